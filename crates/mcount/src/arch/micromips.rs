@@ -1,0 +1,98 @@
+//! microMIPS, the other instruction set of `mips`: the same calls in instructions of 16 and 32 bits.
+//!
+//! A 32-bit instruction is two halfwords, the upper one first in either byte order.
+//! Source: MIPS Architecture for Programmers, Volume II-B (MD00594).
+
+use super::{CALL, Code, CodeMut, Form, Instruction, Nop, Pattern};
+
+const R_MICROMIPS_26_S1: u32 = 133;
+const R_MICROMIPS_HI16: u32 = 134;
+const R_MICROMIPS_CALL16: u32 = 142;
+
+const NOP: Instruction = Instruction::halves(&[0, 0]);
+pub(super) const NOP16: Instruction = Instruction::halves(&[0x0c00]);
+
+/// `addiu $sp, $sp, -8`, which pushes what an o32 hook pops.
+const PUSH8: [u32; 2] = [0x33bd, 0xfff8];
+
+/// Instructions between the first of a long call and its `jalr`.
+const LONGEST: u32 = 8;
+
+const SHORT: Form =
+    Form { relocations: &[R_MICROMIPS_26_S1], nop: Nop::Compute(short_nop), ..CALL };
+pub(super) const JAL: Form = Form { opcode: &[Pattern::half(0, 0xfc00, 0xf400)], ..SHORT };
+/// With a delay slot of 16 bits.
+pub(super) const JALS: Form = Form { opcode: &[Pattern::half(0, 0xfc00, 0x7400)], ..SHORT };
+pub(super) const LUI: Form = Form {
+    relocations: &[R_MICROMIPS_HI16],
+    opcode: &[Pattern::half(0, 0xffe0, 0x41a0)],
+    follow: Some(follow_lui),
+    nop: Nop::Compute(long_nop),
+    ..CALL
+};
+pub(super) const LW: Form = Form {
+    relocations: &[R_MICROMIPS_CALL16],
+    opcode: &[Pattern::half(0, 0xfc00, 0xfc00)],
+    follow: Some(follow_lw),
+    ..LUI
+};
+
+fn follow_lui(code: Code<'_>, start: u64) -> Option<u64> {
+    follow(code, start, code.half(start)? & 31)
+}
+
+fn follow_lw(code: Code<'_>, start: u64) -> Option<u64> {
+    follow(code, start, code.half(start)? >> 5 & 31)
+}
+
+/// The end of the `jalr` through `register` that soon follows the instruction at `start`.
+fn follow(code: Code<'_>, start: u64, register: u32) -> Option<u64> {
+    let mut at = start + 4;
+    for _ in 0..LONGEST {
+        let half = code.half(at)?;
+        if half & 0xffc0 == 0x45c0 {
+            // jalr16, jalrs16
+            return (half & 31 == register).then_some(at + 2);
+        }
+        let size = size(half);
+        let is_jalr = size == 4 && half & 0xfc00 == 0 && code.half(at + 2)? & 0xbfff == 0x0f3c;
+        if is_jalr {
+            return (half & 31 == register).then_some(at + 4);
+        }
+        at += size;
+    }
+    None
+}
+
+/// Bytes of the instruction that begins with `half`: the low bits of its major opcode say.
+fn size(half: u32) -> u64 {
+    if matches!(half >> 10 & 7, 1..=3) { 2 } else { 4 }
+}
+
+/// The call, and the delay slot if it pushes, in either of its lengths.
+fn short_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
+    let slot = (code.as_code().half(end), code.as_code().half(end + 2));
+    code.put(start, &NOP)?;
+    match slot {
+        (Some(high), Some(low)) if [high, low] == PUSH8 => code.put(end, &NOP),
+        // addiusp -8, addius5 $sp, -8
+        (Some(0x4ffd | 0x4fb0), _) => code.put(end, &NOP16),
+        _ => Some(()),
+    }
+}
+
+/// The `jalr`, and what pushes: before the sequence, in it, or in the delay slot.
+fn long_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
+    let last = end.checked_sub(2)?;
+    let is_short = code.as_code().half(last)? & 0xffc0 == 0x45c0;
+    let mut places = (start.saturating_sub(4)..=end).step_by(2);
+    let read = code.as_code();
+    let push =
+        places.find(|at| read.half(*at) == Some(PUSH8[0]) && read.half(at + 2) == Some(PUSH8[1]));
+    if is_short {
+        code.put(last, &NOP16)?
+    } else {
+        code.put(last.checked_sub(2)?, &NOP)?
+    }
+    push.map_or(Some(()), |at| code.put(at, &NOP))
+}

@@ -1,0 +1,421 @@
+//! What a call site looks like, on each processor: data first, one file a processor.
+//!
+//! An [`Arch`] says "relocation type 4 on byte `e8` is a call, recorded one byte before it" without
+//! knowing what a file is. To add a processor: write its file, name it in [`ALL`], add a prebuilt
+//! object and a row in `docs/arches.md` (CONTRIBUTING.md walks through one).
+
+mod aarch64;
+mod arm;
+mod csky;
+mod i386;
+mod loongarch;
+mod microblaze;
+mod micromips;
+mod mips;
+mod nds32;
+mod parisc;
+mod powerpc;
+mod powerpc64;
+mod riscv;
+mod s390;
+mod sh;
+mod sparc;
+mod x86_64;
+
+use crate::site::Kind;
+
+/// Every processor, in the order of ARCHES.md.
+pub(crate) static ALL: &[&Arch] = &[
+    &x86_64::ARCH,
+    &i386::ARCH,
+    &arm::ARCH,
+    &aarch64::ARCH,
+    &aarch64::ILP32,
+    &riscv::ARCH,
+    &powerpc::ARCH,
+    &powerpc64::ARCH,
+    &s390::ARCH,
+    &mips::ARCH,
+    &sparc::ARCH64,
+    &sparc::ARCH32,
+    &sparc::ARCH32PLUS,
+    &sh::ARCH,
+    &loongarch::ARCH,
+    &microblaze::ARCH,
+    &csky::ARCH,
+    &parisc::ARCH,
+    &nds32::ARCH,
+];
+
+/// The processor of `e_machine` `machine` with addresses of `word` bytes.
+///
+/// # Errors
+///
+/// `Err(Some(name))` where the processor is known but not in this class, `Err(None)` otherwise.
+pub(crate) fn find(machine: u16, word: u64) -> Result<&'static Arch, Option<&'static str>> {
+    let mut known = None;
+    for arch in ALL.iter().filter(|arch| arch.machine == machine) {
+        if arch.address(word).is_some() {
+            return Ok(arch);
+        }
+        known = Some(arch.name);
+    }
+    Err(known)
+}
+
+/// One processor.
+pub(crate) struct Arch {
+    /// Name, as GNU triplets spell it.
+    pub(crate) name: &'static str,
+    /// `e_machine`.
+    pub(crate) machine: u16,
+    /// The names of the hook symbols that compilers call.
+    pub(crate) hooks: &'static [&'static str],
+    /// What a call looks like; the first form that fits a relocation decides.
+    pub(crate) forms: &'static [Form],
+    /// The relocation of a table entry in ELFCLASS32 and in ELFCLASS64.
+    pub(crate) address_32: Option<u32>,
+    pub(crate) address_64: Option<u32>,
+    /// The bits of a relocation's type that are the type.
+    pub(crate) type_mask: u32,
+    /// The byte order of instructions.
+    pub(crate) code: CodeOrder,
+    /// An `e_flags` bit that says: instructions are little endian, whatever the data is.
+    pub(crate) little_endian_code_flag: u32,
+    /// The linker deletes bytes of code: a table entry must be a label.
+    pub(crate) relaxes: bool,
+    /// Bit 0 of a function symbol's value chooses an instruction set.
+    pub(crate) isa_bit: bool,
+    /// The linker takes the addend of an address from the section, even where the relocation has
+    /// a field for it.
+    pub(crate) addend_in_section: bool,
+    /// Function symbols may stand for descriptors in a section of this name, whose first word is
+    /// the address of the code.
+    pub(crate) descriptors: Option<&'static [u8]>,
+    /// The instructions that do nothing, longest first.
+    pub(crate) nops: &'static [Instruction],
+    /// Landing pads that may stand at the start of a function, before or inside a patchable area.
+    pub(crate) pads: &'static [Instruction],
+    /// Bytes of NOPs that a call becomes at least.
+    pub(crate) call_size: u64,
+}
+
+/// Values that a processor's file overrides where they differ.
+const DEFAULT: Arch = Arch {
+    name: "",
+    machine: 0,
+    hooks: &[],
+    forms: &[],
+    address_32: None,
+    address_64: None,
+    type_mask: u32::MAX,
+    code: CodeOrder::Data,
+    little_endian_code_flag: 0,
+    relaxes: false,
+    isa_bit: false,
+    addend_in_section: false,
+    descriptors: None,
+    nops: &[],
+    pads: &[],
+    call_size: 4,
+};
+
+impl Arch {
+    /// The relocation type that stores an address of `word` bytes.
+    pub(crate) fn address(&self, word: u64) -> Option<u32> {
+        if word == 8 { self.address_64 } else { self.address_32 }
+    }
+
+    /// `code` as this processor reads it, in a file with these properties.
+    pub(crate) fn code<'a>(&self, bytes: &'a [u8], big_endian: bool, flags: u32) -> Code<'a> {
+        Code { bytes, big_endian: self.big_endian_code(big_endian, flags) }
+    }
+
+    fn big_endian_code(&self, big_endian_data: bool, flags: u32) -> bool {
+        match self.code {
+            CodeOrder::Big => true,
+            CodeOrder::Little => false,
+            CodeOrder::Data => big_endian_data && flags & self.little_endian_code_flag == 0,
+        }
+    }
+
+    /// The call that a relocation of type `kind` at `offset` is part of, if it begins one.
+    pub(crate) fn call(&self, code: Code<'_>, kind: u32, offset: u64) -> Option<Call> {
+        let kind = kind & self.type_mask;
+        self.forms.iter().find_map(|form| form.at(code, kind, offset))
+    }
+
+    /// Bytes of NOPs from `offset`, counted up to `limit` (an offset); 0 if there is no NOP.
+    pub(crate) fn nop_run(&self, code: Code<'_>, offset: u64, limit: u64) -> u64 {
+        let mut at = offset;
+        while let Some(nop) = self.nops.iter().find(|nop| nop.is_at(code, at)) {
+            if at + nop.size() > limit {
+                break;
+            }
+            at += nop.size();
+        }
+        at - offset
+    }
+
+    /// Bytes of the landing pad at `offset`; 0 if there is none.
+    pub(crate) fn pad(&self, code: Code<'_>, offset: u64) -> u64 {
+        self.pads.iter().find(|pad| pad.is_at(code, offset)).map_or(0, Instruction::size)
+    }
+}
+
+/// The byte order of a processor's instructions.
+#[derive(Clone, Copy)]
+pub(crate) enum CodeOrder {
+    /// That of the data.
+    Data,
+    Little,
+    Big,
+}
+
+/// The bytes of a section, read as instructions.
+#[derive(Clone, Copy)]
+pub(crate) struct Code<'a> {
+    bytes: &'a [u8],
+    big_endian: bool,
+}
+
+impl Code<'_> {
+    /// The `unit` at `offset`, or `None` where the section ends.
+    pub(crate) fn get(self, unit: Unit, offset: u64) -> Option<u32> {
+        let start = usize::try_from(offset).ok()?;
+        let bytes = self.bytes.get(start..start.checked_add(unit.size())?)?;
+        let add = |value: u32, byte: &u8| value << 8 | u32::from(*byte);
+        Some(if self.big_endian {
+            bytes.iter().fold(0, add)
+        } else {
+            bytes.iter().rev().fold(0, add)
+        })
+    }
+
+    /// The 32-bit instruction at `offset`.
+    pub(crate) fn word(self, offset: u64) -> Option<u32> {
+        self.get(Unit::Word, offset)
+    }
+
+    /// The 16-bit instruction, or half of one, at `offset`.
+    pub(crate) fn half(self, offset: u64) -> Option<u32> {
+        self.get(Unit::Half, offset)
+    }
+
+    /// Instructions are big endian.
+    pub(crate) fn is_big_endian(self) -> bool {
+        self.big_endian
+    }
+
+    /// Bytes.
+    pub(crate) fn len(self) -> u64 {
+        self.bytes.len() as u64
+    }
+}
+
+/// The bytes of a section, to write instructions in.
+pub(crate) struct CodeMut<'a> {
+    pub(crate) bytes: &'a mut [u8],
+    pub(crate) big_endian: bool,
+}
+
+impl CodeMut<'_> {
+    /// Writes `instruction` at `offset`; `None` (and nothing written) where the section ends.
+    pub(crate) fn put(&mut self, offset: u64, instruction: &Instruction) -> Option<()> {
+        self.put_units(offset, instruction.unit, instruction.values)
+    }
+
+    /// Writes the 16-bit instruction `value` at `offset`, as [`CodeMut::put`] does.
+    pub(crate) fn put_half(&mut self, offset: u64, value: u32) -> Option<()> {
+        self.put_units(offset, Unit::Half, &[value])
+    }
+
+    fn put_units(&mut self, offset: u64, unit: Unit, values: &[u32]) -> Option<()> {
+        let start = usize::try_from(offset).ok()?;
+        let end = start.checked_add(unit.size() * values.len())?;
+        let target = self.bytes.get_mut(start..end)?;
+        for (place, value) in target.chunks_exact_mut(unit.size()).zip(values) {
+            let bytes = value.to_be_bytes();
+            let (_, low) = bytes.split_at_checked(bytes.len() - place.len())?;
+            place.copy_from_slice(low);
+            if !self.big_endian {
+                place.reverse();
+            }
+        }
+        Some(())
+    }
+
+    /// The same bytes, to read.
+    pub(crate) fn as_code(&self) -> Code<'_> {
+        Code { bytes: self.bytes, big_endian: self.big_endian }
+    }
+}
+
+/// The unit that the byte order applies to.
+#[derive(Clone, Copy)]
+pub(crate) enum Unit {
+    Byte,
+    Half,
+    Word,
+}
+
+impl Unit {
+    const fn size(self) -> usize {
+        match self {
+            Self::Byte => 1,
+            Self::Half => 2,
+            Self::Word => 4,
+        }
+    }
+}
+
+/// An instruction with all its bits.
+#[derive(Clone, Copy)]
+pub(crate) struct Instruction {
+    unit: Unit,
+    values: &'static [u32],
+}
+
+impl Instruction {
+    const fn bytes(values: &'static [u32]) -> Self {
+        Self { unit: Unit::Byte, values }
+    }
+
+    const fn halves(values: &'static [u32]) -> Self {
+        Self { unit: Unit::Half, values }
+    }
+
+    const fn words(values: &'static [u32]) -> Self {
+        Self { unit: Unit::Word, values }
+    }
+
+    fn size(&self) -> u64 {
+        (self.unit.size() * self.values.len()) as u64
+    }
+
+    fn is_at(&self, code: Code<'_>, offset: u64) -> bool {
+        (offset..)
+            .step_by(self.unit.size())
+            .zip(self.values)
+            .all(|(at, value)| code.get(self.unit, at) == Some(*value))
+    }
+}
+
+/// Some bits of an instruction near a relocation.
+pub(crate) struct Pattern {
+    /// Bytes from `r_offset`.
+    at: i8,
+    unit: Unit,
+    mask: u32,
+    value: u32,
+}
+
+impl Pattern {
+    const fn byte(at: i8, value: u32) -> Self {
+        Self { at, unit: Unit::Byte, mask: 0xff, value }
+    }
+
+    const fn half(at: i8, mask: u32, value: u32) -> Self {
+        Self { at, unit: Unit::Half, mask, value }
+    }
+
+    const fn word(at: i8, mask: u32, value: u32) -> Self {
+        Self { at, unit: Unit::Word, mask, value }
+    }
+
+    fn fits(&self, code: Code<'_>, offset: u64) -> bool {
+        let at = offset.checked_add_signed(self.at.into());
+        let bits = at.and_then(|at| code.get(self.unit, at));
+        bits.is_some_and(|bits| bits & self.mask == self.value)
+    }
+}
+
+/// One way of calling the hook: the relocation and the opcode under it.
+pub(crate) struct Form {
+    /// The types that the (first) relocation to the hook symbol may have.
+    relocations: &'static [u32],
+    /// What must be there. All of it.
+    opcode: &'static [Pattern],
+    /// The recorded address minus `r_offset`.
+    recorded: i8,
+    /// The end of the call minus `r_offset`, where its length is fixed.
+    size: i8,
+    /// Follows a sequence whose length is not fixed: its end, or `None` if it is no call.
+    follow: Option<Follow>,
+    /// How it is turned into something that does nothing.
+    nop: Nop,
+    /// The kind of site that it is.
+    kind: Kind,
+}
+
+/// Follows the instructions from the relocation at an offset to the end of the call.
+type Follow = fn(Code<'_>, u64) -> Option<u64>;
+
+/// Values that a form overrides where they differ.
+const CALL: Form = Form {
+    relocations: &[],
+    opcode: &[],
+    recorded: 0,
+    size: 4,
+    follow: None,
+    nop: Nop::None,
+    kind: Kind::Call,
+};
+
+/// How a call becomes a NOP.
+pub(crate) enum Nop {
+    /// It cannot, in this form.
+    None,
+    /// By writing these instructions, at bytes from `r_offset`.
+    Write(&'static [(i8, Instruction)]),
+    /// By a function of `r_offset` and the end of the call.
+    Compute(fn(&mut CodeMut<'_>, u64, u64) -> Option<()>),
+}
+
+impl Form {
+    fn at(&'static self, code: Code<'_>, kind: u32, offset: u64) -> Option<Call> {
+        let fits = |pattern: &Pattern| pattern.fits(code, offset);
+        if !self.relocations.contains(&kind) || !self.opcode.iter().all(fits) {
+            return None;
+        }
+        let end = match self.follow {
+            Some(follow) => follow(code, offset)?,
+            None => offset.checked_add_signed(self.size.into())?,
+        };
+        let recorded = offset.checked_add_signed(self.recorded.into())?;
+        (end <= code.len()).then_some(Call { recorded, end, form: self })
+    }
+}
+
+/// A call of the hook that was found in code.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    /// Where the table must point: bytes from the start of the section.
+    pub(crate) recorded: u64,
+    /// Where the call ends: relocations to the hook before this are part of it.
+    pub(crate) end: u64,
+    form: &'static Form,
+}
+
+impl Call {
+    /// The kind of site.
+    pub(crate) fn kind(&self) -> Kind {
+        self.form.kind
+    }
+
+    /// Makes the call at `offset` (its relocation's) do nothing.
+    ///
+    /// `None`, with the code unchanged, where that is not possible.
+    pub(crate) fn make_nop(&self, code: &mut CodeMut<'_>, offset: u64) -> Option<()> {
+        match self.form.nop {
+            Nop::None => None,
+            Nop::Write(list) => {
+                for (at, instruction) in list {
+                    code.put(offset.checked_add_signed((*at).into())?, instruction)?;
+                }
+                Some(())
+            }
+            Nop::Compute(compute) => compute(code, offset, self.end),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! NDS32: `jal`. The linker relaxes (an `la` of two words becomes one `movi`), so each table entry
+//! is a label. Instructions are big endian, whatever the data is.
+//!
+//! Source: Andes ELF ABI; relocation numbers as in the GNU assembler's output.
+
+use super::{Arch, CALL, CodeOrder, DEFAULT, Form, Instruction, Nop, Pattern};
+
+const R_NDS32_32_RELA: u32 = 20;
+const R_NDS32_25_PCREL_RELA: u32 = 25;
+
+const NOP: Instruction = Instruction::words(&[0x4000_0009]);
+
+pub(super) static ARCH: Arch = Arch {
+    name: "nds32",
+    machine: 167,
+    hooks: &["_mcount"],
+    forms: &[Form {
+        relocations: &[R_NDS32_25_PCREL_RELA],
+        opcode: &[Pattern::word(0, 0xff00_0000, 0x4900_0000)],
+        nop: Nop::Write(&[(0, NOP)]),
+        ..CALL
+    }],
+    address_32: Some(R_NDS32_32_RELA),
+    code: CodeOrder::Big,
+    relaxes: true,
+    nops: &[NOP, Instruction::halves(&[0x9200])],
+    ..DEFAULT
+};

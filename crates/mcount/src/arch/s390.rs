@@ -1,0 +1,69 @@
+//! s390: `brasl`, with a relocation on its displacement, two bytes in.
+//!
+//! `-mfentry` calls by `brasl %r0` and the site is the call. `-pg` saves the return address
+//! first and the site is that `stg %r14,8(%r15)` (`st %r14,4(%r15)` in 31-bit code), so that one
+//! branch over the block disables it. The bytes decide which it is.
+//! Source: S/390 ELF ABI Supplement, chapter 2.
+
+use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
+
+const R_390_32: u32 = 4;
+const R_390_PC32DBL: u32 = 19;
+const R_390_PLT32DBL: u32 = 20;
+const R_390_64: u32 = 22;
+
+/// `brcl 0, .`: never branches.
+const NOP6: Instruction = Instruction::halves(&[0xc004, 0, 0]);
+const NOP_CALL: Nop = Nop::Write(&[(-2, NOP6)]);
+
+const BRASL_R0: Pattern = Pattern::half(-2, 0xffff, 0xc005);
+const BRASL_R14: Pattern = Pattern::half(-2, 0xffff, 0xc0e5);
+/// A `larl`, six bytes, between the store and the call.
+const LARL: Pattern = Pattern::half(-8, 0xff0f, 0xc000);
+
+const STG: &[Pattern] = &[BRASL_R14, first(-8, 0xe3e0), second(-8, 0xf008), third(-8, 0x0024)];
+const STG_LARL: &[Pattern] =
+    &[BRASL_R14, LARL, first(-14, 0xe3e0), second(-14, 0xf008), third(-14, 0x0024)];
+/// `st %r14,4(%r15)`, four bytes.
+const ST: &[Pattern] = &[BRASL_R14, first(-6, 0x50e0), second(-6, 0xf004)];
+const ST_LARL: &[Pattern] = &[BRASL_R14, LARL, first(-12, 0x50e0), second(-12, 0xf004)];
+
+const fn first(at: i8, value: u32) -> Pattern {
+    Pattern::half(at, 0xffff, value)
+}
+
+const fn second(at: i8, value: u32) -> Pattern {
+    Pattern::half(at + 2, 0xffff, value)
+}
+
+const fn third(at: i8, value: u32) -> Pattern {
+    Pattern::half(at + 4, 0xffff, value)
+}
+
+const BRASL: Form =
+    Form { relocations: &[R_390_PC32DBL, R_390_PLT32DBL], recorded: -2, nop: NOP_CALL, ..CALL };
+
+pub(super) static ARCH: Arch = Arch {
+    name: "s390",
+    machine: 22,
+    hooks: &["__fentry__", "_mcount", "mcount"],
+    // The longest block first: the first form that fits decides.
+    forms: &[
+        Form { opcode: &[BRASL_R0], ..BRASL },
+        Form { opcode: STG_LARL, recorded: -14, ..BRASL },
+        Form { opcode: STG, recorded: -8, ..BRASL },
+        Form { opcode: ST_LARL, recorded: -12, ..BRASL },
+        Form { opcode: ST, recorded: -6, ..BRASL },
+        Form { opcode: &[BRASL_R14], ..BRASL },
+    ],
+    address_32: Some(R_390_32),
+    address_64: Some(R_390_64),
+    nops: &[
+        NOP6,
+        Instruction::halves(&[0x4700, 0]),
+        Instruction::halves(&[0x0707]),
+        Instruction::halves(&[0x0700]),
+    ],
+    call_size: 6,
+    ..DEFAULT
+};

@@ -1,0 +1,86 @@
+//! SuperH: the hook's address is a word in a literal pool, and that word is the site.
+//!
+//! The code before it loads the literal and jumps through the register; any other word with the
+//! hook's address looks the same but for that. In position-independent code the literal is an
+//! offset in the GOT. GNU ld ignores `r_addend` of a DIR32, though the relocations are RELA: the
+//! addend is in the section. Source: SuperH ELF ABI (Renesas), 32-bit
+//! relocations; SH-4 Software Manual, `MOV.L @(disp,PC),Rn`.
+
+use super::{Arch, CALL, Code, CodeMut, DEFAULT, Form, Instruction, Nop};
+use crate::site::Kind;
+
+const R_SH_DIR32: u32 = 1;
+const R_SH_GOT32: u32 = 160;
+
+const NOP: Instruction = Instruction::halves(&[0x0009]);
+
+/// How far before its literal an instruction can load it, in bytes.
+const REACH: u64 = 4 + 255 * 4;
+/// Instructions from the load to the jump; gcc emits two between them.
+const LONGEST: u64 = 8;
+
+pub(super) static ARCH: Arch = Arch {
+    name: "sh",
+    machine: 42,
+    hooks: &["mcount", "_mcount"],
+    forms: &[Form {
+        relocations: &[R_SH_DIR32, R_SH_GOT32],
+        follow: Some(literal),
+        nop: Nop::Compute(skip),
+        kind: Kind::Literal,
+        ..CALL
+    }],
+    address_32: Some(R_SH_DIR32),
+    addend_in_section: true,
+    nops: &[NOP],
+    ..DEFAULT
+};
+
+/// The literal at `offset`, if an instruction before it loads it and jumps there.
+fn literal(code: Code<'_>, offset: u64) -> Option<u64> {
+    loader(code, offset).map(|_| offset + 4)
+}
+
+/// The `jmp` or `jsr` that uses the literal at `offset`.
+fn loader(code: Code<'_>, offset: u64) -> Option<u64> {
+    if offset % 4 != 0 {
+        return None;
+    }
+    let first = offset.saturating_sub(REACH);
+    let mut at = offset;
+    while at >= first + 2 {
+        at -= 2;
+        let load = code.half(at)?;
+        // mov.l @(disp,PC),Rn: disp words from the word after the next.
+        let loads = load & 0xf000 == 0xd000;
+        if loads && (at & !3) + 4 + u64::from(load & 0xff) * 4 == offset {
+            if let Some(jump) = jump_through(code, at, load >> 8 & 15) {
+                return Some(jump);
+            }
+        }
+    }
+    None
+}
+
+/// The `jmp @Rn` or `jsr @Rn` with `Rn` = `register` that soon follows the load at `load`.
+fn jump_through(code: Code<'_>, load: u64, register: u32) -> Option<u64> {
+    (1..=LONGEST).map(|step| load + step * 2).find(|at| {
+        let word = code.half(*at).unwrap_or(0);
+        word & 0xf0ff == 0x402b && word >> 8 & 15 == register
+            || word & 0xf0ff == 0x400b && word >> 8 & 15 == register
+    })
+}
+
+/// Turns the `jmp` into a `bra` over the literal, where the code goes on right behind it with
+/// `lds.l @r15+,pr`, as gcc lays it out.
+fn skip(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
+    let jump = loader(code.as_code(), start)?;
+    let is_jmp = code.as_code().half(jump)? & 0xf0ff == 0x402b;
+    let goes_on = code.as_code().half(end)? == 0x4f26;
+    let distance = end.checked_sub(jump + 4)? / 2;
+    if !is_jmp || !goes_on || distance > 0x7ff {
+        return None;
+    }
+    let bra = 0xa000 | u32::try_from(distance).ok()?;
+    code.put_half(jump, bra)
+}

@@ -1,0 +1,35 @@
+//! SPARC, 64 and 32 bits: `call`. Both have their relocation numbers in common.
+//!
+//! In 64-bit files the upper 24 bits of a relocation's type are data.
+//! Sources: SPARC Compliance Definition 2.4, chapter 3; System V ABI, SPARC Supplement, 4.
+
+use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
+
+const R_SPARC_32: u32 = 3;
+const R_SPARC_WDISP30: u32 = 7;
+const R_SPARC_WPLT30: u32 = 18;
+const R_SPARC_64: u32 = 32;
+
+const NOP: Instruction = Instruction::words(&[0x0100_0000]);
+
+const COMMON: Arch = Arch {
+    hooks: &["_mcount", "mcount"],
+    forms: &[Form {
+        relocations: &[R_SPARC_WDISP30, R_SPARC_WPLT30],
+        opcode: &[Pattern::word(0, 0xc000_0000, 0x4000_0000)],
+        nop: Nop::Write(&[(0, NOP)]),
+        ..CALL
+    }],
+    nops: &[NOP],
+    ..DEFAULT
+};
+
+pub(super) static ARCH64: Arch =
+    Arch { name: "sparc64", machine: 43, address_64: Some(R_SPARC_64), type_mask: 0xff, ..COMMON };
+
+pub(super) static ARCH32: Arch =
+    Arch { name: "sparc", machine: 2, address_32: Some(R_SPARC_32), ..COMMON };
+
+/// 32-bit code that needs a 64-bit processor.
+pub(super) static ARCH32PLUS: Arch =
+    Arch { name: "sparc32plus", machine: 18, address_32: Some(R_SPARC_32), ..COMMON };

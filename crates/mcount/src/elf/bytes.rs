@@ -1,0 +1,54 @@
+//! Checked ranges of untrusted bytes, and writing numbers in the file's class and byte order.
+
+/// `size` bytes of `data` from `offset`, or `None` if they are not all there.
+pub(super) fn range(data: &[u8], offset: u64, size: u64) -> Option<&[u8]> {
+    let start = usize::try_from(offset).ok()?;
+    let end = start.checked_add(usize::try_from(size).ok()?)?;
+    data.get(start..end)
+}
+
+/// The string at `offset` of a string table, up to its NUL (or the end); empty if out of range.
+pub(super) fn string(table: &[u8], offset: u32) -> &[u8] {
+    let rest = table.get(offset as usize..).unwrap_or_default();
+    rest.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// A count or index that came from a slice of a file that was read with 32-bit counts.
+pub(super) fn index(value: usize) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+/// Appends numbers in one class and byte order.
+pub(crate) struct Encoder {
+    pub(crate) big_endian: bool,
+    pub(crate) is_64: bool,
+    pub(crate) out: Vec<u8>,
+}
+
+impl Encoder {
+    pub(crate) fn u8(&mut self, value: u8) {
+        self.out.push(value);
+    }
+
+    pub(crate) fn u16(&mut self, value: u16) {
+        self.out.extend(if self.big_endian { value.to_be_bytes() } else { value.to_le_bytes() });
+    }
+
+    pub(crate) fn u32(&mut self, value: u32) {
+        self.out.extend(if self.big_endian { value.to_be_bytes() } else { value.to_le_bytes() });
+    }
+
+    pub(crate) fn u64(&mut self, value: u64) {
+        self.out.extend(if self.big_endian { value.to_be_bytes() } else { value.to_le_bytes() });
+    }
+
+    /// A number of the class's address size; the upper half is dropped in ELFCLASS32.
+    pub(crate) fn word(&mut self, value: u64) {
+        if self.is_64 {
+            self.u64(value);
+        } else {
+            #[expect(clippy::cast_possible_truncation, reason = "ELFCLASS32 keeps 32 bits")]
+            self.u32(value as u32);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! What ELF is: a view of one file that is generic over class and byte order, and checks every
+//! range it hands out. It knows sections, symbols and relocations; what a call is, `arch` knows.
+//!
+//! The specification is the System V gABI, chapters 4 ("Object Files") and 5.
+
+mod bytes;
+pub(crate) mod edit;
+mod relocation;
+mod symbol;
+
+pub(crate) use bytes::Encoder;
+pub(crate) use relocation::{Relocation, Relocations};
+pub(crate) use symbol::{Symbol, Symbols};
+
+use crate::error::{Error, ErrorKind, Result};
+use object::elf;
+use object::pod;
+use object::read::elf::{FileHeader, SectionHeader};
+use object::{BigEndian, LittleEndian};
+
+/// Work that is written once for all classes and byte orders; [`open`] chooses the instance.
+pub(crate) trait Verb<'d> {
+    type Output;
+    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Self::Output>;
+}
+
+/// Reads the identification of `data` and runs `verb` on the instance that fits.
+///
+/// # Errors
+///
+/// The file is not ELF, is truncated, or its header or section header table is malformed.
+pub(crate) fn open<'d, V: Verb<'d>>(data: &'d [u8], verb: V) -> Result<V::Output> {
+    let (class, order) = identify(data)?;
+    match (class, order) {
+        (1, 1) => verb.run(&View::<elf::FileHeader32<LittleEndian>>::new(data, LittleEndian)?),
+        (1, _) => verb.run(&View::<elf::FileHeader32<BigEndian>>::new(data, BigEndian)?),
+        (_, 1) => verb.run(&View::<elf::FileHeader64<LittleEndian>>::new(data, LittleEndian)?),
+        (_, _) => verb.run(&View::<elf::FileHeader64<BigEndian>>::new(data, BigEndian)?),
+    }
+}
+
+/// `EI_CLASS` and `EI_DATA` of `data`, both 1 or 2.
+fn identify(data: &[u8]) -> Result<(u8, u8)> {
+    match data {
+        [0x7f, b'E', b'L', b'F', class, order, ..] => {
+            if !(1..=2).contains(class) {
+                return Err(Error::at(ErrorKind::UnknownClass(*class), 4));
+            }
+            if !(1..=2).contains(order) {
+                return Err(Error::at(ErrorKind::UnknownByteOrder(*order), 5));
+            }
+            Ok((*class, *order))
+        }
+        [0x7f, b'E', b'L', b'F', ..] => Err(Error::new(ErrorKind::Truncated("ELF header"))),
+        // Raw bitcode, and the wrapper that Darwin's tools put around it.
+        [b'B', b'C', 0xc0, 0xde, ..] | [0xde, 0xc0, 0x17, 0x0b, ..] => {
+            Err(Error::new(ErrorKind::Bitcode))
+        }
+        _ => Err(Error::new(ErrorKind::NotElf)),
+    }
+}
+
+/// A section header, decoded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Section {
+    pub(crate) name: u32,
+    pub(crate) kind: u32,
+    pub(crate) flags: u64,
+    pub(crate) address: u64,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+    pub(crate) link: u32,
+    pub(crate) info: u32,
+    pub(crate) alignment: u64,
+    pub(crate) entry_size: u64,
+}
+
+impl Section {
+    /// Holds machine code in the file.
+    pub(crate) fn is_code(&self) -> bool {
+        self.flags & elf::SHF_EXECINSTR.0 != 0 && self.has_bytes()
+    }
+
+    /// Holds relocations, with or without addends.
+    pub(crate) fn is_relocations(&self) -> bool {
+        self.kind == elf::SHT_REL.0 || self.kind == elf::SHT_RELA.0
+    }
+
+    /// Occupies bytes of the file.
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.kind != elf::SHT_NOBITS.0 && self.kind != elf::SHT_NULL.0
+    }
+}
+
+/// One ELF file, its section headers checked to lie inside it.
+pub(crate) struct View<'d, Elf: FileHeader> {
+    pub(crate) data: &'d [u8],
+    pub(crate) endian: Elf::Endian,
+    pub(crate) header: &'d Elf,
+    headers: &'d [Elf::SectionHeader],
+    names: &'d [u8],
+    names_index: u32,
+}
+
+impl<'d, Elf: FileHeader> View<'d, Elf> {
+    fn new(data: &'d [u8], endian: Elf::Endian) -> Result<Self> {
+        let (header, _) = pod::from_bytes::<Elf>(data)
+            .map_err(|()| Error::new(ErrorKind::Truncated("ELF header")))?;
+        let headers = header.section_headers(endian, data).map_err(|_| {
+            let at = header.e_shoff(endian).into();
+            Error::at(ErrorKind::Truncated("section header table"), at)
+        })?;
+        let mut view = Self { data, endian, header, headers, names: &[], names_index: 0 };
+        view.check_sections()?;
+        if !headers.is_empty() {
+            view.names_index = header.shstrndx(endian, data).map_err(|_| {
+                Error::new(ErrorKind::Malformed("e_shstrndx names no string table"))
+            })?;
+            view.names = view.string_table(view.names_index)?;
+        }
+        Ok(view)
+    }
+
+    /// Every section that occupies bytes of the file lies inside the file.
+    fn check_sections(&self) -> Result<()> {
+        for (index, section) in self.sections().enumerate() {
+            let end = section.offset.checked_add(section.size);
+            if section.has_bytes() && end.is_none_or(|end| end > self.data.len() as u64) {
+                let error =
+                    Error::new(ErrorKind::Truncated("the section ends after the end of the file"));
+                return Err(error.in_section(bytes::index(index), b""));
+            }
+        }
+        Ok(())
+    }
+
+    /// `e_machine`.
+    pub(crate) fn machine(&self) -> u16 {
+        self.header.e_machine(self.endian).0
+    }
+
+    /// `e_type`.
+    pub(crate) fn file_type(&self) -> u16 {
+        self.header.e_type(self.endian).0
+    }
+
+    /// `e_flags`.
+    pub(crate) fn flags(&self) -> u32 {
+        self.header.e_flags(self.endian).0
+    }
+
+    /// ELFCLASS64.
+    pub(crate) fn is_64(&self) -> bool {
+        self.header.is_type_64()
+    }
+
+    /// Data is big endian.
+    pub(crate) fn is_big_endian(&self) -> bool {
+        self.header.is_big_endian()
+    }
+
+    /// Bytes in an address: 4 or 8.
+    pub(crate) fn word(&self) -> u64 {
+        if self.is_64() { 8 } else { 4 }
+    }
+
+    /// Little-endian MIPS n64 keeps the fields of `r_info` in an order of its own.
+    pub(crate) fn has_mips64el_info(&self) -> bool {
+        self.header.is_mips64el(self.endian)
+    }
+
+    /// The number of sections, the null section counted.
+    pub(crate) fn section_count(&self) -> u32 {
+        bytes::index(self.headers.len())
+    }
+
+    /// All section headers, in order.
+    pub(crate) fn sections(&self) -> impl Iterator<Item = Section> + use<'_, 'd, Elf> {
+        self.headers.iter().map(|header| self.decode(header))
+    }
+
+    fn decode(&self, header: &Elf::SectionHeader) -> Section {
+        let e = self.endian;
+        Section {
+            name: header.sh_name(e),
+            kind: header.sh_type(e).0,
+            flags: header.sh_flags(e).0,
+            address: header.sh_addr(e).into(),
+            offset: header.sh_offset(e).into(),
+            size: header.sh_size(e).into(),
+            link: header.sh_link(e),
+            info: header.sh_info(e),
+            alignment: header.sh_addralign(e).into(),
+            entry_size: header.sh_entsize(e).into(),
+        }
+    }
+
+    /// Section `index`.
+    ///
+    /// # Errors
+    ///
+    /// There is no such section.
+    pub(crate) fn section(&self, index: u32) -> Result<Section> {
+        match self.headers.get(index as usize) {
+            Some(header) => Ok(self.decode(header)),
+            None => Err(Error::new(ErrorKind::Malformed("section index out of range"))),
+        }
+    }
+
+    /// The bytes of section `index`; empty for one that occupies none.
+    pub(crate) fn section_data(&self, index: u32) -> Result<&'d [u8]> {
+        Ok(self.bytes_of(&self.section(index)?))
+    }
+
+    /// The bytes of `section`, which `check_sections` found to be inside the file.
+    pub(crate) fn bytes_of(&self, section: &Section) -> &'d [u8] {
+        if !section.has_bytes() {
+            return &[];
+        }
+        bytes::range(self.data, section.offset, section.size).unwrap_or_default()
+    }
+
+    /// The name of section `index`, up to its NUL; empty if it has none that can be read.
+    pub(crate) fn section_name(&self, index: u32) -> &'d [u8] {
+        let name = self.headers.get(index as usize).map(|header| header.sh_name(self.endian));
+        name.map_or(&[], |name| bytes::string(self.names, name))
+    }
+
+    /// The index of the section header string table.
+    pub(crate) fn section_names_index(&self) -> u32 {
+        self.names_index
+    }
+
+    /// The section header table as it is in the file.
+    pub(crate) fn raw_section_headers(&self) -> &'d [u8] {
+        pod::bytes_of_slice(self.headers)
+    }
+
+    /// The bytes of string table `index`.
+    fn string_table(&self, index: u32) -> Result<&'d [u8]> {
+        let section = self.section(index).map_err(|error| error.in_section(index, b""))?;
+        if section.kind != elf::SHT_STRTAB.0 {
+            let error = Error::new(ErrorKind::Malformed("not a string table"));
+            return Err(error.in_section(index, self.section_name(index)));
+        }
+        Ok(self.bytes_of(&section))
+    }
+
+    /// An error of `kind` about section `index`.
+    pub(crate) fn section_error(&self, index: u32, kind: ErrorKind) -> Error {
+        Error::new(kind).in_section(index, self.section_name(index))
+    }
+
+    /// An error of `kind` at `offset` in section `index`.
+    pub(crate) fn offset_error(&self, index: u32, offset: u64, kind: ErrorKind) -> Error {
+        Error::at(kind, offset).in_section(index, self.section_name(index))
+    }
+
+    /// `data` of section `index` as a table of `T`, whose size `sh_entsize` must be.
+    fn entries<T: pod::Pod>(&self, index: u32, section: &Section) -> Result<&'d [T]> {
+        if section.entry_size != size_of::<T>() as u64 {
+            let kind = ErrorKind::Malformed("sh_entsize is not the size of an entry");
+            return Err(self.section_error(index, kind));
+        }
+        pod::slice_from_all_bytes(self.bytes_of(section)).map_err(|()| {
+            let kind = ErrorKind::Malformed("sh_size is not a multiple of sh_entsize");
+            self.section_error(index, kind)
+        })
+    }
+
+    /// Where the last byte that a header speaks of ends, in bytes from the start of the file.
+    pub(crate) fn used_end(&self) -> u64 {
+        let e = self.endian;
+        let mut end = size_of::<Elf>() as u64;
+        let headers: u64 = self.header.e_shoff(e).into();
+        end = end.max(headers.saturating_add(self.raw_section_headers().len() as u64));
+        for section in self.sections().filter(Section::has_bytes) {
+            end = end.max(section.offset.saturating_add(section.size));
+        }
+        end
+    }
+}

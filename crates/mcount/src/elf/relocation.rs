@@ -1,0 +1,133 @@
+//! Relocation sections: REL and RELA, read by symbol index first, because that is all that most
+//! relocations of an object are ever asked for.
+
+use super::{Section, View, bytes};
+use crate::error::{ErrorKind, Result};
+use object::elf;
+use object::read::elf::{FileHeader, Rel, Rela};
+
+/// A relocation, decoded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Relocation {
+    /// Position in its section's list.
+    pub(crate) index: u32,
+    /// Bytes from the start of the section it applies to.
+    pub(crate) offset: u64,
+    /// Index in the symbol table; 0 for none.
+    pub(crate) symbol: u32,
+    /// The type as the file has it; a processor may keep data in its upper bits.
+    pub(crate) kind: u32,
+    /// `None` where the addend is in the section (REL).
+    pub(crate) addend: Option<i64>,
+}
+
+/// The entries of one relocation section.
+pub(crate) struct Relocations<'d, Elf: FileHeader> {
+    endian: Elf::Endian,
+    mips64el: bool,
+    entries: Entries<'d, Elf>,
+}
+
+enum Entries<'d, Elf: FileHeader> {
+    Rel(&'d [Elf::Rel]),
+    Rela(&'d [Elf::Rela]),
+}
+
+impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
+    /// The relocations in `section`, which has index `index` and is of type REL or RELA.
+    ///
+    /// # Errors
+    ///
+    /// `sh_entsize` or `sh_size` is wrong.
+    pub(crate) fn read(view: &View<'d, Elf>, index: u32, section: &Section) -> Result<Self> {
+        let entries = if section.kind == elf::SHT_REL.0 {
+            Entries::Rel(view.entries(index, section)?)
+        } else {
+            Entries::Rela(view.entries(index, section)?)
+        };
+        if u32::try_from(entries.len()).is_err() {
+            let kind = ErrorKind::Unsupported("more than 4 billion relocations");
+            return Err(view.section_error(index, kind));
+        }
+        Ok(Self { endian: view.endian, mips64el: view.has_mips64el_info(), entries })
+    }
+
+    /// Relocation `index`, or `None` if there is no such relocation.
+    pub(crate) fn get(&self, index: u32) -> Option<Relocation> {
+        match &self.entries {
+            Entries::Rel(list) => list.get(index as usize).map(|entry| self.rel(index, entry)),
+            Entries::Rela(list) => list.get(index as usize).map(|entry| self.rela(index, entry)),
+        }
+    }
+
+    /// All relocations.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Relocation> + use<'_, 'd, Elf> {
+        (0..bytes::index(self.entries.len())).filter_map(|index| self.get(index))
+    }
+
+    /// Calls `found` for each relocation whose symbol is in `wanted`.
+    pub(crate) fn of_symbols(&self, wanted: &[u32], mut found: impl FnMut(Relocation)) {
+        // One symbol is the rule; a slice search in the loop costs twice as much.
+        match wanted {
+            [] => {}
+            [symbol] => self.matching(|candidate| candidate == *symbol, &mut found),
+            _ => self.matching(|candidate| wanted.contains(&candidate), &mut found),
+        }
+    }
+
+    fn matching(&self, wanted: impl Fn(u32) -> bool, found: &mut impl FnMut(Relocation)) {
+        let e = self.endian;
+        match &self.entries {
+            Entries::Rel(list) => {
+                for (index, entry) in (0u32..).zip(*list) {
+                    if wanted(entry.r_sym(e)) {
+                        found(self.rel(index, entry));
+                    }
+                }
+            }
+            Entries::Rela(list) if self.mips64el => {
+                for (index, entry) in (0u32..).zip(*list) {
+                    if wanted(entry.r_sym(e, true)) {
+                        found(self.rela(index, entry));
+                    }
+                }
+            }
+            Entries::Rela(list) => {
+                for (index, entry) in (0u32..).zip(*list) {
+                    if wanted(entry.r_sym(e, false)) {
+                        found(self.rela(index, entry));
+                    }
+                }
+            }
+        }
+    }
+
+    fn rel(&self, index: u32, entry: &Elf::Rel) -> Relocation {
+        Relocation {
+            index,
+            offset: entry.r_offset(self.endian).into(),
+            symbol: entry.r_sym(self.endian),
+            kind: entry.r_type(self.endian).0,
+            addend: None,
+        }
+    }
+
+    fn rela(&self, index: u32, entry: &Elf::Rela) -> Relocation {
+        Relocation {
+            index,
+            offset: entry.r_offset(self.endian).into(),
+            symbol: entry.r_sym(self.endian, self.mips64el),
+            kind: entry.r_type(self.endian, self.mips64el).0,
+            addend: Some(entry.r_addend(self.endian).into()),
+        }
+    }
+}
+
+impl<Elf: FileHeader> Entries<'_, Elf> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Rel(list) => list.len(),
+            Self::Rela(list) => list.len(),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The symbol table: names, and where a symbol is defined, extended section indices included.
+
+use super::{View, bytes};
+use crate::error::{ErrorKind, Result};
+use object::elf;
+use object::read::elf::{FileHeader, Sym};
+
+/// A symbol, decoded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Symbol {
+    /// Offset of the name in the string table.
+    pub(crate) name: u32,
+    /// `STT_*`.
+    pub(crate) kind: u8,
+    /// `STB_*`.
+    pub(crate) binding: u8,
+    /// The section that defines it; `None` if undefined, absolute or common.
+    pub(crate) section: Option<u32>,
+    /// Section-relative in an object.
+    pub(crate) value: u64,
+    /// Bytes.
+    pub(crate) size: u64,
+}
+
+impl Symbol {
+    pub(crate) fn is_section(&self) -> bool {
+        self.kind == elf::STT_SECTION.0
+    }
+
+    pub(crate) fn is_function(&self) -> bool {
+        self.kind == elf::STT_FUNC.0 || self.kind == elf::STT_GNU_IFUNC.0
+    }
+
+    pub(crate) fn is_untyped(&self) -> bool {
+        self.kind == elf::STT_NOTYPE.0
+    }
+
+    pub(crate) fn is_local(&self) -> bool {
+        self.binding == elf::STB_LOCAL.0
+    }
+
+    pub(crate) fn is_weak(&self) -> bool {
+        self.binding == elf::STB_WEAK.0
+    }
+}
+
+/// The symbol table of a file.
+pub(crate) struct Symbols<'d, Elf: FileHeader> {
+    endian: Elf::Endian,
+    /// The section that the table is.
+    pub(crate) section: u32,
+    /// The section that holds its strings.
+    pub(crate) strings_section: u32,
+    /// `sh_info`: the index of the first symbol that is not local.
+    pub(crate) first_global: u32,
+    entries: &'d [Elf::Sym],
+    strings: &'d [u8],
+    /// The section and the bytes of `SHT_SYMTAB_SHNDX`, if there is one.
+    extended: Option<(u32, &'d [u8])>,
+    big_endian: bool,
+}
+
+impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
+    /// The symbol table of `view`, or `None` if it has none.
+    ///
+    /// # Errors
+    ///
+    /// There are two, or the table or its string table is malformed.
+    pub(crate) fn read(view: &View<'d, Elf>) -> Result<Option<Self>> {
+        let mut tables = (0u32..).zip(view.sections()).filter(|(_, s)| s.kind == elf::SHT_SYMTAB.0);
+        let Some((index, section)) = tables.next() else { return Ok(None) };
+        if let Some((second, _)) = tables.next() {
+            let kind = ErrorKind::Malformed("a second symbol table");
+            return Err(view.section_error(second, kind));
+        }
+        let entries = view.entries::<Elf::Sym>(index, &section)?;
+        let strings = view.string_table(section.link)?;
+        if section.info as usize > entries.len() {
+            let kind = ErrorKind::Malformed("sh_info is not the index of a symbol");
+            return Err(view.section_error(index, kind));
+        }
+        let extended = (0u32..)
+            .zip(view.sections())
+            .find(|(_, s)| s.kind == elf::SHT_SYMTAB_SHNDX.0 && s.link == index)
+            .map(|(at, s)| (at, view.bytes_of(&s)));
+        Ok(Some(Self {
+            endian: view.endian,
+            section: index,
+            strings_section: section.link,
+            first_global: section.info,
+            entries,
+            strings,
+            extended,
+            big_endian: view.is_big_endian(),
+        }))
+    }
+
+    /// The number of symbols, the null symbol counted.
+    pub(crate) fn count(&self) -> u32 {
+        bytes::index(self.entries.len())
+    }
+
+    /// The string table.
+    pub(crate) fn strings(&self) -> &'d [u8] {
+        self.strings
+    }
+
+    /// The index of the `SHT_SYMTAB_SHNDX` section, if there is one.
+    pub(crate) fn extended_section(&self) -> Option<u32> {
+        self.extended.map(|(index, _)| index)
+    }
+
+    /// Symbol `index`, or `None` if there is no such symbol.
+    pub(crate) fn get(&self, index: u32) -> Option<Symbol> {
+        self.entries.get(index as usize).map(|entry| self.decode(index, entry))
+    }
+
+    /// All symbols with their indices.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Symbol)> + use<'_, 'd, Elf> {
+        (0u32..).zip(self.entries).map(|(index, entry)| (index, self.decode(index, entry)))
+    }
+
+    /// The `st_name` of every symbol, in order: all that a search by name needs.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (u32, u32)> + use<'_, 'd, Elf> {
+        (0u32..).zip(self.entries).map(|(index, entry)| (index, entry.st_name(self.endian)))
+    }
+
+    /// The name of `symbol`, up to its NUL.
+    pub(crate) fn name(&self, symbol: &Symbol) -> &'d [u8] {
+        bytes::string(self.strings, symbol.name)
+    }
+
+    fn decode(&self, index: u32, entry: &Elf::Sym) -> Symbol {
+        let e = self.endian;
+        Symbol {
+            name: entry.st_name(e),
+            kind: entry.st_type().0,
+            binding: entry.st_bind().0,
+            section: self.defining_section(index, entry.st_shndx(e)),
+            value: entry.st_value(e).into(),
+            size: entry.st_size(e).into(),
+        }
+    }
+
+    fn defining_section(&self, index: u32, shndx: elf::SymbolSection) -> Option<u32> {
+        if shndx != elf::SHN_XINDEX {
+            return shndx.index().map(u32::from);
+        }
+        let (_, table) = self.extended?;
+        let entry = bytes::range(table, u64::from(index) * 4, 4)?.try_into().ok()?;
+        Some(if self.big_endian { u32::from_be_bytes(entry) } else { u32::from_le_bytes(entry) })
+            .filter(|section| *section != 0)
+    }
+}

@@ -1,0 +1,104 @@
+//! Finds the places where a compiler left a hook for function tracing, and keeps the table of
+//! those places right.
+//!
+//! A hook is a call of a *hook symbol* (`mcount`, `_mcount`, `__fentry__`, `__gnu_mcount_nc`; from
+//! `-pg` and `-mfentry`), the NOP that such a call becomes, or an area of NOPs
+//! (`-fpatchable-function-entry`). The table, `__mcount_loc`, has the address of each.
+//!
+//! The library takes bytes and returns plain data. It opens no file, prints nothing and starts no
+//! thread; whatever the bytes are, it neither panics nor reads outside them.
+//!
+//! ```
+//! # let object: &[u8] = &[];
+//! let options = mcount::Options::default();
+//! match mcount::record(object, &options) {
+//!     Ok(recording) => println!("{} entries", recording.recorded),
+//!     Err(error) => println!("{error}"), // not an ELF file
+//! }
+//! ```
+#![forbid(unsafe_code)]
+
+mod arch;
+mod elf;
+mod error;
+mod nop;
+mod policy;
+mod record;
+mod scan;
+mod site;
+mod sites;
+mod table;
+
+pub use elf::edit::Change;
+pub use error::{Error, ErrorKind, Result, SectionId};
+pub use globset::{Error as GlobError, Glob, GlobSet, GlobSetBuilder};
+pub use policy::{Base, Policy, Treatment};
+pub use record::{ExcludedSection, Recording};
+pub use site::{CallSite, Kind, Sites};
+
+/// The name of the section that holds the table, unless it is given another.
+pub const TABLE_SECTION: &str = "__mcount_loc";
+
+/// What the verbs of this library are to do.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which sections and functions are recorded.
+    pub policy: Policy,
+    /// Hook symbols besides those of the processor (`-mfentry-name=`).
+    pub hooks: Vec<String>,
+    /// The name of the section that holds the table.
+    pub table_section: String,
+    /// The table is loaded writable, so that a position-independent program gets relative
+    /// relocations for it and not text relocations.
+    pub writable: bool,
+    /// One table section for each section of code, ordered by it (`SHF_LINK_ORDER`), so that
+    /// garbage collection keeps exactly the entries of live functions.
+    pub link_order: bool,
+    /// An object that has a table is left alone, whatever is in it.
+    pub keep_existing_table: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            hooks: Vec::new(),
+            table_section: TABLE_SECTION.to_owned(),
+            writable: false,
+            link_order: false,
+            keep_existing_table: false,
+        }
+    }
+}
+
+/// Finds the call sites of `object`.
+///
+/// # Errors
+///
+/// [`Error`] where `object` is no ELF object of a known processor, or is malformed.
+pub fn scan(object: &[u8], options: &Options) -> Result<Sites> {
+    elf::open(object, sites::Scan(options))
+}
+
+/// Reads the tables of `object`: `__mcount_loc` and `__patchable_function_entries`.
+///
+/// # Errors
+///
+/// As [`scan`].
+pub fn read_table(object: &[u8], options: &Options) -> Result<Sites> {
+    elf::open(object, sites::List(options))
+}
+
+/// Finds the call sites of `object` and says what to write so that it has the right table.
+///
+/// # Errors
+///
+/// As [`scan`]; also where the new object would not fit into its class.
+pub fn record(object: &[u8], options: &Options) -> Result<Recording> {
+    elf::open(object, record::Record(options))
+}
+
+/// The names of all supported processors.
+pub fn machines() -> impl Iterator<Item = &'static str> {
+    arch::ALL.iter().map(|arch| arch.name)
+}

@@ -1,0 +1,112 @@
+//! The section policy: which executable sections are recorded, and what becomes of the calls in
+//! the others.
+
+use globset::GlobSet;
+
+/// Executable sections that Linux traces, besides those that begin with `.text`.
+const LINUX: &[&[u8]] = &[
+    b".init.text",
+    b".ref.text",
+    b".sched.text",
+    b".spinlock.text",
+    b".irqentry.text",
+    b".softirqentry.text",
+    b".kprobes.text",
+    b".cpuidle.text",
+];
+
+/// Sections reserved for functions that a recorder leaves alone.
+const LINUX_RESERVED: &[&[u8]] = &[b".text..nomcount", b".text..ftrace"];
+
+/// What a policy begins with, before its patterns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Base {
+    /// The sections that Linux traces.
+    #[default]
+    Linux,
+    /// Every executable section.
+    All,
+    /// No section.
+    None,
+}
+
+/// Which sections and functions are recorded. Patterns win over the base, exclusion over inclusion.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    /// What holds for a section that no pattern matches.
+    pub base: Base,
+    /// Sections to record besides.
+    pub sections: GlobSet,
+    /// Sections whose calls become NOPs.
+    pub exclude_sections: GlobSet,
+    /// Functions to leave alone.
+    pub exclude_symbols: GlobSet,
+}
+
+/// What happens to the calls of a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Treatment {
+    /// They are recorded.
+    Record,
+    /// They become NOPs.
+    Nop,
+    /// Nothing.
+    LeaveAlone,
+}
+
+impl Policy {
+    /// What happens to the calls of the executable section `name`.
+    #[must_use]
+    pub fn section(&self, name: &[u8]) -> Treatment {
+        if matches(&self.exclude_sections, name) {
+            Treatment::Nop
+        } else if matches(&self.sections, name) {
+            Treatment::Record
+        } else {
+            match self.base {
+                Base::All => Treatment::Record,
+                Base::None => Treatment::LeaveAlone,
+                Base::Linux => linux(name),
+            }
+        }
+    }
+
+    /// Whether the function `name` is left alone.
+    #[must_use]
+    pub fn excludes_symbol(&self, name: &[u8]) -> bool {
+        matches(&self.exclude_symbols, name)
+    }
+}
+
+fn linux(name: &[u8]) -> Treatment {
+    if LINUX_RESERVED.contains(&name) {
+        Treatment::LeaveAlone
+    } else if name.starts_with(b".text") || LINUX.contains(&name) {
+        Treatment::Record
+    } else {
+        Treatment::Nop
+    }
+}
+
+fn matches(globs: &GlobSet, name: &[u8]) -> bool {
+    !globs.is_empty() && globs.is_match(&*String::from_utf8_lossy(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linux_policy() {
+        let policy = Policy::default();
+        for name in [".text", ".text.unlikely", ".text.hot.f", ".init.text", ".cpuidle.text"] {
+            assert_eq!(policy.section(name.as_bytes()), Treatment::Record, "{name}");
+        }
+        for name in [".exit.text", ".noinstr.text", ".init.text.f", "text", ""] {
+            assert_eq!(policy.section(name.as_bytes()), Treatment::Nop, "{name}");
+        }
+        for name in [".text..nomcount", ".text..ftrace"] {
+            assert_eq!(policy.section(name.as_bytes()), Treatment::LeaveAlone, "{name}");
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Recording: scan, decide by the policy, and put the table in the object.
+
+use crate::Options;
+use crate::elf::edit::{Change, Edit, NewSymbol};
+use crate::elf::{Verb, View};
+use crate::error::{Error, ErrorKind, Result};
+use crate::nop;
+use crate::policy::Treatment;
+use crate::scan::calls::{self, FoundCall};
+use crate::scan::functions::Functions;
+use crate::scan::{Target, nops};
+use crate::table::encode::{self, Reference, Shape};
+use crate::table::{self, Entry};
+use object::elf;
+use object::read::elf::FileHeader;
+use std::collections::{BTreeMap, HashMap};
+
+/// What recording an object comes to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// What to write; `None` if the object is right as it is.
+    pub change: Option<Change>,
+    /// The number of entries in the table.
+    pub recorded: usize,
+    /// The object had a table before, right or wrong.
+    pub had_table: bool,
+    /// Sections with calls that the policy leaves out, in section order.
+    pub excluded: Vec<ExcludedSection>,
+}
+
+/// A section with calls that the policy leaves out of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExcludedSection {
+    /// Its name, with invalid UTF-8 replaced.
+    pub name: String,
+    /// Calls that became NOPs.
+    pub made_nops: usize,
+    /// Calls that are left as they were: of functions to leave alone, or with no NOP of their size.
+    pub left: usize,
+}
+
+/// [`crate::record`], for each class and byte order.
+pub(crate) struct Record<'o>(pub(crate) &'o Options);
+
+impl<'d> Verb<'d> for Record<'_> {
+    type Output = Recording;
+
+    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Recording> {
+        let target = Target::new(view)?;
+        let had_table = table::sections(&target, self.0.table_section.as_bytes()).next().is_some();
+        if had_table && self.0.keep_existing_table {
+            return Ok(Recording { had_table, ..Recording::default() });
+        }
+        let calls = calls::find(&target, &self.0.hooks)?;
+        if calls.is_empty() && !had_table {
+            return Ok(Recording::default());
+        }
+        Recorder { target, options: self.0, calls, had_table }.record()
+    }
+}
+
+struct Recorder<'v, 'd, 'o, Elf: FileHeader> {
+    target: Target<'v, 'd, Elf>,
+    options: &'o Options,
+    calls: Vec<FoundCall>,
+    had_table: bool,
+}
+
+/// Calls by what becomes of them. Places are in section order, then offset order.
+#[derive(Default)]
+struct Plan {
+    record: Vec<(u32, u64)>,
+    nop: Vec<FoundCall>,
+    excluded: BTreeMap<u32, ExcludedSection>,
+}
+
+impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
+    fn record(&self) -> Result<Recording> {
+        let mut plan = self.plan()?;
+        let existing = table::read(&self.target, self.options.table_section.as_bytes())?;
+        self.add_recorded_nops(&mut plan, &existing)?;
+        let mut edit = Edit::new(self.target.view);
+        let made_nops = nop::make(&self.target, &mut edit, &plan.nop)?;
+        for call in &plan.nop {
+            if let Some(section) = plan.excluded.get_mut(&call.section) {
+                let done = made_nops.contains(&call.place());
+                section.made_nops += usize::from(done);
+                section.left += usize::from(!done);
+            }
+        }
+        let is_right = self.is_right(&plan.record, &existing)?;
+        let mut recording = Recording {
+            change: None,
+            recorded: plan.record.len(),
+            had_table: self.had_table,
+            excluded: plan.excluded.into_values().collect(),
+        };
+        if !is_right {
+            self.write_table(&mut edit, &plan.record)?;
+        }
+        if !made_nops.is_empty() || !is_right {
+            recording.change = Some(edit.finish()?);
+        }
+        Ok(recording)
+    }
+
+    /// What becomes of each call.
+    fn plan(&self) -> Result<Plan> {
+        let mut plan = Plan::default();
+        let policy = &self.options.policy;
+        let functions = match policy.exclude_symbols.is_empty() {
+            true => None,
+            false => Some(Functions::new(&self.target)?),
+        };
+        let is_excluded = |call: &FoundCall| {
+            let (section, offset) = call.place();
+            let function = functions.as_ref().and_then(|list| list.find(section, offset, 0));
+            function.is_some_and(|(name, _)| policy.excludes_symbol(name))
+        };
+        for calls in self.calls.chunk_by(|a, b| a.section == b.section) {
+            let Some(first) = calls.first() else { continue };
+            let name = self.target.view.section_name(first.section);
+            let treatment = policy.section(name);
+            let (left, others): (Vec<FoundCall>, Vec<FoundCall>) =
+                calls.iter().partition(|call| is_excluded(call));
+            let count = left.len();
+            match treatment {
+                Treatment::Record => plan.record.extend(others.iter().map(FoundCall::place)),
+                Treatment::Nop => plan.nop.extend(others),
+                Treatment::LeaveAlone => {}
+            }
+            if treatment != Treatment::Record || count != 0 {
+                let left = if treatment == Treatment::LeaveAlone { calls.len() } else { count };
+                let name = String::from_utf8_lossy(name).into_owned();
+                plan.excluded.insert(first.section, ExcludedSection { name, made_nops: 0, left });
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Hooks that the compiler made NOPs of (`-mnop-mcount`) are known from its table alone.
+    fn add_recorded_nops(&self, plan: &mut Plan, existing: &[Entry]) -> Result<()> {
+        for (section, offset) in nops::recorded(&self.target, existing)? {
+            let name = self.target.view.section_name(section);
+            if self.options.policy.section(name) == Treatment::Record {
+                plan.record.push((section, offset));
+            }
+        }
+        plan.record.sort_unstable();
+        plan.record.dedup();
+        Ok(())
+    }
+
+    /// Whether the table that is there has exactly the entries of `wanted`, each of them safe.
+    fn is_right(&self, wanted: &[(u32, u64)], existing: &[Entry]) -> Result<bool> {
+        if wanted.is_empty() && !self.had_table {
+            return Ok(true);
+        }
+        let mut places: Vec<_> = existing.iter().filter_map(|entry| entry.place).collect();
+        places.sort_unstable();
+        let safe = |entry: &Entry| entry.relaxation_proof || !self.target.arch.relaxes;
+        let mut writable = true;
+        for (_, section) in table::sections(&self.target, self.options.table_section.as_bytes()) {
+            writable &= table::is_writable(&section) || !self.options.writable;
+        }
+        Ok(existing.iter().all(safe)
+            && existing.len() == places.len()
+            && places == wanted
+            && writable)
+    }
+
+    /// Puts entries for `places` into the table that is there, or into new ones.
+    fn write_table(&self, edit: &mut Edit<'_, 'd, Elf>, places: &[(u32, u64)]) -> Result<()> {
+        let references = self.references(edit, places)?;
+        let rela = self.has_addends(places)?;
+        let mut tables: BTreeMap<(Option<u32>, Option<u32>), Vec<Reference>> = BTreeMap::new();
+        let groups = self.groups()?;
+        for (place, reference) in places.iter().zip(references) {
+            let group = groups.get(&place.0).copied();
+            let link = self.options.link_order.then_some(place.0);
+            tables.entry((group, link)).or_default().push(reference);
+        }
+        if self.had_table {
+            let plain = tables.keys().all(|key| *key == (None, None));
+            let entries = tables.into_values().next().unwrap_or_default();
+            return if plain { self.replace_table(edit, rela, &entries) } else { Err(conflict()) };
+        }
+        for ((group, link), entries) in tables {
+            let name = &self.options.table_section;
+            let shape = Shape { name, rela, writable: self.options.writable, group, link };
+            encode::add(&self.target, edit, &shape, &entries)?;
+        }
+        Ok(())
+    }
+
+    /// A symbol and a distance for each of `places`, with the symbols that are missing added.
+    fn references(
+        &self,
+        edit: &mut Edit<'_, 'd, Elf>,
+        places: &[(u32, u64)],
+    ) -> Result<Vec<Reference>> {
+        let Some(symbols) = &self.target.symbols else { return Ok(Vec::new()) };
+        let mut new = Vec::new();
+        let next = |new: &Vec<NewSymbol>| {
+            u32::try_from(new.len()).unwrap_or(u32::MAX).saturating_add(symbols.first_global)
+        };
+        let mut references = Vec::with_capacity(places.len());
+        if self.target.arch.relaxes {
+            for (index, (section, value)) in places.iter().enumerate() {
+                references.push(Reference { symbol: next(&new), addend: 0 });
+                let name = format!(".Lmcount_loc{index}").into_bytes();
+                new.push(NewSymbol {
+                    kind: elf::STT_NOTYPE.0,
+                    name,
+                    section: *section,
+                    value: *value,
+                });
+            }
+        } else {
+            let mut bases: HashMap<u32, u32> = HashMap::new();
+            let locals = symbols.iter().take(symbols.first_global as usize);
+            for (index, symbol) in locals.filter(|(_, symbol)| symbol.is_section()) {
+                if let (Some(section), 0) = (symbol.section, symbol.value) {
+                    bases.entry(section).or_insert(index);
+                }
+            }
+            for (section, addend) in places {
+                let symbol = *bases.entry(*section).or_insert_with(|| {
+                    let kind = elf::STT_SECTION.0;
+                    let symbol = next(&new);
+                    new.push(NewSymbol { kind, name: Vec::new(), section: *section, value: 0 });
+                    symbol
+                });
+                references.push(Reference { symbol, addend: *addend });
+            }
+        }
+        edit.add_symbols(symbols, &new)?;
+        Ok(references)
+    }
+
+    /// Whether the relocations of this object carry addends: those of the code recorded first.
+    fn has_addends(&self, places: &[(u32, u64)]) -> Result<bool> {
+        let sections = self.target.code_relocations()?;
+        let first = places.first().map(|place| place.0);
+        let own = sections.iter().find(|(_, _, section)| Some(*section) == first);
+        let any = self.target.view.sections().find(crate::elf::Section::is_relocations);
+        let header = own.map(|(_, header, _)| *header).or(any);
+        Ok(header.is_none_or(|header| header.kind == elf::SHT_RELA.0))
+    }
+
+    /// The COMDAT group of each section that is in one.
+    fn groups(&self) -> Result<HashMap<u32, u32>> {
+        let view = self.target.view;
+        let mut groups = HashMap::new();
+        for (index, section) in (0u32..).zip(view.sections()) {
+            if section.kind != elf::SHT_GROUP.0 {
+                continue;
+            }
+            let body = view.bytes_of(&section);
+            if body.len() % 4 != 0 || body.is_empty() {
+                let kind = ErrorKind::Malformed("the size of the group is no multiple of 4");
+                return Err(view.section_error(index, kind));
+            }
+            for member in body.chunks_exact(4).skip(1) {
+                let member: [u8; 4] = member.try_into().unwrap_or_default();
+                let big = view.is_big_endian();
+                let member =
+                    if big { u32::from_be_bytes(member) } else { u32::from_le_bytes(member) };
+                groups.insert(member, index);
+            }
+        }
+        Ok(groups)
+    }
+
+    /// Gives the one table that is there new entries.
+    fn replace_table(
+        &self,
+        edit: &mut Edit<'_, 'd, Elf>,
+        rela: bool,
+        entries: &[Reference],
+    ) -> Result<()> {
+        let view = self.target.view;
+        let name = self.options.table_section.as_bytes();
+        let mut tables = table::sections(&self.target, name);
+        let (Some((table, header)), None) = (tables.next(), tables.next()) else {
+            return Err(conflict());
+        };
+        let mut lists = (0u32..)
+            .zip(view.sections())
+            .filter(|(_, section)| section.is_relocations() && section.info == table);
+        let (Some((list, list_header)), None) = (lists.next(), lists.next()) else {
+            return Err(conflict());
+        };
+        if header.flags & u64::from(elf::SHF_GROUP.0 | elf::SHF_LINK_ORDER.0) != 0
+            || (list_header.kind == elf::SHT_RELA.0) != rela
+        {
+            return Err(conflict());
+        }
+        let bodies = encode::bodies(&self.target, rela, entries);
+        *edit.body(table)? = bodies.table;
+        *edit.body(list)? = bodies.relocations;
+        if self.options.writable {
+            edit.header(table)?.flags |= u64::from(elf::SHF_WRITE.0);
+        }
+        Ok(())
+    }
+}
+
+/// A wrong table that cannot be put right by appending.
+fn conflict() -> Error {
+    Error::new(ErrorKind::Unsupported(
+        "the table disagrees with the call sites and is in parts: remove it with objcopy -R first",
+    ))
+}

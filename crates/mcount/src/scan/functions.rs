@@ -1,0 +1,136 @@
+//! Which function contains a site: an index of the function symbols of some sections.
+
+use super::Target;
+use crate::elf::{Symbol, Symbols};
+use crate::error::Result;
+use object::read::elf::FileHeader;
+use std::collections::HashMap;
+
+/// A function symbol at its code.
+#[derive(Debug, Clone, Copy)]
+struct Function<'d> {
+    start: u64,
+    size: u64,
+    rank: u8,
+    name: &'d [u8],
+}
+
+/// Function symbols by section, each list in order of address.
+pub(crate) struct Functions<'d> {
+    sections: HashMap<u32, Vec<Function<'d>>>,
+}
+
+impl<'d> Functions<'d> {
+    /// The functions of all sections of `target` that hold code.
+    ///
+    /// # Errors
+    ///
+    /// The relocations of a descriptor section are malformed.
+    pub(crate) fn new<Elf: FileHeader>(target: &Target<'_, 'd, Elf>) -> Result<Self> {
+        let mut sections: HashMap<u32, Vec<Function<'d>>> = HashMap::new();
+        let Some(symbols) = &target.symbols else { return Ok(Self { sections }) };
+        let descriptors = descriptors(target, symbols)?;
+        for (_, symbol) in symbols.iter() {
+            let Some((section, start)) = code_of(target, &symbol, &descriptors) else { continue };
+            if let Some(rank) = rank(&symbol, symbols.name(&symbol)) {
+                let name = symbols.name(&symbol);
+                let function = Function { start, size: symbol.size, rank, name };
+                sections.entry(section).or_default().push(function);
+            }
+        }
+        for list in sections.values_mut() {
+            list.sort_by_key(|function| (function.start, function.rank));
+        }
+        Ok(Self { sections })
+    }
+
+    /// The function that contains `offset` of `section`, or that an area of `size` bytes there
+    /// leads to: its name and its start.
+    pub(crate) fn find(&self, section: u32, offset: u64, size: u64) -> Option<(&'d [u8], u64)> {
+        let list = self.sections.get(&section)?;
+        let after = list.partition_point(|function| function.start <= offset);
+        let before = list.get(..after).unwrap_or_default();
+        let covers = |f: &&Function<'_>| f.size == 0 || offset - f.start < f.size;
+        let best = before.last().and_then(|last| first_at(before, last.start));
+        if let Some(function) = best.filter(covers) {
+            return Some((function.name, function.start));
+        }
+        // An area that begins before its function.
+        let next = list.get(after).filter(|next| next.start <= offset.saturating_add(size));
+        // Padding, or a function whose size is short of its code: the nearest one before.
+        next.or(best).map(|function| (function.name, function.start))
+    }
+
+    /// The start of the first function after `offset` of `section`.
+    pub(crate) fn next_start(&self, section: u32, offset: u64) -> Option<u64> {
+        let list = self.sections.get(&section)?;
+        let after = list.partition_point(|function| function.start <= offset);
+        list.get(after).map(|function| function.start)
+    }
+}
+
+/// Of the functions that start at `start`, the one with the best rank.
+fn first_at<'l, 'd>(list: &'l [Function<'d>], start: u64) -> Option<&'l Function<'d>> {
+    list.get(list.partition_point(|function| function.start < start))
+}
+
+/// Functions before labels, and of several names for one, the global one first.
+fn rank(symbol: &Symbol, name: &[u8]) -> Option<u8> {
+    if name.is_empty() {
+        return None;
+    }
+    let binding = if symbol.is_local() { 2 } else { u8::from(symbol.is_weak()) };
+    if symbol.is_function() {
+        return Some(binding);
+    }
+    // Mapping symbols and assembler-local labels name no function.
+    let label = symbol.is_untyped() && !name.starts_with(b"$") && !name.starts_with(b".L");
+    label.then_some(3 + binding)
+}
+
+/// The section and offset of the code that `symbol` names.
+fn code_of<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    symbol: &Symbol,
+    descriptors: &Descriptors,
+) -> Option<(u32, u64)> {
+    let section = symbol.section?;
+    if Some(section) == descriptors.section {
+        return descriptors.code.get(&symbol.value).copied();
+    }
+    let isa_bit = u64::from(target.arch.isa_bit && symbol.is_function());
+    let is_code = target.view.section(section).is_ok_and(|section| section.is_code());
+    is_code.then_some((section, symbol.value & !isa_bit))
+}
+
+/// The code addresses in a section of function descriptors, by the descriptor's offset.
+#[derive(Default)]
+struct Descriptors {
+    section: Option<u32>,
+    code: HashMap<u64, (u32, u64)>,
+}
+
+fn descriptors<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    symbols: &Symbols<'_, Elf>,
+) -> Result<Descriptors> {
+    let Some(name) = target.arch.descriptors else { return Ok(Descriptors::default()) };
+    let view = target.view;
+    let mut found = Descriptors::default();
+    for (index, header) in (0u32..).zip(view.sections()) {
+        if !header.is_relocations() || view.section_name(header.info) != name {
+            continue;
+        }
+        found.section = Some(header.info);
+        for relocation in target.relocations(index, &header)?.iter() {
+            let is_address = Some(relocation.kind) == target.arch.address(view.word());
+            let symbol = symbols.get(relocation.symbol).filter(|_| is_address);
+            let Some((section, value)) = symbol.and_then(|s| Some((s.section?, s.value))) else {
+                continue;
+            };
+            let code = value.wrapping_add_signed(relocation.addend.unwrap_or(0));
+            found.code.insert(relocation.offset, (section, code));
+        }
+    }
+    Ok(found)
+}

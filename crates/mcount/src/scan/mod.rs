@@ -1,0 +1,91 @@
+//! Finding sites: where `elf` and `arch` meet.
+//!
+//! [`Target`] is a file that both understand; [`calls`] finds hook calls by their relocations,
+//! [`patchable`] the areas that the compiler listed, [`functions`] gives them names.
+
+pub(crate) mod calls;
+pub(crate) mod functions;
+pub(crate) mod nops;
+pub(crate) mod patchable;
+
+use crate::arch::{self, Arch, Code};
+use crate::elf::{Relocations, Section, Symbols, View};
+use crate::error::{Error, ErrorKind, Result};
+use object::read::elf::FileHeader;
+
+/// An object of a known processor.
+pub(crate) struct Target<'v, 'd, Elf: FileHeader> {
+    pub(crate) view: &'v View<'d, Elf>,
+    pub(crate) arch: &'static Arch,
+    pub(crate) symbols: Option<Symbols<'d, Elf>>,
+}
+
+/// `e_type` of an object.
+const ET_REL: u16 = 1;
+
+impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
+    /// # Errors
+    ///
+    /// The file is no object, of no known processor, or its symbol table is malformed.
+    pub(crate) fn new(view: &'v View<'d, Elf>) -> Result<Self> {
+        let arch = arch::find(view.machine(), view.word()).map_err(|known| {
+            Error::new(match known {
+                Some(machine) => ErrorKind::UnsupportedClass {
+                    machine,
+                    bits: if view.is_64() { 64 } else { 32 },
+                },
+                None => ErrorKind::UnknownMachine(view.machine()),
+            })
+        })?;
+        if view.file_type() != ET_REL {
+            return Err(Error::new(ErrorKind::NotAnObject(view.file_type())));
+        }
+        Ok(Self { view, arch, symbols: Symbols::read(view)? })
+    }
+
+    /// The instructions in section `index`.
+    pub(crate) fn code(&self, index: u32) -> Result<Code<'d>> {
+        let bytes = self.view.section_data(index)?;
+        Ok(self.arch.code(bytes, self.view.is_big_endian(), self.view.flags()))
+    }
+
+    /// The relocations in section `index`, whose header is `section`.
+    ///
+    /// # Errors
+    ///
+    /// They are malformed, or refer to another symbol table than the file's.
+    pub(crate) fn relocations(
+        &self,
+        index: u32,
+        section: &Section,
+    ) -> Result<Relocations<'d, Elf>> {
+        if self.symbols.as_ref().is_none_or(|symbols| symbols.section != section.link) {
+            let kind = ErrorKind::Malformed("sh_link is not the symbol table");
+            return Err(self.view.section_error(index, kind));
+        }
+        Relocations::read(self.view, index, section)
+    }
+
+    /// The relocation sections that apply to code, with the section that each applies to.
+    ///
+    /// # Errors
+    ///
+    /// A relocation section applies to no section of the file.
+    pub(crate) fn code_relocations(&self) -> Result<Vec<(u32, Section, u32)>> {
+        let mut found = Vec::new();
+        for (index, section) in (0u32..).zip(self.view.sections()) {
+            if section.is_relocations() {
+                let kind = ErrorKind::Malformed("sh_info names no section");
+                let target = self.view.section(section.info);
+                let target = target.map_err(|_| self.view.section_error(index, kind))?;
+                if target.is_code() && section.size != 0 {
+                    found.push((index, section, section.info));
+                }
+            } else if section.kind == object::elf::SHT_CREL.0 {
+                let kind = ErrorKind::Unsupported("CREL relocations");
+                return Err(self.view.section_error(index, kind));
+            }
+        }
+        Ok(found)
+    }
+}

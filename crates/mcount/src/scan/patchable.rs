@@ -1,0 +1,69 @@
+//! Patchable entries: the areas of NOPs that the compiler lists in
+//! `__patchable_function_entries`, any number of such sections in an object.
+//!
+//! Source: GCC manual, "-fpatchable-function-entry"; the sections are ordered by link (gABI,
+//! `SHF_LINK_ORDER`) and join the COMDAT group of their function.
+
+use super::Target;
+use super::functions::Functions;
+use crate::error::Result;
+use crate::table;
+use object::read::elf::FileHeader;
+
+/// The section that lists the areas.
+pub(crate) const SECTION: &str = "__patchable_function_entries";
+
+/// One area of NOPs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Area {
+    /// The section of the function.
+    pub(crate) section: u32,
+    /// Where the area begins, in bytes from the start of the section.
+    pub(crate) offset: u64,
+    /// Bytes of NOPs; 0 if there are none, and the entry is no site.
+    pub(crate) size: u64,
+}
+
+/// The areas that `target` lists, in section order, then offset order.
+///
+/// # Errors
+///
+/// A list, or its relocations, are malformed.
+pub(crate) fn areas<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    functions: &Functions<'_>,
+) -> Result<Vec<Area>> {
+    let entries = table::read(target, SECTION.as_bytes())?;
+    let mut places: Vec<_> = entries.iter().filter_map(|entry| entry.place).collect();
+    places.sort_unstable();
+    places.dedup();
+    let mut areas = Vec::with_capacity(places.len());
+    for (index, (section, offset)) in places.iter().copied().enumerate() {
+        let next = places.get(index + 1).filter(|next| next.0 == section).map(|next| next.1);
+        let size = size(target, functions, section, offset, next)?;
+        areas.push(Area { section, offset, size });
+    }
+    Ok(areas)
+}
+
+/// Bytes of NOPs at `offset`: up to the next area, around a landing pad at the function's start.
+pub(crate) fn size<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    functions: &Functions<'_>,
+    section: u32,
+    offset: u64,
+    next: Option<u64>,
+) -> Result<u64> {
+    let code = target.code(section)?;
+    let limit = next.unwrap_or(code.len());
+    let before = target.arch.nop_run(code, offset, limit);
+    let end = offset + before;
+    // With =N,M the first M NOPs stand before the function, whose landing pad parts the area.
+    let pad = target.arch.pad(code, end);
+    if pad == 0
+        || (before != 0 && functions.next_start(section, end.saturating_sub(1)) != Some(end))
+    {
+        return Ok(before);
+    }
+    Ok(before + target.arch.nop_run(code, end + pad, limit))
+}

@@ -1,0 +1,69 @@
+//! The plain data that the library hands out: call sites, and what is known of each.
+
+/// What a call site consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A call of the hook symbol.
+    Call,
+    /// The NOP that such a call became.
+    Nop,
+    /// An area of NOPs from `-fpatchable-function-entry`.
+    Patchable,
+    /// The hook's address in a literal pool, from where the function loads it.
+    Literal,
+}
+
+impl Kind {
+    /// The name that machine output has for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Nop => "nop",
+            Self::Patchable => "patchable",
+            Self::Literal => "literal",
+        }
+    }
+}
+
+/// One hook in one function, or one entry of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallSite {
+    /// Index of the section that holds it; `None` for an entry that leads nowhere.
+    pub section_index: Option<u32>,
+    /// Name of that section.
+    pub section: Option<String>,
+    /// The recorded address: bytes from the start of the section.
+    pub offset: Option<u64>,
+    /// The recorded address in an image.
+    pub address: Option<u64>,
+    /// The function that contains it.
+    pub symbol: Option<String>,
+    /// The recorded address minus the value of `symbol`, in bytes; negative where an area of NOPs
+    /// begins before the function.
+    pub symbol_offset: Option<i64>,
+    /// What it consists of; `None` for an entry that is no site.
+    pub kind: Option<Kind>,
+    /// The hook symbol that is called.
+    pub hook: Option<String>,
+    /// Bytes, from the recorded address, that become NOPs or are NOPs.
+    pub size: Option<u64>,
+    /// It is in the table.
+    pub recorded: bool,
+    /// The section policy leaves it out of the table.
+    pub excluded: bool,
+}
+
+/// The call sites, or the table entries, of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sites {
+    /// Name of the processor.
+    pub machine: &'static str,
+    /// 32 or 64.
+    pub bits: u8,
+    /// Big-endian data.
+    pub big_endian: bool,
+    /// In section order, then offset order (a table: in its own order).
+    pub sites: Vec<CallSite>,
+}

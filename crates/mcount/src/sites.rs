@@ -1,0 +1,159 @@
+//! Scanning and listing for people: every site or entry with its section, function and kind.
+
+use crate::Options;
+use crate::elf::{Verb, View};
+use crate::error::Result;
+use crate::policy::Treatment;
+use crate::scan::calls::{self, FoundCall};
+use crate::scan::functions::Functions;
+use crate::scan::{Target, nops, patchable};
+use crate::site::{CallSite, Kind, Sites};
+use crate::table;
+use object::read::elf::FileHeader;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// [`crate::scan`], for each class and byte order.
+pub(crate) struct Scan<'o>(pub(crate) &'o Options);
+
+/// [`crate::read_table`], for each class and byte order.
+pub(crate) struct List<'o>(pub(crate) &'o Options);
+
+/// What is known of a place before its names are looked up.
+#[derive(Clone, Copy)]
+struct Place {
+    kind: Kind,
+    hook: Option<u32>,
+    size: u64,
+    recorded: bool,
+}
+
+/// Sites by section and offset.
+type Places = BTreeMap<(u32, u64), Place>;
+
+impl<'d> Verb<'d> for Scan<'_> {
+    type Output = Sites;
+
+    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Sites> {
+        let surveyor = Surveyor::new(view, self.0)?;
+        let places = surveyor.places()?;
+        let sites = places.iter().map(|(at, place)| surveyor.site(*at, Some(place)));
+        Ok(surveyor.sites(sites.collect()))
+    }
+}
+
+impl<'d> Verb<'d> for List<'_> {
+    type Output = Sites;
+
+    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Sites> {
+        let surveyor = Surveyor::new(view, self.0)?;
+        let places = surveyor.places()?;
+        let mut entries = table::read(&surveyor.target, self.0.table_section.as_bytes())?;
+        entries.extend(table::read(&surveyor.target, patchable::SECTION.as_bytes())?);
+        let sites = entries.iter().map(|entry| match entry.place {
+            Some(at) => CallSite { recorded: true, ..surveyor.site(at, places.get(&at)) },
+            None => nowhere(entry.raw),
+        });
+        Ok(surveyor.sites(sites.collect()))
+    }
+}
+
+/// An entry that leads to no section of the file.
+fn nowhere(raw: u64) -> CallSite {
+    CallSite {
+        section_index: None,
+        section: None,
+        offset: None,
+        address: Some(raw),
+        symbol: None,
+        symbol_offset: None,
+        kind: None,
+        hook: None,
+        size: None,
+        recorded: true,
+        excluded: false,
+    }
+}
+
+struct Surveyor<'v, 'd, 'o, Elf: FileHeader> {
+    target: Target<'v, 'd, Elf>,
+    functions: Functions<'d>,
+    options: &'o Options,
+}
+
+impl<'v, 'd, 'o, Elf: FileHeader> Surveyor<'v, 'd, 'o, Elf> {
+    fn new(view: &'v View<'d, Elf>, options: &'o Options) -> Result<Self> {
+        let target = Target::new(view)?;
+        let functions = Functions::new(&target)?;
+        Ok(Self { target, functions, options })
+    }
+
+    /// Every site of the file.
+    fn places(&self) -> Result<Places> {
+        let table = table::read(&self.target, self.options.table_section.as_bytes())?;
+        let recorded: BTreeSet<_> = table.iter().filter_map(|entry| entry.place).collect();
+        let mut places = Places::new();
+        for at in nops::recorded(&self.target, &table)? {
+            let size = nops::size(&self.target, at)?;
+            places.insert(at, Place { kind: Kind::Nop, hook: None, size, recorded: true });
+        }
+        for area in patchable::areas(&self.target, &self.functions)? {
+            let place =
+                Place { kind: Kind::Patchable, hook: None, size: area.size, recorded: true };
+            if area.size != 0 {
+                places.insert((area.section, area.offset), place);
+            }
+        }
+        for call in calls::find(&self.target, &self.options.hooks)? {
+            places.insert(call.place(), Self::call(&call, recorded.contains(&call.place())));
+        }
+        Ok(places)
+    }
+
+    fn call(call: &FoundCall, recorded: bool) -> Place {
+        let size = call.call.end.saturating_sub(call.call.recorded);
+        Place { kind: call.call.kind(), hook: Some(call.hook), size, recorded }
+    }
+
+    /// The site at `at`, with its names.
+    fn site(&self, at: (u32, u64), place: Option<&Place>) -> CallSite {
+        let (section, offset) = at;
+        let name = self.target.view.section_name(section);
+        let size = place.map(|place| place.size);
+        let function = self.functions.find(section, offset, size.unwrap_or(0));
+        let is_left = function.is_some_and(|(name, _)| self.options.policy.excludes_symbol(name));
+        let is_patchable = place.is_some_and(|place| place.kind == Kind::Patchable);
+        let treatment = self.options.policy.section(name);
+        CallSite {
+            section_index: Some(section),
+            section: Some(text(name)),
+            offset: Some(offset),
+            address: None,
+            symbol: function.map(|(name, _)| text(name)),
+            symbol_offset: function.map(|(_, start)| offset.wrapping_sub(start).cast_signed()),
+            kind: place.map(|place| place.kind),
+            hook: place.and_then(|place| place.hook).and_then(|hook| self.symbol_name(hook)),
+            size,
+            recorded: place.is_some_and(|place| place.recorded),
+            excluded: !is_patchable && (is_left || treatment != Treatment::Record),
+        }
+    }
+
+    fn symbol_name(&self, index: u32) -> Option<String> {
+        let symbols = self.target.symbols.as_ref()?;
+        Some(text(symbols.name(&symbols.get(index)?)))
+    }
+
+    fn sites(&self, sites: Vec<CallSite>) -> Sites {
+        let view = self.target.view;
+        Sites {
+            machine: self.target.arch.name,
+            bits: if view.is_64() { 64 } else { 32 },
+            big_endian: view.is_big_endian(),
+            sites,
+        }
+    }
+}
+
+fn text(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}

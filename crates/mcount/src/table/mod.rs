@@ -1,0 +1,134 @@
+//! The table: the list of recorded addresses, `__mcount_loc`, as it is in an object.
+
+pub(crate) mod encode;
+
+use crate::elf::{Relocations, Section, Symbol};
+use crate::error::{ErrorKind, Result};
+use crate::scan::Target;
+use object::elf;
+use object::read::elf::FileHeader;
+
+/// One entry of a table in an object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    /// The section and offset that the entry leads to; `None` if to no section of this file.
+    pub(crate) place: Option<(u32, u64)>,
+    /// It stays right when the linker deletes code: a local label with no distance.
+    pub(crate) relaxation_proof: bool,
+    /// What the entry holds without a relocation.
+    pub(crate) raw: u64,
+}
+
+/// The sections of `target` that are called `name`.
+pub(crate) fn sections<'a, Elf: FileHeader>(
+    target: &'a Target<'_, '_, Elf>,
+    name: &'a [u8],
+) -> impl Iterator<Item = (u32, Section)> + use<'a, Elf> {
+    (0u32..).zip(target.view.sections()).filter(move |(index, section)| {
+        section.has_bytes() && !section.is_relocations() && target.view.section_name(*index) == name
+    })
+}
+
+/// The entries of all sections of `target` that are called `name`, in file order.
+///
+/// # Errors
+///
+/// A table's size is no multiple of the word, or its relocations are malformed.
+pub(crate) fn read<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    name: &[u8],
+) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for (index, section) in sections(target, name) {
+        let first = entries.len();
+        read_raw(target, index, &section, &mut entries)?;
+        let slots = entries.get_mut(first..).unwrap_or_default();
+        for (at, header) in (0u32..).zip(target.view.sections()) {
+            if header.is_relocations() && header.info == index {
+                resolve(target, at, &target.relocations(at, &header)?, slots)?;
+            }
+        }
+    }
+    Ok(entries)
+}
+
+/// The words of the table in section `index`, unresolved.
+fn read_raw<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    index: u32,
+    section: &Section,
+    entries: &mut Vec<Entry>,
+) -> Result<()> {
+    let word = target.view.word();
+    let bytes = target.view.bytes_of(section);
+    if bytes.len() as u64 % word != 0 {
+        let kind = ErrorKind::Malformed("the size of the table is no multiple of an address");
+        return Err(target.view.section_error(index, kind));
+    }
+    let is_big_endian = target.view.is_big_endian();
+    let join = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
+    #[expect(clippy::cast_possible_truncation, reason = "4 or 8")]
+    entries.extend(bytes.chunks_exact(word as usize).map(|slot| {
+        let raw =
+            if is_big_endian { slot.iter().fold(0, join) } else { slot.iter().rev().fold(0, join) };
+        Entry { place: None, relaxation_proof: false, raw }
+    }));
+    Ok(())
+}
+
+/// Resolves the entries by the relocations of section `index`.
+fn resolve<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    index: u32,
+    relocations: &Relocations<'_, Elf>,
+    slots: &mut [Entry],
+) -> Result<()> {
+    let word = target.view.word();
+    for relocation in relocations.iter() {
+        let kind = relocation.kind & target.arch.type_mask;
+        if Some(kind) != target.arch.address(word) || relocation.offset % word != 0 {
+            continue;
+        }
+        let slot = usize::try_from(relocation.offset / word).ok().and_then(|i| slots.get_mut(i));
+        let Some(slot) = slot else {
+            let kind = ErrorKind::Malformed("a relocation lies outside its section");
+            return Err(target.view.offset_error(index, relocation.offset, kind));
+        };
+        let symbols = target.symbols.as_ref();
+        let Some(symbol) = symbols.and_then(|symbols| symbols.get(relocation.symbol)) else {
+            let kind = ErrorKind::Malformed("symbol index out of range");
+            return Err(target.view.offset_error(index, relocation.offset, kind));
+        };
+        let in_section = sign_extend(slot.raw, word);
+        let addend = match relocation.addend {
+            Some(addend) if target.arch.addend_in_section => addend.wrapping_add(in_section),
+            Some(addend) => addend,
+            None => in_section,
+        };
+        slot.place = place(target, &symbol, addend);
+        slot.relaxation_proof = addend == 0 && symbol.is_local() && !symbol.is_section();
+    }
+    Ok(())
+}
+
+fn place<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    symbol: &Symbol,
+    addend: i64,
+) -> Option<(u32, u64)> {
+    let isa_bit = u64::from(target.arch.isa_bit && symbol.is_function());
+    let section = symbol.section.filter(|index| target.view.section(*index).is_ok())?;
+    Some((section, (symbol.value & !isa_bit).wrapping_add_signed(addend)))
+}
+
+/// An addend of `word` bytes, as a signed number.
+fn sign_extend(value: u64, word: u64) -> i64 {
+    #[expect(clippy::cast_possible_truncation, reason = "an addend of ELFCLASS32 has 32 bits")]
+    let low = value as u32;
+    if word == 8 { value.cast_signed() } else { low.cast_signed().into() }
+}
+
+/// Whether a section is loaded writable.
+pub(crate) fn is_writable(section: &Section) -> bool {
+    section.flags & u64::from(elf::SHF_WRITE.0) != 0
+}

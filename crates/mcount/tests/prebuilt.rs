@@ -1,0 +1,94 @@
+//! Every prebuilt object, of every processor: `scan` finds the sites that its `.expect` file lists,
+//! `record` puts those that Linux's policy records into a table, and `read_table` reads them back.
+//!
+//! The `.expect` files were made from disassembly, by a script that shares no code with this
+//! library (`tests/prebuilt/build.py`).
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use mcount::{CallSite, Options, read_table, record, scan};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/prebuilt")
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test, which names its file when it fails")]
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Name, object, and the lines of the expectation.
+fn objects() -> Vec<(String, Vec<u8>, Vec<String>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "o") {
+            let expected = String::from_utf8(read(&path.with_extension("expect"))).unwrap();
+            let lines = expected.lines().filter(|line| !line.starts_with('#'));
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            found.push((name, read(&path), lines.map(str::to_owned).collect()));
+        }
+    }
+    found.sort();
+    assert!(found.len() > 100, "the prebuilt objects are missing");
+    found
+}
+
+fn line(site: &CallSite) -> String {
+    let text = |field: &Option<String>| field.clone().unwrap_or("-".to_owned());
+    let kind = site.kind.map_or("-", mcount::Kind::name);
+    let offset = site.offset.unwrap_or(u64::MAX);
+    let (section, symbol, hook) = (text(&site.section), text(&site.symbol), text(&site.hook));
+    format!("{section} {offset:x} {symbol} {kind} {hook}")
+}
+
+/// The hook names that an object was compiled with, besides the processor's.
+fn options(name: &str) -> Options {
+    let mut options = Options::default();
+    if name == "x86_64-fentry-names" {
+        options.hooks.push("my_fentry".to_owned());
+        options.table_section = "my_table".to_owned();
+    }
+    options
+}
+
+#[test]
+fn scan_finds_what_the_disassembly_shows() {
+    let mut failures = Vec::new();
+    for (name, object, expected) in objects() {
+        let found: Vec<_> = match scan(&object, &options(&name)) {
+            Ok(sites) => sites.sites.iter().map(line).collect(),
+            Err(error) => vec![error.to_string()],
+        };
+        if found != expected {
+            failures.push(format!("{name}:\n  expected {expected:#?}\n  found {found:#?}"));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Section and offset of each site.
+fn places(sites: &[CallSite]) -> BTreeSet<(u32, u64)> {
+    sites.iter().map(|site| (site.section_index.unwrap(), site.offset.unwrap())).collect()
+}
+
+#[test]
+fn record_writes_the_sites_and_twice_is_once() {
+    for (name, object, _) in objects() {
+        let options = options(&name);
+        let wanted: Vec<_> = scan(&object, &options).unwrap().sites;
+        let wanted = wanted.into_iter().filter(|site| !site.excluded).collect::<Vec<_>>();
+        let recording = record(&object, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let Some(change) = recording.change else {
+            assert!(wanted.iter().all(|site| site.recorded), "{name}: nothing was recorded");
+            continue;
+        };
+        let new = change.apply(&object);
+        let table = read_table(&new, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(places(&table.sites), places(&wanted), "{name}");
+        assert!(table.sites.iter().all(|site| site.kind.is_some()), "{name}");
+        let again = record(&new, &options).unwrap();
+        assert_eq!(again.change, None, "{name}: recording twice is not recording once");
+    }
+}
