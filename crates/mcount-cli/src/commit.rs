@@ -1,0 +1,144 @@
+//! Putting a recorded object on disk so that nothing is lost: at every instant the file is the old
+//! object or the new one, whole.
+//!
+//! A file with one name is changed in place: what is new is appended, then one write of the ELF
+//! header makes it current. Another is written anew beside the old one and renamed over it.
+
+use crate::files::{Input, open_locked};
+use mcount::{Change, Options, Recording};
+use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, open};
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Why a file was not recorded.
+#[derive(Debug)]
+pub enum Failure {
+    /// The operating system refused.
+    Io(io::Error),
+    /// The object cannot be recorded.
+    Object(mcount::Error),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => match error.raw_os_error() {
+                Some(_) => write!(f, "{}", without_number(error)),
+                None => error.fmt(f),
+            },
+            Self::Object(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<mcount::Error> for Failure {
+    fn from(error: mcount::Error) -> Self {
+        Self::Object(error)
+    }
+}
+
+/// What the C library says, without " (os error 2)".
+fn without_number(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// Records the object at `path`, in place or to `output`.
+///
+/// # Errors
+///
+/// The object cannot be read, recorded or written; the file is as it was.
+pub fn record_file(
+    path: &Path,
+    output: Option<&Path>,
+    options: &Options,
+) -> Result<Recording, Failure> {
+    let (file, metadata, writable) = open_locked(path)?;
+    let input = Input::new(&file, metadata.len())?;
+    let recording = mcount::record(input.bytes(), options)?;
+    match (&recording.change, output) {
+        (None, None) => {}
+        (None, Some(output)) => replace(output, &metadata, &[input.bytes()])?,
+        (Some(change), None) if writable && metadata.nlink() == 1 => {
+            let old: Vec<u8> = input.bytes().iter().take(change.header.len()).copied().collect();
+            drop(input);
+            append(&file, &metadata, change, &old)?;
+        }
+        (Some(change), _) => {
+            let target = match output {
+                Some(output) => output.to_owned(),
+                // Through a symbolic link, so that the link survives.
+                None => path.canonicalize()?,
+            };
+            let kept = usize::try_from(change.at).unwrap_or(usize::MAX).min(input.bytes().len());
+            let tail = input.bytes().get(change.header.len()..kept).unwrap_or_default();
+            replace(&target, &metadata, &[&change.header, tail, &change.appended])?;
+        }
+    }
+    Ok(recording)
+}
+
+/// Appends, then makes what was appended current. On an error the old bytes are back.
+fn append(file: &File, metadata: &Metadata, change: &Change, old: &[u8]) -> io::Result<()> {
+    let written = file
+        .write_all_at(&change.appended, change.at)
+        .and_then(|()| file.write_all_at(&change.header, 0));
+    if written.is_err() {
+        // The first error is the one to report; these may fail for the same reason.
+        let _ = file.write_all_at(old, 0);
+        let _ = file.set_len(metadata.len());
+    }
+    written
+}
+
+/// Makes `parts` the contents of `path`, by a temporary file beside it.
+fn replace(path: &Path, metadata: &Metadata, parts: &[&[u8]]) -> io::Result<()> {
+    let temporary = temporary_beside(path)?;
+    let result = write_temporary(&temporary, metadata, parts)
+        .and_then(|()| std::fs::rename(&temporary, path));
+    if result.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    result
+}
+
+/// The name is always the same, so that the next run clears what a killed one left.
+fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
+    let name = path.file_name().ok_or_else(|| io::Error::other("not a file name"))?;
+    let mut temporary = OsString::from(".");
+    temporary.push(name);
+    temporary.push(".mcount-tmp");
+    Ok(path.with_file_name(temporary))
+}
+
+fn write_temporary(path: &Path, metadata: &Metadata, parts: &[&[u8]]) -> io::Result<()> {
+    // Never through a link that somebody else put there.
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let create = || open(path, flags, Mode::RUSR | Mode::WUSR);
+    let file = match create() {
+        Err(rustix::io::Errno::EXIST) => {
+            std::fs::remove_file(path)?;
+            create()?
+        }
+        other => other?,
+    };
+    let mut file = File::from(file);
+    for part in parts {
+        file.write_all(part)?;
+    }
+    // Only root may give a file away; the mode comes after, because this clears set-user-ID.
+    let (owner, group) = (Uid::from_raw(metadata.uid()), Gid::from_raw(metadata.gid()));
+    let _ = fchown(&file, Some(owner), Some(group));
+    fchmod(&file, Mode::from_raw_mode(metadata.mode()))?;
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! Opening and reading files: the one place that maps memory, and the one whose errors are of the
+//! operating system.
+
+use memmap2::Mmap;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// From this size on, in bytes, a file is mapped: below it, reading costs less than page faults.
+const MAP_FROM: u64 = 128 * 1024;
+
+/// The bytes of a file.
+pub enum Input {
+    /// Read into memory.
+    Read(Vec<u8>),
+    /// Mapped, privately.
+    Mapped(Mmap),
+}
+
+impl Input {
+    /// The bytes of `file`, which has `size` of them.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or mapped.
+    pub fn new(mut file: &File, size: u64) -> io::Result<Self> {
+        if size >= MAP_FROM {
+            // SAFETY: the map is private and read only. Another process that shortens the file
+            // while it is mapped can make a read fault, which ends this process and loses
+            // nothing: until then nothing was written. Recorders lock the file against each other.
+            return unsafe { Mmap::map(file) }.map(Self::Mapped);
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
+        file.read_to_end(&mut bytes)?;
+        Ok(Self::Read(bytes))
+    }
+
+    /// The bytes of the file at `path`.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened, is no regular file, or cannot be read.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let (file, metadata) = open_regular(path, OpenOptions::new().read(true))?;
+        Self::new(&file, metadata.len())
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Read(bytes) => bytes,
+            Self::Mapped(map) => map,
+        }
+    }
+}
+
+/// Opens the regular file `path`.
+///
+/// # Errors
+///
+/// It cannot be opened, or is a directory, device or the like.
+pub fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<(File, Metadata)> {
+    let file = match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => return Err(not_regular()),
+        other => other?,
+    };
+    let metadata = file.metadata()?;
+    if metadata.is_file() { Ok((file, metadata)) } else { Err(not_regular()) }
+}
+
+fn not_regular() -> io::Error {
+    io::Error::other("not a regular file")
+}
+
+/// Opens `path` to change it, or only to read it where it may not be written; locked against
+/// other recorders until it is closed. The flag says whether it may be written.
+///
+/// # Errors
+///
+/// As [`open_regular`].
+pub fn open_locked(path: &Path) -> io::Result<(File, Metadata, bool)> {
+    loop {
+        let mut read_write = OpenOptions::new();
+        read_write.read(true).write(true);
+        let (file, writable) = match open_regular(path, &read_write) {
+            Ok((file, _)) => (file, true),
+            Err(error) if is_denied(&error) => {
+                (open_regular(path, OpenOptions::new().read(true))?.0, false)
+            }
+            Err(error) => return Err(error),
+        };
+        // A file system without locks is used without.
+        let _ = flock(&file, FlockOperation::LockExclusive);
+        let metadata = file.metadata()?;
+        // While this process waited, another may have put a new file in its place.
+        if is_same_file(&metadata, path)? {
+            return Ok((file, metadata, writable));
+        }
+    }
+}
+
+fn is_denied(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
+fn is_same_file(metadata: &Metadata, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let now = path.metadata()?;
+    Ok(now.ino() == metadata.ino() && now.dev() == metadata.dev())
+}

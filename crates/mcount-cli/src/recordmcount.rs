@@ -1,0 +1,88 @@
+//! The drop-in for the kernel's `scripts/recordmcount`: its arguments, its exit codes, its
+//! messages where a build may look for them. It runs once an object, so it starts nothing that it
+//! does not need: no threads, no argument parser of the size of `mcount`'s.
+
+use crate::commit::record_file;
+use lexopt::Arg;
+use mcount::{Options, Recording, TABLE_SECTION};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+const USAGE: &str = "usage: recordmcount [-w] file.o...";
+
+/// What the command line asks for.
+enum Command {
+    Record { warn: bool, files: Vec<OsString> },
+    Usage { error: Option<String> },
+    Version,
+}
+
+/// Runs the command with these arguments; its exit code.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let command =
+        parse(arguments).unwrap_or_else(|error| Command::Usage { error: Some(error.to_string()) });
+    match command {
+        Command::Record { warn, files } => record(warn, &files),
+        Command::Version => {
+            say(&mut io::stdout(), concat!("recordmcount (mcount) ", env!("CARGO_PKG_VERSION")))
+        }
+        Command::Usage { error } => {
+            if let Some(error) = error {
+                say(&mut io::stderr(), &format!("recordmcount: {error}"));
+            }
+            say(&mut io::stderr(), USAGE)
+        }
+    }
+}
+
+fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, lexopt::Error> {
+    let mut parser = lexopt::Parser::from_args(arguments);
+    let (mut warn, mut files) = (false, Vec::new());
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Short('w') => warn = true,
+            Arg::Long("version") => return Ok(Command::Version),
+            Arg::Value(file) => files.push(file),
+            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Usage { error: None }),
+            other => return Err(other.unexpected()),
+        }
+    }
+    // A call with nothing to do is answered with the usage, and is no error.
+    Ok(if files.is_empty() { Command::Usage { error: None } } else { Command::Record { warn, files } })
+}
+
+fn record(warn: bool, files: &[OsString]) -> u8 {
+    let options = Options { keep_existing_table: true, ..Options::default() };
+    let mut code = 0;
+    for file in files.iter().filter(|file| !file.as_bytes().ends_with(b"/ftrace.o")) {
+        match record_file(Path::new(file), None, &options) {
+            Ok(recording) => report(&recording, warn, file),
+            Err(failure) => {
+                say(&mut io::stderr(), &format!("{}: {failure}", file.display()));
+                say(&mut io::stderr(), &format!("{}: failed", file.display()));
+                code = 1;
+            }
+        }
+    }
+    code
+}
+
+fn report(recording: &Recording, warn: bool, file: &OsStr) {
+    if recording.had_table {
+        let file = file.display();
+        say(&mut io::stderr(), &format!("warning: {TABLE_SECTION} already exists: {file}"));
+    } else if warn {
+        for section in &recording.excluded {
+            let line = format!("Section {} has mcount callers being ignored", section.name);
+            say(&mut io::stdout(), &line);
+        }
+    }
+}
+
+/// Writes a line; a reader that has gone away is no error.
+fn say(stream: &mut impl Write, line: &str) -> u8 {
+    let _ = writeln!(stream, "{line}");
+    0
+}
