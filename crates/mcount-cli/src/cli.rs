@@ -1,9 +1,10 @@
 //! The command line of `mcount`: arguments, and running a command over many files.
+#![expect(clippy::doc_markdown, reason = "doc comments here are help on a terminal")]
 
 use crate::commit::{Failure, record_file};
+use crate::demo;
 use crate::files::Input;
 use crate::output::{self, Format};
-use crate::demo;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mcount::{Base, Glob, GlobSet, GlobSetBuilder, Options, Policy, Sites, TABLE_SECTION};
@@ -264,9 +265,8 @@ fn record(arguments: &RecordArgs) -> io::Result<u8> {
     options.writable |= arguments.writable;
     options.link_order = arguments.link_order;
     let output = arguments.output.as_deref();
-    let results = over(&arguments.files, &arguments.jobs, |path| {
-        record_file(path, output, &options)
-    })?;
+    let results =
+        over(&arguments.files, &arguments.jobs, |path| record_file(path, output, &options))?;
     let mut code = SUCCESS;
     let mut stdout = anstream::stdout().lock();
     for (path, result) in arguments.files.iter().zip(results) {

@@ -64,7 +64,8 @@ pub fn run(out: &mut impl Write) -> io::Result<u8> {
     let (mut sites, mut code) = (0, 0);
     for (name, object) in OBJECTS {
         let table = record(object, &options).and_then(|recording| {
-            let new = recording.change.map_or_else(|| object.to_vec(), |change| change.apply(object));
+            let new =
+                recording.change.map_or_else(|| object.to_vec(), |change| change.apply(object));
             read_table(&new, &options)
         });
         match table {

@@ -4,6 +4,7 @@ use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 use mcount::{CallSite, Kind, Recording, Sites};
 use serde_json::json;
+use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -122,7 +123,8 @@ fn line(
 ) -> io::Result<()> {
     let mut text = String::new();
     for (cell, width) in cells.iter().zip(widths) {
-        text.push_str(&format!("  {cell:width$}"));
+        // Writing to a String cannot fail.
+        let _ = fmt::Write::write_fmt(&mut text, format_args!("  {cell:width$}"));
     }
     writeln!(out, "{style}{}{style:#}", text.trim_end())
 }

@@ -50,7 +50,11 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, lexop
         }
     }
     // A call with nothing to do is answered with the usage, and is no error.
-    Ok(if files.is_empty() { Command::Usage { error: None } } else { Command::Record { warn, files } })
+    Ok(if files.is_empty() {
+        Command::Usage { error: None }
+    } else {
+        Command::Record { warn, files }
+    })
 }
 
 fn record(warn: bool, files: &[OsString]) -> u8 {

@@ -88,7 +88,7 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
                 section.left += usize::from(!done);
             }
         }
-        let is_right = self.is_right(&plan.record, &existing)?;
+        let is_right = self.is_right(&plan.record, &existing);
         let mut recording = Recording {
             change: None,
             recorded: plan.record.len(),
@@ -108,9 +108,10 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
     fn plan(&self) -> Result<Plan> {
         let mut plan = Plan::default();
         let policy = &self.options.policy;
-        let functions = match policy.exclude_symbols.is_empty() {
-            true => None,
-            false => Some(Functions::new(&self.target)?),
+        let functions = if policy.exclude_symbols.is_empty() {
+            None
+        } else {
+            Some(Functions::new(&self.target)?)
         };
         let is_excluded = |call: &FoundCall| {
             let (section, offset) = call.place();
@@ -152,9 +153,9 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
     }
 
     /// Whether the table that is there has exactly the entries of `wanted`, each of them safe.
-    fn is_right(&self, wanted: &[(u32, u64)], existing: &[Entry]) -> Result<bool> {
+    fn is_right(&self, wanted: &[(u32, u64)], existing: &[Entry]) -> bool {
         if wanted.is_empty() && !self.had_table {
-            return Ok(true);
+            return true;
         }
         let mut places: Vec<_> = existing.iter().filter_map(|entry| entry.place).collect();
         places.sort_unstable();
@@ -163,10 +164,7 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
         for (_, section) in table::sections(&self.target, self.options.table_section.as_bytes()) {
             writable &= table::is_writable(&section) || !self.options.writable;
         }
-        Ok(existing.iter().all(safe)
-            && existing.len() == places.len()
-            && places == wanted
-            && writable)
+        existing.iter().all(safe) && existing.len() == places.len() && places == wanted && writable
     }
 
     /// Puts entries for `places` into the table that is there, or into new ones.
@@ -257,7 +255,7 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
                 continue;
             }
             let body = view.bytes_of(&section);
-            if body.len() % 4 != 0 || body.is_empty() {
+            if !body.len().is_multiple_of(4) || body.is_empty() {
                 let kind = ErrorKind::Malformed("the size of the group is no multiple of 4");
                 return Err(view.section_error(index, kind));
             }
@@ -291,7 +289,7 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
         let (Some((list, list_header)), None) = (lists.next(), lists.next()) else {
             return Err(conflict());
         };
-        if header.flags & u64::from(elf::SHF_GROUP.0 | elf::SHF_LINK_ORDER.0) != 0
+        if header.flags & (elf::SHF_GROUP.0 | elf::SHF_LINK_ORDER.0) != 0
             || (list_header.kind == elf::SHT_RELA.0) != rela
         {
             return Err(conflict());
@@ -300,7 +298,7 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
         *edit.body(table)? = bodies.table;
         *edit.body(list)? = bodies.relocations;
         if self.options.writable {
-            edit.header(table)?.flags |= u64::from(elf::SHF_WRITE.0);
+            edit.header(table)?.flags |= elf::SHF_WRITE.0;
         }
         Ok(())
     }

@@ -90,9 +90,9 @@ fn long_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
     let push =
         places.find(|at| read.half(*at) == Some(PUSH8[0]) && read.half(at + 2) == Some(PUSH8[1]));
     if is_short {
-        code.put(last, &NOP16)?
+        code.put(last, &NOP16)?;
     } else {
-        code.put(last.checked_sub(2)?, &NOP)?
+        code.put(last.checked_sub(2)?, &NOP)?;
     }
     push.map_or(Some(()), |at| code.put(at, &NOP))
 }

@@ -43,31 +43,24 @@ fn literal(code: Code<'_>, offset: u64) -> Option<u64> {
 
 /// The `jmp` or `jsr` that uses the literal at `offset`.
 fn loader(code: Code<'_>, offset: u64) -> Option<u64> {
-    if offset % 4 != 0 {
+    if !offset.is_multiple_of(4) {
         return None;
     }
-    let first = offset.saturating_sub(REACH);
-    let mut at = offset;
-    while at >= first + 2 {
-        at -= 2;
+    (1..=REACH / 2).find_map(|step| {
+        let at = offset.checked_sub(step * 2)?;
         let load = code.half(at)?;
         // mov.l @(disp,PC),Rn: disp words from the word after the next.
-        let loads = load & 0xf000 == 0xd000;
-        if loads && (at & !3) + 4 + u64::from(load & 0xff) * 4 == offset {
-            if let Some(jump) = jump_through(code, at, load >> 8 & 15) {
-                return Some(jump);
-            }
-        }
-    }
-    None
+        let loads = load & 0xf000 == 0xd000 && (at & !3) + 4 + u64::from(load & 0xff) * 4 == offset;
+        if loads { jump_through(code, at, load >> 8 & 15) } else { None }
+    })
 }
 
 /// The `jmp @Rn` or `jsr @Rn` with `Rn` = `register` that soon follows the load at `load`.
 fn jump_through(code: Code<'_>, load: u64, register: u32) -> Option<u64> {
+    let (jmp, jsr) = (0x402b | register << 8, 0x400b | register << 8);
     (1..=LONGEST).map(|step| load + step * 2).find(|at| {
-        let word = code.half(*at).unwrap_or(0);
-        word & 0xf0ff == 0x402b && word >> 8 & 15 == register
-            || word & 0xf0ff == 0x400b && word >> 8 & 15 == register
+        let half = code.half(*at);
+        half == Some(jmp) || half == Some(jsr)
     })
 }
 

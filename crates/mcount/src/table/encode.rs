@@ -71,7 +71,7 @@ pub(crate) fn add<Elf: FileHeader>(
     // The table's name is the tail of its relocation section's.
     let name = edit.add_string(names, format!("{prefix}{}", shape.name).as_bytes())?;
     let tail = name + if shape.rela { 5 } else { 4 };
-    let group = if shape.group.is_some() { u64::from(elf::SHF_GROUP.0) } else { 0 };
+    let group = if shape.group.is_some() { elf::SHF_GROUP.0 } else { 0 };
     let table = Section {
         kind: elf::SHT_PROGBITS.0,
         flags: flags(shape) | group,
@@ -84,7 +84,7 @@ pub(crate) fn add<Elf: FileHeader>(
     let count = entries.len().max(1) as u64;
     let relocations = Section {
         kind: if shape.rela { elf::SHT_RELA.0 } else { elf::SHT_REL.0 },
-        flags: u64::from(elf::SHF_INFO_LINK.0) | group,
+        flags: elf::SHF_INFO_LINK.0 | group,
         link: target.symbols.as_ref().map_or(0, |symbols| symbols.section),
         info: table,
         alignment: word,
@@ -107,12 +107,12 @@ pub(crate) fn add<Elf: FileHeader>(
 
 /// The flags of a table of `shape`, but for its group's.
 fn flags(shape: &Shape<'_>) -> u64 {
-    let mut flags = u64::from(elf::SHF_ALLOC.0);
+    let mut flags = elf::SHF_ALLOC.0;
     if shape.writable {
-        flags |= u64::from(elf::SHF_WRITE.0);
+        flags |= elf::SHF_WRITE.0;
     }
     if shape.link.is_some() {
-        flags |= u64::from(elf::SHF_LINK_ORDER.0);
+        flags |= elf::SHF_LINK_ORDER.0;
     }
     flags
 }

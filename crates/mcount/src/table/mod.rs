@@ -61,7 +61,7 @@ fn read_raw<Elf: FileHeader>(
 ) -> Result<()> {
     let word = target.view.word();
     let bytes = target.view.bytes_of(section);
-    if bytes.len() as u64 % word != 0 {
+    if !(bytes.len() as u64).is_multiple_of(word) {
         let kind = ErrorKind::Malformed("the size of the table is no multiple of an address");
         return Err(target.view.section_error(index, kind));
     }
@@ -130,5 +130,5 @@ fn sign_extend(value: u64, word: u64) -> i64 {
 
 /// Whether a section is loaded writable.
 pub(crate) fn is_writable(section: &Section) -> bool {
-    section.flags & u64::from(elf::SHF_WRITE.0) != 0
+    section.flags & elf::SHF_WRITE.0 != 0
 }
