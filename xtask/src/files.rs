@@ -1,0 +1,50 @@
+//! File access whose errors name the path, and the folders of this workspace.
+//!
+//! The only file that may call `std::fs` for contents (see clippy.toml).
+
+use std::path::{Path, PathBuf};
+
+use crate::Result;
+
+/// The root of the workspace.
+pub(crate) fn workspace() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
+
+/// Reads a whole file.
+#[expect(clippy::disallowed_methods, reason = "this is the place that names the path")]
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| named(path, &error))
+}
+
+/// Writes a whole file.
+#[expect(clippy::disallowed_methods, reason = "this is the place that names the path")]
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    std::fs::write(path, bytes).map_err(|error| named(path, &error))
+}
+
+/// Makes a folder and those above it.
+pub(crate) fn make_folder(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).map_err(|error| named(path, &error))
+}
+
+/// The entries of a folder, sorted by name.
+pub(crate) fn list(path: &Path) -> Result<Vec<PathBuf>> {
+    let mut entries = std::fs::read_dir(path)
+        .map_err(|error| named(path, &error))?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<std::io::Result<Vec<_>>>()
+        .map_err(|error| named(path, &error))?;
+    entries.sort();
+    Ok(entries)
+}
+
+/// Renames within one file system.
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
+    std::fs::rename(from, to).map_err(|error| named(to, &error))
+}
+
+fn named(path: &Path, error: &std::io::Error) -> Box<dyn std::error::Error + Send + Sync> {
+    format!("{}: {error}", path.display()).into()
+}

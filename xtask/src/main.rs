@@ -1,0 +1,59 @@
+//! The project's chores, each a subcommand of `cargo xtask`.
+//!
+//! One file (and folder) a chore; this one only picks. A chore takes the rest of the command line
+//! and returns whether all is well: `false` is exit code 1, an error is exit code 2.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool of the project"
+)]
+
+mod dist;
+mod files;
+mod modules;
+mod test;
+
+use std::process::ExitCode;
+
+use lexopt::Arg;
+
+/// What a chore can fail with: its message says which file or command.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+const USAGE: &str = "\
+usage: cargo xtask CHORE [OPTION…]
+
+chores:
+  test      install what the tests need and run every check that CI runs
+  dist      build the programs, man pages and completions into a folder (dist)
+  modules   record the kernel modules of Debian again and compare with the tables they came with
+";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> Result<bool> {
+    let mut parser = lexopt::Parser::from_env();
+    match parser.next()? {
+        Some(Arg::Value(chore)) => match chore.to_str() {
+            Some("test") => test::run(parser),
+            Some("dist") => dist::run(parser),
+            Some("modules") => modules::run(parser),
+            _ => Err(format!("no chore is called {}\n\n{USAGE}", chore.display()).into()),
+        },
+        Some(Arg::Short('h') | Arg::Long("help")) => {
+            print!("{USAGE}");
+            Ok(true)
+        }
+        Some(other) => Err(other.unexpected().into()),
+        None => Err(USAGE.into()),
+    }
+}

@@ -1,0 +1,214 @@
+//! Records the kernel modules of Debian again, and compares with the tables that they came with.
+//!
+//! The largest test there is: 32,000 modules of ten kernels and seven processors, whose tables were
+//! made by other programs. For each: take the table out, record, and compare the entries with those
+//! of the build, with those of the kernel's own recordmcount, and with what the bytes say
+//! ([`sites`]). A difference must have a known cause ([`explain`]), or the chore fails.
+
+mod batch;
+mod elf;
+mod explain;
+mod package;
+mod report;
+mod scan;
+mod sites;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lexopt::{Arg, ValueExt as _};
+use rayon::prelude::*;
+
+use self::batch::Setting;
+use self::report::Report;
+use crate::{Result, files};
+
+/// Where Debian's `linux-kbuild-6.1` has the kernel's own recorder.
+const ORIGINAL: &str = "/usr/lib/linux-kbuild-6.1/scripts/recordmcount";
+
+/// Modules for each run of a recorder: enough to amortize a process, few enough to share out.
+const BATCH: usize = 64;
+
+const USAGE: &str = "\
+usage: cargo xtask modules [OPTION…]
+
+  --arch NAME[,NAME…]   architectures of Debian (default: all that Debian 12 has kernels for)
+  --flavour NAME        another kernel than the default one of that architecture
+  --update              ask the mirror for a newer package, even if one is in the cache
+  --limit N             no more than N modules of each kernel
+  --sample N            only every Nth module
+  --against WHICH       original, build or both (default: both)
+  --ours PATH           the recorder to test (default: target/release/recordmcount, built now)
+  --original PATH       the recorder to compare with (default: that of linux-kbuild-6.1)
+  --scan PATH           an mcount, whose scan is to find the sites of modules without table
+  --show                disassemble around each difference
+  --json FILE           write what was found as JSON
+";
+
+/// The command line.
+#[derive(Debug)]
+struct Options {
+    architectures: Vec<String>,
+    flavour: Option<String>,
+    update: bool,
+    limit: usize,
+    sample: usize,
+    build: bool,
+    original: Option<PathBuf>,
+    ours: Option<PathBuf>,
+    scan: Option<PathBuf>,
+    show: bool,
+    json: Option<PathBuf>,
+}
+
+/// Runs the chore: `false` when a difference is unexplained.
+pub(crate) fn run(parser: lexopt::Parser) -> Result<bool> {
+    let Some(options) = parse(parser)? else {
+        print!("{USAGE}");
+        return Ok(true);
+    };
+    let scratch = files::workspace().join("target/modules/scratch");
+    files::make_folder(&scratch)?;
+    let original = options.original.clone().filter(|path| path.is_file());
+    if options.original.is_some() && original.is_none() {
+        eprintln!(
+            "xtask: no original recorder here (package linux-kbuild-6.1): not compared with it"
+        );
+    }
+    let setting = Setting {
+        ours: match &options.ours {
+            Some(path) => std::path::absolute(path)?,
+            None => build_ours()?,
+        },
+        original,
+        scan: options.scan.as_ref().map(std::path::absolute).transpose()?,
+        against_build: options.build,
+        scratch,
+        show: options.show,
+    };
+    let mut explained = true;
+    let mut reports = Vec::new();
+    for architecture in &options.architectures {
+        let flavours = match &options.flavour {
+            Some(flavour) => vec![flavour.as_str()],
+            None => package::flavours(architecture)?.to_vec(),
+        };
+        for flavour in flavours {
+            let report = kernel(&options, &setting, architecture, flavour)?;
+            report.print();
+            explained &= report.is_explained();
+            reports.push(report.json());
+        }
+    }
+    if let Some(path) = &options.json {
+        files::write(path, serde_json::to_string_pretty(&reports)?.as_bytes())?;
+    }
+    Ok(explained)
+}
+
+fn parse(mut parser: lexopt::Parser) -> Result<Option<Options>> {
+    let mut options = Options {
+        architectures: Vec::new(),
+        flavour: None,
+        update: false,
+        limit: usize::MAX,
+        sample: 1,
+        build: true,
+        original: Some(PathBuf::from(ORIGINAL)),
+        ours: None,
+        scan: None,
+        show: false,
+        json: None,
+    };
+    let mut against_original = true;
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Long("arch") => {
+                let names = parser.value()?.string()?;
+                options.architectures.extend(names.split(',').map(str::to_owned));
+            }
+            Arg::Long("flavour") => options.flavour = Some(parser.value()?.string()?),
+            Arg::Long("update") => options.update = true,
+            Arg::Long("limit") => options.limit = parser.value()?.parse()?,
+            Arg::Long("sample") => options.sample = parser.value()?.parse::<usize>()?.max(1),
+            Arg::Long("against") => {
+                (against_original, options.build) = against(&parser.value()?.string()?)?;
+            }
+            Arg::Long("ours") => options.ours = Some(parser.value()?.into()),
+            Arg::Long("original") => options.original = Some(parser.value()?.into()),
+            Arg::Long("scan") => options.scan = Some(parser.value()?.into()),
+            Arg::Long("show") => options.show = true,
+            Arg::Long("json") => options.json = Some(parser.value()?.into()),
+            Arg::Short('h') | Arg::Long("help") => return Ok(None),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if !against_original {
+        options.original = None;
+    }
+    if options.architectures.is_empty() {
+        options.architectures = package::architectures();
+    }
+    Ok(Some(options))
+}
+
+/// Whether to compare with the original, and with the build.
+fn against(which: &str) -> Result<(bool, bool)> {
+    match which {
+        "original" => Ok((true, false)),
+        "build" => Ok((false, true)),
+        "both" => Ok((true, true)),
+        _ => Err(format!("--against {which}: not original, build or both").into()),
+    }
+}
+
+/// Builds our recorder, and says where it is.
+fn build_ours() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let workspace = files::workspace();
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--release", "--bin", "recordmcount"])
+        .current_dir(&workspace)
+        .status()?;
+    if !status.success() {
+        return Err("recordmcount does not build".into());
+    }
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    Ok(workspace.join(target).join("release/recordmcount"))
+}
+
+fn kernel(
+    options: &Options,
+    setting: &Setting,
+    architecture: &str,
+    flavour: &str,
+) -> Result<Report> {
+    let package = package::obtain(architecture, flavour, options.update)?;
+    let modules: Vec<PathBuf> =
+        package.modules.into_iter().step_by(options.sample).take(options.limit).collect();
+    let batches: Vec<batch::Batch> = modules
+        .par_chunks(BATCH)
+        .map(|modules| batch::compare(setting, modules).map_err(|error| first(modules, &*error)))
+        .collect::<Result<_>>()?;
+    let mut report = Report {
+        architecture: architecture.to_owned(),
+        package: package.name,
+        ..Report::default()
+    };
+    for batch in batches {
+        report.ours += batch.ours;
+        report.original += batch.original;
+        report.outcomes.extend(batch.outcomes);
+    }
+    Ok(report)
+}
+
+/// Says which batch an error is about.
+fn first(
+    modules: &[PathBuf],
+    error: &(dyn std::error::Error + Send + Sync),
+) -> Box<dyn std::error::Error + Send + Sync> {
+    let name = modules.first().map_or(Path::new("?"), PathBuf::as_path);
+    format!("the batch that begins with {}: {error}", name.display()).into()
+}
