@@ -132,6 +132,9 @@ struct OptionArgs {
     /// Another hook symbol (gcc -mfentry-name=); may be given again
     #[arg(long, value_name = "NAME", help_heading = "Policy")]
     hook: Vec<String>,
+    /// Take the NOPs that a compiler left in place of calls (gcc -mnop-mcount) for sites too
+    #[arg(long, help_heading = "Policy")]
+    nops: bool,
     /// The section that holds the table (gcc -mfentry-section=)
     #[arg(long, value_name = "NAME", default_value = TABLE_SECTION, help_heading = "Policy")]
     table_section: String,
@@ -212,6 +215,7 @@ impl OptionArgs {
         Ok(Options {
             policy,
             hooks: self.hook.clone(),
+            nops: self.nops,
             table_section: self.table_section.clone(),
             writable: base == Base::All,
             ..Options::default()

@@ -41,11 +41,14 @@ pub const TABLE_SECTION: &str = "__mcount_loc";
 
 /// What the verbs of this library are to do.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Options {
     /// Which sections and functions are recorded.
     pub policy: Policy,
     /// Hook symbols besides those of the processor (`-mfentry-name=`).
     pub hooks: Vec<String>,
+    /// NOPs that the compiler left in place of calls (`-mnop-mcount`) are sites, table or not.
+    pub nops: bool,
     /// The name of the section that holds the table.
     pub table_section: String,
     /// The table is loaded writable, so that a position-independent program gets relative
@@ -63,6 +66,7 @@ impl Default for Options {
         Self {
             policy: Policy::default(),
             hooks: Vec::new(),
+            nops: false,
             table_section: TABLE_SECTION.to_owned(),
             writable: false,
             link_order: false,

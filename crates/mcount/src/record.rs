@@ -52,7 +52,7 @@ impl<'d> Verb<'d> for Record<'_> {
             return Ok(Recording { had_table, ..Recording::default() });
         }
         let calls = calls::find(&target, &self.0.hooks)?;
-        if calls.is_empty() && !had_table {
+        if calls.is_empty() && !had_table && !self.0.nops {
             return Ok(Recording::default());
         }
         Recorder { target, options: self.0, calls, had_table }.record()
@@ -139,9 +139,14 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
         Ok(plan)
     }
 
-    /// Hooks that the compiler made NOPs of (`-mnop-mcount`) are known from its table alone.
+    /// Hooks that the compiler made NOPs of (`-mnop-mcount`) are known from its table, or by their
+    /// bits where that is asked for.
     fn add_recorded_nops(&self, plan: &mut Plan, existing: &[Entry]) -> Result<()> {
-        for (section, offset) in nops::recorded(&self.target, existing)? {
+        let mut places = nops::recorded(&self.target, existing)?;
+        if self.options.nops {
+            places.extend(nops::decoded(&self.target, &Functions::new(&self.target)?)?);
+        }
+        for (section, offset) in places {
             let name = self.target.view.section_name(section);
             if self.options.policy.section(name) == Treatment::Record {
                 plan.record.push((section, offset));
@@ -197,7 +202,9 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
         edit: &mut Edit<'_, 'd, Elf>,
         places: &[(u32, u64)],
     ) -> Result<Vec<Reference>> {
-        let Some(symbols) = &self.target.symbols else { return Ok(Vec::new()) };
+        let Some(symbols) = &self.target.symbols else {
+            return if places.is_empty() { Ok(Vec::new()) } else { Err(Error::new(no_symbols())) };
+        };
         let mut new = Vec::new();
         let next = |new: &Vec<NewSymbol>| {
             u32::try_from(new.len()).unwrap_or(u32::MAX).saturating_add(symbols.first_global)
@@ -302,6 +309,10 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
         }
         Ok(())
     }
+}
+
+fn no_symbols() -> ErrorKind {
+    ErrorKind::Unsupported("call sites without a symbol table to refer to them by")
 }
 
 /// A wrong table that cannot be put right by appending.

@@ -92,9 +92,16 @@ impl<'v, 'd, 'o, Elf: FileHeader> Surveyor<'v, 'd, 'o, Elf> {
         let table = table::read(&self.target, self.options.table_section.as_bytes())?;
         let recorded: BTreeSet<_> = table.iter().filter_map(|entry| entry.place).collect();
         let mut places = Places::new();
-        for at in nops::recorded(&self.target, &table)? {
+        let mut nops = nops::recorded(&self.target, &table)?;
+        if self.options.nops {
+            nops.extend(nops::decoded(&self.target, &self.functions)?);
+        }
+        for at in nops {
             let size = nops::size(&self.target, at)?;
-            places.insert(at, Place { kind: Kind::Nop, hook: None, size, recorded: true });
+            places.insert(
+                at,
+                Place { kind: Kind::Nop, hook: None, size, recorded: recorded.contains(&at) },
+            );
         }
         for area in patchable::areas(&self.target, &self.functions)? {
             let place =

@@ -92,3 +92,16 @@ fn record_writes_the_sites_and_twice_is_once() {
         assert_eq!(again.change, None, "{name}: recording twice is not recording once");
     }
 }
+
+#[test]
+fn compiler_made_nops_are_found_without_the_table() {
+    for (name, object, expected) in objects() {
+        if !name.ends_with("-nop-table") {
+            continue;
+        }
+        let hidden = Options { table_section: "none".to_owned(), ..Options::default() };
+        assert_eq!(scan(&object, &hidden).unwrap().sites, [], "{name}: unasked");
+        let found = scan(&object, &Options { nops: true, ..hidden }).unwrap().sites;
+        assert_eq!(found.iter().map(line).collect::<Vec<_>>(), expected, "{name}");
+    }
+}

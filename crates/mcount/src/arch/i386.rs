@@ -3,7 +3,7 @@
 //! Source: System V ABI, Intel386 Supplement, 4.5.
 
 use super::x86_64::{NOP5, NOP6, NOPS};
-use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern, Unit};
+use super::{Arch, CALL, DEFAULT, Form, HookNop, Instruction, Nop, Pattern, Unit};
 
 const R_386_32: u32 = 1;
 const R_386_PC32: u32 = 2;
@@ -43,5 +43,6 @@ pub(super) static ARCH: Arch = Arch {
     nops: NOPS,
     pads: &[Instruction::bytes(&[0xf3, 0x0f, 0x1e, 0xfb])],
     call_size: 5,
+    hook_nop: Some(HookNop { instruction: NOP5, step: 1, anywhere: false }),
     ..DEFAULT
 };

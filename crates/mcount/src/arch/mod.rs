@@ -98,6 +98,19 @@ pub(crate) struct Arch {
     pub(crate) pads: &'static [Instruction],
     /// Bytes of NOPs that a call becomes at least.
     pub(crate) call_size: u64,
+    /// The NOP that the compiler emits in place of the call (`-mnop-mcount`), where it does.
+    pub(crate) hook_nop: Option<HookNop>,
+}
+
+/// A NOP in place of a call of the hook.
+#[derive(Clone, Copy)]
+pub(crate) struct HookNop {
+    instruction: Instruction,
+    /// Instructions begin at multiples of this many bytes.
+    step: u64,
+    /// Nothing else ever has these bits, so that it is known wherever it stands. Otherwise it is
+    /// known at the start of a function only.
+    anywhere: bool,
 }
 
 /// Values that a processor's file overrides where they differ.
@@ -118,6 +131,7 @@ const DEFAULT: Arch = Arch {
     nops: &[],
     pads: &[],
     call_size: 4,
+    hook_nop: None,
 };
 
 impl Arch {
@@ -155,6 +169,21 @@ impl Arch {
             at += nop.size();
         }
         at - offset
+    }
+
+    /// The places in `code` where the compiler left a NOP in place of the call.
+    pub(crate) fn hook_nops(
+        &self,
+        code: Code<'_>,
+        functions: impl Iterator<Item = u64>,
+    ) -> Vec<u64> {
+        let Some(nop) = self.hook_nop else { return Vec::new() };
+        if nop.anywhere {
+            let places = (0..code.len()).step_by(usize::try_from(nop.step).unwrap_or(1));
+            return places.filter(|at| nop.instruction.is_at(code, *at)).collect();
+        }
+        let entry = functions.map(|start| start + self.pad(code, start));
+        entry.filter(|at| nop.instruction.is_at(code, *at)).collect()
     }
 
     /// Bytes of the landing pad at `offset`; 0 if there is none.

@@ -5,7 +5,7 @@
 //! branch over the block disables it. The bytes decide which it is.
 //! Source: S/390 ELF ABI Supplement, chapter 2.
 
-use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
+use super::{Arch, CALL, DEFAULT, Form, HookNop, Instruction, Nop, Pattern};
 
 const R_390_32: u32 = 4;
 const R_390_PC32DBL: u32 = 19;
@@ -65,5 +65,7 @@ pub(super) static ARCH: Arch = Arch {
         Instruction::halves(&[0x0700]),
     ],
     call_size: 6,
+    // A branch to itself that is never taken: jump labels have a distance or a relocation.
+    hook_nop: Some(HookNop { instruction: NOP6, step: 2, anywhere: true }),
     ..DEFAULT
 };

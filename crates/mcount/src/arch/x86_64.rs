@@ -4,7 +4,7 @@
 //! The relocation is on the displacement, so the recorded address lies before it. `endbr64` may
 //! stand before the call and is not part of it. Source: System V ABI, AMD64 Supplement, 4.4.
 
-use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
+use super::{Arch, CALL, DEFAULT, Form, HookNop, Instruction, Nop, Pattern};
 
 const R_X86_64_64: u32 = 1;
 const R_X86_64_PC32: u32 = 2;
@@ -99,5 +99,6 @@ pub(super) static ARCH: Arch = Arch {
     nops: NOPS,
     pads: &[Instruction::bytes(&[0xf3, 0x0f, 0x1e, 0xfa])],
     call_size: 5,
+    hook_nop: Some(HookNop { instruction: NOP5, step: 1, anywhere: false }),
     ..DEFAULT
 };

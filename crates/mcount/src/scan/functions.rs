@@ -61,6 +61,12 @@ impl<'d> Functions<'d> {
         next.or(best).map(|function| (function.name, function.start))
     }
 
+    /// The starts of the functions in `section`, in order.
+    pub(crate) fn starts(&self, section: u32) -> impl Iterator<Item = u64> + use<'_, 'd> {
+        let list = self.sections.get(&section).map(Vec::as_slice).unwrap_or_default();
+        list.iter().map(|function| function.start)
+    }
+
     /// The start of the first function after `offset` of `section`.
     pub(crate) fn next_start(&self, section: u32, offset: u64) -> Option<u64> {
         let list = self.sections.get(&section)?;
