@@ -49,11 +49,17 @@ fn clear_relocations<Elf: FileHeader>(
         return Ok(());
     }
     for (index, header, section) in target.code_relocations()? {
+        // The calls are in section order.
+        let start = calls.partition_point(|call| call.section < section);
         let mut ranges: Vec<_> = calls
             .iter()
-            .filter(|call| call.section == section)
+            .skip(start)
+            .take_while(|call| call.section == section)
             .map(|call| (call.reference, call.call.end, call.hook))
             .collect();
+        if ranges.is_empty() {
+            continue;
+        }
         ranges.sort_unstable();
         let mut hooks: Vec<_> = ranges.iter().map(|range| range.2).collect();
         hooks.sort_unstable();

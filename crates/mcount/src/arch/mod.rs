@@ -163,6 +163,7 @@ impl Arch {
     pub(crate) fn nop_run(&self, code: Code<'_>, offset: u64, limit: u64) -> u64 {
         let mut at = offset;
         while let Some(nop) = self.nops.iter().find(|nop| nop.is_at(code, at)) {
+            // It ends inside the code, so this cannot overflow.
             if at + nop.size() > limit {
                 break;
             }
@@ -323,7 +324,8 @@ impl Instruction {
     }
 
     fn is_at(&self, code: Code<'_>, offset: u64) -> bool {
-        (offset..)
+        let fits = offset.checked_add(self.size()).is_some_and(|end| end <= code.len());
+        fits && (offset..)
             .step_by(self.unit.size())
             .zip(self.values)
             .all(|(at, value)| code.get(self.unit, at) == Some(*value))

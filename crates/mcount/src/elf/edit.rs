@@ -2,7 +2,7 @@
 //! end of the file, then comes a new section header table, and one write of the ELF header makes
 //! all of it current. Until that write the file is the old object, whole.
 
-use super::{Encoder, Section, Symbols, View, bytes};
+use super::{Encoder, Relocations, Section, Symbols, View, bytes};
 use crate::error::{Error, ErrorKind, Result};
 use object::elf;
 use object::read::elf::FileHeader;
@@ -28,6 +28,17 @@ impl Change {
         let tail = data.get(self.header.len()..kept).unwrap_or_default();
         [&self.header, tail, &self.appended].concat()
     }
+}
+
+/// What adding symbols does to the indices of those behind them.
+#[derive(Clone, Copy)]
+struct Renumbering {
+    /// The first symbol that moves.
+    first: u32,
+    /// How far.
+    added: u32,
+    /// The number of symbols before.
+    end: u32,
 }
 
 /// A local symbol to add.
@@ -84,15 +95,48 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
     }
 
     /// Adds `text` and a NUL to string table `table`; the offset of `text` in it.
+    ///
+    /// # Errors
+    ///
+    /// A name of the file lies outside the table: it would become one when the table grows.
     pub(crate) fn add_string(&mut self, table: u32, text: &[u8]) -> Result<u32> {
+        if !self.bodies.contains_key(&table) {
+            self.check_names(table)?;
+        }
         let body = self.body(table)?;
-        if body.last().is_some_and(|last| *last != 0) {
+        // An empty table gets the empty name, one without a last NUL gets it.
+        if body.last() != Some(&0) {
             body.push(0);
         }
         let offset = bytes::index(body.len());
         body.extend(text);
         body.push(0);
         Ok(offset)
+    }
+
+    /// Every name in string table `table` lies inside it.
+    fn check_names(&self, table: u32) -> Result<()> {
+        let size = self.view.section_data(table)?.len();
+        let is_outside = |name: u32| name != 0 && name as usize >= size;
+        if table == self.view.section_names_index() {
+            let mut names = (0u32..).zip(self.view.sections());
+            if let Some((index, _)) = names.find(|(_, section)| is_outside(section.name)) {
+                let kind = ErrorKind::Malformed("sh_name lies outside the string table");
+                return Err(self.view.section_error(index, kind));
+            }
+        }
+        match Symbols::read(self.view)? {
+            Some(symbols) if symbols.strings_section == table => {
+                match symbols.names().find(|(_, name)| is_outside(*name)) {
+                    Some(_) => {
+                        let kind = ErrorKind::Malformed("st_name lies outside the string table");
+                        Err(self.view.section_error(symbols.section, kind))
+                    }
+                    None => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Adds a section; its index.
@@ -117,14 +161,19 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
         if new.is_empty() {
             return Ok(());
         }
-        let (first, count) = (symbols.first_global, bytes::index(new.len()));
+        let renumbering = Renumbering {
+            first: symbols.first_global,
+            added: bytes::index(new.len()),
+            end: symbols.count(),
+        };
+        let (first, count) = (renumbering.first, renumbering.added);
         self.insert_symbols(symbols, new)?;
         for (index, section) in (0u32..).zip(self.view.sections()) {
             if section.link != symbols.section {
                 continue;
             }
             if section.is_relocations() {
-                self.renumber_relocations(index, &section, first, count)?;
+                self.renumber_relocations(index, &section, renumbering)?;
             } else if section.kind == elf::SHT_GROUP.0 && section.info >= first {
                 self.header(index)?.info = section.info.saturating_add(count);
             } else if section.kind == SHT_LLVM_ADDRSIG {
@@ -179,21 +228,27 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
         Ok(self.add_section(section, vec![0; symbols.count() as usize * 4]))
     }
 
-    /// Adds `count` to each symbol index from `first` on in relocation section `index`.
+    /// Renumbers the symbols in relocation section `index`.
     fn renumber_relocations(
         &mut self,
         index: u32,
         section: &Section,
-        first: u32,
-        count: u32,
+        Renumbering { first, added, end }: Renumbering,
     ) -> Result<()> {
+        // For its checks: the entries are as large as they must be.
+        Relocations::read(self.view, index, section)?;
         let layout = InfoLayout::of(self.view);
         let size = relocation_size::<Elf>(section);
-        let overflow = self.view.section_error(index, ErrorKind::Unsupported("too many symbols"));
+        let error = |kind| self.view.section_error(index, kind);
+        let overflow = error(ErrorKind::Unsupported("too many symbols"));
+        let outside = error(ErrorKind::Malformed("symbol index out of range"));
         for entry in self.body(index)?.chunks_exact_mut(size) {
             let symbol = layout.symbol(entry);
+            if symbol >= end {
+                return Err(outside);
+            }
             if symbol >= first {
-                let moved = symbol.checked_add(count).filter(|moved| *moved <= layout.limit());
+                let moved = symbol.checked_add(added).filter(|moved| *moved <= layout.limit());
                 layout.set_symbol(entry, moved.ok_or_else(|| overflow.clone())?);
             }
         }

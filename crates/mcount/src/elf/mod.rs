@@ -106,6 +106,11 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
     fn new(data: &'d [u8], endian: Elf::Endian) -> Result<Self> {
         let (header, _) = pod::from_bytes::<Elf>(data)
             .map_err(|()| Error::new(ErrorKind::Truncated("ELF header")))?;
+        let has_sections: u64 = header.e_shoff(endian).into();
+        let entry = usize::from(header.e_shentsize(endian));
+        if has_sections != 0 && entry != size_of::<Elf::SectionHeader>() {
+            return Err(Error::new(ErrorKind::Malformed("e_shentsize is not that of the class")));
+        }
         let headers = header.section_headers(endian, data).map_err(|_| {
             let at = header.e_shoff(endian).into();
             Error::at(ErrorKind::Truncated("section header table"), at)
@@ -116,6 +121,9 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
             view.names_index = header.shstrndx(endian, data).map_err(|_| {
                 Error::new(ErrorKind::Malformed("e_shstrndx names no string table"))
             })?;
+            if view.names_index >= view.section_count() {
+                return Err(Error::new(ErrorKind::Malformed("e_shstrndx names no section")));
+            }
             view.names = view.string_table(view.names_index)?;
         }
         Ok(view)

@@ -65,40 +65,36 @@ impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
         (0..bytes::index(self.entries.len())).filter_map(|index| self.get(index))
     }
 
-    /// Calls `found` for each relocation whose symbol is in `wanted`.
-    pub(crate) fn of_symbols(&self, wanted: &[u32], mut found: impl FnMut(Relocation)) {
-        // One symbol is the rule; a slice search in the loop costs twice as much.
+    /// Calls `found` for each relocation whose symbol is in `wanted`, which is in ascending order.
+    /// The greatest symbol index of all relocations.
+    pub(crate) fn of_symbols(&self, wanted: &[u32], mut found: impl FnMut(Relocation)) -> u32 {
+        // One symbol is the rule; a search in the loop costs twice as much.
         match wanted {
-            [] => {}
+            [] => 0,
             [symbol] => self.matching(|candidate| candidate == *symbol, &mut found),
-            _ => self.matching(|candidate| wanted.contains(&candidate), &mut found),
+            _ => self.matching(|candidate| wanted.binary_search(&candidate).is_ok(), &mut found),
         }
     }
 
-    fn matching(&self, wanted: impl Fn(u32) -> bool, found: &mut impl FnMut(Relocation)) {
+    fn matching(&self, wanted: impl Fn(u32) -> bool, found: &mut impl FnMut(Relocation)) -> u32 {
         let e = self.endian;
         match &self.entries {
             Entries::Rel(list) => {
-                for (index, entry) in (0u32..).zip(*list) {
-                    if wanted(entry.r_sym(e)) {
-                        found(self.rel(index, entry));
-                    }
-                }
+                each(list, |entry| entry.r_sym(e), wanted, |i, entry| found(self.rel(i, entry)))
             }
-            Entries::Rela(list) if self.mips64el => {
-                for (index, entry) in (0u32..).zip(*list) {
-                    if wanted(entry.r_sym(e, true)) {
-                        found(self.rela(index, entry));
-                    }
-                }
-            }
-            Entries::Rela(list) => {
-                for (index, entry) in (0u32..).zip(*list) {
-                    if wanted(entry.r_sym(e, false)) {
-                        found(self.rela(index, entry));
-                    }
-                }
-            }
+            // The flag is a constant in each arm, out of the loop.
+            Entries::Rela(list) if self.mips64el => each(
+                list,
+                |entry| entry.r_sym(e, true),
+                wanted,
+                |i, entry| found(self.rela(i, entry)),
+            ),
+            Entries::Rela(list) => each(
+                list,
+                |entry| entry.r_sym(e, false),
+                wanted,
+                |i, entry| found(self.rela(i, entry)),
+            ),
         }
     }
 
@@ -121,6 +117,24 @@ impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
             addend: Some(entry.r_addend(self.endian).into()),
         }
     }
+}
+
+/// Calls `found` for each entry whose symbol is `wanted`; the greatest symbol of all.
+fn each<T>(
+    list: &[T],
+    symbol: impl Fn(&T) -> u32,
+    wanted: impl Fn(u32) -> bool,
+    mut found: impl FnMut(u32, &T),
+) -> u32 {
+    let mut greatest = 0;
+    for (index, entry) in (0u32..).zip(list) {
+        let symbol = symbol(entry);
+        greatest = greatest.max(symbol);
+        if wanted(symbol) {
+            found(index, entry);
+        }
+    }
+    greatest
 }
 
 impl<Elf: FileHeader> Entries<'_, Elf> {

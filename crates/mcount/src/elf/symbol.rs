@@ -75,7 +75,9 @@ impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
         }
         let entries = view.entries::<Elf::Sym>(index, &section)?;
         let strings = view.string_table(section.link)?;
-        if section.info as usize > entries.len() {
+        // The null symbol is local, so a table that is not empty has one at least.
+        let info = section.info as usize;
+        if info > entries.len() || (info == 0 && !entries.is_empty()) {
             let kind = ErrorKind::Malformed("sh_info is not the index of a symbol");
             return Err(view.section_error(index, kind));
         }

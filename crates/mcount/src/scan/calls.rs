@@ -30,7 +30,8 @@ impl FoundCall {
     }
 }
 
-/// The indices of the hook symbols in `symbols`: the processor's and those called `extra`.
+/// The indices of the hook symbols in `symbols`, ascending: the processor's and those called
+/// `extra`.
 ///
 /// The string table is searched first: an object without the name in it has no such symbol.
 pub(crate) fn hooks<Elf: FileHeader>(
@@ -47,10 +48,11 @@ pub(crate) fn hooks<Elf: FileHeader>(
         // A name may be the tail of another: `mcount` inside `_mcount`.
         names.extend(memmem::find_iter(strings, &with_nul).filter_map(|at| u32::try_from(at).ok()));
     }
+    names.sort_unstable();
     match names.as_slice() {
         [] => Vec::new(),
         [one] => matching(symbols, |name| name == *one),
-        _ => matching(symbols, |name| names.contains(&name)),
+        _ => matching(symbols, |name| names.binary_search(&name).is_ok()),
     }
 }
 
@@ -80,7 +82,12 @@ pub(crate) fn find<Elf: FileHeader>(
     let mut references = Vec::new();
     for (index, header, section) in sections {
         references.clear();
-        target.relocations(index, &header)?.of_symbols(&hooks, |found| references.push(found));
+        let last =
+            target.relocations(index, &header)?.of_symbols(&hooks, |found| references.push(found));
+        if last >= symbols.count() {
+            let kind = ErrorKind::Malformed("symbol index out of range");
+            return Err(target.view.section_error(index, kind));
+        }
         section_calls(target, section, index, &mut references, &mut found)?;
     }
     found.sort_by_key(FoundCall::place);

@@ -39,14 +39,21 @@ pub(crate) fn read<Elf: FileHeader>(
     name: &[u8],
 ) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
-    for (index, section) in sections(target, name) {
+    let mut tables = sections(target, name).peekable();
+    if tables.peek().is_none() {
+        return Ok(entries);
+    }
+    let mut relocations: Vec<_> =
+        (0u32..).zip(target.view.sections()).filter(|(_, s)| s.is_relocations()).collect();
+    relocations.sort_by_key(|(_, header)| header.info);
+    for (index, section) in tables {
         let first = entries.len();
         read_raw(target, index, &section, &mut entries)?;
         let slots = entries.get_mut(first..).unwrap_or_default();
-        for (at, header) in (0u32..).zip(target.view.sections()) {
-            if header.is_relocations() && header.info == index {
-                resolve(target, at, &target.relocations(at, &header)?, slots)?;
-            }
+        let start = relocations.partition_point(|(_, header)| header.info < index);
+        let own = relocations.iter().skip(start).take_while(|(_, header)| header.info == index);
+        for (at, header) in own {
+            resolve(target, *at, &target.relocations(*at, header)?, slots)?;
         }
     }
     Ok(entries)

@@ -1,0 +1,117 @@
+//! The command line of `mcount`: the commands, and what they have in common. One file a command.
+#![expect(clippy::doc_markdown, reason = "doc comments here are help on a terminal")]
+
+mod many;
+mod options;
+mod read;
+mod record;
+
+use self::read::{ReadArgs, read};
+use self::record::{RecordArgs, record};
+use crate::demo;
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// All went well.
+const SUCCESS: u8 = 0;
+/// A file could not be processed, or the command line is wrong.
+const ERROR: u8 = 2;
+
+/// Finds the call sites of function tracing in ELF objects and keeps the table of them right.
+///
+/// A compiler leaves a hook at the start of each function: a call of mcount, _mcount, __fentry__ or
+/// __gnu_mcount_nc (-pg, -mfentry), or an area of NOPs (-fpatchable-function-entry). A tracer
+/// needs the address of each in one table, __mcount_loc. mcount makes that table, for every
+/// processor.
+#[derive(Parser)]
+#[command(name = "mcount", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 all is well, 2 an error in any file or in the command line.")]
+struct Cli {
+    /// Colours in text: auto means on a terminal, unless NO_COLOR is set
+    #[arg(long, value_name = "WHEN", global = true, default_value = "auto")]
+    color: Color,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Find call sites; write nothing
+    #[command(after_help = "Example: mcount scan --format jsonl *.o | jq -r .symbol")]
+    Scan(ReadArgs),
+    /// Find call sites and put the table in the object
+    #[command(after_help = "The object is changed in place, by appending to it. One that has the \
+                            right table is left untouched.\n\n\
+                            For a kernel object:     mcount record file.o\n\
+                            For a user program:      mcount record --policy all file.o")]
+    Record(RecordArgs),
+    /// Read the table that is there
+    List(ReadArgs),
+    /// Record a bundled object of each processor and print what was found
+    Demo,
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the man pages
+    Man {
+        /// Where to: a folder that exists
+        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+        folder: PathBuf,
+    },
+}
+
+/// Runs `mcount` with these arguments, the program's name first; its exit code.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { ERROR } else { SUCCESS };
+        }
+    };
+    match cli.color {
+        Color::Auto => {}
+        Color::Always => anstream::ColorChoice::Always.write_global(),
+        Color::Never => anstream::ColorChoice::Never.write_global(),
+    }
+    match execute(cli.command) {
+        Ok(code) => code,
+        // Whoever read the output has enough of it.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => SUCCESS,
+        Err(error) => complain(&error.to_string()),
+    }
+}
+
+fn execute(command: Command) -> io::Result<u8> {
+    match command {
+        Command::Scan(arguments) => read(&arguments, mcount::scan),
+        Command::List(arguments) => read(&arguments, mcount::read_table),
+        Command::Record(arguments) => record(&arguments),
+        Command::Demo => demo::run(&mut anstream::stdout().lock()),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "mcount", &mut script);
+            io::stdout().write_all(&script).map(|()| SUCCESS)
+        }
+        Command::Man { folder } => {
+            clap_mangen::generate_to(Cli::command(), folder).map(|()| SUCCESS)
+        }
+    }
+}
+
+fn complain(message: &str) -> u8 {
+    let red = anstyle::AnsiColor::Red.on_default().bold();
+    let _ = writeln!(anstream::stderr(), "{red}mcount:{red:#} {message}");
+    ERROR
+}

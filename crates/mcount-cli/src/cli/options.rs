@@ -1,0 +1,75 @@
+//! Arguments that several commands have: which sites, how many files at a time.
+
+use clap::{Args, ValueEnum};
+use mcount::{Base, Glob, GlobSet, GlobSetBuilder, Options, Policy, TABLE_SECTION};
+
+#[derive(Args)]
+pub(super) struct OptionArgs {
+    /// Which sections are recorded: those that Linux traces, all with code, or none but --section's
+    #[arg(long, value_enum, default_value = "linux", help_heading = "Policy")]
+    policy: PolicyBase,
+    /// Record these sections too; * matches any characters
+    #[arg(long, value_name = "GLOB", help_heading = "Policy")]
+    section: Vec<String>,
+    /// Leave these sections out; calls in them become NOPs
+    #[arg(long, value_name = "GLOB", help_heading = "Policy")]
+    exclude_section: Vec<String>,
+    /// Leave these functions alone
+    #[arg(long, value_name = "GLOB", help_heading = "Policy")]
+    exclude_symbol: Vec<String>,
+    /// Another hook symbol (gcc -mfentry-name=); may be given again
+    #[arg(long, value_name = "NAME", help_heading = "Policy")]
+    hook: Vec<String>,
+    /// Take the NOPs that a compiler left in place of calls (gcc -mnop-mcount) for sites too
+    #[arg(long, help_heading = "Policy")]
+    nops: bool,
+    /// The section that holds the table (gcc -mfentry-section=)
+    #[arg(long, value_name = "NAME", default_value = TABLE_SECTION, help_heading = "Policy")]
+    table_section: String,
+}
+
+#[derive(Clone, Copy, ValueEnum, PartialEq)]
+pub(super) enum PolicyBase {
+    Linux,
+    All,
+    None,
+}
+
+#[derive(Args)]
+pub(super) struct JobArgs {
+    /// Files to work on at a time; 0 means one for each processor
+    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    pub(super) jobs: usize,
+}
+
+impl OptionArgs {
+    pub(super) fn options(&self) -> Result<Options, mcount::GlobError> {
+        let base = match self.policy {
+            PolicyBase::Linux => Base::Linux,
+            PolicyBase::All => Base::All,
+            PolicyBase::None => Base::None,
+        };
+        let policy = Policy {
+            base,
+            sections: globs(&self.section)?,
+            exclude_sections: globs(&self.exclude_section)?,
+            exclude_symbols: globs(&self.exclude_symbol)?,
+        };
+        Ok(Options {
+            policy,
+            hooks: self.hook.clone(),
+            nops: self.nops,
+            table_section: self.table_section.clone(),
+            writable: base == Base::All,
+            ..Options::default()
+        })
+    }
+}
+
+fn globs(patterns: &[String]) -> Result<GlobSet, mcount::GlobError> {
+    let mut builder = GlobSetBuilder::new();
+    for pattern in patterns {
+        builder.add(Glob::new(pattern)?);
+    }
+    builder.build()
+}

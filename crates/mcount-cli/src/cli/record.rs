@@ -1,0 +1,60 @@
+//! `mcount record`: the table, put in the object.
+
+use super::many::over;
+use super::options::{JobArgs, OptionArgs};
+use super::{SUCCESS, complain};
+use crate::commit::record_file;
+use crate::output;
+use clap::{Args, ValueHint};
+use std::io;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(super) struct RecordArgs {
+    /// Objects to record
+    #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+    /// Write the recorded object here and leave the input alone; for one input
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    /// Make the table writable, so that a PIE or a shared object needs no text relocations;
+    /// --policy all implies it
+    #[arg(long)]
+    writable: bool,
+    /// One table section for each section of code, ordered by it, so that ld --gc-sections keeps
+    /// exactly the entries of live functions
+    #[arg(long)]
+    link_order: bool,
+    /// Say what was done to each file
+    #[arg(short, long)]
+    verbose: bool,
+    #[command(flatten)]
+    options: OptionArgs,
+    #[command(flatten)]
+    jobs: JobArgs,
+}
+
+pub(super) fn record(arguments: &RecordArgs) -> io::Result<u8> {
+    if arguments.output.is_some() && arguments.files.len() != 1 {
+        return Ok(complain("--output takes one input file"));
+    }
+    let mut options = match arguments.options.options() {
+        Ok(options) => options,
+        Err(error) => return Ok(complain(&error.to_string())),
+    };
+    options.writable |= arguments.writable;
+    options.link_order = arguments.link_order;
+    let output = arguments.output.as_deref();
+    let results =
+        over(&arguments.files, &arguments.jobs, |path| record_file(path, output, &options))?;
+    let mut code = SUCCESS;
+    let mut stdout = anstream::stdout().lock();
+    for (path, result) in arguments.files.iter().zip(results) {
+        match result {
+            Ok(recording) if arguments.verbose => output::recorded(&mut stdout, path, &recording)?,
+            Ok(_) => {}
+            Err(failure) => code = complain(&format!("{}: {failure}", path.display())),
+        }
+    }
+    Ok(code)
+}
