@@ -10,7 +10,14 @@ pub(super) fn range(data: &[u8], offset: u64, size: u64) -> Option<&[u8]> {
 /// The string at `offset` of a string table, up to its NUL (or the end); empty if out of range.
 pub(super) fn string(table: &[u8], offset: u32) -> &[u8] {
     let rest = table.get(offset as usize..).unwrap_or_default();
-    rest.split(|byte| *byte == 0).next().unwrap_or_default()
+    let end = memchr::memchr(0, rest).unwrap_or(rest.len());
+    rest.get(..end).unwrap_or_default()
+}
+
+/// Whether the string at `offset` of a string table is `text`.
+pub(super) fn is_string(table: &[u8], offset: u32, text: &[u8]) -> bool {
+    let rest = table.get(offset as usize..).unwrap_or_default();
+    rest.strip_prefix(text).is_some_and(|after| after.first().is_none_or(|next| *next == 0))
 }
 
 /// A count or index that came from a slice of a file that was read with 32-bit counts.

@@ -234,6 +234,12 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
         name.map_or(&[], |name| bytes::string(self.names, name))
     }
 
+    /// Whether section `index` is called `name`: without reading the name that it has to its end.
+    pub(crate) fn is_called(&self, index: u32, name: &[u8]) -> bool {
+        let header = self.headers.get(index as usize);
+        header.is_some_and(|header| bytes::is_string(self.names, header.sh_name(self.endian), name))
+    }
+
     /// The index of the section header string table.
     pub(crate) fn section_names_index(&self) -> u32 {
         self.names_index

@@ -41,6 +41,10 @@ impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
     /// `sh_entsize` or `sh_size` is wrong.
     pub(crate) fn read(view: &View<'d, Elf>, index: u32, section: &Section) -> Result<Self> {
         let entries = if section.kind == elf::SHT_REL.0 {
+            if view.has_mips64el_info() {
+                let kind = ErrorKind::Unsupported("REL in a little-endian MIPS n64 object");
+                return Err(view.section_error(index, kind));
+            }
             Entries::Rel(view.entries(index, section)?)
         } else {
             Entries::Rela(view.entries(index, section)?)

@@ -124,7 +124,7 @@ fn descriptors<Elf: FileHeader>(
     let view = target.view;
     let mut found = Descriptors::default();
     for (index, header) in (0u32..).zip(view.sections()) {
-        if !header.is_relocations() || view.section_name(header.info) != name {
+        if !header.is_relocations() || !view.is_called(header.info, name) {
             continue;
         }
         found.section = Some(header.info);

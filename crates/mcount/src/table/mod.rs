@@ -25,7 +25,7 @@ pub(crate) fn sections<'a, Elf: FileHeader>(
     name: &'a [u8],
 ) -> impl Iterator<Item = (u32, Section)> + use<'a, Elf> {
     (0u32..).zip(target.view.sections()).filter(move |(index, section)| {
-        section.has_bytes() && !section.is_relocations() && target.view.section_name(*index) == name
+        section.has_bytes() && !section.is_relocations() && target.view.is_called(*index, name)
     })
 }
 
