@@ -1,0 +1,8 @@
+//! Helpers for the tests of mcount.
+
+pub mod files;
+pub mod prebuilt;
+pub mod process;
+pub mod reader;
+pub mod tiny_elf;
+pub mod tools;

@@ -1,0 +1,9 @@
+/* 32-bit PowerPC: one bl. */
+#include "oracle.h"
+
+int disarm(byte *site) {
+    if ((code32(site) & 0xfc000003) != 0x48000001)
+        return 0;
+    put32(site, 0x60000000);
+    return 1;
+}
