@@ -38,6 +38,8 @@ pub enum ErrorKind {
     SlimLto,
     /// The ELF type (`e_type`) is not `ET_REL`.
     NotAnObject(u16),
+    /// The ELF type is neither `ET_EXEC` nor `ET_DYN`.
+    NotAnImage(u16),
     /// `e_machine` is of no supported processor.
     UnknownMachine(u16),
     /// The processor is supported, but not in this class (`EI_CLASS`).
@@ -107,6 +109,9 @@ impl fmt::Display for ErrorKind {
             ),
             Self::NotAnObject(kind) => {
                 write!(f, "not a relocatable object: e_type is {kind}, not 1 (ET_REL)")
+            }
+            Self::NotAnImage(kind) => {
+                write!(f, "not a linked image: e_type is {kind}, not 2 or 3 (ET_EXEC, ET_DYN)")
             }
             Self::UnknownMachine(machine) => write!(f, "unknown processor: e_machine is {machine}"),
             Self::UnsupportedClass { machine, bits } => {

@@ -21,6 +21,7 @@
 mod arch;
 mod elf;
 mod error;
+mod late;
 mod nop;
 mod policy;
 mod record;
@@ -32,9 +33,10 @@ mod table;
 pub use elf::edit::Change;
 pub use error::{Error, ErrorKind, Result, SectionId};
 pub use globset::{Error as GlobError, Glob, GlobSet, GlobSetBuilder};
+pub use late::{Anchor, Fill, LateTable, ObjectOptions, fill, table_object};
 pub use policy::{Base, Policy, Treatment};
 pub use record::{ExcludedSection, Recording};
-pub use site::{CallSite, Kind, Sites};
+pub use site::{CallSite, Kind, Sites, Source};
 
 /// The name of the section that holds the table, unless it is given another.
 pub const TABLE_SECTION: &str = "__mcount_loc";
@@ -100,6 +102,15 @@ pub fn read_table(object: &[u8], options: &Options) -> Result<Sites> {
 /// As [`scan`]; also where the new object would not fit into its class.
 pub fn record(object: &[u8], options: &Options) -> Result<Recording> {
     elf::open(object, record::Record(options))
+}
+
+/// Finds the sites of the linked `image`: the table that it should have.
+///
+/// # Errors
+///
+/// [`Error`] where `image` is no ELF image of a known processor, or is malformed.
+pub fn late_table(image: &[u8], options: &Options) -> Result<LateTable> {
+    elf::open(image, late::Late(options))
 }
 
 /// The names of all supported processors.

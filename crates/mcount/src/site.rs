@@ -27,6 +27,30 @@ impl Kind {
     }
 }
 
+/// What a site of an image is known by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Source {
+    /// A relocation that the linker kept (`--emit-relocs`).
+    Relocations,
+    /// The instructions.
+    Decoding,
+    /// The compiler's list of patchable entries.
+    PatchableEntries,
+}
+
+impl Source {
+    /// The name that machine output has for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Relocations => "relocations",
+            Self::Decoding => "decoding",
+            Self::PatchableEntries => "patchable-entries",
+        }
+    }
+}
+
 /// One hook in one function, or one entry of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallSite {

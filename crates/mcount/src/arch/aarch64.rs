@@ -3,12 +3,14 @@
 //!
 //! Source: ELF for the Arm 64-bit Architecture, 5.7; `BTI` landing pads: Arm ARM, C6.2.
 
+use super::decode::{Branch, Decode, Place, Target, four, signed};
 use super::{Arch, CALL, CodeOrder, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_AARCH64_P32_ABS32: u32 = 1;
 const R_AARCH64_P32_CALL26: u32 = 21;
 const R_AARCH64_ABS64: u32 = 257;
 const R_AARCH64_CALL26: u32 = 283;
+const R_AARCH64_RELATIVE: u32 = 1027;
 
 const NOP: Instruction = Instruction::words(&[0xd503_201f]);
 
@@ -22,12 +24,20 @@ const COMMON: Arch = Arch {
     machine: 183,
     hooks: &["_mcount"],
     code: CodeOrder::Little,
+    mapping_symbols: true,
     nops: &[NOP],
     pads: &[
         Instruction::words(&[0xd503_245f]), // bti c
         Instruction::words(&[0xd503_249f]), // bti j
         Instruction::words(&[0xd503_24df]), // bti jc
     ],
+    decode: Some(Decode {
+        length: four,
+        call,
+        stub,
+        from_functions: false,
+        relative: Some(R_AARCH64_RELATIVE),
+    }),
     ..DEFAULT
 };
 
@@ -45,3 +55,30 @@ pub(super) static ILP32: Arch = Arch {
     address_32: Some(R_AARCH64_P32_ABS32),
     ..COMMON
 };
+
+fn call(place: &Place<'_>) -> Option<Branch> {
+    let word = place.word(0)?;
+    if word & 0xfc00_0000 == 0x9400_0000 { place.near(signed(word, 26) * 4) } else { None }
+}
+
+/// A branch, a veneer (`adrp`, `add`, `br`), or a PLT entry (`adrp`, `ldr`, `add`, `br`).
+fn stub(place: &Place<'_>) -> Option<Target> {
+    let is_pad = place.word(0)? & 0xffff_ff3f == 0xd503_241f;
+    let place = if is_pad { place.skip(4) } else { *place };
+    let first = place.word(0)?;
+    if first & 0xfc00_0000 == 0x1400_0000 {
+        return Some(Target::Address(place.address(signed(first, 26) * 4)));
+    }
+    // adrp x16, page
+    if first & 0x9f00_001f != 0x9000_0010 {
+        return None;
+    }
+    let pages = signed((first >> 5 & 0x7_ffff) << 2 | first >> 29 & 3, 21);
+    let page = (place.address(0) & !0xfff).wrapping_add_signed(pages << 12);
+    let second = place.word(4)?;
+    let low = u64::from(second >> 10 & 0xfff);
+    if second & 0xffc0_03ff == 0x9100_0210 {
+        return Some(Target::Address(page.wrapping_add(low))); // add x16, x16, #low
+    }
+    (second & 0xffc0_03ff == 0xf940_0211).then(|| Target::Slot(page.wrapping_add(low * 8)))
+}

@@ -5,12 +5,14 @@
 //! assembler is big endian throughout. Bit 0 of a function symbol's value means Thumb.
 //! Source: ELF for the Arm Architecture, 5.6.
 
+use super::decode::{Branch, Decode, Place, Target, signed};
 use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_ARM_PC24: u32 = 1;
 const R_ARM_ABS32: u32 = 2;
 const R_ARM_THM_CALL: u32 = 10;
 const R_ARM_PLT32: u32 = 27;
+const R_ARM_RELATIVE: u32 = 23;
 const R_ARM_CALL: u32 = 28;
 const EF_ARM_BE8: u32 = 0x0080_0000;
 
@@ -59,6 +61,8 @@ pub(super) static ARCH: Arch = Arch {
     ],
     address_32: Some(R_ARM_ABS32),
     little_endian_code_flag: EF_ARM_BE8,
+    rel_32: true,
+    mapping_symbols: true,
     isa_bit: true,
     nops: &[
         THUMB_WIDE_NOP,
@@ -67,5 +71,130 @@ pub(super) static ARCH: Arch = Arch {
         THUMB_NOP,
         Instruction::halves(&[0x46c0]),
     ],
+    decode: Some(Decode {
+        length,
+        call,
+        stub,
+        from_functions: false,
+        relative: Some(R_ARM_RELATIVE),
+    }),
     ..DEFAULT
 };
+
+fn length(place: &Place<'_>) -> u64 {
+    let first = place.half(0).unwrap_or(0);
+    if place.alternate && first < 0xe800 { 2 } else { 4 }
+}
+
+fn call(place: &Place<'_>) -> Option<Branch> {
+    if place.alternate {
+        return thumb_call(place);
+    }
+    let word = place.word(0)?;
+    match word >> 24 {
+        0xeb => place.near(8 + signed(word, 24) * 4),
+        0xfa | 0xfb => place.near(8 + signed(word, 24) * 4 + i64::from(word >> 24 & 1) * 2),
+        _ => None,
+    }
+}
+
+/// `bl` and `blx` with a displacement in two halves, the upper two bits of it under an XOR.
+fn thumb_call(place: &Place<'_>) -> Option<Branch> {
+    let (high, low) = (place.half(0)?, place.half(2)?);
+    if high & 0xf800 != 0xf000 || low & 0xc000 != 0xc000 {
+        return None;
+    }
+    let sign = high >> 10 & 1;
+    let (i1, i2) = (1 ^ low >> 13 & 1 ^ sign, 1 ^ low >> 11 & 1 ^ sign);
+    let offset = sign << 24 | i1 << 23 | i2 << 22 | (high & 0x3ff) << 12 | (low & 0x7ff) << 1;
+    let to_arm = low & 0x1000 == 0;
+    let target = place.address(4 + signed(offset, 25));
+    place.branch(0, 4, Target::Address(if to_arm { target & !3 } else { target }))
+}
+
+/// A veneer, short or long, or a PLT entry: what bfd and lld make.
+fn stub(place: &Place<'_>) -> Option<Target> {
+    if place.alternate {
+        // bx pc; nop; and go on as Arm.
+        let arm = Place { alternate: false, ..place.skip(4) };
+        let switches = place.half(0)? == 0x4778;
+        return if switches { stub(&arm) } else { thumb_stub(place) };
+    }
+    let (first, second) = (place.word(0)?, place.word(4)?);
+    let absolute = |at: u64| Some(Target::Address(u64::from(place.word(at)? & !1)));
+    match (first, second) {
+        (0xe51f_f004, _) => absolute(4),           // ldr pc, [pc, #-4]
+        (0xe59f_c000, 0xe12f_ff1c) => absolute(8), // ldr ip, [pc]; bx ip
+        // ldr ip, [pc, #n]; add ip, ip, pc (either way round): relative to the add.
+        (0xe59f_c000 | 0xe59f_c004, 0xe08c_c00f | 0xe08f_c00c) => {
+            let distance = place.word(u64::from(first & 0xfff) + 8)?.cast_signed();
+            Some(Target::Address(place.address(12 + i64::from(distance)) & !1))
+        }
+        _ if first >> 24 == 0xea => Some(Target::Address(place.address(8 + signed(first, 24) * 4))),
+        _ if first & 0xfff0_f000 == 0xe300_c000 => Some(Target::Address(wide(place)?)),
+        _ => plt_entry(place),
+    }
+}
+
+/// `movw ip, low; movt ip, high`, absolute, or with `add ip, ip, pc` relative to that.
+fn wide(place: &Place<'_>) -> Option<u64> {
+    let immediate = |word: u32| word >> 4 & 0xf000 | word & 0xfff;
+    let (low, high) = (place.word(0)?, place.word(4)?);
+    if high & 0xfff0_f000 != 0xe340_c000 {
+        return None;
+    }
+    let value = immediate(high) << 16 | immediate(low);
+    let is_relative = matches!(place.word(8)?, 0xe08c_c00f | 0xe08f_c00c);
+    let distance = i64::from(value.cast_signed());
+    Some(if is_relative { place.address(16 + distance) } else { u64::from(value) } & !1)
+}
+
+/// Thumb `movw ip; movt ip; (add ip, pc;) bx ip`, as lld makes it, and `b.w`.
+fn thumb_stub(place: &Place<'_>) -> Option<Target> {
+    let half = |at| place.half(at);
+    let (first, second) = (half(0)?, half(2)?);
+    if first & 0xf800 == 0xf000 && second & 0xd000 == 0x9000 {
+        let sign = first >> 10 & 1;
+        let (i1, i2) = (1 ^ second >> 13 & 1 ^ sign, 1 ^ second >> 11 & 1 ^ sign);
+        let offset =
+            sign << 24 | i1 << 23 | i2 << 22 | (first & 0x3ff) << 12 | (second & 0x7ff) << 1;
+        return Some(Target::Address(place.address(4 + signed(offset, 25))));
+    }
+    let immediate = |high: u32, low: u32| {
+        (high & 0xf) << 12 | (high >> 10 & 1) << 11 | (low >> 12 & 7) << 8 | low & 0xff
+    };
+    let (third, fourth) = (half(4)?, half(6)?);
+    // movw ip, and movt ip.
+    let sets_low = first & 0xfbf0 == 0xf240 && second & 0x8f00 == 0x0c00;
+    let sets_high = third & 0xfbf0 == 0xf2c0 && fourth & 0x8f00 == 0x0c00;
+    if !sets_low || !sets_high {
+        return None;
+    }
+    let value = immediate(third, fourth) << 16 | immediate(first, second);
+    let is_relative = half(8)? == 0x44fc;
+    let distance = i64::from(value.cast_signed());
+    let target = if is_relative { place.address(12 + distance) } else { u64::from(value) };
+    Some(Target::Address(target & !1))
+}
+
+/// `add ip, pc, #a; add ip, ip, #b; (add ip, ip, #c;) ldr pc, [ip, #d]!`
+fn plt_entry(place: &Place<'_>) -> Option<Target> {
+    if place.word(0)? & 0xffff_f000 != 0xe28f_c000 {
+        return None;
+    }
+    let mut slot = place.address(8);
+    for at in (0..16).step_by(4) {
+        let word = place.word(at)?;
+        let rotated = (word & 0xff).rotate_right((word >> 8 & 0xf) * 2);
+        match word >> 12 {
+            0xe_28fc | 0xe_28cc => slot = slot.wrapping_add(rotated.into()),
+            0xe_5bcf => {
+                return Some(Target::Slot(
+                    place.truncate(slot.wrapping_add(u64::from(word & 0xfff))),
+                ));
+            }
+            _ => return None,
+        }
+    }
+    None
+}

@@ -5,6 +5,7 @@
 //! Instructions are made of halfwords, the upper one first in either byte order.
 //! Source: C-SKY CPU ABI Standard V2, chapter 4.
 
+use super::decode::{Branch, Decode, Place, Target, no_stub, signed};
 use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_CKCORE_ADDR32: u32 = 1;
@@ -46,5 +47,24 @@ pub(super) static ARCH: Arch = Arch {
     ],
     address_32: Some(R_CKCORE_ADDR32),
     nops: &[NOP, NOP16],
+    decode: Some(Decode { length, call, stub: no_stub, from_functions: false, relative: None }),
     ..DEFAULT
 };
+
+fn length(place: &Place<'_>) -> u64 {
+    if place.half(0).unwrap_or(0) & 0xc000 == 0xc000 { 4 } else { 2 }
+}
+
+/// `bsr`, or `jsri` with its literal.
+fn call(place: &Place<'_>) -> Option<Branch> {
+    let (high, low) = (place.half(0)?, place.half(2)?);
+    if high & 0xfc00 == 0xe000 {
+        return place.near(signed((high & 0x3ff) << 16 | low, 26) * 2);
+    }
+    if high != 0xeae0 {
+        return None;
+    }
+    let literal = (place.address(0) + u64::from(low) * 4) & !3;
+    let target = place.code.word(literal.checked_sub(place.base)?)?;
+    place.branch(0, 4, Target::Address(target.into()))
+}

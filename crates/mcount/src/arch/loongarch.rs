@@ -3,10 +3,12 @@
 //! The linker relaxes, so each table entry is a label. Instructions are little endian.
 //! Source: ELF for the LoongArch Architecture, 2.30, "Relocations".
 
+use super::decode::{Branch, Decode, Place, Target, four, signed};
 use super::{Arch, CALL, CodeOrder, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_LARCH_32: u32 = 1;
 const R_LARCH_64: u32 = 2;
+const R_LARCH_RELATIVE: u32 = 3;
 const R_LARCH_MARK_LA: u32 = 20;
 const R_LARCH_SOP_PUSH_PLT_PCREL: u32 = 29;
 const R_LARCH_B26: u32 = 66;
@@ -63,5 +65,39 @@ pub(super) static ARCH: Arch = Arch {
     code: CodeOrder::Little,
     relaxes: true,
     nops: &[NOP],
+    decode: Some(Decode {
+        length: four,
+        call,
+        stub,
+        from_functions: false,
+        relative: Some(R_LARCH_RELATIVE),
+    }),
     ..DEFAULT
 };
+
+/// `bl`, or `pcaddu18i` and `jirl` through the same register.
+fn call(place: &Place<'_>) -> Option<Branch> {
+    let word = place.word(0)?;
+    if word & 0xfc00_0000 == 0x5400_0000 {
+        return place.near(signed((word & 0x3ff) << 16 | word >> 10 & 0xffff, 26) * 4);
+    }
+    let second = place.word(4)?;
+    let is_call = word & 0xfe00_0000 == 0x1e00_0000
+        && second & 0xfc00_001f == 0x4c00_0001
+        && second >> 5 & 31 == word & 31;
+    let distance = (signed(word >> 5, 20) << 18) + signed(second >> 10, 16) * 4;
+    let target = Target::Address(place.address(distance));
+    if is_call { place.branch(0, 8, target) } else { None }
+}
+
+/// A branch, or a PLT entry: `pcaddu12i $t3; ld.[dw] $t3, $t3`.
+fn stub(place: &Place<'_>) -> Option<Target> {
+    let (first, second) = (place.word(0)?, place.word(4)?);
+    if first & 0xfc00_0000 == 0x5000_0000 {
+        let distance = signed((first & 0x3ff) << 16 | first >> 10 & 0xffff, 26) * 4;
+        return Some(Target::Address(place.address(distance)));
+    }
+    let loads = matches!(second & 0xffc0_03ff, 0x28c0_01ef | 0x2880_01ef);
+    let distance = (signed(first >> 5, 20) << 12) + signed(second >> 10, 12);
+    (first & 0xfe00_001f == 0x1c00_000f && loads).then(|| Target::Slot(place.address(distance)))
+}

@@ -3,6 +3,7 @@
 //! `brki` takes an absolute address, `brlid` a relative one; each needs the `imm` before it for
 //! the upper half. Source: MicroBlaze Processor Reference Guide (UG984), chapter 5.
 
+use super::decode::{Branch, Decode, Place, Target, four, no_stub, signed};
 use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_MICROBLAZE_32: u32 = 1;
@@ -33,5 +34,33 @@ pub(super) static ARCH: Arch = Arch {
     ],
     address_32: Some(R_MICROBLAZE_32),
     nops: &[NOP],
+    decode: Some(Decode {
+        length: four,
+        call,
+        stub: no_stub,
+        from_functions: false,
+        relative: None,
+    }),
     ..DEFAULT
 };
+
+/// `brlid` or `brki r16`, with the `imm` before it or, relaxed, without.
+fn call(place: &Place<'_>) -> Option<Branch> {
+    let first = place.word(0)?;
+    let has_imm = first & 0xffff_0000 == 0xb000_0000;
+    let (at, jump) = if has_imm { (4, place.word(4)?) } else { (0, first) };
+    let high = if has_imm { first << 16 } else { 0 };
+    let value = if has_imm {
+        i64::from((high | jump & 0xffff).cast_signed())
+    } else {
+        signed(jump & 0xffff, 16)
+    };
+    let target = if jump & 0xfc1f_0000 == 0xb814_0000 {
+        place.skip(at).address(value)
+    } else if jump & 0xffff_0000 == 0xba0c_0000 {
+        place.truncate(value.cast_unsigned())
+    } else {
+        return None;
+    };
+    place.branch(0, at + 4, Target::Address(target))
+}

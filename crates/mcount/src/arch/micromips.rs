@@ -3,6 +3,7 @@
 //! A 32-bit instruction is two halfwords, the upper one first in either byte order.
 //! Source: MIPS Architecture for Programmers, Volume II-B (MD00594).
 
+use super::decode::{Branch, Place, Target};
 use super::{CALL, Code, CodeMut, Form, Instruction, Nop, Pattern};
 
 const R_MICROMIPS_26_S1: u32 = 133;
@@ -65,7 +66,7 @@ fn follow(code: Code<'_>, start: u64, register: u32) -> Option<u64> {
 }
 
 /// Bytes of the instruction that begins with `half`: the low bits of its major opcode say.
-fn size(half: u32) -> u64 {
+pub(super) fn size(half: u32) -> u64 {
     if matches!(half >> 10 & 7, 1..=3) { 2 } else { 4 }
 }
 
@@ -95,4 +96,14 @@ fn long_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
         code.put(last.checked_sub(2)?, &NOP)?;
     }
     push.map_or(Some(()), |at| code.put(at, &NOP))
+}
+
+/// `jal` and `jals` in a linked image.
+pub(super) fn call(place: &Place<'_>) -> Option<Branch> {
+    let (high, low) = (place.half(0)?, place.half(2)?);
+    if !matches!(high & 0xfc00, 0xf400 | 0x7400) {
+        return None;
+    }
+    let index = u64::from(high & 0x3ff) << 16 | u64::from(low);
+    place.branch(0, 4, Target::Address(place.address(4) & !0x07ff_ffff | index << 1))
 }

@@ -7,17 +7,24 @@
 //! Sources: System V ABI, MIPS RISC Processor Supplement, 4; MIPS 64-bit ELF Object File
 //! Specification, 2.9 (three relocation types packed in one word).
 
+use super::decode::{Branch, Decode, Place, Target, signed};
 use super::{Arch, CALL, Code, CodeMut, DEFAULT, Form, Instruction, Nop, Pattern, micromips};
 
 const R_MIPS_32: u32 = 2;
+const R_MIPS_REL32: u32 = 3;
 const R_MIPS_26: u32 = 4;
 const R_MIPS_HI16: u32 = 5;
+const R_MIPS_GOT16: u32 = 9;
 const R_MIPS_CALL16: u32 = 11;
 const R_MIPS_64: u32 = 18;
 const R_MIPS_GOT_DISP: u32 = 19;
 const R_MIPS_HIGHEST: u32 = 29;
 const R_MIPS_CALL_HI16: u32 = 30;
 const R_MIPS_PC26_S2: u32 = 61;
+
+const DT_MIPS_LOCAL_GOTNO: u64 = 0x7000_000a;
+const DT_MIPS_GOTSYM: u64 = 0x7000_0013;
+const EF_MIPS_MICROMIPS: u32 = 0x0200_0000;
 
 const NOP: Instruction = Instruction::words(&[0]);
 
@@ -31,6 +38,8 @@ const JAL: Pattern = Pattern::word(0, 0xfc00_0000, 0x0c00_0000);
 
 /// The first instruction of a sequence through a register, and what the walk from it needs.
 const LONG: Form = Form { follow: Some(follow), nop: Nop::Compute(long_nop), ..CALL };
+/// Loads of the address from the GOT. Not only calls use the last two: the walk decides.
+const GOT: &[u32] = &[R_MIPS_CALL16, R_MIPS_GOT16, R_MIPS_GOT_DISP];
 const LUI: Pattern = Pattern::word(0, 0xffe0_0000, 0x3c00_0000);
 const LW: Pattern = Pattern::word(0, 0xfc00_0000, 0x8c00_0000);
 const LD: Pattern = Pattern::word(0, 0xfc00_0003, 0xdc00_0000);
@@ -59,8 +68,8 @@ pub(super) static ARCH: Arch = Arch {
             opcode: &[LUI],
             ..LONG
         },
-        Form { relocations: &[R_MIPS_CALL16, R_MIPS_GOT_DISP], opcode: &[LW], ..LONG },
-        Form { relocations: &[R_MIPS_CALL16, R_MIPS_GOT_DISP], opcode: &[LD], ..LONG },
+        Form { relocations: GOT, opcode: &[LW], ..LONG },
+        Form { relocations: GOT, opcode: &[LD], ..LONG },
         micromips::JAL,
         micromips::JALS,
         micromips::LUI,
@@ -69,8 +78,19 @@ pub(super) static ARCH: Arch = Arch {
     address_32: Some(R_MIPS_32),
     address_64: Some(R_MIPS_64),
     type_mask: 0xff,
+    rel_32: true,
+    data_bases: &[("_gp", 0), (".got", 0x7ff0)],
+    got_tags: Some((DT_MIPS_LOCAL_GOTNO, DT_MIPS_GOTSYM)),
+    alternate_code_flag: EF_MIPS_MICROMIPS,
     isa_bit: true,
     nops: &[NOP, micromips::NOP16],
+    decode: Some(Decode {
+        length,
+        call,
+        stub,
+        from_functions: false,
+        relative: Some(R_MIPS_REL32),
+    }),
     ..DEFAULT
 };
 
@@ -139,4 +159,67 @@ fn long_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
     let push = places.find(|at| code.as_code().word(*at) == Some(PUSH8));
     code.put(end.checked_sub(4)?, &NOP)?;
     push.map_or(Some(()), |at| code.put(at, &NOP))
+}
+
+fn length(place: &Place<'_>) -> u64 {
+    if place.alternate { micromips::size(place.half(0).unwrap_or(0)) } else { 4 }
+}
+
+/// `jal`, `bal`, and calls through a register that is loaded right here.
+fn call(place: &Place<'_>) -> Option<Branch> {
+    if place.alternate {
+        return micromips::call(place);
+    }
+    let word = place.word(0)?;
+    match word >> 26 {
+        3 => {
+            let target = place.address(4) & !0x0fff_ffff | u64::from(word & 0x03ff_ffff) << 2;
+            place.branch(0, 4, Target::Address(target))
+        }
+        1 if word >> 16 == 0x0411 => place.near(4 + signed(word & 0xffff, 16) * 4),
+        0x0f if word & 0x03e0_0000 == 0 => long_call(place, word),
+        // lw or ld $t9, slot($gp)
+        0x23 | 0x37 if word >> 16 & 0x3ff == 0x399 => {
+            let end = follow(place.code, place.at)?;
+            let slot = place.data_base.wrapping_add_signed(signed(word & 0xffff, 16));
+            let target = Target::Slot(place.truncate(slot));
+            Some(Branch { reference: place.at, end, target })
+        }
+        _ => None,
+    }
+}
+
+/// `lui`, `addiu` and `jalr` of one register: what is left of the other forms' parts is 0 where
+/// addresses have 32 bits, sign-extended in 64-bit code.
+fn long_call(place: &Place<'_>, lui: u32) -> Option<Branch> {
+    let end = follow(place.code, place.at)?;
+    let register = lui >> 16 & 31;
+    let mut value = i64::from((lui << 16).cast_signed());
+    for at in (4..end - place.at).step_by(4) {
+        let word = place.word(at)?;
+        // addiu or daddiu $r, $r, low
+        let adds = matches!(word >> 26, 0x09 | 0x19);
+        if adds && word >> 21 & 31 == register && word >> 16 & 31 == register {
+            value += signed(word & 0xffff, 16);
+            let target = Target::Address(place.truncate(value.cast_unsigned()));
+            return Some(Branch { reference: place.at, end, target });
+        }
+    }
+    None
+}
+
+/// A trampoline to PIC (`lui $t9; j; addiu $t9`), or a PLT entry (`lui $t7; l[wd] $t9`).
+fn stub(place: &Place<'_>) -> Option<Target> {
+    if place.alternate {
+        return None;
+    }
+    let (first, second) = (place.word(0)?, place.word(4)?);
+    let high = i64::from((first << 16).cast_signed());
+    let low = signed(second & 0xffff, 16);
+    if first >> 16 == 0x3c19 && second >> 26 == 2 {
+        let target = place.address(8) & !0x0fff_ffff | u64::from(second & 0x03ff_ffff) << 2;
+        return Some(Target::Address(target));
+    }
+    let is_entry = matches!(first >> 16, 0x3c0f | 0x3c0e) && matches!(second >> 26, 0x23 | 0x37);
+    is_entry.then(|| Target::Slot(place.truncate((high + low).cast_unsigned())))
 }

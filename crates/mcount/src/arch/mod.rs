@@ -7,6 +7,7 @@
 mod aarch64;
 mod arm;
 mod csky;
+pub(crate) mod decode;
 mod i386;
 mod loongarch;
 mod microblaze;
@@ -22,6 +23,7 @@ mod sh;
 mod sparc;
 mod x86_64;
 
+use self::decode::{Branch, Decode};
 use crate::site::Kind;
 
 /// Every processor, in the order of ARCHES.md.
@@ -64,6 +66,7 @@ pub(crate) fn find(machine: u16, word: u64) -> Result<&'static Arch, Option<&'st
 }
 
 /// One processor.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Arch {
     /// Name, as GNU triplets spell it.
     pub(crate) name: &'static str,
@@ -76,6 +79,8 @@ pub(crate) struct Arch {
     /// The relocation of a table entry in ELFCLASS32 and in ELFCLASS64.
     pub(crate) address_32: Option<u32>,
     pub(crate) address_64: Option<u32>,
+    /// Other relocations that store an address: of data that need not be aligned.
+    pub(crate) unaligned_addresses: &'static [u32],
     /// The bits of a relocation's type that are the type.
     pub(crate) type_mask: u32,
     /// The byte order of instructions.
@@ -84,6 +89,20 @@ pub(crate) struct Arch {
     pub(crate) little_endian_code_flag: u32,
     /// The linker deletes bytes of code: a table entry must be a label.
     pub(crate) relaxes: bool,
+    /// Objects of ELFCLASS32 keep addends in the section (REL).
+    pub(crate) rel_32: bool,
+    /// What code addresses data by: the first of these symbols or sections that an image has, and
+    /// bytes from there.
+    pub(crate) data_bases: &'static [(&'static str, u64)],
+    /// Tags of the dynamic section: the number of local GOT entries, and the first symbol with a
+    /// global one. Those have no relocations.
+    pub(crate) got_tags: Option<(u64, u64)>,
+    /// A function symbol's `st_other` says how far its local entry is from the global one.
+    pub(crate) local_entry: bool,
+    /// Symbols called `$a`, `$t`, `$x` and `$d` say what is code and what is data.
+    pub(crate) mapping_symbols: bool,
+    /// An `e_flags` bit that says: the code is of the second instruction set.
+    pub(crate) alternate_code_flag: u32,
     /// Bit 0 of a function symbol's value chooses an instruction set.
     pub(crate) isa_bit: bool,
     /// The linker takes the addend of an address from the section, even where the relocation has
@@ -100,6 +119,8 @@ pub(crate) struct Arch {
     pub(crate) call_size: u64,
     /// The NOP that the compiler emits in place of the call (`-mnop-mcount`), where it does.
     pub(crate) hook_nop: Option<HookNop>,
+    /// How its linked code is read; `None` where that is not known.
+    pub(crate) decode: Option<Decode>,
 }
 
 /// A NOP in place of a call of the hook.
@@ -121,10 +142,17 @@ const DEFAULT: Arch = Arch {
     forms: &[],
     address_32: None,
     address_64: None,
+    unaligned_addresses: &[],
     type_mask: u32::MAX,
     code: CodeOrder::Data,
     little_endian_code_flag: 0,
     relaxes: false,
+    rel_32: false,
+    data_bases: &[],
+    got_tags: None,
+    local_entry: false,
+    mapping_symbols: false,
+    alternate_code_flag: 0,
     isa_bit: false,
     addend_in_section: false,
     descriptors: None,
@@ -132,12 +160,18 @@ const DEFAULT: Arch = Arch {
     pads: &[],
     call_size: 4,
     hook_nop: None,
+    decode: None,
 };
 
 impl Arch {
     /// The relocation type that stores an address of `word` bytes.
     pub(crate) fn address(&self, word: u64) -> Option<u32> {
         if word == 8 { self.address_64 } else { self.address_32 }
+    }
+
+    /// Relocations of this processor's objects keep their addends in the section.
+    pub(crate) fn is_rel(&self, word: u64) -> bool {
+        self.rel_32 && word == 4
     }
 
     /// `code` as this processor reads it, in a file with these properties.
@@ -157,6 +191,17 @@ impl Arch {
     pub(crate) fn call(&self, code: Code<'_>, kind: u32, offset: u64) -> Option<Call> {
         let kind = kind & self.type_mask;
         self.forms.iter().find_map(|form| form.at(code, kind, offset))
+    }
+
+    /// The call that `branch`, found by decoding, is: the first form whose opcode fits.
+    pub(crate) fn decoded(&self, code: Code<'_>, branch: &Branch) -> Option<Call> {
+        let offset = branch.reference;
+        let fits = |form: &&Form| form.opcode.iter().all(|pattern| pattern.fits(code, offset));
+        let form = self.forms.iter().find(|form| !form.opcode.is_empty() && fits(form));
+        let recorded =
+            form.map_or(Some(offset), |form| offset.checked_add_signed(form.recorded.into()));
+        let form = form.unwrap_or(&RELAXED);
+        Some(Call { recorded: recorded?, end: branch.end, form })
     }
 
     /// Bytes of NOPs from `offset`, counted up to `limit` (an offset); 0 if there is no NOP.
@@ -209,7 +254,7 @@ pub(crate) struct Code<'a> {
     big_endian: bool,
 }
 
-impl Code<'_> {
+impl<'a> Code<'a> {
     /// The `unit` at `offset`, or `None` where the section ends.
     pub(crate) fn get(self, unit: Unit, offset: u64) -> Option<u32> {
         let start = usize::try_from(offset).ok()?;
@@ -230,6 +275,17 @@ impl Code<'_> {
     /// The 16-bit instruction, or half of one, at `offset`.
     pub(crate) fn half(self, offset: u64) -> Option<u32> {
         self.get(Unit::Half, offset)
+    }
+
+    /// The bytes from `offset` on.
+    pub(crate) fn from(self, offset: u64) -> &'a [u8] {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        self.bytes.get(start..).unwrap_or_default()
+    }
+
+    /// The 32-bit number at `offset`, in the byte order of x86.
+    pub(crate) fn little_word(self, offset: u64) -> Option<u32> {
+        self.from(offset).first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
     }
 
     /// Instructions are big endian.
@@ -392,6 +448,9 @@ const CALL: Form = Form {
     nop: Nop::None,
     kind: Kind::Call,
 };
+
+/// A call whose form only the linker makes, by relaxation.
+static RELAXED: Form = CALL;
 
 /// How a call becomes a NOP.
 pub(crate) enum Nop {

@@ -3,6 +3,7 @@
 //!
 //! Source: Andes ELF ABI; relocation numbers as in the GNU assembler's output.
 
+use super::decode::{Branch, Decode, Place, no_stub, signed};
 use super::{Arch, CALL, CodeOrder, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_NDS32_32_RELA: u32 = 20;
@@ -24,5 +25,15 @@ pub(super) static ARCH: Arch = Arch {
     code: CodeOrder::Big,
     relaxes: true,
     nops: &[NOP, Instruction::halves(&[0x9200])],
+    decode: Some(Decode { length, call, stub: no_stub, from_functions: false, relative: None }),
     ..DEFAULT
 };
+
+fn length(place: &Place<'_>) -> u64 {
+    if place.half(0).unwrap_or(0) & 0x8000 == 0 { 4 } else { 2 }
+}
+
+fn call(place: &Place<'_>) -> Option<Branch> {
+    let word = place.word(0)?;
+    if word >> 24 == 0x49 { place.near(signed(word, 24) * 2) } else { None }
+}

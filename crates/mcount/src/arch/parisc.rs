@@ -2,6 +2,7 @@
 //!
 //! Source: Processor-Specific ELF Supplement for PA-RISC 1.5, chapter 4.
 
+use super::decode::{Branch, Decode, Place, four, no_stub, signed};
 use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_PARISC_DIR32: u32 = 1;
@@ -33,5 +34,28 @@ pub(super) static ARCH: Arch = Arch {
     address_32: Some(R_PARISC_DIR32),
     address_64: Some(R_PARISC_DIR64),
     nops: &[NOP],
+    decode: Some(Decode {
+        length: four,
+        call,
+        stub: no_stub,
+        from_functions: false,
+        relative: None,
+    }),
     ..DEFAULT
 };
+
+/// `b,l` with a displacement of 17 or 22 bits, whose parts lie scattered over the instruction.
+fn call(place: &Place<'_>) -> Option<Branch> {
+    let word = place.word(0)?;
+    let (sign, w1, w2) = (word & 1, word >> 16 & 31, word >> 2 & 0x7ff);
+    let low = (w2 & 1) << 10 | w2 >> 1;
+    let distance = match word & 0xfc00_e000 {
+        0xe800_0000 if word >> 21 & 31 == 2 => signed(sign << 16 | w1 << 11 | low, 17),
+        0xe800_a000 => {
+            let w3 = word >> 21 & 31;
+            signed(sign << 21 | w3 << 16 | w1 << 11 | low, 22)
+        }
+        _ => return None,
+    };
+    place.near(8 + distance * 4)
+}

@@ -4,10 +4,12 @@
 //! one, is the code. `-mprofile-kernel` calls in the first instructions of the global entry.
 //! Sources: 64-bit PowerPC ELF ABI Supplement 1.9, 3.2.5; Power ELFv2 ABI, 3.5.
 
-use super::powerpc::{BL, NOP};
+use super::decode::{Decode, Place, Target, four, signed};
+use super::powerpc::{BL, NOP, call};
 use super::{Arch, DEFAULT, Form};
 
 const R_PPC64_REL24: u32 = 10;
+const R_PPC64_RELATIVE: u32 = 22;
 const R_PPC64_ADDR64: u32 = 38;
 const R_PPC64_REL24_NOTOC: u32 = 116;
 
@@ -18,6 +20,39 @@ pub(super) static ARCH: Arch = Arch {
     forms: &[Form { relocations: &[R_PPC64_REL24, R_PPC64_REL24_NOTOC], ..BL }],
     address_64: Some(R_PPC64_ADDR64),
     descriptors: Some(b".opd"),
+    data_bases: &[(".TOC.", 0), (".got", 0x8000)],
+    local_entry: true,
     nops: &[NOP],
+    decode: Some(Decode {
+        length: four,
+        call,
+        stub,
+        from_functions: false,
+        relative: Some(R_PPC64_RELATIVE),
+    }),
     ..DEFAULT
 };
+
+/// A branch, or a stub that loads the target by the TOC: `(std r2;) addis r12, r2; ld r12`.
+fn stub(place: &Place<'_>) -> Option<Target> {
+    let saves_toc = place.word(0)? >> 16 == 0xf841;
+    let place = if saves_toc { place.skip(4) } else { *place };
+    let (first, second) = (place.word(0)?, place.word(4)?);
+    if first & 0xfc00_0003 == 0x4800_0000 {
+        return Some(Target::Address(place.address(signed(first & 0x03ff_fffc, 26))));
+    }
+    let low = |word: u32| signed(word & 0xfffc, 16);
+    let high = |word: u32| signed(word & 0xffff, 16) << 16;
+    match (first >> 16, second >> 16) {
+        (0x3d82, 0xe98c) | (0x3d62, 0xe98b) => {
+            Some(Target::Slot(place.data_base.wrapping_add_signed(high(first) + low(second))))
+        }
+        (0xe982, _) => Some(Target::Slot(place.data_base.wrapping_add_signed(low(first)))),
+        // addis r12, r2; addi r12, r12: a veneer.
+        (0x3d82, 0x398c) => {
+            let distance = high(first) + signed(second & 0xffff, 16);
+            Some(Target::Address(place.data_base.wrapping_add_signed(distance)))
+        }
+        _ => None,
+    }
+}

@@ -3,10 +3,12 @@
 //! Relaxation deletes bytes after the table was made, so each entry is a label of its own.
 //! Instructions are little endian. Source: RISC-V ELF psABI, "Relocations", "Linker Relaxation".
 
+use super::decode::{Branch, Decode, Place, Target, signed};
 use super::{Arch, CALL, CodeOrder, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_RISCV_32: u32 = 1;
 const R_RISCV_64: u32 = 2;
+const R_RISCV_RELATIVE: u32 = 3;
 const R_RISCV_CALL: u32 = 18;
 const R_RISCV_CALL_PLT: u32 = 19;
 
@@ -36,7 +38,80 @@ pub(super) static ARCH: Arch = Arch {
     address_32: Some(R_RISCV_32),
     address_64: Some(R_RISCV_64),
     code: CodeOrder::Little,
+    mapping_symbols: true,
     relaxes: true,
     nops: &[NOP, C_NOP],
+    decode: Some(Decode {
+        length,
+        call,
+        stub,
+        from_functions: false,
+        relative: Some(R_RISCV_RELATIVE),
+    }),
     ..DEFAULT
 };
+
+fn length(place: &Place<'_>) -> u64 {
+    if place.half(0).unwrap_or(0) & 3 == 3 { 4 } else { 2 }
+}
+
+/// The pair, or what relaxation made of it: `jal`, or `c.jal` in 32-bit code.
+fn call(place: &Place<'_>) -> Option<Branch> {
+    let half = place.half(0)?;
+    if half & 3 != 3 {
+        let is_c_jal = !place.is_64 && half & 0xe003 == 0x2001;
+        return if is_c_jal {
+            place.branch(0, 2, Target::Address(place.address(c_jal(half))))
+        } else {
+            None
+        };
+    }
+    let word = place.word(0)?;
+    match word & 0xfff {
+        0x0ef | 0x2ef => place.near(jal(word)),
+        0x097 | 0x297 | 0x317 => {
+            let second = place.word(4)?;
+            let register = word >> 7 & 31;
+            let is_call = second & 0x707f == 0x67 && second >> 15 & 31 == register;
+            let links = matches!(second >> 7 & 31, 1 | 5);
+            let distance = i64::from((word & 0xffff_f000).cast_signed()) + signed(second >> 20, 12);
+            let target = Target::Address(place.address(distance));
+            if is_call && links { place.branch(0, 8, target) } else { None }
+        }
+        _ => None,
+    }
+}
+
+/// The displacement of a `jal`.
+fn jal(word: u32) -> i64 {
+    let bits = word >> 31 << 20
+        | (word >> 12 & 0xff) << 12
+        | (word >> 20 & 1) << 11
+        | (word >> 21 & 0x3ff) << 1;
+    signed(bits, 21)
+}
+
+/// The displacement of a `c.jal`.
+fn c_jal(half: u32) -> i64 {
+    let bit = |from: u32, to: u32| (half >> from & 1) << to;
+    let bits = bit(12, 11)
+        | bit(11, 4)
+        | bit(10, 9)
+        | bit(9, 8)
+        | bit(8, 10)
+        | bit(7, 6)
+        | bit(6, 7)
+        | bit(5, 3)
+        | bit(4, 2)
+        | bit(3, 1)
+        | bit(2, 5);
+    signed(bits, 12)
+}
+
+/// A PLT entry: `auipc t3; l[wd] t3, (t3); jalr t1, t3`.
+fn stub(place: &Place<'_>) -> Option<Target> {
+    let (first, second) = (place.word(0)?, place.word(4)?);
+    let loads = second & 0xf_ffff == 0xe_2e03 || second & 0xf_ffff == 0xe_3e03;
+    let distance = i64::from((first & 0xffff_f000).cast_signed()) + signed(second >> 20, 12);
+    (first & 0xfff == 0xe17 && loads).then(|| Target::Slot(place.address(distance)))
+}

@@ -5,9 +5,11 @@
 //! branch over the block disables it. The bytes decide which it is.
 //! Source: S/390 ELF ABI Supplement, chapter 2.
 
+use super::decode::{Branch, Decode, Place, Target};
 use super::{Arch, CALL, DEFAULT, Form, HookNop, Instruction, Nop, Pattern};
 
 const R_390_32: u32 = 4;
+const R_390_RELATIVE: u32 = 12;
 const R_390_PC32DBL: u32 = 19;
 const R_390_PLT32DBL: u32 = 20;
 const R_390_64: u32 = 22;
@@ -67,5 +69,38 @@ pub(super) static ARCH: Arch = Arch {
     call_size: 6,
     // A branch to itself that is never taken: jump labels have a distance or a relocation.
     hook_nop: Some(HookNop { instruction: NOP6, step: 2, anywhere: true }),
+    decode: Some(Decode {
+        length,
+        call,
+        stub,
+        from_functions: false,
+        relative: Some(R_390_RELATIVE),
+    }),
     ..DEFAULT
 };
+
+fn length(place: &Place<'_>) -> u64 {
+    match place.byte(0).unwrap_or(0) >> 6 {
+        0 => 2,
+        1 | 2 => 4,
+        _ => 6,
+    }
+}
+
+fn call(place: &Place<'_>) -> Option<Branch> {
+    if place.half(0)? & 0xff0f != 0xc005 {
+        return None;
+    }
+    let distance = i64::from(place.word(2)?.cast_signed()) * 2;
+    place.branch(2, 6, Target::Address(place.address(distance)))
+}
+
+/// A jump, or a PLT entry: `larl %r1; lg %r1,0(%r1)` (`l` in 31-bit code).
+fn stub(place: &Place<'_>) -> Option<Target> {
+    let distance = i64::from(place.word(2)?.cast_signed()) * 2;
+    match (place.half(0)?, place.half(6)?) {
+        (0xc0f4, _) => Some(Target::Address(place.address(distance))),
+        (0xc010, 0xe310 | 0x5810) => Some(Target::Slot(place.address(distance))),
+        _ => None,
+    }
+}

@@ -6,11 +6,13 @@
 //! addend is in the section. Source: SuperH ELF ABI (Renesas), 32-bit
 //! relocations; SH-4 Software Manual, `MOV.L @(disp,PC),Rn`.
 
+use super::decode::{Branch, Decode, Place, Target, no_stub};
 use super::{Arch, CALL, Code, CodeMut, DEFAULT, Form, Instruction, Nop};
 use crate::site::Kind;
 
 const R_SH_DIR32: u32 = 1;
 const R_SH_GOT32: u32 = 160;
+const R_SH_RELATIVE: u32 = 165;
 
 const NOP: Instruction = Instruction::halves(&[0x0009]);
 
@@ -33,6 +35,13 @@ pub(super) static ARCH: Arch = Arch {
     address_32: Some(R_SH_DIR32),
     addend_in_section: true,
     nops: &[NOP],
+    decode: Some(Decode {
+        length: two,
+        call,
+        stub: no_stub,
+        from_functions: false,
+        relative: Some(R_SH_RELATIVE),
+    }),
     ..DEFAULT
 };
 
@@ -76,4 +85,21 @@ fn skip(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
     }
     let bra = 0xa000 | u32::try_from(distance).ok()?;
     code.put_half(jump, bra)
+}
+
+fn two(_: &Place<'_>) -> u64 {
+    2
+}
+
+/// A load of a literal that is jumped through; the literal is the site.
+fn call(place: &Place<'_>) -> Option<Branch> {
+    let load = place.half(0)?;
+    if load & 0xf000 != 0xd000 {
+        return None;
+    }
+    jump_through(place.code, place.at, load >> 8 & 15)?;
+    let literal = (place.at & !3) + 4 + u64::from(load & 0xff) * 4;
+    let target = Target::Address(place.code.word(literal)?.into());
+    let end = literal + 4;
+    Some(Branch { reference: literal, end, target })
 }

@@ -3,17 +3,22 @@
 //! In 64-bit files the upper 24 bits of a relocation's type are data.
 //! Sources: SPARC Compliance Definition 2.4, chapter 3; System V ABI, SPARC Supplement, 4.
 
+use super::decode::{Branch, Decode, Place, four, no_stub, signed};
 use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_SPARC_32: u32 = 3;
 const R_SPARC_WDISP30: u32 = 7;
 const R_SPARC_WPLT30: u32 = 18;
+const R_SPARC_UA32: u32 = 23;
+const R_SPARC_RELATIVE: u32 = 22;
 const R_SPARC_64: u32 = 32;
+const R_SPARC_UA64: u32 = 54;
 
 const NOP: Instruction = Instruction::words(&[0x0100_0000]);
 
 const COMMON: Arch = Arch {
     hooks: &["_mcount", "mcount"],
+    unaligned_addresses: &[R_SPARC_UA32, R_SPARC_UA64],
     forms: &[Form {
         relocations: &[R_SPARC_WDISP30, R_SPARC_WPLT30],
         opcode: &[Pattern::word(0, 0xc000_0000, 0x4000_0000)],
@@ -21,6 +26,13 @@ const COMMON: Arch = Arch {
         ..CALL
     }],
     nops: &[NOP],
+    decode: Some(Decode {
+        length: four,
+        call,
+        stub: no_stub,
+        from_functions: false,
+        relative: Some(R_SPARC_RELATIVE),
+    }),
     ..DEFAULT
 };
 
@@ -33,3 +45,8 @@ pub(super) static ARCH32: Arch =
 /// 32-bit code that needs a 64-bit processor.
 pub(super) static ARCH32PLUS: Arch =
     Arch { name: "sparc32plus", machine: 18, address_32: Some(R_SPARC_32), ..COMMON };
+
+fn call(place: &Place<'_>) -> Option<Branch> {
+    let word = place.word(0)?;
+    if word >> 30 == 1 { place.near(signed(word, 30) * 4) } else { None }
+}

@@ -4,11 +4,13 @@
 //! The relocation is on the displacement, so the recorded address lies before it. `endbr64` may
 //! stand before the call and is not part of it. Source: System V ABI, AMD64 Supplement, 4.4.
 
+use super::decode::{Branch, Decode, Place, Target};
 use super::{Arch, CALL, DEFAULT, Form, HookNop, Instruction, Nop, Pattern};
 
 const R_X86_64_64: u32 = 1;
 const R_X86_64_PC32: u32 = 2;
 const R_X86_64_PLT32: u32 = 4;
+const R_X86_64_RELATIVE: u32 = 8;
 const R_X86_64_GOTPCREL: u32 = 9;
 const R_X86_64_32: u32 = 10;
 const R_X86_64_PLTOFF64: u32 = 31;
@@ -100,5 +102,68 @@ pub(super) static ARCH: Arch = Arch {
     pads: &[Instruction::bytes(&[0xf3, 0x0f, 0x1e, 0xfa])],
     call_size: 5,
     hook_nop: Some(HookNop { instruction: NOP5, step: 1, anywhere: false }),
+    decode: Some(decode::<true>()),
     ..DEFAULT
 };
+
+/// How the instructions of both x86 processors are read: `WIDE` is 64-bit code.
+pub(super) const fn decode<const WIDE: bool>() -> Decode {
+    Decode {
+        length: length::<WIDE>,
+        call: call::<WIDE>,
+        stub: stub::<WIDE>,
+        from_functions: true,
+        // The same number on both.
+        relative: Some(R_X86_64_RELATIVE),
+    }
+}
+
+fn length<const WIDE: bool>(place: &Place<'_>) -> u64 {
+    let bytes = place.code.from(place.at);
+    let bits = if WIDE { 64 } else { 32 };
+    let mut decoder = iced_x86::Decoder::new(bits, bytes, iced_x86::DecoderOptions::NONE);
+    let mut instruction = iced_x86::Instruction::default();
+    decoder.decode_out(&mut instruction);
+    // What is no instruction is skipped by the byte.
+    (instruction.len() as u64).max(1)
+}
+
+/// `call`, the same behind the prefix that relaxation leaves, and a call through a GOT slot.
+fn call<const WIDE: bool>(place: &Place<'_>) -> Option<Branch> {
+    let (first, second) = (place.byte(0)?, place.byte(1)?);
+    let distance =
+        |at| place.code.little_word(place.at + at).map(|word| i64::from(word.cast_signed()));
+    match (first, second) {
+        (0xe8, _) => place.branch(1, 5, Target::Address(place.address(5 + distance(1)?))),
+        (0x67, 0xe8) => place.branch(2, 6, Target::Address(place.address(6 + distance(2)?))),
+        (0xff, 0x15) if WIDE => place.branch(2, 6, Target::Slot(place.address(6 + distance(2)?))),
+        (0xff, 0x15) => {
+            place.branch(2, 6, Target::Slot(place.truncate(distance(2)?.cast_unsigned())))
+        }
+        (0xff, 0x90..=0x97) if !WIDE && second != 0x94 => {
+            let slot = place.data_base.wrapping_add_signed(distance(2)?);
+            place.branch(2, 6, Target::Slot(place.truncate(slot)))
+        }
+        _ => None,
+    }
+}
+
+/// A jump, or a PLT entry: `jmp *slot`, behind a landing pad or a `bnd` prefix.
+fn stub<const WIDE: bool>(place: &Place<'_>) -> Option<Target> {
+    let is_pad = place.code.little_word(place.at)? & 0xfeff_ffff == 0xfa1e_0ff3;
+    let mut place = if is_pad { place.skip(4) } else { *place };
+    if place.byte(0)? == 0xf2 {
+        place = place.skip(1);
+    }
+    let distance =
+        |at| place.code.little_word(place.at + at).map(|word| i64::from(word.cast_signed()));
+    match (place.byte(0)?, place.byte(1)?) {
+        (0xe9, _) => Some(Target::Address(place.address(5 + distance(1)?))),
+        (0xff, 0x25) if WIDE => Some(Target::Slot(place.address(6 + distance(2)?))),
+        (0xff, 0x25) => Some(Target::Slot(place.truncate(distance(2)?.cast_unsigned()))),
+        (0xff, 0xa3) => {
+            Some(Target::Slot(place.truncate(place.data_base.wrapping_add_signed(distance(2)?))))
+        }
+        _ => None,
+    }
+}

@@ -395,7 +395,8 @@ pub(crate) fn new_section(name: u32) -> Section {
     }
 }
 
-fn encode_section(out: &mut Encoder, section: &Section) {
+/// Appends a section header to `out`.
+pub(crate) fn encode_section(out: &mut Encoder, section: &Section) {
     out.u32(section.name);
     out.u32(section.kind);
     out.word(section.flags);

@@ -5,6 +5,7 @@
 
 mod bytes;
 pub(crate) mod edit;
+pub(crate) mod loaded;
 mod relocation;
 mod symbol;
 
@@ -279,6 +280,16 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
         pod::slice_from_all_bytes(self.bytes_of(section)).map_err(|()| {
             let kind = ErrorKind::Malformed("sh_size is not a multiple of sh_entsize");
             self.section_error(index, kind)
+        })
+    }
+
+    /// The section that is loaded at `address`, and its index.
+    pub(crate) fn section_at(&self, address: u64) -> Option<(u32, Section)> {
+        (0u32..).zip(self.sections()).find(|(_, section)| {
+            section.flags & elf::SHF_ALLOC.0 != 0
+                && section.flags & elf::SHF_TLS.0 == 0
+                && address >= section.address
+                && address - section.address < section.size
         })
     }
 

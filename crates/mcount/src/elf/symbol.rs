@@ -14,6 +14,8 @@ pub(crate) struct Symbol {
     pub(crate) kind: u8,
     /// `STB_*`.
     pub(crate) binding: u8,
+    /// `st_other`.
+    pub(crate) other: u8,
     /// The section that defines it; `None` if undefined, absolute or common.
     pub(crate) section: Option<u32>,
     /// Section-relative in an object.
@@ -67,7 +69,16 @@ impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
     ///
     /// There are two, or the table or its string table is malformed.
     pub(crate) fn read(view: &View<'d, Elf>) -> Result<Option<Self>> {
-        let mut tables = (0u32..).zip(view.sections()).filter(|(_, s)| s.kind == elf::SHT_SYMTAB.0);
+        Self::read_kind(view, elf::SHT_SYMTAB.0)
+    }
+
+    /// The dynamic symbol table of `view`, as [`Symbols::read`].
+    pub(crate) fn read_dynamic(view: &View<'d, Elf>) -> Result<Option<Self>> {
+        Self::read_kind(view, elf::SHT_DYNSYM.0)
+    }
+
+    fn read_kind(view: &View<'d, Elf>, kind: u32) -> Result<Option<Self>> {
+        let mut tables = (0u32..).zip(view.sections()).filter(|(_, s)| s.kind == kind);
         let Some((index, section)) = tables.next() else { return Ok(None) };
         if let Some((second, _)) = tables.next() {
             let kind = ErrorKind::Malformed("a second symbol table");
@@ -138,6 +149,7 @@ impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
             name: entry.st_name(e),
             kind: entry.st_type().0,
             binding: entry.st_bind().0,
+            other: entry.st_other().0,
             section: self.defining_section(index, entry.st_shndx(e)),
             value: entry.st_value(e).into(),
             size: entry.st_size(e).into(),

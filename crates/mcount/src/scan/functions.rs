@@ -1,7 +1,7 @@
 //! Which function contains a site: an index of the function symbols of some sections.
 
 use super::Target;
-use crate::elf::{Symbol, Symbols};
+use crate::elf::{Section, Symbol, Symbols, loaded};
 use crate::error::Result;
 use object::read::elf::FileHeader;
 use std::collections::HashMap;
@@ -18,6 +18,7 @@ struct Function<'d> {
 /// Function symbols by section, each list in order of address.
 pub(crate) struct Functions<'d> {
     sections: HashMap<u32, Vec<Function<'d>>>,
+    descriptors: Descriptors,
 }
 
 impl<'d> Functions<'d> {
@@ -28,7 +29,9 @@ impl<'d> Functions<'d> {
     /// The relocations of a descriptor section are malformed.
     pub(crate) fn new<Elf: FileHeader>(target: &Target<'_, 'd, Elf>) -> Result<Self> {
         let mut sections: HashMap<u32, Vec<Function<'d>>> = HashMap::new();
-        let Some(symbols) = &target.symbols else { return Ok(Self { sections }) };
+        let Some(symbols) = &target.symbols else {
+            return Ok(Self { sections, descriptors: Descriptors::default() });
+        };
         let descriptors = descriptors(target, symbols)?;
         for (_, symbol) in symbols.iter() {
             let Some((section, start)) = code_of(target, &symbol, &descriptors) else { continue };
@@ -41,7 +44,7 @@ impl<'d> Functions<'d> {
         for list in sections.values_mut() {
             list.sort_by_key(|function| (function.start, function.rank));
         }
-        Ok(Self { sections })
+        Ok(Self { sections, descriptors })
     }
 
     /// The function that contains `offset` of `section`, or that an area of `size` bytes there
@@ -59,6 +62,12 @@ impl<'d> Functions<'d> {
         let next = list.get(after).filter(|next| next.start <= offset.saturating_add(size));
         // Padding, or a function whose size is short of its code: the nearest one before.
         next.or(best).map(|function| (function.name, function.start))
+    }
+
+    /// The section and offset of the code whose descriptor `symbol` names, if it names one.
+    pub(crate) fn described(&self, symbol: &Symbol) -> Option<(u32, u64)> {
+        let is_described = symbol.section.is_some() && symbol.section == self.descriptors.section;
+        if is_described { self.descriptors.code.get(&symbol.value).copied() } else { None }
     }
 
     /// The starts of the functions in `section`, in order.
@@ -105,8 +114,8 @@ fn code_of<Elf: FileHeader>(
         return descriptors.code.get(&symbol.value).copied();
     }
     let isa_bit = u64::from(target.arch.isa_bit && symbol.is_function());
-    let is_code = target.view.section(section).is_ok_and(|section| section.is_code());
-    is_code.then_some((section, symbol.value & !isa_bit))
+    let header = target.view.section(section).ok().filter(Section::is_code)?;
+    Some((section, (symbol.value & !isa_bit).wrapping_sub(target.base(&header))))
 }
 
 /// The code addresses in a section of function descriptors, by the descriptor's offset.
@@ -123,6 +132,9 @@ fn descriptors<Elf: FileHeader>(
     let Some(name) = target.arch.descriptors else { return Ok(Descriptors::default()) };
     let view = target.view;
     let mut found = Descriptors::default();
+    if target.is_image {
+        return Ok(linked_descriptors(target, name));
+    }
     for (index, header) in (0u32..).zip(view.sections()) {
         if !header.is_relocations() || !view.is_called(header.info, name) {
             continue;
@@ -139,4 +151,25 @@ fn descriptors<Elf: FileHeader>(
         }
     }
     Ok(found)
+}
+
+/// The same in an image, where the first word of a descriptor is the address of the code.
+fn linked_descriptors<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]) -> Descriptors {
+    let view = target.view;
+    let mut found = Descriptors::default();
+    let mut sections = (0u32..).zip(view.sections());
+    let Some((index, header)) = sections.find(|(index, _)| view.is_called(*index, name)) else {
+        return found;
+    };
+    found.section = Some(index);
+    let relative = target.arch.decode.and_then(|decode| decode.relative);
+    let words = loaded::words(view, header.address, header.size / view.word(), relative);
+    let code: Vec<_> = (0u32..).zip(view.sections()).filter(|(_, s)| s.is_code()).collect();
+    for (at, value) in (header.address..).step_by(8).zip(words) {
+        let inside = |s: &Section| value >= s.address && value - s.address < s.size;
+        if let Some((section, header)) = code.iter().find(|(_, section)| inside(section)) {
+            found.code.insert(at, (*section, value - header.address));
+        }
+    }
+    found
 }

@@ -5,6 +5,7 @@
 
 pub(crate) mod calls;
 pub(crate) mod functions;
+pub(crate) mod image;
 pub(crate) mod nops;
 pub(crate) mod patchable;
 
@@ -13,34 +14,64 @@ use crate::elf::{Relocations, Section, Symbols, View};
 use crate::error::{Error, ErrorKind, Result};
 use object::read::elf::FileHeader;
 
-/// An object of a known processor.
+/// The processor of `view`.
+fn known<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<&'static Arch> {
+    arch::find(view.machine(), view.word()).map_err(|known| {
+        Error::new(match known {
+            Some(machine) => {
+                ErrorKind::UnsupportedClass { machine, bits: if view.is_64() { 64 } else { 32 } }
+            }
+            None => ErrorKind::UnknownMachine(view.machine()),
+        })
+    })
+}
+
+/// A file of a known processor.
 pub(crate) struct Target<'v, 'd, Elf: FileHeader> {
     pub(crate) view: &'v View<'d, Elf>,
     pub(crate) arch: &'static Arch,
     pub(crate) symbols: Option<Symbols<'d, Elf>>,
+    /// Symbol values are addresses, not offsets in sections.
+    pub(crate) is_image: bool,
 }
 
-/// `e_type` of an object.
+/// `e_type` of an object, and of images.
 const ET_REL: u16 = 1;
+const ET_EXEC: u16 = 2;
+const ET_DYN: u16 = 3;
 
 impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
     /// # Errors
     ///
     /// The file is no object, of no known processor, or its symbol table is malformed.
     pub(crate) fn new(view: &'v View<'d, Elf>) -> Result<Self> {
-        let arch = arch::find(view.machine(), view.word()).map_err(|known| {
-            Error::new(match known {
-                Some(machine) => ErrorKind::UnsupportedClass {
-                    machine,
-                    bits: if view.is_64() { 64 } else { 32 },
-                },
-                None => ErrorKind::UnknownMachine(view.machine()),
-            })
-        })?;
+        let arch = known(view)?;
         if view.file_type() != ET_REL {
             return Err(Error::new(ErrorKind::NotAnObject(view.file_type())));
         }
-        Ok(Self { view, arch, symbols: Symbols::read(view)? })
+        Ok(Self { view, arch, symbols: Symbols::read(view)?, is_image: false })
+    }
+
+    /// The same for an image: its symbols are the dynamic ones where it has no others.
+    ///
+    /// # Errors
+    ///
+    /// The file is no image, of no known processor, or its symbol table is malformed.
+    pub(crate) fn image(view: &'v View<'d, Elf>) -> Result<Self> {
+        let arch = known(view)?;
+        if !matches!(view.file_type(), ET_EXEC | ET_DYN) {
+            return Err(Error::new(ErrorKind::NotAnImage(view.file_type())));
+        }
+        let symbols = match Symbols::read(view)? {
+            Some(symbols) => Some(symbols),
+            None => Symbols::read_dynamic(view)?,
+        };
+        Ok(Self { view, arch, symbols, is_image: true })
+    }
+
+    /// What a symbol's value is relative to, in a section: its address in an image.
+    pub(crate) fn base(&self, section: &Section) -> u64 {
+        if self.is_image { section.address } else { 0 }
     }
 
     /// The instructions in section `index`.

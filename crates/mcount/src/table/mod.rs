@@ -93,7 +93,9 @@ fn resolve<Elf: FileHeader>(
     let word = target.view.word();
     for relocation in relocations.iter() {
         let kind = relocation.kind & target.arch.type_mask;
-        if Some(kind) != target.arch.address(word) || relocation.offset % word != 0 {
+        let is_address = Some(kind) == target.arch.address(word)
+            || target.arch.unaligned_addresses.contains(&kind);
+        if !is_address || relocation.offset % word != 0 {
             continue;
         }
         let slot = usize::try_from(relocation.offset / word).ok().and_then(|i| slots.get_mut(i));

@@ -1,0 +1,114 @@
+//! Decoding a linked image, where no relocation says what a call calls: what the arch files share.
+//!
+//! A processor says how long an instruction is, whether a direct call begins at a place and where
+//! it leads, and what a stub that the linker made (a PLT entry, a veneer, a thunk) jumps to.
+
+use super::{Code, Unit};
+
+/// How a processor's linked code is read.
+#[derive(Clone, Copy)]
+pub(crate) struct Decode {
+    /// Bytes of the instruction at a place; never 0.
+    pub(crate) length: fn(&Place<'_>) -> u64,
+    /// The direct call of a function that begins at a place.
+    pub(crate) call: fn(&Place<'_>) -> Option<Branch>,
+    /// Where the stub at a place leads, if it is one.
+    pub(crate) stub: fn(&Place<'_>) -> Option<Target>,
+    /// Instructions are read from function starts only: elsewhere they cannot be told apart.
+    pub(crate) from_functions: bool,
+    /// The relocation type that adds the load address: `R_*_RELATIVE`.
+    pub(crate) relative: Option<u32>,
+}
+
+/// A place in the code of an image.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) code: Code<'a>,
+    /// The address of the first byte of `code`.
+    pub(crate) base: u64,
+    /// Bytes from the start of `code`.
+    pub(crate) at: u64,
+    /// The processor's second instruction set: Thumb, microMIPS.
+    pub(crate) alternate: bool,
+    /// The value that code addresses data by (`_gp`, the TOC), where it has one.
+    pub(crate) data_base: u64,
+    pub(crate) is_64: bool,
+}
+
+/// A direct call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Branch {
+    /// Where the relocation to the target was: bytes from the start of the code.
+    pub(crate) reference: u64,
+    /// The end of the call.
+    pub(crate) end: u64,
+    pub(crate) target: Target,
+}
+
+/// Where a call or a stub leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Target {
+    /// To this address.
+    Address(u64),
+    /// To the address that the word at this address holds.
+    Slot(u64),
+}
+
+impl<'a> Place<'a> {
+    /// The address of the place, plus `distance` bytes.
+    pub(crate) fn address(&self, distance: i64) -> u64 {
+        let address = self.base.wrapping_add(self.at).wrapping_add_signed(distance);
+        self.truncate(address)
+    }
+
+    /// Addresses of a 32-bit image have 32 bits.
+    pub(crate) fn truncate(&self, address: u64) -> u64 {
+        if self.is_64 { address } else { address & 0xffff_ffff }
+    }
+
+    /// The 32-bit instruction `distance` bytes on.
+    pub(crate) fn word(&self, distance: u64) -> Option<u32> {
+        self.code.word(self.at.checked_add(distance)?)
+    }
+
+    /// The 16-bit instruction, or half of one, `distance` bytes on.
+    pub(crate) fn half(&self, distance: u64) -> Option<u32> {
+        self.code.half(self.at.checked_add(distance)?)
+    }
+
+    /// The byte `distance` bytes on.
+    pub(crate) fn byte(&self, distance: u64) -> Option<u32> {
+        self.code.get(Unit::Byte, self.at.checked_add(distance)?)
+    }
+
+    /// The same place, `distance` bytes on.
+    pub(crate) fn skip(&self, distance: u64) -> Place<'a> {
+        Place { at: self.at.saturating_add(distance), ..*self }
+    }
+
+    /// A call of `size` bytes with its relocation `reference` bytes from here, to `target`.
+    pub(crate) fn branch(&self, reference: u64, size: u64, target: Target) -> Option<Branch> {
+        let end = self.at.checked_add(size).filter(|end| *end <= self.code.len())?;
+        Some(Branch { reference: self.at + reference, end, target })
+    }
+
+    /// A call of four bytes, to the address `distance` bytes from here.
+    pub(crate) fn near(&self, distance: i64) -> Option<Branch> {
+        self.branch(0, 4, Target::Address(self.address(distance)))
+    }
+}
+
+/// The low `bits` bits of `value`, as a signed number.
+pub(crate) fn signed(value: u32, bits: u32) -> i64 {
+    i64::from(value.cast_signed() << (32 - bits) >> (32 - bits))
+}
+
+/// Four bytes, always.
+pub(crate) fn four(_: &Place<'_>) -> u64 {
+    4
+}
+
+/// No stub is known.
+pub(crate) fn no_stub(_: &Place<'_>) -> Option<Target> {
+    None
+}

@@ -1,0 +1,117 @@
+//! Filling a table in place: the section is there, with as many entries as the image has sites, and
+//! only the values are to be set. It saves a link.
+
+use super::LateTable;
+use crate::Options;
+use crate::elf::{Encoder, Relocations, Section, Verb, View, loaded};
+use crate::error::Result;
+use crate::scan::Target;
+use ::object::elf;
+use ::object::read::elf::FileHeader;
+use std::collections::BTreeMap;
+
+/// Bytes to write at an offset of the file.
+pub type Write = (u64, Vec<u8>);
+
+/// What filling a table in place comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fill {
+    /// The table is right as it is.
+    Right,
+    /// These writes make it right.
+    Writes(Vec<Write>),
+    /// It has another number of entries, or is not there.
+    Impossible {
+        /// The entries that the section has room for.
+        room: usize,
+    },
+}
+
+/// Says what to write in `image` so that its table is `table`.
+///
+/// # Errors
+///
+/// The image is malformed.
+pub fn fill(image: &[u8], table: &LateTable, options: &Options) -> Result<Fill> {
+    crate::elf::open(image, Filler { table, options })
+}
+
+struct Filler<'a> {
+    table: &'a LateTable,
+    options: &'a Options,
+}
+
+impl<'d> Verb<'d> for Filler<'_> {
+    type Output = Fill;
+
+    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Fill> {
+        let target = Target::image(view)?;
+        let name = self.options.table_section.as_bytes();
+        let mut sections = (0u32..).zip(view.sections());
+        let section = sections.find(|(index, s)| s.has_bytes() && view.is_called(*index, name));
+        let wanted: Vec<_> = self.table.addresses().collect();
+        let Some((_, section)) = section else {
+            return Ok(if wanted.is_empty() { Fill::Right } else { Fill::Impossible { room: 0 } });
+        };
+        let room = usize::try_from(section.size / view.word()).unwrap_or(usize::MAX);
+        if room != wanted.len() {
+            return Ok(Fill::Impossible { room });
+        }
+        let relative = target.arch.decode.and_then(|decode| decode.relative);
+        let there = loaded::words(view, section.address, section.size / view.word(), relative);
+        if there == wanted {
+            return Ok(Fill::Right);
+        }
+        Ok(writes(view, &section, &wanted, relative)
+            .map_or(Fill::Impossible { room }, Fill::Writes))
+    }
+}
+
+/// Writes of the words, and of the addends of the relocations over them. `None` where a word has
+/// a relocation that is not relative: its value is not ours to set.
+fn writes<Elf: FileHeader>(
+    view: &View<'_, Elf>,
+    section: &Section,
+    wanted: &[u64],
+    relative: Option<u32>,
+) -> Option<Vec<Write>> {
+    let encoder =
+        || Encoder { big_endian: view.is_big_endian(), is_64: view.is_64(), out: Vec::new() };
+    let end = section.address.checked_add(section.size)?;
+    let mut places = BTreeMap::new();
+    for (index, header) in (0u32..).zip(view.sections()) {
+        if header.flags & elf::SHF_ALLOC.0 == 0 || !header.is_relocations() {
+            continue;
+        }
+        for relocation in Relocations::read(view, index, &header).ok()?.iter() {
+            if !(section.address..end).contains(&relocation.offset) {
+                continue;
+            }
+            if Some(relocation.kind) != relative || relocation.symbol != 0 {
+                return None;
+            }
+            if relocation.addend.is_some() {
+                let entry = u64::from(relocation.index) * header.entry_size;
+                // r_addend is the last word of the entry.
+                let at = header.offset + entry + header.entry_size - view.word();
+                places.insert(relocation.offset, at);
+            }
+        }
+    }
+    let step = usize::try_from(view.word()).ok()?;
+    let in_file = loaded::in_file(view, section.address, section.size / view.word());
+    let mut table = encoder();
+    let mut writes = Vec::new();
+    for ((address, value), old) in (section.address..).step_by(step).zip(wanted).zip(in_file) {
+        let addend = places.get(&address);
+        // Where the addend has the value, the word stays 0 if the linker left it so.
+        table.word(if addend.is_some() && old == 0 { 0 } else { *value });
+        if let Some(at) = addend {
+            let mut word = encoder();
+            word.word(*value);
+            writes.push((*at, word.out));
+        }
+    }
+    writes.push((section.offset, table.out));
+    Some(writes)
+}

@@ -1,0 +1,179 @@
+//! Late recording: the table of a linked image, and an object that carries it into the next link.
+
+mod fill;
+mod object;
+
+pub use fill::{Fill, fill};
+pub use object::{ObjectOptions, table_object};
+
+use crate::Options;
+use crate::elf::{Encoder, Verb, View};
+use crate::error::Result;
+use crate::policy::Treatment;
+use crate::scan::Target;
+use crate::scan::functions::Functions;
+use crate::scan::image::{Finder, Found};
+use crate::site::{CallSite, Source};
+use ::object::elf;
+use ::object::read::elf::{FileHeader, ProgramHeader};
+use std::collections::BTreeMap;
+
+/// The table that a linked image should have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LateTable {
+    /// Name of the processor.
+    pub machine: &'static str,
+    /// 32 or 64.
+    pub bits: u8,
+    /// Big-endian data.
+    pub big_endian: bool,
+    /// How many sites are known by what.
+    pub sources: BTreeMap<Source, usize>,
+    /// In order of address. `recorded` says whether the table of the image has it.
+    pub sites: Vec<CallSite>,
+    /// What an object can refer to so that the entries are right at any load address.
+    pub anchor: Option<Anchor>,
+    header: Header,
+}
+
+/// A symbol that keeps its place when the image is linked again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Anchor {
+    /// Its name.
+    pub symbol: String,
+    /// Its address in the image.
+    pub address: u64,
+}
+
+/// What the header of an object for the same link has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Header {
+    machine: u16,
+    flags: u32,
+    os_abi: u8,
+    address: u32,
+    rel: bool,
+    mips64el: bool,
+}
+
+impl LateTable {
+    /// The addresses that the table must have, ascending.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
+        self.sites.iter().filter(|site| !site.excluded).filter_map(|site| site.address)
+    }
+
+    /// The addresses as words in the byte order of the image.
+    #[must_use]
+    pub fn raw(&self) -> Vec<u8> {
+        let mut out = self.encoder();
+        self.addresses().for_each(|address| out.word(address));
+        out.out
+    }
+
+    fn encoder(&self) -> Encoder {
+        Encoder { big_endian: self.big_endian, is_64: self.bits == 64, out: Vec::new() }
+    }
+}
+
+/// [`crate::late_table`], for each class and byte order.
+pub(crate) struct Late<'o>(pub(crate) &'o Options);
+
+impl<'d> Verb<'d> for Late<'_> {
+    type Output = LateTable;
+
+    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<LateTable> {
+        let target = Target::image(view)?;
+        let functions = Functions::new(&target)?;
+        let mut finder = Finder::new(&target, &functions, &self.0.hooks)?;
+        let found = finder.find()?;
+        let names = std::mem::take(&mut finder.hooks.names);
+        let table = finder.table(self.0.table_section.as_bytes());
+        let mut sites = named(&target, &functions, self.0, &found, &names, &table);
+        sites.sort_by_key(|site| site.address);
+        let mut sources = BTreeMap::new();
+        for site in found.values() {
+            *sources.entry(site.source).or_default() += 1;
+        }
+        Ok(LateTable {
+            machine: target.arch.name,
+            bits: if view.is_64() { 64 } else { 32 },
+            big_endian: view.is_big_endian(),
+            sources,
+            sites,
+            anchor: anchor(&target),
+            header: header(&target),
+        })
+    }
+}
+
+/// The sites of an image with their names.
+fn named<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    functions: &Functions<'_>,
+    options: &Options,
+    found: &Found,
+    hooks: &[String],
+    table: &[u64],
+) -> Vec<CallSite> {
+    let view = target.view;
+    let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    let mut sites = Vec::with_capacity(found.len());
+    for ((section, offset), site) in found {
+        let Ok(header) = view.section(*section) else { continue };
+        let name = view.section_name(*section);
+        let address = header.address.wrapping_add(*offset);
+        let function = functions.find(*section, *offset, site.size);
+        let is_left = function.is_some_and(|(name, _)| options.policy.excludes_symbol(name));
+        sites.push(CallSite {
+            section_index: Some(*section),
+            section: Some(text(name)),
+            offset: Some(*offset),
+            address: Some(address),
+            symbol: function.map(|(name, _)| text(name)),
+            symbol_offset: function.map(|(_, start)| offset.wrapping_sub(start).cast_signed()),
+            kind: Some(site.kind),
+            hook: site.hook.and_then(|hook| hooks.get(hook as usize).cloned()),
+            size: Some(site.size),
+            recorded: table.binary_search(&address).is_ok(),
+            excluded: is_left || options.policy.section(name) != Treatment::Record,
+        });
+    }
+    sites
+}
+
+/// `__ehdr_start`, which every linker defines where the ELF header is loaded; otherwise the first
+/// of a kernel's own symbols.
+fn anchor<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Option<Anchor> {
+    let view = target.view;
+    let headers = view.header.program_headers(view.endian, view.data).ok()?;
+    for header in headers {
+        let is_load = header.p_type(view.endian) == elf::PT_LOAD;
+        if is_load && header.p_offset(view.endian).into() == 0 {
+            let address = header.p_vaddr(view.endian).into();
+            return Some(Anchor { symbol: "__ehdr_start".to_owned(), address });
+        }
+    }
+    let symbols = target.symbols.as_ref()?;
+    ["_stext", "_text", "_start", "__start"].iter().find_map(|name| {
+        let mut all = symbols.iter();
+        let (_, symbol) = all.find(|(_, symbol)| {
+            !symbol.is_local()
+                && symbol.section.is_some()
+                && symbols.name(symbol) == name.as_bytes()
+        })?;
+        Some(Anchor { symbol: (*name).to_owned(), address: symbol.value })
+    })
+}
+
+fn header<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Header {
+    let view = target.view;
+    Header {
+        machine: view.machine(),
+        // Only the linker sets it.
+        flags: view.flags() & !target.arch.little_endian_code_flag,
+        os_abi: view.data.get(7).copied().unwrap_or(0),
+        address: target.arch.address(view.word()).unwrap_or(0),
+        rel: target.arch.is_rel(view.word()) || target.arch.addend_in_section,
+        mips64el: view.has_mips64el_info(),
+    }
+}

@@ -1,0 +1,186 @@
+//! The object that carries a late table into the next link.
+
+use super::{Anchor, LateTable};
+use crate::elf::edit::{encode_relocation, encode_section, new_section};
+use crate::elf::{Encoder, Section};
+use crate::error::{Error, ErrorKind, Result};
+use ::object::elf;
+
+/// How the object of a late table is made.
+#[derive(Debug, Clone, Default)]
+pub struct ObjectOptions {
+    /// The name of the section; `__mcount_loc` if empty.
+    pub table_section: String,
+    /// The symbol to refer to, in place of the image's own anchor.
+    pub anchor: Option<Anchor>,
+    /// Symbols to define at the start and at the end of the table.
+    pub bounds: Option<(String, String)>,
+    /// The table is loaded writable.
+    pub writable: bool,
+}
+
+/// An object that carries `table` into a link: one entry for each address, relocated against the
+/// anchor, so that the linker makes relative relocations where the image needs them.
+///
+/// # Errors
+///
+/// The image has no anchor and none is given.
+pub fn table_object(table: &LateTable, options: &ObjectOptions) -> Result<Vec<u8>> {
+    let anchor = options.anchor.as_ref().or(table.anchor.as_ref());
+    let anchor = anchor.ok_or_else(|| {
+        Error::new(ErrorKind::Unsupported("no symbol that keeps its place: name one (--anchor)"))
+    })?;
+    let entries: Vec<_> = table.addresses().map(|to| to.wrapping_sub(anchor.address)).collect();
+    Ok(build(table, options, &anchor.symbol, &entries))
+}
+
+/// The sections of the object: null, table, relocations, symbols, strings, names, stack note.
+const SECTIONS: u16 = 7;
+
+fn build(table: &LateTable, options: &ObjectOptions, anchor: &str, entries: &[u64]) -> Vec<u8> {
+    let Bodies { words, relocations } = bodies(table, entries);
+    let (symbols, strings) = symbols(table, options, anchor, words.len() as u64);
+    let prefix = if is_rel_form(table) { ".rel" } else { ".rela" };
+    let name = match options.table_section.as_str() {
+        "" => crate::TABLE_SECTION,
+        name => name,
+    };
+    let names = format!("\0{prefix}{name}\0.symtab\0.strtab\0.shstrtab\0.note.GNU-stack\0");
+    let at = |text: &str| names.find(text).and_then(|at| u32::try_from(at).ok()).unwrap_or(0);
+    let section = |name: &str, kind: u32| Section { kind, alignment: 1, ..new_section(at(name)) };
+    let word = u64::from(table.bits / 8);
+    let is_64 = table.bits == 64;
+    let writable = if options.writable { elf::SHF_WRITE.0 } else { 0 };
+    let sections = [
+        Section {
+            flags: elf::SHF_ALLOC.0 | elf::SHF_GNU_RETAIN.0 | writable,
+            alignment: word,
+            entry_size: word,
+            ..section(name, elf::SHT_PROGBITS.0)
+        },
+        Section {
+            flags: elf::SHF_INFO_LINK.0,
+            link: 3,
+            info: 1,
+            alignment: word,
+            entry_size: word * if is_rel_form(table) { 2 } else { 3 },
+            ..section(prefix, if is_rel_form(table) { elf::SHT_REL.0 } else { elf::SHT_RELA.0 })
+        },
+        Section {
+            link: 4,
+            info: 2,
+            alignment: word,
+            entry_size: if is_64 { 24 } else { 16 },
+            ..section(".symtab", elf::SHT_SYMTAB.0)
+        },
+        section(".strtab", elf::SHT_STRTAB.0),
+        section(".shstrtab", elf::SHT_STRTAB.0),
+        section(".note.GNU-stack", elf::SHT_PROGBITS.0),
+    ];
+    let contents = [&words, &relocations, &symbols, &strings, names.as_bytes(), &[]];
+    assemble(table, sections.into_iter().zip(contents))
+}
+
+/// Header, the bytes of the sections, and the section header table.
+fn assemble<'b>(table: &LateTable, sections: impl Iterator<Item = (Section, &'b [u8])>) -> Vec<u8> {
+    let header_size: u64 = if table.bits == 64 { 64 } else { 52 };
+    let (mut contents, mut headers) = (table.encoder(), table.encoder());
+    encode_section(&mut headers, &new_section(0));
+    // The place of the header, which is written last.
+    contents.out.resize(if table.bits == 64 { 64 } else { 56 }, 0);
+    for (section, bytes) in sections {
+        contents.out.resize(contents.out.len().next_multiple_of(8), 0);
+        let offset = contents.out.len() as u64;
+        encode_section(&mut headers, &Section { offset, size: bytes.len() as u64, ..section });
+        contents.out.extend(bytes);
+    }
+    contents.out.resize(contents.out.len().next_multiple_of(8), 0);
+    let header = elf_header(table, contents.out.len() as u64, header_size).out;
+    let rest = contents.out.get(header.len()..).unwrap_or_default();
+    [&header, rest, &headers.out].concat()
+}
+
+/// The words of the table and their relocations.
+struct Bodies {
+    words: Vec<u8>,
+    relocations: Vec<u8>,
+}
+
+fn bodies(table: &LateTable, entries: &[u64]) -> Bodies {
+    let header = &table.header;
+    let (mut words, mut relocations) = (table.encoder(), table.encoder());
+    for (offset, entry) in (0..).step_by(usize::from(table.bits / 8)).zip(entries) {
+        words.word(if header.rel { *entry } else { 0 });
+        // The anchor is symbol 2.
+        let fields = (offset, 2, header.address, if header.rel { 0 } else { *entry });
+        encode_relocation(&mut relocations, header.mips64el, !is_rel_form(table), fields);
+    }
+    Bodies { words: words.out, relocations: relocations.out }
+}
+
+/// SH has RELA sections, but keeps the addends in the table all the same.
+fn is_rel_form(table: &LateTable) -> bool {
+    table.header.rel && table.machine != "sh"
+}
+
+/// The symbols of the object, and their strings: the section, the anchor, and the bounds.
+fn symbols(
+    table: &LateTable,
+    options: &ObjectOptions,
+    anchor: &str,
+    size: u64,
+) -> (Vec<u8>, Vec<u8>) {
+    let mut strings = vec![0];
+    let mut out = table.encoder();
+    let mut add = |name: &str, info: u8, section: u16, value: u64| {
+        let at = if name.is_empty() { 0 } else { u32::try_from(strings.len()).unwrap_or(0) };
+        if !name.is_empty() {
+            strings.extend(name.as_bytes());
+            strings.push(0);
+        }
+        out.u32(at);
+        if out.is_64 {
+            out.u8(info);
+            out.u8(0);
+            out.u16(section);
+            out.word(value);
+            out.word(0);
+        } else {
+            out.word(value);
+            out.word(0);
+            out.u8(info);
+            out.u8(0);
+            out.u16(section);
+        }
+    };
+    add("", 0, 0, 0);
+    add("", elf::STT_SECTION.0, 1, 0);
+    add(anchor, 1 << 4, 0, 0);
+    if let Some((start, stop)) = &options.bounds {
+        add(start, 1 << 4, 1, 0);
+        add(stop, 1 << 4, 1, size);
+    }
+    (out.out, strings)
+}
+
+fn elf_header(table: &LateTable, sections_at: u64, size: u64) -> Encoder {
+    let mut out = table.encoder();
+    let class = if out.is_64 { 2 } else { 1 };
+    let order = if out.big_endian { 2 } else { 1 };
+    out.out.extend([0x7f, b'E', b'L', b'F', class, order, 1, table.header.os_abi]);
+    out.out.extend([0; 8]);
+    out.u16(1);
+    out.u16(table.header.machine);
+    out.u32(1);
+    out.word(0);
+    out.word(0);
+    out.word(sections_at);
+    out.u32(table.header.flags);
+    out.u16(u16::try_from(size).unwrap_or(0));
+    out.u16(0);
+    out.u16(0);
+    out.u16(if out.is_64 { 64 } else { 40 });
+    out.u16(SECTIONS);
+    out.u16(5);
+    out
+}
