@@ -55,7 +55,9 @@ impl<'d> Verb<'d> for Record<'_> {
         if calls.is_empty() && !had_table && !self.0.nops {
             return Ok(Recording::default());
         }
-        Recorder { target, options: self.0, calls, had_table }.record()
+        let needs_names = self.0.nops || !self.0.policy.exclude_symbols.is_empty();
+        let functions = if needs_names { Some(Functions::new(&target)?) } else { None };
+        Recorder { target, options: self.0, calls, had_table, functions }.record()
     }
 }
 
@@ -64,6 +66,8 @@ struct Recorder<'v, 'd, 'o, Elf: FileHeader> {
     options: &'o Options,
     calls: Vec<FoundCall>,
     had_table: bool,
+    /// Where the options ask for names, or for function starts.
+    functions: Option<Functions<'d>>,
 }
 
 /// Calls by what becomes of them. Places are in section order, then offset order.
@@ -76,7 +80,7 @@ struct Plan {
 
 impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
     fn record(&self) -> Result<Recording> {
-        let mut plan = self.plan()?;
+        let mut plan = self.plan();
         let existing = table::read(&self.target, self.options.table_section.as_bytes())?;
         self.add_recorded_nops(&mut plan, &existing)?;
         let mut edit = Edit::new(self.target.view);
@@ -105,25 +109,15 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
     }
 
     /// What becomes of each call.
-    fn plan(&self) -> Result<Plan> {
+    fn plan(&self) -> Plan {
         let mut plan = Plan::default();
         let policy = &self.options.policy;
-        let functions = if policy.exclude_symbols.is_empty() {
-            None
-        } else {
-            Some(Functions::new(&self.target)?)
-        };
-        let is_excluded = |call: &FoundCall| {
-            let (section, offset) = call.place();
-            let function = functions.as_ref().and_then(|list| list.find(section, offset, 0));
-            function.is_some_and(|(name, _)| policy.excludes_symbol(name))
-        };
         for calls in self.calls.chunk_by(|a, b| a.section == b.section) {
             let Some(first) = calls.first() else { continue };
             let name = self.target.view.section_name(first.section);
             let treatment = policy.section(name);
             let (left, others): (Vec<FoundCall>, Vec<FoundCall>) =
-                calls.iter().partition(|call| is_excluded(call));
+                calls.iter().partition(|call| self.is_left_alone(call.place()));
             let count = left.len();
             match treatment {
                 Treatment::Record => plan.record.extend(others.iter().map(FoundCall::place)),
@@ -136,19 +130,27 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
                 plan.excluded.insert(first.section, ExcludedSection { name, made_nops: 0, left });
             }
         }
-        Ok(plan)
+        plan
+    }
+
+    /// Whether the site is in a function to leave alone.
+    fn is_left_alone(&self, (section, offset): (u32, u64)) -> bool {
+        let functions = self.functions.as_ref();
+        let function = functions.and_then(|functions| functions.find(section, offset, 0));
+        function.is_some_and(|(name, _)| self.options.policy.excludes_symbol(name))
     }
 
     /// Hooks that the compiler made NOPs of (`-mnop-mcount`) are known from its table, or by their
     /// bits where that is asked for.
     fn add_recorded_nops(&self, plan: &mut Plan, existing: &[Entry]) -> Result<()> {
         let mut places = nops::recorded(&self.target, existing)?;
-        if self.options.nops {
-            places.extend(nops::decoded(&self.target, &Functions::new(&self.target)?)?);
+        if let (true, Some(functions)) = (self.options.nops, &self.functions) {
+            places.extend(nops::decoded(&self.target, functions)?);
         }
         for (section, offset) in places {
             let name = self.target.view.section_name(section);
-            if self.options.policy.section(name) == Treatment::Record {
+            let is_recorded = self.options.policy.section(name) == Treatment::Record;
+            if is_recorded && !self.is_left_alone((section, offset)) {
                 plan.record.push((section, offset));
             }
         }

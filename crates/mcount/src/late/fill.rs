@@ -11,7 +11,7 @@ use ::object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 
 /// Bytes to write at an offset of the file.
-pub type Write = (u64, Vec<u8>);
+pub(super) type Write = (u64, Vec<u8>);
 
 /// What filling a table in place comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
