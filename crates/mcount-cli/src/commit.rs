@@ -4,14 +4,14 @@
 //! A file with one name is changed in place: what is new is appended, then one write of the ELF
 //! header makes it current. Another is written anew beside the old one and renamed over it.
 
-use crate::files::{Input, open_locked};
+use crate::files::{Input, open_locked, open_regular};
 use mcount::{Change, Options, Recording};
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, open};
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Why a file was not recorded.
@@ -80,12 +80,17 @@ pub fn record_file(
                 // Through a symbolic link, so that the link survives.
                 None => path.canonicalize()?,
             };
-            let kept = usize::try_from(change.at).unwrap_or(usize::MAX).min(input.bytes().len());
-            let tail = input.bytes().get(change.header.len()..kept).unwrap_or_default();
-            replace(&target, &metadata, &[&change.header, tail, &change.appended])?;
+            replace(&target, &metadata, &parts(change, input.bytes()))?;
         }
     }
     Ok(recording)
+}
+
+/// The new object, in parts; `object` is the old one.
+pub(crate) fn parts<'a>(change: &'a Change, object: &'a [u8]) -> [&'a [u8]; 3] {
+    let kept = usize::try_from(change.at).unwrap_or(usize::MAX).min(object.len());
+    let tail = object.get(change.header.len()..kept).unwrap_or_default();
+    [&change.header, tail, &change.appended]
 }
 
 /// Appends, then makes what was appended current. On an error the old bytes are back.
@@ -102,7 +107,7 @@ fn append(file: &File, metadata: &Metadata, change: &Change, old: &[u8]) -> io::
 }
 
 /// Makes `parts` the contents of `path`, by a temporary file beside it.
-fn replace(path: &Path, metadata: &Metadata, parts: &[&[u8]]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, metadata: &Metadata, parts: &[&[u8]]) -> io::Result<()> {
     let temporary = temporary_beside(path)?;
     let result = write_temporary(&temporary, metadata, parts)
         .and_then(|()| std::fs::rename(&temporary, path));
@@ -110,6 +115,33 @@ fn replace(path: &Path, metadata: &Metadata, parts: &[&[u8]]) -> io::Result<()> 
         let _ = std::fs::remove_file(&temporary);
     }
     result
+}
+
+/// Makes `bytes` the contents of `path`, whole or not at all.
+///
+/// # Errors
+///
+/// The file cannot be written beside `path`, or not renamed.
+pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = temporary_beside(path)?;
+    let result = create_new(&temporary)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| std::fs::set_permissions(&temporary, Permissions::from_mode(0o644)))
+        .and_then(|()| std::fs::rename(&temporary, path));
+    if result.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    result
+}
+
+/// Writes each of `writes`, bytes at an offset, in the file at `path`.
+///
+/// # Errors
+///
+/// The file cannot be opened or written.
+pub fn overwrite(path: &Path, writes: &[(u64, Vec<u8>)]) -> io::Result<()> {
+    let (file, _) = open_regular(path, std::fs::OpenOptions::new().write(true))?;
+    writes.iter().try_for_each(|(at, bytes)| file.write_all_at(bytes, *at))
 }
 
 /// The name is always the same, so that the next run clears what a killed one left.
@@ -121,7 +153,8 @@ fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(temporary))
 }
 
-fn write_temporary(path: &Path, metadata: &Metadata, parts: &[&[u8]]) -> io::Result<()> {
+/// A new file that only this user may read.
+fn create_new(path: &Path) -> io::Result<File> {
     // Never through a link that somebody else put there.
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     let create = || open(path, flags, Mode::RUSR | Mode::WUSR);
@@ -132,7 +165,11 @@ fn write_temporary(path: &Path, metadata: &Metadata, parts: &[&[u8]]) -> io::Res
         }
         other => other?,
     };
-    let mut file = File::from(file);
+    Ok(File::from(file))
+}
+
+fn write_temporary(path: &Path, metadata: &Metadata, parts: &[&[u8]]) -> io::Result<()> {
+    let mut file = create_new(path)?;
     for part in parts {
         file.write_all(part)?;
     }

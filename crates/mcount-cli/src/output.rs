@@ -1,8 +1,9 @@
 //! Printing call sites: aligned text for people, one JSON object a line for programs.
 
+use crate::inputs::Label;
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
-use mcount::{CallSite, Kind, Recording, Sites};
+use mcount::{CallSite, Kind, LateTable, Recording, Sites};
 use serde_json::json;
 use std::fmt;
 use std::io::{self, Write};
@@ -17,7 +18,7 @@ pub enum Format {
     Jsonl,
 }
 
-/// Prints the sites of the file at `path`.
+/// Prints the sites of the file or member `label`.
 ///
 /// # Errors
 ///
@@ -26,19 +27,19 @@ pub fn print(
     out: &mut impl Write,
     format: Format,
     demangle: bool,
-    path: &Path,
+    label: &Label,
     sites: &Sites,
 ) -> io::Result<()> {
     match format {
-        Format::Text => text(out, demangle, &path.display().to_string(), sites),
-        Format::Jsonl => sites.sites.iter().try_for_each(|site| jsonl(out, demangle, path, site)),
+        Format::Text => text(out, demangle, &label.to_string(), sites),
+        Format::Jsonl => sites.sites.iter().try_for_each(|site| jsonl(out, demangle, label, site)),
     }
 }
 
-fn jsonl(out: &mut impl Write, demangle: bool, path: &Path, site: &CallSite) -> io::Result<()> {
+fn jsonl(out: &mut impl Write, demangle: bool, label: &Label, site: &CallSite) -> io::Result<()> {
     let line = json!({
-        "file": path.to_string_lossy(),
-        "member": null,
+        "file": label.file.to_string_lossy(),
+        "member": label.member,
         "section": site.section,
         "offset": site.offset,
         "address": site.address,
@@ -51,6 +52,35 @@ fn jsonl(out: &mut impl Write, demangle: bool, path: &Path, site: &CallSite) -> 
         "excluded": site.excluded,
     });
     writeln!(out, "{line}")
+}
+
+/// Prints the sites of a linked image, a JSON object a line.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn late_jsonl(out: &mut impl Write, path: &Path, table: &LateTable) -> io::Result<()> {
+    let label = Label::of(path);
+    table.sites.iter().try_for_each(|site| jsonl(out, false, &label, site))
+}
+
+/// Prints the sites of a linked image as text, with what they are known by.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn late_text(out: &mut impl Write, path: &Path, table: &LateTable) -> io::Result<()> {
+    let sites = Sites {
+        machine: table.machine,
+        bits: table.bits,
+        big_endian: table.big_endian,
+        sites: table.sites.clone(),
+    };
+    text(out, false, &path.display().to_string(), &sites)?;
+    for (source, count) in &table.sources {
+        writeln!(out, "by {}: {count}", source.name())?;
+    }
+    Ok(())
 }
 
 const HEADINGS: [&str; 6] = ["SECTION", "OFFSET", "FUNCTION", "KIND", "HOOK", "TABLE"];
@@ -94,7 +124,7 @@ pub fn text(out: &mut impl Write, demangle: bool, title: &str, sites: &Sites) ->
 
 fn row(site: &CallSite, demangle: bool) -> [String; 6] {
     let dash = || "-".to_owned();
-    let offset = site.offset.or(site.address).unwrap_or(0);
+    let offset = site.address.or(site.offset).unwrap_or(0);
     [
         site.section.clone().unwrap_or_else(dash),
         format!("{offset:#x}"),
@@ -129,15 +159,15 @@ fn line(
     writeln!(out, "{style}{}{style:#}", text.trim_end())
 }
 
-/// What was done to the file at `path`.
+/// What was done to the file or member `label`.
 ///
 /// # Errors
 ///
 /// Those of `out`.
-pub fn recorded(out: &mut impl Write, path: &Path, recording: &Recording) -> io::Result<()> {
+pub fn recorded(out: &mut impl Write, label: &Label, recording: &Recording) -> io::Result<()> {
     let done = if recording.change.is_some() { "recorded" } else { "unchanged" };
     let count = recording.recorded;
-    writeln!(out, "{}: {done}, {count} entries", path.display())?;
+    writeln!(out, "{label}: {done}, {count} entries")?;
     for section in &recording.excluded {
         let (made, left) = (section.made_nops, section.left);
         writeln!(out, "  {}: excluded, {made} made NOPs, {left} left alone", section.name)?;

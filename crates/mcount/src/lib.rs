@@ -113,6 +113,16 @@ pub fn late_table(image: &[u8], options: &Options) -> Result<LateTable> {
     elf::open(image, late::Late(options))
 }
 
+/// A table of `entries` entries that lead nowhere yet, for a link of objects such as `object`: it
+/// reserves the room.
+///
+/// # Errors
+///
+/// As [`scan`].
+pub fn reserve(object: &[u8], entries: usize) -> Result<LateTable> {
+    elf::open(object, late::Reserve(entries))
+}
+
 /// The names of all supported processors.
 pub fn machines() -> impl Iterator<Item = &'static str> {
     arch::ALL.iter().map(|arch| arch.name)

@@ -52,7 +52,7 @@ impl Source {
 }
 
 /// One hook in one function, or one entry of a table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallSite {
     /// Index of the section that holds it; `None` for an entry that leads nowhere.
     pub section_index: Option<u32>,

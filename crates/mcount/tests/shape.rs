@@ -376,6 +376,68 @@ fn a_table_that_relaxation_would_break_is_replaced() {
     assert_eq!(record(&object.build(), &options).unwrap().change, None);
 }
 
+/// An x86-64 object with a table that has entries at `offsets` of its one section.
+fn with_table(offsets: &[i64]) -> Object {
+    let mut object = object("mcount", &[".text"]);
+    object.symbols.insert(0, Symbol::of_section(1));
+    object.sections[0].relocations.iter_mut().for_each(|call| call.symbol = 2);
+    let entries = offsets.iter().zip(0..);
+    let entries =
+        entries.map(|(to, at)| Relocation { offset: 8 * at, symbol: 1, kind: 1, addend: *to });
+    object.sections.push(Section {
+        name: "__mcount_loc".to_owned(),
+        kind: 1,
+        flags: 2,
+        data: vec![0; 8 * offsets.len()],
+        alignment: 8,
+        relocations: entries.collect(),
+        ..Section::default()
+    });
+    object
+}
+
+#[test]
+fn a_wrong_table_is_put_right() {
+    for (offsets, is_right) in [
+        (&[0, 8][..], true),
+        (&[0, 9], false),
+        (&[1, 8], false),
+        (&[0], false),
+        (&[8], false),
+        (&[0, 8, 8], false),
+        (&[0, 8, 13], false),
+        (&[0, 0], false),
+        (&[0, -8], false),
+    ] {
+        let object = with_table(offsets);
+        let change = record(&object.build(), &Options::default()).unwrap().change;
+        assert_eq!(change.is_none(), is_right, "{offsets:?}");
+        let found = entries(&recorded(&object, &Options::default()));
+        assert_eq!(found, [(".text".to_owned(), 0), (".text".to_owned(), 8)], "{offsets:?}");
+    }
+}
+
+#[test]
+fn a_right_table_becomes_writable() {
+    let options = Options { writable: true, ..Options::default() };
+    let file = recorded(&with_table(&[0, 8]), &options);
+    let table = sections(&file).unwrap().into_iter().find(|s| s.name == "__mcount_loc").unwrap();
+    assert_eq!(table.flags, SHF_ALLOC | SHF_WRITE);
+    assert_eq!(record(&file, &options).unwrap().change, None);
+    assert_eq!(record(&file, &Options::default()).unwrap().change, None);
+}
+
+/// A section symbol that does not stand at the start of its section is no base.
+#[test]
+fn a_section_symbol_inside_the_section_is_no_base() {
+    let mut object = object("mcount", &[".text"]);
+    object.symbols.insert(0, Symbol { value: 4, ..Symbol::of_section(1) });
+    object.sections[0].relocations.iter_mut().for_each(|call| call.symbol = 2);
+    let found = bases(&recorded(&object, &Options::default()));
+    let found: Vec<_> = found.iter().map(|(base, addend)| (base.value, *addend)).collect();
+    assert_eq!(found, [(0, 0), (0, 8)]);
+}
+
 #[test]
 fn what_a_recording_says() {
     let object = object("mcount", &[".text", ".exit.text", ".text..nomcount", ".noinstr.text"]);

@@ -6,8 +6,9 @@ use mcount::{Base, Glob, GlobSet, GlobSetBuilder, Options, Policy, TABLE_SECTION
 #[derive(Args)]
 pub(super) struct OptionArgs {
     /// Which sections are recorded: those that Linux traces, all with code, or none but --section's
-    #[arg(long, value_enum, default_value = "linux", help_heading = "Policy")]
-    policy: PolicyBase,
+    /// [default: linux for scan, record and list, all for the other commands]
+    #[arg(long, value_enum, help_heading = "Policy")]
+    policy: Option<PolicyBase>,
     /// Record these sections too; * matches any characters
     #[arg(long, value_name = "GLOB", help_heading = "Policy")]
     section: Vec<String>,
@@ -43,11 +44,18 @@ pub(super) struct JobArgs {
 }
 
 impl OptionArgs {
+    /// The options, with Linux's policy unless another is given.
     pub(super) fn options(&self) -> Result<Options, mcount::GlobError> {
+        self.options_or(Base::Linux)
+    }
+
+    /// The options, with policy `default` unless another is given.
+    pub(super) fn options_or(&self, default: Base) -> Result<Options, mcount::GlobError> {
         let base = match self.policy {
-            PolicyBase::Linux => Base::Linux,
-            PolicyBase::All => Base::All,
-            PolicyBase::None => Base::None,
+            None => default,
+            Some(PolicyBase::Linux) => Base::Linux,
+            Some(PolicyBase::All) => Base::All,
+            Some(PolicyBase::None) => Base::None,
         };
         let policy = Policy {
             base,

@@ -106,6 +106,27 @@ impl<'d> Verb<'d> for Late<'_> {
     }
 }
 
+/// [`crate::reserve`], for each class and byte order.
+pub(crate) struct Reserve(pub(crate) usize);
+
+impl<'d> Verb<'d> for Reserve {
+    type Output = LateTable;
+
+    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<LateTable> {
+        let target = Target::new(view)?;
+        let site = CallSite { address: Some(0), ..CallSite::default() };
+        Ok(LateTable {
+            machine: target.arch.name,
+            bits: if view.is_64() { 64 } else { 32 },
+            big_endian: view.is_big_endian(),
+            sources: BTreeMap::new(),
+            sites: vec![site; self.0],
+            anchor: Some(Anchor { symbol: EHDR_START.to_owned(), address: 0 }),
+            header: header(&target),
+        })
+    }
+}
+
 /// The sites of an image with their names.
 fn named<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
@@ -141,8 +162,10 @@ fn named<Elf: FileHeader>(
     sites
 }
 
-/// `__ehdr_start`, which every linker defines where the ELF header is loaded; otherwise the first
-/// of a kernel's own symbols.
+/// Every linker defines this where the ELF header is loaded.
+const EHDR_START: &str = "__ehdr_start";
+
+/// The start of the ELF header; where that is not loaded, the first of a kernel's own symbols.
 fn anchor<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Option<Anchor> {
     let view = target.view;
     let headers = view.header.program_headers(view.endian, view.data).ok()?;
@@ -150,7 +173,7 @@ fn anchor<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Option<Anchor> {
         let is_load = header.p_type(view.endian) == elf::PT_LOAD;
         if is_load && header.p_offset(view.endian).into() == 0 {
             let address = header.p_vaddr(view.endian).into();
-            return Some(Anchor { symbol: "__ehdr_start".to_owned(), address });
+            return Some(Anchor { symbol: EHDR_START.to_owned(), address });
         }
     }
     let symbols = target.symbols.as_ref()?;

@@ -1,0 +1,239 @@
+//! `mcount link`: late recording driven to a fixed point around any linker command.
+//!
+//! Link with a table of about the right size, collect the sites of the result, and fill the table in
+//! place if it has room for exactly these; otherwise link again with a table of that size. The
+//! output is made beside its place and moved there when table and image agree.
+
+use super::options::OptionArgs;
+use super::{SUCCESS, complain};
+use crate::commit::overwrite;
+use crate::files::Input;
+use crate::linker::{Command, Outcome};
+use clap::Args;
+use mcount::{Base, Fill, LateTable, ObjectOptions, Options, fill, late_table, table_object};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub(super) struct LinkArgs {
+    /// Give up when table and image still disagree after this many links
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    max_passes: u32,
+    /// Keep the table read only: for a kernel, which relocates itself
+    #[arg(long)]
+    read_only: bool,
+    /// Define symbols at the start and the end of the table
+    #[arg(long, value_name = "START,STOP", num_args = 0..=1, require_equals = true,
+          default_missing_value = "__start_mcount_loc,__stop_mcount_loc")]
+    bounds: Option<String>,
+    /// Say what each pass found
+    #[arg(short, long)]
+    verbose: bool,
+    #[command(flatten)]
+    options: OptionArgs,
+    /// The link command
+    #[arg(
+        value_name = "LD ARG",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    command: Vec<OsString>,
+}
+
+/// Runs the command; its exit code, or that of the linker if it failed.
+pub(super) fn link(arguments: &LinkArgs) -> io::Result<u8> {
+    let options = match arguments.options.options_or(Base::All) {
+        Ok(options) => options,
+        Err(error) => return Ok(complain(&error.to_string())),
+    };
+    let command = Command::parse(&arguments.command)?;
+    let Some(output) = command.final_output() else {
+        return Ok(run(&command.as_given())?);
+    };
+    let scratch = Scratch::beside(&output)?;
+    let bounds = arguments.bounds.as_deref().and_then(|bounds| bounds.split_once(','));
+    let object = ObjectOptions {
+        table_section: options.table_section.clone(),
+        anchor: None,
+        bounds: bounds.map(|(start, stop)| (start.to_owned(), stop.to_owned())),
+        writable: !arguments.read_only,
+    };
+    let mut driver = Driver { arguments, options, object, command, output, scratch };
+    match driver.drive() {
+        Ok(code) => Ok(code),
+        Err(message) => Ok(complain(&message)),
+    }
+}
+
+/// Runs a command with this process's streams; its exit code.
+fn run(words: &[OsString]) -> io::Result<u8> {
+    match Outcome::of(words)? {
+        Outcome::Success => Ok(SUCCESS),
+        Outcome::Failure(code) => Ok(code),
+    }
+}
+
+struct Driver<'a> {
+    arguments: &'a LinkArgs,
+    options: Options,
+    object: ObjectOptions,
+    command: Command,
+    output: PathBuf,
+    scratch: Scratch,
+}
+
+impl Driver<'_> {
+    /// Links until table and image agree.
+    fn drive(&mut self) -> Result<u8, String> {
+        let mut table = self.placeholder();
+        let mut room = None;
+        for pass in 1..=self.arguments.max_passes {
+            let object = table.as_ref().map(|table| self.write_object(table)).transpose()?;
+            let words = self.command.linking(&self.scratch.image, object.as_deref());
+            match Outcome::of(&words).map_err(|error| self.say(&error))? {
+                Outcome::Success => {}
+                Outcome::Failure(code) => return Ok(self.leave(code)),
+            }
+            if !self.scratch.image.is_file() {
+                // Whatever it did, it was no link.
+                return Ok(SUCCESS);
+            }
+            let (found, filled) = self.collect()?;
+            let count = found.addresses().count();
+            self.report(pass, count, &filled);
+            match filled {
+                Fill::Right => return self.finish(),
+                Fill::Writes(writes) => {
+                    overwrite(&self.scratch.image, &writes).map_err(|error| self.say(&error))?;
+                    if matches!(self.collect()?.1, Fill::Right) {
+                        return self.finish();
+                    }
+                }
+                Fill::Impossible { room: now } => {
+                    let asked = table.as_ref().map_or(0, |table| table.addresses().count());
+                    if now != asked {
+                        return Err(self.foreign(now, asked));
+                    }
+                    room = Some((now, count));
+                }
+            }
+            table = Some(found);
+        }
+        Err(self.diverged(room))
+    }
+
+    /// A table as large as the sites of the input objects, which is what the image will have where
+    /// the linker discards nothing. A linker script places the table itself, or has none.
+    fn placeholder(&self) -> Option<LateTable> {
+        if self.command.has_script() {
+            return None;
+        }
+        let mut model = None;
+        let mut count = 0;
+        for path in self.command.inputs() {
+            let Ok(input) = Input::open(path) else { continue };
+            if let Ok(found) = mcount::scan(input.bytes(), &self.options) {
+                count += found.sites.iter().filter(|site| !site.excluded).count();
+                model.get_or_insert(input);
+            }
+        }
+        // One at least, so that the symbols that bound the table are defined.
+        model.and_then(|model| mcount::reserve(model.bytes(), count.max(1)).ok())
+    }
+
+    fn collect(&self) -> Result<(LateTable, Fill), String> {
+        self.read(&self.scratch.image)
+    }
+
+    fn read(&self, path: &Path) -> Result<(LateTable, Fill), String> {
+        let input = Input::open(path).map_err(|error| self.say(&error))?;
+        let table = late_table(input.bytes(), &self.options).map_err(|error| self.say(&error))?;
+        let filled =
+            fill(input.bytes(), &table, &self.options).map_err(|error| self.say(&error))?;
+        Ok((table, filled))
+    }
+
+    fn write_object(&self, table: &LateTable) -> Result<PathBuf, String> {
+        let object = table_object(table, &self.object).map_err(|error| self.say(&error))?;
+        let path = self.scratch.folder.join("table.o");
+        crate::commit::write_new(&path, &object).map_err(|error| self.say(&error))?;
+        Ok(path)
+    }
+
+    /// The image goes where the linker would have put it.
+    fn finish(&self) -> Result<u8, String> {
+        fs::rename(&self.scratch.image, &self.output).map_err(|error| self.say(&error))?;
+        Ok(SUCCESS)
+    }
+
+    /// After a failed link: the output is as the linker left it.
+    fn leave(&self, code: u8) -> u8 {
+        let moved = fs::rename(&self.scratch.image, &self.output);
+        if moved.is_err() {
+            let _ = fs::remove_file(&self.output);
+        }
+        code
+    }
+
+    fn report(&self, pass: u32, count: usize, filled: &Fill) {
+        if self.arguments.verbose {
+            let what = match filled {
+                Fill::Right => "the table is right".to_owned(),
+                Fill::Writes(_) => "the table has room: filled in place".to_owned(),
+                Fill::Impossible { room } => format!("the table has {room} entries"),
+            };
+            let output = self.output.display();
+            let line = format!("{output}: link {pass}: {count} sites, {what}");
+            let _ = io::Write::write_fmt(&mut anstream::stderr(), format_args!("{line}\n"));
+        }
+    }
+
+    fn say(&self, error: &dyn std::fmt::Display) -> String {
+        format!("{}: {error}", self.output.display())
+    }
+
+    fn foreign(&self, now: usize, asked: usize) -> String {
+        self.say(&format!(
+            "the table has {now} entries and {asked} were linked in: the inputs have tables of \
+             their own; compile them without recording"
+        ))
+    }
+
+    fn diverged(&self, room: Option<(usize, usize)>) -> String {
+        let passes = self.arguments.max_passes;
+        let (had, found) = room.unwrap_or_default();
+        self.say(&format!(
+            "no stable table after {passes} links: the last image has {found} sites and a table of {had}"
+        ))
+    }
+}
+
+/// A folder beside the output, so that the image can be moved there; gone when dropped.
+struct Scratch {
+    folder: PathBuf,
+    image: PathBuf,
+}
+
+impl Scratch {
+    fn beside(output: &Path) -> io::Result<Self> {
+        let name = output.file_name().ok_or_else(|| io::Error::other("not a file name"))?;
+        let mut hidden = OsString::from(".");
+        hidden.push(name);
+        hidden.push(".mcount-link");
+        let folder = output.with_file_name(hidden);
+        // A killed run may have left it.
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder)?;
+        let image = folder.join(name);
+        Ok(Self { folder, image })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}

@@ -1,0 +1,109 @@
+//! `mcount table`: late recording, the table of a linked image.
+
+use super::options::OptionArgs;
+use super::{SUCCESS, complain};
+use crate::commit::write_new;
+use crate::files::Input;
+use crate::output;
+use clap::{Args, ValueEnum, ValueHint};
+use mcount::{Anchor, Base, LateTable, ObjectOptions, late_table, table_object};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(super) struct TableArgs {
+    /// The linked image
+    #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    image: PathBuf,
+    /// Where to write; for an object it must be given, the others go to standard output
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    /// What to write: an object to link in, the addresses as words, a JSON object a line, or text
+    #[arg(long, value_enum)]
+    format: Option<TableFormat>,
+    /// Define symbols at the start and the end of the table in the object
+    #[arg(long, value_name = "START,STOP", num_args = 0..=1, require_equals = true,
+          default_missing_value = "__start_mcount_loc,__stop_mcount_loc")]
+    bounds: Option<String>,
+    /// The global symbol that the entries are relocated against [default: __ehdr_start, or in a
+    /// kernel _stext, _text or _start]
+    #[arg(long, value_name = "NAME=ADDRESS")]
+    anchor: Option<String>,
+    /// Make the table in the object writable, for a PIE or a shared object
+    #[arg(long)]
+    writable: bool,
+    #[command(flatten)]
+    options: OptionArgs,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum TableFormat {
+    Obj,
+    Raw,
+    Jsonl,
+    Text,
+}
+
+/// Runs the command; its exit code.
+pub(super) fn table(arguments: &TableArgs) -> io::Result<u8> {
+    let options = match arguments.options.options_or(Base::All) {
+        Ok(options) => options,
+        Err(error) => return Ok(complain(&error.to_string())),
+    };
+    let name = arguments.image.display();
+    let table = match Input::open(&arguments.image) {
+        Ok(input) => late_table(input.bytes(), &options),
+        Err(error) => return Ok(complain(&format!("{name}: {error}"))),
+    };
+    let bytes = table.and_then(|table| contents(arguments, &options.table_section, &table));
+    let bytes = match bytes {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Ok(complain("an object goes to a file: give --output")),
+        Err(error) => return Ok(complain(&format!("{name}: {error}"))),
+    };
+    match &arguments.output {
+        Some(output) => {
+            if let Err(error) = write_new(output, &bytes) {
+                return Ok(complain(&format!("{}: {error}", output.display())));
+            }
+        }
+        None => anstream::stdout().lock().write_all(&bytes)?,
+    }
+    Ok(SUCCESS)
+}
+
+/// What to write; `None` for an object that has nowhere to go.
+fn contents(
+    arguments: &TableArgs,
+    section: &str,
+    table: &LateTable,
+) -> mcount::Result<Option<Vec<u8>>> {
+    let default = if arguments.output.is_some() { TableFormat::Obj } else { TableFormat::Text };
+    let mut out = Vec::new();
+    let path = &arguments.image;
+    // Writing to memory cannot fail.
+    let _ = match arguments.format.unwrap_or(default) {
+        TableFormat::Raw => return Ok(Some(table.raw())),
+        TableFormat::Jsonl => output::late_jsonl(&mut out, path, table),
+        TableFormat::Text => output::late_text(&mut out, path, table),
+        TableFormat::Obj if arguments.output.is_none() => return Ok(None),
+        TableFormat::Obj => {
+            let bounds = arguments.bounds.as_deref().and_then(|bounds| bounds.split_once(','));
+            let options = ObjectOptions {
+                table_section: section.to_owned(),
+                anchor: arguments.anchor.as_deref().and_then(parse_anchor),
+                bounds: bounds.map(|(start, stop)| (start.to_owned(), stop.to_owned())),
+                writable: arguments.writable,
+            };
+            return table_object(table, &options).map(Some);
+        }
+    };
+    Ok(Some(out))
+}
+
+/// `NAME=ADDRESS`, the address in hexadecimal.
+fn parse_anchor(text: &str) -> Option<Anchor> {
+    let (symbol, address) = text.split_once('=')?;
+    let address = u64::from_str_radix(address.trim_start_matches("0x"), 16).ok()?;
+    Some(Anchor { symbol: symbol.to_owned(), address })
+}
