@@ -376,6 +376,20 @@ fn a_table_that_relaxation_would_break_is_replaced() {
     assert_eq!(record(&object.build(), &options).unwrap().change, None);
 }
 
+/// GNU ld ignores `r_addend` of an `R_SH_DIR32`, so the distance is in the table itself.
+#[test]
+fn distances_of_sh_are_in_the_section() {
+    // mov.l @(8,PC),r1; nop; jsr @r1; nop; nop; nop; the literal
+    let call = [0xd1, 0x02, 0, 0x09, 0x41, 0x0b, 0, 0x09, 0, 0x09, 0, 0x09, 0, 0, 0, 0];
+    let mut object = Object::new(42, false, true, true);
+    let literal = Relocation { offset: 12, symbol: 1, kind: 1, addend: 0 };
+    object.sections.push(Section { relocations: vec![literal], ..Section::code(".text", &call) });
+    object.symbols.push(Symbol::undefined("mcount"));
+    let file = recorded(&object, &Options::default());
+    let table = sections(&file).unwrap().into_iter().find(|s| s.name == "__mcount_loc").unwrap();
+    assert_eq!((table.data, bases(&file)[0].1), (vec![0, 0, 0, 12], 0));
+}
+
 /// An x86-64 object with a table that has entries at `offsets` of its one section.
 fn with_table(offsets: &[i64]) -> Object {
     let mut object = object("mcount", &[".text"]);

@@ -38,6 +38,8 @@ pub(crate) struct Place<'a> {
 /// A direct call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Branch {
+    /// Where its first instruction begins: bytes from the start of the code.
+    pub(crate) start: u64,
     /// Where the relocation to the target was: bytes from the start of the code.
     pub(crate) reference: u64,
     /// The end of the call.
@@ -89,7 +91,7 @@ impl<'a> Place<'a> {
     /// A call of `size` bytes with its relocation `reference` bytes from here, to `target`.
     pub(crate) fn branch(&self, reference: u64, size: u64, target: Target) -> Option<Branch> {
         let end = self.at.checked_add(size).filter(|end| *end <= self.code.len())?;
-        Some(Branch { reference: self.at + reference, end, target })
+        Some(Branch { start: self.at, reference: self.at + reference, end, target })
     }
 
     /// A call of four bytes, to the address `distance` bytes from here.

@@ -2,7 +2,7 @@
 //!
 //! Source: System V ABI, Intel386 Supplement, 4.5.
 
-use super::x86_64::{NOP5, NOP6, NOPS, decode};
+use super::x86_64::{NOP5, NOP6, NOPS, RELAXED, decode};
 use super::{Arch, CALL, DEFAULT, Form, HookNop, Instruction, Nop, Pattern, Unit};
 
 const R_386_32: u32 = 1;
@@ -36,6 +36,7 @@ pub(super) static ARCH: Arch = Arch {
             nop: Nop::Write(&[(-1, NOP5)]),
             ..CALL
         },
+        RELAXED,
         Form { opcode: CALL_BASED, ..INDIRECT },
         Form { opcode: CALL_ABSOLUTE, ..INDIRECT },
     ],

@@ -183,7 +183,7 @@ fn call(place: &Place<'_>) -> Option<Branch> {
             let end = follow(place.code, place.at)?;
             let slot = place.data_base.wrapping_add_signed(signed(word & 0xffff, 16));
             let target = Target::Slot(place.truncate(slot));
-            Some(Branch { reference: place.at, end, target })
+            Some(Branch { start: place.at, reference: place.at, end, target })
         }
         _ => None,
     }
@@ -202,7 +202,7 @@ fn long_call(place: &Place<'_>, lui: u32) -> Option<Branch> {
         if adds && word >> 21 & 31 == register && word >> 16 & 31 == register {
             value += signed(word & 0xffff, 16);
             let target = Target::Address(place.truncate(value.cast_unsigned()));
-            return Some(Branch { reference: place.at, end, target });
+            return Some(Branch { start: place.at, reference: place.at, end, target });
         }
     }
     None

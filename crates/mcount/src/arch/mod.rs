@@ -193,15 +193,18 @@ impl Arch {
         self.forms.iter().find_map(|form| form.at(code, kind, offset))
     }
 
-    /// The call that `branch`, found by decoding, is: the first form whose opcode fits.
-    pub(crate) fn decoded(&self, code: Code<'_>, branch: &Branch) -> Option<Call> {
+    /// The call that `branch`, found by decoding, is: the first form whose opcode fits and that is
+    /// recorded at the start of the call, or before it.
+    pub(crate) fn decoded(&self, code: Code<'_>, branch: &Branch) -> Call {
         let offset = branch.reference;
         let fits = |form: &&Form| form.opcode.iter().all(|pattern| pattern.fits(code, offset));
-        let form = self.forms.iter().find(|form| !form.opcode.is_empty() && fits(form));
-        let recorded =
-            form.map_or(Some(offset), |form| offset.checked_add_signed(form.recorded.into()));
-        let form = form.unwrap_or(&RELAXED);
-        Some(Call { recorded: recorded?, end: branch.end, form })
+        let forms = self.forms.iter().filter(|form| !form.opcode.is_empty() && fits(form));
+        let found = forms.filter_map(|form| {
+            let recorded = offset.checked_add_signed(form.recorded.into())?;
+            (recorded <= branch.start).then_some((recorded, form))
+        });
+        let (recorded, form) = { found }.next().unwrap_or((branch.start, &RELAXED));
+        Call { recorded, end: branch.end, form }
     }
 
     /// Bytes of NOPs from `offset`, counted up to `limit` (an offset); 0 if there is no NOP.

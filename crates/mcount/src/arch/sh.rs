@@ -101,5 +101,5 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     let literal = (place.at & !3) + 4 + u64::from(load & 0xff) * 4;
     let target = Target::Address(place.code.word(literal)?.into());
     let end = literal + 4;
-    Some(Branch { reference: literal, end, target })
+    Some(Branch { start: literal, reference: literal, end, target })
 }

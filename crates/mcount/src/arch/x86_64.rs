@@ -59,6 +59,14 @@ const OPCODE_CALL_LARGE_PIC: &[Pattern] = &[
     Pattern::byte(13, 0xd2),
 ];
 
+/// What a linker makes of a call through the GOT: `addr32 call`. No relocation of an object.
+pub(super) const RELAXED: Form = Form {
+    opcode: &[Pattern::byte(-2, 0x67), Pattern::byte(-1, 0xe8)],
+    recorded: -2,
+    nop: Nop::Write(&[(-2, NOP6)]),
+    ..CALL
+};
+
 pub(super) static ARCH: Arch = Arch {
     name: "x86_64",
     machine: 62,
@@ -71,6 +79,7 @@ pub(super) static ARCH: Arch = Arch {
             nop: Nop::Write(&[(-1, NOP5)]),
             ..CALL
         },
+        RELAXED,
         Form {
             relocations: &[R_X86_64_GOTPCREL, R_X86_64_GOTPCRELX],
             opcode: OPCODE_CALL_GOT,

@@ -300,16 +300,11 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
     fn add(&mut self, found: &mut Found, section: usize, branch: &Branch, source: Source) {
         let Some(hook) = self.reaches(branch.target, 0) else { return };
         let Some(section) = self.sections.get(section) else { return };
-        if let Some(call) = self.target.arch.decoded(section.code, branch) {
-            let Call { recorded, end, .. } = call;
-            let site = FoundSite {
-                kind: call.kind(),
-                size: end.saturating_sub(recorded),
-                hook: Some(hook),
-                source,
-            };
-            found.insert((section.index, recorded), site);
-        }
+        let call = self.target.arch.decoded(section.code, branch);
+        let Call { recorded, end, .. } = call;
+        let size = end.saturating_sub(recorded);
+        let site = FoundSite { kind: call.kind(), size, hook: Some(hook), source };
+        found.insert((section.index, recorded), site);
     }
 
     /// The sites by relocations that `ld --emit-relocs` kept; `false` if it kept none.
