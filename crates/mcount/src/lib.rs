@@ -33,7 +33,8 @@ mod table;
 pub use elf::edit::Change;
 pub use error::{Error, ErrorKind, Result, SectionId};
 pub use globset::{Error as GlobError, Glob, GlobSet, GlobSetBuilder};
-pub use late::{Anchor, Fill, LateTable, ObjectOptions, fill, table_object};
+pub use late::{Anchor, Fill, LateTable, ObjectOptions, Sorted, Write, fill, table_object};
+pub use nop::{NopChange, Nops, Select};
 pub use policy::{Base, Policy, Treatment};
 pub use record::{ExcludedSection, Recording};
 pub use site::{CallSite, Kind, Sites, Source};
@@ -111,6 +112,26 @@ pub fn record(object: &[u8], options: &Options) -> Result<Recording> {
 /// [`Error`] where `image` is no ELF image of a known processor, or is malformed.
 pub fn late_table(image: &[u8], options: &Options) -> Result<LateTable> {
     elf::open(image, late::Late(options))
+}
+
+/// Sorts the table of the linked `image`; with `drop_stale`, the entries that no function covers
+/// become zero and lose their relocations.
+///
+/// # Errors
+///
+/// [`Error`] where `image` has no table, or one that is relocated in a way that cannot be moved.
+pub fn sort_table(image: &[u8], options: &Options, drop_stale: bool) -> Result<Sorted> {
+    elf::open(image, late::Sort { options, drop_stale })
+}
+
+/// Turns the recorded calls of `file`, an object or an image, into the processor's NOPs, in the
+/// functions that `select` takes; areas of short NOPs become long ones. The table is kept.
+///
+/// # Errors
+///
+/// As [`scan`] or [`late_table`].
+pub fn make_nops(file: &[u8], options: &Options, select: Select<'_>) -> Result<Nops<NopChange>> {
+    elf::open(file, nop::MakeNops { options, select })
 }
 
 /// A table of `entries` entries that lead nowhere yet, for a link of objects such as `object`: it

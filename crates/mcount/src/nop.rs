@@ -1,12 +1,110 @@
-//! Turning calls of the hook into instructions that do nothing, in an object.
+//! Turning calls of the hook into instructions that do nothing: here in an object; `late::nop` does
+//! it in an image.
 
+use crate::Options;
 use crate::arch::CodeMut;
-use crate::elf::edit::Edit;
+use crate::elf::edit::{Change, Edit};
+use crate::elf::{Verb, View};
 use crate::error::Result;
-use crate::scan::Target;
-use crate::scan::calls::FoundCall;
+use crate::late::{self, Write};
+use crate::scan::calls::{self, FoundCall};
+use crate::scan::functions::Functions;
+use crate::scan::{Target, patchable};
+use crate::table;
 use object::read::elf::FileHeader;
 use std::collections::BTreeSet;
+
+/// Which functions, by name.
+pub type Select<'a> = &'a dyn Fn(&[u8]) -> bool;
+
+/// What turning calls into NOPs comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nops<T> {
+    /// What to write.
+    pub change: T,
+    /// Sites that became NOPs, or one NOP of several.
+    pub made: usize,
+    /// Sites that have no NOP of their size.
+    pub left: usize,
+    /// Calls that the table does not have; they are left alone.
+    pub unrecorded: usize,
+}
+
+/// How a file is changed: an object by appending, an image in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NopChange {
+    /// `None` if there is nothing to do.
+    Object(Option<Change>),
+    /// Bytes at offsets of the file.
+    Image(Vec<Write>),
+}
+
+/// [`crate::make_nops`], for each class and byte order.
+pub(crate) struct MakeNops<'o> {
+    pub(crate) options: &'o Options,
+    pub(crate) select: Select<'o>,
+}
+
+impl<'d> Verb<'d> for MakeNops<'_> {
+    type Output = Nops<NopChange>;
+
+    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Nops<NopChange>> {
+        let is_object = view.file_type() == 1;
+        if !is_object {
+            let Nops { change, made, left, unrecorded } =
+                late::nops(view, self.options, self.select)?;
+            return Ok(Nops { change: NopChange::Image(change), made, left, unrecorded });
+        }
+        let target = Target::new(view)?;
+        let functions = Functions::new(&target)?;
+        let table = table::read(&target, self.options.table_section.as_bytes())?;
+        let listed: BTreeSet<_> = table.iter().filter_map(|entry| entry.place).collect();
+        let calls = calls::find(&target, &self.options.hooks)?;
+        let unrecorded = calls.iter().filter(|call| !listed.contains(&call.place())).count();
+        let is_selected = |(section, offset): (u32, u64)| {
+            let function = functions.find(section, offset, 0);
+            (self.select)(function.map(|(name, _)| name).unwrap_or_default())
+        };
+        let selected: Vec<_> = calls
+            .into_iter()
+            .filter(|call| listed.contains(&call.place()) && is_selected(call.place()))
+            .collect();
+        let mut edit = Edit::new(view);
+        let done = make(&target, &mut edit, &selected)?.len();
+        let areas = patchable::areas(&target, &functions)?;
+        let areas = areas.into_iter().filter(|area| is_selected((area.section, area.offset)));
+        let joined = join(&target, &mut edit, areas)?;
+        let is_changed = done + joined != 0;
+        let change = if is_changed { Some(edit.finish()?) } else { None };
+        Ok(Nops {
+            change: NopChange::Object(change),
+            made: done + joined,
+            left: selected.len() - done,
+            unrecorded,
+        })
+    }
+}
+
+/// Makes areas of short NOPs ones of long NOPs; how many changed.
+fn join<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    edit: &mut Edit<'_, '_, Elf>,
+    areas: impl Iterator<Item = patchable::Area>,
+) -> Result<usize> {
+    let mut joined = 0;
+    for area in areas.filter(|_| target.arch.joins_nops) {
+        let big_endian = target.code(area.section)?.is_big_endian();
+        let bytes = edit.body(area.section)?;
+        let old = bytes.clone();
+        let mut code = CodeMut { bytes, big_endian };
+        if target.arch.join_nops(&mut code, area.offset, area.size).is_none() {
+            *edit.body(area.section)? = old;
+        } else if *edit.body(area.section)? != old {
+            joined += 1;
+        }
+    }
+    Ok(joined)
+}
 
 /// Makes NOPs of `calls`, which are in section order, and `R_*_NONE` of their relocations.
 ///

@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, HashMap};
 pub struct Recording {
     /// What to write; `None` if the object is right as it is.
     pub change: Option<Change>,
+    /// There is something to write; stays when `change` is taken.
+    pub changed: bool,
     /// The number of entries in the table.
     pub recorded: usize,
     /// The object had a table before, right or wrong.
@@ -95,6 +97,7 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
         let is_right = self.is_right(&plan.record, &existing);
         let mut recording = Recording {
             change: None,
+            changed: !made_nops.is_empty() || !is_right,
             recorded: plan.record.len(),
             had_table: self.had_table,
             excluded: plan.excluded.into_values().collect(),
@@ -102,7 +105,7 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
         if !is_right {
             self.write_table(&mut edit, &plan.record)?;
         }
-        if !made_nops.is_empty() || !is_right {
+        if recording.changed {
             recording.change = Some(edit.finish()?);
         }
         Ok(recording)

@@ -5,7 +5,7 @@
 //! of these. Specification: gABI, 4 ("Sections"); Linux's section policy: ARCHES.md.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use mcount::{Base, Glob, GlobSet, GlobSetBuilder, Options, Policy, record, scan};
+use mcount::{Base, Glob, GlobSet, GlobSetBuilder, Options, Policy, read_table, record, scan};
 use testkit::reader::{self, relocations, sections, symbols};
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol};
 
@@ -429,6 +429,29 @@ fn a_wrong_table_is_put_right() {
         let found = entries(&recorded(&object, &Options::default()));
         assert_eq!(found, [(".text".to_owned(), 0), (".text".to_owned(), 8)], "{offsets:?}");
     }
+}
+
+/// The linker adds the Thumb bit to the address of a Thumb function: such an entry leads one byte
+/// too far, though the function is the right one.
+#[test]
+fn a_table_relative_to_a_thumb_function_is_put_right() {
+    let mut object = thumb();
+    object.symbols.push(Symbol::function("f", 1, 1, 1, 16));
+    let entry = |at| Relocation { offset: at, symbol: 2, kind: 2, addend: at.cast_signed() * 2 };
+    object.sections.push(Section {
+        name: "__mcount_loc".to_owned(),
+        kind: 1,
+        flags: 2,
+        data: vec![0; 8],
+        alignment: 4,
+        relocations: vec![entry(0), entry(4)],
+        ..Section::default()
+    });
+    let found = read_table(&object.build(), &Options::default()).unwrap().sites;
+    let found: Vec<_> = found.iter().map(|site| (site.offset, site.symbol_offset)).collect();
+    assert_eq!(found, [(Some(0), Some(0)), (Some(8), Some(8))]);
+    let found = bases(&recorded(&object, &Options::default()));
+    assert!(found.iter().all(|(base, _)| base.kind == 3), "{found:?}");
 }
 
 #[test]

@@ -49,6 +49,8 @@ pub(super) static ARCH: Arch = Arch {
     forms: &[
         WITH_PUSH,
         Form { opcode: &[STMFD_LR, BL], ..WITH_PUSH },
+        Form { opcode: &[PUSH_LR, BLX], ..WITH_PUSH },
+        Form { opcode: &[STMFD_LR, BLX], ..WITH_PUSH },
         Form { relocations: BLS, opcode: &[BL], ..CALL },
         Form { relocations: BLS, opcode: &[BLX], ..CALL },
         Form {

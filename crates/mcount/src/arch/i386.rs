@@ -46,6 +46,7 @@ pub(super) static ARCH: Arch = Arch {
     rel_32: true,
     data_bases: &[("_GLOBAL_OFFSET_TABLE_", 0), (".got.plt", 0), (".got", 0)],
     call_size: 5,
+    joins_nops: true,
     hook_nop: Some(HookNop { instruction: NOP5, step: 1, anywhere: false }),
     decode: Some(decode::<false>()),
     ..DEFAULT

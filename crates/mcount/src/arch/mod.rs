@@ -119,6 +119,8 @@ pub(crate) struct Arch {
     pub(crate) call_size: u64,
     /// The NOP that the compiler emits in place of the call (`-mnop-mcount`), where it does.
     pub(crate) hook_nop: Option<HookNop>,
+    /// Several short NOPs and one long one are different things.
+    pub(crate) joins_nops: bool,
     /// How its linked code is read; `None` where that is not known.
     pub(crate) decode: Option<Decode>,
 }
@@ -160,6 +162,7 @@ const DEFAULT: Arch = Arch {
     pads: &[],
     call_size: 4,
     hook_nop: None,
+    joins_nops: false,
     decode: None,
 };
 
@@ -205,6 +208,32 @@ impl Arch {
         });
         let (recorded, form) = { found }.next().unwrap_or((branch.start, &RELAXED));
         Call { recorded, end: branch.end, form }
+    }
+
+    /// Fills `size` bytes from `offset` with NOPs, the longest first.
+    ///
+    /// `None`, with the code changed in part, where they do not fit.
+    pub(crate) fn fill_with_nops(
+        &self,
+        code: &mut CodeMut<'_>,
+        offset: u64,
+        size: u64,
+    ) -> Option<()> {
+        let end = offset.checked_add(size)?;
+        let mut at = offset;
+        while at < end {
+            let fits = |nop: &&Instruction| nop.size() <= end - at;
+            let nop = self.nops.iter().filter(fits).max_by_key(|nop| nop.size())?;
+            code.put(at, nop)?;
+            at += nop.size();
+        }
+        Some(())
+    }
+
+    /// Makes an area of short NOPs one of long ones, on processors where that matters: a running
+    /// program can only be patched safely where one instruction is replaced.
+    pub(crate) fn join_nops(&self, code: &mut CodeMut<'_>, offset: u64, size: u64) -> Option<()> {
+        if self.joins_nops { self.fill_with_nops(code, offset, size) } else { None }
     }
 
     /// Bytes of NOPs from `offset`, counted up to `limit` (an offset); 0 if there is no NOP.
@@ -494,6 +523,11 @@ impl Call {
     /// The kind of site.
     pub(crate) fn kind(&self) -> Kind {
         self.form.kind
+    }
+
+    /// Only a linker makes this form.
+    pub(crate) fn is_relaxed(&self) -> bool {
+        std::ptr::eq(self.form, &raw const RELAXED)
     }
 
     /// Makes the call at `offset` (its relocation's) do nothing.

@@ -110,6 +110,7 @@ pub(super) static ARCH: Arch = Arch {
     nops: NOPS,
     pads: &[Instruction::bytes(&[0xf3, 0x0f, 0x1e, 0xfa])],
     call_size: 5,
+    joins_nops: true,
     hook_nop: Some(HookNop { instruction: NOP5, step: 1, anywhere: false }),
     decode: Some(decode::<true>()),
     ..DEFAULT

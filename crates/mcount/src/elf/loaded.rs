@@ -3,7 +3,7 @@
 //!
 //! Source: gABI, "Relocation"; for RELR nothing is to be done, because its addends are in place.
 
-use super::{Relocations, View};
+use super::{Encoder, Relocations, Section, View};
 use object::elf;
 use object::read::elf::FileHeader;
 use std::collections::HashMap;
@@ -81,4 +81,71 @@ pub(crate) fn in_file<Elf: FileHeader>(view: &View<'_, Elf>, address: u64, count
         }
     });
     words.collect()
+}
+
+/// The addresses that the packed relative relocations in `section` apply to.
+///
+/// An even word is an address; an odd one a bitmap of the words that follow the last one.
+pub(crate) fn packed<Elf: FileHeader>(view: &View<'_, Elf>, section: &Section) -> Vec<u64> {
+    let word = view.word();
+    let mut addresses = Vec::new();
+    let mut next: u64 = 0;
+    for entry in in_file(view, section.address, section.size / word) {
+        if entry & 1 == 0 {
+            addresses.push(entry);
+            next = entry.wrapping_add(word);
+            continue;
+        }
+        for bit in 1..word * 8 {
+            if entry >> bit & 1 != 0 {
+                addresses.push(next.wrapping_add((bit - 1) * word));
+            }
+        }
+        next = next.wrapping_add((word * 8 - 1) * word);
+    }
+    addresses
+}
+
+/// Packs `addresses`, which ascend, as [`packed`] reads them.
+pub(crate) fn pack(out: &mut Encoder, addresses: impl Iterator<Item = u64>, word: u64) {
+    let mut addresses = addresses.peekable();
+    let bits = word * 8 - 1;
+    while let Some(first) = addresses.next() {
+        out.word(first);
+        let mut next = first.wrapping_add(word);
+        loop {
+            let mut bitmap = 0u64;
+            while let Some(address) = addresses.peek() {
+                let distance = address.wrapping_sub(next);
+                if distance % word != 0 || distance / word >= bits {
+                    break;
+                }
+                bitmap |= 1 << (distance / word);
+                addresses.next();
+            }
+            if bitmap == 0 {
+                break;
+            }
+            out.word(bitmap << 1 | 1);
+            next = next.wrapping_add(bits * word);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Source of the words: the packing of addresses 0x1000, 0x1008, 0x1010 and 0x2000 by hand.
+    #[test]
+    fn packing() {
+        let mut out = Encoder { big_endian: false, is_64: true, out: Vec::new() };
+        pack(&mut out, [0x1000, 0x1008, 0x1010, 0x2000].into_iter(), 8);
+        let words: Vec<_> = out
+            .out
+            .chunks_exact(8)
+            .map(|w| w.iter().rev().fold(0u64, |v, b| v << 8 | u64::from(*b)))
+            .collect();
+        assert_eq!(words, [0x1000, 0b111, 0x2000]);
+    }
 }

@@ -11,7 +11,7 @@ use ::object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 
 /// Bytes to write at an offset of the file.
-pub(super) type Write = (u64, Vec<u8>);
+pub type Write = (u64, Vec<u8>);
 
 /// What filling a table in place comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +83,9 @@ fn writes<Elf: FileHeader>(
         if header.flags & elf::SHF_ALLOC.0 == 0 || !header.is_relocations() {
             continue;
         }
-        for relocation in Relocations::read(view, index, &header).ok()?.iter() {
+        // One that cannot be read is REL, whose addends are in the table.
+        let Ok(list) = Relocations::read(view, index, &header) else { continue };
+        for relocation in list.iter() {
             if !(section.address..end).contains(&relocation.offset) {
                 continue;
             }

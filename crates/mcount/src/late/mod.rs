@@ -1,10 +1,15 @@
 //! Late recording: the table of a linked image, and an object that carries it into the next link.
 
 mod fill;
+mod nop;
 mod object;
+mod sort;
 
-pub use fill::{Fill, fill};
+pub use fill::{Fill, Write, fill};
+pub(crate) use nop::{CallAt, nops};
 pub use object::{ObjectOptions, table_object};
+pub(crate) use sort::Sort;
+pub use sort::Sorted;
 
 use crate::Options;
 use crate::elf::{Encoder, Verb, View};

@@ -70,6 +70,19 @@ impl<'d> Functions<'d> {
         if is_described { self.descriptors.code.get(&symbol.value).copied() } else { None }
     }
 
+    /// Whether `offset` of `section` lies in a function, or an area of `size` bytes there reaches
+    /// one. A function of no size ends where the next begins.
+    pub(crate) fn covers(&self, section: u32, offset: u64, size: u64) -> bool {
+        let Some(list) = self.sections.get(&section) else { return false };
+        let after = list.partition_point(|function| function.start <= offset);
+        let before = list.get(..after).unwrap_or_default();
+        // Any of the functions that begin last: aliases may have no size.
+        let start = before.last().map(|function| function.start);
+        let ending = before.iter().rev().take_while(|function| Some(function.start) == start);
+        let next = list.get(after).is_some_and(|next| next.start <= offset.saturating_add(size));
+        next && size != 0 || { ending }.any(|f| f.size == 0 || offset - f.start < f.size)
+    }
+
     /// The starts of the functions in `section`, in order.
     pub(crate) fn starts(&self, section: u32) -> impl Iterator<Item = u64> + use<'_, 'd> {
         let list = self.sections.get(&section).map(Vec::as_slice).unwrap_or_default();

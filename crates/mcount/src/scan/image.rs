@@ -8,6 +8,7 @@ use crate::arch::decode::{Branch, Decode, Place, Target as Goal};
 use crate::arch::{Call, Code};
 use crate::elf::{Relocations, Section, Symbol, Symbols, loaded};
 use crate::error::{Error, ErrorKind, Result};
+use crate::late::CallAt;
 use crate::site::{Kind, Source};
 use object::elf;
 use object::read::elf::FileHeader;
@@ -55,6 +56,8 @@ pub(crate) struct Finder<'t, 'v, 'd, Elf: FileHeader> {
     sections: Vec<CodeSection<'d>>,
     pub(crate) hooks: Hooks,
     data_base: u64,
+    /// The relocation of each call that was found: bytes from the start of its section.
+    references: HashMap<(u32, u64), Branch>,
     /// What has been found out about where calls lead.
     known: HashMap<Goal, Option<u32>>,
     /// What relative relocations put where; read when first asked for.
@@ -83,8 +86,17 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         let names = names.chain(extra.iter().cloned()).collect();
         let hooks = Hooks { names, ..Hooks::default() };
         let known = HashMap::new();
-        let mut finder =
-            Self { target, functions, decode, sections, hooks, data_base: 0, known, addends: None };
+        let mut finder = Self {
+            target,
+            functions,
+            decode,
+            sections,
+            hooks,
+            data_base: 0,
+            known,
+            references: HashMap::new(),
+            addends: None,
+        };
         finder.data_base = finder.find_data_base();
         finder.find_hooks()?;
         Ok(finder)
@@ -104,31 +116,13 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         Ok(found)
     }
 
-    /// The addresses in the table of the image, ascending: of the section called `name`, or between
-    /// the symbols that bound it in a kernel.
+    /// The addresses in the table of the image, ascending.
     pub(crate) fn table(&self, name: &[u8]) -> Vec<u64> {
         let view = self.target.view;
-        let mut sections = (0u32..).zip(view.sections());
-        let section = sections
-            .find(|(index, section)| section.has_bytes() && view.is_called(*index, name))
-            .map(|(_, section)| (section.address, section.size));
-        let Some((address, size)) = self.bounds().or(section) else { return Vec::new() };
+        let Some((address, size)) = self.target.table_range(name) else { return Vec::new() };
         let mut words = loaded::words(view, address, size / view.word(), self.decode.relative);
         words.sort_unstable();
         words
-    }
-
-    /// Where `__start_mcount_loc` is, and how many bytes from there to `__stop_mcount_loc`.
-    fn bounds(&self) -> Option<(u64, u64)> {
-        let symbols = self.target.symbols.as_ref()?;
-        let value = |name: &[u8]| {
-            let mut all = symbols.iter();
-            let found =
-                all.find(|(_, symbol)| symbol.section.is_some() && symbols.name(symbol) == name);
-            found.map(|(_, symbol)| symbol.value)
-        };
-        let start = value(b"__start_mcount_loc")?;
-        Some((start, value(b"__stop_mcount_loc")?.checked_sub(start)?))
     }
 
     /// `_gp`, the TOC or the like.
@@ -302,9 +296,10 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         let Some(section) = self.sections.get(section) else { return };
         let call = self.target.arch.decoded(section.code, branch);
         let Call { recorded, end, .. } = call;
+        self.references.insert((section.index, recorded), *branch);
         let size = end.saturating_sub(recorded);
-        let site = FoundSite { kind: call.kind(), size, hook: Some(hook), source };
-        found.insert((section.index, recorded), site);
+        let what = FoundSite { kind: call.kind(), size, hook: Some(hook), source };
+        found.insert((section.index, recorded), what);
     }
 
     /// The sites by relocations that `ld --emit-relocs` kept; `false` if it kept none.
@@ -497,6 +492,14 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
             (section, offset),
             FoundSite { kind: Kind::Patchable, size, hook: None, source },
         );
+    }
+
+    /// The call that was found at `offset` of `section`.
+    pub(crate) fn call_at(&self, section: u32, offset: u64) -> Option<CallAt> {
+        let branch = self.references.get(&(section, offset))?;
+        let code = self.sections.iter().find(|candidate| candidate.index == section)?.code;
+        let call = self.target.arch.decoded(code, branch);
+        Some(CallAt { call, reference: branch.reference })
     }
 
     fn section_of(&self, address: u64) -> Option<&CodeSection<'d>> {

@@ -74,6 +74,29 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         if self.is_image { section.address } else { 0 }
     }
 
+    /// Address and size in bytes of the table of an image: between the symbols that bound it in a
+    /// kernel, or the section called `name`.
+    pub(crate) fn table_range(&self, name: &[u8]) -> Option<(u64, u64)> {
+        let mut sections = (0u32..).zip(self.view.sections());
+        let section = sections
+            .find(|(index, section)| section.has_bytes() && self.view.is_called(*index, name))
+            .map(|(_, section)| (section.address, section.size));
+        self.table_bounds().or(section)
+    }
+
+    fn table_bounds(&self) -> Option<(u64, u64)> {
+        let symbols = self.symbols.as_ref()?;
+        let (mut start, mut stop) = (None, None);
+        for (_, symbol) in symbols.iter().filter(|(_, symbol)| symbol.section.is_some()) {
+            match symbols.name(&symbol) {
+                b"__start_mcount_loc" => start = Some(symbol.value),
+                b"__stop_mcount_loc" => stop = Some(symbol.value),
+                _ => {}
+            }
+        }
+        Some((start?, stop?.checked_sub(start?)?))
+    }
+
     /// The instructions in section `index`.
     pub(crate) fn code(&self, index: u32) -> Result<Code<'d>> {
         let bytes = self.view.section_data(index)?;

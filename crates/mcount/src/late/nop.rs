@@ -1,0 +1,135 @@
+//! Turning the recorded calls of a linked image into NOPs, the table kept.
+
+use super::fill::Write;
+use crate::Options;
+use crate::arch::{Call, CodeMut};
+use crate::elf::{Relocations, View};
+use crate::error::Result;
+use crate::nop::{Nops, Select};
+use crate::scan::Target;
+use crate::scan::functions::Functions;
+use crate::scan::image::Finder;
+use crate::site::Kind;
+use ::object::read::elf::FileHeader;
+use std::collections::BTreeMap;
+
+/// The writes that make NOPs of the recorded sites of the image `view` that `select` takes.
+///
+/// # Errors
+///
+/// The image is malformed, or of a processor whose images cannot be decoded.
+pub(crate) fn nops<Elf: FileHeader>(
+    view: &View<'_, Elf>,
+    options: &Options,
+    select: Select<'_>,
+) -> Result<Nops<Vec<Write>>> {
+    let target = Target::image(view)?;
+    let functions = Functions::new(&target)?;
+    let mut finder = Finder::new(&target, &functions, &options.hooks)?;
+    let found = finder.find()?;
+    let table = finder.table(options.table_section.as_bytes());
+    let mut result = Nops { change: Vec::new(), made: 0, left: 0, unrecorded: 0 };
+    let mut ranges = Vec::new();
+    for (section, sites) in by_section(found.iter().map(|(at, site)| (*at, site.kind))) {
+        let header = view.section(section)?;
+        let mut bytes = view.section_data(section)?.to_vec();
+        let big_endian = target.code(section)?.is_big_endian();
+        for (offset, kind) in sites {
+            let address = header.address.wrapping_add(offset);
+            let name = functions.find(section, offset, 0).map(|(name, _)| name);
+            let is_listed = kind == Kind::Patchable || table.binary_search(&address).is_ok();
+            if !is_listed {
+                result.unrecorded += 1;
+                continue;
+            }
+            if !select(name.unwrap_or_default()) {
+                continue;
+            }
+            let mut code = CodeMut { bytes: &mut bytes, big_endian };
+            let size = if kind == Kind::Patchable {
+                let size = found.get(&(section, offset)).map_or(0, |site| site.size);
+                target.arch.join_nops(&mut code, offset, size).map(|()| size)
+            } else {
+                let call = finder.call_at(section, offset);
+                call.and_then(|found| make(&target, &mut code, &found))
+            };
+            match size {
+                Some(size) => {
+                    result.made += 1;
+                    ranges.push((address, address.wrapping_add(size)));
+                }
+                None => result.left += 1,
+            }
+        }
+        result.change.extend(differences(view.section_data(section)?, &bytes, header.offset));
+    }
+    result.change.extend(relocations(view, &ranges)?);
+    Ok(result)
+}
+
+/// A call in an image, and where its relocation was.
+pub(crate) struct CallAt {
+    pub(crate) call: Call,
+    pub(crate) reference: u64,
+}
+
+/// Makes a NOP of a call; its size in bytes.
+fn make<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    code: &mut CodeMut<'_>,
+    found: &CallAt,
+) -> Option<u64> {
+    let call = &found.call;
+    let size = call.end.checked_sub(call.recorded)?;
+    if call.is_relaxed() {
+        target.arch.fill_with_nops(code, call.recorded, size)?;
+    } else {
+        call.make_nop(code, found.reference)?;
+    }
+    Some(size)
+}
+
+fn by_section(sites: impl Iterator<Item = ((u32, u64), Kind)>) -> BTreeMap<u32, Vec<(u64, Kind)>> {
+    let mut sections: BTreeMap<u32, Vec<(u64, Kind)>> = BTreeMap::new();
+    for ((section, offset), kind) in sites {
+        sections.entry(section).or_default().push((offset, kind));
+    }
+    sections
+}
+
+/// The runs of bytes in which `new` differs from `old`, which is at `offset` of the file.
+fn differences(old: &[u8], new: &[u8], offset: u64) -> Vec<Write> {
+    let mut writes: Vec<Write> = Vec::new();
+    for (at, (old, new)) in (offset..).zip(old.iter().zip(new)) {
+        if old == new {
+            continue;
+        }
+        match writes.last_mut() {
+            Some((start, bytes)) if *start + bytes.len() as u64 == at => bytes.push(*new),
+            _ => writes.push((at, vec![*new])),
+        }
+    }
+    writes
+}
+
+/// Makes every relocation inside `ranges` an `R_*_NONE`: a dynamic one would change the NOP.
+fn relocations<Elf: FileHeader>(view: &View<'_, Elf>, ranges: &[(u64, u64)]) -> Result<Vec<Write>> {
+    let mut ranges = ranges.to_vec();
+    ranges.sort_unstable();
+    let mut writes = Vec::new();
+    for (index, header) in (0u32..).zip(view.sections()) {
+        if !header.is_relocations() {
+            continue;
+        }
+        for relocation in Relocations::read(view, index, &header)?.iter() {
+            let after = ranges.partition_point(|range| range.0 <= relocation.offset);
+            let range = after.checked_sub(1).and_then(|at| ranges.get(at));
+            if range.is_some_and(|range| relocation.offset < range.1) {
+                let entry = header.offset + u64::from(relocation.index) * header.entry_size;
+                let word = usize::try_from(view.word()).unwrap_or(8);
+                writes.push((entry + view.word(), vec![0; word]));
+            }
+        }
+    }
+    Ok(writes)
+}
