@@ -11,6 +11,7 @@
 mod dist;
 mod files;
 mod modules;
+mod project;
 mod test;
 
 use std::process::ExitCode;
@@ -27,6 +28,7 @@ chores:
   test      install what the tests need and run every check that CI runs
   dist      build the programs, man pages and completions into a folder (dist)
   modules   record the kernel modules of Debian again and compare with the tables they came with
+  project   build C projects of Debian with mcount cc and compare every table with objdump
 ";
 
 fn main() -> ExitCode {
@@ -47,6 +49,7 @@ fn run() -> Result<bool> {
             Some("test") => test::run(parser),
             Some("dist") => dist::run(parser),
             Some("modules") => modules::run(parser),
+            Some("project") => project::run(parser),
             _ => Err(format!("no chore is called {}\n\n{USAGE}", chore.display()).into()),
         },
         Some(Arg::Short('h') | Arg::Long("help")) => {

@@ -28,6 +28,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("sh4-linux-gnu-gcc", "gcc-sh4-linux-gnu libc6-dev-sh4-cross"),
     ("sparc64-linux-gnu-gcc", "gcc-sparc64-linux-gnu libc6-dev-sparc64-cross"),
     ("x86_64-linux-gnux32-gcc", "gcc-x86-64-linux-gnux32 libc6-dev-x32-cross"),
+    ("ccache", "ccache"),
     ("g++", "g++"),
     ("clang", "clang"),
     ("clang-19", "clang-19"),

@@ -5,12 +5,12 @@
 //! header makes it current. Another is written anew beside the old one and renamed over it.
 
 use crate::files::{Input, open_locked, open_regular};
-use mcount::{Change, Options, Recording};
+use mcount::{Change, Options, Recording, Write};
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, open};
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{File, Metadata, Permissions};
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -53,6 +53,17 @@ fn without_number(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
+/// What is to become of a file.
+#[derive(Debug)]
+pub enum Plan {
+    /// It is right as it is.
+    Keep,
+    /// It gets longer.
+    Append(Change),
+    /// These bytes of it change.
+    Overwrite(Vec<Write>),
+}
+
 /// Records the object at `path`, in place or to `output`.
 ///
 /// # Errors
@@ -63,27 +74,52 @@ pub fn record_file(
     output: Option<&Path>,
     options: &Options,
 ) -> Result<Recording, Failure> {
+    change_file(path, output, |object| {
+        let mut recording = mcount::record(object, options)?;
+        let plan = recording.change.take().map_or(Plan::Keep, Plan::Append);
+        Ok((plan, recording))
+    })
+}
+
+/// Changes the file at `path`, in place or to `output`, as `plan` says of its bytes.
+///
+/// # Errors
+///
+/// The file cannot be read or written, or there is no plan for it; it is as it was.
+pub fn change_file<T>(
+    path: &Path,
+    output: Option<&Path>,
+    plan: impl FnOnce(&[u8]) -> mcount::Result<(Plan, T)>,
+) -> Result<T, Failure> {
     let (file, metadata, writable) = open_locked(path)?;
     let input = Input::new(&file, metadata.len())?;
-    let recording = mcount::record(input.bytes(), options)?;
-    match (&recording.change, output) {
-        (None, None) => {}
-        (None, Some(output)) => replace(output, &metadata, &[input.bytes()])?,
-        (Some(change), None) if writable && metadata.nlink() == 1 => {
+    let (plan, result) = plan(input.bytes())?;
+    let elsewhere = output.filter(|output| !is_same(output, &metadata));
+    // Through a symbolic link, so that the link survives.
+    let target = || elsewhere.map_or_else(|| path.canonicalize(), |output| Ok(output.to_owned()));
+    match plan {
+        Plan::Keep => {
+            if let Some(output) = elsewhere {
+                replace(output, &metadata, &[input.bytes()])?;
+            }
+        }
+        Plan::Append(change) if elsewhere.is_none() && writable && metadata.nlink() == 1 => {
             let old: Vec<u8> = input.bytes().iter().take(change.header.len()).copied().collect();
             drop(input);
-            append(&file, &metadata, change, &old)?;
+            append(&file, &metadata, &change, &old)?;
         }
-        (Some(change), _) => {
-            let target = match output {
-                Some(output) => output.to_owned(),
-                // Through a symbolic link, so that the link survives.
-                None => path.canonicalize()?,
-            };
-            replace(&target, &metadata, &parts(change, input.bytes()))?;
+        Plan::Append(change) => replace(&target()?, &metadata, &parts(&change, input.bytes()))?,
+        Plan::Overwrite(writes) => {
+            replace_patched(&target()?, &metadata, &[input.bytes()], &writes)?;
         }
     }
-    Ok(recording)
+    Ok(result)
+}
+
+/// Whether `path` is the file that `metadata` is of.
+fn is_same(path: &Path, metadata: &Metadata) -> bool {
+    let there = path.metadata();
+    there.is_ok_and(|there| there.ino() == metadata.ino() && there.dev() == metadata.dev())
 }
 
 /// The new object, in parts; `object` is the old one.
@@ -108,8 +144,19 @@ fn append(file: &File, metadata: &Metadata, change: &Change, old: &[u8]) -> io::
 
 /// Makes `parts` the contents of `path`, by a temporary file beside it.
 pub(crate) fn replace(path: &Path, metadata: &Metadata, parts: &[&[u8]]) -> io::Result<()> {
+    replace_patched(path, metadata, parts, &[])
+}
+
+/// The same, with `writes` over them.
+fn replace_patched(
+    path: &Path,
+    metadata: &Metadata,
+    parts: &[&[u8]],
+    writes: &[Write],
+) -> io::Result<()> {
     let temporary = temporary_beside(path)?;
     let result = write_temporary(&temporary, metadata, parts)
+        .and_then(|()| overwrite(&temporary, writes))
         .and_then(|()| std::fs::rename(&temporary, path));
     if result.is_err() {
         let _ = std::fs::remove_file(&temporary);
@@ -139,7 +186,10 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 ///
 /// The file cannot be opened or written.
-pub fn overwrite(path: &Path, writes: &[(u64, Vec<u8>)]) -> io::Result<()> {
+pub fn overwrite(path: &Path, writes: &[Write]) -> io::Result<()> {
+    if writes.is_empty() {
+        return Ok(());
+    }
     let (file, _) = open_regular(path, std::fs::OpenOptions::new().write(true))?;
     writes.iter().try_for_each(|(at, bytes)| file.write_all_at(bytes, *at))
 }

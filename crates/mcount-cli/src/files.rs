@@ -10,6 +10,9 @@ use std::path::Path;
 /// From this size on, in bytes, a file is mapped: below it, reading costs less than page faults.
 const MAP_FROM: u64 = 128 * 1024;
 
+/// The first bytes of an ELF file.
+pub const ELF_MAGIC: &[u8] = b"\x7fELF";
+
 /// The bytes of a file.
 pub enum Input {
     /// Read into memory.
@@ -72,6 +75,19 @@ pub fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<(File, Met
 
 fn not_regular() -> io::Error {
     io::Error::other("not a regular file")
+}
+
+/// The first bytes of the file at `path`, with zeros where it has fewer.
+///
+/// # Errors
+///
+/// As [`open_regular`], or it cannot be read.
+pub fn head<const SIZE: usize>(path: &Path) -> io::Result<[u8; SIZE]> {
+    let (file, _) = open_regular(path, OpenOptions::new().read(true))?;
+    let mut head = Vec::with_capacity(SIZE);
+    file.take(SIZE as u64).read_to_end(&mut head)?;
+    head.resize(SIZE, 0);
+    Ok(head.try_into().unwrap_or([0; SIZE]))
 }
 
 /// Opens `path` to change it, or only to read it where it may not be written; locked against

@@ -1,9 +1,13 @@
 //! What the binaries `mcount` and `recordmcount` share: reading files and committing changes.
 
+pub mod archive;
 pub mod commit;
+pub mod compiler;
 pub mod files;
+pub mod inputs;
 pub mod recordmcount;
 
 pub mod cli;
 pub mod demo;
+pub mod linker;
 pub mod output;

@@ -165,7 +165,7 @@ fn line(
 ///
 /// Those of `out`.
 pub fn recorded(out: &mut impl Write, label: &Label, recording: &Recording) -> io::Result<()> {
-    let done = if recording.change.is_some() { "recorded" } else { "unchanged" };
+    let done = if recording.changed { "recorded" } else { "unchanged" };
     let count = recording.recorded;
     writeln!(out, "{label}: {done}, {count} entries")?;
     for section in &recording.excluded {

@@ -4,5 +4,6 @@ pub mod files;
 pub mod prebuilt;
 pub mod process;
 pub mod reader;
+pub mod room;
 pub mod tiny_elf;
 pub mod tools;

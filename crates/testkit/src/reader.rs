@@ -1,8 +1,8 @@
 //! A second opinion on tables: reads one with the high-level half of `object`, which the library
 //! under test does not use.
 
-use object::read::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
 use crate::tiny_elf::{Field, get, header_fields, section_fields};
+use object::read::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
 use object::{Architecture, File, RelocationFlags, SectionIndex, SymbolFlags};
 
 /// Where a table entry leads.

@@ -51,7 +51,7 @@ pub(super) fn link(arguments: &LinkArgs) -> io::Result<u8> {
     };
     let command = Command::parse(&arguments.command)?;
     let Some(output) = command.final_output() else {
-        return Ok(run(&command.as_given())?);
+        return run(&command.as_given());
     };
     let scratch = Scratch::beside(&output)?;
     let bounds = arguments.bounds.as_deref().and_then(|bounds| bounds.split_once(','));

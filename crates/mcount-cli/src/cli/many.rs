@@ -1,8 +1,11 @@
 //! Running a command over many files: in parallel, with progress, the results in order.
 
 use super::options::JobArgs;
+use crate::archive::Results;
 use crate::commit::Failure;
+use crate::inputs::{Item, Kind, Label, expand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rayon::ThreadPool;
 use rayon::prelude::*;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -10,26 +13,67 @@ use std::path::{Path, PathBuf};
 /// From this many files on, a terminal shows progress.
 const PROGRESS_FROM: usize = 200;
 
-/// `work` on each of `files`, in parallel; the results in the files' order.
+/// A result, and what it is about.
+pub(super) type Outcome<T> = (Label, Result<T, Failure>);
+
+/// `file` on each file, and `archive` on each archive, that `paths` stand for, in parallel; the
+/// results in order.
 pub(super) fn over<T: Send>(
-    files: &[PathBuf],
+    paths: &[PathBuf],
     jobs: &JobArgs,
-    work: impl Fn(&Path) -> Result<T, Failure> + Sync,
-) -> io::Result<Vec<Result<T, Failure>>> {
-    if files.len() == 1 || jobs.jobs == 1 {
-        return Ok(files.iter().map(|path| work(path)).collect());
+    file: impl Fn(&Path) -> Result<T, Failure> + Sync,
+    archive: impl Fn(&Path) -> Result<Results<T>, Failure> + Sync,
+) -> io::Result<Vec<Outcome<T>>> {
+    let mut threads = if paths.len() > 1 { pool(jobs)? } else { None };
+    let items = each(threads.as_ref(), paths.iter().collect(), |path: &PathBuf| expand(path));
+    let items: Vec<Item> = items.into_iter().flatten().collect();
+    if threads.is_none() && is_work_for_many(&items) {
+        threads = pool(jobs)?;
+    }
+    let work = |Item { label, kind }: Item| match kind {
+        Kind::File(path) => vec![(label, file(&path))],
+        Kind::Unreadable(failure) => vec![(label, Err(failure))],
+        Kind::Archive => match archive(&label.file) {
+            Err(failure) => vec![(label, Err(failure))],
+            Ok(results) => {
+                let of_member = |(name, result)| (label.member(name), result);
+                results.into_iter().map(of_member).collect()
+            }
+        },
+    };
+    Ok(each(threads.as_ref(), items, work).into_iter().flatten().collect())
+}
+
+/// Whether threads are worth starting.
+fn is_work_for_many(items: &[Item]) -> bool {
+    items.len() > 1 || items.iter().any(|item| matches!(item.kind, Kind::Archive))
+}
+
+/// The threads to work on; none where one does it all.
+fn pool(jobs: &JobArgs) -> io::Result<Option<ThreadPool>> {
+    if jobs.jobs == 1 {
+        return Ok(None);
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs.jobs).build();
-    let pool = pool.map_err(io::Error::other)?;
-    let progress = progress(files.len());
-    let done = |path: &PathBuf| {
-        let result = work(path);
+    pool.map(Some).map_err(io::Error::other)
+}
+
+/// `work` on each of `items`, on the threads of `pool` if there is one.
+fn each<I: Send, T: Send>(
+    pool: Option<&ThreadPool>,
+    items: Vec<I>,
+    work: impl Fn(I) -> T + Sync,
+) -> Vec<T> {
+    let Some(pool) = pool else { return items.into_iter().map(work).collect() };
+    let progress = progress(items.len());
+    let done = |item| {
+        let result = work(item);
         progress.inc(1);
         result
     };
-    let results = pool.install(|| files.par_iter().map(done).collect());
+    let results = pool.install(|| items.into_par_iter().map(done).collect());
     progress.finish_and_clear();
-    Ok(results)
+    results
 }
 
 /// A bar on stderr, for long work on a terminal.

@@ -1,13 +1,23 @@
 //! The command line of `mcount`: the commands, and what they have in common. One file a command.
 #![expect(clippy::doc_markdown, reason = "doc comments here are help on a terminal")]
 
+mod cc;
+mod link;
 mod many;
+mod nop;
 mod options;
 mod read;
 mod record;
+mod sort;
+mod table;
 
+use self::cc::{CcArgs, cc};
+use self::link::{LinkArgs, link};
+use self::nop::{NopArgs, nop};
 use self::read::{ReadArgs, read};
 use self::record::{RecordArgs, record};
+use self::sort::{SortArgs, sort};
+use self::table::{TableArgs, table};
 use crate::demo;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
@@ -16,6 +26,8 @@ use std::path::PathBuf;
 
 /// All went well.
 const SUCCESS: u8 = 0;
+/// The command found something that it will not pass over.
+const FOUND: u8 = 1;
 /// A file could not be processed, or the command line is wrong.
 const ERROR: u8 = 2;
 
@@ -56,6 +68,39 @@ enum Command {
     Record(RecordArgs),
     /// Read the table that is there
     List(ReadArgs),
+    /// Make the table of a linked image: late recording
+    #[command(
+        after_help = "The sites are found by the relocations that ld --emit-relocs keeps, by \
+                            decoding, and by the compiler's list of patchable entries; the source \
+                            is named.\n\n\
+                            Example: mcount table -o table.o vmlinux"
+    )]
+    Table(TableArgs),
+    /// Link, make the table from what was linked, and link it in, until both agree
+    #[command(
+        after_help = "Any linker, or a compiler as linker. What is not a final link is passed \
+                            through unchanged.\n\n\
+                            Example: mcount link -- gcc -o program a.o b.o"
+    )]
+    Link(LinkArgs),
+    /// Sort the table of a linked image in its place
+    #[command(
+        after_help = "Relocations move along with the values. Zeroes, which kernels skip, come \
+                            first.\n\nExample: mcount sort --drop-weak vmlinux"
+    )]
+    Sort(SortArgs),
+    /// Turn recorded calls into the processor's NOP, in objects and images; the table is kept
+    #[command(
+        after_help = "Areas of one-byte NOPs (gcc's patchable entries on x86) become one NOP.\n\n\
+                            Example: mcount nop --keep 'net_*' program"
+    )]
+    Nop(NopArgs),
+    /// Run a compiler, then record the objects that it wrote
+    #[command(
+        after_help = cc::HELP,
+        override_usage = "mcount cc [OPTIONS] [--] COMPILER [ARG]..."
+    )]
+    Cc(CcArgs),
     /// Record a bundled object of each processor and print what was found
     Demo,
     /// Print a completion script for a shell
@@ -73,6 +118,7 @@ enum Command {
 
 /// Runs `mcount` with these arguments, the program's name first; its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let arguments = cc::masquerade(arguments.into_iter().collect());
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
@@ -98,6 +144,11 @@ fn execute(command: Command) -> io::Result<u8> {
         Command::Scan(arguments) => read(&arguments, mcount::scan),
         Command::List(arguments) => read(&arguments, mcount::read_table),
         Command::Record(arguments) => record(&arguments),
+        Command::Table(arguments) => table(&arguments),
+        Command::Link(arguments) => link(&arguments),
+        Command::Sort(arguments) => sort(&arguments),
+        Command::Nop(arguments) => nop(&arguments),
+        Command::Cc(arguments) => Ok(cc(&arguments)),
         Command::Demo => demo::run(&mut anstream::stdout().lock()),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -74,7 +74,7 @@ impl OptionArgs {
     }
 }
 
-fn globs(patterns: &[String]) -> Result<GlobSet, mcount::GlobError> {
+pub(super) fn globs(patterns: &[String]) -> Result<GlobSet, mcount::GlobError> {
     let mut builder = GlobSetBuilder::new();
     for pattern in patterns {
         builder.add(Glob::new(pattern)?);

@@ -3,16 +3,17 @@
 use super::many::over;
 use super::options::{JobArgs, OptionArgs};
 use super::{SUCCESS, complain};
+use crate::archive;
 use crate::files::Input;
 use crate::output::{self, Format};
 use clap::{Args, ValueHint};
 use mcount::{Options, Sites};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct ReadArgs {
-    /// Objects to read
+    /// Objects to read, archives of objects, or folders with objects in them
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
     /// How to print: aligned text, or one JSON object a line
@@ -36,18 +37,20 @@ pub(super) fn read(
         Ok(options) => options,
         Err(error) => return Ok(complain(&error.to_string())),
     };
-    let results = over(&arguments.files, &arguments.jobs, |path| {
+    let file = |path: &Path| {
         let input = Input::open(path)?;
         Ok(verb(input.bytes(), &options)?)
-    })?;
+    };
+    let archive = |path: &Path| archive::read(path, |object| verb(object, &options));
+    let results = over(&arguments.files, &arguments.jobs, file, archive)?;
     let mut stdout = anstream::stdout().lock();
     let mut code = SUCCESS;
-    for (path, result) in arguments.files.iter().zip(results) {
+    for (label, result) in results {
         match result {
             Ok(sites) => {
-                output::print(&mut stdout, arguments.format, arguments.demangle, path, &sites)?;
+                output::print(&mut stdout, arguments.format, arguments.demangle, &label, &sites)?;
             }
-            Err(failure) => code = complain(&format!("{}: {failure}", path.display())),
+            Err(failure) => code = complain(&format!("{label}: {failure}")),
         }
     }
     stdout.flush()?;

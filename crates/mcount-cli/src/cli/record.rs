@@ -3,18 +3,20 @@
 use super::many::over;
 use super::options::{JobArgs, OptionArgs};
 use super::{SUCCESS, complain};
+use crate::archive;
 use crate::commit::record_file;
+use crate::inputs;
 use crate::output;
 use clap::{Args, ValueHint};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct RecordArgs {
-    /// Objects to record
+    /// Objects to record, archives of objects, or folders with objects in them
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
-    /// Write the recorded object here and leave the input alone; for one input
+    /// Write the recorded object, or archive, here and leave the input alone; for one input
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// Make the table writable, so that a PIE or a shared object needs no text relocations;
@@ -45,15 +47,21 @@ pub(super) fn record(arguments: &RecordArgs) -> io::Result<u8> {
     options.writable |= arguments.writable;
     options.link_order = arguments.link_order;
     let output = arguments.output.as_deref();
-    let results =
-        over(&arguments.files, &arguments.jobs, |path| record_file(path, output, &options))?;
+    if output.is_some() && arguments.files.iter().any(|path| inputs::names_others(path)) {
+        return Ok(complain("--output takes an object or an archive that holds its members"));
+    }
+    let file = |path: &Path| record_file(path, output, &options);
+    let archive = |path: &Path| archive::record(path, output, &options);
+    let results = over(&arguments.files, &arguments.jobs, file, archive)?;
     let mut code = SUCCESS;
     let mut stdout = anstream::stdout().lock();
-    for (path, result) in arguments.files.iter().zip(results) {
+    for (label, result) in results {
         match result {
-            Ok(recording) if arguments.verbose => output::recorded(&mut stdout, path, &recording)?,
+            Ok(recording) if arguments.verbose => {
+                output::recorded(&mut stdout, &label, &recording)?;
+            }
             Ok(_) => {}
-            Err(failure) => code = complain(&format!("{}: {failure}", path.display())),
+            Err(failure) => code = complain(&format!("{label}: {failure}")),
         }
     }
     Ok(code)

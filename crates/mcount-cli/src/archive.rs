@@ -1,0 +1,353 @@
+//! Archives of objects, as `ar` makes them: reading members, and recording them.
+//!
+//! The `object` crate reads. Writing is here, and not by `ar_archive_writer`, because nothing of an
+//! archive changes but the members that are recorded: every header, name, padding byte and index
+//! entry of another writer must come through as it is. That crate makes an archive anew: another
+//! index, order of names and alignment, and names that must be UTF-8.
+//!
+//! A recorded member is longer, and recording defines no global symbol. So the new archive is the
+//! old one with a body and a size exchanged here and there, and with the offsets in its symbol index
+//! moved. Formats: System V (`/`, `/SYM64/`), GNU (`//`), BSD (`__.SYMDEF`, `#1/`); see bfd's
+//! `archive.c` and LLVM's `Archive.cpp`.
+
+use crate::commit::{Failure, parts, replace};
+use crate::files::{ELF_MAGIC, Input, open_locked, open_regular};
+use mcount::{Change, Options, Recording};
+use object::archive::Header;
+use object::read::archive::{ArchiveFile, ArchiveKind, ArchiveMember};
+use rayon::prelude::*;
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::fs::{Metadata, OpenOptions};
+use std::io;
+use std::ops::Range;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The first bytes of an archive.
+pub const MAGIC: &[u8; 8] = &object::archive::MAGIC;
+/// The first bytes of an archive that only names its members.
+pub const THIN_MAGIC: &[u8; 8] = &object::archive::THIN_MAGIC;
+
+const HEADER_SIZE: usize = size_of::<Header>();
+/// Where the size is in a member's header, in decimal.
+const SIZE_FIELD: Range<usize> = 48..58;
+
+/// A member that is ELF.
+#[derive(Debug, Clone)]
+struct Member {
+    name: String,
+    /// Where its header begins: bytes from the start of the archive.
+    header: usize,
+    /// Where its contents are.
+    body: Range<usize>,
+}
+
+/// What an archive consists of.
+struct Contents {
+    kind: ArchiveKind,
+    /// Where the contents of the symbol index are; empty if there is none.
+    index: Range<usize>,
+    /// The members that are ELF, in order.
+    members: Vec<Member>,
+}
+
+/// A result for each of several members, by name.
+pub type Results<T> = Vec<(String, Result<T, Failure>)>;
+
+/// The names in `archive`, a thin one: paths, relative to its folder.
+///
+/// # Errors
+///
+/// It is malformed.
+pub fn names(archive: &[u8]) -> Result<Vec<OsString>, Failure> {
+    let parsed = ArchiveFile::parse(archive).map_err(malformed)?;
+    let name = |member: ArchiveMember<'_>| OsString::from_vec(member.name().to_vec());
+    parsed.members().map(|member| member.map(name).map_err(malformed)).collect()
+}
+
+/// `verb` on each ELF member of the archive at `path`, in order.
+///
+/// # Errors
+///
+/// The archive cannot be read or is malformed. An error in a member is one of the results.
+pub fn read<T: Send>(
+    path: &Path,
+    verb: impl Fn(&[u8]) -> mcount::Result<T> + Sync,
+) -> Result<Results<T>, Failure> {
+    let input = Input::open(path)?;
+    let contents = parse(input.bytes())?;
+    Ok(each(input.bytes(), &contents.members, verb))
+}
+
+/// Records each ELF member of the archive at `path`, in place or to `output`. If one cannot be, the
+/// archive stays as it is.
+///
+/// # Errors
+///
+/// The archive cannot be read, is malformed, or cannot be written. An error in a member is one of
+/// the results.
+pub fn record(
+    path: &Path,
+    output: Option<&Path>,
+    options: &Options,
+) -> Result<Results<Recording>, Failure> {
+    loop {
+        let (file, metadata) = open_regular(path, OpenOptions::new().read(true))?;
+        let input = Input::new(&file, metadata.len())?;
+        let bytes = input.bytes();
+        let contents = parse(bytes)?;
+        let results = each(bytes, &contents.members, |object| mcount::record(object, options));
+        if results.iter().any(|(_, result)| result.is_err()) {
+            return Ok(results);
+        }
+        let changes: Vec<Option<&Change>> =
+            results.iter().map(|(_, result)| result.as_ref().ok()?.change.as_ref()).collect();
+        if output.is_none() && changes.iter().all(Option::is_none) {
+            return Ok(results);
+        }
+        let pieces = splice(bytes, &contents, &changes)?;
+        // Only now: threads that wait for other members must not hold a lock meanwhile.
+        let (_lock, now, _) = open_locked(path)?;
+        if !is_unchanged(&metadata, &now) {
+            continue;
+        }
+        let target = match output {
+            Some(output) => output.to_owned(),
+            None => path.canonicalize()?,
+        };
+        let pieces: Vec<&[u8]> = pieces.iter().map(AsRef::as_ref).collect();
+        replace(&target, &metadata, &pieces)?;
+        return Ok(results);
+    }
+}
+
+/// Whether a file is still the one that was read.
+fn is_unchanged(then: &Metadata, now: &Metadata) -> bool {
+    let state = |file: &Metadata| {
+        let modified = (file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec());
+        (file.dev(), file.ino(), file.len(), modified)
+    };
+    state(then) == state(now)
+}
+
+/// `verb` on each of `members`: in parallel on a thread of a pool, which is where many files are
+/// worked on.
+fn each<T: Send>(
+    archive: &[u8],
+    members: &[Member],
+    verb: impl Fn(&[u8]) -> mcount::Result<T> + Sync,
+) -> Results<T> {
+    let work = |member: &Member| {
+        let body = archive.get(member.body.clone()).unwrap_or_default();
+        (member.name.clone(), verb(body).map_err(Failure::from))
+    };
+    if rayon::current_thread_index().is_some() {
+        members.par_iter().map(work).collect()
+    } else {
+        members.iter().map(work).collect()
+    }
+}
+
+/// What `archive` consists of.
+fn parse(archive: &[u8]) -> Result<Contents, Failure> {
+    let parsed = ArchiveFile::parse(archive).map_err(malformed)?;
+    let index = index(archive, parsed.kind())?;
+    let mut members = Vec::new();
+    for member in parsed.members() {
+        let member = member.map_err(malformed)?;
+        let name = String::from_utf8_lossy(member.name()).into_owned();
+        let contents = member.data(archive);
+        let contents = contents.map_err(|error| malformed(format_args!("{name}: {error}")))?;
+        let (Some(header), true) = (member.header(), contents.starts_with(ELF_MAGIC)) else {
+            continue;
+        };
+        // Both are known to be inside the archive.
+        let start = usize::try_from(member.file_range().0).unwrap_or(usize::MAX);
+        let header = start.saturating_sub(HEADER_SIZE + inline_name(&header.name));
+        members.push(Member { name, header, body: start..start.saturating_add(contents.len()) });
+    }
+    Ok(Contents { kind: parsed.kind(), index, members })
+}
+
+/// The size of the name that follows a header with this name field: `#1/` and a number (BSD).
+fn inline_name(field: &[u8; 16]) -> usize {
+    let digits = field.strip_prefix(b"#1/").map(<[u8]>::trim_ascii_end);
+    let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+/// The new archive, in pieces: `changes` has one for each member of `contents`.
+fn splice<'a>(
+    archive: &'a [u8],
+    contents: &Contents,
+    changes: &[Option<&'a Change>],
+) -> Result<Vec<Cow<'a, [u8]>>, Failure> {
+    let Contents { kind, index, members } = contents;
+    let mut splice = Splice { archive, done: index.end, size: index.end, ..Splice::default() };
+    for (member, change) in members.iter().zip(changes) {
+        if let Some(change) = change {
+            splice.exchange(member, change)?;
+        }
+    }
+    splice.keep(archive.len());
+    let new_index = moved_index(part(archive, index.clone()), *kind, |old| splice.moved(old))?;
+    let front = [Cow::from(part(archive, 0..index.start)), Cow::from(new_index)];
+    Ok(front.into_iter().chain(splice.pieces).collect())
+}
+
+/// A new archive in the making. Sizes and offsets are in bytes.
+#[derive(Default)]
+struct Splice<'a> {
+    archive: &'a [u8],
+    /// The part of the old archive that the new one has.
+    done: usize,
+    pieces: Vec<Cow<'a, [u8]>>,
+    /// The size of the new archive so far.
+    size: usize,
+    /// Old offsets, ascending, and what became of them; between them all moves alike.
+    moves: Vec<(u64, u64)>,
+}
+
+impl<'a> Splice<'a> {
+    fn push(&mut self, piece: impl Into<Cow<'a, [u8]>>) {
+        let piece = piece.into();
+        self.size += piece.len();
+        self.pieces.push(piece);
+    }
+
+    /// Takes the old archive as it is, up to `end`.
+    fn keep(&mut self, end: usize) {
+        self.push(part(self.archive, self.done..end));
+        self.done = end;
+    }
+
+    /// Takes `member` with `change` made.
+    fn exchange(&mut self, member: &Member, change: &'a Change) -> Result<(), Failure> {
+        self.keep(member.header);
+        let header = member.header..member.header + HEADER_SIZE;
+        let name = part(self.archive, header.end..member.body.start);
+        let body = parts(change, part(self.archive, member.body.clone()));
+        let size = name.len() + body.iter().map(|part| part.len()).sum::<usize>();
+        self.push(resized(part(self.archive, header.clone()), size)?);
+        self.push(name);
+        for part in body {
+            self.push(part);
+        }
+        if !size.is_multiple_of(2) {
+            self.push(b"\n".as_slice());
+        }
+        // The last member may be without the byte that makes its size even.
+        let end = member.body.end + (member.body.end - header.end) % 2;
+        self.done = end.min(self.archive.len());
+        self.moves.push((self.done as u64, self.size as u64));
+        Ok(())
+    }
+
+    /// Where the new archive has what the old one had at `old`.
+    fn moved(&self, old: u64) -> u64 {
+        let before = self.moves.partition_point(|(from, _)| *from <= old);
+        let last = before.checked_sub(1).and_then(|last| self.moves.get(last));
+        last.map_or(old, |(from, to)| to.saturating_add(old - from))
+    }
+}
+
+/// A member's header with another size.
+fn resized(header: &[u8], size: usize) -> Result<Vec<u8>, Failure> {
+    let digits = format!("{size:<10}");
+    let mut header = header.to_vec();
+    match header.get_mut(SIZE_FIELD) {
+        Some(field) if field.len() == digits.len() => field.copy_from_slice(digits.as_bytes()),
+        _ => return Err(malformed("a member is too large for its header")),
+    }
+    Ok(header)
+}
+
+/// Where the contents of the symbol index of `archive` are; an empty range if it has none. An index
+/// comes first, so nothing before it or in it moves.
+fn index(archive: &[u8], kind: ArchiveKind) -> Result<Range<usize>, Failure> {
+    const NAMES: [&[u8]; 2] = [b"/               ", b"/SYM64/         "];
+    let header = part(archive, MAGIC.len()..MAGIC.len() + HEADER_SIZE);
+    let name = header.first_chunk::<16>().unwrap_or(&[0; 16]);
+    let has_index = match kind {
+        ArchiveKind::Gnu | ArchiveKind::Gnu64 => NAMES.contains(&name.as_slice()),
+        ArchiveKind::Bsd | ArchiveKind::Bsd64 => true,
+        ArchiveKind::Unknown => false,
+        _ => return Err(malformed("its format is not supported")),
+    };
+    if !has_index {
+        return Ok(0..0);
+    }
+    let digits = header.get(SIZE_FIELD).map(<[u8]>::trim_ascii_end);
+    let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+    let size: usize = digits.and_then(|digits| digits.parse().ok()).unwrap_or(0);
+    let start = MAGIC.len() + HEADER_SIZE;
+    let contents = start + inline_name(name)..start.saturating_add(size);
+    let is_inside = archive.get(contents.clone()).is_some();
+    if is_inside { Ok(contents) } else { Err(malformed("the symbol index has no valid size")) }
+}
+
+/// The symbol index `old` with its offsets of members mapped by `moved`.
+fn moved_index(
+    old: &[u8],
+    kind: ArchiveKind,
+    moved: impl Fn(u64) -> u64,
+) -> Result<Vec<u8>, Failure> {
+    let mut new = old.to_vec();
+    if old.is_empty() {
+        return Ok(new);
+    }
+    // The size of a number, and of an entry; System V counts entries, BSD bytes.
+    let (width, entry, big_endian) = match kind {
+        ArchiveKind::Gnu => (4, 4, true),
+        ArchiveKind::Gnu64 => (8, 8, true),
+        ArchiveKind::Bsd64 => (8, 16, is_bsd_big_endian(old, 8)),
+        _ => (4, 8, is_bsd_big_endian(old, 4)),
+    };
+    let first = number(part(old, 0..width), big_endian);
+    let count = if entry == width { first } else { first / entry as u64 };
+    let size = usize::try_from(count).ok().and_then(|count| count.checked_mul(entry));
+    let end = size.and_then(|size| size.checked_add(width)).filter(|end| *end <= old.len());
+    let entries = end.and_then(|end| new.get_mut(width..end));
+    let entries = entries.ok_or_else(|| malformed("the symbol index is shorter than it says"))?;
+    for entry in entries.chunks_exact_mut(entry) {
+        // In a pair, the offset of the name comes first.
+        let (_, field) = entry.split_at_mut(entry.len() - width);
+        let offset = moved(number(field, big_endian));
+        if offset >> (8 * width - 1) > 1 {
+            return Err(malformed("the new archive is too large for its symbol index"));
+        }
+        let places: &mut dyn Iterator<Item = &mut u8> =
+            if big_endian { &mut field.iter_mut().rev() } else { &mut field.iter_mut() };
+        for (place, byte) in places.zip(offset.to_le_bytes()) {
+            *place = byte;
+        }
+    }
+    Ok(new)
+}
+
+/// A BSD index begins with the size of its entries, in the byte order of the processor.
+fn is_bsd_big_endian(index: &[u8], width: usize) -> bool {
+    let fits = |big_endian| {
+        let size = number(part(index, 0..width), big_endian);
+        size.is_multiple_of(2 * width as u64) && size <= index.len() as u64
+    };
+    !fits(false) && fits(true)
+}
+
+fn number(bytes: &[u8], big_endian: bool) -> u64 {
+    let join = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
+    if big_endian { bytes.iter().fold(0, join) } else { bytes.iter().rev().fold(0, join) }
+}
+
+/// A part of the archive that is known to be there.
+fn part(archive: &[u8], range: Range<usize>) -> &[u8] {
+    archive.get(range).unwrap_or_default()
+}
+
+/// An archive that is wrong, in the manner of the library's errors.
+fn malformed(what: impl Display) -> Failure {
+    io::Error::new(io::ErrorKind::InvalidData, format!("archive: {what}")).into()
+}

@@ -1,0 +1,187 @@
+//! `mcount cc`: a compiler launcher. It runs the compiler, then records the objects that the
+//! command line says it wrote.
+
+use super::options::OptionArgs;
+use super::{ERROR, SUCCESS, complain};
+use crate::commit::{Failure, record_file};
+use crate::compiler;
+use crate::files::Input;
+use clap::{Args, ValueHint};
+use mcount::{Base, Error, ErrorKind, Options};
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+/// Options of `mcount cc` for runs that cannot be given any, as under ccache.
+const OPTIONS_VARIABLE: &str = "MCOUNT_CC_OPTIONS";
+
+/// What a shell adds to the number of the signal that ended a command.
+const SIGNALLED: i32 = 128;
+
+/// Names of compilers that `mcount-NAME` may stand for.
+const COMPILERS: &[&str] = &["gcc", "g++", "clang", "clang++", "c++", "gfortran", "rustc"];
+
+#[derive(Args)]
+pub(super) struct CcArgs {
+    /// Make the table writable, so that a PIE or a shared object needs no text relocations;
+    /// --policy all implies it
+    #[arg(long)]
+    writable: bool,
+    /// One table section for each section of code, ordered by it, so that ld --gc-sections keeps
+    /// exactly the entries of live functions
+    #[arg(long)]
+    link_order: bool,
+    #[command(flatten)]
+    options: OptionArgs,
+    /// The compiler, and its arguments
+    #[arg(
+        value_name = "COMPILER",
+        required = true,
+        trailing_var_arg = true,
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    command: Vec<OsString>,
+}
+
+pub(super) const HELP: &str = "\
+The objects of a compilation (-c) are recorded: that of -o, or one for each source. Whatever else a \
+compiler does passes through untouched: preprocessing, assembly output (-S), precompiled headers, \
+LTO bytecode, and linking. A command that compiles and links at once, without -c, keeps its objects \
+to itself, so nothing is recorded: compile with -c, then link. rustc: --emit=obj.
+
+Exit codes: those of the compiler, 128 and the signal's number where one ended it; 2 where an object \
+cannot be recorded, which is then removed, so that make does not take it for done.
+
+make:   make CC=\"mcount cc -- gcc\"
+CMake:  -DCMAKE_C_COMPILER_LAUNCHER=\"mcount;cc;--\"
+Kernel: mcount cc --policy linux -- gcc …
+
+Where only the name of a program can be given, link mcount-cc to mcount: mcount-cc gcc … is mcount \
+cc gcc …; or mcount-gcc, mcount-clang-19 and the like: mcount-gcc … is mcount cc gcc …. Options are \
+then taken from MCOUNT_CC_OPTIONS.
+
+ccache: CCACHE_PREFIX=mcount-cc CCACHE_NAMESPACE=mcount ccache gcc … caches the recorded object. \
+ccache does not look at the prefix or its options when it looks for a result: give each set of \
+options a namespace of its own. sccache, and distcc's and icecream's servers: run mcount-gcc as the \
+compiler.";
+
+/// The arguments of `mcount`, if it was called by the name of a compiler or as `mcount-cc`.
+pub(super) fn masquerade(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let Some(name) = arguments.first().map(Path::new).and_then(Path::file_name) else {
+        return arguments;
+    };
+    let Some(compiler) = name.as_bytes().strip_prefix(b"mcount-") else { return arguments };
+    let compiler = OsStr::from_bytes(compiler).to_owned();
+    let is_launcher = compiler == "cc";
+    if !is_launcher && !is_compiler(&compiler) {
+        return arguments;
+    }
+    let options = env::var_os(OPTIONS_VARIABLE).unwrap_or_default();
+    let mut inserted = vec![OsString::from("cc")];
+    inserted.extend(compiler::words(options.as_bytes()));
+    if !is_launcher {
+        inserted.extend([OsString::from("--"), compiler]);
+    }
+    arguments.splice(1..1, inserted);
+    arguments
+}
+
+/// Whether `name` is one of a compiler, perhaps with the processor before and a version behind.
+fn is_compiler(name: &OsStr) -> bool {
+    let is_version = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    let mut parts: Vec<&[u8]> = name.as_bytes().split(|byte| *byte == b'-').collect();
+    if parts.last().is_some_and(|last| !last.is_empty() && last.iter().all(is_version)) {
+        parts.pop();
+    }
+    let last = parts.last().copied().unwrap_or_default();
+    COMPILERS.iter().any(|compiler| compiler.as_bytes() == last)
+}
+
+/// Runs the compiler, then records; the exit code.
+pub(super) fn cc(arguments: &CcArgs) -> u8 {
+    let mut options = match arguments.options.options_or(Base::All) {
+        Ok(options) => options,
+        Err(error) => return complain(&error.to_string()),
+    };
+    options.writable |= arguments.writable;
+    options.link_order = arguments.link_order;
+    let Some((program, rest)) = arguments.command.split_first() else { return ERROR };
+    let mut compiler = Command::new(program);
+    compiler.args(rest);
+    let objects = compiler::objects(&arguments.command, response_file);
+    if objects.is_empty() {
+        return not_started(program, compiler.exec());
+    }
+    match compiler.status() {
+        Err(error) => not_started(program, error),
+        Ok(status) if !status.success() => code(status),
+        Ok(_) => record_all(&objects, &options),
+    }
+}
+
+fn not_started(program: &OsStr, error: io::Error) -> u8 {
+    complain(&format!("{}: {}", program.display(), Failure::from(error)))
+}
+
+/// The bytes of a response file; `None` where the compiler, too, will take its name for a word.
+fn response_file(path: &Path) -> Option<Vec<u8>> {
+    Input::open(path).ok().map(|input| input.bytes().to_vec())
+}
+
+/// The exit code that stands for the end of the compiler.
+fn code(status: ExitStatus) -> u8 {
+    let signalled = || status.signal().map(|signal| signal.saturating_add(SIGNALLED));
+    let code = status.code().or_else(signalled);
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(ERROR)
+}
+
+fn record_all(objects: &[PathBuf], options: &Options) -> u8 {
+    let mut code = SUCCESS;
+    for object in objects.iter().filter(|object| object.is_file()) {
+        if let Err(failure) = record_file(object, None, options)
+            && !has_no_code(&failure)
+        {
+            code = complain(&format!("{}: {failure}", object.display()));
+            if let Err(error) = std::fs::remove_file(object) {
+                code = complain(&format!("{}: {}", object.display(), Failure::from(error)));
+            }
+        }
+    }
+    code
+}
+
+/// What the compiler wrote is no ELF file, such as a precompiled header, or has only bytecode.
+fn has_no_code(failure: &Failure) -> bool {
+    let Failure::Object(Error { kind, .. }) = failure else { return false };
+    matches!(kind, ErrorKind::NotElf | ErrorKind::Bitcode | ErrorKind::SlimLto)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_stand_for_a_compiler() {
+        let cases: &[(&str, &str)] = &[
+            ("mcount a", "mcount a"),
+            ("/bin/mcount-cc gcc -c", "/bin/mcount-cc cc gcc -c"),
+            ("mcount-gcc -c a.c", "mcount-gcc cc -- gcc -c a.c"),
+            ("x/mcount-aarch64-linux-gnu-g++-12.2 -v", "x/… cc -- aarch64-linux-gnu-g++-12.2 -v"),
+            ("mcount-clang-19 a", "mcount-clang-19 cc -- clang-19 a"),
+            ("mcount-rustc a", "mcount-rustc cc -- rustc a"),
+            ("mcount-1.0 scan", "mcount-1.0 scan"),
+            ("mcount-static scan", "mcount-static scan"),
+            ("mcount- scan", "mcount- scan"),
+        ];
+        for (line, expected) in cases {
+            let found = masquerade(line.split(' ').map(OsString::from).collect());
+            let found: Vec<&str> = found.iter().skip(1).filter_map(|word| word.to_str()).collect();
+            let expected: Vec<&str> = expected.split(' ').skip(1).collect();
+            assert_eq!(found, expected, "{line}");
+        }
+    }
+}

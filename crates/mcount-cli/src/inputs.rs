@@ -1,0 +1,133 @@
+//! What a path on the command line stands for: an object, the objects in a folder, or the members
+//! of an archive.
+
+use crate::archive;
+use crate::commit::Failure;
+use crate::files::{ELF_MAGIC, Input, head};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use walkdir::WalkDir;
+
+/// `e_type` of an object, and where it is: bytes from the start of the file, in either byte order.
+const ET_REL: [[u8; 2]; 2] = [[1, 0], [0, 1]];
+const E_TYPE: std::ops::Range<usize> = 16..18;
+
+/// What a result is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// The file, as it was given or found in a folder.
+    pub file: PathBuf,
+    /// The member of the archive `file`.
+    pub member: Option<String>,
+}
+
+impl Label {
+    /// The file at `path`, itself.
+    #[must_use]
+    pub fn of(path: &Path) -> Self {
+        Self { file: path.to_owned(), member: None }
+    }
+
+    /// The member `name` of this archive.
+    #[must_use]
+    pub fn member(&self, name: String) -> Self {
+        Self { file: self.file.clone(), member: Some(name) }
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.member {
+            Some(member) => write!(f, "{}({member})", self.file.display()),
+            None => write!(f, "{}", self.file.display()),
+        }
+    }
+}
+
+/// One thing to work on.
+#[derive(Debug)]
+pub struct Item {
+    /// What results are about.
+    pub label: Label,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// The kinds of [`Item`].
+#[derive(Debug)]
+pub enum Kind {
+    /// The file at this path, whatever is in it.
+    File(PathBuf),
+    /// An archive that holds its members.
+    Archive,
+    /// Nothing, because it could not be read.
+    Unreadable(Failure),
+}
+
+/// Whether `path` is a folder or a thin archive, and so stands for other files.
+#[must_use]
+pub fn names_others(path: &Path) -> bool {
+    path.is_dir() || head::<8>(path).is_ok_and(|head| &head == archive::THIN_MAGIC)
+}
+
+/// What `path` stands for, in order: members as in the archive, files of a folder sorted by path.
+#[must_use]
+pub fn expand(path: &Path) -> Vec<Item> {
+    if path.is_dir() {
+        return folder(path);
+    }
+    let magic = head::<8>(path).unwrap_or_default();
+    let kind = match &magic {
+        archive::MAGIC => Kind::Archive,
+        archive::THIN_MAGIC => match thin(path) {
+            Ok(items) => return items,
+            Err(failure) => Kind::Unreadable(failure),
+        },
+        // Reading it says what is wrong with it.
+        _ => Kind::File(path.to_owned()),
+    };
+    vec![Item { label: Label::of(path), kind }]
+}
+
+/// The objects in the folder at `path`, at any depth. Symbolic links in it are not followed, and
+/// what is no object is passed over.
+fn folder(path: &Path) -> Vec<Item> {
+    let mut items = Vec::new();
+    for entry in WalkDir::new(path).sort_by_file_name() {
+        let (path, kind) = match entry {
+            Ok(entry) if !entry.file_type().is_file() => continue,
+            Ok(entry) => match head::<18>(entry.path()) {
+                Ok(head) if !is_object(&head) => continue,
+                Ok(_) => (entry.path().to_owned(), Kind::File(entry.path().to_owned())),
+                Err(error) => (entry.path().to_owned(), Kind::Unreadable(error.into())),
+            },
+            Err(error) => {
+                let place = error.path().unwrap_or(path).to_owned();
+                (place, Kind::Unreadable(io::Error::from(error).into()))
+            }
+        };
+        items.push(Item { label: Label::of(&path), kind });
+    }
+    items
+}
+
+fn is_object(head: &[u8; 18]) -> bool {
+    head.starts_with(ELF_MAGIC) && ET_REL.iter().any(|kind| head.get(E_TYPE) == Some(kind))
+}
+
+/// The files that the thin archive at `path` names. What is not ELF is passed over; one that is
+/// missing is not.
+fn thin(path: &Path) -> Result<Vec<Item>, Failure> {
+    let input = Input::open(path)?;
+    let mut items = Vec::new();
+    for member in archive::names(input.bytes())? {
+        let file = path.with_file_name(&member);
+        if head::<4>(&file).is_ok_and(|head| head != ELF_MAGIC) {
+            continue;
+        }
+        let label = Label::of(path).member(member.to_string_lossy().into_owned());
+        items.push(Item { label, kind: Kind::File(file) });
+    }
+    Ok(items)
+}

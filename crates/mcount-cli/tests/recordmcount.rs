@@ -1,0 +1,238 @@
+//! The drop-in for the kernel's `scripts/recordmcount`: each row is what that program was observed
+//! to do (recordmcount of linux-kbuild-6.1, amd64, as a black box), or says why ours differs.
+//!
+//! Its own file because the kernel's makefiles depend on it, not on `mcount`.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use testkit::reader;
+use testkit::room::{Outcome, Room};
+use testkit::tiny_elf::{get, put};
+
+const USAGE: &str = "usage: recordmcount [-w] file.o...\n";
+
+fn recordmcount(room: &Room, arguments: &[&str]) -> Outcome {
+    room.run(Path::new(env!("CARGO_BIN_EXE_recordmcount")), arguments).unwrap()
+}
+
+/// A good object with one field of its header set.
+fn with_header(bytes: &[u8], offset: usize, size: usize, value: u64) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    put(&mut bytes, offset, size, false, value);
+    bytes
+}
+
+/// A room with good objects and bad ones.
+fn room() -> Room {
+    let room = Room::new().unwrap();
+    for (name, object) in [
+        ("a.o", "x86_64-fentry"),
+        ("ftrace.o", "x86_64-fentry"),
+        ("xftrace.o", "x86_64-fentry"),
+        ("table.o", "x86_64-fentry-table"),
+        ("none.o", "x86_64-patchable-5"),
+        ("mips.o", "mips-pg"),
+        ("arm.o", "arm-arm"),
+        ("riscv.o", "riscv64-pg"),
+        ("weak.o", "x86_64-clang-sections"),
+        ("pic.o", "x86_64-fentry-pic"),
+        ("x32.o", "x32-fentry"),
+        ("s390x.o", "s390x-fentry"),
+    ] {
+        room.put_prebuilt(name, object).unwrap();
+    }
+    let good = room.get("a.o").unwrap();
+    fs::create_dir(room.path("trace")).unwrap();
+    room.put("trace/ftrace.o", &good).unwrap();
+    room.put("text.o", b"int main;\n").unwrap();
+    room.put("empty.o", b"").unwrap();
+    room.put("exec.o", &with_header(&good, 16, 2, 2)).unwrap();
+    room.put("machine.o", &with_header(&good, 18, 2, 2457)).unwrap();
+    room.put("class.o", &with_header(&good, 4, 1, 7)).unwrap();
+    room.put("order.o", &with_header(&good, 5, 1, 7)).unwrap();
+    room.put("half.o", good.split_at(good.len() / 2).0).unwrap();
+    let headers = get(&good, 0x28, 8, false);
+    room.put(
+        "entsize.o",
+        &with_header(&good, usize::try_from(headers).unwrap() + 64 + 64 + 56, 8, 0),
+    )
+    .unwrap();
+    room
+}
+
+fn entries(room: &Room, name: &str) -> usize {
+    reader::table(&room.get(name).unwrap(), "__mcount_loc").unwrap().len()
+}
+
+#[test]
+fn arguments() {
+    let done = || Outcome { code: Some(0), stdout: String::new(), stderr: String::new() };
+    let usage = || Outcome { stderr: USAGE.to_owned(), ..done() };
+    for (arguments, expected, entries_after) in [
+        (&["a.o"][..], done(), 8),
+        (&["--", "a.o"], done(), 8),
+        (&[], usage(), 0),
+        (&["-w"], usage(), 0),
+    ] {
+        let room = room();
+        assert_eq!(recordmcount(&room, arguments), expected, "{arguments:?}");
+        assert_eq!(entries(&room, "a.o"), entries_after, "{arguments:?}");
+    }
+}
+
+/// Exit code 0, as the original: a build that gives one goes on without a table, as it did.
+#[test]
+fn unknown_options_touch_nothing() {
+    for option in ["-x", "-q", "--frobnicate"] {
+        let room = room();
+        for arguments in [&[option][..], &[option, "a.o"], &["a.o", option]] {
+            let outcome = recordmcount(&room, arguments);
+            assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), ""), "{arguments:?}");
+            assert!(outcome.stderr.ends_with(USAGE), "{arguments:?}: {outcome:?}");
+            assert!(outcome.stderr.contains(option), "{arguments:?}: {outcome:?}");
+        }
+        assert_eq!(entries(&room, "a.o"), 0);
+    }
+}
+
+#[test]
+fn the_option_may_stand_anywhere() {
+    for arguments in [&["-w", "a.o"][..], &["a.o", "-w"], &["-ww", "a.o"], &["-w", "-w", "a.o"]] {
+        let room = room();
+        let outcome = recordmcount(&room, arguments);
+        let expected = "Section .exit.text has mcount callers being ignored\n";
+        let found = (outcome.code, outcome.stdout.as_str(), outcome.stderr.as_str());
+        assert_eq!(found, (Some(0), expected, ""), "{arguments:?}");
+        assert_eq!(entries(&room, "a.o"), 8);
+    }
+}
+
+/// Every bad file: what standard error has of it, before the line that says that it failed.
+#[test]
+fn failures() {
+    for (name, reason) in [
+        ("missing.o", "No such file or directory"),
+        ("trace", "not a regular file"),
+        ("text.o", "not an ELF file"),
+        ("empty.o", "not an ELF file"),
+        ("exec.o", "e_type is 2"),
+        ("machine.o", "e_machine is 2457"),
+        ("class.o", "EI_CLASS is 7"),
+        ("order.o", "EI_DATA is 7"),
+        // The original reads zeros behind the end and is content.
+        ("half.o", "truncated"),
+        // The original is killed by a signal.
+        ("entsize.o", "sh_entsize"),
+    ] {
+        let room = room();
+        let before = room.get(name);
+        let outcome = recordmcount(&room, &[name, "a.o"]);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""), "{name}: {outcome:?}");
+        let lines: Vec<_> = outcome.stderr.lines().collect();
+        let [first, second] = lines[..] else { unreachable!("{name}: {lines:?}") };
+        assert!(first.contains(name) && first.contains(reason), "{first}");
+        assert_eq!(second, format!("{name}: failed"));
+        assert_eq!(room.get(name), before);
+        assert_eq!(entries(&room, "a.o"), 8, "the files after {name} are recorded");
+    }
+}
+
+#[test]
+fn a_file_with_a_table_is_left_alone() {
+    let room = room();
+    recordmcount(&room, &["a.o"]);
+    for name in ["a.o", "table.o"] {
+        let before = (room.get(name), room.path(name).metadata().unwrap().modified().unwrap());
+        let outcome = recordmcount(&room, &["-w", name]);
+        let warning = format!("warning: __mcount_loc already exists: {name}\n");
+        let found = (outcome.code, outcome.stdout.as_str(), outcome.stderr.as_str());
+        assert_eq!(found, (Some(0), "", warning.as_str()));
+        let after = (room.get(name), room.path(name).metadata().unwrap().modified().unwrap());
+        assert_eq!(before, after);
+    }
+}
+
+/// The file that defines the hook, by its path; the original does not even open it.
+#[test]
+fn ftrace_is_skipped() {
+    for (path, is_recorded) in [
+        ("trace/ftrace.o", false),
+        ("./ftrace.o", false),
+        ("ftrace.o", true),
+        ("xftrace.o", true),
+        ("nowhere/ftrace.o", false),
+    ] {
+        let room = room();
+        let outcome = recordmcount(&room, &["-w", path]);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{path}");
+        assert_eq!(outcome.stdout.is_empty(), !is_recorded, "{path}");
+        if room.path(path).exists() {
+            assert_eq!(entries(&room, path), if is_recorded { 8 } else { 0 }, "{path}");
+        }
+    }
+}
+
+#[test]
+fn nothing_to_record_is_silent() {
+    let room = room();
+    let before = (room.get("none.o"), room.path("none.o").metadata().unwrap().modified().unwrap());
+    let outcome = recordmcount(&room, &["-w", "none.o"]);
+    assert_eq!(
+        (outcome.code, outcome.stdout, outcome.stderr),
+        (Some(0), String::new(), String::new())
+    );
+    let after = (room.get("none.o"), room.path("none.o").metadata().unwrap().modified().unwrap());
+    assert_eq!(before, after);
+}
+
+/// In the original one file's processor stays for the next; ours also records what it refuses:
+/// RISC-V, and sections whose only symbol is weak.
+#[test]
+fn objects_of_different_processors_in_one_call() {
+    let room = room();
+    let names = ["a.o", "mips.o", "riscv.o", "arm.o", "weak.o", "s390x.o", "pic.o", "x32.o"];
+    let outcome = recordmcount(&room, &names);
+    assert_eq!((outcome.code, outcome.stderr), (Some(0), String::new()));
+    for name in names {
+        assert_eq!(entries(&room, name), 8, "{name}");
+        let alone = Room::new().unwrap();
+        let bytes = super_room_object(name);
+        alone.put(name, &bytes).unwrap();
+        recordmcount(&alone, &[name]);
+        assert_eq!(alone.get(name).unwrap(), room.get(name).unwrap(), "{name}");
+    }
+}
+
+/// The object `name` as [`room`] has it.
+fn super_room_object(name: &str) -> Vec<u8> {
+    room().get(name).unwrap()
+}
+
+/// The original gives the file a new inode, and breaks links; ours changes it in place.
+#[test]
+fn files_keep_their_identity() {
+    let room = room();
+    let path = room.path("a.o");
+    fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+    symlink("a.o", room.path("link.o")).unwrap();
+    let before = path.metadata().unwrap();
+    assert_eq!(recordmcount(&room, &["link.o"]).code, Some(0));
+    let after = path.metadata().unwrap();
+    assert_eq!((after.ino(), after.mode()), (before.ino(), before.mode()));
+    assert!(room.path("link.o").is_symlink());
+    assert_eq!(entries(&room, "a.o"), 8);
+    fs::hard_link(room.path("xftrace.o"), room.path("other.o")).unwrap();
+    assert_eq!(recordmcount(&room, &["xftrace.o"]).code, Some(0));
+    assert_eq!((entries(&room, "xftrace.o"), entries(&room, "other.o")), (8, 0));
+}
+
+/// As many build rules have it: nobody reads standard output.
+#[test]
+fn closed_streams_are_no_error() {
+    let room = room();
+    let script = format!("'{}' -w a.o >&- 2>&-", env!("CARGO_BIN_EXE_recordmcount"));
+    assert_eq!(room.run(Path::new("sh"), &["-c", &script]).unwrap().code, Some(0));
+    assert_eq!(entries(&room, "a.o"), 8);
+}

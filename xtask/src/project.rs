@@ -1,0 +1,288 @@
+//! Builds C projects of many files from Debian's sources with `mcount cc` before the compiler, by
+//! their own makefiles, and compares every table with what objdump disassembles.
+//!
+//! The truth is the text that binutils print, read here: no code is shared with mcount. `apt-get`
+//! fetches the sources with lists of its own, so that the machine needs no `deb-src` lines; they
+//! stay in `target/project` and are used again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lexopt::Arg;
+
+use crate::{Result, files};
+
+const USAGE: &str = "\
+usage: cargo xtask project [OPTION…]
+
+  --mcount PATH   the program to test (default: target/release/mcount, built now)
+";
+
+/// The lists that apt-get is to read.
+const SOURCES: &str = "deb-src\n";
+
+/// The hook that the traced functions call; that of the C library counts for gprof.
+const HOOK: &str = "void __fentry__(void) {}\n";
+
+const FLAGS: &str = "-O2 -pg -mfentry";
+
+/// The hook symbol.
+const SYMBOL: &str = "__fentry__";
+
+/// A project. In commands, `{cc}`, `{hook}` and `{flags}` stand for the compiler with `mcount cc`,
+/// the object with the hook, and [`FLAGS`].
+struct Project {
+    /// Its source package.
+    package: &'static str,
+    /// How it is built, by sh.
+    build: &'static str,
+    /// The folder of its objects.
+    objects: &'static str,
+    /// The linked images.
+    images: &'static [&'static str],
+    /// A command that shows that it works, and what that prints.
+    trial: (&'static str, &'static str),
+}
+
+const PROJECTS: &[Project] = &[
+    Project {
+        package: "lua5.4",
+        build: "make -C src linux CC='{cc} -std=gnu99' MYCFLAGS='{flags}' MYLIBS='{hook}'",
+        objects: "src",
+        images: &["src/lua", "src/luac"],
+        trial: (
+            "src/lua -e 'local t = {} for i = 1, 1e5 do t[i] = i * i end \
+             table.sort(t, function(a, b) return a > b end) \
+             print(#t, t[1], (string.rep(\"ab\", 3):gsub(\"a\", \"c\")))'",
+            "100000\t10000000000\tcbcbcb\n",
+        ),
+    },
+    Project {
+        package: "zlib",
+        build: "CC='{cc}' CFLAGS='{flags}' LDFLAGS='{hook}' ./configure && make",
+        objects: ".",
+        images: &["libz.so", "minigzip", "example"],
+        trial: (
+            "make test >/dev/null && ./minigzip <zlib.h | ./minigzip -d | cmp - zlib.h && echo same",
+            "same\n",
+        ),
+    },
+];
+
+/// Instructions by section and offset or, in an image, by address alone.
+type Places = BTreeSet<(String, u64)>;
+
+/// Runs the chore: `false` when a table is wrong or a program does not work.
+pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
+    let mut mcount = None;
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Long("mcount") => mcount = Some(PathBuf::from(parser.value()?)),
+            Arg::Short('h') | Arg::Long("help") => {
+                print!("{USAGE}");
+                return Ok(true);
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let mcount = match mcount {
+        Some(path) => std::path::absolute(path)?,
+        None => build_mcount()?,
+    };
+    let root = files::workspace().join("target/project");
+    files::make_folder(&root)?;
+    files::write(&root.join("hook.c"), HOOK.as_bytes())?;
+    shell(&root, "gcc -O2 -c hook.c")?;
+    let mut all_well = true;
+    for project in PROJECTS {
+        all_well &= check(project, &root, &mcount)?;
+    }
+    Ok(all_well)
+}
+
+fn build_mcount() -> Result<PathBuf> {
+    let workspace = files::workspace();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--release", "--bin", "mcount"]).current_dir(&workspace);
+    if !cargo.status()?.success() {
+        return Err("mcount does not build".into());
+    }
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    Ok(workspace.join(target).join("release/mcount"))
+}
+
+/// Builds `project` anew, and compares.
+fn check(project: &Project, root: &Path, mcount: &Path) -> Result<bool> {
+    let name = project.package;
+    let source = unpack(name, root)?;
+    let build = project
+        .build
+        .replace("{cc}", &format!("{} cc -- gcc", mcount.display()))
+        .replace("{flags}", FLAGS)
+        .replace("{hook}", &root.join("hook.o").display().to_string());
+    shell(&source, &build)?;
+    let mut wrong = 0;
+    let (mut objects, mut sites) = (0, 0);
+    for object in files::list(&source.join(project.objects))? {
+        if !matches!(object.extension().and_then(|end| end.to_str()), Some("o" | "lo")) {
+            continue;
+        }
+        let calls = calls(&objdump(&["-dr"], &object)?);
+        let table = object_table(&objdump(&["-r", "-j", "__mcount_loc"], &object)?)?;
+        wrong += compare(&object, &calls, &table);
+        objects += 1;
+        sites += calls.len();
+    }
+    for image in project.images.iter().map(|image| source.join(image)) {
+        let calls = calls(&objdump(&["-d"], &image)?).into_iter();
+        let calls = calls.map(|(_, address)| (String::new(), address)).collect();
+        wrong += compare(&image, &calls, &image_table(&image)?);
+    }
+    let (trial, expected) = project.trial;
+    let printed = shell(&source, trial)?;
+    let works = printed == expected;
+    let images = project.images.len();
+    println!("{name}: {objects} objects with {sites} call sites, {images} images: {wrong} wrong");
+    println!("{name}: {}", if works { "works" } else { "does not work" });
+    Ok(wrong == 0 && works && objects > 0 && sites > 0)
+}
+
+/// A new folder with the sources of `package`, as upstream has them.
+fn unpack(package: &str, root: &Path) -> Result<PathBuf> {
+    let downloads = root.join("downloads");
+    let is_source = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with(&format!("{package}_")) && name.contains(".orig.tar.")
+    };
+    files::make_folder(&downloads)?;
+    let find = || -> Result<_> { Ok(files::list(&downloads)?.into_iter().find(is_source)) };
+    let archive = if let Some(archive) = find()? {
+        archive
+    } else {
+        download(package, root)?;
+        find()?.ok_or("apt-get downloaded nothing")?
+    };
+    let folder = root.join(package);
+    shell(root, &format!("rm -rf '{package}' && mkdir '{package}'"))?;
+    shell(&folder, &format!("tar xf '{}' --strip-components=1", archive.display()))?;
+    Ok(folder)
+}
+
+fn download(package: &str, root: &Path) -> Result<()> {
+    files::make_folder(&root.join("lists/partial"))?;
+    files::write(&root.join("sources.list"), SOURCES.as_bytes())?;
+    let options = format!(
+        "-qq -o Dir::Etc::sourcelist='{0}/sources.list' -o Dir::Etc::sourceparts=/dev/null \
+         -o Dir::State::lists='{0}/lists' -o APT::Sandbox::User=root",
+        root.display()
+    );
+    let downloads = root.join("downloads");
+    shell(&downloads, &format!("apt-get {options} update"))?;
+    shell(&downloads, &format!("apt-get {options} source --download-only {package}"))?;
+    Ok(())
+}
+
+/// What a line of sh prints on standard output.
+fn shell(folder: &Path, line: &str) -> Result<String> {
+    let output = Command::new("sh").args(["-c", line]).current_dir(folder).output()?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("cd {} && {line}\n{why}", folder.display()).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn objdump(options: &[&str], file: &Path) -> Result<String> {
+    let output = Command::new("objdump").args(options).arg(file).output()?;
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The instructions that call the hook, in a disassembly: those with a relocation to it, or with
+/// its name as their target.
+fn calls(text: &str) -> Places {
+    let mut places = Places::new();
+    let mut section = "";
+    let mut instruction = None;
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("Disassembly of section ") {
+            section = name.trim_end_matches(':');
+            continue;
+        }
+        // "   0:\tff 15 …" or "\t\t\t2: R_X86_64_…".
+        let Some((address, rest)) = line.trim_start().split_once(':') else { continue };
+        let rest = rest.trim_start();
+        let Ok(address) = u64::from_str_radix(address, 16) else { continue };
+        let is_relocation = rest.starts_with("R_");
+        if !is_relocation {
+            instruction = Some(address);
+        }
+        let symbol = rest.rsplit(['\t', '<']).next().unwrap_or_default();
+        let is_call = is_relocation || rest.contains("call");
+        if let (Some(address), true, true) = (instruction, is_call, symbol.starts_with(SYMBOL)) {
+            places.insert((section.to_owned(), address));
+        }
+    }
+    places
+}
+
+/// The entries of an object's table, from what objdump says of its relocations.
+fn object_table(text: &str) -> Result<Places> {
+    let mut places = Places::new();
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let (Some(_), Some("R_X86_64_64"), Some(value)) =
+            (words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        let (section, offset) = value.split_once("+0x").unwrap_or((value, "0"));
+        let place = (section.to_owned(), u64::from_str_radix(offset, 16)?);
+        if !places.insert(place) {
+            return Err(format!("an entry is there twice: {line}").into());
+        }
+    }
+    Ok(places)
+}
+
+/// The entries of the table of a position-independent image, from its relative relocations.
+fn image_table(image: &Path) -> Result<Places> {
+    let headers = readelf("-SW", image)?;
+    let line = headers.lines().find(|line| line.contains(" __mcount_loc "));
+    let line = line.ok_or_else(|| format!("{} has no table", image.display()))?;
+    let mut numbers = line.split_whitespace().skip_while(|word| *word != "PROGBITS").skip(1);
+    let mut number = || u64::from_str_radix(numbers.next().unwrap_or_default(), 16);
+    let (start, _, size) = (number()?, number()?, number()?);
+    let mut places = Places::new();
+    for line in readelf("-rW", image)?.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [at, _, "R_X86_64_RELATIVE", to] = words[..] else { continue };
+        let at = u64::from_str_radix(at, 16)?;
+        if (start..start + size).contains(&at) {
+            places.insert((String::new(), u64::from_str_radix(to, 16)?));
+        }
+    }
+    if places.len() as u64 * 8 != size {
+        return Err(format!("{}: entries without relocation", image.display()).into());
+    }
+    Ok(places)
+}
+
+fn readelf(option: &str, image: &Path) -> Result<String> {
+    let output = Command::new("readelf").arg(option).arg(image).output()?;
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Prints what differs, and counts it.
+fn compare(file: &Path, calls: &Places, table: &Places) -> usize {
+    let differences: BTreeMap<&(String, u64), &str> = calls
+        .difference(table)
+        .map(|place| (place, "missing from the table"))
+        .chain(table.difference(calls).map(|place| (place, "no call site")))
+        .collect();
+    for ((section, offset), what) in &differences {
+        println!("{}: {section}+{offset:#x}: {what}", file.display());
+    }
+    differences.len()
+}
