@@ -65,7 +65,20 @@ pub type Results<T> = Vec<(String, Result<T, Failure>)>;
 pub fn names(archive: &[u8]) -> Result<Vec<OsString>, Failure> {
     let parsed = ArchiveFile::parse(archive).map_err(malformed)?;
     let name = |member: ArchiveMember<'_>| OsString::from_vec(member.name().to_vec());
-    parsed.members().map(|member| member.map(name).map_err(malformed)).collect()
+    let error = |error| {
+        if has_members_of_others(archive) {
+            return malformed("it names members of another archive: give that one instead");
+        }
+        malformed(error)
+    };
+    parsed.members().map(|member| member.map(name).map_err(error)).collect()
+}
+
+/// Whether a thin archive names members of a regular one: `/`, the place of its name, `:`, and the
+/// place of the member. The headers are all at the end.
+fn has_members_of_others(archive: &[u8]) -> bool {
+    let names = archive.rchunks_exact(HEADER_SIZE).filter_map(|header| header.first_chunk::<16>());
+    names.take_while(|name| name.starts_with(b"/")).any(|name| name.contains(&b':'))
 }
 
 /// `verb` on each ELF member of the archive at `path`, in order.

@@ -126,15 +126,16 @@ fn row(site: &CallSite, demangle: bool) -> [String; 6] {
     let dash = || "-".to_owned();
     let offset = site.address.or(site.offset).unwrap_or(0);
     [
-        site.section.clone().unwrap_or_else(dash),
+        site.section.as_deref().map_or_else(dash, printable),
         format!("{offset:#x}"),
         site.symbol.as_deref().map_or_else(dash, |name| {
             let distance = site.symbol_offset.unwrap_or(0);
             let sign = if distance < 0 { '-' } else { '+' };
-            format!("{}{sign}{:#x}", name_of(name, demangle), distance.unsigned_abs())
+            let name = printable(&name_of(name, demangle));
+            format!("{name}{sign}{:#x}", distance.unsigned_abs())
         }),
         site.kind.map_or("not a site", Kind::name).to_owned(),
-        site.hook.clone().unwrap_or_else(dash),
+        site.hook.as_deref().map_or_else(dash, printable),
         match (site.recorded, site.excluded) {
             (true, false) => "recorded",
             (true, true) => "recorded, excluded",
@@ -186,4 +187,11 @@ fn name_of(name: &str, demangle: bool) -> String {
     let options = cpp_demangle::DemangleOptions::new();
     let symbol = cpp_demangle::Symbol::new(name).ok();
     symbol.and_then(|symbol| symbol.demangle_with_options(&options).ok()).unwrap_or(name.to_owned())
+}
+
+/// A name without what would move the cursor or begin a line.
+fn printable(name: &str) -> String {
+    let escape =
+        |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    name.chars().map(escape).collect()
 }

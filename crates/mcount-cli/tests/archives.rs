@@ -141,8 +141,9 @@ fn a_recorded_archive_differs_in_its_members_only() {
         for file in ["a.o", LONG, "odd.o", "last.o"] {
             assert_eq!(mcount(&room, &["record", file]).code, Some(0));
         }
-        // What the archiver makes of the recorded objects, but for their dates.
-        if !label.contains("dates") {
+        // What the archiver makes of the recorded objects, but for their dates; LLVM's aligns
+        // members to 8 bytes in BSD archives.
+        if !label.contains("dates") && !label.contains("BSD") {
             make(&room, "again.a", format, &MEMBERS);
             assert!(new == room.get("again.a").unwrap(), "{label}");
             fs::remove_file(room.path("again.a")).unwrap();
@@ -366,6 +367,13 @@ fn a_thin_archive_stands_for_its_files() {
     let own = sites(&room, "list", &["a.o", "sub/b.o"]);
     assert_eq!(found.len(), 2);
     assert_eq!(found.values().collect::<Vec<_>>(), own.values().collect::<Vec<_>>());
+
+    let arguments = ["crT", "nested.a", "lib.a"];
+    assert!(make(&room, "lib.a", &FORMATS[0], &["a.o"]));
+    assert_eq!(room.run(Path::new("ar"), &arguments).unwrap().code, Some(0));
+    let outcome = mcount(&room, &["record", "nested.a"]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(outcome.stderr.contains("of another archive"), "{}", outcome.stderr);
 
     fs::remove_file(room.path("sub/b.o")).unwrap();
     for command in ["record", "scan", "list"] {

@@ -60,6 +60,8 @@ pub struct Options {
     /// One table section for each section of code, ordered by it (`SHF_LINK_ORDER`), so that
     /// garbage collection keeps exactly the entries of live functions.
     pub link_order: bool,
+    /// Recorded calls become NOPs: what the tracer would do first.
+    pub nop_all: bool,
     /// An object that has a table is left alone, whatever is in it.
     pub keep_existing_table: bool,
 }
@@ -73,6 +75,7 @@ impl Default for Options {
             table_section: TABLE_SECTION.to_owned(),
             writable: false,
             link_order: false,
+            nop_all: false,
             keep_existing_table: false,
         }
     }

@@ -24,6 +24,8 @@ pub struct Recording {
     pub changed: bool,
     /// The number of entries in the table.
     pub recorded: usize,
+    /// Recorded calls that were to become NOPs and have none of their size.
+    pub without_nop: usize,
     /// The object had a table before, right or wrong.
     pub had_table: bool,
     /// Sections with calls that the policy leaves out, in section order.
@@ -76,7 +78,10 @@ struct Recorder<'v, 'd, 'o, Elf: FileHeader> {
 #[derive(Default)]
 struct Plan {
     record: Vec<(u32, u64)>,
+    /// Calls that become NOPs because they are left out.
     nop: Vec<FoundCall>,
+    /// The recorded calls, where they become NOPs too.
+    recorded_nop: Vec<FoundCall>,
     excluded: BTreeMap<u32, ExcludedSection>,
 }
 
@@ -86,7 +91,9 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
         let existing = table::read(&self.target, self.options.table_section.as_bytes())?;
         self.add_recorded_nops(&mut plan, &existing)?;
         let mut edit = Edit::new(self.target.view);
-        let made_nops = nop::make(&self.target, &mut edit, &plan.nop)?;
+        let mut nops = [plan.nop.as_slice(), &plan.recorded_nop].concat();
+        nops.sort_by_key(FoundCall::place);
+        let made_nops = nop::make(&self.target, &mut edit, &nops)?;
         for call in &plan.nop {
             if let Some(section) = plan.excluded.get_mut(&call.section) {
                 let done = made_nops.contains(&call.place());
@@ -99,6 +106,11 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
             change: None,
             changed: !made_nops.is_empty() || !is_right,
             recorded: plan.record.len(),
+            without_nop: plan
+                .recorded_nop
+                .iter()
+                .filter(|c| !made_nops.contains(&c.place()))
+                .count(),
             had_table: self.had_table,
             excluded: plan.excluded.into_values().collect(),
         };
@@ -123,7 +135,12 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
                 calls.iter().partition(|call| self.is_left_alone(call.place()));
             let count = left.len();
             match treatment {
-                Treatment::Record => plan.record.extend(others.iter().map(FoundCall::place)),
+                Treatment::Record => {
+                    plan.record.extend(others.iter().map(FoundCall::place));
+                    if self.options.nop_all {
+                        plan.recorded_nop.extend(others);
+                    }
+                }
                 Treatment::Nop => plan.nop.extend(others),
                 Treatment::LeaveAlone => {}
             }
@@ -169,7 +186,8 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
         }
         let mut places: Vec<_> = existing.iter().filter_map(|entry| entry.place).collect();
         places.sort_unstable();
-        let safe = |entry: &Entry| entry.relaxation_proof || !self.target.arch.relaxes;
+        let relaxes = self.target.arch.relaxes;
+        let safe = |entry: &Entry| entry.is_plain && (entry.relaxation_proof || !relaxes);
         let mut writable = true;
         for (_, section) in table::sections(&self.target, self.options.table_section.as_bytes()) {
             writable &= table::is_writable(&section) || !self.options.writable;

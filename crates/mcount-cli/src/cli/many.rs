@@ -1,6 +1,7 @@
 //! Running a command over many files: in parallel, with progress, the results in order.
 
 use super::options::JobArgs;
+use super::{SUCCESS, complain};
 use crate::archive::Results;
 use crate::commit::Failure;
 use crate::inputs::{Item, Kind, Label, expand};
@@ -42,6 +43,27 @@ pub(super) fn over<T: Send>(
         },
     };
     Ok(each(threads.as_ref(), items, work).into_iter().flatten().collect())
+}
+
+/// Complains of what failed and prints the rest, in order; the exit code. That somebody has read
+/// enough of the output is no error, but hides none either.
+pub(super) fn report<T>(
+    results: Vec<Outcome<T>>,
+    mut print: impl FnMut(&Label, &T) -> io::Result<()>,
+) -> io::Result<u8> {
+    let mut code = SUCCESS;
+    let mut is_read = true;
+    for (label, result) in results {
+        match result {
+            Ok(value) if is_read => match print(&label, &value) {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => is_read = false,
+                other => other?,
+            },
+            Ok(_) => {}
+            Err(failure) => code = complain(&format!("{label}: {failure}")),
+        }
+    }
+    Ok(code)
 }
 
 /// Whether threads are worth starting.

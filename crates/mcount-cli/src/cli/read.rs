@@ -1,14 +1,14 @@
 //! `mcount scan` and `mcount list`: reading, and printing what was found.
 
-use super::many::over;
+use super::complain;
+use super::many::{over, report};
 use super::options::{JobArgs, OptionArgs};
-use super::{SUCCESS, complain};
 use crate::archive;
 use crate::files::Input;
 use crate::output::{self, Format};
 use clap::{Args, ValueHint};
 use mcount::{Options, Sites};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -44,15 +44,7 @@ pub(super) fn read(
     let archive = |path: &Path| archive::read(path, |object| verb(object, &options));
     let results = over(&arguments.files, &arguments.jobs, file, archive)?;
     let mut stdout = anstream::stdout().lock();
-    let mut code = SUCCESS;
-    for (label, result) in results {
-        match result {
-            Ok(sites) => {
-                output::print(&mut stdout, arguments.format, arguments.demangle, &label, &sites)?;
-            }
-            Err(failure) => code = complain(&format!("{label}: {failure}")),
-        }
-    }
-    stdout.flush()?;
-    Ok(code)
+    report(results, |label, sites| {
+        output::print(&mut stdout, arguments.format, arguments.demangle, label, sites)
+    })
 }

@@ -1,8 +1,8 @@
 //! `mcount record`: the table, put in the object.
 
-use super::many::over;
+use super::complain;
+use super::many::{over, report};
 use super::options::{JobArgs, OptionArgs};
-use super::{SUCCESS, complain};
 use crate::archive;
 use crate::commit::record_file;
 use crate::inputs;
@@ -12,6 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(super) struct RecordArgs {
     /// Objects to record, archives of objects, or folders with objects in them
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
@@ -27,6 +28,9 @@ pub(super) struct RecordArgs {
     /// exactly the entries of live functions
     #[arg(long)]
     link_order: bool,
+    /// Turn the recorded calls into NOPs in the object; the table is kept
+    #[arg(long)]
+    nop_all: bool,
     /// Say what was done to each file
     #[arg(short, long)]
     verbose: bool,
@@ -46,6 +50,7 @@ pub(super) fn record(arguments: &RecordArgs) -> io::Result<u8> {
     };
     options.writable |= arguments.writable;
     options.link_order = arguments.link_order;
+    options.nop_all = arguments.nop_all;
     let output = arguments.output.as_deref();
     if output.is_some() && arguments.files.iter().any(|path| inputs::names_others(path)) {
         return Ok(complain("--output takes an object or an archive that holds its members"));
@@ -53,16 +58,8 @@ pub(super) fn record(arguments: &RecordArgs) -> io::Result<u8> {
     let file = |path: &Path| record_file(path, output, &options);
     let archive = |path: &Path| archive::record(path, output, &options);
     let results = over(&arguments.files, &arguments.jobs, file, archive)?;
-    let mut code = SUCCESS;
     let mut stdout = anstream::stdout().lock();
-    for (label, result) in results {
-        match result {
-            Ok(recording) if arguments.verbose => {
-                output::recorded(&mut stdout, &label, &recording)?;
-            }
-            Ok(_) => {}
-            Err(failure) => code = complain(&format!("{label}: {failure}")),
-        }
-    }
-    Ok(code)
+    report(results, |label, recording| {
+        if arguments.verbose { output::recorded(&mut stdout, label, recording) } else { Ok(()) }
+    })
 }

@@ -56,7 +56,7 @@ pub(super) static ARCH: Arch = Arch {
                 jirl(16),
             ],
             size: 20,
-            nop: Nop::Write(&[(16, NOP)]),
+            nop: Nop::Write(&[(0, NOP), (16, NOP)]),
             ..CALL
         },
     ],

@@ -90,6 +90,8 @@ fn long_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
     let read = code.as_code();
     let push =
         places.find(|at| read.half(*at) == Some(PUSH8[0]) && read.half(at + 2) == Some(PUSH8[1]));
+    // The first one too, by which a call that became NOPs is known again.
+    code.put(start, &NOP)?;
     if is_short {
         code.put(last, &NOP16)?;
     } else {

@@ -157,6 +157,8 @@ fn sources(word: u32) -> [Option<u32>; 2] {
 fn long_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
     let mut places = (start.saturating_sub(4)..=end).step_by(4);
     let push = places.find(|at| code.as_code().word(*at) == Some(PUSH8));
+    // The first one too, by which a call that became NOPs is known again.
+    code.put(start, &NOP)?;
     code.put(end.checked_sub(4)?, &NOP)?;
     push.map_or(Some(()), |at| code.put(at, &NOP))
 }

@@ -117,6 +117,9 @@ pub(crate) struct Arch {
     pub(crate) pads: &'static [Instruction],
     /// Bytes of NOPs that a call becomes at least.
     pub(crate) call_size: u64,
+    /// The size of what stands at a recorded address whose call became NOPs, where no NOP stands at
+    /// the address itself.
+    pub(crate) disarmed: Option<fn(Code<'_>, u64) -> Option<u64>>,
     /// The NOP that the compiler emits in place of the call (`-mnop-mcount`), where it does.
     pub(crate) hook_nop: Option<HookNop>,
     /// Several short NOPs and one long one are different things.
@@ -161,6 +164,7 @@ const DEFAULT: Arch = Arch {
     nops: &[],
     pads: &[],
     call_size: 4,
+    disarmed: None,
     hook_nop: None,
     joins_nops: false,
     decode: None,
@@ -208,6 +212,21 @@ impl Arch {
         });
         let (recorded, form) = { found }.next().unwrap_or((branch.start, &RELAXED));
         Call { recorded, end: branch.end, form }
+    }
+
+    /// Bytes of the NOPs at `offset` that a call of this processor became: the first that are as
+    /// long as one; 0 if there are none.
+    pub(crate) fn nops_of_call(&self, code: Code<'_>, offset: u64) -> u64 {
+        let mut size = 0;
+        while size < self.call_size {
+            let Some(nop) =
+                self.nops.iter().find(|nop| nop.is_at(code, offset.saturating_add(size)))
+            else {
+                return 0;
+            };
+            size += nop.size();
+        }
+        size
     }
 
     /// Fills `size` bytes from `offset` with NOPs, the longest first.

@@ -34,6 +34,7 @@ pub(super) static ARCH: Arch = Arch {
     }],
     address_32: Some(R_SH_DIR32),
     addend_in_section: true,
+    disarmed: Some(disarmed),
     nops: &[NOP],
     decode: Some(Decode {
         length: two,
@@ -102,4 +103,15 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     let target = Target::Address(place.code.word(literal)?.into());
     let end = literal + 4;
     Some(Branch { start: literal, reference: literal, end, target })
+}
+
+/// A literal that a `bra` just before it jumps over.
+fn disarmed(code: Code<'_>, at: u64) -> Option<u64> {
+    let end = at.checked_add(4)?;
+    let jumps_over = |jump: u64| {
+        let distance = (end - jump).checked_sub(4)? / 2;
+        (code.half(jump)? == 0xa000 | u32::try_from(distance).ok()?).then_some(4)
+    };
+    let goes_on = code.half(end)? == 0x4f26;
+    if goes_on { (2..=4).find_map(|step| jumps_over(at.checked_sub(step * 2)?)) } else { None }
 }

@@ -5,7 +5,7 @@
 //! stand before the call and is not part of it. Source: System V ABI, AMD64 Supplement, 4.4.
 
 use super::decode::{Branch, Decode, Place, Target};
-use super::{Arch, CALL, DEFAULT, Form, HookNop, Instruction, Nop, Pattern};
+use super::{Arch, CALL, Code, DEFAULT, Form, HookNop, Instruction, Nop, Pattern};
 
 const R_X86_64_64: u32 = 1;
 const R_X86_64_PC32: u32 = 2;
@@ -111,6 +111,7 @@ pub(super) static ARCH: Arch = Arch {
     pads: &[Instruction::bytes(&[0xf3, 0x0f, 0x1e, 0xfa])],
     call_size: 5,
     joins_nops: true,
+    disarmed: Some(disarmed),
     hook_nop: Some(HookNop { instruction: NOP5, step: 1, anywhere: false }),
     decode: Some(decode::<true>()),
     ..DEFAULT
@@ -176,4 +177,11 @@ fn stub<const WIDE: bool>(place: &Place<'_>) -> Option<Target> {
         }
         _ => None,
     }
+}
+
+/// The first instruction of the large PIC model's call, which stays when the rest becomes NOPs.
+fn disarmed(code: Code<'_>, at: u64) -> Option<u64> {
+    let movabs = code.half(at)? == 0xbb49;
+    let nops = NOP8.is_at(code, at.checked_add(10)?) && NOP8.is_at(code, at.checked_add(18)?);
+    (movabs && nops).then_some(26)
 }

@@ -6,7 +6,7 @@ mod object;
 mod sort;
 
 pub use fill::{Fill, Write, fill};
-pub(crate) use nop::{CallAt, nops};
+pub(crate) use nop::nops;
 pub use object::{ObjectOptions, table_object};
 pub(crate) use sort::Sort;
 pub use sort::Sorted;

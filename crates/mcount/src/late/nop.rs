@@ -2,13 +2,13 @@
 
 use super::fill::Write;
 use crate::Options;
-use crate::arch::{Call, CodeMut};
+use crate::arch::CodeMut;
 use crate::elf::{Relocations, View};
 use crate::error::Result;
 use crate::nop::{Nops, Select};
 use crate::scan::Target;
 use crate::scan::functions::Functions;
-use crate::scan::image::Finder;
+use crate::scan::image::{CallAt, Finder};
 use crate::site::Kind;
 use ::object::read::elf::FileHeader;
 use std::collections::BTreeMap;
@@ -65,12 +65,6 @@ pub(crate) fn nops<Elf: FileHeader>(
     }
     result.change.extend(relocations(view, &ranges)?);
     Ok(result)
-}
-
-/// A call in an image, and where its relocation was.
-pub(crate) struct CallAt {
-    pub(crate) call: Call,
-    pub(crate) reference: u64,
 }
 
 /// Makes a NOP of a call; its size in bytes.

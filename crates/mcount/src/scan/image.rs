@@ -8,7 +8,6 @@ use crate::arch::decode::{Branch, Decode, Place, Target as Goal};
 use crate::arch::{Call, Code};
 use crate::elf::{Relocations, Section, Symbol, Symbols, loaded};
 use crate::error::{Error, ErrorKind, Result};
-use crate::late::CallAt;
 use crate::site::{Kind, Source};
 use object::elf;
 use object::read::elf::FileHeader;
@@ -26,6 +25,13 @@ pub(crate) struct FoundSite {
     /// The position of the hook's name in [`Hooks::names`].
     pub(crate) hook: Option<u32>,
     pub(crate) source: Source,
+}
+
+/// A call in an image, and where its relocation was.
+pub(crate) struct CallAt {
+    pub(crate) call: Call,
+    /// Bytes from the start of the section.
+    pub(crate) reference: u64,
 }
 
 /// The sites of an image by section and offset.

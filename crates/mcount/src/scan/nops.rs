@@ -35,9 +35,11 @@ pub(crate) fn size<Elf: FileHeader>(
         return Ok(0);
     }
     let code = target.code(section)?;
-    let limit = offset.saturating_add(target.arch.call_size);
-    let run = target.arch.nop_run(code, offset, code.len().min(limit));
-    Ok(if run == target.arch.call_size { run } else { 0 })
+    let size = target.arch.nops_of_call(code, offset);
+    if size != 0 {
+        return Ok(size);
+    }
+    Ok(target.arch.disarmed.and_then(|disarmed| disarmed(code, offset)).unwrap_or(0))
 }
 
 /// Every place where the compiler left a NOP in place of a call, in section order, then offset

@@ -13,6 +13,9 @@ use object::read::elf::FileHeader;
 pub(crate) struct Entry {
     /// The section and offset that the entry leads to; `None` if to no section of this file.
     pub(crate) place: Option<(u32, u64)>,
+    /// The linker adds nothing to its address, as it does for a function whose value's bit 0 chooses
+    /// the instruction set.
+    pub(crate) is_plain: bool,
     /// It stays right when the linker deletes code: a local label with no distance.
     pub(crate) relaxation_proof: bool,
     /// What the entry holds without a relocation.
@@ -78,7 +81,7 @@ fn read_raw<Elf: FileHeader>(
     entries.extend(bytes.chunks_exact(word as usize).map(|slot| {
         let raw =
             if is_big_endian { slot.iter().fold(0, join) } else { slot.iter().rev().fold(0, join) };
-        Entry { place: None, relaxation_proof: false, raw }
+        Entry { place: None, is_plain: true, relaxation_proof: false, raw }
     }));
     Ok(())
 }
@@ -115,6 +118,7 @@ fn resolve<Elf: FileHeader>(
             None => in_section,
         };
         slot.place = place(target, &symbol, addend);
+        slot.is_plain = !(target.arch.isa_bit && symbol.is_function() && symbol.value & 1 != 0);
         slot.relaxation_proof = addend == 0 && symbol.is_local() && !symbol.is_section();
     }
     Ok(())
