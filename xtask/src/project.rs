@@ -1,5 +1,7 @@
-//! Builds C projects of many files from Debian's sources with `mcount cc` before the compiler, by
-//! their own makefiles, and compares every table with what objdump disassembles.
+//! Builds C projects of many files from Debian's sources by their own makefiles, once with
+//! `mcount cc` before the compiler and once with `mcount link`; compares every table with what objdump
+//! disassembles, and the tables of both builds with each other; then turns every call into a NOP by
+//! its table, and lets the program show that it still works.
 //!
 //! The truth is the text that binutils print, read here: no code is shared with mcount. `apt-get`
 //! fetches the sources with lists of its own, so that the machine needs no `deb-src` lines; they
@@ -18,9 +20,6 @@ usage: cargo xtask project [OPTION…]
 
   --mcount PATH   the program to test (default: target/release/mcount, built now)
 ";
-
-/// The lists that apt-get is to read.
-const SOURCES: &str = "deb-src\n";
 
 /// The hook that the traced functions call; that of the C library counts for gprof.
 const HOOK: &str = "void __fentry__(void) {}\n";
@@ -113,19 +112,50 @@ fn build_mcount() -> Result<PathBuf> {
     Ok(workspace.join(target).join("release/mcount"))
 }
 
-/// Builds `project` anew, and compares.
+/// Builds `project` anew, twice, and compares.
 fn check(project: &Project, root: &Path, mcount: &Path) -> Result<bool> {
     let name = project.package;
-    let source = unpack(name, root)?;
+    let source = build(project, root, mcount, "cc")?;
+    let (objects, sites, mut wrong) = check_objects(&source.join(project.objects))?;
+    let (recorded, wrong_images) = check_images(project, &source)?;
+    let mut works = is_working(project, &source)?;
+    wrong += wrong_images;
+
+    let source = build(project, root, mcount, "link")?;
+    let (late, wrong_images) = check_images(project, &source)?;
+    wrong += wrong_images;
+    works &= is_working(project, &source)?;
+    let equal = recorded == late;
+
+    for image in project.images {
+        shell(&source, &format!("'{}' nop {image}", mcount.display()))?;
+        let calls = calls(&objdump(&["-d"], &source.join(image))?).len();
+        wrong += calls;
+    }
+    works &= is_working(project, &source)?;
+    let images = project.images.len();
+    println!("{name}: {objects} objects with {sites} call sites, {images} images: {wrong} wrong");
+    println!("{name}: the tables of cc and link are {}", if equal { "equal" } else { "different" });
+    println!("{name}: {}", if works { "works, with NOPs too" } else { "does not work" });
+    Ok(wrong == 0 && works && equal && objects > 0 && sites > 0)
+}
+
+/// Builds `project` in a new folder, with `mcount COMMAND` before the compiler; the folder.
+fn build(project: &Project, root: &Path, mcount: &Path, command: &str) -> Result<PathBuf> {
+    let source = unpack(project.package, root)?;
     let build = project
         .build
-        .replace("{cc}", &format!("{} cc -- gcc", mcount.display()))
+        .replace("{cc}", &format!("{} {command} -- gcc", mcount.display()))
         .replace("{flags}", FLAGS)
         .replace("{hook}", &root.join("hook.o").display().to_string());
     shell(&source, &build)?;
-    let mut wrong = 0;
-    let (mut objects, mut sites) = (0, 0);
-    for object in files::list(&source.join(project.objects))? {
+    Ok(source)
+}
+
+/// Compares the table of each object with its calls: how many objects, sites, differences.
+fn check_objects(folder: &Path) -> Result<(usize, usize, usize)> {
+    let (mut objects, mut sites, mut wrong) = (0, 0, 0);
+    for object in files::list(folder)? {
         if !matches!(object.extension().and_then(|end| end.to_str()), Some("o" | "lo")) {
             continue;
         }
@@ -135,18 +165,25 @@ fn check(project: &Project, root: &Path, mcount: &Path) -> Result<bool> {
         objects += 1;
         sites += calls.len();
     }
+    Ok((objects, sites, wrong))
+}
+
+/// Compares the table of each image with its calls: the tables, and how many differences.
+fn check_images(project: &Project, source: &Path) -> Result<(Vec<Places>, usize)> {
+    let (mut tables, mut wrong) = (Vec::new(), 0);
     for image in project.images.iter().map(|image| source.join(image)) {
         let calls = calls(&objdump(&["-d"], &image)?).into_iter();
         let calls = calls.map(|(_, address)| (String::new(), address)).collect();
-        wrong += compare(&image, &calls, &image_table(&image)?);
+        let table = image_table(&image)?;
+        wrong += compare(&image, &calls, &table);
+        tables.push(table);
     }
+    Ok((tables, wrong))
+}
+
+fn is_working(project: &Project, source: &Path) -> Result<bool> {
     let (trial, expected) = project.trial;
-    let printed = shell(&source, trial)?;
-    let works = printed == expected;
-    let images = project.images.len();
-    println!("{name}: {objects} objects with {sites} call sites, {images} images: {wrong} wrong");
-    println!("{name}: {}", if works { "works" } else { "does not work" });
-    Ok(wrong == 0 && works && objects > 0 && sites > 0)
+    Ok(shell(source, trial)? == expected)
 }
 
 /// A new folder with the sources of `package`, as upstream has them.
@@ -172,13 +209,19 @@ fn unpack(package: &str, root: &Path) -> Result<PathBuf> {
 
 fn download(package: &str, root: &Path) -> Result<()> {
     files::make_folder(&root.join("lists/partial"))?;
-    files::write(&root.join("sources.list"), SOURCES.as_bytes())?;
+    files::make_folder(&root.join("sources"))?;
+    let downloads = root.join("downloads");
+    // The machine's own lists, asked for sources.
+    let copy = "for list in /etc/apt/sources.list.d/*.sources; do [ -e \"$list\" ] && \
+                sed 's/^Types:.*/Types: deb-src/' \"$list\" >../sources/\"${list##*/}\"; done; \
+                cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | \
+                sed -n 's/^deb /deb-src /p' >../sources/sources.list; true";
+    shell(&downloads, copy)?;
     let options = format!(
-        "-qq -o Dir::Etc::sourcelist='{0}/sources.list' -o Dir::Etc::sourceparts=/dev/null \
+        "-qq -o Dir::Etc::sourcelist='{0}/sources/sources.list' -o Dir::Etc::sourceparts='{0}/sources' \
          -o Dir::State::lists='{0}/lists' -o APT::Sandbox::User=root",
         root.display()
     );
-    let downloads = root.join("downloads");
     shell(&downloads, &format!("apt-get {options} update"))?;
     shell(&downloads, &format!("apt-get {options} source --download-only {package}"))?;
     Ok(())
