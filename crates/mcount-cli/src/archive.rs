@@ -127,12 +127,8 @@ pub fn record(
         if !is_unchanged(&metadata, &now) {
             continue;
         }
-        let target = match output {
-            Some(output) => output.to_owned(),
-            None => path.canonicalize()?,
-        };
         let pieces: Vec<&[u8]> = pieces.iter().map(AsRef::as_ref).collect();
-        replace(&target, &metadata, &pieces)?;
+        replace(output.unwrap_or(path), &metadata, &pieces)?;
         return Ok(results);
     }
 }

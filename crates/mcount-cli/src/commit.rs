@@ -2,16 +2,19 @@
 //! object or the new one, whole.
 //!
 //! A file with one name is changed in place: what is new is appended, then one write of the ELF
-//! header makes it current. Another is written anew beside the old one and renamed over it.
+//! header makes it current. Another is written anew beside the old one and renamed over it. Signals
+//! wait until that is done or undone.
 
-use crate::files::{Input, open_locked, open_regular};
+use crate::files::{Input, is_at, lock, open_locked, open_regular};
+use crate::signals;
 use mcount::{Change, Options, Recording, Write};
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, open};
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::{File, Metadata, Permissions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Why a file was not recorded.
@@ -94,9 +97,8 @@ pub fn change_file<T>(
     let (file, metadata, writable) = open_locked(path)?;
     let input = Input::new(&file, metadata.len())?;
     let (plan, result) = plan(input.bytes())?;
-    let elsewhere = output.filter(|output| !is_same(output, &metadata));
-    // Through a symbolic link, so that the link survives.
-    let target = || elsewhere.map_or_else(|| path.canonicalize(), |output| Ok(output.to_owned()));
+    let elsewhere = output.filter(|output| !is_at(&metadata, output));
+    let target = elsewhere.unwrap_or(path);
     match plan {
         Plan::Keep => {
             if let Some(output) = elsewhere {
@@ -108,18 +110,12 @@ pub fn change_file<T>(
             drop(input);
             append(&file, &metadata, &change, &old)?;
         }
-        Plan::Append(change) => replace(&target()?, &metadata, &parts(&change, input.bytes()))?,
+        Plan::Append(change) => replace(target, &metadata, &parts(&change, input.bytes()))?,
         Plan::Overwrite(writes) => {
-            replace_patched(&target()?, &metadata, &[input.bytes()], &writes)?;
+            replace_patched(target, Like::File(&metadata), &[input.bytes()], &writes)?;
         }
     }
     Ok(result)
-}
-
-/// Whether `path` is the file that `metadata` is of.
-fn is_same(path: &Path, metadata: &Metadata) -> bool {
-    let there = path.metadata();
-    there.is_ok_and(|there| there.ino() == metadata.ino() && there.dev() == metadata.dev())
 }
 
 /// The new object, in parts; `object` is the old one.
@@ -131,37 +127,24 @@ pub(crate) fn parts<'a>(change: &'a Change, object: &'a [u8]) -> [&'a [u8]; 3] {
 
 /// Appends, then makes what was appended current. On an error the old bytes are back.
 fn append(file: &File, metadata: &Metadata, change: &Change, old: &[u8]) -> io::Result<()> {
-    let written = file
-        .write_all_at(&change.appended, change.at)
-        .and_then(|()| file.write_all_at(&change.header, 0));
-    if written.is_err() {
-        // The first error is the one to report; these may fail for the same reason.
-        let _ = file.write_all_at(old, 0);
-        let _ = file.set_len(metadata.len());
+    let _guard = signals::hold();
+    // The first error is the one to report; undoing may fail for the same reason.
+    let undo = || file.set_len(metadata.len());
+    if let Err(error) = file.write_all_at(&change.appended, change.at) {
+        let _ = undo();
+        return Err(error);
     }
-    written
+    if let Err(error) = file.write_all_at(&change.header, 0) {
+        // While the new header may be there, so must be what it speaks of.
+        let _ = file.write_all_at(old, 0).and_then(|()| undo());
+        return Err(error);
+    }
+    Ok(())
 }
 
 /// Makes `parts` the contents of `path`, by a temporary file beside it.
 pub(crate) fn replace(path: &Path, metadata: &Metadata, parts: &[&[u8]]) -> io::Result<()> {
-    replace_patched(path, metadata, parts, &[])
-}
-
-/// The same, with `writes` over them.
-fn replace_patched(
-    path: &Path,
-    metadata: &Metadata,
-    parts: &[&[u8]],
-    writes: &[Write],
-) -> io::Result<()> {
-    let temporary = temporary_beside(path)?;
-    let result = write_temporary(&temporary, metadata, parts)
-        .and_then(|()| overwrite(&temporary, writes))
-        .and_then(|()| std::fs::rename(&temporary, path));
-    if result.is_err() {
-        let _ = std::fs::remove_file(&temporary);
-    }
-    result
+    replace_patched(path, Like::File(metadata), parts, &[])
 }
 
 /// Makes `bytes` the contents of `path`, whole or not at all.
@@ -170,15 +153,56 @@ fn replace_patched(
 ///
 /// The file cannot be written beside `path`, or not renamed.
 pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let temporary = temporary_beside(path)?;
-    let result = create_new(&temporary)
-        .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| std::fs::set_permissions(&temporary, Permissions::from_mode(0o644)))
-        .and_then(|()| std::fs::rename(&temporary, path));
+    replace_patched(path, Like::New, &[bytes], &[])
+}
+
+/// Whose mode and owner a file gets.
+#[derive(Clone, Copy)]
+enum Like<'a> {
+    /// Those of this one.
+    File(&'a Metadata),
+    /// Those of any new file.
+    New,
+}
+
+/// Makes `parts` the contents of `path`, with `writes` over them.
+fn replace_patched(
+    path: &Path,
+    like: Like<'_>,
+    parts: &[&[u8]],
+    writes: &[Write],
+) -> io::Result<()> {
+    let target = match path.metadata() {
+        // A device or a pipe takes the bytes as they come, and must not be replaced.
+        Ok(there) if !there.is_file() && !there.is_dir() => {
+            return pour(path, parts, writes);
+        }
+        // Through a symbolic link, so that the link survives.
+        Ok(_) => path.canonicalize()?,
+        Err(_) => path.to_owned(),
+    };
+    let temporary = temporary_beside(&target)?;
+    let _guard = signals::hold();
+    let file = create_new(&temporary)?;
+    let result = fill(&file, parts, writes)
+        .and_then(|()| make_like(&file, like))
+        .and_then(|()| std::fs::rename(&temporary, &target));
     if result.is_err() {
         let _ = std::fs::remove_file(&temporary);
     }
     result
+}
+
+/// Writes to what is no file.
+fn pour(path: &Path, parts: &[&[u8]], writes: &[Write]) -> io::Result<()> {
+    let mut bytes = parts.concat();
+    for (at, new) in writes {
+        let start = usize::try_from(*at).unwrap_or(usize::MAX);
+        if let Some(place) = bytes.get_mut(start..).and_then(|rest| rest.get_mut(..new.len())) {
+            place.copy_from_slice(new);
+        }
+    }
+    OpenOptions::new().write(true).open(path)?.write_all(&bytes)
 }
 
 /// Writes each of `writes`, bytes at an offset, in the file at `path`.
@@ -190,7 +214,12 @@ pub fn overwrite(path: &Path, writes: &[Write]) -> io::Result<()> {
     if writes.is_empty() {
         return Ok(());
     }
-    let (file, _) = open_regular(path, std::fs::OpenOptions::new().write(true))?;
+    let (file, _) = open_regular(path, OpenOptions::new().write(true))?;
+    fill(&file, &[], writes)
+}
+
+fn fill(mut file: &File, parts: &[&[u8]], writes: &[Write]) -> io::Result<()> {
+    parts.iter().try_for_each(|part| file.write_all(part))?;
     writes.iter().try_for_each(|(at, bytes)| file.write_all_at(bytes, *at))
 }
 
@@ -203,29 +232,59 @@ fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(temporary))
 }
 
-/// A new file that only this user may read.
+/// A new file that only this user may read, locked until it is closed.
+///
+/// One that is there is another run's: it is waited for as long as that run lives, so that two with
+/// the same output do not write into each other's file.
 fn create_new(path: &Path) -> io::Result<File> {
     // Never through a link that somebody else put there.
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    let create = || open(path, flags, Mode::RUSR | Mode::WUSR);
-    let file = match create() {
-        Err(rustix::io::Errno::EXIST) => {
-            std::fs::remove_file(path)?;
-            create()?
+    let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    loop {
+        match open(path, create, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => {
+                let file = File::from(file);
+                lock(&file);
+                if is_at(&file.metadata()?, path) {
+                    return Ok(file);
+                }
+            }
+            Err(Errno::EXIST) => {
+                let stale = open(path, read, Mode::empty()).map(File::from).ok();
+                let is_there = |file: &File| {
+                    lock(file);
+                    file.metadata().is_ok_and(|metadata| is_at(&metadata, path))
+                };
+                // What cannot be opened is a link, or not ours: removing it says what is wrong.
+                if stale.as_ref().is_none_or(is_there) {
+                    remove(path)?;
+                }
+            }
+            Err(error) => return Err(error.into()),
         }
-        other => other?,
-    };
-    Ok(File::from(file))
+    }
 }
 
-fn write_temporary(path: &Path, metadata: &Metadata, parts: &[&[u8]]) -> io::Result<()> {
-    let mut file = create_new(path)?;
-    for part in parts {
-        file.write_all(part)?;
+/// Removes `path`; that it is gone already is no error.
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
     }
-    // Only root may give a file away; the mode comes after, because this clears set-user-ID.
-    let (owner, group) = (Uid::from_raw(metadata.uid()), Gid::from_raw(metadata.gid()));
-    let _ = fchown(&file, Some(owner), Some(group));
-    fchmod(&file, Mode::from_raw_mode(metadata.mode()))?;
-    Ok(())
+}
+
+fn make_like(file: &File, like: Like<'_>) -> io::Result<()> {
+    let mode = match like {
+        Like::New => Mode::from_raw_mode(0o644),
+        Like::File(metadata) => {
+            // Only root may give a file away; the mode comes after, because this clears
+            // set-user-ID.
+            let (owner, group) = (Uid::from_raw(metadata.uid()), Gid::from_raw(metadata.gid()));
+            let is_given = fchown(file, Some(owner), Some(group)).is_ok()
+                || fchown(file, None, Some(group)).is_ok();
+            let kept = if is_given { 0o7777 } else { 0o777 };
+            Mode::from_raw_mode(metadata.mode() & kept)
+        }
+    };
+    Ok(fchmod(file, mode)?)
 }

@@ -3,8 +3,10 @@
 
 use memmap2::Mmap;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// From this size on, in bytes, a file is mapped: below it, reading costs less than page faults.
@@ -107,22 +109,30 @@ pub fn open_locked(path: &Path) -> io::Result<(File, Metadata, bool)> {
             }
             Err(error) => return Err(error),
         };
-        // A file system without locks is used without.
-        let _ = flock(&file, FlockOperation::LockExclusive);
+        lock(&file);
         let metadata = file.metadata()?;
         // While this process waited, another may have put a new file in its place.
-        if is_same_file(&metadata, path)? {
+        if is_at(&metadata, path) {
             return Ok((file, metadata, writable));
         }
     }
 }
 
-fn is_denied(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+/// Waits until no other recorder has `file` locked, and locks it. A file system without locks is
+/// used without.
+pub(crate) fn lock(file: &File) {
+    while flock(file, FlockOperation::LockExclusive) == Err(Errno::INTR) {}
 }
 
-fn is_same_file(metadata: &Metadata, path: &Path) -> io::Result<bool> {
-    use std::os::unix::fs::MetadataExt;
-    let now = path.metadata()?;
-    Ok(now.ino() == metadata.ino() && now.dev() == metadata.dev())
+/// Whether it may be read and replaced, perhaps, but not written. A program that runs is such a
+/// file.
+fn is_denied(error: &io::Error) -> bool {
+    use io::ErrorKind::{ExecutableFileBusy, PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | ExecutableFileBusy)
+}
+
+/// Whether the file that `metadata` is of is at `path`, or where that links to.
+pub(crate) fn is_at(metadata: &Metadata, path: &Path) -> bool {
+    let there = path.metadata();
+    there.is_ok_and(|there| there.ino() == metadata.ino() && there.dev() == metadata.dev())
 }

@@ -6,6 +6,7 @@ pub mod compiler;
 pub mod files;
 pub mod inputs;
 pub mod recordmcount;
+pub mod signals;
 
 pub mod cli;
 pub mod demo;

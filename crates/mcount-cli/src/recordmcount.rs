@@ -3,6 +3,7 @@
 //! does not need: no threads, no argument parser of the size of `mcount`'s.
 
 use crate::commit::record_file;
+use crate::signals;
 use lexopt::Arg;
 use mcount::{Options, Recording, TABLE_SECTION};
 use std::ffi::{OsStr, OsString};
@@ -21,6 +22,7 @@ enum Command {
 
 /// Runs the command with these arguments; its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    signals::take_size_limit_as_error();
     let command =
         parse(arguments).unwrap_or_else(|error| Command::Usage { error: Some(error.to_string()) });
     match command {

@@ -19,6 +19,7 @@ use self::record::{RecordArgs, record};
 use self::sort::{SortArgs, sort};
 use self::table::{TableArgs, table};
 use crate::demo;
+use crate::signals;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -118,6 +119,8 @@ enum Command {
 
 /// Runs `mcount` with these arguments, the program's name first; its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    signals::take_size_limit_as_error();
+    signals::watch();
     let arguments = cc::masquerade(arguments.into_iter().collect());
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
@@ -156,7 +159,9 @@ fn execute(command: Command) -> io::Result<u8> {
             io::stdout().write_all(&script).map(|()| SUCCESS)
         }
         Command::Man { folder } => {
-            clap_mangen::generate_to(Cli::command(), folder).map(|()| SUCCESS)
+            clap_mangen::generate_to(Cli::command(), &folder)?;
+            let page = include_bytes!("../recordmcount.1");
+            crate::commit::write_new(&folder.join("recordmcount.1"), page).map(|()| SUCCESS)
         }
     }
 }
