@@ -10,6 +10,7 @@
 
 mod dist;
 mod files;
+mod kernel;
 mod modules;
 mod project;
 mod test;
@@ -28,6 +29,7 @@ chores:
   test      install what the tests need and run every check that CI runs
   dist      build the programs, man pages and completions into a folder (dist)
   modules   record the kernel modules of Debian again and compare with the tables they came with
+  kernel    build a kernel with our recordmcount in its place, boot it in QEMU, and trace
   project   build C projects of Debian with mcount cc and compare every table with objdump
 ";
 
@@ -48,6 +50,7 @@ fn run() -> Result<bool> {
         Some(Arg::Value(chore)) => match chore.to_str() {
             Some("test") => test::run(parser),
             Some("dist") => dist::run(parser),
+            Some("kernel") => kernel::run(parser),
             Some("modules") => modules::run(parser),
             Some("project") => project::run(parser),
             _ => Err(format!("no chore is called {}\n\n{USAGE}", chore.display()).into()),

@@ -61,6 +61,13 @@ struct Options {
     json: Option<PathBuf>,
 }
 
+/// The places that the table of `object` leads to, in order, by section and offset.
+pub(crate) fn table_of(object: &[u8]) -> Result<std::collections::BTreeSet<(usize, u64)>> {
+    let object = elf::Object::parse(object)?;
+    let table = object.table.as_ref();
+    Ok(table.map(|table| table.entries.iter().copied().collect()).unwrap_or_default())
+}
+
 /// Runs the chore: `false` when a difference is unexplained.
 pub(crate) fn run(parser: lexopt::Parser) -> Result<bool> {
     let Some(options) = parse(parser)? else {
