@@ -215,7 +215,7 @@ fn boot(options: &Options, folder: &Path) -> Result<String> {
     let log = folder.join("console.log");
     let (program, arguments) = machine.qemu.split_first().ok_or("no emulator")?;
     let mut qemu = Command::new(program);
-    qemu.args(arguments).args(["-nographic", "-no-reboot", "-m", "512"]);
+    qemu.args(arguments).args(["-nographic", "-no-reboot", "-nic", "none", "-m", "512"]);
     qemu.arg("-kernel").arg(folder.join("build").join(machine.image));
     qemu.arg("-initrd").arg(folder.join("initramfs"));
     qemu.arg("-append").arg(format!("{} panic=-1 rdinit=/init", machine.arguments));

@@ -12,6 +12,7 @@ mod package;
 mod report;
 mod scan;
 mod sites;
+mod whole;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,6 +43,7 @@ usage: cargo xtask modules [OPTION…]
   --original PATH       the recorder to compare with (default: that of linux-kbuild-6.1)
   --scan PATH           an mcount, whose scan is to find the sites of modules without table
   --show                disassemble around each difference
+  --whole               compare all modules in one object (ld -r) with the modules one by one
   --json FILE           write what was found as JSON
 ";
 
@@ -58,6 +60,7 @@ struct Options {
     ours: Option<PathBuf>,
     scan: Option<PathBuf>,
     show: bool,
+    whole: bool,
     json: Option<PathBuf>,
 }
 
@@ -101,6 +104,10 @@ pub(crate) fn run(parser: lexopt::Parser) -> Result<bool> {
             None => package::flavours(architecture)?.to_vec(),
         };
         for flavour in flavours {
+            if options.whole {
+                explained &= whole(&options, &setting, architecture, flavour)?;
+                continue;
+            }
             let report = kernel(&options, &setting, architecture, flavour)?;
             report.print();
             explained &= report.is_explained();
@@ -125,6 +132,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Option<Options>> {
         ours: None,
         scan: None,
         show: false,
+        whole: false,
         json: None,
     };
     let mut against_original = true;
@@ -144,6 +152,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Option<Options>> {
             Arg::Long("ours") => options.ours = Some(parser.value()?.into()),
             Arg::Long("original") => options.original = Some(parser.value()?.into()),
             Arg::Long("scan") => options.scan = Some(parser.value()?.into()),
+            Arg::Long("whole") => options.whole = true,
             Arg::Long("show") => options.show = true,
             Arg::Long("json") => options.json = Some(parser.value()?.into()),
             Arg::Short('h') | Arg::Long("help") => return Ok(None),
@@ -183,6 +192,28 @@ fn build_ours() -> Result<PathBuf> {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     Ok(workspace.join(target).join("release/recordmcount"))
+}
+
+/// The binutils of the architectures whose modules can be linked to one object, and whose sites
+/// are calls: those of arm64 are the compiler's list, and those of s390x only the table tells.
+const LINKED: &[(&str, &str)] = &[
+    ("amd64", "x86_64-linux-gnu-"),
+    ("armhf", "arm-linux-gnueabi-"),
+    ("i386", "i686-linux-gnu-"),
+    ("ppc64el", "powerpc64le-linux-gnu-"),
+];
+
+/// All modules in one object, compared with the modules one by one.
+fn whole(options: &Options, setting: &Setting, architecture: &str, flavour: &str) -> Result<bool> {
+    let Some((_, prefix)) = LINKED.iter().find(|(name, _)| *name == architecture) else {
+        println!("{architecture}: its modules are not linked to one object");
+        return Ok(true);
+    };
+    let package = package::obtain(architecture, flavour, options.update)?;
+    let modules: Vec<PathBuf> =
+        package.modules.into_iter().step_by(options.sample).take(options.limit).collect();
+    print!("{architecture} {}: ", package.name);
+    whole::compare(setting, prefix, &modules)
 }
 
 fn kernel(

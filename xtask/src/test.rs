@@ -36,7 +36,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("ld.lld-19", "lld-19"),
     ("llvm-objcopy", "llvm"),
     ("mold", "mold"),
+    ("prlimit", "util-linux"),
     ("qemu-arm", "qemu-user"),
+    ("strace", "strace"),
     ("/usr/lib/linux-kbuild-6.1/scripts/recordmcount", "linux-kbuild-6.1"),
 ];
 

@@ -128,18 +128,19 @@ pub(crate) fn parts<'a>(change: &'a Change, object: &'a [u8]) -> [&'a [u8]; 3] {
 /// Appends, then makes what was appended current. On an error the old bytes are back.
 fn append(file: &File, metadata: &Metadata, change: &Change, old: &[u8]) -> io::Result<()> {
     let _guard = signals::hold();
-    // The first error is the one to report; undoing may fail for the same reason.
-    let undo = || file.set_len(metadata.len());
-    if let Err(error) = file.write_all_at(&change.appended, change.at) {
-        let _ = undo();
-        return Err(error);
+    let written = file
+        .write_all_at(&change.appended, change.at)
+        .and_then(|()| file.write_all_at(&change.header, 0));
+    if written.is_err() {
+        // The first error is the one to report; these may fail for the same reason.
+        let _ = file.write_all_at(old, 0);
+        // While there may be anything of the new header, what it speaks of stays.
+        let mut header = vec![0; old.len()];
+        if file.read_exact_at(&mut header, 0).is_ok() && header == old {
+            let _ = file.set_len(metadata.len());
+        }
     }
-    if let Err(error) = file.write_all_at(&change.header, 0) {
-        // While the new header may be there, so must be what it speaks of.
-        let _ = file.write_all_at(old, 0).and_then(|()| undo());
-        return Err(error);
-    }
-    Ok(())
+    written
 }
 
 /// Makes `parts` the contents of `path`, by a temporary file beside it.
@@ -177,9 +178,7 @@ fn replace_patched(
         Ok(there) if !there.is_file() && !there.is_dir() => {
             return pour(path, parts, writes);
         }
-        // Through a symbolic link, so that the link survives.
-        Ok(_) => path.canonicalize()?,
-        Err(_) => path.to_owned(),
+        _ => follow(path)?,
     };
     let temporary = temporary_beside(&target)?;
     let _guard = signals::hold();
@@ -191,6 +190,20 @@ fn replace_patched(
         let _ = std::fs::remove_file(&temporary);
     }
     result
+}
+
+/// Where the symbolic links at `path` lead, so that they survive; there need not be a file.
+fn follow(path: &Path) -> io::Result<PathBuf> {
+    // As many as Linux follows.
+    const LINKS: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        match std::fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(Errno::LOOP.into())
 }
 
 /// Writes to what is no file.

@@ -104,13 +104,18 @@ pub fn text(out: &mut impl Write, demangle: bool, title: &str, sites: &Sites) ->
     if rows.is_empty() {
         return Ok(());
     }
+    let is_image = sites.sites.iter().any(|site| site.section.is_some() && site.address.is_some());
     let mut widths = HEADINGS.map(str::len);
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
     }
-    line(out, &HEADINGS.map(str::to_owned), &widths, Style::new().dimmed())?;
+    let mut headings = HEADINGS.map(str::to_owned);
+    if let (Some(place), true) = (headings.get_mut(1), is_image) {
+        "ADDRESS".clone_into(place);
+    }
+    line(out, &headings, &widths, Style::new().dimmed())?;
     for (row, site) in rows.iter().zip(&sites.sites) {
         let style = match (site.recorded, site.excluded) {
             (true, false) => Style::new(),

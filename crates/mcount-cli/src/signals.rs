@@ -1,10 +1,12 @@
 //! Signals that end a process, kept from ending it in the middle of a commit.
 //!
 //! The default action of a signal takes the whole process down, whichever thread it comes to. So in
-//! `mcount`, which has many, all threads block these signals and one waits for them: it lets the
+//! `mcount record`, which has many, all threads block these signals and one waits for them: it lets the
 //! commits end that have begun, keeps others from beginning, and then ends the process as the
-//! signal would have. A signal that the caller ignores stays ignored. `recordmcount` has one thread
-//! and starts no other: it blocks them for the time of a commit.
+//! signal would have. A signal that the caller ignores stays ignored. A program of one thread, as
+//! `recordmcount` is, blocks them for the time of a commit.
+//!
+//! Blocked signals are inherited, so this is not for commands that run other programs.
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, raise};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};

@@ -37,10 +37,7 @@ pub use late::{Anchor, Fill, LateTable, ObjectOptions, Sorted, Write, fill, tabl
 pub use nop::{NopChange, Nops, Select};
 pub use policy::{Base, Policy, Treatment};
 pub use record::{ExcludedSection, Recording};
-pub use site::{CallSite, Kind, Sites, Source};
-
-/// The name of the section that holds the table, unless it is given another.
-pub const TABLE_SECTION: &str = "__mcount_loc";
+pub use site::{CallSite, Kind, Sites, Source, TABLE_SECTION};
 
 /// What the verbs of this library are to do.
 #[derive(Debug, Clone)]

@@ -41,6 +41,10 @@ pub struct Policy {
     pub exclude_sections: GlobSet,
     /// Functions to leave alone.
     pub exclude_symbols: GlobSet,
+    /// Source files (`STT_FILE`) whose functions to leave alone: those with a local symbol that
+    /// follows that of the file, and global ones between two such in their section; in an object
+    /// with one such file, all.
+    pub exclude_file_symbols: GlobSet,
 }
 
 /// What happens to the calls of a section.
@@ -75,6 +79,12 @@ impl Policy {
     #[must_use]
     pub fn excludes_symbol(&self, name: &[u8]) -> bool {
         matches(&self.exclude_symbols, name)
+    }
+
+    /// Whether the functions of the source file `name` are left alone.
+    #[must_use]
+    pub fn excludes_file_symbol(&self, name: &[u8]) -> bool {
+        matches(&self.exclude_file_symbols, name)
     }
 }
 

@@ -8,6 +8,7 @@ use crate::nop;
 use crate::policy::Treatment;
 use crate::scan::calls::{self, FoundCall};
 use crate::scan::functions::Functions;
+use crate::scan::source_files::SourceFiles;
 use crate::scan::{Target, nops};
 use crate::table::encode::{self, Reference, Shape};
 use crate::table::{self, Entry};
@@ -59,8 +60,13 @@ impl<'d> Verb<'d> for Record<'_> {
         if calls.is_empty() && !had_table && !self.0.nops {
             return Ok(Recording::default());
         }
-        let needs_names = self.0.nops || !self.0.policy.exclude_symbols.is_empty();
+        let policy = &self.0.policy;
+        let is_left_out = [&policy.exclude_symbols, &policy.exclude_file_symbols];
+        let needs_names = self.0.nops || is_left_out.iter().any(|globs| !globs.is_empty());
         let functions = if needs_names { Some(Functions::new(&target)?) } else { None };
+        let files =
+            functions.as_ref().map(|functions| SourceFiles::new(&target, functions, policy));
+        let functions = functions.zip(files);
         Recorder { target, options: self.0, calls, had_table, functions }.record()
     }
 }
@@ -71,7 +77,7 @@ struct Recorder<'v, 'd, 'o, Elf: FileHeader> {
     calls: Vec<FoundCall>,
     had_table: bool,
     /// Where the options ask for names, or for function starts.
-    functions: Option<Functions<'d>>,
+    functions: Option<(Functions<'d>, SourceFiles)>,
 }
 
 /// Calls by what becomes of them. Places are in section order, then offset order.
@@ -155,16 +161,18 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
 
     /// Whether the site is in a function to leave alone.
     fn is_left_alone(&self, (section, offset): (u32, u64)) -> bool {
+        let policy = &self.options.policy;
         let functions = self.functions.as_ref();
-        let function = functions.and_then(|functions| functions.find(section, offset, 0));
-        function.is_some_and(|(name, _)| self.options.policy.excludes_symbol(name))
+        functions.is_some_and(|(functions, files)| {
+            policy.leaves_alone(functions, files, (section, offset, 0))
+        })
     }
 
     /// Hooks that the compiler made NOPs of (`-mnop-mcount`) are known from its table, or by their
     /// bits where that is asked for.
     fn add_recorded_nops(&self, plan: &mut Plan, existing: &[Entry]) -> Result<()> {
         let mut places = nops::recorded(&self.target, existing)?;
-        if let (true, Some(functions)) = (self.options.nops, &self.functions) {
+        if let (true, Some((functions, _))) = (self.options.nops, &self.functions) {
             places.extend(nops::decoded(&self.target, functions)?);
         }
         for (section, offset) in places {

@@ -1,5 +1,8 @@
 //! The plain data that the library hands out: call sites, and what is known of each.
 
+/// The name of the section that holds the table, unless it is given another.
+pub const TABLE_SECTION: &str = "__mcount_loc";
+
 /// What a call site consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -37,6 +40,8 @@ pub enum Source {
     Decoding,
     /// The compiler's list of patchable entries.
     PatchableEntries,
+    /// The table of the image, which leads to NOPs as long as a call.
+    Table,
 }
 
 impl Source {
@@ -47,6 +52,7 @@ impl Source {
             Self::Relocations => "relocations",
             Self::Decoding => "decoding",
             Self::PatchableEntries => "patchable-entries",
+            Self::Table => "table",
         }
     }
 }

@@ -3,10 +3,12 @@
 use crate::Options;
 use crate::elf::{Verb, View};
 use crate::error::Result;
+use crate::late;
 use crate::policy::Treatment;
 use crate::scan::calls::{self, FoundCall};
 use crate::scan::functions::Functions;
-use crate::scan::{Target, nops, patchable};
+use crate::scan::source_files::SourceFiles;
+use crate::scan::{Target, is_image, nops, patchable};
 use crate::site::{CallSite, Kind, Sites};
 use crate::table;
 use object::read::elf::FileHeader;
@@ -34,6 +36,9 @@ impl<'d> Verb<'d> for Scan<'_> {
     type Output = Sites;
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Sites> {
+        if is_image(view) {
+            return late::scan(view, self.0);
+        }
         let surveyor = Surveyor::new(view, self.0)?;
         let places = surveyor.places()?;
         let sites = places.iter().map(|(at, place)| surveyor.site(*at, Some(place)));
@@ -45,6 +50,9 @@ impl<'d> Verb<'d> for List<'_> {
     type Output = Sites;
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Sites> {
+        if is_image(view) {
+            return late::list(view, self.0);
+        }
         let surveyor = Surveyor::new(view, self.0)?;
         let places = surveyor.places()?;
         let mut entries = table::read(&surveyor.target, self.0.table_section.as_bytes())?;
@@ -77,6 +85,7 @@ fn nowhere(raw: u64) -> CallSite {
 struct Surveyor<'v, 'd, 'o, Elf: FileHeader> {
     target: Target<'v, 'd, Elf>,
     functions: Functions<'d>,
+    files: SourceFiles,
     options: &'o Options,
 }
 
@@ -84,7 +93,8 @@ impl<'v, 'd, 'o, Elf: FileHeader> Surveyor<'v, 'd, 'o, Elf> {
     fn new(view: &'v View<'d, Elf>, options: &'o Options) -> Result<Self> {
         let target = Target::new(view)?;
         let functions = Functions::new(&target)?;
-        Ok(Self { target, functions, options })
+        let files = SourceFiles::new(&target, &functions, &options.policy);
+        Ok(Self { target, functions, files, options })
     }
 
     /// Every site of the file.
@@ -127,7 +137,8 @@ impl<'v, 'd, 'o, Elf: FileHeader> Surveyor<'v, 'd, 'o, Elf> {
         let name = self.target.view.section_name(section);
         let size = place.map(|place| place.size);
         let function = self.functions.find(section, offset, size.unwrap_or(0));
-        let is_left = function.is_some_and(|(name, _)| self.options.policy.excludes_symbol(name));
+        let area = (section, offset, size.unwrap_or(0));
+        let is_left = self.options.policy.leaves_alone(&self.functions, &self.files, area);
         let is_patchable = place.is_some_and(|place| place.kind == Kind::Patchable);
         let treatment = self.options.policy.section(name);
         CallSite {

@@ -48,7 +48,7 @@ fn options(name: &str) -> Options {
     let mut options = Options::default();
     if name == "x86_64-fentry-names" {
         options.hooks.push("my_fentry".to_owned());
-        options.table_section = "my_table".to_owned();
+        "my_table".clone_into(&mut options.table_section);
     }
     options
 }

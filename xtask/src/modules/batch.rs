@@ -118,7 +118,11 @@ fn scan_batch(
 }
 
 /// Writes copies without table, and runs a recorder on all of them.
-fn record(program: &Path, folder: &Path, inputs: &[Vec<u8>]) -> Result<(Vec<PathBuf>, Run)> {
+pub(crate) fn record(
+    program: &Path,
+    folder: &Path,
+    inputs: &[Vec<u8>],
+) -> Result<(Vec<PathBuf>, Run)> {
     let copies = copies(folder, inputs)?;
     let start = Instant::now();
     let output = Command::new(program).args(&copies).output()?;

@@ -6,6 +6,7 @@ use super::{ERROR, SUCCESS, complain};
 use crate::commit::{Failure, record_file};
 use crate::compiler;
 use crate::files::Input;
+use crate::signals;
 use clap::{Args, ValueHint};
 use mcount::{Base, Error, ErrorKind, Options};
 use std::env;
@@ -140,6 +141,7 @@ fn code(status: ExitStatus) -> u8 {
 }
 
 fn record_all(objects: &[PathBuf], options: &Options) -> u8 {
+    signals::take_size_limit_as_error();
     let mut code = SUCCESS;
     for object in objects.iter().filter(|object| object.is_file()) {
         if let Err(failure) = record_file(object, None, options)

@@ -119,8 +119,6 @@ enum Command {
 
 /// Runs `mcount` with these arguments, the program's name first; its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    signals::take_size_limit_as_error();
-    signals::watch();
     let arguments = cc::masquerade(arguments.into_iter().collect());
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
@@ -143,6 +141,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 fn execute(command: Command) -> io::Result<u8> {
+    // Not where other programs are run: they would inherit it.
+    if let Command::Record(_) | Command::Sort(_) | Command::Nop(_) | Command::Table(_) = command {
+        signals::take_size_limit_as_error();
+        signals::watch();
+    }
     match command {
         Command::Scan(arguments) => read(&arguments, mcount::scan),
         Command::List(arguments) => read(&arguments, mcount::read_table),

@@ -18,6 +18,10 @@ pub(super) struct OptionArgs {
     /// Leave these functions alone
     #[arg(long, value_name = "GLOB", help_heading = "Policy")]
     exclude_symbol: Vec<String>,
+    /// Leave the functions of these source files alone, by the STT_FILE symbols of an object linked
+    /// of many
+    #[arg(long, value_name = "GLOB", help_heading = "Policy")]
+    exclude_file_symbol: Vec<String>,
     /// Another hook symbol (gcc -mfentry-name=); may be given again
     #[arg(long, value_name = "NAME", help_heading = "Policy")]
     hook: Vec<String>,
@@ -62,6 +66,7 @@ impl OptionArgs {
             sections: globs(&self.section)?,
             exclude_sections: globs(&self.exclude_section)?,
             exclude_symbols: globs(&self.exclude_symbol)?,
+            exclude_file_symbols: globs(&self.exclude_file_symbol)?,
         };
         Ok(Options {
             policy,

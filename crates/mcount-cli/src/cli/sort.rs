@@ -44,7 +44,8 @@ pub(super) fn sort(arguments: &SortArgs) -> io::Result<u8> {
         let mut sorted = sort_table(image, &options, arguments.drop_weak)?;
         let writes = std::mem::take(&mut sorted.writes);
         let changed = !writes.is_empty();
-        let refused = is_refused(arguments, &sorted);
+        let unknown = arguments.drop_weak && has_no_functions(&sorted);
+        let refused = unknown || is_refused(arguments, &sorted);
         let plan = if refused || !changed { Plan::Keep } else { Plan::Overwrite(writes) };
         Ok((plan, (sorted, changed, refused)))
     });
@@ -53,6 +54,10 @@ pub(super) fn sort(arguments: &SortArgs) -> io::Result<u8> {
         Err(failure) => return Ok(complain(&format!("{name}: {failure}"))),
     };
     let (stale, entries) = (sorted.stale.len(), sorted.entries);
+    if refused && has_no_functions(&sorted) {
+        complain(&format!("{name}: no entry is in a function that the symbols name: none dropped"));
+        return Ok(FOUND);
+    }
     if refused {
         complain(&format!(
             "{name}: {stale} of {entries} entries would go, more than one in {GUARD}: --force drops them"
@@ -65,6 +70,11 @@ pub(super) fn sort(arguments: &SortArgs) -> io::Result<u8> {
         writeln!(anstream::stdout(), "{name}: {done}, {entries} entries, {stale} {dropped}")?;
     }
     Ok(SUCCESS)
+}
+
+/// Whether no symbol covers any entry: the symbols are gone, not the functions.
+fn has_no_functions(sorted: &Sorted) -> bool {
+    !sorted.stale.is_empty() && sorted.stale.len() + sorted.zeroes == sorted.entries
 }
 
 fn is_refused(arguments: &SortArgs, sorted: &Sorted) -> bool {

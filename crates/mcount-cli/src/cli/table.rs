@@ -2,7 +2,7 @@
 
 use super::options::OptionArgs;
 use super::{SUCCESS, complain};
-use crate::commit::write_new;
+use crate::commit::{Failure, write_new};
 use crate::files::Input;
 use crate::output;
 use clap::{Args, ValueEnum, ValueHint};
@@ -64,7 +64,8 @@ pub(super) fn table(arguments: &TableArgs) -> io::Result<u8> {
     match &arguments.output {
         Some(output) => {
             if let Err(error) = write_new(output, &bytes) {
-                return Ok(complain(&format!("{}: {error}", output.display())));
+                let failure = Failure::from(error);
+                return Ok(complain(&format!("{}: {failure}", output.display())));
             }
         }
         None => anstream::stdout().lock().write_all(&bytes)?,

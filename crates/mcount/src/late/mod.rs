@@ -1,11 +1,13 @@
 //! Late recording: the table of a linked image, and an object that carries it into the next link.
 
 mod fill;
+mod list;
 mod nop;
 mod object;
 mod sort;
 
 pub use fill::{Fill, Write, fill};
+pub(crate) use list::{list, scan};
 pub(crate) use nop::nops;
 pub use object::{ObjectOptions, table_object};
 pub(crate) use sort::Sort;
@@ -18,6 +20,7 @@ use crate::policy::Treatment;
 use crate::scan::Target;
 use crate::scan::functions::Functions;
 use crate::scan::image::{Finder, Found};
+use crate::scan::source_files::SourceFiles;
 use crate::site::{CallSite, Source};
 use ::object::elf;
 use ::object::read::elf::{FileHeader, ProgramHeader};
@@ -90,9 +93,10 @@ impl<'d> Verb<'d> for Late<'_> {
         let target = Target::image(view)?;
         let functions = Functions::new(&target)?;
         let mut finder = Finder::new(&target, &functions, &self.0.hooks)?;
-        let found = finder.find()?;
+        let mut found = finder.find()?;
         let names = std::mem::take(&mut finder.hooks.names);
         let table = finder.table(self.0.table_section.as_bytes());
+        finder.by_table(&table, &mut found)?;
         let mut sites = named(&target, &functions, self.0, &found, &names, &table);
         sites.sort_by_key(|site| site.address);
         let mut sources = BTreeMap::new();
@@ -143,13 +147,15 @@ fn named<Elf: FileHeader>(
 ) -> Vec<CallSite> {
     let view = target.view;
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    let files = SourceFiles::new(target, functions, &options.policy);
     let mut sites = Vec::with_capacity(found.len());
     for ((section, offset), site) in found {
         let Ok(header) = view.section(*section) else { continue };
         let name = view.section_name(*section);
         let address = header.address.wrapping_add(*offset);
         let function = functions.find(*section, *offset, site.size);
-        let is_left = function.is_some_and(|(name, _)| options.policy.excludes_symbol(name));
+        let area = (*section, *offset, site.size);
+        let is_left = options.policy.leaves_alone(functions, &files, area);
         sites.push(CallSite {
             section_index: Some(*section),
             section: Some(text(name)),

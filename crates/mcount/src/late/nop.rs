@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::nop::{Nops, Select};
 use crate::scan::Target;
 use crate::scan::functions::Functions;
-use crate::scan::image::{CallAt, Finder};
+use crate::scan::image::{CallAt, Finder, Found};
+use crate::scan::nops;
 use crate::site::Kind;
 use ::object::read::elf::FileHeader;
 use std::collections::BTreeMap;
@@ -63,8 +64,31 @@ pub(crate) fn nops<Elf: FileHeader>(
         }
         result.change.extend(differences(view.section_data(section)?, &bytes, header.offset));
     }
+    result.left += unknown(&target, &functions, &found, &table, select)?;
     result.change.extend(relocations(view, &ranges)?);
     Ok(result)
+}
+
+/// How many entries of `table` lead to code that is neither a site that was found nor a NOP: calls
+/// that cannot be decoded. They stay, and must not be passed over in silence.
+fn unknown<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    functions: &Functions<'_>,
+    found: &Found,
+    table: &[u64],
+    select: Select<'_>,
+) -> Result<usize> {
+    let mut count = 0;
+    for address in table.iter().filter(|address| **address != 0) {
+        let Some((section, header)) = target.view.section_at(*address) else { continue };
+        let place = (section, address - header.address);
+        let name = functions.find(place.0, place.1, 0).map(|(name, _)| name);
+        let is_known = found.contains_key(&place) || nops::size(target, place)? != 0;
+        if header.is_code() && !is_known && select(name.unwrap_or_default()) {
+            count += 1;
+        }
+    }
+    Ok(count)
 }
 
 /// Makes a NOP of a call; its size in bytes.

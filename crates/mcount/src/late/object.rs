@@ -42,7 +42,7 @@ fn build(table: &LateTable, options: &ObjectOptions, anchor: &str, entries: &[u6
     let (symbols, strings) = symbols(table, options, anchor, words.len() as u64);
     let prefix = if is_rel_form(table) { ".rel" } else { ".rela" };
     let name = match options.table_section.as_str() {
-        "" => crate::TABLE_SECTION,
+        "" => crate::site::TABLE_SECTION,
         name => name,
     };
     let names = format!("\0{prefix}{name}\0.symtab\0.strtab\0.shstrtab\0.note.GNU-stack\0");

@@ -21,6 +21,8 @@ pub struct Sorted {
     pub writes: Vec<Write>,
     /// The number of entries, zeroes counted.
     pub entries: usize,
+    /// Those of them that are zero already.
+    pub zeroes: usize,
     /// Addresses that no function covers: dropped, if that was asked for.
     pub stale: Vec<u64>,
 }
@@ -45,7 +47,8 @@ impl<'d> Verb<'d> for Sort<'_> {
         let dropped =
             if self.drop_stale { stale.iter().copied().collect() } else { BTreeSet::new() };
         let writes = table.sorted(view, &dropped)?;
-        Ok(Sorted { writes, entries: table.values.len(), stale })
+        let zeroes = table.values.iter().filter(|value| **value == 0).count();
+        Ok(Sorted { writes, entries: table.values.len(), zeroes, stale })
     }
 }
 
@@ -130,7 +133,8 @@ impl Table {
             if relocation.kind == 0 {
                 continue;
             }
-            if dynamic && (Some(relocation.kind) != relative || relocation.symbol != 0) {
+            let is_relative = relative.is_some_and(|kind| is_relative(relocation.kind, kind));
+            if dynamic && (!is_relative || relocation.symbol != 0) {
                 let kind = ErrorKind::Unsupported("an entry is relocated by a symbol");
                 return Err(view.offset_error(index, relocation.offset, kind));
             }
@@ -247,6 +251,11 @@ impl Table {
         }
         Ok(out.out)
     }
+}
+
+/// Whether `kind` is `relative`, or the first of three types that it is composed of (MIPS n64 ABI).
+fn is_relative(kind: u32, relative: u32) -> bool {
+    kind == relative || kind & 0xff == relative
 }
 
 fn encoder<Elf: FileHeader>(view: &View<'_, Elf>) -> Encoder {

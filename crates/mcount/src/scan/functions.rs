@@ -18,7 +18,7 @@ struct Function<'d> {
 /// Function symbols by section, each list in order of address.
 pub(crate) struct Functions<'d> {
     sections: HashMap<u32, Vec<Function<'d>>>,
-    descriptors: Descriptors,
+    pub(super) descriptors: Descriptors,
 }
 
 impl<'d> Functions<'d> {
@@ -117,7 +117,7 @@ fn rank(symbol: &Symbol, name: &[u8]) -> Option<u8> {
 }
 
 /// The section and offset of the code that `symbol` names.
-fn code_of<Elf: FileHeader>(
+pub(super) fn code_of<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     symbol: &Symbol,
     descriptors: &Descriptors,
@@ -133,7 +133,7 @@ fn code_of<Elf: FileHeader>(
 
 /// The code addresses in a section of function descriptors, by the descriptor's offset.
 #[derive(Default)]
-struct Descriptors {
+pub(super) struct Descriptors {
     section: Option<u32>,
     code: HashMap<u64, (u32, u64)>,
 }

@@ -3,7 +3,7 @@
 
 use super::Target;
 use super::functions::Functions;
-use super::patchable;
+use super::{nops, patchable};
 use crate::arch::decode::{Branch, Decode, Place, Target as Goal};
 use crate::arch::{Call, Code};
 use crate::elf::{Relocations, Section, Symbol, Symbols, loaded};
@@ -129,6 +129,24 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         let mut words = loaded::words(view, address, size / view.word(), self.decode.relative);
         words.sort_unstable();
         words
+    }
+
+    /// Adds the places that `table`, the addresses in the image's own, leads to and where NOPs stand
+    /// that a call became: nothing else tells them from padding.
+    pub(crate) fn by_table(&self, table: &[u64], found: &mut Found) -> Result<()> {
+        for address in table.iter().filter(|address| **address != 0) {
+            let Some(section) = self.section_of(*address) else { continue };
+            let place = (section.index, address - section.header.address);
+            if found.contains_key(&place) {
+                continue;
+            }
+            let size = nops::size(self.target, place)?;
+            if size != 0 {
+                let source = Source::Table;
+                found.insert(place, FoundSite { kind: Kind::Nop, size, hook: None, source });
+            }
+        }
+        Ok(())
     }
 
     /// `_gp`, the TOC or the like.

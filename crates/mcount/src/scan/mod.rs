@@ -8,11 +8,17 @@ pub(crate) mod functions;
 pub(crate) mod image;
 pub(crate) mod nops;
 pub(crate) mod patchable;
+pub(crate) mod source_files;
 
 use crate::arch::{self, Arch, Code};
 use crate::elf::{Relocations, Section, Symbols, View};
 use crate::error::{Error, ErrorKind, Result};
 use object::read::elf::FileHeader;
+
+/// Whether `view` is of a linked image.
+pub(crate) fn is_image<Elf: FileHeader>(view: &View<'_, Elf>) -> bool {
+    matches!(view.file_type(), ET_EXEC | ET_DYN)
+}
 
 /// The processor of `view`.
 fn known<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<&'static Arch> {
@@ -59,7 +65,7 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
     /// The file is no image, of no known processor, or its symbol table is malformed.
     pub(crate) fn image(view: &'v View<'d, Elf>) -> Result<Self> {
         let arch = known(view)?;
-        if !matches!(view.file_type(), ET_EXEC | ET_DYN) {
+        if !is_image(view) {
             return Err(Error::new(ErrorKind::NotAnImage(view.file_type())));
         }
         let symbols = match Symbols::read(view)? {
@@ -81,7 +87,10 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         let section = sections
             .find(|(index, section)| section.has_bytes() && self.view.is_called(*index, name))
             .map(|(_, section)| (section.address, section.size));
-        self.table_bounds().or(section)
+        // A kernel's linker script puts the table among other data.
+        let bounds =
+            if name == crate::site::TABLE_SECTION.as_bytes() { self.table_bounds() } else { None };
+        bounds.or(section)
     }
 
     fn table_bounds(&self) -> Option<(u64, u64)> {

@@ -1,0 +1,76 @@
+//! Scanning and listing an image for people: `scan` and `read_table` of what is linked.
+
+use super::{Late, LateTable};
+use crate::Options;
+use crate::elf::{Verb, View, loaded};
+use crate::error::Result;
+use crate::policy::Treatment;
+use crate::scan::functions::Functions;
+use crate::scan::{Target, patchable};
+use crate::site::{CallSite, Sites};
+use ::object::read::elf::FileHeader;
+use std::collections::HashMap;
+
+/// The sites of an image, in order of address.
+///
+/// # Errors
+///
+/// As [`crate::late_table`].
+pub(crate) fn scan<Elf: FileHeader>(view: &View<'_, Elf>, options: &Options) -> Result<Sites> {
+    let LateTable { machine, bits, big_endian, sites, .. } = Late(options).run(view)?;
+    Ok(Sites { machine, bits, big_endian, sites })
+}
+
+/// The entries of an image's tables, in their own order, as the loader leaves them.
+///
+/// # Errors
+///
+/// As [`crate::late_table`].
+pub(crate) fn list<Elf: FileHeader>(view: &View<'_, Elf>, options: &Options) -> Result<Sites> {
+    let found = scan(view, options)?;
+    let target = Target::image(view)?;
+    let functions = Functions::new(&target)?;
+    let relative = target.arch.decode.and_then(|decode| decode.relative);
+    let mut entries = Vec::new();
+    for name in [options.table_section.as_str(), patchable::SECTION] {
+        if let Some((address, size)) = target.table_range(name.as_bytes()) {
+            entries.extend(loaded::words(view, address, size / view.word(), relative));
+        }
+        if options.table_section == patchable::SECTION {
+            break;
+        }
+    }
+    let known: HashMap<u64, &CallSite> =
+        found.sites.iter().filter_map(|site| Some((site.address?, site))).collect();
+    let sites = entries.iter().map(|address| match known.get(address) {
+        Some(site) => CallSite { recorded: true, ..(*site).clone() },
+        None => unknown(&target, &functions, options, *address),
+    });
+    Ok(Sites { sites: sites.collect(), ..found })
+}
+
+/// An entry that leads to no site.
+fn unknown<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    functions: &Functions<'_>,
+    options: &Options,
+    address: u64,
+) -> CallSite {
+    let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    let entry = CallSite { address: Some(address), recorded: true, ..CallSite::default() };
+    let Some((index, section)) = target.view.section_at(address).filter(|_| address != 0) else {
+        return entry;
+    };
+    let offset = address - section.address;
+    let name = target.view.section_name(index);
+    let function = functions.find(index, offset, 0);
+    CallSite {
+        section_index: Some(index),
+        section: Some(text(name)),
+        offset: Some(offset),
+        symbol: function.map(|(name, _)| text(name)),
+        symbol_offset: function.map(|(_, start)| offset.wrapping_sub(start).cast_signed()),
+        excluded: options.policy.section(name) != Treatment::Record,
+        ..entry
+    }
+}
