@@ -49,6 +49,7 @@ usage: cargo xtask modules [OPTION…]
 
 /// The command line.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 struct Options {
     architectures: Vec<String>,
     flavour: Option<String>,

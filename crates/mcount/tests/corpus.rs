@@ -1,7 +1,6 @@
 //! The files in `tests/fuzz-corpus`: what the fuzzers (`fuzz/`) once made a verb fail on, and absurd
 //! images made by hand, whose addresses and sizes are at the edges of 64 bits. No verb panics on
 //! them, or takes longer or more memory than their size explains.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 use mcount::{Base, NopChange, Options, Policy, Write};
 use std::time::{Duration, Instant};

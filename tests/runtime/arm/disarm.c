@@ -11,11 +11,13 @@ static int arm_call(unsigned instruction) {
 
 int disarm(byte *site) {
     unsigned first = code16(site), second = code16(site + 2), before = code32(site - 4);
-    if (arm_call(code32(site))) {
+    /* Half of a Thumb blx may look like an Arm bl; a push before it does not. */
+    int thumb = first >> 11 == 0x1e && second >> 14 == 3;
+    if (arm_call(code32(site)) && !(thumb && code16(site - 2) == 0xb500)) {
         if (before == GCC_PUSH || before == CLANG_PUSH)
             put32(site - 4, 0xe1a00000);
         put32(site, 0xe1a00000);
-    } else if (first >> 11 == 0x1e && second >> 14 == 3) {
+    } else if (thumb) {
         if (code16(site - 2) == 0xb500)
             put16(site - 2, 0xbf00);
         put16(site, 0xbf00);

@@ -56,8 +56,8 @@ pub(crate) fn compare(setting: &Setting, prefix: &str, modules: &[PathBuf]) -> R
 
 /// Links the modules in `folder` to `whole.o`, without table.
 fn link(prefix: &str, folder: &Path, count: usize) -> Result<Bases> {
-    let names: String = (0..count).map(|number| format!("{number}.ko\n")).collect();
-    files::write(&folder.join("inputs"), names.as_bytes())?;
+    let names: Vec<String> = (0..count).map(|number| format!("{number}.ko")).collect();
+    files::write(&folder.join("inputs"), names.join("\n").as_bytes())?;
     // Every module defines init_module.
     let arguments = ["-r", "-z", "muldefs", "-Map", "map", "-o", "whole.o", "@inputs"];
     run(Command::new(format!("{prefix}ld")).args(arguments).current_dir(folder))?;

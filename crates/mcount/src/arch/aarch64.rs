@@ -35,7 +35,7 @@ const COMMON: Arch = Arch {
         length: four,
         call,
         stub,
-        from_functions: false,
+        anchors: &[],
         relative: Some(R_AARCH64_RELATIVE),
     }),
     ..DEFAULT
@@ -61,13 +61,23 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     if word & 0xfc00_0000 == 0x9400_0000 { place.near(signed(word, 26) * 4) } else { None }
 }
 
-/// A branch, a veneer (`adrp`, `add`, `br`), or a PLT entry (`adrp`, `ldr`, `add`, `br`).
+/// A branch, a veneer (`adrp`, `add`, `br`, or with a word that is loaded), or a PLT entry (`adrp`,
+/// `ldr`, `add`, `br`).
 fn stub(place: &Place<'_>) -> Option<Target> {
     let is_pad = place.word(0)? & 0xffff_ff3f == 0xd503_241f;
     let place = if is_pad { place.skip(4) } else { *place };
     let first = place.word(0)?;
     if first & 0xfc00_0000 == 0x1400_0000 {
         return Some(Target::Address(place.address(signed(first, 26) * 4)));
+    }
+    // ldr x16, word; (adr x17, .; add x16, x16, x17;) br x16: the address, or the way from the adr.
+    if first & 0xff00_001f == 0x5800_0010 {
+        let word = place.skip(u64::try_from(signed(first >> 5, 19) * 4).ok()?);
+        let (first, second) = (u64::from(word.data_word(0)?), u64::from(word.data_word(4)?));
+        let value = if word.big_endian_data { first << 32 | second } else { second << 32 | first };
+        let is_relative = place.word(4)? == 0x1000_0011;
+        let base = if is_relative { place.address(4) } else { 0 };
+        return Some(Target::Address(base.wrapping_add(value)));
     }
     // adrp x16, page
     if first & 0x9f00_001f != 0x9000_0010 {

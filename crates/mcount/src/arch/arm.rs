@@ -73,13 +73,7 @@ pub(super) static ARCH: Arch = Arch {
         THUMB_NOP,
         Instruction::halves(&[0x46c0]),
     ],
-    decode: Some(Decode {
-        length,
-        call,
-        stub,
-        from_functions: false,
-        relative: Some(R_ARM_RELATIVE),
-    }),
+    decode: Some(Decode { length, call, stub, anchors: &[], relative: Some(R_ARM_RELATIVE) }),
     ..DEFAULT
 };
 
@@ -123,13 +117,13 @@ fn stub(place: &Place<'_>) -> Option<Target> {
         return if switches { stub(&arm) } else { thumb_stub(place) };
     }
     let (first, second) = (place.word(0)?, place.word(4)?);
-    let absolute = |at: u64| Some(Target::Address(u64::from(place.word(at)? & !1)));
+    let absolute = |at: u64| Some(Target::Address(u64::from(place.data_word(at)? & !1)));
     match (first, second) {
         (0xe51f_f004, _) => absolute(4),           // ldr pc, [pc, #-4]
         (0xe59f_c000, 0xe12f_ff1c) => absolute(8), // ldr ip, [pc]; bx ip
-        // ldr ip, [pc, #n]; add ip, ip, pc (either way round): relative to the add.
-        (0xe59f_c000 | 0xe59f_c004, 0xe08c_c00f | 0xe08f_c00c) => {
-            let distance = place.word(u64::from(first & 0xfff) + 8)?.cast_signed();
+        // ldr ip, [pc, #n]; add ip or pc, ip, pc (either way round): relative to the add.
+        (0xe59f_c000 | 0xe59f_c004, 0xe08c_c00f | 0xe08f_c00c | 0xe08f_f00c | 0xe08c_f00f) => {
+            let distance = place.data_word(u64::from(first & 0xfff) + 8)?.cast_signed();
             Some(Target::Address(place.address(12 + i64::from(distance)) & !1))
         }
         _ if first >> 24 == 0xea => Some(Target::Address(place.address(8 + signed(first, 24) * 4))),
@@ -161,6 +155,10 @@ fn thumb_stub(place: &Place<'_>) -> Option<Target> {
         let offset =
             sign << 24 | i1 << 23 | i2 << 22 | (first & 0x3ff) << 12 | (second & 0x7ff) << 1;
         return Some(Target::Address(place.address(4 + signed(offset, 25))));
+    }
+    // ldr.w pc, word behind it
+    if (first, second) == (0xf85f, 0xf000) {
+        return Some(Target::Address(u64::from(place.data_word(4)? & !1)));
     }
     let immediate = |high: u32, low: u32| {
         (high & 0xf) << 12 | (high >> 10 & 1) << 11 | (low >> 12 & 7) << 8 | low & 0xff

@@ -14,8 +14,9 @@ pub(crate) struct Decode {
     pub(crate) call: fn(&Place<'_>) -> Option<Branch>,
     /// Where the stub at a place leads, if it is one.
     pub(crate) stub: fn(&Place<'_>) -> Option<Target>,
-    /// Instructions are read from function starts only: elsewhere they cannot be told apart.
-    pub(crate) from_functions: bool,
+    /// Where instructions begin can only be told from function starts on: a byte that each call
+    /// has, for each kind of call, and how far behind the start of the call it is.
+    pub(crate) anchors: &'static [(u8, u64)],
     /// The relocation type that adds the load address: `R_*_RELATIVE`.
     pub(crate) relative: Option<u32>,
 }
@@ -33,6 +34,8 @@ pub(crate) struct Place<'a> {
     /// The value that code addresses data by (`_gp`, the TOC), where it has one.
     pub(crate) data_base: u64,
     pub(crate) is_64: bool,
+    /// The byte order of data among the code, which need not be that of the instructions.
+    pub(crate) big_endian_data: bool,
 }
 
 /// A direct call.
@@ -71,6 +74,16 @@ impl<'a> Place<'a> {
     /// The 32-bit instruction `distance` bytes on.
     pub(crate) fn word(&self, distance: u64) -> Option<u32> {
         self.code.word(self.at.checked_add(distance)?)
+    }
+
+    /// The 32-bit number among the code, `distance` bytes on.
+    pub(crate) fn data_word(&self, distance: u64) -> Option<u32> {
+        let bytes = *self.code.from(self.at.checked_add(distance)?).first_chunk()?;
+        Some(if self.big_endian_data {
+            u32::from_be_bytes(bytes)
+        } else {
+            u32::from_le_bytes(bytes)
+        })
     }
 
     /// The 16-bit instruction, or half of one, `distance` bytes on.

@@ -69,7 +69,7 @@ pub(super) static ARCH: Arch = Arch {
         length: four,
         call,
         stub,
-        from_functions: false,
+        anchors: &[],
         relative: Some(R_LARCH_RELATIVE),
     }),
     ..DEFAULT

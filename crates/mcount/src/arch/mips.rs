@@ -84,13 +84,7 @@ pub(super) static ARCH: Arch = Arch {
     alternate_code_flag: EF_MIPS_MICROMIPS,
     isa_bit: true,
     nops: &[NOP, micromips::NOP16],
-    decode: Some(Decode {
-        length,
-        call,
-        stub,
-        from_functions: false,
-        relative: Some(R_MIPS_REL32),
-    }),
+    decode: Some(Decode { length, call, stub, anchors: &[], relative: Some(R_MIPS_REL32) }),
     ..DEFAULT
 };
 
@@ -167,7 +161,7 @@ fn length(place: &Place<'_>) -> u64 {
     if place.alternate { micromips::size(place.half(0).unwrap_or(0)) } else { 4 }
 }
 
-/// `jal`, `bal`, and calls through a register that is loaded right here.
+/// `jal`, `bal`, and calls through a register whose value begins to be built right here.
 fn call(place: &Place<'_>) -> Option<Branch> {
     if place.alternate {
         return micromips::call(place);
@@ -178,39 +172,131 @@ fn call(place: &Place<'_>) -> Option<Branch> {
             let target = place.address(4) & !0x0fff_ffff | u64::from(word & 0x03ff_ffff) << 2;
             place.branch(0, 4, Target::Address(target))
         }
-        1 if word >> 16 == 0x0411 => place.near(4 + signed(word & 0xffff, 16) * 4),
-        0x0f if word & 0x03e0_0000 == 0 => long_call(place, word),
-        // lw or ld $t9, slot($gp)
-        0x23 | 0x37 if word >> 16 & 0x3ff == 0x399 => {
-            let end = follow(place.code, place.at)?;
-            let slot = place.data_base.wrapping_add_signed(signed(word & 0xffff, 16));
-            let target = Target::Slot(place.truncate(slot));
-            Some(Branch { start: place.at, reference: place.at, end, target })
-        }
+        // One with a load of $t9 before it was a jalr once, and the load is where the call begins.
+        1 if word >> 16 == BAL && !is_loaded(place) => place.near(bal(word)),
+        0x0f if word & 0x03e0_0000 == 0 && word >> 16 & 31 != GP => register_call(place),
+        0x23 | 0x37 if word >> 16 & 31 == T9 => register_call(place),
         _ => None,
     }
 }
 
-/// `lui`, `addiu` and `jalr` of one register: what is left of the other forms' parts is 0 where
-/// addresses have 32 bits, sign-extended in 64-bit code.
-fn long_call(place: &Place<'_>, lui: u32) -> Option<Branch> {
-    let end = follow(place.code, place.at)?;
-    let register = lui >> 16 & 31;
-    let mut value = i64::from((lui << 16).cast_signed());
-    for at in (4..end - place.at).step_by(4) {
+const T9: u32 = 25;
+const GP: u32 = 28;
+const JR_RA: u32 = 0x03e0_0008;
+/// The upper half of a `bal`.
+const BAL: u32 = 0x0411;
+
+fn bal(word: u32) -> i64 {
+    4 + signed(word & 0xffff, 16) * 4
+}
+
+/// Whether the `bal` at `place` has a load of `$t9` before it.
+fn is_loaded(place: &Place<'_>) -> bool {
+    let mut before = (1..=LONGEST).map_while(|back| {
+        place.code.word(place.at.checked_sub(back * 4)?).filter(|word| !is_jump(*word))
+    });
+    let load = before.find(|word| target(*word) == Some(T9));
+    load.is_some_and(|word| matches!(word >> 26, 0x23 | 0x37))
+}
+
+fn is_jump(word: u32) -> bool {
+    is_branch(word) || jalr_register(word).is_some()
+}
+
+/// What is known of a register while a call through one is followed.
+#[derive(Clone, Copy)]
+struct Held {
+    value: Target,
+    /// The first instruction of the call has a part in it.
+    is_ours: bool,
+}
+
+/// The call through a register that the instruction at `place` begins: from there on instructions
+/// are computed as the processor would, up to the `jalr`, or the `bal` that a linker made of it.
+fn register_call(place: &Place<'_>) -> Option<Branch> {
+    let mut registers = [None; 32];
+    let gp = Held { value: Target::Address(place.data_base), is_ours: false };
+    *registers.get_mut(GP as usize)? = Some(gp);
+    let first = place.word(0)?;
+    let base = first >> 21 & 31;
+    if first >> 26 != 0x0f && is_gp(place, base) {
+        *registers.get_mut(base as usize)? = Some(gp);
+    }
+    for at in (0..=LONGEST * 4).step_by(4) {
         let word = place.word(at)?;
-        // addiu or daddiu $r, $r, low
-        let adds = matches!(word >> 26, 0x09 | 0x19);
-        if adds && word >> 21 & 31 == register && word >> 16 & 31 == register {
-            value += signed(word & 0xffff, 16);
-            let target = Target::Address(place.truncate(value.cast_unsigned()));
-            return Some(Branch { start: place.at, reference: place.at, end, target });
+        let jumped = jalr_register(word).or((word >> 16 == BAL).then_some(T9));
+        if let Some(register) = jumped {
+            let held = (*registers.get(register as usize)?)?;
+            let target = if word >> 16 == BAL {
+                Target::Address(place.address(at.cast_signed() + bal(word)))
+            } else {
+                held.value
+            };
+            let end = place.at + at + 4;
+            let branch = Branch { start: place.at, reference: place.at, end, target };
+            return held.is_ours.then_some(branch);
+        }
+        if is_branch(word) {
+            return None;
+        }
+        if let Some(register) = target(word) {
+            let held = compute(place, word, &registers);
+            let held = held.map(|held| Held { is_ours: held.is_ours || at == 0, ..held });
+            *registers.get_mut(register as usize)? = held;
         }
     }
     None
 }
 
-/// A trampoline to PIC (`lui $t9; j; addiu $t9`), or a PLT entry (`lui $t7; l[wd] $t9`).
+/// Whether `register` has the value of `$gp`: it is `$gp`, or was added up from `$t9` before.
+fn is_gp(place: &Place<'_>, register: u32) -> bool {
+    let mut before = (1..=LONGEST * 4).map_while(|back| {
+        place.code.word(place.at.checked_sub(back * 4)?).filter(|word| *word != JR_RA)
+    });
+    let sets = before.find(|word| target(*word) == Some(register));
+    // addu or daddu
+    register == GP
+        || register != T9
+            && sets.is_some_and(|word| {
+                matches!(word & 0xfc00_07ff, 0x21 | 0x2d) && sources(word).contains(&Some(T9))
+            })
+}
+
+/// The value that an instruction of a long call gives its register.
+fn compute(place: &Place<'_>, word: u32, registers: &[Option<Held>; 32]) -> Option<Held> {
+    let get = |register: u32| -> Option<(u64, bool)> {
+        match *registers.get((register & 31) as usize)? {
+            Some(Held { value: Target::Address(value), is_ours }) => Some((value, is_ours)),
+            _ => None,
+        }
+    };
+    let held =
+        |value: u64, is_ours| Some(Held { value: Target::Address(place.truncate(value)), is_ours });
+    let low = signed(word & 0xffff, 16);
+    let (rs, rt, shift) = (word >> 21, word >> 16, word >> 6 & 31);
+    match (word >> 26, word & 0x7ff & !(31 << 6)) {
+        (0x0f, _) => held(i64::from((word << 16).cast_signed()).cast_unsigned(), false),
+        (0x09 | 0x19, _) => {
+            let (value, is_ours) = get(rs)?;
+            held(value.wrapping_add_signed(low), is_ours)
+        }
+        (0x23 | 0x37, _) => {
+            let (value, is_ours) = get(rs)?;
+            let slot = place.truncate(value.wrapping_add_signed(low));
+            Some(Held { value: Target::Slot(slot), is_ours })
+        }
+        (0, 0x38) => get(rt).and_then(|(value, is_ours)| held(value << shift, is_ours)),
+        (0, 0x3c) => get(rt).and_then(|(value, is_ours)| held(value << (32 + shift), is_ours)),
+        (0, 0x21 | 0x2d) => {
+            let (a, b) = (get(rs)?, get(rt)?);
+            held(a.0.wrapping_add(b.0), a.1 || b.1)
+        }
+        _ => None,
+    }
+}
+
+/// A trampoline to PIC (`lui $t9; j; addiu $t9`, or without the jump before the function itself), or a
+/// PLT entry (`lui $t7; l[wd] $t9`).
 fn stub(place: &Place<'_>) -> Option<Target> {
     if place.alternate {
         return None;
@@ -221,6 +307,10 @@ fn stub(place: &Place<'_>) -> Option<Target> {
     if first >> 16 == 0x3c19 && second >> 26 == 2 {
         let target = place.address(8) & !0x0fff_ffff | u64::from(second & 0x03ff_ffff) << 2;
         return Some(Target::Address(target));
+    }
+    // lui $t9; addiu $t9, $t9: right before the function.
+    if first >> 16 == 0x3c19 && second >> 16 == 0x2739 {
+        return Some(Target::Address(place.address(8)));
     }
     let is_entry = matches!(first >> 16, 0x3c0f | 0x3c0e) && matches!(second >> 26, 0x23 | 0x37);
     is_entry.then(|| Target::Slot(place.truncate((high + low).cast_unsigned())))

@@ -25,7 +25,7 @@ pub(super) static ARCH: Arch = Arch {
     code: CodeOrder::Big,
     relaxes: true,
     nops: &[NOP, Instruction::halves(&[0x9200])],
-    decode: Some(Decode { length, call, stub: no_stub, from_functions: false, relative: None }),
+    decode: Some(Decode { length, call, stub: no_stub, anchors: &[], relative: None }),
     ..DEFAULT
 };
 

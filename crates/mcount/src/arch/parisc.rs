@@ -2,7 +2,7 @@
 //!
 //! Source: Processor-Specific ELF Supplement for PA-RISC 1.5, chapter 4.
 
-use super::decode::{Branch, Decode, Place, four, no_stub, signed};
+use super::decode::{Branch, Decode, Place, Target, four, signed};
 use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_PARISC_DIR32: u32 = 1;
@@ -33,13 +33,15 @@ pub(super) static ARCH: Arch = Arch {
     ],
     address_32: Some(R_PARISC_DIR32),
     address_64: Some(R_PARISC_DIR64),
+    data_bases: &[("$global$", 0), ("_GLOBAL_OFFSET_TABLE_", 0), (".got", 0)],
     nops: &[NOP],
     decode: Some(Decode {
         length: four,
         call,
-        stub: no_stub,
-        from_functions: false,
-        relative: None,
+        stub,
+        anchors: &[],
+        // With no symbol it adds the load address.
+        relative: Some(R_PARISC_DIR32),
     }),
     ..DEFAULT
 };
@@ -47,15 +49,57 @@ pub(super) static ARCH: Arch = Arch {
 /// `b,l` with a displacement of 17 or 22 bits, whose parts lie scattered over the instruction.
 fn call(place: &Place<'_>) -> Option<Branch> {
     let word = place.word(0)?;
-    let (sign, w1, w2) = (word & 1, word >> 16 & 31, word >> 2 & 0x7ff);
-    let low = (w2 & 1) << 10 | w2 >> 1;
     let distance = match word & 0xfc00_e000 {
-        0xe800_0000 if word >> 21 & 31 == 2 => signed(sign << 16 | w1 << 11 | low, 17),
+        0xe800_0000 if word >> 21 & 31 == 2 => short(word),
         0xe800_a000 => {
-            let w3 = word >> 21 & 31;
-            signed(sign << 21 | w3 << 16 | w1 << 11 | low, 22)
+            let (w1, w3) = (word >> 16 & 31, word >> 21 & 31);
+            signed((word & 1) << 21 | w3 << 16 | w1 << 11 | low(word), 22)
         }
         _ => return None,
     };
     place.near(8 + distance * 4)
+}
+
+/// The displacement of 17 bits in a branch, in words.
+fn short(word: u32) -> i64 {
+    signed((word & 1) << 16 | (word >> 16 & 31) << 11 | low(word), 17)
+}
+
+/// The lowest eleven bits of a displacement.
+fn low(word: u32) -> u32 {
+    (word >> 2 & 1) << 10 | word >> 3 & 0x3ff
+}
+
+/// The 21 bits of an `ldil` or `addil`, where they belong.
+fn upper(word: u32) -> i64 {
+    let bits = (word & 1) << 20
+        | (word & 0xffe) << 8
+        | (word & 0xc000) >> 7
+        | (word & 0x1f_0000) >> 14
+        | (word & 0x3000) >> 12;
+    signed(bits, 21) << 11
+}
+
+/// A branch out of reach (`ldil; be`, or relative: `b,l; addil; be`), or a stub that loads what the
+/// PLT has of a function (`addil; ldo %r22`).
+fn stub(place: &Place<'_>) -> Option<Target> {
+    let (first, second) = (place.word(0)?, place.word(4)?);
+    let jumps = |word: u32| word & 0xffe0_e000 == 0xe020_2000;
+    let to = |distance: i64| place.truncate(distance.cast_unsigned());
+    match first & 0xffe0_0000 {
+        0x2020_0000 if jumps(second) => Some(Target::Address(to(upper(first) + short(second) * 4))),
+        0xe820_0000 => {
+            let third = place.word(8)?;
+            let relative = second & 0xffe0_0000 == 0x2820_0000 && jumps(third);
+            let distance = 8 + upper(second) + short(third) * 4;
+            relative.then(|| Target::Address(place.address(distance)))
+        }
+        // By %r19, or by %dp.
+        0x2a60_0000 | 0x2b60_0000 if second & 0xffff_0000 == 0x3436_0000 => {
+            let distance = i64::from(second >> 1 & 0x1fff) - i64::from(second & 1) * 0x2000;
+            let slot = place.data_base.wrapping_add_signed(upper(first) + distance);
+            Some(Target::Slot(place.truncate(slot)))
+        }
+        _ => None,
+    }
 }

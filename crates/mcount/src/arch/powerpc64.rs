@@ -27,7 +27,7 @@ pub(super) static ARCH: Arch = Arch {
         length: four,
         call,
         stub,
-        from_functions: false,
+        anchors: &[],
         relative: Some(R_PPC64_RELATIVE),
     }),
     ..DEFAULT

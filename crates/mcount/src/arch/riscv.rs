@@ -41,13 +41,7 @@ pub(super) static ARCH: Arch = Arch {
     mapping_symbols: true,
     relaxes: true,
     nops: &[NOP, C_NOP],
-    decode: Some(Decode {
-        length,
-        call,
-        stub,
-        from_functions: false,
-        relative: Some(R_RISCV_RELATIVE),
-    }),
+    decode: Some(Decode { length, call, stub, anchors: &[], relative: Some(R_RISCV_RELATIVE) }),
     ..DEFAULT
 };
 
@@ -69,6 +63,12 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     let word = place.word(0)?;
     match word & 0xfff {
         0x0ef | 0x2ef => place.near(jal(word)),
+        // jalr, from 0 on, where the linker found the target there.
+        0x0e7 | 0x2e7 if word & 0xf_f000 == 0 => place.branch(
+            0,
+            4,
+            Target::Address(place.truncate(signed(word >> 20, 12).cast_unsigned())),
+        ),
         0x097 | 0x297 | 0x317 => {
             let second = place.word(4)?;
             let register = word >> 7 & 31;

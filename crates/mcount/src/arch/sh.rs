@@ -35,12 +35,13 @@ pub(super) static ARCH: Arch = Arch {
     address_32: Some(R_SH_DIR32),
     addend_in_section: true,
     disarmed: Some(disarmed),
+    data_bases: &[("_GLOBAL_OFFSET_TABLE_", 0), (".got.plt", 0), (".got", 0)],
     nops: &[NOP],
     decode: Some(Decode {
         length: two,
         call,
         stub: no_stub,
-        from_functions: false,
+        anchors: &[],
         relative: Some(R_SH_RELATIVE),
     }),
     ..DEFAULT
@@ -92,15 +93,25 @@ fn two(_: &Place<'_>) -> u64 {
     2
 }
 
-/// A load of a literal that is jumped through; the literal is the site.
+/// A load of a literal that is jumped through, itself or as an offset in the GOT; the literal is the
+/// site.
 fn call(place: &Place<'_>) -> Option<Branch> {
     let load = place.half(0)?;
     if load & 0xf000 != 0xd000 {
         return None;
     }
-    jump_through(place.code, place.at, load >> 8 & 15)?;
+    let register = load >> 8 & 15;
+    let jump = jump_through(place.code, place.at, register)?;
     let literal = (place.at & !3) + 4 + u64::from(load & 0xff) * 4;
-    let target = Target::Address(place.code.word(literal)?.into());
+    let value = u64::from(place.code.word(literal)?);
+    // mov.l @(r0,Rn),Rn: an offset in the GOT.
+    let indirect = 0x000e | register << 8 | register << 4;
+    let mut between = (place.at + 2..jump).step_by(2);
+    let target = if between.any(|at| place.code.half(at) == Some(indirect)) {
+        Target::Slot(place.truncate(place.data_base.wrapping_add(value)))
+    } else {
+        Target::Address(value)
+    };
     let end = literal + 4;
     Some(Branch { start: literal, reference: literal, end, target })
 }

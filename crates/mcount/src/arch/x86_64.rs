@@ -59,6 +59,27 @@ const OPCODE_CALL_LARGE_PIC: &[Pattern] = &[
     Pattern::byte(13, 0xd2),
 ];
 
+/// The same as gcc makes it: `lea 1b(%rip), %r10; add %r11, %r10` in between, then `%r11` in place of
+/// `%r10`.
+const OPCODE_CALL_LARGE_GCC: &[Pattern] = &[
+    Pattern::byte(-22, 0x49),
+    Pattern::byte(-21, 0xbb),
+    Pattern::byte(-12, 0x4c),
+    Pattern::byte(-11, 0x8d),
+    Pattern::byte(-10, 0x15),
+    Pattern::byte(-5, 0x4d),
+    Pattern::byte(-4, 0x01),
+    Pattern::byte(-3, 0xda),
+    Pattern::byte(-2, 0x49),
+    Pattern::byte(-1, 0xbb),
+    Pattern::byte(8, 0x4d),
+    Pattern::byte(9, 0x01),
+    Pattern::byte(10, 0xda),
+    Pattern::byte(11, 0x41),
+    Pattern::byte(12, 0xff),
+    Pattern::byte(13, 0xd2),
+];
+
 /// What a linker makes of a call through the GOT: `addr32 call`. No relocation of an object.
 pub(super) const RELAXED: Form = Form {
     opcode: &[Pattern::byte(-2, 0x67), Pattern::byte(-1, 0xe8)],
@@ -104,6 +125,14 @@ pub(super) static ARCH: Arch = Arch {
             nop: Nop::Write(&[(-2, NOP8), (6, NOP8)]),
             ..CALL
         },
+        Form {
+            relocations: &[R_X86_64_PLTOFF64],
+            opcode: OPCODE_CALL_LARGE_GCC,
+            recorded: -22,
+            size: 14,
+            nop: Nop::Write(&[(-2, NOP8), (6, NOP8)]),
+            ..CALL
+        },
     ],
     address_32: Some(R_X86_64_32),
     address_64: Some(R_X86_64_64),
@@ -123,7 +152,11 @@ pub(super) const fn decode<const WIDE: bool>() -> Decode {
         length: length::<WIDE>,
         call: call::<WIDE>,
         stub: stub::<WIDE>,
-        from_functions: true,
+        anchors: if WIDE {
+            &[(0xe8, 0), (0x67, 0), (0xff, 0), (0xd2, 12), (0xd2, 35)]
+        } else {
+            &[(0xe8, 0), (0x67, 0), (0xff, 0)]
+        },
         // The same number on both.
         relative: Some(R_X86_64_RELATIVE),
     }
@@ -131,6 +164,11 @@ pub(super) const fn decode<const WIDE: bool>() -> Decode {
 
 fn length<const WIDE: bool>(place: &Place<'_>) -> u64 {
     let bytes = place.code.from(place.at);
+    if let [0, 0, ..] = bytes {
+        // Padding between sections, rather than an add that nobody writes.
+        let end = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
+        return end as u64;
+    }
     let bits = if WIDE { 64 } else { 32 };
     let mut decoder = iced_x86::Decoder::new(bits, bytes, iced_x86::DecoderOptions::NONE);
     let mut instruction = iced_x86::Instruction::default();
@@ -152,11 +190,47 @@ fn call<const WIDE: bool>(place: &Place<'_>) -> Option<Branch> {
             place.branch(2, 6, Target::Slot(place.truncate(distance(2)?.cast_unsigned())))
         }
         (0xff, 0x90..=0x97) if !WIDE && second != 0x94 => {
-            let slot = place.data_base.wrapping_add_signed(distance(2)?);
+            let base = got(place, second & 7).unwrap_or(place.data_base);
+            let slot = base.wrapping_add_signed(distance(2)?);
             place.branch(2, 6, Target::Slot(place.truncate(slot)))
         }
+        (0x49, 0xba | 0xbb) if WIDE => large_call(place),
         _ => None,
     }
+}
+
+/// How many bytes before its use `got` looks for the GOT's address.
+const GOT_REACH: u64 = 64;
+
+/// What the function adds up in `register` right before `place`: `call thunk; add $distance, %reg`.
+fn got(place: &Place<'_>, register: u32) -> Option<u64> {
+    (6..=GOT_REACH).find_map(|back| {
+        let at = place.at.checked_sub(back)?;
+        let before = Place { at, ..*place };
+        let is_add = before.byte(0)? == 0x81 && before.byte(1)? == 0xc0 | register;
+        let call = Place { at: at.checked_sub(5)?, ..*place };
+        let distance = place.code.little_word(at + 2)?.cast_signed();
+        (is_add && call.byte(0)? == 0xe8).then(|| before.address(distance.into()))
+    })
+}
+
+/// The calls of the large code model: an absolute address, or two distances that add up.
+fn large_call(place: &Place<'_>) -> Option<Branch> {
+    let number = |at| {
+        let bytes = place.code.from(place.at.checked_add(at)?);
+        bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+    };
+    let fits = |form: &[Pattern], reference: u64| {
+        form.iter().all(|pattern| pattern.fits(place.code, place.at + reference))
+    };
+    if fits(OPCODE_CALL_LARGE, 2) {
+        return place.branch(2, 13, Target::Address(number(2)?));
+    }
+    if fits(OPCODE_CALL_LARGE_GCC, 22) {
+        let target = place.address(0).wrapping_add(number(2)?).wrapping_add(number(22)?);
+        return place.branch(22, 36, Target::Address(target));
+    }
+    None
 }
 
 /// A jump, or a PLT entry: `jmp *slot`, behind a landing pad or a `bnd` prefix.

@@ -50,6 +50,9 @@ pub(crate) fn nops<Elf: FileHeader>(
             let size = if kind == Kind::Patchable {
                 let size = found.get(&(section, offset)).map_or(0, |site| site.size);
                 target.arch.join_nops(&mut code, offset, size).map(|()| size)
+            } else if kind == Kind::Literal {
+                // Not on images: the code that loads the literal is not followed far enough.
+                None
             } else {
                 let call = finder.call_at(section, offset);
                 call.and_then(|found| make(&target, &mut code, &found))

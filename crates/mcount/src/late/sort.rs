@@ -161,7 +161,7 @@ impl Table {
         }
         let zeroes = values.partition_point(|value| *value == 0);
         let mut writes = Vec::new();
-        let has_addends = self.move_dynamic(view, &values, zeroes, &mut writes);
+        let has_addends = self.move_dynamic(view, &values, zeroes, &mut writes)?;
         self.move_kept(view, &order, zeroes, &mut writes);
         if let Some(packed) = &self.packed {
             writes.push((packed.offset, self.repack(view, packed, zeroes)?));
@@ -176,24 +176,31 @@ impl Table {
         Ok(writes)
     }
 
-    /// Gives each word that is not zero one of the dynamic relocations, if there are any, and makes
-    /// the others `R_*_NONE`. The words whose relocation holds the value.
+    /// Gives each word that is not zero one of the dynamic relocations, if there are any. The words
+    /// whose relocation holds the value.
+    ///
+    /// # Errors
+    ///
+    /// A relocation without an addend would be left over.
     fn move_dynamic<Elf: FileHeader>(
         &self,
         view: &View<'_, Elf>,
         values: &[u64],
         zeroes: usize,
         writes: &mut Vec<Write>,
-    ) -> BTreeSet<usize> {
+    ) -> Result<BTreeSet<usize>> {
         let dynamic: Vec<_> = self.relocations.iter().filter(|over| over.dynamic).collect();
         let taken: BTreeSet<_> = dynamic.iter().map(|over| over.slot).collect();
         let mut lacking = (zeroes..values.len()).filter(|slot| !taken.contains(slot));
         let mut with_addend = BTreeSet::new();
         for over in dynamic {
             let slot = if over.slot >= zeroes { Some(over.slot) } else { lacking.next() };
-            let Some(slot) = slot else {
-                writes.push(none(view, over.at));
-                continue;
+            // One that is not needed any more does again what another does: loaders take a run of
+            // relative relocations as counted, without a look at their types.
+            let slot = match slot {
+                Some(slot) => slot,
+                None if over.has_addend && zeroes < values.len() => zeroes,
+                None => return Err(Error::new(no_room_for_zeroes())),
             };
             let mut place = encoder(view);
             place.word(self.address + slot as u64 * view.word());
@@ -205,7 +212,7 @@ impl Table {
                 with_addend.insert(slot);
             }
         }
-        with_addend
+        Ok(with_addend)
     }
 
     /// Relocations that were kept refer to a symbol: each goes where its value goes.
@@ -256,6 +263,11 @@ impl Table {
 /// Whether `kind` is `relative`, or the first of three types that it is composed of (MIPS n64 ABI).
 fn is_relative(kind: u32, relative: u32) -> bool {
     kind == relative || kind & 0xff == relative
+}
+
+/// A relocation that adds to the word cannot be done twice, as one that sets it can.
+fn no_room_for_zeroes() -> ErrorKind {
+    ErrorKind::Unsupported("entries to drop have relocations without addends (REL)")
 }
 
 fn encoder<Elf: FileHeader>(view: &View<'_, Elf>) -> Encoder {

@@ -89,6 +89,13 @@ impl<'d> Functions<'d> {
         list.iter().map(|function| function.start)
     }
 
+    /// The start of the last function that starts at `offset` of `section` or before it.
+    pub(crate) fn last_start(&self, section: u32, offset: u64) -> Option<u64> {
+        let list = self.sections.get(&section)?;
+        let after = list.partition_point(|function| function.start <= offset);
+        list.get(after.checked_sub(1)?).map(|function| function.start)
+    }
+
     /// The start of the first function after `offset` of `section`.
     pub(crate) fn next_start(&self, section: u32, offset: u64) -> Option<u64> {
         let list = self.sections.get(&section)?;

@@ -11,10 +11,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::site::{Kind, Source};
 use object::elf;
 use object::read::elf::FileHeader;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 /// Stubs that lead to stubs: a veneer to a PLT entry, at most.
 const LONGEST_CHAIN: u32 = 3;
+
+/// How far behind the start of a call its relocation can be; an x86 call with a prefix looks like
+/// one without, so the longest comes first.
+const TO_REFERENCE: [u64; 4] = [22, 2, 1, 0];
 
 /// A site in an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +56,16 @@ struct CodeSection<'d> {
     index: u32,
     header: Section,
     code: Code<'d>,
+}
+
+/// A part of a section that is code: bytes from the start of the section.
+struct Region {
+    start: u64,
+    end: u64,
+    alternate: bool,
+    /// Bytes from one place where an instruction may begin to the next; `None` where the
+    /// instructions say that.
+    step: Option<u64>,
 }
 
 /// The work on one image.
@@ -115,9 +129,9 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
     /// Relocations or lists are malformed.
     pub(crate) fn find(&mut self) -> Result<Found> {
         let mut found = Found::new();
-        if !self.by_relocations(&mut found)? {
-            self.by_decoding(&mut found);
-        }
+        self.by_relocations(&mut found)?;
+        // A linker that redirects a call to a stub may have redirected its relocation too.
+        self.by_decoding(&mut found);
         self.by_patchable_entries(&mut found)?;
         Ok(found)
     }
@@ -173,19 +187,21 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
     fn find_hooks(&mut self) -> Result<()> {
         let view = self.target.view;
         let dynamic = Symbols::read_dynamic(view)?;
-        let mut undefined = HashMap::new();
+        // A definition of one's own may be overridden: it has slots too.
+        let mut named = HashMap::new();
         for symbols in self.target.symbols.iter().chain(&dynamic) {
             for (index, symbol) in symbols.iter() {
                 let Some(hook) = self.hook_name(symbols.name(&symbol)) else { continue };
                 if symbol.section.is_some() {
                     self.add_hook(&symbol, hook);
-                } else if dynamic.as_ref().is_some_and(|d| d.section == symbols.section) {
-                    undefined.insert(index, hook);
+                }
+                if dynamic.as_ref().is_some_and(|d| d.section == symbols.section) {
+                    named.insert(index, hook);
                 }
             }
         }
-        if let Some(dynamic) = dynamic.filter(|_| !undefined.is_empty()) {
-            self.find_slots(&dynamic, &undefined);
+        if let Some(dynamic) = dynamic.filter(|_| !named.is_empty()) {
+            self.find_slots(&dynamic, &named);
         }
         Ok(())
     }
@@ -212,10 +228,10 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         }
     }
 
-    /// The words that the loader fills with the addresses of `undefined` symbols of `dynamic`.
-    fn find_slots(&mut self, dynamic: &Symbols<'d, Elf>, undefined: &HashMap<u32, u32>) {
+    /// The words that the loader fills with the addresses of the symbols `named` of `dynamic`.
+    fn find_slots(&mut self, dynamic: &Symbols<'d, Elf>, named: &HashMap<u32, u32>) {
         let view = self.target.view;
-        let mut wanted: Vec<_> = undefined.keys().copied().collect();
+        let mut wanted: Vec<_> = named.keys().copied().collect();
         wanted.sort_unstable();
         for (index, header) in (0u32..).zip(view.sections()) {
             if !header.is_relocations() || header.link != dynamic.section {
@@ -223,7 +239,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
             }
             if let Ok(list) = Relocations::read(view, index, &header) {
                 list.of_symbols(&wanted, |relocation| {
-                    if let Some(hook) = undefined.get(&relocation.symbol) {
+                    if let Some(hook) = named.get(&relocation.symbol) {
                         self.hooks.slots.insert(relocation.offset, *hook);
                     }
                 });
@@ -238,7 +254,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         else {
             return;
         };
-        for (symbol, hook) in undefined {
+        for (symbol, hook) in named {
             let entry = u64::from(*symbol).wrapping_sub(first).wrapping_add(local);
             let slot = got.1.address.wrapping_add(entry.wrapping_mul(view.word()));
             self.hooks.slots.insert(slot, *hook);
@@ -311,66 +327,111 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
             alternate: view.flags() & self.target.arch.alternate_code_flag != 0,
             data_base: self.data_base,
             is_64: view.is_64(),
+            big_endian_data: view.is_big_endian(),
         }
     }
 
-    /// Adds the call that `branch` is, if it reaches a hook.
-    fn add(&mut self, found: &mut Found, section: usize, branch: &Branch, source: Source) {
-        let Some(hook) = self.reaches(branch.target, 0) else { return };
-        let Some(section) = self.sections.get(section) else { return };
+    /// Adds the call that `branch` is, if it reaches a hook; `false` if it does not.
+    fn add(&mut self, found: &mut Found, section: usize, branch: &Branch, source: Source) -> bool {
+        let Some(hook) = self.reaches(branch.target, 0) else { return false };
+        let Some(section) = self.sections.get(section) else { return false };
         let call = self.target.arch.decoded(section.code, branch);
         let Call { recorded, end, .. } = call;
-        self.references.insert((section.index, recorded), *branch);
         let size = end.saturating_sub(recorded);
+        // Relocations know better than what is decoded after them.
+        if overlaps(found, section.index, recorded, size) {
+            return true;
+        }
+        self.references.insert((section.index, recorded), *branch);
         let what = FoundSite { kind: call.kind(), size, hook: Some(hook), source };
         found.insert((section.index, recorded), what);
+        true
     }
 
-    /// The sites by relocations that `ld --emit-relocs` kept; `false` if it kept none.
-    fn by_relocations(&mut self, found: &mut Found) -> Result<bool> {
+    /// The sites by relocations that `ld --emit-relocs` kept.
+    fn by_relocations(&mut self, found: &mut Found) -> Result<()> {
         let view = self.target.view;
-        let Some(symbols) = &self.target.symbols else { return Ok(false) };
+        let Some(symbols) = &self.target.symbols else { return Ok(()) };
         let mut hooks: Vec<_> = symbols
             .iter()
             .filter(|(_, symbol)| self.hook_name(symbols.name(symbol)).is_some())
             .map(|(index, _)| index)
             .collect();
         hooks.sort_unstable();
-        let mut kept = false;
-        let mut places = HashSet::new();
+        let mut places = BTreeMap::new();
         for (index, header) in (0u32..).zip(view.sections()) {
             let is_kept = header.is_relocations()
                 && header.flags & elf::SHF_ALLOC.0 == 0
                 && header.link == symbols.section;
             let section = self.sections.iter().position(|section| section.index == header.info);
             let (Some(section), true) = (section, is_kept) else { continue };
-            kept = true;
             Relocations::read(view, index, &header)?.of_symbols(&hooks, |relocation| {
-                places.insert((section, relocation.offset));
+                let symbol = symbols.get(relocation.symbol);
+                let hook = symbol.and_then(|symbol| self.hook_name(symbols.name(&symbol)));
+                if let Some(hook) = hook {
+                    let place = (section, relocation.offset);
+                    places.insert(place, (relocation.kind, hook));
+                }
             });
         }
-        for (section, address) in places {
-            self.relocated_call(found, section, address);
-        }
-        Ok(kept)
-    }
-
-    /// The call that a relocation at `address` is part of.
-    fn relocated_call(&mut self, found: &mut Found, section: usize, address: u64) {
-        let Some(code) = self.sections.get(section) else { return };
-        let Some(reference) = address.checked_sub(code.header.address) else { return };
-        // The opcode begins at most two bytes before its relocation.
-        for back in 0..=2 {
-            let Some(at) = reference.checked_sub(back) else { return };
-            let place = self.place(code, at);
-            let alternate = Place { alternate: !place.alternate, ..place };
-            for place in [place, alternate] {
-                let branch = (self.decode.call)(&place);
-                if let Some(branch) = branch.filter(|branch| branch.reference == reference) {
-                    return self.add(found, section, &branch, Source::Relocations);
-                }
+        for ((section, address), (kind, hook)) in places {
+            if !self.relocated_call(found, section, address) {
+                self.call_of_object(found, section, address, kind, hook);
             }
         }
+        Ok(())
+    }
+
+    /// Adds the call that a relocation at `address` is part of; `false` if it is part of none.
+    fn relocated_call(&mut self, found: &mut Found, section: usize, address: u64) -> bool {
+        let Some(code) = self.sections.get(section) else { return false };
+        let Some(reference) = address.checked_sub(code.header.address) else { return false };
+        let mut branches = Vec::new();
+        for back in TO_REFERENCE {
+            let Some(at) = reference.checked_sub(back) else { continue };
+            let place = self.place(code, at);
+            // Either instruction set may be it: the one in which it calls a hook is.
+            for place in [place, Place { alternate: !place.alternate, ..place }] {
+                let branch = (self.decode.call)(&place);
+                let branch = branch.filter(|branch| branch.reference == reference);
+                branches.extend(branch.filter(|_| self.is_instruction(code, at)));
+            }
+        }
+        branches.iter().any(|branch| self.add(found, section, branch, Source::Relocations))
+    }
+
+    /// The same where the call is still as it was in the object.
+    fn call_of_object(
+        &self,
+        found: &mut Found,
+        section: usize,
+        address: u64,
+        kind: u32,
+        hook: u32,
+    ) {
+        let Some(section) = self.sections.get(section) else { return };
+        let Some(reference) = address.checked_sub(section.header.address) else { return };
+        if let Some(call) = self.target.arch.call(section.code, kind, reference) {
+            let size = call.end.saturating_sub(call.recorded);
+            // Of several relocations in one call, the first has said all.
+            if !overlaps(found, section.index, call.recorded, size) {
+                let (kind, source) = (call.kind(), Source::Relocations);
+                let what = FoundSite { kind, size, hook: Some(hook), source };
+                found.insert((section.index, call.recorded), what);
+            }
+        }
+    }
+
+    /// Whether an instruction begins at `at`, where that can be told from function starts only.
+    fn is_instruction(&self, section: &CodeSection<'d>, at: u64) -> bool {
+        if self.decode.anchors.is_empty() {
+            return true;
+        }
+        let mut next = self.functions.last_start(section.index, at).unwrap_or(0);
+        while next < at {
+            next = next.saturating_add((self.decode.length)(&self.place(section, next)));
+        }
+        next == at
     }
 
     /// The sites by decoding all code.
@@ -379,10 +440,10 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
             return;
         }
         for section in 0..self.sections.len() {
-            let branches = if self.decode.from_functions {
-                self.sweep_functions(section)
-            } else {
+            let branches = if self.decode.anchors.is_empty() {
                 self.sweep(section)
+            } else {
+                self.sweep_functions(section)
             };
             for branch in branches {
                 self.add(found, section, &branch, Source::Decoding);
@@ -393,24 +454,25 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
     /// Every call of a hook in a section whose instructions can be read from any one on.
     fn sweep(&mut self, section: usize) -> Vec<Branch> {
         let mut branches = Vec::new();
-        for (start, end, alternate) in self.regions(section) {
-            let mut at = start;
-            while at < end {
+        for region in self.regions(section) {
+            let mut at = region.start;
+            while at < region.end {
                 let Some(code) = self.sections.get(section) else { break };
-                let place = Place { alternate, ..self.place(code, at) };
+                let place = Place { alternate: region.alternate, ..self.place(code, at) };
                 if let Some(branch) = (self.decode.call)(&place)
                     && self.reaches(branch.target, 0).is_some()
                 {
                     branches.push(branch);
                 }
-                at = at.saturating_add((self.decode.length)(&place));
+                let step = region.step.unwrap_or_else(|| (self.decode.length)(&place));
+                at = at.saturating_add(step);
             }
         }
         branches
     }
 
-    /// Start, end and instruction set of the parts of a section that are code.
-    fn regions(&self, section: usize) -> Vec<(u64, u64, bool)> {
+    /// The parts of a section that are code.
+    fn regions(&self, section: usize) -> Vec<Region> {
         let Some(section) = self.sections.get(section) else { return Vec::new() };
         let end = section.code.len();
         let whole = self.place(section, 0).alternate;
@@ -419,20 +481,29 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         for (_, symbol) in symbols.iter().flat_map(|symbols| symbols.iter()) {
             let name = symbols.map(|symbols| symbols.name(&symbol)).unwrap_or_default();
             let mark = match name {
-                [b'$', b'a' | b'x', ..] => Some(false),
-                [b'$', b't', ..] => Some(true),
-                [b'$', b'd', ..] => None,
+                // $x may have the name of its instruction set: $xrv64i2p1.
+                [b'$', b'x', ..] | [b'$', b'a'] | [b'$', b'a', b'.', ..] => Some(false),
+                [b'$', b't'] | [b'$', b't', b'.', ..] => Some(true),
+                [b'$', b'd'] | [b'$', b'd', b'.', ..] => None,
                 _ => continue,
             };
-            if symbol.section == Some(section.index) && matches!(name.get(2), None | Some(b'.')) {
+            if symbol.section == Some(section.index) {
                 marks.push((symbol.value.wrapping_sub(section.header.address), mark));
             }
+        }
+        if marks.len() == 1 && self.target.arch.mapping_symbols && self.target.arch.isa_bit {
+            // Stripped: each place may be code of either instruction set.
+            let region = |alternate, step| Region { start: 0, end, alternate, step: Some(step) };
+            return vec![region(false, 4), region(true, 2)];
         }
         // Of several at one place the last is in force.
         marks.sort_by_key(|mark| mark.0);
         let ends = marks.iter().skip(1).map(|mark| mark.0).chain([end]);
         let parts = marks.iter().zip(ends);
-        parts.filter_map(|((start, mark), next)| Some((*start, next.min(end), (*mark)?))).collect()
+        let region = |((start, mark), next): (&(u64, Option<bool>), u64)| {
+            Some(Region { start: *start, end: next.min(end), alternate: (*mark)?, step: None })
+        };
+        parts.filter_map(region).collect()
     }
 
     /// Every call of a hook in a section whose instructions must be read from function starts on:
@@ -441,15 +512,19 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         let mut candidates = Vec::new();
         let Some(code) = self.sections.get(section) else { return Vec::new() };
         let (index, bytes) = (code.index, code.code.from(0));
-        for at in memchr::memchr3_iter(0xe8, 0xff, 0x67, bytes) {
-            let Some(code) = self.sections.get(section) else { break };
-            let place = self.place(code, at as u64);
-            if let Some(branch) = (self.decode.call)(&place)
-                && self.reaches(branch.target, 0).is_some()
-            {
-                candidates.push((at as u64, branch));
+        for (byte, distance) in self.decode.anchors {
+            for at in memchr::memchr_iter(*byte, bytes) {
+                let Some(at) = (at as u64).checked_sub(*distance) else { continue };
+                let Some(code) = self.sections.get(section) else { break };
+                if let Some(branch) = (self.decode.call)(&self.place(code, at))
+                    && self.reaches(branch.target, 0).is_some()
+                {
+                    candidates.push((at, branch));
+                }
             }
         }
+        candidates.sort_unstable_by_key(|candidate| candidate.0);
+        candidates.dedup_by_key(|candidate| candidate.0);
         let mut starts: Vec<_> = std::iter::once(0).chain(self.functions.starts(index)).collect();
         starts.dedup();
         let Some(code) = self.sections.get(section) else { return Vec::new() };
@@ -484,7 +559,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         }
         listed.sort_unstable();
         listed.dedup();
-        let mut forms = HashSet::new();
+        let mut forms = HashMap::new();
         for address in listed.into_iter().filter(|address| *address != 0) {
             let Some(section) = self.section_of(address) else { continue };
             let offset = address - section.header.address;
@@ -492,17 +567,33 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
             if size != 0 {
                 Self::add_area(found, section.index, offset, size, Source::PatchableEntries);
                 if let Some((_, start)) = self.functions.find(section.index, offset, size) {
-                    forms.insert((offset.wrapping_sub(start), size));
+                    *forms.entry((offset.wrapping_sub(start), size)).or_insert(0) |= address;
                 }
             }
         }
+        self.lost_areas(found, &forms)
+    }
+
+    /// Areas of functions that have one of the same form as a listed one. `forms` has the distance
+    /// from the function's start, the size, and the bits that the listed addresses have.
+    fn lost_areas(&self, found: &mut Found, forms: &HashMap<(u64, u64), u64>) -> Result<()> {
         for section in &self.sections {
             for start in self.functions.starts(section.index) {
-                for (distance, size) in &forms {
+                for ((distance, size), bits) in forms {
                     let offset = start.wrapping_add(*distance);
+                    // Before a function there may be padding, of the same instructions: an area that
+                    // ends where the function begins cannot be told from that, and another only by
+                    // the alignment that the compiler gave those that are listed.
+                    let is_before = distance.cast_signed() < 0;
+                    let aligned = !is_before
+                        || section.header.address.wrapping_add(offset).trailing_zeros()
+                            >= bits.trailing_zeros();
+                    if is_before && offset.wrapping_add(*size) <= start || !aligned {
+                        continue;
+                    }
                     let run =
                         patchable::size(self.target, self.functions, section.index, offset, None)?;
-                    if run == *size && !found.contains_key(&(section.index, offset)) {
+                    if run == *size && !overlaps(found, section.index, offset, run) {
                         Self::add_area(found, section.index, offset, run, Source::Decoding);
                     }
                 }
@@ -532,4 +623,10 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
                 && address - section.header.address < section.header.size
         })
     }
+}
+
+/// Whether a site that was found has bytes in common with these.
+fn overlaps(found: &Found, section: u32, offset: u64, size: u64) -> bool {
+    let before = found.range((section, 0)..(section, offset.saturating_add(size)));
+    before.last().is_some_and(|((_, start), site)| start.saturating_add(site.size) > offset)
 }

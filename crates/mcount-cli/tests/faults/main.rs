@@ -1,0 +1,55 @@
+//! Faults: every command that writes, on every path it takes to the disk, with something going
+//! wrong at every step of it. Whatever goes wrong, each file is the old one or the new one, whole;
+//! no temporary is left, or the next run clears it; the exit code is right; and the next run
+//! completes the job, with the same bytes.
+//!
+//! Its own program, because it counts: at the end it prints a table of fault × command × outcomes.
+//! `MCOUNT_BLESS=1` writes that table into docs/reliability.md.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "a test")]
+
+mod inject;
+mod report;
+mod surroundings;
+mod way;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::process::ExitCode;
+use testkit::tools::{Availability, availability};
+use way::{WAYS, Way};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let mut trials = Vec::new();
+    for way in WAYS {
+        for fault in inject::FAULTS {
+            trials.push(trial(way, fault.name, &["strace"], || inject::all(way, fault)));
+        }
+        for fault in surroundings::FAULTS {
+            trials.push(trial(way, fault.name, fault.tools, || (fault.run)(way, fault.name)));
+        }
+    }
+    let is_all = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.list;
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    let passed = !conclusion.has_failed();
+    report::print(passed && is_all && std::env::var_os("MCOUNT_BLESS").is_some());
+    if passed { ExitCode::SUCCESS } else { ExitCode::from(101) }
+}
+
+fn trial(
+    way: &'static Way,
+    fault: &str,
+    tools: &'static [&'static str],
+    run: impl FnOnce() -> Result<(), String> + Send + 'static,
+) -> Trial {
+    Trial::test(format!("{} / {fault}", way.name), move || {
+        let binutils = ["as", "ar", "ld", "readelf"];
+        match availability(binutils.iter().chain(tools).copied()) {
+            Availability::Here => run().map_err(Failed::from),
+            Availability::Fail(reason) => Err(reason.into()),
+            Availability::Skip(reason) => {
+                println!("skipped: {reason}");
+                Ok(())
+            }
+        }
+    })
+}

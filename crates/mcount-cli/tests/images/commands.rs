@@ -1,0 +1,308 @@
+//! What the commands do beside sorting and making NOPs: dropping entries, refusing to, and what
+//! becomes of areas of NOPs, of calls that are not in the table, and of links.
+
+use crate::build::{Case, Flavour, Shared, link, mcount, recorded, temporary};
+use crate::ensure;
+use crate::matrix::{PACKED, PIE, SHARED, STATIC};
+use crate::targets::Variant;
+use crate::truth::{Walk, no_warnings, relocations};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use testkit::files::{read, write};
+use testkit::process::run;
+
+/// A test of the commands.
+pub(crate) struct Test {
+    pub(crate) name: &'static str,
+    /// Processors, and how the program is linked.
+    pub(crate) on: &'static [(&'static str, Flavour)],
+    /// Flags of the traced functions, if not those of the first variant.
+    pub(crate) flags: &'static [&'static str],
+    pub(crate) run: fn(&Case, &Shared) -> Result<(), String>,
+}
+
+/// Code that is not position-independent in a shared object: the loader writes each call.
+const TEXT_RELOCATIONS: Flavour = Flavour {
+    label: "text-relocations",
+    compile: &["-fno-pic"],
+    link: &["-shared", "-Wl,-z,notext"],
+    ..SHARED
+};
+
+const ONE: &[(&str, Flavour)] = &[("x86_64", STATIC)];
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "drop-weak",
+        on: &[
+            ("x86_64", STATIC),
+            ("x86_64", PIE),
+            ("x86_64", PACKED),
+            ("i686", PACKED),
+            ("aarch64", PIE),
+            ("s390x", PIE),
+            ("powerpc64", PIE),
+            ("powerpc", PIE),
+            ("riscv64", PIE),
+        ],
+        flags: &[],
+        run: drop_weak,
+    },
+    Test { name: "guard", on: ONE, flags: &[], run: guard },
+    Test { name: "stripped", on: ONE, flags: &[], run: stripped },
+    Test {
+        name: "prefix",
+        on: &[("x86_64", PIE), ("i686", STATIC)],
+        flags: &["-fpatchable-function-entry=4,2", "-fcf-protection"],
+        run: areas_stay,
+    },
+    Test {
+        name: "prefix-bti",
+        on: &[("aarch64", PIE)],
+        flags: &["-fpatchable-function-entry=4,2", "-mbranch-protection=bti"],
+        run: areas_stay,
+    },
+    Test {
+        name: "prefix-plain",
+        on: &[("riscv64", PIE), ("s390x", PIE), ("powerpc64le", PIE)],
+        flags: &["-fpatchable-function-entry=4,2"],
+        run: areas_stay,
+    },
+    Test { name: "five", on: ONE, flags: &["-fpatchable-function-entry=5"], run: five },
+    Test { name: "unrecorded", on: ONE, flags: &[], run: unrecorded },
+    Test { name: "text", on: &[("i686", TEXT_RELOCATIONS)], flags: &[], run: text_relocations },
+    Test { name: "links", on: ONE, flags: &[], run: links },
+    Test {
+        name: "objects",
+        on: &[
+            ("x86_64", PIE),
+            ("i686", PIE),
+            ("aarch64", PIE),
+            ("s390x", PIE),
+            ("powerpc64", PIE),
+            ("mips", PIE),
+        ],
+        flags: &[],
+        run: objects,
+    },
+];
+
+/// `case` with other flags of the traced functions.
+pub(crate) fn flagged(case: Case, flags: &'static [&'static str]) -> Case {
+    let flags = if flags.is_empty() { case.variant.flags } else { flags };
+    Case { variant: Variant { flags, ..case.variant }, ..case }
+}
+
+/// The exit code and the diagnostics of `mcount ARG… IMAGE`.
+fn said(arguments: &[&str], image: &Path) -> Result<(Option<i32>, String), String> {
+    let output = mcount(arguments).arg(image).output().map_err(|error| error.to_string())?;
+    let text = [output.stdout, output.stderr].concat();
+    Ok((output.status.code(), String::from_utf8_lossy(&text).into_owned()))
+}
+
+/// That `mcount ARG… IMAGE` exits with 1 and leaves the image alone.
+fn is_refused(arguments: &[&str], image: &Path) -> Result<(), String> {
+    let old = read(image)?;
+    let outcome = said(arguments, image)?;
+    ensure(outcome.0 == Some(1) && !outcome.1.is_empty(), || {
+        format!("{arguments:?}: {outcome:?}")
+    })?;
+    ensure(read(image)? == old, || "refused, and changed the image".to_owned())
+}
+
+/// The weak functions of `overridden.c` go, whole, with their relocations.
+fn drop_weak(case: &Case, shared: &Shared) -> Result<(), String> {
+    let (folder, out) = (shared.objects(case)?, temporary()?);
+    let traced = [recorded(&folder), vec![folder.join("recorded/overridden.o")]].concat();
+    let image = link(case, &folder, &traced, out.path())?;
+    let before = Walk::of(case, &image)?;
+    let count: usize = relocations(&image)?.values().sum();
+    is_refused(&["sort", "--drop-weak"], &image)?;
+    run(mcount(&["sort", "--drop-weak", "--force"]).arg(&image))?;
+    let after = Walk::of(case, &image)?;
+    let (zeroes, rest) = after.entries.split_at(2);
+    ensure(zeroes.iter().all(|entry| entry == "0"), || format!("{before:?}\n{after:?}"))?;
+    let function = |entry: &String| entry.split(' ').next().map(str::to_owned);
+    let functions: BTreeSet<_> = rest.iter().map(function).collect();
+    ensure(functions.len() == rest.len(), || format!("two entries of one: {after:?}"))?;
+    ensure(!rest.iter().any(|entry| entry == "0"), || format!("{after:?}"))?;
+    ensure(rest.len() + 2 == before.entries.len(), || format!("{before:?}\n{after:?}"))?;
+    ensure(after.descents == 0 && after.calls == before.calls, || format!("{after:?}"))?;
+    // One that sets its word is done twice instead: loaders count on a run of relative ones.
+    let is_packed = case.flavour.label == PACKED.label;
+    let gone = if is_packed { 2 } else { 0 };
+    let left: usize = relocations(&image)?.values().sum();
+    ensure(left + gone == count, || format!("{count} relocations, then {left}"))?;
+    no_warnings(&image)?;
+    let new = read(&image)?;
+    run(mcount(&["sort", "--drop-weak"]).arg(&image))?;
+    ensure(read(&image)? == new, || "dropping twice is not dropping once".to_owned())
+}
+
+/// Less than one in a hundred goes without `--force`.
+fn guard(case: &Case, shared: &Shared) -> Result<(), String> {
+    let (folder, out) = (shared.objects(case)?, temporary()?);
+    let many = out.path().join("many.o");
+    let mut command = case.target.toolchain.compile();
+    command.args(["-c", "-O2", "-pg", "-fno-pie"]).arg("-I").arg(crate::build::runtime());
+    run(command.arg(crate::build::images().join("many.c")).arg("-o").arg(&many))?;
+    run(mcount(&["record", "--policy", "all"]).arg(&many))?;
+    let traced = [recorded(&folder), vec![many, folder.join("recorded/overridden.o")]].concat();
+    let image = link(case, &folder, &traced, out.path())?;
+    let before = Walk::of(case, &image)?;
+    run(mcount(&["sort", "--drop-weak"]).arg(&image))?;
+    let after = Walk::of(case, &image)?;
+    let zeroes = after.entries.iter().filter(|entry| *entry == "0").count();
+    ensure(zeroes == 2, || format!("{zeroes} dropped"))?;
+    ensure(after.entries.len() == before.entries.len(), || format!("{after:?}"))
+}
+
+/// Without symbols nothing can be known of the functions, and nothing goes, not even by force.
+fn stripped(case: &Case, shared: &Shared) -> Result<(), String> {
+    let (folder, out) = (shared.objects(case)?, temporary()?);
+    let image = link(case, &folder, &recorded(&folder), out.path())?;
+    let whole = read(&image)?;
+    let strip = case.target.toolchain.utility("strip");
+    run(Command::new(&strip).arg("-x").arg(&image))?;
+    is_refused(&["sort", "--drop-weak"], &image)?;
+    write(&image, &whole)?;
+    run(Command::new(&strip).arg(&image))?;
+    is_refused(&["sort", "--drop-weak"], &image)?;
+    is_refused(&["sort", "--drop-weak", "--force"], &image)?;
+    let before = Walk::of(case, &image)?;
+    run(mcount(&["sort"]).arg(&image))?;
+    let after = Walk::of(case, &image)?;
+    ensure(after.descents == 0, || format!("{after:?}"))?;
+    ensure(after.multiset() == before.multiset(), || format!("{before:?}\n{after:?}"))
+}
+
+/// The program of functions that have areas of NOPs.
+fn with_areas(case: &Case, shared: &Shared, out: &Path) -> Result<PathBuf, String> {
+    let folder = shared.objects(case)?;
+    // The walk wants a table, and the functions here have no calls.
+    let bad = out.join("entry.o");
+    let mut command = case.target.toolchain.compile();
+    command.arg("-c").arg(crate::build::runtime().join("bad.S")).arg("-DENTRIES=leaf");
+    run(command.arg("-o").arg(&bad))?;
+    link(case, &folder, &[recorded(&folder), vec![bad]].concat(), out)
+}
+
+/// An area that begins before its function, or goes on after a landing pad, is the function's.
+fn areas_stay(case: &Case, shared: &Shared) -> Result<(), String> {
+    let out = temporary()?;
+    let image = with_areas(case, shared, out.path())?;
+    let list = ["sort", "-v", "--drop-weak", "--table-section", "__patchable_function_entries"];
+    let (code, text) = said(&list, &image)?;
+    ensure(code == Some(0) && text.contains(" 0 dropped"), || format!("{code:?}: {text}"))?;
+    Walk::of(case, &image).map(drop)
+}
+
+/// The instructions of NOPs in `leaf` of `file`, and before it.
+fn nops_of_leaf(file: &Path) -> Result<Vec<usize>, String> {
+    let mut command = Command::new("objdump");
+    let output = command.args(["-d", "-w", "--disassemble=leaf"]).arg(file).output();
+    let output = output.map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let fields = text.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let nops = fields.filter_map(|fields| match fields.as_slice() {
+        [_, bytes, text, ..] if text.contains("nop") => Some(bytes.split_whitespace().count()),
+        _ => None,
+    });
+    Ok(nops.collect())
+}
+
+/// One-byte NOPs become long ones, in objects and in images.
+fn five(case: &Case, shared: &Shared) -> Result<(), String> {
+    let out = temporary()?;
+    let image = with_areas(case, shared, out.path())?;
+    let object = out.path().join("samples.o");
+    write(&object, &read(&shared.objects(case)?.join("traced/samples.o"))?)?;
+    for file in [&image, &object] {
+        let old = nops_of_leaf(file)?;
+        ensure(old.len() >= 5 && old.iter().all(|n| *n == 1), || format!("{old:?}"))?;
+        run(mcount(&["nop"]).arg(file))?;
+        let new = nops_of_leaf(file)?;
+        let is_joined = if old.len() == 5 { new == [5] } else { new.len() <= 4 };
+        let is_whole = new.iter().sum::<usize>() == old.len();
+        ensure(is_joined && is_whole, || format!("{}: {new:?}", file.display()))?;
+        let bytes = read(file)?;
+        run(mcount(&["nop"]).arg(file))?;
+        ensure(read(file)? == bytes, || "twice is not once".to_owned())?;
+    }
+    Walk::of(case, &image).map(drop)
+}
+
+/// Calls that the table does not have stay, and are counted.
+fn unrecorded(case: &Case, shared: &Shared) -> Result<(), String> {
+    let (folder, out) = (shared.objects(case)?, temporary()?);
+    let traced = [folder.join("recorded/more.o"), folder.join("traced/samples.o")];
+    let image = link(case, &folder, &traced, out.path())?;
+    let before = Walk::of(case, &image)?;
+    let (code, text) = said(&["nop", "-v"], &image)?;
+    let is_said = code == Some(0) && text.contains("2 made NOPs, 9 not in the table");
+    ensure(is_said, || format!("{code:?}: {text}"))?;
+    for (name, count) in Walk::of(case, &image)?.calls {
+        let is_listed = ["elsewhere", "last"].contains(&name.as_str());
+        let expected = if is_listed { Some(&0) } else { before.calls.get(&name) };
+        ensure(Some(&count) == expected, || format!("{name}: {count}"))?;
+    }
+    Ok(())
+}
+
+/// The loader's relocation of a call would write into the NOP.
+fn text_relocations(case: &Case, shared: &Shared) -> Result<(), String> {
+    let (folder, out) = (shared.objects(case)?, temporary()?);
+    let image = link(case, &folder, &recorded(&folder), out.path())?;
+    let before = Walk::of(case, &image)?;
+    let count: usize = relocations(&image)?.values().sum();
+    run(mcount(&["nop"]).arg(&image))?;
+    let after = Walk::of(case, &image)?;
+    let left: usize = relocations(&image)?.values().sum();
+    ensure(after.hook_calls() == 0 && after.result == before.result, || format!("{after:?}"))?;
+    ensure(left + 11 == count, || format!("{count} relocations, then {left}"))
+}
+
+/// `-o` leaves the input alone, and another name of the file keeps what it has.
+fn links(case: &Case, shared: &Shared) -> Result<(), String> {
+    let (folder, out) = (shared.objects(case)?, temporary()?);
+    let image = link(case, &folder, &recorded(&folder), out.path())?;
+    let old = read(&image)?;
+    let other = out.path().join("other");
+    std::fs::hard_link(&image, &other).map_err(|error| error.to_string())?;
+    for command in ["sort", "nop"] {
+        let copy = out.path().join(command);
+        run(mcount(&[command, "-o"]).arg(&copy).arg(&image))?;
+        ensure(read(&image)? == old, || format!("{command} -o changed its input"))?;
+        let by_name = read(&copy)?;
+        ensure(by_name != old, || format!("{command} -o did nothing"))?;
+        Walk::of(case, &copy)?;
+        run(mcount(&[command]).arg(&image))?;
+        ensure(read(&image)? == by_name, || format!("{command} is not {command} -o"))?;
+        ensure(read(&other)? == old, || format!("{command} changed the other link"))?;
+        write(&image, &old)?;
+    }
+    Ok(())
+}
+
+/// Objects without calls make the program that is not traced, with the same table.
+fn objects(case: &Case, shared: &Shared) -> Result<(), String> {
+    let (folder, out) = (shared.objects(case)?, temporary()?);
+    let before = Walk::of(case, &link(case, &folder, &recorded(&folder), out.path())?)?;
+    let mut traced = Vec::new();
+    for object in recorded(&folder) {
+        let copy = out.path().join(object.file_name().unwrap_or_default());
+        write(&copy, &read(&object)?)?;
+        run(mcount(&["nop"]).arg(&copy))?;
+        let done = read(&copy)?;
+        for again in [&["nop"][..], &["record", "--policy", "all"]] {
+            run(mcount(again).arg(&copy))?;
+            ensure(read(&copy)? == done, || format!("{again:?} again is not once"))?;
+        }
+        traced.push(copy);
+    }
+    let after = Walk::of(case, &link(case, &folder, &traced, out.path())?)?;
+    ensure(after.hook_calls() == 0, || format!("the hook is called: {after:?}"))?;
+    ensure(after.entries == before.entries, || format!("{before:?}\n{after:?}"))?;
+    ensure(after.result == before.result, || format!("{after:?}"))
+}

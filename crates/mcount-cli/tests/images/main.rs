@@ -1,0 +1,62 @@
+//! `mcount sort` and `mcount nop` on linked images. The oracle is a program that walks its own table
+//! at run time, where the loader has made its values (`tests/images/walk.c`), and what readelf and
+//! objdump print; neither shares code with mcount.
+//!
+//! The programs are the runtime oracle's, for the same processors. `MCOUNT_TEST_ALL=1` links each of
+//! them in each way; otherwise some are left out, for time.
+
+mod build;
+mod commands;
+mod matrix;
+mod nop;
+mod sort;
+#[path = "../runtime/targets.rs"]
+#[expect(dead_code, reason = "the runtime oracle uses the rest")]
+mod targets;
+mod truth;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use std::process::ExitCode;
+use std::sync::Arc;
+use testkit::tools::{Availability, availability};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let shared = build::Shared::new().map(Arc::new);
+    let mut trials = Vec::new();
+    for case in matrix::cases() {
+        let shared = shared.clone();
+        trials.push(Trial::ignorable_test(matrix::name(&case), move || {
+            guarded(matrix::programs(&case), || matrix::perform(&case, &*shared?))
+        }));
+    }
+    for test in commands::TESTS {
+        for (target, flavour) in test.on {
+            let shared = shared.clone();
+            let name = format!("{}::{target}::{}", test.name, flavour.label);
+            trials.push(Trial::ignorable_test(name, move || {
+                let case = matrix::first(target, *flavour).ok_or("no such target")?;
+                let case = commands::flagged(case, test.flags);
+                guarded(matrix::programs(&case), || (test.run)(&case, &*shared?))
+            }));
+        }
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Runs a test where its tools are.
+fn guarded(
+    programs: Vec<&'static str>,
+    run: impl FnOnce() -> Result<(), String>,
+) -> Result<Completion, Failed> {
+    match availability(programs) {
+        Availability::Here => run().map(|()| Completion::Completed).map_err(Failed::from),
+        Availability::Skip(reason) => Ok(Completion::ignored_with(reason)),
+        Availability::Fail(reason) => Err(reason.into()),
+    }
+}
+
+/// An error with `what` unless `holds`.
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}

@@ -1,0 +1,49 @@
+//! Late recording, held against two oracles that share no code with it: what `objdump` says each call
+//! calls, and programs that disarm each entry of their table and count (`tests/runtime/oracle.c`).
+//! Each program is one way of compiling and linking the runtime oracle, made by `mcount link`.
+
+mod command;
+#[expect(clippy::match_same_arms, reason = "each arm is a fact of its own")]
+mod matrix;
+mod programs;
+#[path = "../runtime/targets.rs"]
+#[expect(dead_code, reason = "the runtime oracle uses the rest")]
+mod targets;
+#[expect(clippy::match_same_arms, reason = "one arm a processor")]
+mod truth;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use programs::{Shared, perform};
+use std::process::ExitCode;
+use std::sync::Arc;
+use testkit::tools::{Availability, availability};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let shared = Shared::new().map(Arc::new);
+    let mut trials = Vec::new();
+    for case in matrix::cases() {
+        let shared = shared.clone();
+        trials.push(Trial::ignorable_test(case.name(), move || {
+            guarded(case.programs(), || perform(&case, &*shared?))
+        }));
+    }
+    for test in command::TESTS {
+        trials.push(Trial::ignorable_test(format!("link::{}", test.name), move || {
+            guarded(test.programs.to_vec(), test.run)
+        }));
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Runs a test where its tools are.
+fn guarded(
+    programs: Vec<&'static str>,
+    run: impl FnOnce() -> Result<(), String>,
+) -> Result<Completion, Failed> {
+    match availability(programs) {
+        Availability::Here => run().map(|()| Completion::Completed).map_err(Failed::from),
+        Availability::Skip(reason) => Ok(Completion::ignored_with(reason)),
+        Availability::Fail(reason) => Err(reason.into()),
+    }
+}

@@ -1,0 +1,291 @@
+//! What the fuzzers share: ELF files made of the prebuilt objects and images by changing fields of
+//! their headers, relocations and symbols, and what must hold of each verb.
+//!
+//! An input is the number of a file (two bytes), then changes of twelve bytes each: what kind of
+//! thing, which one of them (two bytes), which field, how, and a value. So one mutation of the fuzzer
+//! changes one thing, and the file stays one that the code looks into.
+
+use mcount::{Base, Glob, GlobSetBuilder, NopChange, Options, Policy};
+use std::path::Path;
+use std::sync::LazyLock;
+
+/// The files that are changed, in order of their names: `tests/prebuilt/*.o` and `fuzz/images/*`.
+static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut paths = Vec::new();
+    for folder in ["../tests/prebuilt", "images"] {
+        let entries = std::fs::read_dir(here.join(folder)).into_iter().flatten().flatten();
+        let mut found: Vec<_> = entries.map(|entry| entry.path()).collect();
+        found.retain(|path| folder == "images" || path.extension().is_some_and(|e| e == "o"));
+        found.sort();
+        paths.extend(found);
+    }
+    paths.iter().filter_map(|path| std::fs::read(path).ok()).collect()
+});
+
+/// How many files there are to change.
+pub fn count() -> usize {
+    FILES.len()
+}
+
+/// The file that `data` stands for.
+pub fn file(data: &[u8]) -> Vec<u8> {
+    let Some(([low, high], changes)) = data.split_first_chunk::<2>() else { return Vec::new() };
+    let number = usize::from(u16::from_le_bytes([*low, *high]));
+    if number == 0xffff || FILES.is_empty() {
+        return changes.to_vec();
+    }
+    let mut file = File::new(FILES[number % FILES.len()].clone());
+    for change in changes.chunks_exact(12).take(16) {
+        file.change(change.try_into().unwrap_or_default());
+    }
+    file.bytes
+}
+
+/// A file, and where in it the tables are; they are looked up before anything changes.
+struct File {
+    bytes: Vec<u8>,
+    is_64: bool,
+    big_endian: bool,
+    headers: usize,
+    count: usize,
+    symbols: (usize, usize),
+    relocations: Vec<(usize, usize, usize)>,
+    contents: Vec<(usize, usize)>,
+}
+
+/// Offsets and sizes of fields.
+type Fields = &'static [(usize, usize)];
+const HEADER: [Fields; 2] = [
+    &[
+        (4, 1),
+        (5, 1),
+        (16, 2),
+        (18, 2),
+        (32, 4),
+        (36, 4),
+        (46, 2),
+        (48, 2),
+        (50, 2),
+        (28, 4),
+        (42, 2),
+        (44, 2),
+        (24, 4),
+    ],
+    &[
+        (4, 1),
+        (5, 1),
+        (16, 2),
+        (18, 2),
+        (40, 8),
+        (48, 4),
+        (58, 2),
+        (60, 2),
+        (62, 2),
+        (32, 8),
+        (54, 2),
+        (56, 2),
+        (24, 8),
+    ],
+];
+const SECTION: [Fields; 2] = [
+    &[(0, 4), (4, 4), (8, 4), (12, 4), (16, 4), (20, 4), (24, 4), (28, 4), (32, 4), (36, 4)],
+    &[(0, 4), (4, 4), (8, 8), (16, 8), (24, 8), (32, 8), (40, 4), (44, 4), (48, 8), (56, 8)],
+];
+const SYMBOL: [Fields; 2] = [
+    &[(0, 4), (4, 4), (8, 4), (12, 1), (13, 1), (14, 2)],
+    &[(0, 4), (8, 8), (16, 8), (4, 1), (5, 1), (6, 2)],
+];
+const RELOCATION: [Fields; 2] = [&[(0, 4), (4, 4), (8, 4)], &[(0, 8), (8, 4), (12, 4), (16, 8)]];
+
+impl File {
+    fn new(bytes: Vec<u8>) -> Self {
+        let is_64 = bytes.get(4) == Some(&2);
+        let big_endian = bytes.get(5) == Some(&2);
+        let mut file = Self {
+            bytes,
+            is_64,
+            big_endian,
+            headers: 0,
+            count: 0,
+            symbols: (0, 0),
+            relocations: Vec::new(),
+            contents: Vec::new(),
+        };
+        let at = |fields: [Fields; 2], index: usize| fields[usize::from(is_64)][index];
+        file.headers = file.get(at(HEADER, 4));
+        file.count = file.get(at(HEADER, 7));
+        for section in 0..file.count {
+            let base = file.headers + section * file.header_size();
+            let field = |index| {
+                let (offset, size) = at(SECTION, index);
+                file.get((base + offset, size))
+            };
+            let (kind, offset, size, entry) = (field(1), field(4), field(5), field(9));
+            match kind {
+                2 | 11 => file.symbols = (offset, size),
+                4 | 9 => file.relocations.push((offset, size, entry)),
+                0 | 8 => {}
+                _ => file.contents.push((offset, size)),
+            }
+        }
+        file
+    }
+
+    fn header_size(&self) -> usize {
+        if self.is_64 { 64 } else { 40 }
+    }
+
+    fn get(&self, (at, size): (usize, usize)) -> usize {
+        let Some(bytes) = self.bytes.get(at..at.saturating_add(size)) else { return 0 };
+        let join = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
+        let value = if self.big_endian {
+            bytes.iter().fold(0, join)
+        } else {
+            bytes.iter().rev().fold(0, join)
+        };
+        usize::try_from(value).unwrap_or(usize::MAX)
+    }
+
+    fn change(&mut self, [kind, a, b, field, how, value @ ..]: [u8; 12]) {
+        let which = usize::from(u16::from_le_bytes([a, b]));
+        let value = value.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte));
+        let class = usize::from(self.is_64);
+        let pick = |fields: Fields| fields[usize::from(field) % fields.len()];
+        let nth = |base: usize, room: usize, size: usize| {
+            base.saturating_add(which % (room / size.max(1)).max(1) * size.max(1))
+        };
+        let (base, (offset, size)) = match kind % 8 {
+            0 => (0, pick(HEADER[class])),
+            1 | 2 => {
+                let size = self.header_size();
+                (nth(self.headers, self.count * size, size), pick(SECTION[class]))
+            }
+            3 => {
+                let size = if self.is_64 { 24 } else { 16 };
+                (nth(self.symbols.0, self.symbols.1, size), pick(SYMBOL[class]))
+            }
+            4 | 5 => match self.relocations.get(which % self.relocations.len().max(1)) {
+                Some((offset, size, entry)) => {
+                    let room = (*size / (*entry).max(1)).max(1);
+                    let at = offset + usize::try_from(value >> 16).unwrap_or(0) % room * entry;
+                    (at, pick(RELOCATION[class]))
+                }
+                None => return,
+            },
+            6 => match self.contents.get(which % self.contents.len().max(1)) {
+                Some((offset, size)) => {
+                    (offset + usize::try_from(value >> 8).unwrap_or(0) % (*size).max(1), (0, 1))
+                }
+                None => return,
+            },
+            _ => {
+                let end = self.bytes.len() * which / 0xffff;
+                if how & 1 == 0 {
+                    self.bytes.truncate(end)
+                } else {
+                    self.bytes.extend([how; 24])
+                }
+                return;
+            }
+        };
+        self.put((base.saturating_add(offset), size), how, value);
+    }
+
+    fn put(&mut self, (at, size): (usize, usize), how: u8, value: u64) {
+        let old = self.get((at, size)) as u64;
+        let length = self.bytes.len() as u64;
+        let new = match how % 12 {
+            0 => 0,
+            1 => u64::MAX,
+            2 => old.wrapping_add(1),
+            3 => old.wrapping_sub(1),
+            4 => 1 << (size * 8 - 1),
+            5 => (1 << (size * 8 - 1)) - 1,
+            6 => length.wrapping_sub(value & 0xff),
+            7 => value & 0xff,
+            8 => old.wrapping_mul(2),
+            9 => old.wrapping_add(value & 0xffff),
+            10 => 0xff00 | value & 0xff,
+            _ => value,
+        };
+        let bytes = new.to_le_bytes();
+        let Some(place) = self.bytes.get_mut(at..at.saturating_add(size)) else { return };
+        for (index, byte) in place.iter_mut().enumerate() {
+            *byte = bytes[if self.big_endian { size - 1 - index } else { index }];
+        }
+    }
+}
+
+/// Options that between them go through all the code.
+fn variants() -> [Options; 3] {
+    let every = GlobSetBuilder::new().add(Glob::new("*").expect("a glob")).build().expect("globs");
+    let policy = Policy { base: Base::All, ..Policy::default() };
+    let all =
+        Options { policy, writable: true, link_order: true, nops: true, ..Options::default() };
+    let policy = Policy { exclude_sections: every, ..Policy::default() };
+    let nop = Options { policy, nop_all: true, ..Options::default() };
+    [Options::default(), all, nop]
+}
+
+/// `mcount scan`.
+pub fn scan(file: &[u8]) {
+    for options in variants() {
+        let _ = mcount::scan(file, &options);
+    }
+}
+
+/// `mcount list`.
+pub fn list(file: &[u8]) {
+    let _ = mcount::read_table(file, &Options::default());
+}
+
+/// `mcount record`: what it makes has a table of as many entries as it says, and is done.
+pub fn record(file: &[u8]) {
+    for options in variants() {
+        let Ok(recording) = mcount::record(file, &options) else { continue };
+        let Some(change) = recording.change else { continue };
+        assert!(change.appended.len() <= 64 * file.len() + 4096, "more than the file explains");
+        let new = change.apply(file);
+        let _ = mcount::record(&new, &options);
+    }
+}
+
+/// `mcount table`.
+pub fn table(file: &[u8]) {
+    for options in variants() {
+        let _ = mcount::late_table(file, &options);
+    }
+}
+
+/// `mcount sort`: it writes inside the file, and what is sorted stays.
+pub fn sort(file: &[u8]) {
+    for drop_stale in [false, true] {
+        let Ok(sorted) = mcount::sort_table(file, &Options::default(), drop_stale) else {
+            continue;
+        };
+        let new = written(file, &sorted.writes);
+        let _ = mcount::sort_table(&new, &Options::default(), drop_stale);
+    }
+}
+
+/// `mcount nop`.
+pub fn nop(file: &[u8]) {
+    for options in variants() {
+        let Ok(nops) = mcount::make_nops(file, &options, &|_| true) else { continue };
+        match nops.change {
+            NopChange::Object(Some(change)) => drop(change.apply(file)),
+            NopChange::Object(None) => {}
+            NopChange::Image(writes) => drop(written(file, &writes)),
+        }
+    }
+}
+
+fn written(file: &[u8], writes: &[mcount::Write]) -> Vec<u8> {
+    let mut new = file.to_vec();
+    for (at, bytes) in writes {
+        let at = usize::try_from(*at).expect("an offset in the file");
+        new[at..][..bytes.len()].copy_from_slice(bytes);
+    }
+    new
+}
