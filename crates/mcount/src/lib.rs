@@ -134,14 +134,13 @@ pub fn make_nops(file: &[u8], options: &Options, select: Select<'_>) -> Result<N
     elf::open(file, nop::MakeNops { options, select })
 }
 
-/// A table of `entries` entries that lead nowhere yet, for a link of objects such as `object`: it
-/// reserves the room.
+/// An empty table for a link of objects such as `object`: [`LateTable::reserve`] makes room in it.
 ///
 /// # Errors
 ///
-/// As [`scan`].
-pub fn reserve(object: &[u8], entries: usize) -> Result<LateTable> {
-    elf::open(object, late::Reserve(entries))
+/// As [`scan`]; an image is none.
+pub fn placeholder(object: &[u8]) -> Result<LateTable> {
+    elf::open(object, late::Reserve)
 }
 
 /// The names of all supported processors.

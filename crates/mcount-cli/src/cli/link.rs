@@ -6,9 +6,10 @@
 
 use super::options::OptionArgs;
 use super::{SUCCESS, complain};
-use crate::commit::overwrite;
+use crate::archive;
+use crate::commit::{Failure, overwrite};
 use crate::files::Input;
-use crate::linker::{Command, Outcome};
+use crate::linker::{Command, Outcome, response};
 use clap::Args;
 use mcount::{Base, Fill, LateTable, ObjectOptions, Options, fill, late_table, table_object};
 use std::ffi::OsString;
@@ -50,7 +51,7 @@ pub(super) fn link(arguments: &LinkArgs) -> io::Result<u8> {
         Err(error) => return Ok(complain(&error.to_string())),
     };
     let command = Command::parse(&arguments.command)?;
-    let Some(output) = command.final_output() else {
+    let Some(output) = command.final_output().filter(|output| may_be_replaced(output)) else {
         return run(&command.as_given());
     };
     let scratch = Scratch::beside(&output)?;
@@ -66,6 +67,11 @@ pub(super) fn link(arguments: &LinkArgs) -> io::Result<u8> {
         Ok(code) => Ok(code),
         Err(message) => Ok(complain(&message)),
     }
+}
+
+/// Whether `output` is not there, or is a file: nothing is to be renamed over `/dev/null`.
+fn may_be_replaced(output: &Path) -> bool {
+    fs::metadata(output).map_or(true, |metadata| metadata.is_file())
 }
 
 /// Runs a command with this process's streams; its exit code.
@@ -92,7 +98,9 @@ impl Driver<'_> {
         let mut room = None;
         for pass in 1..=self.arguments.max_passes {
             let object = table.as_ref().map(|table| self.write_object(table)).transpose()?;
-            let words = self.command.linking(&self.scratch.image, object.as_deref());
+            let words = self.words(object.as_deref())?;
+            // What is there after a failure is the linker's.
+            let _ = fs::remove_file(&self.scratch.image);
             match Outcome::of(&words).map_err(|error| self.say(&error))? {
                 Outcome::Success => {}
                 Outcome::Failure(code) => return Ok(self.leave(code)),
@@ -125,23 +133,53 @@ impl Driver<'_> {
         Err(self.diverged(room))
     }
 
+    /// The command that links the image with `object`; in a response file, if it was in one.
+    fn words(&self, object: Option<&Path>) -> Result<Vec<OsString>, String> {
+        let mut words = self.command.linking(&self.scratch.image, object);
+        if self.command.has_response_files() {
+            let path = self.scratch.folder.join("words");
+            let text = response(words.get(1..).unwrap_or_default());
+            crate::commit::write_new(&path, &text).map_err(|error| self.say(&error))?;
+            words.truncate(1);
+            let mut word = OsString::from("@");
+            word.push(path);
+            words.push(word);
+        }
+        Ok(words)
+    }
+
     /// A table as large as the sites of the input objects, which is what the image will have where
     /// the linker discards nothing. A linker script places the table itself, or has none.
     fn placeholder(&self) -> Option<LateTable> {
         if self.command.has_script() {
             return None;
         }
-        let mut model = None;
-        let mut count = 0;
+        let mut placeholder = None;
         for path in self.command.inputs() {
             let Ok(input) = Input::open(path) else { continue };
-            if let Ok(found) = mcount::scan(input.bytes(), &self.options) {
-                count += found.sites.iter().filter(|site| !site.excluded).count();
-                model.get_or_insert(input);
+            let found = |object: &[u8]| {
+                // An image can be scanned, but is not linked in.
+                let table = mcount::placeholder(object)?;
+                let sites = mcount::scan(object, &self.options)?.sites;
+                Ok((table, sites.iter().filter(|site| !site.excluded).count()))
+            };
+            let all = if input.bytes().starts_with(archive::MAGIC) {
+                archive::read(path, found).unwrap_or_default()
+            } else {
+                vec![(String::new(), found(input.bytes()).map_err(Failure::from))]
+            };
+            for (table, sites) in all.into_iter().filter_map(|(_, result)| result.ok()) {
+                let (_, count) = placeholder.get_or_insert((table, 0));
+                *count += sites;
             }
         }
+        // Sources only: the compiler has an object of its own.
+        let own = || Input::open(&self.command.file_of_driver("crt1.o")?).ok();
+        let by_driver = || Some((mcount::placeholder(own()?.bytes()).ok()?, 0));
+        let (mut table, count) = placeholder.or_else(by_driver)?;
         // One at least, so that the symbols that bound the table are defined.
-        model.and_then(|model| mcount::reserve(model.bytes(), count.max(1)).ok())
+        table.reserve(count.max(1));
+        Some(table)
     }
 
     fn collect(&self) -> Result<(LateTable, Fill), String> {
@@ -169,11 +207,15 @@ impl Driver<'_> {
         Ok(SUCCESS)
     }
 
-    /// After a failed link: the output is as the linker left it.
+    /// After a failed link: the output is as the linker leaves it. Some remove what was there,
+    /// some do not; that is found out by doing it again, which fails the same way.
     fn leave(&self, code: u8) -> u8 {
-        let moved = fs::rename(&self.scratch.image, &self.output);
-        if moved.is_err() {
-            let _ = fs::remove_file(&self.output);
+        let is_moved = fs::rename(&self.scratch.image, &self.output).is_ok();
+        if !is_moved && self.output.exists() {
+            let again = Outcome::of_silent(&self.command.as_given());
+            if matches!(again, Ok(Outcome::Success)) {
+                let _ = fs::remove_file(&self.output);
+            }
         }
         code
     }
@@ -196,6 +238,12 @@ impl Driver<'_> {
     }
 
     fn foreign(&self, now: usize, asked: usize) -> String {
+        if now < asked {
+            return self.say(&format!(
+                "{asked} entries were linked in and the table has {now}: the linker discarded the \
+                 table, or its script does not place it"
+            ));
+        }
         self.say(&format!(
             "the table has {now} entries and {asked} were linked in: the inputs have tables of \
              their own; compile them without recording"

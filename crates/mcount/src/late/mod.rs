@@ -14,7 +14,7 @@ pub(crate) use sort::Sort;
 pub use sort::Sorted;
 
 use crate::Options;
-use crate::elf::{Encoder, Verb, View};
+use crate::elf::{Encoder, Symbol, Verb, View};
 use crate::error::Result;
 use crate::policy::Treatment;
 use crate::scan::Target;
@@ -70,6 +70,11 @@ impl LateTable {
         self.sites.iter().filter(|site| !site.excluded).filter_map(|site| site.address)
     }
 
+    /// Makes it a table of `entries` entries that lead nowhere yet.
+    pub fn reserve(&mut self, entries: usize) {
+        self.sites = vec![CallSite { address: Some(0), ..CallSite::default() }; entries];
+    }
+
     /// The addresses as words in the byte order of the image.
     #[must_use]
     pub fn raw(&self) -> Vec<u8> {
@@ -115,21 +120,20 @@ impl<'d> Verb<'d> for Late<'_> {
     }
 }
 
-/// [`crate::reserve`], for each class and byte order.
-pub(crate) struct Reserve(pub(crate) usize);
+/// [`crate::placeholder`], for each class and byte order.
+pub(crate) struct Reserve;
 
 impl<'d> Verb<'d> for Reserve {
     type Output = LateTable;
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<LateTable> {
         let target = Target::new(view)?;
-        let site = CallSite { address: Some(0), ..CallSite::default() };
         Ok(LateTable {
             machine: target.arch.name,
             bits: if view.is_64() { 64 } else { 32 },
             big_endian: view.is_big_endian(),
             sources: BTreeMap::new(),
-            sites: vec![site; self.0],
+            sites: Vec::new(),
             anchor: Some(Anchor { symbol: EHDR_START.to_owned(), address: 0 }),
             header: header(&target),
         })
@@ -176,7 +180,8 @@ fn named<Elf: FileHeader>(
 /// Every linker defines this where the ELF header is loaded.
 const EHDR_START: &str = "__ehdr_start";
 
-/// The start of the ELF header; where that is not loaded, the first of a kernel's own symbols.
+/// The start of the ELF header; where that is not loaded, one of a kernel's own symbols, or the first
+/// of all.
 fn anchor<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Option<Anchor> {
     let view = target.view;
     let headers = view.header.program_headers(view.endian, view.data).ok()?;
@@ -188,15 +193,22 @@ fn anchor<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Option<Anchor> {
         }
     }
     let symbols = target.symbols.as_ref()?;
-    ["_stext", "_text", "_start", "__start"].iter().find_map(|name| {
-        let mut all = symbols.iter();
-        let (_, symbol) = all.find(|(_, symbol)| {
-            !symbol.is_local()
-                && symbol.section.is_some()
-                && symbols.name(symbol) == name.as_bytes()
-        })?;
-        Some(Anchor { symbol: (*name).to_owned(), address: symbol.value })
-    })
+    let global = || {
+        let all = symbols.iter().map(|(_, symbol)| symbol);
+        all.filter(|symbol| !symbol.is_local() && symbol.section.is_some())
+    };
+    let known = |name: &str| global().find(|symbol| symbols.name(symbol) == name.as_bytes());
+    // The address of a function may have a bit that is not of the address.
+    let plain = |symbol: &Symbol| {
+        let section = symbol.section.and_then(|section| view.section(section).ok());
+        let is_code = section.is_some_and(|section| section.is_code());
+        is_code && !symbol.is_weak() && !(target.arch.isa_bit && symbol.is_function())
+    };
+    let first = || global().filter(plain).min_by_key(|symbol| symbol.value);
+    let symbol = ["_stext", "_text", "_start", "__start"].into_iter().find_map(known);
+    let symbol = symbol.or_else(first)?;
+    let name = String::from_utf8(symbols.name(&symbol).to_vec()).ok()?;
+    Some(Anchor { symbol: name, address: symbol.value })
 }
 
 fn header<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Header {

@@ -34,6 +34,9 @@ pub fn table_object(table: &LateTable, options: &ObjectOptions) -> Result<Vec<u8
     Ok(build(table, options, &anchor.symbol, &entries))
 }
 
+/// `ELFOSABI_GNU`.
+const OS_ABI_GNU: u8 = 3;
+
 /// The sections of the object: null, table, relocations, symbols, strings, names, stack note.
 const SECTIONS: u16 = 7;
 
@@ -167,7 +170,9 @@ fn elf_header(table: &LateTable, sections_at: u64, size: u64) -> Encoder {
     let mut out = table.encoder();
     let class = if out.is_64 { 2 } else { 1 };
     let order = if out.big_endian { 2 } else { 1 };
-    out.out.extend([0x7f, b'E', b'L', b'F', class, order, 1, table.header.os_abi]);
+    // GNU linkers know SHF_GNU_RETAIN only in objects of the GNU ABI, which is that of Linux.
+    let os_abi = if table.header.os_abi == 0 { OS_ABI_GNU } else { table.header.os_abi };
+    out.out.extend([0x7f, b'E', b'L', b'F', class, order, 1, os_abi]);
     out.out.extend([0; 8]);
     out.u16(1);
     out.u16(table.header.machine);
