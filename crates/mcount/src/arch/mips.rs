@@ -151,8 +151,16 @@ fn sources(word: u32) -> [Option<u32>; 2] {
 fn long_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
     let mut places = (start.saturating_sub(4)..=end).step_by(4);
     let push = places.find(|at| code.as_code().word(*at) == Some(PUSH8));
-    // The first one too, by which a call that became NOPs is known again.
+    // The first one too, by which a call that became NOPs is known again; then a load by what it
+    // would have set must go as well (`-mxgot`).
+    let register = target(code.as_code().word(start)?)?;
     code.put(start, &NOP)?;
+    for at in (start + 4..end).step_by(4) {
+        let word = code.as_code().word(at)?;
+        if matches!(word >> 26, 0x23 | 0x37) && word >> 21 & 31 == register {
+            code.put(at, &NOP)?;
+        }
+    }
     code.put(end.checked_sub(4)?, &NOP)?;
     push.map_or(Some(()), |at| code.put(at, &NOP))
 }
