@@ -209,10 +209,9 @@ fn ways_to_name_the_output() -> Result<(), String> {
 
 fn long_response_file() -> Result<(), String> {
     let room = room()?;
-    let mut words = "-e f one.o two.o hook.o\n".to_owned();
-    for number in 0..60_000 {
-        words.push_str(&format!("-L/a/folder/that/is/not/there/whatever/{number}\n"));
-    }
+    let folder = |number| format!("-L/a/folder/that/is/not/there/whatever/{number}\n");
+    let words: String = (0..60_000).map(folder).collect();
+    let words = format!("-e f one.o two.o hook.o\n{words}");
     room.put("words", words.as_bytes())?;
     must(&room, "mcount link -- ld @words -o out")?;
     same(&table(&room.path("out"))?.len(), &2, "sites")
