@@ -89,6 +89,30 @@ const CALLS: &[Call] = &[
         .call("x86_64 GOTPCRELX", &[(41, 2)], B(&[0xff, 0x15, 0, 0, 0, 0]))
         .of("mcount")
         .nop(B(&[0x66, 0x0f, 0x1f, 0x44, 0, 0])),
+    X86_64
+        .call(
+            "x86_64 large, clang",
+            &[(1, 2)],
+            B(&[0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xd0]),
+        )
+        .of("mcount")
+        .nop(B(&[0x0f, 0x1f, 0x44, 0, 0, 0x0f, 0x1f, 0x80, 0, 0, 0, 0])),
+    X86_64
+        .call(
+            "x86_64 GOT64",
+            &[(27, 2)],
+            B(&[0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0x14, 0x06]),
+        )
+        .of("mcount")
+        .nop(B(&[0x66, 0x0f, 0x1f, 0x44, 0, 0, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0])),
+    X86_64
+        .call(
+            "x86_64 GOT64, %rcx",
+            &[(27, 2)],
+            B(&[0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0x14, 1]),
+        )
+        .of("mcount")
+        .nop(B(&[0x0f, 0x1f, 0x44, 0, 0, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0])),
     X86_64.call("x86_64 jmp", &[(4, 1)], B(&[0xe9, 0, 0, 0, 0])).none(),
     X86_64.call("x86_64 lea", &[(2, 3)], B(&[0x48, 0x8d, 0x05, 0, 0, 0, 0])).none(),
     X86_64.call("x86_64 jmp through the GOT", &[(41, 2)], B(&[0xff, 0x25, 0, 0, 0, 0])).none(),
@@ -124,12 +148,25 @@ const CALLS: &[Call] = &[
     POWERPC.call("powerpc REL24", &[(10, 0)], W(&[0x4800_0001])).nop(W(&[0x6000_0000])),
     POWERPC.call("powerpc PLTREL24", &[(18, 0)], W(&[0x4800_0001])).nop(W(&[0x6000_0000])),
     POWERPC.call("powerpc LOCAL24PC", &[(23, 0)], W(&[0x4800_0001])).nop(W(&[0x6000_0000])),
+    POWERPC.call("powerpc PLTCALL", &[(120, 0)], W(&[0x4e80_0421])).nop(W(&[0x6000_0000])),
+    POWERPC.call("powerpc PLTCALL, jump", &[(120, 0)], W(&[0x4e80_0420])).none(),
     POWERPC.call("powerpc b", &[(10, 0)], W(&[0x4800_0000])).none(),
     POWERPC64
         .call("powerpc64 REL24", &[(10, 0)], W(&[0x4800_0001]))
         .of("._mcount")
         .nop(W(&[0x6000_0000])),
     POWERPC64.call("powerpc64 REL24_NOTOC", &[(116, 0)], W(&[0x4800_0001])).nop(W(&[0x6000_0000])),
+    POWERPC64
+        .call(
+            "powerpc64 -mlongcall",
+            &[(120, 12)],
+            W(&[0x3d82_0000, 0xe98c_0000, 0x7d89_03a6, 0x4e80_0421]),
+        )
+        .recorded(12)
+        .nop(W(&[0x3d82_0000, 0xe98c_0000, 0x7d89_03a6, 0x6000_0000])),
+    POWERPC64
+        .call("powerpc64 PLTCALL_NOTOC", &[(122, 0)], W(&[0x4e80_0421]))
+        .nop(W(&[0x6000_0000])),
     S390.call("s390 -pg", &[(20, 8)], H(&[0xe3e0, 0xf008, 0x0024, 0xc0e5, 0, 0]))
         .nop(H(&[0xe3e0, 0xf008, 0x0024, 0xc004, 0, 0])),
     S390.call(
@@ -179,6 +216,9 @@ const CALLS: &[Call] = &[
         .nop(W(&[0, 0x03e0_0825, 0, 0])),
     MIPS.call("micromips 26_S1", &[(133, 0)], H(&[0xf400, 0, 0x33bd, 0xfff8]))
         .nop(H(&[0, 0, 0, 0])),
+    MIPS.call("micromips r6 balc", &[(175, 0)], H(&[0xb400, 0, 0x0c90])).nop(H(&[0, 0, 0x0c90])),
+    MIPS.call("micromips r6 CALL16", &[(142, 0)], H(&[0xff31, 0, 0x0f91, 0x472b]))
+        .nop(H(&[0, 0, 0x0f91, 0x0c00])),
     MIPS.call("mips address", &[(5, 0), (6, 4)], W(&[0x3c02_0000, 0x2442_0000, 0x03e0_0008, 0]))
         .none(),
     MIPS.call("mips j", &[(4, 0)], W(&[0x0800_0000, 0])).none(),
@@ -207,6 +247,13 @@ const CALLS: &[Call] = &[
         .call("loongarch CALL36", &[(110, 0)], W(&[0x1e00_0001, 0x4c00_0021]))
         .nop(W(&[0x0340_0000, 0x0340_0000])),
     LOONGARCH.call("loongarch tail36", &[(110, 0)], W(&[0x1e00_000c, 0x4c00_0180])).none(),
+    LOONGARCH
+        .call(
+            "loongarch extreme",
+            &[(75, 0), (76, 4), (79, 8), (80, 12)],
+            W(&[0x1a00_0005, 0x02c0_0001, 0x1600_0001, 0x0300_0021, 0x380c_1421, 0x4c00_0021]),
+        )
+        .nop(W(&[0x0340_0000; 6])),
     LOONGARCH
         .call("loongarch SOP_PUSH_PLT_PCREL", &[(29, 0)], W(&[0x5400_0000]))
         .nop(W(&[0x0340_0000])),

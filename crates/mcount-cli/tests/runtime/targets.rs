@@ -159,6 +159,13 @@ const X86_64: Target = Target {
             ..X86_FENTRY
         },
         Variant { label: "large", flags: &["-pg", "-mcmodel=large"], links: STATIC, ..X86_PG },
+        Variant {
+            label: "clang-large",
+            compiler: CLANG_X86,
+            flags: &["-pg", "-mcmodel=large"],
+            links: STATIC,
+            ..X86_PG
+        },
         by_lld("lld", X86_PG),
         by_clang(CLANG_X86, X86_PG),
         by_lld("clang-fentry-lld", by_clang(CLANG_X86, X86_FENTRY)),
@@ -381,6 +388,7 @@ const POWERPC64LE: Target = Target {
             flags: &["-pg", "-mprofile-kernel"],
             ..pg("_mcount", "powerpc64/profile_kernel.S")
         },
+        Variant { label: "longcall", flags: &["-pg", "-mlongcall"], ..pg("_mcount", ORDINARY) },
         by_lld("lld", pg("_mcount", ORDINARY)),
         by_clang(&["clang", "--target=powerpc64le-linux-gnu"], pg("_mcount", ORDINARY)),
     ],

@@ -13,6 +13,7 @@ const R_LARCH_MARK_LA: u32 = 20;
 const R_LARCH_SOP_PUSH_PLT_PCREL: u32 = 29;
 const R_LARCH_B26: u32 = 66;
 const R_LARCH_PCALA_HI20: u32 = 71;
+const R_LARCH_GOT_PC_HI20: u32 = 75;
 const R_LARCH_CALL36: u32 = 110;
 
 const NOP: Instruction = Instruction::words(&[0x0340_0000]);
@@ -44,6 +45,21 @@ pub(super) static ARCH: Arch = Arch {
             relocations: &[R_LARCH_PCALA_HI20],
             opcode: &[Pattern::word(0, 0xfe00_0000, 0x1a00_0000), jirl(4)], // pcalau12i
             ..PAIR
+        },
+        // pcalau12i, addi.d $ra, $zero, lu32i.d, lu52i.d, ldx.d, jirl: the extreme code model.
+        Form {
+            relocations: &[R_LARCH_GOT_PC_HI20],
+            opcode: &[
+                Pattern::word(0, 0xfe00_0000, 0x1a00_0000),
+                Pattern::word(4, 0xffc0_03ff, 0x02c0_0001),
+                Pattern::word(8, 0xfe00_001f, 0x1600_0001),
+                Pattern::word(12, 0xffc0_03ff, 0x0300_0021),
+                Pattern::word(16, 0xffff_801f, 0x380c_0001),
+                jirl(20),
+            ],
+            size: 24,
+            nop: Nop::Write(&[(0, NOP), (4, NOP), (8, NOP), (12, NOP), (16, NOP), (20, NOP)]),
+            ..CALL
         },
         // lu12i.w, ori, lu32i.d, lu52i.d, jirl: an absolute address, as modules had it.
         Form {

@@ -9,12 +9,16 @@ use super::{CALL, Code, CodeMut, Form, Instruction, Nop, Pattern};
 const R_MICROMIPS_26_S1: u32 = 133;
 const R_MICROMIPS_HI16: u32 = 134;
 const R_MICROMIPS_CALL16: u32 = 142;
+const R_MICROMIPS_PC26_S1: u32 = 175;
 
 const NOP: Instruction = Instruction::halves(&[0, 0]);
 pub(super) const NOP16: Instruction = Instruction::halves(&[0x0c00]);
 
 /// `addiu $sp, $sp, -8`, which pushes what an o32 hook pops.
 const PUSH8: [u32; 2] = [0x33bd, 0xfff8];
+
+/// `jalrc16 $t9` of release 6. With other registers it is an older `not16`; this is nothing else.
+const JALRC16_T9: u32 = 0x472b;
 
 /// Instructions between the first of a long call and its `jalr`.
 const LONGEST: u32 = 8;
@@ -24,6 +28,13 @@ const SHORT: Form =
 pub(super) const JAL: Form = Form { opcode: &[Pattern::half(0, 0xfc00, 0xf400)], ..SHORT };
 /// With a delay slot of 16 bits.
 pub(super) const JALS: Form = Form { opcode: &[Pattern::half(0, 0xfc00, 0x7400)], ..SHORT };
+/// Release 6: no delay slot.
+pub(super) const BALC: Form = Form {
+    relocations: &[R_MICROMIPS_PC26_S1],
+    opcode: &[Pattern::half(0, 0xfc00, 0xb400)],
+    nop: Nop::Write(&[(0, NOP)]),
+    ..CALL
+};
 pub(super) const LUI: Form = Form {
     relocations: &[R_MICROMIPS_HI16],
     opcode: &[Pattern::half(0, 0xffe0, 0x41a0)],
@@ -51,6 +62,9 @@ fn follow(code: Code<'_>, start: u64, register: u32) -> Option<u64> {
     let mut at = start + 4;
     for _ in 0..LONGEST {
         let half = code.half(at)?;
+        if half == JALRC16_T9 && register == 25 {
+            return Some(at + 2);
+        }
         if half & 0xffc0 == 0x45c0 {
             // jalr16, jalrs16
             return (half & 31 == register).then_some(at + 2);
@@ -85,7 +99,8 @@ fn short_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
 /// The `jalr`, and what pushes: before the sequence, in it, or in the delay slot.
 fn long_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
     let last = end.checked_sub(2)?;
-    let is_short = code.as_code().half(last)? & 0xffc0 == 0x45c0;
+    let half = code.as_code().half(last)?;
+    let is_short = half == JALRC16_T9 || half & 0xffc0 == 0x45c0;
     let mut places = (start.saturating_sub(4)..=end).step_by(2);
     let read = code.as_code();
     let push =

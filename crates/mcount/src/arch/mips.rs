@@ -72,6 +72,7 @@ pub(super) static ARCH: Arch = Arch {
         Form { relocations: GOT, opcode: &[LD], ..LONG },
         micromips::JAL,
         micromips::JALS,
+        micromips::BALC,
         micromips::LUI,
         micromips::LW,
     ],

@@ -10,6 +10,7 @@ const R_PPC_REL24: u32 = 10;
 const R_PPC_PLTREL24: u32 = 18;
 const R_PPC_RELATIVE: u32 = 22;
 const R_PPC_LOCAL24PC: u32 = 23;
+const R_PPC_PLTCALL: u32 = 120;
 
 pub(super) const NOP: Instruction = Instruction::words(&[0x6000_0000]);
 
@@ -20,11 +21,22 @@ pub(super) const BL: Form = Form {
     ..CALL
 };
 
+/// `bctrl`, marked as the call of a sequence that loads the target from the PLT (`-mlongcall`); what
+/// loads stays. Shared with `powerpc64`.
+pub(super) const BCTRL: Form = Form {
+    opcode: &[Pattern::word(0, u32::MAX, 0x4e80_0421)],
+    nop: Nop::Write(&[(0, NOP)]),
+    ..CALL
+};
+
 pub(super) static ARCH: Arch = Arch {
     name: "powerpc",
     machine: 20,
     hooks: &["_mcount"],
-    forms: &[Form { relocations: &[R_PPC_REL24, R_PPC_PLTREL24, R_PPC_LOCAL24PC], ..BL }],
+    forms: &[
+        Form { relocations: &[R_PPC_REL24, R_PPC_PLTREL24, R_PPC_LOCAL24PC], ..BL },
+        Form { relocations: &[R_PPC_PLTCALL], ..BCTRL },
+    ],
     address_32: Some(R_PPC_ADDR32),
     data_bases: &[("_GLOBAL_OFFSET_TABLE_", 0), (".got", 0)],
     nops: &[NOP],

@@ -4,20 +4,25 @@
 //! one, is the code. `-mprofile-kernel` calls in the first instructions of the global entry.
 //! Sources: 64-bit PowerPC ELF ABI Supplement 1.9, 3.2.5; Power ELFv2 ABI, 3.5.
 
-use super::decode::{Decode, Place, Target, four, signed};
-use super::powerpc::{BL, NOP, call};
+use super::decode::{Branch, Decode, Place, Target, four, signed};
+use super::powerpc::{self, BCTRL, BL, NOP};
 use super::{Arch, DEFAULT, Form};
 
 const R_PPC64_REL24: u32 = 10;
 const R_PPC64_RELATIVE: u32 = 22;
 const R_PPC64_ADDR64: u32 = 38;
 const R_PPC64_REL24_NOTOC: u32 = 116;
+const R_PPC64_PLTCALL: u32 = 120;
+const R_PPC64_PLTCALL_NOTOC: u32 = 122;
 
 pub(super) static ARCH: Arch = Arch {
     name: "powerpc64",
     machine: 21,
     hooks: &["_mcount", "._mcount"],
-    forms: &[Form { relocations: &[R_PPC64_REL24, R_PPC64_REL24_NOTOC], ..BL }],
+    forms: &[
+        Form { relocations: &[R_PPC64_REL24, R_PPC64_REL24_NOTOC], ..BL },
+        Form { relocations: &[R_PPC64_PLTCALL, R_PPC64_PLTCALL_NOTOC], ..BCTRL },
+    ],
     address_64: Some(R_PPC64_ADDR64),
     descriptors: Some(b".opd"),
     data_bases: &[(".TOC.", 0), (".got", 0x8000)],
@@ -32,6 +37,30 @@ pub(super) static ARCH: Arch = Arch {
     }),
     ..DEFAULT
 };
+
+/// `bl`, or `bctrl` behind what loads its target from the PLT (`-mlongcall`).
+fn call(place: &Place<'_>) -> Option<Branch> {
+    if place.word(0)? != 0x4e80_0421 {
+        return powerpc::call(place);
+    }
+    let before = Place { at: place.at.checked_sub(12)?, ..*place };
+    let (first, second) = (before.word(0)?, before.word(4)?);
+    let high = match (first >> 16, second >> 16) {
+        // nop; ld r12, r2
+        (0x6000, 0xe982) => 0,
+        // addis r12, r2; ld r12, r12
+        (0x3d82, 0xe98c) => signed(first & 0xffff, 16) << 16,
+        // pld r12, relative to itself
+        (0x0410..=0x0413, 0xe580) => {
+            let distance = signed(first & 0x3_ffff, 18) << 16 | i64::from(second & 0xffff);
+            return place.branch(0, 4, Target::Slot(before.address(distance)));
+        }
+        _ => return None,
+    };
+    let slot = place.data_base.wrapping_add_signed(high + signed(second & 0xfffc, 16));
+    let moves = before.word(8)? == 0x7d89_03a6;
+    if moves { place.branch(0, 4, Target::Slot(slot)) } else { None }
+}
 
 /// A branch, or a stub that loads the target by the TOC: `(std r2;) addis r12, r2; ld r12`.
 fn stub(place: &Place<'_>) -> Option<Target> {

@@ -5,7 +5,7 @@
 //! stand before the call and is not part of it. Source: System V ABI, AMD64 Supplement, 4.4.
 
 use super::decode::{Branch, Decode, Place, Target};
-use super::{Arch, CALL, Code, DEFAULT, Form, HookNop, Instruction, Nop, Pattern};
+use super::{Arch, CALL, Code, DEFAULT, Form, HookNop, Instruction, Nop, Pattern, Unit};
 
 const R_X86_64_64: u32 = 1;
 const R_X86_64_PC32: u32 = 2;
@@ -13,10 +13,12 @@ const R_X86_64_PLT32: u32 = 4;
 const R_X86_64_RELATIVE: u32 = 8;
 const R_X86_64_GOTPCREL: u32 = 9;
 const R_X86_64_32: u32 = 10;
+const R_X86_64_GOT64: u32 = 27;
 const R_X86_64_PLTOFF64: u32 = 31;
 const R_X86_64_GOTPCRELX: u32 = 41;
 
 pub(super) const NOP5: Instruction = Instruction::bytes(&[0x0f, 0x1f, 0x44, 0, 0]);
+const NOP7: Instruction = Instruction::bytes(&[0x0f, 0x1f, 0x80, 0, 0, 0, 0]);
 pub(super) const NOP6: Instruction = Instruction::bytes(&[0x66, 0x0f, 0x1f, 0x44, 0, 0]);
 const NOP8: Instruction = Instruction::bytes(&[0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0]);
 
@@ -25,7 +27,7 @@ pub(super) const NOPS: &[Instruction] = &[
     Instruction::bytes(&[0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0]),
     Instruction::bytes(&[0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0]),
     NOP8,
-    Instruction::bytes(&[0x0f, 0x1f, 0x80, 0, 0, 0, 0]),
+    NOP7,
     NOP6,
     NOP5,
     Instruction::bytes(&[0x0f, 0x1f, 0x40, 0]),
@@ -80,6 +82,33 @@ const OPCODE_CALL_LARGE_GCC: &[Pattern] = &[
     Pattern::byte(13, 0xd2),
 ];
 
+/// `movabs $hook, %rax; call *%rax`, as clang makes it.
+const OPCODE_CALL_LARGE_CLANG: &[Pattern] = &[
+    Pattern::byte(-2, 0x48),
+    Pattern::byte(-1, 0xb8),
+    Pattern::byte(8, 0xff),
+    Pattern::byte(9, 0xd0),
+];
+
+/// `movabs $hook@GOT, %rax; call *(%r14,%rax)`: clang's large PIC model. The register with the GOT's
+/// address is any of the upper eight; of the lower ones below.
+const OPCODE_CALL_LARGE_GOT: &[Pattern] = &[
+    Pattern::byte(-2, 0x48),
+    Pattern::byte(-1, 0xb8),
+    Pattern::byte(8, 0x41),
+    Pattern::byte(9, 0xff),
+    Pattern::byte(10, 0x14),
+    Pattern { at: 11, unit: Unit::Byte, mask: 0xf8, value: 0 },
+];
+
+const OPCODE_CALL_LARGE_GOT_LOW: &[Pattern] = &[
+    Pattern::byte(-2, 0x48),
+    Pattern::byte(-1, 0xb8),
+    Pattern::byte(8, 0xff),
+    Pattern::byte(9, 0x14),
+    Pattern { at: 10, unit: Unit::Byte, mask: 0xf8, value: 0 },
+];
+
 /// What a linker makes of a call through the GOT: `addr32 call`. No relocation of an object.
 pub(super) const RELAXED: Form = Form {
     opcode: &[Pattern::byte(-2, 0x67), Pattern::byte(-1, 0xe8)],
@@ -111,6 +140,30 @@ pub(super) static ARCH: Arch = Arch {
         Form {
             relocations: &[R_X86_64_64],
             opcode: OPCODE_CALL_LARGE,
+            recorded: -2,
+            size: 11,
+            nop: Nop::Write(&[(-2, NOP5), (3, NOP8)]),
+            ..CALL
+        },
+        Form {
+            relocations: &[R_X86_64_64],
+            opcode: OPCODE_CALL_LARGE_CLANG,
+            recorded: -2,
+            size: 10,
+            nop: Nop::Write(&[(-2, NOP5), (3, NOP7)]),
+            ..CALL
+        },
+        Form {
+            relocations: &[R_X86_64_GOT64],
+            opcode: OPCODE_CALL_LARGE_GOT,
+            recorded: -2,
+            size: 12,
+            nop: Nop::Write(&[(-2, NOP6), (4, NOP8)]),
+            ..CALL
+        },
+        Form {
+            relocations: &[R_X86_64_GOT64],
+            opcode: OPCODE_CALL_LARGE_GOT_LOW,
             recorded: -2,
             size: 11,
             nop: Nop::Write(&[(-2, NOP5), (3, NOP8)]),
