@@ -21,6 +21,7 @@
 mod arch;
 mod elf;
 mod error;
+mod functions;
 mod late;
 mod nop;
 mod policy;
@@ -32,6 +33,7 @@ mod table;
 
 pub use elf::edit::Change;
 pub use error::{Error, ErrorKind, Result, SectionId};
+pub use functions::{Binding, Exclusion, Function, Functions};
 pub use globset::{Error as GlobError, Glob, GlobSet, GlobSetBuilder};
 pub use late::{Anchor, Fill, LateTable, ObjectOptions, Sorted, Write, fill, table_object};
 pub use nop::{NopChange, Nops, Select};
@@ -94,6 +96,15 @@ pub fn scan(object: &[u8], options: &Options) -> Result<Sites> {
 /// As [`scan`].
 pub fn read_table(object: &[u8], options: &Options) -> Result<Sites> {
     elf::open(object, sites::List(options))
+}
+
+/// Every function of `file`, an object or an image, with its sites, and the table.
+///
+/// # Errors
+///
+/// As [`scan`].
+pub fn functions(file: &[u8], options: &Options) -> Result<Functions> {
+    elf::open(file, functions::Survey(options))
 }
 
 /// Finds the call sites of `object` and says what to write so that it has the right table.

@@ -77,7 +77,7 @@ struct Recorder<'v, 'd, 'o, Elf: FileHeader> {
     calls: Vec<FoundCall>,
     had_table: bool,
     /// Where the options ask for names, or for function starts.
-    functions: Option<(Functions<'d>, SourceFiles)>,
+    functions: Option<(Functions<'d>, SourceFiles<'d>)>,
 }
 
 /// Calls by what becomes of them. Places are in section order, then offset order.

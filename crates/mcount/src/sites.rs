@@ -39,10 +39,11 @@ impl<'d> Verb<'d> for Scan<'_> {
         if is_image(view) {
             return late::scan(view, self.0);
         }
-        let surveyor = Surveyor::new(view, self.0)?;
+        let target = Target::new(view)?;
+        let functions = Functions::new(&target)?;
+        let surveyor = Surveyor::new(&target, &functions, self.0);
         let places = surveyor.places()?;
-        let sites = places.iter().map(|(at, place)| surveyor.site(*at, Some(place)));
-        Ok(surveyor.sites(sites.collect()))
+        Ok(surveyor.sites(surveyor.found(&places)))
     }
 }
 
@@ -53,16 +54,27 @@ impl<'d> Verb<'d> for List<'_> {
         if is_image(view) {
             return late::list(view, self.0);
         }
-        let surveyor = Surveyor::new(view, self.0)?;
-        let places = surveyor.places()?;
-        let mut entries = table::read(&surveyor.target, self.0.table_section.as_bytes())?;
-        entries.extend(table::read(&surveyor.target, patchable::SECTION.as_bytes())?);
-        let sites = entries.iter().map(|entry| match entry.place {
-            Some(at) => CallSite { recorded: true, ..surveyor.site(at, places.get(&at)) },
-            None => nowhere(entry.raw),
-        });
-        Ok(surveyor.sites(sites.collect()))
+        let target = Target::new(view)?;
+        let functions = Functions::new(&target)?;
+        let surveyor = Surveyor::new(&target, &functions, self.0);
+        let entries = surveyor.entries(&surveyor.places()?)?;
+        Ok(surveyor.sites(entries))
     }
+}
+
+/// The sites of the object `target`, and the entries of its tables in their own order.
+///
+/// # Errors
+///
+/// As [`crate::scan`] and [`crate::read_table`].
+pub(crate) fn survey<'d, Elf: FileHeader>(
+    target: &Target<'_, 'd, Elf>,
+    functions: &Functions<'d>,
+    options: &Options,
+) -> Result<(Vec<CallSite>, Vec<CallSite>)> {
+    let surveyor = Surveyor::new(target, functions, options);
+    let places = surveyor.places()?;
+    Ok((surveyor.found(&places), surveyor.entries(&places)?))
 }
 
 /// An entry that leads to no section of the file.
@@ -82,45 +94,65 @@ fn nowhere(raw: u64) -> CallSite {
     }
 }
 
-struct Surveyor<'v, 'd, 'o, Elf: FileHeader> {
-    target: Target<'v, 'd, Elf>,
-    functions: Functions<'d>,
-    files: SourceFiles,
-    options: &'o Options,
+struct Surveyor<'a, 'v, 'd, Elf: FileHeader> {
+    target: &'a Target<'v, 'd, Elf>,
+    functions: &'a Functions<'d>,
+    files: SourceFiles<'d>,
+    options: &'a Options,
 }
 
-impl<'v, 'd, 'o, Elf: FileHeader> Surveyor<'v, 'd, 'o, Elf> {
-    fn new(view: &'v View<'d, Elf>, options: &'o Options) -> Result<Self> {
-        let target = Target::new(view)?;
-        let functions = Functions::new(&target)?;
-        let files = SourceFiles::new(&target, &functions, &options.policy);
-        Ok(Self { target, functions, files, options })
+impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
+    fn new(
+        target: &'a Target<'v, 'd, Elf>,
+        functions: &'a Functions<'d>,
+        options: &'a Options,
+    ) -> Self {
+        let files = SourceFiles::new(target, functions, &options.policy);
+        Self { target, functions, files, options }
+    }
+
+    /// `places` with their names.
+    fn found(&self, places: &Places) -> Vec<CallSite> {
+        places.iter().map(|(at, place)| self.site(*at, Some(place))).collect()
+    }
+
+    /// The entries of the tables, where `places` are the sites.
+    fn entries(&self, places: &Places) -> Result<Vec<CallSite>> {
+        let mut entries = table::read(self.target, self.options.table_section.as_bytes())?;
+        if self.options.table_section != patchable::SECTION {
+            entries.extend(table::read(self.target, patchable::SECTION.as_bytes())?);
+        }
+        let sites = entries.iter().map(|entry| match entry.place {
+            Some(at) => CallSite { recorded: true, ..self.site(at, places.get(&at)) },
+            None => nowhere(entry.raw),
+        });
+        Ok(sites.collect())
     }
 
     /// Every site of the file.
     fn places(&self) -> Result<Places> {
-        let table = table::read(&self.target, self.options.table_section.as_bytes())?;
+        let table = table::read(self.target, self.options.table_section.as_bytes())?;
         let recorded: BTreeSet<_> = table.iter().filter_map(|entry| entry.place).collect();
         let mut places = Places::new();
-        let mut nops = nops::recorded(&self.target, &table)?;
+        let mut nops = nops::recorded(self.target, &table)?;
         if self.options.nops {
-            nops.extend(nops::decoded(&self.target, &self.functions)?);
+            nops.extend(nops::decoded(self.target, self.functions)?);
         }
         for at in nops {
-            let size = nops::size(&self.target, at)?;
+            let size = nops::size(self.target, at)?;
             places.insert(
                 at,
                 Place { kind: Kind::Nop, hook: None, size, recorded: recorded.contains(&at) },
             );
         }
-        for area in patchable::areas(&self.target, &self.functions)? {
+        for area in patchable::areas(self.target, self.functions)? {
             let place =
                 Place { kind: Kind::Patchable, hook: None, size: area.size, recorded: true };
             if area.size != 0 {
                 places.insert((area.section, area.offset), place);
             }
         }
-        for call in calls::find(&self.target, &self.options.hooks)? {
+        for call in calls::find(self.target, &self.options.hooks)? {
             places.insert(call.place(), Self::call(&call, recorded.contains(&call.place())));
         }
         Ok(places)
@@ -138,7 +170,7 @@ impl<'v, 'd, 'o, Elf: FileHeader> Surveyor<'v, 'd, 'o, Elf> {
         let size = place.map(|place| place.size);
         let function = self.functions.find(section, offset, size.unwrap_or(0));
         let area = (section, offset, size.unwrap_or(0));
-        let is_left = self.options.policy.leaves_alone(&self.functions, &self.files, area);
+        let is_left = self.options.policy.leaves_alone(self.functions, &self.files, area);
         let is_patchable = place.is_some_and(|place| place.kind == Kind::Patchable);
         let treatment = self.options.policy.section(name);
         CallSite {

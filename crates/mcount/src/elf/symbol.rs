@@ -18,6 +18,8 @@ pub(crate) struct Symbol {
     pub(crate) other: u8,
     /// The section that defines it; `None` if undefined, absolute or common.
     pub(crate) section: Option<u32>,
+    /// It is defined elsewhere.
+    pub(crate) is_undefined: bool,
     /// Section-relative in an object.
     pub(crate) value: u64,
     /// Bytes.
@@ -151,6 +153,7 @@ impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
             binding: entry.st_bind().0,
             other: entry.st_other().0,
             section: self.defining_section(index, entry.st_shndx(e)),
+            is_undefined: entry.st_shndx(e) == elf::SHN_UNDEF,
             value: entry.st_value(e).into(),
             size: entry.st_size(e).into(),
         }

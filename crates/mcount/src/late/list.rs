@@ -27,9 +27,24 @@ pub(crate) fn scan<Elf: FileHeader>(view: &View<'_, Elf>, options: &Options) -> 
 ///
 /// As [`crate::late_table`].
 pub(crate) fn list<Elf: FileHeader>(view: &View<'_, Elf>, options: &Options) -> Result<Sites> {
-    let found = scan(view, options)?;
     let target = Target::image(view)?;
-    let functions = Functions::new(&target)?;
+    let (_, sites) = survey(&target, &Functions::new(&target)?, options)?;
+    let bits = if view.is_64() { 64 } else { 32 };
+    Ok(Sites { machine: target.arch.name, bits, big_endian: view.is_big_endian(), sites })
+}
+
+/// The sites of the image `target`, in order of address, and the entries of its tables in their own.
+///
+/// # Errors
+///
+/// As [`crate::late_table`].
+pub(crate) fn survey<'d, Elf: FileHeader>(
+    target: &Target<'_, 'd, Elf>,
+    functions: &Functions<'d>,
+    options: &Options,
+) -> Result<(Vec<CallSite>, Vec<CallSite>)> {
+    let (found, _) = super::sites(target, functions, options)?;
+    let view = target.view;
     let relative = target.arch.decode.and_then(|decode| decode.relative);
     let mut entries = Vec::new();
     for name in [options.table_section.as_str(), patchable::SECTION] {
@@ -41,12 +56,13 @@ pub(crate) fn list<Elf: FileHeader>(view: &View<'_, Elf>, options: &Options) -> 
         }
     }
     let known: HashMap<u64, &CallSite> =
-        found.sites.iter().filter_map(|site| Some((site.address?, site))).collect();
-    let sites = entries.iter().map(|address| match known.get(address) {
+        found.iter().filter_map(|site| Some((site.address?, site))).collect();
+    let entries = entries.iter().map(|address| match known.get(address) {
         Some(site) => CallSite { recorded: true, ..(*site).clone() },
-        None => unknown(&target, &functions, options, *address),
+        None => unknown(target, functions, options, *address),
     });
-    Ok(Sites { sites: sites.collect(), ..found })
+    let entries = entries.collect();
+    Ok((found, entries))
 }
 
 /// An entry that leads to no site.

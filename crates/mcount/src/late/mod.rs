@@ -7,7 +7,7 @@ mod object;
 mod sort;
 
 pub use fill::{Fill, Write, fill};
-pub(crate) use list::{list, scan};
+pub(crate) use list::{list, scan, survey};
 pub(crate) use nop::nops;
 pub use object::{ObjectOptions, table_object};
 pub(crate) use sort::Sort;
@@ -96,18 +96,7 @@ impl<'d> Verb<'d> for Late<'_> {
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<LateTable> {
         let target = Target::image(view)?;
-        let functions = Functions::new(&target)?;
-        let mut finder = Finder::new(&target, &functions, &self.0.hooks)?;
-        let mut found = finder.find()?;
-        let names = std::mem::take(&mut finder.hooks.names);
-        let table = finder.table(self.0.table_section.as_bytes());
-        finder.by_table(&table, &mut found)?;
-        let mut sites = named(&target, &functions, self.0, &found, &names, &table);
-        sites.sort_by_key(|site| site.address);
-        let mut sources = BTreeMap::new();
-        for site in found.values() {
-            *sources.entry(site.source).or_default() += 1;
-        }
+        let (sites, sources) = sites(&target, &Functions::new(&target)?, self.0)?;
         Ok(LateTable {
             machine: target.arch.name,
             bits: if view.is_64() { 64 } else { 32 },
@@ -118,6 +107,29 @@ impl<'d> Verb<'d> for Late<'_> {
             header: header(&target),
         })
     }
+}
+
+/// How many sites are known by what.
+type Sources = BTreeMap<Source, usize>;
+
+/// The sites of the image `target` in order of address, and what they are known by.
+fn sites<'d, Elf: FileHeader>(
+    target: &Target<'_, 'd, Elf>,
+    functions: &Functions<'d>,
+    options: &Options,
+) -> Result<(Vec<CallSite>, Sources)> {
+    let mut finder = Finder::new(target, functions, &options.hooks)?;
+    let mut found = finder.find()?;
+    let names = std::mem::take(&mut finder.hooks.names);
+    let table = finder.table(options.table_section.as_bytes());
+    finder.by_table(&table, &mut found)?;
+    let mut sites = named(target, functions, options, &found, &names, &table);
+    sites.sort_by_key(|site| site.address);
+    let mut sources = Sources::new();
+    for site in found.values() {
+        *sources.entry(site.source).or_default() += 1;
+    }
+    Ok((sites, sources))
 }
 
 /// [`crate::placeholder`], for each class and byte order.
@@ -141,9 +153,9 @@ impl<'d> Verb<'d> for Reserve {
 }
 
 /// The sites of an image with their names.
-fn named<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    functions: &Functions<'_>,
+fn named<'d, Elf: FileHeader>(
+    target: &Target<'_, 'd, Elf>,
+    functions: &Functions<'d>,
     options: &Options,
     found: &Found,
     hooks: &[String],

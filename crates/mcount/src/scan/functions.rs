@@ -18,7 +18,7 @@ struct Function<'d> {
 /// Function symbols by section, each list in order of address.
 pub(crate) struct Functions<'d> {
     sections: HashMap<u32, Vec<Function<'d>>>,
-    pub(super) descriptors: Descriptors,
+    pub(crate) descriptors: Descriptors,
 }
 
 impl<'d> Functions<'d> {
@@ -124,7 +124,7 @@ fn rank(symbol: &Symbol, name: &[u8]) -> Option<u8> {
 }
 
 /// The section and offset of the code that `symbol` names.
-pub(super) fn code_of<Elf: FileHeader>(
+pub(crate) fn code_of<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     symbol: &Symbol,
     descriptors: &Descriptors,
@@ -140,7 +140,7 @@ pub(super) fn code_of<Elf: FileHeader>(
 
 /// The code addresses in a section of function descriptors, by the descriptor's offset.
 #[derive(Default)]
-pub(super) struct Descriptors {
+pub(crate) struct Descriptors {
     section: Option<u32>,
     code: HashMap<u64, (u32, u64)>,
 }

@@ -23,61 +23,96 @@ use std::collections::HashMap;
 struct Local {
     start: u64,
     is_function: bool,
+    /// A position in [`SourceFiles::files`].
+    file: Option<usize>,
+}
+
+/// A source file of which an object or an image was made.
+struct File<'d> {
+    name: &'d [u8],
+    /// The policy leaves it alone.
     excluded: bool,
 }
 
-/// What is of the files that a policy leaves alone.
+/// What is of which source file.
 #[derive(Default)]
-pub(crate) struct SourceFiles {
-    /// The object was made of one file, which is left alone.
+pub(crate) struct SourceFiles<'d> {
+    files: Vec<File<'d>>,
+    /// The object was made of one file.
     whole: bool,
     /// By section, in order of address.
     locals: HashMap<u32, Vec<Local>>,
 }
 
-impl SourceFiles {
-    /// The files of `target` that `policy` leaves alone.
+impl<'d> SourceFiles<'d> {
+    /// The files of `target` that `policy` leaves alone, if it does so with any.
     pub(crate) fn new<Elf: FileHeader>(
-        target: &Target<'_, '_, Elf>,
-        functions: &Functions<'_>,
+        target: &Target<'_, 'd, Elf>,
+        functions: &Functions<'d>,
+        policy: &Policy,
+    ) -> Self {
+        if policy.exclude_file_symbols.is_empty() {
+            return Self::default();
+        }
+        Self::all(target, functions, policy)
+    }
+
+    /// All files of `target`.
+    pub(crate) fn all<Elf: FileHeader>(
+        target: &Target<'_, 'd, Elf>,
+        functions: &Functions<'d>,
         policy: &Policy,
     ) -> Self {
         let mut found = Self::default();
         let Some(symbols) = &target.symbols else { return found };
-        if policy.exclude_file_symbols.is_empty() {
-            return found;
-        }
-        let (mut files, mut excluded) = (0, false);
         for (_, symbol) in symbols.iter().take(symbols.first_global as usize) {
             if symbol.kind == elf::STT_FILE.0 {
-                files += 1;
-                excluded = policy.excludes_file_symbol(symbols.name(&symbol));
+                let name = symbols.name(&symbol);
+                found.files.push(File { name, excluded: policy.excludes_file_symbol(name) });
             } else if !symbol.is_section()
                 && let Some((section, start)) = code_of(target, &symbol, &functions.descriptors)
             {
-                let local = Local { start, is_function: Symbol::is_function(&symbol), excluded };
+                let file = found.files.len().checked_sub(1);
+                let local = Local { start, is_function: Symbol::is_function(&symbol), file };
                 found.locals.entry(section).or_default().push(local);
             }
         }
-        found.whole = files == 1 && excluded && !target.is_image;
+        found.whole = found.files.len() == 1 && !target.is_image;
         for list in found.locals.values_mut() {
             list.sort_by_key(|local| local.start);
         }
         found
     }
 
-    /// Whether the function that starts at `start` of `section` is of a file to leave alone.
-    fn exclude(&self, section: u32, start: u64) -> bool {
-        let Some(list) = self.locals.get(&section) else { return self.whole };
+    /// The files of the local symbols around the function that starts at `start` of `section`: twice
+    /// its own, where it has a local symbol or there is but one.
+    fn around(&self, section: u32, start: u64) -> [Option<&File<'d>>; 2] {
+        let file = |at: Option<usize>| at.and_then(|at| self.files.get(at));
+        let whole = if self.whole { self.files.first() } else { None };
+        let Some(list) = self.locals.get(&section) else { return [whole; 2] };
         let first = list.partition_point(|local| local.start < start);
         let after = list.partition_point(|local| local.start <= start);
         let mut own = list.get(first..after).unwrap_or_default().iter();
         if let Some(own) = own.find(|local| local.is_function) {
-            return own.excluded;
+            return [file(own.file); 2];
+        }
+        if whole.is_some() {
+            return [whole; 2];
         }
         let previous = first.checked_sub(1).and_then(|at| list.get(at));
-        let is_excluded = |local: Option<&Local>| local.is_some_and(|local| local.excluded);
-        self.whole || is_excluded(previous) && is_excluded(list.get(after))
+        [previous, list.get(after)].map(|local| local.and_then(|local| file(local.file)))
+    }
+
+    /// Whether the function that starts at `start` of `section` is of a file to leave alone.
+    fn exclude(&self, section: u32, start: u64) -> bool {
+        self.around(section, start).iter().all(|file| file.is_some_and(|file| file.excluded))
+    }
+
+    /// The name of the file that the function that starts at `start` of `section` is of.
+    pub(crate) fn name(&self, section: u32, start: u64) -> Option<&'d [u8]> {
+        let [before, after] = self.around(section, start);
+        let (before, after) = (before?, after?);
+        (std::ptr::eq(before, after) && !before.name.is_empty()).then_some(before.name)
     }
 }
 
@@ -87,7 +122,7 @@ impl Policy {
     pub(crate) fn leaves_alone(
         &self,
         functions: &Functions<'_>,
-        files: &SourceFiles,
+        files: &SourceFiles<'_>,
         (section, offset, size): (u32, u64, u64),
     ) -> bool {
         functions.find(section, offset, size).is_some_and(|(name, start)| {
