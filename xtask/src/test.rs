@@ -28,6 +28,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("sh4-linux-gnu-gcc", "gcc-sh4-linux-gnu libc6-dev-sh4-cross"),
     ("sparc64-linux-gnu-gcc", "gcc-sparc64-linux-gnu libc6-dev-sparc64-cross"),
     ("x86_64-linux-gnux32-gcc", "gcc-x86-64-linux-gnux32 libc6-dev-x32-cross"),
+    ("bzip2", "bzip2"),
     ("ccache", "ccache"),
     ("g++", "g++"),
     ("clang", "clang"),
@@ -35,10 +36,13 @@ const PACKAGES: &[(&str, &str)] = &[
     ("ld.lld", "lld"),
     ("ld.lld-19", "lld-19"),
     ("llvm-objcopy", "llvm"),
+    ("lz4", "lz4"),
     ("mold", "mold"),
     ("prlimit", "util-linux"),
     ("qemu-arm", "qemu-user"),
     ("strace", "strace"),
+    ("xz", "xz-utils"),
+    ("zstd", "zstd"),
     ("/usr/lib/linux-kbuild-6.1/scripts/recordmcount", "linux-kbuild-6.1"),
 ];
 

@@ -1,9 +1,11 @@
 //! What a path on the command line stands for: an object, the objects in a folder, or the members
-//! of an archive.
+//! of an archive; and what a file holds for a command that reads, compressed or not.
 
 use crate::archive;
 use crate::commit::Failure;
 use crate::files::{ELF_MAGIC, Input, head};
+use crate::unpack::{self, Limits};
+use mcount::ErrorKind;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,6 +47,55 @@ impl fmt::Display for Label {
     }
 }
 
+/// The bytes of a file, or of what was compressed in it.
+pub enum Contents {
+    /// The file is not compressed.
+    Plain(Input),
+    /// It was.
+    Unpacked(Vec<u8>),
+}
+
+impl Contents {
+    /// What the file at `path` holds: itself, or the kernel or module that is compressed in it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, is corrupt, or holds no ELF file.
+    pub fn open(path: &Path, limits: Limits) -> Result<Self, Failure> {
+        let input = Input::open(path)?;
+        if input.bytes().starts_with(ELF_MAGIC) {
+            return Ok(Self::Plain(input));
+        }
+        match unpack::unpack(input.bytes(), limits) {
+            Ok(Some(bytes)) => Ok(Self::Unpacked(bytes)),
+            Ok(None) => Ok(Self::Plain(input)),
+            Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error).into()),
+        }
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Plain(input) => input.bytes(),
+            Self::Unpacked(bytes) => bytes,
+        }
+    }
+}
+
+/// Why a command that writes leaves the file at `path` alone: `failure`, or that the file would
+/// have to be unpacked.
+#[must_use]
+pub fn writing(path: &Path, failure: Failure) -> Failure {
+    let Failure::Object(mcount::Error { kind: ErrorKind::NotElf, .. }) = failure else {
+        return failure;
+    };
+    let head = head::<1024>(path).unwrap_or([0; 1024]);
+    let Some(format) = unpack::packed_as(&head) else { return failure };
+    let what = format!("{format}: only what is not compressed can be changed: unpack it first");
+    io::Error::new(io::ErrorKind::InvalidInput, what).into()
+}
+
 /// One thing to work on.
 #[derive(Debug)]
 pub struct Item {
@@ -71,11 +122,20 @@ pub fn names_others(path: &Path) -> bool {
     path.is_dir() || head::<8>(path).is_ok_and(|head| &head == archive::THIN_MAGIC)
 }
 
+/// Which files of a folder are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Take {
+    /// Objects: what can be changed.
+    Objects,
+    /// Objects, and compressed files that hold one.
+    Compressed,
+}
+
 /// What `path` stands for, in order: members as in the archive, files of a folder sorted by path.
 #[must_use]
-pub fn expand(path: &Path) -> Vec<Item> {
+pub fn expand(path: &Path, take: Take) -> Vec<Item> {
     if path.is_dir() {
-        return folder(path);
+        return folder(path, take);
     }
     let magic = head::<8>(path).unwrap_or_default();
     let kind = match &magic {
@@ -92,13 +152,15 @@ pub fn expand(path: &Path) -> Vec<Item> {
 
 /// The objects in the folder at `path`, at any depth. Symbolic links in it are not followed, and
 /// what is no object is passed over.
-fn folder(path: &Path) -> Vec<Item> {
+fn folder(path: &Path, take: Take) -> Vec<Item> {
     let mut items = Vec::new();
     for entry in WalkDir::new(path).sort_by_file_name() {
         let (path, kind) = match entry {
             Ok(entry) if !entry.file_type().is_file() => continue,
             Ok(entry) => match head::<18>(entry.path()) {
-                Ok(head) if !is_object(&head) => continue,
+                Ok(head) if !is_object(&head) && !holds_object(&head, entry.path(), take) => {
+                    continue;
+                }
                 Ok(_) => (entry.path().to_owned(), Kind::File(entry.path().to_owned())),
                 Err(error) => (entry.path().to_owned(), Kind::Unreadable(error.into())),
             },
@@ -110,6 +172,14 @@ fn folder(path: &Path) -> Vec<Item> {
         items.push(Item { label: Label::of(&path), kind });
     }
     items
+}
+
+/// Whether the file at `path`, which begins with `head`, is compressed and holds an object.
+fn holds_object(head: &[u8; 18], path: &Path, take: Take) -> bool {
+    let is_packed = take == Take::Compressed && unpack::packed_as(head).is_some();
+    is_packed
+        && Input::open(path)
+            .is_ok_and(|input| unpack::peek(input.bytes()).is_some_and(|head| is_object(&head)))
 }
 
 fn is_object(head: &[u8; 18]) -> bool {

@@ -12,3 +12,4 @@ pub mod cli;
 pub mod demo;
 pub mod linker;
 pub mod output;
+pub mod unpack;

@@ -4,7 +4,7 @@ use super::options::JobArgs;
 use super::{SUCCESS, complain};
 use crate::archive::Results;
 use crate::commit::Failure;
-use crate::inputs::{Item, Kind, Label, expand};
+use crate::inputs::{Item, Kind, Label, Take, expand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::ThreadPool;
 use rayon::prelude::*;
@@ -18,15 +18,16 @@ const PROGRESS_FROM: usize = 200;
 pub(super) type Outcome<T> = (Label, Result<T, Failure>);
 
 /// `file` on each file, and `archive` on each archive, that `paths` stand for, in parallel; the
-/// results in order.
+/// results in order. Of folders those files that `take` says.
 pub(super) fn over<T: Send>(
     paths: &[PathBuf],
     jobs: &JobArgs,
+    take: Take,
     file: impl Fn(&Path) -> Result<T, Failure> + Sync,
     archive: impl Fn(&Path) -> Result<Results<T>, Failure> + Sync,
 ) -> io::Result<Vec<Outcome<T>>> {
     let mut threads = if paths.len() > 1 { pool(jobs)? } else { None };
-    let items = each(threads.as_ref(), paths.iter().collect(), |path: &PathBuf| expand(path));
+    let items = each(threads.as_ref(), paths.iter().collect(), |path: &PathBuf| expand(path, take));
     let items: Vec<Item> = items.into_iter().flatten().collect();
     if threads.is_none() && is_work_for_many(&items) {
         threads = pool(jobs)?;

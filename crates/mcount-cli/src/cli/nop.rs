@@ -3,6 +3,7 @@
 use super::options::{OptionArgs, globs};
 use super::{SUCCESS, complain};
 use crate::commit::{Failure, Plan, change_file};
+use crate::inputs;
 use clap::{Args, ValueHint};
 use mcount::{Base, GlobSet, NopChange, Nops, Options, make_nops};
 use std::io::{self, Write};
@@ -60,7 +61,10 @@ pub(super) fn nop(arguments: &NopArgs) -> io::Result<u8> {
                     writeln!(out, "{name}: {made} made NOPs, {unrecorded} not in the table")?;
                 }
             }
-            Err(failure) => code = complain(&format!("{}: {failure}", file.display())),
+            Err(failure) => {
+                let failure = inputs::writing(file, failure);
+                code = complain(&format!("{}: {failure}", file.display()));
+            }
         }
     }
     Ok(code)

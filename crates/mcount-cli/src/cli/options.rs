@@ -1,5 +1,6 @@
 //! Arguments that several commands have: which sites, how many files at a time.
 
+use crate::unpack::Limits;
 use clap::{Args, ValueEnum};
 use mcount::{Base, Glob, GlobSet, GlobSetBuilder, Options, Policy, TABLE_SECTION};
 
@@ -38,6 +39,30 @@ pub(super) enum PolicyBase {
     Linux,
     All,
     None,
+}
+
+/// Of commands that read.
+#[derive(Args)]
+pub(super) struct InputArgs {
+    /// Unpack no compressed file to more than this, such as 500M or 8G [default: 100 times its size,
+    /// from 64M to 4G]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_size: Option<u64>,
+}
+
+impl InputArgs {
+    pub(super) fn limits(&self) -> Limits {
+        Limits { max_size: self.max_size }
+    }
+}
+
+/// A number of bytes, or of K, M or G of them.
+fn size(text: &str) -> Result<u64, String> {
+    let units = [("K", 10), ("M", 20), ("G", 30), ("", 0)];
+    let split = |(unit, shift)| Some((text.strip_suffix(unit)?, shift));
+    let (number, shift): (&str, u32) = units.into_iter().find_map(split).unwrap_or((text, 0));
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes.ok_or_else(|| "not a number of bytes such as 500M".to_owned())
 }
 
 #[derive(Args)]

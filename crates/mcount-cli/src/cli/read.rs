@@ -2,9 +2,9 @@
 
 use super::complain;
 use super::many::{over, report};
-use super::options::{JobArgs, OptionArgs};
+use super::options::{InputArgs, JobArgs, OptionArgs};
 use crate::archive;
-use crate::files::Input;
+use crate::inputs::{Contents, Take};
 use crate::output::{self, Format};
 use clap::{Args, ValueHint};
 use mcount::{Options, Sites};
@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct ReadArgs {
-    /// Objects to read, archives of objects, or folders with objects in them
+    /// Objects, modules and images to read, compressed or not, archives of objects, or folders with
+    /// objects in them
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
     /// How to print: aligned text, or one JSON object a line
@@ -24,6 +25,8 @@ pub(super) struct ReadArgs {
     demangle: bool,
     #[command(flatten)]
     options: OptionArgs,
+    #[command(flatten)]
+    inputs: InputArgs,
     #[command(flatten)]
     jobs: JobArgs,
 }
@@ -37,12 +40,13 @@ pub(super) fn read(
         Ok(options) => options,
         Err(error) => return Ok(complain(&error.to_string())),
     };
+    let limits = arguments.inputs.limits();
     let file = |path: &Path| {
-        let input = Input::open(path)?;
+        let input = Contents::open(path, limits)?;
         Ok(verb(input.bytes(), &options)?)
     };
     let archive = |path: &Path| archive::read(path, |object| verb(object, &options));
-    let results = over(&arguments.files, &arguments.jobs, file, archive)?;
+    let results = over(&arguments.files, &arguments.jobs, Take::Compressed, file, archive)?;
     let mut stdout = anstream::stdout().lock();
     report(results, |label, sites| {
         output::print(&mut stdout, arguments.format, arguments.demangle, label, sites)

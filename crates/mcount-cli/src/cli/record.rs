@@ -5,7 +5,7 @@ use super::many::{over, report};
 use super::options::{JobArgs, OptionArgs};
 use crate::archive;
 use crate::commit::record_file;
-use crate::inputs;
+use crate::inputs::{self, Take};
 use crate::output;
 use clap::{Args, ValueHint};
 use std::io;
@@ -55,9 +55,11 @@ pub(super) fn record(arguments: &RecordArgs) -> io::Result<u8> {
     if output.is_some() && arguments.files.iter().any(|path| inputs::names_others(path)) {
         return Ok(complain("--output takes an object or an archive that holds its members"));
     }
-    let file = |path: &Path| record_file(path, output, &options);
+    let file = |path: &Path| {
+        record_file(path, output, &options).map_err(|failure| inputs::writing(path, failure))
+    };
     let archive = |path: &Path| archive::record(path, output, &options);
-    let results = over(&arguments.files, &arguments.jobs, file, archive)?;
+    let results = over(&arguments.files, &arguments.jobs, Take::Objects, file, archive)?;
     let mut stdout = anstream::stdout().lock();
     report(results, |label, recording| {
         if arguments.verbose { output::recorded(&mut stdout, label, recording) } else { Ok(()) }

@@ -3,6 +3,7 @@
 use super::options::OptionArgs;
 use super::{FOUND, SUCCESS, complain};
 use crate::commit::{Plan, change_file};
+use crate::inputs;
 use clap::{Args, ValueHint};
 use mcount::{Base, Sorted, sort_table};
 use std::io::{self, Write};
@@ -51,7 +52,10 @@ pub(super) fn sort(arguments: &SortArgs) -> io::Result<u8> {
     });
     let (sorted, changed, refused) = match result {
         Ok(result) => result,
-        Err(failure) => return Ok(complain(&format!("{name}: {failure}"))),
+        Err(failure) => {
+            let failure = inputs::writing(&arguments.image, failure);
+            return Ok(complain(&format!("{name}: {failure}")));
+        }
     };
     let (stale, entries) = (sorted.stale.len(), sorted.entries);
     if refused && has_no_functions(&sorted) {

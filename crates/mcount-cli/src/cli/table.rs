@@ -1,9 +1,9 @@
 //! `mcount table`: late recording, the table of a linked image.
 
-use super::options::OptionArgs;
+use super::options::{InputArgs, OptionArgs};
 use super::{SUCCESS, complain};
 use crate::commit::{Failure, write_new};
-use crate::files::Input;
+use crate::inputs::Contents;
 use crate::output;
 use clap::{Args, ValueEnum, ValueHint};
 use mcount::{Anchor, Base, LateTable, ObjectOptions, late_table, table_object};
@@ -34,6 +34,8 @@ pub(super) struct TableArgs {
     writable: bool,
     #[command(flatten)]
     options: OptionArgs,
+    #[command(flatten)]
+    inputs: InputArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -51,7 +53,7 @@ pub(super) fn table(arguments: &TableArgs) -> io::Result<u8> {
         Err(error) => return Ok(complain(&error.to_string())),
     };
     let name = arguments.image.display();
-    let table = match Input::open(&arguments.image) {
+    let table = match Contents::open(&arguments.image, arguments.inputs.limits()) {
         Ok(input) => late_table(input.bytes(), &options),
         Err(error) => return Ok(complain(&format!("{name}: {error}"))),
     };

@@ -1,0 +1,203 @@
+//! Kernel images that hold a compressed kernel, and where in them it is; and the raw binaries that
+//! some processors boot, which are no ELF.
+//!
+//! Sources: the kernel's documents x86/boot, arm/booting, arch/arm64/booting, arch/riscv/boot-image
+//! and admin-guide/efi-stub with the header of EFI zboot images; U-Boot's `include/image.h`; the
+//! PE/COFF specification; the Devicetree specification, 5.2; Android's `bootimg.h`.
+
+use super::Error;
+use super::streams::{self, Format};
+use crate::files::ELF_MAGIC;
+use std::ops::Range;
+
+/// What an image holds.
+pub(super) struct Payload<'d> {
+    /// What the image is.
+    pub(super) container: &'static str,
+    /// What it holds, and perhaps more behind that.
+    pub(super) bytes: &'d [u8],
+}
+
+const BZIMAGE: &str = "bzImage";
+const ZIMAGE: &str = "arm zImage";
+const ZBOOT: &str = "EFI zboot image";
+const UIMAGE: &str = "uImage";
+
+/// Streams that are tried where no header says where the payload is. Random bytes look like one
+/// every few megabytes.
+const CANDIDATES: usize = 256;
+
+/// What kind of kernel image `bytes` are, by their first KiB, if they are one with a payload.
+pub(super) fn container(bytes: &[u8]) -> Option<&'static str> {
+    Some(if at(bytes, 0x202, b"HdrS") && at(bytes, 0x1fe, &[0x55, 0xaa]) {
+        BZIMAGE
+    } else if at(bytes, 0, b"MZ") && at(bytes, 4, b"zimg") {
+        ZBOOT
+    } else if zimage_order(bytes).is_some() {
+        ZIMAGE
+    } else if at(bytes, 0, &[0x27, 0x05, 0x19, 0x56]) {
+        UIMAGE
+    } else {
+        return None;
+    })
+}
+
+/// What the kernel image `bytes` holds; `None` if it is none.
+///
+/// # Errors
+///
+/// It holds nothing that can be found.
+pub(super) fn payload(bytes: &[u8]) -> Result<Option<Payload<'_>>, Error> {
+    let Some(container) = container(bytes) else { return Ok(None) };
+    let place = match container {
+        BZIMAGE => bzimage(bytes),
+        ZBOOT => zboot(bytes),
+        ZIMAGE => search(bytes, 0x34),
+        _ => return uimage(bytes).map(Some),
+    };
+    let bytes = place.and_then(|place| bytes.get(place)).ok_or(Error::NoPayload(container))?;
+    Ok(Some(Payload { container, bytes }))
+}
+
+/// By its header from boot protocol 2.08 on (Linux 2.6.26); behind the real-mode code before.
+fn bzimage(bytes: &[u8]) -> Option<Range<usize>> {
+    const SECTOR: usize = 512;
+    let sectors = match *bytes.get(0x1f1)? {
+        0 => 4,
+        sectors => usize::from(sectors),
+    };
+    let code = (sectors + 1) * SECTOR;
+    let version = u16::from_le_bytes(*bytes.get(0x206..)?.first_chunk()?);
+    if version >= 0x208 {
+        let start = code.checked_add(little(bytes, 0x248)?)?;
+        let place = start..start.checked_add(little(bytes, 0x24c)?)?;
+        let payload = bytes.get(place.clone());
+        if payload.is_some_and(|bytes| Format::of(bytes).is_some() || bytes.starts_with(ELF_MAGIC))
+        {
+            return Some(place);
+        }
+    }
+    search(bytes, code)
+}
+
+fn zboot(bytes: &[u8]) -> Option<Range<usize>> {
+    let start = little(bytes, 8)?;
+    Some(start..start.checked_add(little(bytes, 12)?)?)
+}
+
+/// The byte order of the magic number of an arm zImage.
+fn zimage_order(bytes: &[u8]) -> Option<bool> {
+    const MAGIC: u32 = 0x016f_2818;
+    let found = *bytes.get(0x24..)?.first_chunk()?;
+    if found == MAGIC.to_le_bytes() {
+        return Some(false);
+    }
+    (found == MAGIC.to_be_bytes()).then_some(true)
+}
+
+/// A header of 64 bytes, big endian; then the body, which may be compressed.
+fn uimage(bytes: &[u8]) -> Result<Payload<'_>, Error> {
+    const HEADER: usize = 64;
+    /// `ih_type` of an image of several files.
+    const MULTI: u8 = 4;
+    /// `ih_comp` of LZO.
+    const LZO: u8 = 4;
+    let missing = || Error::NoPayload(UIMAGE);
+    let size =
+        u32::from_be_bytes(*bytes.get(12..).and_then(<[u8]>::first_chunk).ok_or_else(missing)?);
+    let end = HEADER.saturating_add(size as usize);
+    let body = bytes.get(HEADER..end).ok_or(Error::Corrupt(UIMAGE, "truncated".to_owned()))?;
+    match (bytes.get(30), bytes.get(31)) {
+        (Some(&MULTI), _) => Err(Error::Unsupported("a uImage of several files")),
+        (_, Some(&LZO)) => Err(Error::Unsupported("a uImage with lzo")),
+        _ => Ok(Payload { container: UIMAGE, bytes: body }),
+    }
+}
+
+/// The first stream in `bytes`, from `start` on, that begins with something. Code may look like one
+/// by chance, so what is not recognized inside is taken only where nothing else is found.
+fn search(bytes: &[u8], start: usize) -> Option<Range<usize>> {
+    let mut second = None;
+    for place in Format::positions(bytes, start).take(CANDIDATES) {
+        let stream = bytes.get(place..).unwrap_or_default();
+        let format = Format::of(stream)?;
+        if format == Format::Lz4Legacy {
+            second = second.or(Some(place));
+            continue;
+        }
+        match streams::peek::<64>(stream, format) {
+            Some(head) if head.starts_with(ELF_MAGIC) || raw(&head).is_some() => {
+                return Some(place..bytes.len());
+            }
+            Some(_) => second = second.or(Some(place)),
+            None => {}
+        }
+    }
+    second.map(|place| place..bytes.len())
+}
+
+/// A binary that is no ELF, and has neither sections nor symbols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Raw {
+    Arm64,
+    RiscV,
+    LoongArch,
+    Arm,
+    DeviceTree,
+    Android,
+    Pe,
+    Cpio,
+}
+
+impl Raw {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Arm64 => "an arm64 Image",
+            Self::RiscV => "a RISC-V Image",
+            Self::LoongArch => "a LoongArch Image",
+            Self::Arm => "an arm Image",
+            Self::DeviceTree => "a device tree, or a FIT image",
+            Self::Android => "an Android boot image",
+            Self::Pe => "a PE program",
+            Self::Cpio => "a cpio archive",
+        }
+    }
+}
+
+/// What raw binary begins with `bytes`, of which 64 are enough.
+pub(super) fn raw(bytes: &[u8]) -> Option<Raw> {
+    /// `mov r0, r0`, which the entry code of arm kernels begins with, seven times and more, or the
+    /// kernel's first instruction: `bic`/`mrs r9, cpsr` and the switch of mode.
+    const ARM_STARTS: [[u8; 4]; 3] =
+        [[0, 0, 0xa0, 0xe1], [0x00, 0x90, 0x0f, 0xe1], [0x1f, 0x90, 0x29, 0xe2]];
+    Some(if at(bytes, 0x38, b"ARM\x64") {
+        Raw::Arm64
+    } else if at(bytes, 0x38, b"RSC\x05") || at(bytes, 0x30, b"RISCV") {
+        Raw::RiscV
+    } else if at(bytes, 0, b"MZ") && at(bytes, 0x38, &[0xcd, 0x23, 0x82, 0x81]) {
+        Raw::LoongArch
+    } else if at(bytes, 0, &[0xd0, 0x0d, 0xfe, 0xed]) {
+        Raw::DeviceTree
+    } else if at(bytes, 0, b"ANDROID!") {
+        Raw::Android
+    } else if at(bytes, 0, b"MZ") {
+        Raw::Pe
+    } else if at(bytes, 0, b"07070") {
+        Raw::Cpio
+    } else if ARM_STARTS.iter().any(|start| at(bytes, 0, start)) {
+        Raw::Arm
+    } else {
+        return None;
+    })
+}
+
+/// Whether `bytes` have `what` at `offset`.
+fn at(bytes: &[u8], offset: usize, what: &[u8]) -> bool {
+    bytes.get(offset..).is_some_and(|rest| rest.starts_with(what))
+}
+
+/// The little-endian word at `offset`.
+fn little(bytes: &[u8], offset: usize) -> Option<usize> {
+    let word = *bytes.get(offset..)?.first_chunk()?;
+    usize::try_from(u32::from_le_bytes(word)).ok()
+}

@@ -1,0 +1,158 @@
+//! What a compressed file holds: modules and kernel images are installed compressed, and a kernel
+//! image wraps its payload once more. Everything is unpacked in memory, and known by its contents,
+//! not by its name.
+//!
+//! For commands that read. A file that is to be changed is never unpacked, and `recordmcount` has
+//! nothing of this in it.
+
+mod kernel;
+mod streams;
+
+use self::kernel::Raw;
+use self::streams::{Extent, Format};
+use crate::archive;
+use crate::files::ELF_MAGIC;
+use std::fmt;
+
+/// Containers in containers: `Image.gz` in a uImage is two, an EFI zboot image in it three.
+const MAX_LAYERS: usize = 4;
+
+/// A file may become so many times as large; kernels and modules become 3 to 10 times as large.
+const MAX_RATIO: u64 = 100;
+/// Small files may become this large, in bytes, whatever the ratio.
+const ALWAYS_ALLOWED: u64 = 64 << 20;
+/// No file may become larger than this, in bytes, unless it is asked for.
+const NEVER_ALLOWED: u64 = 4 << 30;
+
+/// How large a file may become.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Limits {
+    /// In bytes; without it, a hundred times the file's size, from 64 MiB to 4 GiB.
+    pub max_size: Option<u64>,
+}
+
+impl Limits {
+    /// The most that a file of `size` bytes may become, in bytes.
+    fn of(self, size: usize) -> u64 {
+        let usual = (size as u64).saturating_mul(MAX_RATIO);
+        self.max_size.unwrap_or(usual.clamp(ALWAYS_ALLOWED, NEVER_ALLOWED))
+    }
+}
+
+/// Why a file could not be unpacked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// The stream of this format is truncated or corrupt; what its decoder says.
+    Corrupt(&'static str, String),
+    /// It would become larger than this, in bytes.
+    TooLarge(&'static str, u64),
+    /// A format that is known and not supported.
+    Unsupported(&'static str),
+    /// An image of this kind has no payload that can be found.
+    NoPayload(&'static str),
+    /// These containers, from outside to inside, hold something that is not ELF.
+    NotElf(Vec<&'static str>, &'static str),
+    /// Containers in containers, without end.
+    TooDeep,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Corrupt(format, why) => write!(f, "{format}: {why}"),
+            Self::TooLarge(format, limit) => {
+                write!(f, "{format}: becomes larger than {limit} bytes: see --max-size")
+            }
+            Self::Unsupported(what) => write!(f, "{what} is not supported"),
+            Self::NoPayload(kind) => write!(f, "{kind}: no compressed kernel was found in it"),
+            Self::NotElf(layers, what) => {
+                for layer in layers {
+                    write!(f, "{layer}: ")?;
+                }
+                let verb = if layers.is_empty() { "" } else { "holds " };
+                write!(f, "{verb}{what}, not ELF")?;
+                if what.ends_with("Image") {
+                    f.write_str(": sections and symbols are in the vmlinux that it was made of")?;
+                }
+                Ok(())
+            }
+            Self::TooDeep => f.write_str("compressed more than four times over"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// What `bytes` hold, unpacked; `None` if they are no container.
+///
+/// # Errors
+///
+/// They are a container that is corrupt, holds no ELF file, or would become too large.
+pub fn unpack(bytes: &[u8], limits: Limits) -> Result<Option<Vec<u8>>, Error> {
+    let limit = limits.of(bytes.len());
+    let mut layers = Vec::new();
+    let mut held: Option<Vec<u8>> = None;
+    loop {
+        let now = held.as_deref().unwrap_or(bytes);
+        let Some((layer, next)) = open_layer(now, limit)? else { break };
+        layers.push(layer);
+        if layers.len() > MAX_LAYERS {
+            return Err(Error::TooDeep);
+        }
+        held = Some(next);
+    }
+    let inside = held.as_deref().unwrap_or(bytes);
+    match (&held, what_is(inside)) {
+        (_, None) => Ok(held),
+        (None, Some(UNKNOWN | ARCHIVE)) => Ok(None),
+        (_, Some(what)) => Err(Error::NotElf(layers, what)),
+    }
+}
+
+/// What is in the outermost container of `bytes`, and what that is; `None` if they are none.
+fn open_layer(bytes: &[u8], limit: u64) -> Result<Option<(&'static str, Vec<u8>)>, Error> {
+    if bytes.starts_with(ELF_MAGIC) {
+        return Ok(None);
+    }
+    if let Some(format) = Format::of(bytes) {
+        let unpacked = streams::decompress(bytes, format, Extent::Whole, limit)?;
+        return Ok(Some((format.name(), unpacked)));
+    }
+    let Some(payload) = kernel::payload(bytes)? else { return Ok(None) };
+    let unpacked = match Format::of(payload.bytes) {
+        Some(format) => streams::decompress(payload.bytes, format, Extent::First, limit)?,
+        None => payload.bytes.to_vec(),
+    };
+    Ok(Some((payload.container, unpacked)))
+}
+
+const UNKNOWN: &str = "something unknown";
+const ARCHIVE: &str = "an archive";
+
+/// What `bytes` are, if not ELF.
+fn what_is(bytes: &[u8]) -> Option<&'static str> {
+    if bytes.starts_with(ELF_MAGIC) {
+        return None;
+    }
+    if bytes.starts_with(archive::MAGIC) || bytes.starts_with(archive::THIN_MAGIC) {
+        return Some(ARCHIVE);
+    }
+    Some(kernel::raw(bytes).map_or(UNKNOWN, Raw::name))
+}
+
+/// The first bytes of what the compressed `bytes` hold, with zeros where there are fewer; `None` if
+/// they are not compressed. Kernel images are passed over.
+#[must_use]
+pub fn peek<const SIZE: usize>(bytes: &[u8]) -> Option<[u8; SIZE]> {
+    streams::peek(bytes, Format::of(bytes)?)
+}
+
+/// What the file that begins with `head` is, if it is compressed or a kernel image: for those who
+/// want plain ELF.
+#[must_use]
+pub fn packed_as(head: &[u8]) -> Option<&'static str> {
+    match Format::of(head) {
+        Some(format) => Some(format.name()),
+        None => kernel::container(head),
+    }
+}

@@ -1,0 +1,238 @@
+//! Streams of the compressors that modules and kernels are packed with: known by their first bytes,
+//! read to the end or to a limit. Each decoder is a crate of its own, all in Rust.
+//!
+//! Formats: RFC 1952 (gzip), the .xz file format, the .lzma header of LZMA Utils, RFC 8878
+//! (Zstandard), the LZ4 frame format with its legacy frame, and bzip2, which is its source.
+
+use super::Error;
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
+use std::io::{self, Read};
+
+/// A compressed format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Gzip,
+    Xz,
+    Lzma,
+    Zstd,
+    Lz4,
+    Lz4Legacy,
+    Bzip2,
+    Lzo,
+}
+
+/// How much of the input is of the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// All of it: several streams may follow each other.
+    Whole,
+    /// The first stream; a kernel image has other things behind it.
+    First,
+}
+
+/// A block of the legacy frame of LZ4 holds no more than this, in bytes.
+const LZ4_LEGACY_BLOCK: usize = 8 << 20;
+/// What zstd -22 declares where it cannot know the size of its input: bytes.
+const ZSTD_WINDOW: u64 = 128 << 20;
+/// KiB: enough for the dictionary of xz -9, and of kernels.
+const LZMA_MEMORY: u32 = 512 << 10;
+
+impl Format {
+    /// The format of a stream that begins with `bytes`.
+    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+        Some(match bytes {
+            [0x1f, 0x8b, 8, ..] => Self::Gzip,
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
+            // A frame, or one to skip: pzstd and seekable archives begin so.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
+            [0x04, 0x22, 0x4d, 0x18, ..] => Self::Lz4,
+            [0x02, 0x21, 0x4c, 0x18, ..] => Self::Lz4Legacy,
+            [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => Self::Bzip2,
+            [0x89, b'L', b'Z', b'O', 0, b'\r', b'\n', 0x1a, b'\n', ..] => Self::Lzo,
+            _ if is_lzma(bytes) => Self::Lzma,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Xz => "xz",
+            Self::Lzma => "lzma",
+            Self::Zstd => "zstd",
+            Self::Lz4 | Self::Lz4Legacy => "lz4",
+            Self::Bzip2 => "bzip2",
+            Self::Lzo => "lzo",
+        }
+    }
+
+    /// The first bytes of its streams, where the first says most.
+    const FIRST: [u8; 8] = [0x1f, 0xfd, 0x28, 0x04, 0x02, b'B', 0x89, 0x5d];
+
+    /// Where in `bytes`, from `start` on, something begins that looks like a stream.
+    pub(super) fn positions(bytes: &[u8], start: usize) -> impl Iterator<Item = usize> {
+        let rest = bytes.get(start..).unwrap_or_default();
+        let fits = move |(at, byte): (usize, &u8)| {
+            let is_stream = Self::FIRST.contains(byte) && Self::of(rest.get(at..)?).is_some();
+            is_stream.then_some(start + at)
+        };
+        rest.iter().enumerate().filter_map(fits)
+    }
+}
+
+/// There is no magic number: the usual properties, a dictionary of a size that encoders choose (one
+/// or two bits are set), and a size that is unknown or below 256 GiB.
+fn is_lzma(bytes: &[u8]) -> bool {
+    let Some(([0x5d, d0, d1, d2, d3], rest)) = bytes.split_first_chunk::<5>() else { return false };
+    let dictionary = u32::from_le_bytes([*d0, *d1, *d2, *d3]);
+    let is_usual = dictionary >= 1 << 12
+        && (dictionary.is_power_of_two()
+            || (dictionary / 3).is_power_of_two() && dictionary % 3 == 0);
+    let size = rest.first_chunk::<8>().map(|size| u64::from_le_bytes(*size));
+    is_usual && size.is_some_and(|size| size == u64::MAX || size < 256 << 30)
+}
+
+/// What the stream of `format` at the start of `bytes` holds, up to `limit` bytes.
+///
+/// # Errors
+///
+/// The stream is truncated or corrupt, or holds more.
+pub(super) fn decompress(
+    bytes: &[u8],
+    format: Format,
+    extent: Extent,
+    limit: u64,
+) -> Result<Vec<u8>, Error> {
+    if format == Format::Lzo {
+        return Err(Error::Unsupported("lzo"));
+    }
+    let corrupt = |error: io::Error| Error::Corrupt(format.name(), one_line(&error));
+    let mut out = Vec::new();
+    let mut rest = bytes;
+    loop {
+        let room = limit.saturating_sub(out.len() as u64);
+        let taken = stream(rest, format, extent, room, &mut out).map_err(corrupt)?;
+        if out.len() as u64 > limit {
+            return Err(Error::TooLarge(format.name(), limit));
+        }
+        rest = rest.get(taken..).unwrap_or_default();
+        // What follows a stream of lzma was read with it.
+        let is_last = extent == Extent::First || format == Format::Lzma || taken == 0;
+        if is_last || Format::of(rest) != Some(format) {
+            break;
+        }
+    }
+    Ok(out)
+}
+
+/// Appends what the first stream of `bytes` holds to `out`, or a little more than `room` bytes of
+/// it; how much of `bytes` was read.
+fn stream(
+    bytes: &[u8],
+    format: Format,
+    extent: Extent,
+    room: u64,
+    out: &mut Vec<u8>,
+) -> io::Result<usize> {
+    let mut rest = bytes;
+    match format {
+        Format::Lz4Legacy => lz4_legacy(&mut rest, extent, room, out)?,
+        Format::Zstd => zstd(&mut rest, room, out)?,
+        _ => {
+            decoder(&mut rest, format)?.take(room.saturating_add(1)).read_to_end(out)?;
+        }
+    }
+    Ok(bytes.len() - rest.len())
+}
+
+/// The decoder of one stream of `format`.
+fn decoder<'r>(bytes: &'r mut &[u8], format: Format) -> io::Result<Box<dyn Read + 'r>> {
+    Ok(match format {
+        Format::Gzip => Box::new(flate2::bufread::GzDecoder::new(bytes)),
+        Format::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(bytes, false, LZMA_MEMORY)),
+        Format::Lzma => Box::new(lzma_rust2::LzmaReader::new_mem_limit(bytes, LZMA_MEMORY, None)?),
+        Format::Zstd => Box::new(zstd_decoder(bytes, 0)?),
+        Format::Lz4 => Box::new(lz4_flex::frame::FrameDecoder::new(bytes)),
+        Format::Bzip2 => Box::new(bzip2::bufread::BzDecoder::new(bytes)),
+        Format::Lz4Legacy | Format::Lzo => {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+    })
+}
+
+/// The frames that are to be skipped, and the one after them, with its checksum.
+fn zstd(bytes: &mut &[u8], room: u64, out: &mut Vec<u8>) -> io::Result<()> {
+    skip_zstd_frames(bytes)?;
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let mut decoder = zstd_decoder(bytes, room)?;
+    decoder.by_ref().take(room.saturating_add(1)).read_to_end(out)?;
+    let (stored, found) =
+        (decoder.decoder.get_checksum_from_data(), decoder.decoder.get_calculated_checksum());
+    if decoder.decoder.is_finished() && stored.is_some() && stored != found {
+        return Err(io::Error::other("the checksum is wrong"));
+    }
+    Ok(())
+}
+
+fn skip_zstd_frames(bytes: &mut &[u8]) -> io::Result<()> {
+    while let [0x50..=0x5f, 0x2a, 0x4d, 0x18, s0, s1, s2, s3, rest @ ..] = *bytes {
+        let size = u32::from_le_bytes([*s0, *s1, *s2, *s3]) as usize;
+        *bytes = rest.get(size..).ok_or(io::ErrorKind::UnexpectedEof)?;
+    }
+    Ok(())
+}
+
+fn zstd_decoder<'r, 'd>(
+    bytes: &'r mut &'d [u8],
+    room: u64,
+) -> io::Result<StreamingDecoder<&'r mut &'d [u8], FrameDecoder>> {
+    let decoder = StreamingDecoder::new_with_max_window_size(bytes, room.max(ZSTD_WINDOW));
+    decoder.map_err(io::Error::other)
+}
+
+/// The legacy frame of LZ4: blocks with their sizes, to the end of the input. In a kernel image the
+/// size of the kernel stands behind them, which is no block.
+fn lz4_legacy(bytes: &mut &[u8], extent: Extent, room: u64, out: &mut Vec<u8>) -> io::Result<()> {
+    let start = out.len();
+    *bytes = bytes.get(4..).unwrap_or_default();
+    let mut block = Vec::new();
+    while let Some((size, rest)) = bytes.split_first_chunk::<4>() {
+        let at_end = extent == Extent::First && rest.is_empty();
+        // Another frame may follow.
+        if at_end || Format::of(bytes) == Some(Format::Lz4Legacy) {
+            return Ok(());
+        }
+        let size = u32::from_le_bytes(*size) as usize;
+        let body = rest.get(..size).ok_or(io::ErrorKind::UnexpectedEof)?;
+        block.resize(LZ4_LEGACY_BLOCK, 0);
+        let length =
+            lz4_flex::block::decompress_into(body, &mut block).map_err(io::Error::other)?;
+        out.extend_from_slice(block.get(..length).unwrap_or_default());
+        *bytes = rest.get(size..).unwrap_or_default();
+        if (out.len() - start) as u64 > room {
+            return Ok(());
+        }
+    }
+    if bytes.is_empty() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+/// The first bytes of what the stream of `format` holds, with zeros where it has fewer; `None` if it
+/// is corrupt so early, or in a format that cannot be read in part.
+pub(super) fn peek<const SIZE: usize>(bytes: &[u8], format: Format) -> Option<[u8; SIZE]> {
+    let mut head = Vec::new();
+    let mut rest = bytes;
+    let decoder = decoder(&mut rest, format).ok()?;
+    decoder.take(SIZE as u64).read_to_end(&mut head).ok()?;
+    head.resize(SIZE, 0);
+    head.try_into().ok()
+}
+
+/// What a decoder says, without line breaks; an end that comes too early has one name.
+fn one_line(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        return "truncated".to_owned();
+    }
+    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}
