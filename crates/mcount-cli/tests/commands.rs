@@ -72,6 +72,10 @@ const ROWS: &[Row] = &[
     (&["record", "-v", "text.o", "a.o"], 2, "a.o: recorded", "text.o: not an ELF"),
     (&["record", "-v", "a.o", "text.o", "b.o"], 2, "b.o: recorded", "text.o: not an ELF"),
     (&["record", "-o", "none/x.o", "a.o"], 2, "", "No such file or directory"),
+    (&["table", "--bounds=start", "a.o"], 2, "", "no comma"),
+    (&["table", "--bounds=,stop", "a.o"], 2, "", "needs a name"),
+    (&["table", "--anchor", "_text", "a.o"], 2, "", "no ="),
+    (&["table", "--anchor", "_text=x", "a.o"], 2, "", "invalid digit"),
 ];
 
 #[test]

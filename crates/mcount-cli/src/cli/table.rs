@@ -23,12 +23,12 @@ pub(super) struct TableArgs {
     format: Option<TableFormat>,
     /// Define symbols at the start and the end of the table in the object
     #[arg(long, value_name = "START,STOP", num_args = 0..=1, require_equals = true,
-          default_missing_value = "__start_mcount_loc,__stop_mcount_loc")]
-    bounds: Option<String>,
+          default_missing_value = "__start_mcount_loc,__stop_mcount_loc", value_parser = parse_bounds)]
+    bounds: Option<(String, String)>,
     /// The global symbol that the entries are relocated against [default: __ehdr_start, or in a
     /// kernel _stext, _text or _start]
-    #[arg(long, value_name = "NAME=ADDRESS")]
-    anchor: Option<String>,
+    #[arg(long, value_name = "NAME=ADDRESS", value_parser = parse_anchor)]
+    anchor: Option<Anchor>,
     /// Make the table in the object writable, for a PIE or a shared object
     #[arg(long)]
     writable: bool,
@@ -91,11 +91,10 @@ fn contents(
         TableFormat::Text => output::late_text(&mut out, path, table),
         TableFormat::Obj if arguments.output.is_none() => return Ok(None),
         TableFormat::Obj => {
-            let bounds = arguments.bounds.as_deref().and_then(|bounds| bounds.split_once(','));
             let options = ObjectOptions {
                 table_section: section.to_owned(),
-                anchor: arguments.anchor.as_deref().and_then(parse_anchor),
-                bounds: bounds.map(|(start, stop)| (start.to_owned(), stop.to_owned())),
+                anchor: arguments.anchor.clone(),
+                bounds: arguments.bounds.clone(),
                 writable: arguments.writable,
             };
             return table_object(table, &options).map(Some);
@@ -105,8 +104,23 @@ fn contents(
 }
 
 /// `NAME=ADDRESS`, the address in hexadecimal.
-fn parse_anchor(text: &str) -> Option<Anchor> {
-    let (symbol, address) = text.split_once('=')?;
-    let address = u64::from_str_radix(address.trim_start_matches("0x"), 16).ok()?;
-    Some(Anchor { symbol: symbol.to_owned(), address })
+fn parse_anchor(text: &str) -> Result<Anchor, String> {
+    let (symbol, address) = text.split_once('=').ok_or("no = after the symbol's name")?;
+    let digits = address.trim_start_matches("0x");
+    let address = u64::from_str_radix(digits, 16).map_err(|error| error.to_string())?;
+    is_name(symbol)?;
+    Ok(Anchor { symbol: symbol.to_owned(), address })
+}
+
+/// `START,STOP`.
+fn parse_bounds(text: &str) -> Result<(String, String), String> {
+    let (start, stop) = text.split_once(',').ok_or("no comma between the two names")?;
+    is_name(start)?;
+    is_name(stop)?;
+    Ok((start.to_owned(), stop.to_owned()))
+}
+
+/// What a string table can hold.
+fn is_name(text: &str) -> Result<(), &'static str> {
+    if text.is_empty() || text.contains('\0') { Err("a symbol needs a name") } else { Ok(()) }
 }
