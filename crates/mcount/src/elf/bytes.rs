@@ -25,6 +25,11 @@ pub(super) fn index(value: usize) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
+/// The addresses of words of `size` bytes from `start` on; they end where addresses do.
+pub(crate) fn addresses(start: u64, size: u64) -> impl Iterator<Item = u64> {
+    std::iter::successors(Some(start), move |at| at.checked_add(size))
+}
+
 /// Appends numbers in one class and byte order.
 pub(crate) struct Encoder {
     pub(crate) big_endian: bool,

@@ -9,7 +9,7 @@ pub(crate) mod loaded;
 mod relocation;
 mod symbol;
 
-pub(crate) use bytes::Encoder;
+pub(crate) use bytes::{Encoder, addresses};
 pub(crate) use relocation::{Relocation, Relocations};
 pub(crate) use symbol::{Symbol, Symbols};
 

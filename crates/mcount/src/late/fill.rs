@@ -3,7 +3,7 @@
 
 use super::LateTable;
 use crate::Options;
-use crate::elf::{Encoder, Relocations, Section, Verb, View, loaded};
+use crate::elf::{Encoder, Relocations, Section, Verb, View, addresses, loaded};
 use crate::error::Result;
 use crate::scan::Target;
 use ::object::elf;
@@ -100,11 +100,11 @@ fn writes<Elf: FileHeader>(
             }
         }
     }
-    let step = usize::try_from(view.word()).ok()?;
     let in_file = loaded::in_file(view, section.address, section.size / view.word());
     let mut table = encoder();
     let mut writes = Vec::new();
-    for ((address, value), old) in (section.address..).step_by(step).zip(wanted).zip(in_file) {
+    let places_of_words = addresses(section.address, view.word());
+    for ((address, value), old) in places_of_words.zip(wanted).zip(in_file) {
         let addend = places.get(&address);
         // Where the addend has the value, the word stays 0 if the linker left it so.
         table.word(if addend.is_some() && old == 0 { 0 } else { *value });

@@ -1,7 +1,7 @@
 //! Which function contains a site: an index of the function symbols of some sections.
 
 use super::Target;
-use crate::elf::{Section, Symbol, Symbols, loaded};
+use crate::elf::{Section, Symbol, Symbols, addresses, loaded};
 use crate::error::Result;
 use object::read::elf::FileHeader;
 use std::collections::HashMap;
@@ -185,7 +185,7 @@ fn linked_descriptors<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]
     let relative = target.arch.decode.and_then(|decode| decode.relative);
     let words = loaded::words(view, header.address, header.size / view.word(), relative);
     let code: Vec<_> = (0u32..).zip(view.sections()).filter(|(_, s)| s.is_code()).collect();
-    for (at, value) in (header.address..).step_by(8).zip(words) {
+    for (at, value) in addresses(header.address, view.word()).zip(words) {
         let inside = |s: &Section| value >= s.address && value - s.address < s.size;
         if let Some((section, header)) = code.iter().find(|(_, section)| inside(section)) {
             found.code.insert(at, (*section, value - header.address));
