@@ -240,6 +240,20 @@ pub fn list(file: &[u8]) {
     let _ = mcount::read_table(file, &Options::default());
 }
 
+/// `mcount check`: each finding has a rule and a line of text; and the functions behind coverage, each
+/// of which has a hook or a reason.
+pub fn check(file: &[u8]) {
+    for options in variants() {
+        for finding in mcount::check(file, &options).into_iter().flatten() {
+            assert!(!finding.detail.is_empty() && !finding.rule.name().is_empty());
+        }
+        if let Ok(functions) = mcount::functions(file, &options) {
+            let found = mcount::coverage(&functions);
+            assert_eq!(found.with_site + found.without_site(), functions.functions.len());
+        }
+    }
+}
+
 /// `mcount record`: what it makes has a table of as many entries as it says, and is done.
 pub fn record(file: &[u8]) {
     for options in variants() {

@@ -195,7 +195,7 @@ fn name_of(name: &str, demangle: bool) -> String {
 }
 
 /// A name without what would move the cursor or begin a line.
-fn printable(name: &str) -> String {
+pub(crate) fn printable(name: &str) -> String {
     let escape =
         |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     name.chars().map(escape).collect()

@@ -19,6 +19,8 @@
 #![forbid(unsafe_code)]
 
 mod arch;
+mod check;
+mod coverage;
 mod elf;
 mod error;
 mod functions;
@@ -31,6 +33,8 @@ mod site;
 mod sites;
 mod table;
 
+pub use check::{Finding, Level, Rule};
+pub use coverage::{Coverage, Gap, coverage};
 pub use elf::edit::Change;
 pub use error::{Error, ErrorKind, Result, SectionId};
 pub use functions::{Binding, Exclusion, Function, Functions};
@@ -61,6 +65,8 @@ pub struct Options {
     pub link_order: bool,
     /// Recorded calls become NOPs: what the tracer would do first.
     pub nop_all: bool,
+    /// Bytes of NOPs that a tracer needs; those of a call unless it is given.
+    pub min_area: Option<u64>,
     /// An object that has a table is left alone, whatever is in it.
     pub keep_existing_table: bool,
 }
@@ -75,6 +81,7 @@ impl Default for Options {
             writable: false,
             link_order: false,
             nop_all: false,
+            min_area: None,
             keep_existing_table: false,
         }
     }
@@ -105,6 +112,16 @@ pub fn read_table(object: &[u8], options: &Options) -> Result<Sites> {
 /// As [`scan`].
 pub fn functions(file: &[u8], options: &Options) -> Result<Functions> {
     elf::open(file, functions::Survey(options))
+}
+
+/// Compares the table of `file`, an object or an image, whoever made it, with the hooks that are
+/// there: what is wrong, in the order of the entries, then by place.
+///
+/// # Errors
+///
+/// As [`scan`].
+pub fn check(file: &[u8], options: &Options) -> Result<Vec<Finding>> {
+    elf::open(file, check::Check(options))
 }
 
 /// Finds the call sites of `object` and says what to write so that it has the right table.

@@ -208,7 +208,7 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
         let references = self.references(edit, places)?;
         let rela = self.has_addends(places)?;
         let mut tables: BTreeMap<(Option<u32>, Option<u32>), Vec<Reference>> = BTreeMap::new();
-        let groups = self.groups()?;
+        let groups = self.target.groups()?;
         for (place, reference) in places.iter().zip(references) {
             let group = groups.get(&place.0).copied();
             let link = self.options.link_order.then_some(place.0);
@@ -282,30 +282,6 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
         let any = self.target.view.sections().find(crate::elf::Section::is_relocations);
         let header = own.map(|(_, header, _)| *header).or(any);
         Ok(header.is_none_or(|header| header.kind == elf::SHT_RELA.0))
-    }
-
-    /// The COMDAT group of each section that is in one.
-    fn groups(&self) -> Result<HashMap<u32, u32>> {
-        let view = self.target.view;
-        let mut groups = HashMap::new();
-        for (index, section) in (0u32..).zip(view.sections()) {
-            if section.kind != elf::SHT_GROUP.0 {
-                continue;
-            }
-            let body = view.bytes_of(&section);
-            if !body.len().is_multiple_of(4) || body.is_empty() {
-                let kind = ErrorKind::Malformed("the size of the group is no multiple of 4");
-                return Err(view.section_error(index, kind));
-            }
-            for member in body.chunks_exact(4).skip(1) {
-                let member: [u8; 4] = member.try_into().unwrap_or_default();
-                let big = view.is_big_endian();
-                let member =
-                    if big { u32::from_be_bytes(member) } else { u32::from_le_bytes(member) };
-                groups.insert(member, index);
-            }
-        }
-        Ok(groups)
     }
 
     /// Gives the one table that is there new entries.

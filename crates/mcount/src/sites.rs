@@ -62,6 +62,20 @@ impl<'d> Verb<'d> for List<'_> {
     }
 }
 
+/// The sites of the object `target`.
+///
+/// # Errors
+///
+/// As [`crate::scan`].
+pub(crate) fn found<'d, Elf: FileHeader>(
+    target: &Target<'_, 'd, Elf>,
+    functions: &Functions<'d>,
+    options: &Options,
+) -> Result<Vec<CallSite>> {
+    let surveyor = Surveyor::new(target, functions, options);
+    Ok(surveyor.found(&surveyor.places()?))
+}
+
 /// The sites of the object `target`, and the entries of its tables in their own order.
 ///
 /// # Errors

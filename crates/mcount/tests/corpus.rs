@@ -35,6 +35,8 @@ fn survive(file: &[u8]) {
         let _ = mcount::scan(file, &options);
         let _ = mcount::read_table(file, &options);
         let _ = mcount::late_table(file, &options);
+        let _ = mcount::check(file, &options);
+        let _ = mcount::functions(file, &options).map(|found| mcount::coverage(&found));
         if let Ok(recording) = mcount::record(file, &options) {
             let new = recording.change.map(|change| change.apply(file));
             assert!(new.is_none_or(|new| new.len() <= 64 * file.len() + 4096));

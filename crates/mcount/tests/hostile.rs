@@ -69,6 +69,8 @@ impl Drop for Failures {
 fn try_all(file: &[u8], options: &Options) -> Result<(), String> {
     let _ = scan(file, options);
     let _ = read_table(file, options);
+    let _ = mcount::check(file, options);
+    let _ = mcount::functions(file, options).map(|found| mcount::coverage(&found));
     let Ok(recording) = record(file, options) else { return Ok(()) };
     match recording.change {
         // What the other reader refuses from the start says nothing.

@@ -95,7 +95,8 @@ fn level(module: &str) -> Option<u8> {
         "elf" | "arch" => 1,
         "scan" | "table" => 2,
         // The verbs, and what two of them share.
-        "record" | "late" | "nop" | "sites" | "functions" | "check" | "diff" | "why" | "sort" => 3,
+        "record" | "late" | "nop" | "sites" | "functions" | "check" | "coverage" | "diff"
+        | "why" | "sort" => 3,
         "lib" => 4,
         _ => return None,
     })

@@ -47,6 +47,8 @@ pub struct Section {
     pub kind: u32,
     /// `sh_flags`.
     pub flags: u64,
+    /// `sh_addr`: where it is loaded, in an image.
+    pub address: u64,
     /// Its bytes.
     pub data: Vec<u8>,
     /// `sh_link`.
@@ -181,6 +183,7 @@ impl Object {
             name: format!("{}{}", if self.rela { ".rela" } else { ".rel" }, section.name),
             kind: if self.rela { SHT_RELA } else { SHT_REL },
             flags: SHF_INFO_LINK,
+            address: 0,
             data: out.out,
             link: symbol_table,
             info: index,
@@ -371,7 +374,7 @@ impl Writer {
         self.u32(name);
         self.u32(section.kind);
         self.word(section.flags);
-        self.word(0);
+        self.word(section.address);
         self.word(offset);
         self.word(size);
         self.u32(section.link);

@@ -2,6 +2,7 @@
 #![expect(clippy::doc_markdown, reason = "doc comments here are help on a terminal")]
 
 mod cc;
+mod check;
 mod link;
 mod many;
 mod nop;
@@ -12,6 +13,7 @@ mod sort;
 mod table;
 
 use self::cc::{CcArgs, cc};
+use self::check::{CheckArgs, check};
 use self::link::{LinkArgs, link};
 use self::nop::{NopArgs, nop};
 use self::read::{ReadArgs, read};
@@ -40,7 +42,9 @@ const ERROR: u8 = 2;
 /// processor.
 #[derive(Parser)]
 #[command(name = "mcount", version, propagate_version = true, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 all is well, 2 an error in any file or in the command line.")]
+#[command(
+    after_help = "Exit codes: 0 all is well, 1 the command found something, 2 an error in any file or in the command line."
+)]
 struct Cli {
     /// Colours in text: auto means on a terminal, unless NO_COLOR is set
     #[arg(long, value_name = "WHEN", global = true, default_value = "auto")]
@@ -69,6 +73,12 @@ enum Command {
     Record(RecordArgs),
     /// Read the table that is there
     List(ReadArgs),
+    /// Compare the table that is there, whoever made it, with the hooks that are there
+    #[command(
+        after_help = check::HELP,
+        override_usage = "mcount check [OPTIONS] FILE...\n       mcount check --explain RULE"
+    )]
+    Check(CheckArgs),
     /// Make the table of a linked image: late recording
     #[command(
         after_help = "The sites are found by the relocations that ld --emit-relocs keeps, by \
@@ -150,6 +160,7 @@ fn execute(command: Command) -> io::Result<u8> {
         Command::Scan(arguments) => read(&arguments, mcount::scan),
         Command::List(arguments) => read(&arguments, mcount::read_table),
         Command::Record(arguments) => record(&arguments),
+        Command::Check(arguments) => check(&arguments),
         Command::Table(arguments) => table(&arguments),
         Command::Link(arguments) => link(&arguments),
         Command::Sort(arguments) => sort(&arguments),

@@ -79,6 +79,7 @@ fn check(case: &Case, image: &Path) -> Result<(), String> {
     if let Some((address, _)) = found.iter().find(|(_, recorded)| !recorded) {
         return Err(format!("{address:#x} is not in the table of the image"));
     }
+    no_findings(image)?;
     let found: BTreeSet<u64> = found.into_iter().map(|(address, _)| address).collect();
     let truth = if case.extra == Extra::Patchable {
         truth::areas(image)?
@@ -91,6 +92,13 @@ fn check(case: &Case, image: &Path) -> Result<(), String> {
         return compare("objdump", &truth, &found);
     }
     compare("objdump", &truth, &found)
+}
+
+/// `mcount check` has nothing to say of the image.
+fn no_findings(image: &Path) -> Result<(), String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    let found = run(command.args(["check", "--policy", "all"]).arg(image))?;
+    if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
 fn compare(name: &str, expected: &BTreeSet<u64>, found: &BTreeSet<u64>) -> Result<(), String> {

@@ -24,6 +24,7 @@ const COMMON: Arch = Arch {
     machine: 183,
     hooks: &["_mcount"],
     code: CodeOrder::Little,
+    reads_unaligned: true,
     mapping_symbols: true,
     nops: &[NOP],
     pads: &[

@@ -45,6 +45,7 @@ const WITH_PUSH: Form = Form {
 pub(super) static ARCH: Arch = Arch {
     name: "arm",
     machine: 40,
+    code_step: 2,
     hooks: &["__gnu_mcount_nc", "_mcount", "mcount"],
     forms: &[
         WITH_PUSH,

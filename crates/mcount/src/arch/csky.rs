@@ -24,6 +24,7 @@ const BSR: Pattern = Pattern::half(0, 0xfc00, 0xe000);
 pub(super) static ARCH: Arch = Arch {
     name: "csky",
     machine: 252,
+    code_step: 2,
     hooks: &["_mcount"],
     forms: &[
         Form {

@@ -27,6 +27,8 @@ const INDIRECT: Form = Form {
 pub(super) static ARCH: Arch = Arch {
     name: "i386",
     machine: 3,
+    code_step: 1,
+    reads_unaligned: true,
     hooks: &["__fentry__", "mcount"],
     forms: &[
         Form {

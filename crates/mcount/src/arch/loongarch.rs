@@ -14,6 +14,8 @@ const R_LARCH_SOP_PUSH_PLT_PCREL: u32 = 29;
 const R_LARCH_B26: u32 = 66;
 const R_LARCH_PCALA_HI20: u32 = 71;
 const R_LARCH_GOT_PC_HI20: u32 = 75;
+const R_LARCH_RELAX: u32 = 100;
+const R_LARCH_ALIGN: u32 = 102;
 const R_LARCH_CALL36: u32 = 110;
 
 const NOP: Instruction = Instruction::words(&[0x0340_0000]);
@@ -33,6 +35,7 @@ const PAIR: Form = Form { size: 8, nop: Nop::Write(&[(0, NOP), (4, NOP)]), ..CAL
 pub(super) static ARCH: Arch = Arch {
     name: "loongarch",
     machine: 258,
+    relax_marks: &[R_LARCH_RELAX, R_LARCH_ALIGN],
     hooks: &["_mcount"],
     forms: &[
         BL,

@@ -47,6 +47,7 @@ const LD: Pattern = Pattern::word(0, 0xfc00_0003, 0xdc00_0000);
 pub(super) static ARCH: Arch = Arch {
     name: "mips",
     machine: 8,
+    code_step: 2,
     hooks: &["_mcount"],
     forms: &[
         Form {

@@ -89,6 +89,12 @@ pub(crate) struct Arch {
     pub(crate) little_endian_code_flag: u32,
     /// The linker deletes bytes of code: a table entry must be a label.
     pub(crate) relaxes: bool,
+    /// Relocations without which it deletes nothing from a section; empty if nothing says so.
+    pub(crate) relax_marks: &'static [u32],
+    /// Instructions begin at multiples of this many bytes.
+    pub(crate) code_step: u64,
+    /// An address in data may be at any address.
+    pub(crate) reads_unaligned: bool,
     /// Objects of ELFCLASS32 keep addends in the section (REL).
     pub(crate) rel_32: bool,
     /// What code addresses data by: the first of these symbols or sections that an image has, and
@@ -152,6 +158,9 @@ const DEFAULT: Arch = Arch {
     code: CodeOrder::Data,
     little_endian_code_flag: 0,
     relaxes: false,
+    relax_marks: &[],
+    code_step: 4,
+    reads_unaligned: false,
     rel_32: false,
     data_bases: &[],
     got_tags: None,

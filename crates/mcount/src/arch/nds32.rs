@@ -14,6 +14,7 @@ const NOP: Instruction = Instruction::words(&[0x4000_0009]);
 pub(super) static ARCH: Arch = Arch {
     name: "nds32",
     machine: 167,
+    code_step: 2,
     hooks: &["_mcount"],
     forms: &[Form {
         relocations: &[R_NDS32_25_PCREL_RELA],

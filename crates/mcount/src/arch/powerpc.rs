@@ -32,6 +32,7 @@ pub(super) const BCTRL: Form = Form {
 pub(super) static ARCH: Arch = Arch {
     name: "powerpc",
     machine: 20,
+    reads_unaligned: true,
     hooks: &["_mcount"],
     forms: &[
         Form { relocations: &[R_PPC_REL24, R_PPC_PLTREL24, R_PPC_LOCAL24PC], ..BL },

@@ -18,6 +18,7 @@ const R_PPC64_PLTCALL_NOTOC: u32 = 122;
 pub(super) static ARCH: Arch = Arch {
     name: "powerpc64",
     machine: 21,
+    reads_unaligned: true,
     hooks: &["_mcount", "._mcount"],
     forms: &[
         Form { relocations: &[R_PPC64_REL24, R_PPC64_REL24_NOTOC], ..BL },

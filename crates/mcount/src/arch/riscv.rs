@@ -11,6 +11,8 @@ const R_RISCV_64: u32 = 2;
 const R_RISCV_RELATIVE: u32 = 3;
 const R_RISCV_CALL: u32 = 18;
 const R_RISCV_CALL_PLT: u32 = 19;
+const R_RISCV_ALIGN: u32 = 43;
+const R_RISCV_RELAX: u32 = 51;
 
 const NOP: Instruction = Instruction::words(&[0x0000_0013]);
 const C_NOP: Instruction = Instruction::halves(&[0x0001]);
@@ -30,6 +32,8 @@ const PAIR: Form = Form {
 pub(super) static ARCH: Arch = Arch {
     name: "riscv",
     machine: 243,
+    code_step: 2,
+    relax_marks: &[R_RISCV_ALIGN, R_RISCV_RELAX],
     hooks: &["_mcount", "mcount"],
     forms: &[
         Form { opcode: &[AUIPC, JALR_RA], ..PAIR },

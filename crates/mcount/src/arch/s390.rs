@@ -48,6 +48,8 @@ const BRASL: Form =
 pub(super) static ARCH: Arch = Arch {
     name: "s390",
     machine: 22,
+    code_step: 2,
+    reads_unaligned: true,
     hooks: &["__fentry__", "_mcount", "mcount"],
     // The longest block first: the first form that fits decides.
     forms: &[

@@ -24,6 +24,7 @@ const LONGEST: u64 = 8;
 pub(super) static ARCH: Arch = Arch {
     name: "sh",
     machine: 42,
+    code_step: 2,
     hooks: &["mcount", "_mcount"],
     forms: &[Form {
         relocations: &[R_SH_DIR32, R_SH_GOT32],

@@ -120,6 +120,8 @@ pub(super) const RELAXED: Form = Form {
 pub(super) static ARCH: Arch = Arch {
     name: "x86_64",
     machine: 62,
+    code_step: 1,
+    reads_unaligned: true,
     hooks: &["__fentry__", "mcount"],
     forms: &[
         Form {

@@ -113,7 +113,11 @@ impl<'d> Verb<'d> for Late<'_> {
 type Sources = BTreeMap<Source, usize>;
 
 /// The sites of the image `target` in order of address, and what they are known by.
-fn sites<'d, Elf: FileHeader>(
+///
+/// # Errors
+///
+/// As [`crate::late_table`].
+pub(crate) fn sites<'d, Elf: FileHeader>(
     target: &Target<'_, 'd, Elf>,
     functions: &Functions<'d>,
     options: &Options,

@@ -14,6 +14,7 @@ use crate::arch::{self, Arch, Code};
 use crate::elf::{Relocations, Section, Symbols, View};
 use crate::error::{Error, ErrorKind, Result};
 use object::read::elf::FileHeader;
+use std::collections::HashMap;
 
 /// Whether `view` is of a linked image.
 pub(crate) fn is_image<Elf: FileHeader>(view: &View<'_, Elf>) -> bool {
@@ -150,5 +151,33 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
             }
         }
         Ok(found)
+    }
+
+    /// The section group of each section that is in one.
+    ///
+    /// # Errors
+    ///
+    /// A group's size is no multiple of 4.
+    pub(crate) fn groups(&self) -> Result<HashMap<u32, u32>> {
+        let view = self.view;
+        let mut groups = HashMap::new();
+        for (index, section) in (0u32..).zip(view.sections()) {
+            if section.kind != object::elf::SHT_GROUP.0 {
+                continue;
+            }
+            let body = view.bytes_of(&section);
+            if !body.len().is_multiple_of(4) || body.is_empty() {
+                let kind = ErrorKind::Malformed("the size of the group is no multiple of 4");
+                return Err(view.section_error(index, kind));
+            }
+            for member in body.chunks_exact(4).skip(1) {
+                let member: [u8; 4] = member.try_into().unwrap_or_default();
+                let big = view.is_big_endian();
+                let member =
+                    if big { u32::from_be_bytes(member) } else { u32::from_le_bytes(member) };
+                groups.insert(member, index);
+            }
+        }
+        Ok(groups)
     }
 }

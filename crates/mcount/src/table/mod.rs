@@ -20,6 +20,10 @@ pub(crate) struct Entry {
     pub(crate) relaxation_proof: bool,
     /// What the entry holds without a relocation.
     pub(crate) raw: u64,
+    /// Where it is: the section of the table, and bytes from its start.
+    pub(crate) slot: (u32, u64),
+    /// The symbol that it is relocated against, and the distance from it.
+    pub(crate) base: Option<(u32, i64)>,
 }
 
 /// The sections of `target` that are called `name`.
@@ -78,10 +82,12 @@ fn read_raw<Elf: FileHeader>(
     let is_big_endian = target.view.is_big_endian();
     let join = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
     #[expect(clippy::cast_possible_truncation, reason = "4 or 8")]
-    entries.extend(bytes.chunks_exact(word as usize).map(|slot| {
+    let slots = (0..).step_by(word as usize).zip(bytes.chunks_exact(word as usize));
+    entries.extend(slots.map(|(at, slot)| {
         let raw =
             if is_big_endian { slot.iter().fold(0, join) } else { slot.iter().rev().fold(0, join) };
-        Entry { place: None, is_plain: true, relaxation_proof: false, raw }
+        let slot = (index, at);
+        Entry { place: None, is_plain: true, relaxation_proof: false, raw, slot, base: None }
     }));
     Ok(())
 }
@@ -118,13 +124,15 @@ fn resolve<Elf: FileHeader>(
             None => in_section,
         };
         slot.place = place(target, &symbol, addend);
+        slot.base = Some((relocation.symbol, addend));
         slot.is_plain = !(target.arch.isa_bit && symbol.is_function() && symbol.value & 1 != 0);
         slot.relaxation_proof = addend == 0 && symbol.is_local() && !symbol.is_section();
     }
     Ok(())
 }
 
-fn place<Elf: FileHeader>(
+/// What an entry with this symbol and addend leads to, if to a section of this file.
+pub(crate) fn place<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     symbol: &Symbol,
     addend: i64,

@@ -1,0 +1,141 @@
+//! The tables of a linked image: words as the loader leaves them, and what can be said of them before
+//! asking where they lead.
+
+use super::{Entry, Place, Rule, Table, reversed};
+use crate::Options;
+use crate::elf::{Relocations, Section, loaded};
+use crate::error::Result;
+use crate::scan::{Target, patchable};
+use object::elf;
+use object::read::elf::FileHeader;
+
+/// The table of `target`, and the compiler's lists of patchable entries, if they were linked in.
+///
+/// # Errors
+///
+/// Relocations over a table are malformed.
+pub(super) fn tables<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    options: &Options,
+) -> Result<Vec<Table>> {
+    let map = Map::new(target);
+    let main = target.table_range(options.table_section.as_bytes());
+    let mut tables = Vec::new();
+    if let Some(range) = main {
+        tables.push(table(target, &map, range, true)?);
+    }
+    for (index, header) in (0u32..).zip(target.view.sections()) {
+        let range = (header.address, header.size);
+        let is_list = target.view.is_called(index, patchable::SECTION.as_bytes());
+        if is_list && header.has_bytes() && Some(range) != main {
+            // A list is in the order of the link.
+            tables.push(table(target, &map, range, false)?);
+        }
+    }
+    Ok(tables)
+}
+
+/// The sections that are loaded, by address.
+struct Map(Vec<(u64, u64, u32)>);
+
+impl Map {
+    fn new<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Self {
+        let is_loaded = |section: &Section| {
+            section.flags & elf::SHF_ALLOC.0 != 0 && section.flags & elf::SHF_TLS.0 == 0
+        };
+        let sections = (0u32..).zip(target.view.sections());
+        let loaded = sections.filter(|(_, section)| is_loaded(section) && section.size != 0);
+        let mut map: Vec<_> = loaded.map(|(at, s)| (s.address, s.size, at)).collect();
+        map.sort_unstable();
+        Self(map)
+    }
+
+    /// The section that is loaded at `address`, and bytes from its start.
+    fn place(&self, address: u64) -> Option<Place> {
+        let after = self.0.partition_point(|(start, ..)| *start <= address);
+        let (start, size, index) = *self.0.get(after.checked_sub(1)?)?;
+        (address - start < size).then_some((index, address - start))
+    }
+}
+
+/// The table of these bytes; if it is to be `sorted`, whether it is.
+fn table<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    map: &Map,
+    (address, size): (u64, u64),
+    sorted: bool,
+) -> Result<Table> {
+    let view = target.view;
+    let word = view.word();
+    let relative = target.arch.decode.and_then(|decode| decode.relative);
+    let words = loaded::words(view, address, size / word, relative);
+    let start = map.place(address).unwrap_or_default();
+    let mut found = Table::default();
+    if sorted {
+        found.flaws.extend(order(&words).map(|(at, detail)| {
+            (Rule::Unsorted, (start.0, start.1.saturating_add(at as u64 * word)), detail)
+        }));
+    }
+    if address % word != 0 && !target.arch.reads_unaligned {
+        let detail = format!("the table is at {address:#x}, no multiple of {word}");
+        found.flaws.push((Rule::Misaligned, start, detail));
+    }
+    let relocated = text_relocations(target, (address, size), start.0)?;
+    if relocated != 0 {
+        let detail = format!("{relocated} relocations over a read-only table");
+        found.flaws.push((Rule::TextRelocation, start, detail));
+    }
+    let entry = |(at, value): (u64, u64)| Entry {
+        slot: (start.0, start.1.saturating_add(at.saturating_mul(word))),
+        place: map.place(value),
+        reversed: map.place(reversed(value, word)),
+        flaws: Vec::new(),
+    };
+    // What was dropped from a table is zero.
+    let entries = (0u64..).zip(words).filter(|(_, value)| *value != 0);
+    found.entries = entries.map(entry).collect();
+    Ok(found)
+}
+
+/// The position of the first word that is less than the one before it, and how many are.
+fn order(words: &[u64]) -> Option<(usize, String)> {
+    let descends = |pair: &[u64]| matches!(pair, [before, after] if after < before);
+    let mut falls = words.windows(2).enumerate().filter(|(_, pair)| descends(pair));
+    let (first, _) = falls.next()?;
+    let count = 1 + falls.count();
+    let detail = format!(
+        "{count} of {} entries are less than the one before, the first is entry {}",
+        words.len(),
+        first + 1
+    );
+    Some((first + 1, detail))
+}
+
+/// The number of relocations that the loader applies to these bytes, if their section `index` is not
+/// loaded writable.
+fn text_relocations<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    (address, size): (u64, u64),
+    index: u32,
+) -> Result<usize> {
+    let view = target.view;
+    if view.section(index).is_ok_and(|section| section.flags & elf::SHF_WRITE.0 != 0) {
+        return Ok(0);
+    }
+    let range = address..address.saturating_add(size);
+    let mut count = 0;
+    for (index, header) in (0u32..).zip(view.sections()) {
+        if header.flags & elf::SHF_ALLOC.0 == 0 {
+            continue;
+        }
+        if header.is_relocations() {
+            let list = Relocations::read(view, index, &header)?;
+            let over = |r: &crate::elf::Relocation| r.kind != 0 && range.contains(&r.offset);
+            count += list.iter().filter(over).count();
+        } else if header.kind == elf::SHT_RELR.0 {
+            let packed = loaded::packed(view, &header);
+            count += packed.iter().filter(|at| range.contains(at)).count();
+        }
+    }
+    Ok(count)
+}

@@ -1,0 +1,98 @@
+//! Checking: the hooks that are there and the table that is there, compared, with a named rule for
+//! each way in which they can disagree.
+//!
+//! What an object and an image have as tables is read in `object` and `image`; both become
+//! [`Table`]s, and [`Judge`] goes through them.
+
+mod image;
+mod judge;
+mod object;
+mod rule;
+
+pub use rule::{Level, Rule};
+
+use crate::Options;
+use crate::elf::{Verb, View};
+use crate::error::Result;
+use crate::late;
+use crate::scan::functions::Functions;
+use crate::scan::{Target, is_image};
+use crate::sites;
+use ::object::read::elf::FileHeader;
+use judge::Judge;
+
+/// One thing that is wrong with a table, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What it offends against.
+    pub rule: Rule,
+    /// Name of the section that it is about: that of the hook, or of the table where an entry leads
+    /// to no section; `None` if it is about the file.
+    pub section: Option<String>,
+    /// Bytes from the start of the section.
+    pub offset: Option<u64>,
+    /// The same place in an image.
+    pub address: Option<u64>,
+    /// The function there.
+    pub symbol: Option<String>,
+    /// Bytes from the value of `symbol`.
+    pub symbol_offset: Option<i64>,
+    /// What is wrong, in a line.
+    pub detail: String,
+}
+
+/// [`crate::check`], for each class and byte order.
+pub(crate) struct Check<'o>(pub(crate) &'o Options);
+
+impl<'d> Verb<'d> for Check<'_> {
+    type Output = Vec<Finding>;
+
+    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Vec<Finding>> {
+        if is_image(view) {
+            let target = Target::image(view)?;
+            let functions = Functions::new(&target)?;
+            let (found, _) = late::sites(&target, &functions, self.0)?;
+            let tables = image::tables(&target, self.0)?;
+            Ok(Judge::new(&target, &functions, self.0, &found).of(&tables))
+        } else {
+            let target = Target::new(view)?;
+            let functions = Functions::new(&target)?;
+            let found = sites::found(&target, &functions, self.0)?;
+            let tables = object::tables(&target, self.0)?;
+            Ok(Judge::new(&target, &functions, self.0, &found).of(&tables))
+        }
+    }
+}
+
+/// A section by its index, and bytes from its start.
+type Place = (u32, u64);
+
+/// A rule that is offended against at a place, and how.
+type Flaw = (Rule, Place, String);
+
+/// A table of either kind of file.
+#[derive(Default)]
+struct Table {
+    entries: Vec<Entry>,
+    /// What is wrong with it as a whole.
+    flaws: Vec<Flaw>,
+}
+
+/// One entry of a table.
+struct Entry {
+    /// Where it is itself.
+    slot: Place,
+    /// Where it leads; `None` if to no section of this file.
+    place: Option<Place>,
+    /// Where it leads with its bytes reversed.
+    reversed: Option<Place>,
+    /// What is wrong with the way that it leads there.
+    flaws: Vec<(Rule, String)>,
+}
+
+/// `value`, of `word` bytes, with its bytes reversed.
+fn reversed(value: u64, word: u64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, reason = "ELFCLASS32 keeps 32 bits")]
+    let low = value as u32;
+    if word == 8 { value.swap_bytes() } else { low.swap_bytes().into() }
+}
