@@ -1,6 +1,6 @@
 //! `mcount demo`: the main job, on an object of each processor that is bundled in the program.
 
-use crate::output;
+use crate::output::{self, Listing};
 use mcount::{Base, Options, Policy, read_table, record};
 use std::io::{self, Write};
 
@@ -71,7 +71,7 @@ pub fn run(out: &mut impl Write) -> io::Result<u8> {
         match table {
             Ok(table) => {
                 sites += table.sites.len();
-                output::text(out, false, &format!("{name}.o"), &table)?;
+                output::text(out, false, &format!("{name}.o"), &Listing::new(table))?;
                 writeln!(out)?;
             }
             Err(error) => {

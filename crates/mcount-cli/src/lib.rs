@@ -3,6 +3,7 @@
 pub mod archive;
 pub mod commit;
 pub mod compiler;
+pub mod debug;
 pub mod files;
 pub mod inputs;
 pub mod recordmcount;

@@ -1,5 +1,7 @@
-//! Printing call sites: aligned text for people, one JSON object a line for programs.
+//! Printing call sites: aligned text for people, one JSON object a line or comma-separated values for
+//! programs; and counts of them.
 
+use crate::debug::lines::Line;
 use crate::inputs::Label;
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
@@ -16,6 +18,97 @@ pub enum Format {
     Text,
     /// One JSON object a line.
     Jsonl,
+    /// Comma-separated values (RFC 4180), the first line names them.
+    Csv,
+}
+
+/// What an entry of a table, or a site, is in respect of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// In the table, as it should be.
+    Recorded,
+    /// In the table, though the section policy leaves it out.
+    RecordedExcluded,
+    /// Not in the table, by the section policy.
+    Excluded,
+    /// A site that the table has not.
+    Missing,
+    /// An entry that leads into a function, and to no site.
+    NotASite,
+    /// An entry that no function covers.
+    Stale,
+    /// An entry that is zero: a function that was overridden had it.
+    Dropped,
+    /// An entry that leads to no section of the file.
+    Nowhere,
+}
+
+impl Status {
+    /// What the site itself says of it.
+    #[must_use]
+    pub fn of(site: &CallSite) -> Self {
+        match (site.recorded, site.excluded) {
+            (true, false) => Self::Recorded,
+            (true, true) => Self::RecordedExcluded,
+            (false, true) => Self::Excluded,
+            (false, false) => Self::Missing,
+        }
+    }
+
+    /// The name that output has for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Recorded => "recorded",
+            Self::RecordedExcluded => "recorded, excluded",
+            Self::Excluded => "excluded",
+            Self::Missing => "missing",
+            Self::NotASite => "not a site",
+            Self::Stale => "stale",
+            Self::Dropped => "dropped",
+            Self::Nowhere => "nowhere",
+        }
+    }
+}
+
+/// The sites of one file, with what is known of each.
+#[derive(Debug)]
+pub struct Listing {
+    /// The sites.
+    pub sites: Sites,
+    /// For each of them.
+    pub statuses: Vec<Status>,
+    /// For each of them, where source lines were asked for.
+    pub lines: Option<Vec<Option<Line>>>,
+}
+
+/// A site, with what is known of it.
+#[derive(Clone, Copy)]
+struct Row<'l> {
+    site: &'l CallSite,
+    status: Status,
+    /// Source lines were asked for.
+    has_line: bool,
+    line: Option<&'l Line>,
+}
+
+impl Listing {
+    /// `sites` with the status that they themselves say.
+    #[must_use]
+    pub fn new(sites: Sites) -> Self {
+        let statuses = sites.sites.iter().map(Status::of).collect();
+        Self { sites, statuses, lines: None }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let with_status = self.sites.sites.iter().zip(&self.statuses).enumerate();
+        with_status.map(|(at, (site, status))| Row {
+            site,
+            status: *status,
+            has_line: self.lines.is_some(),
+            line: self.lines.as_ref().and_then(|lines| lines.get(at)?.as_ref()),
+        })
+    }
 }
 
 /// Prints the sites of the file or member `label`.
@@ -28,15 +121,86 @@ pub fn print(
     format: Format,
     demangle: bool,
     label: &Label,
-    sites: &Sites,
+    listing: &Listing,
 ) -> io::Result<()> {
     match format {
-        Format::Text => text(out, demangle, &label.to_string(), sites),
-        Format::Jsonl => sites.sites.iter().try_for_each(|site| jsonl(out, demangle, label, site)),
+        Format::Text => text(out, demangle, &label.to_string(), listing),
+        Format::Jsonl => listing.rows().try_for_each(|row| jsonl(out, demangle, label, row)),
+        Format::Csv => {
+            let mut out = csv::Writer::from_writer(out);
+            let records = listing.rows().map(|row| csv_record(demangle, label, row));
+            for record in records {
+                out.write_record(&record).map_err(io_error)?;
+            }
+            out.flush()
+        }
     }
 }
 
-fn jsonl(out: &mut impl Write, demangle: bool, label: &Label, site: &CallSite) -> io::Result<()> {
+const CSV_HEADINGS: [&str; 15] = [
+    "file",
+    "member",
+    "section",
+    "offset",
+    "address",
+    "symbol",
+    "symbol_offset",
+    "kind",
+    "hook",
+    "size",
+    "recorded",
+    "excluded",
+    "status",
+    "source_file",
+    "source_line",
+];
+
+/// Prints what comes before all sites in `format`.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn print_head(out: &mut impl Write, format: Format) -> io::Result<()> {
+    if format != Format::Csv {
+        return Ok(());
+    }
+    let mut out = csv::Writer::from_writer(out);
+    out.write_record(CSV_HEADINGS).map_err(io_error)?;
+    out.flush()
+}
+
+/// What `csv` fails with, when memory does not: the error of what it writes to.
+fn io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
+fn csv_record(demangle: bool, label: &Label, row: Row<'_>) -> [String; 15] {
+    let site = row.site;
+    let number = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
+    [
+        label.file.to_string_lossy().into_owned(),
+        label.member.clone().unwrap_or_default(),
+        site.section.clone().unwrap_or_default(),
+        number(site.offset),
+        number(site.address),
+        site.symbol.as_deref().map(|name| name_of(name, demangle)).unwrap_or_default(),
+        site.symbol_offset.map(|offset| offset.to_string()).unwrap_or_default(),
+        site.kind.map(Kind::name).unwrap_or_default().to_owned(),
+        site.hook.clone().unwrap_or_default(),
+        number(site.size),
+        site.recorded.to_string(),
+        site.excluded.to_string(),
+        row.status.name().to_owned(),
+        row.line.map(|line| line.file.to_string()).unwrap_or_default(),
+        number(row.line.map(|line| line.line.into())),
+    ]
+}
+
+fn jsonl(out: &mut impl Write, demangle: bool, label: &Label, row: Row<'_>) -> io::Result<()> {
+    let site = row.site;
     let line = json!({
         "file": label.file.to_string_lossy(),
         "member": label.member,
@@ -50,8 +214,44 @@ fn jsonl(out: &mut impl Write, demangle: bool, label: &Label, site: &CallSite) -
         "size": site.size,
         "recorded": site.recorded,
         "excluded": site.excluded,
+        "status": row.status.name(),
+        "source_file": row.line.map(|line| &*line.file),
+        "source_line": row.line.map(|line| line.line),
     });
     writeln!(out, "{line}")
+}
+
+/// Prints how many sites each of several things has.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn counts(
+    out: &mut impl Write,
+    format: Format,
+    what: &str,
+    counts: &[(String, usize)],
+) -> io::Result<()> {
+    match format {
+        Format::Text => {
+            let largest = counts.iter().map(|(_, count)| *count).max().unwrap_or(0);
+            let width = largest.to_string().len();
+            counts
+                .iter()
+                .try_for_each(|(key, count)| writeln!(out, "{count:width$}  {}", printable(key)))
+        }
+        Format::Jsonl => counts
+            .iter()
+            .try_for_each(|(key, count)| writeln!(out, "{}", json!({ what: key, "count": count }))),
+        Format::Csv => {
+            let mut out = csv::Writer::from_writer(out);
+            out.write_record([what, "count"]).map_err(io_error)?;
+            for (key, count) in counts {
+                out.write_record([key.as_str(), &count.to_string()]).map_err(io_error)?;
+            }
+            out.flush()
+        }
+    }
 }
 
 /// Prints the sites of a linked image, a JSON object a line.
@@ -61,7 +261,16 @@ fn jsonl(out: &mut impl Write, demangle: bool, label: &Label, site: &CallSite) -
 /// Those of `out`.
 pub fn late_jsonl(out: &mut impl Write, path: &Path, table: &LateTable) -> io::Result<()> {
     let label = Label::of(path);
-    table.sites.iter().try_for_each(|site| jsonl(out, false, &label, site))
+    Listing::new(sites_of(table)).rows().try_for_each(|row| jsonl(out, false, &label, row))
+}
+
+fn sites_of(table: &LateTable) -> Sites {
+    Sites {
+        machine: table.machine,
+        bits: table.bits,
+        big_endian: table.big_endian,
+        sites: table.sites.clone(),
+    }
 }
 
 /// Prints the sites of a linked image as text, with what they are known by.
@@ -70,27 +279,28 @@ pub fn late_jsonl(out: &mut impl Write, path: &Path, table: &LateTable) -> io::R
 ///
 /// Those of `out`.
 pub fn late_text(out: &mut impl Write, path: &Path, table: &LateTable) -> io::Result<()> {
-    let sites = Sites {
-        machine: table.machine,
-        bits: table.bits,
-        big_endian: table.big_endian,
-        sites: table.sites.clone(),
-    };
-    text(out, false, &path.display().to_string(), &sites)?;
+    let listing = Listing::new(sites_of(table));
+    text(out, false, &path.display().to_string(), &listing)?;
     for (source, count) in &table.sources {
         writeln!(out, "by {}: {count}", source.name())?;
     }
     Ok(())
 }
 
-const HEADINGS: [&str; 6] = ["SECTION", "OFFSET", "FUNCTION", "KIND", "HOOK", "TABLE"];
+const HEADINGS: [&str; 7] = ["SECTION", "OFFSET", "FUNCTION", "KIND", "HOOK", "TABLE", "SOURCE"];
 
-/// Prints `sites` under a line that begins with `title`.
+/// Prints `listing` under a line that begins with `title`.
 ///
 /// # Errors
 ///
 /// Those of `out`.
-pub fn text(out: &mut impl Write, demangle: bool, title: &str, sites: &Sites) -> io::Result<()> {
+pub fn text(
+    out: &mut impl Write,
+    demangle: bool,
+    title: &str,
+    listing: &Listing,
+) -> io::Result<()> {
+    let sites = &listing.sites;
     let order = if sites.big_endian { "big endian" } else { "little endian" };
     let count = sites.sites.len();
     let noun = if count == 1 { "site" } else { "sites" };
@@ -100,36 +310,41 @@ pub fn text(out: &mut impl Write, demangle: bool, title: &str, sites: &Sites) ->
         "{bold}{title}{bold:#}: {} {}-bit {order}, {count} {noun}",
         sites.machine, sites.bits
     )?;
-    let rows: Vec<_> = sites.sites.iter().map(|site| row(site, demangle)).collect();
+    let rows: Vec<_> = listing.rows().map(|row| cells(row, demangle)).collect();
     if rows.is_empty() {
         return Ok(());
     }
     let is_image = sites.sites.iter().any(|site| site.section.is_some() && site.address.is_some());
+    let mut headings = HEADINGS.map(str::to_owned);
+    if let (Some(place), true) = (headings.get_mut(1), is_image) {
+        "ADDRESS".clone_into(place);
+    }
+    if let (Some(last), true) = (headings.last_mut(), listing.lines.is_none()) {
+        last.clear();
+    }
     let mut widths = HEADINGS.map(str::len);
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
     }
-    let mut headings = HEADINGS.map(str::to_owned);
-    if let (Some(place), true) = (headings.get_mut(1), is_image) {
-        "ADDRESS".clone_into(place);
-    }
     line(out, &headings, &widths, Style::new().dimmed())?;
-    for (row, site) in rows.iter().zip(&sites.sites) {
-        let style = match (site.recorded, site.excluded) {
-            (true, false) => Style::new(),
-            (_, true) => Style::new().dimmed(),
-            (false, false) => AnsiColor::Yellow.on_default(),
+    for (row, status) in rows.iter().zip(&listing.statuses) {
+        let style = match status {
+            Status::Recorded => Style::new(),
+            Status::RecordedExcluded | Status::Excluded | Status::Dropped => Style::new().dimmed(),
+            _ => AnsiColor::Yellow.on_default(),
         };
         line(out, row, &widths, style)?;
     }
     Ok(())
 }
 
-fn row(site: &CallSite, demangle: bool) -> [String; 6] {
+fn cells(row: Row<'_>, demangle: bool) -> [String; 7] {
     let dash = || "-".to_owned();
+    let site = row.site;
     let offset = site.address.or(site.offset).unwrap_or(0);
+    let source = row.line.map(|line| format!("{}:{}", printable(&line.file), line.line));
     [
         site.section.as_deref().map_or_else(dash, printable),
         format!("{offset:#x}"),
@@ -141,20 +356,15 @@ fn row(site: &CallSite, demangle: bool) -> [String; 6] {
         }),
         site.kind.map_or("not a site", Kind::name).to_owned(),
         site.hook.as_deref().map_or_else(dash, printable),
-        match (site.recorded, site.excluded) {
-            (true, false) => "recorded",
-            (true, true) => "recorded, excluded",
-            (false, true) => "excluded",
-            (false, false) => "missing",
-        }
-        .to_owned(),
+        row.status.name().to_owned(),
+        if row.has_line { source.unwrap_or_else(dash) } else { String::new() },
     ]
 }
 
 fn line(
     out: &mut impl Write,
-    cells: &[String; 6],
-    widths: &[usize; 6],
+    cells: &[String; 7],
+    widths: &[usize; 7],
     style: Style,
 ) -> io::Result<()> {
     let mut text = String::new();
@@ -182,7 +392,7 @@ pub fn recorded(out: &mut impl Write, label: &Label, recording: &Recording) -> i
 }
 
 /// The name of a function, as in its source if `demangle`.
-fn name_of(name: &str, demangle: bool) -> String {
+pub(crate) fn name_of(name: &str, demangle: bool) -> String {
     if !demangle {
         return name.to_owned();
     }

@@ -288,6 +288,9 @@ const FIELDS: &[&str] = &[
     "recorded",
     "section",
     "size",
+    "source_file",
+    "source_line",
+    "status",
     "symbol",
     "symbol_offset",
 ];

@@ -33,6 +33,7 @@ mod site;
 mod sites;
 mod table;
 
+pub use arch::{Arithmetic, Step};
 pub use check::{Finding, Level, Rule};
 pub use coverage::{Coverage, Gap, coverage};
 pub use elf::edit::Change;
@@ -169,6 +170,24 @@ pub fn make_nops(file: &[u8], options: &Options, select: Select<'_>) -> Result<N
 /// As [`scan`]; an image is none.
 pub fn placeholder(object: &[u8]) -> Result<LateTable> {
     elf::open(object, late::Reserve)
+}
+
+/// The stripped `image` with the symbols of `debug`, its separate debug file; `None` if `image` has
+/// symbols or `debug` has none for it. That they belong together is for the caller to know.
+///
+/// # Errors
+///
+/// One of them is no ELF file, or malformed.
+pub fn with_symbols(image: &[u8], debug: &[u8]) -> Result<Option<Vec<u8>>> {
+    elf::open(image, late::WithSymbols(debug))
+}
+
+/// How relocations of debug sections differ from "store symbol plus addend" on the processor
+/// `machine` (`e_machine`): those that compute, and whether all others take the addend from the
+/// section, whatever field the relocation has for it.
+#[must_use]
+pub fn debug_relocations(machine: u16) -> (&'static [Arithmetic], bool) {
+    arch::of_debug(machine)
 }
 
 /// The names of all supported processors.

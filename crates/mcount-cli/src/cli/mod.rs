@@ -16,7 +16,7 @@ use self::cc::{CcArgs, cc};
 use self::check::{CheckArgs, check};
 use self::link::{LinkArgs, link};
 use self::nop::{NopArgs, nop};
-use self::read::{ReadArgs, read};
+use self::read::{ReadArgs, What, read};
 use self::record::{RecordArgs, record};
 use self::sort::{SortArgs, sort};
 use self::table::{TableArgs, table};
@@ -72,6 +72,12 @@ enum Command {
                             For a user program:      mcount record --policy all file.o")]
     Record(RecordArgs),
     /// Read the table that is there
+    #[command(
+        after_help = "The last column says what each entry is: recorded; excluded by the section \
+                            policy; stale, which no function covers; dropped, which is zero.\n\n\
+                            Examples: mcount list --lines vmlinux\n          \
+                            mcount list --count --by dir --debug-dir /usr/lib/debug vmlinuz"
+    )]
     List(ReadArgs),
     /// Compare the table that is there, whoever made it, with the hooks that are there
     #[command(
@@ -157,8 +163,8 @@ fn execute(command: Command) -> io::Result<u8> {
         signals::watch();
     }
     match command {
-        Command::Scan(arguments) => read(&arguments, mcount::scan),
-        Command::List(arguments) => read(&arguments, mcount::read_table),
+        Command::Scan(arguments) => read(&arguments, What::Sites),
+        Command::List(arguments) => read(&arguments, What::Entries),
         Command::Record(arguments) => record(&arguments),
         Command::Check(arguments) => check(&arguments),
         Command::Table(arguments) => table(&arguments),

@@ -1,8 +1,10 @@
 //! Arguments that several commands have: which sites, how many files at a time.
 
+use crate::debug::separate::Search;
 use crate::unpack::Limits;
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use mcount::{Base, Glob, GlobSet, GlobSetBuilder, Options, Policy, TABLE_SECTION};
+use std::path::PathBuf;
 
 #[derive(Args)]
 pub(super) struct OptionArgs {
@@ -48,11 +50,16 @@ pub(super) struct InputArgs {
     /// from 64M to 4G]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
+    /// Look for the debug files of stripped images here too, besides /usr/lib/debug and beside the
+    /// image; may be given again
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    debug_dir: Vec<PathBuf>,
 }
 
 impl InputArgs {
-    pub(super) fn limits(&self) -> Limits {
-        Limits { max_size: self.max_size }
+    pub(super) fn search(&self) -> Search {
+        let limits = Limits { max_size: self.max_size };
+        Search { folders: self.debug_dir.clone(), limits }
     }
 }
 

@@ -4,10 +4,14 @@ use super::complain;
 use super::many::{over, report};
 use super::options::{InputArgs, JobArgs, OptionArgs};
 use crate::archive;
-use crate::inputs::{Contents, Take};
-use crate::output::{self, Format};
-use clap::{Args, ValueHint};
-use mcount::{Options, Sites};
+use crate::debug::Sections;
+use crate::debug::lines::{Line, Lines};
+use crate::debug::separate::Subject;
+use crate::inputs::{Label, Take};
+use crate::output::{self, Format, Listing, Status};
+use clap::{Args, ValueEnum, ValueHint};
+use mcount::{CallSite, Function, Functions, Options, Sites};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -17,12 +21,22 @@ pub(super) struct ReadArgs {
     /// objects in them
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
-    /// How to print: aligned text, or one JSON object a line
+    /// How to print: aligned text, one JSON object a line, or comma-separated values
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
     /// Print the names of Rust and C++ functions as in their source
     #[arg(long)]
     demangle: bool,
+    /// Say which source line each is of, by the debug information
+    #[arg(long)]
+    lines: bool,
+    /// Print how many there are and not which: of each input, or with --by
+    #[arg(long)]
+    count: bool,
+    /// What to count by: section, function, source file or folder of source files; the last two need
+    /// debug information
+    #[arg(long, value_enum, requires = "count")]
+    by: Option<By>,
     #[command(flatten)]
     options: OptionArgs,
     #[command(flatten)]
@@ -31,24 +45,163 @@ pub(super) struct ReadArgs {
     jobs: JobArgs,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    Section,
+    Function,
+    File,
+    Dir,
+}
+
+/// Which of the commands it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    /// `scan`.
+    Sites,
+    /// `list`.
+    Entries,
+}
+
 /// `scan` and `list`: read each file, then print all in the order given.
-pub(super) fn read(
-    arguments: &ReadArgs,
-    verb: fn(&[u8], &Options) -> mcount::Result<Sites>,
-) -> io::Result<u8> {
+pub(super) fn read(arguments: &ReadArgs, what: What) -> io::Result<u8> {
     let options = match arguments.options.options() {
         Ok(options) => options,
         Err(error) => return Ok(complain(&error.to_string())),
     };
-    let limits = arguments.inputs.limits();
+    let lines = arguments.lines || matches!(arguments.by, Some(By::File | By::Dir));
+    let search = arguments.inputs.search();
     let file = |path: &Path| {
-        let input = Contents::open(path, limits)?;
-        Ok(verb(input.bytes(), &options)?)
+        let subject = Subject::open(path, &search, lines)?;
+        let debug = lines.then(|| subject.debug());
+        let listing = listing(subject.bytes(), debug, what, &options)?;
+        match subject.is_nameless().filter(|_| listing.sites.sites.is_empty()) {
+            Some(why) => Err(io::Error::other(why).into()),
+            None => Ok(listing),
+        }
     };
-    let archive = |path: &Path| archive::read(path, |object| verb(object, &options));
+    let archive = |path: &Path| {
+        archive::read(path, |object| listing(object, lines.then_some(object), what, &options))
+    };
     let results = over(&arguments.files, &arguments.jobs, Take::Compressed, file, archive)?;
     let mut stdout = anstream::stdout().lock();
-    report(results, |label, sites| {
-        output::print(&mut stdout, arguments.format, arguments.demangle, label, sites)
+    if arguments.count {
+        let mut counts = BTreeMap::new();
+        let code = report(results, |label, listing| {
+            count(&mut counts, arguments, label, listing);
+            Ok(())
+        })?;
+        let name = arguments.by.map_or("file", By::name);
+        output::counts(&mut stdout, arguments.format, name, &in_order(counts, arguments.by))?;
+        return Ok(code);
+    }
+    output::print_head(&mut stdout, arguments.format)?;
+    report(results, |label, listing| {
+        output::print(&mut stdout, arguments.format, arguments.demangle, label, listing)
     })
+}
+
+/// The sites or entries of `file`, with source lines if the debug information is `debug`.
+fn listing(
+    file: &[u8],
+    debug: Option<&[u8]>,
+    what: What,
+    options: &Options,
+) -> mcount::Result<Listing> {
+    let mut listing = match what {
+        What::Sites => Listing::new(mcount::scan(file, options)?),
+        What::Entries => entries(mcount::functions(file, options)?),
+    };
+    listing.lines = debug.map(|debug| lines(debug, &listing.sites.sites));
+    Ok(listing)
+}
+
+/// The table of a file, whose functions tell of stale entries.
+fn entries(found: Functions) -> Listing {
+    let sizes_are_known = found.functions.iter().any(|function| function.size != 0);
+    let status = |site: &CallSite| match (site.section_index, site.address) {
+        (None, Some(0)) if found.is_image => Status::Dropped,
+        (None, _) => Status::Nowhere,
+        _ if sizes_are_known && !is_covered(&found.functions, site) => Status::Stale,
+        _ if site.kind.is_none() => Status::NotASite,
+        _ => Status::of(site),
+    };
+    let statuses = found.entries.iter().map(status).collect();
+    let Functions { machine, bits, big_endian, entries, .. } = found;
+    Listing { sites: Sites { machine, bits, big_endian, sites: entries }, statuses, lines: None }
+}
+
+/// Whether one of `functions`, in order of place, has `site` in it or right behind it: the area of
+/// NOPs of a function may begin before it.
+fn is_covered(functions: &[Function], site: &CallSite) -> bool {
+    let (Some(section), Some(offset)) = (site.section_index, site.offset) else { return false };
+    let place = |function: &Function| (function.section_index, function.offset);
+    let after = functions.partition_point(|function| place(function) <= (section, offset));
+    let before = after.checked_sub(1).and_then(|at| functions.get(at));
+    let covers = |function: &Function| {
+        function.section_index == section
+            && (function.size == 0 || offset - function.offset < function.size)
+    };
+    let end = offset.saturating_add(site.size.unwrap_or(0));
+    let reaches = |next: &Function| {
+        next.section_index == section && site.size.is_some() && next.offset <= end
+    };
+    before.is_some_and(covers) || functions.get(after).is_some_and(reaches)
+}
+
+/// The source lines of `sites`.
+fn lines(debug: &[u8], sites: &[CallSite]) -> Vec<Option<Line>> {
+    let sections = Sections::load(debug);
+    let mut lines = sections.as_ref().and_then(Lines::new);
+    let mut find =
+        |site: &CallSite| lines.as_mut()?.find(site.section_index, site.offset, site.address);
+    sites.iter().map(&mut find).collect()
+}
+
+impl By {
+    /// What machine output calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Section => "section",
+            Self::Function => "function",
+            Self::File => "source_file",
+            Self::Dir => "source_dir",
+        }
+    }
+}
+
+/// Counts `listing`.
+fn count(
+    counts: &mut BTreeMap<String, usize>,
+    arguments: &ReadArgs,
+    label: &Label,
+    listing: &Listing,
+) {
+    let Some(by) = arguments.by else {
+        *counts.entry(label.to_string()).or_default() += listing.sites.sites.len();
+        return;
+    };
+    for (at, site) in listing.sites.sites.iter().enumerate() {
+        let line = listing.lines.as_ref().and_then(|lines| lines.get(at)?.as_ref());
+        let key = match by {
+            By::Section => site.section.clone(),
+            By::Function => {
+                site.symbol.as_deref().map(|name| output::name_of(name, arguments.demangle))
+            }
+            By::File => line.map(|line| line.file.to_string()),
+            By::Dir => line.map(|line| match line.file.rsplit_once('/') {
+                Some((folder, _)) => folder.to_owned(),
+                None => ".".to_owned(),
+            }),
+        };
+        *counts.entry(key.unwrap_or_else(|| "?".to_owned())).or_default() += 1;
+    }
+}
+
+/// The largest first, of inputs as they come.
+fn in_order(counts: BTreeMap<String, usize>, by: Option<By>) -> Vec<(String, usize)> {
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    if by.is_some() {
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    }
+    counts
 }

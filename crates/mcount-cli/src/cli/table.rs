@@ -3,7 +3,7 @@
 use super::options::{InputArgs, OptionArgs};
 use super::{SUCCESS, complain};
 use crate::commit::{Failure, write_new};
-use crate::inputs::Contents;
+use crate::debug::separate::Subject;
 use crate::output;
 use clap::{Args, ValueEnum, ValueHint};
 use mcount::{Anchor, Base, LateTable, ObjectOptions, late_table, table_object};
@@ -53,7 +53,7 @@ pub(super) fn table(arguments: &TableArgs) -> io::Result<u8> {
         Err(error) => return Ok(complain(&error.to_string())),
     };
     let name = arguments.image.display();
-    let table = match Contents::open(&arguments.image, arguments.inputs.limits()) {
+    let table = match Subject::open(&arguments.image, &arguments.inputs.search(), false) {
         Ok(input) => late_table(input.bytes(), &options),
         Err(error) => return Ok(complain(&format!("{name}: {error}"))),
     };

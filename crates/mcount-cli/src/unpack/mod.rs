@@ -156,3 +156,14 @@ pub fn packed_as(head: &[u8]) -> Option<&'static str> {
         None => kernel::container(head),
     }
 }
+
+/// The contents of a compressed debug section (`SHF_COMPRESSED`), which says that it has `size`
+/// bytes; `None` if it is corrupt, or would become too large.
+#[must_use]
+pub fn section(bytes: &[u8], is_zstd: bool, size: u64) -> Option<Vec<u8>> {
+    let limit = Limits::default().of(bytes.len());
+    if size > limit {
+        return None;
+    }
+    streams::decompress_section(bytes, is_zstd, size).ok()
+}

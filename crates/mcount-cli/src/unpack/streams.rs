@@ -236,3 +236,19 @@ fn one_line(error: &io::Error) -> String {
     }
     error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
+
+/// What the zlib stream (RFC 1950), or the frames of Zstandard, in a compressed section hold: `size`
+/// bytes at most.
+pub(super) fn decompress_section(bytes: &[u8], is_zstd: bool, size: u64) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    if is_zstd {
+        let mut rest = bytes;
+        while !rest.is_empty() && (out.len() as u64) < size {
+            let room = size - out.len() as u64;
+            zstd(&mut rest, room, &mut out)?;
+        }
+    } else {
+        flate2::read::ZlibDecoder::new(bytes).take(size).read_to_end(&mut out)?;
+    }
+    Ok(out)
+}

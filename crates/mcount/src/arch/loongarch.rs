@@ -4,18 +4,35 @@
 //! Source: ELF for the LoongArch Architecture, 2.30, "Relocations".
 
 use super::decode::{Branch, Decode, Place, Target, four, signed};
-use super::{Arch, CALL, CodeOrder, DEFAULT, Form, Instruction, Nop, Pattern};
+use super::{
+    Arch, Arithmetic, CALL, CodeOrder, DEFAULT, Form, Instruction, Nop, Pattern, Step, add,
+    subtract,
+};
 
 const R_LARCH_32: u32 = 1;
 const R_LARCH_64: u32 = 2;
 const R_LARCH_RELATIVE: u32 = 3;
 const R_LARCH_MARK_LA: u32 = 20;
 const R_LARCH_SOP_PUSH_PLT_PCREL: u32 = 29;
+const R_LARCH_ADD8: u32 = 47;
+const R_LARCH_ADD16: u32 = 48;
+const R_LARCH_ADD24: u32 = 49;
+const R_LARCH_ADD32: u32 = 50;
+const R_LARCH_ADD64: u32 = 51;
+const R_LARCH_SUB8: u32 = 52;
+const R_LARCH_SUB16: u32 = 53;
+const R_LARCH_SUB24: u32 = 54;
+const R_LARCH_SUB32: u32 = 55;
+const R_LARCH_SUB64: u32 = 56;
 const R_LARCH_B26: u32 = 66;
 const R_LARCH_PCALA_HI20: u32 = 71;
 const R_LARCH_GOT_PC_HI20: u32 = 75;
 const R_LARCH_RELAX: u32 = 100;
 const R_LARCH_ALIGN: u32 = 102;
+const R_LARCH_ADD6: u32 = 105;
+const R_LARCH_SUB6: u32 = 106;
+const R_LARCH_ADD_ULEB128: u32 = 107;
+const R_LARCH_SUB_ULEB128: u32 = 108;
 const R_LARCH_CALL36: u32 = 110;
 
 const NOP: Instruction = Instruction::words(&[0x0340_0000]);
@@ -83,6 +100,22 @@ pub(super) static ARCH: Arch = Arch {
     address_64: Some(R_LARCH_64),
     code: CodeOrder::Little,
     relaxes: true,
+    arithmetic: &[
+        add(R_LARCH_ADD6, 6),
+        add(R_LARCH_ADD8, 8),
+        add(R_LARCH_ADD16, 16),
+        add(R_LARCH_ADD24, 24),
+        add(R_LARCH_ADD32, 32),
+        add(R_LARCH_ADD64, 64),
+        subtract(R_LARCH_SUB6, 6),
+        subtract(R_LARCH_SUB8, 8),
+        subtract(R_LARCH_SUB16, 16),
+        subtract(R_LARCH_SUB24, 24),
+        subtract(R_LARCH_SUB32, 32),
+        subtract(R_LARCH_SUB64, 64),
+        Arithmetic { kind: R_LARCH_ADD_ULEB128, bits: None, step: Step::Add },
+        Arithmetic { kind: R_LARCH_SUB_ULEB128, bits: None, step: Step::Subtract },
+    ],
     nops: &[NOP],
     decode: Some(Decode {
         length: four,

@@ -114,6 +114,8 @@ pub(crate) struct Arch {
     /// The linker takes the addend of an address from the section, even where the relocation has
     /// a field for it.
     pub(crate) addend_in_section: bool,
+    /// Relocations that compute in a field, as debug sections have them where the linker relaxes.
+    pub(crate) arithmetic: &'static [Arithmetic],
     /// Function symbols may stand for descriptors in a section of this name, whose first word is
     /// the address of the code.
     pub(crate) descriptors: Option<&'static [u8]>,
@@ -132,6 +134,47 @@ pub(crate) struct Arch {
     pub(crate) joins_nops: bool,
     /// How its linked code is read; `None` where that is not known.
     pub(crate) decode: Option<Decode>,
+}
+
+/// A relocation that changes a number by the value of a symbol: two of them make a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arithmetic {
+    /// The relocation type.
+    pub kind: u32,
+    /// The low bits of the field that hold the number; `None` for a ULEB128 of any length.
+    pub bits: Option<u8>,
+    /// What is done.
+    pub step: Step,
+}
+
+/// What an [`Arithmetic`] relocation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Stores the value.
+    Set,
+    /// Adds it.
+    Add,
+    /// Subtracts it.
+    Subtract,
+}
+
+const fn set(kind: u32, bits: u8) -> Arithmetic {
+    Arithmetic { kind, bits: Some(bits), step: Step::Set }
+}
+
+const fn add(kind: u32, bits: u8) -> Arithmetic {
+    Arithmetic { kind, bits: Some(bits), step: Step::Add }
+}
+
+const fn subtract(kind: u32, bits: u8) -> Arithmetic {
+    Arithmetic { kind, bits: Some(bits), step: Step::Subtract }
+}
+
+/// What the relocations of the processor `machine` (`e_machine`) do that compute; and whether all
+/// others take the addend from the section, whatever the relocation says.
+pub(crate) fn of_debug(machine: u16) -> (&'static [Arithmetic], bool) {
+    let arch = ALL.iter().find(|arch| arch.machine == machine);
+    arch.map_or((&[], false), |arch| (arch.arithmetic, arch.addend_in_section))
 }
 
 /// A NOP in place of a call of the hook.
@@ -169,6 +212,7 @@ const DEFAULT: Arch = Arch {
     alternate_code_flag: 0,
     isa_bit: false,
     addend_in_section: false,
+    arithmetic: &[],
     descriptors: None,
     nops: &[],
     pads: &[],

@@ -4,15 +4,33 @@
 //! Instructions are little endian. Source: RISC-V ELF psABI, "Relocations", "Linker Relaxation".
 
 use super::decode::{Branch, Decode, Place, Target, signed};
-use super::{Arch, CALL, CodeOrder, DEFAULT, Form, Instruction, Nop, Pattern};
+use super::{
+    Arch, Arithmetic, CALL, CodeOrder, DEFAULT, Form, Instruction, Nop, Pattern, Step, add, set,
+    subtract,
+};
 
 const R_RISCV_32: u32 = 1;
 const R_RISCV_64: u32 = 2;
 const R_RISCV_RELATIVE: u32 = 3;
 const R_RISCV_CALL: u32 = 18;
 const R_RISCV_CALL_PLT: u32 = 19;
+const R_RISCV_ADD8: u32 = 33;
+const R_RISCV_ADD16: u32 = 34;
+const R_RISCV_ADD32: u32 = 35;
+const R_RISCV_ADD64: u32 = 36;
+const R_RISCV_SUB8: u32 = 37;
+const R_RISCV_SUB16: u32 = 38;
+const R_RISCV_SUB32: u32 = 39;
+const R_RISCV_SUB64: u32 = 40;
 const R_RISCV_ALIGN: u32 = 43;
 const R_RISCV_RELAX: u32 = 51;
+const R_RISCV_SUB6: u32 = 52;
+const R_RISCV_SET6: u32 = 53;
+const R_RISCV_SET8: u32 = 54;
+const R_RISCV_SET16: u32 = 55;
+const R_RISCV_SET32: u32 = 56;
+const R_RISCV_SET_ULEB128: u32 = 60;
+const R_RISCV_SUB_ULEB128: u32 = 61;
 
 const NOP: Instruction = Instruction::words(&[0x0000_0013]);
 const C_NOP: Instruction = Instruction::halves(&[0x0001]);
@@ -44,6 +62,23 @@ pub(super) static ARCH: Arch = Arch {
     code: CodeOrder::Little,
     mapping_symbols: true,
     relaxes: true,
+    arithmetic: &[
+        add(R_RISCV_ADD8, 8),
+        add(R_RISCV_ADD16, 16),
+        add(R_RISCV_ADD32, 32),
+        add(R_RISCV_ADD64, 64),
+        subtract(R_RISCV_SUB6, 6),
+        subtract(R_RISCV_SUB8, 8),
+        subtract(R_RISCV_SUB16, 16),
+        subtract(R_RISCV_SUB32, 32),
+        subtract(R_RISCV_SUB64, 64),
+        set(R_RISCV_SET6, 6),
+        set(R_RISCV_SET8, 8),
+        set(R_RISCV_SET16, 16),
+        set(R_RISCV_SET32, 32),
+        Arithmetic { kind: R_RISCV_SET_ULEB128, bits: None, step: Step::Set },
+        Arithmetic { kind: R_RISCV_SUB_ULEB128, bits: None, step: Step::Subtract },
+    ],
     nops: &[NOP, C_NOP],
     decode: Some(Decode { length, call, stub, anchors: &[], relative: Some(R_RISCV_RELATIVE) }),
     ..DEFAULT

@@ -1,0 +1,197 @@
+//! Separate debug files: by build ID, and by the name and checksum in `.gnu_debuglink`, in the places
+//! where debuggers look (gdb manual, "Separate Debug Files"); and where distributions put those of
+//! kernels, which have no link.
+
+use super::Sections;
+use crate::commit::Failure;
+use crate::inputs::Contents;
+use crate::unpack::Limits;
+use object::ObjectKind;
+use object::read::{File, Object};
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where debug files are installed.
+const INSTALLED: &str = "/usr/lib/debug";
+
+/// Where to look for debug files.
+#[derive(Debug, Clone, Default)]
+pub struct Search {
+    /// Folders of debug files, besides the one of the system.
+    pub folders: Vec<PathBuf>,
+    /// How large a compressed one may become.
+    pub limits: Limits,
+}
+
+/// A debug file.
+pub struct DebugFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it holds.
+    pub contents: Contents,
+}
+
+/// A file that a command reads, with the debug file that belongs to it.
+pub struct Subject {
+    contents: Contents,
+    /// The same with the symbols of the debug file.
+    named: Option<Vec<u8>>,
+    debug: Option<DebugFile>,
+}
+
+impl Subject {
+    /// The file at `path`. Its debug file is looked for if it has no symbols, or no debug information
+    /// and that is wanted.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, is corrupt, or holds no ELF file.
+    pub fn open(path: &Path, search: &Search, wants_debug: bool) -> Result<Self, Failure> {
+        let contents = Contents::open(path, search.limits)?;
+        let bytes = contents.bytes();
+        let is_stripped = is_stripped(bytes);
+        if !is_stripped && (!wants_debug || Sections::is_in(bytes)) {
+            return Ok(Self { contents, named: None, debug: None });
+        }
+        let debug = search.find(bytes, path);
+        let named = debug.as_ref().filter(|_| is_stripped).and_then(|debug| {
+            // A debug file that does not fit is as good as none.
+            mcount::with_symbols(bytes, debug.contents.bytes()).ok().flatten()
+        });
+        Ok(Self { contents, named, debug })
+    }
+
+    /// The file, with symbols if there are any.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.named.as_deref().unwrap_or_else(|| self.contents.bytes())
+    }
+
+    /// The file that has the debug information, if any has.
+    #[must_use]
+    pub fn debug(&self) -> &[u8] {
+        let own = self.contents.bytes();
+        let other = self.debug.as_ref().map(|debug| debug.contents.bytes());
+        other.filter(|other| !Sections::is_in(own) && Sections::is_in(other)).unwrap_or(own)
+    }
+
+    /// Why nothing can be found in it, if it is an image without any symbol.
+    #[must_use]
+    pub fn is_nameless(&self) -> Option<String> {
+        let file = File::parse(self.bytes()).ok()?;
+        if file.kind() == ObjectKind::Relocatable
+            || file.symbols().next().is_some()
+            || file.dynamic_symbols().next().is_some()
+        {
+            return None;
+        }
+        let id = file.build_id().ok().flatten().map(hex);
+        let id = id.map(|id| format!(" (build ID {id})")).unwrap_or_default();
+        Some(format!("no symbols: its debug file{id} would have them: see --debug-dir"))
+    }
+}
+
+/// Whether it is an image that has lost its symbols.
+fn is_stripped(bytes: &[u8]) -> bool {
+    File::parse(bytes)
+        .is_ok_and(|file| file.kind() != ObjectKind::Relocatable && file.symbol_table().is_none())
+}
+
+impl Search {
+    /// The debug file of the ELF file `file` at `path`.
+    #[must_use]
+    pub fn find(&self, file: &[u8], path: &Path) -> Option<DebugFile> {
+        let parsed = File::parse(file).ok()?;
+        let id = parsed.build_id().ok().flatten().filter(|id| id.len() > 1);
+        let by_id = id.and_then(|id| self.by_id(id, path));
+        by_id.or_else(|| {
+            let (name, checksum) = parsed.gnu_debuglink().ok().flatten()?;
+            self.by_link(name, checksum, path)
+        })
+    }
+
+    fn all_folders(&self) -> impl Iterator<Item = &Path> {
+        self.folders.iter().map(PathBuf::as_path).chain([Path::new(INSTALLED)])
+    }
+
+    /// The file with the build ID `id`: in `.build-id`, or in the folder that corresponds to that of
+    /// `path`, as Debian has kernels and modules.
+    fn by_id(&self, id: &[u8], path: &Path) -> Option<DebugFile> {
+        let hex = hex(id);
+        let (first, rest) = hex.split_at_checked(2)?;
+        let own = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let own = unpacked_name(&own);
+        for folder in self.all_folders() {
+            let by_id = folder.join(".build-id").join(first).join(format!("{rest}.debug"));
+            let tails = tails(&own).map(|tail| folder.join(tail));
+            for candidate in [by_id].into_iter().chain(tails) {
+                let found = self.open(candidate, path);
+                if let Some(found) = found.filter(|found| has_id(found.contents.bytes(), id)) {
+                    return Some(found);
+                }
+            }
+        }
+        None
+    }
+
+    /// The file `name` with this CRC, beside the file at `path`, in `.debug`, or in the folder of
+    /// debug files that corresponds.
+    fn by_link(&self, name: &[u8], checksum: u32, path: &Path) -> Option<DebugFile> {
+        // A name, not a path: it comes from the file.
+        let name = Path::new(OsStr::from_bytes(name)).file_name()?;
+        let own = std::path::absolute(path).ok()?;
+        let folder = own.parent()?;
+        let beside = [folder.join(name), folder.join(".debug").join(name)];
+        let relative = folder.strip_prefix("/").unwrap_or(folder);
+        let installed = self.all_folders().map(|debug| debug.join(relative).join(name));
+        let mut found = beside.into_iter().chain(installed).filter_map(|at| self.open(at, path));
+        found.find(|found| crc32fast::hash(found.contents.bytes()) == checksum)
+    }
+
+    /// The file at `candidate`, if it is another than that at `path`.
+    fn open(&self, candidate: PathBuf, path: &Path) -> Option<DebugFile> {
+        if !candidate.is_file() || candidate == path {
+            return None;
+        }
+        let contents = Contents::open(&candidate, self.limits).ok()?;
+        Some(DebugFile { path: candidate, contents })
+    }
+}
+
+fn hex(id: &[u8]) -> String {
+    id.iter().fold(String::new(), |mut hex, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+fn has_id(file: &[u8], id: &[u8]) -> bool {
+    File::parse(file).is_ok_and(|file| file.build_id().ok().flatten() == Some(id))
+}
+
+/// `path` without the suffix of a compressor, and with `vmlinux` for `vmlinuz`.
+fn unpacked_name(path: &Path) -> PathBuf {
+    let is_packed = path.extension().is_some_and(|extension| {
+        ["gz", "xz", "zst", "lz4", "bz2", "lzma"].iter().any(|packed| extension == *packed)
+    });
+    let path = if is_packed { path.with_extension("") } else { path.to_owned() };
+    let name = path.file_name().and_then(OsStr::to_str);
+    match name.and_then(|name| name.strip_prefix("vmlinuz")) {
+        Some(version) => path.with_file_name(format!("vmlinux{version}")),
+        None => path,
+    }
+}
+
+/// `a/b/c`, `b/c` and `c` of `/a/b/c`.
+fn tails(path: &Path) -> impl Iterator<Item = &Path> {
+    let start = path.strip_prefix("/").unwrap_or(path);
+    std::iter::successors(Some(start), |tail| {
+        let mut components = tail.components();
+        components.next()?;
+        let rest = components.as_path();
+        (!rest.as_os_str().is_empty()).then_some(rest)
+    })
+}

@@ -1,0 +1,123 @@
+//! The symbols of a separate debug file, put into the stripped image that it belongs to, so that
+//! everything else reads one file.
+//!
+//! Both come of one link, so sections and addresses are the same; the debug file has no code. gABI, 4
+//! ("Symbol Table"), and the GNU debuginfo convention (gdb manual, "Separate Debug Files").
+
+use crate::elf::edit::{Edit, new_section};
+use crate::elf::{Section, Symbols, Verb, View, open};
+use crate::error::{Error, ErrorKind, Result};
+use ::object::elf;
+use ::object::read::elf::FileHeader;
+
+/// [`crate::with_symbols`], for each class and byte order.
+pub(crate) struct WithSymbols<'b>(pub(crate) &'b [u8]);
+
+impl<'d> Verb<'d> for WithSymbols<'_> {
+    type Output = Option<Vec<u8>>;
+
+    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Self::Output> {
+        if Symbols::read(view)?.is_some() {
+            return Ok(None);
+        }
+        let names = open(self.0, Names { class: view.is_64(), big_endian: view.is_big_endian() })?;
+        let Some(names) = names.filter(|names| names.machine == view.machine()) else {
+            return Ok(None);
+        };
+        let sections: Vec<Option<u32>> =
+            names.sections.iter().map(|section| counterpart(view, section)).collect();
+        add(view, &names, &sections).map(Some)
+    }
+}
+
+/// A section of the debug file.
+struct Named {
+    name: Vec<u8>,
+    header: Section,
+}
+
+/// The symbol table of the debug file, as it is there.
+struct Table {
+    machine: u16,
+    sections: Vec<Named>,
+    header: Section,
+    entries: Vec<u8>,
+    strings: Vec<u8>,
+}
+
+/// Reads the symbol table of a file of this class and byte order.
+struct Names {
+    class: bool,
+    big_endian: bool,
+}
+
+impl<'d> Verb<'d> for Names {
+    type Output = Option<Table>;
+
+    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Option<Table>> {
+        let Some(symbols) = Symbols::read(view)? else { return Ok(None) };
+        if (view.is_64(), view.is_big_endian()) != (self.class, self.big_endian) {
+            return Ok(None);
+        }
+        let named = |(index, header)| Named { name: view.section_name(index).to_vec(), header };
+        Ok(Some(Table {
+            machine: view.machine(),
+            sections: (0u32..).zip(view.sections()).map(named).collect(),
+            header: view.section(symbols.section)?,
+            entries: view.section_data(symbols.section)?.to_vec(),
+            strings: symbols.strings().to_vec(),
+        }))
+    }
+}
+
+/// The section of `view` that is `section` of the debug file: same name, same place.
+fn counterpart<Elf: FileHeader>(view: &View<'_, Elf>, section: &Named) -> Option<u32> {
+    let is_loaded = section.header.flags & elf::SHF_ALLOC.0 != 0;
+    let mut all = (0u32..).zip(view.sections()).filter(|_| is_loaded);
+    let found = all.find(|(index, own)| {
+        own.address == section.header.address && view.section_name(*index) == section.name
+    });
+    found.map(|(index, _)| index)
+}
+
+/// `view` with the symbols of `table`, whose sections are `sections` in it.
+fn add<Elf: FileHeader>(
+    view: &View<'_, Elf>,
+    table: &Table,
+    sections: &[Option<u32>],
+) -> Result<Vec<u8>> {
+    let mut edit = Edit::new(view);
+    let names = view.section_names_index();
+    let name = edit.add_string(names, b".strtab")?;
+    let strings = Section { kind: elf::SHT_STRTAB.0, alignment: 1, ..new_section(name) };
+    let strings = edit.add_section(strings, table.strings.clone());
+    let name = edit.add_string(names, b".symtab")?;
+    let header = Section { name, link: strings, ..table.header };
+    let mut entries = table.entries.clone();
+    let place = if view.is_64() { 6..8 } else { 14..16 };
+    for entry in entries.chunks_exact_mut(size_of::<Elf::Sym>()) {
+        if let Some(field) = entry.get_mut(place.clone()) {
+            renumber(field, view.is_big_endian(), sections);
+        }
+    }
+    edit.add_section(header, entries);
+    if names == 0 {
+        return Err(Error::new(ErrorKind::Unsupported("an image without section names")));
+    }
+    Ok(edit.finish()?.apply(view.data))
+}
+
+/// The section index `field` of a symbol, from the debug file's to the image's. What is defined in a
+/// section that the image has not becomes absolute.
+fn renumber(field: &mut [u8], big_endian: bool, sections: &[Option<u32>]) {
+    let [first, second] = *field else { return };
+    let read = if big_endian { u16::from_be_bytes } else { u16::from_le_bytes };
+    let old = read([first, second]);
+    if old == elf::SHN_UNDEF.0 || old >= elf::SHN_LORESERVE {
+        return;
+    }
+    let new = sections.get(usize::from(old)).copied().flatten();
+    let new = new.and_then(|new| u16::try_from(new).ok()).unwrap_or(elf::SHN_ABS.0);
+    let bytes = if big_endian { new.to_be_bytes() } else { new.to_le_bytes() };
+    field.copy_from_slice(&bytes);
+}
