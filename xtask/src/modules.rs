@@ -8,6 +8,7 @@
 mod batch;
 mod elf;
 mod explain;
+mod list;
 mod package;
 mod report;
 mod scan;
@@ -41,8 +42,11 @@ usage: cargo xtask modules [OPTION…]
   --against WHICH       original, build or both (default: both)
   --ours PATH           the recorder to test (default: target/release/recordmcount, built now)
   --original PATH       the recorder to compare with (default: that of linux-kbuild-6.1)
-  --scan PATH           an mcount, whose scan is to find the sites of modules without table
+  --scan PATH           an mcount, whose scan is to find the sites of modules without table; with
+                        --list, the mcount to test (default: target/release/mcount, built now)
   --show                disassemble around each difference
+  --list                compare what mcount list says of the tables with what a script over
+                        pyelftools (pip install pyelftools) reads; nothing is recorded
   --whole               compare all modules in one object (ld -r) with the modules one by one
   --json FILE           write what was found as JSON
 ";
@@ -62,6 +66,7 @@ struct Options {
     scan: Option<PathBuf>,
     show: bool,
     whole: bool,
+    list: bool,
     json: Option<PathBuf>,
 }
 
@@ -78,6 +83,9 @@ pub(crate) fn run(parser: lexopt::Parser) -> Result<bool> {
         print!("{USAGE}");
         return Ok(true);
     };
+    if options.list {
+        return list(&options);
+    }
     let scratch = files::workspace().join("target/modules/scratch");
     files::make_folder(&scratch)?;
     let original = options.original.clone().filter(|path| path.is_file());
@@ -134,6 +142,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Option<Options>> {
         scan: None,
         show: false,
         whole: false,
+        list: false,
         json: None,
     };
     let mut against_original = true;
@@ -154,6 +163,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Option<Options>> {
             Arg::Long("original") => options.original = Some(parser.value()?.into()),
             Arg::Long("scan") => options.scan = Some(parser.value()?.into()),
             Arg::Long("whole") => options.whole = true,
+            Arg::Long("list") => options.list = true,
             Arg::Long("show") => options.show = true,
             Arg::Long("json") => options.json = Some(parser.value()?.into()),
             Arg::Short('h') | Arg::Long("help") => return Ok(None),
@@ -179,20 +189,45 @@ fn against(which: &str) -> Result<(bool, bool)> {
     }
 }
 
+/// What `mcount list` says of every table, compared with what a script reads.
+fn list(options: &Options) -> Result<bool> {
+    let mcount = match &options.scan {
+        Some(path) => std::path::absolute(path)?,
+        None => build("mcount")?,
+    };
+    let pick = |modules: Vec<PathBuf>| {
+        modules.into_iter().step_by(options.sample).take(options.limit).collect()
+    };
+    let mut is_same = true;
+    for architecture in &options.architectures {
+        let all = package::flavours(architecture)?;
+        let flavours = options.flavour.as_deref().map_or_else(|| all.to_vec(), |one| vec![one]);
+        for flavour in flavours {
+            is_same &= list::kernel(&mcount, architecture, flavour, options.update, pick)?;
+        }
+    }
+    Ok(is_same)
+}
+
 /// Builds our recorder, and says where it is.
 fn build_ours() -> Result<PathBuf> {
+    build("recordmcount")
+}
+
+/// Builds `program`, and says where it is.
+fn build(program: &str) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let workspace = files::workspace();
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--bin", "recordmcount"])
+        .args(["build", "--quiet", "--release", "--bin", program])
         .current_dir(&workspace)
         .status()?;
     if !status.success() {
-        return Err("recordmcount does not build".into());
+        return Err(format!("{program} does not build").into());
     }
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    Ok(workspace.join(target).join("release/recordmcount"))
+    Ok(workspace.join(target).join("release").join(program))
 }
 
 /// The binutils of the architectures whose modules can be linked to one object, and whose sites
