@@ -5,7 +5,8 @@ use super::many::over;
 use super::options::{InputArgs, JobArgs, OptionArgs, globs};
 use super::{ERROR, FOUND, SUCCESS, complain};
 use crate::archive;
-use crate::inputs::{Contents, Label, Take};
+use crate::debug::separate::Subject;
+use crate::inputs::{Label, Take};
 use crate::output::printable;
 use anstyle::{AnsiColor, Style};
 use clap::builder::PossibleValuesParser;
@@ -110,8 +111,8 @@ pub(super) fn check(arguments: &CheckArgs) -> io::Result<u8> {
             if wants_coverage { Some(mcount::functions(bytes, &options)?) } else { None };
         Ok(Checked { findings, functions })
     };
-    let limits = arguments.inputs.limits();
-    let file = |path: &Path| Ok(one(Contents::open(path, limits)?.bytes())?);
+    let search = arguments.inputs.search();
+    let file = |path: &Path| Ok(one(Subject::open(path, &search, false)?.bytes())?);
     let archive = |path: &Path| archive::read(path, one);
     let results = over(&arguments.files, &arguments.jobs, Take::Compressed, file, archive)?;
     let mut printer = Printer { arguments, names, totals: Totals::default() };
