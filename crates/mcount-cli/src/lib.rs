@@ -12,5 +12,7 @@ pub mod signals;
 pub mod cli;
 pub mod demo;
 pub mod linker;
+pub mod names;
 pub mod output;
 pub mod unpack;
+pub mod why;

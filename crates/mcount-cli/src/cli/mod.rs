@@ -11,6 +11,7 @@ mod read;
 mod record;
 mod sort;
 mod table;
+mod why;
 
 use self::cc::{CcArgs, cc};
 use self::check::{CheckArgs, check};
@@ -20,6 +21,7 @@ use self::read::{ReadArgs, What, read};
 use self::record::{RecordArgs, record};
 use self::sort::{SortArgs, sort};
 use self::table::{TableArgs, table};
+use self::why::{WhyArgs, why};
 use crate::demo;
 use crate::signals;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
@@ -85,6 +87,14 @@ enum Command {
         override_usage = "mcount check [OPTIONS] FILE...\n       mcount check --explain RULE"
     )]
     Check(CheckArgs),
+    /// Say why functions are traceable, or are not
+    #[command(
+        after_help = "Symbols and the table tell much; debug information, in the image or in a \
+                            separate file, tells which functions were inlined, and which were \
+                            compiled without hooks. Exit code 1 if a name is unknown.\n\n\
+                            Example: mcount why vmlinux vfs_read 'rcu_read_*'"
+    )]
+    Why(WhyArgs),
     /// Make the table of a linked image: late recording
     #[command(
         after_help = "The sites are found by the relocations that ld --emit-relocs keeps, by \
@@ -165,6 +175,7 @@ fn execute(command: Command) -> io::Result<u8> {
     match command {
         Command::Scan(arguments) => read(&arguments, What::Sites),
         Command::List(arguments) => read(&arguments, What::Entries),
+        Command::Why(arguments) => why(&arguments),
         Command::Record(arguments) => record(&arguments),
         Command::Check(arguments) => check(&arguments),
         Command::Table(arguments) => table(&arguments),

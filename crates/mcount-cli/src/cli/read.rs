@@ -152,8 +152,10 @@ fn is_covered(functions: &[Function], site: &CallSite) -> bool {
 fn lines(debug: &[u8], sites: &[CallSite]) -> Vec<Option<Line>> {
     let sections = Sections::load(debug);
     let mut lines = sections.as_ref().and_then(Lines::new);
-    let mut find =
-        |site: &CallSite| lines.as_mut()?.find(site.section_index, site.offset, site.address);
+    let mut find = |site: &CallSite| {
+        let section = site.section_index.zip(site.section.as_deref());
+        lines.as_mut()?.find(section, site.offset, site.address)
+    };
     sites.iter().map(&mut find).collect()
 }
 

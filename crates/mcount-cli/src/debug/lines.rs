@@ -33,10 +33,10 @@ impl<'s> Lines<'s> {
         Some(Self { sections, context, folders, names: HashMap::new() })
     }
 
-    /// The line of byte `offset` of section `section`, or of `address` in an image.
+    /// The line of byte `offset` of `section`, its index and name, or of `address` in an image.
     pub fn find(
         &mut self,
-        section: Option<u32>,
+        section: Option<(u32, &str)>,
         offset: Option<u64>,
         address: Option<u64>,
     ) -> Option<Line> {

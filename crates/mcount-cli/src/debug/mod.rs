@@ -3,6 +3,7 @@
 //! Its own room, so that commands that do not ask pay nothing, and because DWARF of an object has to
 //! be relocated first, which no other part needs. `gimli` and `addr2line` read DWARF.
 
+pub mod functions;
 pub mod lines;
 pub mod separate;
 
@@ -26,9 +27,12 @@ pub type Slice<'d> = EndianSlice<'d, RunTimeEndian>;
 pub struct Sections<'d> {
     bytes: gimli::DwarfSections<Cow<'d, [u8]>>,
     endian: RunTimeEndian,
-    /// Where the sections of an object are placed, by index; an image needs no places.
-    places: Option<HashMap<usize, u64>>,
+    /// Where the sections of an object are placed; an image needs no places.
+    places: Option<Places>,
 }
+
+/// Where the sections of an object are placed: the name, and the address, by index.
+type Places = HashMap<usize, (Vec<u8>, u64)>;
 
 /// The first section of an object is placed here, so that 0 is no address.
 const FIRST_PLACE: u64 = 0x1_0000;
@@ -61,25 +65,31 @@ impl<'d> Sections<'d> {
         self.bytes.borrow(|bytes| EndianSlice::new(bytes, self.endian))
     }
 
-    /// The address by which the debug information knows byte `offset` of section `section`, or
-    /// `address` of an image.
+    /// The address by which the debug information knows byte `offset` of `section`, its index and its
+    /// name, or `address` of an image. A separate debug file may count its sections otherwise.
     #[must_use]
     pub fn address(
         &self,
-        section: Option<u32>,
+        section: Option<(u32, &str)>,
         offset: Option<u64>,
         address: Option<u64>,
     ) -> Option<u64> {
-        match &self.places {
-            Some(places) => places.get(&(section? as usize))?.checked_add(offset?),
-            None => address,
-        }
+        let Some(places) = &self.places else { return address };
+        let (index, name) = section?;
+        let is_it = |place: &&(Vec<u8>, u64)| place.0 == name.as_bytes();
+        let mut named = places.values().filter(is_it);
+        let found = match places.get(&(index as usize)).filter(is_it) {
+            Some(place) => place,
+            // Of several with this name it is not known which.
+            None => named.next().filter(|_| named.next().is_none())?,
+        };
+        found.1.checked_add(offset?)
     }
 }
 
 /// An address for each loaded section of an object: all begin at 0 there, so one address would be in
 /// many functions.
-fn places(file: &File<'_>) -> HashMap<usize, u64> {
+fn places(file: &File<'_>) -> Places {
     let mut next = FIRST_PLACE;
     let mut places = HashMap::new();
     for section in file.sections() {
@@ -87,18 +97,15 @@ fn places(file: &File<'_>) -> HashMap<usize, u64> {
         if !sh_flags.contains(object::elf::SHF_ALLOC) {
             continue;
         }
-        places.insert(section.index().0, next);
+        let name = section.name_bytes().unwrap_or_default().to_vec();
+        places.insert(section.index().0, (name, next));
         next = next.saturating_add(section.size()).saturating_add(0x100) & !0xff;
     }
     places
 }
 
 /// The bytes of the debug section `id`, decompressed, and relocated if sections have `places`.
-fn load<'d>(
-    file: &File<'d>,
-    id: SectionId,
-    places: Option<&HashMap<usize, u64>>,
-) -> Option<Cow<'d, [u8]>> {
+fn load<'d>(file: &File<'d>, id: SectionId, places: Option<&Places>) -> Option<Cow<'d, [u8]>> {
     let section = file.section_by_name(id.name())?;
     let data = section.compressed_data().ok()?;
     let bytes = match data.format {
@@ -134,7 +141,7 @@ fn machine(file: &File<'_>) -> u16 {
 /// What the relocations of a file mean.
 struct Rules<'f, 'd> {
     file: &'f File<'d>,
-    places: &'f HashMap<usize, u64>,
+    places: &'f Places,
     arithmetic: &'static [Arithmetic],
     /// The addend is in the section, whatever the relocation says.
     addend_in_section: bool,
@@ -173,7 +180,7 @@ impl Rules<'_, '_> {
     /// The address of what `relocation` refers to.
     fn target(&self, relocation: &Relocation) -> Option<u64> {
         let place = |section: Option<SectionIndex>| {
-            section.and_then(|section| self.places.get(&section.0)).copied().unwrap_or(0)
+            section.and_then(|section| self.places.get(&section.0)).map_or(0, |place| place.1)
         };
         Some(match relocation.target() {
             RelocationTarget::Symbol(symbol) => {

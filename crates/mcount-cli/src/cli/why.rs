@@ -1,0 +1,258 @@
+//! `mcount why`: why functions of an image, or of an object, are traceable or are not.
+
+use super::options::{InputArgs, OptionArgs, globs};
+use super::{FOUND, SUCCESS, complain};
+use crate::commit::Failure;
+use crate::debug::Sections;
+use crate::debug::functions::{self, Facts, Inlined};
+use crate::debug::separate::Subject;
+use crate::names;
+use crate::output::printable;
+use crate::why::{Answer, Knowledge, Others, Reason};
+use anstyle::{AnsiColor, Style};
+use clap::{Args, ValueEnum, ValueHint};
+use mcount::{Function, Functions, GlobError, GlobSet, Options};
+use object::read::{File, Object, ObjectSymbol};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub(super) struct WhyArgs {
+    /// The image, or an object or module; compressed or not
+    #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    image: PathBuf,
+    /// Names of functions; *, ? and [ make a pattern
+    #[arg(value_name = "FUNCTION", required = true)]
+    functions: Vec<String>,
+    /// How to print: text, or one JSON object a line
+    #[arg(long, value_enum, default_value = "text")]
+    format: WhyFormat,
+    /// Print all places where a function was inlined, and not the first ten
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    options: OptionArgs,
+    #[command(flatten)]
+    inputs: InputArgs,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum WhyFormat {
+    Text,
+    Jsonl,
+}
+
+/// In text, without `--all`.
+const FEW: usize = 10;
+
+/// Runs the command; its exit code.
+pub(super) fn why(arguments: &WhyArgs) -> io::Result<u8> {
+    let options = match arguments.options.options() {
+        Ok(options) => options,
+        Err(error) => return Ok(complain(&error.to_string())),
+    };
+    let wanted = match Wanted::new(&arguments.functions) {
+        Ok(wanted) => wanted,
+        Err(error) => return Ok(complain(&error.to_string())),
+    };
+    let answers = match answers(arguments, &options, &wanted) {
+        Ok(answers) => answers,
+        Err(failure) => {
+            return Ok(complain(&format!("{}: {failure}", arguments.image.display())));
+        }
+    };
+    let mut out = anstream::stdout().lock();
+    for answer in &answers {
+        match arguments.format {
+            WhyFormat::Text => text(&mut out, answer, arguments.all)?,
+            WhyFormat::Jsonl => writeln!(out, "{}", json(&arguments.image, answer))?,
+        }
+    }
+    let is_unknown = answers.iter().any(|answer| answer.reason == Reason::NoSuchName);
+    Ok(if is_unknown { FOUND } else { SUCCESS })
+}
+
+/// The functions that are asked for.
+struct Wanted {
+    names: BTreeSet<String>,
+    /// The same as the source has them: debug information has no suffixes.
+    bases: HashSet<String>,
+    patterns: Vec<(String, GlobSet)>,
+}
+
+impl Wanted {
+    fn new(arguments: &[String]) -> Result<Self, GlobError> {
+        let (patterns, names): (Vec<_>, Vec<_>) =
+            arguments.iter().cloned().partition(|name| name.contains(['*', '?', '[']));
+        let bases = names.iter().map(|name| names::base(name).to_owned()).collect();
+        let glob = |pattern: String| Ok((pattern.clone(), globs(&[pattern])?));
+        let patterns = patterns.into_iter().map(glob).collect::<Result<_, _>>()?;
+        Ok(Self { names: names.into_iter().collect(), bases, patterns })
+    }
+
+    fn has_base(&self, name: &str) -> bool {
+        self.bases.contains(name) || self.patterns.iter().any(|(_, glob)| glob.is_match(name))
+    }
+}
+
+/// The answers, by name as they were asked for, then those of the patterns.
+fn answers(
+    arguments: &WhyArgs,
+    options: &Options,
+    wanted: &Wanted,
+) -> Result<Vec<Answer>, Failure> {
+    let subject = Subject::open(&arguments.image, &arguments.inputs.search(), true)?;
+    let found = mcount::functions(subject.bytes(), options)?;
+    if let Some(why) = subject.is_nameless() {
+        return Err(io::Error::other(why).into());
+    }
+    let sections = Sections::load(subject.debug());
+    // A clone that a pattern means has the facts of the function it was made of.
+    let clones = found.functions.iter().flat_map(Function::names).filter(|name| {
+        wanted.patterns.iter().any(|(_, glob)| glob.is_match(name)) && names::base(name) != *name
+    });
+    let clones: HashSet<&str> = clones.map(names::base).collect();
+    let is_wanted = |name: &str| wanted.has_base(name) || clones.contains(name);
+    let facts = sections.as_ref().map(|sections| functions::facts(sections, is_wanted));
+    let debug = facts.as_ref().zip(sections.as_ref());
+    let known = Knowledge::new(&found, debug, others(subject.bytes(), &wanted.names));
+    let (mut answers, mut seen) = (Vec::new(), HashSet::new());
+    for name in &arguments.functions {
+        let mut of_name: Vec<Answer> =
+            match wanted.patterns.iter().find(|(pattern, _)| pattern == name) {
+                Some((_, glob)) => matching(glob, &found, facts.as_ref())
+                    .iter()
+                    .flat_map(|name| known.why(name))
+                    .collect(),
+                None => known.why(name),
+            };
+        if of_name.is_empty() {
+            of_name.push(unknown(name, &found, sections.as_ref()));
+        }
+        // A clone answers for itself, and for the function that it was made of.
+        let is_new = |answer: &Answer| {
+            let place = (answer.section.clone(), answer.offset, answer.address);
+            seen.insert((answer.name.clone(), answer.reason.name(), place))
+        };
+        answers.extend(of_name.into_iter().filter(is_new));
+    }
+    Ok(answers)
+}
+
+/// The names that `glob` means: of functions with code, and of those that were inlined.
+fn matching(
+    glob: &GlobSet,
+    found: &Functions,
+    facts: Option<&BTreeMap<String, Facts>>,
+) -> BTreeSet<String> {
+    let symbols = found.functions.iter().flat_map(Function::names).map(str::to_owned);
+    let has_code = |facts: &Facts| !facts.definitions.is_empty() || !facts.inlined.is_empty();
+    let inlined = facts.into_iter().flatten().filter(|(_, facts)| has_code(facts));
+    let names = symbols.chain(inlined.map(|(name, _)| name.clone()));
+    names.filter(|name| glob.is_match(name)).collect()
+}
+
+/// That nothing is called `name`, and what is called almost so.
+fn unknown(name: &str, found: &Functions, sections: Option<&Sections<'_>>) -> Answer {
+    let inlined = sections.map(functions::names).unwrap_or_default();
+    let symbols = found.functions.iter().flat_map(Function::names);
+    let alike = names::alike(name, symbols.chain(inlined.iter().map(String::as_str)));
+    let alike = alike.into_iter().map(str::to_owned).collect();
+    Answer::no_such_name(name, alike, sections.is_some())
+}
+
+/// What symbols of `file` say that are of no function; of those, the ones in `names`.
+fn others(file: &[u8], names: &BTreeSet<String>) -> Others {
+    let mut others = Others::default();
+    let Ok(file) = File::parse(file) else { return others };
+    let (mut start, mut end) = (None, None);
+    for symbol in file.symbols() {
+        if symbol.is_undefined() {
+            continue;
+        }
+        match symbol.name() {
+            Ok("__noinstr_text_start") => start = Some(symbol.address()),
+            Ok("__noinstr_text_end") => end = Some(symbol.address()),
+            Ok(name) if names.contains(name) => others.data.push(name.to_owned()),
+            _ => {}
+        }
+    }
+    others.noinstr = start.zip(end);
+    others
+}
+
+fn text(out: &mut impl Write, answer: &Answer, all: bool) -> io::Result<()> {
+    let bold = Style::new().bold();
+    let style = match answer.reason {
+        Reason::Recorded => AnsiColor::Green.on_default(),
+        Reason::Missing | Reason::NoSuchName => AnsiColor::Red.on_default(),
+        _ => AnsiColor::Yellow.on_default(),
+    };
+    let name = printable(&answer.name);
+    let at = answer.address.or(answer.offset).map(|at| format!("{at:#x}"));
+    let section = answer.section.as_deref().map(printable);
+    let source = answer.place.as_ref().map(|(file, line)| format!("{}:{line}", printable(file)));
+    let places: Vec<String> = [section, at].into_iter().flatten().collect();
+    let places = [source, Some(places.join(" ")).filter(|text| !text.is_empty())];
+    let places = places.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let places = if places.is_empty() { places } else { format!(" ({places})") };
+    writeln!(out, "{bold}{name}{bold:#}{places}: {style}{}{style:#}", printable(&answer.words))?;
+    if !answer.others.is_empty() {
+        let what = if answer.reason == Reason::NoSuchName { "did you mean " } else { "" };
+        writeln!(out, "  {what}{}", printable(&answer.others.join(", ")))?;
+    }
+    let count = answer.inlined.len();
+    if count == 0 {
+        return Ok(());
+    }
+    let noun = if count == 1 { "place" } else { "places" };
+    writeln!(out, "  inlined at {count} {noun}, where no tracer sees it:")?;
+    let shown = if all { count } else { FEW };
+    for inlined in answer.inlined.iter().take(shown) {
+        writeln!(out, "    {}", printable(&inlined_at(inlined)))?;
+    }
+    if count > shown {
+        writeln!(out, "    and {} more: --all", count - shown)?;
+    }
+    Ok(())
+}
+
+fn inlined_at(Inlined { place: (file, line), into, by }: &Inlined) -> String {
+    match by {
+        Some(by) => format!("{file}:{line} in {by}, in {into}"),
+        None => format!("{file}:{line} in {into}"),
+    }
+}
+
+fn json(file: &Path, answer: &Answer) -> Value {
+    let source = |place: Option<&(String, u32)>| match place {
+        Some((file, line)) => (json!(file), json!(line)),
+        None => (Value::Null, Value::Null),
+    };
+    let (source_file, source_line) = source(answer.place.as_ref());
+    let inlined = answer.inlined.iter().map(|inlined| {
+        let (source_file, source_line) = source(Some(&inlined.place));
+        json!({
+            "source_file": source_file,
+            "source_line": source_line,
+            "into": inlined.into,
+            "by": inlined.by,
+        })
+    });
+    json!({
+        "file": file.to_string_lossy(),
+        "function": answer.name,
+        "reason": answer.reason.name(),
+        "text": answer.words,
+        "symbol": answer.symbol,
+        "section": answer.section,
+        "offset": answer.offset,
+        "address": answer.address,
+        "source_file": source_file,
+        "source_line": source_line,
+        "inlined": inlined.collect::<Vec<_>>(),
+        "others": answer.others,
+    })
+}

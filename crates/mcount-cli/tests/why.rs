@@ -1,0 +1,239 @@
+//! `mcount why`: for every answer a function of C that has it, compiled here, in an object and in an
+//! image, with debug information and without.
+//!
+//! Its own file because the sources are made for the answers: what a compiler does to each function
+//! is said beside it.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
+
+use serde_json::Value;
+use std::path::Path;
+use testkit::room::{Outcome, Room};
+use testkit::tools::{Availability, availability};
+
+const SOURCE: &str = r#"
+#define NOINLINE __attribute__((noinline))
+extern int elsewhere(int);
+extern void die(void) __attribute__((cold, noreturn));
+int variable;
+
+static inline int small(int x) { return x * 3 + variable; }
+static inline int smaller(int x) { return small(x) + 1; }
+
+NOINLINE int traced(int x) { return small(x); }
+
+NOINLINE __attribute__((no_instrument_function)) int notrace(int x) { return x - variable; }
+
+NOINLINE __attribute__((section(".exit.text"))) int leaving(int x) { return x + 4; }
+
+/* The second argument is not used, so the compiler takes it away. */
+static NOINLINE int cloned(int x, int unused) { variable++; return x / 3; }
+
+/* The branch is unlikely, so its code goes elsewhere. */
+NOINLINE int checked(int x)
+{
+	if (x < 0) {
+		variable = 7;
+		die();
+	}
+	return smaller(x);
+}
+
+__attribute__((weak)) int overridden(int x) { return traced(x) * 7; }
+
+int caller(int x)
+{
+	return cloned(x, 1) + cloned(x + 1, 2) + elsewhere(x) + leaving(x) + notrace(x);
+}
+"#;
+
+const OTHER: &str = "
+extern int caller(int), checked(int), overridden_caller(void);
+int elsewhere(int x) { return x; }
+int overridden(int x) { return x; }
+void die(void) { for (;;); }
+int main(void) { return caller(1) + checked(2) + overridden(0); }
+";
+
+const ASSEMBLY: &str = "
+	.text
+	.globl written
+	.type written, @function
+written:
+	ret
+	.size written, . - written
+	.section .note.GNU-stack, \"\", @progbits
+";
+
+fn mcount(room: &Room, arguments: &[&str]) -> Outcome {
+    room.run(Path::new(env!("CARGO_BIN_EXE_mcount")), arguments).unwrap()
+}
+
+/// Runs a tool that must succeed.
+fn tool(room: &Room, program: &str, arguments: &[&str]) {
+    let outcome = room.run(Path::new(program), arguments).unwrap();
+    assert_eq!(outcome.code, Some(0), "{program} {arguments:?}: {outcome:?}");
+}
+
+/// `a.o` as the compiler left it, `recorded.o`, `other.o` without hooks, `written.o`, and `image`,
+/// linked of the last three. Nothing where the compiler is missing.
+fn room() -> Option<Room> {
+    match availability(["gcc", "objcopy", "x86_64-linux-gnu-gcc"]) {
+        Availability::Here => {}
+        Availability::Skip(reason) => {
+            println!("skipped: {reason}");
+            return None;
+        }
+        Availability::Fail(reason) => panic!("{reason}"),
+    }
+    let room = Room::new().unwrap();
+    for (name, text) in [("a.c", SOURCE), ("other.c", OTHER), ("written.S", ASSEMBLY)] {
+        room.put(name, text.as_bytes()).unwrap();
+    }
+    let flags = ["-g", "-O2", "-fno-pie", "-mfentry", "-c"];
+    tool(&room, "gcc", &[&flags[..], &["-pg", "a.c"]].concat());
+    tool(&room, "gcc", &[&flags[..], &["other.c"]].concat());
+    tool(&room, "gcc", &["-g", "-c", "written.S"]);
+    tool(&room, env!("CARGO_BIN_EXE_mcount"), &["record", "-o", "recorded.o", "a.o"]);
+    let files = ["recorded.o", "other.o", "written.o"];
+    tool(&room, "gcc", &[&["-pg", "-no-pie", "-o", "image"], &files[..]].concat());
+    Some(room)
+}
+
+fn answers(room: &Room, file: &str, functions: &[&str]) -> Vec<Value> {
+    let outcome = mcount(room, &[&["why", "--format", "jsonl", file], functions].concat());
+    assert_eq!(outcome.stderr, "", "{file} {functions:?}");
+    outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// File, function, and the reasons of its answers, in order, with a part of the last one's text.
+type Row = (&'static str, &'static str, &'static [&'static str], &'static str);
+
+const ROWS: &[Row] = &[
+    ("recorded.o", "traced", &["recorded"], "a call of __fentry__, recorded"),
+    ("image", "traced", &["recorded"], "a call of __fentry__, recorded"),
+    ("a.o", "traced", &["missing"], "which the table misses"),
+    ("a.o", "leaving", &["excluded"], "a call of __fentry__; section .exit.text is not recorded"),
+    ("recorded.o", "leaving", &["excluded"], "section .exit.text is not recorded"),
+    ("image", "notrace", &["no-hook"], "compiled with hooks, and has none: its source says"),
+    ("image", "elsewhere", &["compiled-without-hooks"], "other.c was compiled without -pg"),
+    ("image", "written", &["assembly"], "written in assembly, without a hook: written.S"),
+    ("image", "overridden", &["compiled-without-hooks", "overridden"], "the table still has it"),
+    ("recorded.o", "overridden", &["recorded"], ""),
+    ("image", "smaller", &["inlined"], "inlined everywhere"),
+    ("image", "small", &["inlined"], "inlined everywhere"),
+    ("image", "cloned", &["clone", "recorded"], ""),
+    ("recorded.o", "cloned", &["clone", "recorded"], ""),
+    ("image", "checked", &["recorded"], ""),
+    ("image", "checked.cold", &["cold-part"], "the unlikely part of checked"),
+    ("recorded.o", "elsewhere", &["declaration"], "used here, and defined in another file"),
+    ("image", "variable", &["not-a-function"], "of no function"),
+    ("image", "trased", &["no-such-name"], "no such name"),
+];
+
+#[test]
+fn every_answer() {
+    let Some(room) = room() else { return };
+    for (file, function, reasons, text) in ROWS {
+        let answers = answers(&room, file, &[function]);
+        let found: Vec<_> =
+            answers.iter().map(|answer| answer["reason"].as_str().unwrap()).collect();
+        assert_eq!(found, *reasons, "{file} {function}: {answers:?}");
+        let last = answers.last().unwrap()["text"].as_str().unwrap();
+        assert!(last.contains(text), "{file} {function}: {last}");
+    }
+}
+
+/// The line of `text` in the source, from 1 on.
+fn line_of(text: &str) -> u64 {
+    1 + SOURCE.lines().position(|line| line.contains(text)).unwrap() as u64
+}
+
+/// `cloned.constprop.0` of gcc 12, `cloned.isra.0` of others.
+fn clone_of_cloned(room: &Room) -> String {
+    let symbols = room.run(Path::new("nm"), &["image"]).unwrap().stdout;
+    symbols.split_whitespace().find(|word| word.starts_with("cloned.")).unwrap().to_owned()
+}
+
+#[test]
+fn places_in_the_source() {
+    let Some(room) = room() else { return };
+    for file in ["image", "recorded.o", "a.o"] {
+        let of = |function: &str| answers(&room, file, &[function]).remove(0);
+        let traced = of("traced");
+        assert_eq!(traced["source_file"], "a.c", "{file}");
+        assert_eq!(traced["source_line"], line_of("int traced"), "{file}");
+        let smaller = of("smaller");
+        assert_eq!(smaller["source_line"], line_of("int smaller"));
+        let expected = serde_json::json!([{
+            "source_file": "a.c", "source_line": line_of("return smaller"), "into": "checked",
+            "by": null,
+        }]);
+        assert_eq!(smaller["inlined"], expected, "{file}");
+        let small = of("small")["inlined"].clone();
+        let by = |place: &Value| (place["into"].clone(), place["by"].clone());
+        let places: Vec<_> = small.as_array().unwrap().iter().map(by).collect();
+        assert_eq!(places, [("checked".into(), "smaller".into()), ("traced".into(), Value::Null)]);
+        let clone = clone_of_cloned(&room);
+        assert_eq!(of("cloned")["others"], serde_json::json!([clone]), "{file}");
+    }
+    let overridden = answers(&room, "image", &["overridden"]);
+    let weak = overridden.last().unwrap();
+    assert_eq!(weak["source_line"], line_of("int overridden"));
+    assert!(weak["address"].is_u64());
+}
+
+/// What symbols cannot tell is said, and where to look for it.
+#[test]
+fn without_debug_information() {
+    let Some(room) = room() else { return };
+    tool(&room, "objcopy", &["--strip-debug", "image", "plain"]);
+    let rows = [
+        ("traced", "recorded", "a call of __fentry__, recorded"),
+        ("notrace", "unknown", "no hook; debug information would tell why"),
+        ("elsewhere", "unknown", "debug information would tell"),
+        ("small", "no-such-name", "debug information would tell"),
+        ("cloned", "clone", "only clones"),
+        ("checked.cold", "cold-part", "unlikely"),
+        ("variable", "not-a-function", "no function"),
+    ];
+    for (function, reason, text) in rows {
+        let answer = answers(&room, "plain", &[function]).remove(0);
+        assert_eq!(answer["reason"], reason, "{answer}");
+        assert!(answer["text"].as_str().unwrap().contains(text), "{answer}");
+    }
+    // The debug file has all.
+    tool(&room, "objcopy", &["--only-keep-debug", "image", "image.debug"]);
+    tool(&room, "objcopy", &["--strip-all", "--add-gnu-debuglink=image.debug", "image", "bare"]);
+    for (file, function, reasons, text) in ROWS.iter().filter(|row| row.0 == "image") {
+        let answers = answers(&room, "bare", &[function]);
+        let found: Vec<_> =
+            answers.iter().map(|answer| answer["reason"].as_str().unwrap()).collect();
+        assert_eq!(found, *reasons, "{file} {function}: {answers:?}, {text}");
+    }
+}
+
+#[test]
+fn patterns_text_and_exit_codes() {
+    let Some(room) = room() else { return };
+    let names = |pattern: &str| -> Vec<String> {
+        let answers = answers(&room, "image", &[pattern]);
+        answers.iter().map(|answer| answer["function"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names("smal*"), ["small", "smaller"]);
+    let clone = clone_of_cloned(&room);
+    assert_eq!(names("c[hl]*"), ["checked", "checked.cold", "cloned", &clone]);
+    let outcome = mcount(&room, &["why", "image", "traced", "small", "trased"]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(1), ""));
+    let lines: Vec<_> = outcome.stdout.lines().collect();
+    let first = lines.first().unwrap();
+    let start = format!("traced (a.c:{}, .text 0x", line_of("int traced"));
+    assert!(first.starts_with(&start) && first.ends_with("): a call of __fentry__, recorded"));
+    assert!(outcome.stdout.contains("  inlined at 2 places, where no tracer sees it:\n"));
+    assert!(
+        outcome.stdout.ends_with("trased: no such name\n  did you mean traced\n"),
+        "{outcome:?}"
+    );
+    assert_eq!(mcount(&room, &["why", "image", "traced"]).code, Some(0));
+    assert_eq!(mcount(&room, &["why", "a.c", "traced"]).code, Some(2));
+    assert_eq!(mcount(&room, &["why", "image", "[", "traced"]).code, Some(2));
+}
