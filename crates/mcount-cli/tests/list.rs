@@ -229,10 +229,12 @@ fn an_image_without_symbols() {
     let flags = ["-O2", "-static", "-nostdlib", "-Wl,-e,main", "-Wl,--build-id=0x1234", "a.c"];
     tool(&room, "gcc", &[&flags[..], &["-o", "program"]].concat());
     tool(&room, "objcopy", &["--strip-all", "program"]);
-    let outcome = mcount(&room, &["list", "program"]);
-    assert_eq!(outcome.code, Some(2));
-    let expected = "program: no symbols: its debug file (build ID 1234) would have them";
-    assert!(outcome.stderr.contains(expected), "{outcome:?}");
+    for command in [&["list", "program"][..], &["check", "program"], &["why", "program", "main"]] {
+        let outcome = mcount(&room, command);
+        assert_eq!(outcome.code, Some(2));
+        let expected = "program: no symbols: its debug file (build ID 1234) would have them";
+        assert!(outcome.stderr.contains(expected), "{outcome:?}");
+    }
 }
 
 #[test]

@@ -112,7 +112,17 @@ pub(super) fn check(arguments: &CheckArgs) -> io::Result<u8> {
         Ok(Checked { findings, functions })
     };
     let search = arguments.inputs.search();
-    let file = |path: &Path| Ok(one(Subject::open(path, &search, false)?.bytes())?);
+    let file = |path: &Path| {
+        let subject = Subject::open(path, &search, false)?;
+        let checked = one(subject.bytes())?;
+        // Where nothing can be found, nothing wrong is.
+        if let Some(why) = subject.is_nameless()
+            && mcount::read_table(subject.bytes(), &options)?.sites.is_empty()
+        {
+            return Err(io::Error::other(why).into());
+        }
+        Ok(checked)
+    };
     let archive = |path: &Path| archive::read(path, one);
     let results = over(&arguments.files, &arguments.jobs, Take::Compressed, file, archive)?;
     let mut printer = Printer { arguments, names, totals: Totals::default() };
