@@ -6,6 +6,7 @@
 //! ([`sites`]). A difference must have a known cause ([`explain`]), or the chore fails.
 
 mod batch;
+mod check;
 mod elf;
 mod explain;
 mod list;
@@ -42,6 +43,8 @@ usage: cargo xtask modules [OPTION…]
   --against WHICH       original, build or both (default: both)
   --ours PATH           the recorder to test (default: target/release/recordmcount, built now)
   --original PATH       the recorder to compare with (default: that of linux-kbuild-6.1)
+  --check PATH          an mcount, whose check of the modules as they are is to be confirmed, and only
+                        that
   --scan PATH           an mcount, whose scan is to find the sites of modules without table; with
                         --list, the mcount to test (default: target/release/mcount, built now)
   --show                disassemble around each difference
@@ -64,6 +67,7 @@ struct Options {
     original: Option<PathBuf>,
     ours: Option<PathBuf>,
     scan: Option<PathBuf>,
+    check: Option<PathBuf>,
     show: bool,
     whole: bool,
     list: bool,
@@ -113,6 +117,10 @@ pub(crate) fn run(parser: lexopt::Parser) -> Result<bool> {
             None => package::flavours(architecture)?.to_vec(),
         };
         for flavour in flavours {
+            if let Some(program) = &options.check {
+                explained &= checked(&options, program, architecture, flavour)?;
+                continue;
+            }
             if options.whole {
                 explained &= whole(&options, &setting, architecture, flavour)?;
                 continue;
@@ -140,6 +148,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Option<Options>> {
         original: Some(PathBuf::from(ORIGINAL)),
         ours: None,
         scan: None,
+        check: None,
         show: false,
         whole: false,
         list: false,
@@ -162,6 +171,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Option<Options>> {
             Arg::Long("ours") => options.ours = Some(parser.value()?.into()),
             Arg::Long("original") => options.original = Some(parser.value()?.into()),
             Arg::Long("scan") => options.scan = Some(parser.value()?.into()),
+            Arg::Long("check") => options.check = Some(parser.value()?.into()),
             Arg::Long("whole") => options.whole = true,
             Arg::Long("list") => options.list = true,
             Arg::Long("show") => options.show = true,
@@ -238,6 +248,15 @@ const LINKED: &[(&str, &str)] = &[
     ("i386", "i686-linux-gnu-"),
     ("ppc64el", "powerpc64le-linux-gnu-"),
 ];
+
+/// What `mcount check` finds in the modules as they are.
+fn checked(options: &Options, program: &Path, architecture: &str, flavour: &str) -> Result<bool> {
+    let package = package::obtain(architecture, flavour, options.update)?;
+    let modules: Vec<PathBuf> =
+        package.modules.into_iter().step_by(options.sample).take(options.limit).collect();
+    let program = std::path::absolute(program)?;
+    check::compare(&program, &format!("{architecture} {}", package.name), &modules)
+}
 
 /// All modules in one object, compared with the modules one by one.
 fn whole(options: &Options, setting: &Setting, architecture: &str, flavour: &str) -> Result<bool> {
