@@ -5,7 +5,6 @@
 
 use crate::debug::Sections;
 use crate::debug::functions::{Definition, Facts, Hooks, Inlined};
-use crate::names;
 use mcount::{CallSite, Exclusion, Function, Functions};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -133,7 +132,7 @@ impl<'k> Knowledge<'k> {
         for (at, function) in functions.functions.iter().enumerate() {
             for name in function.names() {
                 by_name.entry(name).or_default().push(at);
-                by_base.entry(names::base(name)).or_default().insert(name);
+                by_base.entry(mcount::source_name(name)).or_default().insert(name);
             }
         }
         let mut known =
@@ -150,7 +149,7 @@ impl<'k> Knowledge<'k> {
     /// Why the functions called `name` are traceable or are not; nothing where nothing is called so.
     #[must_use]
     pub fn why(&self, name: &str) -> Vec<Answer> {
-        let base = names::base(name);
+        let base = mcount::source_name(name);
         let facts = self.facts.and_then(|facts| facts.get(base));
         let places = self.by_name.get(name).into_iter().flatten();
         let found = places.filter_map(|at| self.functions.functions.get(*at));
@@ -213,8 +212,8 @@ impl<'k> Knowledge<'k> {
         function: &Function,
         definition: Option<&Definition>,
     ) -> (Reason, String) {
-        if names::is_cold_part(name) {
-            let whole = names::base(name);
+        if mcount::is_cold_part(name) {
+            let whole = mcount::source_name(name);
             let words = format!("the unlikely part of {whole}, which is entered by jumps only");
             return (Reason::ColdPart, words);
         }

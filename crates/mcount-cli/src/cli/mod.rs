@@ -3,6 +3,7 @@
 
 mod cc;
 mod check;
+mod diff;
 mod link;
 mod many;
 mod nop;
@@ -15,6 +16,7 @@ mod why;
 
 use self::cc::{CcArgs, cc};
 use self::check::{CheckArgs, check};
+use self::diff::{DiffArgs, diff};
 use self::link::{LinkArgs, link};
 use self::nop::{NopArgs, nop};
 use self::read::{ReadArgs, What, read};
@@ -87,6 +89,14 @@ enum Command {
         override_usage = "mcount check [OPTIONS] FILE...\n       mcount check --explain RULE"
     )]
     Check(CheckArgs),
+    /// Compare two builds: which functions gained or lost a site
+    #[command(
+        after_help = "Functions are compared by name, clones as the function they were made of; \
+                            the files of two folders by their paths in them, compressed or not. \
+                            Exit code 1 if there is a difference.\n\n\
+                            Example: mcount diff /lib/modules/6.1.0-47-amd64 /lib/modules/6.1.0-50-amd64"
+    )]
+    Diff(DiffArgs),
     /// Say why functions are traceable, or are not
     #[command(
         after_help = "Symbols and the table tell much; debug information, in the image or in a \
@@ -175,6 +185,7 @@ fn execute(command: Command) -> io::Result<u8> {
     match command {
         Command::Scan(arguments) => read(&arguments, What::Sites),
         Command::List(arguments) => read(&arguments, What::Entries),
+        Command::Diff(arguments) => diff(&arguments),
         Command::Why(arguments) => why(&arguments),
         Command::Record(arguments) => record(&arguments),
         Command::Check(arguments) => check(&arguments),

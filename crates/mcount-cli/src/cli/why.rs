@@ -86,7 +86,7 @@ impl Wanted {
     fn new(arguments: &[String]) -> Result<Self, GlobError> {
         let (patterns, names): (Vec<_>, Vec<_>) =
             arguments.iter().cloned().partition(|name| name.contains(['*', '?', '[']));
-        let bases = names.iter().map(|name| names::base(name).to_owned()).collect();
+        let bases = names.iter().map(|name| mcount::source_name(name).to_owned()).collect();
         let glob = |pattern: String| Ok((pattern.clone(), globs(&[pattern])?));
         let patterns = patterns.into_iter().map(glob).collect::<Result<_, _>>()?;
         Ok(Self { names: names.into_iter().collect(), bases, patterns })
@@ -111,9 +111,10 @@ fn answers(
     let sections = Sections::load(subject.debug());
     // A clone that a pattern means has the facts of the function it was made of.
     let clones = found.functions.iter().flat_map(Function::names).filter(|name| {
-        wanted.patterns.iter().any(|(_, glob)| glob.is_match(name)) && names::base(name) != *name
+        wanted.patterns.iter().any(|(_, glob)| glob.is_match(name))
+            && mcount::source_name(name) != *name
     });
-    let clones: HashSet<&str> = clones.map(names::base).collect();
+    let clones: HashSet<&str> = clones.map(mcount::source_name).collect();
     let is_wanted = |name: &str| wanted.has_base(name) || clones.contains(name);
     let facts = sections.as_ref().map(|sections| functions::facts(sections, is_wanted));
     let debug = facts.as_ref().zip(sections.as_ref());

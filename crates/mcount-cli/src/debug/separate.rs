@@ -5,7 +5,7 @@
 use super::Sections;
 use crate::commit::Failure;
 use crate::inputs::Contents;
-use crate::unpack::Limits;
+use crate::unpack::{Limits, unpacked_name};
 use object::ObjectKind;
 use object::read::{File, Object};
 use std::ffi::OsStr;
@@ -122,7 +122,7 @@ impl Search {
         let hex = hex(id);
         let (first, rest) = hex.split_at_checked(2)?;
         let own = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let own = unpacked_name(&own);
+        let own = image_name(&own);
         for folder in self.all_folders() {
             let by_id = folder.join(".build-id").join(first).join(format!("{rest}.debug"));
             let tails = tails(&own).map(|tail| folder.join(tail));
@@ -173,11 +173,8 @@ fn has_id(file: &[u8], id: &[u8]) -> bool {
 }
 
 /// `path` without the suffix of a compressor, and with `vmlinux` for `vmlinuz`.
-fn unpacked_name(path: &Path) -> PathBuf {
-    let is_packed = path.extension().is_some_and(|extension| {
-        ["gz", "xz", "zst", "lz4", "bz2", "lzma"].iter().any(|packed| extension == *packed)
-    });
-    let path = if is_packed { path.with_extension("") } else { path.to_owned() };
+fn image_name(path: &Path) -> PathBuf {
+    let path = unpacked_name(path);
     let name = path.file_name().and_then(OsStr::to_str);
     match name.and_then(|name| name.strip_prefix("vmlinuz")) {
         Some(version) => path.with_file_name(format!("vmlinux{version}")),

@@ -13,6 +13,7 @@ use self::streams::{Extent, Format};
 use crate::archive;
 use crate::files::ELF_MAGIC;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// Containers in containers: `Image.gz` in a uImage is two, an EFI zboot image in it three.
 const MAX_LAYERS: usize = 4;
@@ -154,6 +155,16 @@ pub fn packed_as(head: &[u8]) -> Option<&'static str> {
     match Format::of(head) {
         Some(format) => Some(format.name()),
         None => kernel::container(head),
+    }
+}
+
+/// `path` without the suffix of a compressor.
+#[must_use]
+pub fn unpacked_name(path: &Path) -> PathBuf {
+    const SUFFIXES: [&str; 6] = ["gz", "xz", "zst", "lz4", "bz2", "lzma"];
+    match path.extension() {
+        Some(suffix) if SUFFIXES.iter().any(|known| suffix == *known) => path.with_extension(""),
+        _ => path.to_owned(),
     }
 }
 

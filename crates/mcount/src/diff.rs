@@ -1,0 +1,233 @@
+//! Which functions gained or lost a site between two builds.
+//!
+//! Functions are matched by the names that the source has for them. Static functions of several files
+//! may share a name: those are matched by file where symbols tell it, and counted where not.
+
+use crate::functions::{Binding, Function, Functions};
+use crate::names::source_name;
+use crate::site::Kind;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// What a tracer can do with a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum State {
+    /// It has a site, and the table has it.
+    Recorded(Kind),
+    /// It has a site, and the table has it not.
+    Missing(Kind),
+    /// The section policy leaves it out, site or not.
+    Excluded,
+    /// It has no site.
+    NoSite,
+}
+
+impl State {
+    /// The name that machine output has for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Recorded(_) => "recorded",
+            Self::Missing(_) => "missing",
+            Self::Excluded => "excluded",
+            Self::NoSite => "no-site",
+        }
+    }
+
+    /// What its site consists of.
+    #[must_use]
+    pub fn kind(self) -> Option<Kind> {
+        match self {
+            Self::Recorded(kind) | Self::Missing(kind) => Some(kind),
+            Self::Excluded | Self::NoSite => None,
+        }
+    }
+
+    fn of(function: &Function) -> Self {
+        let site = function.sites.iter().find(|site| site.recorded).or(function.sites.first());
+        let kind = site.and_then(|site| site.kind);
+        match (site, kind) {
+            (Some(site), Some(kind)) if site.recorded => Self::Recorded(kind),
+            (Some(_), Some(kind)) if function.excluded.is_none() => Self::Missing(kind),
+            (Some(_), _) => Self::Excluded,
+            (None, _) if function.excluded.is_some() => Self::Excluded,
+            (None, _) => Self::NoSite,
+        }
+    }
+}
+
+/// A function in one of the two files: all the clones that a compiler made of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instance {
+    /// The symbol whose state it is.
+    pub symbol: String,
+    /// The section of that.
+    pub section: String,
+    /// The source file (`STT_FILE`), where the symbols tell it.
+    pub file: Option<String>,
+    /// Who sees it.
+    pub binding: Binding,
+    /// Of the best of the clones.
+    pub state: State,
+}
+
+/// A function whose state is not the same in both files; `None` where it is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Its name.
+    pub name: String,
+    /// In the first file.
+    pub old: Option<Instance>,
+    /// In the second file.
+    pub new: Option<Instance>,
+}
+
+impl Difference {
+    /// What became of the function, in a word.
+    #[must_use]
+    pub fn change(&self) -> &'static str {
+        use State::{Excluded, Missing, NoSite, Recorded};
+        let states =
+            (self.old.as_ref().map(|old| old.state), self.new.as_ref().map(|new| new.state));
+        match states {
+            (None, _) => "added",
+            (_, None) => "removed",
+            (Some(Excluded), Some(Recorded(_) | Missing(_))) => "included",
+            (Some(_), Some(Excluded)) => "excluded",
+            (Some(NoSite | Excluded), Some(_)) => "gained",
+            (Some(_), Some(NoSite)) => "lost",
+            (Some(Recorded(_)), Some(Missing(_))) => "unrecorded",
+            (Some(Missing(_)), Some(Recorded(_))) => "recorded",
+            (Some(_), Some(_)) => "kind",
+        }
+    }
+}
+
+/// The functions whose state differs between `old` and `new`, by name. With `exact`, a clone is a
+/// function of its own; without, its name is that of the function it was made of. A function that
+/// has no site and is in one of them only is no difference.
+#[must_use]
+pub fn diff(old: &Functions, new: &Functions, exact: bool) -> Vec<Difference> {
+    let (olds, news) = (Side::new(old, exact), Side::new(new, exact));
+    let names: BTreeSet<&str> = olds.by_name.keys().chain(news.by_name.keys()).copied().collect();
+    let mut differences = Vec::new();
+    for name in names {
+        let (lost, gained) = unmatched(olds.instances(name), news.instances(name));
+        for (old, new) in pairs(lost, gained) {
+            // The same code under its other name.
+            let is_there = match (&old, &new) {
+                (Some(old), None) => news.has(name, old.state),
+                (None, Some(new)) => olds.has(name, new.state),
+                _ => false,
+            };
+            let states = [&old, &new].map(|side| side.as_ref().map(|side| side.state));
+            let is_of_sites = !is_there && states.iter().flatten().any(|state| has_site(*state));
+            if is_of_sites || matches!(states, [Some(_), Some(_)]) {
+                differences.push(Difference { name: name.to_owned(), old, new });
+            }
+        }
+    }
+    differences
+}
+
+fn has_site(state: State) -> bool {
+    state.kind().is_some()
+}
+
+/// The functions of one file.
+struct Side<'f> {
+    by_name: BTreeMap<&'f str, Vec<&'f Function>>,
+    /// By the other names of functions.
+    by_alias: HashMap<&'f str, Vec<&'f Function>>,
+    exact: bool,
+}
+
+impl<'f> Side<'f> {
+    fn new(functions: &'f Functions, exact: bool) -> Self {
+        let key = |name: &'f str| if exact { name } else { source_name(name) };
+        let mut side = Self { by_name: BTreeMap::new(), by_alias: HashMap::new(), exact };
+        for function in &functions.functions {
+            side.by_name.entry(key(&function.name)).or_default().push(function);
+            for alias in &function.aliases {
+                side.by_alias.entry(key(alias)).or_default().push(function);
+            }
+        }
+        side
+    }
+
+    /// Whether an alias `name` is of a function in this state.
+    fn has(&self, name: &str, state: State) -> bool {
+        let all = self.by_alias.get(name).into_iter().flatten();
+        all.into_iter().any(|function| State::of(function) == state)
+    }
+
+    /// The functions called `name`: of several clones of one, the best.
+    fn instances(&self, name: &str) -> Vec<Instance> {
+        let mut by_file: BTreeMap<Option<&str>, Vec<Instance>> = BTreeMap::new();
+        for function in self.by_name.get(name).into_iter().flatten() {
+            let instance = Instance {
+                symbol: function.name.clone(),
+                section: function.section.clone(),
+                file: function.file.clone(),
+                binding: function.binding,
+                state: State::of(function),
+            };
+            by_file.entry(function.file.as_deref()).or_default().push(instance);
+        }
+        let mut instances = Vec::new();
+        for (_, mut of_file) in by_file {
+            of_file.sort_by(|a, b| (a.state, &a.symbol).cmp(&(b.state, &b.symbol)));
+            let symbols: BTreeSet<&str> =
+                of_file.iter().map(|instance| instance.symbol.as_str()).collect();
+            // Different names are clones; the same name twice is two functions.
+            let are_clones = !self.exact && symbols.len() == of_file.len();
+            let kept = if are_clones { 1 } else { of_file.len() };
+            instances.extend(of_file.into_iter().take(kept));
+        }
+        instances
+    }
+}
+
+/// What is left of both when those of the same file and state are matched, then those of the same
+/// state that may be the same.
+fn unmatched(mut old: Vec<Instance>, mut new: Vec<Instance>) -> (Vec<Instance>, Vec<Instance>) {
+    take_pairs(&mut old, &mut new, |old, new| old.file == new.file && old.state == new.state);
+    take_pairs(&mut old, &mut new, |old, new| may_be_same(old, new) && old.state == new.state);
+    (old, new)
+}
+
+/// Static functions of different files are different functions.
+fn may_be_same(old: &Instance, new: &Instance) -> bool {
+    let is_local = |one: &Instance| one.binding == Binding::Local;
+    old.file.is_none() || new.file.is_none() || !is_local(old) || !is_local(new)
+}
+
+/// Removes pairs that `are_same` from both, and returns them.
+fn take_pairs(
+    old: &mut Vec<Instance>,
+    new: &mut Vec<Instance>,
+    are_same: impl Fn(&Instance, &Instance) -> bool,
+) -> Vec<(Instance, Instance)> {
+    let mut pairs = Vec::new();
+    let mut kept = Vec::new();
+    for one in old.drain(..) {
+        match new.iter().position(|other| are_same(&one, other)) {
+            Some(at) => pairs.push((one, new.remove(at))),
+            None => kept.push(one),
+        }
+    }
+    *old = kept;
+    pairs
+}
+
+/// What changed: those of one file first, then what is left, as it comes.
+fn pairs(
+    mut old: Vec<Instance>,
+    mut new: Vec<Instance>,
+) -> Vec<(Option<Instance>, Option<Instance>)> {
+    let mut all = take_pairs(&mut old, &mut new, |old, new| old.file == new.file);
+    all.extend(take_pairs(&mut old, &mut new, may_be_same));
+    let both = all.into_iter().map(|(old, new)| (Some(old), Some(new)));
+    let removed = old.into_iter().map(|old| (Some(old), None));
+    both.chain(removed).chain(new.into_iter().map(|new| (None, Some(new)))).collect()
+}
