@@ -1,6 +1,7 @@
 //! What late recording is tried on: data only.
 
 use crate::targets::{Link, Program, System, TARGETS, Target, Variant};
+use std::env;
 
 /// A program: a target, how it is compiled, and how it is linked.
 #[derive(Clone, Copy)]
@@ -202,7 +203,23 @@ const fn layout_of(link: Link) -> Layout {
 
 /// Every case; without `MCOUNT_TEST_ALL`, some of them.
 pub(crate) fn cases() -> Vec<Case> {
-    TARGETS.iter().flat_map(cases_of).collect()
+    let all = TARGETS.iter().flat_map(cases_of);
+    if is_whole() { all.collect() } else { all.filter(is_usual).collect() }
+}
+
+/// A case of its own: the first way of compiling with every linker, the others with the usual one,
+/// and another compiler only where the linker has to lead calls to the hook.
+fn is_usual(case: &Case) -> bool {
+    let first = case.target.variants.first();
+    let is_first = first.is_some_and(|first| first.label == case.variant.label);
+    let is_direct = matches!(case.layout, Layout::Static | Layout::Pie | Layout::StaticPie);
+    match case.linker {
+        Linker::Default => is_first || case.variant.compiler.is_empty() || !is_direct,
+        Linker::Lld => is_first || case.layout.is_far(),
+        Linker::Gold | Linker::Mold => {
+            is_first && (!is_direct || case.target.toolchain.name == "x86_64")
+        }
+    }
 }
 
 /// Ways of compiling for objects: lld does not know the relocations of the first, and the second, which
@@ -249,4 +266,9 @@ fn cases_of(target: &'static Target) -> Vec<Case> {
 /// Whether the target has a C library, and a dynamic linker.
 pub(crate) fn is_hosted(target: &Target) -> bool {
     target.system == System::Host
+}
+
+/// Whether the whole matrix is asked for.
+fn is_whole() -> bool {
+    env::var_os("MCOUNT_TEST_ALL").is_some_and(|value| value == "1")
 }

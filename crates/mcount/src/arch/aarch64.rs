@@ -10,6 +10,7 @@ const R_AARCH64_P32_ABS32: u32 = 1;
 const R_AARCH64_P32_CALL26: u32 = 21;
 const R_AARCH64_ABS64: u32 = 257;
 const R_AARCH64_CALL26: u32 = 283;
+const R_AARCH64_P32_RELATIVE: u32 = 183;
 const R_AARCH64_RELATIVE: u32 = 1027;
 
 const NOP: Instruction = Instruction::words(&[0xd503_201f]);
@@ -37,7 +38,7 @@ const COMMON: Arch = Arch {
         call,
         stub,
         anchors: &[],
-        relative: Some(R_AARCH64_RELATIVE),
+        relative: &[R_AARCH64_RELATIVE, R_AARCH64_P32_RELATIVE],
     }),
     ..DEFAULT
 };

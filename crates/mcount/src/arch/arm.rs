@@ -74,7 +74,7 @@ pub(super) static ARCH: Arch = Arch {
         THUMB_NOP,
         Instruction::halves(&[0x46c0]),
     ],
-    decode: Some(Decode { length, call, stub, anchors: &[], relative: Some(R_ARM_RELATIVE) }),
+    decode: Some(Decode { length, call, stub, anchors: &[], relative: &[R_ARM_RELATIVE] }),
     ..DEFAULT
 };
 

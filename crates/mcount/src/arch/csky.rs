@@ -48,7 +48,7 @@ pub(super) static ARCH: Arch = Arch {
     ],
     address_32: Some(R_CKCORE_ADDR32),
     nops: &[NOP, NOP16],
-    decode: Some(Decode { length, call, stub: no_stub, anchors: &[], relative: None }),
+    decode: Some(Decode { length, call, stub: no_stub, anchors: &[], relative: &[] }),
     ..DEFAULT
 };
 

@@ -17,8 +17,8 @@ pub(crate) struct Decode {
     /// Where instructions begin can only be told from function starts on: a byte that each call
     /// has, for each kind of call, and how far behind the start of the call it is.
     pub(crate) anchors: &'static [(u8, u64)],
-    /// The relocation type that adds the load address: `R_*_RELATIVE`.
-    pub(crate) relative: Option<u32>,
+    /// The relocation types, all their bits, that add the load address: `R_*_RELATIVE`.
+    pub(crate) relative: &'static [u32],
 }
 
 /// A place in the code of an image.

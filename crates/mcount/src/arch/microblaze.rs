@@ -34,7 +34,7 @@ pub(super) static ARCH: Arch = Arch {
     ],
     address_32: Some(R_MICROBLAZE_32),
     nops: &[NOP],
-    decode: Some(Decode { length: four, call, stub: no_stub, anchors: &[], relative: None }),
+    decode: Some(Decode { length: four, call, stub: no_stub, anchors: &[], relative: &[] }),
     ..DEFAULT
 };
 

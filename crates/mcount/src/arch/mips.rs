@@ -86,7 +86,13 @@ pub(super) static ARCH: Arch = Arch {
     alternate_code_flag: EF_MIPS_MICROMIPS,
     isa_bit: true,
     nops: &[NOP, micromips::NOP16],
-    decode: Some(Decode { length, call, stub, anchors: &[], relative: Some(R_MIPS_REL32) }),
+    decode: Some(Decode {
+        length,
+        call,
+        stub,
+        anchors: &[],
+        relative: &[R_MIPS_REL32, R_MIPS_REL32 | R_MIPS_64 << 8],
+    }),
     ..DEFAULT
 };
 

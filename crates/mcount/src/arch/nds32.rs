@@ -26,7 +26,7 @@ pub(super) static ARCH: Arch = Arch {
     code: CodeOrder::Big,
     relaxes: true,
     nops: &[NOP, Instruction::halves(&[0x9200])],
-    decode: Some(Decode { length, call, stub: no_stub, anchors: &[], relative: None }),
+    decode: Some(Decode { length, call, stub: no_stub, anchors: &[], relative: &[] }),
     ..DEFAULT
 };
 

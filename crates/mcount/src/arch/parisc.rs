@@ -41,7 +41,7 @@ pub(super) static ARCH: Arch = Arch {
         stub,
         anchors: &[],
         // With no symbol it adds the load address.
-        relative: Some(R_PARISC_DIR32),
+        relative: &[R_PARISC_DIR32],
     }),
     ..DEFAULT
 };

@@ -41,7 +41,7 @@ pub(super) static ARCH: Arch = Arch {
     address_32: Some(R_PPC_ADDR32),
     data_bases: &[("_GLOBAL_OFFSET_TABLE_", 0), (".got", 0)],
     nops: &[NOP],
-    decode: Some(Decode { length: four, call, stub, anchors: &[], relative: Some(R_PPC_RELATIVE) }),
+    decode: Some(Decode { length: four, call, stub, anchors: &[], relative: &[R_PPC_RELATIVE] }),
     ..DEFAULT
 };
 

@@ -29,13 +29,7 @@ pub(super) static ARCH: Arch = Arch {
     data_bases: &[(".TOC.", 0), (".got", 0x8000)],
     local_entry: true,
     nops: &[NOP],
-    decode: Some(Decode {
-        length: four,
-        call,
-        stub,
-        anchors: &[],
-        relative: Some(R_PPC64_RELATIVE),
-    }),
+    decode: Some(Decode { length: four, call, stub, anchors: &[], relative: &[R_PPC64_RELATIVE] }),
     ..DEFAULT
 };
 

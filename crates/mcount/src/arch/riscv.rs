@@ -79,8 +79,10 @@ pub(super) static ARCH: Arch = Arch {
         Arithmetic { kind: R_RISCV_SET_ULEB128, bits: None, step: Step::Set },
         Arithmetic { kind: R_RISCV_SUB_ULEB128, bits: None, step: Step::Subtract },
     ],
+    // What c.jal becomes.
+    call_size: 2,
     nops: &[NOP, C_NOP],
-    decode: Some(Decode { length, call, stub, anchors: &[], relative: Some(R_RISCV_RELATIVE) }),
+    decode: Some(Decode { length, call, stub, anchors: &[], relative: &[R_RISCV_RELATIVE] }),
     ..DEFAULT
 };
 

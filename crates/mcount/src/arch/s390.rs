@@ -72,7 +72,7 @@ pub(super) static ARCH: Arch = Arch {
     disarmed: Some(disarmed),
     // A branch to itself that is never taken: jump labels have a distance or a relocation.
     hook_nop: Some(HookNop { instruction: NOP6, step: 2, anywhere: true }),
-    decode: Some(Decode { length, call, stub, anchors: &[], relative: Some(R_390_RELATIVE) }),
+    decode: Some(Decode { length, call, stub, anchors: &[], relative: &[R_390_RELATIVE] }),
     ..DEFAULT
 };
 

@@ -43,7 +43,7 @@ pub(super) static ARCH: Arch = Arch {
         call,
         stub: no_stub,
         anchors: &[],
-        relative: Some(R_SH_RELATIVE),
+        relative: &[R_SH_RELATIVE],
     }),
     ..DEFAULT
 };

@@ -26,13 +26,7 @@ const COMMON: Arch = Arch {
         ..CALL
     }],
     nops: &[NOP],
-    decode: Some(Decode {
-        length: four,
-        call,
-        stub,
-        anchors: &[],
-        relative: Some(R_SPARC_RELATIVE),
-    }),
+    decode: Some(Decode { length: four, call, stub, anchors: &[], relative: &[R_SPARC_RELATIVE] }),
     ..DEFAULT
 };
 

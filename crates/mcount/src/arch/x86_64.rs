@@ -213,7 +213,7 @@ pub(super) const fn decode<const WIDE: bool>() -> Decode {
             &[(0xe8, 0), (0x67, 0), (0xff, 0)]
         },
         // The same number on both.
-        relative: Some(R_X86_64_RELATIVE),
+        relative: &[R_X86_64_RELATIVE],
     }
 }
 

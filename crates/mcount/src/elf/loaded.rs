@@ -3,23 +3,53 @@
 //!
 //! Source: gABI, "Relocation"; for RELR nothing is to be done, because its addends are in place.
 
-use super::{Encoder, Relocations, Section, View};
+use super::{Encoder, Relocation, Relocations, Section, Symbols, View};
+use crate::error::{ErrorKind, Result};
 use object::elf;
 use object::read::elf::FileHeader;
 use std::collections::HashMap;
 
-/// `count` words from `address` on; `relative` is the processor's `R_*_RELATIVE`.
+/// Relative relocations as Android's linker reads them, and no other.
+const SHT_ANDROID_REL: u32 = 0x6000_0001;
+const SHT_ANDROID_RELA: u32 = 0x6000_0002;
+
+/// What is known of the loader's relocations.
+pub(crate) struct Loader<'d, Elf: FileHeader> {
+    /// The types that add the load address.
+    pub(crate) relative: &'static [u32],
+    /// The type that stores the address of a symbol.
+    pub(crate) address: Option<u32>,
+    /// The symbols that relocations refer to.
+    pub(crate) symbols: Option<Symbols<'d, Elf>>,
+}
+
+impl<Elf: FileHeader> Loader<'_, Elf> {
+    /// What the addend of `relocation` counts from in an image at 0: from the start, or from a local
+    /// symbol. `None` if the value is not known before the image is loaded. `link` is the symbol table
+    /// of its section.
+    pub(crate) fn base(&self, relocation: &Relocation, link: u32) -> Option<u64> {
+        if relocation.symbol == 0 {
+            return self.relative.contains(&relocation.kind).then_some(0);
+        }
+        let symbols = self.symbols.as_ref().filter(|symbols| symbols.section == link)?;
+        let symbol = symbols.get(relocation.symbol).filter(|_| relocation.addend.is_some())?;
+        let is_known = symbol.is_local() && symbol.section.is_some();
+        (is_known && self.address == Some(relocation.kind)).then_some(symbol.value)
+    }
+}
+
+/// `count` words from `address` on.
 ///
 /// Words that the file does not have are missing. A malformed relocation section is passed over.
 pub(crate) fn words<Elf: FileHeader>(
     view: &View<'_, Elf>,
     address: u64,
     count: u64,
-    relative: Option<u32>,
+    loader: &Loader<'_, Elf>,
 ) -> Vec<u64> {
     let mut words = in_file(view, address, count);
     let end = address.saturating_add(count.saturating_mul(view.word()));
-    each_relative(view, relative, |place, addend| {
+    each_relative(view, loader, |place, addend| {
         if (address..end).contains(&place) {
             let slot = usize::try_from((place - address) / view.word()).ok();
             if let Some(slot) = slot.and_then(|slot| words.get_mut(slot)) {
@@ -33,10 +63,10 @@ pub(crate) fn words<Elf: FileHeader>(
 /// The values that relative relocations put at addresses.
 pub(crate) fn relative_addends<Elf: FileHeader>(
     view: &View<'_, Elf>,
-    relative: Option<u32>,
+    loader: &Loader<'_, Elf>,
 ) -> HashMap<u64, u64> {
     let mut addends = HashMap::new();
-    each_relative(view, relative, |place, addend| {
+    each_relative(view, loader, |place, addend| {
         addends.insert(place, addend);
     });
     addends
@@ -45,7 +75,7 @@ pub(crate) fn relative_addends<Elf: FileHeader>(
 /// Calls `found` with the place and the value of each relative relocation that holds its value.
 fn each_relative<Elf: FileHeader>(
     view: &View<'_, Elf>,
-    relative: Option<u32>,
+    loader: &Loader<'_, Elf>,
     mut found: impl FnMut(u64, u64),
 ) {
     for (index, header) in (0u32..).zip(view.sections()) {
@@ -54,12 +84,23 @@ fn each_relative<Elf: FileHeader>(
         }
         let Ok(list) = Relocations::read(view, index, &header) else { continue };
         for relocation in list.iter() {
-            let is_relative = relative == Some(relocation.kind) && relocation.symbol == 0;
-            if let (true, Some(addend)) = (is_relative, relocation.addend) {
-                found(relocation.offset, addend.cast_unsigned());
+            let base = loader.base(&relocation, header.link);
+            if let (Some(base), Some(addend)) = (base, relocation.addend) {
+                found(relocation.offset, base.wrapping_add_signed(addend));
             }
         }
     }
+}
+
+/// Fails where the image has relocations in a form that is not read here.
+pub(crate) fn check<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<()> {
+    for (index, header) in (0u32..).zip(view.sections()) {
+        if [SHT_ANDROID_REL, SHT_ANDROID_RELA].contains(&header.kind) {
+            let kind = ErrorKind::Unsupported("Android's packed relocations");
+            return Err(view.section_error(index, kind));
+        }
+    }
+    Ok(())
 }
 
 /// The same without relocations.

@@ -4,6 +4,7 @@
 //! The specification is the System V gABI, chapters 4 ("Object Files") and 5.
 
 mod bytes;
+pub(crate) mod dynamic;
 pub(crate) mod edit;
 pub(crate) mod loaded;
 mod relocation;

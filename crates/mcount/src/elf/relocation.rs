@@ -41,10 +41,6 @@ impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
     /// `sh_entsize` or `sh_size` is wrong.
     pub(crate) fn read(view: &View<'d, Elf>, index: u32, section: &Section) -> Result<Self> {
         let entries = if section.kind == elf::SHT_REL.0 {
-            if view.has_mips64el_info() {
-                let kind = ErrorKind::Unsupported("REL in a little-endian MIPS n64 object");
-                return Err(view.section_error(index, kind));
-            }
             Entries::Rel(view.entries(index, section)?)
         } else {
             Entries::Rela(view.entries(index, section)?)
@@ -83,10 +79,14 @@ impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
     fn matching(&self, wanted: impl Fn(u32) -> bool, found: &mut impl FnMut(Relocation)) -> u32 {
         let e = self.endian;
         match &self.entries {
+            // The flag is a constant in each arm, out of the loop.
+            Entries::Rel(list) if self.mips64el => {
+                let symbol = |entry: &Elf::Rel| mips64el_info::<Elf>(entry, e).0;
+                each(list, symbol, wanted, |i, entry| found(self.rel(i, entry)))
+            }
             Entries::Rel(list) => {
                 each(list, |entry| entry.r_sym(e), wanted, |i, entry| found(self.rel(i, entry)))
             }
-            // The flag is a constant in each arm, out of the loop.
             Entries::Rela(list) if self.mips64el => each(
                 list,
                 |entry| entry.r_sym(e, true),
@@ -103,13 +103,13 @@ impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
     }
 
     fn rel(&self, index: u32, entry: &Elf::Rel) -> Relocation {
-        Relocation {
-            index,
-            offset: entry.r_offset(self.endian).into(),
-            symbol: entry.r_sym(self.endian),
-            kind: entry.r_type(self.endian).0,
-            addend: None,
-        }
+        let e = self.endian;
+        let (symbol, kind) = if self.mips64el {
+            mips64el_info::<Elf>(entry, e)
+        } else {
+            (entry.r_sym(e), entry.r_type(e).0)
+        };
+        Relocation { index, offset: entry.r_offset(e).into(), symbol, kind, addend: None }
     }
 
     fn rela(&self, index: u32, entry: &Elf::Rela) -> Relocation {
@@ -121,6 +121,12 @@ impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
             addend: Some(entry.r_addend(self.endian).into()),
         }
     }
+}
+
+/// Symbol and type of an entry whose `r_info` is `r_sym, r_ssym, r_type3, r_type2, r_type`: a word of
+/// the symbol and then four bytes, the type last.
+fn mips64el_info<Elf: FileHeader>(entry: &Elf::Rel, endian: Elf::Endian) -> (u32, u32) {
+    (entry.r_type(endian).0, entry.r_sym(endian).swap_bytes())
 }
 
 /// Calls `found` for each entry whose symbol is `wanted`; the greatest symbol of all.

@@ -3,6 +3,7 @@
 
 use super::LateTable;
 use crate::Options;
+use crate::elf::loaded::Loader;
 use crate::elf::{Encoder, Relocations, Section, Verb, View, addresses, loaded};
 use crate::error::Result;
 use crate::scan::Target;
@@ -57,23 +58,23 @@ impl<'d> Verb<'d> for Filler<'_> {
         if room != wanted.len() {
             return Ok(Fill::Impossible { room });
         }
-        let relative = target.arch.decode.and_then(|decode| decode.relative);
-        let there = loaded::words(view, section.address, section.size / view.word(), relative);
+        let there =
+            loaded::words(view, section.address, section.size / view.word(), &target.loader);
         if there == wanted {
             return Ok(Fill::Right);
         }
-        Ok(writes(view, &section, &wanted, relative)
+        Ok(writes(view, &section, &wanted, &target.loader)
             .map_or(Fill::Impossible { room }, Fill::Writes))
     }
 }
 
 /// Writes of the words, and of the addends of the relocations over them. `None` where a word has
-/// a relocation that is not relative: its value is not ours to set.
+/// a relocation whose value depends on another file: it is not ours to set.
 fn writes<Elf: FileHeader>(
     view: &View<'_, Elf>,
     section: &Section,
     wanted: &[u64],
-    relative: Option<u32>,
+    loader: &Loader<'_, Elf>,
 ) -> Option<Vec<Write>> {
     let encoder =
         || Encoder { big_endian: view.is_big_endian(), is_64: view.is_64(), out: Vec::new() };
@@ -89,14 +90,12 @@ fn writes<Elf: FileHeader>(
             if !(section.address..end).contains(&relocation.offset) {
                 continue;
             }
-            if Some(relocation.kind) != relative || relocation.symbol != 0 {
-                return None;
-            }
+            let base = loader.base(&relocation, header.link)?;
             if relocation.addend.is_some() {
                 let entry = u64::from(relocation.index) * header.entry_size;
                 // r_addend is the last word of the entry.
                 let at = header.offset + entry + header.entry_size - view.word();
-                places.insert(relocation.offset, at);
+                places.insert(relocation.offset, (at, base));
             }
         }
     }
@@ -108,9 +107,9 @@ fn writes<Elf: FileHeader>(
         let addend = places.get(&address);
         // Where the addend has the value, the word stays 0 if the linker left it so.
         table.word(if addend.is_some() && old == 0 { 0 } else { *value });
-        if let Some(at) = addend {
+        if let Some((at, base)) = addend {
             let mut word = encoder();
-            word.word(*value);
+            word.word(value.wrapping_sub(*base));
             writes.push((*at, word.out));
         }
     }

@@ -45,11 +45,10 @@ pub(crate) fn survey<'d, Elf: FileHeader>(
 ) -> Result<(Vec<CallSite>, Vec<CallSite>)> {
     let (found, _) = super::sites(target, functions, options)?;
     let view = target.view;
-    let relative = target.arch.decode.and_then(|decode| decode.relative);
     let mut entries = Vec::new();
     for name in [options.table_section.as_str(), patchable::SECTION] {
         if let Some((address, size)) = target.table_range(name.as_bytes()) {
-            entries.extend(loaded::words(view, address, size / view.word(), relative));
+            entries.extend(loaded::words(view, address, size / view.word(), &target.loader));
         }
         if options.table_section == patchable::SECTION {
             break;

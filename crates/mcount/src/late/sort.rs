@@ -2,11 +2,14 @@
 //!
 //! An entry of a position-independent image is not the word alone: a dynamic relocation puts the
 //! value there. So a value moves together with its relocation, a zero has none, and the relocations
-//! that the linker kept for other tools move along too.
+//! that the linker kept for other tools move along too. Loaders do the first `DT_RELCOUNT` relocations
+//! without a look at their types, so one that goes leaves that run, which is shortened.
 
 use super::fill::Write;
 use crate::Options;
-use crate::elf::{Encoder, Relocations, Section, Verb, View, loaded};
+use crate::elf::dynamic::Entries;
+use crate::elf::loaded::{self, Loader};
+use crate::elf::{Encoder, Relocations, Section, Verb, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::scan::functions::Functions;
 use crate::scan::{Target, patchable};
@@ -85,10 +88,21 @@ struct Table {
 #[derive(Clone, Copy)]
 struct Over {
     slot: usize,
-    /// Where its entry is in the file.
-    at: u64,
+    /// Its section, and its position there.
+    section: Section,
+    index: u32,
     dynamic: bool,
     has_addend: bool,
+    /// What the addend counts from.
+    base: u64,
+}
+
+impl Over {
+    /// Where it is in the file.
+    fn at(&self) -> u64 {
+        // Its section lies inside the file.
+        self.section.offset + u64::from(self.index) * self.section.entry_size
+    }
 }
 
 impl Table {
@@ -98,13 +112,13 @@ impl Table {
         let Some((_, section)) = view.section_at(address).filter(|(_, s)| s.has_bytes()) else {
             return Ok(None);
         };
-        let relative = target.arch.decode.and_then(|decode| decode.relative);
-        let values = loaded::words(view, address, size / view.word(), relative);
+        loaded::check(view)?;
+        let values = loaded::words(view, address, size / view.word(), &target.loader);
         let offset = section.offset + (address - section.address);
         let mut table = Self { address, offset, values, relocations: Vec::new(), packed: None };
         for (index, header) in (0u32..).zip(view.sections()) {
             if header.is_relocations() {
-                table.add_relocations(view, index, &header, relative)?;
+                table.add_relocations(view, index, &header, &target.loader)?;
             } else if header.kind == elf::SHT_RELR.0
                 && loaded::packed(view, &header).iter().any(|at| table.slot(view, *at).is_some())
             {
@@ -125,7 +139,7 @@ impl Table {
         view: &View<'_, Elf>,
         index: u32,
         header: &Section,
-        relative: Option<u32>,
+        loader: &Loader<'_, Elf>,
     ) -> Result<()> {
         let dynamic = header.flags & elf::SHF_ALLOC.0 != 0;
         for relocation in Relocations::read(view, index, header)?.iter() {
@@ -133,14 +147,19 @@ impl Table {
             if relocation.kind == 0 {
                 continue;
             }
-            let is_relative = relative.is_some_and(|kind| is_relative(relocation.kind, kind));
-            if dynamic && (!is_relative || relocation.symbol != 0) {
+            let base = loader.base(&relocation, header.link);
+            if dynamic && base.is_none() {
                 let kind = ErrorKind::Unsupported("an entry is relocated by a symbol");
                 return Err(view.offset_error(index, relocation.offset, kind));
             }
-            let at = header.offset + u64::from(relocation.index) * header.entry_size;
-            let has_addend = relocation.addend.is_some();
-            self.relocations.push(Over { slot, at, dynamic, has_addend });
+            self.relocations.push(Over {
+                slot,
+                section: *header,
+                index: relocation.index,
+                dynamic,
+                has_addend: relocation.addend.is_some(),
+                base: base.unwrap_or(0),
+            });
         }
         Ok(())
     }
@@ -160,8 +179,7 @@ impl Table {
             return Ok(Vec::new());
         }
         let zeroes = values.partition_point(|value| *value == 0);
-        let mut writes = Vec::new();
-        let has_addends = self.move_dynamic(view, &values, zeroes, &mut writes)?;
+        let (mut writes, has_addends) = self.move_dynamic(view, &values, zeroes);
         self.move_kept(view, &order, zeroes, &mut writes);
         if let Some(packed) = &self.packed {
             writes.push((packed.offset, self.repack(view, packed, zeroes)?));
@@ -176,43 +194,34 @@ impl Table {
         Ok(writes)
     }
 
-    /// Gives each word that is not zero one of the dynamic relocations, if there are any. The words
-    /// whose relocation holds the value.
-    ///
-    /// # Errors
-    ///
-    /// A relocation without an addend would be left over.
+    /// Gives each word that is not zero one of the dynamic relocations, if there are any; those that
+    /// are left over go. The words whose relocation holds the value.
     fn move_dynamic<Elf: FileHeader>(
         &self,
         view: &View<'_, Elf>,
         values: &[u64],
         zeroes: usize,
-        writes: &mut Vec<Write>,
-    ) -> Result<BTreeSet<usize>> {
+    ) -> (Vec<Write>, BTreeSet<usize>) {
         let dynamic: Vec<_> = self.relocations.iter().filter(|over| over.dynamic).collect();
         let taken: BTreeSet<_> = dynamic.iter().map(|over| over.slot).collect();
         let mut lacking = (zeroes..values.len()).filter(|slot| !taken.contains(slot));
         let mut with_addend = BTreeSet::new();
+        let mut entries = Entries::new(view);
+        let mut left_over = Vec::new();
         for over in dynamic {
             let slot = if over.slot >= zeroes { Some(over.slot) } else { lacking.next() };
-            // One that is not needed any more does again what another does: loaders take a run of
-            // relative relocations as counted, without a look at their types.
-            let slot = match slot {
-                Some(slot) => slot,
-                None if over.has_addend && zeroes < values.len() => zeroes,
-                None => return Err(Error::new(no_room_for_zeroes())),
+            let Some(slot) = slot else {
+                left_over.push((over.section, over.index));
+                continue;
             };
-            let mut place = encoder(view);
-            place.word(self.address + slot as u64 * view.word());
-            writes.push((over.at, place.out));
-            if over.has_addend {
-                let mut addend = encoder(view);
-                addend.word(values.get(slot).copied().unwrap_or(0));
-                writes.push((over.at + 2 * view.word(), addend.out));
-                with_addend.insert(slot);
-            }
+            let place = self.address + slot as u64 * view.word();
+            let value = values.get(slot).copied().unwrap_or(0);
+            let addend = over.has_addend.then(|| value.wrapping_sub(over.base));
+            entries.set(&over.section, over.index, place, addend);
+            with_addend.extend(over.has_addend.then_some(slot));
         }
-        Ok(with_addend)
+        entries.remove(&left_over);
+        (entries.writes(), with_addend)
     }
 
     /// Relocations that were kept refer to a symbol: each goes where its value goes.
@@ -230,9 +239,9 @@ impl Table {
                 Some(slot) if *slot >= zeroes => {
                     let mut place = encoder(view);
                     place.word(self.address + *slot as u64 * view.word());
-                    writes.push((over.at, place.out));
+                    writes.push((over.at(), place.out));
                 }
-                _ => writes.push(none(view, over.at)),
+                _ => writes.push(none(view, over.at())),
             }
         }
     }
@@ -258,16 +267,6 @@ impl Table {
         }
         Ok(out.out)
     }
-}
-
-/// Whether `kind` is `relative`, or the first of three types that it is composed of (MIPS n64 ABI).
-fn is_relative(kind: u32, relative: u32) -> bool {
-    kind == relative || kind & 0xff == relative
-}
-
-/// A relocation that adds to the word cannot be done twice, as one that sets it can.
-fn no_room_for_zeroes() -> ErrorKind {
-    ErrorKind::Unsupported("entries to drop have relocations without addends (REL)")
 }
 
 fn encoder<Elf: FileHeader>(view: &View<'_, Elf>) -> Encoder {

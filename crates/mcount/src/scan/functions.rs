@@ -182,8 +182,8 @@ fn linked_descriptors<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]
         return found;
     };
     found.section = Some(index);
-    let relative = target.arch.decode.and_then(|decode| decode.relative);
-    let words = loaded::words(view, header.address, header.size / view.word(), relative);
+    let count = header.size / view.word();
+    let words = loaded::words(view, header.address, count, &target.loader);
     let code: Vec<_> = (0u32..).zip(view.sections()).filter(|(_, s)| s.is_code()).collect();
     for (at, value) in addresses(header.address, view.word()).zip(words) {
         let inside = |s: &Section| value >= s.address && value - s.address < s.size;

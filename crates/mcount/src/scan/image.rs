@@ -6,7 +6,7 @@ use super::functions::Functions;
 use super::{nops, patchable};
 use crate::arch::decode::{Branch, Decode, Place, Target as Goal};
 use crate::arch::{Call, Code};
-use crate::elf::{Relocations, Section, Symbol, Symbols, loaded};
+use crate::elf::{Relocations, Section, Symbol, Symbols, dynamic, loaded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::site::{Kind, Source};
 use object::elf;
@@ -140,7 +140,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
     pub(crate) fn table(&self, name: &[u8]) -> Vec<u64> {
         let view = self.target.view;
         let Some((address, size)) = self.target.table_range(name) else { return Vec::new() };
-        let mut words = loaded::words(view, address, size / view.word(), self.decode.relative);
+        let mut words = loaded::words(view, address, size / view.word(), &self.target.loader);
         words.sort_unstable();
         words
     }
@@ -246,10 +246,8 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
             }
         }
         let Some((local_tag, first_tag)) = self.target.arch.got_tags else { return };
-        let (Some(local), Some(first)) = (self.dynamic_tag(local_tag), self.dynamic_tag(first_tag))
-        else {
-            return;
-        };
+        let tag = |tag: u64| dynamic::tag(view, tag.cast_signed()).map(|(value, _)| value);
+        let (Some(local), Some(first)) = (tag(local_tag), tag(first_tag)) else { return };
         let Some(got) = (0u32..).zip(view.sections()).find(|(i, _)| view.is_called(*i, b".got"))
         else {
             return;
@@ -259,18 +257,6 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
             let slot = got.1.address.wrapping_add(entry.wrapping_mul(view.word()));
             self.hooks.slots.insert(slot, *hook);
         }
-    }
-
-    /// The value of `tag` in the dynamic section.
-    fn dynamic_tag(&self, tag: u64) -> Option<u64> {
-        let view = self.target.view;
-        let section = view.sections().find(|section| section.kind == elf::SHT_DYNAMIC.0)?;
-        let words = loaded::in_file(view, section.address, section.size / view.word());
-        let mut entries = words.chunks_exact(2);
-        entries.find_map(|entry| match entry {
-            [found, value] if *found == tag => Some(*value),
-            _ => None,
-        })
     }
 
     /// The hook that a call or stub with this goal reaches.
@@ -299,8 +285,8 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
             return Some(*hook);
         }
         let view = self.target.view;
-        let relative = self.decode.relative;
-        let addends = self.addends.get_or_insert_with(|| loaded::relative_addends(view, relative));
+        let loader = &self.target.loader;
+        let addends = self.addends.get_or_insert_with(|| loaded::relative_addends(view, loader));
         let in_file = || loaded::in_file(view, slot, 1).first().copied();
         let value = addends.get(&slot).copied().or_else(in_file)?;
         self.hooks.addresses.get(&value).copied()
@@ -554,7 +540,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         for (index, header) in (0u32..).zip(view.sections()) {
             if header.has_bytes() && view.is_called(index, name) {
                 let count = header.size / view.word();
-                listed.extend(loaded::words(view, header.address, count, self.decode.relative));
+                listed.extend(loaded::words(view, header.address, count, &self.target.loader));
             }
         }
         listed.sort_unstable();

@@ -11,6 +11,7 @@ pub(crate) mod patchable;
 pub(crate) mod source_files;
 
 use crate::arch::{self, Arch, Code};
+use crate::elf::loaded::Loader;
 use crate::elf::{Relocations, Section, Symbols, View};
 use crate::error::{Error, ErrorKind, Result};
 use object::read::elf::FileHeader;
@@ -40,6 +41,8 @@ pub(crate) struct Target<'v, 'd, Elf: FileHeader> {
     pub(crate) symbols: Option<Symbols<'d, Elf>>,
     /// Symbol values are addresses, not offsets in sections.
     pub(crate) is_image: bool,
+    /// What the loader does to an image.
+    pub(crate) loader: Loader<'d, Elf>,
 }
 
 /// `e_type` of an object, and of images.
@@ -56,7 +59,8 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         if view.file_type() != ET_REL {
             return Err(Error::new(ErrorKind::NotAnObject(view.file_type())));
         }
-        Ok(Self { view, arch, symbols: Symbols::read(view)?, is_image: false })
+        let loader = Loader { relative: &[], address: None, symbols: None };
+        Ok(Self { view, arch, symbols: Symbols::read(view)?, is_image: false, loader })
     }
 
     /// The same for an image: its symbols are the dynamic ones where it has no others.
@@ -73,7 +77,12 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
             Some(symbols) => Some(symbols),
             None => Symbols::read_dynamic(view)?,
         };
-        Ok(Self { view, arch, symbols, is_image: true })
+        let loader = Loader {
+            relative: arch.decode.map_or(&[], |decode| decode.relative),
+            address: arch.address(view.word()),
+            symbols: Symbols::read_dynamic(view)?,
+        };
+        Ok(Self { view, arch, symbols, is_image: true, loader })
     }
 
     /// What a symbol's value is relative to, in a section: its address in an image.
@@ -123,6 +132,11 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         index: u32,
         section: &Section,
     ) -> Result<Relocations<'d, Elf>> {
+        // No assembler makes it, and of two other readers none reads it right.
+        if self.view.has_mips64el_info() && section.kind == object::elf::SHT_REL.0 {
+            let kind = ErrorKind::Unsupported("REL in a little-endian MIPS n64 object");
+            return Err(self.view.section_error(index, kind));
+        }
         if self.symbols.as_ref().is_none_or(|symbols| symbols.section != section.link) {
             let kind = ErrorKind::Malformed("sh_link is not the symbol table");
             return Err(self.view.section_error(index, kind));
