@@ -126,9 +126,12 @@ pub(crate) fn make<Elf: FileHeader>(
         let mut bytes = view.section_data(section)?.to_vec();
         let mut code = CodeMut { bytes: &mut bytes, big_endian };
         let before = done.len();
-        done.extend(
-            calls.iter().filter(|call| call.call.make_nop(&mut code, call.reference).is_some()),
-        );
+        for call in calls {
+            let hook = target.symbol_name(call.hook);
+            if call.call.make_nop(&mut code, call.reference, hook).is_some() {
+                done.push(*call);
+            }
+        }
         if done.len() != before {
             *edit.body(section)? = bytes;
         }

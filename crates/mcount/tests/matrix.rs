@@ -135,7 +135,13 @@ const CALLS: &[Call] = &[
     ARM.call("arm THM_CALL", &[(10, 2)], H(&[0xb500, 0xf7ff, 0xfffe]))
         .recorded(2)
         .nop(H(&[0xbf00, 0xf3af, 0x8000])),
-    ARM.call("arm mcount", &[(28, 0)], W(&[0xebff_fffe])).of("mcount"),
+    ARM.call("arm apart", &[(28, 0)], W(&[0xebff_fffe])).nop(W(&[0xe49d_e004])),
+    ARM.call("arm THM apart", &[(10, 0)], H(&[0xf7ff, 0xfffe])).nop(H(&[0xf85d, 0xeb04])),
+    ARM.call("arm mcount", &[(28, 0)], W(&[0xebff_fffe])).of("mcount").nop(W(&[0xe1a0_0000])),
+    ARM.call("arm push mcount", &[(28, 4)], W(&[0xe52d_e004, 0xebff_fffe]))
+        .recorded(4)
+        .of("mcount")
+        .nop(W(&[0xe52d_e004, 0xe1a0_0000])),
     ARM.call("arm branch", &[(29, 0)], W(&[0xeaff_fffe])).none(),
     ARM.call("arm movw", &[(43, 0)], W(&[0xe300_0000])).none(),
     AARCH64.call("aarch64", &[(283, 0)], W(&[0x9400_0000])).nop(W(&[0xd503_201f])),

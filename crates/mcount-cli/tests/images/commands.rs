@@ -30,6 +30,11 @@ const TEXT_RELOCATIONS: Flavour = Flavour {
     ..SHARED
 };
 
+/// The same where each call has the address of the hook in it: the loader adds to that, and does not
+/// look at the type of such a relocation.
+const RELATIVE_TEXT: Flavour =
+    Flavour { label: "pie-text", link: &["-pie", "-Wl,-z,notext"], ..PIE };
+
 const ONE: &[(&str, Flavour)] = &[("x86_64", STATIC)];
 
 pub(crate) const TESTS: &[Test] = &[
@@ -77,6 +82,12 @@ pub(crate) const TESTS: &[Test] = &[
     Test { name: "five", on: ONE, flags: &["-fpatchable-function-entry=5"], run: five },
     Test { name: "unrecorded", on: ONE, flags: &[], run: unrecorded },
     Test { name: "text", on: &[("i686", TEXT_RELOCATIONS)], flags: &[], run: text_relocations },
+    Test {
+        name: "text-relative",
+        on: &[("x86_64", RELATIVE_TEXT)],
+        flags: &["-pg", "-mcmodel=large", "-fno-pie"],
+        run: text_relocations,
+    },
     Test { name: "links", on: ONE, flags: &[], run: links },
     Test {
         name: "objects",
@@ -87,6 +98,8 @@ pub(crate) const TESTS: &[Test] = &[
             ("s390x", PIE),
             ("powerpc64", PIE),
             ("mips", PIE),
+            ("armhf", PIE),
+            ("sh4", STATIC),
         ],
         flags: &[],
         run: objects,

@@ -64,11 +64,6 @@ pub(crate) fn cases() -> Vec<Case> {
             cases.extend(extra.iter().map(|&flavour| Case { target, variant, flavour }));
         }
     }
-    let is_handled = |case: &Case| {
-        let is_target = NOT_YET_TARGETS.contains(&case.target.toolchain.name);
-        !is_target && !NOT_YET.contains(&name(case).as_str())
-    };
-    cases.retain(is_handled);
     cases
 }
 
@@ -92,21 +87,8 @@ pub(crate) fn perform(case: &Case, shared: &Shared) -> Result<(), String> {
     let out = temporary()?;
     let image = link(case, &folder, &recorded(&folder), out.path())?;
     sort::is_right(case, &image)?;
-    if OPEN.contains(&name(case).as_str()) {
-        return nop::is_said(case, &image);
-    }
     nop::is_right(case, &image)
 }
-
-/// Images whose calls cannot be made NOPs yet; the command must say so, and leave them running.
-const OPEN: &[&str] = &[];
-
-/// Images that `sort` or `nop` does not handle yet; README.md, "Limits", names them.
-const NOT_YET: &[&str] = &[];
-
-/// Little-endian n64 has REL in images, in a packing of its own; on SH a literal in an image is left
-/// as it is.
-const NOT_YET_TARGETS: &[&str] = &[];
 
 /// The first variant of the processor called `name`, linked as `flavour`.
 pub(crate) fn first(name: &str, flavour: Flavour) -> Option<Case> {

@@ -1,12 +1,14 @@
 //! Arm, both instruction sets: `push {lr}; bl __gnu_mcount_nc`, or a bare `bl` of the older hooks.
 //!
-//! The hook pops what `push {lr}` pushed, so both instructions go when the call becomes NOPs.
+//! `__gnu_mcount_nc` pops what `push {lr}` pushed, so both instructions go when the call becomes NOPs,
+//! and where something stands between them the call becomes what Linux makes of it, `pop {lr}`. The older
+//! hooks leave the stack as it is.
 //! A BE8 file says in `e_flags` that its instructions are little endian; an object from the
 //! assembler is big endian throughout. Bit 0 of a function symbol's value means Thumb.
 //! Source: ELF for the Arm Architecture, 5.6.
 
 use super::decode::{Branch, Decode, Place, Target, signed};
-use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
+use super::{Arch, CALL, Code, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_ARM_PC24: u32 = 1;
 const R_ARM_ABS32: u32 = 2;
@@ -20,6 +22,9 @@ const EF_ARM_BE8: u32 = 0x0080_0000;
 const NOP: Instruction = Instruction::words(&[0xe1a0_0000]);
 const THUMB_NOP: Instruction = Instruction::halves(&[0xbf00]);
 const THUMB_WIDE_NOP: Instruction = Instruction::halves(&[0xf3af, 0x8000]);
+/// `ldr lr, [sp], #4`
+const POP_LR: Instruction = Instruction::words(&[0xe49d_e004]);
+const THUMB_POP_LR: Instruction = Instruction::halves(&[0xf85d, 0xeb04]);
 
 /// `push {lr}`, the instruction before the call, as `str lr, [sp, #-4]!` and as `stmfd sp!, {lr}`.
 const PUSH_LR: Pattern = Pattern::word(-4, u32::MAX, 0xe52d_e004);
@@ -35,10 +40,33 @@ const THUMB_BL_LOW: Pattern = Pattern::half(2, 0xc000, 0xc000);
 
 const BLS: &[u32] = &[R_ARM_PC24, R_ARM_PLT32, R_ARM_CALL];
 
+/// The hook that pops, and those that do not.
+const POPS: &str = "__gnu_mcount_nc";
+const OLD: &str = "mcount";
+const OLDER: &str = "_mcount";
+
 const WITH_PUSH: Form = Form {
     relocations: BLS,
     opcode: &[PUSH_LR, BL],
-    nop: Nop::Write(&[(-4, NOP), (0, NOP)]),
+    nop: Nop::ByHook(&[(POPS, &[(-4, NOP), (0, NOP)]), (OLD, &[(0, NOP)]), (OLDER, &[(0, NOP)])]),
+    ..CALL
+};
+
+const ALONE: Form = Form {
+    relocations: BLS,
+    opcode: &[BL],
+    nop: Nop::ByHook(&[(POPS, &[(0, POP_LR)]), (OLD, &[(0, NOP)]), (OLDER, &[(0, NOP)])]),
+    ..CALL
+};
+
+const THUMB_ALONE: Form = Form {
+    relocations: &[R_ARM_THM_CALL],
+    opcode: &[THUMB_BL, THUMB_BL_LOW],
+    nop: Nop::ByHook(&[
+        (POPS, &[(0, THUMB_POP_LR)]),
+        (OLD, &[(0, THUMB_WIDE_NOP)]),
+        (OLDER, &[(0, THUMB_WIDE_NOP)]),
+    ]),
     ..CALL
 };
 
@@ -52,21 +80,25 @@ pub(super) static ARCH: Arch = Arch {
         Form { opcode: &[STMFD_LR, BL], ..WITH_PUSH },
         Form { opcode: &[PUSH_LR, BLX], ..WITH_PUSH },
         Form { opcode: &[STMFD_LR, BLX], ..WITH_PUSH },
-        Form { relocations: BLS, opcode: &[BL], ..CALL },
-        Form { relocations: BLS, opcode: &[BLX], ..CALL },
+        ALONE,
+        Form { opcode: &[BLX], ..ALONE },
         Form {
-            relocations: &[R_ARM_THM_CALL],
             opcode: &[THUMB_PUSH_LR, THUMB_BL, THUMB_BL_LOW],
-            nop: Nop::Write(&[(-2, THUMB_NOP), (0, THUMB_WIDE_NOP)]),
-            ..CALL
+            nop: Nop::ByHook(&[
+                (POPS, &[(-2, THUMB_NOP), (0, THUMB_WIDE_NOP)]),
+                (OLD, &[(0, THUMB_WIDE_NOP)]),
+                (OLDER, &[(0, THUMB_WIDE_NOP)]),
+            ]),
+            ..THUMB_ALONE
         },
-        Form { relocations: &[R_ARM_THM_CALL], opcode: &[THUMB_BL, THUMB_BL_LOW], ..CALL },
+        THUMB_ALONE,
     ],
     address_32: Some(R_ARM_ABS32),
     little_endian_code_flag: EF_ARM_BE8,
     rel_32: true,
     mapping_symbols: true,
     isa_bit: true,
+    disarmed: Some(disarmed),
     nops: &[
         THUMB_WIDE_NOP,
         NOP,
@@ -77,6 +109,11 @@ pub(super) static ARCH: Arch = Arch {
     decode: Some(Decode { length, call, stub, anchors: &[], relative: &[R_ARM_RELATIVE] }),
     ..DEFAULT
 };
+
+/// What a call of a hook that pops became.
+fn disarmed(code: Code<'_>, at: u64) -> Option<u64> {
+    [POP_LR, THUMB_POP_LR].iter().find(|pop| pop.is_at(code, at)).map(Instruction::size)
+}
 
 fn length(place: &Place<'_>) -> u64 {
     let first = place.half(0).unwrap_or(0);

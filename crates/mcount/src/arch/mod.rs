@@ -257,8 +257,11 @@ impl Arch {
     /// recorded at the start of the call, or before it.
     pub(crate) fn decoded(&self, code: Code<'_>, branch: &Branch) -> Call {
         let offset = branch.reference;
-        let fits = |form: &&Form| form.opcode.iter().all(|pattern| pattern.fits(code, offset));
-        let forms = self.forms.iter().filter(|form| !form.opcode.is_empty() && fits(form));
+        let fits = |form: &&Form| match form.opcode {
+            [] => form.follow.is_some_and(|follow| follow(code, offset).is_some()),
+            opcode => opcode.iter().all(|pattern| pattern.fits(code, offset)),
+        };
+        let forms = self.forms.iter().filter(fits);
         let found = forms.filter_map(|form| {
             let recorded = offset.checked_add_signed(form.recorded.into())?;
             (recorded <= branch.start).then_some((recorded, form))
@@ -556,12 +559,17 @@ const CALL: Form = Form {
 /// A call whose form only the linker makes, by relaxation.
 static RELAXED: Form = CALL;
 
+/// Instructions at bytes from `r_offset`.
+type Patch = &'static [(i8, Instruction)];
+
 /// How a call becomes a NOP.
 pub(crate) enum Nop {
     /// It cannot, in this form.
     None,
-    /// By writing these instructions, at bytes from `r_offset`.
-    Write(&'static [(i8, Instruction)]),
+    /// By writing these instructions.
+    Write(Patch),
+    /// The same where it depends on the hook: the first of these names decides.
+    ByHook(&'static [(&'static str, Patch)]),
     /// By a function of `r_offset` and the end of the call.
     Compute(fn(&mut CodeMut<'_>, u64, u64) -> Option<()>),
 }
@@ -602,19 +610,19 @@ impl Call {
         std::ptr::eq(self.form, &raw const RELAXED)
     }
 
-    /// Makes the call at `offset` (its relocation's) do nothing.
+    /// Makes the call of `hook` at `offset` (its relocation's) do nothing.
     ///
     /// `None`, with the code unchanged, where that is not possible.
-    pub(crate) fn make_nop(&self, code: &mut CodeMut<'_>, offset: u64) -> Option<()> {
-        match self.form.nop {
-            Nop::None => None,
-            Nop::Write(list) => {
-                for (at, instruction) in list {
-                    code.put(offset.checked_add_signed((*at).into())?, instruction)?;
-                }
-                Some(())
-            }
-            Nop::Compute(compute) => compute(code, offset, self.end),
+    pub(crate) fn make_nop(&self, code: &mut CodeMut<'_>, offset: u64, hook: &[u8]) -> Option<()> {
+        let patch = match self.form.nop {
+            Nop::None => return None,
+            Nop::Write(patch) => patch,
+            Nop::ByHook(list) => list.iter().find(|(name, _)| name.as_bytes() == hook)?.1,
+            Nop::Compute(compute) => return compute(code, offset, self.end),
+        };
+        for (at, instruction) in patch {
+            code.put(offset.checked_add_signed((*at).into())?, instruction)?;
         }
+        Some(())
     }
 }

@@ -76,18 +76,29 @@ fn jump_through(code: Code<'_>, load: u64, register: u32) -> Option<u64> {
     })
 }
 
-/// Turns the `jmp` into a `bra` over the literal, where the code goes on right behind it with
-/// `lds.l @r15+,pr`, as gcc lays it out.
-fn skip(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
+/// Turns the `jmp` into a `bra` to where the hook would return to: the code right behind the literals,
+/// whose address `mova` put in `r0`.
+fn skip(code: &mut CodeMut<'_>, start: u64, _: u64) -> Option<()> {
     let jump = loader(code.as_code(), start)?;
-    let is_jmp = code.as_code().half(jump)? & 0xf0ff == 0x402b;
-    let goes_on = code.as_code().half(end)? == 0x4f26;
-    let distance = end.checked_sub(jump + 4)? / 2;
-    if !is_jmp || !goes_on || distance > 0x7ff {
+    if code.as_code().half(jump)? & 0xf0ff != 0x402b {
+        return None;
+    }
+    let mut before = (1..=LONGEST).filter_map(|step| jump.checked_sub(step * 2));
+    let resume = before.find_map(|at| {
+        let half = code.as_code().half(at)?;
+        (half & 0xff00 == 0xc700).then_some((at & !3) + 4 + u64::from(half & 0xff) * 4)
+    })?;
+    let distance = resume.checked_sub(jump + 4)? / 2;
+    if !resumes(code.as_code(), resume) || distance > 0x7ff {
         return None;
     }
     let bra = 0xa000 | u32::try_from(distance).ok()?;
     code.put_half(jump, bra)
+}
+
+/// Whether the code that follows a call is at `at`: `lds.l @r15+,pr`.
+fn resumes(code: Code<'_>, at: u64) -> bool {
+    code.half(at) == Some(0x4f26)
 }
 
 fn two(_: &Place<'_>) -> u64 {
@@ -117,13 +128,13 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     Some(Branch { start: literal, reference: literal, end, target })
 }
 
-/// A literal that a `bra` just before it jumps over.
+/// A literal that a `bra` just before it jumps over, as [`skip`] makes it.
 fn disarmed(code: Code<'_>, at: u64) -> Option<u64> {
     let end = at.checked_add(4)?;
     let jumps_over = |jump: u64| {
-        let distance = (end - jump).checked_sub(4)? / 2;
-        (code.half(jump)? == 0xa000 | u32::try_from(distance).ok()?).then_some(4)
+        let half = code.half(jump).filter(|half| half & 0xf800 == 0xa000)?;
+        let resume = jump + 4 + u64::from(half & 0x7ff) * 2;
+        (resume >= end && resumes(code, resume)).then_some(4)
     };
-    let goes_on = code.half(end)? == 0x4f26;
-    if goes_on { (2..=4).find_map(|step| jumps_over(at.checked_sub(step * 2)?)) } else { None }
+    (2..=4).find_map(|step| jumps_over(at.checked_sub(step * 2)?))
 }

@@ -3,6 +3,7 @@
 use super::fill::Write;
 use crate::Options;
 use crate::arch::CodeMut;
+use crate::elf::dynamic::Entries;
 use crate::elf::{Relocations, View};
 use crate::error::Result;
 use crate::nop::{Nops, Select};
@@ -11,6 +12,7 @@ use crate::scan::functions::Functions;
 use crate::scan::image::{CallAt, Finder, Found};
 use crate::scan::nops;
 use crate::site::Kind;
+use ::object::elf;
 use ::object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 
@@ -50,12 +52,12 @@ pub(crate) fn nops<Elf: FileHeader>(
             let size = if kind == Kind::Patchable {
                 let size = found.get(&(section, offset)).map_or(0, |site| site.size);
                 target.arch.join_nops(&mut code, offset, size).map(|()| size)
-            } else if kind == Kind::Literal {
-                // Not on images: the code that loads the literal is not followed far enough.
-                None
             } else {
                 let call = finder.call_at(section, offset);
-                call.and_then(|found| make(&target, &mut code, &found))
+                let hook = found.get(&(section, offset)).and_then(|site| site.hook);
+                let hook = hook.and_then(|hook| finder.hooks.names.get(hook as usize));
+                let hook = hook.map_or(&[][..], |name| name.as_bytes());
+                call.and_then(|found| make(&target, &mut code, &found, hook))
             };
             match size {
                 Some(size) => {
@@ -99,13 +101,14 @@ fn make<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     code: &mut CodeMut<'_>,
     found: &CallAt,
+    hook: &[u8],
 ) -> Option<u64> {
     let call = &found.call;
     let size = call.end.checked_sub(call.recorded)?;
     if call.is_relaxed() {
         target.arch.fill_with_nops(code, call.recorded, size)?;
     } else {
-        call.make_nop(code, found.reference)?;
+        call.make_nop(code, found.reference, hook)?;
     }
     Some(size)
 }
@@ -133,11 +136,11 @@ fn differences(old: &[u8], new: &[u8], offset: u64) -> Vec<Write> {
     writes
 }
 
-/// Makes every relocation inside `ranges` an `R_*_NONE`: a dynamic one would change the NOP.
+/// Takes every relocation inside `ranges` out: a dynamic one would change the NOP.
 fn relocations<Elf: FileHeader>(view: &View<'_, Elf>, ranges: &[(u64, u64)]) -> Result<Vec<Write>> {
     let mut ranges = ranges.to_vec();
     ranges.sort_unstable();
-    let mut writes = Vec::new();
+    let (mut writes, mut dynamic) = (Vec::new(), Vec::new());
     for (index, header) in (0u32..).zip(view.sections()) {
         if !header.is_relocations() {
             continue;
@@ -145,12 +148,20 @@ fn relocations<Elf: FileHeader>(view: &View<'_, Elf>, ranges: &[(u64, u64)]) -> 
         for relocation in Relocations::read(view, index, &header)?.iter() {
             let after = ranges.partition_point(|range| range.0 <= relocation.offset);
             let range = after.checked_sub(1).and_then(|at| ranges.get(at));
-            if range.is_some_and(|range| relocation.offset < range.1) {
+            if range.is_none_or(|range| relocation.offset >= range.1) {
+                continue;
+            }
+            if header.flags & elf::SHF_ALLOC.0 != 0 {
+                dynamic.push((header, relocation.index));
+            } else {
                 let entry = header.offset + u64::from(relocation.index) * header.entry_size;
                 let word = usize::try_from(view.word()).unwrap_or(8);
                 writes.push((entry + view.word(), vec![0; word]));
             }
         }
     }
+    let mut entries = Entries::new(view);
+    entries.remove(&dynamic);
+    writes.extend(entries.writes());
     Ok(writes)
 }

@@ -85,6 +85,12 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         Ok(Self { view, arch, symbols, is_image: true, loader })
     }
 
+    /// The name of symbol `index`; empty if there is no such symbol.
+    pub(crate) fn symbol_name(&self, index: u32) -> &'d [u8] {
+        let name = |symbols: &Symbols<'d, Elf>| Some(symbols.name(&symbols.get(index)?));
+        self.symbols.as_ref().and_then(name).unwrap_or_default()
+    }
+
     /// What a symbol's value is relative to, in a section: its address in an image.
     pub(crate) fn base(&self, section: &Section) -> u64 {
         if self.is_image { section.address } else { 0 }
