@@ -73,7 +73,7 @@ impl<'d> Verb<'d> for MakeNops<'_> {
         let done = make(&target, &mut edit, &selected)?.len();
         let areas = patchable::areas(&target, &functions)?;
         let areas = areas.into_iter().filter(|area| is_selected((area.section, area.offset)));
-        let joined = join(&target, &mut edit, areas)?;
+        let joined = join(&target, &functions, &mut edit, areas)?;
         let is_changed = done + joined != 0;
         let change = if is_changed { Some(edit.finish()?) } else { None };
         Ok(Nops {
@@ -88,18 +88,15 @@ impl<'d> Verb<'d> for MakeNops<'_> {
 /// Makes areas of short NOPs ones of long NOPs; how many changed.
 fn join<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
+    functions: &Functions<'_>,
     edit: &mut Edit<'_, '_, Elf>,
     areas: impl Iterator<Item = patchable::Area>,
 ) -> Result<usize> {
     let mut joined = 0;
     for area in areas.filter(|_| target.arch.joins_nops) {
         let big_endian = target.code(area.section)?.is_big_endian();
-        let bytes = edit.body(area.section)?;
-        let old = bytes.clone();
-        let mut code = CodeMut { bytes, big_endian };
-        if target.arch.join_nops(&mut code, area.offset, area.size).is_none() {
-            *edit.body(area.section)? = old;
-        } else if *edit.body(area.section)? != old {
+        let mut code = CodeMut { bytes: edit.body(area.section)?, big_endian };
+        if patchable::join(target, functions, &mut code, area) == Some(true) {
             joined += 1;
         }
     }

@@ -79,6 +79,24 @@ pub(crate) const TESTS: &[Test] = &[
         flags: &["-fpatchable-function-entry=4,2"],
         run: areas_stay,
     },
+    Test {
+        name: "parted",
+        on: &[("x86_64", PIE), ("i686", PIE)],
+        flags: &["-fpatchable-function-entry=32,16", "-fcf-protection"],
+        run: areas_are_parted,
+    },
+    Test {
+        name: "parted-at-pad",
+        on: &[("x86_64", PIE), ("i686", STATIC)],
+        flags: &["-fpatchable-function-entry=4,2", "-fcf-protection"],
+        run: areas_are_parted,
+    },
+    Test {
+        name: "parted-before",
+        on: &[("x86_64", STATIC), ("i686", PIE)],
+        flags: &["-fpatchable-function-entry=5,5"],
+        run: areas_are_parted,
+    },
     Test { name: "five", on: ONE, flags: &["-fpatchable-function-entry=5"], run: five },
     Test { name: "unrecorded", on: ONE, flags: &[], run: unrecorded },
     Test { name: "text", on: &[("i686", TEXT_RELOCATIONS)], flags: &[], run: text_relocations },
@@ -212,6 +230,30 @@ fn areas_stay(case: &Case, shared: &Shared) -> Result<(), String> {
     let (code, text) = said(&list, &image)?;
     ensure(code == Some(0) && text.contains(" 0 dropped"), || format!("{code:?}: {text}"))?;
     Walk::of(case, &image).map(drop)
+}
+
+/// A NOP that replaces several goes over neither the start of a function nor its landing pad; without
+/// symbols nothing is known of either, and the areas stay.
+fn areas_are_parted(case: &Case, shared: &Shared) -> Result<(), String> {
+    let out = temporary()?;
+    let image = with_areas(case, shared, out.path())?;
+    let (old, before) = (read(&image)?, Walk::of(case, &image)?);
+    let list = ["list", "--table-section", "__patchable_function_entries"];
+    let listed = run(mcount(&list).arg(&image))?.lines().skip(2).count();
+    let (code, text) = said(&["nop", "-v"], &image)?;
+    // The entry that the walk wants leads to no call.
+    let is_said = text.contains(&format!(" {listed} made NOPs")) && text.contains(": 1 calls");
+    ensure(listed > 5 && is_said, || format!("{code:?}: {text}"))?;
+    ensure(Walk::of(case, &image)? == before, || "the program changed".to_owned())?;
+    let once = read(&image)?;
+    said(&["nop"], &image)?;
+    ensure(read(&image)? == once, || "twice is not once".to_owned())?;
+    write(&image, &old)?;
+    run(Command::new(case.target.toolchain.utility("strip")).arg(&image))?;
+    let stripped = read(&image)?;
+    let (code, text) = said(&["nop"], &image)?;
+    ensure(code == Some(2) && text.contains("have no NOP"), || format!("{code:?}: {text}"))?;
+    ensure(read(&image)? == stripped, || "an area of unknown functions changed".to_owned())
 }
 
 /// The instructions of NOPs in `leaf` of `file`, and before it.

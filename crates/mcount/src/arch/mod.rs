@@ -305,10 +305,12 @@ impl Arch {
         Some(())
     }
 
-    /// Makes an area of short NOPs one of long ones, on processors where that matters: a running
-    /// program can only be patched safely where one instruction is replaced.
-    pub(crate) fn join_nops(&self, code: &mut CodeMut<'_>, offset: u64, size: u64) -> Option<()> {
-        if self.joins_nops { self.fill_with_nops(code, offset, size) } else { None }
+    /// Whether the `size` bytes at `offset` are as [`Arch::fill_with_nops`] leaves them.
+    pub(crate) fn is_filled(&self, code: Code<'_>, offset: u64, size: u64) -> bool {
+        let bytes = usize::try_from(size).ok().and_then(|size| code.from(offset).get(..size));
+        let mut copy = bytes.unwrap_or_default().to_vec();
+        let mut filled = CodeMut { bytes: &mut copy, big_endian: code.big_endian };
+        self.fill_with_nops(&mut filled, 0, size).is_some() && Some(copy.as_slice()) == bytes
     }
 
     /// Bytes of NOPs from `offset`, counted up to `limit` (an offset); 0 if there is no NOP.

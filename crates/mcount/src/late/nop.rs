@@ -10,7 +10,7 @@ use crate::nop::{Nops, Select};
 use crate::scan::Target;
 use crate::scan::functions::Functions;
 use crate::scan::image::{CallAt, Finder, Found};
-use crate::scan::nops;
+use crate::scan::{nops, patchable};
 use crate::site::Kind;
 use ::object::elf;
 use ::object::read::elf::FileHeader;
@@ -49,17 +49,19 @@ pub(crate) fn nops<Elf: FileHeader>(
                 continue;
             }
             let mut code = CodeMut { bytes: &mut bytes, big_endian };
-            let size = if kind == Kind::Patchable {
-                let size = found.get(&(section, offset)).map_or(0, |site| site.size);
-                target.arch.join_nops(&mut code, offset, size).map(|()| size)
-            } else {
-                let call = finder.call_at(section, offset);
-                let hook = found.get(&(section, offset)).and_then(|site| site.hook);
-                let hook = hook.and_then(|hook| finder.hooks.names.get(hook as usize));
-                let hook = hook.map_or(&[][..], |name| name.as_bytes());
-                call.and_then(|found| make(&target, &mut code, &found, hook))
-            };
-            match size {
+            let Some(site) = found.get(&(section, offset)) else { continue };
+            if kind == Kind::Patchable {
+                let area = patchable::Area { section, offset, size: site.size };
+                match patchable::join(&target, &functions, &mut code, area) {
+                    Some(changed) => result.made += usize::from(changed),
+                    None => result.left += 1,
+                }
+                continue;
+            }
+            let hook = site.hook.and_then(|hook| finder.hooks.names.get(hook as usize));
+            let hook = hook.map_or(&[][..], |name| name.as_bytes());
+            let call = finder.call_at(section, offset);
+            match call.and_then(|found| make(&target, &mut code, &found, hook)) {
                 Some(size) => {
                     result.made += 1;
                     ranges.push((address, address.wrapping_add(size)));

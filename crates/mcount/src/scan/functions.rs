@@ -5,6 +5,7 @@ use crate::elf::{Section, Symbol, Symbols, addresses, loaded};
 use crate::error::Result;
 use object::read::elf::FileHeader;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// A function symbol at its code.
 #[derive(Debug, Clone, Copy)]
@@ -55,12 +56,14 @@ impl<'d> Functions<'d> {
         let before = list.get(..after).unwrap_or_default();
         let covers = |f: &&Function<'_>| f.size == 0 || offset - f.start < f.size;
         let best = before.last().and_then(|last| first_at(before, last.start));
-        if let Some(function) = best.filter(covers) {
+        let next = list.get(after).filter(|next| next.start <= offset.saturating_add(size));
+        // One of no size ends where an area begins that leads to the next.
+        let is_over = |f: &&Function<'_>| f.size == 0 && next.is_some();
+        if let Some(function) = best.filter(|f| covers(f) && !is_over(f)) {
             return Some((function.name, function.start));
         }
-        // An area that begins before its function.
-        let next = list.get(after).filter(|next| next.start <= offset.saturating_add(size));
-        // Padding, or a function whose size is short of its code: the nearest one before.
+        // An area that begins before its function; or padding, or a function whose size is short of its
+        // code: the nearest one before.
         next.or(best).map(|function| (function.name, function.start))
     }
 
@@ -81,6 +84,34 @@ impl<'d> Functions<'d> {
         let ending = before.iter().rev().take_while(|function| Some(function.start) == start);
         let next = list.get(after).is_some_and(|next| next.start <= offset.saturating_add(size));
         next && size != 0 || { ending }.any(|f| f.size == 0 || offset - f.start < f.size)
+    }
+
+    /// The `size` bytes at `offset` of `section`, which belong to one function or stand before it, parted
+    /// where one begins. `None` where no function is known there.
+    pub(crate) fn parts(&self, section: u32, offset: u64, size: u64) -> Option<Vec<Range<u64>>> {
+        let end = offset.checked_add(size)?;
+        let mut parts = Vec::new();
+        let mut start = offset;
+        let mut is_known = size == 0;
+        let list = self.sections.get(&section).map(Vec::as_slice).unwrap_or_default();
+        let first = list.partition_point(|function| function.start < offset);
+        for function in list.iter().skip(first).take_while(|function| function.start <= end) {
+            is_known = true;
+            if function.start > start {
+                parts.push(start..function.start);
+                start = function.start;
+            }
+        }
+        parts.push(start..end);
+        parts.retain(|part| !part.is_empty());
+        let ending = self.last_start(section, offset);
+        is_known |= list
+            .iter()
+            .take(first)
+            .rev()
+            .take_while(|f| Some(f.start) == ending)
+            .any(|function| offset - function.start < function.size);
+        is_known.then_some(parts)
     }
 
     /// The starts of the functions in `section`, in order.

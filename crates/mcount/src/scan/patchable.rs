@@ -6,6 +6,7 @@
 
 use super::Target;
 use super::functions::Functions;
+use crate::arch::CodeMut;
 use crate::error::Result;
 use crate::table;
 use object::read::elf::FileHeader;
@@ -66,4 +67,34 @@ pub(crate) fn size<Elf: FileHeader>(
         return Ok(before);
     }
     Ok(before + target.arch.nop_run(code, end + pad, limit))
+}
+
+/// Makes the short NOPs of `area` long ones, on processors where that matters: a running program can
+/// only be patched safely where one instruction is replaced. Whether that changed anything.
+///
+/// A function may begin inside its area, and a landing pad stand there: no NOP goes over either. `None`,
+/// with the code unchanged, where no symbol says whose the area is.
+pub(crate) fn join<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    functions: &Functions<'_>,
+    code: &mut CodeMut<'_>,
+    area: Area,
+) -> Option<bool> {
+    let arch = target.arch;
+    if !arch.joins_nops {
+        return Some(false);
+    }
+    let before = arch.nop_run(code.as_code(), area.offset, area.offset.checked_add(area.size)?);
+    let end = area.offset + before;
+    let pad = arch.pad(code.as_code(), end);
+    let mut changed = false;
+    for (start, size) in [(area.offset, before), (end + pad, area.size.checked_sub(before)?)] {
+        for part in functions.parts(area.section, start, size)? {
+            let length = part.end - part.start;
+            let is_long = arch.is_filled(code.as_code(), part.start, length);
+            arch.fill_with_nops(code, part.start, length)?;
+            changed |= !is_long;
+        }
+    }
+    Some(changed)
 }
