@@ -43,7 +43,7 @@ pub use elf::edit::Change;
 pub use error::{Error, ErrorKind, Result, SectionId};
 pub use functions::{Binding, Exclusion, Function, Functions};
 pub use globset::{Error as GlobError, Glob, GlobSet, GlobSetBuilder};
-pub use late::{Anchor, Fill, LateTable, ObjectOptions, Sorted, Write, fill, table_object};
+pub use late::{Anchor, Fill, LateTable, Named, ObjectOptions, Sorted, Write, fill, table_object};
 pub use names::{is_cold_part, source_name};
 pub use nop::{NopChange, Nops, Select};
 pub use policy::{Base, Policy, Treatment};

@@ -5,7 +5,7 @@ use super::{FOUND, SUCCESS, complain};
 use crate::commit::{Plan, change_file};
 use crate::inputs;
 use clap::{Args, ValueHint};
-use mcount::{Base, Sorted, sort_table};
+use mcount::{Base, Named, Sorted, sort_table};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub(super) struct SortArgs {
     /// Make zero the entries of functions that were overridden or discarded
     #[arg(long)]
     drop_weak: bool,
-    /// Drop them even if they are more than one in a hundred
+    /// Drop them even if they are more than one in a hundred, or if no static function has a symbol
     #[arg(long)]
     force: bool,
     /// Say what was done
@@ -45,12 +45,11 @@ pub(super) fn sort(arguments: &SortArgs) -> io::Result<u8> {
         let mut sorted = sort_table(image, &options, arguments.drop_weak)?;
         let writes = std::mem::take(&mut sorted.writes);
         let changed = !writes.is_empty();
-        let unknown = arguments.drop_weak && has_no_functions(&sorted);
-        let refused = unknown || is_refused(arguments, &sorted);
-        let plan = if refused || !changed { Plan::Keep } else { Plan::Overwrite(writes) };
-        Ok((plan, (sorted, changed, refused)))
+        let refusal = if arguments.drop_weak { refusal(arguments, &sorted) } else { None };
+        let plan = if refusal.is_some() || !changed { Plan::Keep } else { Plan::Overwrite(writes) };
+        Ok((plan, (sorted, changed, refusal)))
     });
-    let (sorted, changed, refused) = match result {
+    let (sorted, changed, refusal) = match result {
         Ok(result) => result,
         Err(failure) => {
             let failure = inputs::writing(&arguments.image, failure);
@@ -58,14 +57,8 @@ pub(super) fn sort(arguments: &SortArgs) -> io::Result<u8> {
         }
     };
     let (stale, entries) = (sorted.stale.len(), sorted.entries);
-    if refused && has_no_functions(&sorted) {
-        complain(&format!("{name}: no entry is in a function that the symbols name: none dropped"));
-        return Ok(FOUND);
-    }
-    if refused {
-        complain(&format!(
-            "{name}: {stale} of {entries} entries would go, more than one in {GUARD}: --force drops them"
-        ));
+    if let Some(refusal) = refusal {
+        complain(&format!("{name}: {refusal}"));
         return Ok(FOUND);
     }
     if arguments.verbose {
@@ -76,11 +69,24 @@ pub(super) fn sort(arguments: &SortArgs) -> io::Result<u8> {
     Ok(SUCCESS)
 }
 
-/// Whether no symbol covers any entry: the symbols are gone, not the functions.
-fn has_no_functions(sorted: &Sorted) -> bool {
-    !sorted.stale.is_empty() && sorted.stale.len() + sorted.zeroes == sorted.entries
-}
-
-fn is_refused(arguments: &SortArgs, sorted: &Sorted) -> bool {
-    arguments.drop_weak && !arguments.force && sorted.stale.len() * GUARD > sorted.entries
+/// Why entries must not be dropped, if any would be.
+fn refusal(arguments: &SortArgs, sorted: &Sorted) -> Option<String> {
+    let (stale, entries) = (sorted.stale.len(), sorted.entries);
+    if stale == 0 {
+        return None;
+    }
+    if sorted.named == Named::Dynamic || stale + sorted.zeroes == entries {
+        return Some("the symbols do not say which functions there are: none dropped".to_owned());
+    }
+    if arguments.force {
+        return None;
+    }
+    if stale * GUARD > entries {
+        return Some(format!(
+            "{stale} of {entries} entries would go, more than one in {GUARD}: --force drops them"
+        ));
+    }
+    (sorted.named == Named::Global).then(|| {
+        "no symbol of a static function, they may be stripped: --force drops entries".to_owned()
+    })
 }

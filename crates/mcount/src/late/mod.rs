@@ -13,7 +13,7 @@ pub(crate) use names::WithSymbols;
 pub(crate) use nop::nops;
 pub use object::{ObjectOptions, table_object};
 pub(crate) use sort::Sort;
-pub use sort::Sorted;
+pub use sort::{Named, Sorted};
 
 use crate::Options;
 use crate::elf::{Encoder, Symbol, Verb, View};

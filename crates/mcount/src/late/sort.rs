@@ -28,6 +28,19 @@ pub struct Sorted {
     pub zeroes: usize,
     /// Addresses that no function covers: dropped, if that was asked for.
     pub stale: Vec<u64>,
+    /// Which functions that have entries the symbols name.
+    pub named: Named,
+}
+
+/// What symbols name; without those of static functions, these look like discarded ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Named {
+    /// No function, or only those that other files may refer to (`strip`).
+    Dynamic,
+    /// No function that is local to its source file (`strip -x`, `ld -x`), or there is none.
+    Global,
+    /// Local functions too.
+    Local,
 }
 
 /// [`crate::sort_table`], for each class and byte order.
@@ -51,8 +64,29 @@ impl<'d> Verb<'d> for Sort<'_> {
             if self.drop_stale { stale.iter().copied().collect() } else { BTreeSet::new() };
         let writes = table.sorted(view, &dropped)?;
         let zeroes = table.values.iter().filter(|value| **value == 0).count();
-        Ok(Sorted { writes, entries: table.values.len(), zeroes, stale })
+        let named = named(&target, &functions, &table.values);
+        Ok(Sorted { writes, entries: table.values.len(), zeroes, stale, named })
     }
+}
+
+/// Which functions at the addresses `entries` have symbols.
+fn named<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    functions: &Functions<'_>,
+    entries: &[u64],
+) -> Named {
+    let view = target.view;
+    if !view.sections().any(|section| section.kind == elf::SHT_SYMTAB.0) {
+        return Named::Dynamic;
+    }
+    let is_local = |address: &u64| {
+        let place = view.section_at(*address).filter(|(_, s)| *address != 0 && s.is_code());
+        let Some((index, section)) = place else { return false };
+        let offset = address - section.address;
+        let area = patchable::size(target, functions, index, offset, None).unwrap_or(0);
+        [0, area].iter().any(|before| functions.is_local(index, offset.saturating_add(*before)))
+    };
+    if entries.iter().any(is_local) { Named::Local } else { Named::Global }
 }
 
 /// Whether a function, or the area before one, has a site at `address`.

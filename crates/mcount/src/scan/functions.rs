@@ -86,6 +86,15 @@ impl<'d> Functions<'d> {
         next && size != 0 || { ending }.any(|f| f.size == 0 || offset - f.start < f.size)
     }
 
+    /// Whether a function that is local to its source file covers `offset` of `section`.
+    pub(crate) fn is_local(&self, section: u32, offset: u64) -> bool {
+        let list = self.sections.get(&section).map(Vec::as_slice).unwrap_or_default();
+        let start = self.last_start(section, offset);
+        let after = list.partition_point(|function| function.start <= offset);
+        let ending = list.iter().take(after).rev().take_while(|f| Some(f.start) == start);
+        { ending }.any(|f| f.rank == LOCAL && offset - f.start < f.size)
+    }
+
     /// The `size` bytes at `offset` of `section`, which belong to one function or stand before it, parted
     /// where one begins. `None` where no function is known there.
     pub(crate) fn parts(&self, section: u32, offset: u64, size: u64) -> Option<Vec<Range<u64>>> {
@@ -140,12 +149,15 @@ fn first_at<'l, 'd>(list: &'l [Function<'d>], start: u64) -> Option<&'l Function
     list.get(list.partition_point(|function| function.start < start))
 }
 
+/// The rank of a local function.
+const LOCAL: u8 = 2;
+
 /// Functions before labels, and of several names for one, the global one first.
 fn rank(symbol: &Symbol, name: &[u8]) -> Option<u8> {
     if name.is_empty() {
         return None;
     }
-    let binding = if symbol.is_local() { 2 } else { u8::from(symbol.is_weak()) };
+    let binding = if symbol.is_local() { LOCAL } else { u8::from(symbol.is_weak()) };
     if symbol.is_function() {
         return Some(binding);
     }
