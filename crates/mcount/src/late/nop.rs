@@ -62,9 +62,9 @@ pub(crate) fn nops<Elf: FileHeader>(
             let hook = hook.map_or(&[][..], |name| name.as_bytes());
             let call = finder.call_at(section, offset);
             match call.and_then(|found| make(&target, &mut code, &found, hook)) {
-                Some(size) => {
+                Some(length) => {
                     result.made += 1;
-                    ranges.push((address, address.wrapping_add(size)));
+                    ranges.push((address, address.wrapping_add(length)));
                 }
                 None => result.left += 1,
             }
