@@ -180,7 +180,11 @@ fn guard(case: &Case, shared: &Shared) -> Result<(), String> {
     let (folder, out) = (shared.objects(case)?, temporary()?);
     let many = out.path().join("many.o");
     let mut command = case.target.toolchain.compile();
-    command.args(["-c", "-O2", "-pg"]).args(case.flavour.compile).arg("-I").arg(crate::build::runtime());
+    command
+        .args(["-c", "-O2", "-pg"])
+        .args(case.flavour.compile)
+        .arg("-I")
+        .arg(crate::build::runtime());
     run(command.arg(crate::build::images().join("many.c")).arg("-o").arg(&many))?;
     run(mcount(&["record", "--policy", "all"]).arg(&many))?;
     let traced = [recorded(&folder), vec![many, folder.join("recorded/overridden.o")]].concat();

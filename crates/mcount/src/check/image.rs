@@ -67,8 +67,7 @@ fn table<Elf: FileHeader>(
 ) -> Result<Table> {
     let view = target.view;
     let word = view.word();
-    let relative = target.arch.decode.and_then(|decode| decode.relative);
-    let words = loaded::words(view, address, size / word, relative);
+    let words = loaded::words(view, address, size / word, &target.loader);
     let start = map.place(address).unwrap_or_default();
     let mut found = Table::default();
     if sorted {
