@@ -222,9 +222,8 @@ fn is_usual(case: &Case) -> bool {
     }
 }
 
-/// Ways of compiling for objects: lld does not know the relocations of the first, and the second, which
-/// is clang's large code model, is not decoded in an image.
-const OF_OBJECTS: &[&str] = &["longcall", "clang-large"];
+/// A way of compiling for objects: lld does not know its relocations.
+const OF_OBJECTS: &[&str] = &["longcall"];
 
 fn cases_of(target: &'static Target) -> Vec<Case> {
     let name = target.toolchain.name;

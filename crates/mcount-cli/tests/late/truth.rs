@@ -254,11 +254,12 @@ impl Reader<'_> {
         if self.memory.holds_hook(slot) { Some(line.address) } else { self.large(line) }
     }
 
-    /// `movabs $hook,%r10; call *%r10`
+    /// `movabs $hook,%r10; call *%r10`, or by `%rax`, as clang does
     fn large(&self, line: &Line) -> Option<u64> {
         let load = self.before.last()?;
         let value = number(load.word(0).strip_prefix('$')?)?.cast_unsigned();
-        let is_call = line.operands == "*%r10" && line.mnemonic == "call";
+        let register = line.operands.strip_prefix('*').filter(|_| line.mnemonic == "call");
+        let is_call = register.is_some_and(|r| ["%r10", "%rax"].contains(&r) && r == load.word(1));
         let loads = load.mnemonic == "movabs" && self.memory.hooks.contains(&value);
         (is_call && loads).then_some(load.address)
     }

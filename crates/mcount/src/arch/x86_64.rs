@@ -193,6 +193,7 @@ pub(super) static ARCH: Arch = Arch {
     address_64: Some(R_X86_64_64),
     nops: NOPS,
     pads: &[Instruction::bytes(&[0xf3, 0x0f, 0x1e, 0xfa])],
+    data_bases: &[("_GLOBAL_OFFSET_TABLE_", 0), (".got.plt", 0), (".got", 0)],
     call_size: 5,
     joins_nops: true,
     disarmed: Some(disarmed),
@@ -208,7 +209,16 @@ pub(super) const fn decode<const WIDE: bool>() -> Decode {
         call: call::<WIDE>,
         stub: stub::<WIDE>,
         anchors: if WIDE {
-            &[(0xe8, 0), (0x67, 0), (0xff, 0), (0xd2, 12), (0xd2, 35)]
+            &[
+                (0xe8, 0),
+                (0x67, 0),
+                (0xff, 0),
+                (0xd2, 12),
+                (0xd2, 35),
+                (0xd0, 11),
+                (0x14, 11),
+                (0x14, 12),
+            ]
         } else {
             &[(0xe8, 0), (0x67, 0), (0xff, 0)]
         },
@@ -249,7 +259,7 @@ fn call<const WIDE: bool>(place: &Place<'_>) -> Option<Branch> {
             let slot = base.wrapping_add_signed(distance(2)?);
             place.branch(2, 6, Target::Slot(place.truncate(slot)))
         }
-        (0x49, 0xba | 0xbb) if WIDE => large_call(place),
+        (0x49, 0xba | 0xbb) | (0x48, 0xb8) if WIDE => large_call(place),
         _ => None,
     }
 }
@@ -269,7 +279,8 @@ fn got(place: &Place<'_>, register: u32) -> Option<u64> {
     })
 }
 
-/// The calls of the large code model: an absolute address, or two distances that add up.
+/// The calls of the large code model: an absolute address, two distances that add up, or an offset in
+/// the GOT.
 fn large_call(place: &Place<'_>) -> Option<Branch> {
     let number = |at| {
         let bytes = place.code.from(place.at.checked_add(at)?);
@@ -284,6 +295,16 @@ fn large_call(place: &Place<'_>) -> Option<Branch> {
     if fits(OPCODE_CALL_LARGE_GCC, 22) {
         let target = place.address(0).wrapping_add(number(2)?).wrapping_add(number(22)?);
         return place.branch(22, 36, Target::Address(target));
+    }
+    if fits(OPCODE_CALL_LARGE_CLANG, 2) {
+        return place.branch(2, 12, Target::Address(number(2)?));
+    }
+    let slot = || Some(Target::Slot(place.data_base.wrapping_add(number(2)?)));
+    if fits(OPCODE_CALL_LARGE_GOT, 2) {
+        return place.branch(2, 14, slot()?);
+    }
+    if fits(OPCODE_CALL_LARGE_GOT_LOW, 2) {
+        return place.branch(2, 13, slot()?);
     }
     None
 }
