@@ -36,6 +36,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("ld.lld", "lld"),
     ("ld.lld-19", "lld-19"),
     ("llvm-objcopy", "llvm"),
+    ("llvm-objdump-19", "llvm-19"),
     ("lz4", "lz4"),
     ("mold", "mold"),
     ("prlimit", "util-linux"),

@@ -11,7 +11,8 @@ use crate::commit::{Failure, overwrite};
 use crate::files::Input;
 use crate::linker::{Command, Outcome, response};
 use clap::Args;
-use mcount::{Base, Fill, LateTable, ObjectOptions, Options, fill, late_table, table_object};
+use mcount::{Base, Fill, Kind, LateTable, ObjectOptions, Options, fill, late_table, table_object};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -62,7 +63,7 @@ pub(super) fn link(arguments: &LinkArgs) -> io::Result<u8> {
         bounds: bounds.map(|(start, stop)| (start.to_owned(), stop.to_owned())),
         writable: !arguments.read_only,
     };
-    let mut driver = Driver { arguments, options, object, command, output, scratch };
+    let mut driver = Driver { arguments, options, object, command, output, scratch, expected: 0 };
     match driver.drive() {
         Ok(code) => Ok(code),
         Err(message) => Ok(complain(&message)),
@@ -89,13 +90,16 @@ struct Driver<'a> {
     command: Command,
     output: PathBuf,
     scratch: Scratch,
+    /// The sites of the input objects.
+    expected: usize,
 }
 
 impl Driver<'_> {
     /// Links until table and image agree.
     fn drive(&mut self) -> Result<u8, String> {
         let mut table = self.placeholder();
-        let mut room = None;
+        let (mut room, mut moved) = (None, None);
+        let mut last: Option<LateTable> = None;
         for pass in 1..=self.arguments.max_passes {
             let object = table.as_ref().map(|table| self.write_object(table)).transpose()?;
             let words = self.words(object.as_deref())?;
@@ -112,12 +116,13 @@ impl Driver<'_> {
             let (found, filled) = self.collect()?;
             let count = found.addresses().count();
             self.report(pass, count, &filled);
+            moved = last.take().map(|last| changes(&last, &found));
             match filled {
-                Fill::Right => return self.finish(),
+                Fill::Right => return self.finish(count),
                 Fill::Writes(writes) => {
                     overwrite(&self.scratch.image, &writes).map_err(|error| self.say(&error))?;
                     if matches!(self.collect()?.1, Fill::Right) {
-                        return self.finish();
+                        return self.finish(count);
                     }
                 }
                 Fill::Impossible { room: now } => {
@@ -128,9 +133,10 @@ impl Driver<'_> {
                     room = Some((now, count));
                 }
             }
+            last = Some(found.clone());
             table = Some(found);
         }
-        Err(self.diverged(room))
+        Err(self.diverged(room, moved.as_deref()))
     }
 
     /// The command that links the image with `object`; in a response file, if it was in one.
@@ -150,7 +156,7 @@ impl Driver<'_> {
 
     /// A table as large as the sites of the input objects, which is what the image will have where
     /// the linker discards nothing. A linker script places the table itself, or has none.
-    fn placeholder(&self) -> Option<LateTable> {
+    fn placeholder(&mut self) -> Option<LateTable> {
         if self.command.has_script() {
             return None;
         }
@@ -177,6 +183,7 @@ impl Driver<'_> {
         let own = || Input::open(&self.command.file_of_driver("crt1.o")?).ok();
         let by_driver = || Some((mcount::placeholder(own()?.bytes()).ok()?, 0));
         let (mut table, count) = placeholder.or_else(by_driver)?;
+        self.expected = count;
         // One at least, so that the symbols that bound the table are defined.
         table.reserve(count.max(1));
         Some(table)
@@ -188,7 +195,10 @@ impl Driver<'_> {
 
     fn read(&self, path: &Path) -> Result<(LateTable, Fill), String> {
         let input = Input::open(path).map_err(|error| self.say(&error))?;
-        let table = late_table(input.bytes(), &self.options).map_err(|error| self.say(&error))?;
+        let table = late_table(input.bytes(), &self.options);
+        let mut table = table.map_err(|error| self.say(&error))?;
+        // A NOP is known by an entry, and what those of the last link lead to now may be padding.
+        table.sites.retain(|site| site.kind != Some(Kind::Nop));
         let filled =
             fill(input.bytes(), &table, &self.options).map_err(|error| self.say(&error))?;
         Ok((table, filled))
@@ -202,7 +212,15 @@ impl Driver<'_> {
     }
 
     /// The image goes where the linker would have put it.
-    fn finish(&self) -> Result<u8, String> {
+    fn finish(&self, count: usize) -> Result<u8, String> {
+        if count == 0 && self.expected != 0 {
+            let sites = self.expected;
+            complain(
+                &self.say(&format!(
+                    "warning: the objects have {sites} sites and the image has none"
+                )),
+            );
+        }
         fs::rename(&self.scratch.image, &self.output).map_err(|error| self.say(&error))?;
         Ok(SUCCESS)
     }
@@ -250,13 +268,39 @@ impl Driver<'_> {
         ))
     }
 
-    fn diverged(&self, room: Option<(usize, usize)>) -> String {
+    fn diverged(&self, room: Option<(usize, usize)>, moved: Option<&str>) -> String {
         let passes = self.arguments.max_passes;
         let (had, found) = room.unwrap_or_default();
         self.say(&format!(
-            "no stable table after {passes} links: the last image has {found} sites and a table of {had}"
+            "no stable table after {passes} links: the last image has {found} sites and a table of {had}{}",
+            moved.unwrap_or_default()
         ))
     }
+}
+
+/// How many sites a message names.
+const NAMED: usize = 3;
+
+/// What is different in `new` from the link before, by function.
+fn changes(old: &LateTable, new: &LateTable) -> String {
+    let places = |table: &LateTable| -> BTreeMap<_, _> {
+        let all = table.sites.iter().filter(|site| !site.excluded);
+        all.map(|site| ((site.symbol.clone(), site.symbol_offset), site.address)).collect()
+    };
+    let (old, new) = (places(old), places(new));
+    let only = |these: &BTreeMap<_, _>, those: &BTreeMap<_, _>| -> Vec<_> {
+        these.keys().filter(|key| !those.contains_key(*key)).cloned().collect()
+    };
+    let moved = new.iter().filter(|(key, at)| old.get(*key).is_some_and(|before| before != *at));
+    let moved: Vec<_> = moved.map(|(key, _)| key.clone()).collect();
+    let parts = [("gone", only(&old, &new)), ("new", only(&new, &old)), ("moved", moved)];
+    let parts = parts.iter().filter(|(_, sites)| !sites.is_empty()).map(|(what, sites)| {
+        let names = sites.iter().take(NAMED).map(|(name, _)| name.as_deref().unwrap_or("?"));
+        let more = if sites.len() > NAMED { ", …" } else { "" };
+        let names = names.collect::<Vec<_>>().join(", ");
+        format!("; {} {what} since the link before: {names}{more}", sites.len())
+    });
+    parts.collect()
 }
 
 /// A folder beside the output, so that the image can be moved there; gone when dropped.

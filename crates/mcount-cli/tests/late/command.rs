@@ -35,6 +35,11 @@ pub(crate) const TESTS: &[Test] = &[
     test("linking_again_is_linking_once", linking_again_is_linking_once),
     test("inputs_with_tables_are_refused", inputs_with_tables_are_refused),
     test("passes_are_limited_and_reported", passes_are_limited_and_reported),
+    test("what_does_not_settle_is_named", what_does_not_settle_is_named),
+    Test {
+        programs: &["gcc", "clang", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"],
+        ..test("every_linker_in_each_way", every_linker_in_each_way)
+    },
     test("filling_in_and_linking_again_agree", filling_in_and_linking_again_agree),
     test("sources_and_archives", sources_and_archives),
     test("devices_are_not_replaced", devices_are_not_replaced),
@@ -253,6 +258,62 @@ fn passes_are_limited_and_reported() -> Result<(), String> {
                     out: link 2: 2 sites, the table is right\n";
     same(&outcome.stderr.as_str(), &expected, "-v")?;
     has_table(&room, "out", 2)
+}
+
+/// A linker that takes one object more every other time.
+const FICKLE: &str = "#!/bin/sh
+if [ -e more ]; then rm more; exec gcc \"$@\" two.o; fi
+touch more
+exec gcc \"$@\" two.o three.o
+";
+
+fn what_does_not_settle_is_named() -> Result<(), String> {
+    let room = room()?;
+    let script = room.put("fickle", FICKLE.as_bytes())?;
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(script, mode).map_err(|error| error.to_string())?;
+    room.put("three.c", b"int three(int a) { return a * 3; }")?;
+    must(&room, "gcc -c -O1 -pg three.c")?;
+    let outcome = line(&room, "mcount link -- ./fickle one.o hook.o main.o -o out")?;
+    same(&outcome.code, &Some(2), "exit code")?;
+    let expected = "no stable table after 4 links: the last image has 2 sites and a table of 3; \
+                    1 gone since the link before: three";
+    same(&outcome.stderr.contains(expected), &true, &outcome.stderr)?;
+    same(&room.path("out").exists(), &false, "an output")?;
+    is_clean(&room)
+}
+
+/// What people ask of linkers: that the C library's hook is called through the PLT or the GOT, dead and
+/// identical functions, link-time optimisation, and every kind of program.
+fn every_linker_in_each_way() -> Result<(), String> {
+    let room = room()?;
+    // A table of many sizes moves what lies behind it.
+    let more = "int w(int a) { return a * 7; } int x(int a) { return a * 7; }\n\
+                int (*volatile p)(int) = w, (*volatile q)(int) = x;";
+    room.put("more.c", more.as_bytes())?;
+    for compiler in ["gcc", "clang"] {
+        must(
+            &room,
+            &format!("{compiler} -c -O1 -pg -ffunction-sections -DDEAD one.c two.c more.c"),
+        )?;
+        for linker in ["bfd", "gold", "lld", "mold"] {
+            for flags in ["-pie", "-pie -Wl,--gc-sections", "-pie -Wl,--icf=all", "-static"] {
+                if linker == "bfd" && flags.contains("icf") {
+                    continue;
+                }
+                let link = format!("{compiler} -fuse-ld={linker} {flags}");
+                must(&room, &format!("mcount link -- {link} one.o two.o more.o main.o -o out"))?;
+                let entries = match flags.split("--").nth(1) {
+                    Some("gc-sections") => 2,
+                    // Three are one.
+                    Some("icf=all") => 3,
+                    _ => 5,
+                };
+                has_table(&room, "out", entries).map_err(|error| format!("{link}: {error}"))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Where the number of sites is known before, the table is filled in; where not, the program is

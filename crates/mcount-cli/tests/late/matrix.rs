@@ -155,6 +155,10 @@ impl Case {
             Linker::Mold => programs.push("ld.mold"),
             Linker::Default | Linker::Gold => {}
         }
+        // GNU's come with the compiler.
+        if self.target.toolchain.compiler == "clang-19" {
+            programs.push("llvm-objdump-19");
+        }
         programs
     }
 }

@@ -316,6 +316,12 @@ fn stub<const WIDE: bool>(place: &Place<'_>) -> Option<Target> {
     if place.byte(0)? == 0xf2 {
         place = place.skip(1);
     }
+    // mold's number of the entry, in %r11d or %ecx.
+    match (place.byte(0)?, place.byte(1)?) {
+        (0x41, 0xbb) if WIDE && is_pad => place = place.skip(6),
+        (0xb9, _) if !WIDE && is_pad => place = place.skip(5),
+        _ => {}
+    }
     let distance =
         |at| place.code.little_word(place.at + at).map(|word| i64::from(word.cast_signed()));
     match (place.byte(0)?, place.byte(1)?) {
