@@ -235,7 +235,7 @@ impl<'k> Knowledge<'k> {
             (_, Some(excluded)) => (Reason::Excluded, format!("no hook; {excluded}")),
             (Some(Hooks::Wanted), _) => {
                 let words = "compiled with hooks, and has none: its source says notrace \
-                             (no_instrument_function), or it is naked";
+                             (no_instrument_function; Linux says it of every inline function), or naked";
                 (Reason::NoHook, words.to_owned())
             }
             (Some(Hooks::Unknown), _) => (

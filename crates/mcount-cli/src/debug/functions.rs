@@ -13,7 +13,7 @@ use gimli::{
     UnitOffset, UnitSectionOffset,
 };
 use rayon::prelude::*;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// What debug information says of the functions of one name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -109,10 +109,10 @@ pub fn facts(
     let units: Vec<Found<'_>> =
         headers.par_iter().filter_map(|header| look(&dwarf, *header, &is_wanted).ok()).collect();
     let wanted = units.iter().flat_map(|found| found.wanted.iter().cloned());
-    let wanted: BTreeMap<usize, String> = wanted.map(|(at, name)| (at.0, name)).collect();
+    let wanted: HashMap<usize, String> = wanted.map(|(at, name)| (at.0, name)).collect();
     let mut facts: BTreeMap<String, Facts> = BTreeMap::new();
     let worth = |found: &&Found<'_>| !found.wanted.is_empty() || found.refers_out;
-    let of_unit = |found: &Found<'_>| Reading::new(&dwarf, &found.unit, wanted.clone()).facts();
+    let of_unit = |found: &Found<'_>| Reading::new(&dwarf, &found.unit, &wanted).facts();
     let partial: Vec<_> = if wanted.is_empty() {
         Vec::new()
     } else {
@@ -183,9 +183,10 @@ fn look<'s>(
 struct Reading<'r, 's> {
     dwarf: &'r Dwarf<Slice<'s>>,
     unit: &'r Unit<Slice<'s>>,
-    /// Names of the functions that are wanted, by where they are in `.debug_info`; what refers to
-    /// one is added.
-    wanted: BTreeMap<usize, String>,
+    /// Names of the functions that are wanted, by where they are in `.debug_info`.
+    wanted: &'r HashMap<usize, String>,
+    /// The same of what refers to one of them, in this unit.
+    instances: HashMap<usize, String>,
     folder: Vec<String>,
     name: String,
     hooks: Hooks,
@@ -202,13 +203,14 @@ impl<'r, 's> Reading<'r, 's> {
     fn new(
         dwarf: &'r Dwarf<Slice<'s>>,
         unit: &'r Unit<Slice<'s>>,
-        wanted: BTreeMap<usize, String>,
+        wanted: &'r HashMap<usize, String>,
     ) -> Self {
         let text = |slice: &Slice<'s>| slice.to_string_lossy().into_owned();
         let folder: Vec<String> = unit.comp_dir.iter().map(text).collect();
         let name = unit.name.as_ref().map(text).unwrap_or_default();
         let name = relative(&name, &folder);
-        Self { dwarf, unit, wanted, folder, name, hooks: Hooks::Unknown }
+        let instances = HashMap::new();
+        Self { dwarf, unit, wanted, instances, folder, name, hooks: Hooks::Unknown }
     }
 
     fn facts(mut self) -> gimli::Result<BTreeMap<String, Facts>> {
@@ -261,7 +263,7 @@ impl<'r, 's> Reading<'r, 's> {
                 if let (Some(name), Some(at)) =
                     (name, entry.offset().to_debug_info_offset(&self.unit.header))
                 {
-                    self.wanted.insert(at.0, name);
+                    self.instances.insert(at.0, name);
                 }
             }
         }
@@ -271,7 +273,8 @@ impl<'r, 's> Reading<'r, 's> {
     /// The name by which the function that `entry` is, or is a copy of, is wanted.
     fn wanted_name(&self, entry: &Entry<'s>) -> Option<&str> {
         let own = entry.offset().to_debug_info_offset(&self.unit.header)?;
-        let found = self.wanted.get(&own.0).or_else(|| self.wanted.get(&self.origin(entry)?));
+        let get = |at: usize| self.wanted.get(&at).or_else(|| self.instances.get(&at));
+        let found = get(own.0).or_else(|| get(self.origin(entry)?));
         found.map(String::as_str)
     }
 
