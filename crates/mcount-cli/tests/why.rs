@@ -5,6 +5,9 @@
 //! is said beside it.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
 
+use mcount_cli::debug::Sections;
+use mcount_cli::debug::functions::facts;
+use mcount_cli::debug::lines::Lines;
 use serde_json::Value;
 use std::path::Path;
 use testkit::room::{Outcome, Room};
@@ -236,4 +239,35 @@ fn patterns_text_and_exit_codes() {
     assert_eq!(mcount(&room, &["why", "image", "traced"]).code, Some(0));
     assert_eq!(mcount(&room, &["why", "a.c", "traced"]).code, Some(2));
     assert_eq!(mcount(&room, &["why", "image", "[", "traced"]).code, Some(2));
+}
+
+/// Whatever is in the debug sections, reading them ends, and nothing panics.
+#[test]
+fn hostile_debug_information() {
+    let Some(room) = room() else { return };
+    tool(&room, "gcc", &["-g", "-gz", "-O2", "-pg", "-c", "-o", "packed.o", "a.c"]);
+    for name in ["a.o", "packed.o"] {
+        let good = room.get(name).unwrap();
+        let step = good.len() / 2500 + 1;
+        for at in (64..good.len()).step_by(step) {
+            for value in [0, 0x7f, 0xff] {
+                let mut bad = good.clone();
+                *bad.get_mut(at).unwrap() = value;
+                read(&bad);
+            }
+            read(good.get(..at).unwrap());
+        }
+    }
+}
+
+/// All that is read of debug information.
+fn read(file: &[u8]) {
+    let Some(sections) = Sections::load(file) else { return };
+    let facts = facts(&sections, |_| true);
+    assert!(facts.len() < 1000);
+    if let Some(mut lines) = Lines::new(&sections) {
+        for offset in [0, 5, 0x20] {
+            lines.find(Some((1, ".text")), Some(offset), None);
+        }
+    }
 }
