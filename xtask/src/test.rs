@@ -31,6 +31,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("bzip2", "bzip2"),
     ("ccache", "ccache"),
     ("g++", "g++"),
+    ("chromium", "chromium"),
     ("clang", "clang"),
     ("clang-19", "clang-19"),
     ("ld.lld", "lld"),

@@ -7,6 +7,7 @@ pub mod debug;
 pub mod files;
 pub mod inputs;
 pub mod recordmcount;
+pub mod report;
 pub mod signals;
 
 pub mod cli;

@@ -10,6 +10,7 @@ mod nop;
 mod options;
 mod read;
 mod record;
+mod report;
 mod sort;
 mod table;
 mod why;
@@ -21,6 +22,7 @@ use self::link::{LinkArgs, link};
 use self::nop::{NopArgs, nop};
 use self::read::{ReadArgs, What, read};
 use self::record::{RecordArgs, record};
+use self::report::{ReportArgs, report};
 use self::sort::{SortArgs, sort};
 use self::table::{TableArgs, table};
 use self::why::{WhyArgs, why};
@@ -105,6 +107,13 @@ enum Command {
                             Example: mcount why vmlinux vfs_read 'rcu_read_*'"
     )]
     Why(WhyArgs),
+    /// Write one page that shows what of an image can be traced
+    #[command(
+        after_help = "The page needs nothing else, not even a network. Directories come from debug \
+                            information, if there is some.\n\n\
+                            Example: mcount report -o report.html vmlinux"
+    )]
+    Report(ReportArgs),
     /// Make the table of a linked image: late recording
     #[command(
         after_help = "The sites are found by the relocations that ld --emit-relocs keeps, by \
@@ -189,6 +198,7 @@ fn execute(command: Command) -> io::Result<u8> {
         Command::Why(arguments) => why(&arguments),
         Command::Record(arguments) => record(&arguments),
         Command::Check(arguments) => check(&arguments),
+        Command::Report(arguments) => report(&arguments),
         Command::Table(arguments) => table(&arguments),
         Command::Link(arguments) => link(&arguments),
         Command::Sort(arguments) => sort(&arguments),

@@ -6,6 +6,7 @@
 pub mod functions;
 pub mod lines;
 pub mod separate;
+pub mod units;
 
 use crate::unpack;
 use gimli::{EndianSlice, RunTimeEndian, SectionId};

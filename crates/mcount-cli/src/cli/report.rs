@@ -1,0 +1,52 @@
+//! `mcount report`: one page that shows what of an image can be traced.
+
+use super::options::{InputArgs, OptionArgs};
+use super::{SUCCESS, complain};
+use crate::commit::{Failure, write_new};
+use crate::debug::Sections;
+use crate::debug::separate::Subject;
+use crate::report::{Report, html, with_sources};
+use clap::{Args, ValueHint};
+use mcount::{Level, Options};
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub(super) struct ReportArgs {
+    /// The linked image or the object, compressed or not
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+    /// Write the page here
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: PathBuf,
+    #[command(flatten)]
+    options: OptionArgs,
+    #[command(flatten)]
+    inputs: InputArgs,
+}
+
+/// Makes the page.
+pub(super) fn report(arguments: &ReportArgs) -> io::Result<u8> {
+    let options = match arguments.options.options() {
+        Ok(options) => options,
+        Err(error) => return Ok(complain(&error.to_string())),
+    };
+    match page(arguments, &options) {
+        Ok(page) => write_new(&arguments.output, page.as_bytes()).map(|()| SUCCESS),
+        Err(failure) => Ok(complain(&format!("{}: {failure}", arguments.file.display()))),
+    }
+}
+
+fn page(arguments: &ReportArgs, options: &Options) -> Result<String, Failure> {
+    let subject = Subject::open(&arguments.file, &arguments.inputs.search(), true)?;
+    let mut functions = mcount::functions(subject.bytes(), options)?;
+    let mut findings = mcount::check(subject.bytes(), options)?;
+    findings.retain(|finding| finding.rule.default_level() != Level::Allow);
+    if let Some(debug) = Sections::load(subject.debug()) {
+        with_sources(&mut functions, &debug);
+    }
+    let name = arguments.file.file_name().map_or(arguments.file.as_path(), Path::new);
+    let title = name.display().to_string();
+    let report = Report { title: &title, functions: &functions, findings: &findings };
+    Ok(html(&report))
+}

@@ -1,0 +1,309 @@
+//! The parts of the page: text of the template, with what was found put in.
+
+use super::treemap::{Field, fields};
+use super::{Group, Grouping, Model, Report, escape};
+use mcount::{Finding, Functions, Gap, Level, Rule};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+const TEMPLATE: &str = include_str!("template.html");
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// Fields of a treemap that have a name of their own; the rest is one field.
+const MOST_FIELDS: usize = 120;
+/// Places to show of each rule.
+const MOST_PLACES: usize = 100;
+/// Causes to show.
+const MOST_CAUSES: usize = 14;
+
+pub(super) fn page(report: &Report<'_>, model: &Model) -> String {
+    let functions = report.functions;
+    let order = if functions.big_endian { "big endian" } else { "little endian" };
+    let (by_source, group) = model.grouping.titles();
+    let (filter, source_groups) = match model.grouping {
+        Grouping::Section => ("section", &model.sections),
+        _ => ("group", &model.groups),
+    };
+    let entries = functions.entries.len();
+    let parts = [
+        ("title", escape(report.title)),
+        ("machine", format!("{}, {} bits, {order}", functions.machine, functions.bits)),
+        ("table", format!("{} entries in the table", grouped(entries))),
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("cards", cards(report)),
+        ("by_source", by_source.to_owned()),
+        ("source_map", treemap(source_groups, filter, 1200.0, 470.0)),
+        ("section_map", treemap(&model.sections, "section", 1200.0, 150.0)),
+        ("findings", findings(report.findings)),
+        ("gaps", gaps(functions)),
+        ("group", group.to_owned()),
+        ("place", if functions.is_image { "Address" } else { "Offset" }.to_owned()),
+        ("style", STYLE.to_owned()),
+        ("script", SCRIPT.to_owned()),
+        ("data", data(functions, model)),
+    ];
+    fill(&parts)
+}
+
+/// The template with `parts` in the places that name them. What is put in is not looked at again.
+fn fill(parts: &[(&str, String)]) -> String {
+    let mut out = String::new();
+    let mut rest = TEMPLATE;
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (name, later) = after.split_once("}}").unwrap_or((after, ""));
+        out.push_str(before);
+        if let Some((_, part)) = parts.iter().find(|(known, _)| *known == name) {
+            out.push_str(part);
+        }
+        rest = later;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// A number with a comma between thousands.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at != 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `part` of `whole` in per cent; of nothing, all.
+#[expect(clippy::cast_precision_loss, reason = "a percentage of counts below 2^52")]
+fn share(part: usize, whole: usize) -> f64 {
+    if whole == 0 { 100.0 } else { 100.0 * part as f64 / whole as f64 }
+}
+
+fn cards(report: &Report<'_>) -> String {
+    let all = &report.functions.functions;
+    let with_hook = all.iter().filter(|function| !function.sites.is_empty()).count();
+    let recorded = all.iter().filter(|function| function.is_recorded()).count();
+    let denied = report.findings.iter().filter(|f| f.rule.default_level() == Level::Deny).count();
+    let of_all = |count| format!("{:.1} %", share(count, all.len()));
+    let missing = all
+        .iter()
+        .filter(|f| !f.sites.is_empty() && !f.is_recorded() && f.excluded.is_none())
+        .count();
+    let rows = [
+        ("Functions", all.len(), String::new()),
+        ("With a hook", with_hook, of_all(with_hook)),
+        ("In the table", recorded, of_all(recorded)),
+        ("Hook, not in the table", missing, String::new()),
+        ("Without a hook", all.len() - with_hook, of_all(all.len() - with_hook)),
+        ("Findings", report.findings.len(), format!("{} denied", grouped(denied))),
+    ];
+    let mut out = String::new();
+    for (name, count, note) in rows {
+        let count = grouped(count);
+        let _ = writeln!(out, "<div><dt>{name}</dt><dd>{count} <small>{note}</small></dd></div>");
+    }
+    out
+}
+
+/// The groups as fields of `width` times `height`, each of which leads to its functions.
+fn treemap(groups: &[Group], filter: &str, width: f64, height: f64) -> String {
+    let mut order: Vec<(usize, &Group)> = groups.iter().enumerate().collect();
+    order.sort_by_key(|(at, group)| (std::cmp::Reverse(group.functions), *at));
+    let rest = order.split_off(order.len().min(MOST_FIELDS));
+    let others = Group {
+        name: format!("{} others", rest.len()),
+        functions: rest.iter().map(|(_, group)| group.functions).sum(),
+        with_hook: rest.iter().map(|(_, group)| group.with_hook).sum(),
+    };
+    let mut shown: Vec<(Option<usize>, &Group)> =
+        order.into_iter().map(|(at, group)| (Some(at), group)).collect();
+    if others.functions != 0 {
+        let at = shown.partition_point(|(_, group)| group.functions >= others.functions);
+        shown.insert(at, (None, &others));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "areas need no more than 52 bits")]
+    let weights: Vec<f64> = shown.iter().map(|(_, group)| group.functions as f64).collect();
+    let whole = Field { x: 0.0, y: 0.0, width, height };
+    let mut out = format!("<svg viewBox=\"0 0 {width} {height}\" role=\"group\">\n");
+    for ((at, group), field) in shown.iter().zip(fields(&weights, whole)) {
+        draw(&mut out, group, *at, filter, field);
+    }
+    out.push_str("</svg>");
+    out
+}
+
+/// One field, filled from above, where its name is, as far as its functions have hooks.
+fn draw(out: &mut String, group: &Group, at: Option<usize>, filter: &str, field: Field) {
+    let Field { x, y, width, height } = field;
+    let part = share(group.with_hook, group.functions);
+    let filled = height * part / 100.0;
+    let name = escape(&group.name);
+    let title = format!(
+        "{name}: {} of {} functions have a hook, {part:.0} %",
+        grouped(group.with_hook),
+        grouped(group.functions)
+    );
+    if let Some(at) = at {
+        let _ = write!(
+            out,
+            "<a href=\"#functions\" data-filter=\"{filter}\" data-value=\"{at}\" \
+             aria-label=\"{title}\">"
+        );
+    }
+    let _ = write!(
+        out,
+        "<g><title>{title}</title><rect class=\"box\" x=\"{x:.1}\" y=\"{y:.1}\" \
+         width=\"{width:.1}\" height=\"{height:.1}\"/><rect class=\"fill\" x=\"{x:.1}\" \
+         y=\"{y:.1}\" width=\"{width:.1}\" height=\"{filled:.1}\"/>"
+    );
+    let left = x + 6.0;
+    if let (Some(label), true) = (fit(&group.name, width - 10.0), height > 18.0) {
+        let label = escape(&label);
+        let _ = write!(out, "<text x=\"{left:.1}\" y=\"{:.1}\">{label}</text>", y + 15.0);
+    }
+    if width > 42.0 && height > 36.0 {
+        let _ = write!(
+            out,
+            "<text class=\"share\" x=\"{left:.1}\" y=\"{:.1}\">{part:.0} %</text>",
+            y + 31.0
+        );
+    }
+    out.push_str(if at.is_some() { "</g></a>\n" } else { "</g>\n" });
+}
+
+/// As much of `name` as has room in `width`, its end first: that tells most; `None` if not enough.
+fn fit(name: &str, width: f64) -> Option<String> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few letters")]
+    let room = (width / 6.8).max(0.0) as usize;
+    let length = name.chars().count();
+    if length <= room {
+        return Some(name.to_owned());
+    }
+    let tail = name.rsplit('/').next().unwrap_or(name);
+    if tail.chars().count() <= room && room >= 3 {
+        return Some(tail.to_owned());
+    }
+    (room >= 5).then(|| tail.chars().take(room - 1).chain(['…']).collect())
+}
+
+/// What check found, by rule.
+fn findings(all: &[Finding]) -> String {
+    let mut by_rule: BTreeMap<Rule, Vec<&Finding>> = BTreeMap::new();
+    for finding in all {
+        by_rule.entry(finding.rule).or_default().push(finding);
+    }
+    if by_rule.is_empty() {
+        return "<p>None: the table and the hooks agree.</p>".to_owned();
+    }
+    let mut out = String::new();
+    for (number, (rule, found)) in by_rule.into_iter().enumerate() {
+        let open = if number == 0 { " open" } else { "" };
+        let (class, level) = match rule.default_level() {
+            Level::Deny => ("denied", "denied"),
+            Level::Warn => ("warned", "warned of"),
+            Level::Allow => ("allowed", "allowed"),
+        };
+        let _ = writeln!(
+            out,
+            "<details{open}><summary><b>{rule}</b>: {} <span class=\"{class}\">({level})</span></summary>\
+             <p>{}</p><ul>",
+            grouped(found.len()),
+            escape(&rule.explanation().replace('\n', " "))
+        );
+        for finding in found.iter().take(MOST_PLACES) {
+            let _ = writeln!(out, "<li>{}</li>", line(finding));
+        }
+        if found.len() > MOST_PLACES {
+            let more = grouped(found.len() - MOST_PLACES);
+            let _ = writeln!(out, "<li>and {more} more: <code>mcount check</code></li>");
+        }
+        out.push_str("</ul></details>\n");
+    }
+    out
+}
+
+fn line(finding: &Finding) -> String {
+    let mut out = String::new();
+    if let Some(section) = &finding.section {
+        let offset = finding.offset.unwrap_or(0);
+        let place = format!("{}+{offset:#x}", escape(section));
+        let place = finding.address.map_or(place, |address| format!("{address:#x}"));
+        let _ = write!(out, "<code>{place}</code> ");
+    }
+    if let Some(symbol) = &finding.symbol {
+        let distance = finding.symbol_offset.unwrap_or(0);
+        let sign = if distance < 0 { '-' } else { '+' };
+        let _ = write!(out, "{}{sign}{:#x}: ", escape(symbol), distance.unsigned_abs());
+    }
+    out.push_str(&escape(&finding.detail));
+    out
+}
+
+/// Functions without a hook, counted by cause.
+fn gaps(functions: &Functions) -> String {
+    let found = mcount::coverage(functions);
+    let mut rows: Vec<(usize, String)> = Vec::new();
+    for (gap, own) in &found.gaps {
+        let text = match gap {
+            Gap::File => "The file has no hook at all: built without".to_owned(),
+            Gap::SourceFile(file) => {
+                format!("No hook in <code>{}</code>", escape(file))
+            }
+            Gap::Excluded(section) => format!("Left out by the policy: {}", escape(section)),
+            Gap::ColdPart => "Cold parts of functions, which have the entry".to_owned(),
+            Gap::Prefix => "Names of padding before functions".to_owned(),
+            Gap::NoSize => "Symbols without a size: assembly, as a rule".to_owned(),
+            _ => "Not told by symbols: <code>notrace</code>, or assembly".to_owned(),
+        };
+        rows.push((own.len(), text));
+    }
+    rows.sort_by(|a, b| b.cmp(a));
+    let rest = rows.split_off(rows.len().min(MOST_CAUSES));
+    if !rest.is_empty() {
+        let sum = rest.iter().map(|row| row.0).sum();
+        rows.push((sum, format!("{} other causes", grouped(rest.len()))));
+    }
+    if rows.is_empty() {
+        return "<p>None: each function has one.</p>".to_owned();
+    }
+    let mut out = String::from(
+        "<table><thead><tr><th class=\"number\" scope=\"col\">Functions</th>\
+         <th scope=\"col\">Cause</th></tr></thead><tbody>\n",
+    );
+    for (count, text) in rows {
+        let count = grouped(count);
+        let _ = writeln!(out, "<tr><td class=\"number\">{count}</td><td>{text}</td></tr>");
+    }
+    out.push_str("</tbody></table>");
+    out
+}
+
+/// What the list of functions is made of, as JSON that a script element can hold.
+fn data(functions: &Functions, model: &Model) -> String {
+    let all = &functions.functions;
+    let names: Vec<String> = all.iter().map(|f| f.names().collect::<Vec<_>>().join(", ")).collect();
+    let place = |f: &mcount::Function| format!("{:x}", f.address.unwrap_or(f.offset));
+    let names_of =
+        |groups: &[Group]| groups.iter().map(|g| g.name.clone()).collect::<Vec<String>>();
+    let state = |s: &super::State| json!({"kind": s.kind, "mark": s.mark, "text": s.text});
+    let data = json!({
+        "sources": model.sources,
+        "groupOf": model.group_of,
+        "groups": names_of(&model.groups),
+        "sections": names_of(&model.sections),
+        "states": model.states.iter().map(state).collect::<Vec<_>>(),
+        "rows": {
+            "name": names,
+            "state": model.rows.iter().map(|row| row.state).collect::<Vec<_>>(),
+            "source": model.rows.iter().map(|row| row.source).collect::<Vec<_>>(),
+            "section": model.rows.iter().map(|row| row.section).collect::<Vec<_>>(),
+            "place": all.iter().map(place).collect::<Vec<_>>(),
+            "size": all.iter().map(|function| function.size).collect::<Vec<_>>(),
+        },
+    });
+    // Neither an end of the element nor a comment can begin.
+    data.to_string().replace('<', "\\u003c")
+}
