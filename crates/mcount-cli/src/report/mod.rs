@@ -33,8 +33,8 @@ pub fn html(report: &Report<'_>) -> String {
 pub fn with_sources(functions: &mut Functions, debug: &Sections<'_>) {
     let units = Units::of(debug);
     for function in &mut functions.functions {
-        let (section, offset) = (Some(function.section_index), Some(function.offset));
-        let address = debug.address(section, offset, function.address);
+        let section = Some((function.section_index, function.section.as_str()));
+        let address = debug.address(section, Some(function.offset), function.address);
         if let Some(name) = address.and_then(|address| units.find(address)) {
             function.file = Some(name.to_owned());
         }

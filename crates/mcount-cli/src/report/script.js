@@ -116,7 +116,7 @@
   by("search").addEventListener("input", choose);
   ["state", "group", "section"].forEach((id) => by(id).addEventListener("change", choose));
   by("reset").addEventListener("click", () => setTimeout(choose));
-  view.addEventListener("scroll", () => requestAnimationFrame(draw), { passive: true });
+  view.addEventListener("scroll", draw, { passive: true });
   window.addEventListener("resize", draw);
   view.querySelectorAll("th button").forEach((button) => {
     button.addEventListener("click", () => {
