@@ -43,6 +43,7 @@ pub(crate) const TESTS: &[Test] = &[
     test("filling_in_and_linking_again_agree", filling_in_and_linking_again_agree),
     test("sources_and_archives", sources_and_archives),
     test("devices_are_not_replaced", devices_are_not_replaced),
+    test("a_script_places_the_table_among_data", a_script_places_the_table_among_data),
     test("images_without_headers_in_memory", images_without_headers_in_memory),
     Test {
         programs: &["gcc", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"],
@@ -348,6 +349,40 @@ fn devices_are_not_replaced() -> Result<(), String> {
     std::os::unix::fs::symlink("/dev/null", room.path("null"))
         .map_err(|error| error.to_string())?;
     must(&room, "mcount link -- gcc one.o two.o hook.o main.o -o null")?;
+    is_clean(&room)
+}
+
+/// As a kernel's: no ELF headers in memory, and a table that is a part of another section.
+const KERNEL_SCRIPT: &str = "\
+PHDRS { text PT_LOAD FLAGS(5); data PT_LOAD FLAGS(6); }
+SECTIONS {
+  . = 0x1000000;
+  .text : { _stext = .; *(.text*) } :text
+  . = ALIGN(0x1000);
+  .init.data : {
+    *(.data*)
+    __start_mcount_loc = .;
+    KEEP(*(__mcount_loc))
+    __stop_mcount_loc = .;
+    *(.rodata*)
+  } :data
+  /DISCARD/ : { *(.eh_frame) *(.note*) *(.comment) }
+}
+";
+
+fn a_script_places_the_table_among_data() -> Result<(), String> {
+    let room = room()?;
+    room.put("kernel.lds", KERNEL_SCRIPT.as_bytes())?;
+    room.put("data.c", b"long before[5] = {1}; const long after[3] = {2};")?;
+    must(&room, "gcc -c data.c")?;
+    for relocations in ["--emit-relocs", "--no-dynamic-linker"] {
+        let link = format!("ld -T kernel.lds {relocations} -e _stext -o image");
+        let words = format!("mcount link --read-only -- {link} one.o two.o hook.o data.o");
+        must(&room, &words)?;
+        let found = table(&room.path("image"))?;
+        same(&found.len(), &2, relocations)?;
+        same(&found.iter().all(|(_, recorded)| *recorded), &true, relocations)?;
+    }
     is_clean(&room)
 }
 

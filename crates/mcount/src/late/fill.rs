@@ -4,7 +4,7 @@
 use super::LateTable;
 use crate::Options;
 use crate::elf::loaded::Loader;
-use crate::elf::{Encoder, Relocations, Section, Verb, View, addresses, loaded};
+use crate::elf::{Encoder, Relocations, Verb, View, addresses, loaded};
 use crate::error::Result;
 use crate::scan::Target;
 use ::object::elf;
@@ -48,37 +48,39 @@ impl<'d> Verb<'d> for Filler<'_> {
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Fill> {
         let target = Target::image(view)?;
         let name = self.options.table_section.as_bytes();
-        let mut sections = (0u32..).zip(view.sections());
-        let section = sections.find(|(index, s)| s.has_bytes() && view.is_called(*index, name));
         let wanted: Vec<_> = self.table.addresses().collect();
-        let Some((_, section)) = section else {
+        // A kernel's linker script puts the table among other data, between two symbols.
+        let Some((address, size)) = target.table_range(name) else {
             return Ok(if wanted.is_empty() { Fill::Right } else { Fill::Impossible { room: 0 } });
         };
-        let room = usize::try_from(section.size / view.word()).unwrap_or(usize::MAX);
+        let count = size / view.word();
+        let room = usize::try_from(count).unwrap_or(usize::MAX);
         if room != wanted.len() {
             return Ok(Fill::Impossible { room });
         }
-        let there =
-            loaded::words(view, section.address, section.size / view.word(), &target.loader);
+        let there = loaded::words(view, address, count, &target.loader);
         if there == wanted {
             return Ok(Fill::Right);
         }
-        Ok(writes(view, &section, &wanted, &target.loader)
+        Ok(writes(view, (address, size), &wanted, &target.loader)
             .map_or(Fill::Impossible { room }, Fill::Writes))
     }
 }
 
-/// Writes of the words, and of the addends of the relocations over them. `None` where a word has
-/// a relocation whose value depends on another file: it is not ours to set.
+/// Writes of the words of the table, which has an address and a size in bytes, and of the addends of
+/// the relocations over them. `None` where a word has a relocation whose value depends on another
+/// file, and is not ours to set, or where the file has no bytes of it.
 fn writes<Elf: FileHeader>(
     view: &View<'_, Elf>,
-    section: &Section,
+    (address, size): (u64, u64),
     wanted: &[u64],
     loader: &Loader<'_, Elf>,
 ) -> Option<Vec<Write>> {
     let encoder =
         || Encoder { big_endian: view.is_big_endian(), is_64: view.is_64(), out: Vec::new() };
-    let end = section.address.checked_add(section.size)?;
+    let (_, section) = view.section_at(address).filter(|(_, section)| section.has_bytes())?;
+    let offset = section.offset + (address - section.address);
+    let end = address.checked_add(size)?;
     let mut places = BTreeMap::new();
     for (index, header) in (0u32..).zip(view.sections()) {
         if header.flags & elf::SHF_ALLOC.0 == 0 || !header.is_relocations() {
@@ -87,7 +89,7 @@ fn writes<Elf: FileHeader>(
         // One that cannot be read is REL, whose addends are in the table.
         let Ok(list) = Relocations::read(view, index, &header) else { continue };
         for relocation in list.iter() {
-            if !(section.address..end).contains(&relocation.offset) {
+            if !(address..end).contains(&relocation.offset) {
                 continue;
             }
             let base = loader.base(&relocation, header.link)?;
@@ -99,10 +101,10 @@ fn writes<Elf: FileHeader>(
             }
         }
     }
-    let in_file = loaded::in_file(view, section.address, section.size / view.word());
+    let in_file = loaded::in_file(view, address, size / view.word());
     let mut table = encoder();
     let mut writes = Vec::new();
-    let places_of_words = addresses(section.address, view.word());
+    let places_of_words = addresses(address, view.word());
     for ((address, value), old) in places_of_words.zip(wanted).zip(in_file) {
         let addend = places.get(&address);
         // Where the addend has the value, the word stays 0 if the linker left it so.
@@ -113,6 +115,6 @@ fn writes<Elf: FileHeader>(
             writes.push((*at, word.out));
         }
     }
-    writes.push((section.offset, table.out));
+    writes.push((offset, table.out));
     Some(writes)
 }
