@@ -27,7 +27,7 @@ use self::report::Report;
 use crate::{Result, files};
 
 /// Where Debian's `linux-kbuild-6.1` has the kernel's own recorder.
-const ORIGINAL: &str = "/usr/lib/linux-kbuild-6.1/scripts/recordmcount";
+pub(crate) const ORIGINAL: &str = "/usr/lib/linux-kbuild-6.1/scripts/recordmcount";
 
 /// Modules for each run of a recorder: enough to amortize a process, few enough to share out.
 const BATCH: usize = 64;
@@ -79,6 +79,24 @@ pub(crate) fn table_of(object: &[u8]) -> Result<std::collections::BTreeSet<(usiz
     let object = elf::Object::parse(object)?;
     let table = object.table.as_ref();
     Ok(table.map(|table| table.entries.iter().copied().collect()).unwrap_or_default())
+}
+
+/// What one of two tables of `object` has and the other has not: each with its cause, and whether that
+/// is a known one.
+pub(crate) fn explained(
+    object: &[u8],
+    theirs: &std::collections::BTreeSet<(usize, u64)>,
+    ours: &std::collections::BTreeSet<(usize, u64)>,
+) -> Result<Vec<(String, bool)>> {
+    let object = elf::Object::parse(object)?;
+    let case = explain::Case { object: &object, sites: &sites::find(&object) };
+    let differences = case.differences(explain::Reference::Original, theirs, ours);
+    let say = |difference: explain::Difference| {
+        let who = if difference.ours_has_it { "only ours" } else { "only theirs" };
+        let text = format!("{who}: {}: {}", difference.cause.name(), difference.detail);
+        (text, difference.cause != explain::Cause::Unexplained)
+    };
+    Ok(differences.into_iter().map(say).collect())
 }
 
 /// Runs the chore: `false` when a difference is unexplained.

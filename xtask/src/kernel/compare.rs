@@ -1,57 +1,131 @@
 //! The tables of a build's objects: ours against those that the original recorder gave copies of the
 //! same objects.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::modules::table_of;
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+
+use super::build::copies;
+use crate::modules::{explained, table_of};
 use crate::{Result, files};
 
 /// What comparing came to.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tables {
     objects: usize,
     entries: usize,
-    /// Objects whose tables differ, with the entries of both.
+    theirs: usize,
+    /// What only one of two tables has, and why.
     differences: Vec<String>,
-    pub(super) differing: usize,
+    /// Objects whose tables differ.
+    differing: usize,
+    /// Differences without a known cause.
+    pub(super) unexplained: usize,
 }
 
 impl Tables {
     pub(super) fn print(&self) {
         println!(
-            "{} objects with {} entries, {} with another table than the original's",
-            self.objects, self.entries, self.differing
+            "{} objects with {} entries, {} by the original; {} with another table than the original's",
+            self.objects, self.entries, self.theirs, self.differing
         );
         for difference in &self.differences {
             println!("  {difference}");
         }
     }
+
+    /// The entries that ours have more than the original's; fewer, if negative.
+    pub(super) fn more(&self) -> i64 {
+        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        count(self.entries) - count(self.theirs)
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        object: &[u8],
+        ours: &BTreeSet<Place>,
+        theirs: &BTreeSet<Place>,
+    ) -> Result<()> {
+        self.objects += usize::from(!ours.is_empty() || !theirs.is_empty());
+        self.entries += ours.len();
+        self.theirs += theirs.len();
+        if ours == theirs {
+            return Ok(());
+        }
+        self.differing += 1;
+        for (text, is_known) in explained(object, theirs, ours)? {
+            self.unexplained += usize::from(!is_known);
+            self.differences.push(format!("{name}: {text}"));
+        }
+        Ok(())
+    }
 }
+
+/// Section and offset.
+type Place = (usize, u64);
 
 /// Compares each object below `build` with the copy that the original recorded.
 pub(super) fn tables(build: &Path) -> Result<Tables> {
-    let mut tables = Tables { objects: 0, entries: 0, differences: Vec::new(), differing: 0 };
-    visit(build, &mut tables)?;
+    let mut tables = Tables::default();
+    for copy in copies(build)? {
+        let object = copy.with_extension("");
+        let bytes = files::read(&object)?;
+        let ours = table_of(&bytes)?;
+        let theirs = table_of(&files::read(&copy)?)?;
+        let name = object.strip_prefix(build).unwrap_or(&object).display().to_string();
+        tables.add(&name, &bytes, &ours, &theirs)?;
+    }
     Ok(tables)
 }
 
-fn visit(folder: &Path, tables: &mut Tables) -> Result<()> {
-    for path in files::list(folder)? {
-        if path.is_dir() && !path.is_symlink() {
-            visit(&path, tables)?;
-            continue;
-        }
-        let Some(object) = path.to_str().and_then(|name| name.strip_suffix(".theirs")) else {
-            continue;
-        };
-        let ours = table_of(&files::read(Path::new(object))?)?;
-        let theirs = table_of(&files::read(&path)?)?;
-        tables.objects += usize::from(!ours.is_empty());
-        tables.entries += ours.len();
-        if ours != theirs {
-            tables.differing += 1;
-            let counts = format!("{object}: ours {}, theirs {}", ours.len(), theirs.len());
-            tables.differences.push(counts);
-        }
+/// The words of the table in an image whose linker fills them in, ascending.
+pub(super) fn image_table(path: &Path) -> Result<Vec<u64>> {
+    let data = files::read(path)?;
+    let image = object::File::parse(data.as_slice())?;
+    let bound = |name: &str| {
+        let symbol = image.symbols().find(|symbol| symbol.name() == Ok(name));
+        symbol.map(|symbol| symbol.address()).ok_or_else(|| format!("no symbol {name}"))
+    };
+    let (start, stop) = (bound("__start_mcount_loc")?, bound("__stop_mcount_loc")?);
+    let size = stop.checked_sub(start).ok_or("the table ends before it starts")?;
+    let mut sections = image.sections();
+    let bytes = sections.find_map(|section| section.data_range(start, size).ok().flatten());
+    let bytes = bytes.ok_or("the table is in no section")?;
+    let width = if image.is_64() { 8 } else { 4 };
+    let mut words: Vec<u64> =
+        bytes.chunks_exact(width).map(|word| number(word, image.is_little_endian())).collect();
+    words.sort_unstable();
+    Ok(words)
+}
+
+fn number(word: &[u8], is_little_endian: bool) -> u64 {
+    let add = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
+    if is_little_endian { word.iter().rev().fold(0, add) } else { word.iter().fold(0, add) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_both_byte_orders() {
+        assert_eq!(number(&[1, 2, 3, 4], true), 0x0403_0201);
+        assert_eq!(number(&[1, 2, 3, 4], false), 0x0102_0304);
     }
-    Ok(())
+
+    #[test]
+    fn a_difference_is_named() {
+        let object =
+            files::read(&files::workspace().join("tests/prebuilt/x86_64-fentry.o")).unwrap();
+        let (one, two) = (BTreeSet::from([(1, 0), (1, 16)]), BTreeSet::from([(1, 0)]));
+        let mut tables = Tables::default();
+        tables.add("a.o", &object, &one, &one).unwrap();
+        tables.add("empty.o", &object, &BTreeSet::new(), &BTreeSet::new()).unwrap();
+        assert_eq!((tables.objects, tables.entries, tables.differing), (1, 2, 0));
+        tables.add("b.o", &object, &one, &two).unwrap();
+        assert!(tables.differences[0].starts_with("b.o: only ours: unexplained"), "{tables:?}");
+        assert_eq!((tables.objects, tables.more(), tables.unexplained), (2, 1, 1));
+    }
 }

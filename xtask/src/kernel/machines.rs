@@ -1,5 +1,5 @@
 //! The machines that `cargo xtask kernel` builds for and boots: those of processors whose Kbuild
-//! calls `recordmcount` with Debian's compilers.
+//! calls `recordmcount` with Debian's compilers, and x86-64, where it does when it is told to.
 
 /// A processor, how its kernel is configured, and the machine that QEMU shows it.
 pub(super) struct Machine {
@@ -8,13 +8,14 @@ pub(super) struct Machine {
     pub(super) arch: &'static str,
     /// `CROSS_COMPILE=` of Kbuild.
     pub(super) cross: &'static str,
-    /// The target of make, and the file that it makes.
-    pub(super) target: &'static str,
+    /// More variables for make.
+    pub(super) make: &'static [&'static str],
+    /// What QEMU boots.
     pub(super) image: &'static str,
     /// Options besides those that all have.
     pub(super) config: &'static [&'static str],
-    /// Flags for the program in the initial file system.
-    pub(super) user_flags: &'static [&'static str],
+    /// The compiler of the program in the initial file system, where it is not the cross compiler.
+    pub(super) user_compiler: Option<&'static str>,
     pub(super) qemu: &'static [&'static str],
     /// Arguments of the kernel.
     pub(super) arguments: &'static str,
@@ -26,6 +27,15 @@ CONFIG_PPC_BOOK3S_64=y
 CONFIG_PPC_PSERIES=y
 CONFIG_HVC_CONSOLE=y
 CONFIG_RELOCATABLE=y
+CONFIG_PPC_OF_BOOT_TRAMPOLINE=y
+";
+
+const POWER_MAC: &str = "\
+CONFIG_PPC_BOOK3S_32=y
+CONFIG_PPC_PMAC=y
+CONFIG_PPC_OF_BOOT_TRAMPOLINE=y
+CONFIG_SERIAL_PMACZILOG=y
+CONFIG_SERIAL_PMACZILOG_CONSOLE=y
 ";
 
 const MALTA: &str = "\
@@ -48,29 +58,65 @@ CONFIG_SERIAL_AMBA_PL011=y
 CONFIG_SERIAL_AMBA_PL011_CONSOLE=y
 ";
 
+const PC: &str = "\
+CONFIG_SERIAL_8250=y
+CONFIG_SERIAL_8250_CONSOLE=y
+CONFIG_RELOCATABLE=y
+CONFIG_RANDOMIZE_BASE=y
+CONFIG_ACPI=y
+CONFIG_UNWINDER_FRAME_POINTER=y
+";
+
+const SUN: &str = "\
+CONFIG_64BIT=y
+CONFIG_PCI=y
+CONFIG_SERIAL_SUNSU=y
+CONFIG_SERIAL_SUNSU_CONSOLE=y
+";
+
 const LITTLE: &str = "CONFIG_CPU_LITTLE_ENDIAN=y\n";
 const BIG: &str = "CONFIG_CPU_BIG_ENDIAN=y\n";
+const MIPS32: &str = "CONFIG_CPU_MIPS32_R2=y\nCONFIG_32BIT=y\n";
+const MIPS64: &str = "CONFIG_CPU_MIPS64_R2=y\nCONFIG_64BIT=y\n";
 
 pub(super) const MACHINES: &[Machine] = &[
     Machine {
         name: "arm",
         arch: "arm",
         cross: "arm-linux-gnueabihf-",
-        target: "zImage",
         image: "arch/arm/boot/zImage",
         config: &[ARM],
-        user_flags: &[],
         qemu: &["qemu-system-arm", "-M", "virt", "-cpu", "cortex-a15"],
         arguments: "console=ttyAMA0",
+        ..ANY
     },
     Machine {
-        name: "ppc64",
-        arch: "powerpc",
-        cross: "powerpc64-linux-gnu-",
-        config: &[PSERIES, BIG],
-        qemu: &["qemu-system-ppc64", "-M", "pseries", "-cpu", "power8", "-vga", "none"],
+        name: "x86_64",
+        arch: "x86_64",
+        image: "arch/x86/boot/bzImage",
+        config: &["CONFIG_64BIT=y\n", PC],
+        qemu: &["qemu-system-x86_64", "-cpu", "max"],
+        ..ANY
+    },
+    Machine {
+        name: "i386",
+        arch: "i386",
+        make: &["LLVM=-14"],
+        image: "arch/x86/boot/bzImage",
+        config: &[PC],
+        user_compiler: Some("i686-linux-gnu-gcc"),
+        qemu: &["qemu-system-i386", "-cpu", "max"],
+        ..ANY
+    },
+    Machine {
+        name: "ppc",
+        cross: "powerpc-linux-gnu-",
+        config: &[POWER_MAC],
+        qemu: &["qemu-system-ppc", "-M", "mac99", "-vga", "none"],
+        arguments: "console=ttyPZ0",
         ..POWER
     },
+    Machine { name: "ppc64", cross: "powerpc64-linux-gnu-", config: &[PSERIES, BIG], ..POWER },
     Machine {
         name: "ppc64le",
         cross: "powerpc64le-linux-gnu-",
@@ -80,37 +126,71 @@ pub(super) const MACHINES: &[Machine] = &[
     Machine {
         name: "mips",
         cross: "mips-linux-gnu-",
-        config: &[MALTA, BIG, "CONFIG_CPU_MIPS32_R2=y\nCONFIG_32BIT=y\n"],
+        config: &[MALTA, BIG, MIPS32],
         qemu: &["qemu-system-mips", "-M", "malta", "-cpu", "24Kf"],
         ..MIPS
     },
     Machine {
         name: "mipsel",
         cross: "mipsel-linux-gnu-",
-        config: &[MALTA, LITTLE, "CONFIG_CPU_MIPS32_R2=y\nCONFIG_32BIT=y\n"],
+        config: &[MALTA, LITTLE, MIPS32],
         qemu: &["qemu-system-mipsel", "-M", "malta", "-cpu", "24Kf"],
+        ..MIPS
+    },
+    Machine {
+        name: "mips64",
+        cross: "mips64-linux-gnuabi64-",
+        config: &[MALTA, BIG, MIPS64],
+        qemu: &["qemu-system-mips64", "-M", "malta", "-cpu", "MIPS64R2-generic"],
         ..MIPS
     },
     Machine {
         name: "mips64el",
         cross: "mips64el-linux-gnuabi64-",
-        config: &[MALTA, LITTLE, "CONFIG_CPU_MIPS64_R2=y\nCONFIG_64BIT=y\n"],
+        config: &[MALTA, LITTLE, MIPS64],
         qemu: &["qemu-system-mips64el", "-M", "malta", "-cpu", "MIPS64R2-generic"],
         ..MIPS
     },
+    Machine {
+        name: "sparc64",
+        arch: "sparc64",
+        cross: "sparc64-linux-gnu-",
+        image: "arch/sparc/boot/image",
+        config: &[SUN],
+        qemu: &["qemu-system-sparc64", "-M", "sun4u"],
+        ..ANY
+    },
 ];
 
-const POWER: Machine = Machine {
+/// What most have.
+const ANY: Machine = Machine {
     name: "",
-    arch: "powerpc",
+    arch: "",
     cross: "",
-    target: "vmlinux",
+    make: &[],
     image: "vmlinux",
     config: &[],
-    user_flags: &[],
-    qemu: &["qemu-system-ppc64", "-M", "pseries", "-cpu", "power8", "-vga", "none"],
-    arguments: "console=hvc0",
+    user_compiler: None,
+    qemu: &[],
+    arguments: "console=ttyS0",
 };
 
-const MIPS: Machine =
-    Machine { arch: "mips", cross: "", qemu: &[], arguments: "console=ttyS0", ..POWER };
+const POWER: Machine = Machine {
+    arch: "powerpc",
+    qemu: &["qemu-system-ppc64", "-M", "pseries", "-cpu", "power8", "-vga", "none"],
+    arguments: "console=hvc0",
+    ..ANY
+};
+
+const MIPS: Machine = Machine { arch: "mips", ..ANY };
+
+impl Machine {
+    /// The target of make that makes what QEMU boots.
+    pub(super) fn target(&self) -> &'static str {
+        self.image.rsplit('/').next().unwrap_or(self.image)
+    }
+
+    pub(super) fn user_compiler(&self) -> String {
+        self.user_compiler.map_or_else(|| format!("{}gcc", self.cross), str::to_owned)
+    }
+}

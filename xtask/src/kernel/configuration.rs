@@ -1,0 +1,86 @@
+//! The configuration of a kernel that is as small as it can be and still shows its tracer.
+
+/// Options that every kernel has: the tracer, its self tests, modules, and a user space.
+const CONFIG: &str = "\
+CONFIG_PRINTK=y
+CONFIG_TTY=y
+CONFIG_BLK_DEV_INITRD=y
+CONFIG_BINFMT_ELF=y
+CONFIG_PROC_FS=y
+CONFIG_SYSFS=y
+CONFIG_DEBUG_FS=y
+CONFIG_FTRACE=y
+CONFIG_FUNCTION_TRACER=y
+CONFIG_FUNCTION_GRAPH_TRACER=y
+CONFIG_DYNAMIC_FTRACE=y
+CONFIG_FTRACE_STARTUP_TEST=y
+CONFIG_KALLSYMS=y
+CONFIG_MULTIUSER=y
+CONFIG_FUTEX=y
+CONFIG_POSIX_TIMERS=y
+CONFIG_MODULES=y
+";
+
+/// What Kbuild is told when the recorder runs on each object where the compiler or objtool would
+/// record; a variable of the command line wins over the file with the configuration.
+pub(super) const BY_RECORDMCOUNT: &[&str] = &[
+    "CONFIG_FTRACE_MCOUNT_USE_CC=",
+    "CONFIG_FTRACE_MCOUNT_USE_OBJTOOL=",
+    "CONFIG_FTRACE_MCOUNT_USE_RECORDMCOUNT=y",
+];
+
+/// The same for objects that nobody records.
+pub(super) const BY_NOBODY: &[&str] = &[
+    "CONFIG_FTRACE_MCOUNT_USE_CC=",
+    "CONFIG_FTRACE_MCOUNT_USE_OBJTOOL=",
+    "CONFIG_FTRACE_MCOUNT_USE_RECORDMCOUNT=",
+];
+
+/// `base`, the `.config` of `make allnoconfig`, with what all kernels, this machine and the caller
+/// want; the last line about an option counts.
+pub(super) fn compose(base: &str, machine: &[&str], more: &str) -> String {
+    let mut text = base.to_owned();
+    for part in [CONFIG].iter().chain(machine).chain([&more]) {
+        text.push_str(part);
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// The options that were wanted and that `make olddefconfig` dropped, for what they depend on is not
+/// there.
+pub(super) fn dropped(config: &str, machine: &[&str], more: &str) -> Vec<String> {
+    let has = |option: &str| config.lines().any(|line| line == option);
+    let wanted = [CONFIG].iter().chain(machine).chain([&more]).flat_map(|part| part.lines());
+    let options = wanted.filter(|line| line.starts_with("CONFIG_") && !line.ends_with("=n"));
+    options.filter(|option| !has(option)).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_that_kconfig_dropped_is_named() {
+        let config = compose("# CONFIG_TTY is not set\n", &["CONFIG_MMU=y\n"], "CONFIG_SMP=n");
+        assert!(config.starts_with("# CONFIG_TTY is not set\nCONFIG_PRINTK=y\n"));
+        assert!(config.ends_with("CONFIG_MODULES=y\nCONFIG_MMU=y\nCONFIG_SMP=n\n"));
+        assert!(dropped(&config, &["CONFIG_MMU=y\n"], "CONFIG_SMP=n").is_empty());
+        let without = config.replace("CONFIG_FUNCTION_TRACER=y\n", "");
+        assert_eq!(dropped(&without, &[], ""), ["CONFIG_FUNCTION_TRACER=y"]);
+    }
+
+    #[test]
+    fn every_machine_is_complete() {
+        for machine in super::super::machines::MACHINES {
+            let name = machine.name;
+            assert!(!name.is_empty() && !machine.arch.is_empty(), "{name}");
+            assert!(machine.qemu.len() > 1 && machine.arguments.contains("console="), "{name}");
+            for line in machine.config.iter().flat_map(|part| part.lines()) {
+                assert!(line.starts_with("CONFIG_") && line.ends_with("=y"), "{name}: {line}");
+            }
+        }
+    }
+}
