@@ -14,7 +14,7 @@ use crate::table::encode::{self, Reference, Shape};
 use crate::table::{self, Entry};
 use object::elf;
 use object::read::elf::FileHeader;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// What recording an object comes to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,6 +70,9 @@ impl<'d> Verb<'d> for Record<'_> {
         Recorder { target, options: self.0, calls, had_table, functions }.record()
     }
 }
+
+/// The entries of each table, by its group and by the section that it is ordered by.
+type Tables = BTreeMap<(Option<u32>, Option<u32>), Vec<Reference>>;
 
 struct Recorder<'v, 'd, 'o, Elf: FileHeader> {
     target: Target<'v, 'd, Elf>,
@@ -137,19 +140,24 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
             let Some(first) = calls.first() else { continue };
             let name = self.target.view.section_name(first.section);
             let treatment = policy.section(name);
-            let (left, others): (Vec<FoundCall>, Vec<FoundCall>) =
-                calls.iter().partition(|call| self.is_left_alone(call.place()));
-            let count = left.len();
-            match treatment {
+            let others = || calls.iter().filter(|call| !self.is_left_alone(call.place()));
+            let count = match treatment {
                 Treatment::Record => {
-                    plan.record.extend(others.iter().map(FoundCall::place));
+                    let before = plan.record.len();
+                    plan.record.reserve(calls.len());
+                    plan.record.extend(others().map(FoundCall::place));
                     if self.options.nop_all {
-                        plan.recorded_nop.extend(others);
+                        plan.recorded_nop.extend(others());
                     }
+                    calls.len() - (plan.record.len() - before)
                 }
-                Treatment::Nop => plan.nop.extend(others),
-                Treatment::LeaveAlone => {}
-            }
+                Treatment::Nop => {
+                    let before = plan.nop.len();
+                    plan.nop.extend(others());
+                    calls.len() - (plan.nop.len() - before)
+                }
+                Treatment::LeaveAlone => 0,
+            };
             if treatment != Treatment::Record || count != 0 {
                 let left = if treatment == Treatment::LeaveAlone { calls.len() } else { count };
                 let name = String::from_utf8_lossy(name).into_owned();
@@ -207,13 +215,7 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
     fn write_table(&self, edit: &mut Edit<'_, 'd, Elf>, places: &[(u32, u64)]) -> Result<()> {
         let references = self.references(edit, places)?;
         let rela = self.has_addends(places)?;
-        let mut tables: BTreeMap<(Option<u32>, Option<u32>), Vec<Reference>> = BTreeMap::new();
-        let groups = self.target.groups()?;
-        for (place, reference) in places.iter().zip(references) {
-            let group = groups.get(&place.0).copied();
-            let link = self.options.link_order.then_some(place.0);
-            tables.entry((group, link)).or_default().push(reference);
-        }
+        let tables = self.tables(places, references)?;
         if self.had_table {
             let plain = tables.keys().all(|key| *key == (None, None));
             let entries = tables.into_values().next().unwrap_or_default();
@@ -225,6 +227,26 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
             encode::add(&self.target, edit, &shape, &entries)?;
         }
         Ok(())
+    }
+
+    /// The references of each table: one for each group, and with `link_order` for each section.
+    fn tables(&self, places: &[(u32, u64)], references: Vec<Reference>) -> Result<Tables> {
+        let groups = self.target.groups()?;
+        if groups.is_empty() && !self.options.link_order && !references.is_empty() {
+            return Ok(Tables::from([((None, None), references)]));
+        }
+        let mut tables = Tables::new();
+        let mut references = references.as_slice();
+        for places in places.chunk_by(|a, b| a.0 == b.0) {
+            let Some((section, _)) = places.first() else { continue };
+            let group = groups.get(section).copied();
+            let link = self.options.link_order.then_some(*section);
+            if let Some((own, rest)) = references.split_at_checked(places.len()) {
+                tables.entry((group, link)).or_default().extend(own);
+                references = rest;
+            }
+        }
+        Ok(tables)
     }
 
     /// A symbol and a distance for each of `places`, with the symbols that are missing added.
@@ -253,21 +275,23 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
                 });
             }
         } else {
-            let mut bases: HashMap<u32, u32> = HashMap::new();
+            let mut bases: BTreeMap<u32, u32> = BTreeMap::new();
             let locals = symbols.iter().take(symbols.first_global as usize);
             for (index, symbol) in locals.filter(|(_, symbol)| symbol.is_section()) {
                 if let (Some(section), 0) = (symbol.section, symbol.value) {
                     bases.entry(section).or_insert(index);
                 }
             }
-            for (section, addend) in places {
+            for places in places.chunk_by(|a, b| a.0 == b.0) {
+                let Some((section, _)) = places.first() else { continue };
                 let symbol = *bases.entry(*section).or_insert_with(|| {
                     let kind = elf::STT_SECTION.0;
                     let symbol = next(&new);
                     new.push(NewSymbol { kind, name: Vec::new(), section: *section, value: 0 });
                     symbol
                 });
-                references.push(Reference { symbol, addend: *addend });
+                references
+                    .extend(places.iter().map(|(_, addend)| Reference { symbol, addend: *addend }));
             }
         }
         edit.add_symbols(symbols, &new)?;

@@ -309,6 +309,7 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
 
     fn build(&mut self, at: u64) -> Result<Change> {
         let mut out = self.encoder();
+        out.out.reserve_exact(self.size());
         let end = |out: &Encoder| at + out.out.len() as u64;
         for (index, body) in &self.bodies {
             let header = match self.headers.get(index) {
@@ -327,6 +328,12 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
             return Err(Error::new(ErrorKind::Unsupported("over 4 GiB in ELFCLASS32")));
         }
         Ok(Change { at, appended: out.out, header: self.elf_header(table)? })
+    }
+
+    /// Bytes that will be appended, or some more: for alignment.
+    fn size(&self) -> usize {
+        let bodies = self.bodies.values().map(|body| body.len() + 16).sum::<usize>();
+        bodies + 8 + self.count as usize * size_of::<Elf::SectionHeader>()
     }
 
     /// The section header table, the null section's extended counts included.

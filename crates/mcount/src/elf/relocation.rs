@@ -129,6 +129,9 @@ fn mips64el_info<Elf: FileHeader>(entry: &Elf::Rel, endian: Elf::Endian) -> (u32
     (entry.r_type(endian).0, entry.r_sym(endian).swap_bytes())
 }
 
+/// Relocations that are looked at before the first of them is decoded.
+const BLOCK: usize = 8;
+
 /// Calls `found` for each entry whose symbol is `wanted`; the greatest symbol of all.
 fn each<T>(
     list: &[T],
@@ -137,11 +140,17 @@ fn each<T>(
     mut found: impl FnMut(u32, &T),
 ) -> u32 {
     let mut greatest = 0;
-    for (index, entry) in (0u32..).zip(list) {
-        let symbol = symbol(entry);
-        greatest = greatest.max(symbol);
-        if wanted(symbol) {
-            found(index, entry);
+    // Blocks without a branch for each entry: few relocations are wanted.
+    for (start, block) in (0u32..).step_by(BLOCK).zip(list.chunks(BLOCK)) {
+        let mut is_any = false;
+        for entry in block {
+            let symbol = symbol(entry);
+            greatest = greatest.max(symbol);
+            is_any |= wanted(symbol);
+        }
+        if is_any {
+            let entries = (start..).zip(block).filter(|(_, entry)| wanted(symbol(entry)));
+            entries.for_each(|(index, entry)| found(index, entry));
         }
     }
     greatest

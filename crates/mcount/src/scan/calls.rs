@@ -1,11 +1,11 @@
 //! Finding calls of the hook by their relocations: type and opcode decide.
 
 use super::Target;
-use crate::arch::Call;
-use crate::elf::{Relocation, Symbols};
+use crate::arch::{Call, Code};
+use crate::elf::{Relocation, Symbols, find_all};
 use crate::error::{Error, ErrorKind, Result};
-use memchr::memmem;
 use object::read::elf::FileHeader;
+use std::hint::black_box;
 
 /// gcc puts this symbol into an object that holds LTO bytecode and nothing else.
 const SLIM_LTO: &[u8] = b"__gnu_lto_slim\0";
@@ -46,7 +46,8 @@ pub(crate) fn hooks<Elf: FileHeader>(
         let mut with_nul = name.as_bytes().to_vec();
         with_nul.push(0);
         // A name may be the tail of another: `mcount` inside `_mcount`.
-        names.extend(memmem::find_iter(strings, &with_nul).filter_map(|at| u32::try_from(at).ok()));
+        let places = find_all(strings, &with_nul).into_iter();
+        names.extend(places.filter_map(|at| u32::try_from(at).ok()));
     }
     names.sort_unstable();
     match names.as_slice() {
@@ -73,60 +74,115 @@ pub(crate) fn find<Elf: FileHeader>(
     let Some(symbols) = &target.symbols else { return Ok(Vec::new()) };
     let hooks = hooks(target, symbols, extra);
     if hooks.is_empty() {
-        return match memmem::find(symbols.strings(), SLIM_LTO) {
-            Some(_) if sections.is_empty() => Err(Error::new(ErrorKind::SlimLto)),
-            _ => Ok(Vec::new()),
-        };
+        let is_slim = sections.is_empty() && !find_all(symbols.strings(), SLIM_LTO).is_empty();
+        return if is_slim { Err(Error::new(ErrorKind::SlimLto)) } else { Ok(Vec::new()) };
     }
     let mut found = Vec::new();
-    let mut references = Vec::new();
     for (index, header, section) in sections {
-        references.clear();
-        let last =
-            target.relocations(index, &header)?.of_symbols(&hooks, |found| references.push(found));
-        if last >= symbols.count() {
+        let relocations = target.relocations(index, &header)?;
+        let mut calls = SectionCalls::new(target, section)?;
+        let before = found.len();
+        let greatest = relocations.of_symbols(&hooks, |reference| calls.add(reference, &mut found));
+        calls.look(&mut found);
+        if greatest >= symbols.count() {
             let kind = ErrorKind::Malformed("symbol index out of range");
             return Err(target.view.section_error(index, kind));
         }
-        section_calls(target, section, index, &mut references, &mut found)?;
+        if !calls.is_ascending {
+            found.truncate(before);
+            let mut references = Vec::new();
+            relocations.of_symbols(&hooks, |reference| references.push(reference));
+            references.sort_by_key(|reference| reference.offset);
+            calls = SectionCalls::new(target, section)?;
+            for reference in references {
+                calls.add(reference, &mut found);
+            }
+            calls.look(&mut found);
+        }
+        if let Some(offset) = calls.outside {
+            let kind = ErrorKind::Malformed("a relocation lies outside its section");
+            return Err(target.view.offset_error(index, offset, kind));
+        }
     }
     found.sort_by_key(FoundCall::place);
     found.dedup_by_key(|call| call.place());
     Ok(found)
 }
 
-/// The calls among `references` to the hook in `section`.
-fn section_calls<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+/// References whose code is touched before the first of them is looked at.
+const BLOCK: usize = 64;
+
+/// Collects the calls of one section from the references to the hook in it, in offset order.
+///
+/// The code of each call is in a cache line of its own that nothing has touched before. So the lines
+/// of many are asked for at once; one by one, each would be waited for.
+struct SectionCalls<'t, 'v, 'd, Elf: FileHeader> {
+    target: &'t Target<'v, 'd, Elf>,
     section: u32,
-    relocations: u32,
-    references: &mut [Relocation],
-    found: &mut Vec<FoundCall>,
-) -> Result<()> {
-    if references.is_empty() {
-        return Ok(());
+    code: Code<'d>,
+    last: u64,
+    /// Where the last call ends.
+    end: u64,
+    /// The references came in offset order, as those of all assemblers and linkers do.
+    is_ascending: bool,
+    /// The offset of a reference beyond the end of the section.
+    outside: Option<u64>,
+    waiting: Vec<Relocation>,
+}
+
+impl<'t, 'v, 'd, Elf: FileHeader> SectionCalls<'t, 'v, 'd, Elf> {
+    fn new(target: &'t Target<'v, 'd, Elf>, section: u32) -> Result<Self> {
+        let code = target.code(section)?;
+        Ok(Self {
+            target,
+            section,
+            code,
+            last: 0,
+            end: 0,
+            is_ascending: true,
+            outside: None,
+            waiting: Vec::new(),
+        })
     }
-    references.sort_by_key(|reference| reference.offset);
-    let code = target.code(section)?;
-    let mut end = 0;
-    for reference in &*references {
-        if reference.offset >= code.len() {
-            let kind = ErrorKind::Malformed("a relocation lies outside its section");
-            return Err(target.view.offset_error(relocations, reference.offset, kind));
+
+    fn add(&mut self, reference: Relocation, found: &mut Vec<FoundCall>) {
+        self.waiting.push(reference);
+        if self.waiting.len() == BLOCK {
+            self.look(found);
+        }
+    }
+
+    /// Looks at the references that wait.
+    fn look(&mut self, found: &mut Vec<FoundCall>) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let first = |reference: &Relocation| self.code.from(reference.offset).first().copied();
+        black_box(waiting.iter().filter_map(first).fold(0, |sum, byte| sum ^ byte));
+        for reference in &waiting {
+            self.look_at(reference, found);
+        }
+        self.waiting = waiting;
+        self.waiting.clear();
+    }
+
+    fn look_at(&mut self, reference: &Relocation, found: &mut Vec<FoundCall>) {
+        self.is_ascending &= reference.offset >= self.last;
+        self.last = reference.offset;
+        if reference.offset >= self.code.len() {
+            self.outside = self.outside.or(Some(reference.offset));
+            return;
         }
         // The rest of a call that has several relocations.
-        if reference.offset < end {
-            continue;
+        if reference.offset < self.end {
+            return;
         }
-        if let Some(call) = target.arch.call(code, reference.kind, reference.offset) {
-            end = call.end;
+        if let Some(call) = self.target.arch.call(self.code, reference.kind, reference.offset) {
+            self.end = call.end;
             found.push(FoundCall {
-                section,
+                section: self.section,
                 hook: reference.symbol,
                 reference: reference.offset,
                 call,
             });
         }
     }
-    Ok(())
 }

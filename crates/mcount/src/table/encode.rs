@@ -40,9 +40,12 @@ pub(crate) fn bodies<Elf: FileHeader>(
     entries: &[Reference],
 ) -> Bodies {
     let view = target.view;
-    let encoder =
-        || Encoder { big_endian: view.is_big_endian(), is_64: view.is_64(), out: Vec::new() };
-    let (mut table, mut relocations) = (encoder(), encoder());
+    let encoder = |words: usize| Encoder {
+        big_endian: view.is_big_endian(),
+        is_64: view.is_64(),
+        out: Vec::with_capacity(entries.len() * words * if view.is_64() { 8 } else { 4 }),
+    };
+    let (mut table, mut relocations) = (encoder(1), encoder(if rela { 3 } else { 2 }));
     let kind = target.arch.address(view.word()).unwrap_or_default();
     for (offset, entry) in (0..).step_by(if view.is_64() { 8 } else { 4 }).zip(entries) {
         let in_section = !rela || target.arch.addend_in_section;
