@@ -7,6 +7,7 @@
 //! A wrong guess does no harm: an object that is not there is not recorded, and a file that is no
 //! object is left alone. What matters is to overlook none.
 
+use crate::response::words;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -168,29 +169,6 @@ fn expand(
         }
     }
     expanded
-}
-
-/// The words of a response file: separated by white space, quoted by `'` and `"`, a backslash
-/// takes the next character as it is (libiberty, `buildargv`).
-pub fn words(text: &[u8]) -> Vec<OsString> {
-    let mut words = Vec::new();
-    let mut word: Option<Vec<u8>> = None;
-    let mut quote = None;
-    let mut bytes = text.iter().copied();
-    while let Some(byte) = bytes.next() {
-        match (byte, quote) {
-            (b'\\', _) => word.get_or_insert_default().extend(bytes.next()),
-            (_, Some(open)) if byte == open => quote = None,
-            (b'\'' | b'"', None) => {
-                quote = Some(byte);
-                word.get_or_insert_default();
-            }
-            (_, None) if byte.is_ascii_whitespace() => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(byte),
-        }
-    }
-    words.extend(word);
-    words.into_iter().map(OsString::from_vec).collect()
 }
 
 /// The command line of a driver in the manner of gcc.

@@ -2,15 +2,19 @@
 //! operating system.
 
 use memmap2::Mmap;
+use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use rustix::io::{Errno, read};
+use rustix::stdio::{stderr, stdin, stdout};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
+use std::os::fd::IntoRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// From this size on, in bytes, a file is mapped: below it, reading costs less than page faults.
-const MAP_FROM: u64 = 128 * 1024;
+const MAP_FROM: u64 = 32 * 1024;
 
 /// The first bytes of an ELF file.
 pub const ELF_MAGIC: &[u8] = b"\x7fELF";
@@ -29,15 +33,22 @@ impl Input {
     /// # Errors
     ///
     /// The file cannot be read or mapped.
-    pub fn new(mut file: &File, size: u64) -> io::Result<Self> {
+    pub fn new(file: &File, size: u64) -> io::Result<Self> {
         if size >= MAP_FROM {
             // SAFETY: the map is private and read only. Another process that shortens the file
             // while it is mapped can make a read fault, which ends this process and loses
             // nothing: until then nothing was written. Recorders lock the file against each other.
             return unsafe { Mmap::map(file) }.map(Self::Mapped);
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
-        file.read_to_end(&mut bytes)?;
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+        // The standard library would ask for the size again, and for the end of the file.
+        while bytes.len() < bytes.capacity() {
+            match read(file, spare_capacity(&mut bytes)) {
+                Ok(0) => break,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         Ok(Self::Read(bytes))
     }
 
@@ -67,12 +78,32 @@ impl Input {
 ///
 /// It cannot be opened, or is a directory, device or the like.
 pub fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<(File, Metadata)> {
-    let file = match options.open(path) {
-        Err(error) if error.kind() == io::ErrorKind::IsADirectory => return Err(not_regular()),
-        other => other?,
-    };
+    let file = open(path, options)?;
     let metadata = file.metadata()?;
     if metadata.is_file() { Ok((file, metadata)) } else { Err(not_regular()) }
+}
+
+fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => Err(not_regular()),
+        other => other,
+    }
+}
+
+/// Opens `/dev/null` as each of the standard streams that is closed, so that no file becomes one.
+pub fn open_standard_streams() {
+    let streams = [stdin(), stdout(), stderr()];
+    let mut polled = streams.each_ref().map(|stream| PollFd::new(stream, PollFlags::empty()));
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    if poll(&mut polled, Some(&now)).is_ok_and(|found| found == 0) {
+        return;
+    }
+    for _ in polled.iter().filter(|stream| stream.revents().contains(PollFlags::NVAL)) {
+        // The lowest number that is free: that of the stream.
+        if let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") {
+            let _ = null.into_raw_fd();
+        }
+    }
 }
 
 fn not_regular() -> io::Error {
@@ -102,8 +133,8 @@ pub fn open_locked(path: &Path) -> io::Result<(File, Metadata, bool)> {
     loop {
         let mut read_write = OpenOptions::new();
         read_write.read(true).write(true);
-        let (file, writable) = match open_regular(path, &read_write) {
-            Ok((file, _)) => (file, true),
+        let (file, writable) = match open(path, &read_write) {
+            Ok(file) => (file, true),
             Err(error) if is_denied(&error) => {
                 (open_regular(path, OpenOptions::new().read(true))?.0, false)
             }
@@ -111,6 +142,9 @@ pub fn open_locked(path: &Path) -> io::Result<(File, Metadata, bool)> {
         };
         lock(&file);
         let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(not_regular());
+        }
         // While this process waited, another may have put a new file in its place.
         if is_at(&metadata, path) {
             return Ok((file, metadata, writable));

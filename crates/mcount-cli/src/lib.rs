@@ -6,8 +6,10 @@ pub mod compiler;
 pub mod debug;
 pub mod files;
 pub mod inputs;
+pub mod jobs;
 pub mod recordmcount;
 pub mod report;
+pub mod response;
 pub mod signals;
 
 pub mod cli;

@@ -1,9 +1,10 @@
 //! Link commands: which file they write, whether they are final links, and running them with another
 //! output and one more input. A compiler driver is a linker too.
 
+use crate::response::words;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Stdio};
@@ -304,44 +305,10 @@ fn expand(word: &OsStr, out: &mut Vec<OsString>, depth: u32) -> io::Result<()> {
         out.push(word.to_owned());
         return Ok(());
     };
-    for word in split(input.bytes()) {
+    for word in words(input.bytes()) {
         expand(&word, out, depth + 1)?;
     }
     Ok(())
-}
-
-/// The words of a response file: separated by white space, with quotes and backslashes.
-fn split(text: &[u8]) -> Vec<OsString> {
-    let mut words = Vec::new();
-    let (mut word, mut in_word, mut quote) = (Vec::new(), false, None);
-    let mut bytes = text.iter().copied();
-    while let Some(byte) = bytes.next() {
-        match (byte, quote) {
-            (b'\\', _) => {
-                word.extend(bytes.next());
-                in_word = true;
-            }
-            (b'\'' | b'"', None) => {
-                quote = Some(byte);
-                in_word = true;
-            }
-            (byte, Some(open)) if byte == open => quote = None,
-            (byte, None) if byte.is_ascii_whitespace() => {
-                if in_word {
-                    words.push(OsString::from_vec(std::mem::take(&mut word)));
-                }
-                in_word = false;
-            }
-            (byte, _) => {
-                word.push(byte);
-                in_word = true;
-            }
-        }
-    }
-    if in_word {
-        words.push(OsString::from_vec(word));
-    }
-    words
 }
 
 #[cfg(test)]
@@ -383,14 +350,14 @@ mod tests {
 
     #[test]
     fn response_files() {
-        let words = split(b"-o 'a b'  \"c\\\"d\"\n e\\ f ''");
+        let words = words(b"-o 'a b'  \"c\\\"d\"\n e\\ f ''");
         assert_eq!(words, ["-o", "a b", "c\"d", "e f", ""]);
     }
 
     #[test]
     fn a_response_file_reads_back() {
         let words = ["a b", "c\"d", "e\\f", "", "-g"].map(OsString::from);
-        assert_eq!(split(&response(&words)), words);
+        assert_eq!(super::words(&response(&words)), words);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! does not need: no threads, no argument parser of the size of `mcount`'s.
 
 use crate::commit::record_file;
+use crate::response;
 use crate::signals;
 use lexopt::Arg;
 use mcount::{Options, Recording, TABLE_SECTION};
@@ -22,7 +23,7 @@ enum Command {
 
 /// Runs the command with these arguments; its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    signals::take_size_limit_as_error();
+    signals::take_failed_writes_as_errors();
     let command =
         parse(arguments).unwrap_or_else(|error| Command::Usage { error: Some(error.to_string()) });
     match command {
@@ -40,7 +41,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, lexopt::Error> {
-    let mut parser = lexopt::Parser::from_args(arguments);
+    let mut parser = lexopt::Parser::from_args(response::expand(arguments));
     let (mut warn, mut files) = (false, Vec::new());
     while let Some(argument) = parser.next()? {
         match argument {

@@ -63,7 +63,8 @@ fn wait() {
     }
 }
 
-/// A write beyond `RLIMIT_FSIZE` is an error, and not the end of the process.
-pub fn take_size_limit_as_error() {
-    let _ = SigSet::from(Signal::SIGXFSZ).thread_block();
+/// A write beyond `RLIMIT_FSIZE`, or to a pipe that nobody reads, is an error, and not the end of the
+/// process.
+pub fn take_failed_writes_as_errors() {
+    let _ = SigSet::from_iter([Signal::SIGXFSZ, Signal::SIGPIPE]).thread_block();
 }

@@ -6,6 +6,7 @@ use super::{ERROR, SUCCESS, complain};
 use crate::commit::{Failure, record_file};
 use crate::compiler;
 use crate::files::Input;
+use crate::response;
 use crate::signals;
 use clap::{Args, ValueHint};
 use mcount::{Base, Error, ErrorKind, Options};
@@ -83,7 +84,7 @@ pub(super) fn masquerade(mut arguments: Vec<OsString>) -> Vec<OsString> {
     }
     let options = env::var_os(OPTIONS_VARIABLE).unwrap_or_default();
     let mut inserted = vec![OsString::from("cc")];
-    inserted.extend(compiler::words(options.as_bytes()));
+    inserted.extend(response::words(options.as_bytes()));
     if !is_launcher {
         inserted.extend([OsString::from("--"), compiler]);
     }
@@ -141,7 +142,7 @@ fn code(status: ExitStatus) -> u8 {
 }
 
 fn record_all(objects: &[PathBuf], options: &Options) -> u8 {
-    signals::take_size_limit_as_error();
+    signals::take_failed_writes_as_errors();
     let mut code = SUCCESS;
     for object in objects.iter().filter(|object| object.is_file()) {
         if let Err(failure) = record_file(object, None, options)

@@ -5,6 +5,7 @@ use super::{SUCCESS, complain};
 use crate::archive::Results;
 use crate::commit::Failure;
 use crate::inputs::{Item, Kind, Label, Take, expand};
+use crate::jobs::Threads;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::ThreadPool;
 use rayon::prelude::*;
@@ -72,22 +73,23 @@ fn is_work_for_many(items: &[Item]) -> bool {
     items.len() > 1 || items.iter().any(|item| matches!(item.kind, Kind::Archive))
 }
 
-/// The threads to work on; none where one does it all.
-fn pool(jobs: &JobArgs) -> io::Result<Option<ThreadPool>> {
-    if jobs.jobs == 1 {
+/// The threads to work on, and the right to; none where one does it all.
+fn pool(jobs: &JobArgs) -> io::Result<Option<(ThreadPool, Threads)>> {
+    let threads = Threads::new(jobs.jobs);
+    if threads.count == 1 {
         return Ok(None);
     }
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs.jobs).build();
-    pool.map(Some).map_err(io::Error::other)
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.count).build();
+    pool.map(|pool| Some((pool, threads))).map_err(io::Error::other)
 }
 
 /// `work` on each of `items`, on the threads of `pool` if there is one.
 fn each<I: Send, T: Send>(
-    pool: Option<&ThreadPool>,
+    pool: Option<&(ThreadPool, Threads)>,
     items: Vec<I>,
     work: impl Fn(I) -> T + Sync,
 ) -> Vec<T> {
-    let Some(pool) = pool else { return items.into_iter().map(work).collect() };
+    let Some((pool, _)) = pool else { return items.into_iter().map(work).collect() };
     let progress = progress(items.len());
     let done = |item| {
         let result = work(item);

@@ -27,10 +27,12 @@ use self::sort::{SortArgs, sort};
 use self::table::{TableArgs, table};
 use self::why::{WhyArgs, why};
 use crate::demo;
+use crate::response;
 use crate::signals;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// All went well.
@@ -49,7 +51,10 @@ const ERROR: u8 = 2;
 #[derive(Parser)]
 #[command(name = "mcount", version, propagate_version = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 all is well, 1 the command found something, 2 an error in any file or in the command line."
+    after_help = "@FILE among the arguments stands for the words in FILE, quoted as gcc's are: \
+                        mcount record @objects\n\n\
+                        Exit codes: 0 all is well, 1 the command found something, 2 an error in any \
+                        file or in the command line."
 )]
 struct Cli {
     /// Colours in text: auto means on a terminal, unless NO_COLOR is set
@@ -164,7 +169,7 @@ enum Command {
 
 /// Runs `mcount` with these arguments, the program's name first; its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let arguments = cc::masquerade(arguments.into_iter().collect());
+    let arguments = with_response_files(cc::masquerade(arguments.into_iter().collect()));
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
@@ -185,10 +190,26 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
+/// `arguments` with response files read, but not those of a program that they run.
+fn with_response_files(arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut words = arguments.iter().skip(1);
+    while let Some(word) = words.next() {
+        if word == "cc" || word == "link" {
+            return arguments;
+        }
+        match word.as_bytes() {
+            b"--color" => drop(words.next()),
+            [b'-', ..] => {}
+            _ => break,
+        }
+    }
+    response::expand(arguments)
+}
+
 fn execute(command: Command) -> io::Result<u8> {
     // Not where other programs are run: they would inherit it.
     if let Command::Record(_) | Command::Sort(_) | Command::Nop(_) | Command::Table(_) = command {
-        signals::take_size_limit_as_error();
+        signals::take_failed_writes_as_errors();
         signals::watch();
     }
     match command {

@@ -74,9 +74,10 @@ fn size(text: &str) -> Result<u64, String> {
 
 #[derive(Args)]
 pub(super) struct JobArgs {
-    /// Files to work on at a time; 0 means one for each processor
-    #[arg(short, long, value_name = "N", default_value_t = 0)]
-    pub(super) jobs: usize,
+    /// Files to work on at a time; 0 means one for each processor, which is also the default, but
+    /// under make -j as many as its jobserver allows
+    #[arg(short, long, value_name = "N")]
+    pub(super) jobs: Option<usize>,
 }
 
 impl OptionArgs {

@@ -12,7 +12,7 @@ use crate::output::{self, Format, Listing, Status};
 use clap::{Args, ValueEnum, ValueHint};
 use mcount::{CallSite, Function, Functions, Options, Sites};
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -83,7 +83,8 @@ pub(super) fn read(arguments: &ReadArgs, what: What) -> io::Result<u8> {
         archive::read(path, |object| listing(object, lines.then_some(object), what, &options))
     };
     let results = over(&arguments.files, &arguments.jobs, Take::Compressed, file, archive)?;
-    let mut stdout = anstream::stdout().lock();
+    // One write for many lines; all that is said of a file comes before what is said of the next.
+    let mut stdout = BufWriter::with_capacity(1 << 16, anstream::stdout().lock());
     if arguments.count {
         let mut counts = BTreeMap::new();
         let code = report(results, |label, listing| {
@@ -92,11 +93,13 @@ pub(super) fn read(arguments: &ReadArgs, what: What) -> io::Result<u8> {
         })?;
         let name = arguments.by.map_or("file", By::name);
         output::counts(&mut stdout, arguments.format, name, &in_order(counts, arguments.by))?;
+        stdout.flush()?;
         return Ok(code);
     }
     output::print_head(&mut stdout, arguments.format)?;
     report(results, |label, listing| {
-        output::print(&mut stdout, arguments.format, arguments.demangle, label, listing)
+        output::print(&mut stdout, arguments.format, arguments.demangle, label, listing)?;
+        stdout.flush()
     })
 }
 

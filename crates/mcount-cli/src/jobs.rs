@@ -1,0 +1,70 @@
+//! How many threads work: as many as are asked for; under `make -j` as many as its jobserver has
+//! tokens for; otherwise one for each processor.
+//!
+//! The protocol is in the manual of GNU make, "Sharing Job Slots with GNU make".
+
+use jobserver::{Acquired, Client, FromEnvErrorKind};
+use std::num::NonZero;
+use std::thread::available_parallelism;
+
+/// A number of threads, and the right to run them.
+pub struct Threads {
+    /// How many; at least one.
+    pub count: usize,
+    /// One for each thread but the first, which make has given one already. They go back when this
+    /// is dropped.
+    tokens: Vec<Acquired>,
+}
+
+impl Threads {
+    /// `asked` threads, 0 for one for each processor; as many as make allows if `None`.
+    #[must_use]
+    pub fn new(asked: Option<usize>) -> Self {
+        let processors = || available_parallelism().map_or(1, NonZero::get);
+        let fixed = |count| Self { count, tokens: Vec::new() };
+        match asked {
+            Some(0) => fixed(processors()),
+            Some(count) => fixed(count),
+            None => match server() {
+                Server::None => fixed(processors()),
+                Server::OutOfReach => fixed(1),
+                Server::At(client) => Self::of(&client, processors()),
+            },
+        }
+    }
+
+    /// As many as there are tokens for now, at most `most`. It does not wait for others: the thread
+    /// that is there can begin.
+    fn of(client: &Client, most: usize) -> Self {
+        let token = |_| client.try_acquire().ok().flatten();
+        let tokens: Vec<_> = (1..most).map_while(token).collect();
+        Self { count: tokens.len() + 1, tokens }
+    }
+
+    /// How many of the threads have a token of make's.
+    #[must_use]
+    pub fn tokens(&self) -> usize {
+        self.tokens.len()
+    }
+}
+
+/// What the environment says of a jobserver.
+enum Server {
+    None,
+    /// `make -j` runs this, but did not pass its jobserver on: the recipe has no `+`.
+    OutOfReach,
+    At(Client),
+}
+
+fn server() -> Server {
+    // SAFETY: the file descriptors that the environment names are taken only if they are pipes, and
+    // this program opens none: so they are not another's.
+    let found = unsafe { Client::from_env_ext(true) };
+    match found.client {
+        Ok(client) => Server::At(client),
+        Err(error) => match error.kind() {
+            FromEnvErrorKind::NoEnvVar | FromEnvErrorKind::NoJobserver => Server::None,
+            _ => Server::OutOfReach,
+        },
+    }
+}

@@ -1,0 +1,83 @@
+//! Response files: `@FILE` on a command line stands for the words in that file, so that a command line
+//! can be as long as it must be.
+//!
+//! The rules are those of gcc and binutils (libiberty, `expandargv` and `buildargv`).
+
+use crate::files::Input;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+/// Response files that are read for one command line, those in others counted. Without a limit one
+/// that names itself would have no end.
+const FILES: usize = 2000;
+
+/// Bytes that are read for one command line.
+const BYTES: usize = 64 << 20;
+
+/// `arguments` with each `@FILE` replaced by the words in that file, which may be such words
+/// themselves. One that cannot be read, or is too much, stands for itself.
+pub fn expand(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let (mut files, mut bytes) = (FILES, BYTES);
+    let mut expanded = Vec::new();
+    let mut rest: Vec<OsString> = arguments.into_iter().collect();
+    rest.reverse();
+    while let Some(word) = rest.pop() {
+        let path = word.as_bytes().strip_prefix(b"@").map(OsStr::from_bytes);
+        let input = path.filter(|_| files != 0).and_then(|path| Input::open(Path::new(path)).ok());
+        match input.filter(|input| input.bytes().len() <= bytes) {
+            Some(input) => {
+                files -= 1;
+                bytes -= input.bytes().len();
+                rest.extend(words(input.bytes()).into_iter().rev());
+            }
+            None => expanded.push(word),
+        }
+    }
+    expanded
+}
+
+/// The words of a response file: separated by white space, quoted by `'` and `"`, a backslash
+/// takes the next character as it is (libiberty, `buildargv`).
+pub fn words(text: &[u8]) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut quote = None;
+    let mut bytes = text.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match (byte, quote) {
+            (b'\\', _) => word.get_or_insert_default().extend(bytes.next()),
+            (_, Some(open)) if byte == open => quote = None,
+            (b'\'' | b'"', None) => {
+                quote = Some(byte);
+                word.get_or_insert_default();
+            }
+            (_, None) if byte.is_ascii_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(byte),
+        }
+    }
+    words.extend(word);
+    words.into_iter().map(OsString::from_vec).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_as_gcc_does() {
+        let cases: &[(&[u8], &[&str])] = &[
+            (b"", &[]),
+            (b" a  b\tc\nd\r\n", &["a", "b", "c", "d"]),
+            (b"'a b' \"c d\"e f''", &["a b", "c de", "f"]),
+            (b"'' \"\"", &["", ""]),
+            (b"a\\ b \\'c \\\\", &["a b", "'c", "\\"]),
+            (b"'a\\'b' \"c\\\"d'\"", &["a'b", "c\"d'"]),
+            (b"'open", &["open"]),
+            (b"end\\", &["end"]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(words(text), *expected, "{}", text.escape_ascii());
+        }
+    }
+}
