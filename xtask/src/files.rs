@@ -24,6 +24,30 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::write(path, bytes).map_err(|error| named(path, &error))
 }
 
+/// The folder that cargo builds in.
+pub(crate) fn target() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    workspace().join(target.map_or_else(|| "target".into(), PathBuf::from))
+}
+
+/// Opens a file to read it.
+#[expect(clippy::disallowed_methods, reason = "this is the place that names the path")]
+pub(crate) fn open(path: &Path) -> Result<std::fs::File> {
+    std::fs::File::open(path).map_err(|error| named(path, &error))
+}
+
+/// Opens a new file, or an old one as empty, to write.
+#[expect(clippy::disallowed_methods, reason = "this is the place that names the path")]
+pub(crate) fn create(path: &Path) -> Result<std::fs::File> {
+    std::fs::File::create(path).map_err(|error| named(path, &error))
+}
+
+/// Opens a file that is there, to read and write it.
+pub(crate) fn update(path: &Path) -> Result<std::fs::File> {
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path);
+    file.map_err(|error| named(path, &error))
+}
+
 /// Opens a file that is there, to write behind what it has.
 pub(crate) fn append(path: &Path) -> Result<std::fs::File> {
     let file = std::fs::OpenOptions::new().append(true).open(path);

@@ -8,6 +8,7 @@
     reason = "a command line tool of the project"
 )]
 
+mod bench;
 mod dist;
 mod files;
 mod kernel;
@@ -26,6 +27,7 @@ const USAGE: &str = "\
 usage: cargo xtask CHORE [OPTION…]
 
 chores:
+  bench     measure the programs against others; --check compares instruction counts
   test      install what the tests need and run every check that CI runs
   dist      build the programs, man pages and completions into a folder (dist)
   modules   record the kernel modules of Debian again and compare with the tables they came with
@@ -48,6 +50,7 @@ fn run() -> Result<bool> {
     let mut parser = lexopt::Parser::from_env();
     match parser.next()? {
         Some(Arg::Value(chore)) => match chore.to_str() {
+            Some("bench") => bench::run(parser),
             Some("test") => test::run(parser),
             Some("dist") => dist::run(parser),
             Some("kernel") => kernel::run(parser),

@@ -10,7 +10,7 @@ mod check;
 mod elf;
 mod explain;
 mod list;
-mod package;
+pub(crate) mod package;
 mod report;
 mod scan;
 mod sites;

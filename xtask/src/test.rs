@@ -4,6 +4,7 @@
 //! compiler is missing are skipped, and say so, unless `MCOUNT_REQUIRE_TOOLS=1` is set.
 
 use crate::Result;
+use crate::bench::counts;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
@@ -38,11 +39,13 @@ const PACKAGES: &[(&str, &str)] = &[
     ("ld.lld-19", "lld-19"),
     ("llvm-objcopy", "llvm"),
     ("llvm-objdump-19", "llvm-19"),
+    ("make", "make"),
     ("lz4", "lz4"),
     ("mold", "mold"),
     ("prlimit", "util-linux"),
     ("qemu-arm", "qemu-user"),
     ("strace", "strace"),
+    ("valgrind", "valgrind"),
     ("xz", "xz-utils"),
     ("zstd", "zstd"),
     ("/usr/lib/linux-kbuild-6.1/scripts/recordmcount", "linux-kbuild-6.1"),
@@ -75,7 +78,12 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
             return Ok(false);
         }
     }
-    Ok(true)
+    if !counts::is_possible() {
+        println!("== instruction counts are not compared: valgrind is not here");
+        return Ok(true);
+    }
+    println!("== cargo xtask bench --check");
+    counts::check(false)
 }
 
 /// The packages whose program is not on this machine.

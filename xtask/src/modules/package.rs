@@ -42,6 +42,8 @@ pub(crate) fn flavours(architecture: &str) -> Result<&'static [&'static str]> {
 pub(crate) struct Package {
     /// Name and version, as in the name of the package file.
     pub(crate) name: String,
+    /// Where it is unpacked.
+    pub(crate) folder: PathBuf,
     /// The modules, sorted by path.
     pub(crate) modules: Vec<PathBuf>,
 }
@@ -67,7 +69,7 @@ pub(crate) fn obtain(architecture: &str, flavour: &str, update: bool) -> Result<
     }
     let mut modules = Vec::new();
     find_modules(&unpacked, &mut modules)?;
-    Ok(Package { name, modules })
+    Ok(Package { name, folder: unpacked, modules })
 }
 
 /// `linux-image-6.1.0-50-armmp_6.1.176-1` of `…/linux-image-6.1.0-50-armmp_6.1.176-1_armhf.deb`.

@@ -1,0 +1,102 @@
+//! `cargo xtask bench`: how fast the programs are, against the tools that they stand in for, on the
+//! modules of a real kernel.
+//!
+//! Every row of `docs/benchmarks.md` is one [`rows::Row`]. All sides of a row run in turns in one run
+//! of this chore, each on a fresh copy of the input, so that what else the machine does meets all of
+//! them. `--check` compares instruction counts instead, which no other load changes ([`counts`]).
+
+pub(crate) mod counts;
+mod floor;
+mod inputs;
+mod measure;
+mod report;
+mod rows;
+
+use lexopt::{Arg, ValueExt as _};
+use std::path::PathBuf;
+
+use self::inputs::Inputs;
+use crate::{Result, files};
+
+const USAGE: &str = "\
+usage: cargo xtask bench [ROW…] [OPTION…]
+
+rows: one, many, large, debug, peers, table, list (default: all)
+
+  --runs N     runs of each program (default 15); a slow one runs less often, and the report says so
+  --ours DIR   the folder with the programs to measure (default: the release build, built now)
+  --docs       write what was measured, now and before, to docs/benchmarks.md
+  --check      compare instruction counts (callgrind) with benches/expected.json
+  --bless      with --check: write that file
+
+Debian packages: linux-kbuild-6.1, binutils, perl, time, valgrind; kernels and their debug information
+are downloaded, 500 MB, and unpacked to 3 GB in target/.
+";
+
+struct Options {
+    rows: Vec<String>,
+    runs: usize,
+    ours: Option<PathBuf>,
+    docs: bool,
+    check: bool,
+    bless: bool,
+}
+
+/// Runs the chore: `false` if an instruction count is off. A ratio that misses its goal is reported,
+/// and is no failure: it depends on the machine.
+pub(crate) fn run(parser: lexopt::Parser) -> Result<bool> {
+    let Some(options) = parse(parser)? else {
+        print!("{USAGE}");
+        return Ok(true);
+    };
+    if options.check {
+        return counts::check(options.bless);
+    }
+    let folder = files::workspace().join("target/bench");
+    files::make_folder(&folder)?;
+    let ours = match options.ours {
+        Some(ours) => std::path::absolute(ours)?,
+        None => build_ours()?,
+    };
+    let inputs = Inputs::new(&folder, &ours);
+    let names = if options.rows.is_empty() {
+        rows::NAMES.iter().map(|name| (*name).to_owned()).collect()
+    } else {
+        options.rows
+    };
+    for name in names {
+        let row = rows::row(&name, &inputs)?;
+        let measured = measure::row(&row, options.runs, &folder)?;
+        report::print(&measured);
+        report::save(&folder, &name, &measured)?;
+    }
+    if options.docs { report::write(&folder) } else { Ok(true) }
+}
+
+fn parse(mut parser: lexopt::Parser) -> Result<Option<Options>> {
+    let mut options =
+        Options { rows: Vec::new(), runs: 15, ours: None, docs: false, check: false, bless: false };
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Value(row) => options.rows.push(row.string()?),
+            Arg::Long("runs") => options.runs = parser.value()?.parse::<usize>()?.max(1),
+            Arg::Long("ours") => options.ours = Some(parser.value()?.into()),
+            Arg::Long("docs") => options.docs = true,
+            Arg::Long("check") => options.check = true,
+            Arg::Long("bless") => options.bless = true,
+            Arg::Short('h') | Arg::Long("help") => return Ok(None),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    Ok(Some(options))
+}
+
+/// Builds both programs, and says where they are.
+fn build_ours() -> Result<PathBuf> {
+    let mut cargo = std::process::Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--release", "-p", "mcount-cli"]);
+    if !cargo.current_dir(files::workspace()).status()?.success() {
+        return Err("mcount-cli does not build".into());
+    }
+    Ok(files::target().join("release"))
+}
