@@ -22,7 +22,7 @@ mod tests {
     fn what_is_meant() {
         let names = ["kmalloc", "kfree", "vfree", "kvfree", "schedule"];
         assert_eq!(alike("kfre", names.into_iter()), ["kfree"]);
-        assert_eq!(alike("kvfreee", names.into_iter()), ["kvfree", "kfree"]);
+        assert_eq!(alike("kvfreee", names.into_iter()), ["kvfree", "kfree", "vfree"]);
         assert_eq!(alike("shcedule", names.into_iter()), ["schedule"]);
         assert!(alike("something_else", names.into_iter()).is_empty());
     }

@@ -3,7 +3,13 @@
 //! each entry; counts; comma-separated values.
 //!
 //! Its own file because the inputs need debug information, which the prebuilt objects have not.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    reason = "a test"
+)]
 
 use serde_json::Value;
 use std::path::Path;
@@ -216,6 +222,54 @@ fn separate_debug_files() {
         assert!(!is_found("linked", place, &wrong), "{place}: the checksum is wrong");
     }
     assert!(!is_found("linked", "elsewhere/program.debug", &debug));
+}
+
+/// Without names, a long table is known by where its entries lead, and the hook by them.
+#[test]
+fn a_table_that_nothing_names() {
+    let fentry = ["-pg", "-mfentry", "-no-pie"];
+    for (prefix, flags, hook) in [
+        ("", &["-pg", "-no-pie"][..], "mcount"),
+        ("", &fentry[..], "__fentry__"),
+        ("", &["-pg", "-fpie", "-pie"][..], "mcount"),
+        ("aarch64-linux-gnu-", &["-pg", "-no-pie"][..], "_mcount"),
+        ("i686-linux-gnu-", &["-fno-pie", "-pg", "-mfentry", "-no-pie"], "__fentry__"),
+        ("powerpc64le-linux-gnu-", &["-pg", "-no-pie"][..], "_mcount"),
+    ] {
+        let (compiler, objcopy) = (format!("{prefix}gcc"), format!("{prefix}objcopy"));
+        if !has(&[&compiler, &objcopy]) {
+            continue;
+        }
+        let room = Room::new().unwrap();
+        let functions: Vec<_> =
+            (0..100).map(|n| format!("int f{n}(int x) {{ return x + {n}; }}")).collect();
+        room.put("a.c", functions.join("\n").as_bytes()).unwrap();
+        room.put("hook.c", format!("void {hook}(void) {{}}\n").as_bytes()).unwrap();
+        tool(&room, &compiler, &[&flags[..flags.len() - 1], &["-O2", "-c", "a.c"]].concat());
+        tool(&room, &compiler, &["-O2", "-fpie", "-c", "hook.c"]);
+        assert_eq!(mcount(&room, &["record", "--policy", "all", "a.o"]).code, Some(0));
+        let link = [flags.last().unwrap(), "-nostdlib", "-Wl,-e,f0", "-o", "program"];
+        tool(&room, &compiler, &[&link[..], &["a.o", "hook.o"]].concat());
+        let before = addresses(&mcount(&room, &["list", "--format", "jsonl", "program"]));
+        assert_eq!(before.len(), 100, "{prefix}gcc {flags:?}");
+        tool(&room, &objcopy, &["-S", "--rename-section", "__mcount_loc=.tables", "program"]);
+        for command in ["list", "scan"] {
+            let after = addresses(&mcount(&room, &[command, "--format", "jsonl", "program"]));
+            assert_eq!(after, before, "{command}: {prefix}gcc {flags:?}");
+        }
+        let outcome = mcount(&room, &["check", "--policy", "all", "program"]);
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
+}
+
+/// The addresses of a listing in jsonl, all of them recorded.
+fn addresses(outcome: &Outcome) -> Vec<u64> {
+    let lines = outcome.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let address = |value: Value| {
+        assert_eq!(value["recorded"], true, "{value}");
+        value["address"].as_u64().unwrap()
+    };
+    lines.map(address).collect()
 }
 
 /// Without any symbol nothing can be found: that is said, with the build ID to look for.

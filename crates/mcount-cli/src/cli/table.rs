@@ -54,7 +54,12 @@ pub(super) fn table(arguments: &TableArgs) -> io::Result<u8> {
     };
     let name = arguments.image.display();
     let table = match Subject::open(&arguments.image, &arguments.inputs.search(), false) {
-        Ok(input) => late_table(input.bytes(), &options),
+        Ok(input) => match (late_table(input.bytes(), &options), input.is_nameless()) {
+            (Ok(table), Some(why)) if table.sites.is_empty() => {
+                return Ok(complain(&format!("{name}: {why}")));
+            }
+            (table, _) => table,
+        },
         Err(error) => return Ok(complain(&format!("{name}: {error}"))),
     };
     let bytes = table.and_then(|table| contents(arguments, &options.table_section, &table));

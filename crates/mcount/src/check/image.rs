@@ -5,11 +5,13 @@ use super::{Entry, Place, Rule, Table, reversed};
 use crate::Options;
 use crate::elf::{Relocations, Section, loaded};
 use crate::error::Result;
+use crate::late::table_range;
+use crate::scan::bare::Bare;
 use crate::scan::{Target, patchable};
 use object::elf;
 use object::read::elf::FileHeader;
 
-/// The table of `target`, and the compiler's lists of patchable entries, if they were linked in.
+/// The table of `target`, `bare` where nothing names it, and the compiler's lists of patchable entries, if they were linked in.
 ///
 /// # Errors
 ///
@@ -17,9 +19,10 @@ use object::read::elf::FileHeader;
 pub(super) fn tables<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     options: &Options,
+    bare: Option<Bare>,
 ) -> Result<Vec<Table>> {
     let map = Map::new(target);
-    let main = target.table_range(options.table_section.as_bytes());
+    let main = table_range(target, options.table_section.as_bytes(), bare);
     let mut tables = Vec::new();
     if let Some(range) = main {
         tables.push(table(target, &map, range, true)?);

@@ -15,6 +15,7 @@ use crate::Options;
 use crate::elf::{Verb, View};
 use crate::error::Result;
 use crate::late;
+use crate::scan::bare::Bare;
 use crate::scan::functions::Functions;
 use crate::scan::{Target, is_image};
 use crate::sites;
@@ -51,8 +52,9 @@ impl<'d> Verb<'d> for Check<'_> {
         if is_image(view) {
             let target = Target::image(view)?;
             let functions = Functions::new(&target)?;
-            let (found, _) = late::sites(&target, &functions, self.0)?;
-            let tables = image::tables(&target, self.0)?;
+            let bare = Bare::find(&target);
+            let (found, _) = late::sites(&target, &functions, self.0, bare)?;
+            let tables = image::tables(&target, self.0, bare)?;
             Ok(Judge::new(&target, &functions, self.0, &found).of(&tables))
         } else {
             let target = Target::new(view)?;

@@ -88,6 +88,11 @@ impl Section {
         self.kind == elf::SHT_REL.0 || self.kind == elf::SHT_RELA.0
     }
 
+    /// Is in the memory of a running program.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.flags & elf::SHF_ALLOC.0 != 0
+    }
+
     /// Occupies bytes of the file.
     pub(crate) fn has_bytes(&self) -> bool {
         self.kind != elf::SHT_NOBITS.0 && self.kind != elf::SHT_NULL.0

@@ -1,10 +1,10 @@
 //! Scanning and listing an image for people: `scan` and `read_table` of what is linked.
 
-use super::{Late, LateTable};
 use crate::Options;
-use crate::elf::{Verb, View, loaded};
+use crate::elf::{View, loaded};
 use crate::error::Result;
 use crate::policy::Treatment;
+use crate::scan::bare::Bare;
 use crate::scan::functions::Functions;
 use crate::scan::{Target, patchable};
 use crate::site::{CallSite, Sites};
@@ -17,8 +17,10 @@ use std::collections::HashMap;
 ///
 /// As [`crate::late_table`].
 pub(crate) fn scan<Elf: FileHeader>(view: &View<'_, Elf>, options: &Options) -> Result<Sites> {
-    let LateTable { machine, bits, big_endian, sites, .. } = Late(options).run(view)?;
-    Ok(Sites { machine, bits, big_endian, sites })
+    let target = Target::image(view)?;
+    let (sites, _) =
+        super::sites(&target, &Functions::new(&target)?, options, Bare::find(&target))?;
+    Ok(of(&target, sites))
 }
 
 /// The entries of an image's tables, in their own order, as the loader leaves them.
@@ -29,8 +31,13 @@ pub(crate) fn scan<Elf: FileHeader>(view: &View<'_, Elf>, options: &Options) -> 
 pub(crate) fn list<Elf: FileHeader>(view: &View<'_, Elf>, options: &Options) -> Result<Sites> {
     let target = Target::image(view)?;
     let (_, sites) = survey(&target, &Functions::new(&target)?, options)?;
+    Ok(of(&target, sites))
+}
+
+fn of<Elf: FileHeader>(target: &Target<'_, '_, Elf>, sites: Vec<CallSite>) -> Sites {
+    let view = target.view;
     let bits = if view.is_64() { 64 } else { 32 };
-    Ok(Sites { machine: target.arch.name, bits, big_endian: view.is_big_endian(), sites })
+    Sites { machine: target.arch.name, bits, big_endian: view.is_big_endian(), sites }
 }
 
 /// The sites of the image `target`, in order of address, and the entries of its tables in their own.
@@ -43,11 +50,12 @@ pub(crate) fn survey<'d, Elf: FileHeader>(
     functions: &Functions<'d>,
     options: &Options,
 ) -> Result<(Vec<CallSite>, Vec<CallSite>)> {
-    let (found, _) = super::sites(target, functions, options)?;
+    let bare = Bare::find(target);
+    let (found, _) = super::sites(target, functions, options, bare)?;
     let view = target.view;
     let mut entries = Vec::new();
     for name in [options.table_section.as_str(), patchable::SECTION] {
-        if let Some((address, size)) = target.table_range(name.as_bytes()) {
+        if let Some((address, size)) = super::table_range(target, name.as_bytes(), bare) {
             entries.extend(loaded::words(view, address, size / view.word(), &target.loader));
         }
         if options.table_section == patchable::SECTION {

@@ -20,10 +20,11 @@ use crate::elf::{Encoder, Symbol, Verb, View};
 use crate::error::Result;
 use crate::policy::Treatment;
 use crate::scan::Target;
+use crate::scan::bare::Bare;
 use crate::scan::functions::Functions;
 use crate::scan::image::{Finder, Found};
 use crate::scan::source_files::SourceFiles;
-use crate::site::{CallSite, Source};
+use crate::site::{CallSite, Source, TABLE_SECTION};
 use ::object::elf;
 use ::object::read::elf::{FileHeader, ProgramHeader};
 use std::collections::BTreeMap;
@@ -98,7 +99,7 @@ impl<'d> Verb<'d> for Late<'_> {
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<LateTable> {
         let target = Target::image(view)?;
-        let (sites, sources) = sites(&target, &Functions::new(&target)?, self.0)?;
+        let (sites, sources) = sites(&target, &Functions::new(&target)?, self.0, None)?;
         Ok(LateTable {
             machine: target.arch.name,
             bits: if view.is_64() { 64 } else { 32 },
@@ -114,7 +115,8 @@ impl<'d> Verb<'d> for Late<'_> {
 /// How many sites are known by what.
 type Sources = BTreeMap<Source, usize>;
 
-/// The sites of the image `target` in order of address, and what they are known by.
+/// The sites of the image `target` in order of address, and what they are known by. `bare` is the
+/// table of an image without symbols, where that is to be used.
 ///
 /// # Errors
 ///
@@ -123,11 +125,16 @@ pub(crate) fn sites<'d, Elf: FileHeader>(
     target: &Target<'_, 'd, Elf>,
     functions: &Functions<'d>,
     options: &Options,
+    bare: Option<Bare>,
 ) -> Result<(Vec<CallSite>, Sources)> {
     let mut finder = Finder::new(target, functions, &options.hooks)?;
+    if let Some(address) = bare.and_then(|bare| bare.hook) {
+        finder.hooks.add_nameless(address);
+    }
     let mut found = finder.find()?;
     let names = std::mem::take(&mut finder.hooks.names);
-    let table = finder.table(options.table_section.as_bytes());
+    let range = table_range(target, options.table_section.as_bytes(), bare);
+    let table = finder.table(range);
     finder.by_table(&table, &mut found)?;
     let mut sites = named(target, functions, options, &found, &names, &table);
     sites.sort_by_key(|site| site.address);
@@ -136,6 +143,16 @@ pub(crate) fn sites<'d, Elf: FileHeader>(
         *sources.entry(site.source).or_default() += 1;
     }
     Ok((sites, sources))
+}
+
+/// Address and size in bytes of the table called `name`, or of the `bare` one.
+pub(crate) fn table_range<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    name: &[u8],
+    bare: Option<Bare>,
+) -> Option<(u64, u64)> {
+    let bare = bare.filter(|_| name == TABLE_SECTION.as_bytes());
+    target.table_range(name).or_else(|| bare.map(|bare| (bare.address, bare.size)))
 }
 
 /// [`crate::placeholder`], for each class and byte order.

@@ -30,7 +30,7 @@ pub(crate) fn nops<Elf: FileHeader>(
     let functions = Functions::new(&target)?;
     let mut finder = Finder::new(&target, &functions, &options.hooks)?;
     let found = finder.find()?;
-    let table = finder.table(options.table_section.as_bytes());
+    let table = finder.table(target.table_range(options.table_section.as_bytes()));
     let mut result = Nops { change: Vec::new(), made: 0, left: 0, unrecorded: 0 };
     let mut ranges = Vec::new();
     for (section, sites) in by_section(found.iter().map(|(at, site)| (*at, site.kind))) {

@@ -51,6 +51,16 @@ pub(crate) struct Hooks {
     slots: HashMap<u64, u32>,
 }
 
+impl Hooks {
+    /// A hook that no symbol names, at `address`.
+    pub(crate) fn add_nameless(&mut self, address: u64) {
+        self.addresses.insert(address, NAMELESS);
+    }
+}
+
+/// The position of no name.
+const NAMELESS: u32 = u32::MAX;
+
 /// A section of code of an image.
 struct CodeSection<'d> {
     index: u32,
@@ -136,10 +146,10 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         Ok(found)
     }
 
-    /// The addresses in the table of the image, ascending.
-    pub(crate) fn table(&self, name: &[u8]) -> Vec<u64> {
+    /// The addresses in the table of the image, which has an address and a size in bytes; ascending.
+    pub(crate) fn table(&self, range: Option<(u64, u64)>) -> Vec<u64> {
         let view = self.target.view;
-        let Some((address, size)) = self.target.table_range(name) else { return Vec::new() };
+        let Some((address, size)) = range else { return Vec::new() };
         let mut words = loaded::words(view, address, size / view.word(), &self.target.loader);
         words.sort_unstable();
         words

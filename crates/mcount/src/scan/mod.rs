@@ -3,6 +3,7 @@
 //! [`Target`] is a file that both understand; [`calls`] finds hook calls by their relocations,
 //! [`patchable`] the areas that the compiler listed, [`functions`] gives them names.
 
+pub(crate) mod bare;
 pub(crate) mod calls;
 pub(crate) mod functions;
 pub(crate) mod image;

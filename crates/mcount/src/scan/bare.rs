@@ -1,0 +1,139 @@
+//! The table of an image that has lost its symbols, such as what a `vmlinuz` holds: nothing names
+//! its bounds or the hook, but each tells the other. For reading only; what writes wants names.
+
+use super::{Target, nops};
+use crate::arch::Code;
+use crate::arch::decode::{Decode, Place, Target as Goal};
+use crate::elf::{Section, addresses, loaded};
+use object::read::elf::FileHeader;
+use std::collections::{BTreeMap, HashMap};
+
+/// Fewer entries than this are no table: a few pointers to functions look the same.
+const FEWEST: usize = 64;
+
+/// A table that was found by its entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bare {
+    /// Its address.
+    pub(crate) address: u64,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// What the calls at its entries call, if they are calls.
+    pub(crate) hook: Option<u64>,
+}
+
+/// What stands at a site.
+enum Hook {
+    /// A call of this address.
+    Called(u64),
+    /// NOPs as long as a call.
+    Nops,
+}
+
+/// Words that ascend and all lead to calls of one address, or to NOPs as long as a call.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    start: usize,
+    length: usize,
+    last: u64,
+    hook: Option<u64>,
+}
+
+impl Bare {
+    /// The longest such run in the data of `target`, an image without any symbol.
+    pub(crate) fn find<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Option<Self> {
+        if target
+            .symbols
+            .as_ref()
+            .is_some_and(|symbols| symbols.iter().any(|(_, s)| s.section.is_some()))
+        {
+            return None;
+        }
+        let view = target.view;
+        let search = Search::new(target)?;
+        // Sections may overlap; all of them together are no larger than the file.
+        let mut left = view.data.len() as u64;
+        let mut best: Option<(usize, Self)> = None;
+        for section in view.sections().filter(|s| s.is_loaded() && s.has_bytes() && !s.is_code()) {
+            left = left.checked_sub(section.size)?;
+            let Some(run) = search.longest(&section) else { continue };
+            if best.as_ref().is_none_or(|(length, _)| run.length > *length) {
+                let address = section.address.wrapping_add(run.start as u64 * view.word());
+                let size = run.length as u64 * view.word();
+                best = Some((run.length, Self { address, size, hook: run.hook }));
+            }
+        }
+        best.map(|(_, bare)| bare)
+    }
+}
+
+/// What the search needs of one image.
+struct Search<'t, 'v, 'd, Elf: FileHeader> {
+    target: &'t Target<'v, 'd, Elf>,
+    decode: Decode,
+    /// Sections of code by address.
+    code: BTreeMap<u64, (u32, Section, Code<'d>)>,
+    /// What relative relocations put where.
+    addends: HashMap<u64, u64>,
+}
+
+impl<'t, 'v, 'd, Elf: FileHeader> Search<'t, 'v, 'd, Elf> {
+    fn new(target: &'t Target<'v, 'd, Elf>) -> Option<Self> {
+        let view = target.view;
+        let mut code = BTreeMap::new();
+        for (index, section) in (0u32..).zip(view.sections()).filter(|(_, s)| s.is_code()) {
+            code.insert(section.address, (index, section, target.code(index).ok()?));
+        }
+        let addends = loaded::relative_addends(view, &target.loader);
+        Some(Self { target, decode: target.arch.decode?, code, addends })
+    }
+
+    /// The longest run of words in `section`, if it is long enough.
+    fn longest(&self, section: &Section) -> Option<Run> {
+        let word = self.target.view.word();
+        let words = loaded::in_file(self.target.view, section.address, section.size / word);
+        let (mut best, mut run) = (Run::default(), Run::default());
+        let places = addresses(section.address, word);
+        for (at, (place, in_file)) in places.zip(words).enumerate() {
+            let word = self.addends.get(&place).copied().unwrap_or(in_file);
+            let hook = match self.at(word) {
+                Some(Hook::Called(address)) => Some(address),
+                Some(Hook::Nops) => None,
+                None => {
+                    run = Run::default();
+                    continue;
+                }
+            };
+            let agrees = hook.is_none() || run.hook.is_none() || hook == run.hook;
+            if run.length == 0 || word <= run.last || !agrees {
+                run = Run { start: at, ..Run::default() };
+            }
+            run = Run { length: run.length + 1, last: word, hook: run.hook.or(hook), ..run };
+            if run.length > best.length {
+                best = run;
+            }
+        }
+        (best.length >= FEWEST).then_some(best)
+    }
+
+    /// The hook at `address`, or `None` for what is no site.
+    fn at(&self, address: u64) -> Option<Hook> {
+        let (_, (index, section, code)) = self.code.range(..=address).next_back()?;
+        let at = Some(address - section.address).filter(|at| *at < section.size)?;
+        let view = self.target.view;
+        let place = Place {
+            code: *code,
+            base: section.address,
+            at,
+            alternate: view.flags() & self.target.arch.alternate_code_flag != 0,
+            data_base: 0,
+            is_64: view.is_64(),
+            big_endian_data: view.is_big_endian(),
+        };
+        match (self.decode.call)(&place).map(|branch| branch.target) {
+            Some(Goal::Address(goal)) => Some(Hook::Called(goal)),
+            None if nops::size(self.target, (*index, at)).ok()? != 0 => Some(Hook::Nops),
+            Some(Goal::Slot(_)) | None => None,
+        }
+    }
+}
