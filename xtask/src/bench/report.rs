@@ -14,7 +14,7 @@ use crate::{Result, files};
 const BEGIN: &str = "<!-- begin: cargo xtask bench -->\n";
 const END: &str = "<!-- end: cargo xtask bench -->";
 
-/// Keeps a row for [`write`].
+/// Keeps a row for [`write()`].
 pub(crate) fn save(folder: &Path, name: &str, measured: &Measured) -> Result<()> {
     files::make_folder(&folder.join("results"))?;
     let path = folder.join("results").join(format!("{name}.json"));
