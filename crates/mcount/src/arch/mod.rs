@@ -100,6 +100,8 @@ pub(crate) struct Arch {
     /// What code addresses data by: the first of these symbols or sections that an image has, and
     /// bytes from there.
     pub(crate) data_bases: &'static [(&'static str, u64)],
+    /// The tag of the dynamic section that has what code addresses data by, with or without symbols.
+    pub(crate) data_base_tag: Option<u64>,
     /// Tags of the dynamic section: the number of local GOT entries, and the first symbol with a
     /// global one. Those have no relocations.
     pub(crate) got_tags: Option<(u64, u64)>,
@@ -206,6 +208,7 @@ const DEFAULT: Arch = Arch {
     reads_unaligned: false,
     rel_32: false,
     data_bases: &[],
+    data_base_tag: None,
     got_tags: None,
     local_entry: false,
     mapping_symbols: false,

@@ -5,6 +5,7 @@
 use super::decode::{Branch, Decode, Place, Target, four, signed};
 use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
 
+const DT_PLTGOT: u64 = 3;
 const R_PARISC_DIR32: u32 = 1;
 const R_PARISC_PCREL17F: u32 = 12;
 const R_PARISC_PCREL22F: u32 = 74;
@@ -33,6 +34,7 @@ pub(super) static ARCH: Arch = Arch {
     ],
     address_32: Some(R_PARISC_DIR32),
     address_64: Some(R_PARISC_DIR64),
+    data_base_tag: Some(DT_PLTGOT),
     data_bases: &[("$global$", 0), ("_GLOBAL_OFFSET_TABLE_", 0), (".got", 0)],
     nops: &[NOP],
     decode: Some(Decode {

@@ -176,6 +176,10 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
     /// `_gp`, the TOC or the like.
     fn find_data_base(&self) -> u64 {
         let view = self.target.view;
+        let tag = self.target.arch.data_base_tag;
+        if let Some((base, _)) = tag.and_then(|tag| dynamic::tag(view, tag.cast_signed())) {
+            return base;
+        }
         for (name, distance) in self.target.arch.data_bases {
             let symbols = self.target.symbols.as_ref();
             let symbol = symbols.and_then(|symbols| {
