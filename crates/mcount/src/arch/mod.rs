@@ -5,15 +5,19 @@
 //! object and a row in `docs/arches.md` (CONTRIBUTING.md walks through one).
 
 mod aarch64;
+mod arithmetic;
 mod arm;
+mod code;
 mod csky;
 pub(crate) mod decode;
+mod form;
 mod i386;
 mod loongarch;
 mod microblaze;
 mod micromips;
 mod mips;
 mod nds32;
+mod nops;
 mod parisc;
 mod powerpc;
 mod powerpc64;
@@ -23,8 +27,15 @@ mod sh;
 mod sparc;
 mod x86_64;
 
+pub(crate) use self::arithmetic::of_debug;
+pub use self::arithmetic::{Arithmetic, Step};
+use self::arithmetic::{add, set, subtract};
+pub(crate) use self::code::{Code, CodeMut};
+use self::code::{CodeOrder, Instruction, Pattern, Unit};
 use self::decode::{Branch, Decode};
-use crate::site::Kind;
+pub(crate) use self::form::Call;
+use self::form::{CALL, Form, Nop, RELAXED};
+use self::nops::HookNop;
 
 /// Every processor, in the order of ARCHES.md.
 pub(crate) static ALL: &[&Arch] = &[
@@ -138,58 +149,6 @@ pub(crate) struct Arch {
     pub(crate) decode: Option<Decode>,
 }
 
-/// A relocation that changes a number by the value of a symbol: two of them make a difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arithmetic {
-    /// The relocation type.
-    pub kind: u32,
-    /// The low bits of the field that hold the number; `None` for a ULEB128 of any length.
-    pub bits: Option<u8>,
-    /// What is done.
-    pub step: Step,
-}
-
-/// What an [`Arithmetic`] relocation does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// Stores the value.
-    Set,
-    /// Adds it.
-    Add,
-    /// Subtracts it.
-    Subtract,
-}
-
-const fn set(kind: u32, bits: u8) -> Arithmetic {
-    Arithmetic { kind, bits: Some(bits), step: Step::Set }
-}
-
-const fn add(kind: u32, bits: u8) -> Arithmetic {
-    Arithmetic { kind, bits: Some(bits), step: Step::Add }
-}
-
-const fn subtract(kind: u32, bits: u8) -> Arithmetic {
-    Arithmetic { kind, bits: Some(bits), step: Step::Subtract }
-}
-
-/// What the relocations of the processor `machine` (`e_machine`) do that compute; and whether all
-/// others take the addend from the section, whatever the relocation says.
-pub(crate) fn of_debug(machine: u16) -> (&'static [Arithmetic], bool) {
-    let arch = ALL.iter().find(|arch| arch.machine == machine);
-    arch.map_or((&[], false), |arch| (arch.arithmetic, arch.addend_in_section))
-}
-
-/// A NOP in place of a call of the hook.
-#[derive(Clone, Copy)]
-pub(crate) struct HookNop {
-    instruction: Instruction,
-    /// Instructions begin at multiples of this many bytes.
-    step: u64,
-    /// Nothing else ever has these bits, so that it is known wherever it stands. Otherwise it is
-    /// known at the start of a function only.
-    anywhere: bool,
-}
-
 /// Values that a processor's file overrides where they differ.
 const DEFAULT: Arch = Arch {
     name: "",
@@ -271,363 +230,5 @@ impl Arch {
         });
         let (recorded, form) = { found }.next().unwrap_or((branch.start, &RELAXED));
         Call { recorded, end: branch.end, form }
-    }
-
-    /// Bytes of the NOPs at `offset` that a call of this processor became: the first that are as
-    /// long as one; 0 if there are none.
-    pub(crate) fn nops_of_call(&self, code: Code<'_>, offset: u64) -> u64 {
-        let mut size = 0;
-        while size < self.call_size {
-            let Some(nop) =
-                self.nops.iter().find(|nop| nop.is_at(code, offset.saturating_add(size)))
-            else {
-                return 0;
-            };
-            size += nop.size();
-        }
-        size
-    }
-
-    /// Fills `size` bytes from `offset` with NOPs, the longest first.
-    ///
-    /// `None`, with the code changed in part, where they do not fit.
-    pub(crate) fn fill_with_nops(
-        &self,
-        code: &mut CodeMut<'_>,
-        offset: u64,
-        size: u64,
-    ) -> Option<()> {
-        let end = offset.checked_add(size)?;
-        let mut at = offset;
-        while at < end {
-            let fits = |nop: &&Instruction| nop.size() <= end - at;
-            let nop = self.nops.iter().filter(fits).max_by_key(|nop| nop.size())?;
-            code.put(at, nop)?;
-            at += nop.size();
-        }
-        Some(())
-    }
-
-    /// Whether the `size` bytes at `offset` are as [`Arch::fill_with_nops`] leaves them.
-    pub(crate) fn is_filled(&self, code: Code<'_>, offset: u64, size: u64) -> bool {
-        let bytes = usize::try_from(size).ok().and_then(|size| code.from(offset).get(..size));
-        let mut copy = bytes.unwrap_or_default().to_vec();
-        let mut filled = CodeMut { bytes: &mut copy, big_endian: code.big_endian };
-        self.fill_with_nops(&mut filled, 0, size).is_some() && Some(copy.as_slice()) == bytes
-    }
-
-    /// Bytes of NOPs from `offset`, counted up to `limit` (an offset); 0 if there is no NOP.
-    pub(crate) fn nop_run(&self, code: Code<'_>, offset: u64, limit: u64) -> u64 {
-        let mut at = offset;
-        while let Some(nop) = self.nops.iter().find(|nop| nop.is_at(code, at)) {
-            // It ends inside the code, so this cannot overflow.
-            if at + nop.size() > limit {
-                break;
-            }
-            at += nop.size();
-        }
-        at - offset
-    }
-
-    /// The places in `code` where the compiler left a NOP in place of the call.
-    pub(crate) fn hook_nops(
-        &self,
-        code: Code<'_>,
-        functions: impl Iterator<Item = u64>,
-    ) -> Vec<u64> {
-        let Some(nop) = self.hook_nop else { return Vec::new() };
-        if nop.anywhere {
-            let places = (0..code.len()).step_by(usize::try_from(nop.step).unwrap_or(1));
-            return places.filter(|at| nop.instruction.is_at(code, *at)).collect();
-        }
-        let entry = functions.map(|start| start + self.pad(code, start));
-        entry.filter(|at| nop.instruction.is_at(code, *at)).collect()
-    }
-
-    /// Bytes of the landing pad at `offset`; 0 if there is none.
-    pub(crate) fn pad(&self, code: Code<'_>, offset: u64) -> u64 {
-        self.pads.iter().find(|pad| pad.is_at(code, offset)).map_or(0, Instruction::size)
-    }
-}
-
-/// The byte order of a processor's instructions.
-#[derive(Clone, Copy)]
-pub(crate) enum CodeOrder {
-    /// That of the data.
-    Data,
-    Little,
-    Big,
-}
-
-/// The bytes of a section, read as instructions.
-#[derive(Clone, Copy)]
-pub(crate) struct Code<'a> {
-    bytes: &'a [u8],
-    big_endian: bool,
-}
-
-impl<'a> Code<'a> {
-    /// The `unit` at `offset`, or `None` where the section ends.
-    pub(crate) fn get(self, unit: Unit, offset: u64) -> Option<u32> {
-        let start = usize::try_from(offset).ok()?;
-        let bytes = self.bytes.get(start..start.checked_add(unit.size())?)?;
-        let add = |value: u32, byte: &u8| value << 8 | u32::from(*byte);
-        Some(if self.big_endian {
-            bytes.iter().fold(0, add)
-        } else {
-            bytes.iter().rev().fold(0, add)
-        })
-    }
-
-    /// The 32-bit instruction at `offset`.
-    pub(crate) fn word(self, offset: u64) -> Option<u32> {
-        self.get(Unit::Word, offset)
-    }
-
-    /// The 16-bit instruction, or half of one, at `offset`.
-    pub(crate) fn half(self, offset: u64) -> Option<u32> {
-        self.get(Unit::Half, offset)
-    }
-
-    /// The bytes from `offset` on.
-    pub(crate) fn from(self, offset: u64) -> &'a [u8] {
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        self.bytes.get(start..).unwrap_or_default()
-    }
-
-    /// The 32-bit number at `offset`, in the byte order of x86.
-    pub(crate) fn little_word(self, offset: u64) -> Option<u32> {
-        self.from(offset).first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
-    }
-
-    /// Instructions are big endian.
-    pub(crate) fn is_big_endian(self) -> bool {
-        self.big_endian
-    }
-
-    /// Bytes.
-    pub(crate) fn len(self) -> u64 {
-        self.bytes.len() as u64
-    }
-}
-
-/// The bytes of a section, to write instructions in.
-pub(crate) struct CodeMut<'a> {
-    pub(crate) bytes: &'a mut [u8],
-    pub(crate) big_endian: bool,
-}
-
-impl CodeMut<'_> {
-    /// Writes `instruction` at `offset`; `None` (and nothing written) where the section ends.
-    pub(crate) fn put(&mut self, offset: u64, instruction: &Instruction) -> Option<()> {
-        self.put_units(offset, instruction.unit, instruction.values)
-    }
-
-    /// Writes the 16-bit instruction `value` at `offset`, as [`CodeMut::put`] does.
-    pub(crate) fn put_half(&mut self, offset: u64, value: u32) -> Option<()> {
-        self.put_units(offset, Unit::Half, &[value])
-    }
-
-    fn put_units(&mut self, offset: u64, unit: Unit, values: &[u32]) -> Option<()> {
-        let start = usize::try_from(offset).ok()?;
-        let end = start.checked_add(unit.size() * values.len())?;
-        let target = self.bytes.get_mut(start..end)?;
-        for (place, value) in target.chunks_exact_mut(unit.size()).zip(values) {
-            let bytes = value.to_be_bytes();
-            let (_, low) = bytes.split_at_checked(bytes.len() - place.len())?;
-            place.copy_from_slice(low);
-            if !self.big_endian {
-                place.reverse();
-            }
-        }
-        Some(())
-    }
-
-    /// The same bytes, to read.
-    pub(crate) fn as_code(&self) -> Code<'_> {
-        Code { bytes: self.bytes, big_endian: self.big_endian }
-    }
-}
-
-/// The unit that the byte order applies to.
-#[derive(Clone, Copy)]
-pub(crate) enum Unit {
-    Byte,
-    Half,
-    Word,
-}
-
-impl Unit {
-    const fn size(self) -> usize {
-        match self {
-            Self::Byte => 1,
-            Self::Half => 2,
-            Self::Word => 4,
-        }
-    }
-}
-
-/// An instruction with all its bits.
-#[derive(Clone, Copy)]
-pub(crate) struct Instruction {
-    unit: Unit,
-    values: &'static [u32],
-}
-
-impl Instruction {
-    const fn bytes(values: &'static [u32]) -> Self {
-        Self { unit: Unit::Byte, values }
-    }
-
-    const fn halves(values: &'static [u32]) -> Self {
-        Self { unit: Unit::Half, values }
-    }
-
-    const fn words(values: &'static [u32]) -> Self {
-        Self { unit: Unit::Word, values }
-    }
-
-    fn size(&self) -> u64 {
-        (self.unit.size() * self.values.len()) as u64
-    }
-
-    fn is_at(&self, code: Code<'_>, offset: u64) -> bool {
-        let fits = offset.checked_add(self.size()).is_some_and(|end| end <= code.len());
-        fits && (offset..)
-            .step_by(self.unit.size())
-            .zip(self.values)
-            .all(|(at, value)| code.get(self.unit, at) == Some(*value))
-    }
-}
-
-/// Some bits of an instruction near a relocation.
-pub(crate) struct Pattern {
-    /// Bytes from `r_offset`.
-    at: i8,
-    unit: Unit,
-    mask: u32,
-    value: u32,
-}
-
-impl Pattern {
-    const fn byte(at: i8, value: u32) -> Self {
-        Self { at, unit: Unit::Byte, mask: 0xff, value }
-    }
-
-    const fn half(at: i8, mask: u32, value: u32) -> Self {
-        Self { at, unit: Unit::Half, mask, value }
-    }
-
-    const fn word(at: i8, mask: u32, value: u32) -> Self {
-        Self { at, unit: Unit::Word, mask, value }
-    }
-
-    fn fits(&self, code: Code<'_>, offset: u64) -> bool {
-        let at = offset.checked_add_signed(self.at.into());
-        let bits = at.and_then(|at| code.get(self.unit, at));
-        bits.is_some_and(|bits| bits & self.mask == self.value)
-    }
-}
-
-/// One way of calling the hook: the relocation and the opcode under it.
-pub(crate) struct Form {
-    /// The types that the (first) relocation to the hook symbol may have.
-    relocations: &'static [u32],
-    /// What must be there. All of it.
-    opcode: &'static [Pattern],
-    /// The recorded address minus `r_offset`.
-    recorded: i8,
-    /// The end of the call minus `r_offset`, where its length is fixed.
-    size: i8,
-    /// Follows a sequence whose length is not fixed: its end, or `None` if it is no call.
-    follow: Option<Follow>,
-    /// How it is turned into something that does nothing.
-    nop: Nop,
-    /// The kind of site that it is.
-    kind: Kind,
-}
-
-/// Follows the instructions from the relocation at an offset to the end of the call.
-type Follow = fn(Code<'_>, u64) -> Option<u64>;
-
-/// Values that a form overrides where they differ.
-const CALL: Form = Form {
-    relocations: &[],
-    opcode: &[],
-    recorded: 0,
-    size: 4,
-    follow: None,
-    nop: Nop::None,
-    kind: Kind::Call,
-};
-
-/// A call whose form only the linker makes, by relaxation.
-static RELAXED: Form = CALL;
-
-/// Instructions at bytes from `r_offset`.
-type Patch = &'static [(i8, Instruction)];
-
-/// How a call becomes a NOP.
-pub(crate) enum Nop {
-    /// It cannot, in this form.
-    None,
-    /// By writing these instructions.
-    Write(Patch),
-    /// The same where it depends on the hook: the first of these names decides.
-    ByHook(&'static [(&'static str, Patch)]),
-    /// By a function of `r_offset` and the end of the call.
-    Compute(fn(&mut CodeMut<'_>, u64, u64) -> Option<()>),
-}
-
-impl Form {
-    fn at(&'static self, code: Code<'_>, kind: u32, offset: u64) -> Option<Call> {
-        let fits = |pattern: &Pattern| pattern.fits(code, offset);
-        if !self.relocations.contains(&kind) || !self.opcode.iter().all(fits) {
-            return None;
-        }
-        let end = match self.follow {
-            Some(follow) => follow(code, offset)?,
-            None => offset.checked_add_signed(self.size.into())?,
-        };
-        let recorded = offset.checked_add_signed(self.recorded.into())?;
-        (end <= code.len()).then_some(Call { recorded, end, form: self })
-    }
-}
-
-/// A call of the hook that was found in code.
-#[derive(Clone, Copy)]
-pub(crate) struct Call {
-    /// Where the table must point: bytes from the start of the section.
-    pub(crate) recorded: u64,
-    /// Where the call ends: relocations to the hook before this are part of it.
-    pub(crate) end: u64,
-    form: &'static Form,
-}
-
-impl Call {
-    /// The kind of site.
-    pub(crate) fn kind(&self) -> Kind {
-        self.form.kind
-    }
-
-    /// Only a linker makes this form.
-    pub(crate) fn is_relaxed(&self) -> bool {
-        std::ptr::eq(self.form, &raw const RELAXED)
-    }
-
-    /// Makes the call of `hook` at `offset` (its relocation's) do nothing.
-    ///
-    /// `None`, with the code unchanged, where that is not possible.
-    pub(crate) fn make_nop(&self, code: &mut CodeMut<'_>, offset: u64, hook: &[u8]) -> Option<()> {
-        let patch = match self.form.nop {
-            Nop::None => return None,
-            Nop::Write(patch) => patch,
-            Nop::ByHook(list) => list.iter().find(|(name, _)| name.as_bytes() == hook)?.1,
-            Nop::Compute(compute) => return compute(code, offset, self.end),
-        };
-        for (at, instruction) in patch {
-            code.put(offset.checked_add_signed((*at).into())?, instruction)?;
-        }
-        Some(())
     }
 }

@@ -1,0 +1,44 @@
+//! Relocations that compute, as debug sections have them where the linker deletes bytes of code.
+
+use super::ALL;
+
+/// A relocation that changes a number by the value of a symbol: two of them make a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arithmetic {
+    /// The relocation type.
+    pub kind: u32,
+    /// The low bits of the field that hold the number; `None` for a ULEB128 of any length.
+    pub bits: Option<u8>,
+    /// What is done.
+    pub step: Step,
+}
+
+/// What an [`Arithmetic`] relocation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Stores the value.
+    Set,
+    /// Adds it.
+    Add,
+    /// Subtracts it.
+    Subtract,
+}
+
+pub(super) const fn set(kind: u32, bits: u8) -> Arithmetic {
+    Arithmetic { kind, bits: Some(bits), step: Step::Set }
+}
+
+pub(super) const fn add(kind: u32, bits: u8) -> Arithmetic {
+    Arithmetic { kind, bits: Some(bits), step: Step::Add }
+}
+
+pub(super) const fn subtract(kind: u32, bits: u8) -> Arithmetic {
+    Arithmetic { kind, bits: Some(bits), step: Step::Subtract }
+}
+
+/// What the relocations of the processor `machine` (`e_machine`) do that compute; and whether all
+/// others take the addend from the section, whatever the relocation says.
+pub(crate) fn of_debug(machine: u16) -> (&'static [Arithmetic], bool) {
+    let arch = ALL.iter().find(|arch| arch.machine == machine);
+    arch.map_or((&[], false), |arch| (arch.arithmetic, arch.addend_in_section))
+}

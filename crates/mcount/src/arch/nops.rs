@@ -1,0 +1,93 @@
+//! What does nothing: the NOPs that a call becomes or was from the start, those that fill an area, and
+//! the landing pads before them.
+
+use super::{Arch, Code, CodeMut, Instruction};
+
+/// A NOP in place of a call of the hook.
+#[derive(Clone, Copy)]
+pub(crate) struct HookNop {
+    pub(super) instruction: Instruction,
+    /// Instructions begin at multiples of this many bytes.
+    pub(super) step: u64,
+    /// Nothing else ever has these bits, so that it is known wherever it stands. Otherwise it is
+    /// known at the start of a function only.
+    pub(super) anywhere: bool,
+}
+
+impl Arch {
+    /// Bytes of the NOPs at `offset` that a call of this processor became: the first that are as
+    /// long as one; 0 if there are none.
+    pub(crate) fn nops_of_call(&self, code: Code<'_>, offset: u64) -> u64 {
+        let mut size = 0;
+        while size < self.call_size {
+            let Some(nop) =
+                self.nops.iter().find(|nop| nop.is_at(code, offset.saturating_add(size)))
+            else {
+                return 0;
+            };
+            size += nop.size();
+        }
+        size
+    }
+
+    /// Fills `size` bytes from `offset` with NOPs, the longest first.
+    ///
+    /// `None`, with the code changed in part, where they do not fit.
+    pub(crate) fn fill_with_nops(
+        &self,
+        code: &mut CodeMut<'_>,
+        offset: u64,
+        size: u64,
+    ) -> Option<()> {
+        let end = offset.checked_add(size)?;
+        let mut at = offset;
+        while at < end {
+            let fits = |nop: &&Instruction| nop.size() <= end - at;
+            let nop = self.nops.iter().filter(fits).max_by_key(|nop| nop.size())?;
+            code.put(at, nop)?;
+            at += nop.size();
+        }
+        Some(())
+    }
+
+    /// Whether the `size` bytes at `offset` are as [`Arch::fill_with_nops`] leaves them.
+    pub(crate) fn is_filled(&self, code: Code<'_>, offset: u64, size: u64) -> bool {
+        let bytes = usize::try_from(size).ok().and_then(|size| code.from(offset).get(..size));
+        let mut copy = bytes.unwrap_or_default().to_vec();
+        let mut filled = CodeMut { bytes: &mut copy, big_endian: code.is_big_endian() };
+        self.fill_with_nops(&mut filled, 0, size).is_some() && Some(copy.as_slice()) == bytes
+    }
+
+    /// Bytes of NOPs from `offset`, counted up to `limit` (an offset); 0 if there is no NOP.
+    pub(crate) fn nop_run(&self, code: Code<'_>, offset: u64, limit: u64) -> u64 {
+        let mut at = offset;
+        while let Some(nop) = self.nops.iter().find(|nop| nop.is_at(code, at)) {
+            // It ends inside the code, so this cannot overflow.
+            if at + nop.size() > limit {
+                break;
+            }
+            at += nop.size();
+        }
+        at - offset
+    }
+
+    /// The places in `code` where the compiler left a NOP in place of the call.
+    pub(crate) fn hook_nops(
+        &self,
+        code: Code<'_>,
+        functions: impl Iterator<Item = u64>,
+    ) -> Vec<u64> {
+        let Some(nop) = self.hook_nop else { return Vec::new() };
+        if nop.anywhere {
+            let places = (0..code.len()).step_by(usize::try_from(nop.step).unwrap_or(1));
+            return places.filter(|at| nop.instruction.is_at(code, *at)).collect();
+        }
+        let entry = functions.map(|start| start + self.pad(code, start));
+        entry.filter(|at| nop.instruction.is_at(code, *at)).collect()
+    }
+
+    /// Bytes of the landing pad at `offset`; 0 if there is none.
+    pub(crate) fn pad(&self, code: Code<'_>, offset: u64) -> u64 {
+        self.pads.iter().find(|pad| pad.is_at(code, offset)).map_or(0, Instruction::size)
+    }
+}
