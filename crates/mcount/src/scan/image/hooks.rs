@@ -1,0 +1,182 @@
+//! Where the hooks of a linked image are, and what leads to them: symbols, the words that the loader
+//! fills, and stubs.
+//!
+//! Sources: gABI, Dynamic Section (`DT_PLTGOT`); MIPS ABI, 5 (`DT_MIPS_LOCAL_GOTNO`, `DT_MIPS_GOTSYM`);
+//! ELFv2 ABI, 3.4.1 (local entries).
+
+use super::{CodeSection, Finder};
+use crate::arch::decode::{Place, Target as Goal};
+use crate::elf::{Relocations, Symbol, Symbols, dynamic, loaded};
+use crate::error::Result;
+use object::read::elf::FileHeader;
+use std::collections::HashMap;
+
+/// Stubs that lead to stubs: a veneer to a PLT entry, at most.
+const LONGEST_CHAIN: u32 = 3;
+
+/// What leads to a hook.
+#[derive(Default)]
+pub(crate) struct Hooks {
+    pub(crate) names: Vec<String>,
+    /// The addresses of hooks, with the position of the name.
+    pub(super) addresses: HashMap<u64, u32>,
+    /// The addresses of the words that the loader fills with a hook's address.
+    pub(super) slots: HashMap<u64, u32>,
+}
+
+impl Hooks {
+    /// A hook that no symbol names, at `address`.
+    pub(crate) fn add_nameless(&mut self, address: u64) {
+        self.addresses.insert(address, NAMELESS);
+    }
+}
+
+/// The position of no name.
+const NAMELESS: u32 = u32::MAX;
+
+impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
+    /// `_gp`, the TOC or the like.
+    pub(super) fn find_data_base(&self) -> u64 {
+        let view = self.target.view;
+        let tag = self.target.arch.data_base_tag;
+        if let Some((base, _)) = tag.and_then(|tag| dynamic::tag(view, tag.cast_signed())) {
+            return base;
+        }
+        for (name, distance) in self.target.arch.data_bases {
+            let symbols = self.target.symbols.as_ref();
+            let symbol = symbols.and_then(|symbols| {
+                let mut all = symbols.iter();
+                all.find(|(_, symbol)| symbols.name(symbol) == name.as_bytes())
+            });
+            let mut sections = (0u32..).zip(view.sections());
+            let mut section =
+                || sections.find(|(index, _)| view.is_called(*index, name.as_bytes()));
+            let base = symbol.map(|(_, symbol)| symbol.value);
+            if let Some(base) = base.or_else(|| section().map(|(_, header)| header.address)) {
+                return base.wrapping_add(*distance);
+            }
+        }
+        0
+    }
+
+    /// Where the hooks are, and which words hold their addresses.
+    pub(super) fn find_hooks(&mut self) -> Result<()> {
+        let view = self.target.view;
+        let dynamic = Symbols::read_dynamic(view)?;
+        // A definition of one's own may be overridden: it has slots too.
+        let mut named = HashMap::new();
+        for symbols in self.target.symbols.iter().chain(&dynamic) {
+            for (index, symbol) in symbols.iter() {
+                let Some(hook) = self.hook_name(symbols.name(&symbol)) else { continue };
+                if symbol.section.is_some() {
+                    self.add_hook(&symbol, hook);
+                }
+                if dynamic.as_ref().is_some_and(|d| d.section == symbols.section) {
+                    named.insert(index, hook);
+                }
+            }
+        }
+        if let Some(dynamic) = dynamic.filter(|_| !named.is_empty()) {
+            self.find_slots(&dynamic, &named);
+        }
+        Ok(())
+    }
+
+    /// The position of hook `name`, without a version behind an `@`.
+    pub(super) fn hook_name(&self, name: &[u8]) -> Option<u32> {
+        let name = name.split(|byte| *byte == b'@').next()?;
+        (0u32..).zip(&self.hooks.names).find(|(_, hook)| hook.as_bytes() == name).map(|(at, _)| at)
+    }
+
+    /// A defined hook: its address, that of its local entry, or the code of its descriptor.
+    fn add_hook(&mut self, symbol: &Symbol, hook: u32) {
+        let arch = self.target.arch;
+        let isa_bit = u64::from(arch.isa_bit && symbol.is_function());
+        let mut address = symbol.value & !isa_bit;
+        if let Some((section, offset)) = self.functions.described(symbol) {
+            let section = self.sections.iter().find(|candidate| candidate.index == section);
+            address = section.map_or(address, |section| section.header.address + offset);
+        }
+        self.hooks.addresses.insert(address, hook);
+        let local = symbol.other >> 5;
+        if arch.local_entry && (2..=6).contains(&local) {
+            self.hooks.addresses.insert(address.wrapping_add(1 << local), hook);
+        }
+    }
+
+    /// The words that the loader fills with the addresses of the symbols `named` of `dynamic`.
+    fn find_slots(&mut self, dynamic: &Symbols<'d, Elf>, named: &HashMap<u32, u32>) {
+        let view = self.target.view;
+        let mut wanted: Vec<_> = named.keys().copied().collect();
+        wanted.sort_unstable();
+        for (index, header) in (0u32..).zip(view.sections()) {
+            if !header.is_relocations() || header.link != dynamic.section {
+                continue;
+            }
+            if let Ok(list) = Relocations::read(view, index, &header) {
+                list.of_symbols(&wanted, |relocation| {
+                    if let Some(hook) = named.get(&relocation.symbol) {
+                        self.hooks.slots.insert(relocation.offset, *hook);
+                    }
+                });
+            }
+        }
+        let Some((local_tag, first_tag)) = self.target.arch.got_tags else { return };
+        let tag = |tag: u64| dynamic::tag(view, tag.cast_signed()).map(|(value, _)| value);
+        let (Some(local), Some(first)) = (tag(local_tag), tag(first_tag)) else { return };
+        let Some(got) = (0u32..).zip(view.sections()).find(|(i, _)| view.is_called(*i, b".got"))
+        else {
+            return;
+        };
+        for (symbol, hook) in named {
+            let entry = u64::from(*symbol).wrapping_sub(first).wrapping_add(local);
+            let slot = got.1.address.wrapping_add(entry.wrapping_mul(view.word()));
+            self.hooks.slots.insert(slot, *hook);
+        }
+    }
+
+    /// The hook that a call or stub with this goal reaches.
+    pub(super) fn reaches(&mut self, goal: Goal, depth: u32) -> Option<u32> {
+        if let Some(answer) = self.known.get(&goal) {
+            return *answer;
+        }
+        let answer = match goal {
+            Goal::Slot(slot) => self.slot_holds(slot),
+            Goal::Address(address) => {
+                let direct = self.hooks.addresses.get(&address);
+                // The address of a PLT entry may be the slot itself.
+                let direct = direct.or_else(|| self.hooks.slots.get(&address)).copied();
+                direct.or_else(|| {
+                    let goal = self.stub_at(address).filter(|_| depth < LONGEST_CHAIN)?;
+                    self.reaches(goal, depth + 1)
+                })
+            }
+        };
+        self.known.insert(goal, answer);
+        answer
+    }
+
+    fn slot_holds(&mut self, slot: u64) -> Option<u32> {
+        if let Some(hook) = self.hooks.slots.get(&slot) {
+            return Some(*hook);
+        }
+        let view = self.target.view;
+        let loader = &self.target.loader;
+        let addends = self.addends.get_or_insert_with(|| loaded::relative_addends(view, loader));
+        let in_file = || loaded::in_file(view, slot, 1).first().copied();
+        let value = addends.get(&slot).copied().or_else(in_file)?;
+        self.hooks.addresses.get(&value).copied()
+    }
+
+    /// What the stub at `address` leads to.
+    fn stub_at(&self, address: u64) -> Option<Goal> {
+        let inside = |s: &&CodeSection<'_>| {
+            address >= s.header.address && address - s.header.address < s.header.size
+        };
+        let section = self.sections.iter().find(inside)?;
+        let at = address - section.header.address;
+        let place = self.place(section, at);
+        let alternate = Place { alternate: true, ..place };
+        (self.decode.stub)(&place).or_else(|| (self.decode.stub)(&alternate))
+    }
+}

@@ -1,0 +1,195 @@
+//! Finding the sites of a linked image: by the relocations that the linker kept, by decoding, and
+//! by the compiler's list of patchable entries.
+//!
+//! [`Finder`] is the work on one image, and what its ways have in common; each way is a room.
+
+mod decoding;
+mod hooks;
+mod patchable_entries;
+mod relocations;
+
+use self::hooks::Hooks;
+use super::functions::Functions;
+use super::{Target, nops};
+use crate::arch::decode::{Branch, Decode, Place, Target as Goal};
+use crate::arch::{Call, Code};
+use crate::elf::{Section, loaded};
+use crate::error::{Error, ErrorKind, Result};
+use crate::site::{Kind, Source};
+use object::read::elf::FileHeader;
+use std::collections::{BTreeMap, HashMap};
+
+/// A site in an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FoundSite {
+    pub(crate) kind: Kind,
+    /// Bytes, from the site to the end of the call or of the NOPs.
+    pub(crate) size: u64,
+    /// The position of the hook's name in [`Hooks::names`].
+    pub(crate) hook: Option<u32>,
+    pub(crate) source: Source,
+}
+
+/// A call in an image, and where its relocation was.
+pub(crate) struct CallAt {
+    pub(crate) call: Call,
+    /// Bytes from the start of the section.
+    pub(crate) reference: u64,
+}
+
+/// The sites of an image by section and offset.
+pub(crate) type Found = BTreeMap<(u32, u64), FoundSite>;
+
+/// A section of code of an image.
+struct CodeSection<'d> {
+    index: u32,
+    header: Section,
+    code: Code<'d>,
+}
+
+/// The work on one image.
+pub(crate) struct Finder<'t, 'v, 'd, Elf: FileHeader> {
+    target: &'t Target<'v, 'd, Elf>,
+    functions: &'t Functions<'d>,
+    decode: Decode,
+    sections: Vec<CodeSection<'d>>,
+    pub(crate) hooks: Hooks,
+    data_base: u64,
+    /// The relocation of each call that was found: bytes from the start of its section.
+    references: HashMap<(u32, u64), Branch>,
+    /// What has been found out about where calls lead.
+    known: HashMap<Goal, Option<u32>>,
+    /// What relative relocations put where; read when first asked for.
+    addends: Option<HashMap<u64, u64>>,
+}
+
+impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
+    /// # Errors
+    ///
+    /// The processor's code cannot be decoded, or the image is malformed.
+    pub(crate) fn new(
+        target: &'t Target<'v, 'd, Elf>,
+        functions: &'t Functions<'d>,
+        extra: &[String],
+    ) -> Result<Self> {
+        let decode = target.arch.decode.ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported("no decoder for images of this processor"))
+        })?;
+        let mut sections = Vec::new();
+        for (index, header) in (0u32..).zip(target.view.sections()) {
+            if header.is_code() {
+                sections.push(CodeSection { index, header, code: target.code(index)? });
+            }
+        }
+        let names = target.arch.hooks.iter().copied().map(str::to_owned);
+        let names = names.chain(extra.iter().cloned()).collect();
+        let hooks = Hooks { names, ..Hooks::default() };
+        let known = HashMap::new();
+        let mut finder = Self {
+            target,
+            functions,
+            decode,
+            sections,
+            hooks,
+            data_base: 0,
+            known,
+            references: HashMap::new(),
+            addends: None,
+        };
+        finder.data_base = finder.find_data_base();
+        finder.find_hooks()?;
+        Ok(finder)
+    }
+
+    /// Every site of the image.
+    ///
+    /// # Errors
+    ///
+    /// Relocations or lists are malformed.
+    pub(crate) fn find(&mut self) -> Result<Found> {
+        let mut found = Found::new();
+        self.by_relocations(&mut found)?;
+        // A linker that redirects a call to a stub may have redirected its relocation too.
+        self.by_decoding(&mut found);
+        self.by_patchable_entries(&mut found)?;
+        Ok(found)
+    }
+
+    /// The addresses in the table of the image, which has an address and a size in bytes; ascending.
+    pub(crate) fn table(&self, range: Option<(u64, u64)>) -> Vec<u64> {
+        let view = self.target.view;
+        let Some((address, size)) = range else { return Vec::new() };
+        let mut words = loaded::words(view, address, size / view.word(), &self.target.loader);
+        words.sort_unstable();
+        words
+    }
+
+    /// Adds the places that `table`, the addresses in the image's own, leads to and where NOPs stand
+    /// that a call became: nothing else tells them from padding.
+    pub(crate) fn by_table(&self, table: &[u64], found: &mut Found) -> Result<()> {
+        for address in table.iter().filter(|address| **address != 0) {
+            let Some(section) = self.section_of(*address) else { continue };
+            let place = (section.index, address - section.header.address);
+            if found.contains_key(&place) {
+                continue;
+            }
+            let size = nops::size(self.target, place)?;
+            if size != 0 {
+                let source = Source::Table;
+                found.insert(place, FoundSite { kind: Kind::Nop, size, hook: None, source });
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&self, section: &CodeSection<'d>, at: u64) -> Place<'d> {
+        let view = self.target.view;
+        Place {
+            code: section.code,
+            base: section.header.address,
+            at,
+            alternate: view.flags() & self.target.arch.alternate_code_flag != 0,
+            data_base: self.data_base,
+            is_64: view.is_64(),
+            big_endian_data: view.is_big_endian(),
+        }
+    }
+
+    /// Adds the call that `branch` is, if it reaches a hook; `false` if it does not.
+    fn add(&mut self, found: &mut Found, section: usize, branch: &Branch, source: Source) -> bool {
+        let Some(hook) = self.reaches(branch.target, 0) else { return false };
+        let Some(section) = self.sections.get(section) else { return false };
+        let call = self.target.arch.decoded(section.code, branch);
+        let Call { recorded, end, .. } = call;
+        let size = end.saturating_sub(recorded);
+        // Relocations know better than what is decoded after them.
+        if overlaps(found, section.index, recorded, size) {
+            return true;
+        }
+        self.references.insert((section.index, recorded), *branch);
+        let what = FoundSite { kind: call.kind(), size, hook: Some(hook), source };
+        found.insert((section.index, recorded), what);
+        true
+    }
+
+    /// The call that was found at `offset` of `section`.
+    pub(crate) fn call_at(&self, section: u32, offset: u64) -> Option<CallAt> {
+        let branch = self.references.get(&(section, offset))?;
+        let code = self.sections.iter().find(|candidate| candidate.index == section)?.code;
+        let call = self.target.arch.decoded(code, branch);
+        Some(CallAt { call, reference: branch.reference })
+    }
+
+    fn section_of(&self, address: u64) -> Option<&CodeSection<'d>> {
+        self.sections.iter().find(|section| {
+            address >= section.header.address
+                && address - section.header.address < section.header.size
+        })
+    }
+}
+
+/// Whether a site that was found has bytes in common with these.
+fn overlaps(found: &Found, section: u32, offset: u64, size: u64) -> bool {
+    let before = found.range((section, 0)..(section, offset.saturating_add(size)));
+    before.last().is_some_and(|((_, start), site)| start.saturating_add(site.size) > offset)
+}

@@ -1,0 +1,102 @@
+//! The sites of a linked image by the relocations that `ld --emit-relocs` kept.
+
+use super::{CodeSection, Finder, Found, FoundSite, overlaps};
+use crate::arch::decode::Place;
+use crate::elf::Relocations;
+use crate::error::Result;
+use crate::site::Source;
+use object::elf;
+use object::read::elf::FileHeader;
+use std::collections::BTreeMap;
+
+/// How far behind the start of a call its relocation can be; an x86 call with a prefix looks like
+/// one without, so the longest comes first.
+const TO_REFERENCE: [u64; 4] = [22, 2, 1, 0];
+
+impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
+    /// The sites by relocations that `ld --emit-relocs` kept.
+    pub(super) fn by_relocations(&mut self, found: &mut Found) -> Result<()> {
+        let view = self.target.view;
+        let Some(symbols) = &self.target.symbols else { return Ok(()) };
+        let mut hooks: Vec<_> = symbols
+            .iter()
+            .filter(|(_, symbol)| self.hook_name(symbols.name(symbol)).is_some())
+            .map(|(index, _)| index)
+            .collect();
+        hooks.sort_unstable();
+        let mut places = BTreeMap::new();
+        for (index, header) in (0u32..).zip(view.sections()) {
+            let is_kept = header.is_relocations()
+                && header.flags & elf::SHF_ALLOC.0 == 0
+                && header.link == symbols.section;
+            let section = self.sections.iter().position(|section| section.index == header.info);
+            let (Some(section), true) = (section, is_kept) else { continue };
+            Relocations::read(view, index, &header)?.of_symbols(&hooks, |relocation| {
+                let symbol = symbols.get(relocation.symbol);
+                let hook = symbol.and_then(|symbol| self.hook_name(symbols.name(&symbol)));
+                if let Some(hook) = hook {
+                    let place = (section, relocation.offset);
+                    places.insert(place, (relocation.kind, hook));
+                }
+            });
+        }
+        for ((section, address), (kind, hook)) in places {
+            if !self.relocated_call(found, section, address) {
+                self.call_of_object(found, section, address, kind, hook);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the call that a relocation at `address` is part of; `false` if it is part of none.
+    fn relocated_call(&mut self, found: &mut Found, section: usize, address: u64) -> bool {
+        let Some(code) = self.sections.get(section) else { return false };
+        let Some(reference) = address.checked_sub(code.header.address) else { return false };
+        let mut branches = Vec::new();
+        for back in TO_REFERENCE {
+            let Some(at) = reference.checked_sub(back) else { continue };
+            let place = self.place(code, at);
+            // Either instruction set may be it: the one in which it calls a hook is.
+            for place in [place, Place { alternate: !place.alternate, ..place }] {
+                let branch = (self.decode.call)(&place);
+                let branch = branch.filter(|branch| branch.reference == reference);
+                branches.extend(branch.filter(|_| self.is_instruction(code, at)));
+            }
+        }
+        branches.iter().any(|branch| self.add(found, section, branch, Source::Relocations))
+    }
+
+    /// The same where the call is still as it was in the object.
+    fn call_of_object(
+        &self,
+        found: &mut Found,
+        section: usize,
+        address: u64,
+        kind: u32,
+        hook: u32,
+    ) {
+        let Some(section) = self.sections.get(section) else { return };
+        let Some(reference) = address.checked_sub(section.header.address) else { return };
+        if let Some(call) = self.target.arch.call(section.code, kind, reference) {
+            let size = call.end.saturating_sub(call.recorded);
+            // Of several relocations in one call, the first has said all.
+            if !overlaps(found, section.index, call.recorded, size) {
+                let (kind, source) = (call.kind(), Source::Relocations);
+                let what = FoundSite { kind, size, hook: Some(hook), source };
+                found.insert((section.index, call.recorded), what);
+            }
+        }
+    }
+
+    /// Whether an instruction begins at `at`, where that can be told from function starts only.
+    fn is_instruction(&self, section: &CodeSection<'d>, at: u64) -> bool {
+        if self.decode.anchors.is_empty() {
+            return true;
+        }
+        let mut next = self.functions.last_start(section.index, at).unwrap_or(0);
+        while next < at {
+            next = next.saturating_add((self.decode.length)(&self.place(section, next)));
+        }
+        next == at
+    }
+}
