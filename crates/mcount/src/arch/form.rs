@@ -1,5 +1,5 @@
-//! The forms of a call of the hook: which relocation and opcode it has, where it is recorded, and how it
-//! becomes a NOP.
+//! The forms of a call of the hook: which relocation and opcode it has, where it is recorded, and
+//! how it becomes a NOP.
 
 use super::{Code, CodeMut, Instruction, Pattern};
 use crate::site::Kind;

@@ -1,0 +1,73 @@
+//! The symbol in an entry of a relocation section, changed in its place.
+
+use crate::elf::{Section, View};
+use object::elf;
+use object::read::elf::FileHeader;
+
+pub(super) fn relocation_size<Elf: FileHeader>(section: &Section) -> usize {
+    if section.kind == elf::SHT_REL.0 { size_of::<Elf::Rel>() } else { size_of::<Elf::Rela>() }
+}
+
+/// Where an entry of a relocation section keeps its symbol.
+#[derive(Clone, Copy)]
+pub(super) struct InfoLayout {
+    is_64: bool,
+    big_endian: bool,
+    mips64el: bool,
+}
+
+impl InfoLayout {
+    pub(super) fn of<Elf: FileHeader>(view: &View<'_, Elf>) -> Self {
+        Self {
+            is_64: view.is_64(),
+            big_endian: view.is_big_endian(),
+            mips64el: view.has_mips64el_info(),
+        }
+    }
+
+    /// The largest symbol index that fits.
+    pub(super) fn limit(self) -> u32 {
+        if self.is_64 { u32::MAX } else { 0x00ff_ffff }
+    }
+
+    /// The bytes of `r_info` that hold the symbol.
+    fn range(self) -> std::ops::Range<usize> {
+        match (self.is_64, self.big_endian || self.mips64el) {
+            (false, _) => 4..8,
+            (true, true) => 8..12,
+            (true, false) => 12..16,
+        }
+    }
+
+    /// The word with the symbol in it.
+    fn load(self, entry: &[u8]) -> u32 {
+        let bytes = entry.get(self.range()).and_then(|bytes| bytes.try_into().ok());
+        let bytes: [u8; 4] = bytes.unwrap_or_default();
+        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    }
+
+    fn store(self, entry: &mut [u8], value: u32) {
+        if let Some(place) = entry.get_mut(self.range()) {
+            let bytes = if self.big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+            place.copy_from_slice(&bytes);
+        }
+    }
+
+    pub(super) fn symbol(self, entry: &[u8]) -> u32 {
+        let word = self.load(entry);
+        if self.is_64 { word } else { word >> 8 }
+    }
+
+    pub(super) fn set_symbol(self, entry: &mut [u8], symbol: u32) {
+        let kind = self.load(entry) & 0xff;
+        self.store(entry, if self.is_64 { symbol } else { symbol << 8 | kind });
+    }
+
+    /// Symbol 0, type 0: `R_*_NONE` of every processor. The offset stays.
+    pub(super) fn clear(self, entry: &mut [u8]) {
+        let info = if self.is_64 { 8..16 } else { 4..8 };
+        if let Some(info) = entry.get_mut(info) {
+            info.fill(0);
+        }
+    }
+}
