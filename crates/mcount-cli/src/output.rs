@@ -7,6 +7,7 @@ use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 use mcount::{CallSite, Kind, LateTable, Recording, Sites};
 use serde_json::json;
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
@@ -177,19 +178,23 @@ fn io_error(error: csv::Error) -> io::Error {
     }
 }
 
+fn text_of(name: Option<&str>) -> String {
+    name.unwrap_or_default().to_owned()
+}
+
 fn csv_record(demangle: bool, label: &Label, row: Row<'_>) -> [String; 15] {
     let site = row.site;
     let number = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
     [
         label.file.to_string_lossy().into_owned(),
         label.member.clone().unwrap_or_default(),
-        site.section.clone().unwrap_or_default(),
+        text_of(site.section.as_deref()),
         number(site.offset),
         number(site.address),
-        site.symbol.as_deref().map(|name| name_of(name, demangle)).unwrap_or_default(),
+        name_of(site.symbol.as_deref().unwrap_or_default(), demangle).into_owned(),
         site.symbol_offset.map(|offset| offset.to_string()).unwrap_or_default(),
         site.kind.map(Kind::name).unwrap_or_default().to_owned(),
-        site.hook.clone().unwrap_or_default(),
+        text_of(site.hook.as_deref()),
         number(site.size),
         site.recorded.to_string(),
         site.excluded.to_string(),
@@ -204,13 +209,13 @@ fn jsonl(out: &mut impl Write, demangle: bool, label: &Label, row: Row<'_>) -> i
     let line = json!({
         "file": label.file.to_string_lossy(),
         "member": label.member,
-        "section": site.section,
+        "section": site.section.as_deref(),
         "offset": site.offset,
         "address": site.address,
         "symbol": site.symbol.as_deref().map(|name| name_of(name, demangle)),
         "symbol_offset": site.symbol_offset,
         "kind": site.kind.map(Kind::name),
-        "hook": site.hook,
+        "hook": site.hook.as_deref(),
         "size": site.size,
         "recorded": site.recorded,
         "excluded": site.excluded,
@@ -269,6 +274,7 @@ fn sites_of(table: &LateTable) -> Sites {
         machine: table.machine,
         bits: table.bits,
         big_endian: table.big_endian,
+        is_image: true,
         sites: table.sites.clone(),
     }
 }
@@ -286,8 +292,6 @@ pub fn late_text(out: &mut impl Write, path: &Path, table: &LateTable) -> io::Re
     }
     Ok(())
 }
-
-const HEADINGS: [&str; 7] = ["SECTION", "OFFSET", "FUNCTION", "KIND", "HOOK", "TABLE", "SOURCE"];
 
 /// Prints `listing` under a line that begins with `title`.
 ///
@@ -310,69 +314,124 @@ pub fn text(
         "{bold}{title}{bold:#}: {} {}-bit {order}, {count} {noun}",
         sites.machine, sites.bits
     )?;
-    let rows: Vec<_> = listing.rows().map(|row| cells(row, demangle)).collect();
-    if rows.is_empty() {
+    if sites.sites.is_empty() {
         return Ok(());
     }
     let is_image = sites.sites.iter().any(|site| site.section.is_some() && site.address.is_some());
-    let mut headings = HEADINGS.map(str::to_owned);
-    if let (Some(place), true) = (headings.get_mut(1), is_image) {
-        "ADDRESS".clone_into(place);
+    let mut cells = Cells::default();
+    for row in listing.rows() {
+        cells.add(row, demangle);
     }
-    if let (Some(last), true) = (headings.last_mut(), listing.lines.is_none()) {
-        last.clear();
-    }
-    let mut widths = HEADINGS.map(str::len);
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    line(out, &headings, &widths, Style::new().dimmed())?;
-    for (row, status) in rows.iter().zip(&listing.statuses) {
+    let headings = [
+        "SECTION",
+        if is_image { "ADDRESS" } else { "OFFSET" },
+        "FUNCTION",
+        "KIND",
+        "HOOK",
+        "TABLE",
+        if listing.lines.is_some() { "SOURCE" } else { "" },
+    ];
+    let widths = cells.widths(headings);
+    let mut text = String::new();
+    line(out, &mut text, headings, &widths, Style::new().dimmed())?;
+    for (row, status) in cells.rows().zip(&listing.statuses) {
         let style = match status {
             Status::Recorded => Style::new(),
             Status::RecordedExcluded | Status::Excluded | Status::Dropped => Style::new().dimmed(),
             _ => AnsiColor::Yellow.on_default(),
         };
-        line(out, row, &widths, style)?;
+        line(out, &mut text, row, &widths, style)?;
     }
     Ok(())
 }
 
-fn cells(row: Row<'_>, demangle: bool) -> [String; 7] {
-    let dash = || "-".to_owned();
-    let site = row.site;
-    let offset = site.address.or(site.offset).unwrap_or(0);
-    let source = row.line.map(|line| format!("{}:{}", printable(&line.file), line.line));
-    [
-        site.section.as_deref().map_or_else(dash, printable),
-        format!("{offset:#x}"),
-        site.symbol.as_deref().map_or_else(dash, |name| {
-            let distance = site.symbol_offset.unwrap_or(0);
-            let sign = if distance < 0 { '-' } else { '+' };
-            let name = printable(&name_of(name, demangle));
-            format!("{name}{sign}{:#x}", distance.unsigned_abs())
-        }),
-        site.kind.map_or("not a site", Kind::name).to_owned(),
-        site.hook.as_deref().map_or_else(dash, printable),
-        row.status.name().to_owned(),
-        if row.has_line { source.unwrap_or_else(dash) } else { String::new() },
-    ]
+/// In a line of text.
+const COLUMNS: usize = 7;
+
+/// The cells of many lines, one behind the other.
+#[derive(Default)]
+struct Cells {
+    text: String,
+    /// Where each cell ends in `text`.
+    ends: Vec<[usize; COLUMNS]>,
 }
 
+impl Cells {
+    fn add(&mut self, row: Row<'_>, demangle: bool) {
+        let site = row.site;
+        let mut ends = [0; COLUMNS];
+        let mut cell = 0;
+        let mut add = |text: &mut String, parts: fmt::Arguments<'_>| {
+            // Writing to a String cannot fail.
+            let _ = fmt::Write::write_fmt(text, parts);
+            if let Some(end) = ends.get_mut(cell) {
+                *end = text.len();
+            }
+            cell += 1;
+        };
+        let text = &mut self.text;
+        add(text, format_args!("{}", printable(site.section.as_deref().unwrap_or("-"))));
+        add(text, format_args!("{:#x}", site.address.or(site.offset).unwrap_or(0)));
+        match &site.symbol {
+            Some(name) => {
+                let distance = site.symbol_offset.unwrap_or(0);
+                let sign = if distance < 0 { '-' } else { '+' };
+                let name = name_of(name, demangle);
+                let name = printable(&name);
+                add(text, format_args!("{name}{sign}{:#x}", distance.unsigned_abs()));
+            }
+            None => add(text, format_args!("-")),
+        }
+        add(text, format_args!("{}", site.kind.map_or("not a site", Kind::name)));
+        add(text, format_args!("{}", printable(site.hook.as_deref().unwrap_or("-"))));
+        add(text, format_args!("{}", row.status.name()));
+        match row.line {
+            Some(line) => add(text, format_args!("{}:{}", printable(&line.file), line.line)),
+            None => add(text, format_args!("{}", if row.has_line { "-" } else { "" })),
+        }
+        self.ends.push(ends);
+    }
+
+    fn rows(&self) -> impl Iterator<Item = [&str; COLUMNS]> {
+        let mut start = 0;
+        self.ends.iter().map(move |ends| {
+            ends.map(|end| self.text.get(std::mem::replace(&mut start, end)..end).unwrap_or(""))
+        })
+    }
+
+    /// How wide each column is, in characters, with `headings` over it.
+    fn widths(&self, headings: [&str; COLUMNS]) -> [usize; COLUMNS] {
+        let mut widths = headings.map(str::len);
+        for row in self.rows() {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(characters(cell));
+            }
+        }
+        widths
+    }
+}
+
+fn characters(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.chars().count() }
+}
+
+/// Prints a line of `cells`; `text` is room to make it in.
 fn line(
     out: &mut impl Write,
-    cells: &[String; 7],
-    widths: &[usize; 7],
+    text: &mut String,
+    cells: [&str; COLUMNS],
+    widths: &[usize; COLUMNS],
     style: Style,
 ) -> io::Result<()> {
-    let mut text = String::new();
-    for (cell, width) in cells.iter().zip(widths) {
-        // Writing to a String cannot fail.
-        let _ = fmt::Write::write_fmt(&mut text, format_args!("  {cell:width$}"));
+    text.clear();
+    let mut missing = 0;
+    for (cell, width) in cells.into_iter().zip(widths) {
+        text.extend(std::iter::repeat_n(' ', missing + 2));
+        text.push_str(cell);
+        missing = width.saturating_sub(characters(cell));
     }
-    writeln!(out, "{style}{}{style:#}", text.trim_end())
+    let text = text.trim_end();
+    if style.is_plain() { writeln!(out, "{text}") } else { writeln!(out, "{style}{text}{style:#}") }
 }
 
 /// What was done to the file or member `label`.
@@ -392,20 +451,24 @@ pub fn recorded(out: &mut impl Write, label: &Label, recording: &Recording) -> i
 }
 
 /// The name of a function, as in its source if `demangle`.
-pub(crate) fn name_of(name: &str, demangle: bool) -> String {
+pub(crate) fn name_of(name: &str, demangle: bool) -> Cow<'_, str> {
     if !demangle {
-        return name.to_owned();
+        return name.into();
     }
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        return format!("{rust:#}");
+        return format!("{rust:#}").into();
     }
     let options = cpp_demangle::DemangleOptions::new();
     let symbol = cpp_demangle::Symbol::new(name).ok();
-    symbol.and_then(|symbol| symbol.demangle_with_options(&options).ok()).unwrap_or(name.to_owned())
+    let plain = symbol.and_then(|symbol| symbol.demangle_with_options(&options).ok());
+    plain.map_or(name.into(), Cow::from)
 }
 
 /// A name without what would move the cursor or begin a line.
-pub(crate) fn printable(name: &str) -> String {
+pub(crate) fn printable(name: &str) -> Cow<'_, str> {
+    if !name.contains(char::is_control) {
+        return name.into();
+    }
     let escape =
         |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     name.chars().map(escape).collect()

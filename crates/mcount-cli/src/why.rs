@@ -274,7 +274,7 @@ impl<'k> Knowledge<'k> {
                 };
             Answer {
                 address: entry.map_or(definition.address, |entry| entry.address),
-                section: entry.and_then(|entry| entry.section.clone()),
+                section: entry.and_then(|entry| entry.section.as_deref().map(str::to_owned)),
                 offset: entry.and_then(|entry| entry.offset),
                 place: known_place(definition),
                 ..Answer::new(name, Reason::Overridden, words)

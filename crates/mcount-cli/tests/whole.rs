@@ -99,8 +99,8 @@ fn more_sections_than_sixteen_bits_count() {
         let sites = mcount::read_table(&new, &Options::default()).unwrap().sites;
         assert_eq!(sites.len(), MANY);
         for (number, site) in sites.iter().enumerate() {
-            assert_eq!(site.section, Some(format!(".text.f{number}")));
-            assert_eq!(site.symbol, Some(format!("f{number}")));
+            assert_eq!(site.section.as_deref(), Some(&*format!(".text.f{number}")));
+            assert_eq!(site.symbol.as_deref(), Some(&*format!("f{number}")));
         }
         reserved.extend(sites.iter().filter_map(|site| site.section_index));
         if before.is_empty() {

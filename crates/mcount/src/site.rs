@@ -1,5 +1,7 @@
 //! The plain data that the library hands out: call sites, and what is known of each.
 
+use std::sync::Arc;
+
 /// The name of the section that holds the table, unless it is given another.
 pub const TABLE_SECTION: &str = "__mcount_loc";
 
@@ -63,26 +65,29 @@ pub struct CallSite {
     /// Index of the section that holds it; `None` for an entry that leads nowhere.
     pub section_index: Option<u32>,
     /// Name of that section.
-    pub section: Option<String>,
+    pub section: Option<Arc<str>>,
     /// The recorded address: bytes from the start of the section.
     pub offset: Option<u64>,
     /// The recorded address in an image.
     pub address: Option<u64>,
     /// The function that contains it.
-    pub symbol: Option<String>,
+    pub symbol: Option<Arc<str>>,
     /// The recorded address minus the value of `symbol`, in bytes; negative where an area of NOPs
     /// begins before the function.
     pub symbol_offset: Option<i64>,
     /// What it consists of; `None` for an entry that is no site.
     pub kind: Option<Kind>,
     /// The hook symbol that is called.
-    pub hook: Option<String>,
+    pub hook: Option<Arc<str>>,
     /// Bytes, from the recorded address, that become NOPs or are NOPs.
     pub size: Option<u64>,
     /// It is in the table.
     pub recorded: bool,
     /// The section policy leaves it out of the table.
     pub excluded: bool,
+    /// An entry at a place that no function covers, as that of a weak function that was overridden
+    /// is. `false` where no symbols tell.
+    pub stale: bool,
 }
 
 /// The call sites, or the table entries, of one file.
@@ -94,6 +99,8 @@ pub struct Sites {
     pub bits: u8,
     /// Big-endian data.
     pub big_endian: bool,
+    /// It is linked: places have addresses.
+    pub is_image: bool,
     /// In section order, then offset order (a table: in its own order).
     pub sites: Vec<CallSite>,
 }

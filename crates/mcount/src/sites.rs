@@ -7,12 +7,15 @@ use crate::late;
 use crate::policy::Treatment;
 use crate::scan::calls::{self, FoundCall};
 use crate::scan::functions::Functions;
+use crate::scan::sections::{SiteSections, text};
 use crate::scan::source_files::SourceFiles;
 use crate::scan::{Target, is_image, nops, patchable};
 use crate::site::{CallSite, Kind, Sites};
 use crate::table;
 use object::read::elf::FileHeader;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// [`crate::scan`], for each class and byte order.
 pub(crate) struct Scan<'o>(pub(crate) &'o Options);
@@ -93,25 +96,14 @@ pub(crate) fn survey<'d, Elf: FileHeader>(
 
 /// An entry that leads to no section of the file.
 fn nowhere(raw: u64) -> CallSite {
-    CallSite {
-        section_index: None,
-        section: None,
-        offset: None,
-        address: Some(raw),
-        symbol: None,
-        symbol_offset: None,
-        kind: None,
-        hook: None,
-        size: None,
-        recorded: true,
-        excluded: false,
-    }
+    CallSite { address: Some(raw), recorded: true, ..CallSite::default() }
 }
 
 struct Surveyor<'a, 'v, 'd, Elf: FileHeader> {
     target: &'a Target<'v, 'd, Elf>,
     functions: &'a Functions<'d>,
     files: SourceFiles<'d>,
+    sections: RefCell<SiteSections>,
     options: &'a Options,
 }
 
@@ -122,7 +114,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
         options: &'a Options,
     ) -> Self {
         let files = SourceFiles::new(target, functions, &options.policy);
-        Self { target, functions, files, options }
+        Self { target, functions, files, sections: RefCell::default(), options }
     }
 
     /// `places` with their names.
@@ -180,16 +172,18 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
     /// The site at `at`, with its names.
     fn site(&self, at: (u32, u64), place: Option<&Place>) -> CallSite {
         let (section, offset) = at;
-        let name = self.target.view.section_name(section);
         let size = place.map(|place| place.size);
         let function = self.functions.find(section, offset, size.unwrap_or(0));
         let area = (section, offset, size.unwrap_or(0));
         let is_left = self.options.policy.leaves_alone(self.functions, &self.files, area);
         let is_patchable = place.is_some_and(|place| place.kind == Kind::Patchable);
-        let treatment = self.options.policy.section(name);
+        let stale =
+            self.functions.is_uncovered(section, offset, if is_patchable { area.2 } else { 0 });
+        let index = section;
+        let section = self.sections.borrow_mut().get(self.target, &self.options.policy, index);
         CallSite {
-            section_index: Some(section),
-            section: Some(text(name)),
+            section_index: Some(index),
+            section: Some(section.name),
             offset: Some(offset),
             address: None,
             symbol: function.map(|(name, _)| text(name)),
@@ -198,11 +192,12 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
             hook: place.and_then(|place| place.hook).and_then(|hook| self.symbol_name(hook)),
             size,
             recorded: place.is_some_and(|place| place.recorded),
-            excluded: !is_patchable && (is_left || treatment != Treatment::Record),
+            excluded: !is_patchable && (is_left || section.treatment != Treatment::Record),
+            stale,
         }
     }
 
-    fn symbol_name(&self, index: u32) -> Option<String> {
+    fn symbol_name(&self, index: u32) -> Option<Arc<str>> {
         let symbols = self.target.symbols.as_ref()?;
         Some(text(symbols.name(&symbols.get(index)?)))
     }
@@ -213,11 +208,8 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
             machine: self.target.arch.name,
             bits: if view.is_64() { 64 } else { 32 },
             big_endian: view.is_big_endian(),
+            is_image: false,
             sites,
         }
     }
-}
-
-fn text(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
 }

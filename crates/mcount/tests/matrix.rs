@@ -365,7 +365,10 @@ fn judge(call: &Call, object: &Object) -> Result<(), String> {
     let options = Options::default();
     let sites = scan(&file, &options).map_err(|error| error.to_string())?.sites;
     let found = |sites: Vec<mcount::CallSite>| -> Vec<(String, u64)> {
-        sites.into_iter().map(|site| (site.section.unwrap(), site.offset.unwrap())).collect()
+        sites
+            .into_iter()
+            .map(|site| (site.section.unwrap().to_string(), site.offset.unwrap()))
+            .collect()
     };
     let expected = call.expected();
     same("scan", &found(sites), &expected)?;

@@ -8,6 +8,7 @@
 use mcount::{CallSite, Options, read_table, record, scan};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/prebuilt")
@@ -36,7 +37,7 @@ fn objects() -> Vec<(String, Vec<u8>, Vec<String>)> {
 }
 
 fn line(site: &CallSite) -> String {
-    let text = |field: &Option<String>| field.clone().unwrap_or("-".to_owned());
+    let text = |field: &Option<Arc<str>>| field.clone().unwrap_or("-".into());
     let kind = site.kind.map_or("-", mcount::Kind::name);
     let offset = site.offset.unwrap_or(u64::MAX);
     let (section, symbol, hook) = (text(&site.section), text(&site.symbol), text(&site.hook));

@@ -248,7 +248,8 @@ impl Printer<'_> {
             functions.functions.iter().filter(|f| f.names().any(|n| self.names.is_match(n)));
         let without: usize = gaps.iter().map(|(_, own)| own.len()).sum();
         let bold = Style::new().bold();
-        let label = printable(&label.to_string());
+        let label = label.to_string();
+        let label = printable(&label);
         let total = wanted.count();
         writeln!(out, "{bold}{label}{bold:#}: {without} of {total} functions have no hook")?;
         for (gap, own) in &gaps {

@@ -172,7 +172,8 @@ fn text(out: &mut impl Write, compared: &[(PathBuf, Compared)]) -> io::Result<()
     let bold = Style::new().bold();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for (path, one) in compared {
-        let name = printable(&path.to_string_lossy());
+        let name = path.to_string_lossy();
+        let name = printable(&name);
         let differences = match one {
             Compared::Both(differences) => differences,
             only => {

@@ -10,7 +10,7 @@ use crate::debug::separate::Subject;
 use crate::inputs::{Label, Take};
 use crate::output::{self, Format, Listing, Status};
 use clap::{Args, ValueEnum, ValueHint};
-use mcount::{CallSite, Function, Functions, Options, Sites};
+use mcount::{CallSite, Options, Sites};
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -112,43 +112,23 @@ fn listing(
 ) -> mcount::Result<Listing> {
     let mut listing = match what {
         What::Sites => Listing::new(mcount::scan(file, options)?),
-        What::Entries => entries(mcount::functions(file, options)?),
+        What::Entries => entries(mcount::read_table(file, options)?),
     };
     listing.lines = debug.map(|debug| lines(debug, &listing.sites.sites));
     Ok(listing)
 }
 
-/// The table of a file, whose functions tell of stale entries.
-fn entries(found: Functions) -> Listing {
-    let sizes_are_known = found.functions.iter().any(|function| function.size != 0);
+/// The table of a file.
+fn entries(table: Sites) -> Listing {
     let status = |site: &CallSite| match (site.section_index, site.address) {
-        (None, Some(0)) if found.is_image => Status::Dropped,
+        (None, Some(0)) if table.is_image => Status::Dropped,
         (None, _) => Status::Nowhere,
-        _ if sizes_are_known && !is_covered(&found.functions, site) => Status::Stale,
+        _ if site.stale => Status::Stale,
         _ if site.kind.is_none() => Status::NotASite,
         _ => Status::of(site),
     };
-    let statuses = found.entries.iter().map(status).collect();
-    let Functions { machine, bits, big_endian, entries, .. } = found;
-    Listing { sites: Sites { machine, bits, big_endian, sites: entries }, statuses, lines: None }
-}
-
-/// Whether one of `functions`, in order of place, has `site` in it or right behind it: the area of
-/// NOPs of a function may begin before it.
-fn is_covered(functions: &[Function], site: &CallSite) -> bool {
-    let (Some(section), Some(offset)) = (site.section_index, site.offset) else { return false };
-    let place = |function: &Function| (function.section_index, function.offset);
-    let after = functions.partition_point(|function| place(function) <= (section, offset));
-    let before = after.checked_sub(1).and_then(|at| functions.get(at));
-    let covers = |function: &Function| {
-        function.section_index == section
-            && (function.size == 0 || offset - function.offset < function.size)
-    };
-    let end = offset.saturating_add(site.size.unwrap_or(0));
-    let reaches = |next: &Function| {
-        next.section_index == section && site.size.is_some() && next.offset <= end
-    };
-    before.is_some_and(covers) || functions.get(after).is_some_and(reaches)
+    let statuses = table.sites.iter().map(status).collect();
+    Listing { sites: table, statuses, lines: None }
 }
 
 /// The source lines of `sites`.
@@ -188,9 +168,9 @@ fn count(
     for (at, site) in listing.sites.sites.iter().enumerate() {
         let line = listing.lines.as_ref().and_then(|lines| lines.get(at)?.as_ref());
         let key = match by {
-            By::Section => site.section.clone(),
+            By::Section => site.section.as_deref().map(str::to_owned),
             By::Function => {
-                site.symbol.as_deref().map(|name| output::name_of(name, arguments.demangle))
+                site.symbol.as_deref().map(|name| output::name_of(name, arguments.demangle).into())
             }
             By::File => line.map(|line| line.file.to_string()),
             By::Dir => line.map(|line| match line.file.rsplit_once('/') {

@@ -193,7 +193,7 @@ fn text(out: &mut impl Write, answer: &Answer, all: bool) -> io::Result<()> {
     };
     let name = printable(&answer.name);
     let at = answer.address.or(answer.offset).map(|at| format!("{at:#x}"));
-    let section = answer.section.as_deref().map(printable);
+    let section = answer.section.as_deref().map(|name| printable(name).into_owned());
     let source = answer.place.as_ref().map(|(file, line)| format!("{}:{line}", printable(file)));
     let places: Vec<String> = [section, at].into_iter().flatten().collect();
     let places = [source, Some(places.join(" ")).filter(|text| !text.is_empty())];

@@ -14,9 +14,8 @@ pub(crate) struct Decode {
     pub(crate) call: fn(&Place<'_>) -> Option<Branch>,
     /// Where the stub at a place leads, if it is one.
     pub(crate) stub: fn(&Place<'_>) -> Option<Target>,
-    /// Where instructions begin can only be told from function starts on: a byte that each call
-    /// has, for each kind of call, and how far behind the start of the call it is.
-    pub(crate) anchors: &'static [(u8, u64)],
+    /// Where instructions begin can only be told from function starts on: what calls begin with.
+    pub(crate) anchors: &'static [&'static [u8]],
     /// The relocation types, all their bits, that add the load address: `R_*_RELATIVE`.
     pub(crate) relative: &'static [u32],
 }

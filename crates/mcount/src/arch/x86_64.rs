@@ -209,18 +209,9 @@ pub(super) const fn decode<const WIDE: bool>() -> Decode {
         call: call::<WIDE>,
         stub: stub::<WIDE>,
         anchors: if WIDE {
-            &[
-                (0xe8, 0),
-                (0x67, 0),
-                (0xff, 0),
-                (0xd2, 12),
-                (0xd2, 35),
-                (0xd0, 11),
-                (0x14, 11),
-                (0x14, 12),
-            ]
+            &[&[0xe8], &[0x67, 0xe8], &[0xff, 0x15], &[0x49, 0xba], &[0x49, 0xbb], &[0x48, 0xb8]]
         } else {
-            &[(0xe8, 0), (0x67, 0), (0xff, 0)]
+            &[&[0xe8], &[0x67, 0xe8], &[0xff]]
         },
         // The same number on both.
         relative: &[R_X86_64_RELATIVE],

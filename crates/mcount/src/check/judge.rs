@@ -7,7 +7,6 @@ use crate::Options;
 use crate::scan::Target;
 use crate::scan::functions::Functions;
 use crate::site::{CallSite, Kind};
-use object::elf;
 use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -25,8 +24,6 @@ pub(super) struct Judge<'a, 'v, 'd, Elf: FileHeader> {
     sites: BTreeMap<Place, &'a CallSite>,
     /// Hooks that no entry leads to, nor is meant for.
     lost: BTreeSet<Place>,
-    /// The symbols tell of each function where it is.
-    has_all_symbols: bool,
     findings: Vec<Finding>,
 }
 
@@ -39,17 +36,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
     ) -> Self {
         let place = |site: &CallSite| Some((site.section_index?, site.offset?));
         let sites: BTreeMap<_, _> = sites.iter().filter_map(|s| Some((place(s)?, s))).collect();
-        let symbols = target.symbols.as_ref();
-        let symbols = symbols.and_then(|symbols| target.view.section(symbols.section).ok());
-        Self {
-            target,
-            functions,
-            options,
-            sites,
-            lost: BTreeSet::new(),
-            has_all_symbols: symbols.is_some_and(|header| header.kind == elf::SHT_SYMTAB.0),
-            findings: Vec::new(),
-        }
+        Self { target, functions, options, sites, lost: BTreeSet::new(), findings: Vec::new() }
     }
 
     /// What is wrong with `tables`, which are all that the file has; in the order of their entries,
@@ -180,8 +167,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
     /// Whether a function covers `place`, or an area of `size` bytes there leads to one; also where
     /// there is nothing that could tell.
     fn covers(&self, (section, offset): Place, size: u64) -> bool {
-        let is_known = self.has_all_symbols && self.functions.starts(section).next().is_some();
-        !is_known || self.functions.covers(section, offset, size)
+        !self.functions.is_uncovered(section, offset, size)
     }
 
     fn missing(&mut self, has_no_table: bool) {

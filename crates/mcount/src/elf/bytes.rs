@@ -10,7 +10,7 @@ pub(super) fn range(data: &[u8], offset: u64, size: u64) -> Option<&[u8]> {
 }
 
 /// The string at `offset` of a string table, up to its NUL (or the end); empty if out of range.
-pub(super) fn string(table: &[u8], offset: u32) -> &[u8] {
+pub(crate) fn string(table: &[u8], offset: u32) -> &[u8] {
     let rest = table.get(offset as usize..).unwrap_or_default();
     CStr::from_bytes_until_nul(rest).map_or(rest, CStr::to_bytes)
 }

@@ -5,9 +5,9 @@
 
 use super::{Encoder, Relocation, Relocations, Section, Symbols, View};
 use crate::error::{ErrorKind, Result};
+use foldhash::HashMap;
 use object::elf;
 use object::read::elf::FileHeader;
-use std::collections::HashMap;
 
 /// Relative relocations as Android's linker reads them, and no other.
 const SHT_ANDROID_REL: u32 = 0x6000_0001;
@@ -65,7 +65,7 @@ pub(crate) fn relative_addends<Elf: FileHeader>(
     view: &View<'_, Elf>,
     loader: &Loader<'_, Elf>,
 ) -> HashMap<u64, u64> {
-    let mut addends = HashMap::new();
+    let mut addends = HashMap::default();
     each_relative(view, loader, |place, addend| {
         addends.insert(place, addend);
     });

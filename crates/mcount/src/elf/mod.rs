@@ -10,7 +10,7 @@ pub(crate) mod loaded;
 mod relocation;
 mod symbol;
 
-pub(crate) use bytes::{Encoder, addresses, find_all};
+pub(crate) use bytes::{Encoder, addresses, find_all, string};
 pub(crate) use relocation::{Relocation, Relocations};
 pub(crate) use symbol::{Symbol, Symbols};
 

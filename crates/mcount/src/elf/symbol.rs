@@ -145,6 +145,42 @@ impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
         bytes::string(self.strings, symbol.name)
     }
 
+    /// The symbols that are called one of `names`, or that and a version behind an `@`, in order, each
+    /// with the position of its name.
+    ///
+    /// The string table is searched, not name after name: most symbols are called something else.
+    pub(crate) fn called(&self, names: &[&[u8]]) -> Vec<(u32, u32)> {
+        let mut places = Vec::new();
+        for (position, name) in (0u32..).zip(names).filter(|(_, name)| !name.is_empty()) {
+            // A name may be the tail of another: `mcount` inside `_mcount`.
+            for start in bytes::find_all(self.strings, name) {
+                let end = self.strings.get(start + name.len());
+                if end.is_none_or(|end| [0, b'@'].contains(end)) {
+                    places.extend(u32::try_from(start).map(|start| (start, position)));
+                }
+            }
+        }
+        places.sort_unstable();
+        let (Some((first, _)), Some((last, _))) = (places.first(), places.last()) else {
+            return Vec::new();
+        };
+        let near = self.names().filter(|(_, name)| (first..=last).contains(&name));
+        let position = |name| places.binary_search_by_key(&name, |place| place.0).ok();
+        let position = |name| position(name).and_then(|at| places.get(at));
+        near.filter_map(|(index, name)| position(name).map(|place| (index, place.1))).collect()
+    }
+
+    /// The first bytes of the name of `symbol`, without a search for its end: enough to tell what kind
+    /// of name it is. Empty if it has none; what follows a shorter name may be seen too.
+    pub(crate) fn name_start(&self, symbol: &Symbol) -> &'d [u8] {
+        let rest = self.strings.get(symbol.name as usize..).unwrap_or_default();
+        match rest {
+            [] | [0, ..] => &[],
+            [one, 0, ..] => std::slice::from_ref(one),
+            _ => rest.get(..2).unwrap_or(rest),
+        }
+    }
+
     fn decode(&self, index: u32, entry: &Elf::Sym) -> Symbol {
         let e = self.endian;
         Symbol {

@@ -6,10 +6,11 @@ use crate::error::Result;
 use crate::policy::Treatment;
 use crate::scan::bare::Bare;
 use crate::scan::functions::Functions;
+use crate::scan::sections::{SiteSections, text};
 use crate::scan::{Target, patchable};
 use crate::site::{CallSite, Sites};
 use ::object::read::elf::FileHeader;
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 /// The sites of an image, in order of address.
 ///
@@ -37,7 +38,13 @@ pub(crate) fn list<Elf: FileHeader>(view: &View<'_, Elf>, options: &Options) -> 
 fn of<Elf: FileHeader>(target: &Target<'_, '_, Elf>, sites: Vec<CallSite>) -> Sites {
     let view = target.view;
     let bits = if view.is_64() { 64 } else { 32 };
-    Sites { machine: target.arch.name, bits, big_endian: view.is_big_endian(), sites }
+    Sites {
+        machine: target.arch.name,
+        bits,
+        big_endian: view.is_big_endian(),
+        is_image: true,
+        sites,
+    }
 }
 
 /// The sites of the image `target`, in order of address, and the entries of its tables in their own.
@@ -64,9 +71,10 @@ pub(crate) fn survey<'d, Elf: FileHeader>(
     }
     let known: HashMap<u64, &CallSite> =
         found.iter().filter_map(|site| Some((site.address?, site))).collect();
+    let mut sections = SiteSections::default();
     let entries = entries.iter().map(|address| match known.get(address) {
         Some(site) => CallSite { recorded: true, ..(*site).clone() },
-        None => unknown(target, functions, options, *address),
+        None => unknown(target, functions, options, &mut sections, *address),
     });
     let entries = entries.collect();
     Ok((found, entries))
@@ -77,23 +85,24 @@ fn unknown<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     functions: &Functions<'_>,
     options: &Options,
+    sections: &mut SiteSections,
     address: u64,
 ) -> CallSite {
-    let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
     let entry = CallSite { address: Some(address), recorded: true, ..CallSite::default() };
     let Some((index, section)) = target.view.section_at(address).filter(|_| address != 0) else {
         return entry;
     };
     let offset = address - section.address;
-    let name = target.view.section_name(index);
+    let section = sections.get(target, &options.policy, index);
     let function = functions.find(index, offset, 0);
     CallSite {
         section_index: Some(index),
-        section: Some(text(name)),
+        section: Some(section.name),
         offset: Some(offset),
         symbol: function.map(|(name, _)| text(name)),
         symbol_offset: function.map(|(_, start)| offset.wrapping_sub(start).cast_signed()),
-        excluded: options.policy.section(name) != Treatment::Record,
+        excluded: section.treatment != Treatment::Record,
+        stale: functions.is_uncovered(index, offset, 0),
         ..entry
     }
 }

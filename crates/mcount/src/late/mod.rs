@@ -23,11 +23,13 @@ use crate::scan::Target;
 use crate::scan::bare::Bare;
 use crate::scan::functions::Functions;
 use crate::scan::image::{Finder, Found};
+use crate::scan::sections::{SiteSections, text};
 use crate::scan::source_files::SourceFiles;
-use crate::site::{CallSite, Source, TABLE_SECTION};
+use crate::site::{CallSite, Kind, Source, TABLE_SECTION};
 use ::object::elf;
 use ::object::read::elf::{FileHeader, ProgramHeader};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The table that a linked image should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,23 +183,23 @@ fn named<'d, Elf: FileHeader>(
     functions: &Functions<'d>,
     options: &Options,
     found: &Found,
-    hooks: &[String],
+    hooks: &[Arc<str>],
     table: &[u64],
 ) -> Vec<CallSite> {
-    let view = target.view;
-    let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
     let files = SourceFiles::new(target, functions, &options.policy);
+    let mut sections = SiteSections::default();
+    let mut table = Ascending::new(table);
+    let mut walk = functions.walk();
     let mut sites = Vec::with_capacity(found.len());
-    for ((section, offset), site) in found {
-        let Ok(header) = view.section(*section) else { continue };
-        let name = view.section_name(*section);
-        let address = header.address.wrapping_add(*offset);
-        let function = functions.find(*section, *offset, site.size);
-        let area = (*section, *offset, site.size);
-        let is_left = options.policy.leaves_alone(functions, &files, area);
+    for ((index, offset), site) in found {
+        let section = sections.get(target, &options.policy, *index);
+        let address = section.base.wrapping_add(*offset);
+        let function = walk.find(*index, *offset, site.size);
+        let is_left = options.policy.leaves_alone(functions, &files, (*index, *offset, site.size));
+        let area = if site.kind == Kind::Patchable { site.size } else { 0 };
         sites.push(CallSite {
-            section_index: Some(*section),
-            section: Some(text(name)),
+            section_index: Some(*index),
+            section: Some(section.name),
             offset: Some(*offset),
             address: Some(address),
             symbol: function.map(|(name, _)| text(name)),
@@ -205,11 +207,36 @@ fn named<'d, Elf: FileHeader>(
             kind: Some(site.kind),
             hook: site.hook.and_then(|hook| hooks.get(hook as usize).cloned()),
             size: Some(site.size),
-            recorded: table.binary_search(&address).is_ok(),
-            excluded: is_left || options.policy.section(name) != Treatment::Record,
+            recorded: table.has(address),
+            excluded: is_left || section.treatment != Treatment::Record,
+            stale: walk.is_uncovered(*index, *offset, area),
         });
     }
     sites
+}
+
+/// Numbers in ascending order, asked mostly for one after the other.
+struct Ascending<'t> {
+    all: &'t [u64],
+    next: usize,
+}
+
+impl<'t> Ascending<'t> {
+    fn new(all: &'t [u64]) -> Self {
+        Self { all, next: 0 }
+    }
+
+    fn has(&mut self, number: u64) -> bool {
+        let at = |at: usize| self.all.get(at).copied();
+        self.next = if at(self.next).is_some_and(|next| next < number)
+            && at(self.next + 1).is_none_or(|next| next >= number)
+        {
+            self.next + 1
+        } else {
+            self.all.partition_point(|other| *other < number)
+        };
+        at(self.next) == Some(number)
+    }
 }
 
 /// Every linker defines this where the ELF header is loaded.
@@ -228,11 +255,11 @@ fn anchor<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Option<Anchor> {
         }
     }
     let symbols = target.symbols.as_ref()?;
+    let is_global = |symbol: &Symbol| !symbol.is_local() && symbol.section.is_some();
     let global = || {
         let all = symbols.iter().map(|(_, symbol)| symbol);
-        all.filter(|symbol| !symbol.is_local() && symbol.section.is_some())
+        all.filter(is_global)
     };
-    let known = |name: &str| global().find(|symbol| symbols.name(symbol) == name.as_bytes());
     // The address of a function may have a bit that is not of the address.
     let plain = |symbol: &Symbol| {
         let section = symbol.section.and_then(|section| view.section(section).ok());
@@ -240,8 +267,10 @@ fn anchor<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Option<Anchor> {
         is_code && !symbol.is_weak() && !(target.arch.isa_bit && symbol.is_function())
     };
     let first = || global().filter(plain).min_by_key(|symbol| symbol.value);
-    let symbol = ["_stext", "_text", "_start", "__start"].into_iter().find_map(known);
-    let symbol = symbol.or_else(first)?;
+    let mut known = symbols.called(&[b"_stext", b"_text", b"_start", b"__start"]);
+    known.sort_unstable_by_key(|(index, name)| (*name, *index));
+    let known = known.iter().filter_map(|(index, _)| symbols.get(*index)).find(is_global);
+    let symbol = known.or_else(first)?;
     let name = String::from_utf8(symbols.name(&symbol).to_vec()).ok()?;
     Some(Anchor { symbol: name, address: symbol.value })
 }

@@ -29,6 +29,7 @@ pub(crate) fn nops<Elf: FileHeader>(
     let target = Target::image(view)?;
     let functions = Functions::new(&target)?;
     let mut finder = Finder::new(&target, &functions, &options.hooks)?;
+    finder.keep_calls();
     let found = finder.find()?;
     let table = finder.table(target.table_range(options.table_section.as_bytes()));
     let mut result = Nops { change: Vec::new(), made: 0, left: 0, unrecorded: 0 };

@@ -5,8 +5,9 @@ use super::{Target, nops};
 use crate::arch::Code;
 use crate::arch::decode::{Decode, Place, Target as Goal};
 use crate::elf::{Section, addresses, loaded};
+use foldhash::HashMap;
 use object::read::elf::FileHeader;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Fewer entries than this are no table: a few pointers to functions look the same.
 const FEWEST: usize = 64;

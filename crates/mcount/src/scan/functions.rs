@@ -1,24 +1,53 @@
 //! Which function contains a site: an index of the function symbols of some sections.
 
 use super::Target;
-use crate::elf::{Section, Symbol, Symbols, addresses, loaded};
+use crate::elf::{Section, Symbol, Symbols, addresses, loaded, string};
 use crate::error::Result;
+use object::elf;
 use object::read::elf::FileHeader;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// A function symbol at its code.
+/// The function symbols at one place.
+///
+/// They are one entry, so that a search costs the same however many names a place has.
 #[derive(Debug, Clone, Copy)]
-struct Function<'d> {
+struct Function {
     start: u64,
+    /// Bytes, as the symbol with the best rank has it.
     size: u64,
+    /// The largest size that any of them has.
+    longest: u64,
+    /// The largest size that a local one has.
+    longest_local: u64,
+    /// The name of the one with the best rank, as an offset in the string table.
+    name: u32,
     rank: u8,
-    name: &'d [u8],
+    /// One of them has no size.
+    is_open: bool,
+}
+
+impl Function {
+    /// A function ends where its size says, one of no size where the next begins.
+    fn covers(&self, offset: u64) -> bool {
+        self.is_open || offset - self.start < self.longest
+    }
+
+    /// Adds `other`, which is at the same place and has a rank that is no better.
+    fn join(&mut self, other: &Self) {
+        self.longest = self.longest.max(other.longest);
+        self.longest_local = self.longest_local.max(other.longest_local);
+        self.is_open |= other.is_open;
+    }
 }
 
 /// Function symbols by section, each list in order of address.
 pub(crate) struct Functions<'d> {
-    sections: HashMap<u32, Vec<Function<'d>>>,
+    /// By section index.
+    sections: Vec<Vec<Function>>,
+    strings: &'d [u8],
+    /// The symbols are those of a file that is not stripped.
+    are_all: bool,
     pub(crate) descriptors: Descriptors,
 }
 
@@ -29,42 +58,78 @@ impl<'d> Functions<'d> {
     ///
     /// The relocations of a descriptor section are malformed.
     pub(crate) fn new<Elf: FileHeader>(target: &Target<'_, 'd, Elf>) -> Result<Self> {
-        let mut sections: HashMap<u32, Vec<Function<'d>>> = HashMap::new();
+        let mut sections: Vec<Vec<Function>> = Vec::new();
         let Some(symbols) = &target.symbols else {
-            return Ok(Self { sections, descriptors: Descriptors::default() });
+            return Ok(Self {
+                sections,
+                strings: &[],
+                are_all: false,
+                descriptors: Descriptors::default(),
+            });
         };
         let descriptors = descriptors(target, symbols)?;
+        sections.resize_with(target.view.section_count() as usize, Vec::new);
         for (_, symbol) in symbols.iter() {
             let Some((section, start)) = code_of(target, &symbol, &descriptors) else { continue };
-            if let Some(rank) = rank(&symbol, symbols.name(&symbol)) {
-                let name = symbols.name(&symbol);
-                let function = Function { start, size: symbol.size, rank, name };
-                sections.entry(section).or_default().push(function);
+            if let Some(rank) = rank(&symbol, symbols.name_start(&symbol))
+                && let Some(list) = sections.get_mut(section as usize)
+            {
+                list.push(function(&symbol, start, rank));
             }
         }
-        for list in sections.values_mut() {
+        for list in &mut sections {
             list.sort_by_key(|function| (function.start, function.rank));
+            list.dedup_by(|later, first| {
+                let is_same = later.start == first.start;
+                if is_same {
+                    first.join(later);
+                }
+                is_same
+            });
         }
-        Ok(Self { sections, descriptors })
+        let kind = target.view.section(symbols.section).map(|section| section.kind);
+        let are_all = kind.is_ok_and(|kind| kind == elf::SHT_SYMTAB.0);
+        Ok(Self { sections, strings: symbols.strings(), are_all, descriptors })
+    }
+
+    /// The functions of `section`, in order.
+    fn list(&self, section: u32) -> &[Function] {
+        self.sections.get(section as usize).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn name(&self, function: &Function) -> &'d [u8] {
+        string(self.strings, function.name)
+    }
+
+    /// Of the functions of `section`, the last one at `offset` or before it, and the one after that.
+    fn around(&self, section: u32, offset: u64) -> Around<'_> {
+        let list = self.list(section);
+        around(list, list.partition_point(|function| function.start <= offset))
+    }
+
+    /// For places that come in order.
+    pub(crate) fn walk(&self) -> Walk<'_, 'd> {
+        Walk { functions: self, section: 0, after: 0 }
     }
 
     /// The function that contains `offset` of `section`, or that an area of `size` bytes there
     /// leads to: its name and its start.
     pub(crate) fn find(&self, section: u32, offset: u64, size: u64) -> Option<(&'d [u8], u64)> {
-        let list = self.sections.get(&section)?;
-        let after = list.partition_point(|function| function.start <= offset);
-        let before = list.get(..after).unwrap_or_default();
-        let covers = |f: &&Function<'_>| f.size == 0 || offset - f.start < f.size;
-        let best = before.last().and_then(|last| first_at(before, last.start));
-        let next = list.get(after).filter(|next| next.start <= offset.saturating_add(size));
+        self.choose(self.around(section, offset), offset, size)
+    }
+
+    /// Of the functions before and after `offset`, the one that [`Functions::find`] is to find.
+    fn choose(&self, (best, next): Around<'_>, offset: u64, size: u64) -> Option<(&'d [u8], u64)> {
+        let covers = |f: &&Function| f.size == 0 || offset - f.start < f.size;
+        let next = next.filter(|next| next.start <= offset.saturating_add(size));
         // One of no size ends where an area begins that leads to the next.
-        let is_over = |f: &&Function<'_>| f.size == 0 && next.is_some();
+        let is_over = |f: &&Function| f.size == 0 && next.is_some();
         if let Some(function) = best.filter(|f| covers(f) && !is_over(f)) {
-            return Some((function.name, function.start));
+            return Some((self.name(function), function.start));
         }
         // An area that begins before its function; or padding, or a function whose size is short of its
         // code: the nearest one before.
-        next.or(best).map(|function| (function.name, function.start))
+        next.or(best).map(|function| (self.name(function), function.start))
     }
 
     /// The section and offset of the code whose descriptor `symbol` names, if it names one.
@@ -76,23 +141,19 @@ impl<'d> Functions<'d> {
     /// Whether `offset` of `section` lies in a function, or an area of `size` bytes there reaches
     /// one. A function of no size ends where the next begins.
     pub(crate) fn covers(&self, section: u32, offset: u64, size: u64) -> bool {
-        let Some(list) = self.sections.get(&section) else { return false };
-        let after = list.partition_point(|function| function.start <= offset);
-        let before = list.get(..after).unwrap_or_default();
-        // Any of the functions that begin last: aliases may have no size.
-        let start = before.last().map(|function| function.start);
-        let ending = before.iter().rev().take_while(|function| Some(function.start) == start);
-        let next = list.get(after).is_some_and(|next| next.start <= offset.saturating_add(size));
-        next && size != 0 || { ending }.any(|f| f.size == 0 || offset - f.start < f.size)
+        covers(self.around(section, offset), offset, size)
+    }
+
+    /// Whether no function covers `offset` of `section`, nor does an area of `size` bytes there lead to
+    /// one; `false` where there is nothing that could tell.
+    pub(crate) fn is_uncovered(&self, section: u32, offset: u64, size: u64) -> bool {
+        self.are_all && !self.list(section).is_empty() && !self.covers(section, offset, size)
     }
 
     /// Whether a function that is local to its source file covers `offset` of `section`.
     pub(crate) fn is_local(&self, section: u32, offset: u64) -> bool {
-        let list = self.sections.get(&section).map(Vec::as_slice).unwrap_or_default();
-        let start = self.last_start(section, offset);
-        let after = list.partition_point(|function| function.start <= offset);
-        let ending = list.iter().take(after).rev().take_while(|f| Some(f.start) == start);
-        { ending }.any(|f| f.rank == LOCAL && offset - f.start < f.size)
+        let (last, _) = self.around(section, offset);
+        last.is_some_and(|last| offset - last.start < last.longest_local)
     }
 
     /// The `size` bytes at `offset` of `section`, which belong to one function or stand before it, parted
@@ -102,7 +163,7 @@ impl<'d> Functions<'d> {
         let mut parts = Vec::new();
         let mut start = offset;
         let mut is_known = size == 0;
-        let list = self.sections.get(&section).map(Vec::as_slice).unwrap_or_default();
+        let list = self.list(section);
         let first = list.partition_point(|function| function.start < offset);
         for function in list.iter().skip(first).take_while(|function| function.start <= end) {
             is_known = true;
@@ -113,40 +174,90 @@ impl<'d> Functions<'d> {
         }
         parts.push(start..end);
         parts.retain(|part| !part.is_empty());
-        let ending = self.last_start(section, offset);
-        is_known |= list
-            .iter()
-            .take(first)
-            .rev()
-            .take_while(|f| Some(f.start) == ending)
-            .any(|function| offset - function.start < function.size);
+        let before = first.checked_sub(1).and_then(|at| list.get(at));
+        is_known |= before.is_some_and(|before| offset - before.start < before.longest);
         is_known.then_some(parts)
     }
 
     /// The starts of the functions in `section`, in order.
     pub(crate) fn starts(&self, section: u32) -> impl Iterator<Item = u64> + use<'_, 'd> {
-        let list = self.sections.get(&section).map(Vec::as_slice).unwrap_or_default();
-        list.iter().map(|function| function.start)
+        self.list(section).iter().map(|function| function.start)
     }
 
     /// The start of the last function that starts at `offset` of `section` or before it.
     pub(crate) fn last_start(&self, section: u32, offset: u64) -> Option<u64> {
-        let list = self.sections.get(&section)?;
-        let after = list.partition_point(|function| function.start <= offset);
-        list.get(after.checked_sub(1)?).map(|function| function.start)
+        self.around(section, offset).0.map(|function| function.start)
     }
 
     /// The start of the first function after `offset` of `section`.
     pub(crate) fn next_start(&self, section: u32, offset: u64) -> Option<u64> {
-        let list = self.sections.get(&section)?;
-        let after = list.partition_point(|function| function.start <= offset);
-        list.get(after).map(|function| function.start)
+        self.around(section, offset).1.map(|function| function.start)
     }
 }
 
-/// Of the functions that start at `start`, the one with the best rank.
-fn first_at<'l, 'd>(list: &'l [Function<'d>], start: u64) -> Option<&'l Function<'d>> {
-    list.get(list.partition_point(|function| function.start < start))
+/// The last function at a place or before it, and the one after that.
+type Around<'f> = (Option<&'f Function>, Option<&'f Function>);
+
+fn around(list: &[Function], after: usize) -> Around<'_> {
+    (after.checked_sub(1).and_then(|at| list.get(at)), list.get(after))
+}
+
+fn covers((last, next): Around<'_>, offset: u64, size: u64) -> bool {
+    let is_reached = next.is_some_and(|next| next.start <= offset.saturating_add(size));
+    is_reached && size != 0 || last.is_some_and(|last| last.covers(offset))
+}
+
+/// [`Functions`] for places that come in order of section and offset: each is looked for from the one
+/// before. Other orders are answered too.
+pub(crate) struct Walk<'f, 'd> {
+    functions: &'f Functions<'d>,
+    section: u32,
+    /// How many functions of the section are at the place before, or before it.
+    after: usize,
+}
+
+impl<'f, 'd> Walk<'f, 'd> {
+    /// Functions to look at one by one before the rest is searched.
+    const STEPS: usize = 8;
+
+    fn around(&mut self, section: u32, offset: u64) -> Around<'f> {
+        let list = self.functions.list(section);
+        let is_before = |function: &Function| function.start <= offset;
+        let start = if section == self.section { self.after } else { 0 };
+        let is_ahead = start.checked_sub(1).and_then(|at| list.get(at)).is_none_or(is_before);
+        let (_, rest) = list.split_at_checked(if is_ahead { start } else { 0 }).unwrap_or_default();
+        let few = rest.iter().take(Self::STEPS).take_while(|function| is_before(function)).count();
+        let passed = if few < Self::STEPS { few } else { rest.partition_point(is_before) };
+        self.section = section;
+        self.after = list.len() - rest.len() + passed;
+        around(list, self.after)
+    }
+
+    /// As [`Functions::find`].
+    pub(crate) fn find(&mut self, section: u32, offset: u64, size: u64) -> Option<(&'d [u8], u64)> {
+        let around = self.around(section, offset);
+        self.functions.choose(around, offset, size)
+    }
+
+    /// As [`Functions::is_uncovered`].
+    pub(crate) fn is_uncovered(&mut self, section: u32, offset: u64, size: u64) -> bool {
+        let functions = self.functions;
+        let is_told = functions.are_all && !functions.list(section).is_empty();
+        is_told && !covers(self.around(section, offset), offset, size)
+    }
+}
+
+/// `symbol`, whose code starts at `start`.
+fn function(symbol: &Symbol, start: u64, rank: u8) -> Function {
+    Function {
+        start,
+        size: symbol.size,
+        longest: symbol.size,
+        longest_local: if rank == LOCAL { symbol.size } else { 0 },
+        name: symbol.name,
+        rank,
+        is_open: symbol.size == 0,
+    }
 }
 
 /// The rank of a local function.

@@ -9,6 +9,7 @@ pub(crate) mod functions;
 pub(crate) mod image;
 pub(crate) mod nops;
 pub(crate) mod patchable;
+pub(crate) mod sections;
 pub(crate) mod source_files;
 
 use crate::arch::{self, Arch, Code};
@@ -113,12 +114,10 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
     fn table_bounds(&self) -> Option<(u64, u64)> {
         let symbols = self.symbols.as_ref()?;
         let (mut start, mut stop) = (None, None);
-        for (_, symbol) in symbols.iter().filter(|(_, symbol)| symbol.section.is_some()) {
-            match symbols.name(&symbol) {
-                b"__start_mcount_loc" => start = Some(symbol.value),
-                b"__stop_mcount_loc" => stop = Some(symbol.value),
-                _ => {}
-            }
+        for (index, name) in symbols.called(&[b"__start_mcount_loc", b"__stop_mcount_loc"]) {
+            let symbol = symbols.get(index).filter(|symbol| symbol.section.is_some());
+            let bound = if name == 0 { &mut start } else { &mut stop };
+            *bound = symbol.map(|symbol| symbol.value).or(*bound);
         }
         Some((start?, stop?.checked_sub(start?)?))
     }

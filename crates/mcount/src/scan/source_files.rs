@@ -125,6 +125,9 @@ impl Policy {
         files: &SourceFiles<'_>,
         (section, offset, size): (u32, u64, u64),
     ) -> bool {
+        if self.exclude_symbols.is_empty() && self.exclude_file_symbols.is_empty() {
+            return false;
+        }
         functions.find(section, offset, size).is_some_and(|(name, start)| {
             self.excludes_symbol(name) || files.exclude(section, start)
         })

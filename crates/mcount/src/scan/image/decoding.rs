@@ -94,9 +94,9 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
         let mut candidates = Vec::new();
         let Some(code) = self.sections.get(section) else { return Vec::new() };
         let (index, bytes) = (code.index, code.code.from(0));
-        for (byte, distance) in self.decode.anchors {
-            for at in memchr::memchr_iter(*byte, bytes) {
-                let Some(at) = (at as u64).checked_sub(*distance) else { continue };
+        for anchor in self.decode.anchors {
+            for at in memchr::memmem::find_iter(bytes, anchor) {
+                let at = at as u64;
                 let Some(code) = self.sections.get(section) else { break };
                 if let Some(branch) = (self.decode.call)(&self.place(code, at))
                     && self.reaches(branch.target, 0).is_some()
@@ -107,16 +107,15 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
         }
         candidates.sort_unstable_by_key(|candidate| candidate.0);
         candidates.dedup_by_key(|candidate| candidate.0);
-        let mut starts: Vec<_> = std::iter::once(0).chain(self.functions.starts(index)).collect();
-        starts.dedup();
+        let mut starts = self.functions.starts(index).peekable();
         let Some(code) = self.sections.get(section) else { return Vec::new() };
         let mut branches = Vec::new();
         let mut at = 0;
         for (candidate, branch) in candidates {
-            let before = starts.partition_point(|start| *start <= candidate).saturating_sub(1);
-            let start = starts.get(before).copied().unwrap_or(0);
             // Go on from the candidate before, if that was in the same function.
-            at = if (start..=candidate).contains(&at) { at } else { start };
+            while let Some(start) = starts.next_if(|start| *start <= candidate) {
+                at = start;
+            }
             while at < candidate {
                 at = at.saturating_add((self.decode.length)(&self.place(code, at)));
             }

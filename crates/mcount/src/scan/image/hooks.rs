@@ -4,12 +4,13 @@
 //! Sources: gABI, Dynamic Section (`DT_PLTGOT`); MIPS ABI, 5 (`DT_MIPS_LOCAL_GOTNO`, `DT_MIPS_GOTSYM`);
 //! ELFv2 ABI, 3.4.1 (local entries).
 
-use super::{CodeSection, Finder};
+use super::Finder;
 use crate::arch::decode::{Place, Target as Goal};
 use crate::elf::{Relocations, Symbol, Symbols, dynamic, loaded};
 use crate::error::Result;
+use foldhash::HashMap;
 use object::read::elf::FileHeader;
-use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Stubs that lead to stubs: a veneer to a PLT entry, at most.
 const LONGEST_CHAIN: u32 = 3;
@@ -17,7 +18,9 @@ const LONGEST_CHAIN: u32 = 3;
 /// What leads to a hook.
 #[derive(Default)]
 pub(crate) struct Hooks {
-    pub(crate) names: Vec<String>,
+    pub(crate) names: Vec<Arc<str>>,
+    /// The symbols of hooks, in order, each with the position of its name.
+    pub(super) symbols: Vec<(u32, u32)>,
     /// The addresses of hooks, with the position of the name.
     pub(super) addresses: HashMap<u64, u32>,
     /// The addresses of the words that the loader fills with a hook's address.
@@ -28,6 +31,12 @@ impl Hooks {
     /// A hook that no symbol names, at `address`.
     pub(crate) fn add_nameless(&mut self, address: u64) {
         self.addresses.insert(address, NAMELESS);
+    }
+
+    /// The symbols of hooks, in order, each with the position of its name.
+    pub(super) fn of<Elf: FileHeader>(&self, symbols: &Symbols<'_, Elf>) -> Vec<(u32, u32)> {
+        let names: Vec<_> = self.names.iter().map(|name| name.as_bytes()).collect();
+        symbols.called(&names)
     }
 }
 
@@ -45,13 +54,13 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         for (name, distance) in self.target.arch.data_bases {
             let symbols = self.target.symbols.as_ref();
             let symbol = symbols.and_then(|symbols| {
-                let mut all = symbols.iter();
-                all.find(|(_, symbol)| symbols.name(symbol) == name.as_bytes())
+                let (index, _) = *symbols.called(&[name.as_bytes()]).first()?;
+                symbols.get(index)
             });
             let mut sections = (0u32..).zip(view.sections());
             let mut section =
                 || sections.find(|(index, _)| view.is_called(*index, name.as_bytes()));
-            let base = symbol.map(|(_, symbol)| symbol.value);
+            let base = symbol.map(|symbol| symbol.value);
             if let Some(base) = base.or_else(|| section().map(|(_, header)| header.address)) {
                 return base.wrapping_add(*distance);
             }
@@ -64,28 +73,25 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         let view = self.target.view;
         let dynamic = Symbols::read_dynamic(view)?;
         // A definition of one's own may be overridden: it has slots too.
-        let mut named = HashMap::new();
+        let mut named = HashMap::default();
         for symbols in self.target.symbols.iter().chain(&dynamic) {
-            for (index, symbol) in symbols.iter() {
-                let Some(hook) = self.hook_name(symbols.name(&symbol)) else { continue };
-                if symbol.section.is_some() {
+            let found = self.hooks.of(symbols);
+            for (index, hook) in found.iter().copied() {
+                if let Some(symbol) = symbols.get(index).filter(|symbol| symbol.section.is_some()) {
                     self.add_hook(&symbol, hook);
                 }
                 if dynamic.as_ref().is_some_and(|d| d.section == symbols.section) {
                     named.insert(index, hook);
                 }
             }
+            if self.target.symbols.as_ref().is_some_and(|own| own.section == symbols.section) {
+                self.hooks.symbols = found;
+            }
         }
         if let Some(dynamic) = dynamic.filter(|_| !named.is_empty()) {
             self.find_slots(&dynamic, &named);
         }
         Ok(())
-    }
-
-    /// The position of hook `name`, without a version behind an `@`.
-    pub(super) fn hook_name(&self, name: &[u8]) -> Option<u32> {
-        let name = name.split(|byte| *byte == b'@').next()?;
-        (0u32..).zip(&self.hooks.names).find(|(_, hook)| hook.as_bytes() == name).map(|(at, _)| at)
     }
 
     /// A defined hook: its address, that of its local entry, or the code of its descriptor.
@@ -170,13 +176,12 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
 
     /// What the stub at `address` leads to.
     fn stub_at(&self, address: u64) -> Option<Goal> {
-        let inside = |s: &&CodeSection<'_>| {
-            address >= s.header.address && address - s.header.address < s.header.size
-        };
-        let section = self.sections.iter().find(inside)?;
+        let section = self.section_of(address)?;
         let at = address - section.header.address;
         let place = self.place(section, at);
         let alternate = Place { alternate: true, ..place };
-        (self.decode.stub)(&place).or_else(|| (self.decode.stub)(&alternate))
+        let is_either = self.target.arch.isa_bit;
+        let other = || (self.decode.stub)(&alternate).filter(|_| is_either);
+        (self.decode.stub)(&place).or_else(other)
     }
 }

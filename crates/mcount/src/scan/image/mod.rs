@@ -16,8 +16,10 @@ use crate::arch::{Call, Code};
 use crate::elf::{Section, loaded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::site::{Kind, Source};
+use foldhash::HashMap;
 use object::read::elf::FileHeader;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A site in an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +57,10 @@ pub(crate) struct Finder<'t, 'v, 'd, Elf: FileHeader> {
     sections: Vec<CodeSection<'d>>,
     pub(crate) hooks: Hooks,
     data_base: u64,
-    /// The relocation of each call that was found: bytes from the start of its section.
-    references: HashMap<(u32, u64), Branch>,
+    /// Each call that was found, for those who ask for it.
+    calls: Option<HashMap<(u32, u64), Branch>>,
+    /// The addresses of `sections` that have bytes, with their positions; ascending.
+    starts: Vec<(u64, usize)>,
     /// What has been found out about where calls lead.
     known: HashMap<Goal, Option<u32>>,
     /// What relative relocations put where; read when first asked for.
@@ -81,10 +85,11 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
                 sections.push(CodeSection { index, header, code: target.code(index)? });
             }
         }
-        let names = target.arch.hooks.iter().copied().map(str::to_owned);
-        let names = names.chain(extra.iter().cloned()).collect();
+        let names = target.arch.hooks.iter().copied().chain(extra.iter().map(String::as_str));
+        let names = names.map(Arc::from).collect();
+        let starts = in_order(&sections);
         let hooks = Hooks { names, ..Hooks::default() };
-        let known = HashMap::new();
+        let known = HashMap::default();
         let mut finder = Self {
             target,
             functions,
@@ -93,7 +98,8 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
             hooks,
             data_base: 0,
             known,
-            references: HashMap::new(),
+            calls: None,
+            starts,
             addends: None,
         };
         finder.data_base = finder.find_data_base();
@@ -166,26 +172,41 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         if overlaps(found, section.index, recorded, size) {
             return true;
         }
-        self.references.insert((section.index, recorded), *branch);
+        if let Some(calls) = &mut self.calls {
+            calls.insert((section.index, recorded), *branch);
+        }
         let what = FoundSite { kind: call.kind(), size, hook: Some(hook), source };
         found.insert((section.index, recorded), what);
         true
     }
 
-    /// The call that was found at `offset` of `section`.
+    /// Makes [`Finder::find`] keep what [`Finder::call_at`] tells.
+    pub(crate) fn keep_calls(&mut self) {
+        self.calls = Some(HashMap::default());
+    }
+
+    /// The call that was found at `offset` of `section`, if calls are kept.
     pub(crate) fn call_at(&self, section: u32, offset: u64) -> Option<CallAt> {
-        let branch = self.references.get(&(section, offset))?;
+        let branch = self.calls.as_ref()?.get(&(section, offset))?;
         let code = self.sections.iter().find(|candidate| candidate.index == section)?.code;
         let call = self.target.arch.decoded(code, branch);
         Some(CallAt { call, reference: branch.reference })
     }
 
     fn section_of(&self, address: u64) -> Option<&CodeSection<'d>> {
-        self.sections.iter().find(|section| {
-            address >= section.header.address
-                && address - section.header.address < section.header.size
-        })
+        let after = self.starts.partition_point(|(start, _)| *start <= address);
+        let (start, position) = self.starts.get(after.checked_sub(1)?)?;
+        let section = self.sections.get(*position)?;
+        (address - start < section.header.size).then_some(section)
     }
+}
+
+/// The addresses of those of `sections` that have bytes, ascending, with their positions.
+fn in_order(sections: &[CodeSection<'_>]) -> Vec<(u64, usize)> {
+    let sized = sections.iter().enumerate().filter(|(_, section)| section.header.size != 0);
+    let mut starts: Vec<_> = sized.map(|(at, section)| (section.header.address, at)).collect();
+    starts.sort_unstable();
+    starts
 }
 
 /// Whether a site that was found has bytes in common with these.

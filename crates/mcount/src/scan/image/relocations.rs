@@ -7,7 +7,6 @@ use crate::error::Result;
 use crate::site::Source;
 use object::elf;
 use object::read::elf::FileHeader;
-use std::collections::BTreeMap;
 
 /// How far behind the start of a call its relocation can be; an x86 call with a prefix looks like
 /// one without, so the longest comes first.
@@ -18,13 +17,13 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
     pub(super) fn by_relocations(&mut self, found: &mut Found) -> Result<()> {
         let view = self.target.view;
         let Some(symbols) = &self.target.symbols else { return Ok(()) };
-        let mut hooks: Vec<_> = symbols
-            .iter()
-            .filter(|(_, symbol)| self.hook_name(symbols.name(symbol)).is_some())
-            .map(|(index, _)| index)
-            .collect();
-        hooks.sort_unstable();
-        let mut places = BTreeMap::new();
+        let named = std::mem::take(&mut self.hooks.symbols);
+        let hooks: Vec<_> = named.iter().map(|(index, _)| *index).collect();
+        let hook_of = |symbol: u32| {
+            let at = hooks.binary_search(&symbol).ok()?;
+            named.get(at).map(|(_, hook)| *hook)
+        };
+        let mut places = Vec::new();
         for (index, header) in (0u32..).zip(view.sections()) {
             let is_kept = header.is_relocations()
                 && header.flags & elf::SHF_ALLOC.0 == 0
@@ -32,14 +31,15 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
             let section = self.sections.iter().position(|section| section.index == header.info);
             let (Some(section), true) = (section, is_kept) else { continue };
             Relocations::read(view, index, &header)?.of_symbols(&hooks, |relocation| {
-                let symbol = symbols.get(relocation.symbol);
-                let hook = symbol.and_then(|symbol| self.hook_name(symbols.name(&symbol)));
-                if let Some(hook) = hook {
-                    let place = (section, relocation.offset);
-                    places.insert(place, (relocation.kind, hook));
+                if let Some(hook) = hook_of(relocation.symbol) {
+                    places.push(((section, relocation.offset), (relocation.kind, hook)));
                 }
             });
         }
+        // Of several at one place the last is in force.
+        places.reverse();
+        places.sort_by_key(|(place, _)| *place);
+        places.dedup_by_key(|(place, _)| *place);
         for ((section, address), (kind, hook)) in places {
             if !self.relocated_call(found, section, address) {
                 self.call_of_object(found, section, address, kind, hook);
@@ -57,7 +57,9 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
             let Some(at) = reference.checked_sub(back) else { continue };
             let place = self.place(code, at);
             // Either instruction set may be it: the one in which it calls a hook is.
-            for place in [place, Place { alternate: !place.alternate, ..place }] {
+            let other = Place { alternate: !place.alternate, ..place };
+            let others = if self.target.arch.isa_bit { Some(other) } else { None };
+            for place in std::iter::once(place).chain(others) {
                 let branch = (self.decode.call)(&place);
                 let branch = branch.filter(|branch| branch.reference == reference);
                 branches.extend(branch.filter(|_| self.is_instruction(code, at)));
