@@ -4,8 +4,12 @@
 //! The protocol is in the manual of GNU make, "Sharing Job Slots with GNU make".
 
 use jobserver::{Acquired, Client, FromEnvErrorKind};
+use mcount::Helpers;
 use std::num::NonZero;
-use std::thread::available_parallelism;
+use std::thread::{self, available_parallelism};
+
+/// Bytes of a file from which on threads are worth starting.
+const WORTH_SHARING: usize = 4 << 20;
 
 /// A number of threads, and the right to run them.
 pub struct Threads {
@@ -33,12 +37,35 @@ impl Threads {
         }
     }
 
+    /// Threads for the work on one file of `size` bytes, where that is large enough to be shared.
+    #[must_use]
+    pub fn for_one(size: usize, asked: Option<usize>) -> Self {
+        if size < WORTH_SHARING { Self { count: 1, tokens: Vec::new() } } else { Self::new(asked) }
+    }
+
     /// As many as there are tokens for now, at most `most`. It does not wait for others: the thread
     /// that is there can begin.
     fn of(client: &Client, most: usize) -> Self {
         let token = |_| client.try_acquire().ok().flatten();
         let tokens: Vec<_> = (1..most).map_while(token).collect();
         Self { count: tokens.len() + 1, tokens }
+    }
+
+    /// The threads, to lend to the library.
+    #[must_use]
+    pub fn helpers(&self) -> Helpers {
+        let others = self.count - 1;
+        if others == 0 {
+            return Helpers::default();
+        }
+        Helpers::new(move |work| {
+            thread::scope(|scope| {
+                for _ in 0..others {
+                    scope.spawn(work);
+                }
+                work();
+            });
+        })
     }
 
     /// How many of the threads have a token of make's.

@@ -25,6 +25,7 @@ mod diff;
 mod elf;
 mod error;
 mod functions;
+mod helpers;
 mod late;
 mod names;
 mod nop;
@@ -43,6 +44,7 @@ pub use elf::edit::Change;
 pub use error::{Error, ErrorKind, Result, SectionId};
 pub use functions::{Binding, Exclusion, Function, Functions};
 pub use globset::{Error as GlobError, Glob, GlobSet, GlobSetBuilder};
+pub use helpers::Helpers;
 pub use late::{Anchor, Fill, LateTable, Named, ObjectOptions, Sorted, Write, fill, table_object};
 pub use names::{is_cold_part, source_name};
 pub use nop::{NopChange, Nops, Select};
@@ -74,6 +76,8 @@ pub struct Options {
     pub min_area: Option<u64>,
     /// An object that has a table is left alone, whatever is in it.
     pub keep_existing_table: bool,
+    /// Threads that share the work on one image.
+    pub helpers: Helpers,
 }
 
 impl Default for Options {
@@ -88,6 +92,7 @@ impl Default for Options {
             nop_all: false,
             min_area: None,
             keep_existing_table: false,
+            helpers: Helpers::default(),
         }
     }
 }

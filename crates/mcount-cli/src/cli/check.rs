@@ -7,6 +7,7 @@ use super::{ERROR, FOUND, SUCCESS, complain};
 use crate::archive;
 use crate::debug::separate::Subject;
 use crate::inputs::{Label, Take};
+use crate::jobs::Threads;
 use crate::output::printable;
 use anstyle::{AnsiColor, Style};
 use clap::builder::PossibleValuesParser;
@@ -105,16 +106,19 @@ pub(super) fn check(arguments: &CheckArgs) -> io::Result<u8> {
         (Err(error), _) | (_, Err(error)) => return Ok(complain(&error.to_string())),
     };
     let wants_coverage = arguments.coverage.is_some();
-    let one = |bytes: &[u8]| {
-        let findings = mcount::check(bytes, &options)?;
+    let one = |bytes: &[u8], options: &Options| {
+        let findings = mcount::check(bytes, options)?;
         let functions =
-            if wants_coverage { Some(mcount::functions(bytes, &options)?) } else { None };
+            if wants_coverage { Some(mcount::functions(bytes, options)?) } else { None };
         Ok(Checked { findings, functions })
     };
     let search = arguments.inputs.search();
-    let file = |path: &Path| {
+    let file = |path: &Path, is_one| {
         let subject = Subject::open(path, &search, false)?;
-        let checked = one(subject.bytes())?;
+        let size = if is_one { subject.bytes().len() } else { 0 };
+        let threads = Threads::for_one(size, arguments.jobs.jobs);
+        let options = Options { helpers: threads.helpers(), ..options.clone() };
+        let checked = one(subject.bytes(), &options)?;
         // Where nothing can be found, nothing wrong is.
         if let Some(why) = subject.is_nameless()
             && mcount::read_table(subject.bytes(), &options)?.sites.is_empty()
@@ -123,7 +127,7 @@ pub(super) fn check(arguments: &CheckArgs) -> io::Result<u8> {
         }
         Ok(checked)
     };
-    let archive = |path: &Path| archive::read(path, one);
+    let archive = |path: &Path| archive::read(path, |object| one(object, &options));
     let results = over(&arguments.files, &arguments.jobs, Take::Compressed, file, archive)?;
     let mut printer = Printer { arguments, names, totals: Totals::default() };
     let mut out = io::BufWriter::new(anstream::stdout().lock());

@@ -114,7 +114,7 @@ fn side(arguments: &DiffArgs, root: &PathBuf) -> io::Result<Option<Side>> {
         }
     };
     let search = arguments.inputs.search();
-    let file = |path: &Path| {
+    let file = |path: &Path, _| {
         let subject = Subject::open(path, &search, false)?;
         match subject.is_nameless() {
             Some(why) => Err(io::Error::other(why).into()),

@@ -9,6 +9,7 @@ use super::{SUCCESS, complain};
 use crate::archive;
 use crate::commit::{Failure, overwrite};
 use crate::files::Input;
+use crate::jobs::Threads;
 use crate::linker::{Command, Outcome, response};
 use clap::Args;
 use mcount::{Base, Fill, Kind, LateTable, ObjectOptions, Options, fill, late_table, table_object};
@@ -195,7 +196,9 @@ impl Driver<'_> {
 
     fn read(&self, path: &Path) -> Result<(LateTable, Fill), String> {
         let input = Input::open(path).map_err(|error| self.say(&error))?;
-        let table = late_table(input.bytes(), &self.options);
+        let threads = Threads::for_one(input.bytes().len(), None);
+        let options = Options { helpers: threads.helpers(), ..self.options.clone() };
+        let table = late_table(input.bytes(), &options);
         let mut table = table.map_err(|error| self.say(&error))?;
         // A NOP is known by an entry, and what those of the last link lead to now may be padding.
         table.sites.retain(|site| site.kind != Some(Kind::Nop));

@@ -19,12 +19,13 @@ const PROGRESS_FROM: usize = 200;
 pub(super) type Outcome<T> = (Label, Result<T, Failure>);
 
 /// `file` on each file, and `archive` on each archive, that `paths` stand for, in parallel; the
-/// results in order. Of folders those files that `take` says.
+/// results in order. Of folders those files that `take` says. `file` is told whether it is the only
+/// work that there is.
 pub(super) fn over<T: Send>(
     paths: &[PathBuf],
     jobs: &JobArgs,
     take: Take,
-    file: impl Fn(&Path) -> Result<T, Failure> + Sync,
+    file: impl Fn(&Path, bool) -> Result<T, Failure> + Sync,
     archive: impl Fn(&Path) -> Result<Results<T>, Failure> + Sync,
 ) -> io::Result<Vec<Outcome<T>>> {
     let mut threads = if paths.len() > 1 { pool(jobs)? } else { None };
@@ -33,8 +34,9 @@ pub(super) fn over<T: Send>(
     if threads.is_none() && is_work_for_many(&items) {
         threads = pool(jobs)?;
     }
+    let is_one = items.len() == 1;
     let work = |Item { label, kind }: Item| match kind {
-        Kind::File(path) => vec![(label, file(&path))],
+        Kind::File(path) => vec![(label, file(&path, is_one))],
         Kind::Unreadable(failure) => vec![(label, Err(failure))],
         Kind::Archive => match archive(&label.file) {
             Err(failure) => vec![(label, Err(failure))],

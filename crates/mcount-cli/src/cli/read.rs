@@ -8,6 +8,7 @@ use crate::debug::Sections;
 use crate::debug::lines::{Line, Lines};
 use crate::debug::separate::Subject;
 use crate::inputs::{Label, Take};
+use crate::jobs::Threads;
 use crate::output::{self, Format, Listing, Status};
 use clap::{Args, ValueEnum, ValueHint};
 use mcount::{CallSite, Options, Sites};
@@ -70,8 +71,11 @@ pub(super) fn read(arguments: &ReadArgs, what: What) -> io::Result<u8> {
     };
     let lines = arguments.lines || matches!(arguments.by, Some(By::File | By::Dir));
     let search = arguments.inputs.search();
-    let file = |path: &Path| {
+    let file = |path: &Path, is_one| {
         let subject = Subject::open(path, &search, lines)?;
+        let size = if is_one { subject.bytes().len() } else { 0 };
+        let threads = Threads::for_one(size, arguments.jobs.jobs);
+        let options = Options { helpers: threads.helpers(), ..options.clone() };
         let debug = lines.then(|| subject.debug());
         let listing = listing(subject.bytes(), debug, what, &options)?;
         match subject.is_nameless().filter(|_| listing.sites.sites.is_empty()) {

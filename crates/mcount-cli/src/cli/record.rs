@@ -55,7 +55,7 @@ pub(super) fn record(arguments: &RecordArgs) -> io::Result<u8> {
     if output.is_some() && arguments.files.iter().any(|path| inputs::names_others(path)) {
         return Ok(complain("--output takes an object or an archive that holds its members"));
     }
-    let file = |path: &Path| {
+    let file = |path: &Path, _| {
         record_file(path, output, &options).map_err(|failure| inputs::writing(path, failure))
     };
     let archive = |path: &Path| archive::record(path, output, &options);

@@ -4,6 +4,7 @@ use super::options::{InputArgs, OptionArgs};
 use super::{SUCCESS, complain};
 use crate::commit::{Failure, write_new};
 use crate::debug::separate::Subject;
+use crate::jobs::Threads;
 use crate::output;
 use clap::{Args, ValueEnum, ValueHint};
 use mcount::{Anchor, Base, LateTable, ObjectOptions, late_table, table_object};
@@ -48,18 +49,22 @@ enum TableFormat {
 
 /// Runs the command; its exit code.
 pub(super) fn table(arguments: &TableArgs) -> io::Result<u8> {
-    let options = match arguments.options.options_or(Base::All) {
+    let mut options = match arguments.options.options_or(Base::All) {
         Ok(options) => options,
         Err(error) => return Ok(complain(&error.to_string())),
     };
     let name = arguments.image.display();
     let table = match Subject::open(&arguments.image, &arguments.inputs.search(), false) {
-        Ok(input) => match (late_table(input.bytes(), &options), input.is_nameless()) {
-            (Ok(table), Some(why)) if table.sites.is_empty() => {
-                return Ok(complain(&format!("{name}: {why}")));
+        Ok(input) => {
+            let threads = Threads::for_one(input.bytes().len(), None);
+            options.helpers = threads.helpers();
+            match (late_table(input.bytes(), &options), input.is_nameless()) {
+                (Ok(table), Some(why)) if table.sites.is_empty() => {
+                    return Ok(complain(&format!("{name}: {why}")));
+                }
+                (table, _) => table,
             }
-            (table, _) => table,
-        },
+        }
         Err(error) => return Ok(complain(&format!("{name}: {error}"))),
     };
     let bytes = table.and_then(|table| contents(arguments, &options.table_section, &table));

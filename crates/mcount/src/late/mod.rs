@@ -129,7 +129,7 @@ pub(crate) fn sites<'d, Elf: FileHeader>(
     options: &Options,
     bare: Option<Bare>,
 ) -> Result<(Vec<CallSite>, Sources)> {
-    let mut finder = Finder::new(target, functions, &options.hooks)?;
+    let mut finder = Finder::new(target, functions, &options.hooks, options.helpers.clone())?;
     if let Some(address) = bare.and_then(|bare| bare.hook) {
         finder.hooks.add_nameless(address);
     }

@@ -28,7 +28,7 @@ pub(crate) fn nops<Elf: FileHeader>(
 ) -> Result<Nops<Vec<Write>>> {
     let target = Target::image(view)?;
     let functions = Functions::new(&target)?;
-    let mut finder = Finder::new(&target, &functions, &options.hooks)?;
+    let mut finder = Finder::new(&target, &functions, &options.hooks, options.helpers.clone())?;
     finder.keep_calls();
     let found = finder.find()?;
     let table = finder.table(target.table_range(options.table_section.as_bytes()));

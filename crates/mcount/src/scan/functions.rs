@@ -184,6 +184,17 @@ impl<'d> Functions<'d> {
         self.list(section).iter().map(|function| function.start)
     }
 
+    /// The same, of those at `offset` or after it.
+    pub(crate) fn starts_from(
+        &self,
+        section: u32,
+        offset: u64,
+    ) -> impl Iterator<Item = u64> + use<'_, 'd> {
+        let list = self.list(section);
+        let before = list.partition_point(|function| function.start < offset);
+        list.iter().skip(before).map(|function| function.start)
+    }
+
     /// The start of the last function that starts at `offset` of `section` or before it.
     pub(crate) fn last_start(&self, section: u32, offset: u64) -> Option<u64> {
         self.around(section, offset).0.map(|function| function.start)

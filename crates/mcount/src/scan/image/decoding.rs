@@ -1,11 +1,28 @@
-//! The sites of a linked image by decoding: all code is read, for calls that reach a hook.
+//! The sites of a linked image by decoding: all code is read, for calls that may reach a hook. It is
+//! most of the work on an image, so several threads may share it.
 
+use super::code::{CodeSection, ImageCode, Layout};
+use super::hooks::Hooks;
 use super::{Finder, Found};
-use crate::arch::decode::{Branch, Place};
+use crate::arch::decode::{Branch, Target as Goal};
+use crate::helpers::Helpers;
+use crate::scan::functions::Functions;
 use crate::site::Source;
+use foldhash::HashMap;
 use object::read::elf::FileHeader;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-/// A part of a section that is code: bytes from the start of the section.
+/// A piece of code is at least so long, in bytes: long enough that it does not matter what a piece
+/// costs, short enough that threads have the same work.
+const PIECE: u64 = 1 << 18;
+
+/// Stubs that lead to stubs: a veneer to a PLT entry, at most.
+pub(super) const LONGEST_CHAIN: u32 = 3;
+
+/// A part of a section that is code: bytes from the start of the section. An instruction begins at its
+/// start.
+#[derive(Clone, Copy)]
 struct Region {
     start: u64,
     end: u64,
@@ -15,50 +32,55 @@ struct Region {
     step: Option<u64>,
 }
 
+/// A region, and the position of its section in [`Finder::sections`].
+#[derive(Clone, Copy)]
+struct Piece {
+    section: usize,
+    region: Region,
+}
+
+/// Where code of one kind begins, or data (`None`), by section: mapping symbols.
+type Marks = HashMap<u32, Vec<(u64, Option<bool>)>>;
+
 impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
     /// The sites by decoding all code.
     pub(super) fn by_decoding(&mut self, found: &mut Found) {
         if self.hooks.addresses.is_empty() && self.hooks.slots.is_empty() {
             return;
         }
-        for section in 0..self.sections.len() {
-            let branches = if self.decode.anchors.is_empty() {
-                self.sweep(section)
-            } else {
-                self.sweep_functions(section)
-            };
+        let pieces = self.pieces();
+        let sweep = Sweep { code: &self.code, functions: self.functions, hooks: &self.hooks };
+        let swept = sweep.all(&pieces, &self.helpers);
+        for (piece, branches) in pieces.iter().zip(swept) {
             for branch in branches {
-                self.add(found, section, &branch, Source::Decoding);
+                self.add(found, piece.section, &branch, Source::Decoding);
             }
         }
     }
 
-    /// Every call of a hook in a section whose instructions can be read from any one on.
-    fn sweep(&mut self, section: usize) -> Vec<Branch> {
-        let mut branches = Vec::new();
-        for region in self.regions(section) {
-            let mut at = region.start;
-            while at < region.end {
-                let Some(code) = self.sections.get(section) else { break };
-                let place = Place { alternate: region.alternate, ..self.place(code, at) };
-                if let Some(branch) = (self.decode.call)(&place)
-                    && self.reaches(branch.target, 0).is_some()
-                {
-                    branches.push(branch);
+    /// All code, in pieces that can be read each by itself.
+    fn pieces(&self) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let marks = self.marks();
+        for (section, code) in self.code.sections.iter().enumerate() {
+            for region in self.regions(code, &marks) {
+                let mut start = region.start;
+                // An instruction begins where a function does.
+                let next =
+                    |start: u64| self.functions.next_start(code.index, start.checked_add(PIECE)?);
+                while let Some(function) = next(start).filter(|function| *function < region.end) {
+                    pieces
+                        .push(Piece { section, region: Region { start, end: function, ..region } });
+                    start = function;
                 }
-                let step = region.step.unwrap_or_else(|| (self.decode.length)(&place));
-                at = at.saturating_add(step);
+                pieces.push(Piece { section, region: Region { start, ..region } });
             }
         }
-        branches
+        pieces
     }
 
-    /// The parts of a section that are code.
-    fn regions(&self, section: usize) -> Vec<Region> {
-        let Some(section) = self.sections.get(section) else { return Vec::new() };
-        let end = section.code.len();
-        let whole = self.place(section, 0).alternate;
-        let mut marks = vec![(0, Some(whole))];
+    fn marks(&self) -> Marks {
+        let mut marks = Marks::default();
         let symbols = self.target.symbols.as_ref().filter(|_| self.target.arch.mapping_symbols);
         for (_, symbol) in symbols.iter().flat_map(|symbols| symbols.iter()) {
             let name = symbols.map(|symbols| symbols.name(&symbol)).unwrap_or_default();
@@ -69,15 +91,25 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
                 [b'$', b'd'] | [b'$', b'd', b'.', ..] => None,
                 _ => continue,
             };
-            if symbol.section == Some(section.index) {
-                marks.push((symbol.value.wrapping_sub(section.header.address), mark));
+            if let Some(section) = symbol.section {
+                marks.entry(section).or_default().push((symbol.value, mark));
             }
         }
-        if marks.len() == 1 && self.target.arch.mapping_symbols && self.target.arch.isa_bit {
+        marks
+    }
+
+    /// The parts of a section that are code.
+    fn regions(&self, section: &CodeSection<'_>, marks: &Marks) -> Vec<Region> {
+        let end = section.code.len();
+        let own = marks.get(&section.index);
+        if own.is_none() && self.target.arch.mapping_symbols && self.code.is_either {
             // Stripped: each place may be code of either instruction set.
             let region = |alternate, step| Region { start: 0, end, alternate, step: Some(step) };
             return vec![region(false, 4), region(true, 2)];
         }
+        let mut marks = vec![(0, Some(self.code.layout.alternate))];
+        let offset = |address: u64| address.wrapping_sub(section.header.address);
+        marks.extend(own.into_iter().flatten().map(|(address, mark)| (offset(*address), *mark)));
         // Of several at one place the last is in force.
         marks.sort_by_key(|mark| mark.0);
         let ends = marks.iter().skip(1).map(|mark| mark.0).chain([end]);
@@ -87,42 +119,124 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
         };
         parts.filter_map(region).collect()
     }
+}
 
-    /// Every call of a hook in a section whose instructions must be read from function starts on:
-    /// bytes that would be such a call, of which those at the start of an instruction are.
-    fn sweep_functions(&mut self, section: usize) -> Vec<Branch> {
-        let mut candidates = Vec::new();
-        let Some(code) = self.sections.get(section) else { return Vec::new() };
-        let (index, bytes) = (code.index, code.code.from(0));
-        for anchor in self.decode.anchors {
-            for at in memchr::memmem::find_iter(bytes, anchor) {
-                let at = at as u64;
-                let Some(code) = self.sections.get(section) else { break };
-                if let Some(branch) = (self.decode.call)(&self.place(code, at))
-                    && self.reaches(branch.target, 0).is_some()
-                {
-                    candidates.push((at, branch));
-                }
+/// What it takes to find the calls that may reach a hook: nothing of one ELF class, so that threads
+/// can share it.
+struct Sweep<'s, 'd> {
+    code: &'s ImageCode<'d>,
+    functions: &'s Functions<'d>,
+    hooks: &'s Hooks,
+}
+
+/// Whether calls with these goals may reach a hook.
+type Known = HashMap<u64, bool>;
+
+impl Sweep<'_, '_> {
+    /// For each of `pieces`, the calls that may reach a hook, in order.
+    fn all(&self, pieces: &[Piece], helpers: &Helpers) -> Vec<Vec<Branch>> {
+        let next = AtomicUsize::new(0);
+        let done = Mutex::new(Vec::with_capacity(pieces.len()));
+        let work = || {
+            let mut known = Known::default();
+            let mut own = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(piece) = pieces.get(at) else { break };
+                own.push((at, self.piece(&mut known, piece)));
             }
+            done.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
+        };
+        helpers.run(&work);
+        // What they left, if anything.
+        work();
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_unstable_by_key(|(at, _)| *at);
+        done.into_iter().map(|(_, branches)| branches).collect()
+    }
+
+    fn piece(&self, known: &mut Known, piece: &Piece) -> Vec<Branch> {
+        let Some(section) = self.code.sections.get(piece.section) else { return Vec::new() };
+        if self.code.decode.anchors.is_empty() {
+            self.walk(known, section, piece.region)
+        } else {
+            self.search(known, section, piece.region)
         }
-        candidates.sort_unstable_by_key(|candidate| candidate.0);
-        candidates.dedup_by_key(|candidate| candidate.0);
-        let mut starts = self.functions.starts(index).peekable();
-        let Some(code) = self.sections.get(section) else { return Vec::new() };
+    }
+
+    /// The call at `at` of `section`, if it may reach a hook.
+    fn call(
+        &self,
+        known: &mut Known,
+        layout: Layout,
+        section: &CodeSection<'_>,
+        at: u64,
+    ) -> Option<Branch> {
+        let branch = (self.code.decode.call)(&layout.place(section, at))?;
+        self.may_reach(known, branch.target, 0).then_some(branch)
+    }
+
+    /// The calls among instructions that can be read from any one on.
+    fn walk(&self, known: &mut Known, section: &CodeSection<'_>, region: Region) -> Vec<Branch> {
+        let layout = Layout { alternate: region.alternate, ..self.code.layout };
         let mut branches = Vec::new();
-        let mut at = 0;
-        for (candidate, branch) in candidates {
-            // Go on from the candidate before, if that was in the same function.
-            while let Some(start) = starts.next_if(|start| *start <= candidate) {
-                at = start;
-            }
-            while at < candidate {
-                at = at.saturating_add((self.decode.length)(&self.place(code, at)));
-            }
-            if at == candidate {
-                branches.push(branch);
-            }
+        let mut at = region.start;
+        while at < region.end {
+            branches.extend(self.call(known, layout, section, at));
+            let length = || (self.code.decode.length)(&layout.place(section, at));
+            at = at.saturating_add(region.step.unwrap_or_else(length));
         }
         branches
+    }
+
+    /// The calls among instructions that must be read from function starts on: bytes that would be
+    /// such a call, of which those at the start of an instruction are.
+    fn search(&self, known: &mut Known, section: &CodeSection<'_>, region: Region) -> Vec<Branch> {
+        let mut candidates = Vec::new();
+        let size = region.end.saturating_sub(region.start);
+        let bytes = section.code.from(region.start);
+        let bytes = usize::try_from(size).ok().and_then(|size| bytes.get(..size)).unwrap_or(bytes);
+        for anchor in self.code.decode.anchors {
+            for at in memchr::memmem::find_iter(bytes, anchor) {
+                let at = region.start + at as u64;
+                candidates.extend(self.call(known, self.code.layout, section, at));
+            }
+        }
+        candidates.sort_unstable_by_key(|branch| branch.start);
+        candidates.dedup_by_key(|branch| branch.start);
+        let mut starts = self.functions.starts_from(section.index, region.start).peekable();
+        let mut at = region.start;
+        candidates.retain(|branch| {
+            // Go on from the candidate before, if that was in the same function.
+            while let Some(start) = starts.next_if(|start| *start <= branch.start) {
+                at = start;
+            }
+            while at < branch.start {
+                let length = (self.code.decode.length)(&self.code.place(section, at));
+                at = at.saturating_add(length);
+            }
+            at == branch.start
+        });
+        candidates
+    }
+
+    /// Whether a call or stub with this goal may reach a hook: what a word holds that the loader
+    /// fills is not looked up here.
+    fn may_reach(&self, known: &mut Known, goal: Goal, depth: u32) -> bool {
+        let Goal::Address(address) = goal else { return true };
+        if let Some(answer) = known.get(&address) {
+            return *answer;
+        }
+        let is_hook = self.hooks.is_at(address);
+        let answer = is_hook
+            || depth < LONGEST_CHAIN && {
+                let stub = self.code.stub_at(address);
+                stub.is_some_and(|goal| self.may_reach(known, goal, depth + 1))
+            };
+        // One that is far along a chain says less of where the chain leads.
+        if depth == 0 {
+            known.insert(address, answer);
+        }
+        answer
     }
 }

@@ -5,15 +5,14 @@
 //! ELFv2 ABI, 3.4.1 (local entries).
 
 use super::Finder;
-use crate::arch::decode::{Place, Target as Goal};
+use super::decoding::LONGEST_CHAIN;
+use crate::arch::decode::Target as Goal;
 use crate::elf::{Relocations, Symbol, Symbols, dynamic, loaded};
 use crate::error::Result;
+use crate::scan::Target;
 use foldhash::HashMap;
 use object::read::elf::FileHeader;
 use std::sync::Arc;
-
-/// Stubs that lead to stubs: a veneer to a PLT entry, at most.
-const LONGEST_CHAIN: u32 = 3;
 
 /// What leads to a hook.
 #[derive(Default)]
@@ -33,6 +32,12 @@ impl Hooks {
         self.addresses.insert(address, NAMELESS);
     }
 
+    /// Whether a hook is at `address`, or a word that the loader fills with a hook's address: a PLT
+    /// entry may be that word itself.
+    pub(super) fn is_at(&self, address: u64) -> bool {
+        self.addresses.contains_key(&address) || self.slots.contains_key(&address)
+    }
+
     /// The symbols of hooks, in order, each with the position of its name.
     pub(super) fn of<Elf: FileHeader>(&self, symbols: &Symbols<'_, Elf>) -> Vec<(u32, u32)> {
         let names: Vec<_> = self.names.iter().map(|name| name.as_bytes()).collect();
@@ -44,30 +49,6 @@ impl Hooks {
 const NAMELESS: u32 = u32::MAX;
 
 impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
-    /// `_gp`, the TOC or the like.
-    pub(super) fn find_data_base(&self) -> u64 {
-        let view = self.target.view;
-        let tag = self.target.arch.data_base_tag;
-        if let Some((base, _)) = tag.and_then(|tag| dynamic::tag(view, tag.cast_signed())) {
-            return base;
-        }
-        for (name, distance) in self.target.arch.data_bases {
-            let symbols = self.target.symbols.as_ref();
-            let symbol = symbols.and_then(|symbols| {
-                let (index, _) = *symbols.called(&[name.as_bytes()]).first()?;
-                symbols.get(index)
-            });
-            let mut sections = (0u32..).zip(view.sections());
-            let mut section =
-                || sections.find(|(index, _)| view.is_called(*index, name.as_bytes()));
-            let base = symbol.map(|symbol| symbol.value);
-            if let Some(base) = base.or_else(|| section().map(|(_, header)| header.address)) {
-                return base.wrapping_add(*distance);
-            }
-        }
-        0
-    }
-
     /// Where the hooks are, and which words hold their addresses.
     pub(super) fn find_hooks(&mut self) -> Result<()> {
         let view = self.target.view;
@@ -100,7 +81,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         let isa_bit = u64::from(arch.isa_bit && symbol.is_function());
         let mut address = symbol.value & !isa_bit;
         if let Some((section, offset)) = self.functions.described(symbol) {
-            let section = self.sections.iter().find(|candidate| candidate.index == section);
+            let section = self.code.sections.iter().find(|candidate| candidate.index == section);
             address = section.map_or(address, |section| section.header.address + offset);
         }
         self.hooks.addresses.insert(address, hook);
@@ -153,12 +134,14 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
                 // The address of a PLT entry may be the slot itself.
                 let direct = direct.or_else(|| self.hooks.slots.get(&address)).copied();
                 direct.or_else(|| {
-                    let goal = self.stub_at(address).filter(|_| depth < LONGEST_CHAIN)?;
+                    let goal = self.code.stub_at(address).filter(|_| depth < LONGEST_CHAIN)?;
                     self.reaches(goal, depth + 1)
                 })
             }
         };
-        self.known.insert(goal, answer);
+        if depth == 0 {
+            self.known.insert(goal, answer);
+        }
         answer
     }
 
@@ -173,15 +156,27 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         let value = addends.get(&slot).copied().or_else(in_file)?;
         self.hooks.addresses.get(&value).copied()
     }
+}
 
-    /// What the stub at `address` leads to.
-    fn stub_at(&self, address: u64) -> Option<Goal> {
-        let section = self.section_of(address)?;
-        let at = address - section.header.address;
-        let place = self.place(section, at);
-        let alternate = Place { alternate: true, ..place };
-        let is_either = self.target.arch.isa_bit;
-        let other = || (self.decode.stub)(&alternate).filter(|_| is_either);
-        (self.decode.stub)(&place).or_else(other)
+/// `_gp`, the TOC or the like.
+pub(super) fn find_data_base<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> u64 {
+    let view = target.view;
+    let tag = target.arch.data_base_tag;
+    if let Some((base, _)) = tag.and_then(|tag| dynamic::tag(view, tag.cast_signed())) {
+        return base;
     }
+    for (name, distance) in target.arch.data_bases {
+        let symbols = target.symbols.as_ref();
+        let symbol = symbols.and_then(|symbols| {
+            let (index, _) = *symbols.called(&[name.as_bytes()]).first()?;
+            symbols.get(index)
+        });
+        let mut sections = (0u32..).zip(view.sections());
+        let mut section = || sections.find(|(index, _)| view.is_called(*index, name.as_bytes()));
+        let base = symbol.map(|symbol| symbol.value);
+        if let Some(base) = base.or_else(|| section().map(|(_, header)| header.address)) {
+            return base.wrapping_add(*distance);
+        }
+    }
+    0
 }

@@ -3,18 +3,21 @@
 //!
 //! [`Finder`] is the work on one image, and what its ways have in common; each way is a room.
 
+mod code;
 mod decoding;
 mod hooks;
 mod patchable_entries;
 mod relocations;
 
-use self::hooks::Hooks;
+use self::code::{CodeSection, ImageCode, Layout};
+use self::hooks::{Hooks, find_data_base};
 use super::functions::Functions;
 use super::{Target, nops};
-use crate::arch::decode::{Branch, Decode, Place, Target as Goal};
-use crate::arch::{Call, Code};
-use crate::elf::{Section, loaded};
+use crate::arch::Call;
+use crate::arch::decode::{Branch, Target as Goal};
+use crate::elf::loaded;
 use crate::error::{Error, ErrorKind, Result};
+use crate::helpers::Helpers;
 use crate::site::{Kind, Source};
 use foldhash::HashMap;
 use object::read::elf::FileHeader;
@@ -42,25 +45,15 @@ pub(crate) struct CallAt {
 /// The sites of an image by section and offset.
 pub(crate) type Found = BTreeMap<(u32, u64), FoundSite>;
 
-/// A section of code of an image.
-struct CodeSection<'d> {
-    index: u32,
-    header: Section,
-    code: Code<'d>,
-}
-
 /// The work on one image.
 pub(crate) struct Finder<'t, 'v, 'd, Elf: FileHeader> {
     target: &'t Target<'v, 'd, Elf>,
     functions: &'t Functions<'d>,
-    decode: Decode,
-    sections: Vec<CodeSection<'d>>,
+    code: ImageCode<'d>,
     pub(crate) hooks: Hooks,
-    data_base: u64,
+    helpers: Helpers,
     /// Each call that was found, for those who ask for it.
     calls: Option<HashMap<(u32, u64), Branch>>,
-    /// The addresses of `sections` that have bytes, with their positions; ascending.
-    starts: Vec<(u64, usize)>,
     /// What has been found out about where calls lead.
     known: HashMap<Goal, Option<u32>>,
     /// What relative relocations put where; read when first asked for.
@@ -75,6 +68,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         target: &'t Target<'v, 'd, Elf>,
         functions: &'t Functions<'d>,
         extra: &[String],
+        helpers: Helpers,
     ) -> Result<Self> {
         let decode = target.arch.decode.ok_or_else(|| {
             Error::new(ErrorKind::Unsupported("no decoder for images of this processor"))
@@ -87,22 +81,25 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         }
         let names = target.arch.hooks.iter().copied().chain(extra.iter().map(String::as_str));
         let names = names.map(Arc::from).collect();
-        let starts = in_order(&sections);
         let hooks = Hooks { names, ..Hooks::default() };
         let known = HashMap::default();
+        let view = target.view;
+        let layout = Layout {
+            alternate: view.flags() & target.arch.alternate_code_flag != 0,
+            data_base: find_data_base(target),
+            is_64: view.is_64(),
+            big_endian_data: view.is_big_endian(),
+        };
         let mut finder = Self {
             target,
             functions,
-            decode,
-            sections,
+            code: ImageCode::new(decode, layout, target.arch.isa_bit, sections),
             hooks,
-            data_base: 0,
+            helpers,
             known,
             calls: None,
-            starts,
             addends: None,
         };
-        finder.data_base = finder.find_data_base();
         finder.find_hooks()?;
         Ok(finder)
     }
@@ -134,7 +131,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
     /// that a call became: nothing else tells them from padding.
     pub(crate) fn by_table(&self, table: &[u64], found: &mut Found) -> Result<()> {
         for address in table.iter().filter(|address| **address != 0) {
-            let Some(section) = self.section_of(*address) else { continue };
+            let Some(section) = self.code.section_of(*address) else { continue };
             let place = (section.index, address - section.header.address);
             if found.contains_key(&place) {
                 continue;
@@ -148,23 +145,10 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         Ok(())
     }
 
-    fn place(&self, section: &CodeSection<'d>, at: u64) -> Place<'d> {
-        let view = self.target.view;
-        Place {
-            code: section.code,
-            base: section.header.address,
-            at,
-            alternate: view.flags() & self.target.arch.alternate_code_flag != 0,
-            data_base: self.data_base,
-            is_64: view.is_64(),
-            big_endian_data: view.is_big_endian(),
-        }
-    }
-
     /// Adds the call that `branch` is, if it reaches a hook; `false` if it does not.
     fn add(&mut self, found: &mut Found, section: usize, branch: &Branch, source: Source) -> bool {
         let Some(hook) = self.reaches(branch.target, 0) else { return false };
-        let Some(section) = self.sections.get(section) else { return false };
+        let Some(section) = self.code.sections.get(section) else { return false };
         let call = self.target.arch.decoded(section.code, branch);
         let Call { recorded, end, .. } = call;
         let size = end.saturating_sub(recorded);
@@ -188,25 +172,10 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
     /// The call that was found at `offset` of `section`, if calls are kept.
     pub(crate) fn call_at(&self, section: u32, offset: u64) -> Option<CallAt> {
         let branch = self.calls.as_ref()?.get(&(section, offset))?;
-        let code = self.sections.iter().find(|candidate| candidate.index == section)?.code;
+        let code = self.code.sections.iter().find(|candidate| candidate.index == section)?.code;
         let call = self.target.arch.decoded(code, branch);
         Some(CallAt { call, reference: branch.reference })
     }
-
-    fn section_of(&self, address: u64) -> Option<&CodeSection<'d>> {
-        let after = self.starts.partition_point(|(start, _)| *start <= address);
-        let (start, position) = self.starts.get(after.checked_sub(1)?)?;
-        let section = self.sections.get(*position)?;
-        (address - start < section.header.size).then_some(section)
-    }
-}
-
-/// The addresses of those of `sections` that have bytes, ascending, with their positions.
-fn in_order(sections: &[CodeSection<'_>]) -> Vec<(u64, usize)> {
-    let sized = sections.iter().enumerate().filter(|(_, section)| section.header.size != 0);
-    let mut starts: Vec<_> = sized.map(|(at, section)| (section.header.address, at)).collect();
-    starts.sort_unstable();
-    starts
 }
 
 /// Whether a site that was found has bytes in common with these.

@@ -25,7 +25,7 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
         listed.dedup();
         let mut forms = HashMap::new();
         for address in listed.into_iter().filter(|address| *address != 0) {
-            let Some(section) = self.section_of(address) else { continue };
+            let Some(section) = self.code.section_of(address) else { continue };
             let offset = address - section.header.address;
             let size = patchable::size(self.target, self.functions, section.index, offset, None)?;
             if size != 0 {
@@ -41,7 +41,7 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
     /// Areas of functions that have one of the same form as a listed one. `forms` has the distance
     /// from the function's start, the size, and the bits that the listed addresses have.
     fn lost_areas(&self, found: &mut Found, forms: &HashMap<(u64, u64), u64>) -> Result<()> {
-        for section in &self.sections {
+        for section in &self.code.sections {
             for start in self.functions.starts(section.index) {
                 for ((distance, size), bits) in forms {
                     let offset = start.wrapping_add(*distance);

@@ -1,6 +1,7 @@
 //! The sites of a linked image by the relocations that `ld --emit-relocs` kept.
 
-use super::{CodeSection, Finder, Found, FoundSite, overlaps};
+use super::code::CodeSection;
+use super::{Finder, Found, FoundSite, overlaps};
 use crate::arch::decode::Place;
 use crate::elf::Relocations;
 use crate::error::Result;
@@ -28,7 +29,8 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
             let is_kept = header.is_relocations()
                 && header.flags & elf::SHF_ALLOC.0 == 0
                 && header.link == symbols.section;
-            let section = self.sections.iter().position(|section| section.index == header.info);
+            let section =
+                self.code.sections.iter().position(|section| section.index == header.info);
             let (Some(section), true) = (section, is_kept) else { continue };
             Relocations::read(view, index, &header)?.of_symbols(&hooks, |relocation| {
                 if let Some(hook) = hook_of(relocation.symbol) {
@@ -50,17 +52,17 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
 
     /// Adds the call that a relocation at `address` is part of; `false` if it is part of none.
     fn relocated_call(&mut self, found: &mut Found, section: usize, address: u64) -> bool {
-        let Some(code) = self.sections.get(section) else { return false };
+        let Some(code) = self.code.sections.get(section) else { return false };
         let Some(reference) = address.checked_sub(code.header.address) else { return false };
         let mut branches = Vec::new();
         for back in TO_REFERENCE {
             let Some(at) = reference.checked_sub(back) else { continue };
-            let place = self.place(code, at);
+            let place = self.code.place(code, at);
             // Either instruction set may be it: the one in which it calls a hook is.
             let other = Place { alternate: !place.alternate, ..place };
             let others = if self.target.arch.isa_bit { Some(other) } else { None };
             for place in std::iter::once(place).chain(others) {
-                let branch = (self.decode.call)(&place);
+                let branch = (self.code.decode.call)(&place);
                 let branch = branch.filter(|branch| branch.reference == reference);
                 branches.extend(branch.filter(|_| self.is_instruction(code, at)));
             }
@@ -77,7 +79,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         kind: u32,
         hook: u32,
     ) {
-        let Some(section) = self.sections.get(section) else { return };
+        let Some(section) = self.code.sections.get(section) else { return };
         let Some(reference) = address.checked_sub(section.header.address) else { return };
         if let Some(call) = self.target.arch.call(section.code, kind, reference) {
             let size = call.end.saturating_sub(call.recorded);
@@ -92,12 +94,12 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
 
     /// Whether an instruction begins at `at`, where that can be told from function starts only.
     fn is_instruction(&self, section: &CodeSection<'d>, at: u64) -> bool {
-        if self.decode.anchors.is_empty() {
+        if self.code.decode.anchors.is_empty() {
             return true;
         }
         let mut next = self.functions.last_start(section.index, at).unwrap_or(0);
         while next < at {
-            next = next.saturating_add((self.decode.length)(&self.place(section, next)));
+            next = next.saturating_add((self.code.decode.length)(&self.code.place(section, next)));
         }
         next == at
     }

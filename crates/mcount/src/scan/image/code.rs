@@ -1,0 +1,84 @@
+//! The code of an image, and how it is read: nothing of one ELF class, so that threads can share it.
+
+use crate::arch::Code;
+use crate::arch::decode::{Decode, Place, Target as Goal};
+use crate::elf::Section;
+
+/// A section of code of an image.
+pub(super) struct CodeSection<'d> {
+    pub(super) index: u32,
+    pub(super) header: Section,
+    pub(super) code: Code<'d>,
+}
+
+/// What a processor's decoder is told besides the place.
+#[derive(Clone, Copy)]
+pub(super) struct Layout {
+    /// The second instruction set, where nothing else is said.
+    pub(super) alternate: bool,
+    /// The value that code addresses data by.
+    pub(super) data_base: u64,
+    pub(super) is_64: bool,
+    pub(super) big_endian_data: bool,
+}
+
+impl Layout {
+    /// The place `at` of `section`, in bytes from its start.
+    pub(super) fn place<'d>(&self, section: &CodeSection<'d>, at: u64) -> Place<'d> {
+        Place {
+            code: section.code,
+            base: section.header.address,
+            at,
+            alternate: self.alternate,
+            data_base: self.data_base,
+            is_64: self.is_64,
+            big_endian_data: self.big_endian_data,
+        }
+    }
+}
+
+/// All code of an image.
+pub(super) struct ImageCode<'d> {
+    pub(super) decode: Decode,
+    pub(super) layout: Layout,
+    /// There are two instruction sets, and any place may be of either.
+    pub(super) is_either: bool,
+    pub(super) sections: Vec<CodeSection<'d>>,
+    /// The addresses of those of `sections` that have bytes, ascending, with their positions.
+    starts: Vec<(u64, usize)>,
+}
+
+impl<'d> ImageCode<'d> {
+    pub(super) fn new(
+        decode: Decode,
+        layout: Layout,
+        is_either: bool,
+        sections: Vec<CodeSection<'d>>,
+    ) -> Self {
+        let sized = sections.iter().enumerate().filter(|(_, section)| section.header.size != 0);
+        let mut starts: Vec<_> = sized.map(|(at, section)| (section.header.address, at)).collect();
+        starts.sort_unstable();
+        Self { decode, layout, is_either, sections, starts }
+    }
+
+    pub(super) fn place(&self, section: &CodeSection<'d>, at: u64) -> Place<'d> {
+        self.layout.place(section, at)
+    }
+
+    /// The section at `address`.
+    pub(super) fn section_of(&self, address: u64) -> Option<&CodeSection<'d>> {
+        let after = self.starts.partition_point(|(start, _)| *start <= address);
+        let (start, position) = self.starts.get(after.checked_sub(1)?)?;
+        let section = self.sections.get(*position)?;
+        (address - start < section.header.size).then_some(section)
+    }
+
+    /// What the stub at `address` leads to.
+    pub(super) fn stub_at(&self, address: u64) -> Option<Goal> {
+        let section = self.section_of(address)?;
+        let place = self.place(section, address - section.header.address);
+        let alternate = Place { alternate: true, ..place };
+        let other = || (self.decode.stub)(&alternate).filter(|_| self.is_either);
+        (self.decode.stub)(&place).or_else(other)
+    }
+}
