@@ -6,15 +6,16 @@ use crate::elf::{Verb, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::nop;
 use crate::policy::Treatment;
-use crate::scan::calls::{self, FoundCall};
+use crate::scan::calls::{self, Calls, FoundCall};
 use crate::scan::functions::Functions;
 use crate::scan::source_files::SourceFiles;
 use crate::scan::{Target, nops};
-use crate::table::encode::{self, Reference, Shape};
+use crate::table::encode::{self, Anchors, Entries, References, Shape};
 use crate::table::{self, Entry};
 use object::elf;
 use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// What recording an object comes to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,7 +57,12 @@ impl<'d> Verb<'d> for Record<'_> {
         if had_table && self.0.keep_existing_table {
             return Ok(Recording { had_table, ..Recording::default() });
         }
-        let calls = calls::find(&target, &self.0.hooks)?;
+        // Of calls that become NOPs more than the place must be known.
+        let is_place_enough = |section| {
+            let name = view.section_name(section);
+            !self.0.nop_all && self.0.policy.section(name) == Treatment::Record
+        };
+        let calls = calls::find_by(&target, &self.0.hooks, is_place_enough)?;
         if calls.is_empty() && !had_table && !self.0.nops {
             return Ok(Recording::default());
         }
@@ -72,12 +78,12 @@ impl<'d> Verb<'d> for Record<'_> {
 }
 
 /// The entries of each table, by its group and by the section that it is ordered by.
-type Tables = BTreeMap<(Option<u32>, Option<u32>), Vec<Reference>>;
+type Tables = BTreeMap<(Option<u32>, Option<u32>), Entries>;
 
 struct Recorder<'v, 'd, 'o, Elf: FileHeader> {
     target: Target<'v, 'd, Elf>,
     options: &'o Options,
-    calls: Vec<FoundCall>,
+    calls: Calls,
     had_table: bool,
     /// Where the options ask for names, or for function starts.
     functions: Option<(Functions<'d>, SourceFiles<'d>)>,
@@ -95,7 +101,7 @@ struct Plan {
 }
 
 impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
-    fn record(&self) -> Result<Recording> {
+    fn record(mut self) -> Result<Recording> {
         let mut plan = self.plan();
         let existing = table::read(&self.target, self.options.table_section.as_bytes())?;
         self.add_recorded_nops(&mut plan, &existing)?;
@@ -124,7 +130,7 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
             excluded: plan.excluded.into_values().collect(),
         };
         if !is_right {
-            self.write_table(&mut edit, &plan.record)?;
+            self.write_table(&mut edit, plan.record)?;
         }
         if recording.changed {
             recording.change = Some(edit.finish()?);
@@ -133,10 +139,12 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
     }
 
     /// What becomes of each call.
-    fn plan(&self) -> Plan {
+    fn plan(&mut self) -> Plan {
         let mut plan = Plan::default();
+        let places = std::mem::take(&mut self.calls.places);
+        self.plan_places(&mut plan, places);
         let policy = &self.options.policy;
-        for calls in self.calls.chunk_by(|a, b| a.section == b.section) {
+        for calls in self.calls.whole.chunk_by(|a, b| a.section == b.section) {
             let Some(first) = calls.first() else { continue };
             let name = self.target.view.section_name(first.section);
             let treatment = policy.section(name);
@@ -160,11 +168,30 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
             };
             if treatment != Treatment::Record || count != 0 {
                 let left = if treatment == Treatment::LeaveAlone { calls.len() } else { count };
-                let name = String::from_utf8_lossy(name).into_owned();
-                plan.excluded.insert(first.section, ExcludedSection { name, made_nops: 0, left });
+                plan.excluded.insert(first.section, self.excluded(first.section, left));
             }
         }
         plan
+    }
+
+    /// Plans for `places`, which are in sections that are recorded.
+    fn plan_places(&self, plan: &mut Plan, mut places: Vec<(u32, u64)>) {
+        if self.functions.is_some() {
+            for of_section in places.chunk_by(|a, b| a.0 == b.0) {
+                let left = of_section.iter().filter(|place| self.is_left_alone(**place)).count();
+                if let (Some((section, _)), 1..) = (of_section.first(), left) {
+                    plan.excluded.insert(*section, self.excluded(*section, left));
+                }
+            }
+            places.retain(|place| !self.is_left_alone(*place));
+        }
+        plan.record = places;
+    }
+
+    /// A section of whose calls so many are left alone.
+    fn excluded(&self, section: u32, left: usize) -> ExcludedSection {
+        let name = String::from_utf8_lossy(self.target.view.section_name(section)).into_owned();
+        ExcludedSection { name, made_nops: 0, left }
     }
 
     /// Whether the site is in a function to leave alone.
@@ -212,13 +239,15 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
     }
 
     /// Puts entries for `places` into the table that is there, or into new ones.
-    fn write_table(&self, edit: &mut Edit<'_, 'd, Elf>, places: &[(u32, u64)]) -> Result<()> {
-        let references = self.references(edit, places)?;
-        let rela = self.has_addends(places)?;
-        let tables = self.tables(places, references)?;
+    fn write_table(&self, edit: &mut Edit<'_, 'd, Elf>, places: Vec<(u32, u64)>) -> Result<()> {
+        let rela = self.has_addends(&places)?;
+        let symbols = self.add_symbols(edit, &places)?;
+        let all = Rc::new(References { places, symbols });
+        let tables = self.tables(&all)?;
         if self.had_table {
             let plain = tables.keys().all(|key| *key == (None, None));
-            let entries = tables.into_values().next().unwrap_or_default();
+            let entries = tables.into_values().next();
+            let entries = entries.unwrap_or_else(|| Entries::of(&all, 0..0));
             return if plain { self.replace_table(edit, rela, &entries) } else { Err(conflict()) };
         }
         for ((group, link), entries) in tables {
@@ -229,51 +258,43 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
         Ok(())
     }
 
-    /// The references of each table: one for each group, and with `link_order` for each section.
-    fn tables(&self, places: &[(u32, u64)], references: Vec<Reference>) -> Result<Tables> {
+    /// The entries of each table: one for each group, and with `link_order` for each section.
+    fn tables(&self, all: &Rc<References>) -> Result<Tables> {
         let groups = self.target.groups()?;
-        if groups.is_empty() && !self.options.link_order && !references.is_empty() {
-            return Ok(Tables::from([((None, None), references)]));
-        }
         let mut tables = Tables::new();
-        let mut references = references.as_slice();
-        for places in places.chunk_by(|a, b| a.0 == b.0) {
+        if groups.is_empty() && !self.options.link_order {
+            if !all.places.is_empty() {
+                tables.insert((None, None), Entries::of(all, 0..all.places.len()));
+            }
+            return Ok(tables);
+        }
+        let mut start = 0;
+        for places in all.places.chunk_by(|a, b| a.0 == b.0) {
             let Some((section, _)) = places.first() else { continue };
             let group = groups.get(section).copied();
             let link = self.options.link_order.then_some(*section);
-            if let Some((own, rest)) = references.split_at_checked(places.len()) {
-                tables.entry((group, link)).or_default().extend(own);
-                references = rest;
-            }
+            let end = start + places.len();
+            let entries = tables.entry((group, link)).or_insert_with(|| Entries::of(all, 0..0));
+            entries.add(start..end);
+            start = end;
         }
         Ok(tables)
     }
 
-    /// A symbol and a distance for each of `places`, with the symbols that are missing added.
-    fn references(
-        &self,
-        edit: &mut Edit<'_, 'd, Elf>,
-        places: &[(u32, u64)],
-    ) -> Result<Vec<Reference>> {
+    /// The symbols that entries for `places` refer to; those that are missing are added.
+    fn add_symbols(&self, edit: &mut Edit<'_, 'd, Elf>, places: &[(u32, u64)]) -> Result<Anchors> {
         let Some(symbols) = &self.target.symbols else {
-            return if places.is_empty() { Ok(Vec::new()) } else { Err(Error::new(no_symbols())) };
+            let none = Anchors::Sections(BTreeMap::new());
+            return if places.is_empty() { Ok(none) } else { Err(Error::new(no_symbols())) };
         };
         let mut new = Vec::new();
-        let next = |new: &Vec<NewSymbol>| {
-            u32::try_from(new.len()).unwrap_or(u32::MAX).saturating_add(symbols.first_global)
-        };
-        let mut references = Vec::with_capacity(places.len());
-        if self.target.arch.relaxes {
+        let anchors = if self.target.arch.relaxes {
             for (index, (section, value)) in places.iter().enumerate() {
-                references.push(Reference { symbol: next(&new), addend: 0 });
                 let name = format!(".Lmcount_loc{index}").into_bytes();
-                new.push(NewSymbol {
-                    kind: elf::STT_NOTYPE.0,
-                    name,
-                    section: *section,
-                    value: *value,
-                });
+                let (kind, section, value) = (elf::STT_NOTYPE.0, *section, *value);
+                new.push(NewSymbol { kind, name, section, value });
             }
+            Anchors::Own(symbols.first_global)
         } else {
             let mut bases: BTreeMap<u32, u32> = BTreeMap::new();
             let locals = symbols.iter().take(symbols.first_global as usize);
@@ -282,20 +303,18 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
                     bases.entry(section).or_insert(index);
                 }
             }
-            for places in places.chunk_by(|a, b| a.0 == b.0) {
-                let Some((section, _)) = places.first() else { continue };
-                let symbol = *bases.entry(*section).or_insert_with(|| {
-                    let kind = elf::STT_SECTION.0;
-                    let symbol = next(&new);
-                    new.push(NewSymbol { kind, name: Vec::new(), section: *section, value: 0 });
-                    symbol
+            for (section, _) in places.chunk_by(|a, b| a.0 == b.0).filter_map(<[_]>::first) {
+                bases.entry(*section).or_insert_with(|| {
+                    let (kind, section, value) = (elf::STT_SECTION.0, *section, 0);
+                    let added = u32::try_from(new.len()).unwrap_or(u32::MAX);
+                    new.push(NewSymbol { kind, name: Vec::new(), section, value });
+                    added.saturating_add(symbols.first_global)
                 });
-                references
-                    .extend(places.iter().map(|(_, addend)| Reference { symbol, addend: *addend }));
             }
-        }
+            Anchors::Sections(bases)
+        };
         edit.add_symbols(symbols, &new)?;
-        Ok(references)
+        Ok(anchors)
     }
 
     /// Whether the relocations of this object carry addends: those of the code recorded first.
@@ -313,7 +332,7 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
         &self,
         edit: &mut Edit<'_, 'd, Elf>,
         rela: bool,
-        entries: &[Reference],
+        entries: &Entries,
     ) -> Result<()> {
         let view = self.target.view;
         let name = self.options.table_section.as_bytes();
@@ -333,8 +352,8 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
             return Err(conflict());
         }
         let bodies = encode::bodies(&self.target, rela, entries);
-        *edit.body(table)? = bodies.table;
-        *edit.body(list)? = bodies.relocations;
+        edit.set_body(table, bodies.table);
+        edit.set_body(list, bodies.relocations);
         if self.options.writable {
             edit.header(table)?.flags |= elf::SHF_WRITE.0;
         }

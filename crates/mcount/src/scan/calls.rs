@@ -61,6 +61,32 @@ fn matching<Elf: FileHeader>(symbols: &Symbols<'_, Elf>, wanted: impl Fn(u32) ->
     symbols.names().filter(|(_, name)| wanted(*name)).map(|(index, _)| index).collect()
 }
 
+/// The calls of an object, in section order, then offset order.
+#[derive(Default)]
+pub(crate) struct Calls {
+    /// Those of sections of whose calls more than the place is wanted.
+    pub(crate) whole: Vec<FoundCall>,
+    /// The places of the others. There may be many, and each costs the time to fill memory.
+    pub(crate) places: Vec<(u32, u64)>,
+}
+
+impl Calls {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.whole.is_empty() && self.places.is_empty()
+    }
+
+    fn sort(&mut self) {
+        if !self.whole.is_sorted_by_key(FoundCall::place) {
+            self.whole.sort_by_key(FoundCall::place);
+        }
+        self.whole.dedup_by_key(|call| call.place());
+        if !self.places.is_sorted() {
+            self.places.sort_unstable();
+        }
+        self.places.dedup();
+    }
+}
+
 /// Every call of a hook in `target`, in section order, then offset order.
 ///
 /// # Errors
@@ -70,18 +96,29 @@ pub(crate) fn find<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     extra: &[String],
 ) -> Result<Vec<FoundCall>> {
+    Ok(find_by(target, extra, |_| false)?.whole)
+}
+
+/// The same, where `is_place_enough` says of a section whether the places of its calls are all that
+/// is wanted.
+pub(crate) fn find_by<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    extra: &[String],
+    is_place_enough: impl Fn(u32) -> bool,
+) -> Result<Calls> {
+    let mut found = Calls::default();
     let sections = target.code_relocations()?;
-    let Some(symbols) = &target.symbols else { return Ok(Vec::new()) };
+    let Some(symbols) = &target.symbols else { return Ok(found) };
     let hooks = hooks(target, symbols, extra);
     if hooks.is_empty() {
         let is_slim = sections.is_empty() && !find_all(symbols.strings(), SLIM_LTO).is_empty();
-        return if is_slim { Err(Error::new(ErrorKind::SlimLto)) } else { Ok(Vec::new()) };
+        return if is_slim { Err(Error::new(ErrorKind::SlimLto)) } else { Ok(found) };
     }
-    let mut found = Vec::new();
     for (index, header, section) in sections {
         let relocations = target.relocations(index, &header)?;
-        let mut calls = SectionCalls::new(target, section)?;
-        let before = found.len();
+        let only_places = is_place_enough(section);
+        let mut calls = SectionCalls::new(target, section, only_places)?;
+        let before = (found.whole.len(), found.places.len());
         let greatest = relocations.of_symbols(&hooks, |reference| calls.add(reference, &mut found));
         calls.look(&mut found);
         if greatest >= symbols.count() {
@@ -89,11 +126,12 @@ pub(crate) fn find<Elf: FileHeader>(
             return Err(target.view.section_error(index, kind));
         }
         if !calls.is_ascending {
-            found.truncate(before);
+            found.whole.truncate(before.0);
+            found.places.truncate(before.1);
             let mut references = Vec::new();
             relocations.of_symbols(&hooks, |reference| references.push(reference));
             references.sort_by_key(|reference| reference.offset);
-            calls = SectionCalls::new(target, section)?;
+            calls = SectionCalls::new(target, section, only_places)?;
             for reference in references {
                 calls.add(reference, &mut found);
             }
@@ -104,8 +142,7 @@ pub(crate) fn find<Elf: FileHeader>(
             return Err(target.view.offset_error(index, offset, kind));
         }
     }
-    found.sort_by_key(FoundCall::place);
-    found.dedup_by_key(|call| call.place());
+    found.sort();
     Ok(found)
 }
 
@@ -119,6 +156,7 @@ const BLOCK: usize = 64;
 struct SectionCalls<'t, 'v, 'd, Elf: FileHeader> {
     target: &'t Target<'v, 'd, Elf>,
     section: u32,
+    only_places: bool,
     code: Code<'d>,
     last: u64,
     /// Where the last call ends.
@@ -131,11 +169,12 @@ struct SectionCalls<'t, 'v, 'd, Elf: FileHeader> {
 }
 
 impl<'t, 'v, 'd, Elf: FileHeader> SectionCalls<'t, 'v, 'd, Elf> {
-    fn new(target: &'t Target<'v, 'd, Elf>, section: u32) -> Result<Self> {
+    fn new(target: &'t Target<'v, 'd, Elf>, section: u32, only_places: bool) -> Result<Self> {
         let code = target.code(section)?;
         Ok(Self {
             target,
             section,
+            only_places,
             code,
             last: 0,
             end: 0,
@@ -145,7 +184,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> SectionCalls<'t, 'v, 'd, Elf> {
         })
     }
 
-    fn add(&mut self, reference: Relocation, found: &mut Vec<FoundCall>) {
+    fn add(&mut self, reference: Relocation, found: &mut Calls) {
         self.waiting.push(reference);
         if self.waiting.len() == BLOCK {
             self.look(found);
@@ -153,7 +192,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> SectionCalls<'t, 'v, 'd, Elf> {
     }
 
     /// Looks at the references that wait.
-    fn look(&mut self, found: &mut Vec<FoundCall>) {
+    fn look(&mut self, found: &mut Calls) {
         let waiting = std::mem::take(&mut self.waiting);
         let first = |reference: &Relocation| self.code.from(reference.offset).first().copied();
         black_box(waiting.iter().filter_map(first).fold(0, |sum, byte| sum ^ byte));
@@ -164,7 +203,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> SectionCalls<'t, 'v, 'd, Elf> {
         self.waiting.clear();
     }
 
-    fn look_at(&mut self, reference: &Relocation, found: &mut Vec<FoundCall>) {
+    fn look_at(&mut self, reference: &Relocation, found: &mut Calls) {
         self.is_ascending &= reference.offset >= self.last;
         self.last = reference.offset;
         if reference.offset >= self.code.len() {
@@ -177,7 +216,11 @@ impl<'t, 'v, 'd, Elf: FileHeader> SectionCalls<'t, 'v, 'd, Elf> {
         }
         if let Some(call) = self.target.arch.call(self.code, reference.kind, reference.offset) {
             self.end = call.end;
-            found.push(FoundCall {
+            if self.only_places {
+                found.places.push((self.section, call.recorded));
+                return;
+            }
+            found.whole.push(FoundCall {
                 section: self.section,
                 hook: reference.symbol,
                 reference: reference.offset,

@@ -36,11 +36,41 @@ impl Change {
     }
 }
 
+/// The bytes of a section.
+enum Body {
+    Bytes(Vec<u8>),
+    Encoded(Encoded),
+}
+
+/// Bytes of a section that are made when they are written, so that they are in memory once.
+pub(crate) struct Encoded {
+    /// How many there will be.
+    pub(crate) size: usize,
+    /// Appends them.
+    pub(crate) encode: Box<dyn Fn(&mut Encoder)>,
+}
+
+impl Body {
+    fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Encoded(encoded) => encoded.size,
+        }
+    }
+
+    fn append_to(&self, out: &mut Encoder) {
+        match self {
+            Self::Bytes(bytes) => out.out.extend(bytes),
+            Self::Encoded(encoded) => (encoded.encode)(out),
+        }
+    }
+}
+
 /// The changes to one object.
 pub(crate) struct Edit<'v, 'd, Elf: FileHeader> {
     view: &'v View<'d, Elf>,
     /// Sections that change or are new.
-    bodies: BTreeMap<u32, Vec<u8>>,
+    bodies: BTreeMap<u32, Body>,
     headers: BTreeMap<u32, Section>,
     count: u32,
 }
@@ -61,10 +91,25 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
 
     /// The bytes of section `index`, to change.
     pub(crate) fn body(&mut self, index: u32) -> Result<&mut Vec<u8>> {
-        if !self.bodies.contains_key(&index) {
-            self.bodies.insert(index, self.view.section_data(index)?.to_vec());
+        let bytes = match self.bodies.remove(&index) {
+            Some(Body::Bytes(bytes)) => bytes,
+            Some(body) => {
+                let mut out = self.encoder();
+                body.append_to(&mut out);
+                out.out
+            }
+            None => self.view.section_data(index)?.to_vec(),
+        };
+        self.bodies.insert(index, Body::Bytes(bytes));
+        match self.bodies.get_mut(&index) {
+            Some(Body::Bytes(bytes)) => Ok(bytes),
+            _ => Err(Error::new(ErrorKind::Malformed("section"))),
         }
-        Ok(self.bodies.entry(index).or_default())
+    }
+
+    /// Gives section `index` other bytes.
+    pub(crate) fn set_body(&mut self, index: u32, body: Encoded) {
+        self.bodies.insert(index, Body::Encoded(body));
     }
 
     /// The header of section `index`; its offset and size are set in the end.
@@ -125,7 +170,14 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
         let index = self.count;
         self.count = self.count.saturating_add(1);
         self.headers.insert(index, section);
-        self.bodies.insert(index, body);
+        self.bodies.insert(index, Body::Bytes(body));
+        index
+    }
+
+    /// The same with bytes that are made later.
+    pub(crate) fn add_encoded(&mut self, section: Section, body: Encoded) -> u32 {
+        let index = self.add_section(section, Vec::new());
+        self.set_body(index, body);
         index
     }
 
@@ -171,7 +223,7 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
             pad(&mut out, at, header.alignment.clamp(1, 16));
             let header = Section { offset: end(&out), size: body.len() as u64, ..header };
             self.headers.insert(*index, header);
-            out.out.extend(body);
+            body.append_to(&mut out);
         }
         pad(&mut out, at, self.view.word());
         let table = end(&out);
