@@ -1,4 +1,4 @@
-/* So many traced functions that one entry is less than one in a hundred. The oracle calls none. */
+/* So many traced functions that two entries are less than one in twenty. The oracle calls none. */
 #include "samples.h"
 
 #define ONE(n) WHOLE int many_##n(int a); WHOLE int many_##n(int a) { return a + n; }

@@ -175,7 +175,7 @@ fn drop_weak(case: &Case, shared: &Shared) -> Result<(), String> {
     ensure(read(&image)? == new, || "dropping twice is not dropping once".to_owned())
 }
 
-/// Less than one in a hundred goes without `--force`.
+/// Less than one in twenty goes without `--force`.
 fn guard(case: &Case, shared: &Shared) -> Result<(), String> {
     let (folder, out) = (shared.objects(case)?, temporary()?);
     let many = out.path().join("many.o");
