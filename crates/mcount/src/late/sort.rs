@@ -248,7 +248,7 @@ impl Table {
                 left_over.push((over.section, over.index));
                 continue;
             };
-            let place = self.address + slot as u64 * view.word();
+            let place = self.place(view, slot);
             let value = values.get(slot).copied().unwrap_or(0);
             let addend = over.has_addend.then(|| value.wrapping_sub(over.base));
             entries.set(&over.section, over.index, place, addend);
@@ -256,6 +256,11 @@ impl Table {
         }
         entries.remove(&left_over);
         (entries.writes(), with_addend)
+    }
+
+    /// The address of an entry; where addresses end they begin again, as the loader counts.
+    fn place<Elf: FileHeader>(&self, view: &View<'_, Elf>, slot: usize) -> u64 {
+        self.address.wrapping_add(slot as u64 * view.word())
     }
 
     /// Relocations that were kept refer to a symbol: each goes where its value goes.
@@ -272,7 +277,7 @@ impl Table {
             match moved.get(&over.slot) {
                 Some(slot) if *slot >= zeroes => {
                     let mut place = encoder(view);
-                    place.word(self.address + *slot as u64 * view.word());
+                    place.word(self.place(view, *slot));
                     writes.push((over.at(), place.out));
                 }
                 _ => writes.push(none(view, over.at())),
