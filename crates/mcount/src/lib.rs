@@ -76,6 +76,8 @@ pub struct Options {
     pub min_area: Option<u64>,
     /// An object that has a table is left alone, whatever is in it.
     pub keep_existing_table: bool,
+    /// [`late_table`] says which function each site is of, and which hook it calls; without, it is faster.
+    pub names: bool,
     /// Threads that share the work on one image.
     pub helpers: Helpers,
 }
@@ -92,6 +94,7 @@ impl Default for Options {
             nop_all: false,
             min_area: None,
             keep_existing_table: false,
+            names: true,
             helpers: Helpers::default(),
         }
     }

@@ -53,11 +53,14 @@ pub(super) fn table(arguments: &TableArgs) -> io::Result<u8> {
         Ok(options) => options,
         Err(error) => return Ok(complain(&error.to_string())),
     };
+    let default = if arguments.output.is_some() { TableFormat::Obj } else { TableFormat::Text };
+    let format = arguments.format.unwrap_or(default);
     let name = arguments.image.display();
     let table = match Subject::open(&arguments.image, &arguments.inputs.search(), false) {
         Ok(input) => {
             let threads = Threads::for_one(input.bytes().len(), None);
             options.helpers = threads.helpers();
+            options.names = matches!(format, TableFormat::Jsonl | TableFormat::Text);
             match (late_table(input.bytes(), &options), input.is_nameless()) {
                 (Ok(table), Some(why)) if table.sites.is_empty() => {
                     return Ok(complain(&format!("{name}: {why}")));
@@ -67,7 +70,7 @@ pub(super) fn table(arguments: &TableArgs) -> io::Result<u8> {
         }
         Err(error) => return Ok(complain(&format!("{name}: {error}"))),
     };
-    let bytes = table.and_then(|table| contents(arguments, &options.table_section, &table));
+    let bytes = table.and_then(|table| contents(arguments, format, &options.table_section, &table));
     let bytes = match bytes {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Ok(complain("an object goes to a file: give --output")),
@@ -88,14 +91,14 @@ pub(super) fn table(arguments: &TableArgs) -> io::Result<u8> {
 /// What to write; `None` for an object that has nowhere to go.
 fn contents(
     arguments: &TableArgs,
+    format: TableFormat,
     section: &str,
     table: &LateTable,
 ) -> mcount::Result<Option<Vec<u8>>> {
-    let default = if arguments.output.is_some() { TableFormat::Obj } else { TableFormat::Text };
     let mut out = Vec::new();
     let path = &arguments.image;
     // Writing to memory cannot fail.
-    let _ = match arguments.format.unwrap_or(default) {
+    let _ = match format {
         TableFormat::Raw => return Ok(Some(table.raw())),
         TableFormat::Jsonl => output::late_jsonl(&mut out, path, table),
         TableFormat::Text => output::late_text(&mut out, path, table),

@@ -194,7 +194,8 @@ fn named<'d, Elf: FileHeader>(
     for ((index, offset), site) in found {
         let section = sections.get(target, &options.policy, *index);
         let address = section.base.wrapping_add(*offset);
-        let function = walk.find(*index, *offset, site.size);
+        let function = || walk.find(*index, *offset, site.size);
+        let function = options.names.then(function).flatten();
         let is_left = options.policy.leaves_alone(functions, &files, (*index, *offset, site.size));
         let area = if site.kind == Kind::Patchable { site.size } else { 0 };
         sites.push(CallSite {
@@ -205,7 +206,10 @@ fn named<'d, Elf: FileHeader>(
             symbol: function.map(|(name, _)| text(name)),
             symbol_offset: function.map(|(_, start)| offset.wrapping_sub(start).cast_signed()),
             kind: Some(site.kind),
-            hook: site.hook.and_then(|hook| hooks.get(hook as usize).cloned()),
+            hook: site
+                .hook
+                .filter(|_| options.names)
+                .and_then(|hook| hooks.get(hook as usize).cloned()),
             size: Some(site.size),
             recorded: table.has(address),
             excluded: is_left || section.treatment != Treatment::Record,
