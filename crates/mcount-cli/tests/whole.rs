@@ -5,7 +5,7 @@
 //! makes of small ones is tested beside it. Specification: gABI, 4 ("Sections", `SHN_XINDEX`).
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "a test")]
 
-use mcount::{Base, Glob, GlobSetBuilder, Options, Policy};
+use mcount::{Base, Glob, GlobSetBuilder, Helpers, Options, Policy};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -262,4 +262,51 @@ fn garbage_collection_keeps_entries_with_their_functions() {
         let names = entries(&room.get("image").unwrap()).join(" ");
         assert_eq!(names, *expected, "{linker}, {input}");
     }
+}
+
+/// Threads share the code of an image by pieces that begin where functions do, wherever calls and what
+/// only looks like one stand in them.
+#[test]
+fn threads_find_what_one_finds() {
+    const FUNCTIONS: u64 = 3000;
+    if !has(&["as", "ld.bfd"]) {
+        return;
+    }
+    let mut source = ".globl mcount\n.text\nmcount: ret\n".to_owned();
+    for number in 0..FUNCTIONS {
+        // The number of a move that has the bytes of a call, and code of many lengths.
+        let filler = 200 + number % 13;
+        let _ = write!(
+            source,
+            ".type f{number},@function\nf{number}: call mcount\n1: mov $0xe8e8e8e8, %eax\n\
+             .fill {filler}, 8, 0x00841f0f2e66\n.byte 0xb8\n.long mcount-.-5\nret\n\
+             .size f{number}, .-f{number}\n"
+        );
+    }
+    let room = Room::new().unwrap();
+    assemble(&room, "a", &source);
+    run(&room, "ld.bfd", &["-m", "elf_x86_64", "-e", "f0", "-o", "image", "a.o"]);
+    let image = room.get("image").unwrap();
+    assert!(image.len() > 4 << 20, "so small that no thread is started");
+    let sites = |helpers| {
+        let options = Options { helpers, ..all() };
+        mcount::late_table(&image, &options).unwrap().sites
+    };
+    let alone = sites(Helpers::default());
+    assert_eq!(alone.len() as u64, FUNCTIONS);
+    let three = Helpers::new(|work| {
+        std::thread::scope(|scope| {
+            scope.spawn(work);
+            scope.spawn(work);
+            work();
+        });
+    });
+    assert_eq!(sites(three), alone);
+    assert_eq!(sites(Helpers::new(|_| {})), alone, "those who help with nothing");
+    let jsonl = |jobs| {
+        let arguments = ["scan", jobs, "--format", "jsonl", "image"];
+        room.run(Path::new(env!("CARGO_BIN_EXE_mcount")), &arguments).unwrap().stdout
+    };
+    assert_eq!(jsonl("-j1").lines().count() as u64, FUNCTIONS);
+    assert_eq!(jsonl("-j4"), jsonl("-j1"));
 }
