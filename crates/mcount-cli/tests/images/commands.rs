@@ -35,6 +35,9 @@ const TEXT_RELOCATIONS: Flavour = Flavour {
 const RELATIVE_TEXT: Flavour =
     Flavour { label: "pie-text", link: &["-pie", "-Wl,-z,notext"], ..PIE };
 
+/// With the C library beside it, and its hook there.
+const DYNAMIC: Flavour = Flavour { label: "dynamic", link: &["-no-pie"], ..STATIC };
+
 const ONE: &[(&str, Flavour)] = &[("x86_64", STATIC)];
 const TWO: &[(&str, Flavour)] = &[("x86_64", STATIC), ("s390x", PIE)];
 
@@ -122,6 +125,27 @@ pub(crate) const TESTS: &[Test] = &[
         ],
         flags: &[],
         run: objects,
+    },
+    Test {
+        name: "imported",
+        on: &[
+            ("x86_64", DYNAMIC),
+            ("x86_64", PIE),
+            ("i686", PIE),
+            ("armhf", PIE),
+            ("hppa", DYNAMIC),
+            ("hppa", PIE),
+            ("mips", DYNAMIC),
+            ("powerpc", PIE),
+            ("powerpc64", PIE),
+            ("riscv64", PIE),
+            ("s390x", PIE),
+            ("sh4", DYNAMIC),
+            ("sh4", PIE),
+            ("sparc64", PIE),
+        ],
+        flags: &[],
+        run: imported,
     },
 ];
 
@@ -375,4 +399,24 @@ fn objects(case: &Case, shared: &Shared) -> Result<(), String> {
     ensure(after.hook_calls() == 0, || format!("the hook is called: {after:?}"))?;
     ensure(after.entries == before.entries, || format!("{before:?}\n{after:?}"))?;
     ensure(after.result == before.result, || format!("{after:?}"))
+}
+
+/// Each function of `imported.c` has its entry, and nothing is wrong with it, with symbols or without.
+fn imported(case: &Case, _: &Shared) -> Result<(), String> {
+    let out = temporary()?;
+    let image = out.path().join("program");
+    let mut command = mcount(&["link", "--policy", "all", "--"]);
+    command.arg(case.target.toolchain.compiler).args(case.target.toolchain.flags);
+    command.args(["-O2", "-pg"]).args(case.flavour.compile).args(case.flavour.link);
+    run(command.arg(crate::build::images().join("imported.c")).arg("-o").arg(&image))?;
+    let stripped = out.path().join("stripped");
+    let strip = case.target.toolchain.utility("strip");
+    run(Command::new(strip).arg("-o").arg(&stripped).arg(&image))?;
+    for file in [&image, &stripped] {
+        let scanned = run(mcount(&["scan", "--policy", "all"]).arg(file))?;
+        let sites = scanned.lines().filter(|line| line.ends_with(" recorded")).count();
+        ensure(sites == 3 && scanned.lines().count() == 5, || scanned)?;
+        run(mcount(&["check", "--policy", "all", "--deny", "all"]).arg(file))?;
+    }
+    Ok(())
 }

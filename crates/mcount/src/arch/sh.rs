@@ -6,7 +6,7 @@
 //! addend is in the section. Source: SuperH ELF ABI (Renesas), 32-bit
 //! relocations; SH-4 Software Manual, `MOV.L @(disp,PC),Rn`.
 
-use super::decode::{Branch, Decode, Place, Target, no_stub};
+use super::decode::{Branch, Decode, Place, Target};
 use super::{Arch, CALL, Code, CodeMut, DEFAULT, Form, Instruction, Nop};
 use crate::site::Kind;
 
@@ -38,13 +38,7 @@ pub(super) static ARCH: Arch = Arch {
     disarmed: Some(disarmed),
     data_bases: &[("_GLOBAL_OFFSET_TABLE_", 0), (".got.plt", 0), (".got", 0)],
     nops: &[NOP],
-    decode: Some(Decode {
-        length: two,
-        call,
-        stub: no_stub,
-        anchors: &[],
-        relative: &[R_SH_RELATIVE],
-    }),
+    decode: Some(Decode { length: two, call, stub, anchors: &[], relative: &[R_SH_RELATIVE] }),
     ..DEFAULT
 };
 
@@ -114,18 +108,45 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     }
     let register = load >> 8 & 15;
     let jump = jump_through(place.code, place.at, register)?;
-    let literal = (place.at & !3) + 4 + u64::from(load & 0xff) * 4;
-    let value = u64::from(place.code.word(literal)?);
+    let (literal, value) = loaded(place)?;
+    let has = |wanted| {
+        let mut between = (place.at + 2..jump).step_by(2);
+        between.any(|at| place.code.half(at) == Some(wanted))
+    };
+    // mov.l @Rn,Rn: a PLT entry.
+    if has(0x6002 | register << 8 | register << 4) {
+        return None;
+    }
     // mov.l @(r0,Rn),Rn: an offset in the GOT.
-    let indirect = 0x000e | register << 8 | register << 4;
-    let mut between = (place.at + 2..jump).step_by(2);
-    let target = if between.any(|at| place.code.half(at) == Some(indirect)) {
+    let target = if has(0x000e | register << 8 | register << 4) {
         Target::Slot(place.truncate(place.data_base.wrapping_add(value)))
     } else {
         Target::Address(value)
     };
     let end = literal + 4;
     Some(Branch { start: literal, reference: literal, end, target })
+}
+
+/// Where the literal is that the `mov.l @(disp,PC),Rn` at a place loads, and its value.
+fn loaded(place: &Place<'_>) -> Option<(u64, u64)> {
+    let literal = (place.at & !3) + 4 + u64::from(place.half(0)? & 0xff) * 4;
+    Some((literal, place.code.word(literal)?.into()))
+}
+
+/// A PLT entry: it loads the address of its slot, or in position-independent code the offset from the
+/// GOT in `r12`, and then the slot.
+fn stub(place: &Place<'_>) -> Option<Target> {
+    if place.half(0)? & 0xff00 != 0xd000 {
+        return None;
+    }
+    let (_, value) = loaded(place)?;
+    match place.half(2)? {
+        // mov.l @r0,r0
+        0x6002 => Some(Target::Slot(value)),
+        // mov.l @(r0,r12),r0
+        0x00ce => Some(Target::Slot(place.truncate(place.data_base.wrapping_add(value)))),
+        _ => None,
+    }
 }
 
 /// A literal that a `bra` just before it jumps over, as [`skip`] makes it.
