@@ -6,6 +6,7 @@
 //! them in each way; otherwise some are left out, for time.
 
 mod build;
+mod check;
 mod commands;
 mod matrix;
 mod nop;

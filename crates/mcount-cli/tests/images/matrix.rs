@@ -2,7 +2,7 @@
 
 use crate::build::{Case, Flavour, Shared, link, recorded, temporary};
 use crate::targets::{Link, Program, TARGETS, Target, Variant};
-use crate::{nop, sort};
+use crate::{check, nop, sort};
 use std::env;
 
 pub(crate) const STATIC: Flavour = Flavour {
@@ -81,11 +81,12 @@ pub(crate) fn programs(case: &Case) -> Vec<&'static str> {
     tools.chain(uses_lld.then_some("ld.lld")).collect()
 }
 
-/// The program of `case` as it is linked, sorted, and without calls.
+/// The program of `case` as it is linked, stripped, sorted, and without calls.
 pub(crate) fn perform(case: &Case, shared: &Shared) -> Result<(), String> {
     let folder = shared.objects(case)?;
     let out = temporary()?;
     let image = link(case, &folder, &recorded(&folder), out.path())?;
+    check::is_right(case, &image)?;
     sort::is_right(case, &image)?;
     nop::is_right(case, &image)
 }

@@ -11,7 +11,8 @@ use crate::scan::{Target, patchable};
 use object::elf;
 use object::read::elf::FileHeader;
 
-/// The table of `target`, `bare` where nothing names it, and the compiler's lists of patchable entries, if they were linked in.
+/// The table of `target`, `bare` where nothing names it, and the compiler's lists of patchable entries,
+/// if they were linked in.
 ///
 /// # Errors
 ///

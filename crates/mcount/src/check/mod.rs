@@ -52,7 +52,7 @@ impl<'d> Verb<'d> for Check<'_> {
         if is_image(view) {
             let target = Target::image(view)?;
             let functions = Functions::new(&target)?;
-            let bare = Bare::find(&target);
+            let bare = Some(Bare::find(&target));
             let (found, _) = late::sites(&target, &functions, self.0, bare)?;
             let tables = image::tables(&target, self.0, bare)?;
             Ok(Judge::new(&target, &functions, self.0, &found).of(&tables))

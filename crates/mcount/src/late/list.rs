@@ -20,7 +20,7 @@ use foldhash::HashMap;
 pub(crate) fn scan<Elf: FileHeader>(view: &View<'_, Elf>, options: &Options) -> Result<Sites> {
     let target = Target::image(view)?;
     let (sites, _) =
-        super::sites(&target, &Functions::new(&target)?, options, Bare::find(&target))?;
+        super::sites(&target, &Functions::new(&target)?, options, Some(Bare::find(&target)))?;
     Ok(of(&target, sites))
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn survey<'d, Elf: FileHeader>(
     functions: &Functions<'d>,
     options: &Options,
 ) -> Result<(Vec<CallSite>, Vec<CallSite>)> {
-    let bare = Bare::find(target);
+    let bare = Some(Bare::find(target));
     let (found, _) = super::sites(target, functions, options, bare)?;
     let view = target.view;
     let mut entries = Vec::new();

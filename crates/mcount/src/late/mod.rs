@@ -117,8 +117,8 @@ impl<'d> Verb<'d> for Late<'_> {
 /// How many sites are known by what.
 type Sources = BTreeMap<Source, usize>;
 
-/// The sites of the image `target` in order of address, and what they are known by. `bare` is the
-/// table of an image without symbols, where that is to be used.
+/// The sites of the image `target` in order of address, and what they are known by. `bare` is given
+/// where entries may tell what symbols do not.
 ///
 /// # Errors
 ///
@@ -130,13 +130,15 @@ pub(crate) fn sites<'d, Elf: FileHeader>(
     bare: Option<Bare>,
 ) -> Result<(Vec<CallSite>, Sources)> {
     let mut finder = Finder::new(target, functions, &options.hooks, options.helpers.clone())?;
-    if let Some(address) = bare.and_then(|bare| bare.hook) {
-        finder.hooks.add_nameless(address);
+    let range = table_range(target, options.table_section.as_bytes(), bare);
+    let table = finder.table(range);
+    match bare.map(|bare| bare.hook) {
+        Some(Some(address)) => finder.hooks.add_nameless(address),
+        Some(None) => finder.find_hook_by_table(&table),
+        None => {}
     }
     let mut found = finder.find()?;
     let names = std::mem::take(&mut finder.hooks.names);
-    let range = table_range(target, options.table_section.as_bytes(), bare);
-    let table = finder.table(range);
     finder.by_table(&table, &mut found)?;
     let mut sites = named(target, functions, options, &found, &names, &table);
     sites.sort_by_key(|site| site.address);
@@ -154,7 +156,7 @@ pub(crate) fn table_range<Elf: FileHeader>(
     bare: Option<Bare>,
 ) -> Option<(u64, u64)> {
     let bare = bare.filter(|_| name == TABLE_SECTION.as_bytes());
-    target.table_range(name).or_else(|| bare.map(|bare| (bare.address, bare.size)))
+    target.table_range(name).or_else(|| bare?.range)
 }
 
 /// [`crate::placeholder`], for each class and byte order.

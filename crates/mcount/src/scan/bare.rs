@@ -12,13 +12,11 @@ use std::collections::BTreeMap;
 /// Fewer entries than this are no table: a few pointers to functions look the same.
 const FEWEST: usize = 64;
 
-/// A table that was found by its entries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What was found by the entries; nothing of it in an image that has symbols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bare {
-    /// Its address.
-    pub(crate) address: u64,
-    /// Bytes.
-    pub(crate) size: u64,
+    /// Address and size in bytes of the table.
+    pub(crate) range: Option<(u64, u64)>,
     /// What the calls at its entries call, if they are calls.
     pub(crate) hook: Option<u64>,
 }
@@ -42,14 +40,15 @@ struct Run {
 
 impl Bare {
     /// The longest such run in the data of `target`, an image without any symbol.
-    pub(crate) fn find<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Option<Self> {
-        if target
-            .symbols
-            .as_ref()
-            .is_some_and(|symbols| symbols.iter().any(|(_, s)| s.section.is_some()))
-        {
-            return None;
+    pub(crate) fn find<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Self {
+        let symbols = target.symbols.as_ref();
+        if symbols.is_some_and(|symbols| symbols.iter().any(|(_, s)| s.section.is_some())) {
+            return Self::default();
         }
+        Self::search(target).unwrap_or_default()
+    }
+
+    fn search<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Option<Self> {
         let view = target.view;
         let search = Search::new(target)?;
         // Sections may overlap; all of them together are no larger than the file.
@@ -61,7 +60,7 @@ impl Bare {
             if best.as_ref().is_none_or(|(length, _)| run.length > *length) {
                 let address = section.address.wrapping_add(run.start as u64 * view.word());
                 let size = run.length as u64 * view.word();
-                best = Some((run.length, Self { address, size, hook: run.hook }));
+                best = Some((run.length, Self { range: Some((address, size)), hook: run.hook }));
             }
         }
         best.map(|(_, bare)| bare)

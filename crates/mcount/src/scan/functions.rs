@@ -3,7 +3,6 @@
 use super::Target;
 use crate::elf::{Section, Symbol, Symbols, addresses, loaded, string};
 use crate::error::Result;
-use object::elf;
 use object::read::elf::FileHeader;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -87,8 +86,7 @@ impl<'d> Functions<'d> {
                 is_same
             });
         }
-        let kind = target.view.section(symbols.section).map(|section| section.kind);
-        let are_all = kind.is_ok_and(|kind| kind == elf::SHT_SYMTAB.0);
+        let are_all = target.has_all_symbols();
         Ok(Self { sections, strings: symbols.strings(), are_all, descriptors })
     }
 
@@ -132,10 +130,11 @@ impl<'d> Functions<'d> {
         next.or(best).map(|function| (self.name(function), function.start))
     }
 
-    /// The section and offset of the code whose descriptor `symbol` names, if it names one.
-    pub(crate) fn described(&self, symbol: &Symbol) -> Option<(u32, u64)> {
-        let is_described = symbol.section.is_some() && symbol.section == self.descriptors.section;
-        if is_described { self.descriptors.code.get(&symbol.value).copied() } else { None }
+    /// The section and offset of the code whose descriptor is at `address` of an image, if one is.
+    /// By the address alone: the section indices of dynamic symbols are wrong once strip took out
+    /// relocation sections before them.
+    pub(crate) fn described(&self, address: u64) -> Option<(u32, u64)> {
+        self.descriptors.code.get(&address).copied()
     }
 
     /// Whether `offset` of `section` lies in a function, or an area of `size` bytes there reaches

@@ -93,6 +93,13 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         self.symbols.as_ref().and_then(name).unwrap_or_default()
     }
 
+    /// The symbols tell of each function where it is: no strip took the table of all of them.
+    pub(crate) fn has_all_symbols(&self) -> bool {
+        let symbols = self.symbols.as_ref();
+        let header = symbols.and_then(|symbols| self.view.section(symbols.section).ok());
+        header.is_some_and(|header| header.kind == object::elf::SHT_SYMTAB.0)
+    }
+
     /// What a symbol's value is relative to, in a section: its address in an image.
     pub(crate) fn base(&self, section: &Section) -> u64 {
         if self.is_image { section.address } else { 0 }

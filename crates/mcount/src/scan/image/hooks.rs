@@ -6,13 +6,18 @@
 
 use super::Finder;
 use super::decoding::LONGEST_CHAIN;
-use crate::arch::decode::Target as Goal;
+use crate::arch::decode::{Place, Target as Goal};
 use crate::elf::{Relocations, Symbol, Symbols, dynamic, loaded};
 use crate::error::Result;
 use crate::scan::Target;
 use foldhash::HashMap;
 use object::read::elf::FileHeader;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// How far the start of a call can be from its site: s390 stores a register first, and the site on SH
+/// is the literal behind the jump.
+const TO_CALL: u64 = 24;
 
 /// What leads to a hook.
 #[derive(Default)]
@@ -80,7 +85,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         let arch = self.target.arch;
         let isa_bit = u64::from(arch.isa_bit && symbol.is_function());
         let mut address = symbol.value & !isa_bit;
-        if let Some((section, offset)) = self.functions.described(symbol) {
+        if let Some((section, offset)) = self.functions.described(symbol.value) {
             let section = self.code.sections.iter().find(|candidate| candidate.index == section);
             address = section.map_or(address, |section| section.header.address + offset);
         }
@@ -149,12 +154,72 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         if let Some(hook) = self.hooks.slots.get(&slot) {
             return Some(*hook);
         }
+        let value = self.slot_value(slot)?;
+        self.hooks.addresses.get(&value).copied()
+    }
+
+    /// The address that the word at `slot` holds, where that is known before other files are loaded.
+    fn slot_value(&mut self, slot: u64) -> Option<u64> {
         let view = self.target.view;
         let loader = &self.target.loader;
         let addends = self.addends.get_or_insert_with(|| loaded::relative_addends(view, loader));
         let in_file = || loaded::in_file(view, slot, 1).first().copied();
-        let value = addends.get(&slot).copied().or_else(in_file)?;
-        self.hooks.addresses.get(&value).copied()
+        addends.get(&slot).copied().or_else(in_file)
+    }
+
+    /// Takes for the hook what more than half of the entries of `table` call, in an image whose symbols
+    /// tell of none: a wrong entry is then still known from a right one.
+    pub(crate) fn find_hook_by_table(&mut self, table: &[u64]) {
+        let is_known = !self.hooks.addresses.is_empty() || !self.hooks.slots.is_empty();
+        if is_known || self.target.has_all_symbols() {
+            return;
+        }
+        let mut called: BTreeMap<u64, usize> = BTreeMap::new();
+        let entries = table.iter().filter(|address| **address != 0);
+        for address in entries.clone() {
+            for end in self.called_at(*address) {
+                *called.entry(end).or_default() += 1;
+            }
+        }
+        let most = called.into_iter().max_by_key(|(_, count)| *count);
+        if let Some((hook, _)) = most.filter(|(_, count)| *count > entries.count() / 2) {
+            self.hooks.add_nameless(hook);
+        }
+    }
+
+    /// What a call recorded at `address` calls, in either instruction set.
+    fn called_at(&mut self, address: u64) -> BTreeSet<u64> {
+        let arch = self.target.arch;
+        let Some(section) = self.code.section_of(address) else { return BTreeSet::new() };
+        let recorded = address - section.header.address;
+        let step = usize::try_from(arch.code_step).unwrap_or(1);
+        let mut goals = Vec::new();
+        // An instruction begins at the site, or as far from it as others are long.
+        let before = recorded.min(TO_CALL) / arch.code_step * arch.code_step;
+        for at in (recorded - before..=recorded.saturating_add(TO_CALL)).step_by(step) {
+            let place = self.code.place(section, at);
+            let other = Place { alternate: !place.alternate, ..place };
+            let others = if arch.isa_bit { Some(other) } else { None };
+            for place in std::iter::once(place).chain(others) {
+                let branch = (self.code.decode.call)(&place);
+                let own = branch.filter(|b| arch.decoded(section.code, b).recorded == recorded);
+                goals.extend(own.map(|branch| branch.target));
+            }
+        }
+        goals.into_iter().filter_map(|goal| self.end_of(goal)).collect()
+    }
+
+    /// The address that a call with this goal reaches in the end.
+    fn end_of(&mut self, mut goal: Goal) -> Option<u64> {
+        for _ in 0..=LONGEST_CHAIN {
+            let address = match goal {
+                Goal::Slot(slot) => return self.slot_value(slot),
+                Goal::Address(address) => address,
+            };
+            let Some(next) = self.code.stub_at(address) else { return Some(address) };
+            goal = next;
+        }
+        None
     }
 }
 
