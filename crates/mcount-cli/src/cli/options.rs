@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub(super) struct OptionArgs {
     /// Which sections are recorded: those that Linux traces, all with code, or none but --section's
-    /// [default: linux for scan, record and list, all for the other commands]
+    /// [default: all for cc, link, nop, sort and table, linux for the other commands]
     #[arg(long, value_enum, help_heading = "Policy")]
     policy: Option<PolicyBase>,
     /// Record these sections too; * matches any characters
