@@ -3,9 +3,9 @@
 //!
 //! The build is Kbuild's own, unmodified; who records is said on the command line of make. One
 //! compile serves both recorders: each object is kept as it was before recording, and the original
-//! records the copy. A small static program is the whole user space: it switches tracers on, loads
-//! a module, and prints. Everything is in `target/kernel/ARCH`, and a build that was interrupted goes
-//! on.
+//! records the copy. Both kernels are linked and booted. A small static program is the whole user
+//! space: it switches tracers on, loads a module, and prints. Everything is in `target/kernel/ARCH`,
+//! and a build that was interrupted goes on.
 
 mod boot;
 mod build;
@@ -13,12 +13,13 @@ mod compare;
 mod configuration;
 mod console;
 mod machines;
+mod objects;
+mod process;
 
 use std::path::PathBuf;
 
 use lexopt::{Arg, ValueExt as _};
 
-use self::boot::boot;
 use self::build::Build;
 use self::console::Seen;
 use self::machines::{MACHINES, Machine};
@@ -27,7 +28,8 @@ use crate::{Result, files};
 const USAGE: &str = "\
 usage: cargo xtask kernel --arch ARCH [OPTION…]
 
-  --arch ARCH       arm, i386, x86_64, mips, mipsel, mips64, mips64el, ppc, ppc64, ppc64le, sparc64
+  --arch ARCH       arm, i386, x86_64, mips, mipsel, mips64, mips64el, ppc, ppc64, ppc64le, sh4,
+                    sparc64
   --mode MODE       when the table is made (default: object)
                       object   of each object, by the recordmcount that Kbuild calls
                       archive  of all objects before the link, by one mcount record
@@ -36,12 +38,22 @@ usage: cargo xtask kernel --arch ARCH [OPTION…]
   --source PACKAGE  Debian's source package (default: linux-source-6.1)
   --config FILE     more configuration, one option a line
   --jobs N          for make (default: 2)
-  --boot-only       boot what was built, and compare the objects
+  --boot-only       boot the two kernels that were built, with the present program in them, and
+                    compare their tables
+
+Two kernels are linked of one compile: of objects with our tables, and of objects with those of the
+original recorder. Both boot. What goes wrong in both alike is the kernel's own and no failure: the exit
+code is 1 if only ours does it, if a table differs without a known cause, or if our kernel does not boot.
 
 Debian packages: the source package, the cross compiler (for i386 clang), the QEMU of the processor
-(qemu-system-arm, -mips, -ppc, -sparc, -x86), linux-kbuild-6.1, flex, bison, bc, libelf-dev, libssl-dev,
-cpio, make, xz-utils. Made to be read: target/kernel/ARCH/console.log and build.log.
+(qemu-system-arm, -mips, -misc, -ppc, -sparc, -x86), linux-kbuild-6.1, flex, bison, bc, libelf-dev, libssl-dev,
+cpio, make, xz-utils. Made to be read: build.log, ours/console.log and theirs/console.log in
+target/kernel/ARCH (ARCH-archive, ARCH-late).
 ";
+
+/// The folders of the two kernels, below that of the build.
+const OURS: &str = "ours";
+const THEIRS: &str = "theirs";
 
 /// When the table is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,55 +85,98 @@ impl Options {
     }
 }
 
-/// Runs the chore: `false` if the kernel does not trace, or a table differs.
+/// Runs the chore: `false` if the kernel does not trace as the original's does, or a table differs.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     let Some(options) = parse(&mut parser)? else {
         print!("{USAGE}");
         return Ok(true);
     };
-    let folder = options.folder();
-    files::make_folder(&folder)?;
-    if options.boot_only {
-        let seen = Seen::on(&boot(options.machine, &folder, console::DONE)?);
-        seen.print();
-        let tables = compare::tables(&folder.join("build"))?;
-        tables.print();
-        return Ok(seen.is_well() && tables.unexplained == 0);
+    let mut seconds = None;
+    if !options.boot_only {
+        let build = Build::new(&options)?;
+        seconds = build.ours()?;
+        build.original()?;
     }
-    let build = Build::new(&options)?;
-    let seconds = build.run()?;
-    let is_same = compare(&options, &build)?;
-    println!("{}: {seconds:.0} s of processor time for this build", options.machine.name);
-    Ok(is_same)
+    let ours = boot(&options, OURS)?;
+    ours.print();
+    let theirs = boot(&options, THEIRS)?;
+    ours.print_beside(&theirs);
+    let is_well = ours.is_as_well_as(&theirs);
+    let entries = [ours.entries, theirs.entries];
+    let (is_same, tables) = compare(&options, entries)?;
+    println!("{}", row(&options, &tables, [&ours, &theirs], seconds)?);
+    println!("{}", if is_well && is_same { "boots and traces" } else { "DOES NOT TRACE" });
+    Ok(is_well && is_same)
 }
 
-/// Boots both kernels, ours whole, and compares the tables.
-fn compare(options: &Options, build: &Build<'_>) -> Result<bool> {
-    let (folder, machine) = (options.folder(), options.machine);
-    let (output, is_late) = (folder.join("build"), options.mode == Mode::Late);
-    let tables = compare::tables(&output)?;
-    let seen = Seen::on(&boot(machine, &folder, console::DONE)?);
-    seen.print();
-    let table = || -> Result<_> {
-        if is_late { compare::image_table(&output.join("vmlinux")) } else { Ok(Vec::new()) }
-    };
-    let ours = table()?;
-    build.relink_originals()?;
-    let theirs = table()?;
-    let console = boot(machine, &folder, console::ALLOCATED)?;
-    build.put_back()?;
-    let entries = console::entries(&console);
-    println!("entries with the original's tables: {}", entries.unwrap_or(0));
-    let (is_same, more) = if is_late {
-        let is_same = ours == theirs || options.drop_weak;
-        println!("table of the image: {}", if is_same { "the original's" } else { "another" });
-        (is_same, 0)
-    } else {
+/// Boots one of the two kernels whole.
+fn boot(options: &Options, kernel: &str) -> Result<Seen> {
+    let folder = options.folder().join(kernel);
+    boot::make_initramfs(options.machine, &folder)?;
+    Ok(Seen::on(&boot::boot(options.machine, &folder, console::DONE)?))
+}
+
+/// Compares the tables of all objects, and of the images where objects do not show what was done, and
+/// the numbers of entries that the kernels found: whether they are the same, and for docs/kernels.md how
+/// many objects and entries there are, and how many tables differ.
+fn compare(options: &Options, [ours, theirs]: [Option<usize>; 2]) -> Result<(bool, String)> {
+    let folder = options.folder();
+    let mut is_same = true;
+    let mut columns = None;
+    if options.mode != Mode::Late {
+        let tables = compare::tables(&folder.join("build"))?;
         tables.print();
-        (tables.unexplained == 0, tables.more())
+        is_same = tables.unexplained == 0 && ours == theirs.and_then(|n| tables.ours_for(n));
+        columns = Some(tables.columns());
+    }
+    if options.mode == Mode::Late || options.drop_weak {
+        let (same_images, said) = compare_images(options)?;
+        is_same &= same_images && ours == theirs;
+        columns = Some(said);
+    }
+    Ok((is_same, columns.unwrap_or_default()))
+}
+
+/// Compares the tables that the linker filled in.
+fn compare_images(options: &Options) -> Result<(bool, String)> {
+    let folder = options.folder();
+    let table = |kernel: &str| compare::image_table(&folder.join(kernel).join("vmlinux"));
+    let originals = table(THEIRS)?;
+    let dropped = compare::dropped(&table(OURS)?, &originals);
+    let said = match dropped {
+        Some(0) => "0".to_owned(),
+        Some(dropped) => format!("{dropped} dropped"),
+        None => "the image's".to_owned(),
     };
-    let added = entries.and_then(|entries| entries.checked_add_signed(isize::try_from(more).ok()?));
-    Ok(is_same && seen.is_well() && seen.entries == added)
+    println!("tables of {} entries in both images, differences: {said}", originals.len());
+    let is_same = dropped.is_some_and(|dropped| options.drop_weak || dropped == 0);
+    Ok((is_same, format!(" | {} | {said}", originals.len())))
+}
+
+/// The line of docs/kernels.md about this kernel; `seconds` is how long its build took.
+fn row(
+    options: &Options,
+    tables: &str,
+    [ours, theirs]: [&Seen; 2],
+    seconds: Option<f64>,
+) -> Result<String> {
+    let config = options.folder().join("build/.config");
+    let compiler = configuration::compiler(&String::from_utf8(files::read(&config)?)?);
+    let when = match options.mode {
+        Mode::Object => "each object",
+        Mode::Archive => "all at once",
+        Mode::Late => "late",
+    };
+    let weak = if options.drop_weak { ", `--drop-weak`" } else { "" };
+    let seconds = seconds.map_or_else(|| "–".to_owned(), |seconds| format!("{seconds:.0}"));
+    Ok(format!(
+        "| {} | {compiler} | {when}{weak} | {tables} | {} / {} | {} | {} | {seconds} |",
+        options.machine.name,
+        ours.entries.unwrap_or(0),
+        theirs.entries.unwrap_or(0),
+        ours.passed.len(),
+        if ours.wrong.is_empty() { "ok" } else { "ok but for the kernel's own" },
+    ))
 }
 
 fn parse(parser: &mut lexopt::Parser) -> Result<Option<Options>> {

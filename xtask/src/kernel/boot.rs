@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::build::execute;
 use super::machines::Machine;
+use super::process::execute;
 use crate::{Result, files};
 
 /// How long a kernel may take to boot and trace, under emulation.
@@ -14,16 +14,15 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// The program that is the user space.
 const INIT: &str = include_str!("init.c");
 
-/// Compiles the user space and packs it, with the module.
-pub(super) fn make_initramfs(machine: &Machine, folder: &Path, module: &Path) -> Result<()> {
+/// Compiles the user space of the kernel in `folder` and packs it with the module that is in its
+/// root.
+pub(super) fn make_initramfs(machine: &Machine, folder: &Path) -> Result<()> {
     let root = folder.join("root");
     let log = folder.join("init.log");
-    files::make_folder(&root)?;
     files::write(&folder.join("init.c"), INIT.as_bytes())?;
     let mut compiler = Command::new(machine.user_compiler());
     compiler.args(["-static", "-O2", "-o"]).arg(root.join("init")).arg(folder.join("init.c"));
     execute(&mut compiler, &log)?;
-    files::write(&root.join("mcount_test.ko"), &files::read(module)?)?;
     let pack = "printf 'init\\nmcount_test.ko\\n' | cpio --quiet -o -H newc -R 0:0 >../initramfs";
     execute(Command::new("sh").args(["-c", pack]).current_dir(&root), &log)
 }
@@ -31,11 +30,13 @@ pub(super) fn make_initramfs(machine: &Machine, folder: &Path, module: &Path) ->
 /// What the serial console prints until a line has `last`, or the kernel or patience ends.
 pub(super) fn boot(machine: &Machine, folder: &Path, last: &str) -> Result<String> {
     let log = folder.join("console.log");
-    let (program, arguments) = machine.qemu.split_first().ok_or("no emulator")?;
-    let mut qemu = Command::new(program);
-    qemu.args(arguments).args(["-nographic", "-no-reboot", "-nic", "none", "-m", "512"]);
-    qemu.arg("-kernel").arg(folder.join("build").join(machine.image));
-    qemu.arg("-initrd").arg(folder.join("initramfs"));
+    let program = machine.emulator();
+    let mut qemu = Command::new(&program);
+    qemu.args(machine.qemu).args(["-nographic", "-no-reboot", "-nic", "none"]);
+    if !machine.qemu.contains(&"-m") {
+        qemu.args(["-m", "512"]);
+    }
+    qemu.arg("-kernel").arg(folder.join("image")).arg("-initrd").arg(folder.join("initramfs"));
     qemu.arg("-append").arg(format!("{} panic=-1 rdinit=/init", machine.arguments));
     files::write(&log, b"")?;
     let output = files::append(&log)?;

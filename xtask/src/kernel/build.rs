@@ -2,10 +2,15 @@
 //! in the place of `scripts/recordmcount`.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::configuration::{BY_NOBODY, BY_RECORDMCOUNT, compose, dropped};
-use super::{Mode, Options};
+use super::objects::{
+    archives, copies, copy_for_the_original, duplicate, print_costs, traced, with_extension,
+    with_suffix,
+};
+use super::process::{Clock, execute};
+use super::{Mode, OURS, Options, THEIRS};
 use crate::modules::ORIGINAL;
 use crate::{Result, files};
 
@@ -32,63 +37,93 @@ impl<'o> Build<'o> {
         Ok(Self { options, folder, source, output, mcount, recordmcount })
     }
 
-    /// Compiles, records, links; seconds of processor time that it took.
-    pub(super) fn run(&self) -> Result<f64> {
-        let begin = processor_time()?;
+    /// Compiles, records, links, and keeps what is to be booted; seconds of processor time that it
+    /// took. A build that was interrupted goes on, and its time is not known.
+    pub(super) fn ours(&self) -> Result<Option<f64>> {
+        let is_fresh = !self.configured().exists();
+        self.put_back()?;
+        let mode = self.options.mode;
+        let mut clock = Clock::new()?;
         self.configure()?;
-        match self.options.mode {
-            Mode::Object => self.take_its_place()?,
-            Mode::Archive => {
-                self.make(&["vmlinux_o"])?;
-                self.copy_for_the_original()?;
-                self.mcount(&["record"], &self.archives()?)?;
-            }
-            Mode::Late => {}
+        if mode == Mode::Object {
+            self.take_its_place()?;
         }
-        self.make(&["vmlinux", "modules"])?;
-        if self.options.mode == Mode::Late {
-            self.copy_for_the_original()?;
+        clock.lap("configure")?;
+        self.make(&["vmlinux_o"])?;
+        clock.lap(if mode == Mode::Object { "compile and record" } else { "compile" })?;
+        if mode != Mode::Object {
+            self.compare_costs()?;
+            clock.skip()?;
         }
+        if mode == Mode::Archive {
+            self.mcount(&["record"], &archives(&self.output)?)?;
+            clock.lap("mcount record")?;
+        }
+        self.remove_image()?;
+        self.make(&["vmlinux"])?;
+        clock.lap(if mode == Mode::Late { "mcount link" } else { "link" })?;
         if self.options.drop_weak {
             self.mcount(&["sort", "--verbose", "--drop-weak"], &[self.output.join("vmlinux")])?;
+            clock.lap("mcount sort")?;
         }
+        self.make(&["modules"])?;
         self.make(&[self.options.machine.target()])?;
-        let module = self.make_module()?;
-        super::boot::make_initramfs(self.options.machine, &self.folder, &module)?;
-        Ok(processor_time()? - begin)
+        clock.lap("modules and boot image")?;
+        self.keep(OURS)?;
+        self.make_module()?;
+        Ok(is_fresh.then_some(clock.total))
     }
 
-    /// Links the copies that the original recorded, in the place of ours.
-    pub(super) fn relink_originals(&self) -> Result<()> {
+    /// The same kernel of the copies that the original recorded: linked without our programs, with a
+    /// module of the original's too.
+    pub(super) fn original(&self) -> Result<()> {
         for copy in copies(&self.output)? {
             let object = copy.with_extension("");
             files::rename(&object, &with_suffix(&object, ".ours"))?;
             files::rename(&copy, &object)?;
         }
+        let make = |target| self.make_by(&[target], self.recorders(), None);
+        // What else was made by another linker, so that only the link is measured.
+        make("vmlinux_o")?;
         self.remove_image()?;
-        self.make_by(&["vmlinux"], None)?;
-        self.make_by(&[self.options.machine.target()], None)
+        let mut clock = Clock::new()?;
+        make("vmlinux")?;
+        clock.lap("link of the objects that the original recorded")?;
+        make(self.options.machine.target())?;
+        self.keep(THEIRS)?;
+        self.make_module_of_the_original()?;
+        self.put_back()
     }
 
-    /// Undoes [`Self::relink_originals`], but for the image: the next run links it again.
-    pub(super) fn put_back(&self) -> Result<()> {
-        for ours in with_extension(&self.output, "ours")? {
+    /// Undoes what [`Self::original`] did to the objects; the next run links again.
+    fn put_back(&self) -> Result<()> {
+        let all = with_extension(&self.output, "ours")?;
+        for ours in &all {
             let object = ours.with_extension("");
             files::rename(&object, &with_suffix(&object, ".theirs"))?;
-            files::rename(&ours, &object)?;
+            files::rename(ours, &object)?;
         }
-        self.remove_image()
+        if all.is_empty() { Ok(()) } else { self.remove_image() }
+    }
+
+    /// Keeps what is to be booted and looked at.
+    fn keep(&self, kernel: &str) -> Result<()> {
+        let folder = self.folder.join(kernel);
+        files::make_folder(&folder)?;
+        let log = self.log();
+        duplicate(&self.output.join(self.options.machine.image), &folder.join("image"), &log)?;
+        duplicate(&self.output.join("vmlinux"), &folder.join("vmlinux"), &log)
     }
 
     fn remove_image(&self) -> Result<()> {
         let mut remove = Command::new("rm");
         remove.args(["-f", "vmlinux", "vmlinux.o", "vmlinux.a"]).current_dir(&self.output);
-        execute(&mut remove, &self.folder.join("build.log"))
+        execute(&mut remove, &self.log())
     }
 
     fn configure(&self) -> Result<()> {
         let config = self.output.join(".config");
-        if config.exists() {
+        if self.configured().exists() {
             return Ok(());
         }
         self.make(&["allnoconfig"])?;
@@ -101,7 +136,15 @@ impl<'o> Build<'o> {
         files::write(&config, compose(&base, machine, &more).as_bytes())?;
         self.make(&["olddefconfig"])?;
         let lost = dropped(&String::from_utf8(files::read(&config)?)?, machine, &more);
-        if lost.is_empty() { Ok(()) } else { Err(format!("dropped: {}", lost.join(" ")).into()) }
+        if !lost.is_empty() {
+            return Err(format!("dropped: {}", lost.join(" ")).into());
+        }
+        files::write(&self.configured(), b"")
+    }
+
+    /// The file that is there when the configuration is complete.
+    fn configured(&self) -> PathBuf {
+        self.folder.join("configured")
     }
 
     /// The linker of `make`, where it is not Kbuild's own.
@@ -111,27 +154,35 @@ impl<'o> Build<'o> {
             .then(|| format!("LD={} link --read-only -- {cross}ld", self.mcount.display()))
     }
 
-    fn make(&self, targets: &[&str]) -> Result<()> {
-        self.make_by(targets, self.linker())
+    /// The variables that say who records.
+    fn recorders(&self) -> &'static [&'static str] {
+        if self.options.mode == Mode::Object { BY_RECORDMCOUNT } else { BY_NOBODY }
     }
 
-    fn make_by(&self, targets: &[&str], linker: Option<String>) -> Result<()> {
-        let Options { machine, mode, jobs, .. } = self.options;
+    fn make(&self, targets: &[&str]) -> Result<()> {
+        self.make_by(targets, self.recorders(), self.linker())
+    }
+
+    fn make_by(&self, targets: &[&str], by: &[&str], linker: Option<String>) -> Result<()> {
+        let Options { machine, jobs, .. } = self.options;
         let mut make = Command::new("make");
         make.arg("-C").arg(&self.source).arg(format!("O={}", self.output.display()));
         make.arg(format!("ARCH={}", machine.arch)).args(machine.make);
         if !machine.cross.is_empty() {
             make.arg(format!("CROSS_COMPILE={}", machine.cross));
         }
-        make.args(if *mode == Mode::Object { BY_RECORDMCOUNT } else { BY_NOBODY });
-        make.args(linker).arg(format!("-j{jobs}")).args(targets);
-        execute(&mut make, &self.folder.join("build.log"))
+        make.args(by).args(linker).arg(format!("-j{jobs}")).args(targets);
+        execute(&mut make, &self.log())
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("build.log")
     }
 
     fn mcount(&self, arguments: &[&str], paths: &[PathBuf]) -> Result<()> {
         let mut mcount = Command::new(&self.mcount);
         mcount.args(arguments).args(paths).current_dir(&self.output);
-        execute(&mut mcount, &self.folder.join("build.log"))
+        execute(&mut mcount, &self.log())
     }
 
     /// Puts a script in the place of `recordmcount`: it keeps each object as it is for the original,
@@ -152,88 +203,56 @@ impl<'o> Build<'o> {
             self.recordmcount.display()
         );
         files::write(&place, script.as_bytes())?;
-        execute(Command::new("chmod").arg("755").arg(&place), &self.folder.join("build.log"))
+        execute(Command::new("chmod").arg("755").arg(&place), &self.log())
     }
 
-    /// The archives that the kernel is linked of.
-    fn archives(&self) -> Result<Vec<PathBuf>> {
-        let mut archives = with_extension(&self.output, "a")?;
-        archives
-            .retain(|path| path.ends_with("lib/lib.a") || *path == self.output.join("vmlinux.a"));
-        Ok(archives)
-    }
-
-    /// Copies what Kbuild would have recorded, and has the original record the copies.
-    fn copy_for_the_original(&self) -> Result<()> {
-        for archive in self.archives()? {
-            let list =
-                Command::new("ar").arg("t").arg(&archive).current_dir(&self.output).output()?;
-            let objects = String::from_utf8(list.stdout)?;
-            for object in objects.lines().map(|name| self.output.join(name)) {
-                let copy = with_suffix(&object, ".theirs");
-                if copy.exists() || !is_traced(&object) {
-                    continue;
-                }
-                let log = self.folder.join("build.log");
-                execute(Command::new("cp").arg("-p").args([&object, &copy]), &log)?;
-                // Without a call it may say that it is no object it knows.
-                let mut original = Command::new(ORIGINAL);
-                original.arg(&copy).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
-            }
+    /// Of the objects that nobody has recorded yet: copies for the original, and what each way to
+    /// record them costs.
+    fn compare_costs(&self) -> Result<()> {
+        let objects = traced(&self.output)?;
+        if copies(&self.output)?.is_empty() {
+            let ours = [self.recordmcount.as_path(), &self.mcount];
+            print_costs(&objects, ours, &self.folder.join("scratch"))?;
         }
-        Ok(())
+        copy_for_the_original(&objects, &self.log())
     }
 
-    /// The module, recorded.
-    fn make_module(&self) -> Result<PathBuf> {
-        let folder = self.folder.join("module");
-        files::make_folder(&folder)?;
-        files::write(&folder.join("mcount_test.c"), MODULE.as_bytes())?;
-        files::write(&folder.join("Kbuild"), b"obj-m := mcount_test.o\n")?;
+    /// The module, recorded as the kernel was.
+    fn make_module(&self) -> Result<()> {
+        let folder = self.module_source(OURS)?;
         self.make(&[&format!("M={}", folder.display()), "modules"])?;
         let module = folder.join("mcount_test.ko");
         if self.options.mode != Mode::Object {
             self.mcount(&["record"], std::slice::from_ref(&module))?;
         }
-        Ok(module)
+        self.keep_module(OURS, &module)
     }
-}
 
-/// Whether Kbuild compiled the object with the flag that makes hooks.
-fn is_traced(object: &Path) -> bool {
-    let name = object.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let command = files::read(&object.with_file_name(format!(".{name}.cmd"))).unwrap_or_default();
-    String::from_utf8_lossy(&command).split_whitespace().any(|word| word == "-pg")
-}
-
-/// The copies that the original recorded, below a folder.
-pub(super) fn copies(folder: &Path) -> Result<Vec<PathBuf>> {
-    with_extension(folder, "theirs")
-}
-
-fn with_extension(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for path in files::list(&folder)? {
-            if path.is_symlink() {
-                continue;
-            }
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|found| found == extension) {
-                found.push(path);
-            }
-        }
+    fn make_module_of_the_original(&self) -> Result<()> {
+        let folder = self.module_source(THEIRS)?;
+        let module = folder.join("mcount_test.ko");
+        // Made anew: it may have been recorded.
+        execute(Command::new("rm").arg("-f").arg(&module), &self.log())?;
+        self.make_by(&[&format!("M={}", folder.display()), "modules"], BY_NOBODY, None)?;
+        execute(Command::new(ORIGINAL).arg(&module), &self.log())?;
+        self.keep_module(THEIRS, &module)
     }
-    found.sort();
-    Ok(found)
-}
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
+    /// A folder to build the module in.
+    fn module_source(&self, kernel: &str) -> Result<PathBuf> {
+        let folder = self.folder.join(kernel).join("module");
+        files::make_folder(&folder)?;
+        files::write(&folder.join("mcount_test.c"), MODULE.as_bytes())?;
+        files::write(&folder.join("Kbuild"), b"obj-m := mcount_test.o\n")?;
+        Ok(folder)
+    }
+
+    /// Puts the module into the root folder of the kernel that loads it.
+    fn keep_module(&self, kernel: &str, module: &Path) -> Result<()> {
+        let root = self.folder.join(kernel).join("root");
+        files::make_folder(&root)?;
+        duplicate(module, &root.join("mcount_test.ko"), &self.log())
+    }
 }
 
 /// The release builds of our programs.
@@ -243,8 +262,7 @@ fn build_programs() -> Result<(PathBuf, PathBuf)> {
     if !cargo.current_dir(files::workspace()).status()?.success() {
         return Err("the programs do not build".into());
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
-    let folder = files::workspace().join(target).join("release");
+    let folder = files::target().join("release");
     Ok((folder.join("mcount"), folder.join("recordmcount")))
 }
 
@@ -261,57 +279,4 @@ fn unpack(package: &str) -> Result<PathBuf> {
         }
     }
     Ok(folder)
-}
-
-/// Runs a command, with what it prints in `log` if it fails.
-pub(super) fn execute(command: &mut Command, log: &Path) -> Result<()> {
-    let output = command.stdin(Stdio::null()).output()?;
-    if output.status.success() {
-        return Ok(());
-    }
-    files::write(log, &[output.stdout, output.stderr].concat())?;
-    let program = command.get_program().display();
-    Err(format!("{program} failed, see {}", log.display()).into())
-}
-
-/// Seconds of processor time that children of this process took.
-fn processor_time() -> Result<f64> {
-    let text = String::from_utf8(files::read(Path::new("/proc/self/stat"))?)?;
-    children_ticks(&text).map(|ticks| ticks / 100.0).ok_or_else(|| "/proc/self/stat".into())
-}
-
-/// `cutime` and `cstime` of `/proc/PID/stat`, proc(5).
-fn children_ticks(stat: &str) -> Option<f64> {
-    // The name, in brackets, may hold anything; the field behind it is the third.
-    let (_, fields) = stat.rsplit_once(") ")?;
-    let mut fields = fields.split(' ').skip(13);
-    let user: f64 = fields.next()?.parse().ok()?;
-    let system: f64 = fields.next()?.parse().ok()?;
-    Some(user + system)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn time_of_children() {
-        let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 100 2000 0 0 5 6 700 80 20 0 1 0 9 1 1";
-        assert_eq!(children_ticks(stat), Some(780.0));
-        assert_eq!(children_ticks("7 (a) S 1"), None);
-    }
-
-    #[test]
-    fn only_what_was_compiled_with_the_flag_is_traced() {
-        let folder = tempfile::tempdir().unwrap();
-        let object = folder.path().join("a.o");
-        assert!(!is_traced(&object));
-        let command = folder.path().join(".a.o.cmd");
-        for (text, expected) in
-            [("gcc -pg -mfentry -c a.c", true), ("gcc -pgx -c a.c", false), ("gcc -c a-pg", false)]
-        {
-            files::write(&command, text.as_bytes()).unwrap();
-            assert_eq!(is_traced(&object), expected, "{text}");
-        }
-    }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 
-use super::build::copies;
+use super::objects::copies;
 use crate::modules::{explained, table_of};
 use crate::{Result, files};
 
@@ -35,10 +35,15 @@ impl Tables {
         }
     }
 
-    /// The entries that ours have more than the original's; fewer, if negative.
-    pub(super) fn more(&self) -> i64 {
-        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        count(self.entries) - count(self.theirs)
+    /// The entries that our kernel must have if the original's has so many.
+    pub(super) fn ours_for(&self, theirs: usize) -> Option<usize> {
+        let count = |number: usize| isize::try_from(number).ok();
+        theirs.checked_add_signed(count(self.entries)? - count(self.theirs)?)
+    }
+
+    /// Columns of docs/kernels.md.
+    pub(super) fn columns(&self) -> String {
+        format!("{} | {} | {}", self.objects, self.entries, self.differing)
     }
 
     fn add(
@@ -96,8 +101,19 @@ pub(super) fn image_table(path: &Path) -> Result<Vec<u64>> {
     let width = if image.is_64() { 8 } else { 4 };
     let mut words: Vec<u64> =
         bytes.chunks_exact(width).map(|word| number(word, image.is_little_endian())).collect();
+    if words.iter().all(|word| *word == 0) {
+        return Err("the linker left the table to relocations".into());
+    }
     words.sort_unstable();
     Ok(words)
+}
+
+/// How many entries of the original's table are zero in ours; none if they differ in another way.
+pub(super) fn dropped(ours: &[u64], theirs: &[u64]) -> Option<usize> {
+    let filled: BTreeSet<_> = ours.iter().filter(|word| **word != 0).collect();
+    let is_part = ours.len() == theirs.len() && filled.is_subset(&theirs.iter().collect());
+    let zeroes = |table: &[u64]| table.iter().filter(|word| **word == 0).count();
+    is_part.then(|| zeroes(ours).checked_sub(zeroes(theirs)))?
 }
 
 fn number(word: &[u8], is_little_endian: bool) -> u64 {
@@ -116,6 +132,17 @@ mod tests {
     }
 
     #[test]
+    fn dropped_entries_are_zeroes_and_nothing_else() {
+        assert_eq!(dropped(&[1, 2, 3], &[1, 2, 3]), Some(0));
+        assert_eq!(dropped(&[0, 0, 3], &[1, 2, 3]), Some(2));
+        for (ours, theirs) in [([0, 2, 4], [1, 2, 3]), ([1, 2, 3], [0, 1, 2]), ([0, 0, 0], [0; 3])]
+        {
+            assert_ne!(dropped(&ours, &theirs), Some(1), "{ours:?}");
+        }
+        assert_eq!(dropped(&[2, 3], &[1, 2, 3]), None);
+    }
+
+    #[test]
     fn a_difference_is_named() {
         let object =
             files::read(&files::workspace().join("tests/prebuilt/x86_64-fentry.o")).unwrap();
@@ -126,6 +153,7 @@ mod tests {
         assert_eq!((tables.objects, tables.entries, tables.differing), (1, 2, 0));
         tables.add("b.o", &object, &one, &two).unwrap();
         assert!(tables.differences[0].starts_with("b.o: only ours: unexplained"), "{tables:?}");
-        assert_eq!((tables.objects, tables.more(), tables.unexplained), (2, 1, 1));
+        assert_eq!((tables.columns().as_str(), tables.unexplained), ("2 | 4 | 1", 1));
+        assert_eq!(tables.ours_for(10), Some(11));
     }
 }

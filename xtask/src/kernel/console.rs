@@ -47,10 +47,22 @@ impl Seen {
         seen
     }
 
-    /// It booted, its self tests ran and passed, and it traces.
-    pub(super) fn is_well(&self) -> bool {
-        let has_entries = self.entries.is_some_and(|entries| entries > 0);
-        self.is_done && has_entries && self.wrong.is_empty() && !self.passed.is_empty()
+    /// It booted to the end, took a table, and ran self tests.
+    fn has_booted(&self) -> bool {
+        self.is_done && self.entries.is_some_and(|entries| entries > 0) && !self.passed.is_empty()
+    }
+
+    /// What went wrong here and did not, or not as often, in the kernel `other`.
+    fn wrong_only_here<'s>(&'s self, other: &'s Self) -> Vec<&'s String> {
+        remainder(&self.wrong, &other.wrong)
+    }
+
+    /// It booted, and does all that the kernel with the original's tables does: what is wrong in both
+    /// is the kernel's own.
+    pub(super) fn is_as_well_as(&self, original: &Self) -> bool {
+        self.has_booted()
+            && self.wrong_only_here(original).is_empty()
+            && remainder(&original.passed, &self.passed).is_empty()
     }
 
     pub(super) fn print(&self) {
@@ -62,8 +74,44 @@ impl Seen {
         for line in self.program.iter().chain(&self.wrong) {
             println!(" {line}");
         }
-        println!("{}", if self.is_well() { "boots and traces" } else { "DOES NOT TRACE" });
+        if !self.is_done {
+            println!("the console ends before the program does");
+        }
     }
+
+    /// Says in what the kernel with the original's tables is another, and whose fault what goes wrong is.
+    pub(super) fn print_beside(&self, original: &Self) {
+        println!("the original's: ftrace: allocating {} entries", original.entries.unwrap_or(0));
+        let here = self.wrong_only_here(original);
+        for line in &here {
+            println!(" only ours: {line}");
+        }
+        for line in remainder(&self.wrong, here.iter().copied()) {
+            println!(" the kernel's own, with the original's tables too: {line}");
+        }
+        for line in original.wrong_only_here(self) {
+            println!(" only the original's: {line}");
+        }
+        for test in remainder(&original.passed, &self.passed) {
+            println!(" a self test that only the original's passes: {test}");
+        }
+    }
+}
+
+/// The lines that the others have not, or not as often.
+fn remainder<'s, 'o>(
+    lines: &'s [String],
+    others: impl IntoIterator<Item = &'o String>,
+) -> Vec<&'s String> {
+    let mut left: Vec<&String> = others.into_iter().collect();
+    let mut rest = Vec::new();
+    for line in lines {
+        match left.iter().position(|other| *other == line) {
+            Some(place) => drop(left.swap_remove(place)),
+            None => rest.push(line),
+        }
+    }
+    rest
 }
 
 /// The number in `ftrace: allocating N entries`.
@@ -110,7 +158,7 @@ MCOUNT-TEST-DONE\r
         assert_eq!(seen.entries, Some(10396));
         assert_eq!(seen.passed, ["function", "dynamic ftrace", "dynamic ftrace ops"]);
         assert_eq!(seen.program.len(), 2);
-        assert!(seen.wrong.is_empty() && seen.is_well());
+        assert!(seen.wrong.is_empty() && seen.is_as_well_as(&Seen::on(GOOD)));
     }
 
     #[test]
@@ -121,6 +169,7 @@ MCOUNT-TEST-DONE\r
             GOOD.replace("traced: ok", "traced: FAILED"),
             GOOD.replace("MCOUNT-TEST-DONE", "Kernel panic - not syncing: Attempted to kill init!"),
             GOOD.replace("PASSED", ""),
+            GOOD.replace("tracer function: PASSED", "tracer function: "),
             GOOD.replace("MCOUNT-TEST-DONE", ""),
             GOOD.replace(
                 "Testing dynamic",
@@ -129,7 +178,22 @@ MCOUNT-TEST-DONE\r
             String::new(),
         ];
         for console in cases {
-            assert!(!Seen::on(&console).is_well(), "{console}");
+            assert!(!Seen::on(&console).is_as_well_as(&Seen::on(GOOD)), "{console}");
         }
+    }
+
+    #[test]
+    fn what_goes_wrong_with_the_originals_tables_too_is_the_kernels_own() {
+        let fails = |what: &str| GOOD.replace("module traced: ok", what);
+        let once = Seen::on(&fails("function_graph, filter: FAILED"));
+        assert!(once.is_as_well_as(&once));
+        assert!(!once.is_as_well_as(&Seen::on(GOOD)), "the original's does it");
+        assert!(!once.is_as_well_as(&Seen::on(&fails("module traced: FAILED"))), "another failure");
+        let twice = "function_graph, filter: FAILED\nmcount-test: function_graph, filter: FAILED";
+        assert!(!Seen::on(&fails(twice)).is_as_well_as(&once), "once more than the original's");
+        assert!(Seen::on(GOOD).is_as_well_as(&once), "better than the original's");
+        // A kernel that does not come to the end shows nothing, whatever the other does.
+        let panic = Seen::on(&GOOD.replace("MCOUNT-TEST-DONE", "Kernel panic"));
+        assert!(!panic.is_as_well_as(&panic));
     }
 }

@@ -16,6 +16,9 @@ pub(super) struct Machine {
     pub(super) config: &'static [&'static str],
     /// The compiler of the program in the initial file system, where it is not the cross compiler.
     pub(super) user_compiler: Option<&'static str>,
+    /// The QEMU, where its name does not end in that of the processor.
+    pub(super) emulator: Option<&'static str>,
+    /// The machine that QEMU is.
     pub(super) qemu: &'static [&'static str],
     /// Arguments of the kernel.
     pub(super) arguments: &'static str,
@@ -29,6 +32,9 @@ CONFIG_HVC_CONSOLE=y
 CONFIG_RELOCATABLE=y
 CONFIG_PPC_OF_BOOT_TRAMPOLINE=y
 ";
+
+/// What Debian's compiler for ppc64el takes for given.
+const POWER8: &str = "CONFIG_ALTIVEC=y\nCONFIG_VSX=y\n";
 
 const POWER_MAC: &str = "\
 CONFIG_PPC_BOOK3S_32=y
@@ -74,6 +80,23 @@ CONFIG_SERIAL_SUNSU=y
 CONFIG_SERIAL_SUNSU_CONSOLE=y
 ";
 
+const MALTA_32: &[&str] = &["-M", "malta", "-cpu", "24Kf"];
+const MALTA_64: &[&str] = &["-M", "malta", "-cpu", "MIPS64R2-generic"];
+
+/// QEMU's board has 64 MB from this address.
+const R2D: &str = "\
+CONFIG_CPU_SUBTYPE_SH7751R=y
+CONFIG_MEMORY_START=0x0c000000
+CONFIG_SH_RTS7751R2D=y
+CONFIG_RTS7751R2D_PLUS=y
+CONFIG_MMU=y
+CONFIG_SH_FPU=y
+CONFIG_SH_TIMER_TMU=y
+CONFIG_CMDLINE_EXTEND=y
+CONFIG_SERIAL_SH_SCI=y
+CONFIG_SERIAL_SH_SCI_CONSOLE=y
+";
+
 const LITTLE: &str = "CONFIG_CPU_LITTLE_ENDIAN=y\n";
 const BIG: &str = "CONFIG_CPU_BIG_ENDIAN=y\n";
 const MIPS32: &str = "CONFIG_CPU_MIPS32_R2=y\nCONFIG_32BIT=y\n";
@@ -86,33 +109,24 @@ pub(super) const MACHINES: &[Machine] = &[
         cross: "arm-linux-gnueabihf-",
         image: "arch/arm/boot/zImage",
         config: &[ARM],
-        qemu: &["qemu-system-arm", "-M", "virt", "-cpu", "cortex-a15"],
+        qemu: &["-M", "virt", "-cpu", "cortex-a15"],
         arguments: "console=ttyAMA0",
         ..ANY
     },
-    Machine {
-        name: "x86_64",
-        arch: "x86_64",
-        image: "arch/x86/boot/bzImage",
-        config: &["CONFIG_64BIT=y\n", PC],
-        qemu: &["qemu-system-x86_64", "-cpu", "max"],
-        ..ANY
-    },
+    Machine { name: "x86_64", arch: "x86_64", config: &["CONFIG_64BIT=y\n", PC], ..INTEL },
     Machine {
         name: "i386",
         arch: "i386",
         make: &["LLVM=-14"],
-        image: "arch/x86/boot/bzImage",
         config: &[PC],
         user_compiler: Some("i686-linux-gnu-gcc"),
-        qemu: &["qemu-system-i386", "-cpu", "max"],
-        ..ANY
+        ..INTEL
     },
     Machine {
         name: "ppc",
         cross: "powerpc-linux-gnu-",
         config: &[POWER_MAC],
-        qemu: &["qemu-system-ppc", "-M", "mac99", "-vga", "none"],
+        qemu: &["-M", "mac99", "-vga", "none"],
         arguments: "console=ttyPZ0",
         ..POWER
     },
@@ -120,44 +134,32 @@ pub(super) const MACHINES: &[Machine] = &[
     Machine {
         name: "ppc64le",
         cross: "powerpc64le-linux-gnu-",
-        config: &[PSERIES, LITTLE],
+        config: &[PSERIES, POWER8, LITTLE],
+        emulator: Some("qemu-system-ppc64"),
         ..POWER
     },
-    Machine {
-        name: "mips",
-        cross: "mips-linux-gnu-",
-        config: &[MALTA, BIG, MIPS32],
-        qemu: &["qemu-system-mips", "-M", "malta", "-cpu", "24Kf"],
-        ..MIPS
-    },
-    Machine {
-        name: "mipsel",
-        cross: "mipsel-linux-gnu-",
-        config: &[MALTA, LITTLE, MIPS32],
-        qemu: &["qemu-system-mipsel", "-M", "malta", "-cpu", "24Kf"],
-        ..MIPS
-    },
-    Machine {
-        name: "mips64",
-        cross: "mips64-linux-gnuabi64-",
-        config: &[MALTA, BIG, MIPS64],
-        qemu: &["qemu-system-mips64", "-M", "malta", "-cpu", "MIPS64R2-generic"],
-        ..MIPS
-    },
-    Machine {
-        name: "mips64el",
-        cross: "mips64el-linux-gnuabi64-",
-        config: &[MALTA, LITTLE, MIPS64],
-        qemu: &["qemu-system-mips64el", "-M", "malta", "-cpu", "MIPS64R2-generic"],
-        ..MIPS
-    },
+    malta("mips", "mips-linux-gnu-", &[MALTA, BIG, MIPS32], MALTA_32),
+    malta("mipsel", "mipsel-linux-gnu-", &[MALTA, LITTLE, MIPS32], MALTA_32),
+    malta("mips64", "mips64-linux-gnuabi64-", &[MALTA, BIG, MIPS64], MALTA_64),
+    malta("mips64el", "mips64el-linux-gnuabi64-", &[MALTA, LITTLE, MIPS64], MALTA_64),
     Machine {
         name: "sparc64",
         arch: "sparc64",
         cross: "sparc64-linux-gnu-",
         image: "arch/sparc/boot/image",
         config: &[SUN],
-        qemu: &["qemu-system-sparc64", "-M", "sun4u"],
+        qemu: &["-M", "sun4u"],
+        ..ANY
+    },
+    Machine {
+        name: "sh4",
+        arch: "sh",
+        cross: "sh4-linux-gnu-",
+        make: &["BUILD_C_RECORDMCOUNT=y"],
+        image: "arch/sh/boot/zImage",
+        config: &[R2D, LITTLE],
+        qemu: &["-M", "r2d", "-m", "64", "-monitor", "none", "-serial", "null", "-serial", "stdio"],
+        arguments: "console=ttySC1,115200 noiotrap",
         ..ANY
     },
 ];
@@ -171,18 +173,30 @@ const ANY: Machine = Machine {
     image: "vmlinux",
     config: &[],
     user_compiler: None,
+    emulator: None,
     qemu: &[],
     arguments: "console=ttyS0",
 };
 
+const INTEL: Machine =
+    Machine { image: "arch/x86/boot/bzImage", qemu: &["-M", "pc", "-cpu", "max"], ..ANY };
+
 const POWER: Machine = Machine {
     arch: "powerpc",
-    qemu: &["qemu-system-ppc64", "-M", "pseries", "-cpu", "power8", "-vga", "none"],
+    qemu: &["-M", "pseries", "-cpu", "power8", "-vga", "none"],
     arguments: "console=hvc0",
     ..ANY
 };
 
-const MIPS: Machine = Machine { arch: "mips", ..ANY };
+/// A MIPS machine: they differ in byte order and width.
+const fn malta(
+    name: &'static str,
+    cross: &'static str,
+    config: &'static [&'static str],
+    qemu: &'static [&'static str],
+) -> Machine {
+    Machine { name, arch: "mips", cross, config, qemu, ..ANY }
+}
 
 impl Machine {
     /// The target of make that makes what QEMU boots.
@@ -192,5 +206,9 @@ impl Machine {
 
     pub(super) fn user_compiler(&self) -> String {
         self.user_compiler.map_or_else(|| format!("{}gcc", self.cross), str::to_owned)
+    }
+
+    pub(super) fn emulator(&self) -> String {
+        self.emulator.map_or_else(|| format!("qemu-system-{}", self.name), str::to_owned)
     }
 }
