@@ -212,3 +212,24 @@ impl Machine {
         self.emulator.map_or_else(|| format!("qemu-system-{}", self.name), str::to_owned)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_named_after_the_processor_unless_they_say_so() {
+        let machine = |name| MACHINES.iter().find(|machine| machine.name == name).unwrap();
+        let cases = [
+            ("mips64el", "qemu-system-mips64el", "mips64el-linux-gnuabi64-gcc", "vmlinux"),
+            ("ppc64le", "qemu-system-ppc64", "powerpc64le-linux-gnu-gcc", "vmlinux"),
+            ("i386", "qemu-system-i386", "i686-linux-gnu-gcc", "bzImage"),
+            ("sh4", "qemu-system-sh4", "sh4-linux-gnu-gcc", "zImage"),
+        ];
+        for (name, emulator, compiler, target) in cases {
+            let machine = machine(name);
+            let found = (machine.emulator(), machine.user_compiler(), machine.target());
+            assert_eq!(found, (emulator.to_owned(), compiler.to_owned(), target), "{name}");
+        }
+    }
+}
