@@ -22,7 +22,7 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 use testkit::prebuilt::{self, Prebuilt};
 use testkit::reader;
-use testkit::tools::{self, Availability};
+use testkit::tools::are_here;
 
 /// The binutils of an object, by the start of its name; the longest match counts.
 const PREFIXES: &[(&str, &str)] = &[
@@ -134,18 +134,6 @@ fn recorded(bytes: &[u8], options: &Options) -> Option<Vec<u8>> {
     Some(change.apply(bytes))
 }
 
-/// Whether the test can run.
-fn has(programs: &[&str]) -> bool {
-    match tools::availability(programs.iter().copied()) {
-        Availability::Here => true,
-        Availability::Skip(reason) => {
-            println!("skipped: {reason}");
-            false
-        }
-        Availability::Fail(reason) => panic!("{reason}"),
-    }
-}
-
 /// What a tool makes of `object`: whether it succeeds, its diagnostics, and `out.o`.
 fn run(
     tool: &Tool,
@@ -221,7 +209,7 @@ fn test(name: &str) {
     } else {
         vec![name.to_owned()]
     };
-    if has(&programs.iter().map(String::as_str).collect::<Vec<_>>()) {
+    if are_here(programs.iter().map(String::as_str)) {
         accepts(tool, &prebuilt::all().unwrap(), &policy_all(), tool.at_least);
         accepts(tool, &prebuilt::one_of_each().unwrap(), &Options::default(), 10);
     }
@@ -337,7 +325,7 @@ const COMDAT: &[&str] = &["x86_64-comdat.o", "x86_64-comdat-fentry-sections.o"];
 /// With and without garbage collection, which drops the second user of the classes where the linker
 /// lets a section go that `__start_` refers to.
 fn links_with(linker: &str, arguments: &[&str], collects: bool) {
-    if !has(&[linker, "cc", "objcopy"]) {
+    if !are_here([linker, "cc", "objcopy"]) {
         return;
     }
     for name in COMDAT {

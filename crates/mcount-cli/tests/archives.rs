@@ -2,7 +2,7 @@
 //! archive, and an archive of which nothing changes but the members that are recorded.
 //!
 //! Needs binutils, LLVM and the linkers bfd, lld, gold and mold; a missing one skips its rows.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use object::read::archive::{ArchiveFile, ArchiveOffset};
 use object::read::{Object as _, ObjectSymbol as _};
@@ -12,7 +12,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use testkit::room::{Outcome, Room};
-use testkit::tools::{Availability, availability};
+use testkit::tools::are_here;
 
 const LONG: &str = "a_name_that_is_longer_than_a_header_has_room_for.o";
 
@@ -34,18 +34,6 @@ const FORMATS: &[Format] = &[
 
 fn mcount(room: &Room, arguments: &[&str]) -> Outcome {
     room.run(Path::new(env!("CARGO_BIN_EXE_mcount")), arguments).unwrap()
-}
-
-/// Whether these tools are here; one that must be and is not fails the test.
-fn have(tools: &[&str]) -> bool {
-    match availability(tools.iter().copied()) {
-        Availability::Here => true,
-        Availability::Skip(reason) => {
-            println!("skipped: {reason}");
-            false
-        }
-        Availability::Fail(reason) => unreachable!("{reason}"),
-    }
 }
 
 /// The members as files.
@@ -70,7 +58,7 @@ fn fs_read(path: &Path) -> Vec<u8> {
 fn make(room: &Room, archive: &str, format: &Format, members: &[&str]) -> bool {
     let (_, command, (variable, value)) = format;
     let arguments = [&command[1..], &[archive], members].concat();
-    have(&command[..1]) && {
+    are_here(command[..1].iter().copied()) && {
         let mut command = room.command(Path::new(command[0]), &arguments);
         assert!(command.env(variable, value).status().unwrap().success());
         true
@@ -182,7 +170,7 @@ fn recording_an_archive_twice_touches_it_once() {
 fn other_tools_read_what_was_written() {
     for format in FORMATS.iter().filter(|format| !format.0.starts_with("BSD")) {
         let room = room();
-        if !make(&room, "lib.a", format, &MEMBERS) || !have(&["nm"]) {
+        if !make(&room, "lib.a", format, &MEMBERS) || !are_here(["nm"]) {
             continue;
         }
         let listing = |arguments: &[&str]| {
@@ -213,7 +201,7 @@ const SOURCES: [(&str, &str); 4] = [
 
 #[test]
 fn programs_link_against_what_was_written() {
-    if !have(&["gcc", "ar"]) {
+    if !are_here(["gcc", "ar"]) {
         return;
     }
     let room = Room::new().unwrap();
@@ -231,7 +219,7 @@ fn programs_link_against_what_was_written() {
         for linker in ["bfd", "lld", "gold", "mold"] {
             // Debian's bfd and gold know no BSD index.
             let knows_bsd = linker == "lld" || linker == "mold";
-            if (format.0 == "BSD" && !knows_bsd) || !have(&[&format!("ld.{linker}")]) {
+            if (format.0 == "BSD" && !knows_bsd) || !are_here([format!("ld.{linker}").as_str()]) {
                 continue;
             }
             let linker = format!("-fuse-ld={linker}");
@@ -349,7 +337,7 @@ fn a_thin_archive_stands_for_its_files() {
     room.put_prebuilt("sub/b.o", "x86_64-pg-pic").unwrap();
     let members = ["../a.o", "b.o", "../note.txt"];
     let folder = room.path("sub");
-    if !have(&["ar"]) {
+    if !are_here(["ar"]) {
         return;
     }
     let arguments = [&["crT", "thin.a"], &members[..]].concat();

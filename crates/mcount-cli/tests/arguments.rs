@@ -1,7 +1,7 @@
 //! Many files in one call: response files (`@FILE`), and as many threads as make's jobserver allows.
 //!
 //! Its own file because both are conventions between programs: what gcc and make do is the rule.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::Command;
 use testkit::room::{Outcome, Room};
-use testkit::tools::{Availability, availability};
+use testkit::tools::are_here;
 
 const MCOUNT: &str = env!("CARGO_BIN_EXE_mcount");
 const RECORDMCOUNT: &str = env!("CARGO_BIN_EXE_recordmcount");
@@ -89,17 +89,6 @@ fn response_files_have_an_end() {
     }
 }
 
-fn is_here(tool: &str) -> bool {
-    match availability([tool]) {
-        Availability::Here => true,
-        Availability::Fail(reason) => panic!("{reason}"),
-        Availability::Skip(reason) => {
-            println!("skipped: {reason}");
-            false
-        }
-    }
-}
-
 /// `open(2)`: reading ends where there is nothing to read.
 const O_NONBLOCK: i32 = 0o4000;
 
@@ -144,7 +133,7 @@ fn threads(room: &Room, make_flags: Option<&str>, jobs: &[&str]) -> usize {
 
 #[test]
 fn threads_are_as_many_as_make_allows() {
-    if !is_here("strace") {
+    if !are_here(["strace"]) {
         return;
     }
     let processors = std::thread::available_parallelism().unwrap().get();
@@ -172,7 +161,7 @@ fn threads_are_as_many_as_make_allows() {
 /// make says so itself when tokens are lost.
 #[test]
 fn make_gets_its_tokens_back() {
-    if !is_here("make") {
+    if !are_here(["make"]) {
         return;
     }
     let room = room();

@@ -1,11 +1,11 @@
 //! Cases with directives (`tests/cases`): each file says how it is compiled and which sites it has.
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use testkit::files::read;
-use testkit::tools::{Availability, availability};
+use testkit::trial::guarded;
 
 /// What a file's directives say.
 #[derive(Default)]
@@ -39,13 +39,7 @@ fn trials(folder: &Path) -> Result<Vec<Trial>, String> {
         for compiler in parse(source)?.compilers {
             let source = source.clone();
             trials.push(Trial::ignorable_test(format!("{name}::{compiler}"), move || {
-                match availability([compiler.as_str()]) {
-                    Availability::Here => {}
-                    Availability::Skip(reason) => return Ok(Completion::ignored_with(reason)),
-                    Availability::Fail(reason) => return Err(reason.into()),
-                }
-                perform(&parse(&source)?, &compiler)?;
-                Ok(Completion::Completed)
+                guarded([compiler.as_str()], || perform(&parse(&source)?, &compiler))
             }));
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! Needs gcc, g++, clang, ccache; a missing one skips its rows. The compilers that must misbehave
 //! are shell scripts.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -12,21 +12,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::reader;
 use testkit::room::{Outcome, Room};
-use testkit::tools::{Availability, availability};
+use testkit::tools::are_here;
 
 const MCOUNT: &str = env!("CARGO_BIN_EXE_mcount");
-
-/// Whether these tools are here; one that must be and is not fails the test.
-fn have(tools: &[&str]) -> bool {
-    match availability(tools.iter().copied()) {
-        Availability::Here => true,
-        Availability::Skip(reason) => {
-            println!("skipped: {reason}");
-            false
-        }
-        Availability::Fail(reason) => unreachable!("{reason}"),
-    }
-}
 
 const SOURCES: &[(&str, &str)] = &[
     ("a.c", "int a(int x) { return x + 1; }\nint a2(int x) { return a(x); }\n"),
@@ -130,7 +118,7 @@ const ROWS: &[Row] = &[
 fn objects_that_the_command_line_names_are_recorded() {
     for (line, files) in ROWS {
         let tools = line.split(' ').filter(|word| word.contains("g++") || word.contains("clang"));
-        if !have(&tools.chain(["gcc"]).collect::<Vec<_>>()) {
+        if !are_here(tools.chain(["gcc"])) {
             continue;
         }
         let (recorded, plain) = (room(), room());
@@ -170,7 +158,7 @@ const UNTOUCHED: &[&str] = &[
 #[test]
 fn what_is_no_compilation_passes_through() {
     for line in UNTOUCHED {
-        if !have(&[line.split(' ').next().unwrap()]) {
+        if !are_here([line.split(' ').next().unwrap()]) {
             continue;
         }
         let room = room();
@@ -182,7 +170,7 @@ fn what_is_no_compilation_passes_through() {
 
 #[test]
 fn standard_input_reaches_the_compiler() {
-    if !have(&["gcc"]) {
+    if !are_here(["gcc"]) {
         return;
     }
     let room = room();
@@ -230,7 +218,7 @@ fn the_end_of_the_compiler_is_the_end() {
 
 #[test]
 fn one_bad_object_of_several_is_removed() {
-    if !have(&["gcc"]) {
+    if !are_here(["gcc"]) {
         return;
     }
     let room = room();
@@ -250,7 +238,7 @@ fn functions_in_two_objects_have_one_entry() {
         ("g++", " -fuse-ld=lld"),
         ("clang++", " -fuse-ld=lld -static-pie"),
     ] {
-        if !have(&[compiler, "gcc", "ld.lld"]) {
+        if !are_here([compiler, "gcc", "ld.lld"]) {
             continue;
         }
         let room = room();
@@ -275,7 +263,7 @@ fn functions_in_two_objects_have_one_entry() {
 
 #[test]
 fn by_another_name_it_is_a_compiler() {
-    if !have(&["gcc"]) {
+    if !are_here(["gcc"]) {
         return;
     }
     let rows = [
@@ -311,7 +299,7 @@ fn statistics(room: &Room) -> (u32, u32) {
 
 #[test]
 fn ccache_keeps_the_recorded_object() {
-    if !have(&["ccache", "gcc"]) {
+    if !are_here(["ccache", "gcc"]) {
         return;
     }
     let room = room();
@@ -374,7 +362,7 @@ fn rust_objects_are_recorded() {
             "sub/z.o",
         ),
     ] {
-        if !have(&["rustc"]) {
+        if !are_here(["rustc"]) {
             continue;
         }
         let room = room();

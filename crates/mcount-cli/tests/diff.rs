@@ -1,11 +1,11 @@
 //! `mcount diff`: every kind of change, on pairs of objects that are compiled here, in files and in
 //! folders, and in every format.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 use serde_json::{Value, json};
 use std::path::Path;
 use testkit::room::{Outcome, Room};
-use testkit::tools::{Availability, availability};
+use testkit::tools::are_here;
 
 fn mcount(room: &Room, arguments: &[&str]) -> Outcome {
     room.run(Path::new(env!("CARGO_BIN_EXE_mcount")), arguments).unwrap()
@@ -18,14 +18,7 @@ fn tool(room: &Room, program: &str, arguments: &[&str]) {
 }
 
 fn room() -> Option<Room> {
-    match availability(["gcc", "ld", "xz"]) {
-        Availability::Here => Some(Room::new().unwrap()),
-        Availability::Skip(reason) => {
-            println!("skipped: {reason}");
-            None
-        }
-        Availability::Fail(reason) => panic!("{reason}"),
-    }
+    are_here(["gcc", "ld", "xz"]).then(|| Room::new().unwrap())
 }
 
 /// Compiles `source` to the object `name`, and records it.

@@ -3,18 +3,12 @@
 //!
 //! Its own file because the inputs are made by programs: what is read from them is tested elsewhere,
 //! so here it only has to be the same as of the plain file.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::indexing_slicing,
-    reason = "a test"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use std::path::Path;
 use testkit::files;
 use testkit::room::{Outcome, Room};
-use testkit::tools::{Availability, availability};
+use testkit::tools::are_here;
 
 /// A tool, its arguments to compress from a file to standard output, and what the format is called.
 type Packer = (&'static str, &'static [&'static str], &'static str);
@@ -39,14 +33,7 @@ fn mcount(room: &Room, arguments: &[&str]) -> Outcome {
 
 /// Whether the tools are here.
 fn can_pack() -> bool {
-    match availability(PACKERS.iter().map(|(tool, ..)| *tool)) {
-        Availability::Here => true,
-        Availability::Skip(reason) => {
-            println!("skipped: {reason}");
-            false
-        }
-        Availability::Fail(reason) => panic!("{reason}"),
-    }
+    are_here(PACKERS.iter().map(|(tool, ..)| *tool))
 }
 
 /// `plain.o`, an object with its table.

@@ -3,18 +3,12 @@
 //! each entry; counts; comma-separated values.
 //!
 //! Its own file because the inputs need debug information, which the prebuilt objects have not.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::indexing_slicing,
-    reason = "a test"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use serde_json::Value;
 use std::path::Path;
 use testkit::room::{Outcome, Room};
-use testkit::tools::{Availability, availability};
+use testkit::tools::are_here;
 
 /// The functions are on lines 3, 8 and 13; the one on line 17 is overridden by `OTHER`.
 const SOURCE: &str = "\
@@ -78,18 +72,6 @@ fn tool(room: &Room, program: &str, arguments: &[&str]) {
     assert_eq!(outcome.code, Some(0), "{program} {arguments:?}: {outcome:?}");
 }
 
-/// Whether `programs` are here.
-fn has(programs: &[&str]) -> bool {
-    match availability(programs.iter().copied()) {
-        Availability::Here => true,
-        Availability::Skip(reason) => {
-            println!("skipped: {reason}");
-            false
-        }
-        Availability::Fail(reason) => panic!("{reason}"),
-    }
-}
-
 fn lines(outcome: &Outcome) -> Vec<Value> {
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -112,7 +94,7 @@ fn places(room: &Room, file: &str, arguments: &[&str]) -> Vec<(String, String, u
 #[test]
 fn lines_of_objects() {
     for (compiler, flags) in COMPILERS {
-        if !has(&[compiler]) {
+        if !are_here([*compiler]) {
             continue;
         }
         let room = Room::new().unwrap();
@@ -155,7 +137,7 @@ fn program() -> Room {
 
 #[test]
 fn status_of_entries() {
-    if !has(&["gcc"]) {
+    if !are_here(["gcc"]) {
         return;
     }
     let room = program();
@@ -174,7 +156,7 @@ fn status_of_entries() {
 /// The places where a debug file may be, and whether it is found there.
 #[test]
 fn separate_debug_files() {
-    if !has(&["gcc", "objcopy", "strip", "readelf"]) {
+    if !are_here(["gcc", "objcopy", "strip", "readelf"]) {
         return;
     }
     let room = program();
@@ -237,7 +219,7 @@ fn a_table_that_nothing_names() {
         ("powerpc64le-linux-gnu-", &["-pg", "-no-pie"][..], "_mcount"),
     ] {
         let (compiler, objcopy) = (format!("{prefix}gcc"), format!("{prefix}objcopy"));
-        if !has(&[&compiler, &objcopy]) {
+        if !are_here([compiler.as_str(), objcopy.as_str()]) {
             continue;
         }
         let room = Room::new().unwrap();
@@ -275,7 +257,7 @@ fn addresses(outcome: &Outcome) -> Vec<u64> {
 /// Without any symbol nothing can be found: that is said, with the build ID to look for.
 #[test]
 fn an_image_without_symbols() {
-    if !has(&["gcc", "objcopy"]) {
+    if !are_here(["gcc", "objcopy"]) {
         return;
     }
     let room = Room::new().unwrap();
@@ -293,7 +275,7 @@ fn an_image_without_symbols() {
 
 #[test]
 fn counts() {
-    if !has(&["gcc"]) {
+    if !are_here(["gcc"]) {
         return;
     }
     let room = program();

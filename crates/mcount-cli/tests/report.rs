@@ -2,7 +2,7 @@
 //! and with as many functions as a kernel has.
 //!
 //! Needs Chromium; without it only what does not need a browser is tested.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use testkit::process;
 use testkit::room::Room;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol};
-use testkit::tools::{Availability, availability};
+use testkit::tools::are_here;
 
 /// Far more than the page needs, even on a loaded machine.
 const BUDGET: Duration = Duration::from_secs(60);
@@ -72,14 +72,7 @@ fn names_are_never_markup() {
 
 /// Whether there is a browser.
 fn have_browser() -> bool {
-    match availability(["chromium"]) {
-        Availability::Here => true,
-        Availability::Skip(reason) => {
-            println!("skipped: {reason}");
-            false
-        }
-        Availability::Fail(reason) => unreachable!("{reason}"),
-    }
+    are_here(["chromium"])
 }
 
 /// The document after `script` was run in `page`: what it made of the title.

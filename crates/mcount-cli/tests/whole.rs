@@ -3,7 +3,7 @@
 //!
 //! Its own file because these objects come from an assembler and go to linkers; what the library
 //! makes of small ones is tested beside it. Specification: gABI, 4 ("Sections", `SHN_XINDEX`).
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use mcount::{Base, Glob, GlobSetBuilder, Helpers, Options, Policy};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use testkit::room::Room;
 use testkit::tiny_elf::{self, Relocation, Section, Symbol};
-use testkit::tools::{Availability, availability};
+use testkit::tools::are_here;
 use testkit::{files, process};
 
 const LINKERS: [&str; 2] = ["ld.bfd", "ld.lld"];
@@ -23,18 +23,6 @@ const OUTSIDE: &str = ".globl mcount\n.text\nmcount: ret\n";
 fn all() -> Options {
     let policy = Policy { base: Base::All, ..Policy::default() };
     Options { policy, writable: true, ..Options::default() }
-}
-
-/// Whether the test can run.
-fn has(programs: &[&str]) -> bool {
-    match availability(programs.iter().copied()) {
-        Availability::Here => true,
-        Availability::Skip(reason) => {
-            println!("skipped: {reason}");
-            false
-        }
-        Availability::Fail(reason) => unreachable!("{reason}"),
-    }
 }
 
 fn run(room: &Room, program: &str, arguments: &[&str]) {
@@ -87,7 +75,7 @@ fn many(before: &str) -> String {
 /// Sections at 0xff00 to 0xffff, whose indices mean something else in 16 bits, and above.
 #[test]
 fn more_sections_than_sixteen_bits_count() {
-    if !has(&["as", "ld.bfd", "ld.lld", "readelf"]) {
+    if !are_here(["as", "ld.bfd", "ld.lld", "readelf"]) {
         return;
     }
     let mut reserved = BTreeSet::new();
@@ -184,7 +172,7 @@ fn of_file(name: &str) -> String {
 
 #[test]
 fn functions_of_a_source_file_are_left_alone() {
-    if !has(&["as", "ld.bfd"]) {
+    if !are_here(["as", "ld.bfd"]) {
         return;
     }
     let room = Room::new().unwrap();
@@ -236,7 +224,7 @@ const COLLECTED: &[(&str, &str, &str)] = &[
 /// keeps all entries and so their functions. Never is there an entry without its function.
 #[test]
 fn garbage_collection_keeps_entries_with_their_functions() {
-    if !has(&["as", "ld.bfd", "ld.lld"]) {
+    if !are_here(["as", "ld.bfd", "ld.lld"]) {
         return;
     }
     let room = Room::new().unwrap();
@@ -269,7 +257,7 @@ fn garbage_collection_keeps_entries_with_their_functions() {
 #[test]
 fn threads_find_what_one_finds() {
     const FUNCTIONS: u64 = 3000;
-    if !has(&["as", "ld.bfd"]) {
+    if !are_here(["as", "ld.bfd"]) {
         return;
     }
     let mut source = ".globl mcount\n.text\nmcount: ret\n".to_owned();

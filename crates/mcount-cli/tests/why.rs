@@ -3,7 +3,7 @@
 //!
 //! Its own file because the sources are made for the answers: what a compiler does to each function
 //! is said beside it.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 use mcount_cli::debug::Sections;
 use mcount_cli::debug::functions::facts;
@@ -11,7 +11,7 @@ use mcount_cli::debug::lines::Lines;
 use serde_json::Value;
 use std::path::Path;
 use testkit::room::{Outcome, Room};
-use testkit::tools::{Availability, availability};
+use testkit::tools::are_here;
 
 const SOURCE: &str = r#"
 #define NOINLINE __attribute__((noinline))
@@ -80,13 +80,8 @@ fn tool(room: &Room, program: &str, arguments: &[&str]) {
 /// `a.o` as the compiler left it, `recorded.o`, `other.o` without hooks, `written.o`, and `image`,
 /// linked of the last three. Nothing where the compiler is missing.
 fn room() -> Option<Room> {
-    match availability(["gcc", "objcopy", "x86_64-linux-gnu-gcc"]) {
-        Availability::Here => {}
-        Availability::Skip(reason) => {
-            println!("skipped: {reason}");
-            return None;
-        }
-        Availability::Fail(reason) => panic!("{reason}"),
+    if !are_here(["gcc", "objcopy", "x86_64-linux-gnu-gcc"]) {
+        return None;
     }
     let room = Room::new().unwrap();
     for (name, text) in [("a.c", SOURCE), ("other.c", OTHER), ("written.S", ASSEMBLY)] {

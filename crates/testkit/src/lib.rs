@@ -7,3 +7,4 @@ pub mod reader;
 pub mod room;
 pub mod tiny_elf;
 pub mod tools;
+pub mod trial;

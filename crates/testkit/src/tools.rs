@@ -76,6 +76,23 @@ pub fn availability<'a>(programs: impl IntoIterator<Item = &'a str>) -> Availabi
     judge(&missing, required())
 }
 
+/// Whether a test that wants `programs` can run, for those that only return otherwise.
+///
+/// # Panics
+///
+/// If one is missing that must be here.
+#[expect(clippy::print_stdout, clippy::panic, reason = "a test is told why it skips or fails")]
+pub fn are_here<'a>(programs: impl IntoIterator<Item = &'a str>) -> bool {
+    match availability(programs) {
+        Availability::Here => true,
+        Availability::Skip(reason) => {
+            println!("skipped: {reason}");
+            false
+        }
+        Availability::Fail(reason) => panic!("{reason}"),
+    }
+}
+
 /// The file that `program` names in `PATH`.
 #[must_use]
 pub fn find(program: &str) -> Option<PathBuf> {

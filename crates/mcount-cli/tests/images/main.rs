@@ -16,10 +16,10 @@ mod sort;
 mod targets;
 mod truth;
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
 use std::sync::Arc;
-use testkit::tools::{Availability, availability};
+use testkit::trial::guarded;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -43,18 +43,6 @@ fn main() -> ExitCode {
         }
     }
     libtest_mimic::run(&arguments, trials).exit_code()
-}
-
-/// Runs a test where its tools are.
-fn guarded(
-    programs: Vec<&'static str>,
-    run: impl FnOnce() -> Result<(), String>,
-) -> Result<Completion, Failed> {
-    match availability(programs) {
-        Availability::Here => run().map(|()| Completion::Completed).map_err(Failed::from),
-        Availability::Skip(reason) => Ok(Completion::ignored_with(reason)),
-        Availability::Fail(reason) => Err(reason.into()),
-    }
 }
 
 /// An error with `what` unless `holds`.

@@ -12,11 +12,11 @@ mod targets;
 #[expect(clippy::match_same_arms, reason = "one arm a processor")]
 mod truth;
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Arguments, Trial};
 use programs::{Shared, perform};
 use std::process::ExitCode;
 use std::sync::Arc;
-use testkit::tools::{Availability, availability};
+use testkit::trial::guarded;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -30,20 +30,8 @@ fn main() -> ExitCode {
     }
     for test in command::TESTS {
         trials.push(Trial::ignorable_test(format!("link::{}", test.name), move || {
-            guarded(test.programs.to_vec(), test.run)
+            guarded(test.programs.iter().copied(), test.run)
         }));
     }
     libtest_mimic::run(&arguments, trials).exit_code()
-}
-
-/// Runs a test where its tools are.
-fn guarded(
-    programs: Vec<&'static str>,
-    run: impl FnOnce() -> Result<(), String>,
-) -> Result<Completion, Failed> {
-    match availability(programs) {
-        Availability::Here => run().map(|()| Completion::Completed).map_err(Failed::from),
-        Availability::Skip(reason) => Ok(Completion::ignored_with(reason)),
-        Availability::Fail(reason) => Err(reason.into()),
-    }
 }

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use testkit::tools::{Availability, availability};
+use testkit::trial::guarded;
 
 use build::{Case, Route, Untraced, perform};
 use targets::{TARGETS, Target, patchable};
@@ -67,17 +67,12 @@ fn name(case: &Case) -> String {
 
 /// Runs a case where its tools are; a sabotaged one must fail, and by the oracle's word.
 fn judge(case: &Case, untraced: &Untraced) -> Result<Completion, Failed> {
-    match availability(programs(case)) {
-        Availability::Here => {}
-        Availability::Skip(reason) => return Ok(Completion::ignored_with(reason)),
-        Availability::Fail(reason) => return Err(reason.into()),
-    }
-    match (case.route.sabotaged(), perform(case, untraced)) {
-        (false, Ok(output)) if output.starts_with("ok ") => Ok(Completion::Completed),
-        (true, Err(error)) if error.contains("\nFAIL ") => Ok(Completion::Completed),
-        (true, Ok(output)) => Err(format!("not seen: {output}").into()),
-        (_, Ok(output) | Err(output)) => Err(output.into()),
-    }
+    guarded(programs(case), || match (case.route.sabotaged(), perform(case, untraced)) {
+        (false, Ok(output)) if output.starts_with("ok ") => Ok(()),
+        (true, Err(error)) if error.contains("\nFAIL ") => Ok(()),
+        (true, Ok(output)) => Err(format!("not seen: {output}")),
+        (_, Ok(output) | Err(output)) => Err(output),
+    })
 }
 
 fn programs(case: &Case) -> Vec<&'static str> {
