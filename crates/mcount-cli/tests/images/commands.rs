@@ -127,6 +127,18 @@ pub(crate) const TESTS: &[Test] = &[
         run: objects,
     },
     Test {
+        name: "wrong-entry",
+        on: &[
+            ("x86_64", STATIC),
+            ("s390x", STATIC),
+            ("mips", STATIC),
+            ("sh4", STATIC),
+            ("powerpc64", PIE),
+        ],
+        flags: &[],
+        run: wrong_entry,
+    },
+    Test {
         name: "imported",
         on: &[
             ("x86_64", DYNAMIC),
@@ -247,15 +259,30 @@ fn stripped(case: &Case, shared: &Shared) -> Result<(), String> {
     ensure(after.multiset() == before.multiset(), || format!("{before:?}\n{after:?}"))
 }
 
-/// The program of functions that have areas of NOPs.
-fn with_areas(case: &Case, shared: &Shared, out: &Path) -> Result<PathBuf, String> {
+/// The program with one entry more, which leads to the start of `function`.
+fn with_entry(case: &Case, shared: &Shared, out: &Path, function: &str) -> Result<PathBuf, String> {
     let folder = shared.objects(case)?;
-    // The walk wants a table, and the functions here have no calls.
     let bad = out.join("entry.o");
     let mut command = case.target.toolchain.compile();
-    command.arg("-c").arg(crate::build::runtime().join("bad.S")).arg("-DENTRIES=leaf");
-    run(command.arg("-o").arg(&bad))?;
+    command.arg("-c").arg(crate::build::runtime().join("bad.S"));
+    run(command.arg(format!("-DENTRIES={function}")).arg("-o").arg(&bad))?;
     link(case, &folder, &[recorded(&folder), vec![bad]].concat(), out)
+}
+
+/// The program of functions that have areas of NOPs.
+fn with_areas(case: &Case, shared: &Shared, out: &Path) -> Result<PathBuf, String> {
+    // The walk wants a table, and the functions here have no calls.
+    with_entry(case, shared, out, "leaf")
+}
+
+/// A stripped image tells its hook by the entries that are right, and so which one is wrong.
+fn wrong_entry(case: &Case, shared: &Shared) -> Result<(), String> {
+    let out = temporary()?;
+    let image = with_entry(case, shared, out.path(), "main")?;
+    run(Command::new(case.target.toolchain.utility("strip")).arg(&image))?;
+    let (code, text) = said(&["check", "--policy", "all", "--allow", "unsorted"], &image)?;
+    let is_one = text.matches("not-a-call-site").count() == 1 && text.contains(" 1 denied, 0 ");
+    ensure(code == Some(1) && is_one, || format!("{code:?}: {text}"))
 }
 
 /// An area that begins before its function, or goes on after a landing pad, is the function's.
