@@ -10,7 +10,7 @@ use rustix::stdio::{stderr, stdin, stdout};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::IntoRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// From this size on, in bytes, a file is mapped: below it, reading costs less than page faults.
@@ -78,10 +78,14 @@ impl Input {
 ///
 /// It cannot be opened, or is a directory, device or the like.
 pub fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<(File, Metadata)> {
-    let file = open(path, options)?;
+    // A pipe that nobody writes to would be waited for; a regular file does not know the flag.
+    let file = open(path, options.clone().custom_flags(NONBLOCK))?;
     let metadata = file.metadata()?;
     if metadata.is_file() { Ok((file, metadata)) } else { Err(not_regular()) }
 }
+
+/// `O_NONBLOCK`.
+const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 
 fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
     match options.open(path) {

@@ -38,6 +38,37 @@ fn run(room: &Room, program: &str, arguments: &[&str]) -> Outcome {
     room.run(Path::new(program), arguments).unwrap()
 }
 
+/// Pipes that nobody writes to: as a file, in a folder, as a member of a thin archive, and as a response
+/// file. None is waited for.
+#[test]
+fn pipes_are_not_waited_for() {
+    let room = room();
+    assert!(Command::new("mkfifo").arg(room.path("pipe.o")).status().unwrap().success());
+    std::fs::create_dir(room.path("folder")).unwrap();
+    std::fs::rename(room.path("a.o"), room.path("folder/a.o")).unwrap();
+    std::fs::hard_link(room.path("pipe.o"), room.path("folder/pipe.o")).unwrap();
+    let member = format!("{:<48}{:<10}`\n", "/0", 100);
+    let names = format!("{:<48}{:<10}`\npipe.o/\n", "//", 8);
+    room.put("thin.a", format!("!<thin>\n{names}{member}").as_bytes()).unwrap();
+    for (program, arguments, code, said) in [
+        (MCOUNT, &["scan", "pipe.o"][..], 2, "pipe.o: not a regular file"),
+        (MCOUNT, &["record", "pipe.o"], 2, "pipe.o: not a regular file"),
+        (MCOUNT, &["nop", "pipe.o"], 2, "pipe.o: not a regular file"),
+        (MCOUNT, &["sort", "pipe.o"], 2, "pipe.o: not a regular file"),
+        (MCOUNT, &["table", "pipe.o"], 2, "pipe.o: not a regular file"),
+        (MCOUNT, &["record", "folder"], 0, ""),
+        (MCOUNT, &["scan", "thin.a"], 2, "thin.a(pipe.o): not a regular file"),
+        (MCOUNT, &["record", "@pipe.o"], 2, "@pipe.o: No such file or directory"),
+        (RECORDMCOUNT, &["pipe.o"], 1, "pipe.o: not a regular file"),
+        (RECORDMCOUNT, &["@pipe.o"], 1, "@pipe.o: No such file or directory"),
+    ] {
+        let arguments = [&["20", program], arguments].concat();
+        let outcome = run(&room, "timeout", &arguments);
+        assert_eq!(outcome.code, Some(code), "{arguments:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(said), "{arguments:?}: {}", outcome.stderr);
+    }
+}
+
 /// Arguments, exit code, and how many objects are reported as recorded.
 const ROWS: &[(&[&str], i32, usize)] = &[
     (&["record", "-v", "@two"], 0, 2),
