@@ -177,7 +177,8 @@ fn functions<'d, Elf: FileHeader>(
             Some(Exclusion::Section)
         };
         let function = function(target, (section, offset), names);
-        let file = files.name(section, offset).map(text);
+        let file = files.name(section, offset);
+        let file = file.map(|name| text(target.view.budget.name(|| name)));
         Function { section: text(section_name), file, excluded, ..function }
     });
     described.collect()

@@ -3,11 +3,12 @@
 
 use super::{Entry, Place, Rule, Table, reversed};
 use crate::Options;
-use crate::elf::{Relocations, Section, loaded};
+use crate::elf::{Relocations, Section, View, addresses, loaded};
 use crate::error::Result;
 use crate::late::table_range;
 use crate::scan::bare::Bare;
 use crate::scan::{Target, patchable};
+use foldhash::HashMap;
 use object::elf;
 use object::read::elf::FileHeader;
 
@@ -22,18 +23,18 @@ pub(super) fn tables<Elf: FileHeader>(
     options: &Options,
     bare: Option<Bare>,
 ) -> Result<Vec<Table>> {
-    let map = Map::new(target);
+    let mut loaded = Loaded::new(target);
     let main = table_range(target, options.table_section.as_bytes(), bare);
     let mut tables = Vec::new();
     if let Some(range) = main {
-        tables.push(table(target, &map, range, true)?);
+        tables.push(table(target, &mut loaded, range, true)?);
     }
     for (index, header) in (0u32..).zip(target.view.sections()) {
         let range = (header.address, header.size);
         let is_list = target.view.is_called(index, patchable::SECTION.as_bytes());
         if is_list && header.has_bytes() && Some(range) != main {
             // A list is in the order of the link.
-            tables.push(table(target, &map, range, false)?);
+            tables.push(table(target, &mut loaded, range, false)?);
         }
     }
     Ok(tables)
@@ -62,17 +63,40 @@ impl Map {
     }
 }
 
+/// What the loader makes of an image, read once however many tables there are.
+struct Loaded {
+    map: Map,
+    /// What relative relocations put where.
+    addends: HashMap<u64, u64>,
+    /// The places of all relocations, ascending; read when first asked for.
+    relocated: Option<Vec<u64>>,
+}
+
+impl Loaded {
+    fn new<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Self {
+        let addends = loaded::relative_addends(target.view, &target.loader);
+        Self { map: Map::new(target), addends, relocated: None }
+    }
+
+    /// `size` bytes from `address` on, as words.
+    fn words<Elf: FileHeader>(&self, view: &View<'_, Elf>, address: u64, size: u64) -> Vec<u64> {
+        let words = loaded::in_file(view, address, size / view.word());
+        let places = addresses(address, view.word()).zip(words);
+        places.map(|(at, word)| self.addends.get(&at).copied().unwrap_or(word)).collect()
+    }
+}
+
 /// The table of these bytes; if it is to be `sorted`, whether it is.
 fn table<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
-    map: &Map,
+    loaded: &mut Loaded,
     (address, size): (u64, u64),
     sorted: bool,
 ) -> Result<Table> {
     let view = target.view;
     let word = view.word();
-    let words = loaded::words(view, address, size / word, &target.loader);
-    let start = map.place(address).unwrap_or_default();
+    let words = loaded.words(view, address, size);
+    let start = loaded.map.place(address).unwrap_or_default();
     let mut found = Table::default();
     if sorted {
         found.flaws.extend(order(&words).map(|(at, detail)| {
@@ -83,11 +107,12 @@ fn table<Elf: FileHeader>(
         let detail = format!("the table is at {address:#x}, no multiple of {word}");
         found.flaws.push((Rule::Misaligned, start, detail));
     }
-    let relocated = text_relocations(target, (address, size), start.0)?;
+    let relocated = text_relocations(target, loaded, (address, size), start.0)?;
     if relocated != 0 {
         let detail = format!("{relocated} relocations over a read-only table");
         found.flaws.push((Rule::TextRelocation, start, detail));
     }
+    let map = &loaded.map;
     let entry = |(at, value): (u64, u64)| Entry {
         slot: (start.0, start.1.saturating_add(at.saturating_mul(word))),
         place: map.place(value),
@@ -118,6 +143,7 @@ fn order(words: &[u64]) -> Option<(usize, String)> {
 /// loaded writable.
 fn text_relocations<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
+    loaded: &mut Loaded,
     (address, size): (u64, u64),
     index: u32,
 ) -> Result<usize> {
@@ -125,20 +151,26 @@ fn text_relocations<Elf: FileHeader>(
     if view.section(index).is_ok_and(|section| section.flags & elf::SHF_WRITE.0 != 0) {
         return Ok(0);
     }
-    let range = address..address.saturating_add(size);
-    let mut count = 0;
-    for (index, header) in (0u32..).zip(view.sections()) {
-        if header.flags & elf::SHF_ALLOC.0 == 0 {
-            continue;
-        }
+    if loaded.relocated.is_none() {
+        loaded.relocated = Some(relocated(view)?);
+    }
+    let places = loaded.relocated.as_deref().unwrap_or_default();
+    let before = |end: u64| places.partition_point(|place| *place < end);
+    Ok(before(address.saturating_add(size)) - before(address))
+}
+
+/// The places that the loader relocates, ascending.
+fn relocated<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<Vec<u64>> {
+    let mut places = Vec::new();
+    for (index, header) in (0u32..).zip(view.sections()).filter(|(_, header)| header.is_loaded()) {
         if header.is_relocations() {
             let list = Relocations::read(view, index, &header)?;
-            let over = |r: &crate::elf::Relocation| r.kind != 0 && range.contains(&r.offset);
-            count += list.iter().filter(over).count();
+            let real = list.iter().filter(|relocation| relocation.kind != 0);
+            places.extend(real.map(|relocation| relocation.offset));
         } else if header.kind == elf::SHT_RELR.0 {
-            let packed = loaded::packed(view, &header);
-            count += packed.iter().filter(|at| range.contains(at)).count();
+            places.extend(loaded::packed(view, &header));
         }
     }
-    Ok(count)
+    places.sort_unstable();
+    Ok(places)
 }

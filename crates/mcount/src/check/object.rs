@@ -35,8 +35,8 @@ pub(super) fn tables<Elf: FileHeader>(
         let entries = table::read(target, name.as_bytes())?;
         let mut found = Table::default();
         for (index, header) in sections {
-            let is_empty = !entries.iter().any(|entry| entry.slot.0 == index);
-            if !is_empty {
+            // Reading found its size to be that of entries.
+            if header.size != 0 {
                 linker.section(index, &header, &mut found);
             }
         }

@@ -3,6 +3,7 @@
 //!
 //! The specification is the System V gABI, chapters 4 ("Object Files") and 5.
 
+mod budget;
 mod bytes;
 pub(crate) mod dynamic;
 pub(crate) mod edit;
@@ -10,6 +11,7 @@ pub(crate) mod loaded;
 mod relocation;
 mod symbol;
 
+pub(crate) use budget::Budget;
 pub(crate) use bytes::{Encoder, addresses, find_all, string};
 pub(crate) use relocation::{Relocation, Relocations};
 pub(crate) use symbol::{Symbol, Symbols};
@@ -19,6 +21,7 @@ use object::elf;
 use object::pod;
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{BigEndian, LittleEndian};
+use std::cell::OnceCell;
 
 /// Work that is written once for all classes and byte orders; [`open`] chooses the instance.
 pub(crate) trait Verb<'d> {
@@ -32,13 +35,26 @@ pub(crate) trait Verb<'d> {
 ///
 /// The file is not ELF, is truncated, or its header or section header table is malformed.
 pub(crate) fn open<'d, V: Verb<'d>>(data: &'d [u8], verb: V) -> Result<V::Output> {
-    let (class, order) = identify(data)?;
-    match (class, order) {
-        (1, 1) => verb.run(&View::<elf::FileHeader32<LittleEndian>>::new(data, LittleEndian)?),
-        (1, _) => verb.run(&View::<elf::FileHeader32<BigEndian>>::new(data, BigEndian)?),
-        (_, 1) => verb.run(&View::<elf::FileHeader64<LittleEndian>>::new(data, LittleEndian)?),
-        (_, _) => verb.run(&View::<elf::FileHeader64<BigEndian>>::new(data, BigEndian)?),
+    match identify(data)? {
+        (1, 1) => run::<elf::FileHeader32<_>, V>(data, LittleEndian, verb),
+        (1, _) => run::<elf::FileHeader32<_>, V>(data, BigEndian, verb),
+        (_, 1) => run::<elf::FileHeader64<_>, V>(data, LittleEndian, verb),
+        (_, _) => run::<elf::FileHeader64<_>, V>(data, BigEndian, verb),
     }
+}
+
+fn run<'d, Elf: FileHeader, V: Verb<'d>>(
+    data: &'d [u8],
+    endian: Elf::Endian,
+    verb: V,
+) -> Result<V::Output> {
+    let view = View::<Elf>::new(data, endian)?;
+    let output = verb.run(&view)?;
+    if view.budget.is_spent() {
+        let kind = "names that share their bytes are together far larger than the file";
+        return Err(Error::new(ErrorKind::Malformed(kind)));
+    }
+    Ok(output)
 }
 
 /// `EI_CLASS` and `EI_DATA` of `data`, both 1 or 2.
@@ -107,7 +123,18 @@ pub(crate) struct View<'d, Elf: FileHeader> {
     headers: &'d [Elf::SectionHeader],
     names: &'d [u8],
     names_index: u32,
+    /// For all names of the file.
+    pub(crate) budget: Budget,
+    /// The start of each loaded section, and its index, in order; made when first asked for.
+    starts: OnceCell<Vec<(u64, u32)>>,
 }
+
+/// Sections that are looked at for one address, where some lie over others.
+const NESTED: usize = 16;
+
+/// The sections of a file together may be so many times as large as the file: real ones share no
+/// bytes, and those that do could make every pass over them as long as the square of the file.
+const MAX_OVERLAP: u64 = 4;
 
 impl<'d, Elf: FileHeader> View<'d, Elf> {
     fn new(data: &'d [u8], endian: Elf::Endian) -> Result<Self> {
@@ -122,7 +149,17 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
             let at = header.e_shoff(endian).into();
             Error::at(ErrorKind::Truncated("section header table"), at)
         })?;
-        let mut view = Self { data, endian, header, headers, names: &[], names_index: 0 };
+        let budget = Budget::of(data.len());
+        let mut view = Self {
+            data,
+            endian,
+            header,
+            headers,
+            names: &[],
+            names_index: 0,
+            budget,
+            starts: OnceCell::new(),
+        };
         view.check_sections()?;
         if !headers.is_empty() {
             view.names_index = header.shstrndx(endian, data).map_err(|_| {
@@ -136,15 +173,26 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
         Ok(view)
     }
 
-    /// Every section that occupies bytes of the file lies inside the file.
+    /// Every section that occupies bytes of the file lies inside the file, and few do so in others.
     fn check_sections(&self) -> Result<()> {
+        let size = self.data.len() as u64;
+        let mut left = size.saturating_mul(MAX_OVERLAP);
         for (index, section) in self.sections().enumerate() {
-            let end = section.offset.checked_add(section.size);
-            if section.has_bytes() && end.is_none_or(|end| end > self.data.len() as u64) {
-                let error =
-                    Error::new(ErrorKind::Truncated("the section ends after the end of the file"));
-                return Err(error.in_section(bytes::index(index), b""));
+            if !section.has_bytes() {
+                continue;
             }
+            let end = section.offset.checked_add(section.size);
+            let kind = match left.checked_sub(section.size) {
+                _ if end.is_none_or(|end| end > size) => {
+                    ErrorKind::Truncated("the section ends after the end of the file")
+                }
+                None => ErrorKind::Malformed("sections overlap, over and over"),
+                Some(rest) => {
+                    left = rest;
+                    continue;
+                }
+            };
+            return Err(Error::new(kind).in_section(bytes::index(index), b""));
         }
         Ok(())
     }
@@ -238,7 +286,8 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
     /// The name of section `index`, up to its NUL; empty if it has none that can be read.
     pub(crate) fn section_name(&self, index: u32) -> &'d [u8] {
         let name = self.headers.get(index as usize).map(|header| header.sh_name(self.endian));
-        name.map_or(&[], |name| bytes::string(self.names, name))
+        let name = name.map(|name| self.budget.name(|| bytes::string(self.names, name)));
+        name.unwrap_or_default()
     }
 
     /// Whether section `index` is called `name`: without reading the name that it has to its end.
@@ -291,12 +340,23 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
 
     /// The section that is loaded at `address`, and its index.
     pub(crate) fn section_at(&self, address: u64) -> Option<(u32, Section)> {
-        (0u32..).zip(self.sections()).find(|(_, section)| {
-            section.flags & elf::SHF_ALLOC.0 != 0
-                && section.flags & elf::SHF_TLS.0 == 0
-                && address >= section.address
-                && address - section.address < section.size
-        })
+        let starts = self.starts.get_or_init(|| self.loaded_starts());
+        let after = starts.partition_point(|(start, _)| *start <= address);
+        let before = starts.get(..after).unwrap_or_default().iter().rev().take(NESTED);
+        let sections = before.filter_map(|(_, index)| Some((*index, self.section(*index).ok()?)));
+        { sections }.find(|(_, section)| address - section.address < section.size)
+    }
+
+    fn loaded_starts(&self) -> Vec<(u64, u32)> {
+        let is_there = |section: &Section| {
+            section.is_loaded() && section.flags & elf::SHF_TLS.0 == 0 && section.size != 0
+        };
+        let sections = (0u32..).zip(self.sections()).filter(|(_, section)| is_there(section));
+        let mut starts: Vec<_> =
+            sections.map(|(index, section)| (section.address, index)).collect();
+        // Of several at one address, the first counts: it comes last.
+        starts.sort_unstable_by_key(|(start, index)| (*start, std::cmp::Reverse(*index)));
+        starts
     }
 
     /// Where the last byte that a header speaks of ends, in bytes from the start of the file.

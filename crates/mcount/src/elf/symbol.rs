@@ -1,6 +1,6 @@
 //! The symbol table: names, and where a symbol is defined, extended section indices included.
 
-use super::{View, bytes};
+use super::{Budget, View, bytes};
 use crate::error::{ErrorKind, Result};
 use object::elf;
 use object::read::elf::{FileHeader, Sym};
@@ -62,6 +62,7 @@ pub(crate) struct Symbols<'d, Elf: FileHeader> {
     /// The section and the bytes of `SHT_SYMTAB_SHNDX`, if there is one.
     extended: Option<(u32, &'d [u8])>,
     big_endian: bool,
+    budget: Budget,
 }
 
 impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
@@ -107,6 +108,7 @@ impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
             strings,
             extended,
             big_endian: view.is_big_endian(),
+            budget: view.budget.clone(),
         }))
     }
 
@@ -142,7 +144,7 @@ impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
 
     /// The name of `symbol`, up to its NUL.
     pub(crate) fn name(&self, symbol: &Symbol) -> &'d [u8] {
-        bytes::string(self.strings, symbol.name)
+        self.budget.name(|| bytes::string(self.strings, symbol.name))
     }
 
     /// The symbols that are called one of `names`, or that and a version behind an `@`, in order, each

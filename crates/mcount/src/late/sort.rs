@@ -83,11 +83,14 @@ fn named<Elf: FileHeader>(
         let place = view.section_at(*address).filter(|(_, s)| *address != 0 && s.is_code());
         let Some((index, section)) = place else { return false };
         let offset = address - section.address;
-        let area = patchable::size(target, functions, index, offset, None).unwrap_or(0);
+        let area = area(target, functions, index, offset);
         [0, area].iter().any(|before| functions.is_local(index, offset.saturating_add(*before)))
     };
     if entries.iter().any(is_local) { Named::Local } else { Named::Global }
 }
+
+/// Bytes of NOPs before a function that are taken for an area: compilers are asked for a few dozen.
+const LONGEST_AREA: u64 = 1024;
 
 /// Whether a function, or the area before one, has a site at `address`.
 fn is_covered<Elf: FileHeader>(
@@ -101,8 +104,21 @@ fn is_covered<Elf: FileHeader>(
     }
     let offset = address - section.address;
     // The area may begin before its function.
-    let area = patchable::size(target, functions, index, offset, None).unwrap_or(0);
+    let area = area(target, functions, index, offset);
     functions.covers(index, offset, area)
+}
+
+/// The bytes of an area at `offset` that leads to a function, as far as that.
+fn area<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    functions: &Functions<'_>,
+    section: u32,
+    offset: u64,
+) -> u64 {
+    let next = functions.next_start(section, offset);
+    let next = next.filter(|next| next - offset <= LONGEST_AREA);
+    let size = next.map(|next| patchable::size(target, functions, section, offset, Some(next)));
+    size.and_then(Result::ok).unwrap_or(0)
 }
 
 /// The table of an image.

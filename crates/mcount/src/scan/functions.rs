@@ -1,7 +1,7 @@
 //! Which function contains a site: an index of the function symbols of some sections.
 
 use super::Target;
-use crate::elf::{Section, Symbol, Symbols, addresses, loaded, string};
+use crate::elf::{Budget, Section, Symbol, Symbols, addresses, loaded, string};
 use crate::error::Result;
 use object::read::elf::FileHeader;
 use std::collections::HashMap;
@@ -48,6 +48,7 @@ pub(crate) struct Functions<'d> {
     /// The symbols are those of a file that is not stripped.
     are_all: bool,
     pub(crate) descriptors: Descriptors,
+    budget: Budget,
 }
 
 impl<'d> Functions<'d> {
@@ -64,6 +65,7 @@ impl<'d> Functions<'d> {
                 strings: &[],
                 are_all: false,
                 descriptors: Descriptors::default(),
+                budget: Budget::default(),
             });
         };
         let descriptors = descriptors(target, symbols)?;
@@ -87,7 +89,8 @@ impl<'d> Functions<'d> {
             });
         }
         let are_all = target.has_all_symbols();
-        Ok(Self { sections, strings: symbols.strings(), are_all, descriptors })
+        let budget = target.view.budget.clone();
+        Ok(Self { sections, strings: symbols.strings(), are_all, descriptors, budget })
     }
 
     /// The functions of `section`, in order.
@@ -96,7 +99,7 @@ impl<'d> Functions<'d> {
     }
 
     fn name(&self, function: &Function) -> &'d [u8] {
-        string(self.strings, function.name)
+        self.budget.name(|| string(self.strings, function.name))
     }
 
     /// Of the functions of `section`, the last one at `offset` or before it, and the one after that.

@@ -73,6 +73,11 @@ impl<'d> ImageCode<'d> {
         (address - start < section.header.size).then_some(section)
     }
 
+    /// The position of section `index` of the file among those of code.
+    pub(super) fn position(&self, index: u32) -> Option<usize> {
+        self.sections.binary_search_by_key(&index, |section| section.index).ok()
+    }
+
     /// What the stub at `address` leads to.
     pub(super) fn stub_at(&self, address: u64) -> Option<Goal> {
         let section = self.section_of(address)?;

@@ -86,7 +86,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         let isa_bit = u64::from(arch.isa_bit && symbol.is_function());
         let mut address = symbol.value & !isa_bit;
         if let Some((section, offset)) = self.functions.described(symbol.value) {
-            let section = self.code.sections.iter().find(|candidate| candidate.index == section);
+            let section = self.code.position(section).and_then(|at| self.code.sections.get(at));
             address = section.map_or(address, |section| section.header.address + offset);
         }
         self.hooks.addresses.insert(address, hook);

@@ -11,6 +11,7 @@ mod relocations;
 
 use self::code::{CodeSection, ImageCode, Layout};
 use self::hooks::{Hooks, find_data_base};
+use self::relocations::Followed;
 use super::functions::Functions;
 use super::{Target, nops};
 use crate::arch::Call;
@@ -21,6 +22,7 @@ use crate::helpers::Helpers;
 use crate::site::{Kind, Source};
 use foldhash::HashMap;
 use object::read::elf::FileHeader;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -58,6 +60,8 @@ pub(crate) struct Finder<'t, 'v, 'd, Elf: FileHeader> {
     known: HashMap<Goal, Option<u32>>,
     /// What relative relocations put where; read when first asked for.
     addends: Option<HashMap<u64, u64>>,
+    /// Where the instructions of a function were followed to.
+    followed: Cell<Followed>,
 }
 
 impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
@@ -99,6 +103,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
             known,
             calls: None,
             addends: None,
+            followed: Cell::default(),
         };
         finder.find_hooks()?;
         Ok(finder)
@@ -172,7 +177,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
     /// The call that was found at `offset` of `section`, if calls are kept.
     pub(crate) fn call_at(&self, section: u32, offset: u64) -> Option<CallAt> {
         let branch = self.calls.as_ref()?.get(&(section, offset))?;
-        let code = self.code.sections.iter().find(|candidate| candidate.index == section)?.code;
+        let code = self.code.sections.get(self.code.position(section)?)?.code;
         let call = self.target.arch.decoded(code, branch);
         Some(CallAt { call, reference: branch.reference })
     }

@@ -1,46 +1,71 @@
 //! The sites of a linked image that are areas of NOPs, by the compiler's list of patchable entries.
 
 use super::{Finder, Found, FoundSite, overlaps};
-use crate::elf::loaded;
+use crate::elf::{addresses, loaded};
 use crate::error::Result;
 use crate::scan::patchable;
 use crate::site::{Kind, Source};
 use object::read::elf::FileHeader;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+
+/// Bytes that areas without an entry are looked for in, for each byte of code: real images need less
+/// than one.
+const WORK: u64 = 16;
+/// Bytes behind an area that tell whether it is longer: a landing pad and a NOP are.
+const BEHIND: u64 = 32;
 
 impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
     /// Areas of NOPs: those that the list leads to, and those of functions that have one of the
     /// same form and are not listed, as happens to functions of discarded groups.
-    pub(super) fn by_patchable_entries(&self, found: &mut Found) -> Result<()> {
-        let view = self.target.view;
-        let name = patchable::SECTION.as_bytes();
-        let mut listed = Vec::new();
-        for (index, header) in (0u32..).zip(view.sections()) {
-            if header.has_bytes() && view.is_called(index, name) {
-                let count = header.size / view.word();
-                listed.extend(loaded::words(view, header.address, count, &self.target.loader));
-            }
-        }
+    pub(super) fn by_patchable_entries(&mut self, found: &mut Found) -> Result<()> {
+        let mut listed = self.listed();
         listed.sort_unstable();
         listed.dedup();
-        let mut forms = HashMap::new();
-        for address in listed.into_iter().filter(|address| *address != 0) {
-            let Some(section) = self.code.section_of(address) else { continue };
+        let mut forms = BTreeMap::new();
+        let following = listed.iter().skip(1).map(Some).chain([None]);
+        for (address, following) in listed.iter().zip(following).filter(|(at, _)| **at != 0) {
+            let Some(section) = self.code.section_of(*address) else { continue };
             let offset = address - section.header.address;
-            let size = patchable::size(self.target, self.functions, section.index, offset, None)?;
+            let next = following.map(|next| next - section.header.address);
+            let next = next.filter(|next| *next < section.header.size);
+            let size = patchable::size(self.target, self.functions, section.index, offset, next)?;
             if size != 0 {
                 Self::add_area(found, section.index, offset, size, Source::PatchableEntries);
                 if let Some((_, start)) = self.functions.find(section.index, offset, size) {
-                    *forms.entry((offset.wrapping_sub(start), size)).or_insert(0) |= address;
+                    *forms.entry((offset.wrapping_sub(start), size)).or_insert(0) |= *address;
                 }
             }
         }
         self.lost_areas(found, &forms)
     }
 
+    /// What the lists of the image lead to.
+    fn listed(&mut self) -> Vec<u64> {
+        let view = self.target.view;
+        let name = patchable::SECTION.as_bytes();
+        let lists = (0u32..).zip(view.sections());
+        let lists = lists.filter(|(index, list)| list.has_bytes() && view.is_called(*index, name));
+        let lists: Vec<_> =
+            lists.map(|(_, list)| (list.address, list.size / view.word())).collect();
+        let loader = &self.target.loader;
+        if let [(address, count)] = *lists.as_slice() {
+            return loaded::words(view, address, count, loader);
+        }
+        // All relocations are gone through once, not for each list.
+        let addends = self.addends.get_or_insert_with(|| loaded::relative_addends(view, loader));
+        let mut listed = Vec::new();
+        for (address, count) in lists {
+            let words = addresses(address, view.word()).zip(loaded::in_file(view, address, count));
+            listed.extend(words.map(|(at, word)| addends.get(&at).copied().unwrap_or(word)));
+        }
+        listed
+    }
+
     /// Areas of functions that have one of the same form as a listed one. `forms` has the distance
     /// from the function's start, the size, and the bits that the listed addresses have.
-    fn lost_areas(&self, found: &mut Found, forms: &HashMap<(u64, u64), u64>) -> Result<()> {
+    fn lost_areas(&self, found: &mut Found, forms: &BTreeMap<(u64, u64), u64>) -> Result<()> {
+        let code: u64 = self.code.sections.iter().map(|section| section.code.len()).sum();
+        let mut left = code.saturating_mul(WORK);
         for section in &self.code.sections {
             for start in self.functions.starts(section.index) {
                 for ((distance, size), bits) in forms {
@@ -55,8 +80,13 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
                     if is_before && offset.wrapping_add(*size) <= start || !aligned {
                         continue;
                     }
-                    let run =
-                        patchable::size(self.target, self.functions, section.index, offset, None)?;
+                    let next = Some(offset.saturating_add(*size).saturating_add(BEHIND));
+                    let (target, functions) = (self.target, self.functions);
+                    let run = patchable::size(target, functions, section.index, offset, next)?;
+                    left = left.saturating_sub(run + 1);
+                    if left == 0 {
+                        return Ok(());
+                    }
                     if run == *size && !overlaps(found, section.index, offset, run) {
                         Self::add_area(found, section.index, offset, run, Source::Decoding);
                     }

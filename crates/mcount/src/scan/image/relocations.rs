@@ -11,7 +11,19 @@ use object::read::elf::FileHeader;
 
 /// How far behind the start of a call its relocation can be; an x86 call with a prefix looks like
 /// one without, so the longest comes first.
-const TO_REFERENCE: [u64; 4] = [22, 2, 1, 0];
+const TO_REFERENCE: [u64; 4] = [FARTHEST, 2, 1, 0];
+const FARTHEST: u64 = 22;
+
+/// How far the instructions of a function were followed, so that those of a long one are not followed
+/// from its start for each call.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Followed {
+    section: u32,
+    /// Where the function begins: bytes from the start of the section.
+    function: u64,
+    /// Where an instruction begins.
+    instruction: u64,
+}
 
 impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
     /// The sites by relocations that `ld --emit-relocs` kept.
@@ -29,8 +41,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
             let is_kept = header.is_relocations()
                 && header.flags & elf::SHF_ALLOC.0 == 0
                 && header.link == symbols.section;
-            let section =
-                self.code.sections.iter().position(|section| section.index == header.info);
+            let section = self.code.position(header.info);
             let (Some(section), true) = (section, is_kept) else { continue };
             Relocations::read(view, index, &header)?.of_symbols(&hooks, |relocation| {
                 if let Some(hook) = hook_of(relocation.symbol) {
@@ -97,10 +108,20 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         if self.code.decode.anchors.is_empty() {
             return true;
         }
-        let mut next = self.functions.last_start(section.index, at).unwrap_or(0);
+        let function = self.functions.last_start(section.index, at).unwrap_or(0);
+        let followed = self.followed.get();
+        let is_on_the_way = (followed.section, followed.function) == (section.index, function)
+            && followed.instruction <= at;
+        let mut next = if is_on_the_way { followed.instruction } else { function };
+        let mut instruction = next;
         while next < at {
+            // Relocations ascend, so the next call to look for is not before this.
+            if next.saturating_add(FARTHEST) <= at {
+                instruction = next;
+            }
             next = next.saturating_add((self.code.decode.length)(&self.code.place(section, next)));
         }
+        self.followed.set(Followed { section: section.index, function, instruction });
         next == at
     }
 }
