@@ -28,8 +28,7 @@ use crate::{Result, files};
 const USAGE: &str = "\
 usage: cargo xtask kernel --arch ARCH [OPTION…]
 
-  --arch ARCH       arm, i386, x86_64, mips, mipsel, mips64, mips64el, ppc, ppc64, ppc64le, sh4,
-                    sparc64
+  --arch ARCH       arm, i386, x86_64, mips, mipsel, mips64, mips64el, ppc, ppc64, ppc64le, sparc64
   --mode MODE       when the table is made (default: object)
                       object   of each object, by the recordmcount that Kbuild calls
                       archive  of all objects before the link, by one mcount record
@@ -46,7 +45,7 @@ original recorder. Both boot. What goes wrong in both alike is the kernel's own 
 code is 1 if only ours does it, if a table differs without a known cause, or if our kernel does not boot.
 
 Debian packages: the source package, the cross compiler (for i386 clang), the QEMU of the processor
-(qemu-system-arm, -mips, -misc, -ppc, -sparc, -x86), linux-kbuild-6.1, flex, bison, bc, libelf-dev, libssl-dev,
+(qemu-system-arm, -mips, -ppc, -sparc, -x86), linux-kbuild-6.1, flex, bison, bc, libelf-dev, libssl-dev,
 cpio, make, xz-utils. Made to be read: build.log, ours/console.log and theirs/console.log in
 target/kernel/ARCH (ARCH-archive, ARCH-late).
 ";

@@ -32,10 +32,7 @@ pub(super) fn boot(machine: &Machine, folder: &Path, last: &str) -> Result<Strin
     let log = folder.join("console.log");
     let program = machine.emulator();
     let mut qemu = Command::new(&program);
-    qemu.args(machine.qemu).args(["-nographic", "-no-reboot", "-nic", "none"]);
-    if !machine.qemu.contains(&"-m") {
-        qemu.args(["-m", "512"]);
-    }
+    qemu.args(machine.qemu).args(["-nographic", "-no-reboot", "-nic", "none", "-m", "512"]);
     qemu.arg("-kernel").arg(folder.join("image")).arg("-initrd").arg(folder.join("initramfs"));
     qemu.arg("-append").arg(format!("{} panic=-1 rdinit=/init", machine.arguments));
     files::write(&log, b"")?;

@@ -83,20 +83,6 @@ CONFIG_SERIAL_SUNSU_CONSOLE=y
 const MALTA_32: &[&str] = &["-M", "malta", "-cpu", "24Kf"];
 const MALTA_64: &[&str] = &["-M", "malta", "-cpu", "MIPS64R2-generic"];
 
-/// QEMU's board has 64 MB from this address.
-const R2D: &str = "\
-CONFIG_CPU_SUBTYPE_SH7751R=y
-CONFIG_MEMORY_START=0x0c000000
-CONFIG_SH_RTS7751R2D=y
-CONFIG_RTS7751R2D_PLUS=y
-CONFIG_MMU=y
-CONFIG_SH_FPU=y
-CONFIG_SH_TIMER_TMU=y
-CONFIG_CMDLINE_EXTEND=y
-CONFIG_SERIAL_SH_SCI=y
-CONFIG_SERIAL_SH_SCI_CONSOLE=y
-";
-
 const LITTLE: &str = "CONFIG_CPU_LITTLE_ENDIAN=y\n";
 const BIG: &str = "CONFIG_CPU_BIG_ENDIAN=y\n";
 const MIPS32: &str = "CONFIG_CPU_MIPS32_R2=y\nCONFIG_32BIT=y\n";
@@ -149,17 +135,6 @@ pub(super) const MACHINES: &[Machine] = &[
         image: "arch/sparc/boot/image",
         config: &[SUN],
         qemu: &["-M", "sun4u"],
-        ..ANY
-    },
-    Machine {
-        name: "sh4",
-        arch: "sh",
-        cross: "sh4-linux-gnu-",
-        make: &["BUILD_C_RECORDMCOUNT=y"],
-        image: "arch/sh/boot/zImage",
-        config: &[R2D, LITTLE],
-        qemu: &["-M", "r2d", "-m", "64", "-monitor", "none", "-serial", "null", "-serial", "stdio"],
-        arguments: "console=ttySC1,115200 noiotrap",
         ..ANY
     },
 ];
@@ -224,7 +199,7 @@ mod tests {
             ("mips64el", "qemu-system-mips64el", "mips64el-linux-gnuabi64-gcc", "vmlinux"),
             ("ppc64le", "qemu-system-ppc64", "powerpc64le-linux-gnu-gcc", "vmlinux"),
             ("i386", "qemu-system-i386", "i686-linux-gnu-gcc", "bzImage"),
-            ("sh4", "qemu-system-sh4", "sh4-linux-gnu-gcc", "zImage"),
+            ("arm", "qemu-system-arm", "arm-linux-gnueabihf-gcc", "zImage"),
         ];
         for (name, emulator, compiler, target) in cases {
             let machine = machine(name);
