@@ -26,12 +26,24 @@ const DEBUG_FLAVOUR: &str = "cloud-amd64-dbg";
 pub(crate) struct Inputs {
     folder: PathBuf,
     /// The folder with our programs.
-    pub(crate) ours: PathBuf,
+    ours: PathBuf,
 }
 
 impl Inputs {
     pub(crate) fn new(folder: &Path, ours: &Path) -> Self {
         Self { folder: folder.to_owned(), ours: ours.to_owned() }
+    }
+
+    /// A program of ours, as an installation has it: a copy. What a linker wrote is in small pieces in
+    /// the page cache, and starts later for that.
+    pub(crate) fn program(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.folder.join("installed");
+        files::make_folder(&folder)?;
+        let path = folder.join(name);
+        if built(&path).is_none() || built(&path) < built(&self.ours.join(name)) {
+            copy(&self.ours.join(name), &path)?;
+        }
+        Ok(path)
     }
 
     /// What `make` makes of a path with another name, made now unless it is there.
@@ -139,7 +151,9 @@ impl Inputs {
         self.made("true-c", |path| {
             let source = path.with_extension("c");
             files::write(&source, b"int main(void) { return 0; }\n")?;
-            run(Command::new("cc").args(["-O2", "-static-pie", "-o"]).arg(path).arg(source))
+            let linked = path.with_extension("linked");
+            run(Command::new("cc").args(["-O2", "-static-pie", "-o"]).arg(&linked).arg(source))?;
+            copy(&linked, path)
         })
     }
 
@@ -152,7 +166,9 @@ impl Inputs {
             let mut rustc = Command::new("rustc");
             rustc.args(["-Copt-level=3", "-Cpanic=abort", "-Clto=fat", "-Clink-arg=-static-pie"]);
             rustc.arg(format!("-Clink-arg=-L{}", libraries.display()));
-            run(rustc.arg("-o").arg(path).arg(source))
+            let linked = path.with_extension("linked");
+            run(rustc.arg("-o").arg(&linked).arg(source))?;
+            copy(&linked, path)
         })
     }
 
@@ -170,6 +186,16 @@ impl Inputs {
         let path = format!("PYTHONPATH={}/usr/lib/python3/dist-packages", library.display());
         Ok(vec!["env".into(), path.into(), "python3".into(), script.into()])
     }
+}
+
+/// When the file at `path` was written.
+fn built(path: &Path) -> Option<std::time::SystemTime> {
+    path.metadata().and_then(|metadata| metadata.modified()).ok()
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    std::fs::copy(from, to)?;
+    Ok(())
 }
 
 /// A program of Debian's `linux-kbuild-6.1`.

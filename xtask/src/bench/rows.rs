@@ -137,12 +137,18 @@ pub(crate) fn row(name: &str, inputs: &Inputs) -> Result<Row> {
 }
 
 /// A program of ours with these arguments.
-fn ours(inputs: &Inputs, program: &str, arguments: &[&str], input: &Input, what: What) -> Program {
+fn ours(
+    inputs: &Inputs,
+    program: &str,
+    arguments: &[&str],
+    input: &Input,
+    what: What,
+) -> Result<Program> {
     let words = [&[program], arguments].concat().join(" ");
-    let mut command: Vec<OsString> = vec![inputs.ours.join(program).into()];
+    let mut command: Vec<OsString> = vec![inputs.program(program)?.into()];
     command.extend(arguments.iter().map(OsString::from));
     let shown = format!("{words} {}", file_of(input));
-    Program { label: words, shown, command, input: input.clone(), what }
+    Ok(Program { label: words, shown, command, input: input.clone(), what })
 }
 
 /// The kernel's recorder.
@@ -189,12 +195,12 @@ fn one(inputs: &Inputs) -> Result<Row> {
         what: What::Nothing,
     };
     let programs = vec![
-        ours(inputs, "recordmcount", &[], &input, What::Records),
+        ours(inputs, "recordmcount", &[], &input, What::Records)?,
         original(&input),
         nothing("`true` in Rust, linked the same way", "fn main() {}", inputs.true_in_rust()?),
         nothing("`true` in C, static PIE", "int main(void) { return 0; }", inputs.true_in_c()?),
         nothing("/bin/true, dynamic", "/bin/true", "/bin/true".into()),
-        ours(inputs, "mcount", &["record"], &input, What::Records),
+        ours(inputs, "mcount", &["record"], &input, What::Records)?,
     ];
     let goals = vec![
         Goal::Faster { ours: 0, peer: 1, times: 1.0 },
@@ -209,10 +215,10 @@ fn many(inputs: &Inputs) -> Result<Row> {
     let paths = inputs.objects()?;
     let input = Input::Copies(paths.clone());
     let programs = vec![
-        ours(inputs, "recordmcount", &[], &input, What::Records),
+        ours(inputs, "recordmcount", &[], &input, What::Records)?,
         original(&input),
-        ours(inputs, "mcount", &["record", "-j1"], &input, What::Records),
-        ours(inputs, "mcount", &["record", "-j2"], &input, What::Records),
+        ours(inputs, "mcount", &["record", "-j1"], &input, What::Records)?,
+        ours(inputs, "mcount", &["record", "-j2"], &input, What::Records)?,
     ];
     let goals = vec![
         Goal::Faster { ours: 0, peer: 1, times: 2.5 },
@@ -229,9 +235,9 @@ fn large(inputs: &Inputs) -> Result<Row> {
     let floor = Some(appending(std::slice::from_ref(&path)));
     let input = Input::Copies(vec![path]);
     let programs = vec![
-        ours(inputs, "recordmcount", &[], &input, What::Records),
+        ours(inputs, "recordmcount", &[], &input, What::Records)?,
         original(&input),
-        ours(inputs, "mcount", &["record"], &input, What::Records),
+        ours(inputs, "mcount", &["record"], &input, What::Records)?,
     ];
     let goals = vec![
         Goal::Faster { ours: 0, peer: 1, times: 10.0 },
@@ -246,13 +252,13 @@ fn debug(inputs: &Inputs) -> Result<Row> {
     let floor = Some(appending(std::slice::from_ref(&path)));
     let input = Input::Copies(vec![path]);
     let stripped = Input::Copies(vec![stripped]);
-    let mut without = ours(inputs, "recordmcount", &[], &stripped, What::Records);
+    let mut without = ours(inputs, "recordmcount", &[], &stripped, What::Records)?;
     without.label.push_str(", without debug information");
     let programs = vec![
-        ours(inputs, "recordmcount", &[], &input, What::Records),
+        ours(inputs, "recordmcount", &[], &input, What::Records)?,
         original(&input),
         without,
-        ours(inputs, "mcount", &["record"], &input, What::Records),
+        ours(inputs, "mcount", &["record"], &input, What::Records)?,
     ];
     let goals = vec![
         Goal::Faster { ours: 0, peer: 1, times: 50.0 },
@@ -271,7 +277,7 @@ fn peers(inputs: &Inputs) -> Result<Row> {
     );
     let objtool = format!("{} --mcount --link \"$1\"", kbuild("tools/objtool/objtool").display());
     let programs = vec![
-        ours(inputs, "recordmcount", &[], &input, What::Records),
+        ours(inputs, "recordmcount", &[], &input, What::Records)?,
         shell("objtool", &objtool, &input, What::Records),
         shell("readelf", "readelf -rW \"$1\" | grep -c __fentry__", &input, What::Prints),
         shell(
@@ -294,9 +300,9 @@ fn table(inputs: &Inputs) -> Result<Row> {
     let count = "objdump -d \"$1\" | grep -c 'call.*<__fentry__>'";
     let make = ["table", "-o", "../table.o"];
     let mut programs = vec![
-        ours(inputs, "mcount", &make, &kept, What::Nothing),
-        ours(inputs, "mcount", &make, &without, What::Nothing),
-        ours(inputs, "mcount", &["table"], &kept, What::Prints),
+        ours(inputs, "mcount", &make, &kept, What::Nothing)?,
+        ours(inputs, "mcount", &make, &without, What::Nothing)?,
+        ours(inputs, "mcount", &["table"], &kept, What::Prints)?,
         shell("objdump", count, &kept, What::Prints),
     ];
     if let [first, second, third, _] = programs.as_mut_slice() {
@@ -327,7 +333,7 @@ fn list(inputs: &Inputs) -> Result<Row> {
     let dump =
         "{ readelf -sW \"$1\" | grep '_mcount_loc$'; readelf -x .init.data \"$1\"; } | wc -l";
     let programs = vec![
-        ours(inputs, "mcount", &["list"], &input, What::Prints),
+        ours(inputs, "mcount", &["list"], &input, What::Prints)?,
         shell("readelf", dump, &input, What::Prints),
         pyelftools,
     ];
