@@ -17,7 +17,7 @@ use super::rows::{Input, Program, Row, What};
 use crate::{Result, files};
 
 /// A program that has taken this long, in seconds, after so many runs, runs no more.
-const ENOUGH: &[(usize, f64)] = &[(1, 60.0), (3, 20.0), (10, 40.0)];
+const ENOUGH: &[(usize, f64)] = &[(3, 120.0), (10, 15.0)];
 
 /// Copies of so many bytes are not waited for: to write them back disturbs nobody.
 const SMALL: u64 = 1 << 20;
