@@ -56,30 +56,16 @@ const VERBS: [Verb; 10] = [
     ("with_symbols", |file, _| mcount::with_symbols(file, file).is_ok()),
 ];
 
-/// An x86-64 object with `count` calls of the hook in one section; symbol 1 is the section's,
-/// 2 the hook.
-fn calls(count: u64) -> Object {
-    let mut object = Object::new(EM_X86_64, true, false, true);
-    let code: Vec<u8> = (0..count).flat_map(|_| [0xe8, 0, 0, 0, 0]).collect();
-    let mut text = Section::code(".text", &code);
-    text.relocations = (0..count)
-        .map(|at| Relocation { offset: 5 * at + 1, symbol: 2, kind: R_X86_64_PLT32, addend: -4 })
-        .collect();
-    object.sections.push(text);
-    object.symbols = vec![Symbol::of_section(1), Symbol::undefined("mcount")];
-    object
-}
-
 /// Files of a few megabytes that make a careless reader do work that grows with their square.
 fn costly() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("the hook's name, many times", {
-            let mut object = calls(1);
+            let mut object = Object::of_calls(1);
             object.symbols.extend((0..60_000).map(|_| Symbol::undefined("mcount")));
             object.build()
         }),
         ("many hooks, many calls", {
-            let mut object = calls(100_000);
+            let mut object = Object::of_calls(100_000);
             object.symbols.extend((0..40_000).map(|_| Symbol::undefined("mcount")));
             let hook = |at: usize| u32::try_from(at % 40_000).unwrap() + 2;
             let relocations = &mut object.sections[0].relocations;
@@ -90,7 +76,7 @@ fn costly() -> Vec<(&'static str, Vec<u8>)> {
         ("a list of areas for each of many sections", many_lists()),
         ("a table for each of many sections", many_tables()),
         ("functions at one place", {
-            let mut object = calls(20_000);
+            let mut object = Object::of_calls(20_000);
             let function = Symbol::function("f", 1, 1, 0, 1 << 20);
             object.symbols.extend(std::iter::repeat_n(function, 50_000));
             object.build()
@@ -107,9 +93,9 @@ fn costly() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// `calls(1)`, with 20,000 sections like its one.
+/// `Object::of_calls(1)`, with 20,000 sections like its one.
 fn many_sections(calls_each: u64) -> Vec<u8> {
-    let mut object = calls(calls_each);
+    let mut object = Object::of_calls(calls_each);
     object.symbols.remove(0);
     object.sections[0].relocations[0].symbol = 1;
     let text = object.sections[0].clone();
@@ -140,7 +126,7 @@ fn many_lists() -> Vec<u8> {
 
 /// Every section's name begins at the start of a megabyte without a NUL.
 fn endless_names() -> Vec<u8> {
-    let mut object = calls(1);
+    let mut object = Object::of_calls(1);
     object.sections.extend(std::iter::repeat_n(Section::default(), 15_000));
     object.sections[14_999].name = "x".repeat(1 << 20);
     let mut file = object.build();
@@ -157,10 +143,10 @@ fn data(name: &str, data: Vec<u8>) -> Section {
     Section { name: name.to_owned(), kind: 1, flags: 2, data, alignment: 8, ..Section::default() }
 }
 
-/// `calls(2)` with 20,000 more sections like `section`, whose bytes are all the same ones.
+/// `Object::of_calls(2)` with 20,000 more sections like `section`, whose bytes are all the same ones.
 fn overlapping(section: &Section) -> Vec<u8> {
     const COUNT: usize = 20_000;
-    let mut object = calls(2);
+    let mut object = Object::of_calls(2);
     object.sections.push(section.clone());
     let empty = Section { data: Vec::new(), relocations: Vec::new(), ..section.clone() };
     object.sections.extend(std::iter::repeat_n(empty, COUNT));
@@ -199,7 +185,7 @@ fn overlapping_groups() -> Vec<u8> {
 
 /// 10,000 calls in a function, or a section, whose name has a megabyte.
 fn endless_name_of(function: bool) -> Vec<u8> {
-    let mut object = calls(10_000);
+    let mut object = Object::of_calls(10_000);
     let name = "f".repeat(1 << 20);
     if function {
         object.symbols.push(Symbol::function(&name, 1, 1, 0, 50_000));
@@ -211,7 +197,7 @@ fn endless_name_of(function: bool) -> Vec<u8> {
 
 /// 20,000 functions whose names are the ends of one name of a megabyte, with a call in each.
 fn names_that_share_their_end(kind: u8) -> Vec<u8> {
-    let mut object = calls(20_000);
+    let mut object = Object::of_calls(20_000);
     let function = |at: u64| Symbol { kind, ..Symbol::function("", 1, 1, 5 * at, 5) };
     object.symbols.extend((0..20_000).map(function));
     object.symbols.push(Symbol::function(&"f".repeat(1 << 20), 1, 1, 0, 5));

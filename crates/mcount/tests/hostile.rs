@@ -186,23 +186,9 @@ fn bytes_that_fell_over() {
     }
 }
 
-/// An x86-64 object with `count` calls of the hook in one section; symbol 1 is the section's,
-/// 2 the hook.
-fn calls(count: u64) -> Object {
-    let mut object = Object::new(EM_X86_64, true, false, true);
-    let code: Vec<u8> = (0..count).flat_map(|_| [0xe8, 0, 0, 0, 0]).collect();
-    let mut text = Section::code(".text", &code);
-    text.relocations = (0..count)
-        .map(|at| Relocation { offset: 5 * at + 1, symbol: 2, kind: R_X86_64_PLT32, addend: -4 })
-        .collect();
-    object.sections.push(text);
-    object.symbols = vec![Symbol::of_section(1), Symbol::undefined("mcount")];
-    object
-}
-
-/// `calls(1)` with a field of section `section` set.
+/// `Object::of_calls(1)` with a field of section `section` set.
 fn with_section_field(section: usize, field: &str, value: u64) -> Vec<u8> {
-    let mut file = calls(1).build();
+    let mut file = Object::of_calls(1).build();
     let table = usize::try_from(get(&file, 0x28, 8, false)).unwrap();
     let field = section_fields(true).into_iter().find(|f| f.name == field).unwrap();
     put(&mut file, table + section * 64 + field.offset, field.size, false, value);
@@ -210,21 +196,21 @@ fn with_section_field(section: usize, field: &str, value: u64) -> Vec<u8> {
 }
 
 fn with_header_field(field: &str, value: u64) -> Vec<u8> {
-    let mut file = calls(1).build();
+    let mut file = Object::of_calls(1).build();
     let field = header_fields(true).into_iter().find(|f| f.name == field).unwrap();
     put(&mut file, field.offset, field.size, false, value);
     file
 }
 
 fn with_relocation(relocation: Relocation) -> Vec<u8> {
-    let mut object = calls(1);
+    let mut object = Object::of_calls(1);
     object.sections[0].relocations.push(relocation);
     object.build()
 }
 
 /// The object has no section symbol, so that one must be added and all relocations renumbered.
 fn to_renumber(change: impl FnOnce(&mut Object)) -> Vec<u8> {
-    let mut object = calls(1);
+    let mut object = Object::of_calls(1);
     object.symbols.remove(0);
     object.sections[0].relocations[0].symbol = 1;
     change(&mut object);
@@ -238,7 +224,7 @@ fn slim_lto() -> Vec<u8> {
     object.build()
 }
 
-/// Sections of `calls(1)`: 1 `.text`, 2 `.rela.text`, 3 `.symtab`, 4 `.strtab`, 5 `.shstrtab`.
+/// Sections of `Object::of_calls(1)`: 1 `.text`, 2 `.rela.text`, 3 `.symtab`, 4 `.strtab`, 5 `.shstrtab`.
 fn refused() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let far = Relocation { offset: 5, symbol: 2, kind: R_X86_64_PLT32, addend: 0 };
     let nobody = Relocation { offset: 1, symbol: 99, kind: R_X86_64_PLT32, addend: 0 };

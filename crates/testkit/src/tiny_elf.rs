@@ -129,6 +129,23 @@ impl Symbol {
 }
 
 impl Object {
+    /// An x86-64 object with `count` calls of `mcount` in one section; symbol 1 is the section's,
+    /// 2 the hook.
+    #[must_use]
+    pub fn of_calls(count: u64) -> Self {
+        const EM_X86_64: u16 = 62;
+        const R_X86_64_PLT32: u32 = 4;
+        let mut object = Self::new(EM_X86_64, true, false, true);
+        let code: Vec<u8> = (0..count).flat_map(|_| [0xe8, 0, 0, 0, 0]).collect();
+        let mut text = Section::code(".text", &code);
+        let call =
+            |at| Relocation { offset: 5 * at + 1, symbol: 2, kind: R_X86_64_PLT32, addend: -4 };
+        text.relocations = (0..count).map(call).collect();
+        object.sections.push(text);
+        object.symbols = vec![Symbol::of_section(1), Symbol::undefined("mcount")];
+        object
+    }
+
     /// An empty object.
     #[must_use]
     pub fn new(machine: u16, is_64: bool, big_endian: bool, rela: bool) -> Self {
