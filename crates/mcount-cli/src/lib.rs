@@ -1,6 +1,7 @@
 //! What the binaries `mcount` and `recordmcount` share: reading files and committing changes.
 
 pub mod archive;
+mod children;
 pub mod commit;
 pub mod compiler;
 pub mod debug;

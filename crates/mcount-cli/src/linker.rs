@@ -1,6 +1,7 @@
 //! Link commands: which file they write, whether they are final links, and running them with another
 //! output and one more input. A compiler driver is a linker too.
 
+use crate::children;
 use crate::response::words;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -55,8 +56,10 @@ pub struct Command {
 pub enum Outcome {
     /// With exit code 0.
     Success,
-    /// With this exit code; 128 and the number of the signal that ended it.
+    /// With this exit code.
     Failure(u8),
+    /// By the signal of this number.
+    Killed(i32),
 }
 
 impl Outcome {
@@ -87,14 +90,13 @@ impl Outcome {
         if is_silent {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         }
-        let status = command.status().map_err(|error| {
+        let status = children::status(&mut command).map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", program.display()))
         })?;
-        let signal = status.signal().map(|signal| 128 + signal);
-        let code = status.code().or(signal).unwrap_or(1);
-        Ok(match u8::try_from(code).unwrap_or(1) {
-            0 => Self::Success,
-            code => Self::Failure(code),
+        Ok(match (status.signal(), status.code()) {
+            (Some(signal), _) => Self::Killed(signal),
+            (None, Some(0)) => Self::Success,
+            (None, code) => Self::Failure(code.map_or(1, |code| u8::try_from(code).unwrap_or(1))),
         })
     }
 }

@@ -6,15 +6,17 @@
 //! signal would have. A signal that the caller ignores stays ignored. A program of one thread, as
 //! `recordmcount` is, blocks them for the time of a commit.
 //!
-//! Blocked signals are inherited, so this is not for commands that run other programs.
+//! Blocked signals are inherited, so this is not for commands that run other programs: see
+//! `children`.
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, raise};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread;
 
 /// What a terminal, a shell or make sends to end a process. SIGKILL cannot be kept out: what it
 /// leaves, the next run clears.
-const ENDING: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
+pub(crate) const ENDING: [Signal; 4] =
+    [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
 
 /// Held by each commit, and for good by the end of the process.
 static COMMITS: RwLock<()> = RwLock::new(());
@@ -39,6 +41,11 @@ pub(crate) fn hold() -> Guard {
     Guard { mask, _commit: COMMITS.read().unwrap_or_else(PoisonError::into_inner) }
 }
 
+/// Waits for the commits that have begun; while it lives, no other begins.
+pub(crate) fn no_commit() -> RwLockWriteGuard<'static, ()> {
+    COMMITS.write().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Lets signals end the process only between commits, whatever threads begin them. To be called
 /// before there are other threads.
 pub fn watch() {
@@ -54,7 +61,7 @@ fn ending() -> SigSet {
 /// Waits for signals and lets them act.
 fn wait() {
     while let Ok(signal) = ending().wait() {
-        let _no_commit = COMMITS.write().unwrap_or_else(PoisonError::into_inner);
+        let _no_commit = no_commit();
         let one = SigSet::from(signal);
         let _ = one.thread_unblock();
         let _ = raise(signal);

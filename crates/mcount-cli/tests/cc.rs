@@ -8,6 +8,7 @@
 use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::reader;
@@ -189,8 +190,8 @@ const ENDS: &[(&str, i32, bool, &str)] = &[
     ("printf '\\177ELF but not for long' >a.o", 2, false, "mcount: a.o: "),
     ("printf '\\177ELF' >a.o; exit 1", 1, true, ""),
     ("echo made >a.o; exit 77", 77, true, ""),
-    ("kill -KILL $$", 137, false, ""),
-    ("kill -TERM $$", 143, false, ""),
+    ("kill -KILL $$", 137, false, "mcount: ./compiler: ended by signal 9"),
+    ("kill -TERM $$", 143, false, "mcount: ./compiler: ended by signal 15"),
     ("exit 0", 0, false, ""),
 ];
 
@@ -213,6 +214,26 @@ fn the_end_of_the_compiler_is_the_end() {
     }
     for line in ["--policy all", "--bogus gcc -c a.c", "--section [ gcc"] {
         assert_eq!(cc(&room, line).code, Some(2), "{line}");
+    }
+}
+
+/// Else make would take it for done. One that the compiler had not begun to write stays.
+#[test]
+fn an_object_that_is_not_recorded_goes_with_an_interruption() {
+    const BEGUN: &str = "echo $$ >beginning; mv beginning begun; exec sleep 60";
+    for (text, is_there) in [("echo half >a.o;", false), ("", true)] {
+        for (signal, number) in [("HUP", 1), ("INT", 2), ("TERM", 15)] {
+            let room = room();
+            room.put("a.o", b"old").unwrap();
+            script(&room, "compiler", &format!("{text} {BEGUN}"));
+            let mut command = room.command(Path::new(MCOUNT), &["cc", "./compiler", "-c", "a.c"]);
+            let begun = room.path("begun");
+            let status = testkit::process::disturb(&mut command, &begun, signal).unwrap();
+            assert_eq!(status.signal(), Some(number), "{text} {signal}");
+            assert_eq!(room.get("a.o").is_ok(), is_there, "{text} {signal}");
+            let compiler = String::from_utf8(room.get("begun").unwrap()).unwrap();
+            assert!(!Path::new("/proc").join(compiler.trim()).exists(), "{text} {signal}");
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Running tools from tests: what they print is what is wanted, and when they fail, the message has
 //! the command line, so that it can be repeated by hand.
 
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,27 @@ pub fn run(command: &mut Command) -> Result<String, String> {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let end = if in_time { output.status.to_string() } else { "ran out of time".to_owned() };
     Err(format!("{}\n{end}\n{stdout}{stderr}", line(command)))
+}
+
+/// Runs a command and, once the file `begun` is there, sends it `signal`, a name as `kill` knows it;
+/// how it then ended.
+///
+/// # Errors
+///
+/// It cannot be started, or the file does not appear within half a minute.
+pub fn disturb(command: &mut Command, begun: &Path, signal: &str) -> Result<ExitStatus, String> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|error| format!("{}: {error}", line(command)))?;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !begun.exists() {
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            return Err(format!("{}: does not begin", line(command)));
+        }
+        thread::sleep(POLL);
+    }
+    run(Command::new("kill").args(["-s", signal, &child.id().to_string()]))?;
+    child.wait().map_err(|error| format!("{}: {error}", line(command)))
 }
 
 /// The command as one would type it, for arguments without spaces.

@@ -2,7 +2,8 @@
 //! command line says it wrote.
 
 use super::options::OptionArgs;
-use super::{ERROR, SUCCESS, complain};
+use super::{ERROR, SUCCESS, complain, ended_by};
+use crate::children;
 use crate::commit::{Failure, record_file};
 use crate::compiler;
 use crate::files::Input;
@@ -20,9 +21,6 @@ use std::process::{Command, ExitStatus};
 
 /// Options of `mcount cc` for runs that cannot be given any, as under ccache.
 const OPTIONS_VARIABLE: &str = "MCOUNT_CC_OPTIONS";
-
-/// What a shell adds to the number of the signal that ended a command.
-const SIGNALLED: i32 = 128;
 
 /// Names of compilers that `mcount-NAME` may stand for.
 const COMPILERS: &[&str] = &["gcc", "g++", "clang", "clang++", "c++", "gfortran", "rustc"];
@@ -118,9 +116,14 @@ pub(super) fn cc(arguments: &CcArgs) -> u8 {
     if objects.is_empty() {
         return not_started(program, compiler.exec());
     }
-    match compiler.status() {
+    children::watch();
+    for object in objects.iter().filter(|object| !object.exists() || object.is_file()) {
+        // So that make does not take what is not recorded for done.
+        let _ = children::begin(object, || Ok(()));
+    }
+    match children::status(&mut compiler) {
         Err(error) => not_started(program, error),
-        Ok(status) if !status.success() => code(status),
+        Ok(status) if !status.success() => code(program, status),
         Ok(_) => record_all(&objects, &options),
     }
 }
@@ -135,10 +138,11 @@ fn response_file(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// The exit code that stands for the end of the compiler.
-fn code(status: ExitStatus) -> u8 {
-    let signalled = || status.signal().map(|signal| signal.saturating_add(SIGNALLED));
-    let code = status.code().or_else(signalled);
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(ERROR)
+fn code(program: &OsStr, status: ExitStatus) -> u8 {
+    if let Some(signal) = status.signal() {
+        return ended_by(signal, program);
+    }
+    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(ERROR)
 }
 
 fn record_all(objects: &[PathBuf], options: &Options) -> u8 {
@@ -153,6 +157,7 @@ fn record_all(objects: &[PathBuf], options: &Options) -> u8 {
                 code = complain(&format!("{}: {}", object.display(), Failure::from(error)));
             }
         }
+        children::finish(object);
     }
     code
 }

@@ -5,18 +5,21 @@
 //! output is made beside its place and moved there when table and image agree.
 
 use super::options::OptionArgs;
-use super::{SUCCESS, complain};
+use super::{SUCCESS, complain, ended_by};
 use crate::archive;
+use crate::children;
 use crate::commit::{Failure, overwrite};
-use crate::files::Input;
+use crate::files::{Input, is_at, lock};
 use crate::jobs::Threads;
 use crate::linker::{Command, Outcome, response};
 use clap::Args;
 use mcount::{Base, Fill, Kind, LateTable, ObjectOptions, Options, fill, late_table, table_object};
+use rustix::fs::OFlags;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -53,6 +56,7 @@ pub(super) fn link(arguments: &LinkArgs) -> io::Result<u8> {
         Err(error) => return Ok(complain(&error.to_string())),
     };
     let command = Command::parse(&arguments.command)?;
+    children::watch();
     let Some(output) = command.final_output().filter(|output| may_be_replaced(output)) else {
         return run(&command.as_given());
     };
@@ -78,10 +82,16 @@ fn may_be_replaced(output: &Path) -> bool {
 
 /// Runs a command with this process's streams; its exit code.
 fn run(words: &[OsString]) -> io::Result<u8> {
-    match Outcome::of(words)? {
-        Outcome::Success => Ok(SUCCESS),
-        Outcome::Failure(code) => Ok(code),
-    }
+    Ok(match Outcome::of(words)? {
+        Outcome::Success => SUCCESS,
+        Outcome::Failure(code) => code,
+        Outcome::Killed(signal) => killed(words, signal),
+    })
+}
+
+/// Says that `signal` ended the program of `words`; the exit code.
+fn killed(words: &[OsString], signal: i32) -> u8 {
+    ended_by(signal, words.first().map(OsString::as_os_str).unwrap_or_default())
 }
 
 struct Driver<'a> {
@@ -109,6 +119,7 @@ impl Driver<'_> {
             match Outcome::of(&words).map_err(|error| self.say(&error))? {
                 Outcome::Success => {}
                 Outcome::Failure(code) => return Ok(self.leave(code)),
+                Outcome::Killed(signal) => return Ok(killed(&words, signal)),
             }
             if !self.scratch.image.is_file() {
                 // Whatever it did, it was no link.
@@ -310,6 +321,9 @@ fn changes(old: &LateTable, new: &LateTable) -> String {
 struct Scratch {
     folder: PathBuf,
     image: PathBuf,
+    /// The folder, locked: another run with the same output waits, and does not take it for one
+    /// that a killed run left.
+    _lock: File,
 }
 
 impl Scratch {
@@ -319,16 +333,58 @@ impl Scratch {
         hidden.push(name);
         hidden.push(".mcount-link");
         let folder = output.with_file_name(hidden);
-        // A killed run may have left it.
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir(&folder)?;
-        let image = folder.join(name);
-        Ok(Self { folder, image })
+        let about = |error: io::Error| {
+            io::Error::new(error.kind(), format!("{}: {}", folder.display(), Failure::from(error)))
+        };
+        loop {
+            match children::begin(&folder, || fs::create_dir(&folder)) {
+                Ok(()) => {
+                    if let Ok(Some(lock)) = locked_folder(&folder) {
+                        return Ok(Self { image: folder.join(name), folder, _lock: lock });
+                    }
+                    children::finish(&folder);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    // Once it can be locked, the run that made it is done, or was killed. What
+                    // cannot be opened is no folder of ours: removing it says what is wrong.
+                    let stale = locked_folder(&folder);
+                    if !matches!(stale, Ok(None)) {
+                        remove_folder(&folder).map_err(about)?;
+                    }
+                }
+                Err(error) => return Err(about(error)),
+            }
+        }
+    }
+}
+
+/// The folder at `path`, locked; `None` if by then it is not there any more.
+fn locked_folder(path: &Path) -> io::Result<Option<File>> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags.bits().cast_signed());
+    let folder = match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    lock(&folder);
+    Ok(is_at(&folder.metadata()?, path).then_some(folder))
+}
+
+/// Removes a folder; that it is gone already is no error.
+fn remove_folder(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
+        if let Err(error) = remove_folder(&self.folder) {
+            let error = Failure::from(error);
+            complain(&format!("warning: {}: cannot be removed: {error}", self.folder.display()));
+        }
+        children::finish(&self.folder);
     }
 }

@@ -26,11 +26,12 @@ use self::report::{ReportArgs, report};
 use self::sort::{SortArgs, sort};
 use self::table::{TableArgs, table};
 use self::why::{WhyArgs, why};
+use crate::children::SIGNALLED;
 use crate::demo;
 use crate::response;
 use crate::signals;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -237,6 +238,12 @@ fn execute(command: Command) -> io::Result<u8> {
             crate::commit::write_new(&folder.join("recordmcount.1"), page).map(|()| SUCCESS)
         }
     }
+}
+
+/// Says that a signal ended `program`; the exit code that a shell has for that.
+fn ended_by(signal: i32, program: &OsStr) -> u8 {
+    complain(&format!("{}: ended by signal {signal}", program.display()));
+    u8::try_from(signal).map_or(ERROR, |signal| signal.saturating_add(SIGNALLED))
 }
 
 fn complain(message: &str) -> u8 {

@@ -1,7 +1,7 @@
 //! Faults in system calls, by `strace -e inject`: at each that writes, one run.
 
 use super::report;
-use super::way::{Outcome, Way, completes, furnish, judge, words};
+use super::way::{Outcome, Runs, Way, completes, furnish, judge, words};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
@@ -58,6 +58,9 @@ const WRITING: &[&str] = &[
     "linkat",
     "unlink",
     "unlinkat",
+    "mkdir",
+    "mkdirat",
+    "rmdir",
     "chmod",
     "fchmod",
     "fchmodat",
@@ -68,7 +71,7 @@ const WRITING: &[&str] = &[
     "fdatasync",
 ];
 const OPENING: &[&str] = &["open", "openat", "creat"];
-const UNDOING: &str = "ftruncate,unlink,unlinkat";
+const UNDOING: &str = "ftruncate,unlink,unlinkat,rmdir";
 
 /// A system call of a run: its name, and how many of that name came before, itself counted.
 struct Call {
@@ -98,9 +101,14 @@ pub(crate) fn all(way: &'static Way, fault: &'static Fault) -> Result<(), String
 fn traced(way: &Way, room: &Room, log: &str, options: &[String]) -> Command {
     let names = WRITING.iter().chain(OPENING).copied().collect::<Vec<_>>().join(",");
     let mut command = Command::new("strace");
-    command.args(["-D", "-f", "-qq", "-o", log, "-e", &format!("trace={names}")]).args(options);
-    command.args(words(way)).current_dir(room.path(".")).stdin(Stdio::null());
+    command.args(["-D", "-qq", "-o", log, "-e", &format!("trace={names}")]).args(options);
+    command.args(follow(way)).args(words(way)).current_dir(room.path(".")).stdin(Stdio::null());
     command
+}
+
+/// All threads, or the first alone where programs are run that are not to be disturbed.
+fn follow(way: &Way) -> &'static [&'static str] {
+    if way.runs == Runs::Nothing { &["-f"] } else { &[] }
 }
 
 /// The calls that write in an undisturbed run.
@@ -111,8 +119,8 @@ fn learn(way: &Way) -> Result<Vec<Call>, String> {
     // Not detached: it ends when the log is whole.
     let names = WRITING.iter().chain(OPENING).copied().collect::<Vec<_>>().join(",");
     let mut command = Command::new("strace");
-    command.args(["-f", "-qq", "-o", &log.display().to_string(), "-e", &format!("trace={names}")]);
-    testkit::process::run(command.args(words(way)).current_dir(room.path(".")))?;
+    command.args(["-qq", "-o", &log.display().to_string(), "-e", &format!("trace={names}")]);
+    testkit::process::run(command.args(follow(way)).args(words(way)).current_dir(room.path(".")))?;
     let log = String::from_utf8_lossy(&testkit::files::read(&log)?).into_owned();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut calls = Vec::new();
@@ -126,10 +134,10 @@ fn learn(way: &Way) -> Result<Vec<Call>, String> {
     Ok(calls)
 }
 
-/// The name of the call that begins in this line of a log, after the number of the process.
+/// The name of the call that begins in this line of a log, perhaps after the number of the process.
 fn call_in(line: &str) -> Option<(&str, &str)> {
-    let (_, rest) = line.split_once(' ')?;
-    let (name, _) = rest.trim_start().split_once('(')?;
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+    let (name, _) = rest.split_once('(')?;
     (WRITING.contains(&name) || OPENING.contains(&name)).then_some((name, line))
 }
 
@@ -156,8 +164,10 @@ fn one(way: &'static Way, kind: &Kind, call: &Call) -> Result<Outcome, String> {
         interrupt(&mut child, *signal, call, &log)?;
     }
     let output = child.wait_with_output().map_err(|error| error.to_string())?;
-    let killed = output.status.signal() == Some(9);
-    let outcome = judge(way, &room.path("."), killed)?;
+    let is_killed = output.status.signal() == Some(9);
+    // What cannot be removed stays, and the next run tries again.
+    let stays = way.runs == Runs::Linker && UNDOING.split(',').any(|undoing| undoing == name);
+    let outcome = judge(way, &room.path("."), is_killed || stays)?;
     let stderr = String::from_utf8_lossy(&output.stderr);
     // Where no write works, no message can be written.
     let is_said = !stderr.is_empty() || matches!(kind, Kind::FailsFromThere(_)) && name == "write";
@@ -198,7 +208,8 @@ fn is_right(
 ) -> Result<(), String> {
     let code = status.code();
     let succeeded = code == Some(0) && outcome == Outcome::New;
-    let failed = code == Some(way.failure()) && outcome == Outcome::Old && is_said;
+    let failed =
+        code.is_some_and(|code| way.fails_with(code)) && outcome == Outcome::Old && is_said;
     let ended_by = |signal: i32| status.signal() == Some(signal);
     let is_right = match kind {
         Kind::Killed => ended_by(9),

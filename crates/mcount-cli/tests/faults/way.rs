@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock};
@@ -21,6 +21,17 @@ pub(crate) struct Way {
     pub(crate) target: &'static str,
     /// It changes the file where it is, and may be killed between append and header.
     pub(crate) appends: bool,
+    /// It runs other programs; faults are its own, not theirs.
+    pub(crate) runs: Runs,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Runs {
+    Nothing,
+    /// A linker, whose image is put where the target is: over a link, as linkers do.
+    Linker,
+    /// A compiler, whose object is then recorded; a killed run may leave that object.
+    Compiler,
 }
 
 #[derive(Clone, Copy)]
@@ -30,12 +41,49 @@ pub(crate) enum Content {
     Recorded,
     Image,
     Archive,
+    /// What the image is linked with.
+    Hooks,
+    /// A compiler that makes the object.
+    Compiler,
 }
 
+impl Content {
+    fn bytes(self) -> &'static [u8] {
+        let fixtures = fixtures();
+        match self {
+            Self::Object => &fixtures.object,
+            Self::Other => &fixtures.other,
+            Self::Recorded => &fixtures.recorded,
+            Self::Image => &fixtures.image,
+            Self::Archive => &fixtures.archive,
+            Self::Hooks => &fixtures.hooks,
+            Self::Compiler => COMPILER.as_bytes(),
+        }
+    }
+}
+
+/// What a compiler does, removal of its output after an error included.
+const COMPILER: &str = "#!/bin/sh
+cat a.in > a.o || { rm -f a.o; exit 1; }
+";
+
 impl Way {
-    /// The exit code of a failure: that of `recordmcount` is the kernel's.
-    pub(crate) fn failure(&self) -> i32 {
-        if self.command[0] == "recordmcount" { 1 } else { 2 }
+    /// Whether this is the exit code of a failure: that of `recordmcount` is the kernel's, others
+    /// are of the program that is run.
+    pub(crate) fn fails_with(&self, code: i32) -> bool {
+        match self.runs {
+            Runs::Nothing if self.command[0] == "recordmcount" => code == 1,
+            Runs::Nothing => code == 2,
+            Runs::Linker | Runs::Compiler => code != 0,
+        }
+    }
+
+    /// What is there before it is recorded: the compiler may have to make it first.
+    fn unrecorded(&self) -> Vec<u8> {
+        let is_compiled = self.runs == Runs::Compiler;
+        let is_it = |name: &str| if is_compiled { name == "a.in" } else { name == self.target };
+        let found = self.files.iter().find(|(name, _)| is_it(name));
+        found.map(|(_, content)| content.bytes().to_vec()).unwrap_or_default()
     }
 }
 
@@ -45,7 +93,7 @@ const fn way(
     files: &'static [(&'static str, Content)],
     target: &'static str,
 ) -> Way {
-    Way { name, command, files, links: &[], target, appends: false }
+    Way { name, command, files, links: &[], target, appends: false, runs: Runs::Nothing }
 }
 
 const OBJECT: &[(&str, Content)] = &[("a.o", Content::Object)];
@@ -78,7 +126,32 @@ pub(crate) const WAYS: &[Way] = &[
     way("nop -o, object", &["mcount", "nop", "-o", "out.o", "a.o"], RECORDED, "out.o"),
     way("nop, image", &["mcount", "nop", "image"], IMAGE, "image"),
     way("table -o", &["mcount", "table", "-o", "out.o", "image"], IMAGE, "out.o"),
+    Way { runs: Runs::Linker, ..way("link", LINK, LINKED, "out") },
+    Way { runs: Runs::Linker, ..way("link, twice", LINK_TWICE, LINKED, "out") },
+    Way { runs: Runs::Compiler, appends: true, ..way("cc", CC, COMPILED, "a.o") },
 ];
+
+const LINK: &[&str] =
+    &["mcount", "link", "--", "ld", "-m", "elf_x86_64", "-e", "0", "-o", "out", "a.o", "h.o"];
+const LINK_TWICE: &[&str] = &[
+    "mcount",
+    "link",
+    "--",
+    "ld",
+    "-m",
+    "elf_x86_64",
+    "-e",
+    "sample_ref",
+    "--gc-sections",
+    "-o",
+    "out",
+    "a.o",
+    "h.o",
+];
+const LINKED: &[(&str, Content)] =
+    &[("a.o", Content::Object), ("h.o", Content::Hooks), ("out", Content::Image)];
+const CC: &[&str] = &["mcount", "cc", "--", "./compiler", "-c", "-o", "a.o", "a.c"];
+const COMPILED: &[(&str, Content)] = &[("a.in", Content::Object), ("compiler", Content::Compiler)];
 
 /// Files that all rooms are furnished with.
 struct Fixtures {
@@ -87,6 +160,7 @@ struct Fixtures {
     recorded: Vec<u8>,
     image: Vec<u8>,
     archive: Vec<u8>,
+    hooks: Vec<u8>,
 }
 
 fn fixtures() -> &'static Fixtures {
@@ -98,7 +172,10 @@ fn make_fixtures() -> Result<Fixtures, String> {
     let room = Room::new()?;
     room.put_prebuilt("a.o", "x86_64-clang-sections")?;
     room.put_prebuilt("other.o", "x86_64-pg")?;
-    room.put("h.s", b".globl mcount, outside\n.text\nmcount:\noutside: ret\n")?;
+    room.put(
+        "h.s",
+        b".globl mcount, outside\n.text\nmcount:\noutside: ret\n.section .note.GNU-stack\n",
+    )?;
     let run = |program: &str, arguments: &[&str]| {
         testkit::process::run(&mut room.command(&program_of(program), arguments))
     };
@@ -112,6 +189,7 @@ fn make_fixtures() -> Result<Fixtures, String> {
         recorded: room.get("r.o")?,
         image: room.get("image")?,
         archive: room.get("a.a")?,
+        hooks: room.get("h.o")?,
     })
 }
 
@@ -132,16 +210,13 @@ pub(crate) fn furnish(way: &Way) -> Result<Room, String> {
 }
 
 pub(crate) fn furnish_folder(way: &Way, folder: &Path) -> Result<(), String> {
-    let fixtures = fixtures();
     for (name, content) in way.files {
-        let bytes = match content {
-            Content::Object => &fixtures.object,
-            Content::Other => &fixtures.other,
-            Content::Recorded => &fixtures.recorded,
-            Content::Image => &fixtures.image,
-            Content::Archive => &fixtures.archive,
-        };
+        let bytes = content.bytes();
         testkit::files::write(&folder.join(name), bytes)?;
+        if matches!(content, Content::Compiler) {
+            let mode = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(folder.join(name), mode).map_err(|e| e.to_string())?;
+        }
     }
     for (name, of) in way.links {
         std::fs::hard_link(folder.join(of), folder.join(name)).map_err(|e| e.to_string())?;
@@ -149,7 +224,7 @@ pub(crate) fn furnish_folder(way: &Way, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The files in a folder.
+/// The files in a folder, and the folders that may be temporary.
 pub(crate) type State = BTreeMap<String, Vec<u8>>;
 
 pub(crate) fn state(folder: &Path) -> Result<State, String> {
@@ -159,6 +234,8 @@ pub(crate) fn state(folder: &Path) -> Result<State, String> {
         let name = path.file_name().unwrap_or(OsStr::new("")).to_string_lossy().into_owned();
         if path.is_file() {
             state.insert(name, testkit::files::read(&path)?);
+        } else if name.starts_with('.') {
+            state.insert(name, Vec::new());
         }
     }
     Ok(state)
@@ -208,16 +285,20 @@ pub(crate) fn judge(way: &Way, folder: &Path, killed: bool) -> Result<Outcome, S
     let new = undisturbed(way)?;
     let before = state(&furnish(way)?.path("."))?;
     let mut after = state(folder)?;
-    let temporary = format!(".{}.mcount-tmp", way.target);
     if killed {
-        after.remove(&temporary);
+        after.remove(&format!(".{}.mcount-tmp", way.target));
+        after.remove(&format!(".{}.mcount-link", way.target));
     }
     let target = after.get(way.target).cloned();
     let old = before.get(way.target);
     let outcome = match (&target, old) {
         (Some(target), _) if *target == new => Outcome::New,
         (target, old) if target.as_ref() == old => Outcome::Old,
-        (Some(target), Some(old)) if killed && way.appends && is_between(target, old, &new) => {
+        // A link that failed leaves what the linker leaves: GNU ld, nothing.
+        (None, _) if way.runs == Runs::Linker => Outcome::Old,
+        (Some(target), _)
+            if killed && way.appends && is_between(target, &way.unrecorded(), &new) =>
+        {
             Outcome::Old
         }
         _ => return Err(format!("{} is neither the old file nor the new one", way.target)),
@@ -237,9 +318,7 @@ pub(crate) fn judge(way: &Way, folder: &Path, killed: bool) -> Result<Outcome, S
 
 /// The old object, and behind it the beginning of what was to be appended.
 fn is_between(target: &[u8], old: &[u8], new: &[u8]) -> bool {
-    target.len() > old.len()
-        && target.starts_with(old)
-        && new[old.len()..].starts_with(&target[old.len()..])
+    !old.is_empty() && target.starts_with(old) && new[old.len()..].starts_with(&target[old.len()..])
 }
 
 /// `readelf` and, of an object, `ld -r` have nothing to say against it.

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
 use testkit::room::{Outcome, Room};
 
 use crate::programs::{sources, table};
@@ -30,6 +29,8 @@ pub(crate) const TESTS: &[Test] = &[
         ..test("a_failed_link_leaves_what_the_linker_leaves", failed)
     },
     test("a_killed_link_leaves_the_old_output", killed),
+    test("an_interrupted_link_leaves_nothing_else", interrupted),
+    test("signals_that_are_ignored_stay_ignored", ignored),
     test("ways_to_name_the_output", ways_to_name_the_output),
     test("a_response_file_longer_than_a_command_line", long_response_file),
     test("linking_again_is_linking_once", linking_again_is_linking_once),
@@ -170,7 +171,8 @@ mv beginning begun
 exec sleep 60
 ";
 
-fn killed() -> Result<(), String> {
+/// A room where a link by that linker was sent a signal, how it ended, and the linker's process.
+fn disturbed(signal: &str) -> Result<(Room, ExitStatus, PathBuf), String> {
     let room = room()?;
     let script = room.put("slow", SLOW.as_bytes())?;
     let mode = std::fs::Permissions::from_mode(0o755);
@@ -178,19 +180,40 @@ fn killed() -> Result<(), String> {
     room.put("out", b"old")?;
     let words = ["link", "--", "./slow", "one.o", "two.o", "hook.o", "main.o", "-o", "out"];
     let mut command = room.command(mcount(), &words);
-    let mut child = command.stderr(Stdio::null()).spawn().map_err(|error| error.to_string())?;
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !room.path("begun").exists() && Instant::now() < deadline {
-        thread::sleep(Duration::from_millis(5));
-    }
-    child.kill().map_err(|error| error.to_string())?;
-    child.wait().map_err(|error| error.to_string())?;
+    let status = testkit::process::disturb(&mut command, &room.path("begun"), signal)?;
+    same(&room.get("out")?, &b"old".to_vec(), "after the signal")?;
     let linker = String::from_utf8_lossy(&room.get("begun")?).trim().to_owned();
+    Ok((room, status, Path::new("/proc").join(linker)))
+}
+
+fn killed() -> Result<(), String> {
+    let (room, _, linker) = disturbed("KILL")?;
+    let linker = linker.file_name().unwrap_or_default().to_owned();
     Command::new("kill").arg(linker).status().map_err(|error| error.to_string())?;
-    same(&room.get("out")?, &b"old".to_vec(), "after the kill")?;
     same(&is_clean(&room).is_err(), &true, "a folder is left, for the test to mean something")?;
     must(&room, "mcount link -- gcc one.o two.o hook.o main.o -o out")?;
     has_table(&room, "out", 2)?;
+    is_clean(&room)
+}
+
+fn interrupted() -> Result<(), String> {
+    for (signal, number) in [("HUP", 1), ("INT", 2), ("QUIT", 3), ("TERM", 15)] {
+        let (room, status, linker) = disturbed(signal)?;
+        same(&status.signal(), &Some(number), signal)?;
+        same(&linker.exists(), &false, "the linker runs")?;
+        is_clean(&room)?;
+    }
+    Ok(())
+}
+
+/// As in a script under `nohup`, or in the background.
+fn ignored() -> Result<(), String> {
+    let room = room()?;
+    let script = "trap '' INT; exec \"$0\" link -- sh -c 'kill -INT $PPID; ld \"$@\"' ld \
+                  one.o two.o hook.o -e f -o out";
+    let mcount = mcount().display().to_string();
+    testkit::process::run(&mut room.command(Path::new("sh"), &["-c", script, &mcount]))?;
+    same(&table(&room.path("out"))?.len(), &2, "sites")?;
     is_clean(&room)
 }
 

@@ -1,0 +1,179 @@
+//! Running other programs, so that a signal leaves nothing of a work half done.
+//!
+//! A signal that is to end this process is passed on to the program that runs; files that were begun
+//! are removed; then the process ends as the signal would have ended it. What [`signals`] does for
+//! commands that run nothing cannot be used here: blocked signals are inherited, handlers are not.
+
+use crate::signals::{self, ENDING};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use signal_hook::consts::SIGXFSZ;
+use signal_hook::iterator::Signals;
+use signal_hook::{flag, low_level};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// How long a program that was sent a signal may take to end.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often a folder is emptied into which a program that does not end may still write.
+const ATTEMPTS: u32 = 8;
+
+/// What a shell adds to the number of the signal that ended a command.
+pub(crate) const SIGNALLED: u8 = 128;
+
+/// The program that runs.
+static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
+
+/// Notified when it has ended.
+static ENDED: Condvar = Condvar::new();
+
+/// A signal came; set by its handler, in whatever thread that was.
+static IS_ENDING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// Files and folders to be removed at a signal if they are no longer as they were.
+static BEGUN: Mutex<BTreeMap<PathBuf, Option<Stamp>>> = Mutex::new(BTreeMap::new());
+
+/// What changes with a file: inode, size, and the time of the last change in seconds and
+/// nanoseconds.
+#[derive(PartialEq, Eq)]
+struct Stamp(u64, u64, i64, i64);
+
+impl Stamp {
+    /// That of the file at `path`, if there is one.
+    fn of(path: &Path) -> Option<Self> {
+        let file = path.metadata().ok()?;
+        Some(Self(file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
+    }
+}
+
+/// Makes signals that end this process end what it runs, too, and remove what was begun. A signal
+/// that the caller ignores stays ignored.
+pub(crate) fn watch() {
+    let (ready, is_ready) = channel();
+    let wait = move || {
+        let ignored = ignored();
+        let all = ENDING.map(|signal| signal as i32).into_iter();
+        let heard: Vec<i32> = all.filter(|signal| ignored & (1 << (signal - 1)) == 0).collect();
+        let Ok(mut signals) = Signals::new(&heard) else { return };
+        for signal in heard {
+            // In the handler itself: who waits for a program must know before the program's end.
+            let _ = flag::register(signal, Arc::clone(&IS_ENDING));
+        }
+        // A write beyond `RLIMIT_FSIZE` is an error, then.
+        let _ = flag::register(SIGXFSZ, Arc::<AtomicBool>::default());
+        let _ = ready.send(());
+        if let Some(signal) = signals.forever().next() {
+            end(signal);
+        }
+    };
+    if thread::Builder::new().spawn(wait).is_ok() {
+        let _ = is_ready.recv();
+    }
+}
+
+/// The signals that are ignored, a bit for each, the first in the lowest.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
+}
+
+/// Ends the process as `signal` does.
+fn end(signal: i32) {
+    let running = locked(&RUNNING);
+    if let (Some(pid), Some(signal)) = (*running, Signal::from_named_raw(signal)) {
+        let _ = kill_process(pid, signal);
+    }
+    let running = ENDED.wait_timeout_while(running, PATIENCE, |running| running.is_some());
+    drop(running);
+    let _no_commit = signals::no_commit();
+    // Held to the end, so that nothing is begun any more.
+    let begun = locked(&BEGUN);
+    begun.iter().filter(|(path, before)| Stamp::of(path) != **before).for_each(|(path, _)| {
+        remove(path);
+    });
+    let _ = low_level::emulate_default_handler(signal);
+    // The first process of a container does not end by a signal.
+    process::exit(i32::from(SIGNALLED) + signal);
+}
+
+fn remove(path: &Path) {
+    for _ in 0..ATTEMPTS {
+        let result = match path.symlink_metadata() {
+            Ok(there) if there.is_dir() => fs::remove_dir_all(path),
+            _ => fs::remove_file(path),
+        };
+        if result.is_ok() {
+            return;
+        }
+    }
+}
+
+/// From now on a signal removes what `create` makes at `path`, or changes there.
+pub(crate) fn begin<T>(path: &Path, create: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let mut begun = locked(&BEGUN);
+    let before = Stamp::of(path);
+    let made = create()?;
+    begun.insert(path.to_owned(), before);
+    Ok(made)
+}
+
+/// What is at `path` stays.
+pub(crate) fn finish(path: &Path) {
+    locked(&BEGUN).remove(path);
+}
+
+/// Runs a program to its end.
+///
+/// # Errors
+///
+/// It cannot be started.
+pub(crate) fn status(command: &mut Command) -> io::Result<ExitStatus> {
+    let mut child = start(command)?;
+    // Until it is waited for, its number is no other program's, and can be sent a signal.
+    let until_end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    let is_disturbed = |pid| matches!(waitid(WaitId::Pid(pid), until_end), Err(Errno::INTR));
+    while is_disturbed(Pid::from_child(&child)) {}
+    let mut running = locked(&RUNNING);
+    let status = child.wait();
+    *running = None;
+    drop(running);
+    ENDED.notify_all();
+    if IS_ENDING.load(Ordering::SeqCst) {
+        stop();
+    }
+    status
+}
+
+/// Starts a program, unless a signal came.
+fn start(command: &mut Command) -> io::Result<Child> {
+    let mut running = locked(&RUNNING);
+    if IS_ENDING.load(Ordering::SeqCst) {
+        drop(running);
+        stop();
+    }
+    let child = command.spawn()?;
+    *running = Some(Pid::from_child(&child));
+    Ok(child)
+}
+
+/// Does nothing until the process ends by the signal that came.
+fn stop() -> ! {
+    loop {
+        thread::park();
+    }
+}
+
+fn locked<T>(mutex: &'static Mutex<T>) -> MutexGuard<'static, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
