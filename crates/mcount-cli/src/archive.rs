@@ -183,9 +183,16 @@ fn parse(archive: &[u8]) -> Result<Contents, Failure> {
 
 /// The size of the name that follows a header with this name field: `#1/` and a number (BSD).
 fn inline_name(field: &[u8; 16]) -> usize {
-    let digits = field.strip_prefix(b"#1/").map(<[u8]>::trim_ascii_end);
-    let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+    field.strip_prefix(b"#1/").and_then(decimal).unwrap_or(0)
+}
+
+/// The decimal number in a field of a header, as the crate reads it: what follows a space does not
+/// matter.
+fn decimal(field: &[u8]) -> Option<usize> {
+    let digits = field.split(|byte| *byte == b' ').next()?;
+    // No sign, that is.
+    let is_number = digits.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()
 }
 
 /// The new archive, in pieces: `changes` has one for each member of `contents`.
@@ -289,9 +296,7 @@ fn index(archive: &[u8], kind: ArchiveKind) -> Result<Range<usize>, Failure> {
     if !has_index {
         return Ok(0..0);
     }
-    let digits = header.get(SIZE_FIELD).map(<[u8]>::trim_ascii_end);
-    let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-    let size: usize = digits.and_then(|digits| digits.parse().ok()).unwrap_or(0);
+    let size = header.get(SIZE_FIELD).and_then(decimal).unwrap_or(0);
     let start = MAGIC.len() + HEADER_SIZE;
     let contents = start + inline_name(name)..start.saturating_add(size);
     let is_inside = archive.get(contents.clone()).is_some();
