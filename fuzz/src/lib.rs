@@ -6,6 +6,7 @@
 //! changes one thing, and the file stays one that the code looks into.
 
 use mcount::{Base, Glob, GlobSetBuilder, NopChange, Options, Policy};
+use mcount_cli::{archive, unpack};
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -292,6 +293,52 @@ pub fn nop(file: &[u8]) {
             NopChange::Object(None) => {}
             NopChange::Image(writes) => drop(written(file, &writes)),
         }
+    }
+}
+
+/// `mcount record` of an archive: the new one has the members of the old, and the rest of its bytes;
+/// and of a thin one, its names.
+pub fn archive(file: &[u8]) {
+    static PLACE: LazyLock<tempfile::TempDir> =
+        LazyLock::new(|| tempfile::tempdir_in("/dev/shm").expect("a folder in memory"));
+    if file.starts_with(archive::THIN_MAGIC) {
+        let _ = archive::names(file);
+        return;
+    }
+    let (old, new) = (PLACE.path().join("old.a"), PLACE.path().join("new.a"));
+    std::fs::write(&old, file).expect("a file in memory");
+    let options = Options::default();
+    let Ok(recorded) = archive::record(&old, Some(&new), &options) else { return };
+    if recorded.iter().any(|(_, result)| result.is_err()) {
+        return;
+    }
+    let names = |path| -> Vec<String> {
+        let again = archive::read(path, |object| mcount::record(object, &options));
+        let again = again.expect("an archive that can be read");
+        again
+            .into_iter()
+            .map(|(name, result)| (name, result.expect("recorded").change))
+            .map(|(name, change)| {
+                assert!(path == &old || change.is_none(), "{name} is recorded again");
+                name
+            })
+            .collect()
+    };
+    assert_eq!(names(&old), names(&new));
+}
+
+/// What reads modules and kernel images: it keeps to its limit.
+pub fn unpack(file: &[u8]) {
+    const LIMIT: u64 = 1 << 20;
+    let _ = unpack::packed_as(file);
+    let _ = unpack::peek::<64>(file);
+    let limits = unpack::Limits { max_size: Some(LIMIT) };
+    if let Ok(Some(held)) = unpack::unpack(file, limits) {
+        assert!(held.len() as u64 <= LIMIT.max(file.len() as u64));
+    }
+    for is_zstd in [false, true] {
+        let held = unpack::section(file, is_zstd, LIMIT);
+        assert!(held.is_none_or(|held| held.len() as u64 <= LIMIT));
     }
 }
 
