@@ -2,7 +2,7 @@
 //! their headers, relocations and symbols, and what must hold of each verb.
 //!
 //! An input is the number of a file (two bytes), then changes of twelve bytes each: what kind of
-//! thing, which one of them (two bytes), which field, how, and a value. So one mutation of the fuzzer
+//! thing, which one of them (two bytes), which field, how, and a value (seven bytes). So one mutation of the fuzzer
 //! changes one thing, and the file stays one that the code looks into.
 
 use mcount::{Base, Glob, GlobSetBuilder, NopChange, Options, Policy};
@@ -51,6 +51,9 @@ struct File {
     headers: usize,
     count: usize,
     symbols: (usize, usize),
+    dynamic_symbols: (usize, usize),
+    dynamic: (usize, usize),
+    segments: (usize, usize),
     relocations: Vec<(usize, usize, usize)>,
     contents: Vec<(usize, usize)>,
 }
@@ -97,6 +100,10 @@ const SYMBOL: [Fields; 2] = [
     &[(0, 4), (4, 4), (8, 4), (12, 1), (13, 1), (14, 2)],
     &[(0, 4), (8, 8), (16, 8), (4, 1), (5, 1), (6, 2)],
 ];
+const SEGMENT: [Fields; 2] = [
+    &[(0, 4), (4, 4), (8, 4), (12, 4), (16, 4), (20, 4), (24, 4), (28, 4)],
+    &[(0, 4), (4, 4), (8, 8), (16, 8), (24, 8), (32, 8), (40, 8), (48, 8)],
+];
 const RELOCATION: [Fields; 2] = [&[(0, 4), (4, 4), (8, 4)], &[(0, 8), (8, 4), (12, 4), (16, 8)]];
 
 impl File {
@@ -110,12 +117,16 @@ impl File {
             headers: 0,
             count: 0,
             symbols: (0, 0),
+            dynamic_symbols: (0, 0),
+            dynamic: (0, 0),
+            segments: (0, 0),
             relocations: Vec::new(),
             contents: Vec::new(),
         };
         let at = |fields: [Fields; 2], index: usize| fields[usize::from(is_64)][index];
         file.headers = file.get(at(HEADER, 4));
         file.count = file.get(at(HEADER, 7));
+        file.segments = (file.get(at(HEADER, 9)), file.get(at(HEADER, 11)));
         for section in 0..file.count {
             let base = file.headers + section * file.header_size();
             let field = |index| {
@@ -124,7 +135,9 @@ impl File {
             };
             let (kind, offset, size, entry) = (field(1), field(4), field(5), field(9));
             match kind {
-                2 | 11 => file.symbols = (offset, size),
+                2 => file.symbols = (offset, size),
+                11 => file.dynamic_symbols = (offset, size),
+                6 => file.dynamic = (offset, size),
                 4 | 9 => file.relocations.push((offset, size, entry)),
                 0 | 8 => {}
                 _ => file.contents.push((offset, size)),
@@ -156,39 +169,59 @@ impl File {
         let nth = |base: usize, room: usize, size: usize| {
             base.saturating_add(which % (room / size.max(1)).max(1) * size.max(1))
         };
-        let (base, (offset, size)) = match kind % 8 {
-            0 => (0, pick(HEADER[class])),
-            1 | 2 => {
-                let size = self.header_size();
-                (nth(self.headers, self.count * size, size), pick(SECTION[class]))
+        let word = (0, if self.is_64 { 8 } else { 4 });
+        let (base, (offset, size)) = match kind {
+            0x80..=0x9f => {
+                let size = if self.is_64 { 56 } else { 32 };
+                (nth(self.segments.0, self.segments.1 * size, size), pick(SEGMENT[class]))
             }
-            3 => {
+            0xa0..=0xaf => {
+                let (at, room) = self.dynamic_symbols;
                 let size = if self.is_64 { 24 } else { 16 };
-                (nth(self.symbols.0, self.symbols.1, size), pick(SYMBOL[class]))
+                (nth(at, room, size), pick(SYMBOL[class]))
             }
-            4 | 5 => match self.relocations.get(which % self.relocations.len().max(1)) {
-                Some((offset, size, entry)) => {
-                    let room = (*size / (*entry).max(1)).max(1);
-                    let at = offset + usize::try_from(value >> 16).unwrap_or(0) % room * entry;
-                    (at, pick(RELOCATION[class]))
-                }
-                None => return,
-            },
-            6 => match self.contents.get(which % self.contents.len().max(1)) {
+            0xb0..=0xbf => (nth(self.dynamic.0, self.dynamic.1, word.1), word),
+            0xc0..=0xdf => match self.contents.get(which % self.contents.len().max(1)) {
                 Some((offset, size)) => {
-                    (offset + usize::try_from(value >> 8).unwrap_or(0) % (*size).max(1), (0, 1))
+                    let words = (size / word.1).max(1);
+                    (offset + usize::try_from(value >> 32).unwrap_or(0) % words * word.1, word)
                 }
                 None => return,
             },
-            _ => {
-                let end = self.bytes.len() * which / 0xffff;
-                if how & 1 == 0 {
-                    self.bytes.truncate(end)
-                } else {
-                    self.bytes.extend([how; 24])
+            _ => match kind % 8 {
+                0 => (0, pick(HEADER[class])),
+                1 | 2 => {
+                    let size = self.header_size();
+                    (nth(self.headers, self.count * size, size), pick(SECTION[class]))
                 }
-                return;
-            }
+                3 => {
+                    let size = if self.is_64 { 24 } else { 16 };
+                    (nth(self.symbols.0, self.symbols.1, size), pick(SYMBOL[class]))
+                }
+                4 | 5 => match self.relocations.get(which % self.relocations.len().max(1)) {
+                    Some((offset, size, entry)) => {
+                        let room = (*size / (*entry).max(1)).max(1);
+                        let at = offset + usize::try_from(value >> 16).unwrap_or(0) % room * entry;
+                        (at, pick(RELOCATION[class]))
+                    }
+                    None => return,
+                },
+                6 => match self.contents.get(which % self.contents.len().max(1)) {
+                    Some((offset, size)) => {
+                        (offset + usize::try_from(value >> 8).unwrap_or(0) % (*size).max(1), (0, 1))
+                    }
+                    None => return,
+                },
+                _ => {
+                    let end = self.bytes.len() * which / 0xffff;
+                    if how & 1 == 0 {
+                        self.bytes.truncate(end)
+                    } else {
+                        self.bytes.extend([how; 24])
+                    }
+                    return;
+                }
+            },
         };
         self.put((base.saturating_add(offset), size), how, value);
     }
