@@ -316,8 +316,8 @@ impl Table {
         if out.out.len() > room {
             return Err(Error::new(ErrorKind::Unsupported("no room for the packed relocations")));
         }
-        // A bitmap of no bits.
-        while out.out.len() < room {
+        // A bitmap of no bits. The section may end with part of a word.
+        while (room - out.out.len()) as u64 >= view.word() {
             out.word(1);
         }
         Ok(out.out)
