@@ -28,15 +28,26 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         parse(arguments).unwrap_or_else(|error| Command::Usage { error: Some(error.to_string()) });
     match command {
         Command::Record { warn, files } => record(warn, &files),
-        Command::Version => {
-            say(&mut io::stdout(), concat!("recordmcount (mcount) ", env!("CARGO_PKG_VERSION")))
-        }
+        Command::Version => version(),
         Command::Usage { error } => {
             if let Some(error) = error {
                 say(&mut io::stderr(), &format!("recordmcount: {error}"));
             }
             say(&mut io::stderr(), USAGE)
         }
+    }
+}
+
+/// Prints what was asked for: that it cannot be written is an error.
+fn version() -> u8 {
+    let mut out = io::stdout();
+    let line = concat!("recordmcount (mcount) ", env!("CARGO_PKG_VERSION"));
+    match writeln!(out, "{line}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            say(&mut io::stderr(), &format!("recordmcount: {error}"));
+            1
+        }
+        _ => 0,
     }
 }
 

@@ -423,6 +423,46 @@ fn a_reader_that_has_enough_hides_no_error() {
 }
 
 /// What follows a file is recorded all the same when nobody reads what `-v` says.
+/// Commands that print something.
+const PRINTING: &[&[&str]] = &[
+    &["--help"],
+    &["--version"],
+    &["record", "--help"],
+    &["help", "scan"],
+    &["completions", "bash"],
+    &["completions", "fish"],
+    &["demo"],
+    &["scan", "a.o"],
+    &["scan", "--count", "a.o"],
+    &["list", "--format", "jsonl", "done.o"],
+    &["check", "--policy", "all", "a.o"],
+    &["check", "--explain", "all"],
+    &["check", "--explain", "unsorted"],
+    &["diff", "a.o", "done.o"],
+    &["record", "-v", "a.o"],
+];
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let room = room();
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = room.command(Path::new(program), arguments);
+        let output = command.stdout(full()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for arguments in PRINTING {
+        let (code, said) = run(env!("CARGO_BIN_EXE_mcount"), arguments);
+        assert_eq!(code, Some(2), "{arguments:?}: {said}");
+        assert!(said.contains("mcount: No space left"), "{arguments:?}: {said}");
+    }
+    let (code, said) = run(env!("CARGO_BIN_EXE_recordmcount"), &["--version"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.starts_with("recordmcount: No space left"), "{said}");
+    // What was done is done.
+    assert!(mcount(&room, &["list", "a.o"]).stdout.contains("sample_init"));
+}
+
 #[test]
 fn recording_needs_no_reader() {
     let room = room();

@@ -174,8 +174,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() { ERROR } else { SUCCESS };
+            let code = if error.use_stderr() { ERROR } else { SUCCESS };
+            return finish(error.print().map(|()| code));
         }
     };
     match cli.color {
@@ -183,7 +183,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Color::Always => anstream::ColorChoice::Always.write_global(),
         Color::Never => anstream::ColorChoice::Never.write_global(),
     }
-    match execute(cli.command) {
+    finish(execute(cli.command))
+}
+
+/// The exit code of a command that came to `result`, once all that it printed is written.
+fn finish(result: io::Result<u8>) -> u8 {
+    // A line that has no end yet is still in the buffer, and an error at the exit is seen by nobody.
+    let written = result.and_then(|code| match io::stdout().flush() {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(code),
+    });
+    match written {
         Ok(code) => code,
         // Whoever read the output has enough of it.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => SUCCESS,
