@@ -52,10 +52,21 @@ struct Contents {
     index: Range<usize>,
     /// The members that are ELF, in order.
     members: Vec<Member>,
+    /// The names of those that are archives.
+    nested: Vec<String>,
 }
 
 /// A result for each of several members, by name.
 pub type Results<T> = Vec<(String, Result<T, Failure>)>;
+
+/// What became of the members of an archive.
+#[derive(Debug)]
+pub struct Members<T> {
+    /// Of those that are ELF, in order.
+    pub results: Results<T>,
+    /// The names of those that are archives: passed over, as linkers refuse them.
+    pub nested: Vec<String>,
+}
 
 /// The names in `archive`, a thin one: paths, relative to its folder.
 ///
@@ -90,9 +101,22 @@ pub fn read<T: Send>(
     path: &Path,
     verb: impl Fn(&[u8]) -> mcount::Result<T> + Sync,
 ) -> Result<Results<T>, Failure> {
+    read_all(path, verb).map(|members| members.results)
+}
+
+/// The same, with what was passed over.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_all<T: Send>(
+    path: &Path,
+    verb: impl Fn(&[u8]) -> mcount::Result<T> + Sync,
+) -> Result<Members<T>, Failure> {
     let input = Input::open(path)?;
     let contents = parse(input.bytes())?;
-    Ok(each(input.bytes(), &contents.members, verb))
+    let results = each(input.bytes(), &contents.members, verb);
+    Ok(Members { results, nested: contents.nested })
 }
 
 /// Records each ELF member of the archive at `path`, in place or to `output`. If one cannot be, the
@@ -106,20 +130,21 @@ pub fn record(
     path: &Path,
     output: Option<&Path>,
     options: &Options,
-) -> Result<Results<Recording>, Failure> {
+) -> Result<Members<Recording>, Failure> {
     loop {
         let (file, metadata) = open_regular(path, OpenOptions::new().read(true))?;
         let input = Input::new(&file, metadata.len())?;
         let bytes = input.bytes();
-        let contents = parse(bytes)?;
+        let mut contents = parse(bytes)?;
         let results = each(bytes, &contents.members, |object| mcount::record(object, options));
+        let nested = std::mem::take(&mut contents.nested);
         if results.iter().any(|(_, result)| result.is_err()) {
-            return Ok(results);
+            return Ok(Members { results, nested });
         }
         let changes: Vec<Option<&Change>> =
             results.iter().map(|(_, result)| result.as_ref().ok()?.change.as_ref()).collect();
         if output.is_none() && changes.iter().all(Option::is_none) {
-            return Ok(results);
+            return Ok(Members { results, nested });
         }
         let pieces = splice(bytes, &contents, &changes)?;
         // Only now: threads that wait for other members must not hold a lock meanwhile.
@@ -129,7 +154,7 @@ pub fn record(
         }
         let pieces: Vec<&[u8]> = pieces.iter().map(AsRef::as_ref).collect();
         replace(output.unwrap_or(path), &metadata, &pieces)?;
-        return Ok(results);
+        return Ok(Members { results, nested });
     }
 }
 
@@ -164,12 +189,16 @@ fn each<T: Send>(
 fn parse(archive: &[u8]) -> Result<Contents, Failure> {
     let parsed = ArchiveFile::parse(archive).map_err(malformed)?;
     let index = index(archive, parsed.kind())?;
-    let mut members = Vec::new();
+    let (mut members, mut nested) = (Vec::new(), Vec::new());
     for member in parsed.members() {
         let member = member.map_err(malformed)?;
         let name = String::from_utf8_lossy(member.name()).into_owned();
         let contents = member.data(archive);
         let contents = contents.map_err(|error| malformed(format_args!("{name}: {error}")))?;
+        if is_archive(contents) {
+            nested.push(name);
+            continue;
+        }
         let (Some(header), true) = (member.header(), contents.starts_with(ELF_MAGIC)) else {
             continue;
         };
@@ -178,7 +207,13 @@ fn parse(archive: &[u8]) -> Result<Contents, Failure> {
         let header = start.saturating_sub(HEADER_SIZE + inline_name(&header.name));
         members.push(Member { name, header, body: start..start.saturating_add(contents.len()) });
     }
-    Ok(Contents { kind: parsed.kind(), index, members })
+    Ok(Contents { kind: parsed.kind(), index, members, nested })
+}
+
+/// Whether a file that begins with `head` is an archive, of either kind.
+#[must_use]
+pub fn is_archive(head: &[u8]) -> bool {
+    head.starts_with(MAGIC) || head.starts_with(THIN_MAGIC)
 }
 
 /// The size of the name that follows a header with this name field: `#1/` and a number (BSD).
@@ -201,7 +236,7 @@ fn splice<'a>(
     contents: &Contents,
     changes: &[Option<&'a Change>],
 ) -> Result<Vec<Cow<'a, [u8]>>, Failure> {
-    let Contents { kind, index, members } = contents;
+    let Contents { kind, index, members, .. } = contents;
     let mut splice = Splice { archive, done: index.end, size: index.end, ..Splice::default() };
     for (member, change) in members.iter().zip(changes) {
         if let Some(change) = change {

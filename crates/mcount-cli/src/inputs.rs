@@ -112,6 +112,8 @@ pub enum Kind {
     File(PathBuf),
     /// An archive that holds its members.
     Archive,
+    /// An archive that a thin one names: passed over, as an archive in an archive is.
+    Nested,
     /// Nothing, because it could not be read.
     Unreadable(Failure),
 }
@@ -193,11 +195,13 @@ fn thin(path: &Path) -> Result<Vec<Item>, Failure> {
     let mut items = Vec::new();
     for member in archive::names(input.bytes())? {
         let file = path.with_file_name(&member);
-        if head::<4>(&file).is_ok_and(|head| head != ELF_MAGIC) {
-            continue;
-        }
         let label = Label::of(path).member(member.to_string_lossy().into_owned());
-        items.push(Item { label, kind: Kind::File(file) });
+        let kind = match head::<8>(&file) {
+            Ok(head) if archive::is_archive(&head) => Kind::Nested,
+            Ok(head) if !head.starts_with(ELF_MAGIC) => continue,
+            _ => Kind::File(file),
+        };
+        items.push(Item { label, kind });
     }
     Ok(items)
 }

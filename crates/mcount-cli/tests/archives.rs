@@ -8,6 +8,7 @@ use object::read::archive::{ArchiveFile, ArchiveOffset};
 use object::read::{Object as _, ObjectSymbol as _};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -371,6 +372,60 @@ fn a_thin_archive_stands_for_its_files() {
     }
     let outcome = mcount(&room, &["record", "sub/thin.a", "-o", "x"]);
     assert!(outcome.code == Some(2) && outcome.stderr.contains("--output"), "{}", outcome.stderr);
+}
+
+/// No linker looks inside: each refuses such a member, or does not see it.
+#[test]
+fn an_archive_in_an_archive_is_passed_over_with_a_warning() {
+    let room = room();
+    for format in FORMATS {
+        if !make(&room, "inner.a", format, &["odd.o"])
+            || !make(&room, "outer.a", format, &["inner.a", "a.o"])
+            || !make(&room, "only.a", format, &["inner.a"])
+        {
+            continue;
+        }
+        let inner = room.get("inner.a").unwrap();
+        let said = "warning: outer.a(inner.a): an archive in an archive is passed over\n";
+        for command in ["scan", "check", "record", "list"] {
+            let outcome = mcount(&room, &[command, "outer.a", "a.o"]);
+            // What check finds of the rest.
+            let code = i32::from(command == "check");
+            assert_eq!(outcome.code, Some(code), "{}: {command}", format.0);
+            assert_eq!(outcome.stderr.matches(said).count(), 1, "{command}: {}", outcome.stderr);
+        }
+        let found = members(&room.get("outer.a").unwrap());
+        let find = |name| found.iter().find(|member| member.0 == name).unwrap();
+        assert_eq!(find("inner.a").1, inner, "{}", format.0);
+        assert_eq!(sites(&room, "list", &["a.o"]).len(), 1);
+        let outcome = mcount(&room, &["record", "only.a"]);
+        let said = said.replace("outer", "only");
+        assert_eq!((outcome.code, outcome.stderr), (Some(0), format!("mcount: {said}")));
+        for name in ["inner.a", "outer.a", "only.a"] {
+            fs::remove_file(room.path(name)).unwrap();
+        }
+        room.put_prebuilt("a.o", "x86_64-fentry").unwrap();
+    }
+}
+
+/// GNU ar names the members of an archive; another program may name the archive itself.
+#[test]
+fn an_archive_in_a_thin_archive_is_passed_over_with_a_warning() {
+    let room = room();
+    if !make(&room, "inner.a", &FORMATS[0], &["odd.o"]) {
+        return;
+    }
+    let names = "inner.a/\na.o/\n";
+    let mut thin = format!("!<thin>\n{:<48}{:<10}`\n{names}", "//", names.len());
+    for (at, name) in [("/0", "inner.a"), ("/9", "a.o")] {
+        let size = room.get(name).unwrap().len();
+        let _ = writeln!(thin, "{at:<48}{size:<10}`");
+    }
+    room.put("thin.a", thin.as_bytes()).unwrap();
+    let outcome = mcount(&room, &["record", "-v", "thin.a"]);
+    let said = "mcount: warning: thin.a(inner.a): an archive in an archive is passed over\n";
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), said));
+    assert!(outcome.stdout.starts_with("thin.a(a.o): recorded, 8 "), "{}", outcome.stdout);
 }
 
 #[test]

@@ -127,7 +127,7 @@ pub(super) fn check(arguments: &CheckArgs) -> io::Result<u8> {
         }
         Ok(checked)
     };
-    let archive = |path: &Path| archive::read(path, |object| one(object, &options));
+    let archive = |path: &Path| archive::read_all(path, |object| one(object, &options));
     let results = over(&arguments.files, &arguments.jobs, Take::Compressed, file, archive)?;
     let mut printer = Printer { arguments, names, totals: Totals::default() };
     let mut out = io::BufWriter::new(anstream::stdout().lock());

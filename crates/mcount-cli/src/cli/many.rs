@@ -2,7 +2,7 @@
 
 use super::options::JobArgs;
 use super::{SUCCESS, complain};
-use crate::archive::Results;
+use crate::archive::Members;
 use crate::commit::Failure;
 use crate::inputs::{Item, Kind, Label, Take, expand};
 use crate::jobs::Threads;
@@ -26,7 +26,7 @@ pub(super) fn over<T: Send>(
     jobs: &JobArgs,
     take: Take,
     file: impl Fn(&Path, bool) -> Result<T, Failure> + Sync,
-    archive: impl Fn(&Path) -> Result<Results<T>, Failure> + Sync,
+    archive: impl Fn(&Path) -> Result<Members<T>, Failure> + Sync,
 ) -> io::Result<Vec<Outcome<T>>> {
     let mut threads = if paths.len() > 1 { pool(jobs)? } else { None };
     let items = each(threads.as_ref(), paths.iter().collect(), |path: &PathBuf| expand(path, take));
@@ -36,17 +36,26 @@ pub(super) fn over<T: Send>(
     }
     let is_one = items.len() == 1;
     let work = |Item { label, kind }: Item| match kind {
-        Kind::File(path) => vec![(label, file(&path, is_one))],
-        Kind::Unreadable(failure) => vec![(label, Err(failure))],
+        Kind::File(path) => (vec![(label, file(&path, is_one))], Vec::new()),
+        Kind::Unreadable(failure) => (vec![(label, Err(failure))], Vec::new()),
+        Kind::Nested => (Vec::new(), vec![label]),
         Kind::Archive => match archive(&label.file) {
-            Err(failure) => vec![(label, Err(failure))],
-            Ok(results) => {
+            Err(failure) => (vec![(label, Err(failure))], Vec::new()),
+            Ok(Members { results, nested }) => {
                 let of_member = |(name, result)| (label.member(name), result);
-                results.into_iter().map(of_member).collect()
+                let nested = nested.into_iter().map(|name| label.member(name));
+                (results.into_iter().map(of_member).collect(), nested.collect())
             }
         },
     };
-    Ok(each(threads.as_ref(), items, work).into_iter().flatten().collect())
+    let mut outcomes = Vec::new();
+    for (results, nested) in each(threads.as_ref(), items, work) {
+        outcomes.extend(results);
+        for label in nested {
+            complain(&format!("warning: {label}: an archive in an archive is passed over"));
+        }
+    }
+    Ok(outcomes)
 }
 
 /// Complains of what failed and prints the rest, in order; the exit code. That somebody has read

@@ -84,7 +84,7 @@ pub(super) fn read(arguments: &ReadArgs, what: What) -> io::Result<u8> {
         }
     };
     let archive = |path: &Path| {
-        archive::read(path, |object| listing(object, lines.then_some(object), what, &options))
+        archive::read_all(path, |object| listing(object, lines.then_some(object), what, &options))
     };
     let results = over(&arguments.files, &arguments.jobs, Take::Compressed, file, archive)?;
     // One write for many lines; all that is said of a file comes before what is said of the next.
