@@ -57,6 +57,8 @@ const CHECKS: &[&[&str]] = &[
     &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
     &["test", "--workspace", "--no-fail-fast"],
     &["doc", "--workspace", "--no-deps"],
+    // What one who changes the library reads.
+    &["doc", "-p", "mcount", "--no-deps", "--document-private-items"],
 ];
 
 /// Runs the chore; `false` if a check failed.

@@ -101,7 +101,7 @@ impl Function {
     }
 }
 
-/// [`crate::functions`], for each class and byte order.
+/// [`crate::functions()`], for each class and byte order.
 pub(crate) struct Survey<'o>(pub(crate) &'o Options);
 
 impl<'d> Verb<'d> for Survey<'_> {

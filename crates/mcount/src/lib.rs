@@ -113,7 +113,7 @@ pub fn scan(object: &[u8], options: &Options) -> Result<Sites> {
 ///
 /// # Errors
 ///
-/// As [`scan`].
+/// As [`scan()`].
 pub fn read_table(object: &[u8], options: &Options) -> Result<Sites> {
     elf::open(object, sites::List(options))
 }
@@ -122,7 +122,7 @@ pub fn read_table(object: &[u8], options: &Options) -> Result<Sites> {
 ///
 /// # Errors
 ///
-/// As [`scan`].
+/// As [`scan()`].
 pub fn functions(file: &[u8], options: &Options) -> Result<Functions> {
     elf::open(file, functions::Survey(options))
 }
@@ -132,7 +132,7 @@ pub fn functions(file: &[u8], options: &Options) -> Result<Functions> {
 ///
 /// # Errors
 ///
-/// As [`scan`].
+/// As [`scan()`].
 pub fn check(file: &[u8], options: &Options) -> Result<Vec<Finding>> {
     elf::open(file, check::Check(options))
 }
@@ -141,7 +141,7 @@ pub fn check(file: &[u8], options: &Options) -> Result<Vec<Finding>> {
 ///
 /// # Errors
 ///
-/// As [`scan`]; also where the new object would not fit into its class.
+/// As [`scan()`]; also where the new object would not fit into its class.
 pub fn record(object: &[u8], options: &Options) -> Result<Recording> {
     elf::open(object, record::Record(options))
 }
@@ -170,7 +170,7 @@ pub fn sort_table(image: &[u8], options: &Options, drop_stale: bool) -> Result<S
 ///
 /// # Errors
 ///
-/// As [`scan`] or [`late_table`].
+/// As [`scan()`] or [`late_table`].
 pub fn make_nops(file: &[u8], options: &Options, select: Select<'_>) -> Result<Nops<NopChange>> {
     elf::open(file, nop::MakeNops { options, select })
 }
@@ -179,7 +179,7 @@ pub fn make_nops(file: &[u8], options: &Options, select: Select<'_>) -> Result<N
 ///
 /// # Errors
 ///
-/// As [`scan`]; an image is none.
+/// As [`scan()`]; an image is none.
 pub fn placeholder(object: &[u8]) -> Result<LateTable> {
     elf::open(object, late::Reserve)
 }

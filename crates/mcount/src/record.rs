@@ -45,7 +45,7 @@ pub struct ExcludedSection {
     pub left: usize,
 }
 
-/// [`crate::record`], for each class and byte order.
+/// [`crate::record()`], for each class and byte order.
 pub(crate) struct Record<'o>(pub(crate) &'o Options);
 
 impl<'d> Verb<'d> for Record<'_> {

@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// [`crate::scan`], for each class and byte order.
+/// [`crate::scan()`], for each class and byte order.
 pub(crate) struct Scan<'o>(pub(crate) &'o Options);
 
 /// [`crate::read_table`], for each class and byte order.
@@ -69,7 +69,7 @@ impl<'d> Verb<'d> for List<'_> {
 ///
 /// # Errors
 ///
-/// As [`crate::scan`].
+/// As [`crate::scan()`].
 pub(crate) fn found<'d, Elf: FileHeader>(
     target: &Target<'_, 'd, Elf>,
     functions: &Functions<'d>,
@@ -83,7 +83,7 @@ pub(crate) fn found<'d, Elf: FileHeader>(
 ///
 /// # Errors
 ///
-/// As [`crate::scan`] and [`crate::read_table`].
+/// As [`crate::scan()`] and [`crate::read_table`].
 pub(crate) fn survey<'d, Elf: FileHeader>(
     target: &Target<'_, 'd, Elf>,
     functions: &Functions<'d>,

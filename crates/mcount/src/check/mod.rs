@@ -42,7 +42,7 @@ pub struct Finding {
     pub detail: String,
 }
 
-/// [`crate::check`], for each class and byte order.
+/// [`crate::check()`], for each class and byte order.
 pub(crate) struct Check<'o>(pub(crate) &'o Options);
 
 impl<'d> Verb<'d> for Check<'_> {

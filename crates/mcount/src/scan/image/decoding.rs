@@ -32,7 +32,7 @@ struct Region {
     step: Option<u64>,
 }
 
-/// A region, and the position of its section in [`Finder::sections`].
+/// A region, and the position of its section in [`ImageCode::sections`].
 #[derive(Clone, Copy)]
 struct Piece {
     section: usize,
