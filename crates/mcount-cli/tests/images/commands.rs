@@ -6,6 +6,7 @@ use crate::ensure;
 use crate::matrix::{PACKED, PIE, SHARED, STATIC};
 use crate::targets::Variant;
 use crate::truth::{Walk, no_warnings, relocations};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,6 +38,12 @@ const RELATIVE_TEXT: Flavour =
 
 /// With the C library beside it, and its hook there.
 const DYNAMIC: Flavour = Flavour { label: "dynamic", link: &["-no-pie"], ..STATIC };
+
+/// With its functions among the dynamic symbols, as a debugger or a plugin may want it: entries are
+/// relocated by them.
+const EXPORTED: Flavour = Flavour { label: "pie-exported", link: &["-pie", "-rdynamic"], ..PIE };
+const PACKED_SHARED: Flavour =
+    Flavour { label: "shared-relr", link: &["-shared", "-Wl,-z,pack-relative-relocs"], ..SHARED };
 
 const ONE: &[(&str, Flavour)] = &[("x86_64", STATIC)];
 const TWO: &[(&str, Flavour)] = &[("x86_64", STATIC), ("s390x", PIE)];
@@ -137,6 +144,24 @@ pub(crate) const TESTS: &[Test] = &[
         ],
         flags: &[],
         run: wrong_entry,
+    },
+    Test {
+        name: "by-symbol",
+        on: &[
+            ("x86_64", SHARED),
+            ("x86_64", PACKED_SHARED),
+            ("i686", SHARED),
+            ("aarch64", SHARED),
+            ("armhf", SHARED),
+            ("mips", SHARED),
+            ("mips64el", SHARED),
+            ("powerpc", SHARED),
+            ("s390x", EXPORTED),
+            ("riscv64", EXPORTED),
+            ("sparc64", EXPORTED),
+        ],
+        flags: &[],
+        run: by_symbol,
     },
     Test {
         name: "imported",
@@ -426,6 +451,49 @@ fn objects(case: &Case, shared: &Shared) -> Result<(), String> {
     ensure(after.hook_calls() == 0, || format!("the hook is called: {after:?}"))?;
     ensure(after.entries == before.entries, || format!("{before:?}\n{after:?}"))?;
     ensure(after.result == before.result, || format!("{after:?}"))
+}
+
+/// What each site or entry of `image` is called by `mcount COMMAND`: function and distance; `0` for one
+/// that leads nowhere.
+fn named(command: &str, image: &Path) -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    let arguments = [command, "--policy", "all", "--format", "jsonl"];
+    for line in run(mcount(&arguments).arg(image))?.lines() {
+        let site: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let name = site.get("symbol").and_then(Value::as_str);
+        let distance = site.get("symbol_offset").and_then(Value::as_i64).unwrap_or(0);
+        names.push(name.map_or("0".to_owned(), |name| format!("{name} {distance}")));
+    }
+    Ok(names)
+}
+
+/// Entries that the loader makes of symbols: they are read as the program says, and sorted they are the
+/// same ones still.
+fn by_symbol(case: &Case, shared: &Shared) -> Result<(), String> {
+    let out = temporary()?;
+    let image = with_entry(case, shared, out.path(), "last,caller,leaf")?;
+    let before = Walk::of(case, &image)?;
+    let count: usize = relocations(&image)?.values().sum();
+    let last = before.entries.len().checked_sub(3).and_then(|at| before.entries.get(at..));
+    let is_there = last.is_some_and(|last| {
+        last.iter()
+            .zip(["last", "caller", "leaf"])
+            .all(|(entry, name)| entry.split(' ').next() == Some(name))
+    });
+    ensure(is_there && before.descents > 1, || format!("{before:?}"))?;
+    let listed = named("list", &image)?;
+    ensure(listed == before.entries, || format!("{listed:?}\n{before:?}"))?;
+    run(mcount(&["sort"]).arg(&image))?;
+    let after = Walk::of(case, &image)?;
+    ensure(after.descents == 0, || format!("{after:?}"))?;
+    ensure(after.multiset() == before.multiset(), || format!("{before:?}\n{after:?}"))?;
+    let listed = named("list", &image)?;
+    ensure(listed == after.entries, || format!("{listed:?}\n{after:?}"))?;
+    ensure(relocations(&image)?.values().sum::<usize>() == count, || "lost".to_owned())?;
+    no_warnings(&image)?;
+    let new = read(&image)?;
+    run(mcount(&["sort"]).arg(&image))?;
+    ensure(read(&image)? == new, || "sorting twice is not sorting once".to_owned())
 }
 
 /// Each function of `imported.c` has its entry, and nothing is wrong with it, with symbols or without.

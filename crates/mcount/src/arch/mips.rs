@@ -12,6 +12,8 @@ use super::{Arch, CALL, Code, CodeMut, DEFAULT, Form, Instruction, Nop, Pattern,
 
 const R_MIPS_32: u32 = 2;
 const R_MIPS_REL32: u32 = 3;
+/// The type of a loader's address, in each class.
+const RELATIVE: &[u32] = &[R_MIPS_REL32, R_MIPS_REL32 | R_MIPS_64 << 8];
 const R_MIPS_26: u32 = 4;
 const R_MIPS_HI16: u32 = 5;
 const R_MIPS_GOT16: u32 = 9;
@@ -85,14 +87,9 @@ pub(super) static ARCH: Arch = Arch {
     got_tags: Some((DT_MIPS_LOCAL_GOTNO, DT_MIPS_GOTSYM)),
     alternate_code_flag: EF_MIPS_MICROMIPS,
     isa_bit: true,
+    loaded_addresses: RELATIVE,
     nops: &[NOP, micromips::NOP16],
-    decode: Some(Decode {
-        length,
-        call,
-        stub,
-        anchors: &[],
-        relative: &[R_MIPS_REL32, R_MIPS_REL32 | R_MIPS_64 << 8],
-    }),
+    decode: Some(Decode { length, call, stub, anchors: &[], relative: RELATIVE }),
     ..DEFAULT
 };
 

@@ -92,6 +92,8 @@ pub(crate) struct Arch {
     pub(crate) address_64: Option<u32>,
     /// Other relocations that store an address: of data that need not be aligned.
     pub(crate) unaligned_addresses: &'static [u32],
+    /// What the loader knows an address of a symbol by, besides these.
+    pub(crate) loaded_addresses: &'static [u32],
     /// The bits of a relocation's type that are the type.
     pub(crate) type_mask: u32,
     /// The byte order of instructions.
@@ -160,6 +162,7 @@ const DEFAULT: Arch = Arch {
     unaligned_addresses: &[],
     type_mask: u32::MAX,
     code: CodeOrder::Data,
+    loaded_addresses: &[],
     little_endian_code_flag: 0,
     relaxes: false,
     relax_marks: &[],

@@ -3,6 +3,7 @@
 
 use super::{Entry, Place, Rule, Table, reversed};
 use crate::Options;
+use crate::elf::loaded::Changes;
 use crate::elf::{Relocations, Section, View, addresses, loaded};
 use crate::error::Result;
 use crate::late::table_range;
@@ -66,23 +67,23 @@ impl Map {
 /// What the loader makes of an image, read once however many tables there are.
 struct Loaded {
     map: Map,
-    /// What relative relocations put where.
-    addends: HashMap<u64, u64>,
+    /// What it makes of words.
+    changes: Changes,
     /// The places of all relocations, ascending; read when first asked for.
     relocated: Option<Vec<u64>>,
 }
 
 impl Loaded {
     fn new<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Self {
-        let addends = loaded::relative_addends(target.view, &target.loader);
-        Self { map: Map::new(target), addends, relocated: None }
+        let changes = Changes::read(target.view, &target.loader);
+        Self { map: Map::new(target), changes, relocated: None }
     }
 
     /// `size` bytes from `address` on, as words.
     fn words<Elf: FileHeader>(&self, view: &View<'_, Elf>, address: u64, size: u64) -> Vec<u64> {
         let words = loaded::in_file(view, address, size / view.word());
         let places = addresses(address, view.word()).zip(words);
-        places.map(|(at, word)| self.addends.get(&at).copied().unwrap_or(word)).collect()
+        places.filter_map(|(at, word)| self.changes.word(at, || Some(word))).collect()
     }
 }
 

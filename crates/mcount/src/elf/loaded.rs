@@ -1,9 +1,10 @@
 //! The words of an image as the loader leaves them, for a load address of 0: what the file has, and
-//! over it the relative relocations, which hold the value themselves (RELA) or find it in place.
+//! over it the relocations that add the load address, or store that of a symbol of the image. Their
+//! addends are in themselves (RELA) or in place (REL).
 //!
 //! Source: gABI, "Relocation"; for RELR nothing is to be done, because its addends are in place.
 
-use super::{Encoder, Relocation, Relocations, Section, Symbols, View};
+use super::{Encoder, Relocation, Relocations, Section, Symbol, Symbols, View};
 use crate::error::{ErrorKind, Result};
 use foldhash::HashMap;
 use object::elf;
@@ -17,24 +18,47 @@ const SHT_ANDROID_RELA: u32 = 0x6000_0002;
 pub(crate) struct Loader<'d, Elf: FileHeader> {
     /// The types that add the load address.
     pub(crate) relative: &'static [u32],
-    /// The type that stores the address of a symbol.
+    /// The types that store the address of a symbol, or add it to what is in place.
     pub(crate) address: Option<u32>,
+    pub(crate) other_addresses: [&'static [u32]; 2],
     /// The symbols that relocations refer to.
     pub(crate) symbols: Option<Symbols<'d, Elf>>,
 }
 
 impl<Elf: FileHeader> Loader<'_, Elf> {
-    /// What the addend of `relocation` counts from in an image at 0: from the start, or from a local
-    /// symbol. `None` if the value is not known before the image is loaded. `link` is the symbol table
-    /// of its section.
+    /// What the addend of `relocation` counts from in an image at 0: from the start, or from a symbol
+    /// that the image defines. Another file may define a global one too, and come first; which one it
+    /// is, is not known before the image is loaded. `None` if the value is not known at all. `link` is
+    /// the symbol table of its section.
     pub(crate) fn base(&self, relocation: &Relocation, link: u32) -> Option<u64> {
         if relocation.symbol == 0 {
             return self.relative.contains(&relocation.kind).then_some(0);
         }
+        let symbol = self.symbol(relocation, link)?;
+        // The address of the one is chosen by the code there, that of the other is each thread's own.
+        let is_address = symbol.kind != elf::STT_GNU_IFUNC.0 && symbol.kind != elf::STT_TLS.0;
+        let kind = relocation.kind;
+        let is_stored = self.address == Some(kind)
+            || self.other_addresses.iter().any(|kinds| kinds.contains(&kind));
+        (is_address && is_stored && symbol.section.is_some()).then_some(symbol.value)
+    }
+
+    /// The same where no other file has a say, and the relocation has its addend itself if it has a
+    /// symbol: then another addend makes it any other address.
+    pub(crate) fn fixed_base(&self, relocation: &Relocation, link: u32) -> Option<u64> {
+        let own = || {
+            let symbol = self.symbol(relocation, link)?;
+            (symbol.is_local() && relocation.addend.is_some()).then_some(())
+        };
+        if relocation.symbol != 0 {
+            own()?;
+        }
+        self.base(relocation, link)
+    }
+
+    fn symbol(&self, relocation: &Relocation, link: u32) -> Option<Symbol> {
         let symbols = self.symbols.as_ref().filter(|symbols| symbols.section == link)?;
-        let symbol = symbols.get(relocation.symbol).filter(|_| relocation.addend.is_some())?;
-        let is_known = symbol.is_local() && symbol.section.is_some();
-        (is_known && self.address == Some(relocation.kind)).then_some(symbol.value)
+        symbols.get(relocation.symbol)
     }
 }
 
@@ -49,44 +73,85 @@ pub(crate) fn words<Elf: FileHeader>(
 ) -> Vec<u64> {
     let mut words = in_file(view, address, count);
     let end = address.saturating_add(count.saturating_mul(view.word()));
-    each_relative(view, loader, |place, addend| {
+    each(view, loader, |place, stored| {
         if (address..end).contains(&place) {
             let slot = usize::try_from((place - address) / view.word()).ok();
             if let Some(slot) = slot.and_then(|slot| words.get_mut(slot)) {
-                *slot = addend;
+                *slot = match stored {
+                    Stored::Value(value) => value,
+                    Stored::Added(base) => truncated(view, base.wrapping_add(*slot)),
+                };
             }
         }
     });
     words
 }
 
-/// The values that relative relocations put at addresses.
-pub(crate) fn relative_addends<Elf: FileHeader>(
-    view: &View<'_, Elf>,
-    loader: &Loader<'_, Elf>,
-) -> HashMap<u64, u64> {
-    let mut addends = HashMap::default();
-    each_relative(view, loader, |place, addend| {
-        addends.insert(place, addend);
-    });
-    addends
+/// What the loader's relocations make of words, by address.
+pub(crate) struct Changes {
+    /// The word becomes this.
+    values: HashMap<u64, u64>,
+    /// This is added to the word; its bits beyond `mask` are lost.
+    added: HashMap<u64, u64>,
+    mask: u64,
 }
 
-/// Calls `found` with the place and the value of each relative relocation that holds its value.
-fn each_relative<Elf: FileHeader>(
+impl Changes {
+    pub(crate) fn read<Elf: FileHeader>(view: &View<'_, Elf>, loader: &Loader<'_, Elf>) -> Self {
+        let (mut values, mut added) = (HashMap::default(), HashMap::default());
+        each(view, loader, |place, stored| {
+            match stored {
+                Stored::Value(value) => values.insert(place, value),
+                Stored::Added(base) => added.insert(place, base),
+            };
+        });
+        Self { values, added, mask: truncated(view, u64::MAX) }
+    }
+
+    /// The word at `address` as the loader leaves it, if the file has `word` there.
+    pub(crate) fn word(&self, address: u64, word: impl FnOnce() -> Option<u64>) -> Option<u64> {
+        if let Some(value) = self.values.get(&address) {
+            return Some(*value);
+        }
+        let added = self.added.get(&address);
+        word().map(|word| added.map_or(word, |base| base.wrapping_add(word) & self.mask))
+    }
+}
+
+/// What a relocation does to a word.
+enum Stored {
+    /// It becomes this.
+    Value(u64),
+    /// This is added to what it is.
+    Added(u64),
+}
+
+/// An address of the image's class.
+fn truncated<Elf: FileHeader>(view: &View<'_, Elf>, address: u64) -> u64 {
+    if view.is_64() { address } else { address & u64::from(u32::MAX) }
+}
+
+/// Calls `found` with the place of each relocation of known value that changes a word.
+fn each<Elf: FileHeader>(
     view: &View<'_, Elf>,
     loader: &Loader<'_, Elf>,
-    mut found: impl FnMut(u64, u64),
+    mut found: impl FnMut(u64, Stored),
 ) {
     for (index, header) in (0u32..).zip(view.sections()) {
-        if header.flags & elf::SHF_ALLOC.0 == 0 || header.kind != elf::SHT_RELA.0 {
+        if header.flags & elf::SHF_ALLOC.0 == 0 || !header.is_relocations() {
             continue;
         }
         let Ok(list) = Relocations::read(view, index, &header) else { continue };
         for relocation in list.iter() {
-            let base = loader.base(&relocation, header.link);
-            if let (Some(base), Some(addend)) = (base, relocation.addend) {
-                found(relocation.offset, base.wrapping_add_signed(addend));
+            let Some(base) = loader.base(&relocation, header.link) else { continue };
+            match relocation.addend {
+                Some(addend) => {
+                    let value = truncated(view, base.wrapping_add_signed(addend));
+                    found(relocation.offset, Stored::Value(value));
+                }
+                // The value is in place.
+                None if base == 0 => {}
+                None => found(relocation.offset, Stored::Added(base)),
             }
         }
     }

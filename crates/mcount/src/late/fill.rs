@@ -92,7 +92,7 @@ fn writes<Elf: FileHeader>(
             if !(address..end).contains(&relocation.offset) {
                 continue;
             }
-            let base = loader.base(&relocation, header.link)?;
+            let base = loader.fixed_base(&relocation, header.link)?;
             if relocation.addend.is_some() {
                 let entry = u64::from(relocation.index) * header.entry_size;
                 // r_addend is the last word of the entry.

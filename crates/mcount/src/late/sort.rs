@@ -1,8 +1,10 @@
 //! Sorting the table of a linked image, and dropping what it has of discarded functions.
 //!
 //! An entry of a position-independent image is not the word alone: a dynamic relocation puts the
-//! value there. So a value moves together with its relocation, a zero has none, and the relocations
-//! that the linker kept for other tools move along too. Loaders do the first `DT_RELCOUNT` relocations
+//! value there. One that adds the load address may have any value, so those stay where they are and
+//! only values move; one by a symbol moves together with its value, because what the symbol stands for
+//! may be another file's. A zero has no relocation, and the relocations that the linker kept for other
+//! tools move along too. Loaders do the first `DT_RELCOUNT` relocations
 //! without a look at their types, so one that goes leaves that run, which is shortened.
 
 use super::fill::Write;
@@ -143,8 +145,25 @@ struct Over {
     index: u32,
     dynamic: bool,
     has_addend: bool,
-    /// What the addend counts from.
-    base: u64,
+    /// It stores the address of a symbol.
+    by_symbol: bool,
+}
+
+/// What a word has that is relocated when the table is sorted.
+enum Held {
+    /// Nothing of use: the relocation has the value.
+    Addend,
+    /// The value.
+    Value,
+    /// What the word of this slot had.
+    Moved(usize),
+}
+
+/// Where the loader's relocations go when the table is sorted.
+struct Moved {
+    writes: Vec<Write>,
+    /// By slot.
+    held: BTreeMap<usize, Held>,
 }
 
 impl Over {
@@ -197,9 +216,9 @@ impl Table {
             if relocation.kind == 0 {
                 continue;
             }
-            let base = loader.base(&relocation, header.link);
-            if dynamic && base.is_none() {
-                let kind = ErrorKind::Unsupported("an entry is relocated by a symbol");
+            if dynamic && loader.base(&relocation, header.link).is_none() {
+                let kind =
+                    ErrorKind::Unsupported("an entry's value is not known before it is loaded");
                 return Err(view.offset_error(index, relocation.offset, kind));
             }
             self.relocations.push(Over {
@@ -208,7 +227,7 @@ impl Table {
                 index: relocation.index,
                 dynamic,
                 has_addend: relocation.addend.is_some(),
-                base: base.unwrap_or(0),
+                by_symbol: relocation.symbol != 0,
             });
         }
         Ok(())
@@ -229,49 +248,68 @@ impl Table {
             return Ok(Vec::new());
         }
         let zeroes = values.partition_point(|value| *value == 0);
-        let (mut writes, has_addends) = self.move_dynamic(view, &values, zeroes);
-        self.move_kept(view, &order, zeroes, &mut writes);
+        // Where each value that is not zero goes, by its old slot.
+        let places: BTreeMap<usize, usize> =
+            order.iter().enumerate().skip(zeroes).map(|(new, (_, old))| (*old, new)).collect();
+        let Moved { mut writes, held } = self.move_dynamic(view, &values, &places, zeroes);
+        self.move_kept(view, &places, &mut writes);
         if let Some(packed) = &self.packed {
-            writes.push((packed.offset, self.repack(view, packed, zeroes)?));
+            let free = (zeroes..values.len()).filter(|slot| !held.contains_key(slot));
+            writes.push((packed.offset, self.repack(view, packed, free.collect())?));
         }
         let mut words = encoder(view);
         let old = loaded::in_file(view, self.address, values.len() as u64);
-        for ((slot, value), old) in values.iter().enumerate().zip(old) {
-            // Where a relocation has the value, the word stays 0 if the linker left it so.
-            words.word(if has_addends.contains(&slot) && old == 0 { 0 } else { *value });
+        for (slot, value) in values.iter().enumerate() {
+            let old = |slot: usize| old.get(slot).copied().unwrap_or(0);
+            words.word(match held.get(&slot) {
+                Some(Held::Moved(from)) => old(*from),
+                // The word stays 0 if the linker left it so.
+                Some(Held::Addend) if old(slot) == 0 => 0,
+                _ => *value,
+            });
         }
         writes.push((self.offset, words.out));
         Ok(writes)
     }
 
-    /// Gives each word that is not zero one of the dynamic relocations, if there are any; those that
-    /// are left over go. The words whose relocation holds the value.
+    /// Moves the relocations by a symbol where their values go, by `places`, and gives each other word
+    /// that is not zero one of the rest, if there are any; those that are left over go.
     fn move_dynamic<Elf: FileHeader>(
         &self,
         view: &View<'_, Elf>,
         values: &[u64],
+        places: &BTreeMap<usize, usize>,
         zeroes: usize,
-    ) -> (Vec<Write>, BTreeSet<usize>) {
-        let dynamic: Vec<_> = self.relocations.iter().filter(|over| over.dynamic).collect();
-        let taken: BTreeSet<_> = dynamic.iter().map(|over| over.slot).collect();
-        let mut lacking = (zeroes..values.len()).filter(|slot| !taken.contains(slot));
-        let mut with_addend = BTreeSet::new();
-        let mut entries = Entries::new(view);
-        let mut left_over = Vec::new();
-        for over in dynamic {
-            let slot = if over.slot >= zeroes { Some(over.slot) } else { lacking.next() };
-            let Some(slot) = slot else {
+    ) -> Moved {
+        let dynamic = self.relocations.iter().filter(|over| over.dynamic);
+        let (by_symbol, others): (Vec<&Over>, Vec<&Over>) =
+            dynamic.partition(|over| over.by_symbol);
+        let (mut entries, mut left_over) = (Entries::new(view), Vec::new());
+        let mut held = BTreeMap::new();
+        for over in by_symbol {
+            let Some(slot) = places.get(&over.slot) else {
                 left_over.push((over.section, over.index));
                 continue;
             };
-            let place = self.place(view, slot);
-            let value = values.get(slot).copied().unwrap_or(0);
-            let addend = over.has_addend.then(|| value.wrapping_sub(over.base));
-            entries.set(&over.section, over.index, place, addend);
-            with_addend.extend(over.has_addend.then_some(slot));
+            entries.set(&over.section, over.index, self.place(view, *slot), None);
+            held.insert(*slot, Held::Moved(over.slot));
+        }
+        let free: BTreeSet<_> =
+            (zeroes..values.len()).filter(|slot| !held.contains_key(slot)).collect();
+        let taken: BTreeSet<_> = others.iter().map(|over| over.slot).collect();
+        let mut lacking = free.difference(&taken);
+        for over in others {
+            let own = free.get(&over.slot);
+            let Some(slot) = own.or_else(|| lacking.next()) else {
+                left_over.push((over.section, over.index));
+                continue;
+            };
+            let value = values.get(*slot).copied().filter(|_| over.has_addend);
+            entries.set(&over.section, over.index, self.place(view, *slot), value);
+            held.insert(*slot, if over.has_addend { Held::Addend } else { Held::Value });
         }
         entries.remove(&left_over);
-        (entries.writes(), with_addend)
+        Moved { writes: entries.writes(), held }
     }
 
     /// The address of an entry; where addresses end they begin again, as the loader counts.
@@ -283,35 +321,38 @@ impl Table {
     fn move_kept<Elf: FileHeader>(
         &self,
         view: &View<'_, Elf>,
-        order: &[(u64, usize)],
-        zeroes: usize,
+        places: &BTreeMap<usize, usize>,
         writes: &mut Vec<Write>,
     ) {
-        let moved: BTreeMap<usize, usize> =
-            order.iter().enumerate().map(|(new, (_, old))| (*old, new)).collect();
         for over in self.relocations.iter().filter(|over| !over.dynamic) {
-            match moved.get(&over.slot) {
-                Some(slot) if *slot >= zeroes => {
-                    let mut place = encoder(view);
-                    place.word(self.place(view, *slot));
-                    writes.push((over.at(), place.out));
-                }
-                _ => writes.push(none(view, over.at())),
+            if let Some(slot) = places.get(&over.slot) {
+                let mut place = encoder(view);
+                place.word(self.place(view, *slot));
+                writes.push((over.at(), place.out));
+            } else {
+                writes.push(none(view, over.at()));
             }
         }
     }
 
-    /// The packed relocations without those over zeroes, in the room that they have.
+    /// The packed relocations with those over entries now over `slots`, in the room that they have.
     fn repack<Elf: FileHeader>(
         &self,
         view: &View<'_, Elf>,
         section: &Section,
-        zeroes: usize,
+        slots: Vec<usize>,
     ) -> Result<Vec<u8>> {
-        let addresses = loaded::packed(view, section).into_iter();
-        let kept = addresses.filter(|at| self.slot(view, *at).is_none_or(|slot| slot >= zeroes));
+        let mut addresses = loaded::packed(view, section);
+        let before = addresses.len();
+        addresses.retain(|at| self.slot(view, *at).is_none());
+        if before - addresses.len() < slots.len() {
+            let kind = ErrorKind::Unsupported("some entries are relocated and others are not");
+            return Err(Error::new(kind));
+        }
+        addresses.extend(slots.into_iter().map(|slot| self.place(view, slot)));
+        addresses.sort_unstable();
         let mut out = encoder(view);
-        loaded::pack(&mut out, kept, view.word());
+        loaded::pack(&mut out, addresses.into_iter(), view.word());
         let room = usize::try_from(section.size).unwrap_or(0);
         if out.out.len() > room {
             return Err(Error::new(ErrorKind::Unsupported("no room for the packed relocations")));

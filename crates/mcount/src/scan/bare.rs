@@ -4,8 +4,8 @@
 use super::{Target, nops};
 use crate::arch::Code;
 use crate::arch::decode::{Decode, Place, Target as Goal};
+use crate::elf::loaded::Changes;
 use crate::elf::{Section, addresses, loaded};
-use foldhash::HashMap;
 use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 
@@ -73,8 +73,8 @@ struct Search<'t, 'v, 'd, Elf: FileHeader> {
     decode: Decode,
     /// Sections of code by address.
     code: BTreeMap<u64, (u32, Section, Code<'d>)>,
-    /// What relative relocations put where.
-    addends: HashMap<u64, u64>,
+    /// What the loader makes of words.
+    changes: Changes,
 }
 
 impl<'t, 'v, 'd, Elf: FileHeader> Search<'t, 'v, 'd, Elf> {
@@ -84,8 +84,8 @@ impl<'t, 'v, 'd, Elf: FileHeader> Search<'t, 'v, 'd, Elf> {
         for (index, section) in (0u32..).zip(view.sections()).filter(|(_, s)| s.is_code()) {
             code.insert(section.address, (index, section, target.code(index).ok()?));
         }
-        let addends = loaded::relative_addends(view, &target.loader);
-        Some(Self { target, decode: target.arch.decode?, code, addends })
+        let changes = Changes::read(view, &target.loader);
+        Some(Self { target, decode: target.arch.decode?, code, changes })
     }
 
     /// The longest run of words in `section`, if it is long enough.
@@ -95,7 +95,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Search<'t, 'v, 'd, Elf> {
         let (mut best, mut run) = (Run::default(), Run::default());
         let places = addresses(section.address, word);
         for (at, (place, in_file)) in places.zip(words).enumerate() {
-            let word = self.addends.get(&place).copied().unwrap_or(in_file);
+            let word = self.changes.word(place, || Some(in_file)).unwrap_or(in_file);
             let hook = match self.at(word) {
                 Some(Hook::Called(address)) => Some(address),
                 Some(Hook::Nops) => None,

@@ -61,7 +61,8 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         if view.file_type() != ET_REL {
             return Err(Error::new(ErrorKind::NotAnObject(view.file_type())));
         }
-        let loader = Loader { relative: &[], address: None, symbols: None };
+        let loader =
+            Loader { relative: &[], address: None, other_addresses: [&[], &[]], symbols: None };
         Ok(Self { view, arch, symbols: Symbols::read(view)?, is_image: false, loader })
     }
 
@@ -82,6 +83,7 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         let loader = Loader {
             relative: arch.decode.map_or(&[], |decode| decode.relative),
             address: arch.address(view.word()),
+            other_addresses: [arch.unaligned_addresses, arch.loaded_addresses],
             symbols: Symbols::read_dynamic(view)?,
         };
         Ok(Self { view, arch, symbols, is_image: true, loader })

@@ -7,6 +7,7 @@
 use super::Finder;
 use super::decoding::LONGEST_CHAIN;
 use crate::arch::decode::{Place, Target as Goal};
+use crate::elf::loaded::Changes;
 use crate::elf::{Relocations, Symbol, Symbols, dynamic, loaded};
 use crate::error::Result;
 use crate::scan::Target;
@@ -162,9 +163,8 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
     fn slot_value(&mut self, slot: u64) -> Option<u64> {
         let view = self.target.view;
         let loader = &self.target.loader;
-        let addends = self.addends.get_or_insert_with(|| loaded::relative_addends(view, loader));
-        let in_file = || loaded::in_file(view, slot, 1).first().copied();
-        addends.get(&slot).copied().or_else(in_file)
+        let changes = self.changes.get_or_insert_with(|| Changes::read(view, loader));
+        changes.word(slot, || loaded::in_file(view, slot, 1).first().copied())
     }
 
     /// Takes for the hook what more than half of the entries of `table` call, in an image whose symbols

@@ -16,7 +16,7 @@ use super::functions::Functions;
 use super::{Target, nops};
 use crate::arch::Call;
 use crate::arch::decode::{Branch, Target as Goal};
-use crate::elf::loaded;
+use crate::elf::loaded::{self, Changes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::helpers::Helpers;
 use crate::site::{Kind, Source};
@@ -58,8 +58,8 @@ pub(crate) struct Finder<'t, 'v, 'd, Elf: FileHeader> {
     calls: Option<HashMap<(u32, u64), Branch>>,
     /// What has been found out about where calls lead.
     known: HashMap<Goal, Option<u32>>,
-    /// What relative relocations put where; read when first asked for.
-    addends: Option<HashMap<u64, u64>>,
+    /// What the loader makes of words; read when first asked for.
+    changes: Option<Changes>,
     /// Where the instructions of a function were followed to.
     followed: Cell<Followed>,
 }
@@ -102,7 +102,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
             helpers,
             known,
             calls: None,
-            addends: None,
+            changes: None,
             followed: Cell::default(),
         };
         finder.find_hooks()?;

@@ -1,6 +1,7 @@
 //! The sites of a linked image that are areas of NOPs, by the compiler's list of patchable entries.
 
 use super::{Finder, Found, FoundSite, overlaps};
+use crate::elf::loaded::Changes;
 use crate::elf::{addresses, loaded};
 use crate::error::Result;
 use crate::scan::patchable;
@@ -52,11 +53,11 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
             return loaded::words(view, address, count, loader);
         }
         // All relocations are gone through once, not for each list.
-        let addends = self.addends.get_or_insert_with(|| loaded::relative_addends(view, loader));
+        let changes = self.changes.get_or_insert_with(|| Changes::read(view, loader));
         let mut listed = Vec::new();
         for (address, count) in lists {
             let words = addresses(address, view.word()).zip(loaded::in_file(view, address, count));
-            listed.extend(words.map(|(at, word)| addends.get(&at).copied().unwrap_or(word)));
+            listed.extend(words.filter_map(|(at, word)| changes.word(at, || Some(word))));
         }
         listed
     }
