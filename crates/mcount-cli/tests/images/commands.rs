@@ -44,6 +44,8 @@ const DYNAMIC: Flavour = Flavour { label: "dynamic", link: &["-no-pie"], ..STATI
 const EXPORTED: Flavour = Flavour { label: "pie-exported", link: &["-pie", "-rdynamic"], ..PIE };
 const PACKED_SHARED: Flavour =
     Flavour { label: "shared-relr", link: &["-shared", "-Wl,-z,pack-relative-relocs"], ..SHARED };
+const KEPT_EXPORTED: Flavour =
+    Flavour { label: "pie-kept-exported", link: &["-pie", "-rdynamic", "-Wl,-q"], ..PIE };
 
 const ONE: &[(&str, Flavour)] = &[("x86_64", STATIC)];
 const TWO: &[(&str, Flavour)] = &[("x86_64", STATIC), ("s390x", PIE)];
@@ -162,6 +164,16 @@ pub(crate) const TESTS: &[Test] = &[
         ],
         flags: &[],
         run: by_symbol,
+    },
+    Test {
+        name: "kept-stripped",
+        on: &[
+            ("x86_64", KEPT_EXPORTED),
+            ("powerpc64", KEPT_EXPORTED),
+            ("powerpc64le", KEPT_EXPORTED),
+        ],
+        flags: &[],
+        run: kept_stripped,
     },
     Test {
         name: "imported",
@@ -494,6 +506,19 @@ fn by_symbol(case: &Case, shared: &Shared) -> Result<(), String> {
     let new = read(&image)?;
     run(mcount(&["sort"]).arg(&image))?;
     ensure(read(&image)? == new, || "sorting twice is not sorting once".to_owned())
+}
+
+/// strip takes out the relocations that were kept, and leaves the section indices of the dynamic symbols
+/// as they were: those are wrong then.
+fn kept_stripped(case: &Case, shared: &Shared) -> Result<(), String> {
+    let (folder, out) = (shared.objects(case)?, temporary()?);
+    let image = link(case, &folder, &recorded(&folder), out.path())?;
+    let before = named("scan", &image)?;
+    run(Command::new(case.target.toolchain.utility("strip")).arg(&image))?;
+    let after = named("scan", &image)?;
+    ensure(before.len() == 11 && after.len() == 11, || format!("{before:?}\n{after:?}"))?;
+    let is_same = |(old, new): (&String, &String)| old == new || old.starts_with("local_leaf ");
+    ensure(before.iter().zip(&after).all(is_same), || format!("{before:?}\n{after:?}"))
 }
 
 /// Each function of `imported.c` has its entry, and nothing is wrong with it, with symbols or without.

@@ -296,13 +296,25 @@ pub(crate) fn code_of<Elf: FileHeader>(
     symbol: &Symbol,
     descriptors: &Descriptors,
 ) -> Option<(u32, u64)> {
-    let section = symbol.section?;
+    let section = holder(target, symbol)?;
     if Some(section) == descriptors.section {
         return descriptors.code.get(&symbol.value).copied();
     }
     let isa_bit = u64::from(target.arch.isa_bit && symbol.is_function());
     let header = target.view.section(section).ok().filter(Section::is_code)?;
     Some((section, (symbol.value & !isa_bit).wrapping_sub(target.base(&header))))
+}
+
+/// The section that `symbol` is in. The index that a dynamic symbol has is wrong once strip took out
+/// relocation sections before it: then the address tells.
+fn holder<Elf: FileHeader>(target: &Target<'_, '_, Elf>, symbol: &Symbol) -> Option<u32> {
+    let section = symbol.section?;
+    let covers = |s: Section| symbol.value.wrapping_sub(s.address) < s.size;
+    if !target.symbols_are_dynamic || target.view.section(section).is_ok_and(covers) {
+        return Some(section);
+    }
+    let by_address = target.view.section_at(symbol.value);
+    Some(by_address.map_or(section, |(index, _)| index))
 }
 
 /// The code addresses in a section of function descriptors, by the descriptor's offset.

@@ -41,6 +41,8 @@ pub(crate) struct Target<'v, 'd, Elf: FileHeader> {
     pub(crate) view: &'v View<'d, Elf>,
     pub(crate) arch: &'static Arch,
     pub(crate) symbols: Option<Symbols<'d, Elf>>,
+    /// They are those that the loader needs, because the file has no others.
+    pub(crate) symbols_are_dynamic: bool,
     /// Symbol values are addresses, not offsets in sections.
     pub(crate) is_image: bool,
     /// What the loader does to an image.
@@ -63,7 +65,8 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         }
         let loader =
             Loader { relative: &[], address: None, other_addresses: [&[], &[]], symbols: None };
-        Ok(Self { view, arch, symbols: Symbols::read(view)?, is_image: false, loader })
+        let symbols = Symbols::read(view)?;
+        Ok(Self { view, arch, symbols, symbols_are_dynamic: false, is_image: false, loader })
     }
 
     /// The same for an image: its symbols are the dynamic ones where it has no others.
@@ -76,9 +79,9 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         if !is_image(view) {
             return Err(Error::new(ErrorKind::NotAnImage(view.file_type())));
         }
-        let symbols = match Symbols::read(view)? {
-            Some(symbols) => Some(symbols),
-            None => Symbols::read_dynamic(view)?,
+        let (symbols, symbols_are_dynamic) = match Symbols::read(view)? {
+            Some(symbols) => (Some(symbols), false),
+            None => (Symbols::read_dynamic(view)?, true),
         };
         let loader = Loader {
             relative: arch.decode.map_or(&[], |decode| decode.relative),
@@ -86,7 +89,7 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
             other_addresses: [arch.unaligned_addresses, arch.loaded_addresses],
             symbols: Symbols::read_dynamic(view)?,
         };
-        Ok(Self { view, arch, symbols, is_image: true, loader })
+        Ok(Self { view, arch, symbols, symbols_are_dynamic, is_image: true, loader })
     }
 
     /// The name of symbol `index`; empty if there is no such symbol.
