@@ -166,6 +166,12 @@ pub(crate) const TESTS: &[Test] = &[
         run: by_symbol,
     },
     Test {
+        name: "thumb-bit",
+        on: &[("armhf", STATIC), ("armhf", PIE)],
+        flags: &["-fpatchable-function-entry=2"],
+        run: thumb_bit,
+    },
+    Test {
         name: "kept-stripped",
         on: &[
             ("x86_64", KEPT_EXPORTED),
@@ -506,6 +512,23 @@ fn by_symbol(case: &Case, shared: &Shared) -> Result<(), String> {
     let new = read(&image)?;
     run(mcount(&["sort"]).arg(&image))?;
     ensure(read(&image)? == new, || "sorting twice is not sorting once".to_owned())
+}
+
+/// The entry that a compiler or a human makes of a Thumb function's name has bit 0 set, and Linux clears
+/// it: it leads to the function's area.
+fn thumb_bit(case: &Case, shared: &Shared) -> Result<(), String> {
+    let out = temporary()?;
+    let image = with_areas(case, shared, out.path())?;
+    let walked = Walk::of(case, &image)?.entries;
+    ensure(walked == ["leaf 1"], || format!("{walked:?}"))?;
+    let listed = run(mcount(&["list", "--policy", "all"]).arg(&image))?;
+    let is_known = listed.contains(" leaf+0x0 ") && listed.contains("patchable");
+    ensure(is_known && !listed.contains("not a site"), || listed)?;
+    let rules = ["check", "--policy", "all", "--deny", "all", "--allow", "unsorted"];
+    let (code, text) = said(&rules, &image)?;
+    ensure(!text.contains("misaligned") && !text.contains("wrong-offset"), || text.clone())?;
+    ensure(!text.contains("not-a-call-site") && !text.contains("leaf"), || text)?;
+    ensure(code != Some(2), || "check failed".to_owned())
 }
 
 /// strip takes out the relocations that were kept, and leaves the section indices of the dynamic symbols

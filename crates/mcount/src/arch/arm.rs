@@ -98,6 +98,8 @@ pub(super) static ARCH: Arch = Arch {
     rel_32: true,
     mapping_symbols: true,
     isa_bit: true,
+    // Linux does so in ftrace_call_adjust: `.long function` has the bit.
+    entries_have_isa_bit: true,
     disarmed: Some(disarmed),
     nops: &[
         THUMB_WIDE_NOP,

@@ -126,6 +126,8 @@ pub(crate) struct Arch {
     pub(crate) alternate_code_flag: u32,
     /// Bit 0 of a function symbol's value chooses an instruction set.
     pub(crate) isa_bit: bool,
+    /// An entry may have that bit: the tracer clears it.
+    pub(crate) entries_have_isa_bit: bool,
     /// The linker takes the addend of an address from the section, even where the relocation has
     /// a field for it.
     pub(crate) addend_in_section: bool,
@@ -160,9 +162,9 @@ const DEFAULT: Arch = Arch {
     address_32: None,
     address_64: None,
     unaligned_addresses: &[],
+    loaded_addresses: &[],
     type_mask: u32::MAX,
     code: CodeOrder::Data,
-    loaded_addresses: &[],
     little_endian_code_flag: 0,
     relaxes: false,
     relax_marks: &[],
@@ -176,6 +178,7 @@ const DEFAULT: Arch = Arch {
     mapping_symbols: false,
     alternate_code_flag: 0,
     isa_bit: false,
+    entries_have_isa_bit: false,
     addend_in_section: false,
     arithmetic: &[],
     descriptors: None,
@@ -192,6 +195,11 @@ impl Arch {
     /// The relocation type that stores an address of `word` bytes.
     pub(crate) fn address(&self, word: u64) -> Option<u32> {
         if word == 8 { self.address_64 } else { self.address_32 }
+    }
+
+    /// The place that an entry of a table leads to: an address, or bytes from the start of a section.
+    pub(crate) fn entry(&self, value: u64) -> u64 {
+        value & !u64::from(self.entries_have_isa_bit)
     }
 
     /// Relocations of this processor's objects keep their addends in the section.

@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::late::table_range;
 use crate::scan::bare::Bare;
 use crate::scan::{Target, patchable};
-use foldhash::HashMap;
 use object::elf;
 use object::read::elf::FileHeader;
 
@@ -116,8 +115,8 @@ fn table<Elf: FileHeader>(
     let map = &loaded.map;
     let entry = |(at, value): (u64, u64)| Entry {
         slot: (start.0, start.1.saturating_add(at.saturating_mul(word))),
-        place: map.place(value),
-        reversed: map.place(reversed(value, word)),
+        place: map.place(target.arch.entry(value)),
+        reversed: map.place(target.arch.entry(reversed(value, word))),
         flaws: Vec::new(),
     };
     // What was dropped from a table is zero.

@@ -89,7 +89,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Linker<'t, 'v, 'd, Elf> {
             self.base(&symbol, &mut flaws);
             self.distance(&symbol, addend, entry.place, &mut flaws);
         }
-        if !entry.is_plain {
+        if !entry.is_plain && !self.target.arch.entries_have_isa_bit {
             let detail = "relocated against a function with the instruction-set bit in its value: \
                           the linker adds 1";
             flaws.push((Rule::WrongOffset, detail.to_owned()));

@@ -72,7 +72,7 @@ pub(crate) fn survey<'d, Elf: FileHeader>(
     let known: HashMap<u64, &CallSite> =
         found.iter().filter_map(|site| Some((site.address?, site))).collect();
     let mut sections = SiteSections::default();
-    let entries = entries.iter().map(|address| match known.get(address) {
+    let entries = entries.iter().map(|address| match known.get(&target.arch.entry(*address)) {
         Some(site) => CallSite { recorded: true, ..(*site).clone() },
         None => unknown(target, functions, options, &mut sections, *address),
     });

@@ -81,8 +81,9 @@ fn named<Elf: FileHeader>(
     if !view.sections().any(|section| section.kind == elf::SHT_SYMTAB.0) {
         return Named::Dynamic;
     }
-    let is_local = |address: &u64| {
-        let place = view.section_at(*address).filter(|(_, s)| *address != 0 && s.is_code());
+    let is_local = |value: &u64| {
+        let address = target.arch.entry(*value);
+        let place = view.section_at(address).filter(|(_, s)| address != 0 && s.is_code());
         let Some((index, section)) = place else { return false };
         let offset = address - section.address;
         let area = area(target, functions, index, offset);
@@ -100,6 +101,7 @@ fn is_covered<Elf: FileHeader>(
     functions: &Functions<'_>,
     address: u64,
 ) -> bool {
+    let address = target.arch.entry(address);
     let Some((index, section)) = target.view.section_at(address) else { return false };
     if !section.is_code() {
         return false;

@@ -13,8 +13,8 @@ use object::read::elf::FileHeader;
 pub(crate) struct Entry {
     /// The section and offset that the entry leads to; `None` if to no section of this file.
     pub(crate) place: Option<(u32, u64)>,
-    /// The linker adds nothing to its address, as it does for a function whose value's bit 0 chooses
-    /// the instruction set.
+    /// The linker makes its address of it and no more: bit 0 chooses no instruction set, as it does in
+    /// the value of a function.
     pub(crate) is_plain: bool,
     /// It stays right when the linker deletes code: a local label with no distance.
     pub(crate) relaxation_proof: bool,
@@ -125,7 +125,9 @@ fn resolve<Elf: FileHeader>(
         };
         slot.place = place(target, &symbol, addend);
         slot.base = Some((relocation.symbol, addend));
-        slot.is_plain = !(target.arch.isa_bit && symbol.is_function() && symbol.value & 1 != 0);
+        let has_isa_bit = target.arch.isa_bit && symbol.is_function() && symbol.value & 1 != 0;
+        let distance = addend.cast_unsigned();
+        slot.is_plain = !has_isa_bit && target.arch.entry(distance) == distance;
         slot.relaxation_proof = addend == 0 && symbol.is_local() && !symbol.is_section();
     }
     Ok(())
@@ -139,7 +141,8 @@ pub(crate) fn place<Elf: FileHeader>(
 ) -> Option<(u32, u64)> {
     let isa_bit = u64::from(target.arch.isa_bit && symbol.is_function());
     let section = symbol.section.filter(|index| target.view.section(*index).is_ok())?;
-    Some((section, (symbol.value & !isa_bit).wrapping_add_signed(addend)))
+    let offset = (symbol.value & !isa_bit).wrapping_add_signed(addend);
+    Some((section, target.arch.entry(offset)))
 }
 
 /// An addend of `word` bytes, as a signed number.

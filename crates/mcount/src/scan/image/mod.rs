@@ -127,9 +127,10 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
     pub(crate) fn table(&self, range: Option<(u64, u64)>) -> Vec<u64> {
         let view = self.target.view;
         let Some((address, size)) = range else { return Vec::new() };
-        let mut words = loaded::words(view, address, size / view.word(), &self.target.loader);
-        words.sort_unstable();
-        words
+        let words = loaded::words(view, address, size / view.word(), &self.target.loader);
+        let mut entries: Vec<_> = words.iter().map(|word| self.target.arch.entry(*word)).collect();
+        entries.sort_unstable();
+        entries
     }
 
     /// Adds the places that `table`, the addresses in the image's own, leads to and where NOPs stand

@@ -20,6 +20,9 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
     /// same form and are not listed, as happens to functions of discarded groups.
     pub(super) fn by_patchable_entries(&mut self, found: &mut Found) -> Result<()> {
         let mut listed = self.listed();
+        for address in &mut listed {
+            *address = self.target.arch.entry(*address);
+        }
         listed.sort_unstable();
         listed.dedup();
         let mut forms = BTreeMap::new();
