@@ -83,6 +83,8 @@ pub(super) fn table(arguments: &TableArgs) -> io::Result<u8> {
                 return Ok(complain(&format!("{}: {failure}", output.display())));
             }
         }
+        // No terminal's business: what passes text on leaves out bytes that are none.
+        None if matches!(format, TableFormat::Raw) => io::stdout().lock().write_all(&bytes)?,
         None => anstream::stdout().lock().write_all(&bytes)?,
     }
     Ok(SUCCESS)
