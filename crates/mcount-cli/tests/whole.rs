@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use testkit::room::Room;
-use testkit::tiny_elf::{self, Relocation, Section, Symbol};
+use testkit::tiny_elf::{self, Relocation, Section, Symbol, put};
 use testkit::tools::are_here;
 use testkit::{files, process};
 
@@ -92,6 +92,7 @@ fn more_sections_than_sixteen_bits_count() {
         }
         reserved.extend(sites.iter().filter_map(|site| site.section_index));
         if before.is_empty() {
+            in_an_archive(&room, &new);
             links_many(&room, &new);
         }
     }
@@ -108,6 +109,137 @@ fn links_many(room: &Room, new: &[u8]) {
         let names = entries(&room.get("image").unwrap());
         let expected: Vec<_> = (0..MANY).map(|number| format!("f{number}")).collect();
         assert!(names == expected, "{linker}: {} entries", names.len());
+        is_read(room, &expected, linker);
+    }
+}
+
+/// `a.o` as a member of an archive, whose other member stays as it is.
+fn in_an_archive(room: &Room, new: &[u8]) {
+    if !are_here(["ar"]) {
+        return;
+    }
+    assemble(room, "outside", OUTSIDE);
+    run(room, "ar", &["crD", "lib.a", "outside.o", "a.o"]);
+    run(room, env!("CARGO_BIN_EXE_mcount"), &["record", "lib.a"]);
+    run(room, "ar", &["x", "--output", ".", "lib.a", "a.o"]);
+    assert!(room.get("a.o").unwrap() == new);
+    let archive = room.get("lib.a").unwrap();
+    let outside = room.get("outside.o").unwrap();
+    assert!(archive.windows(outside.len()).any(|bytes| bytes == outside));
+}
+
+/// What `list` and `table` say of `image`: the functions `expected`, in order.
+fn is_read(room: &Room, expected: &[String], linker: &str) {
+    let mcount = Path::new(env!("CARGO_BIN_EXE_mcount"));
+    for arguments in [
+        ["list", "--policy", "all", "--format", "jsonl", "image"],
+        ["table", "--policy", "all", "--format", "jsonl", "image"],
+    ] {
+        let outcome = room.run(mcount, &arguments).unwrap();
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{linker}");
+        let function = |line: &str| {
+            let site: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(site["symbol_offset"], 0);
+            site["symbol"].as_str().unwrap().to_owned()
+        };
+        let found: Vec<_> = outcome.stdout.lines().map(function).collect();
+        assert!(found == expected, "{linker} {}: {}", arguments[0], found.len());
+    }
+    // Raw words are the same wherever they go.
+    let raw = ["table", "--policy", "all", "--format", "raw", "image"];
+    let printed = room.command(mcount, &raw).output().unwrap().stdout;
+    run(room, env!("CARGO_BIN_EXE_mcount"), &[raw.as_slice(), &["-o", "raw"]].concat());
+    let file = object::File::parse(room.get("image").unwrap().as_slice())
+        .map(|file| file.section_by_name("__mcount_loc").unwrap().data().unwrap().to_vec());
+    assert!(printed == room.get("raw").unwrap() && printed == file.unwrap(), "{linker}");
+}
+
+/// More local symbols than 16 bits count, before the hook and behind it.
+#[test]
+fn more_local_symbols_than_sixteen_bits_count() {
+    if !are_here(["as", "ld.bfd", "ld.lld"]) {
+        return;
+    }
+    let mut source = ".text\n".to_owned();
+    for number in 0..MANY {
+        let _ = writeln!(source, ".type f{number},@function\nf{number}: call mcount\nret");
+    }
+    source.push_str(".globl start\n.type start,@function\nstart: call mcount\nret\n");
+    let room = Room::new().unwrap();
+    let new = recorded(&assemble(&room, "a", &source), &all());
+    room.put("new.o", &new).unwrap();
+    assemble(&room, "outside", OUTSIDE);
+    for linker in LINKERS {
+        let arguments = ["-m", "elf_x86_64", "-e", "start", "-o", "image", "new.o", "outside.o"];
+        run(&room, linker, &arguments);
+        let names = entries(&room.get("image").unwrap());
+        let expected = (0..MANY).map(|number| format!("f{number}"));
+        assert!(names.into_iter().eq(expected.chain(["start".to_owned()])), "{linker}");
+    }
+}
+
+/// A symbol index has 24 bits in a relocation of ELFCLASS32.
+const SYMBOLS_32: usize = 1 << 24;
+
+/// An i386 object with a call of a hook, local or global, and so many local symbols of no name in all.
+fn with_symbols(is_local: bool, locals: usize) -> Vec<u8> {
+    const ENTRY: usize = 16;
+    let mut object = tiny_elf::Object::new(3, false, false, false);
+    let hook = Symbol::undefined("mcount");
+    object.symbols = vec![if is_local { Symbol { binding: 0, ..hook } } else { hook }];
+    let call = Relocation { offset: 1, symbol: 1, kind: 2, addend: -4 };
+    let code = Section::code(".text", &[0xe8, 0xfc, 0xff, 0xff, 0xff, 0xc3]);
+    object.sections = vec![Section { relocations: vec![call], ..code }];
+    let mut file = object.build();
+    let number =
+        |file: &[u8], at: usize| usize::try_from(tiny_elf::get(file, at, 4, false)).unwrap();
+    let headers = number(&file, 0x20);
+    let header = headers + 40 * object.symbol_table() as usize;
+    let (old, size) = (number(&file, header + 16), number(&file, header + 20));
+    let first = if is_local { size } else { ENTRY };
+    let added = locals - first / ENTRY;
+    let symbols = file[old..old + size].to_vec();
+    file.resize(file.len().next_multiple_of(4), 0);
+    let new = file.len();
+    file.extend(&symbols[..first]);
+    file.resize(file.len() + added * ENTRY, 0);
+    file.extend(&symbols[first..]);
+    for (at, value) in [(16, new), (20, size + added * ENTRY), (28, locals)] {
+        put(&mut file, header + at, 4, false, value as u64);
+    }
+    if !is_local {
+        let list = number(&file, headers + 40 * 2 + 16);
+        put(&mut file, list + 4, 4, false, (locals << 8 | 2) as u64);
+    }
+    file
+}
+
+/// What recording an object comes to that has so many local symbols.
+fn record_with(is_local: bool, locals: usize) -> Result<(), String> {
+    let object = with_symbols(is_local, locals);
+    let options = Options::default();
+    assert_eq!(mcount::scan(&object, &options).unwrap().sites.len(), 1);
+    let recording = mcount::record(&object, &options).map_err(|error| error.to_string())?;
+    let sites = mcount::read_table(&recording.change.unwrap().apply(&object), &options);
+    let offsets: Vec<_> = sites.unwrap().sites.iter().map(|site| site.offset).collect();
+    assert_eq!(offsets, [Some(0)]);
+    Ok(())
+}
+
+/// The section symbol that an entry needs, or the hook behind it, would have an index of 25 bits.
+#[test]
+fn more_symbols_than_a_relocation_can_name_are_refused() {
+    for (is_local, locals) in [(true, SYMBOLS_32), (false, SYMBOLS_32 - 1)] {
+        let said = record_with(is_local, locals).unwrap_err();
+        assert!(said.ends_with(": too many symbols"), "{is_local}: {said}");
+    }
+}
+
+#[test]
+#[ignore = "needs 1 GB"]
+fn as_many_symbols_as_a_relocation_can_name_are_recorded() {
+    for (is_local, locals) in [(true, SYMBOLS_32 - 1), (false, SYMBOLS_32 - 2)] {
+        assert_eq!(record_with(is_local, locals), Ok(()), "{is_local}");
     }
 }
 
@@ -250,6 +382,86 @@ fn garbage_collection_keeps_entries_with_their_functions() {
         let names = entries(&room.get("image").unwrap()).join(" ");
         assert_eq!(names, *expected, "{linker}, {input}");
     }
+}
+
+/// C++ in two files: functions of templates and inline ones are in groups of their own in both.
+const CXX: [(&str, &str); 2] = [
+    (
+        "a.cc",
+        "template <int n> __attribute__((noinline)) int shared(int x) { asm(\"\"); return x + n; }
+        template <int n> __attribute__((noinline)) int dead(int x) { asm(\"\"); return x * n; }
+        __attribute__((noinline)) inline int common(int x) { asm(\"\"); return shared<2>(x); }
+        int other(int x);
+        int unused(int x) { return dead<3>(x) + common(x); }
+        extern \"C\" int start(int x) { return shared<1>(x) + common(x) + other(x); }",
+    ),
+    (
+        "b.cc",
+        "template <int n> __attribute__((noinline)) int shared(int x) { asm(\"\"); return x + n; }
+        template <int n> __attribute__((noinline)) int dead(int x) { asm(\"\"); return x * n; }
+        __attribute__((noinline)) inline int common(int x) { asm(\"\"); return shared<2>(x); }
+        int never(int x) { return dead<3>(x) + dead<4>(x); }
+        int other(int x) { return shared<1>(x) * common(x); }",
+    ),
+];
+
+/// What of it is live.
+const LIVE: [&str; 5] =
+    ["_Z5otheri", "_Z6commoni", "_Z6sharedILi1EEii", "_Z6sharedILi2EEii", "start"];
+
+/// The compiler's own lists of patchable entries, which recording leaves alone: after garbage collection
+/// the words are those of the live functions, each once, and `list` says the same.
+#[test]
+fn lists_of_patchable_entries_follow_their_groups() {
+    for (processor, nop) in [("aarch64", 4), ("riscv64", 2)] {
+        let bfd = format!("{processor}-linux-gnu-ld.bfd");
+        if !are_here(["clang++", "ld.lld", &bfd]) {
+            continue;
+        }
+        // NOPs in all, and before the function.
+        for (flag, before) in [("2", 0), ("4,2", 2)] {
+            let room = Room::new().unwrap();
+            for (name, source) in CXX {
+                room.put(name, source.as_bytes()).unwrap();
+                let target = format!("--target={processor}-linux-gnu");
+                let area = format!("-fpatchable-function-entry={flag}");
+                let plain =
+                    ["-O2", "-fno-exceptions", "-fno-rtti", "-ffunction-sections", "-c", name];
+                run(&room, "clang++", &[[target.as_str(), &area].as_slice(), &plain].concat());
+            }
+            run(&room, env!("CARGO_BIN_EXE_mcount"), &["record", "--policy", "all", "a.o", "b.o"]);
+            for linker in [bfd.as_str(), "ld.lld"] {
+                let arguments = ["--gc-sections", "-e", "start", "-o", "image", "a.o", "b.o"];
+                run(&room, linker, &arguments);
+                let image = room.get("image").unwrap();
+                let label = format!("{processor} {flag} {linker}");
+                let names = names_of_list(&image, before * nop);
+                assert_eq!(names, LIVE, "{label}");
+                let sites = mcount::read_table(&image, &all()).unwrap().sites;
+                let mut listed: Vec<_> =
+                    sites.iter().map(|s| s.symbol.clone().unwrap().to_string()).collect();
+                listed.sort_unstable();
+                assert_eq!(listed, LIVE, "{label}");
+                assert_eq!(mcount::check(&image, &all()).unwrap(), [], "{label}");
+            }
+        }
+    }
+}
+
+/// The functions that the words of the list in `image` lead to, so many bytes before each.
+fn names_of_list(image: &[u8], before: u64) -> Vec<String> {
+    let file = object::File::parse(image).unwrap();
+    let list = file.section_by_name("__patchable_function_entries").unwrap();
+    let words = list.data().unwrap().chunks(8);
+    let named = |word: &[u8]| {
+        let address = u64::from_le_bytes(word.try_into().unwrap()) + before;
+        let is_it = |s: &object::Symbol<'_, '_>| s.address() == address && s.is_global();
+        file.symbols().filter(|s| s.kind() == SymbolKind::Text).find(is_it)
+    };
+    let mut found: Vec<String> =
+        words.map(|word| named(word).unwrap().name().unwrap().to_owned()).collect();
+    found.sort_unstable();
+    found
 }
 
 /// Threads share the code of an image by pieces that begin where functions do, wherever calls and what

@@ -314,6 +314,20 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
             Anchors::Sections(bases)
         };
         edit.add_symbols(symbols, &new)?;
+        let greatest = match &anchors {
+            Anchors::Own(first) => {
+                let behind = u32::try_from(places.len()).unwrap_or(u32::MAX);
+                behind.checked_sub(1).map_or(0, |last| first.saturating_add(last))
+            }
+            Anchors::Sections(bases) => {
+                let used = places.iter().filter_map(|(section, _)| bases.get(section));
+                used.copied().max().unwrap_or(0)
+            }
+        };
+        if greatest > self.target.view.greatest_symbol() {
+            let kind = ErrorKind::Unsupported("too many symbols");
+            return Err(self.target.view.section_error(symbols.section, kind));
+        }
         Ok(anchors)
     }
 

@@ -227,6 +227,11 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
         if self.is_64() { 8 } else { 4 }
     }
 
+    /// The greatest index of a symbol that a relocation has room for.
+    pub(crate) fn greatest_symbol(&self) -> u32 {
+        if self.is_64() { u32::MAX } else { u32::MAX >> 8 }
+    }
+
     /// Little-endian MIPS n64 keeps the fields of `r_info` in an order of its own.
     pub(crate) fn has_mips64el_info(&self) -> bool {
         self.header.is_mips64el(self.endian)

@@ -14,6 +14,8 @@ pub(super) struct InfoLayout {
     is_64: bool,
     big_endian: bool,
     mips64el: bool,
+    /// The largest symbol index that fits.
+    pub(super) limit: u32,
 }
 
 impl InfoLayout {
@@ -22,12 +24,8 @@ impl InfoLayout {
             is_64: view.is_64(),
             big_endian: view.is_big_endian(),
             mips64el: view.has_mips64el_info(),
+            limit: view.greatest_symbol(),
         }
-    }
-
-    /// The largest symbol index that fits.
-    pub(super) fn limit(self) -> u32 {
-        if self.is_64 { u32::MAX } else { 0x00ff_ffff }
     }
 
     /// The bytes of `r_info` that hold the symbol.

@@ -139,7 +139,7 @@ impl<'d, Elf: FileHeader> Edit<'_, 'd, Elf> {
                 return Err(outside);
             }
             if symbol >= first {
-                let moved = symbol.checked_add(added).filter(|moved| *moved <= layout.limit());
+                let moved = symbol.checked_add(added).filter(|moved| *moved <= layout.limit);
                 layout.set_symbol(entry, moved.ok_or_else(|| overflow.clone())?);
             }
         }
