@@ -8,13 +8,29 @@
 //! The library takes bytes and returns plain data. It opens no file, prints nothing and starts no
 //! thread; whatever the bytes are, it neither panics nor reads outside them.
 //!
+//! Each verb is a function of the bytes of a file and of [`Options`]. What is to be written is handed
+//! out as data ([`Change`], [`Write`]) and is for the caller to write.
+//!
 //! ```
-//! # let object: &[u8] = &[];
+//! # let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/prebuilt/");
+//! # let object = std::fs::read(format!("{root}x86_64-fentry.o"))?;
 //! let options = mcount::Options::default();
-//! match mcount::record(object, &options) {
-//!     Ok(recording) => println!("{} entries", recording.recorded),
-//!     Err(error) => println!("{error}"), // not an ELF file
-//! }
+//! let recording = mcount::record(&object, &options)?;
+//! assert_eq!(recording.recorded, 8);
+//! // The new object; none if the old one is right already.
+//! let object = match recording.change {
+//!     Some(change) => change.apply(&object),
+//!     None => object,
+//! };
+//!
+//! let table = mcount::read_table(&object, &options)?;
+//! let first = &table.sites[0];
+//! assert_eq!((first.section.as_deref(), first.offset), (Some(".text"), Some(0)));
+//! assert_eq!(first.symbol.as_deref(), Some("sample_static"));
+//!
+//! let error = mcount::scan(b"no object", &options).unwrap_err();
+//! assert_eq!(error.to_string(), "not an ELF file");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 
@@ -52,7 +68,7 @@ pub use policy::{Base, Policy, Treatment};
 pub use record::{ExcludedSection, Recording};
 pub use site::{CallSite, Kind, Sites, Source, TABLE_SECTION};
 
-/// What the verbs of this library are to do.
+/// What the verbs of this library are to do. A verb passes over what does not concern it.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Options {
@@ -64,17 +80,17 @@ pub struct Options {
     pub nops: bool,
     /// The name of the section that holds the table.
     pub table_section: String,
-    /// The table is loaded writable, so that a position-independent program gets relative
+    /// [`record`]: the table is loaded writable, so that a position-independent program gets relative
     /// relocations for it and not text relocations.
     pub writable: bool,
-    /// One table section for each section of code, ordered by it (`SHF_LINK_ORDER`), so that
+    /// [`record`]: one table section for each section of code, ordered by it (`SHF_LINK_ORDER`), so that
     /// garbage collection keeps exactly the entries of live functions.
     pub link_order: bool,
-    /// Recorded calls become NOPs: what the tracer would do first.
+    /// [`record`]: recorded calls become NOPs: what the tracer would do first.
     pub nop_all: bool,
-    /// Bytes of NOPs that a tracer needs; those of a call unless it is given.
+    /// [`check`]: bytes of NOPs that a tracer needs; those of a call unless it is given.
     pub min_area: Option<u64>,
-    /// An object that has a table is left alone, whatever is in it.
+    /// [`record`]: an object that has a table is left alone, whatever is in it.
     pub keep_existing_table: bool,
     /// [`late_table`] says which function each site is of, and which hook it calls; without, it is faster.
     pub names: bool,
@@ -100,22 +116,23 @@ impl Default for Options {
     }
 }
 
-/// Finds the call sites of `object`.
+/// Finds the call sites of `file`, an object or an image.
 ///
 /// # Errors
 ///
-/// [`Error`] where `object` is no ELF object of a known processor, or is malformed.
-pub fn scan(object: &[u8], options: &Options) -> Result<Sites> {
-    elf::open(object, sites::Scan(options))
+/// [`Error`] where `file` is no ELF file of a known processor, or is malformed.
+pub fn scan(file: &[u8], options: &Options) -> Result<Sites> {
+    elf::open(file, sites::Scan(options))
 }
 
-/// Reads the tables of `object`: `__mcount_loc` and `__patchable_function_entries`.
+/// Reads the tables of `file`, an object or an image: `__mcount_loc` and
+/// `__patchable_function_entries`.
 ///
 /// # Errors
 ///
 /// As [`scan()`].
-pub fn read_table(object: &[u8], options: &Options) -> Result<Sites> {
-    elf::open(object, sites::List(options))
+pub fn read_table(file: &[u8], options: &Options) -> Result<Sites> {
+    elf::open(file, sites::List(options))
 }
 
 /// Every function of `file`, an object or an image, with its sites, and the table.
@@ -141,7 +158,7 @@ pub fn check(file: &[u8], options: &Options) -> Result<Vec<Finding>> {
 ///
 /// # Errors
 ///
-/// As [`scan()`]; also where the new object would not fit into its class.
+/// As [`scan()`], and for an image; also where the new object would not fit into its class.
 pub fn record(object: &[u8], options: &Options) -> Result<Recording> {
     elf::open(object, record::Record(options))
 }
@@ -160,7 +177,8 @@ pub fn late_table(image: &[u8], options: &Options) -> Result<LateTable> {
 ///
 /// # Errors
 ///
-/// [`Error`] where `image` has no table, or one that is relocated in a way that cannot be moved.
+/// As [`late_table`]; also where `image` has no table, or one that is relocated in a way that cannot be
+/// moved.
 pub fn sort_table(image: &[u8], options: &Options, drop_stale: bool) -> Result<Sorted> {
     elf::open(image, late::Sort { options, drop_stale })
 }

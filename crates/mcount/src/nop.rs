@@ -14,7 +14,7 @@ use crate::table;
 use object::read::elf::FileHeader;
 use std::collections::BTreeSet;
 
-/// Which functions, by name.
+/// Whether a function is one of those, by its name; empty for a call that is in no function.
 pub type Select<'a> = &'a dyn Fn(&[u8]) -> bool;
 
 /// What turning calls into NOPs comes to.

@@ -66,9 +66,10 @@ pub struct CallSite {
     pub section_index: Option<u32>,
     /// Name of that section.
     pub section: Option<Arc<str>>,
-    /// The recorded address: bytes from the start of the section.
+    /// The recorded address: bytes from the start of the section, also in an image.
     pub offset: Option<u64>,
-    /// The recorded address in an image.
+    /// The recorded address in an image, as it is linked; `None` in an object. Of an entry that leads
+    /// nowhere, its value.
     pub address: Option<u64>,
     /// The function that contains it.
     pub symbol: Option<Arc<str>>,
@@ -101,6 +102,7 @@ pub struct Sites {
     pub big_endian: bool,
     /// It is linked: places have addresses.
     pub is_image: bool,
-    /// In section order, then offset order (a table: in its own order).
+    /// In section order, then offset order; in an image in order of address. Entries of a table are in
+    /// its own order.
     pub sites: Vec<CallSite>,
 }

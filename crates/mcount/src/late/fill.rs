@@ -21,7 +21,7 @@ pub enum Fill {
     Right,
     /// These writes make it right.
     Writes(Vec<Write>),
-    /// It has another number of entries, or is not there.
+    /// It has another number of entries, is not there, or is relocated in a way that cannot be set.
     Impossible {
         /// The entries that the section has room for.
         room: usize,
