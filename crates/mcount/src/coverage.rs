@@ -4,6 +4,7 @@
 //! Pure data in, pure data out: it looks at no file.
 
 use crate::functions::{Function, Functions};
+use crate::names::is_cold_part;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Why a function has no hook.
@@ -95,11 +96,4 @@ fn gap(function: &Function, no_hooks_at_all: bool, with_hooks: &BTreeSet<&str>) 
         _ if function.size == 0 => Gap::NoSize,
         _ => Gap::Unknown,
     }
-}
-
-/// `name.cold`, `name.cold.3`, `name.part.0.cold`.
-fn is_cold_part(name: &str) -> bool {
-    let numbers = |part: &str| part.chars().all(|c| c.is_ascii_digit());
-    let mut parts = name.rsplit('.').skip_while(|part| numbers(part));
-    parts.next() == Some("cold") && parts.next().is_some()
 }

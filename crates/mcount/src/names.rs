@@ -35,7 +35,10 @@ pub fn source_name(name: &str) -> &str {
 /// Whether the symbol `name` is of the unlikely part of a function, which is entered by jumps only.
 #[must_use]
 pub fn is_cold_part(name: &str) -> bool {
-    name.rsplit('.').find(|part| !part.bytes().all(|byte| byte.is_ascii_digit())) == Some("cold")
+    let is_number = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let mut parts = name.rsplit('.').skip_while(is_number);
+    // Somebody may call a function so.
+    parts.next() == Some("cold") && parts.next().is_some()
 }
 
 #[cfg(test)]
@@ -69,7 +72,7 @@ mod tests {
         for name in ["f.cold", "f.cold.1", "f.isra.0.cold"] {
             assert!(is_cold_part(name), "{name}");
         }
-        for name in ["f", "f.isra.0", "cold_start", "f.cold.isra.0"] {
+        for name in ["f", "f.isra.0", "cold_start", "f.cold.isra.0", "cold", "cold.1"] {
             assert!(!is_cold_part(name), "{name}");
         }
     }
