@@ -32,6 +32,8 @@ pub struct SectionId {
 pub enum ErrorKind {
     /// The file does not begin with the ELF magic.
     NotElf,
+    /// The file is an archive (`ar`): what it holds is for the caller to take out.
+    Archive,
     /// The file is LLVM bitcode: there is no machine code yet.
     Bitcode,
     /// The file holds gcc's LTO bytecode and no machine code.
@@ -103,6 +105,9 @@ impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotElf => f.write_str("not an ELF file"),
+            Self::Archive => {
+                f.write_str("an archive, and no ELF file: take out its members (ar x)")
+            }
             Self::Bitcode => f.write_str("LLVM bitcode: record vmlinux.o after the LTO link"),
             Self::SlimLto => f.write_str(
                 "gcc LTO bytecode without machine code: record the object that the LTO link makes",

@@ -241,7 +241,7 @@ fn refused() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     vec![
         ("empty", vec![], "not an ELF file"),
         ("text", b"int main;\n".to_vec(), "not an ELF file"),
-        ("archive", b"!<arch>\n".to_vec(), "not an ELF file"),
+        ("archive", b"!<arch>\n".to_vec(), "an archive, and no ELF file"),
         ("bitcode", b"BC\xc0\xde5\x14".to_vec(), "record vmlinux.o after the LTO link"),
         ("wrapped bitcode", b"\xde\xc0\x17\x0b\0\0\0\0".to_vec(), "record vmlinux.o after"),
         ("slim LTO", slim_lto(), "LTO bytecode"),

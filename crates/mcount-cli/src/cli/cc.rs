@@ -58,13 +58,13 @@ cannot be recorded, which is then removed, so that make does not take it for don
 
 make:   make CC=\"mcount cc -- gcc\"
 CMake:  -DCMAKE_C_COMPILER_LAUNCHER=\"mcount;cc;--\"
-Kernel: mcount cc --policy linux -- gcc …
+Kernel: mcount cc --policy linux -- gcc ...
 
-Where only the name of a program can be given, link mcount-cc to mcount: mcount-cc gcc … is mcount \
-cc gcc …; or mcount-gcc, mcount-clang-19 and the like: mcount-gcc … is mcount cc gcc …. Options are \
-then taken from MCOUNT_CC_OPTIONS.
+Where only the name of a program can be given, link mcount-cc to mcount: mcount-cc gcc ARG is mcount \
+cc gcc ARG; or mcount-gcc, mcount-clang-19 and the like: mcount-gcc ARG is mcount cc gcc ARG. Options \
+are then taken from MCOUNT_CC_OPTIONS.
 
-ccache: CCACHE_PREFIX=mcount-cc CCACHE_NAMESPACE=mcount ccache gcc … caches the recorded object. \
+ccache: CCACHE_PREFIX=mcount-cc CCACHE_NAMESPACE=mcount ccache gcc ARG caches the recorded object. \
 ccache does not look at the prefix or its options when it looks for a result: give each set of \
 options a namespace of its own. sccache, and distcc's and icecream's servers: run mcount-gcc as the \
 compiler.";
@@ -164,8 +164,9 @@ fn record_all(objects: &[PathBuf], options: &Options) -> u8 {
 
 /// What the compiler wrote is no ELF file, such as a precompiled header, or has only bytecode.
 fn has_no_code(failure: &Failure) -> bool {
+    use ErrorKind::{Archive, Bitcode, NotElf, SlimLto};
     let Failure::Object(Error { kind, .. }) = failure else { return false };
-    matches!(kind, ErrorKind::NotElf | ErrorKind::Bitcode | ErrorKind::SlimLto)
+    matches!(kind, NotElf | Archive | Bitcode | SlimLto)
 }
 
 #[cfg(test)]

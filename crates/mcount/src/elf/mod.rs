@@ -74,6 +74,9 @@ fn identify(data: &[u8]) -> Result<(u8, u8)> {
         [b'B', b'C', 0xc0, 0xde, ..] | [0xde, 0xc0, 0x17, 0x0b, ..] => {
             Err(Error::new(ErrorKind::Bitcode))
         }
+        _ if data.starts_with(b"!<arch>\n") || data.starts_with(b"!<thin>\n") => {
+            Err(Error::new(ErrorKind::Archive))
+        }
         _ => Err(Error::new(ErrorKind::NotElf)),
     }
 }
