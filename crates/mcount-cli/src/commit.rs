@@ -173,6 +173,11 @@ fn replace_patched(
     parts: &[&[u8]],
     writes: &[Write],
 ) -> io::Result<()> {
+    put(path, like, parts, writes).map_err(|error| naming(path, like, error))
+}
+
+/// The same, with errors as the operating system has them.
+fn put(path: &Path, like: Like<'_>, parts: &[&[u8]], writes: &[Write]) -> io::Result<()> {
     let target = match path.metadata() {
         // A device or a pipe takes the bytes as they come, and must not be replaced.
         Ok(there) if !there.is_file() && !there.is_dir() => {
@@ -190,6 +195,17 @@ fn replace_patched(
         let _ = std::fs::remove_file(&temporary);
     }
     result
+}
+
+/// `error` of writing `path`, which it names where that is another file than the one that is changed.
+fn naming(path: &Path, like: Like<'_>, error: io::Error) -> io::Error {
+    match like {
+        Like::File(metadata) if !is_at(metadata, path) => {
+            let (kind, error) = (error.kind(), Failure::from(error));
+            io::Error::new(kind, format!("cannot write {}: {error}", path.display()))
+        }
+        _ => error,
+    }
 }
 
 /// Where the symbolic links at `path` lead, so that they survive; there need not be a file.

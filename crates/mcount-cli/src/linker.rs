@@ -2,6 +2,7 @@
 //! output and one more input. A compiler driver is a linker too.
 
 use crate::children;
+use crate::commit::Failure;
 use crate::response::words;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -91,7 +92,7 @@ impl Outcome {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         }
         let status = children::status(&mut command).map_err(|error| {
-            io::Error::new(error.kind(), format!("{}: {error}", program.display()))
+            io::Error::new(error.kind(), format!("{}: {}", program.display(), Failure::from(error)))
         })?;
         Ok(match (status.signal(), status.code()) {
             (Some(signal), _) => Self::Killed(signal),

@@ -27,7 +27,9 @@ use self::sort::{SortArgs, sort};
 use self::table::{TableArgs, table};
 use self::why::{WhyArgs, why};
 use crate::children::SIGNALLED;
+use crate::commit::{Failure, write_new};
 use crate::demo;
+use crate::output::printable;
 use crate::response;
 use crate::signals;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
@@ -132,13 +134,17 @@ enum Command {
     #[command(
         after_help = "Any linker, or a compiler as linker. What is not a final link is passed \
                             through unchanged.\n\n\
-                            Example: mcount link -- gcc -o program a.o b.o"
+                            Exit codes: that of the linker where it fails; 2 where no table comes \
+                            out right, and then the output is as it was.\n\n\
+                            Example: mcount link -- gcc -o program a.o b.o",
+        override_usage = "mcount link [OPTIONS] [--] LD [ARG]..."
     )]
     Link(LinkArgs),
     /// Sort the table of a linked image in its place
     #[command(
         after_help = "Relocations move along with the values. Zeroes, which kernels skip, come \
-                            first.\n\nExample: mcount sort --drop-weak vmlinux"
+                            first. Exit code 1 where --drop-weak would drop too much, and nothing \
+                            is changed.\n\nExample: mcount sort --drop-weak vmlinux"
     )]
     Sort(SortArgs),
     /// Turn recorded calls into the processor's NOP, in objects and images; the table is kept
@@ -230,7 +236,7 @@ fn execute(command: Command) -> io::Result<u8> {
         Command::Why(arguments) => why(&arguments),
         Command::Record(arguments) => record(&arguments),
         Command::Check(arguments) => check(&arguments),
-        Command::Report(arguments) => report(&arguments),
+        Command::Report(arguments) => Ok(report(&arguments)),
         Command::Table(arguments) => table(&arguments),
         Command::Link(arguments) => link(&arguments),
         Command::Sort(arguments) => sort(&arguments),
@@ -243,9 +249,13 @@ fn execute(command: Command) -> io::Result<u8> {
             io::stdout().write_all(&script).map(|()| SUCCESS)
         }
         Command::Man { folder } => {
-            clap_mangen::generate_to(Cli::command(), &folder)?;
             let page = include_bytes!("../recordmcount.1");
-            crate::commit::write_new(&folder.join("recordmcount.1"), page).map(|()| SUCCESS)
+            let written = clap_mangen::generate_to(Cli::command(), &folder)
+                .and_then(|()| write_new(&folder.join("recordmcount.1"), page));
+            Ok(match written {
+                Ok(()) => SUCCESS,
+                Err(error) => complain(&format!("{}: {}", folder.display(), Failure::from(error))),
+            })
         }
     }
 }
@@ -258,6 +268,6 @@ fn ended_by(signal: i32, program: &OsStr) -> u8 {
 
 fn complain(message: &str) -> u8 {
     let red = anstyle::AnsiColor::Red.on_default().bold();
-    let _ = writeln!(anstream::stderr(), "{red}mcount:{red:#} {message}");
+    let _ = writeln!(anstream::stderr(), "{red}mcount:{red:#} {}", printable(message));
     ERROR
 }

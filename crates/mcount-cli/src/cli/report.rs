@@ -8,7 +8,6 @@ use crate::debug::separate::Subject;
 use crate::report::{Report, html, with_sources};
 use clap::{Args, ValueHint};
 use mcount::{Level, Options};
-use std::io;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -25,15 +24,22 @@ pub(super) struct ReportArgs {
     inputs: InputArgs,
 }
 
-/// Makes the page.
-pub(super) fn report(arguments: &ReportArgs) -> io::Result<u8> {
+/// Makes the page; the exit code.
+pub(super) fn report(arguments: &ReportArgs) -> u8 {
     let options = match arguments.options.options() {
         Ok(options) => options,
-        Err(error) => return Ok(complain(&error.to_string())),
+        Err(error) => return complain(&error.to_string()),
     };
-    match page(arguments, &options) {
-        Ok(page) => write_new(&arguments.output, page.as_bytes()).map(|()| SUCCESS),
-        Err(failure) => Ok(complain(&format!("{}: {failure}", arguments.file.display()))),
+    let (path, result) = match page(arguments, &options) {
+        Ok(page) => (
+            &arguments.output,
+            write_new(&arguments.output, page.as_bytes()).map_err(Failure::from),
+        ),
+        Err(failure) => (&arguments.file, Err(failure)),
+    };
+    match result {
+        Ok(()) => SUCCESS,
+        Err(failure) => complain(&format!("{}: {failure}", path.display())),
     }
 }
 
