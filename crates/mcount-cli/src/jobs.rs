@@ -11,6 +11,10 @@ use std::thread::{self, available_parallelism};
 /// Bytes of a file from which on threads are worth starting.
 const WORTH_SHARING: usize = 4 << 20;
 
+/// As many threads as are started, however many are asked for: a number that is a slip of the fingers
+/// must not take all memory.
+const MOST: usize = 1024;
+
 /// A number of threads, and the right to run them.
 pub struct Threads {
     /// How many; at least one.
@@ -28,7 +32,7 @@ impl Threads {
         let fixed = |count| Self { count, tokens: Vec::new() };
         match asked {
             Some(0) => fixed(processors()),
-            Some(count) => fixed(count),
+            Some(count) => fixed(count.min(MOST)),
             None => match server() {
                 Server::None => fixed(processors()),
                 Server::OutOfReach => fixed(1),

@@ -189,6 +189,15 @@ fn threads_are_as_many_as_make_allows() {
     }
 }
 
+/// A number that is a slip of the fingers does not take all memory.
+#[test]
+fn threads_have_an_end() {
+    let room = room();
+    let outcome = run(&room, MCOUNT, &["scan", "--count", "-j", "99999999", "a.o", "b c.o"]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+    assert_eq!(outcome.stdout.lines().count(), 2);
+}
+
 /// make says so itself when tokens are lost.
 #[test]
 fn make_gets_its_tokens_back() {
