@@ -9,7 +9,7 @@ use mcount::{CallSite, Kind, LateTable, Recording, Sites};
 use serde_json::json;
 use std::borrow::Cow;
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, StdoutLock, Write};
 use std::path::Path;
 
 /// How to print.
@@ -81,6 +81,8 @@ pub struct Listing {
     pub statuses: Vec<Status>,
     /// For each of them, where source lines were asked for.
     pub lines: Option<Vec<Option<Line>>>,
+    /// They are the entries of a table, which need not be sites.
+    pub is_table: bool,
 }
 
 /// A site, with what is known of it.
@@ -98,7 +100,7 @@ impl Listing {
     #[must_use]
     pub fn new(sites: Sites) -> Self {
         let statuses = sites.sites.iter().map(Status::of).collect();
-        Self { sites, statuses, lines: None }
+        Self { sites, statuses, lines: None, is_table: false }
     }
 
     fn rows(&self) -> impl Iterator<Item = Row<'_>> {
@@ -109,6 +111,17 @@ impl Listing {
             has_line: self.lines.is_some(),
             line: self.lines.as_ref().and_then(|lines| lines.get(at)?.as_ref()),
         })
+    }
+}
+
+/// Standard output. Text that `is_for_people` has colours where they are wanted; what programs read is
+/// written byte for byte, for without a terminal the other way takes control characters out.
+#[must_use]
+pub fn stdout(is_for_people: bool) -> anstream::AutoStream<StdoutLock<'static>> {
+    if is_for_people {
+        anstream::stdout().lock()
+    } else {
+        anstream::AutoStream::always_ansi(io::stdout().lock())
     }
 }
 
@@ -307,8 +320,14 @@ pub fn text(
     let sites = &listing.sites;
     let order = if sites.big_endian { "big endian" } else { "little endian" };
     let count = sites.sites.len();
-    let noun = if count == 1 { "site" } else { "sites" };
+    let noun = match (listing.is_table, count) {
+        (false, 1) => "site",
+        (false, _) => "sites",
+        (true, 1) => "entry",
+        (true, _) => "entries",
+    };
     let bold = Style::new().bold();
+    let title = printable(title);
     writeln!(
         out,
         "{bold}{title}{bold:#}: {} {}-bit {order}, {count} {noun}",
@@ -442,10 +461,11 @@ fn line(
 pub fn recorded(out: &mut impl Write, label: &Label, recording: &Recording) -> io::Result<()> {
     let done = if recording.changed { "recorded" } else { "unchanged" };
     let count = recording.recorded;
-    writeln!(out, "{label}: {done}, {count} entries")?;
+    writeln!(out, "{}: {done}, {count} entries", printable(&label.to_string()))?;
     for section in &recording.excluded {
         let (made, left) = (section.made_nops, section.left);
-        writeln!(out, "  {}: excluded, {made} made NOPs, {left} left alone", section.name)?;
+        let name = printable(&section.name);
+        writeln!(out, "  {name}: excluded, {made} made NOPs, {left} left alone")?;
     }
     Ok(())
 }

@@ -198,7 +198,7 @@ fn what_cannot_be_compared() {
     room.put("text", b"text").unwrap();
     room.put("a.a", b"!<arch>\n").unwrap();
     let rows = [
-        (["a.o", "folder"], "a folder and a file"),
+        (["a.o", "folder"], "folder: a folder, and a.o is none"),
         (["a.o", "text"], "text: not an ELF file"),
         (["none", "a.o"], "none: No such file"),
         (["a.o", "a.a"], "a.a: an archive: compare its members"),
@@ -208,5 +208,27 @@ fn what_cannot_be_compared() {
         let outcome = mcount(&room, &[&["diff"][..], &arguments].concat());
         assert_eq!(outcome.code, Some(2), "{arguments:?}: {outcome:?}");
         assert!(outcome.stderr.contains(why), "{arguments:?}: {outcome:?}");
+    }
+}
+
+/// What has lost its names is not taken for what has lost its functions without a word.
+#[test]
+fn stripped_images_are_said_to_be() {
+    let Some(room) = room() else { return };
+    if !are_here(["objcopy"]) {
+        return;
+    }
+    let source = "static __attribute__((noinline)) int g(int a) { return a * a * a; }
+                  int f(int a) { return g(a) + a; }";
+    compile(&room, "a.o", source);
+    tool(&room, "ld", &["-shared", "-z", "notext", "-o", "a.so", "a.o"]);
+    tool(&room, "objcopy", &["--strip-all", "a.so", "b.so"]);
+    let whole = mcount(&room, &["diff", "a.so", "a.so"]);
+    assert_eq!((whole.code, whole.stderr.as_str()), (Some(0), ""));
+    for arguments in [["diff", "a.so", "b.so"], ["why", "b.so", "g"]] {
+        let outcome = mcount(&room, &arguments);
+        assert_eq!(outcome.code, Some(1), "{outcome:?}");
+        assert!(outcome.stderr.starts_with("mcount: warning: b.so: stripped: "), "{outcome:?}");
+        assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
     }
 }

@@ -8,7 +8,7 @@ use crate::archive;
 use crate::debug::separate::Subject;
 use crate::inputs::{Label, Take};
 use crate::jobs::Threads;
-use crate::output::printable;
+use crate::output::{printable, stdout};
 use anstyle::{AnsiColor, Style};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, ValueHint};
@@ -51,7 +51,7 @@ pub(super) struct CheckArgs {
     /// Bytes of NOPs that the tracer needs [default: those of a call]
     #[arg(long, value_name = "BYTES", help_heading = "Rules")]
     min_bytes: Option<u64>,
-    /// List the functions without a hook too, by cause; of these names only
+    /// List the functions without a hook too, by cause; with a GLOB, only those of these names
     #[arg(long, value_name = "GLOB", num_args = 0..=1, default_missing_value = "*", require_equals = true)]
     coverage: Option<String>,
     /// How to print: text, or one JSON object a line
@@ -130,7 +130,7 @@ pub(super) fn check(arguments: &CheckArgs) -> io::Result<u8> {
     let archive = |path: &Path| archive::read_all(path, |object| one(object, &options));
     let results = over(&arguments.files, &arguments.jobs, Take::Compressed, file, archive)?;
     let mut printer = Printer { arguments, names, totals: Totals::default() };
-    let mut out = io::BufWriter::new(anstream::stdout().lock());
+    let mut out = io::BufWriter::new(stdout(arguments.format == Format::Text));
     let mut is_read = true;
     for (label, result) in results {
         match result {

@@ -5,9 +5,9 @@ use super::many::over;
 use super::options::{InputArgs, JobArgs, OptionArgs};
 use super::{ERROR, FOUND, SUCCESS, complain};
 use crate::commit::Failure;
-use crate::debug::separate::Subject;
+use crate::debug::separate::{FEW_NAMES, Subject};
 use crate::inputs::Take;
-use crate::output::printable;
+use crate::output::{printable, stdout};
 use crate::unpack::unpacked_name;
 use anstyle::{AnsiColor, Style};
 use clap::{Args, ValueEnum, ValueHint};
@@ -59,9 +59,8 @@ enum Compared {
 
 /// Runs the command; its exit code.
 pub(super) fn diff(arguments: &DiffArgs) -> io::Result<u8> {
-    let is_folder = |path: &Path| path.is_dir();
-    if is_folder(&arguments.old) != is_folder(&arguments.new) {
-        return Ok(complain("a folder and a file cannot be compared"));
+    if let Some(why) = cannot_be_compared([&arguments.old, &arguments.new]) {
+        return Ok(complain(&why));
     }
     let sides = (side(arguments, &arguments.old)?, side(arguments, &arguments.new)?);
     let (Some(old), Some(new)) = sides else { return Ok(ERROR) };
@@ -87,8 +86,21 @@ pub(super) fn diff(arguments: &DiffArgs) -> io::Result<u8> {
     })
 }
 
+/// What is wrong if one path only is a folder.
+fn cannot_be_compared(paths: [&Path; 2]) -> Option<String> {
+    let [old, new] = paths;
+    let (folder, other) = if old.is_dir() { (old, new) } else { (new, old) };
+    if !folder.is_dir() || other.is_dir() {
+        return None;
+    }
+    Some(match other.metadata() {
+        Err(error) => format!("{}: {}", other.display(), Failure::from(error)),
+        Ok(_) => format!("{}: a folder, and {} is none", folder.display(), other.display()),
+    })
+}
+
 fn print(arguments: &DiffArgs, compared: &[(PathBuf, Compared)]) -> io::Result<()> {
-    let mut out = io::BufWriter::new(anstream::stdout().lock());
+    let mut out = io::BufWriter::new(stdout(arguments.format == DiffFormat::Text));
     match arguments.format {
         DiffFormat::Text => text(&mut out, compared)?,
         DiffFormat::Jsonl => {
@@ -114,12 +126,15 @@ fn side(arguments: &DiffArgs, root: &PathBuf) -> io::Result<Option<Side>> {
         }
     };
     let search = arguments.inputs.search();
-    let file = |path: &Path, _| {
+    let file = |path: &Path, is_one| {
         let subject = Subject::open(path, &search, false)?;
-        match subject.is_nameless() {
-            Some(why) => Err(io::Error::other(why).into()),
-            None => Ok(mcount::functions(subject.bytes(), &options)?),
+        if let Some(why) = subject.is_nameless() {
+            return Err(io::Error::other(why).into());
         }
+        if is_one && subject.is_stripped() {
+            complain(&format!("warning: {}: {FEW_NAMES}", path.display()));
+        }
+        Ok(mcount::functions(subject.bytes(), &options)?)
     };
     let archive = |_: &Path| {
         Err(io::Error::other("an archive: compare its members, or what is linked of them").into())

@@ -31,7 +31,7 @@ pub(super) struct ReadArgs {
     /// Say which source line each is of, by the debug information
     #[arg(long)]
     lines: bool,
-    /// Print how many there are and not which: of each input, or with --by
+    /// Print only how many there are: of each input, or by what --by says
     #[arg(long)]
     count: bool,
     /// What to count by: section, function, source file or folder of source files; the last two need
@@ -88,7 +88,8 @@ pub(super) fn read(arguments: &ReadArgs, what: What) -> io::Result<u8> {
     };
     let results = over(&arguments.files, &arguments.jobs, Take::Compressed, file, archive)?;
     // One write for many lines; all that is said of a file comes before what is said of the next.
-    let mut stdout = BufWriter::with_capacity(1 << 16, anstream::stdout().lock());
+    let mut stdout =
+        BufWriter::with_capacity(1 << 16, output::stdout(arguments.format == Format::Text));
     if arguments.count {
         let mut counts = BTreeMap::new();
         let code = report(results, |label, listing| {
@@ -132,7 +133,7 @@ fn entries(table: Sites) -> Listing {
         _ => Status::of(site),
     };
     let statuses = table.sites.iter().map(status).collect();
-    Listing { sites: table, statuses, lines: None }
+    Listing { sites: table, statuses, lines: None, is_table: true }
 }
 
 /// The source lines of `sites`.

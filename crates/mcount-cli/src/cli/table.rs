@@ -16,13 +16,15 @@ pub(super) struct TableArgs {
     /// The linked image
     #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     image: PathBuf,
-    /// Where to write; for an object it must be given, the others go to standard output
+    /// Where to write [default: standard output, but not for an object]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// What to write: an object to link in, the addresses as words, a JSON object a line, or text
+    /// [default: obj with --output, text without]
     #[arg(long, value_enum)]
     format: Option<TableFormat>,
-    /// Define symbols at the start and the end of the table in the object
+    /// Define symbols at the start and the end of the table in the object; without names,
+    /// __start_mcount_loc and __stop_mcount_loc
     #[arg(long, value_name = "START,STOP", num_args = 0..=1, require_equals = true,
           default_missing_value = "__start_mcount_loc,__stop_mcount_loc", value_parser = parse_bounds)]
     bounds: Option<(String, String)>,
@@ -76,16 +78,14 @@ pub(super) fn table(arguments: &TableArgs) -> io::Result<u8> {
         Ok(None) => return Ok(complain("an object goes to a file: give --output")),
         Err(error) => return Ok(complain(&format!("{name}: {error}"))),
     };
-    match &arguments.output {
-        Some(output) => {
-            if let Err(error) = write_new(output, &bytes) {
-                let failure = Failure::from(error);
-                return Ok(complain(&format!("{}: {failure}", output.display())));
-            }
+    if let Some(output) = &arguments.output {
+        if let Err(error) = write_new(output, &bytes) {
+            let failure = Failure::from(error);
+            return Ok(complain(&format!("{}: {failure}", output.display())));
         }
-        // No terminal's business: what passes text on leaves out bytes that are none.
-        None if matches!(format, TableFormat::Raw) => io::stdout().lock().write_all(&bytes)?,
-        None => anstream::stdout().lock().write_all(&bytes)?,
+    } else {
+        let mut out = output::stdout(format == TableFormat::Text);
+        out.write_all(&bytes).and_then(|()| out.flush())?;
     }
     Ok(SUCCESS)
 }
@@ -127,8 +127,8 @@ fn parse_anchor(text: &str) -> Result<Anchor, String> {
     Ok(Anchor { symbol: symbol.to_owned(), address })
 }
 
-/// `START,STOP`.
-fn parse_bounds(text: &str) -> Result<(String, String), String> {
+/// `START,STOP`, two names.
+pub(super) fn parse_bounds(text: &str) -> Result<(String, String), String> {
     let (start, stop) = text.split_once(',').ok_or("no comma between the two names")?;
     is_name(start)?;
     is_name(stop)?;

@@ -5,11 +5,12 @@ use super::{FOUND, SUCCESS, complain};
 use crate::commit::Failure;
 use crate::debug::Sections;
 use crate::debug::functions::{self, Facts, Inlined};
-use crate::debug::separate::Subject;
+use crate::debug::separate::{FEW_NAMES, Subject};
 use crate::names;
-use crate::output::printable;
+use crate::output::{printable, stdout};
 use crate::why::{Answer, Knowledge, Others, Reason};
 use anstyle::{AnsiColor, Style};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum, ValueHint};
 use mcount::{Function, Functions, GlobError, GlobSet, Options};
 use object::read::{File, Object, ObjectSymbol};
@@ -24,7 +25,7 @@ pub(super) struct WhyArgs {
     #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     image: PathBuf,
     /// Names of functions; *, ? and [ make a pattern
-    #[arg(value_name = "FUNCTION", required = true)]
+    #[arg(value_name = "FUNCTION", required = true, value_parser = NonEmptyStringValueParser::new())]
     functions: Vec<String>,
     /// How to print: text, or one JSON object a line
     #[arg(long, value_enum, default_value = "text")]
@@ -63,7 +64,7 @@ pub(super) fn why(arguments: &WhyArgs) -> io::Result<u8> {
             return Ok(complain(&format!("{}: {failure}", arguments.image.display())));
         }
     };
-    let mut out = anstream::stdout().lock();
+    let mut out = stdout(arguments.format == WhyFormat::Text);
     for answer in &answers {
         match arguments.format {
             WhyFormat::Text => text(&mut out, answer, arguments.all)?,
@@ -107,6 +108,9 @@ fn answers(
     let found = mcount::functions(subject.bytes(), options)?;
     if let Some(why) = subject.is_nameless() {
         return Err(io::Error::other(why).into());
+    }
+    if subject.is_stripped() {
+        complain(&format!("warning: {}: {FEW_NAMES}", arguments.image.display()));
     }
     let sections = Sections::load(subject.debug());
     // A clone that a pattern means has the facts of the function it was made of.

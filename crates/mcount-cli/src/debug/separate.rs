@@ -77,6 +77,13 @@ impl Subject {
         other.filter(|other| !Sections::is_in(own) && Sections::is_in(other)).unwrap_or(own)
     }
 
+    /// Whether it is an image that has lost its symbols, all but those that the loader needs, and has
+    /// no debug file either.
+    #[must_use]
+    pub fn is_stripped(&self) -> bool {
+        is_stripped(self.bytes())
+    }
+
     /// Why nothing can be found in it, if it is an image without any symbol.
     #[must_use]
     pub fn is_nameless(&self) -> Option<String> {
@@ -92,6 +99,10 @@ impl Subject {
         Some(format!("no symbols: its debug file{id} would have them: see --debug-dir"))
     }
 }
+
+/// What commands say that go by names, of an image which [`Subject::is_stripped`].
+pub const FEW_NAMES: &str =
+    "stripped: of its functions only those that others may call have names: see --debug-dir";
 
 /// Whether it is an image that has lost its symbols.
 fn is_stripped(bytes: &[u8]) -> bool {
