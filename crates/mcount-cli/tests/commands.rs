@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
+use testkit::prebuilt;
 use testkit::reader;
 use testkit::room::{Outcome, Room};
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol};
@@ -31,6 +32,7 @@ fn room() -> Room {
     }
     room.put("text.o", b"int main;\n").unwrap();
     room.put("bitcode.o", b"BC\xc0\xde5\x14").unwrap();
+    room.put("archive.a", b"!<arch>\n").unwrap();
     assert_eq!(mcount(&room, &["record", "done.o"]).code, Some(0));
     room
 }
@@ -43,7 +45,8 @@ const ROWS: &[Row] = &[
     (&["scan", "a.o"], 0, "sample_weak_only", ""),
     (&["scan", "done.o"], 0, "recorded", ""),
     (&["list", "done.o"], 0, "sample_init", ""),
-    (&["list", "a.o"], 0, "0 sites", ""),
+    (&["list", "a.o"], 0, "0 entries", ""),
+    (&["list", "done.o"], 0, "done.o: x86_64 64-bit little endian, 8 entries\n", ""),
     (&["record", "a.o"], 0, "", ""),
     (&["record", "a.o", "b.o"], 0, "", ""),
     (&["record", "-v", "a.o"], 0, "a.o: recorded, 8 entries", ""),
@@ -71,11 +74,41 @@ const ROWS: &[Row] = &[
     (&["scan", "text.o", "a.o", "none.o"], 2, "sample_weak", "none.o: No such"),
     (&["record", "-v", "text.o", "a.o"], 2, "a.o: recorded", "text.o: not an ELF"),
     (&["record", "-v", "a.o", "text.o", "b.o"], 2, "b.o: recorded", "text.o: not an ELF"),
-    (&["record", "-o", "none/x.o", "a.o"], 2, "", "No such file or directory"),
+    (&["nop", "archive.a"], 2, "", "archive.a: an archive, and no ELF file: take out its members"),
+    (&["table", "archive.a"], 2, "", "archive.a: an archive, and no ELF file"),
+    // It is said which of several files the matter is.
+    (
+        &["record", "-o", "none/x.o", "a.o"],
+        2,
+        "",
+        "a.o: cannot write none/x.o: No such file or dir",
+    ),
+    (
+        &["nop", "-o", "none/x.o", "a.o"],
+        2,
+        "",
+        "a.o: cannot write none/x.o: No such file or directory",
+    ),
+    (&["record", "-o", ".", "a.o"], 2, "", "a.o: cannot write .: "),
+    (&["report", "-o", "none/x", "a.o"], 2, "", "mcount: none/x: No such file or directory\n"),
+    (&["man", "none"], 2, "", "mcount: none: No such file or directory\n"),
+    (&["diff", ".", "a.o"], 2, "", "mcount: .: a folder, and a.o is none\n"),
+    (&["diff", ".", "none"], 2, "", "none: No such file or directory\n"),
+    (&["link", "--", "./none", "-o", "x"], 2, "", "./none: No such file or directory\n"),
     (&["table", "--bounds=start", "a.o"], 2, "", "no comma"),
     (&["table", "--bounds=,stop", "a.o"], 2, "", "needs a name"),
     (&["table", "--anchor", "_text", "a.o"], 2, "", "no ="),
     (&["table", "--anchor", "_text=x", "a.o"], 2, "", "invalid digit"),
+    (&["link", "--bounds=start", "--", "ld"], 2, "", "no comma"),
+    (&["link", "--max-passes", "0", "--", "ld"], 2, "", "--max-passes"),
+    (&["link", "--verbos", "--", "ld"], 2, "", "--verbose"),
+    // What would have no effect is no option.
+    (&["nop", "--exclude-symbol", "f", "a.o"], 2, "", "--exclude-symbol"),
+    (&["sort", "--policy", "linux", "a.o"], 2, "", "--policy"),
+    // Section symbols have no name.
+    (&["scan", "--hook", "", "a.o"], 2, "", "--hook"),
+    (&["record", "--table-section", "", "a.o"], 2, "", "--table-section"),
+    (&["why", "a.o", ""], 2, "", "FUNCTION"),
 ];
 
 #[test]
@@ -112,7 +145,7 @@ fn a_bad_file_stops_no_other() {
             assert_eq!(reader::table(&room.get(name).unwrap(), "__mcount_loc").unwrap().len(), 8);
         }
         assert_eq!(room.get("text.o").unwrap(), b"int main;\n");
-        assert_eq!(room.names().unwrap().len(), 5, "a temporary is left");
+        assert_eq!(room.names().unwrap().len(), 6, "a temporary is left");
     }
 }
 
@@ -135,7 +168,7 @@ fn output_leaves_the_input_alone() {
         assert_eq!(room.path(output).metadata().unwrap().mode() & 0o777, 0o640);
     }
     assert_eq!(room.get("a.o").unwrap(), before);
-    let names = ["a.o", "b.o", "bitcode.o", "copy.o", "done.o", "new.o", "text.o"];
+    let names = ["a.o", "archive.a", "b.o", "bitcode.o", "copy.o", "done.o", "new.o", "text.o"];
     assert_eq!(room.names().unwrap(), names);
 }
 
@@ -193,7 +226,7 @@ fn another_name_keeps_the_old_object() {
     assert_eq!(room.get("other.o").unwrap(), old);
     assert_eq!(room.get("a.o").unwrap(), room.get("done.o").unwrap());
     assert_eq!(room.path("a.o").metadata().unwrap().mode() & 0o777, 0o750);
-    assert_eq!(room.names().unwrap().len(), 6, "a temporary is left");
+    assert_eq!(room.names().unwrap().len(), 7, "a temporary is left");
 }
 
 #[test]
@@ -382,6 +415,45 @@ fn names_are_one_cell() {
     assert_eq!(stdout.lines().count(), 3, "{stdout}");
     assert!(!stdout.contains('\x1b'), "{stdout}");
     assert_eq!(lines(&mcount(&room, &["scan", "--format", "jsonl", "a.o"])).len(), 1);
+}
+
+/// Nor does the name of a file: what is said of it is one line.
+#[test]
+fn file_names_are_one_line() {
+    let room = Room::new().unwrap();
+    let (good, bad) = ("a\n\x1b[31m.o", "b\n\x1b[31m.o");
+    room.put_prebuilt(good, OBJECT).unwrap();
+    room.put(bad, b"text").unwrap();
+    for verb in ["scan", "record", "list", "check", "nop"] {
+        let said = mcount(&room, &[verb, bad]).stderr;
+        assert!(said.starts_with("mcount: b\\n\\u{1b}[31m.o: not an ELF file\n"), "{said:?}");
+    }
+    for arguments in [&["scan", good][..], &["record", "-v", good], &["nop", "-v", good]] {
+        let said = mcount(&room, &[arguments, &["--color", "always"]].concat()).stdout;
+        assert!(said.contains("a\\n\\u{1b}[31m.o"), "{said:?}");
+    }
+}
+
+/// What programs read has the names as the file has them, and not as a terminal would like them.
+#[test]
+fn machine_output_keeps_every_byte() {
+    let room = Room::new().unwrap();
+    let name = "a\x7fb\x1b[31mc";
+    room.put("a.o", &named(name)).unwrap();
+    let found = lines(&mcount(&room, &["scan", "--format", "jsonl", "a.o"]));
+    assert_eq!(found[0]["symbol"], name);
+    let found = lines(&mcount(&room, &["why", "--format", "jsonl", "a.o", "a*"]));
+    assert_eq!(found[0]["function"], name);
+    assert!(mcount(&room, &["scan", "--format", "csv", "a.o"]).stdout.contains(name));
+    let raw = |arguments: &[&str]| {
+        let image = "tests/fuzz-corpus/relocations-of-themselves.elf";
+        let image = prebuilt::root().join(image).display().to_string();
+        let arguments = [&["table", "--format", "raw", image.as_str()], arguments].concat();
+        let program = Path::new(env!("CARGO_BIN_EXE_mcount"));
+        room.command(program, &arguments).output().unwrap().stdout
+    };
+    assert_eq!(raw(&["-o", "raw"]), b"");
+    assert_eq!((raw(&[]), 72), (room.get("raw").unwrap(), room.get("raw").unwrap().len()));
 }
 
 #[test]

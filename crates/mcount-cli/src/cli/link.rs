@@ -5,6 +5,7 @@
 //! output is made beside its place and moved there when table and image agree.
 
 use super::options::OptionArgs;
+use super::table::parse_bounds;
 use super::{SUCCESS, complain, ended_by};
 use crate::archive;
 use crate::children;
@@ -25,27 +26,23 @@ use std::path::{Path, PathBuf};
 #[derive(Args)]
 pub(super) struct LinkArgs {
     /// Give up when table and image still disagree after this many links
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     max_passes: u32,
     /// Keep the table read only: for a kernel, which relocates itself
     #[arg(long)]
     read_only: bool,
-    /// Define symbols at the start and the end of the table
+    /// Define symbols at the start and the end of the table; without names, __start_mcount_loc and
+    /// __stop_mcount_loc
     #[arg(long, value_name = "START,STOP", num_args = 0..=1, require_equals = true,
-          default_missing_value = "__start_mcount_loc,__stop_mcount_loc")]
-    bounds: Option<String>,
+          default_missing_value = "__start_mcount_loc,__stop_mcount_loc", value_parser = parse_bounds)]
+    bounds: Option<(String, String)>,
     /// Say what each pass found
     #[arg(short, long)]
     verbose: bool,
     #[command(flatten)]
     options: OptionArgs,
-    /// The link command
-    #[arg(
-        value_name = "LD ARG",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    /// The linker, or a compiler as linker, and its arguments
+    #[arg(value_name = "LD", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
@@ -61,11 +58,10 @@ pub(super) fn link(arguments: &LinkArgs) -> io::Result<u8> {
         return run(&command.as_given());
     };
     let scratch = Scratch::beside(&output)?;
-    let bounds = arguments.bounds.as_deref().and_then(|bounds| bounds.split_once(','));
     let object = ObjectOptions {
         table_section: options.table_section.clone(),
         anchor: None,
-        bounds: bounds.map(|(start, stop)| (start.to_owned(), stop.to_owned())),
+        bounds: arguments.bounds.clone(),
         writable: !arguments.read_only,
     };
     let mut driver = Driver { arguments, options, object, command, output, scratch, expected: 0 };

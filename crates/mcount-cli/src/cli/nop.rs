@@ -1,11 +1,12 @@
 //! `mcount nop`: recorded calls become NOPs, in objects and images.
 
-use super::options::{OptionArgs, globs};
+use super::options::{HookArgs, TableSectionArgs, globs};
 use super::{SUCCESS, complain};
 use crate::commit::{Failure, Plan, change_file};
 use crate::inputs;
+use crate::output::printable;
 use clap::{Args, ValueHint};
-use mcount::{Base, GlobSet, NopChange, Nops, Options, make_nops};
+use mcount::{GlobSet, NopChange, Nops, Options, make_nops};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -27,7 +28,9 @@ pub(super) struct NopArgs {
     #[arg(short, long)]
     verbose: bool,
     #[command(flatten)]
-    options: OptionArgs,
+    hooks: HookArgs,
+    #[command(flatten)]
+    table: TableSectionArgs,
 }
 
 /// Runs the command; its exit code.
@@ -35,12 +38,14 @@ pub(super) fn nop(arguments: &NopArgs) -> io::Result<u8> {
     if arguments.output.is_some() && arguments.files.len() != 1 {
         return Ok(complain("--output takes one input file"));
     }
-    let options = arguments.options.options_or(Base::All);
-    let (options, keep, only) = match (options, globs(&arguments.keep), globs(&arguments.only)) {
-        (Ok(options), Ok(keep), Ok(only)) => (options, keep, only),
-        (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
-            return Ok(complain(&error.to_string()));
-        }
+    let (keep, only) = match (globs(&arguments.keep), globs(&arguments.only)) {
+        (Ok(keep), Ok(only)) => (keep, only),
+        (Err(error), _) | (_, Err(error)) => return Ok(complain(&error.to_string())),
+    };
+    let options = Options {
+        hooks: arguments.hooks.hook.clone(),
+        table_section: arguments.table.table_section.clone(),
+        ..Options::default()
     };
     let select = |name: &[u8]| {
         let is_in = |globs: &GlobSet| globs.is_match(&*String::from_utf8_lossy(name));
@@ -56,7 +61,8 @@ pub(super) fn nop(arguments: &NopArgs) -> io::Result<u8> {
                 }
                 if arguments.verbose {
                     let Nops { made, unrecorded, .. } = done;
-                    let name = file.display();
+                    let name = file.to_string_lossy();
+                    let name = printable(&name);
                     let mut out = anstream::stdout();
                     writeln!(out, "{name}: {made} made NOPs, {unrecorded} not in the table")?;
                 }

@@ -2,6 +2,7 @@
 
 use crate::debug::separate::Search;
 use crate::unpack::Limits;
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum, ValueHint};
 use mcount::{Base, Glob, GlobSet, GlobSetBuilder, Options, Policy, TABLE_SECTION};
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub(super) struct OptionArgs {
     /// Which sections are recorded: those that Linux traces, all with code, or none but --section's
-    /// [default: all for cc, link, nop, sort and table, linux for the other commands]
+    /// [default: all for cc, link and table, linux for the other commands]
     #[arg(long, value_enum, help_heading = "Policy")]
     policy: Option<PolicyBase>,
     /// Record these sections too; * matches any characters
@@ -25,15 +26,30 @@ pub(super) struct OptionArgs {
     /// of many
     #[arg(long, value_name = "GLOB", help_heading = "Policy")]
     exclude_file_symbol: Vec<String>,
-    /// Another hook symbol (gcc -mfentry-name=); may be given again
-    #[arg(long, value_name = "NAME", help_heading = "Policy")]
-    hook: Vec<String>,
     /// Take the NOPs that a compiler left in place of calls (gcc -mnop-mcount) for sites too
-    #[arg(long, help_heading = "Policy")]
+    #[arg(long, help_heading = "Hooks and table")]
     nops: bool,
+    #[command(flatten)]
+    hooks: HookArgs,
+    #[command(flatten)]
+    table: TableSectionArgs,
+}
+
+/// Of commands that look for calls.
+#[derive(Args)]
+pub(super) struct HookArgs {
+    /// Another hook symbol (gcc -mfentry-name=); may be given again
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), help_heading = "Hooks and table")]
+    pub(super) hook: Vec<String>,
+}
+
+/// Of commands that look for the table.
+#[derive(Args)]
+pub(super) struct TableSectionArgs {
     /// The section that holds the table (gcc -mfentry-section=)
-    #[arg(long, value_name = "NAME", default_value = TABLE_SECTION, help_heading = "Policy")]
-    table_section: String,
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(),
+          default_value = TABLE_SECTION, help_heading = "Hooks and table")]
+    pub(super) table_section: String,
 }
 
 #[derive(Clone, Copy, ValueEnum, PartialEq)]
@@ -103,9 +119,9 @@ impl OptionArgs {
         };
         Ok(Options {
             policy,
-            hooks: self.hook.clone(),
+            hooks: self.hooks.hook.clone(),
             nops: self.nops,
-            table_section: self.table_section.clone(),
+            table_section: self.table.table_section.clone(),
             writable: base == Base::All,
             ..Options::default()
         })

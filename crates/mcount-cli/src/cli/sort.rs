@@ -1,11 +1,12 @@
 //! `mcount sort`: the table of a linked image, in ascending order, in its place.
 
-use super::options::OptionArgs;
+use super::options::TableSectionArgs;
 use super::{FOUND, SUCCESS, complain};
 use crate::commit::{Plan, change_file};
 use crate::inputs;
+use crate::output::printable;
 use clap::{Args, ValueHint};
-use mcount::{Base, Named, Sorted, sort_table};
+use mcount::{Named, Options, Sorted, sort_table};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -32,15 +33,13 @@ pub(super) struct SortArgs {
     #[arg(short, long)]
     verbose: bool,
     #[command(flatten)]
-    options: OptionArgs,
+    table: TableSectionArgs,
 }
 
 /// Runs the command; its exit code.
 pub(super) fn sort(arguments: &SortArgs) -> io::Result<u8> {
-    let options = match arguments.options.options_or(Base::All) {
-        Ok(options) => options,
-        Err(error) => return Ok(complain(&error.to_string())),
-    };
+    let table_section = arguments.table.table_section.clone();
+    let options = Options { table_section, ..Options::default() };
     let name = arguments.image.display();
     let result = change_file(&arguments.image, arguments.output.as_deref(), |image| {
         let mut sorted = sort_table(image, &options, arguments.drop_weak)?;
@@ -65,6 +64,8 @@ pub(super) fn sort(arguments: &SortArgs) -> io::Result<u8> {
     if arguments.verbose {
         let done = if changed { "sorted" } else { "unchanged" };
         let dropped = if arguments.drop_weak { "dropped" } else { "stale" };
+        let name = name.to_string();
+        let name = printable(&name);
         writeln!(anstream::stdout(), "{name}: {done}, {entries} entries, {stale} {dropped}")?;
     }
     Ok(SUCCESS)
