@@ -342,7 +342,7 @@ pub fn archive(file: &[u8]) {
     std::fs::write(&old, file).expect("a file in memory");
     let options = Options::default();
     let Ok(recorded) = archive::record(&old, Some(&new), &options) else { return };
-    if recorded.iter().any(|(_, result)| result.is_err()) {
+    if recorded.results.iter().any(|(_, result)| result.is_err()) {
         return;
     }
     let names = |path| -> Vec<String> {
