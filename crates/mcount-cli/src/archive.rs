@@ -331,11 +331,11 @@ fn index(archive: &[u8], kind: ArchiveKind) -> Result<Range<usize>, Failure> {
     if !has_index {
         return Ok(0..0);
     }
-    let size = header.get(SIZE_FIELD).and_then(decimal).unwrap_or(0);
+    let size = header.get(SIZE_FIELD).and_then(decimal);
     let start = MAGIC.len() + HEADER_SIZE;
-    let contents = start + inline_name(name)..start.saturating_add(size);
-    let is_inside = archive.get(contents.clone()).is_some();
-    if is_inside { Ok(contents) } else { Err(malformed("the symbol index has no valid size")) }
+    let contents = size.map(|size| start + inline_name(name)..start.saturating_add(size));
+    let inside = contents.filter(|contents| archive.get(contents.clone()).is_some());
+    inside.ok_or_else(|| malformed("the symbol index has no valid size"))
 }
 
 /// The symbol index `old` with its offsets of members mapped by `moved`.
