@@ -32,8 +32,11 @@ impl Input {
     ///
     /// # Errors
     ///
-    /// The file cannot be read or mapped.
+    /// The file cannot be read or mapped, or has more bytes than anything can have on this host.
     pub fn new(file: &File, size: u64) -> io::Result<Self> {
+        if isize::try_from(size).is_err() {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         if size >= MAP_FROM {
             // SAFETY: the map is private and read only. Another process that shortens the file
             // while it is mapped can make a read fault, which ends this process and loses

@@ -298,6 +298,59 @@ fn bombs() {
     assert!(wrong.stderr.contains("not a number of bytes"), "{wrong:?}");
 }
 
+/// What there is no memory for is an error of its own.
+#[test]
+fn more_than_there_is_memory() {
+    if !can_pack() {
+        return;
+    }
+    let room = room();
+    room.put("zeros", b"").unwrap();
+    let file = std::fs::File::options().write(true).open(room.path("zeros")).unwrap();
+    file.set_len(300 << 20).unwrap();
+    for packer in [PACKERS[0], PACKERS[1], PACKERS[5], PACKERS[7], PACKERS[8], PACKERS[9]] {
+        room.put("bomb", &pack(&room, packer, "zeros")).unwrap();
+        let program = env!("CARGO_BIN_EXE_mcount");
+        let limit = format!("ulimit -v 500000; exec {program} list -j1 --max-size 1G bomb");
+        let outcome = room.run(Path::new("sh"), &["-c", &limit]).unwrap();
+        let expected = format!("mcount: bomb: {}: out of memory\n", packer.2);
+        assert_eq!((outcome.code, &outcome.stderr), (Some(2), &expected), "{packer:?}");
+    }
+}
+
+/// A frame of Zstandard with a window of 2 GiB, and more zeros than that, in a file so large that it may
+/// become as large as any: the decoder panics where it runs out of addresses.
+#[test]
+#[cfg(target_pointer_width = "32")]
+fn windows_without_room() {
+    let room = room();
+    // No checksum and no size; the window; a block of 128 KiB that are the same byte, again and again.
+    let blocks = b"\x02\0\x10\0".repeat(20_000);
+    room.put("module", &[b"\x28\xb5\x2f\xfd\x00\xa8", blocks.as_slice()].concat()).unwrap();
+    let file = std::fs::File::options().write(true).open(room.path("module")).unwrap();
+    file.set_len(64 << 20).unwrap();
+    refused(&room, &["list", "module"], "mcount: module: zstd: ");
+}
+
+/// No host of 32 bits can map a file of 5 GiB, which is an error; one of 64 bits can.
+#[test]
+fn files_beyond_addresses() {
+    let room = room();
+    let expected = listed(&room, "plain.o");
+    let file = std::fs::File::options().write(true).open(room.path("plain.o")).unwrap();
+    file.set_len(5 << 30).unwrap();
+    if cfg!(target_pointer_width = "64") {
+        assert_eq!(listed(&room, "plain.o"), expected);
+        return;
+    }
+    for command in ["scan", "list", "check", "record", "nop", "sort", "table"] {
+        let outcome = mcount(&room, &[command, "plain.o"]);
+        assert_eq!(outcome.code, Some(2), "{command}: {outcome:?}");
+        let expected = "mcount: plain.o: file too large\n";
+        assert!(outcome.stderr.starts_with(expected), "{command}: {outcome:?}");
+    }
+}
+
 #[test]
 fn commands_that_write_say_what_to_do() {
     if !can_pack() {

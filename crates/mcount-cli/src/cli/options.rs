@@ -63,7 +63,7 @@ pub(super) enum PolicyBase {
 #[derive(Args)]
 pub(super) struct InputArgs {
     /// Unpack no compressed file to more than this, such as 500M or 8G [default: 100 times its size,
-    /// from 64M to 4G]
+    /// from 64M to 4G, or 1G on a 32-bit host]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
     /// Look for the debug files of stripped images here too, besides /usr/lib/debug and beside the

@@ -22,13 +22,15 @@ const MAX_LAYERS: usize = 4;
 const MAX_RATIO: u64 = 100;
 /// Small files may become this large, in bytes, whatever the ratio.
 const ALWAYS_ALLOWED: u64 = 64 << 20;
-/// No file may become larger than this, in bytes, unless it is asked for.
-const NEVER_ALLOWED: u64 = 4 << 30;
+/// No file may become larger than this, in bytes, unless it is asked for: all that the addresses of a
+/// 32-bit host reach is 4 GiB.
+const NEVER_ALLOWED: u64 = if usize::BITS == 32 { 1 << 30 } else { 4 << 30 };
 
 /// How large a file may become.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
-    /// In bytes; without it, a hundred times the file's size, from 64 MiB to 4 GiB.
+    /// In bytes; without it, a hundred times the file's size, from 64 MiB to 4 GiB, or 1 GiB on a
+    /// 32-bit host.
     pub max_size: Option<u64>,
 }
 

@@ -34,6 +34,9 @@ pub(super) enum Extent {
 const LZ4_LEGACY_BLOCK: usize = 8 << 20;
 /// What zstd -22 declares where it cannot know the size of its input: bytes.
 const ZSTD_WINDOW: u64 = 128 << 20;
+/// The most that any frame of zstd may declare, in bytes: the decoder takes up to twice that at once, and
+/// ends the process where it cannot have it. On a 32-bit host, a window of 256 MiB is let pass.
+const ZSTD_LARGEST_WINDOW: u64 = (usize::MAX / 8) as u64;
 /// KiB: enough for the dictionary of xz -9, and of kernels.
 const LZMA_MEMORY: u32 = 512 << 10;
 
@@ -188,7 +191,10 @@ fn zstd_decoder<'r, 'd>(
     bytes: &'r mut &'d [u8],
     room: u64,
 ) -> io::Result<StreamingDecoder<&'r mut &'d [u8], FrameDecoder>> {
-    let decoder = StreamingDecoder::new_with_max_window_size(bytes, room.max(ZSTD_WINDOW));
+    let decoder = StreamingDecoder::new_with_max_window_size(
+        bytes,
+        room.clamp(ZSTD_WINDOW, ZSTD_LARGEST_WINDOW),
+    );
     decoder.map_err(io::Error::other)
 }
 
@@ -209,6 +215,7 @@ fn lz4_legacy(bytes: &mut &[u8], extent: Extent, room: u64, out: &mut Vec<u8>) -
         block.resize(LZ4_LEGACY_BLOCK, 0);
         let length =
             lz4_flex::block::decompress_into(body, &mut block).map_err(io::Error::other)?;
+        out.try_reserve(length).map_err(|_| io::ErrorKind::OutOfMemory)?;
         out.extend_from_slice(block.get(..length).unwrap_or_default());
         *bytes = rest.get(size..).unwrap_or_default();
         if (out.len() - start) as u64 > room {
