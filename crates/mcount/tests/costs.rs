@@ -8,6 +8,7 @@ use mcount::{Base, Glob, GlobSetBuilder, Options, Policy};
 use peak_alloc::PeakAlloc;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
+use testkit::budget::on_this_host;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol, get, put, section_fields};
 
 #[global_allocator]
@@ -377,7 +378,7 @@ fn measured((name, verb): Verb, file: &[u8], options: &Options) -> (bool, Option
     let takes = verb(file, options);
     let elapsed = time().saturating_sub(begin);
     let room = MEMORY.peak_usage().saturating_sub(before);
-    let time = TIME * u32::try_from(file.len()).unwrap() + LEAST_TIME;
+    let time = on_this_host(TIME * u32::try_from(file.len()).unwrap() + LEAST_TIME);
     let is_right = elapsed <= time && room <= ROOM * file.len() + LEAST_ROOM;
     let what =
         || format!("{name}: {elapsed:?} and {} KiB for {} KiB", room >> 10, file.len() >> 10);

@@ -7,6 +7,7 @@
 use mcount::{Base, Glob, GlobSet, GlobSetBuilder, Options, Policy, read_table, record, scan};
 use object::read::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use std::time::{Duration, Instant};
+use testkit::budget::on_this_host;
 use testkit::prebuilt::{self, Prebuilt};
 use testkit::tiny_elf::{
     Object, Relocation, Section, Symbol, get, header_fields, put, section_fields,
@@ -46,7 +47,7 @@ impl Failures {
             Ok(Err(reason)) => self.0.push(format!("{}: {reason}", what())),
             Err(_) => self.0.push(format!("{}: panic", what())),
         }
-        if begin.elapsed() > BUDGET {
+        if begin.elapsed() > on_this_host(BUDGET) {
             self.0.push(format!("{}: took {:?}", what(), begin.elapsed()));
         }
     }

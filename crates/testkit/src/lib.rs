@@ -1,5 +1,6 @@
 //! Helpers for the tests of mcount.
 
+pub mod budget;
 pub mod files;
 pub mod prebuilt;
 pub mod process;
