@@ -11,6 +11,7 @@
 mod bench;
 mod dist;
 mod files;
+mod hosts;
 mod kernel;
 mod modules;
 mod project;
@@ -32,6 +33,7 @@ chores:
   dist      build the programs, man pages and completions into a folder (dist)
   modules   record the kernel modules of Debian again and compare with the tables they came with
   kernel    build a kernel with our recordmcount in its place, boot it in QEMU, and trace
+  hosts     run the tests on 32-bit and big-endian hosts, by emulation where that is needed
   project   build C projects of Debian with mcount cc and compare every table with objdump
 ";
 
@@ -53,6 +55,7 @@ fn run() -> Result<bool> {
             Some("bench") => bench::run(parser),
             Some("test") => test::run(parser),
             Some("dist") => dist::run(parser),
+            Some("hosts") => hosts::run(parser),
             Some("kernel") => kernel::run(parser),
             Some("modules") => modules::run(parser),
             Some("project") => project::run(parser),

@@ -80,17 +80,17 @@ pub struct Options {
     pub nops: bool,
     /// The name of the section that holds the table.
     pub table_section: String,
-    /// [`record`]: the table is loaded writable, so that a position-independent program gets relative
+    /// [`record()`]: the table is loaded writable, so that a position-independent program gets relative
     /// relocations for it and not text relocations.
     pub writable: bool,
-    /// [`record`]: one table section for each section of code, ordered by it (`SHF_LINK_ORDER`), so that
+    /// [`record()`]: one table section for each section of code, ordered by it (`SHF_LINK_ORDER`), so that
     /// garbage collection keeps exactly the entries of live functions.
     pub link_order: bool,
-    /// [`record`]: recorded calls become NOPs: what the tracer would do first.
+    /// [`record()`]: recorded calls become NOPs: what the tracer would do first.
     pub nop_all: bool,
-    /// [`check`]: bytes of NOPs that a tracer needs; those of a call unless it is given.
+    /// [`check()`]: bytes of NOPs that a tracer needs; those of a call unless it is given.
     pub min_area: Option<u64>,
-    /// [`record`]: an object that has a table is left alone, whatever is in it.
+    /// [`record()`]: an object that has a table is left alone, whatever is in it.
     pub keep_existing_table: bool,
     /// [`late_table`] says which function each site is of, and which hook it calls; without, it is faster.
     pub names: bool,

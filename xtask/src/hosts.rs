@@ -1,0 +1,221 @@
+//! Builds the tests for hosts of another word size or byte order, and runs them there: natively, or by
+//! QEMU's user-mode emulation.
+//!
+//! No `rustup` target is needed: the standard library is built from source where it is not installed,
+//! and on Debian a compiler that comes with its source is fetched. Nothing is installed; packages and
+//! what is built stay in `target/hosts` and are used again. Tests are linked statically, so that they need
+//! no libraries of their host.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use lexopt::{Arg, ValueExt as _};
+use serde_json::Value;
+
+use crate::{Result, files};
+
+const USAGE: &str = "\
+usage: cargo xtask hosts [OPTION…] [TARGET…]
+
+Without TARGET, all of: i686-unknown-linux-gnu, powerpc-unknown-linux-gnu, armv7-unknown-linux-gnueabihf,
+s390x-unknown-linux-gnu. The tests of the programs run on i686 only, where they need no emulator.
+
+  --test NAME   only these tests, such as costs
+";
+
+/// A host that this machine can stand in for.
+struct Host {
+    target: &'static str,
+    linker: &'static str,
+    /// What runs its programs, unless this machine does.
+    emulator: Option<&'static str>,
+}
+
+const HOSTS: &[Host] = &[
+    Host { target: "i686-unknown-linux-gnu", linker: "i686-linux-gnu-gcc", emulator: None },
+    Host {
+        target: "powerpc-unknown-linux-gnu",
+        linker: "powerpc-linux-gnu-gcc",
+        emulator: Some("qemu-ppc"),
+    },
+    Host {
+        target: "armv7-unknown-linux-gnueabihf",
+        linker: "arm-linux-gnueabihf-gcc",
+        emulator: Some("qemu-arm"),
+    },
+    Host {
+        target: "s390x-unknown-linux-gnu",
+        linker: "s390x-linux-gnu-gcc",
+        emulator: Some("qemu-s390x"),
+    },
+];
+
+/// Seconds that a program of tests may run.
+const LIMIT: &str = "5400";
+
+/// How much longer an emulator may take than a processor.
+const EMULATED: &str = "30";
+
+/// The newest compiler of Debian, what it needs, and its source, unpacked; and a script that runs it.
+const FETCH: &str = r#"
+std=$(apt-cache depends libstd-rust-web-dev | sed -n 's/^ *Depends: //p')
+llvm=$(apt-cache depends $std | sed -n 's/^ *Depends: \(libllvm.*\)/\1/p')
+apt-get -qq -o APT::Sandbox::User=root download rustc-web rust-web-src libstd-rust-web-dev $std $llvm
+for package in *.deb; do dpkg-deb -x "$package" root; rm "$package"; done
+echo '#!/bin/sh
+here=${0%/*}/root/usr
+LD_LIBRARY_PATH=$here/lib/x86_64-linux-gnu exec "$here/bin/rustc" "$@"' >rustc
+chmod +x rustc
+"#;
+
+/// A program of tests.
+struct Test {
+    name: String,
+    /// Where it expects to run.
+    folder: PathBuf,
+    program: PathBuf,
+}
+
+/// Runs the chore: `false` when a test failed or did not end.
+pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
+    let (mut hosts, mut tests): (Vec<&Host>, Vec<String>) = (Vec::new(), Vec::new());
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Value(target) => {
+                let host = HOSTS.iter().find(|host| *host.target == *target);
+                hosts.push(host.ok_or_else(|| format!("{}\n\n{USAGE}", target.display()))?);
+            }
+            Arg::Long("test") => tests.push(parser.value()?.string()?),
+            Arg::Short('h') | Arg::Long("help") => {
+                print!("{USAGE}");
+                return Ok(true);
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if hosts.is_empty() {
+        hosts.extend(HOSTS);
+    }
+    let mut is_well = true;
+    let mut rows: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (column, host) in hosts.iter().enumerate() {
+        for test in build(host, &tests)? {
+            let (passed, cell) = execute(host, &test)?;
+            eprintln!("{}: {}: {cell}", host.target, test.name);
+            is_well &= passed;
+            let row = rows.entry(test.name).or_default();
+            row.resize(column, "not run".to_owned());
+            row.push(cell);
+        }
+    }
+    let titles: Vec<&str> = hosts.iter().map(|host| host.target).collect();
+    println!("| tests | {} |\n|---|{}", titles.join(" | "), "---|".repeat(hosts.len()));
+    for (name, mut cells) in rows {
+        cells.resize(hosts.len(), "not run".to_owned());
+        println!("| {name} | {} |", cells.join(" | "));
+    }
+    Ok(is_well)
+}
+
+/// Where packages, what is built and what tests print stay.
+fn room() -> PathBuf {
+    files::workspace().join("target/hosts")
+}
+
+/// Cargo, about to build for `target` with a compiler that can.
+fn cargo(target: &str) -> Result<Command> {
+    let output = Command::new("rustc").args(["--print", "sysroot"]).output()?;
+    let installed = PathBuf::from(String::from_utf8(output.stdout)?.trim()).join("lib/rustlib");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["test", "--no-run", "--message-format=json", "--target", target]);
+    cargo.current_dir(files::workspace()).env("CARGO_TARGET_DIR", room().join("build"));
+    if installed.join(target).is_dir() {
+        return Ok(cargo);
+    }
+    cargo.arg("-Zbuild-std").env("RUSTC_BOOTSTRAP", "1");
+    if !installed.join("src/rust/library").is_dir() {
+        cargo.env("RUSTC", compiler()?);
+    }
+    Ok(cargo)
+}
+
+/// A compiler that has the source of its standard library.
+fn compiler() -> Result<PathBuf> {
+    let folder = room().join("compiler");
+    if !folder.is_dir() {
+        files::make_folder(&room())?;
+        let partial = tempfile::Builder::new().prefix("fetch-").tempdir_in(room())?;
+        shell(partial.path(), FETCH)?;
+        files::rename(&partial.keep(), &folder)?;
+    }
+    Ok(folder.join("rustc"))
+}
+
+fn shell(folder: &Path, script: &str) -> Result<()> {
+    let status = Command::new("sh").args(["-ec", script]).current_dir(folder).status()?;
+    if status.success() { Ok(()) } else { Err(format!("the compiler of Debian: {status}").into()) }
+}
+
+/// Builds the tests for `host`: all, or those in `only`.
+fn build(host: &Host, only: &[String]) -> Result<Vec<Test>> {
+    let mut cargo = cargo(host.target)?;
+    let linker = format!("CARGO_TARGET_{}_LINKER", host.target.replace('-', "_").to_uppercase());
+    cargo.env(linker, host.linker).env("RUSTFLAGS", "-C target-feature=+crt-static");
+    cargo.args(["-p", "mcount"]);
+    if host.emulator.is_none() {
+        cargo.args(["-p", "mcount-cli"]);
+    }
+    cargo.args(only.iter().flat_map(|name| ["--test", name]));
+    let output = cargo.stderr(Stdio::inherit()).output()?;
+    if !output.status.success() {
+        return Err(format!("the tests do not build for {}", host.target).into());
+    }
+    let lines = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let tests = lines.map(|line| Ok(test(&serde_json::from_slice(line)?)));
+    tests.filter_map(Result::transpose).collect()
+}
+
+/// The tests that a message of cargo is about.
+fn test(message: &Value) -> Option<Test> {
+    let text = |place: &str| message.pointer(place)?.as_str();
+    let program = PathBuf::from(text("/executable")?);
+    if message.pointer("/profile/test")? != true {
+        return None;
+    }
+    let folder = Path::new(text("/manifest_path")?).parent()?.to_owned();
+    let package = folder.file_name()?.to_str()?;
+    let name = match (text("/target/kind/0")?, text("/target/name")?) {
+        ("test", name) => format!("{package}: {name}"),
+        ("lib", _) => format!("{package}: unit"),
+        _ => return None,
+    };
+    Some(Test { name, folder, program })
+}
+
+/// Whether `test` passes, and what is said of it.
+fn execute(host: &Host, test: &Test) -> Result<(bool, String)> {
+    let mut command = Command::new("timeout");
+    command.arg(LIMIT).current_dir(&test.folder);
+    if let Some(emulator) = host.emulator {
+        command.arg(emulator).env("MCOUNT_TIME_FACTOR", EMULATED);
+    }
+    let begin = Instant::now();
+    let output = command.arg(&test.program).output()?;
+    let seconds = begin.elapsed().as_secs_f32();
+    let log = format!("{}-{}.log", host.target, test.name.replace(": ", "-").replace(' ', "-"));
+    let log = room().join(log);
+    files::write(&log, &[output.stdout.as_slice(), &output.stderr].concat())?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let result =
+        printed.lines().find_map(|line| line.strip_prefix("test result: ")?.split_once(". "));
+    let counts = result.map_or_else(
+        || format!("did not end: {}", output.status),
+        |(_, counts)| counts.split("; ").take(2).collect::<Vec<_>>().join(", "),
+    );
+    if !output.status.success() {
+        eprintln!("see {}", log.display());
+    }
+    Ok((output.status.success(), format!("{counts}, {seconds:.0} s")))
+}
