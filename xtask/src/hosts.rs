@@ -63,9 +63,9 @@ const FETCH: &str = r#"
 std=$(apt-cache depends libstd-rust-web-dev | sed -n 's/^ *Depends: //p')
 llvm=$(apt-cache depends $std | sed -n 's/^ *Depends: \(libllvm.*\)/\1/p')
 apt-get -qq -o APT::Sandbox::User=root download rustc-web rust-web-src libstd-rust-web-dev $std $llvm
-for package in *.deb; do dpkg-deb -x "$package" root; rm "$package"; done
+for package in *.deb; do dpkg-deb -x "$package" unpacked; rm "$package"; done
 echo '#!/bin/sh
-here=${0%/*}/root/usr
+here=${0%/*}/unpacked/usr
 LD_LIBRARY_PATH=$here/lib/x86_64-linux-gnu exec "$here/bin/rustc" "$@"' >rustc
 chmod +x rustc
 "#;
