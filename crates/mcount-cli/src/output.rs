@@ -461,7 +461,8 @@ fn line(
 pub fn recorded(out: &mut impl Write, label: &Label, recording: &Recording) -> io::Result<()> {
     let done = if recording.changed { "recorded" } else { "unchanged" };
     let count = recording.recorded;
-    writeln!(out, "{}: {done}, {count} entries", printable(&label.to_string()))?;
+    let noun = if count == 1 { "entry" } else { "entries" };
+    writeln!(out, "{}: {done}, {count} {noun}", printable(&label.to_string()))?;
     for section in &recording.excluded {
         let (made, left) = (section.made_nops, section.left);
         let name = printable(&section.name);

@@ -203,6 +203,10 @@ fn finish(result: io::Result<u8>) -> u8 {
         Ok(code) => code,
         // Whoever read the output has enough of it.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => SUCCESS,
+        // Errors of files name them.
+        Err(error) if error.raw_os_error().is_some() => {
+            complain(&format!("standard output: {}", Failure::from(error)))
+        }
         Err(error) => complain(&error.to_string()),
     }
 }
