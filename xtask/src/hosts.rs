@@ -129,7 +129,13 @@ fn cargo(target: &str) -> Result<Command> {
     let output = Command::new("rustc").args(["--print", "sysroot"]).output()?;
     let installed = PathBuf::from(String::from_utf8(output.stdout)?.trim()).join("lib/rustlib");
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["test", "--no-run", "--message-format=json", "--target", target]);
+    cargo.args([
+        "test",
+        "--no-run",
+        "--message-format=json-render-diagnostics",
+        "--target",
+        target,
+    ]);
     cargo.current_dir(files::workspace()).env("CARGO_TARGET_DIR", room().join("build"));
     if installed.join(target).is_dir() {
         return Ok(cargo);
