@@ -235,8 +235,8 @@ fn more_symbols_than_a_relocation_can_name_are_refused() {
     }
 }
 
+/// Needs 1 GB of memory.
 #[test]
-#[ignore = "needs 1 GB"]
 fn as_many_symbols_as_a_relocation_can_name_are_recorded() {
     for (is_local, locals) in [(true, SYMBOLS_32 - 1), (false, SYMBOLS_32 - 2)] {
         assert_eq!(record_with(is_local, locals), Ok(()), "{is_local}");
