@@ -1,0 +1,195 @@
+//! Where everything is in a trace file: offsets, sizes and numbers of version 1, as plain constants.
+//!
+//! `docs/trace-format.md` describes them. This file uses nothing else, not even `core`, so that the
+//! agent, which runs inside the traced process without a standard library, can include it as it is.
+
+/// The first eight bytes of a trace.
+pub const MAGIC: [u8; 8] = *b"\x89MCOUNT\n";
+/// What the number at [`header::BYTE_ORDER`] is, in the byte order of the traced machine.
+pub const BYTE_ORDER: u32 = 0x0102_0304;
+/// The version of the format.
+pub const VERSION: u32 = 1;
+/// Bytes before the first chunk.
+pub const HEADER_BLOCK: u64 = 65_536;
+/// Bytes of the header block that are in use.
+pub const HEADER_SIZE: u64 = 4096;
+/// Bytes of a chunk, unless a writer has a reason for another size.
+pub const CHUNK_SIZE: u64 = 65_536;
+/// The smallest chunk that a reader accepts.
+pub const CHUNK_SIZE_MIN: u64 = 4096;
+/// The largest chunk that a reader accepts.
+pub const CHUNK_SIZE_MAX: u64 = 1 << 30;
+
+/// Offsets in the header.
+pub mod header {
+    /// 8 bytes: [`super::MAGIC`].
+    pub const MAGIC: usize = 0;
+    /// u32: [`super::BYTE_ORDER`].
+    pub const BYTE_ORDER: usize = 8;
+    /// u32: [`super::VERSION`].
+    pub const VERSION: usize = 12;
+    /// u64: bytes of a chunk, a power of two.
+    pub const CHUNK_SIZE: usize = 16;
+    /// u64: ticks in a second; 0 if not known.
+    pub const TICKS_PER_SECOND: usize = 24;
+    /// u64: one of [`super::clock`].
+    pub const CLOCK: usize = 32;
+    /// u64: ticks when the trace began.
+    pub const START_TICKS: usize = 40;
+    /// u64: `CLOCK_REALTIME` at that time, in nanoseconds.
+    pub const START_REALTIME: usize = 48;
+    /// u64: ticks when the trace ended; 0 if nobody ended it.
+    pub const END_TICKS: usize = 56;
+    /// u64: bits of [`super::flags`].
+    pub const FLAGS: usize = 64;
+    /// u64: how many chunks have been given out. An atomic counter.
+    pub const NEXT_CHUNK: usize = 128;
+    /// u64: how many thread numbers have been given out. An atomic counter.
+    pub const NEXT_THREAD: usize = 136;
+    /// u64: how many chunks the file has room for on disk.
+    pub const READY: usize = 192;
+    /// u64: changes while the recorder lives.
+    pub const HEARTBEAT: usize = 200;
+    /// u64: not 0 when no more room can be had.
+    pub const FULL: usize = 208;
+    /// u64: how many calls could not be recorded. An atomic counter.
+    pub const DROPPED: usize = 256;
+}
+
+/// Which clock ticks are of.
+pub mod clock {
+    /// The time-stamp counter of x86.
+    pub const TSC: u64 = 1;
+    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    pub const MONOTONIC: u64 = 2;
+    /// None: ticks only give an order.
+    pub const NONE: u64 = 3;
+}
+
+/// Bits of the header's flags.
+pub mod flags {
+    /// The trace is finished: nobody writes to it any more.
+    pub const FINISHED: u64 = 1;
+}
+
+/// Directories: every chunk whose number is a multiple of [`directory::SPAN`].
+pub mod directory {
+    /// How many chunks a directory describes, itself included.
+    pub const SPAN: u64 = 1024;
+    /// Bytes of a descriptor. Descriptor `k` of directory `n` is at `k * DESCRIPTOR_SIZE` and describes
+    /// chunk `n + k`; that of `k` = 0 is not used.
+    pub const DESCRIPTOR_SIZE: usize = 64;
+    /// u32: one of [`super::chunk`].
+    pub const KIND: usize = 0;
+    /// u32: the number of the thread that first wrote a calls chunk.
+    pub const THREAD: usize = 4;
+    /// u64: base ticks of a calls chunk; the lowest stack address that a starts or open chunk shadows.
+    pub const BASE: usize = 8;
+    /// u64: the process that wrote the chunk.
+    pub const PID: usize = 16;
+    /// u64: how many bytes of a metadata chunk are used.
+    pub const USED: usize = 24;
+}
+
+/// Kinds of chunks.
+pub mod chunk {
+    /// Nothing in it.
+    pub const UNUSED: u32 = 0;
+    /// Calls that have ended: records of [`super::call::SIZE`] bytes.
+    pub const CALLS: u32 = 1;
+    /// Start ticks of open calls, a word for each 8 bytes of stack.
+    pub const STARTS: u32 = 2;
+    /// Functions and threads of open calls, a word for each 8 bytes of stack.
+    pub const OPEN: u32 = 3;
+    /// Processes, threads, modules, functions, notes.
+    pub const METADATA: u32 = 4;
+}
+
+/// Call records: two words, `w0` and `w1`.
+///
+/// `w0` is `end ticks - base` << 24 | function; `w1` is `duration` << 24 | slot << 2 | end.
+/// Where the function is 0, the record is one of [`special`].
+pub mod call {
+    /// Bytes of a record.
+    pub const SIZE: usize = 16;
+    /// The bits of `w0` that are the function's number.
+    pub const FUNCTION_MASK: u64 = 0xff_ffff;
+    /// Where the times are, in both words.
+    pub const TIME_SHIFT: u32 = 24;
+    /// Bits of a time.
+    pub const TIME_BITS: u32 = 40;
+    /// The bits of `w1` that say how the call ended.
+    pub const END_MASK: u64 = 3;
+    /// Where the slot is in `w1`.
+    pub const SLOT_SHIFT: u32 = 2;
+    /// Bits of a slot: the address of the return address divided by 8, modulo 2 to the power of this.
+    pub const SLOT_BITS: u32 = 22;
+}
+
+/// How a call ended.
+pub mod end {
+    /// It returned.
+    pub const RETURN: u64 = 0;
+    /// It jumped to another function, which returns in its place.
+    pub const TAIL_CALL: u64 = 1;
+    /// An exception or `longjmp` left it, or its thread ended.
+    pub const UNWOUND: u64 = 2;
+    /// Its process ended, or ran another program.
+    pub const EXIT: u64 = 3;
+}
+
+/// Special records among calls: `w0` is `value` << 32 | kind << 24.
+pub mod special {
+    /// Where the kind is in `w0`.
+    pub const KIND_SHIFT: u32 = 24;
+    /// Bits of the kind.
+    pub const KIND_MASK: u64 = 0xff;
+    /// Where the value is in `w0`.
+    pub const VALUE_SHIFT: u32 = 32;
+    /// What follows in this chunk is of thread number `value`; `w1` is pid << 32 | tid.
+    pub const THREAD: u64 = 1;
+    /// The next call's start is `w1`, in ticks.
+    pub const START: u64 = 2;
+    /// The next call's slot is at address `w1`.
+    pub const SLOT: u64 = 3;
+    /// The next call is of thread number `value`.
+    pub const OWNER: u64 = 4;
+    /// The base ticks of what follows in this chunk are `w1`.
+    pub const BASE: u64 = 5;
+}
+
+/// Words of open calls: thread << 32 | function; 0 where no call is open.
+pub mod open {
+    /// The bits that are the function's number.
+    pub const FUNCTION_MASK: u64 = 0xff_ffff;
+    /// Where the thread's number is.
+    pub const THREAD_SHIFT: u32 = 32;
+}
+
+/// Metadata records: u32 kind, u32 length, then so many bytes, padded to a multiple of 8.
+pub mod metadata {
+    /// Bytes of kind and length.
+    pub const HEAD: usize = 8;
+    /// What a record, with its padding, is a multiple of.
+    pub const ALIGNMENT: usize = 8;
+    /// The chunk has no more records.
+    pub const NOTHING: u32 = 0;
+    /// u32 pid, u32 parent, u64 ticks, name.
+    pub const PROCESS: u32 = 1;
+    /// u32 pid, u32 wait status, u64 ticks.
+    pub const PROCESS_END: u32 = 2;
+    /// u32 pid, u32 tid, u64 ticks, name.
+    pub const THREAD: u32 = 3;
+    /// u32 pid, u32 tid, u64 ticks.
+    pub const THREAD_END: u32 = 4;
+    /// u32 module, u32 bytes of build ID, u32 bytes of path, u32 0, build ID, path.
+    pub const MODULE: u32 = 5;
+    /// u32 function, u32 module, u64 address, u64 size, name.
+    pub const FUNCTION: u32 = 6;
+    /// Text.
+    pub const NOTE: u32 = 7;
+    /// u32 module, u32 pid, u64 bias, u64 ticks.
+    pub const LOADED: u32 = 8;
+    /// u32 module, u32 pid, u64 bias, u64 ticks.
+    pub const UNLOADED: u32 = 9;
+}
