@@ -10,11 +10,13 @@ use crate::scan::calls::{self, Calls, FoundCall};
 use crate::scan::functions::Functions;
 use crate::scan::source_files::SourceFiles;
 use crate::scan::{Target, nops};
-use crate::table::encode::{self, Anchors, Entries, References, Shape};
-use crate::table::{self, Entry};
+use crate::table::encode::{Anchors, Entries, References};
+use crate::table::right::{Linker, PartFlaw, carries_addends};
+use crate::table::write::{Home, Shape, Tables, Writer};
+use crate::table::{self, Entry, Part};
 use object::elf;
 use object::read::elf::FileHeader;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 /// What recording an object comes to.
@@ -53,7 +55,7 @@ impl<'d> Verb<'d> for Record<'_> {
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Recording> {
         let target = Target::new(view)?;
-        let had_table = table::sections(&target, self.0.table_section.as_bytes()).next().is_some();
+        let had_table = table::is_there(&target, self.0.table_section.as_bytes());
         if had_table && self.0.keep_existing_table {
             return Ok(Recording { had_table, ..Recording::default() });
         }
@@ -77,9 +79,6 @@ impl<'d> Verb<'d> for Record<'_> {
     }
 }
 
-/// The entries of each table, by its group and by the section that it is ordered by.
-type Tables = BTreeMap<(Option<u32>, Option<u32>), Entries>;
-
 struct Recorder<'v, 'd, 'o, Elf: FileHeader> {
     target: Target<'v, 'd, Elf>,
     options: &'o Options,
@@ -100,10 +99,11 @@ struct Plan {
     excluded: BTreeMap<u32, ExcludedSection>,
 }
 
-impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
+impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
     fn record(mut self) -> Result<Recording> {
         let mut plan = self.plan();
-        let existing = table::read(&self.target, self.options.table_section.as_bytes())?;
+        let parts = table::parts(&self.target, self.options.table_section.as_bytes());
+        let existing = table::entries(&self.target, &parts)?;
         self.add_recorded_nops(&mut plan, &existing)?;
         let mut edit = Edit::new(self.target.view);
         let mut nops = [plan.nop.as_slice(), &plan.recorded_nop].concat();
@@ -116,7 +116,7 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
                 section.left += usize::from(!done);
             }
         }
-        let is_right = self.is_right(&plan.record, &existing);
+        let is_right = self.is_right(&plan.record, &parts, &existing)?;
         let mut recording = Recording {
             change: None,
             changed: !made_nops.is_empty() || !is_right,
@@ -130,7 +130,7 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
             excluded: plan.excluded.into_values().collect(),
         };
         if !is_right {
-            self.write_table(&mut edit, plan.record)?;
+            self.write_table(&mut edit, parts, plan.record)?;
         }
         if recording.changed {
             recording.change = Some(edit.finish()?);
@@ -222,63 +222,64 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
         Ok(())
     }
 
-    /// Whether the table that is there has exactly the entries of `wanted`, each of them safe.
-    fn is_right(&self, wanted: &[(u32, u64)], existing: &[Entry]) -> bool {
-        if wanted.is_empty() && !self.had_table {
-            return true;
+    /// Whether the table that is there has exactly the entries of `wanted`, and nothing that a linker
+    /// does can spoil them.
+    fn is_right(&self, wanted: &[(u32, u64)], parts: &[Part], existing: &[Entry]) -> Result<bool> {
+        if wanted.is_empty() && existing.is_empty() {
+            return Ok(true);
         }
         let mut places: Vec<_> = existing.iter().filter_map(|entry| entry.place).collect();
         places.sort_unstable();
-        let relaxes = self.target.arch.relaxes;
-        let safe = |entry: &Entry| entry.is_plain && (entry.relaxation_proof || !relaxes);
-        let mut writable = true;
-        for (_, section) in table::sections(&self.target, self.options.table_section.as_bytes()) {
-            writable &= table::is_writable(&section) || !self.options.writable;
+        if existing.len() != places.len() || places != wanted {
+            return Ok(false);
         }
-        existing.iter().all(safe) && existing.len() == places.len() && places == wanted && writable
+        let linker = Linker::new(&self.target)?;
+        let mut entries = existing.iter().peekable();
+        for part in parts.iter().filter(|part| part.header.size != 0) {
+            if self.options.writable && !part.is_writable()
+                || linker.part_flaws(part).iter().any(|flaw| self.can_mend(flaw))
+            {
+                return Ok(false);
+            }
+            while let Some(entry) = entries.next_if(|entry| entry.slot.0 == part.index) {
+                let is_firm = entry.is_plain
+                    && (entry.relaxation_proof || !self.target.arch.relaxes)
+                    && linker.entry_flaws(part, entry)?.is_empty();
+                if !is_firm {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 
-    /// Puts entries for `places` into the table that is there, or into new ones.
-    fn write_table(&self, edit: &mut Edit<'_, 'd, Elf>, places: Vec<(u32, u64)>) -> Result<()> {
-        let rela = self.has_addends(&places)?;
+    /// Whether a new table would be without this flaw.
+    fn can_mend(&self, flaw: &PartFlaw) -> bool {
+        match flaw {
+            PartFlaw::Misaligned(_) | PartFlaw::OtherForm => true,
+            PartFlaw::Unordered => self.options.link_order,
+        }
+    }
+
+    /// Puts entries for `places` into the table, whose `parts` are there.
+    fn write_table(
+        &self,
+        edit: &mut Edit<'v, 'd, Elf>,
+        parts: Vec<Part>,
+        places: Vec<(u32, u64)>,
+    ) -> Result<()> {
         let symbols = self.add_symbols(edit, &places)?;
         let all = Rc::new(References { places, symbols });
-        let tables = self.tables(&all)?;
-        if self.had_table {
-            let plain = tables.keys().all(|key| *key == (None, None));
-            let entries = tables.into_values().next();
-            let entries = entries.unwrap_or_else(|| Entries::of(&all, 0..0));
-            return if plain { self.replace_table(edit, rela, &entries) } else { Err(conflict()) };
-        }
-        for ((group, link), entries) in tables {
-            let name = &self.options.table_section;
-            let shape = Shape { name, rela, writable: self.options.writable, group, link };
-            encode::add(&self.target, edit, &shape, &entries)?;
-        }
-        Ok(())
-    }
-
-    /// The entries of each table: one for each group, and with `link_order` for each section.
-    fn tables(&self, all: &Rc<References>) -> Result<Tables> {
         let groups = self.target.groups()?;
-        let mut tables = Tables::new();
-        if groups.is_empty() && !self.options.link_order {
-            if !all.places.is_empty() {
-                tables.insert((None, None), Entries::of(all, 0..all.places.len()));
-            }
-            return Ok(tables);
-        }
-        let mut start = 0;
-        for places in all.places.chunk_by(|a, b| a.0 == b.0) {
-            let Some((section, _)) = places.first() else { continue };
-            let group = groups.get(section).copied();
-            let link = self.options.link_order.then_some(*section);
-            let end = start + places.len();
-            let entries = tables.entry((group, link)).or_insert_with(|| Entries::of(all, 0..0));
-            entries.add(start..end);
-            start = end;
-        }
-        Ok(tables)
+        let Options { table_section, writable, link_order, .. } = self.options;
+        let shape = Shape {
+            name: table_section,
+            rela: carries_addends(&self.target)?,
+            writable: *writable,
+            link_order: *link_order,
+        };
+        let tables = tables(&all, &groups, *link_order);
+        Writer { target: &self.target, edit, shape, groups: &groups }.write(parts, tables)
     }
 
     /// The symbols that entries for `places` refer to; those that are missing are added.
@@ -330,58 +331,25 @@ impl<'d, Elf: FileHeader> Recorder<'_, 'd, '_, Elf> {
         }
         Ok(anchors)
     }
+}
 
-    /// Whether the relocations of this object carry addends: those of the code recorded first.
-    fn has_addends(&self, places: &[(u32, u64)]) -> Result<bool> {
-        let sections = self.target.code_relocations()?;
-        let first = places.first().map(|place| place.0);
-        let own = sections.iter().find(|(_, _, section)| Some(*section) == first);
-        let any = self.target.view.sections().find(crate::elf::Section::is_relocations);
-        let header = own.map(|(_, header, _)| *header).or(any);
-        Ok(header.is_none_or(|header| header.kind == elf::SHT_RELA.0))
+/// The entries of each section of the table: one for each group, and with `link_order` for each section
+/// of code.
+fn tables(all: &Rc<References>, groups: &HashMap<u32, u32>, link_order: bool) -> Tables {
+    let mut tables = Tables::new();
+    let mut start = 0;
+    for places in all.places.chunk_by(|a, b| a.0 == b.0) {
+        let Some((section, _)) = places.first() else { continue };
+        let home =
+            Home { group: groups.get(section).copied(), link: link_order.then_some(*section) };
+        let end = start + places.len();
+        let entries = tables.entry(home).or_insert_with(|| Entries::of(all, 0..0));
+        entries.add(start..end);
+        start = end;
     }
-
-    /// Gives the one table that is there new entries.
-    fn replace_table(
-        &self,
-        edit: &mut Edit<'_, 'd, Elf>,
-        rela: bool,
-        entries: &Entries,
-    ) -> Result<()> {
-        let view = self.target.view;
-        let name = self.options.table_section.as_bytes();
-        let mut tables = table::sections(&self.target, name);
-        let (Some((table, header)), None) = (tables.next(), tables.next()) else {
-            return Err(conflict());
-        };
-        let mut lists = (0u32..)
-            .zip(view.sections())
-            .filter(|(_, section)| section.is_relocations() && section.info == table);
-        let (Some((list, list_header)), None) = (lists.next(), lists.next()) else {
-            return Err(conflict());
-        };
-        if header.flags & (elf::SHF_GROUP.0 | elf::SHF_LINK_ORDER.0) != 0
-            || (list_header.kind == elf::SHT_RELA.0) != rela
-        {
-            return Err(conflict());
-        }
-        let bodies = encode::bodies(&self.target, rela, entries);
-        edit.set_body(table, bodies.table);
-        edit.set_body(list, bodies.relocations);
-        if self.options.writable {
-            edit.header(table)?.flags |= elf::SHF_WRITE.0;
-        }
-        Ok(())
-    }
+    tables
 }
 
 fn no_symbols() -> ErrorKind {
     ErrorKind::Unsupported("call sites without a symbol table to refer to them by")
-}
-
-/// A wrong table that cannot be put right by appending.
-fn conflict() -> Error {
-    Error::new(ErrorKind::Unsupported(
-        "the table disagrees with the call sites and is in parts: remove it with objcopy -R first",
-    ))
 }

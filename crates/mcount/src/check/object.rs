@@ -1,18 +1,14 @@
 //! The tables of an object, and what can be said of them before asking where their entries lead: what
 //! the linker will make of their relocations.
 
-use super::{Entry, Place, Rule, Table, reversed};
+use super::{Entry, Flaw, Rule, Table, reversed};
 use crate::Options;
-use crate::elf::{Section, Symbol};
+use crate::elf::Symbol;
 use crate::error::Result;
 use crate::scan::{Target, patchable};
-use crate::table;
-use object::elf;
+use crate::table::right::{EntryFlaw, Linker, PartFlaw};
+use crate::table::{self, Part};
 use object::read::elf::FileHeader;
-use std::collections::{BTreeSet, HashMap};
-
-/// `GRP_COMDAT`, in the first word of a group.
-const GRP_COMDAT: u32 = 1;
 
 /// The tables of `target`: each name is one, in any number of sections.
 ///
@@ -28,154 +24,106 @@ pub(super) fn tables<Elf: FileHeader>(
     names.dedup();
     let mut tables = Vec::new();
     for name in names {
-        let sections: Vec<_> = table::sections(target, name.as_bytes()).collect();
-        if sections.is_empty() {
+        let parts = table::parts(target, name.as_bytes());
+        if parts.is_empty() {
             continue;
         }
-        let entries = table::read(target, name.as_bytes())?;
+        let entries = table::entries(target, &parts)?;
+        let mut entries = entries.iter().peekable();
         let mut found = Table::default();
-        for (index, header) in sections {
-            // Reading found its size to be that of entries.
-            if header.size != 0 {
-                linker.section(index, &header, &mut found);
+        for part in &parts {
+            let flaws = linker.part_flaws(part);
+            found.flaws.extend(flaws.iter().map(|flaw| of_part(target, part, flaw)));
+            while let Some(entry) = entries.next_if(|entry| entry.slot.0 == part.index) {
+                let flaws = linker.entry_flaws(part, entry)?;
+                let flaws = flaws.iter().map(|flaw| of_entry(target, flaw)).collect();
+                let reversed = turned(target, entry);
+                found.entries.push(Entry { slot: entry.slot, place: entry.place, reversed, flaws });
             }
         }
-        found.entries = entries.iter().map(|entry| linker.entry(entry)).collect();
         tables.push(found);
     }
     Ok(tables)
 }
 
-/// What a linker may do to the sections of an object.
-struct Linker<'t, 'v, 'd, Elf: FileHeader> {
-    target: &'t Target<'v, 'd, Elf>,
-    /// The COMDAT group of each section that is in one.
-    groups: HashMap<u32, u32>,
-    /// Sections from which bytes may be deleted; `None` if that may be all.
-    shrinking: Option<BTreeSet<u32>>,
+/// Where `entry` leads with the bytes of its distance reversed.
+fn turned<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    entry: &table::Entry,
+) -> Option<(u32, u64)> {
+    let (symbol, addend) = entry.base?;
+    let symbol = target.symbols.as_ref()?.get(symbol)?;
+    let addend = reversed(addend.cast_unsigned(), target.view.word()).cast_signed();
+    table::place(target, &symbol, addend)
 }
 
-impl<'t, 'v, 'd, Elf: FileHeader> Linker<'t, 'v, 'd, Elf> {
-    fn new(target: &'t Target<'v, 'd, Elf>) -> Result<Self> {
-        let mut groups = target.groups()?;
-        groups.retain(|_, group| is_comdat(target, *group));
-        Ok(Self { target, groups, shrinking: shrinking(target)? })
-    }
-
-    /// What is wrong with section `index` of a table.
-    fn section(&self, index: u32, header: &Section, found: &mut Table) {
-        let word = self.target.view.word();
-        if header.alignment < word && !self.target.arch.reads_unaligned {
-            let align = header.alignment.max(1);
+/// A flaw of a section of a table, as a finding says it.
+fn of_part<Elf: FileHeader>(target: &Target<'_, '_, Elf>, part: &Part, flaw: &PartFlaw) -> Flaw {
+    let (rule, detail) = match flaw {
+        PartFlaw::Misaligned(align) => {
+            let word = target.view.word();
             let detail = format!("the table is aligned to {align}, its addresses need {word}");
-            found.flaws.push((Rule::Misaligned, (index, 0), detail));
+            (Rule::Misaligned, detail)
         }
-        if header.flags & elf::SHF_LINK_ORDER.0 == 0 {
-            let detail = "one table for all sections: ld --gc-sections takes it as a whole";
-            found.flaws.push((Rule::GcUnsafe, (index, 0), detail.to_owned()));
+        PartFlaw::Unordered => {
+            let detail = "one table for all sections: ld --gc-sections keeps or drops all of it";
+            (Rule::GcUnsafe, detail.to_owned())
         }
-    }
+        PartFlaw::OtherForm => {
+            let detail = "linkers look for the addends of this object elsewhere: \
+                          REL and RELA are mixed up";
+            (Rule::WrongOffset, detail.to_owned())
+        }
+    };
+    (rule, (part.index, 0), detail)
+}
 
-    fn entry(&self, entry: &table::Entry) -> Entry {
-        let word = self.target.view.word();
-        let symbols = self.target.symbols.as_ref();
-        let base = entry.base.and_then(|(symbol, addend)| Some((symbols?.get(symbol)?, addend)));
-        let turned = base.and_then(|(symbol, addend)| {
-            let addend = reversed(addend.cast_unsigned(), word).cast_signed();
-            table::place(self.target, &symbol, addend)
-        });
-        let mut flaws = Vec::new();
-        if let Some((symbol, addend)) = base {
-            self.base(&symbol, &mut flaws);
-            self.distance(&symbol, addend, entry.place, &mut flaws);
+/// A flaw of an entry, as a finding says it.
+fn of_entry<Elf: FileHeader>(target: &Target<'_, '_, Elf>, flaw: &EntryFlaw) -> (Rule, String) {
+    match flaw {
+        EntryFlaw::Undefined(symbol) => {
+            let name = name(target, symbol);
+            let detail = format!("relocated against {name}, which is defined elsewhere");
+            (Rule::NoBaseSymbol, detail)
         }
-        if !entry.is_plain && !self.target.arch.entries_have_isa_bit {
+        EntryFlaw::Weak(symbol) => {
+            let name = name(target, symbol);
+            let detail = format!("relocated against the weak {name}, which may be overridden");
+            (Rule::NoBaseSymbol, detail)
+        }
+        EntryFlaw::Shrinks(symbol, addend) => {
+            let name = name(target, symbol);
+            let detail = format!("relocated against {name}{addend:+#x}, over code that may shrink");
+            (Rule::RelaxationUnsafe, detail)
+        }
+        EntryFlaw::IsaBit => {
             let detail = "relocated against a function with the instruction-set bit in its value: \
                           the linker adds 1";
-            flaws.push((Rule::WrongOffset, detail.to_owned()));
+            (Rule::WrongOffset, detail.to_owned())
         }
-        self.group(entry, &mut flaws);
-        Entry { slot: entry.slot, place: entry.place, reversed: turned, flaws }
-    }
-
-    /// A symbol that may be another one after the link.
-    fn base(&self, symbol: &Symbol, flaws: &mut Vec<(Rule, String)>) {
-        let name = self.name(symbol);
-        if symbol.is_undefined {
-            let detail = format!("relocated against {name}, which is defined elsewhere");
-            flaws.push((Rule::NoBaseSymbol, detail));
-        } else if symbol.is_weak() && !symbol.is_section() {
-            let detail = format!("relocated against the weak {name}, which may be overridden");
-            flaws.push((Rule::NoBaseSymbol, detail));
-        }
-    }
-
-    /// A distance over code that may shrink.
-    fn distance(
-        &self,
-        symbol: &Symbol,
-        addend: i64,
-        place: Option<Place>,
-        flaws: &mut Vec<(Rule, String)>,
-    ) {
-        let Some((section, _)) = place else { return };
-        let may_shrink = match &self.shrinking {
-            None => true,
-            Some(sections) => sections.contains(&section),
-        };
-        if self.target.arch.relaxes && addend != 0 && may_shrink {
-            let name = self.name(symbol);
-            let detail = format!("relocated against {name}{addend:+#x}, over code that may shrink");
-            flaws.push((Rule::RelaxationUnsafe, detail));
-        }
-    }
-
-    /// An entry for a function of a group, from outside of the group.
-    fn group(&self, entry: &table::Entry, flaws: &mut Vec<(Rule, String)>) {
-        let group = entry.place.and_then(|(section, _)| self.groups.get(&section));
-        if let Some(group) = group.filter(|group| self.groups.get(&entry.slot.0) != Some(group)) {
-            let header = self.target.view.section(*group).ok();
-            let symbols = self.target.symbols.as_ref();
+        EntryFlaw::OutsideGroup(group) => {
+            let header = target.view.section(*group).ok();
+            let symbols = target.symbols.as_ref();
             let signature = header.and_then(|header| symbols?.get(header.info));
-            let name = signature.map(|symbol| self.name(&symbol)).unwrap_or_default();
-            let detail = format!("in the COMDAT group {name}, and the table is not");
-            flaws.push((Rule::ComdatUnsafe, detail));
+            let name = signature.map(|symbol| name(target, &symbol)).unwrap_or_default();
+            (Rule::ComdatUnsafe, format!("in the COMDAT group {name}, and the table is not"))
         }
-    }
-
-    /// The name of `symbol`, or of the section that it is.
-    fn name(&self, symbol: &Symbol) -> String {
-        let section = symbol.section.filter(|_| symbol.is_section());
-        let name = match (section, &self.target.symbols) {
-            (Some(section), _) => self.target.view.section_name(section),
-            (None, Some(symbols)) => symbols.name(symbol),
-            (None, None) => &[],
-        };
-        String::from_utf8_lossy(name).into_owned()
+        EntryFlaw::OrderedByOther(section) => {
+            let other = String::from_utf8_lossy(target.view.section_name(*section));
+            let detail =
+                format!("ld --gc-sections drops this entry with {other}, not its own code");
+            (Rule::GcUnsafe, detail)
+        }
     }
 }
 
-/// Whether of several groups like section `group` the linker keeps one.
-fn is_comdat<Elf: FileHeader>(target: &Target<'_, '_, Elf>, group: u32) -> bool {
-    let bytes = target.view.section_data(group).unwrap_or_default();
-    let Some(first) = bytes.first_chunk::<4>() else { return false };
-    let big = target.view.is_big_endian();
-    let flags = if big { u32::from_be_bytes(*first) } else { u32::from_le_bytes(*first) };
-    flags & GRP_COMDAT != 0
-}
-
-/// The sections whose relocations allow the linker to delete bytes; `None` where none say so.
-fn shrinking<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Result<Option<BTreeSet<u32>>> {
-    let marks = target.arch.relax_marks;
-    if marks.is_empty() {
-        return Ok(None);
-    }
-    let mut found = BTreeSet::new();
-    for (index, header, section) in target.code_relocations()? {
-        let list = target.relocations(index, &header)?;
-        if list.iter().any(|relocation| marks.contains(&relocation.kind)) {
-            found.insert(section);
-        }
-    }
-    Ok(Some(found))
+/// The name of `symbol`, or of the section that it is.
+fn name<Elf: FileHeader>(target: &Target<'_, '_, Elf>, symbol: &Symbol) -> String {
+    let section = symbol.section.filter(|_| symbol.is_section());
+    let name = match (section, &target.symbols) {
+        (Some(section), _) => target.view.section_name(section),
+        (None, Some(symbols)) => symbols.name(symbol),
+        (None, None) => &[],
+    };
+    String::from_utf8_lossy(name).into_owned()
 }

@@ -1,10 +1,8 @@
-//! Writing a table: its bytes, its relocations, and the sections that hold them.
+//! The bytes of a table, and of its relocations.
 
-use crate::elf::edit::{Edit, Encoded, encode_relocation, new_section};
-use crate::elf::{Encoder, Section};
-use crate::error::Result;
+use crate::elf::Encoder;
+use crate::elf::edit::{Encoded, encode_relocation};
 use crate::scan::Target;
-use object::elf;
 use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -51,7 +49,8 @@ impl Entries {
         self.ranges.push(range);
     }
 
-    fn count(&self) -> usize {
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
         self.ranges.iter().map(Range::len).sum()
     }
 
@@ -77,19 +76,6 @@ impl Entries {
             }
         }
     }
-}
-
-/// How the sections of a table look.
-#[derive(Debug, Clone)]
-pub(crate) struct Shape<'a> {
-    pub(crate) name: &'a str,
-    /// Relocations carry their addends (RELA), as the object's own do.
-    pub(crate) rela: bool,
-    pub(crate) writable: bool,
-    /// The COMDAT group that the table is a member of.
-    pub(crate) group: Option<u32>,
-    /// The section of code that the table is ordered by, and lives with.
-    pub(crate) link: Option<u32>,
 }
 
 /// The bytes of a table and of its relocations.
@@ -129,68 +115,4 @@ pub(crate) fn bodies<Elf: FileHeader>(
             encode: Box::new(relocations),
         },
     }
-}
-
-/// Adds a table with `entries`, and its relocation section, to `edit`.
-///
-/// # Errors
-///
-/// The group is malformed.
-pub(crate) fn add<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    edit: &mut Edit<'_, '_, Elf>,
-    shape: &Shape<'_>,
-    entries: &Entries,
-) -> Result<()> {
-    let word = target.view.word();
-    let bodies = bodies(target, shape.rela, entries);
-    let prefix = if shape.rela { ".rela" } else { ".rel" };
-    let names = target.view.section_names_index();
-    // The table's name is the tail of its relocation section's.
-    let name = edit.add_string(names, format!("{prefix}{}", shape.name).as_bytes())?;
-    let tail = name + if shape.rela { 5 } else { 4 };
-    let group = if shape.group.is_some() { elf::SHF_GROUP.0 } else { 0 };
-    let table = Section {
-        kind: elf::SHT_PROGBITS.0,
-        flags: flags(shape) | group,
-        link: shape.link.unwrap_or(0),
-        alignment: word,
-        entry_size: word,
-        ..new_section(tail)
-    };
-    let table = edit.add_encoded(table, bodies.table);
-    let count = entries.count().max(1) as u64;
-    let relocations = Section {
-        kind: if shape.rela { elf::SHT_RELA.0 } else { elf::SHT_REL.0 },
-        flags: elf::SHF_INFO_LINK.0 | group,
-        link: target.symbols.as_ref().map_or(0, |symbols| symbols.section),
-        info: table,
-        alignment: word,
-        entry_size: bodies.relocations.size as u64 / count,
-        ..new_section(name)
-    };
-    let relocations = edit.add_encoded(relocations, bodies.relocations);
-    if let Some(group) = shape.group {
-        let mut members = Encoder {
-            big_endian: target.view.is_big_endian(),
-            is_64: target.view.is_64(),
-            out: Vec::new(),
-        };
-        members.u32(table);
-        members.u32(relocations);
-        edit.body(group)?.extend(members.out);
-    }
-    Ok(())
-}
-
-/// The flags of a table of `shape`, but for its group's.
-fn flags(shape: &Shape<'_>) -> u64 {
-    let mut flags = elf::SHF_ALLOC.0;
-    if shape.writable {
-        flags |= elf::SHF_WRITE.0;
-    }
-    if shape.link.is_some() {
-        flags |= elf::SHF_LINK_ORDER.0;
-    }
-    flags
 }

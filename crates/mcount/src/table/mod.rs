@@ -1,6 +1,8 @@
 //! The table: the list of recorded addresses, `__mcount_loc`, as it is in an object.
 
 pub(crate) mod encode;
+pub(crate) mod right;
+pub(crate) mod write;
 
 use crate::elf::{Relocations, Section, Symbol};
 use crate::error::{ErrorKind, Result};
@@ -18,6 +20,8 @@ pub(crate) struct Entry {
     pub(crate) is_plain: bool,
     /// It stays right when the linker deletes code: a local label with no distance.
     pub(crate) relaxation_proof: bool,
+    /// The symbol is the same after the link: no other file defines or overrides it.
+    pub(crate) is_firm: bool,
     /// What the entry holds without a relocation.
     pub(crate) raw: u64,
     /// Where it is: the section of the table, and bytes from its start.
@@ -26,14 +30,57 @@ pub(crate) struct Entry {
     pub(crate) base: Option<(u32, i64)>,
 }
 
+/// A section that holds a table, or part of one, and the relocation sections that apply to it.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) index: u32,
+    pub(crate) header: Section,
+    pub(crate) lists: Vec<(u32, Section)>,
+}
+
+impl Part {
+    /// The section of code that orders it, and lives and dies with it.
+    pub(crate) fn link(&self) -> Option<u32> {
+        let is_ordered = self.header.flags & elf::SHF_LINK_ORDER.0 != 0;
+        (is_ordered && self.header.link != 0).then_some(self.header.link)
+    }
+
+    /// Whether it is loaded writable.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.header.flags & elf::SHF_WRITE.0 != 0
+    }
+}
+
+/// Whether `target` has a section called `name`.
+pub(crate) fn is_there<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]) -> bool {
+    sections(target, name).next().is_some()
+}
+
 /// The sections of `target` that are called `name`.
-pub(crate) fn sections<'a, Elf: FileHeader>(
+fn sections<'a, Elf: FileHeader>(
     target: &'a Target<'_, '_, Elf>,
     name: &'a [u8],
 ) -> impl Iterator<Item = (u32, Section)> + use<'a, Elf> {
     (0u32..).zip(target.view.sections()).filter(move |(index, section)| {
         section.has_bytes() && !section.is_relocations() && target.view.is_called(*index, name)
     })
+}
+
+/// The parts of the table of `target` that is called `name`, in file order.
+pub(crate) fn parts<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]) -> Vec<Part> {
+    let mut tables = sections(target, name).peekable();
+    if tables.peek().is_none() {
+        return Vec::new();
+    }
+    let mut relocations: Vec<_> =
+        (0u32..).zip(target.view.sections()).filter(|(_, s)| s.is_relocations()).collect();
+    relocations.sort_by_key(|(_, header)| header.info);
+    let part = |(index, header): (u32, Section)| {
+        let start = relocations.partition_point(|(_, list)| list.info < index);
+        let lists = relocations.iter().skip(start).take_while(|(_, list)| list.info == index);
+        Part { index, header, lists: lists.copied().collect() }
+    };
+    tables.map(part).collect()
 }
 
 /// The entries of all sections of `target` that are called `name`, in file order.
@@ -45,22 +92,25 @@ pub(crate) fn read<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     name: &[u8],
 ) -> Result<Vec<Entry>> {
+    entries(target, &parts(target, name))
+}
+
+/// The entries of `parts`, in their order.
+///
+/// # Errors
+///
+/// As [`read`].
+pub(crate) fn entries<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    parts: &[Part],
+) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
-    let mut tables = sections(target, name).peekable();
-    if tables.peek().is_none() {
-        return Ok(entries);
-    }
-    let mut relocations: Vec<_> =
-        (0u32..).zip(target.view.sections()).filter(|(_, s)| s.is_relocations()).collect();
-    relocations.sort_by_key(|(_, header)| header.info);
-    for (index, section) in tables {
+    for part in parts {
         let first = entries.len();
-        read_raw(target, index, &section, &mut entries)?;
+        read_raw(target, part.index, &part.header, &mut entries)?;
         let slots = entries.get_mut(first..).unwrap_or_default();
-        let start = relocations.partition_point(|(_, header)| header.info < index);
-        let own = relocations.iter().skip(start).take_while(|(_, header)| header.info == index);
-        for (at, header) in own {
-            resolve(target, *at, &target.relocations(*at, header)?, slots)?;
+        for (at, list) in &part.lists {
+            resolve(target, *at, &target.relocations(*at, list)?, slots)?;
         }
     }
     Ok(entries)
@@ -87,7 +137,15 @@ fn read_raw<Elf: FileHeader>(
         let raw =
             if is_big_endian { slot.iter().fold(0, join) } else { slot.iter().rev().fold(0, join) };
         let slot = (index, at);
-        Entry { place: None, is_plain: true, relaxation_proof: false, raw, slot, base: None }
+        Entry {
+            place: None,
+            is_plain: true,
+            relaxation_proof: false,
+            is_firm: true,
+            raw,
+            slot,
+            base: None,
+        }
     }));
     Ok(())
 }
@@ -128,6 +186,7 @@ fn resolve<Elf: FileHeader>(
         let has_isa_bit = target.arch.isa_bit && symbol.is_function() && symbol.value & 1 != 0;
         let distance = addend.cast_unsigned();
         slot.is_plain = !has_isa_bit && target.arch.entry(distance) == distance;
+        slot.is_firm = !symbol.is_undefined && (!symbol.is_weak() || symbol.is_section());
         slot.relaxation_proof = addend == 0 && symbol.is_local() && !symbol.is_section();
     }
     Ok(())
@@ -150,9 +209,4 @@ fn sign_extend(value: u64, word: u64) -> i64 {
     #[expect(clippy::cast_possible_truncation, reason = "an addend of ELFCLASS32 has 32 bits")]
     let low = value as u32;
     if word == 8 { value.cast_signed() } else { low.cast_signed().into() }
-}
-
-/// Whether a section is loaded writable.
-pub(crate) fn is_writable(section: &Section) -> bool {
-    section.flags & elf::SHF_WRITE.0 != 0
 }

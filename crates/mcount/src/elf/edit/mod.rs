@@ -50,6 +50,13 @@ pub(crate) struct Encoded {
     pub(crate) encode: Box<dyn Fn(&mut Encoder)>,
 }
 
+impl Encoded {
+    /// No bytes.
+    pub(crate) fn nothing() -> Self {
+        Self { size: 0, encode: Box::new(|_| ()) }
+    }
+}
+
 impl Body {
     fn len(&self) -> usize {
         match self {
