@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: how fast the programs are, against the tools that they stand in for, on the
 //! modules of a real kernel.
 //!
-//! Every row of `docs/benchmarks.md` is one [`rows::Row`]. All sides of a row run in turns in one run
+//! Every row of `docs/benchmarks.md` is one [`row::Row`]. All sides of a row run in turns in one run
 //! of this chore, each on a fresh copy of the input, so that what else the machine does meets all of
 //! them. `--check` compares instruction counts instead, which no other load changes ([`counts`]).
 
@@ -10,12 +10,15 @@ mod floor;
 mod inputs;
 mod measure;
 mod report;
+mod row;
 mod rows;
+mod sample;
 
 use lexopt::{Arg, ValueExt as _};
 use std::path::PathBuf;
 
 use self::inputs::Inputs;
+use crate::programs::{self, Profile};
 use crate::{Result, files};
 
 const USAGE: &str = "\
@@ -24,7 +27,7 @@ usage: cargo xtask bench [ROW…] [OPTION…]
 rows: one, many, large, debug, peers, table, list (default: all)
 
   --runs N     runs of each program (default 15); a slow one runs less often, and the report says so
-  --ours DIR   the folder with the programs to measure (default: the release build, built now)
+  --ours DIR   the folder with the programs to measure (default: the profile dist, built now)
   --docs       write what was measured, now and before, to docs/benchmarks.md
   --check      compare instruction counts (callgrind) with benches/expected.json
   --bless      with --check: write that file
@@ -56,7 +59,7 @@ pub(crate) fn run(parser: lexopt::Parser) -> Result<bool> {
     files::make_folder(&folder)?;
     let ours = match options.ours {
         Some(ours) => std::path::absolute(ours)?,
-        None => build_ours()?,
+        None => programs::build("mcount-cli", Profile::Dist)?,
     };
     let inputs = Inputs::new(&folder, &ours);
     let names = if options.rows.is_empty() {
@@ -89,14 +92,4 @@ fn parse(mut parser: lexopt::Parser) -> Result<Option<Options>> {
         }
     }
     Ok(Some(options))
-}
-
-/// Builds both programs, and says where they are.
-fn build_ours() -> Result<PathBuf> {
-    let mut cargo = std::process::Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--release", "-p", "mcount-cli"]);
-    if !cargo.current_dir(files::workspace()).status()?.success() {
-        return Err("mcount-cli does not build".into());
-    }
-    Ok(files::target().join("release"))
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask dist [DIR]`: the two programs, man pages and completions, in one folder (`dist/`).
 
 use crate::Result;
+use crate::programs::{self, Profile};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,19 +13,14 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
         Some(other) => return Err(other.unexpected().into()),
         None => PathBuf::from("dist"),
     };
-    let built =
-        Command::new(env!("CARGO")).args(["build", "--release", "-p", "mcount-cli"]).status()?;
-    if !built.success() {
-        return Ok(false);
-    }
+    let programs = programs::build("mcount-cli", Profile::Dist)?;
     let (bin, man, completions) =
         (folder.join("bin"), folder.join("man/man1"), folder.join("completions"));
     for folder in [&bin, &man, &completions] {
         crate::files::make_folder(folder)?;
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
     for program in ["mcount", "recordmcount"] {
-        fs::copy(target.join("release").join(program), bin.join(program))?;
+        fs::copy(programs.join(program), bin.join(program))?;
     }
     let mcount = bin.join("mcount");
     output(&mcount, &["man", &man.to_string_lossy()])?;

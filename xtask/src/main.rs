@@ -9,11 +9,13 @@
 )]
 
 mod bench;
+mod debian;
 mod dist;
 mod files;
 mod hosts;
 mod kernel;
 mod modules;
+mod programs;
 mod project;
 mod test;
 

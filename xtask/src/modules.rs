@@ -10,24 +10,21 @@ mod check;
 mod elf;
 mod explain;
 mod list;
-pub(crate) mod package;
+mod outcome;
 mod report;
 mod scan;
 mod sites;
 mod whole;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use lexopt::{Arg, ValueExt as _};
 use rayon::prelude::*;
 
 use self::batch::Setting;
 use self::report::Report;
-use crate::{Result, files};
-
-/// Where Debian's `linux-kbuild-6.1` has the kernel's own recorder.
-pub(crate) const ORIGINAL: &str = "/usr/lib/linux-kbuild-6.1/scripts/recordmcount";
+use crate::programs::{self, Profile};
+use crate::{Result, debian, files};
 
 /// Modules for each run of a recorder: enough to amortize a process, few enough to share out.
 const BATCH: usize = 64;
@@ -119,7 +116,7 @@ pub(crate) fn run(parser: lexopt::Parser) -> Result<bool> {
     let setting = Setting {
         ours: match &options.ours {
             Some(path) => std::path::absolute(path)?,
-            None => build_ours()?,
+            None => programs::build("mcount-cli", Profile::Release)?.join("recordmcount"),
         },
         original,
         scan: options.scan.as_ref().map(std::path::absolute).transpose()?,
@@ -132,7 +129,7 @@ pub(crate) fn run(parser: lexopt::Parser) -> Result<bool> {
     for architecture in &options.architectures {
         let flavours = match &options.flavour {
             Some(flavour) => vec![flavour.as_str()],
-            None => package::flavours(architecture)?.to_vec(),
+            None => debian::flavours(architecture)?.to_vec(),
         };
         for flavour in flavours {
             if let Some(program) = &options.check {
@@ -163,7 +160,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Option<Options>> {
         limit: usize::MAX,
         sample: 1,
         build: true,
-        original: Some(PathBuf::from(ORIGINAL)),
+        original: Some(PathBuf::from(debian::ORIGINAL)),
         ours: None,
         scan: None,
         check: None,
@@ -202,7 +199,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Option<Options>> {
         options.original = None;
     }
     if options.architectures.is_empty() {
-        options.architectures = package::architectures();
+        options.architectures = debian::architectures();
     }
     Ok(Some(options))
 }
@@ -221,41 +218,20 @@ fn against(which: &str) -> Result<(bool, bool)> {
 fn list(options: &Options) -> Result<bool> {
     let mcount = match &options.scan {
         Some(path) => std::path::absolute(path)?,
-        None => build("mcount")?,
+        None => programs::build("mcount-cli", Profile::Release)?.join("mcount"),
     };
     let pick = |modules: Vec<PathBuf>| {
         modules.into_iter().step_by(options.sample).take(options.limit).collect()
     };
     let mut is_same = true;
     for architecture in &options.architectures {
-        let all = package::flavours(architecture)?;
+        let all = debian::flavours(architecture)?;
         let flavours = options.flavour.as_deref().map_or_else(|| all.to_vec(), |one| vec![one]);
         for flavour in flavours {
             is_same &= list::kernel(&mcount, architecture, flavour, options.update, pick)?;
         }
     }
     Ok(is_same)
-}
-
-/// Builds our recorder, and says where it is.
-fn build_ours() -> Result<PathBuf> {
-    build("recordmcount")
-}
-
-/// Builds `program`, and says where it is.
-fn build(program: &str) -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let workspace = files::workspace();
-    let status = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--bin", program])
-        .current_dir(&workspace)
-        .status()?;
-    if !status.success() {
-        return Err(format!("{program} does not build").into());
-    }
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    Ok(workspace.join(target).join("release").join(program))
 }
 
 /// The binutils of the architectures whose modules can be linked to one object, and whose sites
@@ -269,7 +245,7 @@ const LINKED: &[(&str, &str)] = &[
 
 /// What `mcount check` finds in the modules as they are.
 fn checked(options: &Options, program: &Path, architecture: &str, flavour: &str) -> Result<bool> {
-    let package = package::obtain(architecture, flavour, options.update)?;
+    let package = debian::obtain(architecture, flavour, options.update)?;
     let modules: Vec<PathBuf> =
         package.modules.into_iter().step_by(options.sample).take(options.limit).collect();
     let program = std::path::absolute(program)?;
@@ -282,7 +258,7 @@ fn whole(options: &Options, setting: &Setting, architecture: &str, flavour: &str
         println!("{architecture}: its modules are not linked to one object");
         return Ok(true);
     };
-    let package = package::obtain(architecture, flavour, options.update)?;
+    let package = debian::obtain(architecture, flavour, options.update)?;
     let modules: Vec<PathBuf> =
         package.modules.into_iter().step_by(options.sample).take(options.limit).collect();
     print!("{architecture} {}: ", package.name);
@@ -295,7 +271,7 @@ fn kernel(
     architecture: &str,
     flavour: &str,
 ) -> Result<Report> {
-    let package = package::obtain(architecture, flavour, options.update)?;
+    let package = debian::obtain(architecture, flavour, options.update)?;
     let modules: Vec<PathBuf> =
         package.modules.into_iter().step_by(options.sample).take(options.limit).collect();
     let batches: Vec<batch::Batch> = modules

@@ -13,6 +13,7 @@ use std::process::Command;
 
 use lexopt::Arg;
 
+use crate::programs::{self, Profile};
 use crate::{Result, files};
 
 const USAGE: &str = "\
@@ -87,7 +88,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     }
     let mcount = match mcount {
         Some(path) => std::path::absolute(path)?,
-        None => build_mcount()?,
+        None => programs::build("mcount-cli", Profile::Release)?.join("mcount"),
     };
     let root = files::workspace().join("target/project");
     files::make_folder(&root)?;
@@ -98,18 +99,6 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
         all_well &= check(project, &root, &mcount)?;
     }
     Ok(all_well)
-}
-
-fn build_mcount() -> Result<PathBuf> {
-    let workspace = files::workspace();
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--release", "--bin", "mcount"]).current_dir(&workspace);
-    if !cargo.status()?.success() {
-        return Err("mcount does not build".into());
-    }
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    Ok(workspace.join(target).join("release/mcount"))
 }
 
 /// Builds `project` anew, twice, and compares.

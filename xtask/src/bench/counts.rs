@@ -8,9 +8,10 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use crate::programs::{self, Profile};
 use crate::{Result, files};
 
 /// What a count may differ by, in percent of what is expected.
@@ -39,7 +40,7 @@ pub(crate) fn check(bless: bool) -> Result<bool> {
             return Ok(true);
         }
     }
-    let program = build()?;
+    let program = programs::build("benches", Profile::Dist)?.join("benches");
     let folder = files::workspace().join("target/bench/counts");
     files::make_folder(&folder)?;
     let cases = String::from_utf8(Command::new(&program).output()?.stdout)?;
@@ -104,16 +105,6 @@ fn count(program: &Path, folder: &Path, case: &str) -> Result<u64> {
     let total = profile.lines().find_map(|line| line.strip_prefix("totals: "));
     let total = total.and_then(|total| total.trim().parse().ok());
     total.filter(|total| *total != 0).ok_or_else(|| format!("{case}: nothing was counted").into())
-}
-
-/// Builds the program that has the cases.
-fn build() -> Result<PathBuf> {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--release", "-p", "benches"]);
-    if !cargo.current_dir(files::workspace()).status()?.success() {
-        return Err("benches does not build".into());
-    }
-    Ok(files::target().join("release/benches"))
 }
 
 /// What the counts depend on.

@@ -8,8 +8,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::rows::Input;
-use crate::modules::package::{self, Package, read_module};
+use super::row::Input;
+use crate::debian::{self, Package, read_module};
 use crate::{Result, files};
 
 /// Objects in one call.
@@ -63,7 +63,7 @@ impl Inputs {
     pub(crate) fn objects(&self) -> Result<Vec<PathBuf>> {
         let folder = self.made("objects", |folder| {
             files::make_folder(folder)?;
-            let modules = package::obtain("amd64", FLAVOUR, false)?.modules;
+            let modules = debian::obtain("amd64", FLAVOUR, false)?.modules;
             let objects: Vec<_> = modules.iter().take(MANY).enumerate().collect();
             objects.into_par_iter().try_for_each(|(number, module)| {
                 let path = folder.join(format!("{number:04}.ko"));
@@ -106,7 +106,7 @@ impl Inputs {
 
     pub(crate) fn large(&self) -> Result<PathBuf> {
         self.made("large.o", |path| {
-            self.linked(&package::obtain("amd64", FLAVOUR, false)?, LARGE, path)
+            self.linked(&debian::obtain("amd64", FLAVOUR, false)?, LARGE, path)
         })
     }
 
@@ -225,7 +225,7 @@ fn is_vmlinux(name: &std::ffi::OsStr) -> bool {
 }
 
 fn debug_package() -> Result<Package> {
-    package::obtain("amd64", DEBUG_FLAVOUR, false)
+    debian::obtain("amd64", DEBUG_FLAVOUR, false)
 }
 
 /// The folder that the build script of `mcount-cli` made: the newest, if there are several.

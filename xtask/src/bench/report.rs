@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use super::measure::{Measured, Sample, quantile};
 use super::rows::NAMES;
+use super::sample::{Measured, Sample, quantile};
 use crate::{Result, files};
 
 const BEGIN: &str = "<!-- begin: cargo xtask bench -->\n";

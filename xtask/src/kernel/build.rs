@@ -9,9 +9,10 @@ use super::objects::{
     archives, copies, copy_for_the_original, duplicate, print_costs, traced, with_extension,
     with_suffix,
 };
+use super::options::{Mode, OURS, Options, THEIRS};
 use super::process::{Clock, execute};
-use super::{Mode, OURS, Options, THEIRS};
-use crate::modules::ORIGINAL;
+use crate::debian::ORIGINAL;
+use crate::programs::{self, Profile};
 use crate::{Result, files};
 
 /// The module whose functions are traced.
@@ -32,7 +33,8 @@ impl<'o> Build<'o> {
         let folder = options.folder();
         let output = folder.join("build");
         files::make_folder(&output)?;
-        let (mcount, recordmcount) = build_programs()?;
+        let programs = programs::build("mcount-cli", Profile::Dist)?;
+        let (mcount, recordmcount) = (programs.join("mcount"), programs.join("recordmcount"));
         let source = unpack(&options.source)?;
         Ok(Self { options, folder, source, output, mcount, recordmcount })
     }
@@ -253,17 +255,6 @@ impl<'o> Build<'o> {
         files::make_folder(&root)?;
         duplicate(module, &root.join("mcount_test.ko"), &self.log())
     }
-}
-
-/// The release builds of our programs.
-fn build_programs() -> Result<(PathBuf, PathBuf)> {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--release", "--bin", "recordmcount", "--bin", "mcount"]);
-    if !cargo.current_dir(files::workspace()).status()?.success() {
-        return Err("the programs do not build".into());
-    }
-    let folder = files::target().join("release");
-    Ok((folder.join("mcount"), folder.join("recordmcount")))
 }
 
 /// The folder with the source, unpacked from what the Debian package installs.

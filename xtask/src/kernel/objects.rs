@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::process::{Clock, execute};
-use crate::modules::ORIGINAL;
+use crate::debian::ORIGINAL;
 use crate::{Result, files};
 
 /// The copies that the original recorded, below a folder.

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use object::elf::{SHT_STRTAB, SHT_SYMTAB};
 
 use super::elf::{Object, Place, Section, Table};
-use super::explain::{Case, Difference, Reference};
-use super::package::read_module;
+use super::explain::{Case, Reference};
+use super::outcome::Outcome;
 use super::{scan, sites};
+use crate::debian::read_module;
 use crate::{Result, files};
 
 /// The programs to compare, and where to work.
@@ -24,24 +25,6 @@ pub(crate) struct Setting {
     pub(crate) against_build: bool,
     pub(crate) scratch: PathBuf,
     pub(crate) show: bool,
-}
-
-/// What came of one module.
-#[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) path: PathBuf,
-    /// Entries, by who made the table.
-    pub(crate) build: usize,
-    pub(crate) original: usize,
-    pub(crate) ours: usize,
-    pub(crate) bytes: usize,
-    pub(crate) differences: Vec<Difference>,
-    /// Ours failed, spoke, damaged the file, or made a table that cannot be read.
-    pub(crate) failures: Vec<String>,
-    /// What is worth counting but no failure: it names the kind.
-    pub(crate) notes: Vec<String>,
-    /// Disassembly around unexplained differences.
-    pub(crate) listing: String,
 }
 
 /// What a recorder did with a batch.

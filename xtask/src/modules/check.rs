@@ -10,9 +10,9 @@ use rayon::prelude::*;
 use serde_json::Value;
 
 use super::elf::Object;
-use super::package::read_module;
 use super::sites::{self, Form};
 use crate::Result;
+use crate::debian::read_module;
 
 /// Modules for each run.
 const BATCH: usize = 64;

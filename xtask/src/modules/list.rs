@@ -9,7 +9,7 @@ use std::process::Command;
 use rayon::prelude::*;
 use serde_json::Value;
 
-use super::package;
+use crate::debian;
 use crate::{Result, files};
 
 /// Modules for each run.
@@ -57,7 +57,7 @@ pub(crate) fn kernel(
     update: bool,
     pick: impl Fn(Vec<PathBuf>) -> Vec<PathBuf>,
 ) -> Result<bool> {
-    let package = package::obtain(architecture, flavour, update)?;
+    let package = debian::obtain(architecture, flavour, update)?;
     compare(mcount, &format!("{architecture} {}", package.name), &pick(package.modules))
 }
 

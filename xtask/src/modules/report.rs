@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::batch::Outcome;
 use super::elf::Object;
 use super::explain::{Cause, Difference};
+use super::outcome::Outcome;
 use crate::Result;
 
 /// Everything about one kernel package.

@@ -9,9 +9,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::batch::Outcome;
 use super::elf::{Object, Place};
 use super::explain::Case;
+use super::outcome::Outcome;
 use super::sites::Form;
 use crate::Result;
 

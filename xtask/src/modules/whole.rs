@@ -7,8 +7,8 @@ use std::process::Command;
 
 use super::batch::{self, Setting};
 use super::elf::Object;
-use super::package::read_module;
 use super::sites::is_recorded_section;
+use crate::debian::read_module;
 use crate::{Result, files};
 
 /// A section by its name, and an offset in it.

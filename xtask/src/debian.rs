@@ -10,6 +10,9 @@ use std::process::Command;
 
 use crate::{Result, files};
 
+/// Where Debian's `linux-kbuild-6.1` has the kernel's own recorder.
+pub(crate) const ORIGINAL: &str = "/usr/lib/linux-kbuild-6.1/scripts/recordmcount";
+
 /// The kernel flavours to take, for each architecture of Debian.
 const FLAVOURS: &[(&str, &[&str])] = &[
     ("amd64", &["amd64"]),
