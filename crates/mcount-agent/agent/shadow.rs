@@ -1,0 +1,119 @@
+//! The shadows of stacks: mapping them, piece by piece, when a stack is seen first.
+//!
+//! A piece is as many bytes of stack as a chunk of the trace has, aligned to that size. Its RET is private,
+//! so that a forked child has its own; its TIM and OPN are chunks of the trace. After a fork the child
+//! still has its parent's TIM and OPN mapped, and must not write there: so which of them are
+//! mapped is kept in memory that `fork` wipes, and the child maps its own when it first needs them.
+
+use crate::trace;
+use crate::{config, sys, thread};
+
+/// Bytes of stack in a piece.
+pub(crate) const PIECE: u64 = trace::CHUNK_SIZE;
+const RET: u64 = 1 << 46;
+const START: u64 = 1 << 46 | 1 << 45;
+const OPEN: u64 = 1 << 45;
+
+/// How many pieces can be kept in mind: 2 GiB of stacks.
+const PIECES: usize = 1 << 15;
+
+/// The three words that belong to a slot.
+pub(crate) struct Shadow {
+    pub(crate) ret: *mut u64,
+    pub(crate) start: *mut u64,
+    pub(crate) open: *mut u64,
+}
+
+/// The shadow of the slot at this address.
+pub(crate) fn of(slot: u64) -> Shadow {
+    Shadow {
+        ret: (slot ^ RET) as *mut u64,
+        start: (slot ^ START) as *mut u64,
+        open: (slot ^ OPEN) as *mut u64,
+    }
+}
+
+/// A set of pieces: open addressing by the piece's number; 0 is an empty place.
+pub(crate) struct Pieces([u64; PIECES]);
+
+impl Pieces {
+    pub(crate) const NONE: Self = Self([0; PIECES]);
+
+    fn place(&self, piece: u64) -> Option<usize> {
+        let start = (piece.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize;
+        (0..PIECES)
+            .map(|step| start.wrapping_add(step) % PIECES)
+            .find(|place| matches!(self.0.get(*place), Some(found) if *found == 0 || *found == piece))
+    }
+
+    fn has(&self, piece: u64) -> bool {
+        self.place(piece).and_then(|place| self.0.get(place)).is_some_and(|found| *found == piece)
+    }
+
+    fn add(&mut self, piece: u64) {
+        if let Some(room) = self.place(piece).and_then(|place| self.0.get_mut(place)) {
+            *room = piece;
+        }
+    }
+}
+
+/// The pieces whose addresses are the agent's, in this process or, before a fork, in its parent.
+static mut RESERVED: Pieces = Pieces::NONE;
+
+/// Sees to it that the shadows of `slot` are mapped. The range of stack around it, lowest address and size,
+/// that is mapped as well; `None` if it can't be had. The caller holds the agent's lock.
+pub(crate) fn cover(slot: u64, mapped: &mut Pieces) -> Option<(u64, u64)> {
+    let piece = slot / PIECE;
+    if piece == 0 || slot >> 47 != 0 {
+        return None;
+    }
+    if !mapped.has(piece) {
+        // SAFETY: the lock is held.
+        let reserved = unsafe { &mut *(&raw mut RESERVED) };
+        map_piece(piece, reserved)?;
+        mapped.add(piece);
+    }
+    let (mut low, mut high) = (piece, piece);
+    while piece - low < 256 && mapped.has(low - 1) {
+        low -= 1;
+    }
+    while high - piece < 256 && mapped.has(high + 1) {
+        high += 1;
+    }
+    Some((low * PIECE, (high - low + 1) * PIECE))
+}
+
+fn map_piece(piece: u64, reserved: &mut Pieces) -> Option<()> {
+    let stack = piece * PIECE;
+    if !reserved.has(piece) {
+        let ret = sys::map(stack ^ RET, PIECE, sys::PROT_READ_WRITE)?;
+        let start = sys::map(stack ^ START, PIECE, sys::PROT_NONE);
+        let open = sys::map(stack ^ OPEN, PIECE, sys::PROT_NONE);
+        if start.is_none() || open.is_none() {
+            for found in [Some(ret), start, open].into_iter().flatten() {
+                // SAFETY: mapped just now, by us.
+                unsafe { sys::call(11, [found, PIECE, 0, 0, 0, 0]) };
+            }
+            return None;
+        }
+        reserved.add(piece);
+    }
+    let process = sys::process_id();
+    let starts = thread::new_chunk(trace::chunk::STARTS, 0, stack, process)?;
+    let open = thread::new_chunk(trace::chunk::OPEN, 0, stack, process)?;
+    let base = config().file as u64;
+    // SAFETY: the addresses are reserved for this; the chunks are nobody else's.
+    let done = unsafe {
+        sys::duplicate(base + starts, PIECE, stack ^ START)
+            && sys::duplicate(base + open, PIECE, stack ^ OPEN)
+    };
+    if !done {
+        // SAFETY: as above.
+        unsafe {
+            sys::reserve_again(stack ^ START, PIECE);
+            sys::reserve_again(stack ^ OPEN, PIECE);
+        }
+        return None;
+    }
+    Some(())
+}

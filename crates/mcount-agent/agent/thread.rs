@@ -1,0 +1,345 @@
+//! Threads and what they write to: a block of private memory for each, and chunks of the trace.
+//!
+//! The block is what `%gs` points to. It is in memory that `fork` wipes, so a child finds an owner of 0 and comes
+//! here to get a block of its own; its thread number, chunk and shadows are then its own as well.
+
+use crate::shadow::{self, Pieces};
+use crate::{AtomicU32, AtomicU64, Relaxed, SeqCst, config, sys, trace};
+use core::arch::asm;
+
+/// What is known of a thread; the first seven words are those of `x86_64.s`.
+#[repr(C)]
+pub(crate) struct Block {
+    /// The thread pointer of the thread that has it; 0: nobody's yet.
+    owner: u64,
+    /// The lowest address of the stack whose shadows are known to be mapped, and its bytes.
+    low: u64,
+    size: u64,
+    /// Where the next record goes, and the end of the chunk.
+    head: u64,
+    end: u64,
+    /// The time that records of this chunk count from.
+    base: u64,
+    /// Thread number << 32.
+    pub(crate) tag: u64,
+    /// This block's own address.
+    this: u64,
+    thread: u32,
+    process: u32,
+}
+
+const BLOCK: u64 = 128;
+/// Bytes that are mapped for blocks at a time.
+const SLAB: u64 = 128 << 10;
+/// How many blocks of ended threads are looked for when a thread comes: more would cost more than it saves.
+const LOOK_AT: u32 = 8;
+
+/// What a forked child must not inherit. It is in wiped memory.
+struct Wiped {
+    lock: AtomicU32,
+    blocks: AtomicU32,
+    next_look: u32,
+    slab: u64,
+    left: u64,
+    all: [u64; 4096],
+    pieces: Pieces,
+}
+
+static mut WIPED: *mut Wiped = core::ptr::null_mut();
+
+/// What `%gs` points to before a thread has a block.
+#[unsafe(no_mangle)]
+static mut mcount_nobody: [u64; 16] = [0; 16];
+
+/// Called by the recorder, on a stopped thread, before the program runs.
+#[unsafe(no_mangle)]
+extern "C" fn mcount_start() -> u64 {
+    let size = (size_of::<Wiped>() as u64).next_multiple_of(4096);
+    match sys::map_wiped_on_fork(size) {
+        Some(found) => {
+            // SAFETY: no other thread runs yet.
+            unsafe { WIPED = found as *mut Wiped };
+            1
+        }
+        None => 0,
+    }
+}
+
+fn thread_pointer() -> u64 {
+    let found: u64;
+    // SAFETY: every C library keeps the thread pointer there; the recorder sets up a page for before.
+    unsafe { asm!("mov {}, fs:0", out(reg) found, options(nostack, readonly)) };
+    found
+}
+
+fn current() -> *mut Block {
+    let found: u64;
+    // SAFETY: `%gs` points to a block, or to `mcount_nobody`, whose eighth word is 0.
+    unsafe { asm!("mov {}, gs:56", out(reg) found, options(nostack, readonly)) };
+    found as *mut Block
+}
+
+/// The block of this thread, ready for the call at `slot`. `None`: it can't be recorded.
+pub(crate) unsafe fn prepare(slot: u64) -> Option<*mut Block> {
+    let block = current();
+    // SAFETY: blocks stay mapped for ever; those of others are only read.
+    unsafe {
+        if !block.is_null()
+            && (*block).owner == thread_pointer()
+            && slot.wrapping_sub((*block).low) < (*block).size
+        {
+            return Some(block);
+        }
+        if WIPED.is_null() {
+            return None;
+        }
+        let before = sys::block_signals();
+        let wiped = &mut *WIPED;
+        while wiped.lock.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
+            sys::yield_now();
+        }
+        let found = set_up(wiped, slot);
+        wiped.lock.store(0, SeqCst);
+        sys::restore_signals(before);
+        if found.is_none() {
+            drop_call();
+        }
+        found
+    }
+}
+
+unsafe fn set_up(wiped: &mut Wiped, slot: u64) -> Option<*mut Block> {
+    let (low, size) = shadow::cover(slot, &mut wiped.pieces)?;
+    let mut block = current();
+    // SAFETY: the lock is held; blocks stay mapped.
+    unsafe {
+        if block.is_null() || (*block).owner != thread_pointer() {
+            block = take_block(wiped)?;
+        }
+        (*block).low = low;
+        (*block).size = size;
+        (*block).owner = thread_pointer();
+        sys::set_gs(block as u64, config().flags & 1 != 0);
+    }
+    Some(block)
+}
+
+/// A block for this thread: that of one that has ended, with what is left of its chunk, or a new one.
+unsafe fn take_block(wiped: &mut Wiped) -> Option<*mut Block> {
+    let (process, thread) = (sys::process_id(), sys::thread_id());
+    let count = wiped.blocks.load(Relaxed);
+    let mut found = None;
+    for _ in 0..LOOK_AT.min(count) {
+        wiped.next_look = (wiped.next_look + 1) % count;
+        let block = *wiped.all.get(wiped.next_look as usize)? as *mut Block;
+        // SAFETY: blocks stay mapped; the lock is held.
+        let of = unsafe { (*block).thread };
+        if of == thread || sys::is_gone(process, of) {
+            found = Some(block);
+            break;
+        }
+    }
+    let block = match found {
+        Some(block) => block,
+        None => new_block(wiped)?,
+    };
+    let number = header(trace::header::NEXT_THREAD)?.fetch_add(1, SeqCst) + 1;
+    // SAFETY: nobody else has this block any more, or yet.
+    unsafe {
+        (*block).owner = 0;
+        (*block).this = block as u64;
+        (*block).tag = number << 32;
+        (*block).thread = thread;
+        (*block).process = process;
+        if !begin_thread(block) {
+            new_calls_chunk(block)?;
+        }
+    }
+    Some(block)
+}
+
+fn new_block(wiped: &mut Wiped) -> Option<*mut Block> {
+    if wiped.left < BLOCK {
+        wiped.slab = sys::map_wiped_on_fork(SLAB)?;
+        wiped.left = SLAB;
+    }
+    let block = wiped.slab;
+    wiped.slab += BLOCK;
+    wiped.left -= BLOCK;
+    let count = wiped.blocks.load(Relaxed);
+    // More threads at once than this are traced as well; their blocks just aren't used again.
+    if let Some(room) = wiped.all.get_mut(count as usize) {
+        *room = block;
+        wiped.blocks.store(count + 1, Relaxed);
+    }
+    Some(block as *mut Block)
+}
+
+/// The counter at this offset of the trace's header.
+fn header(offset: usize) -> Option<&'static AtomicU64> {
+    let file = config().file;
+    // SAFETY: the header is mapped as long as the program runs, and aligned.
+    (!file.is_null()).then(|| unsafe { &*file.add(offset).cast::<AtomicU64>() })
+}
+
+fn drop_call() {
+    if let Some(dropped) = header(trace::header::DROPPED) {
+        dropped.fetch_add(1, Relaxed);
+    }
+}
+
+/// A new chunk of this kind: its offset in the trace, in bytes. `None` if there is no room.
+pub(crate) fn new_chunk(kind: u32, thread: u32, base: u64, process: u32) -> Option<u64> {
+    let (next, ready) = (header(trace::header::NEXT_CHUNK)?, header(trace::header::READY)?);
+    let number = loop {
+        let number = next.load(SeqCst);
+        if !has_room(ready, number) {
+            return None;
+        }
+        // Every 1024th chunk is a directory.
+        let taken = if number % trace::directory::SPAN == 0 { number + 1 } else { number };
+        if next.compare_exchange(number, taken + 1, SeqCst, SeqCst).is_ok() {
+            break taken;
+        }
+    };
+    let directory = number - number % trace::directory::SPAN;
+    let entry = trace::HEADER_BLOCK
+        + directory * trace::CHUNK_SIZE
+        + (number - directory) * trace::directory::DESCRIPTOR_SIZE as u64;
+    let entry = config().file.wrapping_add(entry as usize);
+    // SAFETY: the recorder has made room for the directory and for this chunk.
+    unsafe {
+        entry.add(4).cast::<u32>().write_volatile(thread);
+        entry.add(8).cast::<u64>().write_volatile(base);
+        entry.add(16).cast::<u64>().write_volatile(u64::from(process));
+        entry.cast::<u32>().write_volatile(kind);
+    }
+    Some(trace::HEADER_BLOCK + number * trace::CHUNK_SIZE)
+}
+
+/// Is there room for the chunk with this number? The recorder makes some ahead; if it is behind, it is waited
+/// for, unless it has ended or the disk is full.
+fn has_room(ready: &AtomicU64, number: u64) -> bool {
+    const PATIENCE: u32 = 20_000;
+    let (Some(full), Some(heartbeat)) =
+        (header(trace::header::FULL), header(trace::header::HEARTBEAT))
+    else {
+        return false;
+    };
+    let mut heard = heartbeat.load(Relaxed);
+    let mut waited = 0;
+    while number + 2 > ready.load(SeqCst) {
+        if full.load(Relaxed) != 0 || waited == PATIENCE {
+            return false;
+        }
+        sys::yield_now();
+        waited += 1;
+        if heartbeat.load(Relaxed) != heard {
+            heard = heartbeat.load(Relaxed);
+            waited = 0;
+        }
+    }
+    true
+}
+
+/// Writes the record that says which thread the following ones are of. `false` if the chunk is full.
+unsafe fn begin_thread(block: *mut Block) -> bool {
+    // SAFETY: the block is this thread's.
+    unsafe {
+        if (*block).end < (*block).head + 32 || (*block).end == 0 {
+            return false;
+        }
+        let who = u64::from((*block).process) << 32 | u64::from((*block).thread);
+        let special = (*block).tag | trace::special::THREAD << 24;
+        put((*block).head, special, who);
+        (*block).head += 16;
+        true
+    }
+}
+
+unsafe fn new_calls_chunk(block: *mut Block) -> Option<()> {
+    // SAFETY: the block is this thread's.
+    unsafe {
+        let base = crate::now();
+        let number = ((*block).tag >> 32) as u32;
+        let chunk = new_chunk(trace::chunk::CALLS, number, base, (*block).process)?;
+        let start = config().file as u64 + chunk;
+        let who = u64::from((*block).process) << 32 | u64::from((*block).thread);
+        put(start, (*block).tag | trace::special::THREAD << 24, who);
+        // A signal handler between these finds either a full chunk, or all of the new one. The fast path looks
+        // at `base` twice.
+        (&raw mut (*block).end).write_volatile(0);
+        (&raw mut (*block).base).write_volatile(base);
+        (&raw mut (*block).head).write_volatile(start + 16);
+        (&raw mut (*block).end).write_volatile(start + trace::CHUNK_SIZE);
+    }
+    Some(())
+}
+
+unsafe fn put(at: u64, first: u64, second: u64) {
+    // SAFETY: the caller's: `at` is a record in a chunk of this thread.
+    unsafe {
+        (at as *mut u64).add(1).write_volatile(second);
+        (at as *mut u64).write_volatile(first);
+    }
+}
+
+/// Takes room for `count` records of this thread.
+unsafe fn take_records(block: *mut Block, count: u64) -> Option<u64> {
+    for _ in 0..3 {
+        let mut at = count * 16;
+        // SAFETY: the block is this thread's. One instruction, so that signal handlers don't get in between.
+        unsafe {
+            asm!("xadd [{}], {}", in(reg) &raw mut (*block).head, inout(reg) at, options(nostack));
+            if at + count * 16 <= (*block).end {
+                return Some(at);
+            }
+            new_calls_chunk(block)?;
+        }
+    }
+    None
+}
+
+/// Records the call of `slot`, which is open and ended in this way at `time`.
+pub(crate) unsafe fn record(block: *mut Block, slot: u64, end: u64, time: u64) {
+    let shadow = shadow::of(slot);
+    // SAFETY: the shadows of `slot` are mapped; the block is this thread's.
+    unsafe {
+        let open = shadow.open.read_volatile();
+        let start = shadow.start.read_volatile();
+        let mut before: [(u64, u64); 4] = [(0, 0); 4];
+        let mut count = 0;
+        let mut add = |kind: u64, value: u64, word: u64| {
+            if let Some(room) = before.get_mut(count) {
+                *room = (value << 32 | kind << 24, word);
+                count += 1;
+            }
+        };
+        let base = (*block).base;
+        let is_late = time.wrapping_sub(base) >> 40 != 0;
+        if open >> 32 != (*block).tag >> 32 {
+            add(trace::special::OWNER, open >> 32, 0);
+        }
+        if time.wrapping_sub(start) >> 40 != 0 {
+            add(trace::special::START, 0, start);
+        }
+        if end == crate::UNWOUND {
+            add(trace::special::SLOT, 0, slot);
+        }
+        if is_late && new_calls_chunk(block).is_none() {
+            drop_call();
+            return;
+        }
+        let Some(mut at) = take_records(block, count as u64 + 1) else {
+            drop_call();
+            return;
+        };
+        for (first, second) in before.into_iter().take(count) {
+            put(at, first, second);
+            at += 16;
+        }
+        let elapsed = time.wrapping_sub((*block).base) << 24;
+        let duration = time.wrapping_sub(start) << 24;
+        put(at, elapsed | open & 0xff_ffff, duration | (slot >> 1) & 0xff_fffc | end);
+    }
+}

@@ -1,0 +1,74 @@
+//! Exceptions: what the unwinder asks when it comes through a traced call.
+//!
+//! The return address of a traced call is in a stub, and the stub's unwind information finds the caller. So two
+//! frames have one canonical frame address, and an unwinder takes the stub's for the one with the
+//! handler. This personality routine has it stop there, in the cleanup phase: the call is
+//! recorded, the stack is as it would be without tracing, and unwinding is resumed from the caller.
+
+use crate::{config, is_return, mcount_landing};
+
+/// An unwinder in the process: the code that calls personality routines, and what it lets them do.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Unwinder {
+    /// Its module, by addresses.
+    from: u64,
+    to: u64,
+    get_ip: u64,
+    set_ip: u64,
+    set_gr: u64,
+    resume: u64,
+}
+
+impl Unwinder {
+    pub(crate) const NONE: Self = Self { from: 0, to: 0, get_ip: 0, set_ip: 0, set_gr: 0, resume: 0 };
+}
+
+/// `_UA_CLEANUP_PHASE`, `_URC_INSTALL_CONTEXT`, `_URC_CONTINUE_UNWIND`: Itanium C++ ABI, "Exception Handling",
+/// 1.3 and 1.6.
+const CLEANUP_PHASE: i32 = 2;
+const INSTALL_CONTEXT: i32 = 7;
+const CONTINUE_UNWIND: i32 = 8;
+
+core::arch::global_asm!(
+    "    .globl mcount_personality",
+    "    .hidden mcount_personality",
+    "mcount_personality:",
+    "    .cfi_startproc",
+    "    movq (%rsp), %r9",
+    "    jmp mcount_personality_of",
+    "    .cfi_endproc",
+    options(att_syntax)
+);
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mcount_personality_of(
+    _version: i32,
+    actions: i32,
+    _class: u64,
+    exception: u64,
+    context: u64,
+    caller: u64,
+) -> i32 {
+    let unwinders = &config().unwinders;
+    let Some(unwinder) = unwinders.iter().find(|one| (one.from..one.to).contains(&caller)) else {
+        return CONTINUE_UNWIND;
+    };
+    if actions & CLEANUP_PHASE == 0 {
+        return CONTINUE_UNWIND;
+    }
+    // SAFETY: the recorder has found these functions by their names, which say their types.
+    unsafe {
+        let get_ip: extern "C" fn(u64) -> u64 = core::mem::transmute(unwinder.get_ip);
+        let set_ip: extern "C" fn(u64, u64) = core::mem::transmute(unwinder.set_ip);
+        let set_gr: extern "C" fn(u64, i32, u64) = core::mem::transmute(unwinder.set_gr);
+        if !is_return(get_ip(context)) {
+            return CONTINUE_UNWIND;
+        }
+        // The landing finds them in %rax and %rdx.
+        set_gr(context, 0, exception);
+        set_gr(context, 1, unwinder.resume);
+        set_ip(context, (&raw const mcount_landing) as u64);
+    }
+    INSTALL_CONTEXT
+}

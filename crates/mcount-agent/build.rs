@@ -1,0 +1,53 @@
+//! Builds the agent: a shared object of its own, without the standard library, which `mcount trace` loads into
+//! programs. Cargo can't build one package for two purposes, so the compiler is called here.
+#![expect(clippy::disallowed_methods, reason = "a build script, which reports its errors itself")]
+
+use std::env::var;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+fn main() -> ExitCode {
+    println!("cargo::rerun-if-changed=agent");
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=../mcount-trace/src/layout.rs");
+    println!("cargo::rustc-check-cfg=cfg(has_agent)");
+    let is = |name: &str, value: &str| var(name).is_ok_and(|found| found == value);
+    if !is("CARGO_CFG_TARGET_OS", "linux")
+        || !is("CARGO_CFG_TARGET_ARCH", "x86_64")
+        || !is("CARGO_CFG_TARGET_POINTER_WIDTH", "64")
+    {
+        return ExitCode::SUCCESS;
+    }
+    let (Ok(out), Ok(rustc), Ok(target)) = (var("OUT_DIR"), var("RUSTC"), var("TARGET")) else {
+        return ExitCode::FAILURE;
+    };
+    let out = Path::new(&out);
+    let (archive, agent) = (out.join("libagent.a"), out.join("agent.so"));
+    let mut compile = Command::new(rustc);
+    compile
+        .args(["--edition=2024", "--crate-name=agent", "--crate-type=staticlib", "--target", &target])
+        .args(["-Cpanic=abort", "-Copt-level=3", "-Ccodegen-units=1", "-Cdebuginfo=0"])
+        .args(["-Crelocation-model=pic", "-Cforce-unwind-tables=yes", "-o"])
+        .arg(&archive)
+        .arg("agent/main.rs")
+        // Flags of the build are for the program, not for what it loads into others.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+    // rustc would export the names that have to be known to the assembler, and the program's `memcpy` must not
+    // become the agent's, or the other way round. So it's linked here, and nothing is exported.
+    let mut link = Command::new(var("RUSTC_LINKER").unwrap_or_else(|_| "cc".to_owned()));
+    link.args(["-shared", "-nostdlib", "-Wl,-z,now,-z,noexecstack", "-Wl,-soname,mcount-agent"])
+        .args(["-Wl,--eh-frame-hdr,--gc-sections,--build-id,--no-undefined,--hash-style=both"])
+        .args(["-Wl,-Bsymbolic,--version-script=agent/exports", "-Wl,-u,mcount_start,-u,mcount_stubs"])
+        .arg(&archive)
+        .arg("-o")
+        .arg(&agent);
+    for mut command in [compile, link] {
+        if !command.status().is_ok_and(|status| status.success()) {
+            eprintln!("the agent does not build: {command:?}");
+            return ExitCode::FAILURE;
+        }
+    }
+    println!("cargo::rustc-cfg=has_agent");
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,272 @@
+//! x86-64: the hook is five bytes, long enough for a `jmp` that reaches ±2 GiB.
+//!
+//! An armed site is `e9 rel32`, a jump to the site's *stub*; an idle one is a five-byte NOP. What
+//! compilers leave there differs: gcc's `-fpatchable-function-entry=5` is five one-byte NOPs, clang's is
+//! one NOP of five bytes, `-mfentry` is a call of five bytes, or of six through the GOT. Before any
+//! thread runs there, each becomes one five-byte instruction ([`Area::idle`]), so that from then on no
+//! thread can stand in the middle of it.
+//!
+//! A stub is 32 bytes, one for each site:
+//!
+//! ```text
+//!  0: call entry      records the call; carry set means: don't watch the return
+//!  5: jc   21
+//!  7: add  $8, %rsp   drops the caller's address, which `entry` has saved
+//! 11: call body       the instruction behind the site; pushes the address of 16 into the same slot
+//! 16: jmp  exit       the function returns to here: `exit` puts the caller's address back
+//! 21: jmp  body
+//! 26: .long id
+//! ```
+//!
+//! Since the body is entered by `call` and left by `ret`, the processor's return predictor stays
+//! balanced. Nop encodings: Intel SDM volume 2B, "NOP"; jumps: volume 2A, "JMP".
+
+/// Bytes of a site that change between idle and armed.
+pub const SITE: usize = 5;
+
+/// An idle site: one NOP.
+pub const IDLE: [u8; SITE] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+
+/// Bytes of a stub.
+pub const STUB: usize = 32;
+
+/// Where in a stub the traced function returns to, in bytes.
+pub const STUB_RETURN: usize = 16;
+
+/// Where in a stub the number of its function is, in bytes.
+pub const STUB_ID: usize = 26;
+
+/// Bytes of a thunk: a jump that reaches everything.
+pub const THUNK: usize = 16;
+
+const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+
+/// How many bytes the NOP at the start of `code` has; `None` if there is no NOP.
+///
+/// That is `90` and `0f 1f /0` with any operand, behind any number of `66` and segment prefixes. Bytes
+/// beyond the end of `code` count as missing.
+#[must_use]
+pub fn nop_length(code: &[u8]) -> Option<usize> {
+    let is_prefix = |byte: &&u8| matches!(byte, 0x66 | 0x2e | 0x3e | 0x26 | 0x36 | 0x64 | 0x65);
+    let prefixes = code.iter().take_while(is_prefix).count();
+    let length = match code.get(prefixes..)? {
+        [0x90, ..] => prefixes + 1,
+        [0x48, 0x90, ..] => prefixes + 2,
+        [0x0f, 0x1f, rest @ ..] => prefixes + 2 + operand_length(rest)?,
+        [0x48, 0x0f, 0x1f, rest @ ..] => prefixes + 3 + operand_length(rest)?,
+        _ => return None,
+    };
+    (length <= 15 && length <= code.len()).then_some(length)
+}
+
+/// Bytes of a `ModRM` byte with register field 0 and what follows it.
+fn operand_length(code: &[u8]) -> Option<usize> {
+    let modrm = *code.first()?;
+    let (mode, register, memory) = (modrm >> 6, (modrm >> 3) & 7, modrm & 7);
+    if register != 0 {
+        return None;
+    }
+    let sib = usize::from(mode != 3 && memory == 4);
+    let displacement = match mode {
+        0 if memory == 5 => 4,
+        0 if memory == 4 && code.get(1)? & 7 == 5 => 4,
+        1 => 1,
+        2 => 4,
+        _ => 0,
+    };
+    Some(1 + sib + displacement)
+}
+
+/// What a compiler left at the entry of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Area {
+    /// Bytes from where the area was looked for to where it begins: 4 behind an `endbr64`.
+    pub start: usize,
+    /// Its bytes: whole instructions, at least [`SITE`] of them.
+    pub length: usize,
+    /// It was a call of the hook.
+    pub is_call: bool,
+}
+
+/// Why a site can't be armed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unusable {
+    /// There are NOPs, but fewer than five bytes of them: this many.
+    TooSmall(usize),
+    /// There is neither a NOP nor a call.
+    NotAHook,
+}
+
+impl Area {
+    /// The area at the start of `code`, which is the code from the entry of a function on.
+    ///
+    /// # Errors
+    ///
+    /// [`Unusable`] if there's no area of five bytes.
+    pub fn find(code: &[u8]) -> Result<Self, Unusable> {
+        let start = if code.starts_with(&ENDBR64) { ENDBR64.len() } else { 0 };
+        let hook = code.get(start..).unwrap_or_default();
+        match hook {
+            [0xe8, ..] if hook.len() >= SITE => {
+                return Ok(Self { start, length: SITE, is_call: true });
+            }
+            [0xff, 0x15, ..] | [0x67, 0xe8, ..] if hook.len() > SITE => {
+                return Ok(Self { start, length: SITE + 1, is_call: true });
+            }
+            _ => {}
+        }
+        let mut length = 0;
+        while length < SITE {
+            match nop_length(hook.get(length..).unwrap_or_default()) {
+                Some(nop) => length += nop,
+                None if length == 0 => return Err(Unusable::NotAHook),
+                None => return Err(Unusable::TooSmall(length)),
+            }
+        }
+        Ok(Self { start, length, is_call: false })
+    }
+
+    /// The bytes that make the area idle: one five-byte NOP, then NOPs that fill it. The result has
+    /// `length` bytes in use.
+    #[must_use]
+    pub fn idle(&self) -> [u8; 24] {
+        const FILL: [&[u8]; 10] = [
+            &[],
+            &[0x90],
+            &[0x66, 0x90],
+            &[0x0f, 0x1f, 0x00],
+            &[0x0f, 0x1f, 0x40, 0x00],
+            &[0x0f, 0x1f, 0x44, 0x00, 0x00],
+            &[0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00],
+            &[0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00],
+            &[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+            &[0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+        ];
+        let mut bytes = [0x90; 24];
+        let mut rest = bytes.as_mut_slice();
+        let mut left = self.length.min(24);
+        let mut next = SITE;
+        while left > 0 {
+            let size = next.min(left);
+            let Some((head, tail)) = rest.split_at_mut_checked(size) else { break };
+            if let Some(fill) = FILL.get(size) {
+                head.copy_from_slice(fill);
+            }
+            rest = tail;
+            left -= size;
+            next = 9;
+        }
+        bytes
+    }
+}
+
+/// The armed site at `site`: a jump to `target`. `None` if that's out of reach.
+#[must_use]
+pub fn armed(site: u64, target: u64) -> Option<[u8; SITE]> {
+    branch(0xe9, site, target)
+}
+
+/// The stub at `address` of the function with number `id`, whose body begins at `body`, for a tracer
+/// with its routines at `entry` and `exit`. `None` if one of them is out of reach.
+///
+/// # Panics
+///
+/// Never.
+#[must_use]
+pub fn stub(address: u64, entry: u64, body: u64, exit: u64, id: u32) -> Option<[u8; STUB]> {
+    let mut bytes = [0xcc; STUB];
+    put(&mut bytes, 0, &branch(0xe8, address, entry)?);
+    put(&mut bytes, 5, &[0x72, 0x0e]);
+    put(&mut bytes, 7, &[0x48, 0x83, 0xc4, 0x08]);
+    put(&mut bytes, 11, &branch(0xe8, address.wrapping_add(11), body)?);
+    put(&mut bytes, STUB_RETURN, &branch(0xe9, address.wrapping_add(16), exit)?);
+    put(&mut bytes, 21, &branch(0xe9, address.wrapping_add(21), body)?);
+    put(&mut bytes, STUB_ID, &id.to_le_bytes());
+    Some(bytes)
+}
+
+/// The stub of a call behind the prologue (`-pg` without `-mfentry`): `entry` finds the frame by
+/// `%rbp` and has its own way back, so this one only calls it and goes on.
+#[must_use]
+pub fn stub_after_prologue(address: u64, entry: u64, body: u64, id: u32) -> Option<[u8; STUB]> {
+    let mut bytes = [0xcc; STUB];
+    put(&mut bytes, 0, &branch(0xe8, address, entry)?);
+    put(&mut bytes, 5, &branch(0xe9, address.wrapping_add(5), body)?);
+    put(&mut bytes, STUB_ID, &id.to_le_bytes());
+    Some(bytes)
+}
+
+/// A jump to `target`, however far it is: `jmp *0(%rip)` and the address.
+#[must_use]
+pub fn thunk(target: u64) -> [u8; THUNK] {
+    let mut bytes = [0xcc; THUNK];
+    put(&mut bytes, 0, &[0xff, 0x25, 0, 0, 0, 0]);
+    put(&mut bytes, 6, &target.to_le_bytes());
+    bytes
+}
+
+fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+    if let Some(room) = bytes.get_mut(at..at + value.len()) {
+        room.copy_from_slice(value);
+    }
+}
+
+/// A five-byte branch with this opcode at `from`.
+fn branch(opcode: u8, from: u64, to: u64) -> Option<[u8; 5]> {
+    let distance = to.wrapping_sub(from.wrapping_add(5)).cast_signed();
+    let [a, b, c, d] = i32::try_from(distance).ok()?.to_le_bytes();
+    Some([opcode, a, b, c, d])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nops_of_every_form() {
+        let table: &[(&[u8], Option<usize>)] = &[
+            (&[0x90], Some(1)),
+            (&[0x66, 0x90], Some(2)),
+            (&[0x0f, 0x1f, 0x00], Some(3)),
+            (&[0x0f, 0x1f, 0x40, 0x08], Some(4)),
+            (&[0x0f, 0x1f, 0x44, 0x00, 0x08], Some(5)),
+            (&[0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00], Some(6)),
+            (&[0x0f, 0x1f, 0x80, 0, 0, 0, 0], Some(7)),
+            (&[0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0], Some(10)),
+            (&[0x0f, 0x1f, 0x44], None),
+            (&[0x0f, 0x1f, 0x48, 0x00], None),
+            (&[0xc3], None),
+            (&[0x66], None),
+            (&[], None),
+        ];
+        for (code, length) in table {
+            assert_eq!(nop_length(code), *length, "{code:02x?}");
+        }
+    }
+
+    #[test]
+    fn areas_are_found_and_filled() {
+        let gcc = [0xf3, 0x0f, 0x1e, 0xfa, 0x90, 0x90, 0x90, 0x90, 0x90, 0xc3];
+        let area = Area::find(&gcc).unwrap();
+        assert_eq!(area, Area { start: 4, length: 5, is_call: false });
+        assert_eq!(&area.idle()[..5], &IDLE);
+        let mut long = [0x66_u8; 16];
+        long[5..15].copy_from_slice(&[0x2e, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0, 0x90]);
+        long[..5].fill(0x66);
+        let area = Area::find(&long).unwrap();
+        let idle = area.idle();
+        let mut at = 0;
+        while at < area.length {
+            at += nop_length(&idle[at..area.length]).unwrap();
+        }
+        assert_eq!(Area::find(&[0x90, 0x90, 0xc3]), Err(Unusable::TooSmall(2)));
+        assert_eq!(Area::find(&[0x55]), Err(Unusable::NotAHook));
+    }
+
+    #[test]
+    fn jumps_reach_two_gigabytes_and_no_further() {
+        assert_eq!(armed(0x1000, 0x2000), Some([0xe9, 0xfb, 0x0f, 0, 0]));
+        assert_eq!(armed(0, 0x8000_0004), Some([0xe9, 0xff, 0xff, 0xff, 0x7f]));
+        assert_eq!(armed(0, 0x8000_0005), None);
+    }
+}
