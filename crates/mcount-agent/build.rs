@@ -1,6 +1,6 @@
 //! Builds the agent: a shared object of its own, without the standard library, which `mcount trace` loads into
 //! programs. Cargo can't build one package for two purposes, so the compiler is called here.
-#![expect(clippy::disallowed_methods, reason = "a build script, which reports its errors itself")]
+#![expect(clippy::print_stderr, reason = "a build script, which reports its errors itself")]
 
 use std::env::var;
 use std::path::Path;
@@ -25,7 +25,13 @@ fn main() -> ExitCode {
     let (archive, agent) = (out.join("libagent.a"), out.join("agent.so"));
     let mut compile = Command::new(rustc);
     compile
-        .args(["--edition=2024", "--crate-name=agent", "--crate-type=staticlib", "--target", &target])
+        .args([
+            "--edition=2024",
+            "--crate-name=agent",
+            "--crate-type=staticlib",
+            "--target",
+            &target,
+        ])
         .args(["-Cpanic=abort", "-Copt-level=3", "-Ccodegen-units=1", "-Cdebuginfo=0"])
         .args(["-Crelocation-model=pic", "-Cforce-unwind-tables=yes", "-o"])
         .arg(&archive)
@@ -38,7 +44,10 @@ fn main() -> ExitCode {
     let mut link = Command::new(var("RUSTC_LINKER").unwrap_or_else(|_| "cc".to_owned()));
     link.args(["-shared", "-nostdlib", "-Wl,-z,now,-z,noexecstack", "-Wl,-soname,mcount-agent"])
         .args(["-Wl,--eh-frame-hdr,--gc-sections,--build-id,--no-undefined,--hash-style=both"])
-        .args(["-Wl,-Bsymbolic,--version-script=agent/exports", "-Wl,-u,mcount_start,-u,mcount_stubs"])
+        .args([
+            "-Wl,-Bsymbolic,--version-script=agent/exports",
+            "-Wl,-u,mcount_start,-u,mcount_stubs,-u,mcount_nobody",
+        ])
         .arg(&archive)
         .arg("-o")
         .arg(&agent);

@@ -167,7 +167,6 @@ mcount_exit:
     shlq $32, %rdx
     orq %rdx, %rax              # now
     btcq $46, %rcx
-    movq (%rcx), %r11
     btcq $45, %rcx
     movq (%rcx), %rsi           # start
     btcq $46, %rcx
@@ -207,7 +206,6 @@ mcount_exit:
     btcq $45, %rcx
     btcq $46, %rcx
     movq (%rcx), %r11
-    btcq $46, %rcx
     movq %r11, 32(%rsp)
     .cfi_offset %rip, -8
     movq $0, (%rcx)

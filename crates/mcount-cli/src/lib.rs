@@ -18,5 +18,7 @@ pub mod demo;
 pub mod linker;
 pub mod names;
 pub mod output;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod trace;
 pub mod unpack;
 pub mod why;

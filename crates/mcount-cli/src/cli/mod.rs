@@ -13,6 +13,8 @@ mod record;
 mod report;
 mod sort;
 mod table;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod trace;
 mod why;
 
 use self::cc::{CcArgs, cc};
@@ -25,6 +27,8 @@ use self::record::{RecordArgs, record};
 use self::report::{ReportArgs, report};
 use self::sort::{SortArgs, sort};
 use self::table::{TableArgs, table};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use self::trace::{TraceArgs, trace};
 use self::why::{WhyArgs, why};
 use crate::children::SIGNALLED;
 use crate::commit::{Failure, write_new};
@@ -159,6 +163,13 @@ enum Command {
         override_usage = "mcount cc [OPTIONS] [--] COMPILER [ARG]..."
     )]
     Cc(CcArgs),
+    /// Run a program and record the calls of its functions
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[command(
+        after_help = trace::HELP,
+        override_usage = "mcount trace [OPTIONS] [--] PROGRAM [ARG]..."
+    )]
+    Trace(TraceArgs),
     /// Record a bundled object of each processor and print what was found
     Demo,
     /// Print a completion script for a shell
@@ -246,6 +257,8 @@ fn execute(command: Command) -> io::Result<u8> {
         Command::Sort(arguments) => sort(&arguments),
         Command::Nop(arguments) => nop(&arguments),
         Command::Cc(arguments) => Ok(cc(&arguments)),
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        Command::Trace(arguments) => Ok(trace(&arguments)),
         Command::Demo => demo::run(&mut anstream::stdout().lock()),
         Command::Completions { shell } => {
             let mut script = Vec::new();

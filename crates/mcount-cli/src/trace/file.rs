@@ -1,0 +1,232 @@
+//! The trace file while it's written: the header, room for chunks ahead of those who take them, and what
+//! the recorder itself writes, which is metadata.
+//!
+//! Programs write calls into the file through shared mappings. They never touch a chunk that the
+//! recorder hasn't made room for on disk, so a full disk is an error here and not a signal there.
+
+use mcount_trace::layout::{self, chunk, directory, header, metadata};
+use memmap2::{MmapMut, MmapOptions};
+use nix::libc;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Bytes of the mapping that programs have of the trace: the most that it can grow to.
+pub(super) const LIMIT: u64 = 1 << 38;
+
+/// Chunks that there is room for ahead of need: 16 MiB.
+const AHEAD: u64 = 256;
+
+/// The longest metadata record: one has to fit into a chunk.
+const MOST: usize = 60_000;
+
+/// Reads the processor's clock.
+pub(super) fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reads the time stamp counter.
+    unsafe {
+        core::arch::x86_64::_rdtsc()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    0
+}
+
+/// A trace that is being written.
+pub(super) struct TraceFile {
+    shared: Arc<Shared>,
+    path: PathBuf,
+    keeper: Option<JoinHandle<()>>,
+    metadata: Mutex<Metadata>,
+    begin: (u64, Instant),
+}
+
+struct Shared {
+    file: File,
+    header: MmapMut,
+    stop: AtomicBool,
+    error: Mutex<Option<io::Error>>,
+}
+
+/// Where the next metadata record goes.
+#[derive(Default)]
+struct Metadata {
+    chunk: u64,
+    used: u64,
+}
+
+impl Shared {
+    fn field(&self, offset: usize) -> &AtomicU64 {
+        #[expect(
+            clippy::cast_ptr_alignment,
+            reason = "a mapping begins at a page, and fields are aligned"
+        )]
+        // SAFETY: the header block is mapped, the offset is one of its fields and a multiple of 8, and other
+        // processes use atomic instructions as well.
+        unsafe {
+            &*self.header.as_ptr().add(offset).cast::<AtomicU64>()
+        }
+    }
+
+    fn set(&self, offset: usize, value: u64) {
+        self.field(offset).store(value, SeqCst);
+    }
+
+    /// Makes room for `count` chunks.
+    fn make_room(&self, count: u64) -> io::Result<()> {
+        let ready = self.field(header::READY).load(SeqCst);
+        let start = if ready == 0 { 0 } else { layout::HEADER_BLOCK + ready * layout::CHUNK_SIZE };
+        let size = layout::HEADER_BLOCK + count * layout::CHUNK_SIZE - start;
+        let offset = |bytes: u64| libc::off_t::try_from(bytes).map_err(io::Error::other);
+        // SAFETY: no pointer is passed.
+        match unsafe { libc::posix_fallocate(self.file.as_raw_fd(), offset(start)?, offset(size)?) }
+        {
+            0 => {
+                self.set(header::READY, count);
+                Ok(())
+            }
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    /// Keeps room ahead until told to stop.
+    fn keep(&self) {
+        let mut last = self.field(header::NEXT_CHUNK).load(SeqCst);
+        while !self.stop.load(SeqCst) {
+            self.field(header::HEARTBEAT).fetch_add(1, SeqCst);
+            let next = self.field(header::NEXT_CHUNK).load(SeqCst);
+            let ahead = AHEAD.max(8 * (next - last));
+            last = next;
+            let ready = self.field(header::READY).load(SeqCst);
+            if next + ahead / 2 > ready && self.field(header::FULL).load(SeqCst) == 0 {
+                let limit = (LIMIT - layout::HEADER_BLOCK) / layout::CHUNK_SIZE - 2;
+                let result = self.make_room((next + ahead).min(limit));
+                if let Err(error) = result {
+                    self.set(header::FULL, 1);
+                    *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                }
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl TraceFile {
+    /// Creates the trace beside `path`, only for this user; it gets that name when it can be read.
+    pub(super) fn create(path: &Path) -> io::Result<Self> {
+        let _ = std::fs::remove_file(path);
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
+        file.set_len(layout::HEADER_BLOCK)?;
+        // SAFETY: the file is ours; whoever shortens it ends this process and no other.
+        let header = unsafe {
+            MmapOptions::new()
+                .len(usize::try_from(layout::HEADER_SIZE).unwrap_or(4096))
+                .map_mut(&file)?
+        };
+        let shared = Shared { file, header, stop: AtomicBool::new(false), error: Mutex::new(None) };
+        let begin = (ticks(), Instant::now());
+        shared.file.write_all_at(&layout::BYTE_ORDER.to_ne_bytes(), header::BYTE_ORDER as u64)?;
+        shared.file.write_all_at(&layout::VERSION.to_ne_bytes(), header::VERSION as u64)?;
+        let realtime = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let realtime = realtime.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0));
+        shared.set(header::CHUNK_SIZE, layout::CHUNK_SIZE);
+        shared.set(header::CLOCK, layout::clock::TSC);
+        shared.set(header::START_TICKS, begin.0);
+        shared.set(header::START_REALTIME, realtime);
+        shared.make_room(AHEAD)?;
+        let shared = Arc::new(shared);
+        let keeper = Arc::clone(&shared);
+        let keeper = thread::spawn(move || keeper.keep());
+        let path = std::path::absolute(path)?;
+        let metadata = Mutex::default();
+        let trace = Self { shared, path, keeper: Some(keeper), metadata, begin };
+        thread::sleep(Duration::from_millis(5));
+        trace.measure_clock();
+        trace.shared.file.write_all_at(&layout::MAGIC, header::MAGIC as u64)?;
+        Ok(trace)
+    }
+
+    /// Its absolute path.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many calls could not be recorded, and why not.
+    pub(super) fn dropped(&self) -> (u64, Option<io::Error>) {
+        let dropped = self.shared.field(header::DROPPED).load(SeqCst);
+        (dropped, self.shared.error.lock().unwrap_or_else(PoisonError::into_inner).take())
+    }
+
+    fn measure_clock(&self) {
+        let elapsed = self.begin.1.elapsed().as_nanos().max(1);
+        let ticks = u128::from(ticks() - self.begin.0) * 1_000_000_000 / elapsed;
+        self.shared.set(header::TICKS_PER_SECOND, u64::try_from(ticks).unwrap_or(0));
+    }
+
+    /// A chunk for the recorder; `None` if there is no room.
+    fn take_chunk(&self) -> Option<u64> {
+        let next = self.shared.field(header::NEXT_CHUNK);
+        let ready = self.shared.field(header::READY);
+        loop {
+            let number = next.load(SeqCst);
+            let taken = if number.is_multiple_of(directory::SPAN) { number + 1 } else { number };
+            if taken >= ready.load(SeqCst) {
+                if self.shared.field(header::FULL).load(SeqCst) != 0 {
+                    return None;
+                }
+                thread::yield_now();
+            } else if next.compare_exchange(number, taken + 1, SeqCst, SeqCst).is_ok() {
+                return Some(taken);
+            }
+        }
+    }
+
+    /// Adds a metadata record.
+    pub(super) fn add(&self, kind: u32, payload: &[u8]) -> io::Result<()> {
+        let mut at = self.metadata.lock().unwrap_or_else(PoisonError::into_inner);
+        let payload = payload.get(..MOST).unwrap_or(payload);
+        let mut bytes = Vec::with_capacity(payload.len() + 16);
+        bytes.extend_from_slice(&kind.to_ne_bytes());
+        bytes.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(0).to_ne_bytes());
+        bytes.extend_from_slice(payload);
+        bytes.resize(bytes.len().next_multiple_of(metadata::ALIGNMENT), 0);
+        let size = bytes.len() as u64;
+        if at.chunk == 0 || at.used + size > layout::CHUNK_SIZE {
+            at.chunk = self.take_chunk().ok_or(io::ErrorKind::StorageFull)?;
+            at.used = 0;
+            let kind = chunk::METADATA.to_ne_bytes();
+            self.shared.file.write_all_at(&kind, descriptor(at.chunk) + directory::KIND as u64)?;
+        }
+        let place = layout::HEADER_BLOCK + at.chunk * layout::CHUNK_SIZE + at.used;
+        self.shared.file.write_all_at(&bytes, place)?;
+        at.used += size;
+        let used = at.used.to_ne_bytes();
+        self.shared.file.write_all_at(&used, descriptor(at.chunk) + directory::USED as u64)
+    }
+
+    /// Nobody writes any more: puts the end into the header and gives unused room back.
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.shared.stop.store(true, SeqCst);
+        if let Some(keeper) = self.keeper.take() {
+            let _ = keeper.join();
+        }
+        self.measure_clock();
+        self.shared.set(header::END_TICKS, ticks());
+        self.shared.set(header::FLAGS, layout::flags::FINISHED);
+        let chunks = self.shared.field(header::NEXT_CHUNK).load(SeqCst);
+        self.shared.file.set_len(layout::HEADER_BLOCK + chunks * layout::CHUNK_SIZE)
+    }
+}
+
+/// Where the descriptor of a chunk is in the file.
+fn descriptor(chunk: u64) -> u64 {
+    let start = chunk - chunk % directory::SPAN;
+    let entry = (chunk - start) * directory::DESCRIPTOR_SIZE as u64;
+    layout::HEADER_BLOCK + start * layout::CHUNK_SIZE + entry
+}

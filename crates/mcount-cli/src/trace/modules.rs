@@ -1,0 +1,197 @@
+//! The hooks of an executable or a shared library, found in its file: the library `mcount` knows where they
+//! are, the bytes there say how each is armed.
+
+use crate::files::Input;
+use mcount::{Base, CallSite, Function, Kind, Options, Policy};
+use mcount_live::x86_64::{Area, Unusable};
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What can be armed in one file.
+#[derive(Debug, Default)]
+pub(super) struct Module {
+    /// Its number in the trace.
+    pub(super) number: u32,
+    pub(super) path: PathBuf,
+    pub(super) build_id: Vec<u8>,
+    pub(super) hooks: Vec<Hook>,
+    /// Functions whose area of NOPs is too small for a jump.
+    pub(super) too_small: usize,
+    /// All functions, with a hook or without.
+    pub(super) functions: usize,
+    /// Addresses of its first and behind its last byte in memory, before the load bias.
+    pub(super) extent: (u64, u64),
+    /// `_Unwind_GetIP`, `_Unwind_SetIP`, `_Unwind_SetGR` and `_Unwind_Resume`, if it has all of them.
+    pub(super) unwinder: Option<[u64; 4]>,
+}
+
+/// One function that can be armed.
+#[derive(Debug, Clone)]
+pub(super) struct Hook {
+    /// Its number in the trace.
+    pub(super) id: u32,
+    /// Where the function is, before the load bias.
+    pub(super) function: u64,
+    pub(super) size: u64,
+    pub(super) name: String,
+    /// Where the hook is, before the load bias.
+    pub(super) site: u64,
+    pub(super) area: Area,
+    /// The call is behind the prologue.
+    pub(super) after_prologue: bool,
+    /// It is to be armed, and not just made idle.
+    pub(super) is_wanted: bool,
+}
+
+/// All modules that were seen, so that each file is read once.
+#[derive(Default)]
+pub(super) struct Modules {
+    known: HashMap<PathBuf, usize>,
+    all: Vec<Module>,
+    next_id: u32,
+}
+
+impl Modules {
+    /// The module at `path`, which is read from `file`; `true` if it's new.
+    ///
+    /// # Errors
+    ///
+    /// It can't be read, or is no ELF file for this processor.
+    pub(super) fn get(&mut self, path: &Path, file: &Path) -> io::Result<(usize, bool)> {
+        if let Some(index) = self.known.get(path) {
+            return Ok((*index, false));
+        }
+        let input = Input::open(file)?;
+        let mut module = read(input.bytes())?;
+        module.number = u32::try_from(self.all.len()).unwrap_or(u32::MAX) + 1;
+        path.clone_into(&mut module.path);
+        for hook in &mut module.hooks {
+            self.next_id += 1;
+            hook.id = self.next_id;
+        }
+        let index = self.all.len();
+        self.all.push(module);
+        self.known.insert(path.to_owned(), index);
+        Ok((index, true))
+    }
+
+    pub(super) fn at(&self, index: usize) -> Option<&Module> {
+        self.all.get(index)
+    }
+
+    pub(super) fn at_mut(&mut self, index: usize) -> Option<&mut Module> {
+        self.all.get_mut(index)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Module> {
+        self.all.iter()
+    }
+}
+
+fn read(bytes: &[u8]) -> io::Result<Module> {
+    let file = ElfFile64::<Endianness>::parse(bytes).map_err(io::Error::other)?;
+    let segments: Vec<_> = file.segments().map(|one| (one.address(), one.size())).collect();
+    let low = segments.iter().map(|(address, _)| *address).min().unwrap_or(0);
+    let end = |(address, size): &(u64, u64)| address.saturating_add(*size);
+    let high = segments.iter().map(end).max().unwrap_or(0);
+    let mut module = Module {
+        build_id: file.build_id().ok().flatten().unwrap_or_default().to_vec(),
+        extent: (low, high),
+        unwinder: unwinder(&file),
+        ..Module::default()
+    };
+    let policy = Policy { base: Base::All, ..Policy::default() };
+    let options = Options { policy, nops: true, ..Options::default() };
+    let survey = mcount::functions(bytes, &options).map_err(io::Error::other)?;
+    module.functions = survey.functions.len();
+    let code = Code::of(&file);
+    let functions = by_address(&survey.functions);
+    let sites = survey.functions.iter().flat_map(|function| &function.sites);
+    for site in sites.chain(&survey.strays) {
+        module.add(&code, site, &functions);
+    }
+    module.hooks.sort_by_key(|hook| hook.site);
+    module.hooks.dedup_by_key(|hook| hook.site);
+    Ok(module)
+}
+
+impl Module {
+    fn add(&mut self, code: &Code<'_>, site: &CallSite, functions: &BTreeMap<u64, &Function>) {
+        let Some(recorded) = site.address else { return };
+        let before = site.symbol_offset.filter(|offset| *offset < 0).map_or(0, i64::unsigned_abs);
+        let entry = recorded + before;
+        let bytes = code.at(entry);
+        let area = match Area::find(bytes) {
+            Ok(area) => area,
+            Err(Unusable::TooSmall(_)) => return self.too_small += 1,
+            Err(Unusable::NotAHook) => return,
+        };
+        // Only what the library says is a call is one.
+        if area.is_call && site.kind != Some(Kind::Call) {
+            return;
+        }
+        let before = functions.range(..=entry).next_back().map(|(_, function)| *function);
+        let covers = |function: &&Function| {
+            let start = function.address.unwrap_or(0);
+            entry == start || entry - start < function.size
+        };
+        let function = before.filter(covers);
+        let address = function.and_then(|function| function.address).unwrap_or(entry);
+        let distance = entry.wrapping_sub(address);
+        self.hooks.push(Hook {
+            id: 0,
+            function: address,
+            size: function.map_or(0, |function| function.size),
+            name: function.map_or_else(String::new, |function| function.name.clone()),
+            site: entry + area.start as u64,
+            area,
+            after_prologue: site.kind == Some(Kind::Call) && function.is_some() && distance > 4,
+            is_wanted: true,
+        });
+    }
+}
+
+fn by_address(functions: &[Function]) -> BTreeMap<u64, &Function> {
+    functions.iter().filter_map(|function| Some((function.address?, function))).collect()
+}
+
+/// The bytes of a file by the address that they are linked at.
+struct Code<'d>(Vec<(u64, &'d [u8])>);
+
+impl<'d> Code<'d> {
+    fn of(file: &ElfFile64<'d, Endianness>) -> Self {
+        let bytes = |one: object::read::elf::ElfSegment64<'d, '_, Endianness>| {
+            one.data().ok().map(|data| (one.address(), data))
+        };
+        Self(file.segments().filter_map(bytes).collect())
+    }
+
+    fn at(&self, address: u64) -> &'d [u8] {
+        let from = |(start, bytes): &(u64, &'d [u8])| {
+            let offset = usize::try_from(address.checked_sub(*start)?).ok()?;
+            bytes.get(offset..).filter(|bytes| !bytes.is_empty())
+        };
+        let found = self.0.iter().find_map(from).unwrap_or_default();
+        found.get(..64).unwrap_or(found)
+    }
+}
+
+fn unwinder(file: &ElfFile64<'_, Endianness>) -> Option<[u64; 4]> {
+    const NAMES: [&str; 4] = ["_Unwind_GetIP", "_Unwind_SetIP", "_Unwind_SetGR", "_Unwind_Resume"];
+    let mut found = [0; 4];
+    for symbol in file.dynamic_symbols().chain(file.symbols()) {
+        if !symbol.is_definition() {
+            continue;
+        }
+        let Ok(name) = symbol.name() else { continue };
+        if let Some(place) = NAMES.iter().position(|one| *one == name)
+            && let Some(room) = found.get_mut(place)
+        {
+            *room = symbol.address();
+        }
+    }
+    (!found.contains(&0)).then_some(found)
+}

@@ -1,0 +1,340 @@
+//! The address space of a traced program: the agent in it, the modules that are loaded, and the sites that are
+//! armed.
+
+use super::agent::Agent;
+use super::modules::{Hook, Module};
+use super::tracee::{Memory, Tracee};
+use mcount_live::x86_64 as code;
+use nix::libc;
+use std::collections::BTreeMap;
+use std::io;
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
+/// How far from a module a jump into it, or out of it, may be: a bit less than 2 GiB.
+const REACH: u64 = (1 << 31) - (1 << 20);
+
+/// Room for code of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Room {
+    next: u64,
+    end: u64,
+}
+
+impl Room {
+    fn take(&mut self, size: u64) -> Option<u64> {
+        let at = self.next;
+        let next = at.checked_add(size).filter(|next| *next <= self.end)?;
+        self.next = next;
+        Some(at)
+    }
+}
+
+/// Where the agent is and what it still has room for.
+#[derive(Debug, Clone)]
+pub(super) struct Placed {
+    /// What the agent's symbols are to be added to.
+    pub(super) bias: u64,
+    stubs: Room,
+}
+
+/// One address space; processes that `vfork` or `clone` made may share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Space {
+    pub(super) agent: Option<Placed>,
+    /// Load bias of each module that was armed, and its index.
+    pub(super) loaded: BTreeMap<u64, usize>,
+    /// The breakpoint at the dynamic linker's rendezvous.
+    pub(super) rendezvous: Option<u64>,
+    /// Where `r_debug` is.
+    pub(super) debug: Option<u64>,
+    /// What was changed on the stack to have the agent loaded: address and value to put back.
+    pub(super) hidden: Vec<(u64, u64)>,
+    pub(super) unwinders: usize,
+}
+
+impl Space {
+    /// Takes the agent at load bias `bias` into service.
+    pub(super) fn place(
+        &mut self,
+        thread: Tracee,
+        memory: &Memory,
+        agent: &Agent,
+        bias: u64,
+        trace: (&std::path::Path, u64),
+    ) -> io::Result<()> {
+        let symbols = &agent.symbols;
+        let gate = bias + symbols.gate;
+        let (path, length) = trace;
+        let stubs = Room { next: bias + symbols.stubs, end: bias + symbols.stubs_end };
+        let (size, fixed) = (stubs.end - stubs.next, libc::MAP_FIXED);
+        map(thread, gate, stubs.next, size, libc::PROT_READ | libc::PROT_EXEC, fixed)?;
+        let file = open_shared(thread, memory, gate, path, length)?;
+        memory.write(bias + symbols.config, &file.to_le_bytes())?;
+        memory.write(bias + symbols.config + 8, &length.to_le_bytes())?;
+        memory.write(bias + symbols.config + 16, &u64::from(has_fsgsbase()).to_le_bytes())?;
+        if thread.call(memory, bias + symbols.start, bias + symbols.trap)? == 0 {
+            return Err(io::Error::other("no memory for the agent"));
+        }
+        self.set_nobody(thread, bias + symbols.nobody)?;
+        self.agent = Some(Placed { bias, stubs });
+        Ok(())
+    }
+
+    /// Lets a new thread find that it has no block yet.
+    pub(super) fn begin_thread(&self, thread: Tracee, agent: &Agent) -> io::Result<()> {
+        match &self.agent {
+            Some(placed) => self.set_nobody(thread, placed.bias + agent.symbols.nobody),
+            None => Ok(()),
+        }
+    }
+
+    #[expect(clippy::unused_self, reason = "it's of a space that has the agent")]
+    fn set_nobody(&self, thread: Tracee, nobody: u64) -> io::Result<()> {
+        let mut registers = thread.registers()?;
+        registers.gs_base = nobody;
+        thread.set_registers(&registers)
+    }
+
+    /// Arms the wanted hooks of `module`, which is loaded with this bias, and makes the others idle.
+    /// The threads of the program must not be inside it.
+    pub(super) fn arm(
+        &mut self,
+        thread: Tracee,
+        memory: &Memory,
+        agent: &Agent,
+        module: &Module,
+        bias: u64,
+    ) -> io::Result<()> {
+        let Some(placed) = &mut self.agent else { return Ok(()) };
+        let gate = placed.bias + agent.symbols.gate;
+        let extent = (bias + module.extent.0, bias + module.extent.1);
+        let is_near = reaches(extent, (placed.stubs.next, placed.stubs.end));
+        let mut thunks = None;
+        if !is_near {
+            let size = (module.hooks.len() as u64 * code::THUNK as u64).next_multiple_of(PAGE);
+            thunks = Some(near(thread, gate, extent, size)?);
+        }
+        let mut writer = Writer { memory, placed, agent, bias, thunks, pages: Pages::default() };
+        let mut stubs = Batch::default();
+        let mut near_thunks = Batch::default();
+        for hook in &module.hooks {
+            writer.hook(hook, &mut stubs, &mut near_thunks)?;
+        }
+        stubs.write(memory)?;
+        near_thunks.write(memory)?;
+        writer.pages.write(memory)
+    }
+}
+
+/// Writes what arms the hooks of one module.
+struct Writer<'s> {
+    memory: &'s Memory,
+    placed: &'s mut Placed,
+    agent: &'s Agent,
+    bias: u64,
+    /// Room near the module, if the stubs are out of its reach.
+    thunks: Option<Room>,
+    pages: Pages,
+}
+
+impl Writer<'_> {
+    fn hook(&mut self, hook: &Hook, stubs: &mut Batch, near: &mut Batch) -> io::Result<()> {
+        let site = self.bias + hook.site;
+        let idle = hook.area.idle();
+        let mut bytes = idle.get(..hook.area.length).unwrap_or(&idle).to_vec();
+        if hook.is_wanted {
+            let jump = self.stub(hook, site, stubs, near);
+            let jump = jump.ok_or_else(|| io::Error::other("no room for more stubs"))?;
+            if let Some(room) = bytes.get_mut(..code::SITE) {
+                room.copy_from_slice(&jump);
+            }
+        }
+        self.pages.patch(self.memory, site, &bytes)
+    }
+
+    /// Makes the stub of `hook`; the jump to it.
+    fn stub(
+        &mut self,
+        hook: &Hook,
+        site: u64,
+        stubs: &mut Batch,
+        near: &mut Batch,
+    ) -> Option<[u8; code::SITE]> {
+        let symbols = &self.agent.symbols;
+        let bias = self.placed.bias;
+        let body = site + code::SITE as u64;
+        let at = self.placed.stubs.take(code::STUB as u64)?;
+        let (mut target, mut behind) = (at, body);
+        if let Some(room) = &mut self.thunks {
+            // One thunk from the module to the stub, one back.
+            target = room.take(code::THUNK as u64)?;
+            near.add(target, &code::thunk(at));
+            behind = self.placed.stubs.take(code::STUB as u64)?;
+            let mut back = [0xcc; code::STUB];
+            if let Some(room) = back.get_mut(..code::THUNK) {
+                room.copy_from_slice(&code::thunk(body));
+            }
+            let stub = self.bytes(hook, at, behind)?;
+            stubs.add(at, &stub);
+            stubs.add(behind, &back);
+        } else {
+            let entry = bias + if hook.after_prologue { symbols.pg_entry } else { symbols.entry };
+            let _ = entry;
+            let stub = self.bytes(hook, at, behind)?;
+            stubs.add(at, &stub);
+        }
+        code::armed(site, target)
+    }
+
+    fn bytes(&self, hook: &Hook, at: u64, body: u64) -> Option<[u8; code::STUB]> {
+        let (symbols, bias) = (&self.agent.symbols, self.placed.bias);
+        if hook.after_prologue {
+            code::stub_after_prologue(at, bias + symbols.pg_entry, body, hook.id)
+        } else {
+            code::stub(at, bias + symbols.entry, body, bias + symbols.exit, hook.id)
+        }
+    }
+}
+
+/// Bytes that lie one behind the other, written at once.
+#[derive(Default)]
+struct Batch {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Batch {
+    fn add(&mut self, at: u64, bytes: &[u8]) {
+        if self.bytes.is_empty() {
+            self.start = at;
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn write(&self, memory: &Memory) -> io::Result<()> {
+        if self.bytes.is_empty() { Ok(()) } else { memory.write(self.start, &self.bytes) }
+    }
+}
+
+/// Code that is changed in many places, page by page.
+#[derive(Default)]
+struct Pages(BTreeMap<u64, Vec<u8>>);
+
+impl Pages {
+    fn patch(&mut self, memory: &Memory, address: u64, bytes: &[u8]) -> io::Result<()> {
+        for (at, byte) in (address..).zip(bytes) {
+            let page = match self.0.entry(at / PAGE) {
+                std::collections::btree_map::Entry::Occupied(found) => found.into_mut(),
+                std::collections::btree_map::Entry::Vacant(room) => {
+                    let mut bytes = vec![0; usize::try_from(PAGE).unwrap_or(0)];
+                    memory.read(at / PAGE * PAGE, &mut bytes)?;
+                    room.insert(bytes)
+                }
+            };
+            if let Some(room) = page.get_mut(usize::try_from(at % PAGE).unwrap_or(0)) {
+                *room = *byte;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, memory: &Memory) -> io::Result<()> {
+        self.0.iter().try_for_each(|(page, bytes)| memory.write(page * PAGE, bytes))
+    }
+}
+
+/// Can code in one of these ranges jump to any place in the other?
+fn reaches(one: (u64, u64), other: (u64, u64)) -> bool {
+    let (low, high) = (one.0.min(other.0), one.1.max(other.1));
+    high - low <= REACH
+}
+
+/// Does this processor, and this kernel, let programs set the base of `%gs`?
+fn has_fsgsbase() -> bool {
+    const HWCAP2_FSGSBASE: u64 = 2;
+    // SAFETY: takes a number.
+    unsafe { libc::getauxval(libc::AT_HWCAP2) & HWCAP2_FSGSBASE != 0 }
+}
+
+fn map(
+    thread: Tracee,
+    gate: u64,
+    address: u64,
+    size: u64,
+    protection: i32,
+    flags: i32,
+) -> io::Result<u64> {
+    let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let number = |value: i32| u64::from(value.cast_unsigned());
+    let arguments = [address, size, number(protection), number(flags), u64::MAX, 0];
+    thread.system_call(gate, libc::SYS_mmap, &arguments)
+}
+
+/// Has the program map the trace file; the address.
+fn open_shared(
+    thread: Tracee,
+    memory: &Memory,
+    gate: u64,
+    path: &std::path::Path,
+    length: u64,
+) -> io::Result<u64> {
+    use std::os::unix::ffi::OsStrExt;
+    let name = path.as_os_str().as_bytes();
+    let at = (thread.registers()?.rsp - 8192) & !63;
+    memory.write(at, &[name, b"\0"].concat())?;
+    let number = |value: i32| u64::from(value.cast_unsigned());
+    let open = [number(libc::AT_FDCWD), at, number(libc::O_RDWR | libc::O_CLOEXEC), 0];
+    let file = thread.system_call(gate, libc::SYS_openat, &open)?;
+    let arguments = [
+        0,
+        length,
+        number(libc::PROT_READ | libc::PROT_WRITE),
+        number(libc::MAP_SHARED | libc::MAP_NORESERVE),
+        file,
+        0,
+    ];
+    let mapped = thread.system_call(gate, libc::SYS_mmap, &arguments);
+    thread.system_call(gate, libc::SYS_close, &[file])?;
+    mapped
+}
+
+/// Maps `size` bytes of code that jumps from the module at `extent` reach.
+fn near(thread: Tracee, gate: u64, extent: (u64, u64), size: u64) -> io::Result<Room> {
+    let maps = procfs_maps(thread.id())?;
+    let protection = libc::PROT_READ | libc::PROT_EXEC;
+    for start in gaps(&maps, extent, size) {
+        let flags = libc::MAP_FIXED_NOREPLACE;
+        match map(thread, gate, start, size, protection, flags) {
+            Ok(found) if found == start => return Ok(Room { next: start, end: start + size }),
+            _ => {}
+        }
+    }
+    Err(io::Error::other("no free memory within 2 GiB"))
+}
+
+/// Places for `size` bytes near `extent`, the best first: below it, where no heap grows, then far above it.
+fn gaps(maps: &[(u64, u64)], extent: (u64, u64), size: u64) -> Vec<u64> {
+    const LOWEST: u64 = 1 << 16;
+    const HEAP: u64 = 1 << 30;
+    let lowest = extent.1.saturating_sub(REACH).max(LOWEST);
+    let highest = extent.0.saturating_add(REACH).saturating_sub(size);
+    let is_free = |start: u64| !maps.iter().any(|(low, high)| *low < start + size && start < *high);
+    let below = maps.iter().map(|(low, _)| low.saturating_sub(size + PAGE) & !(PAGE - 1));
+    let mut below: Vec<u64> = below.filter(|start| *start >= lowest && *start < extent.0).collect();
+    below.sort_unstable_by(|a, b| b.cmp(a));
+    let above = (1..64).map(|step| (extent.1 + HEAP / 64 * (64 + step)) & !(PAGE - 1));
+    let above = above.filter(|start| *start <= highest);
+    below.into_iter().chain(above).filter(|start| is_free(*start)).collect()
+}
+
+/// What is mapped in a process: first addresses, and those behind the last.
+pub(super) fn procfs_maps(process: i32) -> io::Result<Vec<(u64, u64)>> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/maps"))?;
+    let range = |line: &str| {
+        let (low, high) = line.split_once(' ')?.0.split_once('-')?;
+        Some((u64::from_str_radix(low, 16).ok()?, u64::from_str_radix(high, 16).ok()?))
+    };
+    Ok(text.lines().filter_map(range).collect())
+}

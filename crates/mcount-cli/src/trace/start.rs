@@ -1,0 +1,240 @@
+//! A program that was just executed: the dynamic linker is to load the agent, and to stop when it has loaded
+//! the program's libraries, before any code of theirs runs.
+//!
+//! The agent is named in `LD_PRELOAD` for the dynamic linker only: the variable is put on the new stack here,
+//! and taken off again before the program sees it.
+
+use super::agent::Agent;
+use super::space::Space;
+use super::tracee::{Memory, Tracee};
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSymbol};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Kinds of entries of the auxiliary vector (`getauxval(3)`).
+const AT_NULL: u64 = 0;
+const AT_IGNORE: u64 = 1;
+const AT_PHDR: u64 = 3;
+const AT_PHNUM: u64 = 5;
+const AT_BASE: u64 = 7;
+const AT_SECURE: u64 = 23;
+
+/// Kinds of program headers and dynamic entries (gABI).
+const PT_DYNAMIC: u32 = 2;
+const PT_PHDR: u32 = 6;
+const DT_DEBUG: u64 = 21;
+
+const BREAKPOINT: u8 = 0xcc;
+
+/// Why a program isn't traced.
+#[derive(Debug)]
+pub(super) enum Untraced {
+    /// It runs with privileges of another user.
+    Privileged,
+    /// It's for another processor, or 32-bit.
+    Foreign,
+    /// It has no dynamic linker.
+    Static,
+    Other(io::Error),
+}
+
+impl From<io::Error> for Untraced {
+    fn from(error: io::Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl std::fmt::Display for Untraced {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Privileged => f.write_str("it runs with another user's privileges"),
+            Self::Foreign => f.write_str("it isn't a 64-bit x86 program"),
+            Self::Static => f.write_str("it's statically linked, which isn't supported yet"),
+            Self::Other(error) => error.fmt(f),
+        }
+    }
+}
+
+/// The words that a program begins with on its stack.
+struct Stack {
+    /// Where they begin: the argument count.
+    start: u64,
+    words: Vec<u64>,
+    /// Index of the first pointer to a variable of the environment.
+    environment: usize,
+    /// Index of the first entry of the auxiliary vector.
+    auxiliary: usize,
+}
+
+impl Stack {
+    fn read(thread: Tracee, memory: &Memory) -> io::Result<Self> {
+        const LIMIT: usize = 1 << 20;
+        let start = thread.registers()?.rsp;
+        let mut words = Vec::new();
+        let mut ends = Vec::new();
+        // The count, then three lists that end with zeroes, the last one of pairs.
+        while ends.len() < 2 || !Self::is_complete(&words, &ends) {
+            if words.len() > LIMIT {
+                return Err(io::Error::other("the stack has no auxiliary vector"));
+            }
+            let word = memory.word(start + 8 * words.len() as u64)?;
+            if word == 0 && !words.is_empty() && ends.len() < 2 {
+                ends.push(words.len() + 1);
+            }
+            words.push(word);
+        }
+        let (environment, auxiliary) =
+            (ends.first().copied().unwrap_or(0), ends.get(1).copied().unwrap_or(0));
+        Ok(Self { start, words, environment, auxiliary })
+    }
+
+    fn is_complete(words: &[u64], ends: &[usize]) -> bool {
+        let Some(vector) = ends.get(1).and_then(|start| words.get(*start..)) else { return false };
+        vector.len() >= 2
+            && vector.len().is_multiple_of(2)
+            && vector.get(vector.len() - 2) == Some(&AT_NULL)
+    }
+
+    fn auxiliary(&self, kind: u64) -> Option<u64> {
+        let vector = self.words.get(self.auxiliary..)?;
+        vector.chunks_exact(2).find(|pair| pair.first() == Some(&kind))?.get(1).copied()
+    }
+}
+
+/// Prepares the program in `thread`, which stands behind `exec`.
+pub(super) fn prepare(thread: Tracee, memory: &Memory, agent: &Agent) -> Result<Space, Untraced> {
+    let program = PathBuf::from(format!("/proc/{}/exe", thread.id()));
+    let stack = Stack::read(thread, memory)?;
+    if stack.auxiliary(AT_SECURE).is_some_and(|secure| secure != 0) {
+        return Err(Untraced::Privileged);
+    }
+    let Some((interpreter, debug)) = interpreter(memory, &stack, &program)? else {
+        return Err(Untraced::Static);
+    };
+    let base = stack.auxiliary(AT_BASE).filter(|base| *base != 0).ok_or(Untraced::Static)?;
+    let seen = Path::new("/proc").join(thread.id().to_string()).join("root");
+    let beneath = |path: &Path| seen.join(path.strip_prefix("/").unwrap_or(path));
+    if !beneath(&agent.path).exists() {
+        return Err(io::Error::other("it has another root folder").into());
+    }
+    let linker = crate::files::Input::open(&beneath(&interpreter))?;
+    let place = base + rendezvous(linker.bytes())?;
+    let mut instruction = [0; 5];
+    memory.read(place, &mut instruction)?;
+    if !matches!(instruction, [0xc3, ..] | [0xf3, 0x0f, 0x1e, 0xfa, 0xc3]) {
+        return Err(io::Error::other("its dynamic linker has no usable rendezvous").into());
+    }
+    memory.write(place, &[BREAKPOINT])?;
+    let hidden = preload(thread, memory, stack, &agent.path)?;
+    Ok(Space { rendezvous: Some(place), debug: Some(debug), hidden, ..Space::default() })
+}
+
+/// The program's dynamic linker, and where the program will have the address of `r_debug`.
+fn interpreter(
+    memory: &Memory,
+    stack: &Stack,
+    program: &Path,
+) -> Result<Option<(PathBuf, u64)>, Untraced> {
+    let input = crate::files::Input::open(program)?;
+    let bytes = input.bytes();
+    // EI_CLASS and e_machine.
+    if bytes.get(4) != Some(&2) || bytes.get(18..20) != Some(&[62, 0]) {
+        return Err(Untraced::Foreign);
+    }
+    let file = ElfFile64::<Endianness>::parse(bytes).map_err(io::Error::other)?;
+    let endian = file.endian();
+    let mut found = None;
+    for header in file.elf_program_headers() {
+        use object::read::elf::ProgramHeader;
+        if let Ok(Some(path)) = header.interpreter(endian, bytes) {
+            found = Some(PathBuf::from(std::ffi::OsString::from_vec(path.to_vec())));
+        }
+    }
+    let Some(path) = found else { return Ok(None) };
+    let (headers, count) = (stack.auxiliary(AT_PHDR), stack.auxiliary(AT_PHNUM));
+    let (Some(headers), Some(count)) = (headers, count) else { return Ok(None) };
+    let count = usize::try_from(count).unwrap_or(0).min(1 << 16);
+    let headers_at = headers;
+    let headers = memory.words(headers_at, count * 7)?;
+    let field = |kind: u32| {
+        let of_kind =
+            |one: &&[u64]| one.first().is_some_and(|first| *first & 0xffff_ffff == u64::from(kind));
+        headers.chunks_exact(7).find(of_kind)
+    };
+    let address = |kind: u32| field(kind).and_then(|one| one.get(2).copied());
+    // A program linked at a fixed address may have no PT_PHDR; then it has no bias either.
+    let bias = address(PT_PHDR).map_or(0, |linked| headers_at.wrapping_sub(linked));
+    let Some(dynamic) = address(PT_DYNAMIC) else { return Ok(None) };
+    let mut at = bias.wrapping_add(dynamic);
+    loop {
+        match memory.word(at)? {
+            0 => return Err(io::Error::other("it has no DT_DEBUG").into()),
+            DT_DEBUG => return Ok(Some((path, at + 8))),
+            _ => at += 16,
+        }
+    }
+}
+
+/// Where in the dynamic linker the function is that it calls for debuggers, from its base on.
+fn rendezvous(linker: &[u8]) -> io::Result<u64> {
+    let file = ElfFile64::<Endianness>::parse(linker).map_err(io::Error::other)?;
+    let is_it = |name: &str| matches!(name, "_dl_debug_state" | "_r_debug_state");
+    let found = file
+        .dynamic_symbols()
+        .chain(file.symbols())
+        .find(|symbol| symbol.is_definition() && symbol.name().is_ok_and(is_it));
+    let none = || io::Error::other("its dynamic linker has no rendezvous for debuggers");
+    found.map(|symbol| symbol.address()).ok_or_else(none)
+}
+
+/// Adds the agent to `LD_PRELOAD`; what to put back when it's loaded.
+fn preload(
+    thread: Tracee,
+    memory: &Memory,
+    stack: Stack,
+    agent: &Path,
+) -> io::Result<Vec<(u64, u64)>> {
+    const NAME: &[u8] = b"LD_PRELOAD=";
+    let mut value = [NAME, agent.as_os_str().as_bytes()].concat();
+    let mut present = None;
+    for index in stack.environment..stack.auxiliary.saturating_sub(1) {
+        let address = stack.words.get(index).copied().unwrap_or(0);
+        let variable = memory.string(address)?;
+        if let Some(others) = variable.strip_prefix(NAME) {
+            value.push(b':');
+            value.extend_from_slice(others);
+            present = Some((index, address));
+            break;
+        }
+    }
+    value.push(0);
+    let room = (value.len() as u64).next_multiple_of(16);
+    let mut words = stack.words;
+    let start = match present {
+        Some(_) => stack.start - room,
+        None => stack.start - room - 16,
+    };
+    let shifted = |index: usize| start + 8 * index as u64;
+    let text = start + 8 * (words.len() as u64 + if present.is_some() { 0 } else { 2 });
+    let hidden = if let Some((index, address)) = present {
+        if let Some(word) = words.get_mut(index) {
+            *word = text;
+        }
+        vec![(shifted(index), address)]
+    } else {
+        // Two more variables: what is left of them is the end of the environment, and an entry of the
+        // auxiliary vector that's to be ignored, so that both are still one behind the other.
+        let end = stack.auxiliary - 1;
+        words.splice(end..end, [text, text]);
+        vec![(shifted(end), 0), (shifted(end + 1), AT_IGNORE), (shifted(end + 2), 0)]
+    };
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    memory.write(start, &bytes)?;
+    memory.write(text, &value)?;
+    let mut registers = thread.registers()?;
+    registers.rsp = start;
+    thread.set_registers(&registers)?;
+    Ok(hidden)
+}

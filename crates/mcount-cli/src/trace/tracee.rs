@@ -1,0 +1,207 @@
+//! A stopped thread: its registers, its memory, and system calls made in its name.
+//!
+//! The one file that has `ptrace` in it. Memory is read and written through `/proc/PID/mem`, which also
+//! writes code that is mapped without write permission, so no page is ever writable and executable.
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::ptrace;
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// The registers of a thread.
+pub(super) type Registers = libc::user_regs_struct;
+
+/// A traced thread that stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Tracee(pub(super) Pid);
+
+/// What the recorder wants to be told of.
+pub(super) fn options() -> ptrace::Options {
+    use ptrace::Options;
+    Options::PTRACE_O_TRACEEXEC
+        | Options::PTRACE_O_TRACEFORK
+        | Options::PTRACE_O_TRACEVFORK
+        | Options::PTRACE_O_TRACECLONE
+}
+
+impl Tracee {
+    pub(super) fn new(id: i32) -> Self {
+        Self(Pid::from_raw(id))
+    }
+
+    pub(super) fn id(self) -> i32 {
+        self.0.as_raw()
+    }
+
+    pub(super) fn registers(self) -> io::Result<Registers> {
+        Ok(ptrace::getregs(self.0)?)
+    }
+
+    pub(super) fn set_registers(self, registers: &Registers) -> io::Result<()> {
+        Ok(ptrace::setregs(self.0, *registers)?)
+    }
+
+    /// Lets it run on, with this signal.
+    pub(super) fn resume(self, signal: Option<Signal>) {
+        // It may have been killed meanwhile; then `wait` tells.
+        let _ = ptrace::cont(self.0, signal);
+    }
+
+    /// The same with a signal that has no name, as real-time signals have none.
+    pub(super) fn resume_with(self, signal: i32) {
+        // SAFETY: no pointer is passed.
+        unsafe { libc::ptrace(libc::PTRACE_CONT, self.id(), 0, libc::c_long::from(signal)) };
+    }
+
+    /// Lets it stay stopped, as a stop signal asks for, until it's continued.
+    pub(super) fn listen(self) {
+        // SAFETY: no pointer is passed.
+        unsafe { libc::ptrace(libc::PTRACE_LISTEN, self.id(), 0, 0) };
+    }
+
+    /// What came with the event that stopped it: the new process, or the thread that called exec.
+    pub(super) fn event_message(self) -> Option<i32> {
+        ptrace::getevent(self.0).ok().and_then(|message| i32::try_from(message).ok())
+    }
+
+    /// Waits until it stops by SIGTRAP, which code that the recorder has it run ends with.
+    fn wait_for_trap(self) -> io::Result<()> {
+        loop {
+            match waitpid(self.0, Some(WaitPidFlag::__WALL)) {
+                Ok(WaitStatus::Stopped(_, Signal::SIGTRAP)) => return Ok(()),
+                // Signals for the program come when it runs on its own again.
+                Ok(WaitStatus::Stopped(_, signal)) if is_fault(signal) => {
+                    return Err(io::Error::other(format!("{signal} in the program")));
+                }
+                Ok(WaitStatus::Stopped(_, signal)) => {
+                    requeue(self.0, signal);
+                    ptrace::cont(self.0, None)?;
+                }
+                Ok(WaitStatus::PtraceEvent(..)) => ptrace::cont(self.0, None)?,
+                Ok(_) => return Err(io::Error::other("the program ended")),
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Has it execute from `address` on until the next `int3`, with these registers; those at the end.
+    /// Its own are as before afterwards.
+    fn run(self, change: impl FnOnce(&mut Registers)) -> io::Result<u64> {
+        let before = self.registers()?;
+        let mut registers = before;
+        // Not a system call that is to be restarted.
+        registers.orig_rax = u64::MAX;
+        // Below the red zone, and aligned.
+        registers.rsp = (before.rsp - 512) & !63;
+        change(&mut registers);
+        self.set_registers(&registers)?;
+        ptrace::cont(self.0, None)?;
+        let ended = self.wait_for_trap();
+        let result = self.registers().map(|registers| registers.rax);
+        self.set_registers(&before)?;
+        ended?;
+        result
+    }
+
+    /// Makes a system call; `gate` is the address of a `syscall` instruction with an `int3` behind it.
+    pub(super) fn system_call(self, gate: u64, number: i64, arguments: &[u64]) -> io::Result<u64> {
+        let argument = |index: usize| arguments.get(index).copied().unwrap_or(0);
+        let result = self.run(|registers| {
+            registers.rip = gate;
+            registers.rax = number.cast_unsigned();
+            registers.rdi = argument(0);
+            registers.rsi = argument(1);
+            registers.rdx = argument(2);
+            registers.r10 = argument(3);
+            registers.r8 = argument(4);
+            registers.r9 = argument(5);
+        })?;
+        match result.cast_signed() {
+            error @ -4095..0 => {
+                Err(io::Error::from_raw_os_error(i32::try_from(-error).unwrap_or(0)))
+            }
+            _ => Ok(result),
+        }
+    }
+
+    /// Calls a function of the agent without arguments; `trap` is the address of an `int3`.
+    pub(super) fn call(self, memory: &Memory, function: u64, trap: u64) -> io::Result<u64> {
+        let top = (self.registers()?.rsp - 512) & !63;
+        memory.write(top - 8, &trap.to_le_bytes())?;
+        self.run(|registers| {
+            registers.rip = function;
+            registers.rsp = top - 8;
+        })
+    }
+}
+
+fn is_fault(signal: Signal) -> bool {
+    matches!(signal, Signal::SIGSEGV | Signal::SIGBUS | Signal::SIGILL | Signal::SIGFPE)
+}
+
+/// Sends a signal again that came at a bad time.
+fn requeue(thread: Pid, signal: Signal) {
+    // SAFETY: no pointer is passed.
+    unsafe { libc::syscall(libc::SYS_tkill, thread.as_raw(), signal as libc::c_int) };
+}
+
+/// Attaches to the child `process`, which doesn't stop by that.
+pub(super) fn seize(process: Pid) -> io::Result<()> {
+    Ok(ptrace::seize(process, options())?)
+}
+
+/// The memory of a process.
+pub(super) struct Memory(File);
+
+impl Memory {
+    /// That of process `process`.
+    pub(super) fn open(process: i32) -> io::Result<Self> {
+        OpenOptions::new().read(true).write(true).open(format!("/proc/{process}/mem")).map(Self)
+    }
+
+    pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.0.read_exact_at(bytes, address)
+    }
+
+    pub(super) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, address)
+    }
+
+    pub(super) fn word(&self, address: u64) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// `count` words from `address` on.
+    pub(super) fn words(&self, address: u64, count: usize) -> io::Result<Vec<u64>> {
+        let mut bytes = vec![0; count * 8];
+        self.read(address, &mut bytes)?;
+        let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes);
+        bytes.chunks_exact(8).map(word).collect::<Result<_, _>>().map_err(io::Error::other)
+    }
+
+    /// The string at `address`, at most a page of it.
+    pub(super) fn string(&self, address: u64) -> io::Result<Vec<u8>> {
+        let mut found = Vec::new();
+        let mut at = address;
+        while found.len() < 4096 {
+            // A piece never crosses a page, so that it's mapped if its first byte is.
+            let mut piece = vec![0; usize::try_from(256 - at % 256).unwrap_or(1)];
+            self.read(at, &mut piece)?;
+            if let Some(end) = piece.iter().position(|byte| *byte == 0) {
+                found.extend_from_slice(piece.get(..end).unwrap_or_default());
+                return Ok(found);
+            }
+            at += piece.len() as u64;
+            found.append(&mut piece);
+        }
+        Ok(found)
+    }
+}
