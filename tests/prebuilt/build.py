@@ -85,6 +85,10 @@ def table():
       "the weak function is the only symbol of its section", objdump=native)
     c("x86_64-clang-fentry", clang, "-fno-pie -pg -mfentry", "__fentry__", objdump=native)
     c("x86_64-clang-pic", clang, "-fPIC -pg -fno-plt", "mcount", "eight sites: see above", objdump=native)
+    c("x86_64-clang-patchable-16-4", clang, "-fno-pie -fpatchable-function-entry=16,4 -DPATCHABLE", "__fentry__",
+      "NOPs whose operand has a displacement", objdump=native)
+    c("x32-clang-patchable-9", "clang --target=x86_64-linux-gnux32", "-fno-pie -fpatchable-function-entry=9 -DPATCHABLE",
+      "__fentry__", "NOPs whose operand has a displacement", objdump=native)
     assemble("x86_64-old", "x86_64-linux-gnu", "", "src/x86_64-old.s",
              "R_X86_64_PC32, and references that only look like calls", packaged=True)
     c("x32-pg", "x86_64-linux-gnux32-gcc", "-fno-pie -pg", "mcount", "ELFCLASS32 on x86_64")

@@ -5,6 +5,9 @@ use std::sync::Arc;
 /// The name of the section that holds the table, unless it is given another.
 pub const TABLE_SECTION: &str = "__mcount_loc";
 
+/// The name of the section in which the compiler lists the areas of `-fpatchable-function-entry`.
+pub(crate) const PATCHABLE_SECTION: &str = "__patchable_function_entries";
+
 /// What a call site consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]

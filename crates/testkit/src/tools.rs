@@ -100,6 +100,18 @@ pub fn find(program: &str) -> Option<PathBuf> {
     env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
+/// The names of the programs in `PATH` that `is_wanted` takes, sorted.
+#[must_use]
+pub fn programs(is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).filter_map(|folder| folder.read_dir().ok());
+    let names = folders.flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<_> = names.filter(|name| is_wanted(name)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
 /// Whether a missing tool is a failure.
 fn required() -> bool {
     env::var_os("MCOUNT_REQUIRE_TOOLS").is_some_and(|value| value == "1")

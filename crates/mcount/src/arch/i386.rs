@@ -2,7 +2,7 @@
 //!
 //! Source: System V ABI, Intel386 Supplement, 4.5.
 
-use super::x86_64::{NOP5, NOP6, NOPS, RELAXED, decode};
+use super::x86_64::{NOP5, NOP6, NOPS, RELAXED, decode, nop};
 use super::{Arch, CALL, DEFAULT, Form, HookNop, Instruction, Nop, Pattern, Unit};
 
 const R_386_32: u32 = 1;
@@ -44,6 +44,7 @@ pub(super) static ARCH: Arch = Arch {
     ],
     address_32: Some(R_386_32),
     nops: NOPS,
+    decode_nop: Some(nop::<32>),
     pads: &[Instruction::bytes(&[0xf3, 0x0f, 0x1e, 0xfb])],
     rel_32: true,
     data_bases: &[("_GLOBAL_OFFSET_TABLE_", 0), (".got.plt", 0), (".got", 0)],

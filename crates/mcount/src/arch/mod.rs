@@ -136,8 +136,11 @@ pub(crate) struct Arch {
     /// Function symbols may stand for descriptors in a section of this name, whose first word is
     /// the address of the code.
     pub(crate) descriptors: Option<&'static [u8]>,
-    /// The instructions that do nothing, longest first.
+    /// The instructions that do nothing, longest first: all of them, or where `decode_nop` knows
+    /// those that exist, the ones to write.
     pub(crate) nops: &'static [Instruction],
+    /// Bytes of the NOP at an offset, on a processor whose NOPs have operands.
+    pub(crate) decode_nop: Option<fn(Code<'_>, u64) -> Option<u64>>,
     /// Landing pads that may stand at the start of a function, before or inside a patchable area.
     pub(crate) pads: &'static [Instruction],
     /// Bytes of NOPs that a call becomes at least.
@@ -183,6 +186,7 @@ const DEFAULT: Arch = Arch {
     arithmetic: &[],
     descriptors: None,
     nops: &[],
+    decode_nop: None,
     pads: &[],
     call_size: 4,
     disarmed: None,
@@ -200,6 +204,13 @@ impl Arch {
     /// The place that an entry of a table leads to: an address, or bytes from the start of a section.
     pub(crate) fn entry(&self, value: u64) -> u64 {
         value & !u64::from(self.entries_have_isa_bit)
+    }
+
+    /// The place that an entry of the compiler's own list of patchable entries leads to. Its labels may
+    /// have the bit that chooses an instruction set, whatever a tracer makes of that: those of
+    /// microMIPS do.
+    pub(crate) fn listed(&self, value: u64) -> u64 {
+        value & !u64::from(self.isa_bit)
     }
 
     /// Relocations of this processor's objects keep their addends in the section.

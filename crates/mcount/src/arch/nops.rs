@@ -20,14 +20,18 @@ impl Arch {
     pub(crate) fn nops_of_call(&self, code: Code<'_>, offset: u64) -> u64 {
         let mut size = 0;
         while size < self.call_size {
-            let Some(nop) =
-                self.nops.iter().find(|nop| nop.is_at(code, offset.saturating_add(size)))
-            else {
-                return 0;
-            };
-            size += nop.size();
+            let Some(nop) = self.nop_at(code, offset.saturating_add(size)) else { return 0 };
+            size += nop;
         }
         size
+    }
+
+    /// Bytes of the NOP at `offset`, if one is there.
+    fn nop_at(&self, code: Code<'_>, offset: u64) -> Option<u64> {
+        match self.decode_nop {
+            Some(decode_nop) => decode_nop(code, offset),
+            None => self.nops.iter().find(|nop| nop.is_at(code, offset)).map(Instruction::size),
+        }
     }
 
     /// Fills `size` bytes from `offset` with NOPs, the longest first.
@@ -50,23 +54,30 @@ impl Arch {
         Some(())
     }
 
-    /// Whether the `size` bytes at `offset` are as [`Arch::fill_with_nops`] leaves them.
+    /// Whether as few NOPs as [`Arch::fill_with_nops`] needs fill the `size` bytes at `offset`.
     pub(crate) fn is_filled(&self, code: Code<'_>, offset: u64, size: u64) -> bool {
-        let bytes = usize::try_from(size).ok().and_then(|size| code.from(offset).get(..size));
-        let mut copy = bytes.unwrap_or_default().to_vec();
-        let mut filled = CodeMut { bytes: &mut copy, big_endian: code.is_big_endian() };
-        self.fill_with_nops(&mut filled, 0, size).is_some() && Some(copy.as_slice()) == bytes
+        let Some(end) = offset.checked_add(size) else { return false };
+        let longest = self.nops.iter().map(Instruction::size).max().unwrap_or(1);
+        let mut at = offset;
+        for _ in 0..size.div_ceil(longest) {
+            let Some(nop) = self.nop_at(code, at) else { return false };
+            at += nop;
+            if at >= end {
+                break;
+            }
+        }
+        at == end
     }
 
     /// Bytes of NOPs from `offset`, counted up to `limit` (an offset); 0 if there is no NOP.
     pub(crate) fn nop_run(&self, code: Code<'_>, offset: u64, limit: u64) -> u64 {
         let mut at = offset;
-        while let Some(nop) = self.nops.iter().find(|nop| nop.is_at(code, at)) {
+        while let Some(size) = self.nop_at(code, at) {
             // It ends inside the code, so this cannot overflow.
-            if at + nop.size() > limit {
+            if at + size > limit {
                 break;
             }
-            at += nop.size();
+            at += size;
         }
         at - offset
     }

@@ -22,7 +22,7 @@ const NOP7: Instruction = Instruction::bytes(&[0x0f, 0x1f, 0x80, 0, 0, 0, 0]);
 pub(super) const NOP6: Instruction = Instruction::bytes(&[0x66, 0x0f, 0x1f, 0x44, 0, 0]);
 const NOP8: Instruction = Instruction::bytes(&[0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0]);
 
-/// The NOPs that compilers and assemblers emit; also those of `i386`, but for the short forms.
+/// The NOPs to write, as the processors' manuals recommend them.
 pub(super) const NOPS: &[Instruction] = &[
     Instruction::bytes(&[0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0]),
     Instruction::bytes(&[0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0]),
@@ -192,6 +192,7 @@ pub(super) static ARCH: Arch = Arch {
     address_32: Some(R_X86_64_32),
     address_64: Some(R_X86_64_64),
     nops: NOPS,
+    decode_nop: Some(nop::<64>),
     pads: &[Instruction::bytes(&[0xf3, 0x0f, 0x1e, 0xfa])],
     data_bases: &[("_GLOBAL_OFFSET_TABLE_", 0), (".got.plt", 0), (".got", 0)],
     call_size: 5,
@@ -216,6 +217,25 @@ pub(super) const fn decode<const WIDE: bool>() -> Decode {
         // The same number on both.
         relative: &[R_X86_64_RELATIVE],
     }
+}
+
+/// Bytes of the NOP at an offset. A NOP is what the processor's manual calls one: `0f 1f /0` with
+/// any operand, or `90`, behind any prefixes that leave it one. Compilers differ in the operand: GNU
+/// as has no displacement, or 0, and LLVM has 8 or 512.
+pub(super) fn nop<const BITS: u32>(code: Code<'_>, at: u64) -> Option<u64> {
+    let bytes = code.from(at);
+    // Most code is none, and these bytes tell: 90, 0f, a prefix.
+    let may_be = matches!(
+        bytes.first()?,
+        0x90 | 0x0f | 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf2 | 0xf3
+    );
+    if !may_be {
+        return None;
+    }
+    let mut decoder = iced_x86::Decoder::new(BITS, bytes, iced_x86::DecoderOptions::NONE);
+    let instruction = decoder.decode();
+    let is_nop = instruction.mnemonic() == iced_x86::Mnemonic::Nop;
+    is_nop.then_some(instruction.len() as u64)
 }
 
 fn length<const WIDE: bool>(place: &Place<'_>) -> u64 {

@@ -112,11 +112,12 @@ fn table<Elf: FileHeader>(
         let detail = format!("{relocated} relocations over a read-only table");
         found.flaws.push((Rule::TextRelocation, start, detail));
     }
-    let map = &loaded.map;
+    let (map, arch) = (&loaded.map, target.arch);
+    let place = |value| map.place(if sorted { arch.entry(value) } else { arch.listed(value) });
     let entry = |(at, value): (u64, u64)| Entry {
         slot: (start.0, start.1.saturating_add(at.saturating_mul(word))),
-        place: map.place(target.arch.entry(value)),
-        reversed: map.place(target.arch.entry(reversed(value, word))),
+        place: place(value),
+        reversed: place(reversed(value, word)),
         flaws: Vec::new(),
     };
     // What was dropped from a table is zero.

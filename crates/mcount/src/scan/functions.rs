@@ -46,7 +46,7 @@ pub(crate) struct Functions<'d> {
     sections: Vec<Vec<Function>>,
     strings: &'d [u8],
     /// The symbols are those of a file that is not stripped.
-    are_all: bool,
+    pub(crate) are_all: bool,
     pub(crate) descriptors: Descriptors,
     budget: Budget,
 }

@@ -11,8 +11,7 @@ use crate::error::Result;
 use crate::table;
 use object::read::elf::FileHeader;
 
-/// The section that lists the areas.
-pub(crate) const SECTION: &str = "__patchable_function_entries";
+pub(crate) use crate::site::PATCHABLE_SECTION as SECTION;
 
 /// One area of NOPs.
 #[derive(Debug, Clone, Copy)]
@@ -61,12 +60,15 @@ pub(crate) fn size<Elf: FileHeader>(
     let end = offset + before;
     // With =N,M the first M NOPs stand before the function, whose landing pad parts the area.
     let pad = target.arch.pad(code, end);
-    if pad == 0
-        || (before != 0 && functions.next_start(section, end.saturating_sub(1)) != Some(end))
-    {
+    if pad == 0 || before != 0 && !may_start(functions, section, end) {
         return Ok(before);
     }
     Ok(before + target.arch.nop_run(code, end + pad, limit))
+}
+
+/// Whether a function starts at `offset` of `section`, or may: in a stripped file nothing tells.
+fn may_start(functions: &Functions<'_>, section: u32, offset: u64) -> bool {
+    !functions.are_all || functions.next_start(section, offset.saturating_sub(1)) == Some(offset)
 }
 
 /// Makes the short NOPs of `area` long ones, on processors where that matters: a running program can

@@ -7,6 +7,7 @@ pub(crate) mod write;
 use crate::elf::{Relocations, Section, Symbol};
 use crate::error::{ErrorKind, Result};
 use crate::scan::Target;
+use crate::site::PATCHABLE_SECTION;
 use object::elf;
 use object::read::elf::FileHeader;
 
@@ -111,6 +112,12 @@ pub(crate) fn entries<Elf: FileHeader>(
         let slots = entries.get_mut(first..).unwrap_or_default();
         for (at, list) in &part.lists {
             resolve(target, *at, &target.relocations(*at, list)?, slots)?;
+        }
+    }
+    if name == PATCHABLE_SECTION.as_bytes() {
+        for entry in &mut entries {
+            entry.place = entry.place.map(|(section, at)| (section, target.arch.listed(at)));
+            entry.is_plain = true;
         }
     }
     Ok(entries)

@@ -6,6 +6,7 @@ use crate::elf::{addresses, loaded};
 use crate::error::Result;
 use crate::scan::patchable;
 use crate::site::{Kind, Source};
+use foldhash::HashSet;
 use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 
@@ -21,11 +22,12 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
     pub(super) fn by_patchable_entries(&mut self, found: &mut Found) -> Result<()> {
         let mut listed = self.listed();
         for address in &mut listed {
-            *address = self.target.arch.entry(*address);
+            *address = self.target.arch.listed(*address);
         }
         listed.sort_unstable();
         listed.dedup();
         let mut forms = BTreeMap::new();
+        let mut have_one = HashSet::default();
         let following = listed.iter().skip(1).map(Some).chain([None]);
         for (address, following) in listed.iter().zip(following).filter(|(at, _)| **at != 0) {
             let Some(section) = self.code.section_of(*address) else { continue };
@@ -37,10 +39,11 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
                 Self::add_area(found, section.index, offset, size, Source::PatchableEntries);
                 if let Some((_, start)) = self.functions.find(section.index, offset, size) {
                     *forms.entry((offset.wrapping_sub(start), size)).or_insert(0) |= *address;
+                    have_one.insert((section.index, start));
                 }
             }
         }
-        self.lost_areas(found, &forms)
+        self.lost_areas(found, &forms, &have_one)
     }
 
     /// What the lists of the image lead to.
@@ -65,13 +68,20 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
         listed
     }
 
-    /// Areas of functions that have one of the same form as a listed one. `forms` has the distance
-    /// from the function's start, the size, and the bits that the listed addresses have.
-    fn lost_areas(&self, found: &mut Found, forms: &BTreeMap<(u64, u64), u64>) -> Result<()> {
+    /// Areas of functions that have one of the same form as a listed one, and none in the list. `forms`
+    /// has the distance from the function's start, the size, and the bits that the listed addresses
+    /// have; `have_one` the sections and starts of the functions with a listed area.
+    fn lost_areas(
+        &self,
+        found: &mut Found,
+        forms: &BTreeMap<(u64, u64), u64>,
+        have_one: &HashSet<(u32, u64)>,
+    ) -> Result<()> {
         let code: u64 = self.code.sections.iter().map(|section| section.code.len()).sum();
         let mut left = code.saturating_mul(WORK);
         for section in &self.code.sections {
-            for start in self.functions.starts(section.index) {
+            let starts = self.functions.starts(section.index);
+            for start in starts.filter(|start| !have_one.contains(&(section.index, *start))) {
                 for ((distance, size), bits) in forms {
                     let offset = start.wrapping_add(*distance);
                     // Before a function there may be padding, of the same instructions: an area that
