@@ -67,6 +67,8 @@ def table():
       "endbr64 before the call")
     c("x86_64-large", x86, "-fno-pie -mcmodel=large -pg", "mcount",
       "movabs $mcount,%r10; call *%r10: the recorded address is that of the movabs")
+    c("x86_64-large-pic", x86, "-fPIC -mcmodel=large -pg -mfentry", "__fentry__",
+      "R_X86_64_PLTOFF64: the recorded address is that of the first of six instructions")
     c("x86_64-fentry-kernel", x86, "-fno-pie -mcmodel=kernel -mno-red-zone -pg -mfentry", "__fentry__")
     c("x86_64-fentry-table", x86, "-fno-pie -pg -mfentry -mrecord-mcount", "__fentry__",
       "the compiler's own table")
@@ -389,7 +391,12 @@ def site_by_call(processor, insns, i, relocs, reloc):
     if processor in ("x86_64", "x32", "i386"):
         if mnemonic == "movabs":  # the large code model: movabs $mcount,%r10; call *%r10
             register = insn.text.split(",")[-1]
-            return insn.offset if re.match(rf"call\s+\*{register}$", insns[i + 1].text) else None
+            if re.match(rf"call\s+\*{register}$", insns[i + 1].text):
+                return insn.offset
+            # Position-independent: movabs the way to the GOT; lea 1b(%rip); add; movabs hook@PLTOFF; add; call.
+            words = [n.text.split()[0] for n in insns[max(0, i - 3):i + 3]]
+            is_long = words == ["movabs", "lea", "add", "movabs", "add", "call"]
+            return insns[i - 3].offset if is_long else None
         return insn.offset if mnemonic in ("call", "callq") else None
     if processor in ("arm", "armeb"):
         return insn.offset if mnemonic in ("bl", "blx") else None

@@ -5,7 +5,10 @@
 //! it was written from the instruction set manuals, not from the library. Columns: the psABIs.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use mcount::{Base, Glob, GlobSetBuilder, Options, Policy, read_table, record, scan};
+use mcount::{
+    Base, Glob, GlobSetBuilder, Kind, NopChange, Options, Policy, make_nops, read_table, record,
+    scan,
+};
 use testkit::reader;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol};
 
@@ -77,6 +80,26 @@ const CSKY: Call = call("", 252, [1, 0], Data);
 const PARISC: Call = call("", 15, [1, 80], Data);
 const NDS32: Call = call("", 167, [20, 0], Big);
 
+/// `movabs $GOT, %r11; movabs $hook@PLTOFF, %r10; add %r11, %r10; call *%r10`, and without the call:
+/// the first instruction stays, because of its relocation.
+const PLTOFF: &[u8] = &[
+    0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x49, 0xba, 0, 0, 0, 0, 0, 0, 0, 0, 0x4c, 0x01, 0xda, 0x41,
+    0xff, 0xd2,
+];
+const PLTOFF_NOP: &[u8] = &[
+    0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, 0x0f, 0x1f, 0x84, 0, 0, 0,
+    0, 0,
+];
+/// The same with `lea 1b(%rip), %r10; add %r11, %r10` in between.
+const PLTOFF_LEA: &[u8] = &[
+    0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x4c, 0x8d, 0x15, 0xef, 0xff, 0xff, 0xff, 0x4d, 0x01, 0xda,
+    0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x4d, 0x01, 0xda, 0x41, 0xff, 0xd2,
+];
+const PLTOFF_LEA_NOP: &[u8] = &[
+    0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x4c, 0x8d, 0x15, 0xef, 0xff, 0xff, 0xff, 0x4d, 0x01, 0xda,
+    0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0,
+];
+
 const CALLS: &[Call] = &[
     X86_64.call("x86_64 PC32", &[(2, 1)], B(&[0xe8, 0, 0, 0, 0])).nop(B(&[0x0f, 0x1f, 0x44, 0, 0])),
     X86_64
@@ -113,6 +136,11 @@ const CALLS: &[Call] = &[
         )
         .of("mcount")
         .nop(B(&[0x0f, 0x1f, 0x44, 0, 0, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0])),
+    X86_64
+        .call("x86_64 large", &[(1, 2)], B(&[0x49, 0xba, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0xd2]))
+        .nop(B(&[0x0f, 0x1f, 0x44, 0, 0, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0])),
+    X86_64.call("x86_64 PLTOFF64", &[(31, 12)], B(PLTOFF)).nop(B(PLTOFF_NOP)),
+    X86_64.call("x86_64 PLTOFF64, lea", &[(31, 22)], B(PLTOFF_LEA)).nop(B(PLTOFF_LEA_NOP)),
     X86_64.call("x86_64 jmp", &[(4, 1)], B(&[0xe9, 0, 0, 0, 0])).none(),
     X86_64.call("x86_64 lea", &[(2, 3)], B(&[0x48, 0x8d, 0x05, 0, 0, 0, 0])).none(),
     X86_64.call("x86_64 jmp through the GOT", &[(41, 2)], B(&[0xff, 0x25, 0, 0, 0, 0])).none(),
@@ -142,6 +170,20 @@ const CALLS: &[Call] = &[
         .recorded(4)
         .of("mcount")
         .nop(W(&[0xe52d_e004, 0xe1a0_0000])),
+    ARM.call("arm stmfd", &[(28, 4)], W(&[0xe92d_4000, 0xebff_fffe]))
+        .recorded(4)
+        .nop(W(&[0xe1a0_0000, 0xe1a0_0000])),
+    ARM.call("arm push, blx", &[(28, 4)], W(&[0xe52d_e004, 0xfaff_fffe]))
+        .recorded(4)
+        .nop(W(&[0xe1a0_0000, 0xe1a0_0000])),
+    ARM.call("arm stmfd, blx", &[(27, 4)], W(&[0xe92d_4000, 0xfbff_fffe]))
+        .recorded(4)
+        .nop(W(&[0xe1a0_0000, 0xe1a0_0000])),
+    ARM.call("arm blx", &[(28, 0)], W(&[0xfaff_fffe])).nop(W(&[0xe49d_e004])),
+    ARM.call("arm THM blx, _mcount", &[(10, 2)], H(&[0xb500, 0xf7ff, 0xeffe]))
+        .recorded(2)
+        .of("_mcount")
+        .nop(H(&[0xb500, 0xf3af, 0x8000])),
     ARM.call("arm branch", &[(29, 0)], W(&[0xeaff_fffe])).none(),
     ARM.call("arm movw", &[(43, 0)], W(&[0xe300_0000])).none(),
     AARCH64.call("aarch64", &[(283, 0)], W(&[0x9400_0000])).nop(W(&[0xd503_201f])),
@@ -150,6 +192,7 @@ const CALLS: &[Call] = &[
     ILP32.call("aarch64 ilp32", &[(21, 0)], W(&[0x9400_0000])).nop(W(&[0xd503_201f])),
     RISCV.call("riscv CALL", &[(18, 0)], W(&[0x0000_0097, 0x0000_80e7])).nop(W(&[0x13, 0x13])),
     RISCV.call("riscv CALL_PLT", &[(19, 0)], W(&[0x0000_0097, 0x0000_80e7])).nop(W(&[0x13, 0x13])),
+    RISCV.call("riscv t0", &[(19, 0)], W(&[0x0000_0297, 0x0002_82e7])).nop(W(&[0x13, 0x13])),
     RISCV.call("riscv tail", &[(19, 0)], W(&[0x0000_0317, 0x0003_0067])).none(),
     POWERPC.call("powerpc REL24", &[(10, 0)], W(&[0x4800_0001])).nop(W(&[0x6000_0000])),
     POWERPC.call("powerpc PLTREL24", &[(18, 0)], W(&[0x4800_0001])).nop(W(&[0x6000_0000])),
@@ -184,6 +227,11 @@ const CALLS: &[Call] = &[
     S390.call("s390 -mfentry", &[(19, 2)], H(&[0xc005, 0, 0]))
         .of("__fentry__")
         .nop(H(&[0xc004, 0, 0])),
+    S390.call("s390 st", &[(20, 6)], H(&[0x50e0, 0xf004, 0xc0e5, 0, 0]))
+        .nop(H(&[0x50e0, 0xf004, 0xc004, 0, 0])),
+    S390.call("s390 st, larl", &[(19, 12)], H(&[0x50e0, 0xf004, 0xc010, 0, 0, 0xc0e5, 0, 0]))
+        .nop(H(&[0x50e0, 0xf004, 0xc010, 0, 0, 0xc004, 0, 0])),
+    S390.call("s390 brasl", &[(19, 2)], H(&[0xc0e5, 0, 0])).of("mcount").nop(H(&[0xc004, 0, 0])),
     S390.call("s390 larl", &[(19, 2)], H(&[0xc010, 0, 0])).none(),
     MIPS.call("mips 26", &[(4, 0)], W(&[0x0c00_0000, 0x27bd_fff8])).nop(W(&[0, 0])),
     MIPS.call(
@@ -220,6 +268,34 @@ const CALLS: &[Call] = &[
     ])),
     MIPS.call("mips CALL16", &[(11, 0)], W(&[0x8f99_0000, 0x03e0_0825, 0x0320_f809, 0x27bd_fff8]))
         .nop(W(&[0, 0x03e0_0825, 0, 0])),
+    MIPS.call("mips r6 balc", &[(61, 0)], W(&[0xe800_0000, 0x27bd_fff8])).nop(W(&[0, 0x27bd_fff8])),
+    MIPS.call("mips 26, no push", &[(4, 0)], W(&[0x0c00_0000, 0x0000_0025]))
+        .nop(W(&[0, 0x0000_0025])),
+    MIPS.call(
+        "mips -mxgot",
+        &[(30, 0), (31, 8)],
+        W(&[0x3c19_0000, 0x033c_c821, 0x8f39_0000, 0x03e0_0825, 0x0320_f809, 0x27bd_fff8]),
+    )
+    .nop(W(&[0, 0x033c_c821, 0, 0x03e0_0825, 0, 0])),
+    MIPS.call(
+        "mips GOT_DISP",
+        &[(19, 0)],
+        W(&[0xdf99_0000, 0x03e0_0825, 0x0320_f809, 0x0000_0025]),
+    )
+    .nop(W(&[0, 0x03e0_0825, 0, 0x0000_0025])),
+    MIPS.call(
+        "mips GOT16",
+        &[(9, 0), (6, 4)],
+        W(&[0x8f99_0000, 0x2739_0000, 0x03e0_0825, 0x0320_f809, 0x27bd_fff8]),
+    )
+    .nop(W(&[0, 0x2739_0000, 0x03e0_0825, 0, 0])),
+    MIPS.call("micromips jals", &[(133, 0)], H(&[0x7400, 0, 0x4fb0])).nop(H(&[0, 0, 0x0c00])),
+    MIPS.call(
+        "micromips HI16",
+        &[(134, 0), (135, 4)],
+        H(&[0x41b9, 0, 0x3339, 0, 0x0f91, 0x03f9, 0x0f3c, 0x33bd, 0xfff8]),
+    )
+    .nop(H(&[0, 0, 0x3339, 0, 0x0f91, 0, 0, 0, 0])),
     MIPS.call("micromips 26_S1", &[(133, 0)], H(&[0xf400, 0, 0x33bd, 0xfff8]))
         .nop(H(&[0, 0, 0, 0])),
     MIPS.call("micromips r6 balc", &[(175, 0)], H(&[0xb400, 0, 0x0c90])).nop(H(&[0, 0, 0x0c90])),
@@ -247,6 +323,13 @@ const CALLS: &[Call] = &[
         .nop(W(&[0x0100_0000, 0x0100_0000])),
     SH.call("sh", &[(1, 12)], H(&[0x4f22, 0xd102, 0x0009, 0x410b, 0x0009, 0x0009, 0, 0]))
         .recorded(12),
+    // mova 1f, r0; mov.l 0f, r1; jmp @r1; nop; 0: the literal; 1: lds.l @r15+, pr
+    SH.call("sh jmp", &[(1, 8)], H(&[0xc702, 0xd101, 0x412b, 0x0009, 0, 0, 0x4f26, 0x0009]))
+        .recorded(8)
+        .nop(H(&[0xc702, 0xd101, 0xa002, 0x0009, 0, 0, 0x4f26, 0x0009])),
+    SH.call("sh GOT32", &[(160, 8)], H(&[0xc702, 0xd101, 0x412b, 0x0009, 0, 0, 0x4f26, 0x0009]))
+        .recorded(8)
+        .nop(H(&[0xc702, 0xd101, 0xa002, 0x0009, 0, 0, 0x4f26, 0x0009])),
     SH.call("sh data", &[(1, 4)], H(&[0x0009, 0x0009, 0, 0])).none(),
     LOONGARCH.call("loongarch B26", &[(66, 0)], W(&[0x5400_0000])).nop(W(&[0x0340_0000])),
     LOONGARCH
@@ -261,11 +344,30 @@ const CALLS: &[Call] = &[
         )
         .nop(W(&[0x0340_0000; 6])),
     LOONGARCH
+        .call("loongarch PCALA_HI20", &[(71, 0), (72, 4)], W(&[0x1a00_0001, 0x4c00_0021]))
+        .nop(W(&[0x0340_0000, 0x0340_0000])),
+    LOONGARCH
+        .call(
+            "loongarch MARK_LA",
+            &[(20, 0), (22, 0)],
+            W(&[0x1400_0001, 0x0380_0021, 0x1600_0001, 0x0300_0021, 0x4c00_0021]),
+        )
+        .nop(W(&[0x0340_0000, 0x0380_0021, 0x1600_0001, 0x0300_0021, 0x0340_0000])),
+    LOONGARCH
         .call("loongarch SOP_PUSH_PLT_PCREL", &[(29, 0)], W(&[0x5400_0000]))
         .nop(W(&[0x0340_0000])),
     MICROBLAZE
         .call("microblaze", &[(3, 0)], W(&[0xb000_0000, 0xb9f4_0000]))
         .nop(W(&[0x8000_0000, 0x8000_0000])),
+    MICROBLAZE
+        .call("microblaze brki", &[(5, 0)], W(&[0xb000_0000, 0xba0c_0000]))
+        .nop(W(&[0x8000_0000, 0x8000_0000])),
+    CSKY.call("csky push, jsri", &[(40, 2)], H(&[0x14d0, 0xeae0, 0]))
+        .recorded(2)
+        .nop(H(&[0x6c03, 0xc400, 0x4820])),
+    CSKY.call("csky push, bsr", &[(40, 2)], H(&[0x14d0, 0xe000, 0]))
+        .recorded(2)
+        .nop(H(&[0x6c03, 0xc400, 0x4820])),
     CSKY.call("csky jsri", &[(40, 0)], H(&[0xeae0, 0])),
     CSKY.call("csky bsr", &[(19, 0)], H(&[0xe000, 0])),
     CSKY.call("csky literal", &[(1, 0)], W(&[0])).none(),
@@ -397,6 +499,39 @@ fn same<T: PartialEq + std::fmt::Debug + ?Sized>(
     if found == expected { Ok(()) } else { Err(format!("{what}: {found:x?}, not {expected:x?}")) }
 }
 
+/// A call that is recorded and then becomes a NOP stays recorded, and so it does where recording makes
+/// the NOP.
+fn judge_again(call: &Call, object: &Object) -> Result<(), String> {
+    let file = object.build();
+    let policy = Policy { base: Base::All, ..Policy::default() };
+    let options = Options { policy, ..Options::default() };
+    let text = |error: mcount::Error| error.to_string();
+    let recorded = record(&file, &options).map_err(text)?.change;
+    let recorded = recorded.map_or_else(|| file.clone(), |change| change.apply(&file));
+    let nops = make_nops(&recorded, &options, &|_| true).map_err(text)?;
+    let NopChange::Object(change) = nops.change else { return Err("an image".to_owned()) };
+    let made = if call.nop.is_some() { call.expected().len() } else { 0 };
+    same("made", &nops.made, &made)?;
+    let nopped = change.map_or_else(|| recorded.clone(), |change| change.apply(&recorded));
+    let at_once = Options { nop_all: true, ..options.clone() };
+    let change = record(&file, &at_once).map_err(text)?.change;
+    let at_once_nopped = change.map_or_else(|| file.clone(), |change| change.apply(&file));
+    for (what, file) in [("nop", nopped), ("record --nop-all", at_once_nopped)] {
+        for options in [&options, &at_once] {
+            let again = record(&file, options).map_err(text)?;
+            same(what, &again.change.is_some(), &false)?;
+            same(what, &again.recorded, &call.expected().len())?;
+        }
+        let table = reader::table(&file, "__mcount_loc")?;
+        let table: Vec<_> = table.into_iter().map(|at| (at.section, at.offset)).collect();
+        same(what, &table, &call.expected())?;
+        let sites = scan(&file, &options).map_err(text)?.sites;
+        let nops = sites.iter().filter(|site| site.kind == Some(Kind::Nop) && site.recorded);
+        same(what, &nops.count(), &made)?;
+    }
+    Ok(())
+}
+
 /// In excluded sections calls do nothing, and nothing refers to the hook from there.
 fn judge_nops(call: &Call, object: &Object) -> Result<(), String> {
     let file = object.build();
@@ -453,7 +588,10 @@ fn every_call_in_every_form_of_elf() {
                 continue;
             }
             let object = call.object(is_64, big_endian, rela);
-            if let Err(reason) = judge(call, &object).and_then(|()| judge_nops(call, &object)) {
+            if let Err(reason) = judge(call, &object)
+                .and_then(|()| judge_nops(call, &object))
+                .and_then(|()| judge_again(call, &object))
+            {
                 let class = if is_64 { 64 } else { 32 };
                 let order = if big_endian { "big" } else { "little" };
                 failures.push(format!("{}, {class}, {order}, RELA {rela}: {reason}", call.name));

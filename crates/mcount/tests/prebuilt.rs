@@ -5,7 +5,9 @@
 //! library (`tests/prebuilt/build.py`).
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-use mcount::{CallSite, Options, read_table, record, scan};
+use mcount::{
+    Base, CallSite, Change, NopChange, Options, Policy, make_nops, read_table, record, scan,
+};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -120,5 +122,25 @@ fn calls_that_became_nops_are_known_again() {
         let left = scan(&new, &options).unwrap().sites;
         let calls = left.iter().filter(|site| site.hook.is_some() && !site.excluded).count();
         assert_eq!(calls, first.without_nop, "{name}: calls are left");
+    }
+}
+
+#[test]
+fn a_table_keeps_its_entries_when_calls_become_nops() {
+    for (name, object, _) in objects() {
+        let policy = Policy { base: Base::All, ..Policy::default() };
+        let options = Options { policy, ..options(&name) };
+        let apply = |change: Option<Change>, file: &[u8]| {
+            change.map_or_else(|| file.to_vec(), |change| change.apply(file))
+        };
+        let recording = record(&object, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let recorded = apply(recording.change, &object);
+        let nops = make_nops(&recorded, &options, &|_| true).unwrap().change;
+        let NopChange::Object(nops) = nops else { panic!("{name}: an image") };
+        let nopped = apply(nops, &recorded);
+        let again = apply(record(&nopped, &options).unwrap().change, &nopped);
+        let table = |file: &[u8]| read_table(file, &options).unwrap().sites;
+        assert_eq!(places(&table(&again)), places(&table(&recorded)), "{name}");
+        assert!(table(&again).iter().all(|site| site.kind.is_some()), "{name}");
     }
 }

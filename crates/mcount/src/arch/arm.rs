@@ -8,7 +8,7 @@
 //! Source: ELF for the Arm Architecture, 5.6.
 
 use super::decode::{Branch, Decode, Place, Target, signed};
-use super::{Arch, CALL, Code, DEFAULT, Form, Instruction, Nop, Pattern};
+use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_ARM_PC24: u32 = 1;
 const R_ARM_ABS32: u32 = 2;
@@ -100,7 +100,6 @@ pub(super) static ARCH: Arch = Arch {
     isa_bit: true,
     // Linux does so in ftrace_call_adjust: `.long function` has the bit.
     entries_have_isa_bit: true,
-    disarmed: Some(disarmed),
     nops: &[
         THUMB_WIDE_NOP,
         NOP,
@@ -111,11 +110,6 @@ pub(super) static ARCH: Arch = Arch {
     decode: Some(Decode { length, call, stub, anchors: &[], relative: &[R_ARM_RELATIVE] }),
     ..DEFAULT
 };
-
-/// What a call of a hook that pops became.
-fn disarmed(code: Code<'_>, at: u64) -> Option<u64> {
-    [POP_LR, THUMB_POP_LR].iter().find(|pop| pop.is_at(code, at)).map(Instruction::size)
-}
 
 fn length(place: &Place<'_>) -> u64 {
     let first = place.half(0).unwrap_or(0);

@@ -174,6 +174,14 @@ impl Pattern {
         Self { at, unit: Unit::Word, mask, value }
     }
 
+    /// Whether some of its bits are among those of `instruction`, which is `at` bytes from the
+    /// relocation.
+    pub(super) fn overlaps(&self, at: i8, instruction: &Instruction) -> bool {
+        let (own, other) = (i64::from(self.at), i64::from(at));
+        own < other + instruction.size().cast_signed()
+            && other < own + (self.unit.size() as u64).cast_signed()
+    }
+
     pub(super) fn fits(&self, code: Code<'_>, offset: u64) -> bool {
         let at = offset.checked_add_signed(self.at.into());
         let bits = at.and_then(|at| code.get(self.unit, at));

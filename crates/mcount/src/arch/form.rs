@@ -50,9 +50,20 @@ pub(crate) enum Nop {
     Write(Patch),
     /// The same where it depends on the hook: the first of these names decides.
     ByHook(&'static [(&'static str, Patch)]),
-    /// By a function of `r_offset` and the end of the call.
-    Compute(fn(&mut CodeMut<'_>, u64, u64) -> Option<()>),
+    /// By functions, where the instructions to write depend on those that are there.
+    Compute(Computed),
 }
+
+/// How a call whose length is not fixed becomes a NOP, and is known again.
+pub(crate) struct Computed {
+    /// Makes the call do nothing: `r_offset`, and the end of the call.
+    pub(super) make: fn(&mut CodeMut<'_>, u64, u64) -> Option<()>,
+    /// Bytes of what `make` left at a recorded address, from there on.
+    pub(super) made: fn(Code<'_>, u64) -> Option<u64>,
+}
+
+/// How far from the recorded address [`Computed::make`] may write, in bytes.
+const REACH: u64 = 2048;
 
 impl Form {
     pub(super) fn at(&'static self, code: Code<'_>, kind: u32, offset: u64) -> Option<Call> {
@@ -66,6 +77,31 @@ impl Form {
         };
         let recorded = offset.checked_add_signed(self.recorded.into())?;
         (end <= code.len()).then_some(Call { recorded, end, form: self })
+    }
+
+    /// Bytes of the NOP at `recorded` that a call of this form became. Whatever
+    /// [`Call::make_nop`] writes is known here, so that no entry of a table is ever lost by it.
+    pub(super) fn made_nop(&self, code: Code<'_>, recorded: u64) -> Option<u64> {
+        let offset = recorded.checked_add_signed(-i64::from(self.recorded))?;
+        let is_made = match &self.nop {
+            Nop::None => false,
+            Nop::Write(patch) => self.has(code, offset, patch),
+            Nop::ByHook(list) => list.iter().any(|(_, patch)| self.has(code, offset, patch)),
+            Nop::Compute(computed) => return (computed.made)(code, recorded),
+        };
+        let end = offset.checked_add_signed(self.size.into())?;
+        if is_made { end.checked_sub(recorded) } else { None }
+    }
+
+    /// Whether `patch` was written over a call with its relocation at `offset`: it is there, and so is
+    /// the rest of the call.
+    fn has(&self, code: Code<'_>, offset: u64, patch: Patch) -> bool {
+        let is_there = |(at, instruction): &(i8, Instruction)| {
+            offset.checked_add_signed((*at).into()).is_some_and(|at| instruction.is_at(code, at))
+        };
+        let is_left = |pattern: &Pattern| !patch.iter().any(|(at, new)| pattern.overlaps(*at, new));
+        patch.iter().all(is_there)
+            && self.opcode.iter().filter(|pattern| is_left(pattern)).all(|p| p.fits(code, offset))
     }
 }
 
@@ -98,11 +134,110 @@ impl Call {
             Nop::None => return None,
             Nop::Write(patch) => patch,
             Nop::ByHook(list) => list.iter().find(|(name, _)| name.as_bytes() == hook)?.1,
-            Nop::Compute(compute) => return compute(code, offset, self.end),
+            Nop::Compute(ref computed) => return self.compute(computed, code, offset),
         };
         for (at, instruction) in patch {
             code.put(offset.checked_add_signed((*at).into())?, instruction)?;
         }
         Some(())
+    }
+
+    /// The same by functions. What would not be known again is left a call.
+    fn compute(&self, computed: &Computed, code: &mut CodeMut<'_>, offset: u64) -> Option<()> {
+        let start = usize::try_from(self.recorded.saturating_sub(REACH)).ok()?;
+        let end = usize::try_from(self.end.saturating_add(REACH)).ok()?.min(code.bytes.len());
+        let before = code.bytes.get(start..end)?.to_vec();
+        let made = (computed.make)(code, offset, self.end);
+        let known = made.and_then(|()| (computed.made)(code.as_code(), self.recorded));
+        if known.is_none() {
+            code.bytes.get_mut(start..end)?.copy_from_slice(&before);
+        }
+        known.map(drop)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::super::{ALL, Arch, Unit};
+    use super::*;
+
+    /// Where the relocation is in the code of these tests.
+    const AT: u64 = 64;
+
+    /// A call of `form` among bytes that are all `background`.
+    fn call(form: &Form, background: u8, big_endian: bool) -> Vec<u8> {
+        let mut bytes = vec![background; 128];
+        for pattern in form.opcode {
+            let at = AT.checked_add_signed(pattern.at.into()).unwrap();
+            let code = Code { bytes: &bytes, big_endian };
+            let old = code.get(pattern.unit, at).unwrap();
+            let new = old & !pattern.mask | pattern.value;
+            let size = match pattern.unit {
+                Unit::Byte => 1,
+                Unit::Half => 2,
+                Unit::Word => 4,
+            };
+            let mut unit = new.to_be_bytes()[4 - size..].to_vec();
+            if !big_endian {
+                unit.reverse();
+            }
+            let at = usize::try_from(at).unwrap();
+            bytes[at..at + size].copy_from_slice(&unit);
+        }
+        bytes
+    }
+
+    /// Makes a NOP of a call of `form`, of each hook: it must be known again.
+    fn judge(arch: &Arch, form: &'static Form, background: u8, big_endian: bool) -> usize {
+        let mut made = 0;
+        for hook in arch.hooks {
+            let mut bytes = call(form, background, big_endian);
+            let recorded = AT.checked_add_signed(form.recorded.into()).unwrap();
+            let end = AT.checked_add_signed(form.size.into()).unwrap();
+            let mut code = CodeMut { bytes: &mut bytes, big_endian };
+            let call = Call { recorded, end, form };
+            if call.make_nop(&mut code, AT, hook.as_bytes()).is_some() {
+                let what = format!("{}, form at {recorded}, {background:#x}", arch.name);
+                assert_eq!(form.made_nop(code.as_code(), recorded), Some(end - recorded), "{what}");
+                assert_ne!(arch.nop_of_call(code.as_code(), recorded), 0, "{what}");
+                made += 1;
+            }
+        }
+        made
+    }
+
+    /// Of every processor, in each byte order, whatever the bits are that an instruction leaves open.
+    /// Calls of no fixed length are in `tests/matrix.rs`.
+    #[test]
+    fn every_form_is_known_again_once_it_is_a_nop() {
+        for arch in ALL {
+            let mut made = 0;
+            for form in arch.forms.iter().filter(|form| form.follow.is_none()) {
+                if !matches!(form.nop, Nop::Write(_) | Nop::ByHook(_)) {
+                    continue;
+                }
+                for background in [0, 0x55, 0xaa, 0xff] {
+                    made += judge(arch, form, background, false);
+                    made += judge(arch, form, background, true);
+                }
+            }
+            assert!(made != 0 || arch.name == "sh", "{}: nothing was tested", arch.name);
+        }
+    }
+
+    /// A call that is still one is no NOP.
+    #[test]
+    fn no_form_is_taken_for_a_nop() {
+        for arch in ALL {
+            for form in arch.forms.iter().filter(|form| !form.opcode.is_empty()) {
+                for big_endian in [false, true] {
+                    let bytes = call(form, 0x55, big_endian);
+                    let code = Code { bytes: &bytes, big_endian };
+                    let recorded = AT.checked_add_signed(form.recorded.into()).unwrap();
+                    assert_eq!(arch.nop_of_call(code, recorded), 0, "{}", arch.name);
+                }
+            }
+        }
     }
 }

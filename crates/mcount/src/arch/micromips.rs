@@ -4,7 +4,7 @@
 //! Source: MIPS Architecture for Programmers, Volume II-B (MD00594).
 
 use super::decode::{Branch, Place, Target};
-use super::{CALL, Code, CodeMut, Form, Instruction, Nop, Pattern};
+use super::{CALL, Code, CodeMut, Computed, Form, Instruction, Nop, Pattern};
 
 const R_MICROMIPS_26_S1: u32 = 133;
 const R_MICROMIPS_HI16: u32 = 134;
@@ -24,7 +24,8 @@ const JALRC16_T9: u32 = 0x472b;
 const LONGEST: u32 = 8;
 
 const SHORT: Form =
-    Form { relocations: &[R_MICROMIPS_26_S1], nop: Nop::Compute(short_nop), ..CALL };
+    Form { relocations: &[R_MICROMIPS_26_S1], nop: Nop::Compute(SHORT_NOP), ..CALL };
+const SHORT_NOP: Computed = Computed { make: short_nop, made };
 pub(super) const JAL: Form = Form { opcode: &[Pattern::half(0, 0xfc00, 0xf400)], ..SHORT };
 /// With a delay slot of 16 bits.
 pub(super) const JALS: Form = Form { opcode: &[Pattern::half(0, 0xfc00, 0x7400)], ..SHORT };
@@ -39,7 +40,7 @@ pub(super) const LUI: Form = Form {
     relocations: &[R_MICROMIPS_HI16],
     opcode: &[Pattern::half(0, 0xffe0, 0x41a0)],
     follow: Some(follow_lui),
-    nop: Nop::Compute(long_nop),
+    nop: Nop::Compute(Computed { make: long_nop, made }),
     ..CALL
 };
 pub(super) const LW: Form = Form {
@@ -113,6 +114,11 @@ fn long_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
         code.put(last.checked_sub(2)?, &NOP)?;
     }
     push.map_or(Some(()), |at| code.put(at, &NOP))
+}
+
+/// A call that became NOPs has one in place of its first instruction.
+fn made(code: Code<'_>, start: u64) -> Option<u64> {
+    NOP.is_at(code, start).then_some(NOP.size())
 }
 
 /// `jal` and `jals` in a linked image.

@@ -8,7 +8,9 @@
 //! Specification, 2.9 (three relocation types packed in one word).
 
 use super::decode::{Branch, Decode, Place, Target, signed};
-use super::{Arch, CALL, Code, CodeMut, DEFAULT, Form, Instruction, Nop, Pattern, micromips};
+use super::{
+    Arch, CALL, Code, CodeMut, Computed, DEFAULT, Form, Instruction, Nop, Pattern, micromips,
+};
 
 const R_MIPS_32: u32 = 2;
 const R_MIPS_REL32: u32 = 3;
@@ -39,7 +41,8 @@ const LONGEST: u64 = 24;
 const JAL: Pattern = Pattern::word(0, 0xfc00_0000, 0x0c00_0000);
 
 /// The first instruction of a sequence through a register, and what the walk from it needs.
-const LONG: Form = Form { follow: Some(follow), nop: Nop::Compute(long_nop), ..CALL };
+const LONG: Form = Form { follow: Some(follow), nop: Nop::Compute(LONG_NOP), ..CALL };
+const LONG_NOP: Computed = Computed { make: long_nop, made: long_made };
 /// Loads of the address from the GOT. Not only calls use the last two: the walk decides.
 const GOT: &[u32] = &[R_MIPS_CALL16, R_MIPS_GOT16, R_MIPS_GOT_DISP];
 const LUI: Pattern = Pattern::word(0, 0xffe0_0000, 0x3c00_0000);
@@ -168,6 +171,11 @@ fn long_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
     }
     code.put(end.checked_sub(4)?, &NOP)?;
     push.map_or(Some(()), |at| code.put(at, &NOP))
+}
+
+/// A long call that became NOPs has one in place of its first instruction.
+fn long_made(code: Code<'_>, start: u64) -> Option<u64> {
+    NOP.is_at(code, start).then_some(NOP.size())
 }
 
 fn length(place: &Place<'_>) -> u64 {

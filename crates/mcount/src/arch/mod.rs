@@ -34,7 +34,7 @@ pub(crate) use self::code::{Code, CodeMut};
 use self::code::{CodeOrder, Instruction, Pattern, Unit};
 use self::decode::{Branch, Decode};
 pub(crate) use self::form::Call;
-use self::form::{CALL, Form, Nop, RELAXED};
+use self::form::{CALL, Computed, Form, Nop, RELAXED};
 use self::nops::HookNop;
 
 /// Every processor, in the order of ARCHES.md.
@@ -145,9 +145,6 @@ pub(crate) struct Arch {
     pub(crate) pads: &'static [Instruction],
     /// Bytes of NOPs that a call becomes at least.
     pub(crate) call_size: u64,
-    /// The size of what stands at a recorded address whose call became NOPs, where no NOP stands at
-    /// the address itself.
-    pub(crate) disarmed: Option<fn(Code<'_>, u64) -> Option<u64>>,
     /// The NOP that the compiler emits in place of the call (`-mnop-mcount`), where it does.
     pub(crate) hook_nop: Option<HookNop>,
     /// Several short NOPs and one long one are different things.
@@ -189,7 +186,6 @@ const DEFAULT: Arch = Arch {
     decode_nop: None,
     pads: &[],
     call_size: 4,
-    disarmed: None,
     hook_nop: None,
     joins_nops: false,
     decode: None,

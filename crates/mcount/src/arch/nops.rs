@@ -15,12 +15,17 @@ pub(crate) struct HookNop {
 }
 
 impl Arch {
-    /// Bytes of the NOPs at `offset` that a call of this processor became: the first that are as
-    /// long as one; 0 if there are none.
-    pub(crate) fn nops_of_call(&self, code: Code<'_>, offset: u64) -> u64 {
+    /// Bytes of what a call that was recorded at `offset` became; 0 if it still is one, or never was.
+    ///
+    /// Whoever made it, it is NOPs at least as long as a call. Where we made it, some of the call may
+    /// still be there before the NOPs.
+    pub(crate) fn nop_of_call(&self, code: Code<'_>, offset: u64) -> u64 {
         let mut size = 0;
         while size < self.call_size {
-            let Some(nop) = self.nop_at(code, offset.saturating_add(size)) else { return 0 };
+            let Some(nop) = self.nop_at(code, offset.saturating_add(size)) else {
+                let made = self.forms.iter().find_map(|form| form.made_nop(code, offset));
+                return made.unwrap_or(0);
+            };
             size += nop;
         }
         size

@@ -6,7 +6,7 @@
 //! Source: S/390 ELF ABI Supplement, chapter 2.
 
 use super::decode::{Branch, Decode, Place, Target};
-use super::{Arch, CALL, Code, DEFAULT, Form, HookNop, Instruction, Nop, Pattern};
+use super::{Arch, CALL, DEFAULT, Form, HookNop, Instruction, Nop, Pattern};
 
 const R_390_32: u32 = 4;
 const R_390_RELATIVE: u32 = 12;
@@ -69,7 +69,6 @@ pub(super) static ARCH: Arch = Arch {
         Instruction::halves(&[0x0700]),
     ],
     call_size: 6,
-    disarmed: Some(disarmed),
     // A branch to itself that is never taken: jump labels have a distance or a relocation.
     hook_nop: Some(HookNop { instruction: NOP6, step: 2, anywhere: true }),
     decode: Some(Decode { length, call, stub, anchors: &[], relative: &[R_390_RELATIVE] }),
@@ -100,16 +99,4 @@ fn stub(place: &Place<'_>) -> Option<Target> {
         (0xc010, 0xe310 | 0x5810) => Some(Target::Slot(place.address(distance))),
         _ => None,
     }
-}
-
-/// The store that opens the block of `-pg`, and after it, or after a `larl`, the NOP.
-fn disarmed(code: Code<'_>, at: u64) -> Option<u64> {
-    let store = match (code.half(at)?, code.half(at.checked_add(2)?)?) {
-        (0xe3e0, 0xf008) => 6,
-        (0x50e0, 0xf004) => 4,
-        _ => return None,
-    };
-    let larl = if code.half(at + store)? & 0xff0f == 0xc000 { 6 } else { 0 };
-    let size = store + larl + NOP6.size();
-    NOP6.is_at(code, at + store + larl).then_some(size)
 }

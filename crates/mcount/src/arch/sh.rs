@@ -7,7 +7,7 @@
 //! relocations; SH-4 Software Manual, `MOV.L @(disp,PC),Rn`.
 
 use super::decode::{Branch, Decode, Place, Target};
-use super::{Arch, CALL, Code, CodeMut, DEFAULT, Form, Instruction, Nop};
+use super::{Arch, CALL, Code, CodeMut, Computed, DEFAULT, Form, Instruction, Nop};
 use crate::site::Kind;
 
 const R_SH_DIR32: u32 = 1;
@@ -29,13 +29,12 @@ pub(super) static ARCH: Arch = Arch {
     forms: &[Form {
         relocations: &[R_SH_DIR32, R_SH_GOT32],
         follow: Some(literal),
-        nop: Nop::Compute(skip),
+        nop: Nop::Compute(Computed { make: skip, made: skipped }),
         kind: Kind::Literal,
         ..CALL
     }],
     address_32: Some(R_SH_DIR32),
     addend_in_section: true,
-    disarmed: Some(disarmed),
     data_bases: &[("_GLOBAL_OFFSET_TABLE_", 0), (".got.plt", 0), (".got", 0)],
     nops: &[NOP],
     decode: Some(Decode { length: two, call, stub, anchors: &[], relative: &[R_SH_RELATIVE] }),
@@ -150,7 +149,7 @@ fn stub(place: &Place<'_>) -> Option<Target> {
 }
 
 /// A literal that a `bra` just before it jumps over, as [`skip`] makes it.
-fn disarmed(code: Code<'_>, at: u64) -> Option<u64> {
+fn skipped(code: Code<'_>, at: u64) -> Option<u64> {
     let end = at.checked_add(4)?;
     let jumps_over = |jump: u64| {
         let half = code.half(jump).filter(|half| half & 0xf800 == 0xa000)?;

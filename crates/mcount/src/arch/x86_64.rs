@@ -197,7 +197,6 @@ pub(super) static ARCH: Arch = Arch {
     data_bases: &[("_GLOBAL_OFFSET_TABLE_", 0), (".got.plt", 0), (".got", 0)],
     call_size: 5,
     joins_nops: true,
-    disarmed: Some(disarmed),
     hook_nop: Some(HookNop { instruction: NOP5, step: 1, anywhere: false }),
     decode: Some(decode::<true>()),
     ..DEFAULT
@@ -344,11 +343,4 @@ fn stub<const WIDE: bool>(place: &Place<'_>) -> Option<Target> {
         }
         _ => None,
     }
-}
-
-/// The first instruction of the large PIC model's call, which stays when the rest becomes NOPs.
-fn disarmed(code: Code<'_>, at: u64) -> Option<u64> {
-    let movabs = code.half(at)? == 0xbb49;
-    let nops = NOP8.is_at(code, at.checked_add(10)?) && NOP8.is_at(code, at.checked_add(18)?);
-    (movabs && nops).then_some(26)
 }

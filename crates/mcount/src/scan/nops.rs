@@ -34,12 +34,7 @@ pub(crate) fn size<Elf: FileHeader>(
     if !target.view.section(section)?.is_code() {
         return Ok(0);
     }
-    let code = target.code(section)?;
-    let size = target.arch.nops_of_call(code, offset);
-    if size != 0 {
-        return Ok(size);
-    }
-    Ok(target.arch.disarmed.and_then(|disarmed| disarmed(code, offset)).unwrap_or(0))
+    Ok(target.arch.nop_of_call(target.code(section)?, offset))
 }
 
 /// Every place where the compiler left a NOP in place of a call, in section order, then offset
