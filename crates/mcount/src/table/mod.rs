@@ -113,11 +113,11 @@ pub(crate) fn entries<Elf: FileHeader>(
         for (at, list) in &part.lists {
             resolve(target, *at, &target.relocations(*at, list)?, slots)?;
         }
-    }
-    if name == PATCHABLE_SECTION.as_bytes() {
-        for entry in &mut entries {
-            entry.place = entry.place.map(|(section, at)| (section, target.arch.listed(at)));
-            entry.is_plain = true;
+        if target.view.is_called(part.index, PATCHABLE_SECTION.as_bytes()) {
+            for entry in slots {
+                entry.place = entry.place.map(|(section, at)| (section, target.arch.listed(at)));
+                entry.is_plain = true;
+            }
         }
     }
     Ok(entries)
