@@ -6,7 +6,7 @@
 use crate::functions::{Binding, Function, Functions};
 use crate::names::source_name;
 use crate::site::Kind;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// What a tracer can do with a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -137,28 +137,27 @@ fn has_site(state: State) -> bool {
 /// The functions of one file.
 struct Side<'f> {
     by_name: BTreeMap<&'f str, Vec<&'f Function>>,
-    /// By the other names of functions.
-    by_alias: HashMap<&'f str, Vec<&'f Function>>,
+    /// The other names of functions, each with the states of those that have it.
+    aliases: HashSet<(&'f str, State)>,
     exact: bool,
 }
 
 impl<'f> Side<'f> {
     fn new(functions: &'f Functions, exact: bool) -> Self {
         let key = |name: &'f str| if exact { name } else { source_name(name) };
-        let mut side = Self { by_name: BTreeMap::new(), by_alias: HashMap::new(), exact };
+        let mut side = Self { by_name: BTreeMap::new(), aliases: HashSet::new(), exact };
         for function in &functions.functions {
             side.by_name.entry(key(&function.name)).or_default().push(function);
             for alias in &function.aliases {
-                side.by_alias.entry(key(alias)).or_default().push(function);
+                side.aliases.insert((key(alias), State::of(function)));
             }
         }
         side
     }
 
-    /// Whether an alias `name` is of a function in this state.
+    /// Whether `name` is an alias of a function in this state.
     fn has(&self, name: &str, state: State) -> bool {
-        let all = self.by_alias.get(name).into_iter().flatten();
-        all.into_iter().any(|function| State::of(function) == state)
+        self.aliases.contains(&(name, state))
     }
 
     /// The functions called `name`: of several clones of one, the best.
@@ -191,33 +190,9 @@ impl<'f> Side<'f> {
 /// What is left of both when those of the same file and state are matched, then those of the same
 /// state that may be the same.
 fn unmatched(mut old: Vec<Instance>, mut new: Vec<Instance>) -> (Vec<Instance>, Vec<Instance>) {
-    take_pairs(&mut old, &mut new, |old, new| old.file == new.file && old.state == new.state);
-    take_pairs(&mut old, &mut new, |old, new| may_be_same(old, new) && old.state == new.state);
+    take_pairs(&mut old, &mut new, Match::SAME_FILE_AND_STATE);
+    take_pairs(&mut old, &mut new, Match::SAME_STATE);
     (old, new)
-}
-
-/// Static functions of different files are different functions.
-fn may_be_same(old: &Instance, new: &Instance) -> bool {
-    let is_local = |one: &Instance| one.binding == Binding::Local;
-    old.file.is_none() || new.file.is_none() || !is_local(old) || !is_local(new)
-}
-
-/// Removes pairs that `are_same` from both, and returns them.
-fn take_pairs(
-    old: &mut Vec<Instance>,
-    new: &mut Vec<Instance>,
-    are_same: impl Fn(&Instance, &Instance) -> bool,
-) -> Vec<(Instance, Instance)> {
-    let mut pairs = Vec::new();
-    let mut kept = Vec::new();
-    for one in old.drain(..) {
-        match new.iter().position(|other| are_same(&one, other)) {
-            Some(at) => pairs.push((one, new.remove(at))),
-            None => kept.push(one),
-        }
-    }
-    *old = kept;
-    pairs
 }
 
 /// What changed: those of one file first, then what is left, as it comes.
@@ -225,9 +200,89 @@ fn pairs(
     mut old: Vec<Instance>,
     mut new: Vec<Instance>,
 ) -> Vec<(Option<Instance>, Option<Instance>)> {
-    let mut all = take_pairs(&mut old, &mut new, |old, new| old.file == new.file);
-    all.extend(take_pairs(&mut old, &mut new, may_be_same));
+    let mut all = take_pairs(&mut old, &mut new, Match::SAME_FILE);
+    all.extend(take_pairs(&mut old, &mut new, Match::ANY));
     let both = all.into_iter().map(|(old, new)| (Some(old), Some(new)));
     let removed = old.into_iter().map(|old| (Some(old), None));
     both.chain(removed).chain(new.into_iter().map(|new| (None, Some(new)))).collect()
+}
+
+/// Which instances are one function.
+#[derive(Clone, Copy)]
+struct Match {
+    /// Only those of the same source file; otherwise those that may be the same.
+    file: bool,
+    /// Only those in the same state.
+    state: bool,
+}
+
+impl Match {
+    const SAME_FILE_AND_STATE: Self = Self { file: true, state: true };
+    const SAME_STATE: Self = Self { file: false, state: true };
+    const SAME_FILE: Self = Self { file: true, state: false };
+    const ANY: Self = Self { file: false, state: false };
+
+    /// What two instances that are one have in common.
+    fn key(self, one: &Instance) -> Key {
+        let file = self.file.then(|| one.file.clone());
+        Key { file, state: self.state.then_some(one.state) }
+    }
+}
+
+/// What two instances that are one have in common; `None` if it does not matter.
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    file: Option<Option<String>>,
+    state: Option<State>,
+}
+
+/// Whether nothing tells a function from one of another file: static functions of different files
+/// are different functions.
+fn is_of_any_file(one: &Instance) -> bool {
+    one.file.is_none() || one.binding != Binding::Local
+}
+
+/// Instances that wait for a partner with the same key, by position.
+#[derive(Default)]
+struct Waiting {
+    all: BTreeSet<usize>,
+    /// Those that may be of any file.
+    of_any_file: BTreeSet<usize>,
+}
+
+/// Removes pairs that `rule` calls one from both, and returns them. Each of `old` gets the first of
+/// `new` that is left.
+fn take_pairs(
+    old: &mut Vec<Instance>,
+    new: &mut Vec<Instance>,
+    rule: Match,
+) -> Vec<(Instance, Instance)> {
+    let mut waiting: HashMap<Key, Waiting> = HashMap::new();
+    for (at, one) in new.iter().enumerate() {
+        let of_key = waiting.entry(rule.key(one)).or_default();
+        of_key.all.insert(at);
+        if is_of_any_file(one) {
+            of_key.of_any_file.insert(at);
+        }
+    }
+    let mut partners: Vec<Option<Instance>> = new.drain(..).map(Some).collect();
+    let mut pairs = Vec::new();
+    let mut kept = Vec::new();
+    for one in old.drain(..) {
+        let partner = waiting.get_mut(&rule.key(&one)).and_then(|of_key| {
+            let fits =
+                if rule.file || is_of_any_file(&one) { &of_key.all } else { &of_key.of_any_file };
+            let at = *fits.first()?;
+            of_key.all.remove(&at);
+            of_key.of_any_file.remove(&at);
+            partners.get_mut(at)?.take()
+        });
+        match partner {
+            Some(partner) => pairs.push((one, partner)),
+            None => kept.push(one),
+        }
+    }
+    *old = kept;
+    new.extend(partners.into_iter().flatten());
+    pairs
 }

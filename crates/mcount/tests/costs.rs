@@ -4,7 +4,7 @@
 //! Its own program, because it counts what the whole process allocates.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use mcount::{Base, Glob, GlobSetBuilder, Options, Policy};
+use mcount::{Base, Functions, Glob, GlobSetBuilder, Options, Policy};
 use peak_alloc::PeakAlloc;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn variants() -> [Options; 3] {
 /// A verb that may refuse its file.
 type Verb = (&'static str, fn(&[u8], &Options) -> bool);
 
-const VERBS: [Verb; 10] = [
+const VERBS: [Verb; 11] = [
     ("scan", |file, options| mcount::scan(file, options).is_ok()),
     ("read_table", |file, options| mcount::read_table(file, options).is_ok()),
     ("record", |file, options| mcount::record(file, options).is_ok()),
@@ -50,12 +50,42 @@ const VERBS: [Verb; 10] = [
     ("functions", |file, options| {
         mcount::functions(file, options).map(|found| mcount::coverage(&found)).is_ok()
     }),
+    ("diff", |file, options| mcount::functions(file, options).map(|all| differs(&all)).is_ok()),
     ("make_nops", |file, options| mcount::make_nops(file, options, &|_| true).is_ok()),
     ("late_table", |file, options| mcount::late_table(file, options).is_ok()),
     ("sort_table", |file, options| mcount::sort_table(file, options, false).is_ok()),
     ("sort_table, dropping", |file, options| mcount::sort_table(file, options, true).is_ok()),
     ("with_symbols", |file, _| mcount::with_symbols(file, file).is_ok()),
 ];
+
+/// Compares the functions with themselves, and with the same ones in the reverse order, of other files
+/// and without sites.
+fn differs(all: &Functions) -> usize {
+    let mut other = all.clone();
+    other.functions.reverse();
+    for function in &mut other.functions {
+        function.sites.clear();
+        function.file = function.file.take().map(|file| format!("other/{file}"));
+    }
+    let exact = mcount::diff(all, all, true).len() + mcount::diff(all, &other, true).len();
+    exact + mcount::diff(&other, all, false).len()
+}
+
+/// 50,000 static functions called `f` of one source file, each with a site and an alias `g`.
+fn functions_of_one_name() -> Vec<u8> {
+    let mut object = Object::of_calls(50_000);
+    let file = Symbol { kind: 4, section: 0xfff1, ..Symbol::function("a.c", 0, 1, 0, 0) };
+    let function = |at: u64| {
+        let f = Symbol::function("f", 0, 1, 5 * at, 5);
+        [f.clone(), Symbol { name: "g".to_owned(), ..f }]
+    };
+    let functions = (0..50_000).flat_map(function);
+    object.symbols.splice(0..0, std::iter::once(file).chain(functions));
+    for call in &mut object.sections[0].relocations {
+        call.symbol += 100_001;
+    }
+    object.build()
+}
 
 /// Files of a few megabytes that make a careless reader do work that grows with their square.
 fn costly() -> Vec<(&'static str, Vec<u8>)> {
@@ -82,6 +112,7 @@ fn costly() -> Vec<(&'static str, Vec<u8>)> {
             object.symbols.extend(std::iter::repeat_n(function, 50_000));
             object.build()
         }),
+        ("functions of one name", functions_of_one_name()),
         ("calls that are none, of literals", {
             let mut object = Object::new(42, false, false, true);
             let mut text = Section::code(".text", &[0xff, 0xd0].repeat(200_000));
