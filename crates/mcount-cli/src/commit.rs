@@ -61,6 +61,8 @@ fn without_number(error: &io::Error) -> String {
 pub enum Plan {
     /// It is right as it is.
     Keep,
+    /// Write nothing, not even the output that was asked for.
+    Refuse,
     /// It gets longer.
     Append(Change),
     /// These bytes of it change.
@@ -105,6 +107,7 @@ pub fn change_file<T>(
                 replace(output, &metadata, &[input.bytes()])?;
             }
         }
+        Plan::Refuse => {}
         Plan::Append(change) if elsewhere.is_none() && writable && metadata.nlink() == 1 => {
             let old: Vec<u8> = input.bytes().iter().take(change.header.len()).copied().collect();
             drop(input);

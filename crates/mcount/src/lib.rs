@@ -189,7 +189,7 @@ pub fn sort_table(image: &[u8], options: &Options, drop_stale: bool) -> Result<S
 /// # Errors
 ///
 /// As [`scan()`] or [`late_table`].
-pub fn make_nops(file: &[u8], options: &Options, select: Select<'_>) -> Result<Nops<NopChange>> {
+pub fn make_nops(file: &[u8], options: &Options, select: Select<'_>) -> Result<Nops> {
     elf::open(file, nop::MakeNops { options, select })
 }
 

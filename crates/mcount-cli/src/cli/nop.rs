@@ -55,14 +55,21 @@ pub(super) fn nop(arguments: &NopArgs) -> io::Result<u8> {
     for file in &arguments.files {
         match one(file, arguments.output.as_deref(), &options, &select) {
             Ok(done) => {
-                if done.left != 0 {
-                    let left = done.left;
-                    code = complain(&format!("{}: {left} calls have no NOP", file.display()));
+                let name = file.to_string_lossy();
+                let name = printable(&name);
+                if let Some(why) = refusal(&done) {
+                    code = complain(&format!("{name}: {why}; the file is unchanged"));
+                    continue;
+                }
+                if done.strays != 0 {
+                    let entries =
+                        noun(done.strays, "entry of the table leads", "entries of the table lead");
+                    complain(&format!(
+                        "warning: {name}: {entries} to no call or NOP that is known"
+                    ));
                 }
                 if arguments.verbose {
                     let Nops { made, unrecorded, .. } = done;
-                    let name = file.to_string_lossy();
-                    let name = printable(&name);
                     let mut out = anstream::stdout();
                     writeln!(out, "{name}: {made} made NOPs, {unrecorded} not in the table")?;
                 }
@@ -76,19 +83,43 @@ pub(super) fn nop(arguments: &NopArgs) -> io::Result<u8> {
     Ok(code)
 }
 
+/// A number with the noun for one thing or for several.
+fn noun(count: usize, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
+/// Why the file stays as it is, if not all that was asked for can be done.
+fn refusal(done: &Nops) -> Option<String> {
+    if let Some(first) = done.without_nop.first() {
+        let calls = noun(done.without_nop.len(), "call has no NOP", "calls have no NOP");
+        let first = if first.is_empty() { "a function without a name" } else { first };
+        return Some(format!(
+            "{calls}, the first in {} (--keep leaves functions out)",
+            printable(first)
+        ));
+    }
+    if done.unjoined != 0 {
+        let areas = noun(done.unjoined, "area of NOPs has", "areas of NOPs have");
+        return Some(format!("{areas} no symbol that says where the function begins"));
+    }
+    None
+}
+
 fn one(
     file: &Path,
     output: Option<&Path>,
     options: &Options,
     select: mcount::Select<'_>,
-) -> Result<Nops<()>, Failure> {
+) -> Result<Nops, Failure> {
     change_file(file, output, |bytes| {
-        let Nops { change, made, left, unrecorded } = make_nops(bytes, options, select)?;
+        let mut done = make_nops(bytes, options, select)?;
+        let change = std::mem::replace(&mut done.change, NopChange::Object(None));
         let plan = match change {
+            _ if refusal(&done).is_some() => Plan::Refuse,
             NopChange::Object(change) => change.map_or(Plan::Keep, Plan::Append),
             NopChange::Image(writes) if writes.is_empty() => Plan::Keep,
             NopChange::Image(writes) => Plan::Overwrite(writes),
         };
-        Ok((plan, Nops { change: (), made, left, unrecorded }))
+        Ok((plan, done))
     })
 }

@@ -27,6 +27,11 @@ const PACKED_LLD: Flavour = Flavour {
 pub(crate) const SHARED: Flavour =
     Flavour { label: "shared", compile: &["-fPIC"], link: &["-shared"], shared: true };
 
+const KEPT_SHARED: Flavour =
+    Flavour { label: "shared-kept", link: &["-shared", "-Wl,-q"], ..SHARED };
+const SHARED_LLD: Flavour =
+    Flavour { label: "shared-lld", link: &["-shared", "-fuse-ld=lld"], ..SHARED };
+
 /// What a processor is linked as beside the ways of its variants.
 const EXTRA: &[(&str, &[Flavour])] = &[
     ("x86_64", &[KEPT, KEPT_PIE, PACKED, PACKED_LLD, SHARED]),
@@ -34,8 +39,9 @@ const EXTRA: &[(&str, &[Flavour])] = &[
     ("aarch64", &[KEPT_PIE, PACKED_LLD, SHARED]),
     ("armhf", &[KEPT_PIE]),
     ("riscv64", &[KEPT_PIE]),
-    ("powerpc64le", &[KEPT_PIE]),
-    ("powerpc64", &[KEPT_PIE]),
+    // The hook of a shared object is called through a stub.
+    ("powerpc64le", &[KEPT_PIE, SHARED, KEPT_SHARED, SHARED_LLD]),
+    ("powerpc64", &[KEPT_PIE, SHARED, KEPT_SHARED]),
     ("powerpc", &[KEPT_PIE]),
     ("s390x", &[KEPT_PIE, SHARED]),
     ("mips", &[KEPT]),

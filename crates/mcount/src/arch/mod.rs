@@ -145,6 +145,9 @@ pub(crate) struct Arch {
     pub(crate) pads: &'static [Instruction],
     /// Bytes of NOPs that a call becomes at least.
     pub(crate) call_size: u64,
+    /// What linkers put behind a call that goes through a stub: it undoes something that the stub did,
+    /// so it belongs to the call.
+    pub(crate) restores: &'static [Instruction],
     /// The NOP that the compiler emits in place of the call (`-mnop-mcount`), where it does.
     pub(crate) hook_nop: Option<HookNop>,
     /// Several short NOPs and one long one are different things.
@@ -186,6 +189,7 @@ const DEFAULT: Arch = Arch {
     decode_nop: None,
     pads: &[],
     call_size: 4,
+    restores: &[],
     hook_nop: None,
     joins_nops: false,
     decode: None,

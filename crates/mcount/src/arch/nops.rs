@@ -59,6 +59,12 @@ impl Arch {
         Some(())
     }
 
+    /// Bytes of what a linker put behind a call that ends at `end`, and that belongs to it; 0 if there is
+    /// nothing.
+    pub(crate) fn restore(&self, code: Code<'_>, end: u64) -> u64 {
+        self.restores.iter().find(|restore| restore.is_at(code, end)).map_or(0, Instruction::size)
+    }
+
     /// Whether as few NOPs as [`Arch::fill_with_nops`] needs fill the `size` bytes at `offset`.
     pub(crate) fn is_filled(&self, code: Code<'_>, offset: u64, size: u64) -> bool {
         let Some(end) = offset.checked_add(size) else { return false };

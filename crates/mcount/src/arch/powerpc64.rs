@@ -2,11 +2,17 @@
 //!
 //! ELFv1 function symbols stand for descriptors in `.opd`; a symbol with a dot, where there is
 //! one, is the code. `-mprofile-kernel` calls in the first instructions of the global entry.
+//!
+//! Code finds its data by the TOC pointer, r2, and every library has a TOC of its own. So the stub
+//! through which a call leaves the library stores r2 on the stack, and the linker makes of the NOP
+//! behind the call a load that takes it back. Without the call that load reads what nobody wrote:
+//! the two become NOPs together.
+//!
 //! Sources: 64-bit PowerPC ELF ABI Supplement 1.9, 3.2.5; Power ELFv2 ABI, 3.5.
 
 use super::decode::{Branch, Decode, Place, Target, four, signed};
 use super::powerpc::{self, BCTRL, BL, NOP};
-use super::{Arch, DEFAULT, Form};
+use super::{Arch, DEFAULT, Form, Instruction};
 
 const R_PPC64_REL24: u32 = 10;
 const R_PPC64_RELATIVE: u32 = 22;
@@ -29,6 +35,8 @@ pub(super) static ARCH: Arch = Arch {
     data_bases: &[(".TOC.", 0), (".got", 0x8000)],
     local_entry: true,
     nops: &[NOP],
+    // ld r2,24(r1) of ELFv2, ld r2,40(r1) of ELFv1: the stub stored the TOC pointer there.
+    restores: &[Instruction::words(&[0xe841_0018]), Instruction::words(&[0xe841_0028])],
     decode: Some(Decode { length: four, call, stub, anchors: &[], relative: &[R_PPC64_RELATIVE] }),
     ..DEFAULT
 };

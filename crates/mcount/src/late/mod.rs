@@ -3,14 +3,12 @@
 mod fill;
 mod list;
 mod names;
-mod nop;
 mod object;
 mod sort;
 
 pub use fill::{Fill, Write, fill};
 pub(crate) use list::{list, scan, survey};
 pub(crate) use names::WithSymbols;
-pub(crate) use nop::nops;
 pub use object::{ObjectOptions, table_object};
 pub(crate) use sort::Sort;
 pub use sort::{Named, Sorted};

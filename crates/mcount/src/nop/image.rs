@@ -1,62 +1,63 @@
 //! Turning the recorded calls of a linked image into NOPs, the table kept.
 
-use super::fill::Write;
+use super::{NopChange, Nops, Select, Selected};
 use crate::Options;
 use crate::arch::CodeMut;
 use crate::elf::dynamic::Entries;
 use crate::elf::{Relocations, View};
 use crate::error::Result;
-use crate::nop::{Nops, Select};
+use crate::late::Write;
 use crate::scan::Target;
 use crate::scan::functions::Functions;
-use crate::scan::image::{CallAt, Finder, Found};
+use crate::scan::image::{CallAt, Finder, Found, FoundSite};
 use crate::scan::{nops, patchable};
 use crate::site::Kind;
 use ::object::elf;
 use ::object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 
-/// The writes that make NOPs of the recorded sites of the image `view` that `select` takes.
+/// What makes NOPs of the recorded sites of the image `view` that `select` takes.
 ///
 /// # Errors
 ///
 /// The image is malformed, or of a processor whose images cannot be decoded.
-pub(crate) fn nops<Elf: FileHeader>(
+pub(super) fn nops<Elf: FileHeader>(
     view: &View<'_, Elf>,
     options: &Options,
     select: Select<'_>,
-) -> Result<Nops<Vec<Write>>> {
+) -> Result<Nops> {
     let target = Target::image(view)?;
     let functions = Functions::new(&target)?;
+    let selected = Selected { functions: &functions, select };
     let mut finder = Finder::new(&target, &functions, &options.hooks, options.helpers.clone())?;
     finder.keep_calls();
     let found = finder.find()?;
     let table = finder.table(target.table_range(options.table_section.as_bytes()));
-    let mut result = Nops { change: Vec::new(), made: 0, left: 0, unrecorded: 0 };
-    let mut ranges = Vec::new();
-    for (section, sites) in by_section(found.iter().map(|(at, site)| (*at, site.kind))) {
+    let mut result = Nops::nothing(NopChange::Image(Vec::new()));
+    let (mut writes, mut ranges) = (Vec::new(), Vec::new());
+    for (section, sites) in by_section(&found) {
         let header = view.section(section)?;
         let mut bytes = view.section_data(section)?.to_vec();
-        let big_endian = target.code(section)?.is_big_endian();
-        for (offset, kind) in sites {
+        let mut code =
+            CodeMut { bytes: &mut bytes, big_endian: target.code(section)?.is_big_endian() };
+        for (offset, site) in sites {
+            let place = (section, offset);
             let address = header.address.wrapping_add(offset);
-            let name = functions.find(section, offset, 0).map(|(name, _)| name);
-            let is_listed = kind == Kind::Patchable || table.binary_search(&address).is_ok();
-            if !is_listed {
+            if site.kind == Kind::Patchable {
+                if selected.has(place) {
+                    let area = patchable::Area { section, offset, size: site.size };
+                    match patchable::join(&target, &functions, &mut code, area) {
+                        Some(is_changed) => result.made += usize::from(is_changed),
+                        None => result.unjoined += 1,
+                    }
+                }
+                continue;
+            }
+            if table.binary_search(&address).is_err() {
                 result.unrecorded += 1;
                 continue;
             }
-            if !select(name.unwrap_or_default()) {
-                continue;
-            }
-            let mut code = CodeMut { bytes: &mut bytes, big_endian };
-            let Some(site) = found.get(&(section, offset)) else { continue };
-            if kind == Kind::Patchable {
-                let area = patchable::Area { section, offset, size: site.size };
-                match patchable::join(&target, &functions, &mut code, area) {
-                    Some(changed) => result.made += usize::from(changed),
-                    None => result.left += 1,
-                }
+            if !selected.has(place) {
                 continue;
             }
             let hook = site.hook.and_then(|hook| finder.hooks.names.get(hook as usize));
@@ -67,39 +68,36 @@ pub(crate) fn nops<Elf: FileHeader>(
                     result.made += 1;
                     ranges.push((address, address.wrapping_add(length)));
                 }
-                None => result.left += 1,
+                None => result.without_nop.push(selected.text(place)),
             }
         }
-        result.change.extend(differences(view.section_data(section)?, &bytes, header.offset));
+        writes.extend(differences(view.section_data(section)?, &bytes, header.offset));
     }
-    result.left += unknown(&target, &functions, &found, &table, select)?;
-    result.change.extend(relocations(view, &ranges)?);
+    result.strays = strays(&target, &selected, &found, &table)?;
+    writes.extend(relocations(view, &ranges)?);
+    result.change = NopChange::Image(writes);
     Ok(result)
 }
 
-/// How many entries of `table` lead to code that is neither a site that was found nor a NOP: calls
-/// that cannot be decoded. They stay, and must not be passed over in silence.
-fn unknown<Elf: FileHeader>(
+/// How many entries of `table` lead to code that is neither a site that was found nor a NOP: something
+/// else, or calls that cannot be decoded. They stay, and must not be passed over in silence.
+fn strays<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
-    functions: &Functions<'_>,
+    selected: &Selected<'_, '_>,
     found: &Found,
     table: &[u64],
-    select: Select<'_>,
 ) -> Result<usize> {
     let mut count = 0;
     for address in table.iter().filter(|address| **address != 0) {
         let Some((section, header)) = target.view.section_at(*address) else { continue };
         let place = (section, address - header.address);
-        let name = functions.find(place.0, place.1, 0).map(|(name, _)| name);
         let is_known = found.contains_key(&place) || nops::size(target, place)? != 0;
-        if header.is_code() && !is_known && select(name.unwrap_or_default()) {
-            count += 1;
-        }
+        count += usize::from(header.is_code() && !is_known && selected.has(place));
     }
     Ok(count)
 }
 
-/// Makes a NOP of a call; its size in bytes.
+/// Makes NOPs of a call, and of what a linker put behind it; their size in bytes.
 fn make<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     code: &mut CodeMut<'_>,
@@ -108,18 +106,20 @@ fn make<Elf: FileHeader>(
 ) -> Option<u64> {
     let call = &found.call;
     let size = call.end.checked_sub(call.recorded)?;
+    let restore = target.arch.restore(code.as_code(), call.end);
     if call.is_relaxed() {
         target.arch.fill_with_nops(code, call.recorded, size)?;
     } else {
         call.make_nop(code, found.reference, hook)?;
     }
-    Some(size)
+    target.arch.fill_with_nops(code, call.end, restore)?;
+    Some(size + restore)
 }
 
-fn by_section(sites: impl Iterator<Item = ((u32, u64), Kind)>) -> BTreeMap<u32, Vec<(u64, Kind)>> {
-    let mut sections: BTreeMap<u32, Vec<(u64, Kind)>> = BTreeMap::new();
-    for ((section, offset), kind) in sites {
-        sections.entry(section).or_default().push((offset, kind));
+fn by_section(found: &Found) -> BTreeMap<u32, Vec<(u64, FoundSite)>> {
+    let mut sections: BTreeMap<u32, Vec<(u64, FoundSite)>> = BTreeMap::new();
+    for ((section, offset), site) in found {
+        sections.entry(*section).or_default().push((*offset, *site));
     }
     sections
 }
