@@ -15,8 +15,8 @@ pub const HEADER_BLOCK: u64 = 65_536;
 pub const HEADER_SIZE: u64 = 4096;
 /// Bytes of a chunk, unless a writer has a reason for another size.
 pub const CHUNK_SIZE: u64 = 65_536;
-/// The smallest chunk that a reader accepts.
-pub const CHUNK_SIZE_MIN: u64 = 4096;
+/// The smallest chunk that a reader accepts: a directory has to fit.
+pub const CHUNK_SIZE_MIN: u64 = 65_536;
 /// The largest chunk that a reader accepts.
 pub const CHUNK_SIZE_MAX: u64 = 1 << 30;
 

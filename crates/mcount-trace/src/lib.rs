@@ -3,6 +3,40 @@
 //! The library takes bytes and returns plain data; it opens no file and prints nothing. A trace is
 //! untrusted input: whatever its bytes are, reading it neither panics nor hangs, and takes memory in
 //! proportion to them. `docs/trace-format.md` describes the format.
+//!
+//! ```
+//! use mcount_trace::{End, Trace, Writer};
+//!
+//! let mut writer = Writer::new();
+//! let main = writer.function("program", "main");
+//! let work = writer.function("program", "work");
+//! let thread = writer.thread(100, 100);
+//! writer.call(thread, work).from(20).to(30).slot(0x7ffe_0000).end(End::Return);
+//! writer.call(thread, main).from(10).to(40).slot(0x7ffe_1000).end(End::Return);
+//! let bytes = writer.finish();
+//!
+//! let trace = Trace::parse(&bytes)?;
+//! let calls: Vec<_> = trace.calls().map(|call| (call.function, call.depth, call.start)).collect();
+//! assert_eq!(calls, [(main, 0, 10), (work, 1, 20)]);
+//! # Ok::<(), mcount_trace::Error>(())
+//! ```
 #![forbid(unsafe_code)]
 
+mod bytes;
+mod calls;
+mod error;
+mod index;
 pub mod layout;
+mod metadata;
+mod nest;
+mod order;
+mod record;
+mod trace;
+mod writer;
+
+pub use calls::{Call, Calls, ThreadCalls};
+pub use error::{Damage, Error};
+pub use metadata::{Function, Mapping, Module, Process, Thread};
+pub use record::End;
+pub use trace::{Header, Trace};
+pub use writer::{NewCall, ThreadId, Writer};

@@ -1,0 +1,191 @@
+//! Calls as they are handed out: of one thread, and of all threads in the order of time.
+
+use crate::bytes::Bytes;
+use crate::index::ThreadIndex;
+use crate::metadata::Process;
+use crate::nest::Nest;
+use crate::order::Ordered;
+use crate::record::{End, Raw};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    /// Which of [`crate::Trace::threads`] made it.
+    pub thread: usize,
+    /// Which of [`crate::Trace::processes`] it was made in, if that is known.
+    pub process: Option<usize>,
+    /// The number of the function.
+    pub function: u32,
+    /// The number of the function whose call encloses it most closely.
+    pub caller: Option<u32>,
+    /// How many calls of its thread enclose it.
+    pub depth: usize,
+    /// Ticks when it began.
+    pub start: u64,
+    /// Ticks when it ended, if it did.
+    pub end: Option<u64>,
+    /// How it ended, if it did.
+    pub how: Option<End>,
+}
+
+/// The calls of one thread in the order of starts, callers first.
+#[derive(Debug)]
+pub struct ThreadCalls<'t, 'a> {
+    ordered: Ordered<'t>,
+    nest: Nest,
+    thread: usize,
+    first: u64,
+    processes: &'t [Process<'a>],
+    /// Which of the processes the thread's process ran, by start.
+    programs: &'t [u32],
+}
+
+impl<'t, 'a> ThreadCalls<'t, 'a> {
+    pub(crate) fn new(
+        file: Bytes<'t>,
+        index: &'t ThreadIndex,
+        processes: &'t [Process<'a>],
+        thread: usize,
+        programs: &'t [u32],
+    ) -> Self {
+        let ordered = Ordered::new(file, index, &index.extras);
+        Self { ordered, nest: Nest::new(), thread, first: index.first, processes, programs }
+    }
+
+    /// The program that ran when a call started.
+    #[inline]
+    fn process(&self, start: u64) -> Option<usize> {
+        let at = match self.programs {
+            [] => return None,
+            [only] => *only,
+            [first, ..] => {
+                let began = |at: &u32| {
+                    self.processes.get(*at as usize).is_some_and(|process| process.start <= start)
+                };
+                let later = self.programs.partition_point(began);
+                *self.programs.get(later.saturating_sub(1)).unwrap_or(first)
+            }
+        };
+        usize::try_from(at).ok()
+    }
+
+    #[inline]
+    fn place(&mut self, raw: &Raw) -> Call {
+        let (depth, caller) = self.nest.enter(raw);
+        let how = raw.how_ended();
+        Call {
+            thread: self.thread,
+            process: self.process(raw.start),
+            function: raw.function(),
+            caller,
+            depth,
+            start: raw.start,
+            end: how.map(|_| raw.end),
+            how,
+        }
+    }
+}
+
+impl Iterator for ThreadCalls<'_, '_> {
+    type Item = Call;
+
+    #[inline]
+    fn next(&mut self) -> Option<Call> {
+        let (raw, _) = self.ordered.next()?;
+        Some(self.place(&raw))
+    }
+}
+
+/// All calls in the order of starts; of equal starts, those of the thread with the lower number first,
+/// and callers first.
+#[derive(Debug)]
+pub struct Calls<'t, 'a> {
+    threads: Vec<ThreadCalls<'t, 'a>>,
+    /// The thread whose turn it is, with its next call.
+    current: Option<(usize, Call)>,
+    /// When each of the other threads has its next call, and that call; none before its first.
+    others: BinaryHeap<Reverse<Waiting>>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    start: u64,
+    thread: usize,
+    call: Option<Call>,
+}
+
+impl Waiting {
+    fn key(&self) -> (u64, usize) {
+        (self.start, self.thread)
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Eq for Waiting {}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl<'t, 'a> Calls<'t, 'a> {
+    pub(crate) fn new(threads: Vec<ThreadCalls<'t, 'a>>) -> Self {
+        // Nothing of a thread is read before its time comes: there can be very many.
+        let waiting = threads
+            .iter()
+            .enumerate()
+            .map(|(thread, calls)| Reverse(Waiting { start: calls.first, thread, call: None }));
+        Self { others: waiting.collect(), threads, current: None }
+    }
+
+    /// The first call of those threads that wait.
+    fn wake(&mut self) -> Option<(usize, Call)> {
+        loop {
+            let Reverse(mut first) = self.others.pop()?;
+            if let Some(call) = first.call {
+                return Some((first.thread, call));
+            }
+            first.call = self.threads.get_mut(first.thread).and_then(Iterator::next);
+            if let Some(call) = first.call {
+                first.start = call.start;
+                self.others.push(Reverse(first));
+            }
+        }
+    }
+}
+
+impl Iterator for Calls<'_, '_> {
+    type Item = Call;
+
+    #[inline]
+    fn next(&mut self) -> Option<Call> {
+        let (thread, call) = match self.current.take() {
+            Some(current) => current,
+            None => self.wake()?,
+        };
+        let Some(next) = self.threads.get_mut(thread).and_then(Iterator::next) else {
+            return Some(call);
+        };
+        match self.others.peek() {
+            Some(Reverse(other)) if other.key() < (next.start, thread) => {
+                self.others.push(Reverse(Waiting { start: next.start, thread, call: Some(next) }));
+            }
+            _ => self.current = Some((thread, next)),
+        }
+        Some(call)
+    }
+}

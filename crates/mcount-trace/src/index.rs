@@ -1,0 +1,296 @@
+//! The first pass over a trace: which pieces of which chunks hold the calls of a thread.
+//!
+//! Records are in the order of ends. Nearly every call that ends in a piece also starts in the time
+//! that the piece covers. So one piece at a time can be brought into the order of starts
+//! ([`crate::order`]), if the few calls that started before their piece are known in advance.
+//! Those, the *extras*, are what this pass collects, besides calls that have something special.
+
+use crate::bytes::Bytes;
+use crate::error::Damage;
+use crate::layout::{call, chunk, directory, open, special};
+use crate::record::{Raw, Record, address_slot, record, unwrap_slot};
+use std::collections::HashMap;
+
+/// The most records in a piece.
+const PIECE: usize = 4096;
+
+/// Call records of one thread, one after the other, with one base.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    /// Where in the file it begins.
+    pub(crate) offset: usize,
+    /// How many bytes it has.
+    pub(crate) size: usize,
+    /// The base of its ticks.
+    pub(crate) base: u64,
+    /// The latest end in the thread's pieces before it. Calls that started then or earlier are extras.
+    pub(crate) floor: Option<u64>,
+    /// A special record before the piece says something of its first call.
+    pub(crate) is_first_modified: bool,
+}
+
+/// What is known of a thread that made calls.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadIndex {
+    pub(crate) number: u32,
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    pub(crate) pieces: Vec<Piece>,
+    /// Calls that are not found in their piece, as they come; ordered once all are there.
+    pub(crate) extras: Vec<Raw>,
+    /// What slots of this thread are compared with.
+    pub(crate) reference: Option<u32>,
+    /// The latest end so far.
+    latest: Option<u64>,
+    /// The earliest start.
+    pub(crate) first: u64,
+    /// How many calls there are.
+    pub(crate) calls: u64,
+}
+
+impl ThreadIndex {
+    /// Takes in a call that isn't to be found in its piece.
+    fn add_extra(&mut self, mut raw: Raw) {
+        let reference = *self.reference.get_or_insert(raw.slot);
+        raw.slot = unwrap_slot(raw.slot, reference);
+        self.first = self.first.min(raw.start);
+        self.calls += 1;
+        self.extras.push(raw);
+    }
+}
+
+/// What special records say of the next call.
+#[derive(Debug, Default, Clone, Copy)]
+struct Modifiers {
+    start: Option<u64>,
+    slot: Option<u64>,
+    owner: Option<u32>,
+}
+
+/// What a directory says of a chunk.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Descriptor {
+    pub(crate) number: u64,
+    pub(crate) kind: u32,
+    pub(crate) thread: u32,
+    pub(crate) base: u64,
+    pub(crate) pid: u32,
+    pub(crate) used: u64,
+}
+
+/// Reads what a directory says of chunk `number`, at `offset` of the file.
+pub(crate) fn descriptor(file: Bytes<'_>, offset: usize, number: u64) -> Option<Descriptor> {
+    Some(Descriptor {
+        number,
+        kind: file.u32(offset + directory::KIND)?,
+        thread: file.u32(offset + directory::THREAD)?,
+        base: file.u64(offset + directory::BASE)?,
+        pid: u32::try_from(file.u64(offset + directory::PID)?).unwrap_or(0),
+        used: file.u64(offset + directory::USED)?,
+    })
+}
+
+/// All threads that made calls.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    pub(crate) threads: Vec<ThreadIndex>,
+    numbers: HashMap<u32, usize>,
+}
+
+impl Index {
+    /// The thread with this number, new if there was none.
+    fn thread(&mut self, number: u32, pid: u32, tid: u32) -> usize {
+        let next = self.threads.len();
+        let at = *self.numbers.entry(number).or_insert(next);
+        if at == next {
+            self.threads.push(ThreadIndex {
+                number,
+                pid,
+                tid,
+                first: u64::MAX,
+                ..ThreadIndex::default()
+            });
+        } else if let Some(thread) = self.threads.get_mut(at)
+            && thread.tid == 0
+        {
+            (thread.pid, thread.tid) = (pid, tid);
+        }
+        at
+    }
+
+    /// Takes in a chunk of calls.
+    pub(crate) fn calls(&mut self, file: Bytes<'_>, offset: usize, size: usize, of: &Descriptor) {
+        let records = file.up_to(offset, size).bytes.as_chunks::<{ call::SIZE }>().0;
+        let mut at = offset;
+        let mut thread = None;
+        let mut base = of.base;
+        let mut modifiers = Modifiers::default();
+        for piece in records.chunks(PIECE) {
+            let mut rest = piece;
+            while !rest.is_empty() {
+                let thread_at = *thread.get_or_insert_with(|| {
+                    // A chunk whose first record was interrupted.
+                    let is_special =
+                        rest.first().is_some_and(|first| is_thread(first, file.big_endian));
+                    if is_special { usize::MAX } else { self.thread(of.thread, of.pid, 0) }
+                });
+                let (used, stop) =
+                    self.piece(thread_at, rest, at, base, file.big_endian, &mut modifiers);
+                at += used * call::SIZE;
+                rest = rest.get(used..).unwrap_or_default();
+                match stop {
+                    Some((special::THREAD, number, ids)) => {
+                        let (pid, tid) = (ids >> 32, ids & 0xffff_ffff);
+                        let id = |id: u64| u32::try_from(id).unwrap_or(0);
+                        thread = Some(self.thread(number, id(pid), id(tid)));
+                    }
+                    Some((special::BASE, _, ticks)) => base = ticks,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Takes in `records`, or as many of them as are of one piece: how many that are, and the
+    /// special record that ended it.
+    fn piece(
+        &mut self,
+        thread_at: usize,
+        records: &[[u8; call::SIZE]],
+        offset: usize,
+        base: u64,
+        big_endian: bool,
+        modifiers: &mut Modifiers,
+    ) -> (usize, Option<(u64, u32, u64)>) {
+        let mut nobody = ThreadIndex::default();
+        let mut foreign = Vec::new();
+        let thread = self.threads.get_mut(thread_at).unwrap_or(&mut nobody);
+        let floor = thread.latest;
+        let is_first_modified = !modifiers.is_none();
+        let mut latest = floor.unwrap_or(0);
+        let (mut first, mut calls) = (u64::MAX, 0);
+        let (mut used, mut stop) = (0, None);
+        for bytes in records {
+            let ordinal = (offset + used * call::SIZE) as u64;
+            used += 1;
+            match record(bytes, big_endian) {
+                Record::Call(w0, w1) => {
+                    let mut raw = Raw::new(w0, w1, base, ordinal);
+                    if !modifiers.is_none() {
+                        match modifiers.apply(&mut raw) {
+                            Some(owner) => foreign.push((owner, raw)),
+                            None => thread.add_extra(raw),
+                        }
+                        continue;
+                    }
+                    latest = latest.max(raw.end);
+                    if raw.is_pending() || floor.is_some_and(|floor| raw.start <= floor) {
+                        thread.add_extra(raw);
+                    } else {
+                        thread.reference.get_or_insert(raw.slot);
+                        first = first.min(raw.start);
+                        calls += 1;
+                    }
+                }
+                Record::Special(special::START, _, ticks) => modifiers.start = Some(ticks),
+                Record::Special(special::SLOT, _, address) => modifiers.slot = Some(address),
+                Record::Special(special::OWNER, number, _) => modifiers.owner = Some(number),
+                Record::Special(kind @ (special::THREAD | special::BASE), value, word) => {
+                    stop = Some((kind, value, word));
+                    break;
+                }
+                Record::Special(..) | Record::Empty => {}
+            }
+        }
+        if calls > 0 {
+            thread.latest = Some(latest);
+            thread.first = thread.first.min(first);
+            thread.calls += calls;
+            thread.pieces.push(Piece {
+                offset,
+                size: used * call::SIZE,
+                base,
+                floor,
+                is_first_modified,
+            });
+        }
+        for (owner, raw) in foreign {
+            let owner = self.thread(owner, 0, 0);
+            if let Some(owner) = self.threads.get_mut(owner) {
+                owner.add_extra(raw);
+            }
+        }
+        (used, stop)
+    }
+
+    /// Takes in a chunk of open calls, whose starts are in the chunk at `starts`.
+    pub(crate) fn open(
+        &mut self,
+        file: Bytes<'_>,
+        (starts, offset): (Option<usize>, usize),
+        size: usize,
+        of: &Descriptor,
+        damage: &mut Damage,
+    ) {
+        let words = file.up_to(offset, size);
+        for at in (0..words.bytes.len()).step_by(8) {
+            let Some(word @ 1..) = words.u64(at) else { continue };
+            let Some(start) = starts.and_then(|starts| file.u64(starts + at)) else {
+                damage.open_without_start += 1;
+                continue;
+            };
+            let number = u32::try_from(word >> open::THREAD_SHIFT).unwrap_or(0);
+            let thread = self.thread(number, of.pid, 0);
+            let address = of.base.wrapping_add(at as u64);
+            let raw = Raw::open(word & open::FUNCTION_MASK, start, address, (offset + at) as u64);
+            if let Some(thread) = self.threads.get_mut(thread) {
+                thread.add_extra(raw);
+            }
+        }
+    }
+}
+
+fn is_thread(bytes: &[u8; call::SIZE], big_endian: bool) -> bool {
+    matches!(record(bytes, big_endian), Record::Special(special::THREAD, ..))
+}
+
+impl Modifiers {
+    fn is_none(&self) -> bool {
+        self.start.is_none() && self.slot.is_none() && self.owner.is_none()
+    }
+
+    /// Changes the call as they say, and are used up then; the thread that it belongs to, if that is
+    /// another one.
+    fn apply(&mut self, raw: &mut Raw) -> Option<u32> {
+        let Self { start, slot, owner } = std::mem::take(self);
+        if let Some(start) = start {
+            raw.start = start.min(raw.end);
+        }
+        if let Some(address) = slot {
+            raw.slot = address_slot(address);
+        }
+        owner
+    }
+}
+
+/// The chunks with the starts of open calls, by what they shadow.
+#[derive(Debug, Default)]
+pub(crate) struct Starts {
+    chunks: HashMap<(u32, u64), Vec<u64>>,
+}
+
+impl Starts {
+    /// Takes in a descriptor; in the order of numbers.
+    pub(crate) fn add(&mut self, of: &Descriptor) {
+        if of.kind == chunk::STARTS {
+            self.chunks.entry((of.pid, of.base)).or_default().push(of.number);
+        }
+    }
+
+    /// The number of the chunk that belongs to a chunk of open calls.
+    pub(crate) fn of(&self, open: &Descriptor) -> Option<u64> {
+        let numbers = self.chunks.get(&(open.pid, open.base))?;
+        let later = numbers.partition_point(|number| *number < open.number);
+        numbers.get(later.checked_sub(1)?).copied()
+    }
+}

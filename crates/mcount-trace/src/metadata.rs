@@ -1,0 +1,176 @@
+//! Metadata chunks: processes, threads, modules, functions and notes, as they were recorded.
+
+use crate::bytes::Bytes;
+use crate::layout::metadata as kind;
+
+/// A program that a process ran. A process that called `exec` has one for each program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process<'a> {
+    /// The process ID.
+    pub pid: u32,
+    /// The process ID of its parent; 0 if not known.
+    pub parent: u32,
+    /// Ticks when it began, or called `exec`.
+    pub start: u64,
+    /// Ticks when it ended or called `exec`, if it did.
+    pub end: Option<u64>,
+    /// The wait status that it ended with, if it ended.
+    pub status: Option<u32>,
+    /// The path of the program.
+    pub name: &'a [u8],
+}
+
+/// A thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thread<'a> {
+    /// Its number in the trace; 0 if it made no calls.
+    pub number: u32,
+    /// The process ID.
+    pub pid: u32,
+    /// The thread ID; 0 if not known.
+    pub tid: u32,
+    /// Ticks when it began, if known.
+    pub start: Option<u64>,
+    /// Ticks when it ended, if it did.
+    pub end: Option<u64>,
+    /// Its name, or nothing.
+    pub name: &'a [u8],
+}
+
+/// A file that code was loaded from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Module<'a> {
+    /// Its number in the trace.
+    pub number: u32,
+    /// Its build ID, or nothing.
+    pub build_id: &'a [u8],
+    /// Its path.
+    pub path: &'a [u8],
+}
+
+/// A function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Function<'a> {
+    /// Its number in the trace.
+    pub number: u32,
+    /// The number of its module.
+    pub module: u32,
+    /// Its address as the module's file has it.
+    pub address: u64,
+    /// Its size in bytes; 0 if not known.
+    pub size: u64,
+    /// Its name as the symbol table has it.
+    pub name: &'a [u8],
+}
+
+/// A module that a process loaded, or unloaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mapping {
+    /// The number of the module.
+    pub module: u32,
+    /// The process ID.
+    pub pid: u32,
+    /// What is to be added to an address in the file.
+    pub bias: u64,
+    /// Ticks when it happened.
+    pub ticks: u64,
+    /// It was loaded, not unloaded.
+    pub is_loaded: bool,
+}
+
+/// The start or the end of a thread or process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Event<'a> {
+    pub(crate) pid: u32,
+    /// The thread ID, parent or wait status.
+    pub(crate) other: u32,
+    pub(crate) ticks: u64,
+    pub(crate) name: &'a [u8],
+}
+
+/// All that metadata chunks hold, in the order of the file.
+#[derive(Debug, Default)]
+pub(crate) struct Metadata<'a> {
+    pub(crate) processes: Vec<Event<'a>>,
+    pub(crate) process_ends: Vec<Event<'a>>,
+    pub(crate) threads: Vec<Event<'a>>,
+    pub(crate) thread_ends: Vec<Event<'a>>,
+    pub(crate) modules: Vec<Module<'a>>,
+    pub(crate) functions: Vec<Function<'a>>,
+    pub(crate) mappings: Vec<Mapping>,
+    pub(crate) notes: Vec<&'a [u8]>,
+    /// Records that could not be read.
+    pub(crate) bad: u64,
+}
+
+impl<'a> Metadata<'a> {
+    /// Reads the records of a chunk.
+    pub(crate) fn read(&mut self, chunk: Bytes<'a>) {
+        let mut at = 0;
+        while let (Some(kind), Some(length)) = (chunk.u32(at), chunk.u32(at + 4)) {
+            if kind == kind::NOTHING {
+                return;
+            }
+            let length = usize::try_from(length).unwrap_or(usize::MAX);
+            let Some(payload) = chunk.exactly(at + kind::HEAD, length) else {
+                self.bad += 1;
+                return;
+            };
+            if self.record(kind, Bytes { bytes: payload, ..chunk }).is_none() {
+                self.bad += 1;
+            }
+            at += kind::HEAD + length.next_multiple_of(kind::ALIGNMENT);
+        }
+    }
+
+    /// Takes in one record; `None` if it is too short.
+    fn record(&mut self, kind: u32, payload: Bytes<'a>) -> Option<()> {
+        match kind {
+            kind::PROCESS => self.processes.push(event(payload)?),
+            kind::PROCESS_END => self.process_ends.push(event(payload)?),
+            kind::THREAD => self.threads.push(event(payload)?),
+            kind::THREAD_END => self.thread_ends.push(event(payload)?),
+            kind::MODULE => self.modules.push(module(payload)?),
+            kind::FUNCTION => self.functions.push(function(payload)?),
+            kind::NOTE => self.notes.push(payload.bytes),
+            kind::LOADED | kind::UNLOADED => self.mappings.push(Mapping {
+                module: payload.u32(0)?,
+                pid: payload.u32(4)?,
+                bias: payload.u64(8)?,
+                ticks: payload.u64(16)?,
+                is_loaded: kind == kind::LOADED,
+            }),
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+fn event(payload: Bytes<'_>) -> Option<Event<'_>> {
+    Some(Event {
+        pid: payload.u32(0)?,
+        other: payload.u32(4)?,
+        ticks: payload.u64(8)?,
+        name: payload.bytes.get(16..)?,
+    })
+}
+
+fn module(payload: Bytes<'_>) -> Option<Module<'_>> {
+    let build_id_size = usize::try_from(payload.u32(4)?).ok()?;
+    let path_size = usize::try_from(payload.u32(8)?).ok()?;
+    Some(Module {
+        number: payload.u32(0)?,
+        build_id: payload.exactly(16, build_id_size)?,
+        path: payload.exactly(16_usize.checked_add(build_id_size)?, path_size)?,
+    })
+}
+
+fn function(payload: Bytes<'_>) -> Option<Function<'_>> {
+    Some(Function {
+        number: payload.u32(0)?,
+        module: payload.u32(4)?,
+        address: payload.u64(8)?,
+        size: payload.u64(16)?,
+        name: payload.bytes.get(24..)?,
+    })
+}

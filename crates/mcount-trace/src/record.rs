@@ -1,0 +1,174 @@
+//! Call records: the two words of each, and a call as it is before it has a place among others.
+
+use crate::bytes::word;
+use crate::layout::{call, end, special};
+use std::cmp::Ordering;
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum End {
+    /// It returned.
+    Return,
+    /// It jumped to another function, which returned in its place.
+    TailCall,
+    /// An exception or `longjmp` left it, or its thread ended.
+    Unwound,
+    /// Its process ended, or ran another program.
+    Exit,
+}
+
+/// What the two words of a record say.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Record {
+    Empty,
+    Call(u64, u64),
+    /// Kind, value and second word.
+    Special(u64, u32, u64),
+}
+
+/// One record.
+#[inline]
+pub(crate) fn record(bytes: &[u8; call::SIZE], big_endian: bool) -> Record {
+    let ([first, second], _) = bytes.as_chunks() else { return Record::Empty };
+    let (first, second) = (word(*first, big_endian), word(*second, big_endian));
+    if first & call::FUNCTION_MASK != 0 {
+        return Record::Call(first, second);
+    }
+    if first == 0 {
+        return Record::Empty;
+    }
+    let value = u32::try_from(first >> special::VALUE_SHIFT).unwrap_or(u32::MAX);
+    Record::Special((first >> special::KIND_SHIFT) & special::KIND_MASK, value, second)
+}
+
+/// A call, without its thread and its place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Raw {
+    pub(crate) start: u64,
+    /// [`u64::MAX`] if it is open.
+    pub(crate) end: u64,
+    /// Where in the file it was recorded. Records of a thread are in the order of ends.
+    pub(crate) ordinal: u64,
+    /// The function's number, and above it how the call ended.
+    function_and_end: u32,
+    /// Greater in callers, as [`unwrap_slot`] makes it.
+    pub(crate) slot: u32,
+}
+
+/// The call had not ended.
+const OPEN: u8 = 4;
+/// The call ended at `Raw::end` at the latest: nobody saw when.
+const PENDING: u8 = 8;
+/// The call is known from the shadow of the stack: it had not ended when the recording stopped.
+const SHADOW: u8 = 16;
+
+impl Raw {
+    /// The call that a record's words say, the slot still as it is there.
+    #[inline]
+    pub(crate) fn new(first: u64, second: u64, base: u64, ordinal: u64) -> Self {
+        let end = base.saturating_add(first >> call::TIME_SHIFT);
+        let start = end.saturating_sub(second >> call::TIME_SHIFT);
+        let how = second & call::END_MASK;
+        let how = if how == end::UNWOUND { how | u64::from(PENDING) } else { how };
+        Self {
+            start,
+            end,
+            ordinal,
+            function_and_end: low_half(first & call::FUNCTION_MASK | how << 24),
+            slot: low_half((second >> call::SLOT_SHIFT) & SLOT_MASK),
+        }
+    }
+
+    /// A call that had not ended, with the address of its slot.
+    pub(crate) fn open(function: u64, start: u64, address: u64, ordinal: u64) -> Self {
+        let how = u64::from(OPEN | PENDING | SHADOW);
+        Self {
+            start,
+            end: u64::MAX,
+            // It would have been recorded after all that was.
+            ordinal: ordinal | 1 << 63,
+            function_and_end: low_half(function & call::FUNCTION_MASK | how << 24),
+            slot: address_slot(address),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn function(&self) -> u32 {
+        self.function_and_end & 0xff_ffff
+    }
+
+    fn how(&self) -> u8 {
+        self.function_and_end.to_le_bytes()[3]
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.how() & OPEN != 0
+    }
+
+    /// It ended at `end` at the latest.
+    #[inline]
+    pub(crate) fn is_pending(&self) -> bool {
+        self.how() & PENDING != 0
+    }
+
+    /// It had not ended when the recording stopped.
+    pub(crate) fn is_from_shadow(&self) -> bool {
+        self.how() & SHADOW != 0
+    }
+
+    /// How it ended, if it did.
+    #[inline]
+    pub(crate) fn how_ended(&self) -> Option<End> {
+        match self.how() & !(PENDING | SHADOW) {
+            0 => Some(End::Return),
+            1 => Some(End::TailCall),
+            2 => Some(End::Unwound),
+            3 => Some(End::Exit),
+            _ => None,
+        }
+    }
+
+    /// It ended at `end` at the latest, in this way.
+    pub(crate) fn end_by(&mut self, end: u64, how: End) {
+        let how = match how {
+            End::Return => 0,
+            End::TailCall => 1,
+            End::Unwound => 2,
+            End::Exit => 3,
+        };
+        self.end = end.max(self.start);
+        let how = how | PENDING | self.how() & SHADOW;
+        self.function_and_end = self.function() | u32::from(how) << 24;
+    }
+
+    /// What orders the ends of two calls. Of equal ticks, a call whose end nobody saw ended first.
+    #[inline]
+    pub(crate) fn end_key(&self) -> (u64, u64) {
+        (self.end, if self.is_pending() { 0 } else { self.ordinal })
+    }
+
+    /// The order of starts: callers first, then what was recorded first.
+    #[inline]
+    pub(crate) fn order(&self, other: &Self) -> Ordering {
+        let by_slot = other.slot.cmp(&self.slot);
+        self.start.cmp(&other.start).then(by_slot).then(self.ordinal.cmp(&other.ordinal))
+    }
+}
+
+fn low_half(value: u64) -> u32 {
+    (value & 0xffff_ffff) as u32
+}
+
+const SLOT_MASK: u64 = (1 << call::SLOT_BITS) - 1;
+
+/// The slot, as records have it, of an address.
+pub(crate) fn address_slot(address: u64) -> u32 {
+    low_half((address >> 3) & SLOT_MASK)
+}
+
+/// A number that is greater in callers, from a slot, which wraps around. `reference` is any slot of
+/// the same thread: those within 16 MiB of it on either side compare right.
+#[inline]
+pub(crate) fn unwrap_slot(slot: u32, reference: u32) -> u32 {
+    slot.wrapping_sub(reference).wrapping_add(1 << (call::SLOT_BITS - 1)) & low_half(SLOT_MASK)
+}

@@ -1,0 +1,401 @@
+//! A whole trace: its header, what metadata says, and which calls are where.
+
+use crate::bytes::Bytes;
+use crate::calls::{Calls, ThreadCalls};
+use crate::error::{Damage, Error};
+use crate::index::{Descriptor, Index, Starts, ThreadIndex, descriptor};
+use crate::layout::{self, chunk, clock, directory, flags, header};
+use crate::metadata::{Event, Function, Mapping, Metadata, Module, Process, Thread};
+use crate::nest::resolve;
+use crate::record::End;
+use std::collections::HashMap;
+
+/// What the header says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// The numbers of the file are big-endian.
+    pub big_endian: bool,
+    /// Bytes of a chunk.
+    pub chunk_size: u64,
+    /// Ticks in a second; 0 if not known.
+    pub ticks_per_second: u64,
+    /// One of [`layout::clock`].
+    pub clock: u64,
+    /// Ticks when the trace began.
+    pub start: u64,
+    /// `CLOCK_REALTIME` when the trace began, in nanoseconds.
+    pub start_realtime: u64,
+    /// Ticks when the trace ended, if it did so in an orderly way.
+    pub end: Option<u64>,
+    /// Nobody writes to the file any more.
+    pub is_finished: bool,
+    /// How many calls could not be recorded.
+    pub dropped: u64,
+}
+
+/// A trace.
+#[derive(Debug)]
+pub struct Trace<'a> {
+    /// What the header says.
+    pub header: Header,
+    /// Programs that ran, by start.
+    pub processes: Vec<Process<'a>>,
+    /// Threads: those that made calls first, by number.
+    pub threads: Vec<Thread<'a>>,
+    /// Files with code, by number.
+    pub modules: Vec<Module<'a>>,
+    /// Functions, by number.
+    pub functions: Vec<Function<'a>>,
+    /// Which process had which module, as it was recorded.
+    pub mappings: Vec<Mapping>,
+    /// What is missing from the trace and why, as the recorder said it.
+    pub notes: Vec<&'a [u8]>,
+    /// What could not be read.
+    pub damage: Damage,
+    file: Bytes<'a>,
+    indices: Vec<ThreadIndex>,
+    /// The programs of each process, by start.
+    programs: HashMap<u32, Vec<u32>>,
+}
+
+impl<'a> Trace<'a> {
+    /// Reads everything but the calls, and finds out where those are.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are no trace, or one of a version that isn't known. Damage behind the header is no
+    /// error: see [`Trace::damage`].
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
+        let (file, header) = header(bytes)?;
+        let mut damage = Damage::default();
+        let chunks = Chunks { file, size: header.chunk_size };
+        let descriptors = chunks.descriptors(&mut damage);
+        let mut metadata = Metadata::default();
+        for of in descriptors.iter().filter(|of| of.kind == chunk::METADATA) {
+            if let Some((offset, size)) = chunks.place(of.number) {
+                let used = usize::try_from(of.used).unwrap_or(size).min(size);
+                metadata.read(file.up_to(offset, used));
+            }
+        }
+        damage.bad_metadata = metadata.bad;
+        let mut index = chunks.index(&descriptors, &mut damage);
+        index.threads.sort_by_key(|thread| thread.number);
+        let processes = processes(&metadata);
+        let mut programs: HashMap<u32, Vec<u32>> = HashMap::new();
+        for (at, process) in (0..).zip(&processes) {
+            programs.entry(process.pid).or_default().push(at);
+        }
+        let thread_ends = by_id(&metadata.thread_ends, |event| (event.pid, event.other));
+        let limits = Limits { thread_ends, processes: &processes, programs: &programs };
+        for thread in &mut index.threads {
+            let (pid, tid) = (thread.pid, thread.tid);
+            resolve(file, thread, |start| limits.of(pid, tid, start));
+        }
+        let threads = threads(&metadata, &index.threads);
+        let Metadata { mut modules, mut functions, mappings, notes, .. } = metadata;
+        modules.sort_by_key(|module| module.number);
+        functions.sort_by_key(|function| function.number);
+        let indices = index.threads;
+        Ok(Self {
+            header,
+            processes,
+            threads,
+            modules,
+            functions,
+            mappings,
+            notes,
+            damage,
+            file,
+            indices,
+            programs,
+        })
+    }
+
+    /// All calls in the order of starts.
+    #[must_use]
+    pub fn calls(&self) -> Calls<'_, 'a> {
+        Calls::new((0..self.indices.len()).filter_map(|at| self.thread_calls(at)).collect())
+    }
+
+    /// The calls of thread `at` of [`Trace::threads`] in the order of starts; `None` if it made none.
+    #[must_use]
+    pub fn thread_calls(&self, at: usize) -> Option<ThreadCalls<'_, 'a>> {
+        let thread = self.indices.get(at)?;
+        let programs = self.programs.get(&thread.pid).map_or(&[][..], Vec::as_slice);
+        Some(ThreadCalls::new(self.file, thread, &self.processes, at, programs))
+    }
+
+    /// How many calls thread `at` of [`Trace::threads`] made.
+    #[must_use]
+    pub fn count(&self, at: usize) -> u64 {
+        self.indices.get(at).map_or(0, |thread| thread.calls)
+    }
+
+    /// The function with this number.
+    #[must_use]
+    pub fn function(&self, number: u32) -> Option<&Function<'a>> {
+        self.function_index(number).and_then(|at| self.functions.get(at))
+    }
+
+    /// Where in [`Trace::functions`] the function with this number is.
+    #[must_use]
+    pub fn function_index(&self, number: u32) -> Option<usize> {
+        // Writers number them from 1 on.
+        let guess = (number as usize).wrapping_sub(1);
+        if self.functions.get(guess).is_some_and(|function| function.number == number) {
+            return Some(guess);
+        }
+        self.functions.binary_search_by_key(&number, |function| function.number).ok()
+    }
+
+    /// The module with this number.
+    #[must_use]
+    pub fn module(&self, number: u32) -> Option<&Module<'a>> {
+        let at = self.modules.binary_search_by_key(&number, |module| module.number).ok()?;
+        self.modules.get(at)
+    }
+
+    /// Nanoseconds from the start of the trace to this time. Where the length of a tick isn't known,
+    /// it is taken for a nanosecond.
+    #[must_use]
+    #[inline]
+    pub fn nanoseconds(&self, ticks: u64) -> u64 {
+        let ticks = ticks.saturating_sub(self.header.start);
+        match self.header.ticks_per_second {
+            0 | NANOSECONDS => ticks,
+            rate if rate < 1 << 34 => {
+                let part = ticks % rate * NANOSECONDS / rate;
+                (ticks / rate).saturating_mul(NANOSECONDS).saturating_add(part)
+            }
+            rate => {
+                let long = u128::from(ticks) * u128::from(NANOSECONDS) / u128::from(rate);
+                u64::try_from(long).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    /// Whether times are nanoseconds, and not just an order.
+    #[must_use]
+    pub fn has_times(&self) -> bool {
+        self.header.ticks_per_second != 0 && self.header.clock != clock::NONE
+    }
+}
+
+/// In a second.
+const NANOSECONDS: u64 = 1_000_000_000;
+
+/// Reads the header.
+fn header(bytes: &[u8]) -> Result<(Bytes<'_>, Header), Error> {
+    let rest = bytes.strip_prefix(&layout::MAGIC).ok_or(Error::NotATrace)?;
+    let order = rest.first_chunk().ok_or(Error::TooShort)?;
+    let big_endian = match (u32::from_le_bytes(*order), u32::from_be_bytes(*order)) {
+        (layout::BYTE_ORDER, _) => false,
+        (_, layout::BYTE_ORDER) => true,
+        _ => return Err(Error::ByteOrder),
+    };
+    let file = Bytes { bytes, big_endian };
+    let version = file.u32(header::VERSION).ok_or(Error::TooShort)?;
+    if version != layout::VERSION {
+        return Err(Error::Version(version));
+    }
+    let field = |offset| file.u64(offset).ok_or(Error::TooShort);
+    let chunk_size = field(header::CHUNK_SIZE)?;
+    let sizes = layout::CHUNK_SIZE_MIN..=layout::CHUNK_SIZE_MAX;
+    if !chunk_size.is_power_of_two() || !sizes.contains(&chunk_size) {
+        return Err(Error::ChunkSize(chunk_size));
+    }
+    let header = Header {
+        big_endian,
+        chunk_size,
+        ticks_per_second: field(header::TICKS_PER_SECOND)?,
+        clock: field(header::CLOCK)?,
+        start: field(header::START_TICKS)?,
+        start_realtime: field(header::START_REALTIME)?,
+        end: Some(field(header::END_TICKS)?).filter(|end| *end != 0),
+        is_finished: field(header::FLAGS)? & flags::FINISHED != 0,
+        dropped: field(header::DROPPED)?,
+    };
+    Ok((file, header))
+}
+
+/// Where chunks are.
+struct Chunks<'a> {
+    file: Bytes<'a>,
+    /// Bytes of each.
+    size: u64,
+}
+
+impl Chunks<'_> {
+    /// Where chunk `number` begins in the file, and how many bytes of it there are; `None` if none are.
+    fn place(&self, number: u64) -> Option<(usize, usize)> {
+        let offset = number.checked_mul(self.size)?.checked_add(layout::HEADER_BLOCK)?;
+        let offset = usize::try_from(offset).ok()?;
+        let there = self.file.bytes.len().checked_sub(offset).filter(|there| *there > 0)?;
+        Some((offset, there.min(usize::try_from(self.size).ok()?)))
+    }
+
+    /// What all directories say of chunks that are used. A directory in which nothing is used is the
+    /// last: chunks are given out one after the other.
+    fn descriptors(&self, damage: &mut Damage) -> Vec<Descriptor> {
+        let mut found = Vec::new();
+        let mut first = 0;
+        while let Some((directory, size)) = self.place(first) {
+            let known = found.len() as u64 + damage.missing_chunks;
+            for k in 1..directory::SPAN {
+                let at = usize::try_from(k).unwrap_or(usize::MAX) * directory::DESCRIPTOR_SIZE;
+                if at + directory::DESCRIPTOR_SIZE > size {
+                    break;
+                }
+                match descriptor(self.file, directory + at, first + k) {
+                    Some(of) if of.kind != chunk::UNUSED => match self.place(of.number) {
+                        Some((_, there)) => {
+                            let is_short = (there as u64) < self.size;
+                            damage.missing_chunks += u64::from(is_short);
+                            found.push(of);
+                        }
+                        None => damage.missing_chunks += 1,
+                    },
+                    _ => {}
+                }
+            }
+            if found.len() as u64 + damage.missing_chunks == known {
+                break;
+            }
+            first += directory::SPAN;
+        }
+        found
+    }
+
+    /// Goes through all calls.
+    fn index(&self, descriptors: &[Descriptor], damage: &mut Damage) -> Index {
+        let (mut index, mut starts) = (Index::default(), Starts::default());
+        for of in descriptors {
+            let Some((offset, size)) = self.place(of.number) else { continue };
+            starts.add(of);
+            match of.kind {
+                chunk::CALLS => index.calls(self.file, offset, size, of),
+                chunk::OPEN => {
+                    let starts = starts.of(of).and_then(|number| self.place(number));
+                    let starts = starts.map(|(offset, _)| offset);
+                    index.open(self.file, (starts, offset), size, of, damage);
+                }
+                chunk::STARTS | chunk::METADATA => {}
+                _ => damage.unknown_chunks += 1,
+            }
+        }
+        index
+    }
+}
+
+/// The programs, by start, with their ends.
+fn processes<'a>(metadata: &Metadata<'a>) -> Vec<Process<'a>> {
+    let mut processes: Vec<Process<'a>> = metadata
+        .processes
+        .iter()
+        .map(|event| Process {
+            pid: event.pid,
+            parent: event.other,
+            start: event.ticks,
+            end: None,
+            status: None,
+            name: event.name,
+        })
+        .collect();
+    processes.sort_by_key(|process| process.start);
+    let ends = by_id(&metadata.process_ends, |event| event.pid);
+    let mut next: HashMap<u32, u64> = HashMap::new();
+    for process in processes.iter_mut().rev() {
+        let exec = next.insert(process.pid, process.start);
+        let end = first_since(ends.get(&process.pid), process.start);
+        match (end, exec) {
+            (Some(end), exec) if exec.is_none_or(|exec| end.ticks <= exec) => {
+                (process.end, process.status) = (Some(end.ticks), Some(end.other));
+            }
+            (_, exec) => process.end = exec,
+        }
+    }
+    processes
+}
+
+/// Events of one process or thread, in the order of time.
+fn by_id<'e, 'a, K: std::hash::Hash + Eq>(
+    events: &'e [Event<'a>],
+    id: impl Fn(&Event<'a>) -> K,
+) -> HashMap<K, Vec<&'e Event<'a>>> {
+    let mut found: HashMap<K, Vec<&Event<'a>>> = HashMap::new();
+    for event in events {
+        found.entry(id(event)).or_default().push(event);
+    }
+    for events in found.values_mut() {
+        events.sort_by_key(|event| event.ticks);
+    }
+    found
+}
+
+/// The first of `events` at `start` or later.
+fn first_since<'e, 'a>(events: Option<&Vec<&'e Event<'a>>>, start: u64) -> Option<&'e Event<'a>> {
+    let events = events?;
+    events.get(events.partition_point(|event| event.ticks < start)).copied()
+}
+
+/// Until when calls can have been open.
+struct Limits<'m, 'a> {
+    /// By process and thread ID.
+    thread_ends: HashMap<(u32, u32), Vec<&'m Event<'a>>>,
+    processes: &'m [Process<'a>],
+    programs: &'m HashMap<u32, Vec<u32>>,
+}
+
+impl Limits<'_, '_> {
+    /// Until when a call of this thread that started at `start` can have been open, and how it ended
+    /// then.
+    fn of(&self, pid: u32, tid: u32, start: u64) -> Option<(u64, End)> {
+        let programs = self.programs.get(&pid).map_or(&[][..], Vec::as_slice);
+        let process = |at: &u32| self.processes.get(*at as usize);
+        let later =
+            programs.partition_point(|at| process(at).is_some_and(|found| found.start <= start));
+        // The recorder may have seen the first program a little later than it began.
+        let program = programs.get(later.saturating_sub(1)).and_then(process);
+        let exit = program.and_then(|program| program.end).filter(|end| *end >= start);
+        let thread = first_since(self.thread_ends.get(&(pid, tid)), start).map(|end| end.ticks);
+        match (exit, thread) {
+            (Some(exit), Some(thread)) if thread < exit => Some((thread, End::Unwound)),
+            (Some(exit), _) => Some((exit, End::Exit)),
+            (None, thread) => thread.map(|thread| (thread, End::Unwound)),
+        }
+    }
+}
+
+/// The threads: those of `indices`, in their order, then those that made no calls.
+fn threads<'a>(metadata: &Metadata<'a>, indices: &[ThreadIndex]) -> Vec<Thread<'a>> {
+    let starts = by_id(&metadata.threads, |event| (event.pid, event.other));
+    let ends = by_id(&metadata.thread_ends, |event| (event.pid, event.other));
+    let mut silent = starts.clone();
+    let mut threads = Vec::new();
+    for index in indices {
+        let id = (index.pid, index.tid);
+        silent.remove(&id);
+        let starts = starts.get(&id).map_or(&[][..], Vec::as_slice);
+        let later = starts.partition_point(|event| event.ticks <= index.first);
+        let event = starts.get(later.saturating_sub(1));
+        threads.push(Thread {
+            number: index.number,
+            pid: index.pid,
+            tid: index.tid,
+            start: event.map(|event| event.ticks),
+            end: first_since(ends.get(&id), index.first).map(|event| event.ticks),
+            name: event.map_or(b"", |event| event.name),
+        });
+    }
+    let mut silent: Vec<_> = silent.into_values().flatten().collect();
+    silent.sort_by_key(|event| event.ticks);
+    threads.extend(silent.into_iter().map(|event| Thread {
+        number: 0,
+        pid: event.pid,
+        tid: event.other,
+        start: Some(event.ticks),
+        end: first_since(ends.get(&(event.pid, event.other)), event.ticks).map(|end| end.ticks),
+        name: event.name,
+    }));
+    threads
+}
