@@ -18,6 +18,8 @@ pub mod demo;
 pub mod linker;
 pub mod names;
 pub mod output;
+mod pager;
+pub mod replay;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod trace;
 pub mod unpack;

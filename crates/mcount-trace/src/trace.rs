@@ -114,7 +114,15 @@ impl<'a> Trace<'a> {
     /// All calls in the order of starts.
     #[must_use]
     pub fn calls(&self) -> Calls<'_, 'a> {
-        Calls::new((0..self.indices.len()).filter_map(|at| self.thread_calls(at)).collect())
+        self.calls_of(|_| true)
+    }
+
+    /// The calls of those threads, by their place in [`Trace::threads`], that `is_wanted` names; in the
+    /// order of starts.
+    #[must_use]
+    pub fn calls_of(&self, is_wanted: impl Fn(usize) -> bool) -> Calls<'_, 'a> {
+        let threads = (0..self.indices.len()).filter(|at| is_wanted(*at));
+        Calls::new(threads.filter_map(|at| self.thread_calls(at)).collect())
     }
 
     /// The calls of thread `at` of [`Trace::threads`] in the order of starts; `None` if it made none.

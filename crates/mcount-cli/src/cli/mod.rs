@@ -10,6 +10,7 @@ mod nop;
 mod options;
 mod read;
 mod record;
+mod replay;
 mod report;
 mod sort;
 mod table;
@@ -24,6 +25,7 @@ use self::link::{LinkArgs, link};
 use self::nop::{NopArgs, nop};
 use self::read::{ReadArgs, What, read};
 use self::record::{RecordArgs, record};
+use self::replay::{ReplayArgs, replay};
 use self::report::{ReportArgs, report};
 use self::sort::{SortArgs, sort};
 use self::table::{TableArgs, table};
@@ -170,6 +172,9 @@ enum Command {
         override_usage = "mcount trace [OPTIONS] [--] PROGRAM [ARG]..."
     )]
     Trace(TraceArgs),
+    /// Print the calls of a trace: the call graph, or one call a line for other programs
+    #[command(after_help = replay::HELP)]
+    Replay(ReplayArgs),
     /// Record a bundled object of each processor and print what was found
     Demo,
     /// Print a completion script for a shell
@@ -259,6 +264,7 @@ fn execute(command: Command) -> io::Result<u8> {
         Command::Cc(arguments) => Ok(cc(&arguments)),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         Command::Trace(arguments) => Ok(trace(&arguments)),
+        Command::Replay(arguments) => replay(&arguments),
         Command::Demo => demo::run(&mut anstream::stdout().lock()),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -1,0 +1,145 @@
+//! `mcount replay`: the calls of a trace.
+
+use super::{SUCCESS, complain};
+use crate::commit::Failure;
+use crate::files::Input;
+use crate::pager::paged;
+use crate::replay::{Format, Pattern, Selection, parse_time, print};
+use clap::{Args, ValueHint};
+use mcount_trace::Trace;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What `--help` says below the options.
+pub(super) const HELP: &str = "\
+A pattern is a glob of function names, NAME@MODULE, or @MODULE; names are meant as in the source \
+(of C++ with or without arguments) and as in the symbol table. Options that say which calls are \
+printed narrow each other down; one that is given again widens. A call counts as deep as it was, \
+whether its callers are printed or not.
+
+Text has a line where a call begins and one where it ends, or one for both if nothing comes \
+between. How a call ended is said unless it returned: tail-call (it jumped to the next function), \
+unwound (an exception or longjmp left it, or its thread ended), exit (of the process, or exec). \
+A call without an end was still open when the trace ended. On a terminal, text goes through \
+$PAGER (or less).
+
+Examples: mcount replay program.mcount
+          mcount replay --function 'parse_*' --min-duration 10us program.mcount
+          mcount replay --from 1.5s --to 1.6s --thread 4711 program.mcount
+          mcount replay --format jsonl program.mcount | jq -r 'select(.end == \"unwound\").function'
+          mcount replay --format folded program.mcount | flamegraph.pl > program.svg";
+
+#[derive(Args)]
+pub(super) struct ReplayArgs {
+    /// The trace
+    #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
+    trace: PathBuf,
+    /// How to print: a call graph; one JSON object a call; comma-separated values; folded stacks for
+    /// flame graph programs; or JSON for chrome://tracing and Perfetto
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    #[command(flatten)]
+    selection: SelectionArgs,
+}
+
+/// Which calls are meant.
+#[derive(Args)]
+pub(super) struct SelectionArgs {
+    /// Only calls of these functions; may be given again
+    #[arg(long, value_name = "GLOB", help_heading = "Which calls")]
+    function: Vec<String>,
+    /// Only calls that these functions make; may be given again
+    #[arg(long, value_name = "GLOB", help_heading = "Which calls")]
+    caller: Vec<String>,
+    /// Only calls of functions of these files, by path or file name; may be given again
+    #[arg(long, value_name = "GLOB", help_heading = "Which calls")]
+    module: Vec<String>,
+    /// Only calls of these threads, by ID or name; may be given again
+    #[arg(long, value_name = "ID|GLOB", help_heading = "Which calls")]
+    thread: Vec<String>,
+    /// Only calls that took this long, such as 10us or 0.5s, or that had not ended
+    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Which calls")]
+    min_duration: Option<u64>,
+    /// Only calls with fewer than N callers: 1 is the outermost
+    #[arg(long, value_name = "N", help_heading = "Which calls")]
+    depth: Option<usize>,
+    /// Only calls that began this long after the trace did, or later
+    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Which calls")]
+    from: Option<u64>,
+    /// Only calls that began earlier than this after the trace did
+    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Which calls")]
+    to: Option<u64>,
+}
+
+impl SelectionArgs {
+    pub(super) fn selection(&self) -> Result<Selection, mcount::GlobError> {
+        let modules: Vec<String> = self.module.iter().map(|glob| format!("@{glob}")).collect();
+        Ok(Selection {
+            functions: patterns(&self.function)?,
+            callers: patterns(&self.caller)?,
+            modules: patterns(&modules)?,
+            threads: patterns(&self.thread)?,
+            min_duration: self.min_duration.unwrap_or(0),
+            depth: self.depth,
+            from: self.from.unwrap_or(0),
+            to: self.to,
+        })
+    }
+}
+
+fn patterns(texts: &[String]) -> Result<Vec<Pattern>, mcount::GlobError> {
+    texts.iter().map(|text| Pattern::new(text)).collect()
+}
+
+/// Runs the command; its exit code.
+pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
+    let selection = match arguments.selection.selection() {
+        Ok(selection) => selection,
+        Err(error) => return Ok(complain(&error.to_string())),
+    };
+    let name = arguments.trace.display();
+    let input = match Input::open(&arguments.trace) {
+        Ok(input) => input,
+        Err(error) => return Ok(complain(&format!("{name}: {}", Failure::from(error)))),
+    };
+    let trace = match Trace::parse(input.bytes()) {
+        Ok(trace) => trace,
+        Err(error) => return Ok(complain(&format!("{name}: {error}"))),
+    };
+    for pattern in selection.unknown(&trace) {
+        complain(&format!("warning: {name}: nothing is called {pattern}"));
+    }
+    let choice = anstream::AutoStream::choice(&io::stdout());
+    let has_colour = choice != anstream::ColorChoice::Never;
+    let printed = if arguments.format == Format::Text {
+        paged(|out| print(out, &trace, &selection, arguments.format, has_colour))
+    } else {
+        print(&mut io::stdout().lock(), &trace, &selection, arguments.format, false)
+    };
+    printed?;
+    warn(&arguments.trace, &trace);
+    Ok(SUCCESS)
+}
+
+/// Says what is missing from a trace.
+pub(super) fn warn(path: &Path, trace: &Trace<'_>) {
+    let name = path.display();
+    let warn = |what: String| complain(&format!("warning: {name}: {what}"));
+    for note in &trace.notes {
+        warn(String::from_utf8_lossy(note).into_owned());
+    }
+    let damage = trace.damage;
+    let counts = [
+        (trace.header.dropped, "calls could not be recorded"),
+        (damage.missing_chunks, "pieces of the file are missing: it was cut off"),
+        (damage.unknown_chunks, "pieces are of an unknown kind"),
+        (damage.bad_metadata, "names or events are damaged"),
+        (damage.open_without_start, "calls that had not ended have no start"),
+    ];
+    for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+        warn(format!("{count} {what}"));
+    }
+    if !trace.has_times() {
+        warn("it has no clock, or one of unknown speed: times only give an order".to_owned());
+    }
+}

@@ -1,0 +1,151 @@
+//! Printing the calls of a trace. One file a format; here is what they share.
+
+mod chrome;
+mod csv;
+mod folded;
+mod jsonl;
+mod select;
+mod text;
+mod time;
+
+pub use select::{Pattern, Selection};
+pub use time::parse_time;
+
+use crate::output::{name_of, printable};
+use clap::ValueEnum;
+use mcount_trace::{Call, End, Trace};
+use std::cell::OnceCell;
+use std::io::{self, Write};
+
+/// How to print calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A call graph, as ftrace and uftrace print it.
+    Text,
+    /// One JSON object a call and line.
+    Jsonl,
+    /// Comma-separated values; the first line names them.
+    Csv,
+    /// A line for each chain of callers with the nanoseconds spent there, for flame graph programs.
+    Folded,
+    /// JSON for the tracing page of Chrome, and for Perfetto.
+    Chrome,
+}
+
+/// Prints what `selection` has of a trace.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn print(
+    out: &mut dyn Write,
+    trace: &Trace<'_>,
+    selection: &Selection,
+    format: Format,
+    has_colour: bool,
+) -> io::Result<()> {
+    let names = Names::new(trace);
+    let mut out = io::BufWriter::with_capacity(1 << 16, out);
+    let calls = selection.calls(trace);
+    match format {
+        Format::Text => text::print(&mut out, &names, calls, has_colour)?,
+        Format::Jsonl => jsonl::print(&mut out, &names, calls)?,
+        Format::Csv => csv::print(&mut out, &names, calls)?,
+        Format::Folded => folded::print(&mut out, &names, calls)?,
+        Format::Chrome => chrome::print(&mut out, &names, calls)?,
+    }
+    out.flush()
+}
+
+/// What output calls a function that the trace doesn't name.
+const NAMELESS: &str = "?";
+
+/// A trace with its names as they are printed, made when first asked for.
+pub(crate) struct Names<'t, 'a> {
+    pub(crate) trace: &'t Trace<'a>,
+    functions: Vec<OnceCell<Box<Name>>>,
+    unknown: Name,
+}
+
+/// How a function is printed.
+pub(crate) struct Name {
+    /// As in its source, on one line.
+    pub(crate) text: String,
+    /// The same as a JSON string, with quotes.
+    pub(crate) json: String,
+    /// The path of its module; empty if that isn't known.
+    pub(crate) module: String,
+    /// The same as a JSON string, or `null`.
+    pub(crate) module_json: String,
+    /// Its address in the module's file.
+    pub(crate) address: Option<u64>,
+}
+
+impl Name {
+    fn new(name: &str, module: Option<&str>, address: Option<u64>) -> Self {
+        let name = name_of(name, true);
+        Self {
+            text: printable(&name).into_owned(),
+            json: json_string(&name),
+            module: module.unwrap_or_default().to_owned(),
+            module_json: module.map_or_else(|| "null".to_owned(), json_string),
+            address,
+        }
+    }
+}
+
+impl<'t, 'a> Names<'t, 'a> {
+    pub(crate) fn new(trace: &'t Trace<'a>) -> Self {
+        let functions = trace.functions.iter().map(|_| OnceCell::new()).collect();
+        Self { trace, functions, unknown: Name::new(NAMELESS, None, None) }
+    }
+
+    /// The names of the function with this number.
+    pub(crate) fn function(&self, number: u32) -> &Name {
+        let at = self.trace.function_index(number);
+        let found = at.and_then(|at| self.trace.functions.get(at).zip(self.functions.get(at)));
+        let Some((function, name)) = found else { return &self.unknown };
+        name.get_or_init(|| {
+            let module = self.trace.module(function.module);
+            let path = module.map(|module| String::from_utf8_lossy(module.path));
+            let text = String::from_utf8_lossy(function.name);
+            let text = if text.is_empty() { NAMELESS.into() } else { text };
+            Box::new(Name::new(&text, path.as_deref(), Some(function.address)))
+        })
+    }
+
+    /// The process and thread ID of the thread that made `call`.
+    pub(crate) fn ids(&self, call: &Call) -> (u32, u32) {
+        self.trace.threads.get(call.thread).map_or((0, 0), |thread| (thread.pid, thread.tid))
+    }
+
+    /// Start and end of `call`, in nanoseconds since the start of the trace.
+    pub(crate) fn times(&self, call: &Call) -> (u64, Option<u64>) {
+        let start = self.trace.nanoseconds(call.start);
+        (start, call.end.map(|end| self.trace.nanoseconds(end)))
+    }
+}
+
+/// What programs read of how a call ended.
+pub(crate) fn end_name(how: End) -> &'static str {
+    match how {
+        End::Return => "return",
+        End::TailCall => "tail-call",
+        End::Unwound => "unwound",
+        End::Exit => "exit",
+    }
+}
+
+/// The file name of the program that a process ran.
+pub(crate) fn program_name(trace: &Trace<'_>, at: Option<usize>) -> String {
+    let process = at.and_then(|at| trace.processes.get(at));
+    let path = process.map_or(&b""[..], |process| process.name);
+    let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let name = String::from_utf8_lossy(if file.is_empty() { NAMELESS.as_bytes() } else { file });
+    printable(&name).into_owned()
+}
+
+/// `text` as a JSON string.
+pub(crate) fn json_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

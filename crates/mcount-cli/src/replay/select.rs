@@ -1,0 +1,217 @@
+//! Which calls of a trace are printed.
+
+use super::Names;
+use mcount::{Glob, GlobError};
+use mcount_trace::{Call, Calls, Trace};
+
+/// Functions: `NAME`, `NAME@MODULE` or `@MODULE`, each a glob.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    text: String,
+    name: Option<globset::GlobMatcher>,
+    module: Option<globset::GlobMatcher>,
+}
+
+impl Pattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    ///
+    /// A glob in it is malformed.
+    pub fn new(text: &str) -> Result<Self, GlobError> {
+        let (name, module) = text.rsplit_once('@').unwrap_or((text, ""));
+        let glob = |text: &str| match text {
+            "" => Ok(None),
+            text => Glob::new(text).map(|glob| Some(glob.compile_matcher())),
+        };
+        Ok(Self { text: text.to_owned(), name: glob(name)?, module: glob(module)? })
+    }
+
+    /// Whether it means the function with this name, as in its source, of the module with this path.
+    fn is_match(&self, name: &str, symbol: &str, module: &str) -> bool {
+        let file = module.rsplit('/').next().unwrap_or_default();
+        let is_name = |glob: &globset::GlobMatcher| {
+            glob.is_match(name) || glob.is_match(symbol) || glob.is_match(bare_name(name))
+        };
+        let is_module = |glob: &globset::GlobMatcher| glob.is_match(module) || glob.is_match(file);
+        self.name.as_ref().is_none_or(is_name) && self.module.as_ref().is_none_or(is_module)
+    }
+}
+
+/// The name of a C++ function without its arguments.
+fn bare_name(name: &str) -> &str {
+    let end = name.trim_end_matches(" const");
+    let Some(inside) = end.strip_suffix(')') else { return name };
+    let mut depth = 1;
+    for (at, c) in inside.char_indices().rev() {
+        match c {
+            ')' => depth += 1,
+            '(' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return inside.get(..at).unwrap_or(name);
+        }
+    }
+    name
+}
+
+/// Which calls are wanted: those that all of these say.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Calls of these functions.
+    pub functions: Vec<Pattern>,
+    /// Calls made by these functions.
+    pub callers: Vec<Pattern>,
+    /// Calls of functions of these modules.
+    pub modules: Vec<Pattern>,
+    /// Calls of threads with these IDs or names.
+    pub threads: Vec<Pattern>,
+    /// Calls that took at least so many nanoseconds, or had not returned.
+    pub min_duration: u64,
+    /// Calls that fewer calls enclose.
+    pub depth: Option<usize>,
+    /// Calls that began so many nanoseconds after the trace, or later.
+    pub from: u64,
+    /// Calls that began before this time.
+    pub to: Option<u64>,
+}
+
+impl Selection {
+    /// The patterns that no function, or no thread, of the trace is meant by.
+    #[must_use]
+    pub fn unknown(&self, trace: &Trace<'_>) -> Vec<&str> {
+        let names = Names::new(trace);
+        let functions = [&self.functions, &self.callers, &self.modules].into_iter().flatten();
+        let functions = functions.filter(|pattern| {
+            !trace.functions.iter().any(|function| is_function(pattern, &names, function.number))
+        });
+        let threads = self.threads.iter().filter(|pattern| {
+            !(0..trace.threads.len()).any(|thread| is_thread(pattern, trace, thread))
+        });
+        functions.chain(threads).map(|pattern| pattern.text.as_str()).collect()
+    }
+
+    /// The calls that are wanted, by start.
+    #[must_use]
+    pub(crate) fn calls<'s>(&self, trace: &'s Trace<'s>) -> Selected<'s> {
+        let names = Names::new(trace);
+        let any = |patterns: &[Pattern], number| {
+            patterns.is_empty() || patterns.iter().any(|one| is_function(one, &names, number))
+        };
+        let is_everything = self.functions.is_empty() && self.modules.is_empty();
+        let function = |number| any(&self.functions, number) && any(&self.modules, number);
+        let of_functions = |is: &dyn Fn(u32) -> bool| {
+            trace.functions.iter().map(|function| is(function.number)).collect()
+        };
+        let thread = |at| {
+            self.threads.is_empty() || self.threads.iter().any(|one| is_thread(one, trace, at))
+        };
+        Selected {
+            trace,
+            calls: trace.calls_of(thread),
+            functions: (!is_everything).then(|| of_functions(&function)),
+            callers: (!self.callers.is_empty())
+                .then(|| of_functions(&|number| any(&self.callers, number))),
+            min_duration: self.min_duration,
+            depth: self.depth.unwrap_or(usize::MAX),
+            from: self.from,
+            to: self.to,
+        }
+    }
+}
+
+fn is_function(pattern: &Pattern, names: &Names<'_, '_>, number: u32) -> bool {
+    let symbol = names.trace.function(number).map_or(&b""[..], |function| function.name);
+    let name = names.function(number);
+    pattern.is_match(&name.text, &String::from_utf8_lossy(symbol), &name.module)
+}
+
+fn is_thread(pattern: &Pattern, trace: &Trace<'_>, at: usize) -> bool {
+    trace.threads.get(at).is_some_and(|thread| {
+        let name = String::from_utf8_lossy(thread.name);
+        pattern.is_match(&thread.tid.to_string(), &name, "")
+    })
+}
+
+/// The calls that are wanted.
+pub(crate) struct Selected<'s> {
+    trace: &'s Trace<'s>,
+    calls: Calls<'s, 's>,
+    /// For each function of the trace, if not all are wanted.
+    functions: Option<Vec<bool>>,
+    callers: Option<Vec<bool>>,
+    min_duration: u64,
+    depth: usize,
+    from: u64,
+    to: Option<u64>,
+}
+
+impl Selected<'_> {
+    fn is_in(&self, functions: Option<&Vec<bool>>, number: Option<u32>) -> bool {
+        functions.is_none_or(|wanted| {
+            let at = number.and_then(|number| self.trace.function_index(number));
+            at.and_then(|at| wanted.get(at).copied()).unwrap_or(false)
+        })
+    }
+
+    fn is_wanted(&self, call: &Call) -> bool {
+        call.depth < self.depth
+            && self.is_in(self.functions.as_ref(), Some(call.function))
+            && self.is_in(self.callers.as_ref(), call.caller)
+            && (self.min_duration == 0 || self.is_long(call))
+    }
+
+    fn is_long(&self, call: &Call) -> bool {
+        let start = self.trace.nanoseconds(call.start);
+        let end = call.end.map(|end| self.trace.nanoseconds(end));
+        end.is_none_or(|end| end.saturating_sub(start) >= self.min_duration)
+    }
+}
+
+impl Iterator for Selected<'_> {
+    type Item = Call;
+
+    fn next(&mut self) -> Option<Call> {
+        loop {
+            let call = self.calls.next()?;
+            if self.from != 0 || self.to.is_some() {
+                let start = self.trace.nanoseconds(call.start);
+                if self.to.is_some_and(|to| start >= to) {
+                    return None;
+                }
+                if start < self.from {
+                    continue;
+                }
+            }
+            if self.is_wanted(&call) {
+                return Some(call);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        let table = [
+            ("main", "main", "main", "/bin/true", true),
+            ("mai", "main", "main", "/bin/true", false),
+            ("m*", "main", "main", "/bin/true", true),
+            ("@true", "main", "main", "/bin/true", true),
+            ("@/bin/*", "main", "main", "/bin/true", true),
+            ("m*@false", "main", "main", "/bin/true", false),
+            ("draw", "draw(int, void (*)(int)) const", "_Z4drawiPFviE", "", true),
+            ("_Z4draw*", "draw(int)", "_Z4drawi", "", true),
+            ("draw(int)", "draw(int)", "_Z4drawi", "", true),
+            ("draw(*", "draw(int)", "_Z4drawi", "", true),
+        ];
+        for (pattern, name, symbol, module, expected) in table {
+            let found = Pattern::new(pattern).unwrap().is_match(name, symbol, module);
+            assert_eq!(found, expected, "{pattern} of {name}");
+        }
+    }
+}
