@@ -87,7 +87,7 @@ impl Name {
         Self {
             text: printable(&name).into_owned(),
             json: json_string(&name),
-            module: module.unwrap_or_default().to_owned(),
+            module: printable(module.unwrap_or_default()).into_owned(),
             module_json: module.map_or_else(|| "null".to_owned(), json_string),
             address,
         }

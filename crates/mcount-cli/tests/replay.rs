@@ -1,0 +1,258 @@
+//! `mcount replay`: what it prints of traces that are made here, in every format, and what options
+//! leave of them; damaged traces too.
+//!
+//! Its own file because it needs no compiler and no ELF file.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use mcount_trace::{End, Writer};
+use std::path::Path;
+use testkit::room::{Outcome, Room};
+
+/// The outermost slots of two stacks.
+const TOP: u64 = 0x7ffd_1234_5000;
+const OTHER: u64 = 0x7f00_0000_1000;
+
+/// What `mcount replay ARGUMENT… t.mcount` says of a trace.
+fn replay(trace: &[u8], arguments: &[&str]) -> Outcome {
+    let room = Room::new().unwrap();
+    room.put("t.mcount", trace).unwrap();
+    let arguments = [&["replay"], arguments, &["t.mcount"]].concat();
+    room.run(Path::new(env!("CARGO_BIN_EXE_mcount")), &arguments).unwrap()
+}
+
+/// What it prints when all is well.
+fn printed(trace: &[u8], arguments: &[&str]) -> String {
+    let outcome = replay(trace, arguments);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+    outcome.stdout
+}
+
+/// A trace of two threads, with a call of every end.
+fn sample() -> Writer {
+    let mut writer = Writer::new();
+    writer.process(100, 1, 0, "/bin/program");
+    writer.thread_name(100, 100, 0, "program").thread_name(100, 101, 2_000, "worker");
+    let main = writer.function_at("/bin/program", "main", 0x1000, 64);
+    let draw = writer.function_at("/lib/libdraw.so.1", "_ZN5shape4drawEi", 0x2000, 64);
+    let tail = writer.function_at("/bin/program", "tail", 0x1040, 64);
+    let jumps = writer.function_at("/bin/program", "jumps", 0x1080, 64);
+    let work = writer.function_at("/bin/program", "work", 0x10c0, 64);
+    let (first, second) = (writer.thread(100, 100), writer.thread(100, 101));
+    let slot = |depth: u64| TOP - depth * 64;
+    writer.call(first, tail).from(1_100).to(1_200).slot(slot(1)).end(End::TailCall);
+    writer.call(first, draw).from(1_200).to(1_500).slot(slot(1)).end(End::Return);
+    writer.call(first, draw).from(2_600).to(2_700).slot(slot(2)).end(End::Return);
+    writer.call(first, work).from(4_000).to(2_504_000).slot(slot(1)).end(End::Return);
+    writer.call(first, jumps).from(2_500).to(2_504_100).slot(slot(1)).end(End::Unwound);
+    writer.call(second, draw).from(3_500).to(3_600).slot(OTHER - 64).end(End::Return);
+    writer.open(first, main, 1_000, slot(0)).open(second, work, 3_000, OTHER);
+    writer.header(mcount_trace::layout::header::END_TICKS, 3_000_000);
+    writer
+}
+
+/// As it is when `exit` was called.
+fn finished() -> Vec<u8> {
+    let mut writer = sample();
+    writer.process_end(100, 0, 3_000_000);
+    writer.finish()
+}
+
+#[test]
+fn a_call_graph() {
+    let expected = "\
+# DURATION     TID     FUNCTION
+           [    100] | main() {
+  0.100 us [    100] |   tail(); /* tail-call */
+  0.300 us [    100] |   shape::draw(int);
+           [    100] |   jumps() {
+  0.100 us [    100] |     shape::draw(int);
+           [    101] | work() {
+  0.100 us [    101] |   shape::draw(int);
+  1.500 us [    100] |   } /* jumps: unwound */
+  2.500 ms [    100] |   work();
+  2.997 ms [    101] | } /* work: exit */
+  2.999 ms [    100] | } /* main: exit */
+";
+    assert_eq!(printed(&finished(), &[]), expected);
+}
+
+#[test]
+fn a_call_graph_without_ends() {
+    let text = printed(&sample().finish(), &["--depth", "1"]);
+    let expected = "\
+# DURATION     TID     FUNCTION
+           [    100] | main() {
+           [    101] | work() {
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn one_object_a_call() {
+    let lines = printed(&finished(), &["--format", "jsonl"]);
+    let expected = [
+        r#"{"process":100,"thread":100,"depth":0,"function":"main","module":"/bin/program","address":4096,"caller":null,"start_ns":1000,"duration_ns":2999000,"end":"exit"}"#,
+        r#"{"process":100,"thread":100,"depth":1,"function":"tail","module":"/bin/program","address":4160,"caller":"main","start_ns":1100,"duration_ns":100,"end":"tail-call"}"#,
+        r#"{"process":100,"thread":100,"depth":1,"function":"shape::draw(int)","module":"/lib/libdraw.so.1","address":8192,"caller":"main","start_ns":1200,"duration_ns":300,"end":"return"}"#,
+        r#"{"process":100,"thread":100,"depth":1,"function":"jumps","module":"/bin/program","address":4224,"caller":"main","start_ns":2500,"duration_ns":1500,"end":"unwound"}"#,
+        r#"{"process":100,"thread":100,"depth":2,"function":"shape::draw(int)","module":"/lib/libdraw.so.1","address":8192,"caller":"jumps","start_ns":2600,"duration_ns":100,"end":"return"}"#,
+        r#"{"process":100,"thread":101,"depth":0,"function":"work","module":"/bin/program","address":4288,"caller":null,"start_ns":3000,"duration_ns":2997000,"end":"exit"}"#,
+        r#"{"process":100,"thread":101,"depth":1,"function":"shape::draw(int)","module":"/lib/libdraw.so.1","address":8192,"caller":"work","start_ns":3500,"duration_ns":100,"end":"return"}"#,
+        r#"{"process":100,"thread":100,"depth":1,"function":"work","module":"/bin/program","address":4288,"caller":"main","start_ns":4000,"duration_ns":2500000,"end":"return"}"#,
+    ];
+    assert_eq!(lines.lines().collect::<Vec<_>>(), expected);
+    let open = printed(&sample().finish(), &["--format", "jsonl", "--function", "main"]);
+    let end = r#""start_ns":1000,"duration_ns":null,"end":null}"#;
+    assert!(open.trim_end().ends_with(end), "{open}");
+}
+
+#[test]
+fn comma_separated_values() {
+    let text = printed(&sample().finish(), &["--format", "csv", "--depth", "1"]);
+    let expected = "\
+process,thread,depth,function,module,address,caller,start_ns,duration_ns,end
+100,100,0,main,/bin/program,4096,,1000,,
+100,101,0,work,/bin/program,4288,,3000,,
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn folded_stacks() {
+    let expected = "\
+program;main 497100
+program;main;tail 100
+program;main;shape::draw(int) 300
+program;main;jumps 1400
+program;main;jumps;shape::draw(int) 100
+program;work 2996900
+program;work;shape::draw(int) 100
+program;main;work 2500000
+";
+    // It makes no difference whether the process or the trace ended then.
+    for trace in [finished(), sample().finish()] {
+        assert_eq!(printed(&trace, &["--format", "folded"]), expected);
+    }
+}
+
+#[test]
+fn events_for_chrome() {
+    let text = printed(&sample().finish(), &["--format", "chrome"]);
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    let phases: Vec<_> = events.iter().map(|event| event["ph"].as_str().unwrap()).collect();
+    assert_eq!(phases, ["M", "M", "M", "B", "X", "X", "X", "X", "B", "X", "X"]);
+    assert_eq!(events[0]["args"]["name"], "program");
+    assert_eq!(events[2]["args"]["name"], "worker");
+    assert_eq!(
+        events[4].to_string(),
+        r#"{"args":{"end":"tail-call"},"cat":"/bin/program","dur":0.1,"name":"tail","ph":"X","pid":100,"tid":100,"ts":1.1}"#
+    );
+}
+
+/// The functions and starts of the calls that options leave.
+fn selected(arguments: &[&str]) -> Vec<(String, u64)> {
+    let lines = printed(&finished(), &[&["--format", "jsonl"], arguments].concat());
+    let values = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let pair = |value: serde_json::Value| {
+        (value["function"].as_str().unwrap().to_owned(), value["start_ns"].as_u64().unwrap())
+    };
+    values.map(pair).collect()
+}
+
+#[test]
+fn only_some_calls() {
+    let table: [(&[&str], &[u64]); 14] = [
+        (&["--function", "shape::*"], &[1_200, 2_600, 3_500]),
+        (&["--function", "shape::draw"], &[1_200, 2_600, 3_500]),
+        (&["--function", "_ZN5shape*"], &[1_200, 2_600, 3_500]),
+        (&["--function", "main", "--function", "jumps"], &[1_000, 2_500]),
+        (&["--function", "@libdraw*"], &[1_200, 2_600, 3_500]),
+        (&["--module", "libdraw.so.1"], &[1_200, 2_600, 3_500]),
+        (&["--module", "/bin/*", "--depth", "1"], &[1_000, 3_000]),
+        (&["--thread", "101"], &[3_000, 3_500]),
+        (&["--thread", "work*"], &[3_000, 3_500]),
+        (&["--caller", "jumps"], &[2_600]),
+        (&["--min-duration", "1ms"], &[1_000, 3_000, 4_000]),
+        (&["--from", "2.6us", "--to", "3.5us"], &[2_600, 3_000]),
+        (&["--to", "0"], &[]),
+        (&["--depth", "0"], &[]),
+    ];
+    for (arguments, expected) in table {
+        let starts: Vec<u64> = selected(arguments).into_iter().map(|(_, start)| start).collect();
+        assert_eq!(starts, expected, "{arguments:?}");
+    }
+}
+
+#[test]
+fn text_is_indented_by_what_is_printed() {
+    let expected = "\
+# DURATION     TID     FUNCTION
+           [    100] | jumps() {
+  0.100 us [    100] |   shape::draw(int);
+  1.500 us [    100] | } /* jumps: unwound */
+";
+    let arguments = ["--function", "jumps", "--function", "shape*", "--from", "2us", "--to", "3us"];
+    assert_eq!(printed(&finished(), &arguments), expected);
+}
+
+#[test]
+fn a_pattern_that_means_nothing_is_warned_of() {
+    let outcome = replay(&finished(), &["--function", "nothing", "--thread", "7"]);
+    assert_eq!(outcome.code, Some(0));
+    let expected = "\
+mcount: warning: t.mcount: nothing is called nothing
+mcount: warning: t.mcount: nothing is called 7
+";
+    assert_eq!(outcome.stderr, expected);
+}
+
+#[test]
+fn names_cannot_take_over_the_terminal() {
+    let mut writer = Writer::new();
+    let function = writer.function("/bin/\u{1b}[2J", "evil\u{1b}[31m\n\"name\"");
+    let thread = writer.thread(1, 1);
+    writer.call(thread, function).from(1).to(2).slot(TOP).end(End::Return);
+    let bytes = writer.finish();
+    for format in ["text", "jsonl", "csv", "folded", "chrome"] {
+        let text = printed(&bytes, &["--format", format]);
+        assert!(!text.contains('\u{1b}'), "{format}: {text}");
+    }
+    assert_eq!(printed(&bytes, &["--format", "jsonl"]).lines().count(), 1);
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let mut writer = sample();
+    writer.note("the disk was full").header(mcount_trace::layout::header::DROPPED, 12);
+    let mut bytes = writer.finish();
+    bytes.truncate(bytes.len() - 70_000);
+    let outcome = replay(&bytes, &["--depth", "1"]);
+    assert_eq!(outcome.code, Some(0));
+    let expected = "\
+mcount: warning: t.mcount: the disk was full
+mcount: warning: t.mcount: 12 calls could not be recorded
+mcount: warning: t.mcount: 2 pieces of the file are missing: it was cut off
+";
+    assert_eq!(outcome.stderr, expected);
+}
+
+#[test]
+fn what_is_no_trace() {
+    let mut newer = finished();
+    newer[12] = 2;
+    let mut odd = finished();
+    odd[16] = 1;
+    let table: [(&[u8], &str); 5] = [
+        (b"", "not a trace"),
+        (b"\x7fELF", "not a trace"),
+        (b"\x89MCOUNT\n\x04\x03\x02\x01", "a trace that ends within its header"),
+        (&newer, "a trace of version 2: this program knows version 1"),
+        (&odd, "a trace with chunks of 65537 bytes"),
+    ];
+    for (bytes, expected) in table {
+        let outcome = replay(bytes, &[]);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""));
+        assert_eq!(outcome.stderr, format!("mcount: t.mcount: {expected}\n"));
+    }
+}
