@@ -2,7 +2,7 @@
 //! leave of them; damaged traces too.
 //!
 //! Its own file because it needs no compiler and no ELF file.
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use mcount_trace::{End, Writer};
 use std::path::Path;

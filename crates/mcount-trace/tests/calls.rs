@@ -1,5 +1,6 @@
 //! What a reader makes of a trace: order, depth, caller and end of calls, as tables. Each trace is
 //! made by the writer.
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 use mcount_trace::layout::{header, special};
 use mcount_trace::{Call, End, Trace, Writer};
