@@ -37,12 +37,16 @@ impl Agent {
     ///
     /// There is none for this processor, or no place to write it.
     pub(super) fn new() -> io::Result<Self> {
-        let unsupported = || io::Error::other("tracing isn't supported on this processor yet");
-        let image = IMAGE.ok_or_else(unsupported)?;
+        let image = Self::image()?;
         let folder = tempfile::Builder::new().prefix("mcount-").tempdir()?;
         let path = folder.path().join("agent.so");
         crate::commit::write_new(&path, image)?;
         Ok(Self { symbols: symbols(image)?, path, _folder: folder })
+    }
+
+    /// Its bytes.
+    pub(super) fn image() -> io::Result<&'static [u8]> {
+        IMAGE.ok_or_else(|| io::Error::other("tracing isn't supported on this processor yet"))
     }
 
     /// Is this module, which the dynamic linker has loaded from `path`, the agent?

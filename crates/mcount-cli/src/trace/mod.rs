@@ -7,6 +7,7 @@
 
 mod agent;
 mod file;
+mod inject;
 mod modules;
 mod space;
 mod start;
@@ -402,9 +403,16 @@ impl Recorder {
 
     fn prepare(&mut self, thread: Tracee) -> Result<(), Untraced> {
         let memory = Memory::open(thread.id())?;
-        let space = start::prepare(thread, &memory, &self.agent)?;
+        let trace = (self.trace.path(), LIMIT);
+        let start::Prepared { mut space, bias } =
+            start::prepare(thread, &memory, &self.agent, trace)?;
+        let id = thread.id();
+        if let Some(bias) = bias {
+            self.arm(thread, id, &memory, &mut space, bias, &program(id))?;
+            self.has_begun(id);
+        }
         let space = Rc::new(RefCell::new(space));
-        self.processes.insert(thread.id(), Process { space, memory, traced: true });
+        self.processes.insert(id, Process { space, memory, traced: true });
         Ok(())
     }
 
@@ -468,15 +476,22 @@ impl Recorder {
                 self.note(format!("{}: stays idle: {error}", path.display()));
             }
         }
-        if id == self.main && !self.begun {
-            let hooks: usize = self.modules.iter().map(|module| module.hooks.len()).sum();
-            if hooks == 0 && !self.request.children {
-                let why = format!("{}: no function has a hook; {NO_HOOKS}", program(id).display());
-                self.refuse(id, why);
-            }
-            self.begun = true;
-        }
+        self.has_begun(id);
         Ok(())
+    }
+
+    /// All modules that process `id` begins with are known: if it's the first one, and has no hooks, it's
+    /// ended before any of its code runs.
+    fn has_begun(&mut self, id: i32) {
+        if id != self.main || self.begun {
+            return;
+        }
+        self.begun = true;
+        let hooks: usize = self.modules.iter().map(|module| module.hooks.len()).sum();
+        if hooks == 0 && !self.request.children {
+            let why = format!("{}: no function has a hook; {NO_HOOKS}", program(id).display());
+            self.refuse(id, why);
+        }
     }
 
     fn arm(

@@ -148,10 +148,16 @@ impl Module {
             name: function.map_or_else(String::new, |function| function.name.clone()),
             site: entry + area.start as u64,
             area,
-            after_prologue: site.kind == Some(Kind::Call) && function.is_some() && distance > 4,
+after_prologue: area.is_call && !is_entry(code.at(address), distance),
             is_wanted: true,
         });
     }
+}
+
+/// Is this the first instruction of the function that begins with `code`, but for a landing pad?
+fn is_entry(code: &[u8], distance: u64) -> bool {
+    const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
+    distance == 0 || distance == ENDBR64.len() as u64 && code.starts_with(ENDBR64)
 }
 
 fn by_address(functions: &[Function]) -> BTreeMap<u64, &Function> {

@@ -258,7 +258,7 @@ fn has_fsgsbase() -> bool {
     unsafe { libc::getauxval(libc::AT_HWCAP2) & HWCAP2_FSGSBASE != 0 }
 }
 
-fn map(
+pub(super) fn map(
     thread: Tracee,
     gate: u64,
     address: u64,
@@ -315,7 +315,7 @@ fn near(thread: Tracee, gate: u64, extent: (u64, u64), size: u64) -> io::Result<
 }
 
 /// Places for `size` bytes near `extent`, the best first: below it, where no heap grows, then far above it.
-fn gaps(maps: &[(u64, u64)], extent: (u64, u64), size: u64) -> Vec<u64> {
+pub(super) fn gaps(maps: &[(u64, u64)], extent: (u64, u64), size: u64) -> Vec<u64> {
     const LOWEST: u64 = 1 << 16;
     const HEAP: u64 = 1 << 30;
     let lowest = extent.1.saturating_sub(REACH).max(LOWEST);

@@ -5,6 +5,7 @@
 //! and taken off again before the program sees it.
 
 use super::agent::Agent;
+use super::inject::{Loaded, inject};
 use super::space::Space;
 use super::tracee::{Memory, Tracee};
 use object::read::elf::ElfFile64;
@@ -35,7 +36,7 @@ pub(super) enum Untraced {
     Privileged,
     /// It's for another processor, or 32-bit.
     Foreign,
-    /// It has no dynamic linker.
+    /// It's statically linked and stripped, and its exceptions could not pass through traced calls.
     Static,
     Other(io::Error),
 }
@@ -51,14 +52,14 @@ impl std::fmt::Display for Untraced {
         match self {
             Self::Privileged => f.write_str("it runs with another user's privileges"),
             Self::Foreign => f.write_str("it isn't a 64-bit x86 program"),
-            Self::Static => f.write_str("it's statically linked, which isn't supported yet"),
+            Self::Static => f.write_str("it's statically linked, throws exceptions, and is stripped"),
             Self::Other(error) => error.fmt(f),
         }
     }
 }
 
 /// The words that a program begins with on its stack.
-struct Stack {
+pub(super) struct Stack {
     /// Where they begin: the argument count.
     start: u64,
     words: Vec<u64>,
@@ -97,23 +98,47 @@ impl Stack {
             && vector.get(vector.len() - 2) == Some(&AT_NULL)
     }
 
-    fn auxiliary(&self, kind: u64) -> Option<u64> {
+    pub(super) fn auxiliary(&self, kind: u64) -> Option<u64> {
         let vector = self.words.get(self.auxiliary..)?;
         vector.chunks_exact(2).find(|pair| pair.first() == Some(&kind))?.get(1).copied()
     }
+
+    /// Changes an entry of the auxiliary vector in the program's memory.
+    pub(super) fn set_auxiliary(&self, memory: &Memory, kind: u64, value: u64) -> io::Result<()> {
+        let vector = self.words.get(self.auxiliary..).unwrap_or_default();
+        match vector.chunks_exact(2).position(|pair| pair.first() == Some(&kind)) {
+            Some(index) => {
+                let at = self.start + 8 * (self.auxiliary + 2 * index + 1) as u64;
+                memory.write(at, &value.to_le_bytes())
+            }
+            None => Ok(()),
+        }
+    }
 }
 
-/// Prepares the program in `thread`, which stands behind `exec`.
-pub(super) fn prepare(thread: Tracee, memory: &Memory, agent: &Agent) -> Result<Space, Untraced> {
+/// A program that's ready to run.
+pub(super) struct Prepared {
+    pub(super) space: Space,
+    /// The agent is in it already, and this is the program's load bias.
+    pub(super) bias: Option<u64>,
+}
+
+/// Prepares the program in `thread`, which stands behind `exec`; `trace` is where it records to.
+pub(super) fn prepare(
+    thread: Tracee,
+    memory: &Memory,
+    agent: &Agent,
+    trace: (&Path, u64),
+) -> Result<Prepared, Untraced> {
     let program = PathBuf::from(format!("/proc/{}/exe", thread.id()));
     let stack = Stack::read(thread, memory)?;
     if stack.auxiliary(AT_SECURE).is_some_and(|secure| secure != 0) {
         return Err(Untraced::Privileged);
     }
     let Some((interpreter, debug)) = interpreter(memory, &stack, &program)? else {
-        return Err(Untraced::Static);
+        return prepare_static(thread, memory, agent, (&stack, &program), trace);
     };
-    let base = stack.auxiliary(AT_BASE).filter(|base| *base != 0).ok_or(Untraced::Static)?;
+    let base = stack.auxiliary(AT_BASE).unwrap_or(0);
     let seen = Path::new("/proc").join(thread.id().to_string()).join("root");
     let beneath = |path: &Path| seen.join(path.strip_prefix("/").unwrap_or(path));
     if !beneath(&agent.path).exists() {
@@ -128,7 +153,29 @@ pub(super) fn prepare(thread: Tracee, memory: &Memory, agent: &Agent) -> Result<
     }
     memory.write(place, &[BREAKPOINT])?;
     let hidden = preload(thread, memory, stack, &agent.path)?;
-    Ok(Space { rendezvous: Some(place), debug: Some(debug), hidden, ..Space::default() })
+    let space =
+        Space { rendezvous: Some(place), debug: Some(debug), hidden, ..Space::default() };
+    Ok(Prepared { space, bias: None })
+}
+
+fn prepare_static(
+    thread: Tracee,
+    memory: &Memory,
+    agent: &Agent,
+    (stack, program): (&Stack, &Path),
+    trace: (&Path, u64),
+) -> Result<Prepared, Untraced> {
+    let input = crate::files::Input::open(program)?;
+    let bytes = input.bytes();
+    let file = ElfFile64::<Endianness>::parse(bytes).map_err(io::Error::other)?;
+    let throws = |name: &[u8]| memchr::memmem::find(bytes, name).is_some();
+    if file.symbols().next().is_none() && (throws(b"St9exception") || throws(b"rust_panic")) {
+        return Err(Untraced::Static);
+    }
+    let mut space = Space::default();
+    let loaded = Loaded { file, stack };
+    let bias = inject(thread, memory, agent, &loaded, &mut space, trace)?;
+    Ok(Prepared { space, bias: Some(bias) })
 }
 
 /// The program's dynamic linker, and where the program will have the address of `r_debug`.

@@ -130,6 +130,12 @@ impl Tracee {
         }
     }
 
+    /// Has a thread that stands inside `exec` come out of it, to the `int3` at `trap`: until then the
+    /// kernel would take what's in its registers for the result.
+    pub(super) fn leave_exec(self, trap: u64) -> io::Result<()> {
+        self.run(|registers| registers.rip = trap).map(|_| ())
+    }
+
     /// Calls a function of the agent without arguments; `trap` is the address of an `int3`.
     pub(super) fn call(self, memory: &Memory, function: u64, trap: u64) -> io::Result<u64> {
         let top = (self.registers()?.rsp - 512) & !63;
