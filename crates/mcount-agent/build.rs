@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         .args(["-Wl,--eh-frame-hdr,--gc-sections,--build-id,--no-undefined,--hash-style=both"])
         .args([
             "-Wl,-Bsymbolic,--version-script=agent/exports",
-            "-Wl,-u,mcount_start,-u,mcount_stubs,-u,mcount_nobody",
+            "-Wl,-u,mcount_start,-u,mcount_stubs,-u,mcount_nobody,-u,mcount_rendezvous",
         ])
         .arg(&archive)
         .arg("-o")

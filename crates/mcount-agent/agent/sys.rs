@@ -102,6 +102,12 @@ pub(crate) fn yield_now() {
     unsafe { call(24, [0; 6]) };
 }
 
+pub(crate) fn sleep_a_millisecond() {
+    let time: [u64; 2] = [0, 1_000_000];
+    // SAFETY: the time lives during the call; what's left of it isn't asked for.
+    unsafe { call(35, [(&raw const time) as u64, 0, 0, 0, 0, 0]) };
+}
+
 /// Sets the base of `%gs`.
 ///
 /// # Safety

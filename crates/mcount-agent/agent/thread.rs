@@ -242,6 +242,21 @@ fn has_room(ready: &AtomicU64, number: u64) -> bool {
     true
 }
 
+/// Does the recorder live? Its heart beats every millisecond.
+#[unsafe(no_mangle)]
+extern "C" fn mcount_has_recorder() -> u64 {
+    const PATIENCE: u32 = 200;
+    let Some(heartbeat) = header(trace::header::HEARTBEAT) else { return 0 };
+    let heard = heartbeat.load(Relaxed);
+    for _ in 0..PATIENCE {
+        if heartbeat.load(Relaxed) != heard {
+            return 1;
+        }
+        sys::sleep_a_millisecond();
+    }
+    0
+}
+
 /// Writes the record that says which thread the following ones are of. `false` if the chunk is full.
 unsafe fn begin_thread(block: *mut Block) -> bool {
     // SAFETY: the block is this thread's.

@@ -346,13 +346,27 @@ mcount_landing:
     .cfi_endproc
     .size mcount_landing, . - mcount_landing
 
-# The debugger rendezvous of the dynamic linker leads here while the recorder lives.
+# The dynamic linker's rendezvous for debuggers jumps here. The recorder is told by a breakpoint, if it lives.
+    .globl mcount_rendezvous
+    .hidden mcount_rendezvous
+    .type mcount_rendezvous, @function
+    .balign 16
+mcount_rendezvous:
+    .cfi_startproc
+    subq $8, %rsp
+    .cfi_adjust_cfa_offset 8
+    call mcount_has_recorder
+    addq $8, %rsp
+    .cfi_adjust_cfa_offset -8
+    testl %eax, %eax
+    jz 1f
     .globl mcount_trap
     .hidden mcount_trap
-    .balign 16
 mcount_trap:
     int3
-    ret
+1:  ret
+    .cfi_endproc
+    .size mcount_rendezvous, . - mcount_rendezvous
 
 # A place where the recorder has system calls made.
     .globl mcount_syscall

@@ -21,6 +21,8 @@ pub(super) struct Symbols {
     /// A `syscall` instruction, then `int3`.
     pub(super) gate: u64,
     pub(super) trap: u64,
+    /// Where the dynamic linker's rendezvous is to jump to.
+    pub(super) rendezvous: u64,
 }
 
 /// The agent on disk, for as long as programs are traced.
@@ -70,13 +72,16 @@ fn symbols(image: &[u8]) -> io::Result<Symbols> {
             Ok("mcount_stubs_end") => &mut found.stubs_end,
             Ok("mcount_syscall") => &mut found.gate,
             Ok("mcount_trap") => &mut found.trap,
+            Ok("mcount_rendezvous") => &mut found.rendezvous,
             _ => continue,
         };
         *field = symbol.address();
     }
-    let Symbols { config, entry, exit, pg_entry, nobody, start, stubs, stubs_end, gate, trap } =
-        found;
-    if [config, entry, exit, pg_entry, nobody, start, stubs, stubs_end, gate, trap].contains(&0) {
+    let Symbols { config, entry, exit, pg_entry, nobody, start, .. } = found;
+    let Symbols { stubs, stubs_end, gate, trap, rendezvous, .. } = found;
+    let all =
+        [config, entry, exit, pg_entry, nobody, start, stubs, stubs_end, gate, trap, rendezvous];
+    if all.contains(&0) {
         return Err(io::Error::other("the agent was built without some of its symbols"));
     }
     Ok(found)

@@ -17,6 +17,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+/// Bytes that a trace leaves free on its disk.
+const RESERVE: u64 = 16 << 20;
+
 /// Bytes of the mapping that programs have of the trace: the most that it can grow to.
 pub(super) const LIMIT: u64 = 1 << 38;
 
@@ -80,6 +83,9 @@ impl Shared {
     /// Makes room for `count` chunks.
     fn make_room(&self, count: u64) -> io::Result<()> {
         let ready = self.field(header::READY).load(SeqCst);
+        if free(&self.file)? < RESERVE + (count - ready.min(count)) * layout::CHUNK_SIZE {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         let start = if ready == 0 { 0 } else { layout::HEADER_BLOCK + ready * layout::CHUNK_SIZE };
         let size = layout::HEADER_BLOCK + count * layout::CHUNK_SIZE - start;
         let offset = |bytes: u64| libc::off_t::try_from(bytes).map_err(io::Error::other);
@@ -222,6 +228,12 @@ impl TraceFile {
         let chunks = self.shared.field(header::NEXT_CHUNK).load(SeqCst);
         self.shared.file.set_len(layout::HEADER_BLOCK + chunks * layout::CHUNK_SIZE)
     }
+}
+
+/// Bytes that are free where `file` is.
+fn free(file: &File) -> io::Result<u64> {
+    let found = rustix::fs::fstatvfs(file)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 /// Where the descriptor of a chunk is in the file.

@@ -114,6 +114,7 @@ pub fn run(request: Request) -> io::Result<Outcome> {
 
 fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcome> {
     let main = spawn(&request.command)?;
+    pass_signals_on(main);
     let mut recorder = Recorder {
         request,
         agent,
@@ -180,6 +181,24 @@ fn spawn(command: &[OsString]) -> io::Result<i32> {
     attached?;
     FAILED.set(error).map_err(|_| io::Error::other("one program at a time"))?;
     Ok(child)
+}
+
+/// A signal that is sent to the whole foreground group (^C, ^\\) is for the program to answer; one that is
+/// sent to the recorder alone is passed on to the program.
+fn pass_signals_on(program: i32) {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])
+    else {
+        return;
+    };
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            if matches!(signal, SIGHUP | SIGTERM) {
+                // SAFETY: no pointer is passed.
+                unsafe { libc::kill(program, signal) };
+            }
+        }
+    });
 }
 
 /// Where the child that became the program would say that it couldn't.
@@ -421,16 +440,21 @@ impl Recorder {
         else {
             return false;
         };
-        let Some(place) = process.space.borrow().rendezvous else { return false };
-        thread.registers().is_ok_and(|registers| registers.rip == place + 1)
+        let space = process.space.borrow();
+        let places = [space.rendezvous, space.trap];
+        let at = thread.registers().map(|registers| registers.rip.wrapping_sub(1)).ok();
+        at.is_some() && places.contains(&at)
     }
 
     /// The dynamic linker tells that it has loaded or unloaded something.
     fn rendezvous(&mut self, thread: Tracee) {
         let Some(id) = self.threads.get(&thread.id()).copied() else { return };
         let Some(process) = self.processes.remove(&id) else { return };
-        // The instruction under the breakpoint is a return.
+        // The instruction under the breakpoint is a return; the agent's own has one behind it.
         let returned = thread.registers().and_then(|mut registers| {
+            if process.space.borrow().rendezvous.is_none() {
+                return Ok(());
+            }
             registers.rip = process.memory.word(registers.rsp)?;
             registers.rsp += 8;
             thread.set_registers(&registers)

@@ -45,7 +45,9 @@ pub(super) struct Space {
     pub(super) agent: Option<Placed>,
     /// Load bias of each module that was armed, and its index.
     pub(super) loaded: BTreeMap<u64, usize>,
-    /// The breakpoint at the dynamic linker's rendezvous.
+    /// The agent's breakpoint: the dynamic linker has loaded or unloaded something.
+    pub(super) trap: Option<u64>,
+    /// The breakpoint at the dynamic linker's rendezvous, until the agent is there.
     pub(super) rendezvous: Option<u64>,
     /// Where `r_debug` is.
     pub(super) debug: Option<u64>,
@@ -78,6 +80,14 @@ impl Space {
             return Err(io::Error::other("no memory for the agent"));
         }
         self.set_nobody(thread, bias + symbols.nobody)?;
+        self.trap = Some(bias + symbols.trap);
+        if let Some(place) = self.rendezvous
+            && let Some(jump) = code::armed(place, bias + symbols.rendezvous)
+        {
+            // From now on the agent asks whether the recorder lives before it stops the program.
+            memory.write(place, &jump)?;
+            self.rendezvous = None;
+        }
         self.agent = Some(Placed { bias, stubs });
         Ok(())
     }

@@ -146,9 +146,9 @@ pub(super) fn prepare(
     }
     let linker = crate::files::Input::open(&beneath(&interpreter))?;
     let place = base + rendezvous(linker.bytes())?;
-    let mut instruction = [0; 5];
+    let mut instruction = [0; 16];
     memory.read(place, &mut instruction)?;
-    if !matches!(instruction, [0xc3, ..] | [0xf3, 0x0f, 0x1e, 0xfa, 0xc3]) {
+    if !is_short_function(&instruction) {
         return Err(io::Error::other("its dynamic linker has no usable rendezvous").into());
     }
     memory.write(place, &[BREAKPOINT])?;
@@ -176,6 +176,15 @@ fn prepare_static(
     let loaded = Loaded { file, stack };
     let bias = inject(thread, memory, agent, &loaded, &mut space, trace)?;
     Ok(Prepared { space, bias: Some(bias) })
+}
+
+/// Does this function only return, with room for a jump in its place?
+fn is_short_function(code: &[u8]) -> bool {
+    const WITH_LANDING_PAD: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa, 0xc3];
+    match code {
+        [0xc3, rest @ ..] => mcount_live::x86_64::Area::find(rest).is_ok_and(|area| !area.is_call),
+        _ => code.starts_with(WITH_LANDING_PAD),
+    }
 }
 
 /// The program's dynamic linker, and where the program will have the address of `r_debug`.
