@@ -246,7 +246,11 @@ fn has_room(ready: &AtomicU64, number: u64) -> bool {
 #[unsafe(no_mangle)]
 extern "C" fn mcount_has_recorder() -> u64 {
     const PATIENCE: u32 = 200;
+    static IS_GONE: AtomicU32 = AtomicU32::new(0);
     let Some(heartbeat) = header(trace::header::HEARTBEAT) else { return 0 };
+    if IS_GONE.load(Relaxed) != 0 {
+        return 0;
+    }
     let heard = heartbeat.load(Relaxed);
     for _ in 0..PATIENCE {
         if heartbeat.load(Relaxed) != heard {
@@ -254,6 +258,7 @@ extern "C" fn mcount_has_recorder() -> u64 {
         }
         sys::sleep_a_millisecond();
     }
+    IS_GONE.store(1, Relaxed);
     0
 }
 

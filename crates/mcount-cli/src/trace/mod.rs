@@ -492,7 +492,12 @@ impl Recorder {
             self.loaded_record(metadata::UNLOADED, id, bias, index);
         }
         for (place, (bias, path)) in maps.iter().enumerate() {
-            let path = if place == 0 { program(id) } else { path.clone() };
+            let path = match path {
+                _ if place == 0 => program(id),
+                path if path.is_absolute() || path.as_os_str().is_empty() => path.clone(),
+                // As `dlopen` was told it, perhaps in a folder that isn't the current one any more.
+                _ => mapped_file(id, *bias).unwrap_or_default(),
+            };
             if space.loaded.contains_key(bias) || self.agent.is_at(&path) || !path.is_absolute() {
                 continue;
             }
@@ -644,6 +649,14 @@ fn shares_memory(one: i32, other: i32) -> bool {
     const KCMP_VM: libc::c_int = 1;
     // SAFETY: no pointer is passed.
     unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0 }
+}
+
+/// The file that is mapped at `address`.
+fn mapped_file(process: i32, address: u64) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/maps")).ok()?;
+    let from = format!("{address:x}-");
+    let line = text.lines().find(|line| line.starts_with(&from))?;
+    line.find('/').and_then(|start| line.get(start..)).map(PathBuf::from)
 }
 
 /// What the dynamic linker has loaded: load bias and path, the program first.
