@@ -3,14 +3,13 @@
 //!
 //! A function is code that an `STT_FUNC` symbol names; several names of one place are one function.
 
-use crate::Options;
 use crate::elf::{Symbol, Symbols, Verb, View};
 use crate::error::Result;
-use crate::late;
+use crate::options::Options;
 use crate::policy::Treatment;
+use crate::scan::Target;
 use crate::scan::functions as names;
 use crate::scan::source_files::SourceFiles;
-use crate::scan::{Target, is_image};
 use crate::site::CallSite;
 use crate::sites;
 use object::read::elf::FileHeader;
@@ -108,11 +107,9 @@ impl<'d> Verb<'d> for Survey<'_> {
     type Output = Functions;
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Functions> {
-        let is_image = is_image(view);
-        let target = if is_image { Target::image(view)? } else { Target::new(view)? };
+        let target = Target::of(view)?;
         let index = names::Functions::new(&target)?;
-        let survey = if is_image { late::survey } else { sites::survey };
-        let (found, entries) = survey(&target, &index, self.0)?;
+        let (found, entries) = sites::survey(&target, &index, self.0)?;
         Ok(of(&target, &index, self.0, found, entries))
     }
 }

@@ -45,76 +45,34 @@ mod helpers;
 mod late;
 mod names;
 mod nop;
+mod options;
 mod policy;
 mod record;
 mod scan;
+mod separate;
 mod site;
 mod sites;
+mod sort;
 mod table;
 
 pub use arch::{Arithmetic, Step};
 pub use check::{Finding, Level, Rule};
 pub use coverage::{Coverage, Gap, coverage};
 pub use diff::{Difference, Instance, State, diff};
+pub use elf::dynamic::Write;
 pub use elf::edit::Change;
 pub use error::{Error, ErrorKind, Result, SectionId};
 pub use functions::{Binding, Exclusion, Function, Functions};
 pub use globset::{Error as GlobError, Glob, GlobSet, GlobSetBuilder};
 pub use helpers::Helpers;
-pub use late::{Anchor, Fill, LateTable, Named, ObjectOptions, Sorted, Write, fill, table_object};
+pub use late::{Anchor, Fill, LateTable, ObjectOptions, fill, table_object};
 pub use names::{is_cold_part, source_name};
 pub use nop::{NopChange, Nops, Select};
+pub use options::Options;
 pub use policy::{Base, Policy, Treatment};
 pub use record::{ExcludedSection, Recording};
 pub use site::{CallSite, Kind, Sites, Source, TABLE_SECTION};
-
-/// What the verbs of this library are to do. A verb passes over what does not concern it.
-#[derive(Debug, Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
-pub struct Options {
-    /// Which sections and functions are recorded.
-    pub policy: Policy,
-    /// Hook symbols besides those of the processor (`-mfentry-name=`).
-    pub hooks: Vec<String>,
-    /// NOPs that the compiler left in place of calls (`-mnop-mcount`) are sites, table or not.
-    pub nops: bool,
-    /// The name of the section that holds the table.
-    pub table_section: String,
-    /// [`record()`]: the table is loaded writable, so that a position-independent program gets relative
-    /// relocations for it and not text relocations.
-    pub writable: bool,
-    /// [`record()`]: one table section for each section of code, ordered by it (`SHF_LINK_ORDER`), so that
-    /// garbage collection keeps exactly the entries of live functions.
-    pub link_order: bool,
-    /// [`record()`]: recorded calls become NOPs: what the tracer would do first.
-    pub nop_all: bool,
-    /// [`check()`]: bytes of NOPs that a tracer needs; those of a call unless it is given.
-    pub min_area: Option<u64>,
-    /// [`record()`]: an object that has a table is left alone, whatever is in it.
-    pub keep_existing_table: bool,
-    /// [`late_table`] says which function each site is of, and which hook it calls; without, it is faster.
-    pub names: bool,
-    /// Threads that share the work on one image.
-    pub helpers: Helpers,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            policy: Policy::default(),
-            hooks: Vec::new(),
-            nops: false,
-            table_section: TABLE_SECTION.to_owned(),
-            writable: false,
-            link_order: false,
-            nop_all: false,
-            min_area: None,
-            keep_existing_table: false,
-            names: true,
-            helpers: Helpers::default(),
-        }
-    }
-}
+pub use sort::{Named, Sorted};
 
 /// Finds the call sites of `file`, an object or an image.
 ///
@@ -180,7 +138,7 @@ pub fn late_table(image: &[u8], options: &Options) -> Result<LateTable> {
 /// As [`late_table`]; also where `image` has no table, or one that is relocated in a way that cannot be
 /// moved.
 pub fn sort_table(image: &[u8], options: &Options, drop_stale: bool) -> Result<Sorted> {
-    elf::open(image, late::Sort { options, drop_stale })
+    elf::open(image, sort::Sort { options, drop_stale })
 }
 
 /// Turns the recorded calls of `file`, an object or an image, into the processor's NOPs, in the
@@ -209,7 +167,7 @@ pub fn placeholder(object: &[u8]) -> Result<LateTable> {
 ///
 /// One of them is no ELF file, or malformed.
 pub fn with_symbols(image: &[u8], debug: &[u8]) -> Result<Option<Vec<u8>>> {
-    elf::open(image, late::WithSymbols(debug))
+    elf::open(image, separate::WithSymbols(debug))
 }
 
 /// How relocations of debug sections differ from "store symbol plus addend" on the processor

@@ -1,10 +1,10 @@
 //! Recording: scan, decide by the policy, and put the table in the object.
 
-use crate::Options;
 use crate::elf::edit::{Change, Edit, NewSymbol};
 use crate::elf::{Verb, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::nop;
+use crate::options::Options;
 use crate::policy::Treatment;
 use crate::scan::calls::{self, Calls, FoundCall};
 use crate::scan::functions::Functions;
@@ -206,7 +206,8 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
     /// Hooks that the compiler made NOPs of (`-mnop-mcount`) are known from its table, or by their
     /// bits where that is asked for.
     fn add_recorded_nops(&self, plan: &mut Plan, existing: &[Entry]) -> Result<()> {
-        let mut places = nops::recorded(&self.target, existing)?;
+        let mut places =
+            nops::recorded(&self.target, existing.iter().filter_map(|entry| entry.place))?;
         if let (true, Some((functions, _))) = (self.options.nops, &self.functions) {
             places.extend(nops::decoded(&self.target, functions)?);
         }

@@ -3,7 +3,7 @@
 //!
 //! Source: ELF for the Arm 64-bit Architecture, 5.7; `BTI` landing pads: Arm ARM, C6.2.
 
-use super::decode::{Branch, Decode, Place, Target, four, signed};
+use super::decode::{Branch, Decode, Goal, Place, four, signed};
 use super::{Arch, CALL, CodeOrder, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_AARCH64_P32_ABS32: u32 = 1;
@@ -65,12 +65,12 @@ fn call(place: &Place<'_>) -> Option<Branch> {
 
 /// A branch, a veneer (`adrp`, `add`, `br`, or with a word that is loaded), or a PLT entry (`adrp`,
 /// `ldr`, `add`, `br`).
-fn stub(place: &Place<'_>) -> Option<Target> {
+fn stub(place: &Place<'_>) -> Option<Goal> {
     let is_pad = place.word(0)? & 0xffff_ff3f == 0xd503_241f;
     let place = if is_pad { place.skip(4) } else { *place };
     let first = place.word(0)?;
     if first & 0xfc00_0000 == 0x1400_0000 {
-        return Some(Target::Address(place.address(signed(first, 26) * 4)));
+        return Some(Goal::Address(place.address(signed(first, 26) * 4)));
     }
     // ldr x16, word; (adr x17, .; add x16, x16, x17;) br x16: the address, or the way from the adr.
     if first & 0xff00_001f == 0x5800_0010 {
@@ -79,7 +79,7 @@ fn stub(place: &Place<'_>) -> Option<Target> {
         let value = if word.big_endian_data { first << 32 | second } else { second << 32 | first };
         let is_relative = place.word(4)? == 0x1000_0011;
         let base = if is_relative { place.address(4) } else { 0 };
-        return Some(Target::Address(base.wrapping_add(value)));
+        return Some(Goal::Address(base.wrapping_add(value)));
     }
     // adrp x16, page
     if first & 0x9f00_001f != 0x9000_0010 {
@@ -90,7 +90,7 @@ fn stub(place: &Place<'_>) -> Option<Target> {
     let second = place.word(4)?;
     let low = u64::from(second >> 10 & 0xfff);
     if second & 0xffc0_03ff == 0x9100_0210 {
-        return Some(Target::Address(page.wrapping_add(low))); // add x16, x16, #low
+        return Some(Goal::Address(page.wrapping_add(low))); // add x16, x16, #low
     }
-    (second & 0xffc0_03ff == 0xf940_0211).then(|| Target::Slot(page.wrapping_add(low * 8)))
+    (second & 0xffc0_03ff == 0xf940_0211).then(|| Goal::Slot(page.wrapping_add(low * 8)))
 }

@@ -7,7 +7,7 @@
 //! assembler is big endian throughout. Bit 0 of a function symbol's value means Thumb.
 //! Source: ELF for the Arm Architecture, 5.6.
 
-use super::decode::{Branch, Decode, Place, Target, signed};
+use super::decode::{Branch, Decode, Goal, Place, signed};
 use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_ARM_PC24: u32 = 1;
@@ -139,11 +139,11 @@ fn thumb_call(place: &Place<'_>) -> Option<Branch> {
     let offset = sign << 24 | i1 << 23 | i2 << 22 | (high & 0x3ff) << 12 | (low & 0x7ff) << 1;
     let to_arm = low & 0x1000 == 0;
     let target = place.address(4 + signed(offset, 25));
-    place.branch(0, 4, Target::Address(if to_arm { target & !3 } else { target }))
+    place.branch(0, 4, Goal::Address(if to_arm { target & !3 } else { target }))
 }
 
 /// A veneer, short or long, or a PLT entry: what bfd and lld make.
-fn stub(place: &Place<'_>) -> Option<Target> {
+fn stub(place: &Place<'_>) -> Option<Goal> {
     if place.alternate {
         // bx pc; nop; and go on as Arm.
         let arm = Place { alternate: false, ..place.skip(4) };
@@ -151,17 +151,17 @@ fn stub(place: &Place<'_>) -> Option<Target> {
         return if switches { stub(&arm) } else { thumb_stub(place) };
     }
     let (first, second) = (place.word(0)?, place.word(4)?);
-    let absolute = |at: u64| Some(Target::Address(u64::from(place.data_word(at)? & !1)));
+    let absolute = |at: u64| Some(Goal::Address(u64::from(place.data_word(at)? & !1)));
     match (first, second) {
         (0xe51f_f004, _) => absolute(4),           // ldr pc, [pc, #-4]
         (0xe59f_c000, 0xe12f_ff1c) => absolute(8), // ldr ip, [pc]; bx ip
         // ldr ip, [pc, #n]; add ip or pc, ip, pc (either way round): relative to the add.
         (0xe59f_c000 | 0xe59f_c004, 0xe08c_c00f | 0xe08f_c00c | 0xe08f_f00c | 0xe08c_f00f) => {
             let distance = place.data_word(u64::from(first & 0xfff) + 8)?.cast_signed();
-            Some(Target::Address(place.address(12 + i64::from(distance)) & !1))
+            Some(Goal::Address(place.address(12 + i64::from(distance)) & !1))
         }
-        _ if first >> 24 == 0xea => Some(Target::Address(place.address(8 + signed(first, 24) * 4))),
-        _ if first & 0xfff0_f000 == 0xe300_c000 => Some(Target::Address(wide(place)?)),
+        _ if first >> 24 == 0xea => Some(Goal::Address(place.address(8 + signed(first, 24) * 4))),
+        _ if first & 0xfff0_f000 == 0xe300_c000 => Some(Goal::Address(wide(place)?)),
         _ => plt_entry(place),
     }
 }
@@ -180,7 +180,7 @@ fn wide(place: &Place<'_>) -> Option<u64> {
 }
 
 /// Thumb `movw ip; movt ip; (add ip, pc;) bx ip`, as lld makes it, and `b.w`.
-fn thumb_stub(place: &Place<'_>) -> Option<Target> {
+fn thumb_stub(place: &Place<'_>) -> Option<Goal> {
     let half = |at| place.half(at);
     let (first, second) = (half(0)?, half(2)?);
     if first & 0xf800 == 0xf000 && second & 0xd000 == 0x9000 {
@@ -188,11 +188,11 @@ fn thumb_stub(place: &Place<'_>) -> Option<Target> {
         let (i1, i2) = (1 ^ second >> 13 & 1 ^ sign, 1 ^ second >> 11 & 1 ^ sign);
         let offset =
             sign << 24 | i1 << 23 | i2 << 22 | (first & 0x3ff) << 12 | (second & 0x7ff) << 1;
-        return Some(Target::Address(place.address(4 + signed(offset, 25))));
+        return Some(Goal::Address(place.address(4 + signed(offset, 25))));
     }
     // ldr.w pc, word behind it
     if (first, second) == (0xf85f, 0xf000) {
-        return Some(Target::Address(u64::from(place.data_word(4)? & !1)));
+        return Some(Goal::Address(u64::from(place.data_word(4)? & !1)));
     }
     let immediate = |high: u32, low: u32| {
         (high & 0xf) << 12 | (high >> 10 & 1) << 11 | (low >> 12 & 7) << 8 | low & 0xff
@@ -208,11 +208,11 @@ fn thumb_stub(place: &Place<'_>) -> Option<Target> {
     let is_relative = half(8)? == 0x44fc;
     let distance = i64::from(value.cast_signed());
     let target = if is_relative { place.address(12 + distance) } else { u64::from(value) };
-    Some(Target::Address(target & !1))
+    Some(Goal::Address(target & !1))
 }
 
 /// `add ip, pc, #a; add ip, ip, #b; (add ip, ip, #c;) ldr pc, [ip, #d]!`
-fn plt_entry(place: &Place<'_>) -> Option<Target> {
+fn plt_entry(place: &Place<'_>) -> Option<Goal> {
     if place.word(0)? & 0xffff_f000 != 0xe28f_c000 {
         return None;
     }
@@ -223,7 +223,7 @@ fn plt_entry(place: &Place<'_>) -> Option<Target> {
         match word >> 12 {
             0xe_28fc | 0xe_28cc => slot = slot.wrapping_add(rotated.into()),
             0xe_5bcf => {
-                return Some(Target::Slot(
+                return Some(Goal::Slot(
                     place.truncate(slot.wrapping_add(u64::from(word & 0xfff))),
                 ));
             }

@@ -5,7 +5,7 @@
 //! Instructions are made of halfwords, the upper one first in either byte order.
 //! Source: C-SKY CPU ABI Standard V2, chapter 4.
 
-use super::decode::{Branch, Decode, Place, Target, no_stub, signed};
+use super::decode::{Branch, Decode, Goal, Place, no_stub, signed};
 use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_CKCORE_ADDR32: u32 = 1;
@@ -67,5 +67,5 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     }
     let literal = (place.address(0) + u64::from(low) * 4) & !3;
     let target = place.code.word(literal.checked_sub(place.base)?)?;
-    place.branch(0, 4, Target::Address(target.into()))
+    place.branch(0, 4, Goal::Address(target.into()))
 }

@@ -13,7 +13,7 @@ pub(crate) struct Decode {
     /// The direct call of a function that begins at a place.
     pub(crate) call: fn(&Place<'_>) -> Option<Branch>,
     /// Where the stub at a place leads, if it is one.
-    pub(crate) stub: fn(&Place<'_>) -> Option<Target>,
+    pub(crate) stub: fn(&Place<'_>) -> Option<Goal>,
     /// Where instructions begin can only be told from function starts on: what calls begin with.
     pub(crate) anchors: &'static [&'static [u8]],
     /// The relocation types, all their bits, that add the load address: `R_*_RELATIVE`.
@@ -46,12 +46,12 @@ pub(crate) struct Branch {
     pub(crate) reference: u64,
     /// The end of the call.
     pub(crate) end: u64,
-    pub(crate) target: Target,
+    pub(crate) target: Goal,
 }
 
 /// Where a call or a stub leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Target {
+pub(crate) enum Goal {
     /// To this address.
     Address(u64),
     /// To the address that the word at this address holds.
@@ -101,14 +101,14 @@ impl<'a> Place<'a> {
     }
 
     /// A call of `size` bytes with its relocation `reference` bytes from here, to `target`.
-    pub(crate) fn branch(&self, reference: u64, size: u64, target: Target) -> Option<Branch> {
+    pub(crate) fn branch(&self, reference: u64, size: u64, target: Goal) -> Option<Branch> {
         let end = self.at.checked_add(size).filter(|end| *end <= self.code.len())?;
         Some(Branch { start: self.at, reference: self.at + reference, end, target })
     }
 
     /// A call of four bytes, to the address `distance` bytes from here.
     pub(crate) fn near(&self, distance: i64) -> Option<Branch> {
-        self.branch(0, 4, Target::Address(self.address(distance)))
+        self.branch(0, 4, Goal::Address(self.address(distance)))
     }
 }
 
@@ -123,6 +123,6 @@ pub(crate) fn four(_: &Place<'_>) -> u64 {
 }
 
 /// No stub is known.
-pub(crate) fn no_stub(_: &Place<'_>) -> Option<Target> {
+pub(crate) fn no_stub(_: &Place<'_>) -> Option<Goal> {
     None
 }

@@ -3,7 +3,7 @@
 //! The linker relaxes, so each table entry is a label. Instructions are little endian.
 //! Source: ELF for the LoongArch Architecture, 2.30, "Relocations".
 
-use super::decode::{Branch, Decode, Place, Target, four, signed};
+use super::decode::{Branch, Decode, Goal, Place, four, signed};
 use super::{
     Arch, Arithmetic, CALL, CodeOrder, DEFAULT, Form, Instruction, Nop, Pattern, Step, add,
     subtract,
@@ -132,18 +132,18 @@ fn call(place: &Place<'_>) -> Option<Branch> {
         && second & 0xfc00_001f == 0x4c00_0001
         && second >> 5 & 31 == word & 31;
     let distance = (signed(word >> 5, 20) << 18) + signed(second >> 10, 16) * 4;
-    let target = Target::Address(place.address(distance));
+    let target = Goal::Address(place.address(distance));
     if is_call { place.branch(0, 8, target) } else { None }
 }
 
 /// A branch, or a PLT entry: `pcaddu12i $t3; ld.[dw] $t3, $t3`.
-fn stub(place: &Place<'_>) -> Option<Target> {
+fn stub(place: &Place<'_>) -> Option<Goal> {
     let (first, second) = (place.word(0)?, place.word(4)?);
     if first & 0xfc00_0000 == 0x5000_0000 {
         let distance = signed((first & 0x3ff) << 16 | first >> 10 & 0xffff, 26) * 4;
-        return Some(Target::Address(place.address(distance)));
+        return Some(Goal::Address(place.address(distance)));
     }
     let loads = matches!(second & 0xffc0_03ff, 0x28c0_01ef | 0x2880_01ef);
     let distance = (signed(first >> 5, 20) << 12) + signed(second >> 10, 12);
-    (first & 0xfe00_001f == 0x1c00_000f && loads).then(|| Target::Slot(place.address(distance)))
+    (first & 0xfe00_001f == 0x1c00_000f && loads).then(|| Goal::Slot(place.address(distance)))
 }

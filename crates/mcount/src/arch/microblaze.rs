@@ -3,7 +3,7 @@
 //! `brki` takes an absolute address, `brlid` a relative one; each needs the `imm` before it for
 //! the upper half. Source: MicroBlaze Processor Reference Guide (UG984), chapter 5.
 
-use super::decode::{Branch, Decode, Place, Target, four, no_stub, signed};
+use super::decode::{Branch, Decode, Goal, Place, four, no_stub, signed};
 use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_MICROBLAZE_32: u32 = 1;
@@ -56,5 +56,5 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     } else {
         return None;
     };
-    place.branch(0, at + 4, Target::Address(target))
+    place.branch(0, at + 4, Goal::Address(target))
 }

@@ -3,7 +3,7 @@
 //! A 32-bit instruction is two halfwords, the upper one first in either byte order.
 //! Source: MIPS Architecture for Programmers, Volume II-B (MD00594).
 
-use super::decode::{Branch, Place, Target};
+use super::decode::{Branch, Goal, Place};
 use super::{CALL, Code, CodeMut, Computed, Form, Instruction, Nop, Pattern};
 
 const R_MICROMIPS_26_S1: u32 = 133;
@@ -128,5 +128,5 @@ pub(super) fn call(place: &Place<'_>) -> Option<Branch> {
         return None;
     }
     let index = u64::from(high & 0x3ff) << 16 | u64::from(low);
-    place.branch(0, 4, Target::Address(place.address(4) & !0x07ff_ffff | index << 1))
+    place.branch(0, 4, Goal::Address(place.address(4) & !0x07ff_ffff | index << 1))
 }

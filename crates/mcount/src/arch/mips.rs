@@ -7,7 +7,7 @@
 //! Sources: System V ABI, MIPS RISC Processor Supplement, 4; MIPS 64-bit ELF Object File
 //! Specification, 2.9 (three relocation types packed in one word).
 
-use super::decode::{Branch, Decode, Place, Target, signed};
+use super::decode::{Branch, Decode, Goal, Place, signed};
 use super::{
     Arch, CALL, Code, CodeMut, Computed, DEFAULT, Form, Instruction, Nop, Pattern, micromips,
 };
@@ -191,7 +191,7 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     match word >> 26 {
         3 => {
             let target = place.address(4) & !0x0fff_ffff | u64::from(word & 0x03ff_ffff) << 2;
-            place.branch(0, 4, Target::Address(target))
+            place.branch(0, 4, Goal::Address(target))
         }
         // One with a load of $t9 before it was a jalr once, and the load is where the call begins.
         1 if word >> 16 == BAL && !is_loaded(place) => place.near(bal(word)),
@@ -227,7 +227,7 @@ fn is_jump(word: u32) -> bool {
 /// What is known of a register while a call through one is followed.
 #[derive(Clone, Copy)]
 struct Held {
-    value: Target,
+    value: Goal,
     /// The first instruction of the call has a part in it.
     is_ours: bool,
 }
@@ -236,7 +236,7 @@ struct Held {
 /// are computed as the processor would, up to the `jalr`, or the `bal` that a linker made of it.
 fn register_call(place: &Place<'_>) -> Option<Branch> {
     let mut registers = [None; 32];
-    let gp = Held { value: Target::Address(place.data_base), is_ours: false };
+    let gp = Held { value: Goal::Address(place.data_base), is_ours: false };
     *registers.get_mut(GP as usize)? = Some(gp);
     let first = place.word(0)?;
     let base = first >> 21 & 31;
@@ -249,7 +249,7 @@ fn register_call(place: &Place<'_>) -> Option<Branch> {
         if let Some(register) = jumped {
             let held = (*registers.get(register as usize)?)?;
             let target = if word >> 16 == BAL {
-                Target::Address(place.address(at.cast_signed() + bal(word)))
+                Goal::Address(place.address(at.cast_signed() + bal(word)))
             } else {
                 held.value
             };
@@ -287,12 +287,12 @@ fn is_gp(place: &Place<'_>, register: u32) -> bool {
 fn compute(place: &Place<'_>, word: u32, registers: &[Option<Held>; 32]) -> Option<Held> {
     let get = |register: u32| -> Option<(u64, bool)> {
         match *registers.get((register & 31) as usize)? {
-            Some(Held { value: Target::Address(value), is_ours }) => Some((value, is_ours)),
+            Some(Held { value: Goal::Address(value), is_ours }) => Some((value, is_ours)),
             _ => None,
         }
     };
     let held =
-        |value: u64, is_ours| Some(Held { value: Target::Address(place.truncate(value)), is_ours });
+        |value: u64, is_ours| Some(Held { value: Goal::Address(place.truncate(value)), is_ours });
     let low = signed(word & 0xffff, 16);
     let (rs, rt, shift) = (word >> 21, word >> 16, word >> 6 & 31);
     match (word >> 26, word & 0x7ff & !(31 << 6)) {
@@ -304,7 +304,7 @@ fn compute(place: &Place<'_>, word: u32, registers: &[Option<Held>; 32]) -> Opti
         (0x23 | 0x37, _) => {
             let (value, is_ours) = get(rs)?;
             let slot = place.truncate(value.wrapping_add_signed(low));
-            Some(Held { value: Target::Slot(slot), is_ours })
+            Some(Held { value: Goal::Slot(slot), is_ours })
         }
         (0, 0x38) => get(rt).and_then(|(value, is_ours)| held(value << shift, is_ours)),
         (0, 0x3c) => get(rt).and_then(|(value, is_ours)| held(value << (32 + shift), is_ours)),
@@ -318,7 +318,7 @@ fn compute(place: &Place<'_>, word: u32, registers: &[Option<Held>; 32]) -> Opti
 
 /// A trampoline to PIC (`lui $t9; j; addiu $t9`, or without the jump before the function itself), or a
 /// PLT entry (`lui $t7; l[wd] $t9`).
-fn stub(place: &Place<'_>) -> Option<Target> {
+fn stub(place: &Place<'_>) -> Option<Goal> {
     if place.alternate {
         return None;
     }
@@ -327,12 +327,12 @@ fn stub(place: &Place<'_>) -> Option<Target> {
     let low = signed(second & 0xffff, 16);
     if first >> 16 == 0x3c19 && second >> 26 == 2 {
         let target = place.address(8) & !0x0fff_ffff | u64::from(second & 0x03ff_ffff) << 2;
-        return Some(Target::Address(target));
+        return Some(Goal::Address(target));
     }
     // lui $t9; addiu $t9, $t9: right before the function.
     if first >> 16 == 0x3c19 && second >> 16 == 0x2739 {
-        return Some(Target::Address(place.address(8)));
+        return Some(Goal::Address(place.address(8)));
     }
     let is_entry = matches!(first >> 16, 0x3c0f | 0x3c0e) && matches!(second >> 26, 0x23 | 0x37);
-    is_entry.then(|| Target::Slot(place.truncate((high + low).cast_unsigned())))
+    is_entry.then(|| Goal::Slot(place.truncate((high + low).cast_unsigned())))
 }

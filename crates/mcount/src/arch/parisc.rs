@@ -2,7 +2,7 @@
 //!
 //! Source: Processor-Specific ELF Supplement for PA-RISC 1.5, chapter 4.
 
-use super::decode::{Branch, Decode, Place, Target, four, signed};
+use super::decode::{Branch, Decode, Goal, Place, four, signed};
 use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const DT_PLTGOT: u64 = 3;
@@ -84,23 +84,23 @@ fn upper(word: u32) -> i64 {
 
 /// A branch out of reach (`ldil; be`, or relative: `b,l; addil; be`), or a stub that loads what the
 /// PLT has of a function (`addil; ldo %r22`).
-fn stub(place: &Place<'_>) -> Option<Target> {
+fn stub(place: &Place<'_>) -> Option<Goal> {
     let (first, second) = (place.word(0)?, place.word(4)?);
     let jumps = |word: u32| word & 0xffe0_e000 == 0xe020_2000;
     let to = |distance: i64| place.truncate(distance.cast_unsigned());
     match first & 0xffe0_0000 {
-        0x2020_0000 if jumps(second) => Some(Target::Address(to(upper(first) + short(second) * 4))),
+        0x2020_0000 if jumps(second) => Some(Goal::Address(to(upper(first) + short(second) * 4))),
         0xe820_0000 => {
             let third = place.word(8)?;
             let relative = second & 0xffe0_0000 == 0x2820_0000 && jumps(third);
             let distance = 8 + upper(second) + short(third) * 4;
-            relative.then(|| Target::Address(place.address(distance)))
+            relative.then(|| Goal::Address(place.address(distance)))
         }
         // By %r19, or by %dp.
         0x2a60_0000 | 0x2b60_0000 if second & 0xffff_0000 == 0x3436_0000 => {
             let distance = i64::from(second >> 1 & 0x1fff) - i64::from(second & 1) * 0x2000;
             let slot = place.data_base.wrapping_add_signed(upper(first) + distance);
-            Some(Target::Slot(place.truncate(slot)))
+            Some(Goal::Slot(place.truncate(slot)))
         }
         _ => None,
     }

@@ -2,7 +2,7 @@
 //!
 //! Source: Power Architecture 32-bit ABI Supplement, 4.13.
 
-use super::decode::{Branch, Decode, Place, Target, four, signed};
+use super::decode::{Branch, Decode, Goal, Place, four, signed};
 use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_PPC_ADDR32: u32 = 1;
@@ -57,10 +57,10 @@ pub(super) fn call(place: &Place<'_>) -> Option<Branch> {
 
 /// A branch, or a PLT entry with its slot's address in it: `lis r11; lwz r11; mtctr r11; bctr`. In
 /// position-independent code the address is relative to r30, taken for that of the GOT.
-fn stub(place: &Place<'_>) -> Option<Target> {
+fn stub(place: &Place<'_>) -> Option<Goal> {
     let (first, second) = (place.word(0)?, place.word(4)?);
     if first & 0xfc00_0003 == 0x4800_0000 {
-        return Some(Target::Address(place.address(signed(first & 0x03ff_fffc, 26))));
+        return Some(Goal::Address(place.address(signed(first & 0x03ff_fffc, 26))));
     }
     if (first, second) == (0x7c08_02a6, 0x429f_0005) {
         return relative(place);
@@ -69,27 +69,27 @@ fn stub(place: &Place<'_>) -> Option<Target> {
     let high = u64::from(first << 16);
     match (first >> 16, second >> 16) {
         (0x3d60 | 0x3d80, 0x816b | 0x818c) => {
-            Some(Target::Slot(place.truncate(high.wrapping_add_signed(low))))
+            Some(Goal::Slot(place.truncate(high.wrapping_add_signed(low))))
         }
         // addis r11, r30; lwz r11, r11, or lwz r11, r30 alone.
         (0x3d7e, 0x816b) => {
             let slot = place.data_base.wrapping_add(high).wrapping_add_signed(low);
-            Some(Target::Slot(place.truncate(slot)))
+            Some(Goal::Slot(place.truncate(slot)))
         }
         (0x817e, 0x7d69) => {
             let slot = place.data_base.wrapping_add_signed(signed(first & 0xffff, 16));
-            Some(Target::Slot(place.truncate(slot)))
+            Some(Goal::Slot(place.truncate(slot)))
         }
         // lis r12; addi r12: a veneer.
-        (0x3d80, 0x398c) => Some(Target::Address(place.truncate(high.wrapping_add_signed(low)))),
+        (0x3d80, 0x398c) => Some(Goal::Address(place.truncate(high.wrapping_add_signed(low)))),
         _ => None,
     }
 }
 
 /// A veneer of position-independent code: `mflr r0; bcl 20,31,.+4; mflr r12; addis; addi`.
-fn relative(place: &Place<'_>) -> Option<Target> {
+fn relative(place: &Place<'_>) -> Option<Goal> {
     let (third, high, low) = (place.word(8)?, place.word(12)?, place.word(16)?);
     let is_veneer = third == 0x7d88_02a6 && high >> 16 == 0x3d8c && low >> 16 == 0x398c;
     let distance = (signed(high & 0xffff, 16) << 16) + signed(low & 0xffff, 16);
-    is_veneer.then(|| Target::Address(place.address(8 + distance)))
+    is_veneer.then(|| Goal::Address(place.address(8 + distance)))
 }

@@ -10,7 +10,7 @@
 //!
 //! Sources: 64-bit PowerPC ELF ABI Supplement 1.9, 3.2.5; Power ELFv2 ABI, 3.5.
 
-use super::decode::{Branch, Decode, Place, Target, four, signed};
+use super::decode::{Branch, Decode, Goal, Place, four, signed};
 use super::powerpc::{self, BCTRL, BL, NOP};
 use super::{Arch, DEFAULT, Form, Instruction};
 
@@ -56,34 +56,34 @@ fn call(place: &Place<'_>) -> Option<Branch> {
         // pld r12, relative to itself
         (0x0410..=0x0413, 0xe580) => {
             let distance = signed(first & 0x3_ffff, 18) << 16 | i64::from(second & 0xffff);
-            return place.branch(0, 4, Target::Slot(before.address(distance)));
+            return place.branch(0, 4, Goal::Slot(before.address(distance)));
         }
         _ => return None,
     };
     let slot = place.data_base.wrapping_add_signed(high + signed(second & 0xfffc, 16));
     let moves = before.word(8)? == 0x7d89_03a6;
-    if moves { place.branch(0, 4, Target::Slot(slot)) } else { None }
+    if moves { place.branch(0, 4, Goal::Slot(slot)) } else { None }
 }
 
 /// A branch, or a stub that loads the target by the TOC: `(std r2;) addis r12, r2; ld r12`.
-fn stub(place: &Place<'_>) -> Option<Target> {
+fn stub(place: &Place<'_>) -> Option<Goal> {
     let saves_toc = place.word(0)? >> 16 == 0xf841;
     let place = if saves_toc { place.skip(4) } else { *place };
     let (first, second) = (place.word(0)?, place.word(4)?);
     if first & 0xfc00_0003 == 0x4800_0000 {
-        return Some(Target::Address(place.address(signed(first & 0x03ff_fffc, 26))));
+        return Some(Goal::Address(place.address(signed(first & 0x03ff_fffc, 26))));
     }
     let low = |word: u32| signed(word & 0xfffc, 16);
     let high = |word: u32| signed(word & 0xffff, 16) << 16;
     match (first >> 16, second >> 16) {
         (0x3d82, 0xe98c) | (0x3d62, 0xe98b) => {
-            Some(Target::Slot(place.data_base.wrapping_add_signed(high(first) + low(second))))
+            Some(Goal::Slot(place.data_base.wrapping_add_signed(high(first) + low(second))))
         }
-        (0xe982, _) => Some(Target::Slot(place.data_base.wrapping_add_signed(low(first)))),
+        (0xe982, _) => Some(Goal::Slot(place.data_base.wrapping_add_signed(low(first)))),
         // addis r12, r2; addi r12, r12: a veneer.
         (0x3d82, 0x398c) => {
             let distance = high(first) + signed(second & 0xffff, 16);
-            Some(Target::Address(place.data_base.wrapping_add_signed(distance)))
+            Some(Goal::Address(place.data_base.wrapping_add_signed(distance)))
         }
         _ => None,
     }

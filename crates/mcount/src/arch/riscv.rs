@@ -3,7 +3,7 @@
 //! Relaxation deletes bytes after the table was made, so each entry is a label of its own.
 //! Instructions are little endian. Source: RISC-V ELF psABI, "Relocations", "Linker Relaxation".
 
-use super::decode::{Branch, Decode, Place, Target, signed};
+use super::decode::{Branch, Decode, Goal, Place, signed};
 use super::{
     Arch, Arithmetic, CALL, CodeOrder, DEFAULT, Form, Instruction, Nop, Pattern, Step, add, set,
     subtract,
@@ -96,7 +96,7 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     if half & 3 != 3 {
         let is_c_jal = !place.is_64 && half & 0xe003 == 0x2001;
         return if is_c_jal {
-            place.branch(0, 2, Target::Address(place.address(c_jal(half))))
+            place.branch(0, 2, Goal::Address(place.address(c_jal(half))))
         } else {
             None
         };
@@ -108,7 +108,7 @@ fn call(place: &Place<'_>) -> Option<Branch> {
         0x0e7 | 0x2e7 if word & 0xf_f000 == 0 => place.branch(
             0,
             4,
-            Target::Address(place.truncate(signed(word >> 20, 12).cast_unsigned())),
+            Goal::Address(place.truncate(signed(word >> 20, 12).cast_unsigned())),
         ),
         0x097 | 0x297 | 0x317 => {
             let second = place.word(4)?;
@@ -116,7 +116,7 @@ fn call(place: &Place<'_>) -> Option<Branch> {
             let is_call = second & 0x707f == 0x67 && second >> 15 & 31 == register;
             let links = matches!(second >> 7 & 31, 1 | 5);
             let distance = i64::from((word & 0xffff_f000).cast_signed()) + signed(second >> 20, 12);
-            let target = Target::Address(place.address(distance));
+            let target = Goal::Address(place.address(distance));
             if is_call && links { place.branch(0, 8, target) } else { None }
         }
         _ => None,
@@ -150,9 +150,9 @@ fn c_jal(half: u32) -> i64 {
 }
 
 /// A PLT entry: `auipc t3; l[wd] t3, (t3); jalr t1, t3`.
-fn stub(place: &Place<'_>) -> Option<Target> {
+fn stub(place: &Place<'_>) -> Option<Goal> {
     let (first, second) = (place.word(0)?, place.word(4)?);
     let loads = second & 0xf_ffff == 0xe_2e03 || second & 0xf_ffff == 0xe_3e03;
     let distance = i64::from((first & 0xffff_f000).cast_signed()) + signed(second >> 20, 12);
-    (first & 0xfff == 0xe17 && loads).then(|| Target::Slot(place.address(distance)))
+    (first & 0xfff == 0xe17 && loads).then(|| Goal::Slot(place.address(distance)))
 }

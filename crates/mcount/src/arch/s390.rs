@@ -5,7 +5,7 @@
 //! branch over the block disables it. The bytes decide which it is.
 //! Source: S/390 ELF ABI Supplement, chapter 2.
 
-use super::decode::{Branch, Decode, Place, Target};
+use super::decode::{Branch, Decode, Goal, Place};
 use super::{Arch, CALL, DEFAULT, Form, HookNop, Instruction, Nop, Pattern};
 
 const R_390_32: u32 = 4;
@@ -88,15 +88,15 @@ fn call(place: &Place<'_>) -> Option<Branch> {
         return None;
     }
     let distance = i64::from(place.word(2)?.cast_signed()) * 2;
-    place.branch(2, 6, Target::Address(place.address(distance)))
+    place.branch(2, 6, Goal::Address(place.address(distance)))
 }
 
 /// A jump, or a PLT entry: `larl %r1; lg %r1,0(%r1)` (`l` in 31-bit code).
-fn stub(place: &Place<'_>) -> Option<Target> {
+fn stub(place: &Place<'_>) -> Option<Goal> {
     let distance = i64::from(place.word(2)?.cast_signed()) * 2;
     match (place.half(0)?, place.half(6)?) {
-        (0xc0f4, _) => Some(Target::Address(place.address(distance))),
-        (0xc010, 0xe310 | 0x5810) => Some(Target::Slot(place.address(distance))),
+        (0xc0f4, _) => Some(Goal::Address(place.address(distance))),
+        (0xc010, 0xe310 | 0x5810) => Some(Goal::Slot(place.address(distance))),
         _ => None,
     }
 }

@@ -6,7 +6,7 @@
 //! addend is in the section. Source: SuperH ELF ABI (Renesas), 32-bit
 //! relocations; SH-4 Software Manual, `MOV.L @(disp,PC),Rn`.
 
-use super::decode::{Branch, Decode, Place, Target};
+use super::decode::{Branch, Decode, Goal, Place};
 use super::{Arch, CALL, Code, CodeMut, Computed, DEFAULT, Form, Instruction, Nop};
 use crate::site::Kind;
 
@@ -118,9 +118,9 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     }
     // mov.l @(r0,Rn),Rn: an offset in the GOT.
     let target = if has(0x000e | register << 8 | register << 4) {
-        Target::Slot(place.truncate(place.data_base.wrapping_add(value)))
+        Goal::Slot(place.truncate(place.data_base.wrapping_add(value)))
     } else {
-        Target::Address(value)
+        Goal::Address(value)
     };
     let end = literal + 4;
     Some(Branch { start: literal, reference: literal, end, target })
@@ -134,16 +134,16 @@ fn loaded(place: &Place<'_>) -> Option<(u64, u64)> {
 
 /// A PLT entry: it loads the address of its slot, or in position-independent code the offset from the
 /// GOT in `r12`, and then the slot.
-fn stub(place: &Place<'_>) -> Option<Target> {
+fn stub(place: &Place<'_>) -> Option<Goal> {
     if place.half(0)? & 0xff00 != 0xd000 {
         return None;
     }
     let (_, value) = loaded(place)?;
     match place.half(2)? {
         // mov.l @r0,r0
-        0x6002 => Some(Target::Slot(value)),
+        0x6002 => Some(Goal::Slot(value)),
         // mov.l @(r0,r12),r0
-        0x00ce => Some(Target::Slot(place.truncate(place.data_base.wrapping_add(value)))),
+        0x00ce => Some(Goal::Slot(place.truncate(place.data_base.wrapping_add(value)))),
         _ => None,
     }
 }

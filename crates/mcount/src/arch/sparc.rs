@@ -3,7 +3,7 @@
 //! In 64-bit files the upper 24 bits of a relocation's type are data.
 //! Sources: SPARC Compliance Definition 2.4, chapter 3; System V ABI, SPARC Supplement, 4.
 
-use super::decode::{Branch, Decode, Place, Target, four, signed};
+use super::decode::{Branch, Decode, Goal, Place, four, signed};
 use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};
 
 const R_SPARC_32: u32 = 3;
@@ -47,10 +47,10 @@ fn call(place: &Place<'_>) -> Option<Branch> {
 
 /// What mold makes where there is a GOT slot: `mov %o7, %g5; call .+8; ldx [%o7+20], %g1;
 /// ldx [%o7+%g1], %g1; jmp %g1`. Other PLT entries are themselves what the loader fills.
-fn stub(place: &Place<'_>) -> Option<Target> {
+fn stub(place: &Place<'_>) -> Option<Goal> {
     let words = [place.word(0)?, place.word(4)?, place.word(8)?, place.word(12)?];
     let is_entry = words == [0x8a10_000f, 0x4000_0002, 0xc25b_e014, 0xc25b_c001];
     // The upper half of the distance is 0 or all ones.
     let distance = i64::from(place.word(28)?.cast_signed());
-    is_entry.then(|| Target::Slot(place.address(4 + distance)))
+    is_entry.then(|| Goal::Slot(place.address(4 + distance)))
 }

@@ -4,7 +4,7 @@
 //! The relocation is on the displacement, so the recorded address lies before it. `endbr64` may
 //! stand before the call and is not part of it. Source: System V ABI, AMD64 Supplement, 4.4.
 
-use super::decode::{Branch, Decode, Place, Target};
+use super::decode::{Branch, Decode, Goal, Place};
 use super::{Arch, CALL, Code, DEFAULT, Form, HookNop, Instruction, Nop, Pattern, Unit};
 
 const R_X86_64_64: u32 = 1;
@@ -258,16 +258,16 @@ fn call<const WIDE: bool>(place: &Place<'_>) -> Option<Branch> {
     let distance =
         |at| place.code.little_word(place.at + at).map(|word| i64::from(word.cast_signed()));
     match (first, second) {
-        (0xe8, _) => place.branch(1, 5, Target::Address(place.address(5 + distance(1)?))),
-        (0x67, 0xe8) => place.branch(2, 6, Target::Address(place.address(6 + distance(2)?))),
-        (0xff, 0x15) if WIDE => place.branch(2, 6, Target::Slot(place.address(6 + distance(2)?))),
+        (0xe8, _) => place.branch(1, 5, Goal::Address(place.address(5 + distance(1)?))),
+        (0x67, 0xe8) => place.branch(2, 6, Goal::Address(place.address(6 + distance(2)?))),
+        (0xff, 0x15) if WIDE => place.branch(2, 6, Goal::Slot(place.address(6 + distance(2)?))),
         (0xff, 0x15) => {
-            place.branch(2, 6, Target::Slot(place.truncate(distance(2)?.cast_unsigned())))
+            place.branch(2, 6, Goal::Slot(place.truncate(distance(2)?.cast_unsigned())))
         }
         (0xff, 0x90..=0x97) if !WIDE && second != 0x94 => {
             let base = got(place, second & 7).unwrap_or(place.data_base);
             let slot = base.wrapping_add_signed(distance(2)?);
-            place.branch(2, 6, Target::Slot(place.truncate(slot)))
+            place.branch(2, 6, Goal::Slot(place.truncate(slot)))
         }
         (0x49, 0xba | 0xbb) | (0x48, 0xb8) if WIDE => large_call(place),
         _ => None,
@@ -300,16 +300,16 @@ fn large_call(place: &Place<'_>) -> Option<Branch> {
         form.iter().all(|pattern| pattern.fits(place.code, place.at + reference))
     };
     if fits(OPCODE_CALL_LARGE, 2) {
-        return place.branch(2, 13, Target::Address(number(2)?));
+        return place.branch(2, 13, Goal::Address(number(2)?));
     }
     if fits(OPCODE_CALL_LARGE_GCC, 22) {
         let target = place.address(0).wrapping_add(number(2)?).wrapping_add(number(22)?);
-        return place.branch(22, 36, Target::Address(target));
+        return place.branch(22, 36, Goal::Address(target));
     }
     if fits(OPCODE_CALL_LARGE_CLANG, 2) {
-        return place.branch(2, 12, Target::Address(number(2)?));
+        return place.branch(2, 12, Goal::Address(number(2)?));
     }
-    let slot = || Some(Target::Slot(place.data_base.wrapping_add(number(2)?)));
+    let slot = || Some(Goal::Slot(place.data_base.wrapping_add(number(2)?)));
     if fits(OPCODE_CALL_LARGE_GOT, 2) {
         return place.branch(2, 14, slot()?);
     }
@@ -320,7 +320,7 @@ fn large_call(place: &Place<'_>) -> Option<Branch> {
 }
 
 /// A jump, or a PLT entry: `jmp *slot`, behind a landing pad or a `bnd` prefix.
-fn stub<const WIDE: bool>(place: &Place<'_>) -> Option<Target> {
+fn stub<const WIDE: bool>(place: &Place<'_>) -> Option<Goal> {
     let is_pad = place.code.little_word(place.at)? & 0xfeff_ffff == 0xfa1e_0ff3;
     let mut place = if is_pad { place.skip(4) } else { *place };
     if place.byte(0)? == 0xf2 {
@@ -335,11 +335,11 @@ fn stub<const WIDE: bool>(place: &Place<'_>) -> Option<Target> {
     let distance =
         |at| place.code.little_word(place.at + at).map(|word| i64::from(word.cast_signed()));
     match (place.byte(0)?, place.byte(1)?) {
-        (0xe9, _) => Some(Target::Address(place.address(5 + distance(1)?))),
-        (0xff, 0x25) if WIDE => Some(Target::Slot(place.address(6 + distance(2)?))),
-        (0xff, 0x25) => Some(Target::Slot(place.truncate(distance(2)?.cast_unsigned()))),
+        (0xe9, _) => Some(Goal::Address(place.address(5 + distance(1)?))),
+        (0xff, 0x25) if WIDE => Some(Goal::Slot(place.address(6 + distance(2)?))),
+        (0xff, 0x25) => Some(Goal::Slot(place.truncate(distance(2)?.cast_unsigned()))),
         (0xff, 0xa3) => {
-            Some(Target::Slot(place.truncate(place.data_base.wrapping_add_signed(distance(2)?))))
+            Some(Goal::Slot(place.truncate(place.data_base.wrapping_add_signed(distance(2)?))))
         }
         _ => None,
     }

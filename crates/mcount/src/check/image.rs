@@ -2,13 +2,13 @@
 //! asking where they lead.
 
 use super::{Entry, Place, Rule, Table, reversed};
-use crate::Options;
 use crate::elf::loaded::Changes;
 use crate::elf::{Relocations, Section, View, addresses, loaded};
 use crate::error::Result;
-use crate::late::table_range;
+use crate::options::Options;
 use crate::scan::bare::Bare;
 use crate::scan::{Target, patchable};
+use crate::sites::image::table_range;
 use object::elf;
 use object::read::elf::FileHeader;
 

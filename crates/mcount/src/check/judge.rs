@@ -3,7 +3,7 @@
 //! says most.
 
 use super::{Entry, Finding, Place, Rule, Table};
-use crate::Options;
+use crate::options::Options;
 use crate::scan::Target;
 use crate::scan::functions::Functions;
 use crate::site::{CallSite, Kind};

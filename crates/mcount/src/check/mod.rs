@@ -11,13 +11,12 @@ mod rule;
 
 pub use rule::{Level, Rule};
 
-use crate::Options;
 use crate::elf::{Verb, View};
 use crate::error::Result;
-use crate::late;
+use crate::options::Options;
+use crate::scan::Target;
 use crate::scan::bare::Bare;
 use crate::scan::functions::Functions;
-use crate::scan::{Target, is_image};
 use crate::sites;
 use ::object::read::elf::FileHeader;
 use judge::Judge;
@@ -49,20 +48,17 @@ impl<'d> Verb<'d> for Check<'_> {
     type Output = Vec<Finding>;
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Vec<Finding>> {
-        if is_image(view) {
-            let target = Target::image(view)?;
-            let functions = Functions::new(&target)?;
+        let target = Target::of(view)?;
+        let functions = Functions::new(&target)?;
+        let (found, tables) = if target.is_image {
             let bare = Some(Bare::find(&target));
-            let (found, _) = late::sites(&target, &functions, self.0, bare)?;
-            let tables = image::tables(&target, self.0, bare)?;
-            Ok(Judge::new(&target, &functions, self.0, &found).of(&tables))
+            let (found, _) = sites::image::sites(&target, &functions, self.0, bare)?;
+            (found, image::tables(&target, self.0, bare)?)
         } else {
-            let target = Target::new(view)?;
-            let functions = Functions::new(&target)?;
-            let found = sites::found(&target, &functions, self.0)?;
-            let tables = object::tables(&target, self.0)?;
-            Ok(Judge::new(&target, &functions, self.0, &found).of(&tables))
-        }
+            let found = sites::object::found(&target, &functions, self.0)?;
+            (found, object::tables(&target, self.0)?)
+        };
+        Ok(Judge::new(&target, &functions, self.0, &found).of(&tables))
     }
 }
 

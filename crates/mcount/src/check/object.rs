@@ -2,9 +2,9 @@
 //! the linker will make of their relocations.
 
 use super::{Entry, Flaw, Rule, Table, reversed};
-use crate::Options;
 use crate::elf::Symbol;
 use crate::error::Result;
+use crate::options::Options;
 use crate::scan::{Target, patchable};
 use crate::table::right::{EntryFlaw, Linker, PartFlaw};
 use crate::table::{self, Part};

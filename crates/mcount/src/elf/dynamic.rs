@@ -11,8 +11,11 @@ use object::elf;
 use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Bytes to write at an offset of the file.
+pub type Write = (u64, Vec<u8>);
+
 /// Entries of relocation sections as they shall be.
-pub(crate) struct Entries<'v, 'd, Elf: FileHeader> {
+pub(crate) struct RelocationEdit<'v, 'd, Elf: FileHeader> {
     view: &'v View<'d, Elf>,
     /// The bytes of each entry that changes, by its place in the file.
     changed: BTreeMap<u64, Vec<u8>>,
@@ -20,7 +23,7 @@ pub(crate) struct Entries<'v, 'd, Elf: FileHeader> {
     words: Vec<(u64, Vec<u8>)>,
 }
 
-impl<'v, 'd, Elf: FileHeader> Entries<'v, 'd, Elf> {
+impl<'v, 'd, Elf: FileHeader> RelocationEdit<'v, 'd, Elf> {
     pub(crate) fn new(view: &'v View<'d, Elf>) -> Self {
         Self { view, changed: BTreeMap::new(), words: Vec::new() }
     }

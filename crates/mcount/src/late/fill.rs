@@ -2,17 +2,15 @@
 //! only the values are to be set. It saves a link.
 
 use super::LateTable;
-use crate::Options;
+use crate::elf::dynamic::Write;
 use crate::elf::loaded::Loader;
 use crate::elf::{Encoder, Relocations, Verb, View, addresses, loaded};
 use crate::error::Result;
+use crate::options::Options;
 use crate::scan::Target;
 use ::object::elf;
 use ::object::read::elf::FileHeader;
 use std::collections::BTreeMap;
-
-/// Bytes to write at an offset of the file.
-pub type Write = (u64, Vec<u8>);
 
 /// What filling a table in place comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]

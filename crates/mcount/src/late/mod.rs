@@ -1,33 +1,21 @@
 //! Late recording: the table of a linked image, and an object that carries it into the next link.
 
 mod fill;
-mod list;
-mod names;
 mod object;
-mod sort;
 
-pub use fill::{Fill, Write, fill};
-pub(crate) use list::{list, scan, survey};
-pub(crate) use names::WithSymbols;
+pub use fill::{Fill, fill};
 pub use object::{ObjectOptions, table_object};
-pub(crate) use sort::Sort;
-pub use sort::{Named, Sorted};
 
-use crate::Options;
 use crate::elf::{Encoder, Symbol, Verb, View};
 use crate::error::Result;
-use crate::policy::Treatment;
+use crate::options::Options;
 use crate::scan::Target;
-use crate::scan::bare::Bare;
 use crate::scan::functions::Functions;
-use crate::scan::image::{Finder, Found};
-use crate::scan::sections::{SiteSections, text};
-use crate::scan::source_files::SourceFiles;
-use crate::site::{CallSite, Kind, Source, TABLE_SECTION};
+use crate::site::{CallSite, Source};
+use crate::sites;
 use ::object::elf;
 use ::object::read::elf::{FileHeader, ProgramHeader};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// The table that a linked image should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +87,8 @@ impl<'d> Verb<'d> for Late<'_> {
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<LateTable> {
         let target = Target::image(view)?;
-        let (sites, sources) = sites(&target, &Functions::new(&target)?, self.0, None)?;
+        let (sites, sources) =
+            sites::image::sites(&target, &Functions::new(&target)?, self.0, None)?;
         Ok(LateTable {
             machine: target.arch.name,
             bits: if view.is_64() { 64 } else { 32 },
@@ -110,51 +99,6 @@ impl<'d> Verb<'d> for Late<'_> {
             header: header(&target),
         })
     }
-}
-
-/// How many sites are known by what.
-type Sources = BTreeMap<Source, usize>;
-
-/// The sites of the image `target` in order of address, and what they are known by. `bare` is given
-/// where entries may tell what symbols do not.
-///
-/// # Errors
-///
-/// As [`crate::late_table`].
-pub(crate) fn sites<'d, Elf: FileHeader>(
-    target: &Target<'_, 'd, Elf>,
-    functions: &Functions<'d>,
-    options: &Options,
-    bare: Option<Bare>,
-) -> Result<(Vec<CallSite>, Sources)> {
-    let mut finder = Finder::new(target, functions, &options.hooks, options.helpers.clone())?;
-    let range = table_range(target, options.table_section.as_bytes(), bare);
-    let table = finder.table(range);
-    match bare.map(|bare| bare.hook) {
-        Some(Some(address)) => finder.hooks.add_nameless(address),
-        Some(None) => finder.find_hook_by_table(&table),
-        None => {}
-    }
-    let mut found = finder.find()?;
-    let names = std::mem::take(&mut finder.hooks.names);
-    finder.by_table(&table, &mut found)?;
-    let mut sites = named(target, functions, options, &found, &names, &table);
-    sites.sort_by_key(|site| site.address);
-    let mut sources = Sources::new();
-    for site in found.values() {
-        *sources.entry(site.source).or_default() += 1;
-    }
-    Ok((sites, sources))
-}
-
-/// Address and size in bytes of the table called `name`, or of the `bare` one.
-pub(crate) fn table_range<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    name: &[u8],
-    bare: Option<Bare>,
-) -> Option<(u64, u64)> {
-    let bare = bare.filter(|_| name == TABLE_SECTION.as_bytes());
-    target.table_range(name).or_else(|| bare?.range)
 }
 
 /// [`crate::placeholder`], for each class and byte order.
@@ -174,72 +118,6 @@ impl<'d> Verb<'d> for Reserve {
             anchor: Some(Anchor { symbol: EHDR_START.to_owned(), address: 0 }),
             header: header(&target),
         })
-    }
-}
-
-/// The sites of an image with their names.
-fn named<'d, Elf: FileHeader>(
-    target: &Target<'_, 'd, Elf>,
-    functions: &Functions<'d>,
-    options: &Options,
-    found: &Found,
-    hooks: &[Arc<str>],
-    table: &[u64],
-) -> Vec<CallSite> {
-    let files = SourceFiles::new(target, functions, &options.policy);
-    let mut sections = SiteSections::default();
-    let mut table = Ascending::new(table);
-    let mut walk = functions.walk();
-    let mut sites = Vec::with_capacity(found.len());
-    for ((index, offset), site) in found {
-        let section = sections.get(target, &options.policy, *index);
-        let address = section.base.wrapping_add(*offset);
-        let function = || walk.find(*index, *offset, site.size);
-        let function = options.names.then(function).flatten();
-        let is_left = options.policy.leaves_alone(functions, &files, (*index, *offset, site.size));
-        let area = if site.kind == Kind::Patchable { site.size } else { 0 };
-        sites.push(CallSite {
-            section_index: Some(*index),
-            section: Some(section.name),
-            offset: Some(*offset),
-            address: Some(address),
-            symbol: function.map(|(name, _)| text(name)),
-            symbol_offset: function.map(|(_, start)| offset.wrapping_sub(start).cast_signed()),
-            kind: Some(site.kind),
-            hook: site
-                .hook
-                .filter(|_| options.names)
-                .and_then(|hook| hooks.get(hook as usize).cloned()),
-            size: Some(site.size),
-            recorded: table.has(address),
-            excluded: is_left || section.treatment != Treatment::Record,
-            stale: walk.is_uncovered(*index, *offset, area),
-        });
-    }
-    sites
-}
-
-/// Numbers in ascending order, asked mostly for one after the other.
-struct Ascending<'t> {
-    all: &'t [u64],
-    next: usize,
-}
-
-impl<'t> Ascending<'t> {
-    fn new(all: &'t [u64]) -> Self {
-        Self { all, next: 0 }
-    }
-
-    fn has(&mut self, number: u64) -> bool {
-        let at = |at: usize| self.all.get(at).copied();
-        self.next = if at(self.next).is_some_and(|next| next < number)
-            && at(self.next + 1).is_none_or(|next| next >= number)
-        {
-            self.next + 1
-        } else {
-            self.all.partition_point(|other| *other < number)
-        };
-        at(self.next) == Some(number)
     }
 }
 

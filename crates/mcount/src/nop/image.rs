@@ -1,12 +1,11 @@
 //! Turning the recorded calls of a linked image into NOPs, the table kept.
 
 use super::{NopChange, Nops, Select, Selected};
-use crate::Options;
 use crate::arch::CodeMut;
-use crate::elf::dynamic::Entries;
+use crate::elf::dynamic::{RelocationEdit, Write};
 use crate::elf::{Relocations, View};
 use crate::error::Result;
-use crate::late::Write;
+use crate::options::Options;
 use crate::scan::Target;
 use crate::scan::functions::Functions;
 use crate::scan::image::{CallAt, Finder, Found, FoundSite};
@@ -163,7 +162,7 @@ fn relocations<Elf: FileHeader>(view: &View<'_, Elf>, ranges: &[(u64, u64)]) -> 
             }
         }
     }
-    let mut entries = Entries::new(view);
+    let mut entries = RelocationEdit::new(view);
     entries.remove(&dynamic);
     writes.extend(entries.writes());
     Ok(writes)

@@ -9,11 +9,11 @@ mod object;
 
 pub(crate) use object::make;
 
-use crate::Options;
+use crate::elf::dynamic::Write;
 use crate::elf::edit::Change;
 use crate::elf::{Verb, View};
 use crate::error::Result;
-use crate::late::Write;
+use crate::options::Options;
 use crate::scan::functions::Functions;
 use crate::scan::is_image;
 use ::object::read::elf::FileHeader;

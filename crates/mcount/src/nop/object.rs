@@ -2,11 +2,11 @@
 //! `R_*_NONE`, so that the linker leaves the NOPs alone.
 
 use super::{NopChange, Nops, Select, Selected};
-use crate::Options;
 use crate::arch::CodeMut;
 use crate::elf::View;
 use crate::elf::edit::Edit;
 use crate::error::Result;
+use crate::options::Options;
 use crate::scan::calls::{self, FoundCall};
 use crate::scan::functions::Functions;
 use crate::scan::{Target, nops, patchable};
@@ -32,7 +32,9 @@ pub(super) fn nops<Elf: FileHeader>(
     let (recorded, unrecorded): (Vec<_>, Vec<_>) = calls::find(&target, &options.hooks)?
         .into_iter()
         .partition(|call| listed.contains(&call.place()));
-    let areas = patchable::areas(&target, &functions)?;
+    let lists = table::read(&target, patchable::SECTION.as_bytes())?;
+    let lists = lists.iter().filter_map(|entry| entry.place).collect();
+    let areas = patchable::areas(&target, &functions, lists)?;
     let sites = recorded.iter().map(FoundCall::place);
     let sites: BTreeSet<_> = sites.chain(areas.iter().map(|a| (a.section, a.offset))).collect();
     let mut result = Nops::nothing(NopChange::Object(None));

@@ -3,7 +3,7 @@
 
 use super::{Target, nops};
 use crate::arch::Code;
-use crate::arch::decode::{Decode, Place, Target as Goal};
+use crate::arch::decode::{Decode, Goal, Place};
 use crate::elf::loaded::Changes;
 use crate::elf::{Section, addresses, loaded};
 use object::read::elf::FileHeader;

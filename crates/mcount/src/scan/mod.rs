@@ -92,6 +92,15 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         Ok(Self { view, arch, symbols, symbols_are_dynamic, is_image: true, loader })
     }
 
+    /// An image as [`Target::image`] has it, anything else as [`Target::new`].
+    ///
+    /// # Errors
+    ///
+    /// As those.
+    pub(crate) fn of(view: &'v View<'d, Elf>) -> Result<Self> {
+        if is_image(view) { Self::image(view) } else { Self::new(view) }
+    }
+
     /// The name of symbol `index`; empty if there is no such symbol.
     pub(crate) fn symbol_name(&self, index: u32) -> &'d [u8] {
         let name = |symbols: &Symbols<'d, Elf>| Some(symbols.name(&symbols.get(index)?));

@@ -4,21 +4,20 @@
 use super::Target;
 use super::functions::Functions;
 use crate::error::Result;
-use crate::table::Entry;
 use object::read::elf::FileHeader;
 use std::collections::BTreeSet;
 
-/// The places among `entries` where a NOP as long as a call stands.
+/// Those of `places`, which entries lead to, where a NOP as long as a call stands.
 ///
 /// # Errors
 ///
-/// An entry leads to a section that cannot be read.
+/// One is in a section that cannot be read.
 pub(crate) fn recorded<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
-    entries: &[Entry],
+    places: impl Iterator<Item = (u32, u64)>,
 ) -> Result<Vec<(u32, u64)>> {
     let mut found = Vec::new();
-    for place in entries.iter().filter_map(|entry| entry.place) {
+    for place in places {
         if size(target, place)? != 0 {
             found.push(place);
         }

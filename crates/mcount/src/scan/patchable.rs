@@ -8,7 +8,6 @@ use super::Target;
 use super::functions::Functions;
 use crate::arch::CodeMut;
 use crate::error::Result;
-use crate::table;
 use object::read::elf::FileHeader;
 
 pub(crate) use crate::site::PATCHABLE_SECTION as SECTION;
@@ -24,17 +23,16 @@ pub(crate) struct Area {
     pub(crate) size: u64,
 }
 
-/// The areas that `target` lists, in section order, then offset order.
+/// The areas at `places`, where the compiler's lists lead, in section order, then offset order.
 ///
 /// # Errors
 ///
-/// A list, or its relocations, are malformed.
+/// A place is in a section that cannot be read.
 pub(crate) fn areas<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     functions: &Functions<'_>,
+    mut places: Vec<(u32, u64)>,
 ) -> Result<Vec<Area>> {
-    let entries = table::read(target, SECTION.as_bytes())?;
-    let mut places: Vec<_> = entries.iter().filter_map(|entry| entry.place).collect();
     places.sort_unstable();
     places.dedup();
     let mut areas = Vec::with_capacity(places.len());

@@ -1,8 +1,11 @@
 //! The code of an image, and how it is read: nothing of one ELF class, so that threads can share it.
 
 use crate::arch::Code;
-use crate::arch::decode::{Decode, Place, Target as Goal};
+use crate::arch::decode::{Decode, Goal, Place};
 use crate::elf::Section;
+
+/// Stubs that lead to stubs: a veneer to a PLT entry, at most.
+pub(super) const LONGEST_CHAIN: u32 = 3;
 
 /// A section of code of an image.
 pub(super) struct CodeSection<'d> {

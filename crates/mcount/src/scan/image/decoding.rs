@@ -1,10 +1,10 @@
 //! The sites of a linked image by decoding: all code is read, for calls that may reach a hook. It is
 //! most of the work on an image, so several threads may share it.
 
-use super::code::{CodeSection, ImageCode, Layout};
+use super::code::{CodeSection, ImageCode, LONGEST_CHAIN, Layout};
 use super::hooks::Hooks;
 use super::{Finder, Found};
-use crate::arch::decode::{Branch, Target as Goal};
+use crate::arch::decode::{Branch, Goal};
 use crate::helpers::Helpers;
 use crate::scan::functions::Functions;
 use crate::site::Source;
@@ -16,9 +16,6 @@ use std::sync::{Mutex, PoisonError};
 /// A piece of code is at least so long, in bytes: long enough that it does not matter what a piece
 /// costs, short enough that threads have the same work.
 const PIECE: u64 = 1 << 18;
-
-/// Stubs that lead to stubs: a veneer to a PLT entry, at most.
-pub(super) const LONGEST_CHAIN: u32 = 3;
 
 /// A part of a section that is code: bytes from the start of the section. An instruction begins at its
 /// start.

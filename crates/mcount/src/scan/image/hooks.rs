@@ -5,8 +5,8 @@
 //! ELFv2 ABI, 3.4.1 (local entries).
 
 use super::Finder;
-use super::decoding::LONGEST_CHAIN;
-use crate::arch::decode::{Place, Target as Goal};
+use super::code::LONGEST_CHAIN;
+use crate::arch::decode::{Goal, Place};
 use crate::elf::loaded::Changes;
 use crate::elf::{Relocations, Symbol, Symbols, dynamic, loaded};
 use crate::error::Result;

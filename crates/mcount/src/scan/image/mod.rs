@@ -15,7 +15,7 @@ use self::relocations::Followed;
 use super::functions::Functions;
 use super::{Target, nops};
 use crate::arch::Call;
-use crate::arch::decode::{Branch, Target as Goal};
+use crate::arch::decode::{Branch, Goal};
 use crate::elf::loaded::{self, Changes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::helpers::Helpers;

@@ -7,12 +7,11 @@
 //! tools move along too. Loaders do the first `DT_RELCOUNT` relocations
 //! without a look at their types, so one that goes leaves that run, which is shortened.
 
-use super::fill::Write;
-use crate::Options;
-use crate::elf::dynamic::Entries;
+use crate::elf::dynamic::{RelocationEdit, Write};
 use crate::elf::loaded::{self, Loader};
 use crate::elf::{Encoder, Relocations, Section, Verb, View};
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::Options;
 use crate::scan::functions::Functions;
 use crate::scan::{Target, patchable};
 use ::object::elf;
@@ -286,7 +285,7 @@ impl Table {
         let dynamic = self.relocations.iter().filter(|over| over.dynamic);
         let (by_symbol, others): (Vec<&Over>, Vec<&Over>) =
             dynamic.partition(|over| over.by_symbol);
-        let (mut entries, mut left_over) = (Entries::new(view), Vec::new());
+        let (mut entries, mut left_over) = (RelocationEdit::new(view), Vec::new());
         let mut held = BTreeMap::new();
         for over in by_symbol {
             let Some(slot) = places.get(&over.slot) else {

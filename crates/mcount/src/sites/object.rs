@@ -1,27 +1,19 @@
-//! Scanning and listing for people: every site or entry with its section, function and kind.
+//! The sites and the tables of an object, each with its section, function and kind.
 
-use crate::Options;
-use crate::elf::{Verb, View};
 use crate::error::Result;
-use crate::late;
+use crate::options::Options;
 use crate::policy::Treatment;
 use crate::scan::calls::{self, FoundCall};
 use crate::scan::functions::Functions;
 use crate::scan::sections::{SiteSections, text};
 use crate::scan::source_files::SourceFiles;
-use crate::scan::{Target, is_image, nops, patchable};
-use crate::site::{CallSite, Kind, Sites};
+use crate::scan::{Target, nops, patchable};
+use crate::site::{CallSite, Kind};
 use crate::table;
 use object::read::elf::FileHeader;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// [`crate::scan()`], for each class and byte order.
-pub(crate) struct Scan<'o>(pub(crate) &'o Options);
-
-/// [`crate::read_table`], for each class and byte order.
-pub(crate) struct List<'o>(pub(crate) &'o Options);
 
 /// What is known of a place before its names are looked up.
 #[derive(Clone, Copy)]
@@ -34,36 +26,6 @@ struct Place {
 
 /// Sites by section and offset.
 type Places = BTreeMap<(u32, u64), Place>;
-
-impl<'d> Verb<'d> for Scan<'_> {
-    type Output = Sites;
-
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Sites> {
-        if is_image(view) {
-            return late::scan(view, self.0);
-        }
-        let target = Target::new(view)?;
-        let functions = Functions::new(&target)?;
-        let surveyor = Surveyor::new(&target, &functions, self.0);
-        let places = surveyor.places()?;
-        Ok(surveyor.sites(surveyor.found(&places)))
-    }
-}
-
-impl<'d> Verb<'d> for List<'_> {
-    type Output = Sites;
-
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Sites> {
-        if is_image(view) {
-            return late::list(view, self.0);
-        }
-        let target = Target::new(view)?;
-        let functions = Functions::new(&target)?;
-        let surveyor = Surveyor::new(&target, &functions, self.0);
-        let entries = surveyor.entries(&surveyor.places()?)?;
-        Ok(surveyor.sites(entries))
-    }
-}
 
 /// The sites of the object `target`.
 ///
@@ -79,12 +41,26 @@ pub(crate) fn found<'d, Elf: FileHeader>(
     Ok(surveyor.found(&surveyor.places()?))
 }
 
+/// The entries of the tables of the object `target`, in their own order.
+///
+/// # Errors
+///
+/// As [`crate::read_table`].
+pub(super) fn entries<'d, Elf: FileHeader>(
+    target: &Target<'_, 'd, Elf>,
+    functions: &Functions<'d>,
+    options: &Options,
+) -> Result<Vec<CallSite>> {
+    let surveyor = Surveyor::new(target, functions, options);
+    surveyor.entries(&surveyor.places()?)
+}
+
 /// The sites of the object `target`, and the entries of its tables in their own order.
 ///
 /// # Errors
 ///
 /// As [`crate::scan()`] and [`crate::read_table`].
-pub(crate) fn survey<'d, Elf: FileHeader>(
+pub(super) fn survey<'d, Elf: FileHeader>(
     target: &Target<'_, 'd, Elf>,
     functions: &Functions<'d>,
     options: &Options,
@@ -140,7 +116,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
         let table = table::read(self.target, self.options.table_section.as_bytes())?;
         let recorded: BTreeSet<_> = table.iter().filter_map(|entry| entry.place).collect();
         let mut places = Places::new();
-        let mut nops = nops::recorded(self.target, &table)?;
+        let mut nops = nops::recorded(self.target, table.iter().filter_map(|entry| entry.place))?;
         if self.options.nops {
             nops.extend(nops::decoded(self.target, self.functions)?);
         }
@@ -151,7 +127,9 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
                 Place { kind: Kind::Nop, hook: None, size, recorded: recorded.contains(&at) },
             );
         }
-        for area in patchable::areas(self.target, self.functions)? {
+        let lists = table::read(self.target, patchable::SECTION.as_bytes())?;
+        let lists = lists.iter().filter_map(|entry| entry.place).collect();
+        for area in patchable::areas(self.target, self.functions, lists)? {
             let place =
                 Place { kind: Kind::Patchable, hook: None, size: area.size, recorded: true };
             if area.size != 0 {
@@ -200,16 +178,5 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
     fn symbol_name(&self, index: u32) -> Option<Arc<str>> {
         let symbols = self.target.symbols.as_ref()?;
         Some(text(symbols.name(&symbols.get(index)?)))
-    }
-
-    fn sites(&self, sites: Vec<CallSite>) -> Sites {
-        let view = self.target.view;
-        Sites {
-            machine: self.target.arch.name,
-            bits: if view.is_64() { 64 } else { 32 },
-            big_endian: view.is_big_endian(),
-            is_image: false,
-            sites,
-        }
     }
 }

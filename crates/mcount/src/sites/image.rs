@@ -1,0 +1,214 @@
+//! The sites and the tables of an image, as the loader leaves them.
+
+use crate::elf::loaded;
+use crate::error::Result;
+use crate::options::Options;
+use crate::policy::Treatment;
+use crate::scan::bare::Bare;
+use crate::scan::functions::Functions;
+use crate::scan::image::{Finder, Found};
+use crate::scan::sections::{SiteSections, text};
+use crate::scan::source_files::SourceFiles;
+use crate::scan::{Target, patchable};
+use crate::site::{CallSite, Kind, Source, TABLE_SECTION};
+use foldhash::HashMap;
+use object::read::elf::FileHeader;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How many sites are known by what.
+type Sources = BTreeMap<Source, usize>;
+
+/// The sites of the image `target` in order of address, and what they are known by. `bare` is given
+/// where entries may tell what symbols do not.
+///
+/// # Errors
+///
+/// As [`crate::late_table`].
+pub(crate) fn sites<'d, Elf: FileHeader>(
+    target: &Target<'_, 'd, Elf>,
+    functions: &Functions<'d>,
+    options: &Options,
+    bare: Option<Bare>,
+) -> Result<(Vec<CallSite>, Sources)> {
+    let mut finder = Finder::new(target, functions, &options.hooks, options.helpers.clone())?;
+    let range = table_range(target, options.table_section.as_bytes(), bare);
+    let table = finder.table(range);
+    match bare.map(|bare| bare.hook) {
+        Some(Some(address)) => finder.hooks.add_nameless(address),
+        Some(None) => finder.find_hook_by_table(&table),
+        None => {}
+    }
+    let mut found = finder.find()?;
+    let names = std::mem::take(&mut finder.hooks.names);
+    finder.by_table(&table, &mut found)?;
+    let mut sites = named(target, functions, options, &found, &names, &table);
+    sites.sort_by_key(|site| site.address);
+    let mut sources = Sources::new();
+    for site in found.values() {
+        *sources.entry(site.source).or_default() += 1;
+    }
+    Ok((sites, sources))
+}
+
+/// Address and size in bytes of the table called `name`, or of the `bare` one.
+pub(crate) fn table_range<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    name: &[u8],
+    bare: Option<Bare>,
+) -> Option<(u64, u64)> {
+    let bare = bare.filter(|_| name == TABLE_SECTION.as_bytes());
+    target.table_range(name).or_else(|| bare?.range)
+}
+
+/// The sites of the image `target`, in order of address.
+///
+/// # Errors
+///
+/// As [`crate::late_table`].
+pub(super) fn found<'d, Elf: FileHeader>(
+    target: &Target<'_, 'd, Elf>,
+    functions: &Functions<'d>,
+    options: &Options,
+) -> Result<Vec<CallSite>> {
+    Ok(sites(target, functions, options, Some(Bare::find(target)))?.0)
+}
+
+/// The entries of the tables of the image `target`, in their own order.
+///
+/// # Errors
+///
+/// As [`crate::late_table`].
+pub(super) fn entries<'d, Elf: FileHeader>(
+    target: &Target<'_, 'd, Elf>,
+    functions: &Functions<'d>,
+    options: &Options,
+) -> Result<Vec<CallSite>> {
+    Ok(survey(target, functions, options)?.1)
+}
+
+/// The sites of the image `target`, in order of address, and the entries of its tables in their own.
+///
+/// # Errors
+///
+/// As [`crate::late_table`].
+pub(super) fn survey<'d, Elf: FileHeader>(
+    target: &Target<'_, 'd, Elf>,
+    functions: &Functions<'d>,
+    options: &Options,
+) -> Result<(Vec<CallSite>, Vec<CallSite>)> {
+    let bare = Some(Bare::find(target));
+    let (found, _) = sites(target, functions, options, bare)?;
+    let view = target.view;
+    let mut entries = Vec::new();
+    for name in [options.table_section.as_str(), patchable::SECTION] {
+        if let Some((address, size)) = table_range(target, name.as_bytes(), bare) {
+            entries.extend(loaded::words(view, address, size / view.word(), &target.loader));
+        }
+        if options.table_section == patchable::SECTION {
+            break;
+        }
+    }
+    let known: HashMap<u64, &CallSite> =
+        found.iter().filter_map(|site| Some((site.address?, site))).collect();
+    let mut sections = SiteSections::default();
+    let entries = entries.iter().map(|address| match known.get(&target.arch.entry(*address)) {
+        Some(site) => CallSite { recorded: true, ..(*site).clone() },
+        None => unknown(target, functions, options, &mut sections, *address),
+    });
+    let entries = entries.collect();
+    Ok((found, entries))
+}
+
+/// The sites of an image with their names.
+fn named<'d, Elf: FileHeader>(
+    target: &Target<'_, 'd, Elf>,
+    functions: &Functions<'d>,
+    options: &Options,
+    found: &Found,
+    hooks: &[Arc<str>],
+    table: &[u64],
+) -> Vec<CallSite> {
+    let files = SourceFiles::new(target, functions, &options.policy);
+    let mut sections = SiteSections::default();
+    let mut table = Ascending::new(table);
+    let mut walk = functions.walk();
+    let mut sites = Vec::with_capacity(found.len());
+    for ((index, offset), site) in found {
+        let section = sections.get(target, &options.policy, *index);
+        let address = section.base.wrapping_add(*offset);
+        let function = || walk.find(*index, *offset, site.size);
+        let function = options.names.then(function).flatten();
+        let is_left = options.policy.leaves_alone(functions, &files, (*index, *offset, site.size));
+        let area = if site.kind == Kind::Patchable { site.size } else { 0 };
+        sites.push(CallSite {
+            section_index: Some(*index),
+            section: Some(section.name),
+            offset: Some(*offset),
+            address: Some(address),
+            symbol: function.map(|(name, _)| text(name)),
+            symbol_offset: function.map(|(_, start)| offset.wrapping_sub(start).cast_signed()),
+            kind: Some(site.kind),
+            hook: site
+                .hook
+                .filter(|_| options.names)
+                .and_then(|hook| hooks.get(hook as usize).cloned()),
+            size: Some(site.size),
+            recorded: table.has(address),
+            excluded: is_left || section.treatment != Treatment::Record,
+            stale: walk.is_uncovered(*index, *offset, area),
+        });
+    }
+    sites
+}
+
+/// Numbers in ascending order, asked mostly for one after the other.
+struct Ascending<'t> {
+    all: &'t [u64],
+    next: usize,
+}
+
+impl<'t> Ascending<'t> {
+    fn new(all: &'t [u64]) -> Self {
+        Self { all, next: 0 }
+    }
+
+    fn has(&mut self, number: u64) -> bool {
+        let at = |at: usize| self.all.get(at).copied();
+        self.next = if at(self.next).is_some_and(|next| next < number)
+            && at(self.next + 1).is_none_or(|next| next >= number)
+        {
+            self.next + 1
+        } else {
+            self.all.partition_point(|other| *other < number)
+        };
+        at(self.next) == Some(number)
+    }
+}
+
+/// An entry that leads to no site.
+fn unknown<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    functions: &Functions<'_>,
+    options: &Options,
+    sections: &mut SiteSections,
+    address: u64,
+) -> CallSite {
+    let entry = CallSite { address: Some(address), recorded: true, ..CallSite::default() };
+    let Some((index, section)) = target.view.section_at(address).filter(|_| address != 0) else {
+        return entry;
+    };
+    let offset = address - section.address;
+    let section = sections.get(target, &options.policy, index);
+    let function = functions.find(index, offset, 0);
+    CallSite {
+        section_index: Some(index),
+        section: Some(section.name),
+        offset: Some(offset),
+        symbol: function.map(|(name, _)| text(name)),
+        symbol_offset: function.map(|(_, start)| offset.wrapping_sub(start).cast_signed()),
+        excluded: section.treatment != Treatment::Record,
+        stale: functions.is_uncovered(index, offset, 0),
+        ..entry
+    }
+}
