@@ -7,7 +7,7 @@
 
 use super::agent::Agent;
 use super::space::{Space, gaps, map, procfs_maps};
-use super::start::Stack;
+use super::stack::Stack;
 use super::tracee::{Memory, Tracee};
 use nix::libc;
 use object::read::elf::{ElfFile64, ProgramHeader};
@@ -100,7 +100,12 @@ fn map_agent(
     let maps = procfs_maps(thread.id())?;
     let free = gaps(&maps, extent, total);
     let at = free.first().copied().ok_or_else(|| io::Error::other("no free memory near it"))?;
-    let place = Place { agent: at, thread: at + size + PAGE, tables: at + size + 3 * PAGE, end: at + total };
+    let place = Place {
+        agent: at,
+        thread: at + size + PAGE,
+        tables: at + size + 3 * PAGE,
+        end: at + total,
+    };
     let fixed = libc::MAP_FIXED_NOREPLACE;
     for header in loads {
         let flags = header.p_flags(endian).0;
@@ -117,7 +122,8 @@ fn map_agent(
     map(thread, gate, at + size, 3 * PAGE, read_write, fixed)?;
     map(thread, gate, place.tables, tables, libc::PROT_READ, fixed)?;
     for (offset, relocation) in image.dynamic_relocations().into_iter().flatten() {
-        if matches!(relocation.flags(), RelocationFlags::Elf { r_type } if r_type.0 == R_X86_64_RELATIVE) {
+        if matches!(relocation.flags(), RelocationFlags::Elf { r_type } if r_type.0 == R_X86_64_RELATIVE)
+        {
             let value = at.wrapping_add_signed(relocation.addend());
             memory.write(at + offset, &value.to_le_bytes())?;
         }

@@ -10,6 +10,7 @@ mod file;
 mod inject;
 mod modules;
 mod space;
+mod stack;
 mod start;
 mod tracee;
 

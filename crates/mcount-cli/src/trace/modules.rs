@@ -148,7 +148,7 @@ impl Module {
             name: function.map_or_else(String::new, |function| function.name.clone()),
             site: entry + area.start as u64,
             area,
-after_prologue: area.is_call && !is_entry(code.at(address), distance),
+            after_prologue: area.is_call && !is_entry(code.at(address), distance),
             is_wanted: true,
         });
     }

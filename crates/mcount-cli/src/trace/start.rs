@@ -7,6 +7,7 @@
 use super::agent::Agent;
 use super::inject::{Loaded, inject};
 use super::space::Space;
+use super::stack::Stack;
 use super::tracee::{Memory, Tracee};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol};
@@ -15,7 +16,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Kinds of entries of the auxiliary vector (`getauxval(3)`).
-const AT_NULL: u64 = 0;
 const AT_IGNORE: u64 = 1;
 const AT_PHDR: u64 = 3;
 const AT_PHNUM: u64 = 5;
@@ -52,66 +52,10 @@ impl std::fmt::Display for Untraced {
         match self {
             Self::Privileged => f.write_str("it runs with another user's privileges"),
             Self::Foreign => f.write_str("it isn't a 64-bit x86 program"),
-            Self::Static => f.write_str("it's statically linked, throws exceptions, and is stripped"),
+            Self::Static => {
+                f.write_str("it's statically linked, throws exceptions, and is stripped")
+            }
             Self::Other(error) => error.fmt(f),
-        }
-    }
-}
-
-/// The words that a program begins with on its stack.
-pub(super) struct Stack {
-    /// Where they begin: the argument count.
-    start: u64,
-    words: Vec<u64>,
-    /// Index of the first pointer to a variable of the environment.
-    environment: usize,
-    /// Index of the first entry of the auxiliary vector.
-    auxiliary: usize,
-}
-
-impl Stack {
-    fn read(thread: Tracee, memory: &Memory) -> io::Result<Self> {
-        const LIMIT: usize = 1 << 20;
-        let start = thread.registers()?.rsp;
-        let mut words = Vec::new();
-        let mut ends = Vec::new();
-        // The count, then three lists that end with zeroes, the last one of pairs.
-        while ends.len() < 2 || !Self::is_complete(&words, &ends) {
-            if words.len() > LIMIT {
-                return Err(io::Error::other("the stack has no auxiliary vector"));
-            }
-            let word = memory.word(start + 8 * words.len() as u64)?;
-            if word == 0 && !words.is_empty() && ends.len() < 2 {
-                ends.push(words.len() + 1);
-            }
-            words.push(word);
-        }
-        let (environment, auxiliary) =
-            (ends.first().copied().unwrap_or(0), ends.get(1).copied().unwrap_or(0));
-        Ok(Self { start, words, environment, auxiliary })
-    }
-
-    fn is_complete(words: &[u64], ends: &[usize]) -> bool {
-        let Some(vector) = ends.get(1).and_then(|start| words.get(*start..)) else { return false };
-        vector.len() >= 2
-            && vector.len().is_multiple_of(2)
-            && vector.get(vector.len() - 2) == Some(&AT_NULL)
-    }
-
-    pub(super) fn auxiliary(&self, kind: u64) -> Option<u64> {
-        let vector = self.words.get(self.auxiliary..)?;
-        vector.chunks_exact(2).find(|pair| pair.first() == Some(&kind))?.get(1).copied()
-    }
-
-    /// Changes an entry of the auxiliary vector in the program's memory.
-    pub(super) fn set_auxiliary(&self, memory: &Memory, kind: u64, value: u64) -> io::Result<()> {
-        let vector = self.words.get(self.auxiliary..).unwrap_or_default();
-        match vector.chunks_exact(2).position(|pair| pair.first() == Some(&kind)) {
-            Some(index) => {
-                let at = self.start + 8 * (self.auxiliary + 2 * index + 1) as u64;
-                memory.write(at, &value.to_le_bytes())
-            }
-            None => Ok(()),
         }
     }
 }
@@ -153,8 +97,7 @@ pub(super) fn prepare(
     }
     memory.write(place, &[BREAKPOINT])?;
     let hidden = preload(thread, memory, stack, &agent.path)?;
-    let space =
-        Space { rendezvous: Some(place), debug: Some(debug), hidden, ..Space::default() };
+    let space = Space { rendezvous: Some(place), debug: Some(debug), hidden, ..Space::default() };
     Ok(Prepared { space, bias: None })
 }
 
