@@ -1,9 +1,11 @@
-//! Running other programs, so that a signal leaves nothing of a work half done.
+//! Running other programs, so that a signal leaves nothing half done.
 //!
-//! A signal that is to end this process is passed on to the program that runs; files that were begun
-//! are removed; then the process ends as the signal would have ended it. What [`signals`] does for
-//! commands that run nothing cannot be used here: blocked signals are inherited, handlers are not.
+//! When a signal is to end this process, the program that runs gets it too, with all that it runs in
+//! turn: gcc runs collect2, which runs ld. Files that were begun are removed. Then the process ends
+//! as the signal would have ended it. [`signals`] does this for commands that run nothing; here its way
+//! doesn't work, because programs inherit blocked signals, but not handlers.
 
+use crate::commit::Failure;
 use crate::signals::{self, ENDING};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -11,19 +13,27 @@ use signal_hook::consts::SIGXFSZ;
 use signal_hook::iterator::Signals;
 use signal_hook::{flag, low_level};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a program that was sent a signal may take to end.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often it is asked whether they have all ended.
+const POLL: Duration = Duration::from_millis(5);
+
+/// At most this many programs that a program runs get its signal.
+const MOST: usize = 4096;
 
 /// How often a folder is emptied into which a program that does not end may still write.
 const ATTEMPTS: u32 = 8;
@@ -40,44 +50,46 @@ static ENDED: Condvar = Condvar::new();
 /// A signal came; set by its handler, in whatever thread that was.
 static IS_ENDING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Files and folders to be removed at a signal if they are no longer as they were.
+/// Files and folders that a signal removes if they are no longer as they were.
 static BEGUN: Mutex<BTreeMap<PathBuf, Option<Stamp>>> = Mutex::new(BTreeMap::new());
 
 /// What changes with a file: inode, size, and the time of the last change in seconds and
 /// nanoseconds.
-#[derive(PartialEq, Eq)]
-struct Stamp(u64, u64, i64, i64);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stamp(u64, u64, i64, i64);
 
 impl Stamp {
     /// That of the file at `path`, if there is one.
-    fn of(path: &Path) -> Option<Self> {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
         let file = path.metadata().ok()?;
         Some(Self(file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
     }
 }
 
-/// Makes signals that end this process end what it runs, too, and remove what was begun. A signal
-/// that the caller ignores stays ignored.
+/// From now on, a signal that ends this process ends what it runs, too, and removes what was begun.
+/// A signal that the caller ignores stays ignored.
 pub(crate) fn watch() {
     let (ready, is_ready) = channel();
-    let wait = move || {
-        let ignored = ignored();
-        let all = ENDING.map(|signal| signal as i32).into_iter();
-        let heard: Vec<i32> = all.filter(|signal| ignored & (1 << (signal - 1)) == 0).collect();
-        let Ok(mut signals) = Signals::new(&heard) else { return };
-        for signal in heard {
-            // In the handler itself: who waits for a program must know before the program's end.
-            let _ = flag::register(signal, Arc::clone(&IS_ENDING));
-        }
-        // A write beyond `RLIMIT_FSIZE` is an error, then.
-        let _ = flag::register(SIGXFSZ, Arc::<AtomicBool>::default());
-        let _ = ready.send(());
-        if let Some(signal) = signals.forever().next() {
-            end(signal);
-        }
-    };
-    if thread::Builder::new().spawn(wait).is_ok() {
+    if thread::Builder::new().spawn(move || wait(&ready)).is_ok() {
         let _ = is_ready.recv();
+    }
+}
+
+/// Waits for a signal, and ends the process.
+fn wait(ready: &Sender<()>) {
+    let ignored = ignored();
+    let all = ENDING.map(|signal| signal as i32).into_iter();
+    let heard: Vec<i32> = all.filter(|signal| ignored & (1 << (signal - 1)) == 0).collect();
+    let Ok(mut signals) = Signals::new(&heard) else { return };
+    for signal in heard {
+        // In the handler itself: the thread that waits for a program must know before it ends.
+        let _ = flag::register(signal, Arc::clone(&IS_ENDING));
+    }
+    // So that a write beyond `RLIMIT_FSIZE` is an error.
+    let _ = flag::register(SIGXFSZ, Arc::<AtomicBool>::default());
+    let _ = ready.send(());
+    if let Some(signal) = signals.forever().next() {
+        end(signal);
     }
 }
 
@@ -90,12 +102,19 @@ fn ignored() -> u64 {
 
 /// Ends the process as `signal` does.
 fn end(signal: i32) {
+    let deadline = Instant::now() + PATIENCE;
     let running = locked(&RUNNING);
-    if let (Some(pid), Some(signal)) = (*running, Signal::from_named_raw(signal)) {
-        let _ = kill_process(pid, signal);
+    let family = running.map(family).unwrap_or_default();
+    if let Some(signal) = Signal::from_named_raw(signal) {
+        for pid in &family {
+            let _ = kill_process(*pid, signal);
+        }
     }
     let running = ENDED.wait_timeout_while(running, PATIENCE, |running| running.is_some());
     drop(running);
+    while family.iter().skip(1).any(|pid| runs(*pid)) && Instant::now() < deadline {
+        thread::sleep(POLL);
+    }
     let _no_commit = signals::no_commit();
     // Held to the end, so that nothing is begun any more.
     let begun = locked(&BEGUN);
@@ -105,6 +124,28 @@ fn end(signal: i32) {
     let _ = low_level::emulate_default_handler(signal);
     // The first process of a container does not end by a signal.
     process::exit(i32::from(SIGNALLED) + signal);
+}
+
+/// The process `pid`, those that it started, and those that they started.
+fn family(pid: Pid) -> Vec<Pid> {
+    let mut family = vec![pid];
+    let mut at = 0;
+    while let Some(pid) = family.get(at).filter(|_| at < MOST) {
+        let number = pid.as_raw_nonzero();
+        let children = fs::read_to_string(format!("/proc/{number}/task/{number}/children"));
+        let children = children.unwrap_or_default();
+        family.extend(
+            children.split_whitespace().filter_map(|child| Pid::from_raw(child.parse().ok()?)),
+        );
+        at += 1;
+    }
+    family
+}
+
+/// Whether a process has not ended. One that nobody waited for has.
+fn runs(pid: Pid) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
+    status.is_ok_and(|status| !status.contains("State:\tZ"))
 }
 
 fn remove(path: &Path) {
@@ -131,6 +172,36 @@ pub(crate) fn begin<T>(path: &Path, create: impl FnOnce() -> io::Result<T>) -> i
 /// What is at `path` stays.
 pub(crate) fn finish(path: &Path) {
     locked(&BEGUN).remove(path);
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// With exit code 0.
+    Success,
+    /// With this exit code.
+    Failure(u8),
+    /// By the signal of this number.
+    Killed(i32),
+}
+
+/// Runs a program to its end.
+///
+/// # Errors
+///
+/// It cannot be started; the error names it.
+pub(crate) fn run(command: &mut Command) -> io::Result<Outcome> {
+    let status = status(command).map_err(|error| naming(command.get_program(), error))?;
+    Ok(match (status.signal(), status.code()) {
+        (Some(signal), _) => Outcome::Killed(signal),
+        (None, Some(0)) => Outcome::Success,
+        (None, code) => Outcome::Failure(code.map_or(1, |code| u8::try_from(code).unwrap_or(1))),
+    })
+}
+
+/// `error` with the name of what it is about.
+fn naming(name: &OsStr, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {}", name.display(), Failure::from(error)))
 }
 
 /// Runs a program to its end.

@@ -4,118 +4,19 @@
 //! of gcc ("Invoking GCC", "Overall Options"), clang ("Clang command line argument reference") and
 //! rustc ("Command-line Arguments").
 //!
-//! A wrong guess does no harm: an object that is not there is not recorded, and a file that is no
+//! A wrong guess does no harm: an object that isn't there is not recorded, and a file that is no
 //! object is left alone. What matters is to overlook none.
 
-use crate::response::words;
+use crate::arguments::{Argument, Dialect, Meaning, parse};
+use crate::response;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// How deep response files may lie in each other.
-const NESTING: usize = 16;
-
-/// The largest response file, in bytes.
-const RESPONSE_LIMIT: usize = 64 << 20;
-
-/// Options that print something, or stop before there is machine code.
-const NO_OBJECT: &[&str] = &[
-    "-S",
-    "--assemble",
-    "-E",
-    "--preprocess",
-    "-M",
-    "--dependencies",
-    "-MM",
-    "--user-dependencies",
-    "-fsyntax-only",
-    "--analyze",
-    "--precompile",
-    "-emit-ast",
-    "-###",
-    "--version",
-    "--help",
-    "-dumpversion",
-    "-dumpfullversion",
-    "-dumpmachine",
-    "-dumpspecs",
-];
-
-/// Options whose argument is the next word. It is no source, whatever it looks like.
-const WITH_ARGUMENT: &[&str] = &[
-    "-A",
-    "-B",
-    "-D",
-    "-F",
-    "-I",
-    "-L",
-    "-MF",
-    "-MJ",
-    "-MQ",
-    "-MT",
-    "-T",
-    "-U",
-    "-Xanalyzer",
-    "-Xassembler",
-    "-Xclang",
-    "-Xcuda-fatbinary",
-    "-Xcuda-ptxas",
-    "-Xlinker",
-    "-Xopenmp-target",
-    "-Xpreprocessor",
-    "-arch",
-    "-aux-info",
-    "-cxx-isystem",
-    "-dependency-dot",
-    "-dependency-file",
-    "-dumpbase",
-    "-dumpbase-ext",
-    "-dumpdir",
-    "-e",
-    "-framework",
-    "-gcc-toolchain",
-    "-idirafter",
-    "-iframework",
-    "-imacros",
-    "-imultilib",
-    "-include",
-    "-include-pch",
-    "-iprefix",
-    "-iquote",
-    "-isysroot",
-    "-isystem",
-    "-isystem-after",
-    "-ivfsoverlay",
-    "-iwithprefix",
-    "-iwithprefixbefore",
-    "-iwithsysroot",
-    "-l",
-    "-mllvm",
-    "-module-dependency-dir",
-    "-mthread-model",
-    "-serialize-diagnostics",
-    "-target",
-    "-u",
-    "-wrapper",
-    "-z",
-    "--assert",
-    "--config",
-    "--define-macro",
-    "--entry",
-    "--force-link",
-    "--imacros",
-    "--include",
-    "--include-directory",
-    "--include-directory-after",
-    "--include-prefix",
-    "--include-with-prefix",
-    "--library-directory",
-    "--param",
-    "--prefix",
-    "--serialize-diagnostics",
-    "--specs",
-    "--sysroot",
-    "--undefine-macro",
+/// What compilers are called, perhaps with a processor in front and a version behind.
+const COMPILERS: &[&str] = &[
+    "cc", "gcc", "g++", "c++", "c89", "c99", "clang", "clang++", "gfortran", "flang", "gdc",
+    "rustc",
 ];
 
 /// Ends of the names of files that become an object. Headers are none of them.
@@ -126,117 +27,79 @@ const SOURCES: &[&str] = &[
     "cl", "hip", "ll", "bc",
 ];
 
+/// Whether `name` is a compiler's: `gcc`, `clang-19`, `aarch64-linux-gnu-g++-12.2`.
+#[must_use]
+pub fn is_compiler(name: &OsStr) -> bool {
+    let is_version = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    let mut parts: Vec<&[u8]> = name.as_bytes().split(|byte| *byte == b'-').collect();
+    if parts.last().is_some_and(|last| !last.is_empty() && last.iter().all(is_version)) {
+        parts.pop();
+    }
+    let last = parts.last().copied().unwrap_or_default();
+    COMPILERS.iter().any(|compiler| compiler.as_bytes() == last)
+}
+
+/// Which word of `command` is the compiler: the first, or a later one behind launchers, as in
+/// `ccache gcc -c a.c`.
+#[must_use]
+pub fn position(command: &[OsString]) -> Option<usize> {
+    let is_option = |word: &&OsString| word.as_bytes().starts_with(b"-");
+    let leading = command.iter().take_while(|word| !is_option(word));
+    leading.map(|word| file_name(word)).position(|name| is_compiler(name) || is_rustc(name))
+}
+
 /// The objects that `command`, a compiler with its arguments and perhaps launchers before it,
 /// writes; as it names them, relative to the current directory.
-///
-/// `read` reads a response file, and returns `None` where there is none.
-pub fn objects(command: &[OsString], read: impl Fn(&Path) -> Option<Vec<u8>>) -> Vec<PathBuf> {
-    let is_option = |word: &&OsString| !word.as_bytes().starts_with(b"-");
-    let rustc = command.iter().take_while(is_option).position(|word| is_rustc(word));
-    let found = if let Some(rustc) = rustc {
-        let lines = |text: &[u8]| {
-            let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-            lines.map(|line| OsString::from_vec(line.to_vec())).collect()
-        };
-        let arguments = expand(command.get(rustc + 1..).unwrap_or_default(), &read, &lines, 0);
-        Rustc::parse(&arguments).objects()
-    } else {
-        Driver::parse(&expand(command.get(1..).unwrap_or_default(), &read, &words, 0)).objects()
+#[must_use]
+pub fn objects(command: &[OsString]) -> Vec<PathBuf> {
+    let behind = |at: usize| command.get(at + 1..).unwrap_or_default().iter().cloned();
+    let found = match position(command) {
+        Some(at) if command.get(at).is_some_and(|word| is_rustc(word)) => {
+            Rustc::parse(&response::expand_by(behind(at), response::lines)).objects()
+        }
+        _ => written(&parse(&response::expand(behind(0)), Dialect::Compiler)),
     };
     found.into_iter().filter(|path| path.as_os_str() != "-").collect()
 }
 
+fn file_name(word: &OsStr) -> &OsStr {
+    Path::new(word).file_name().unwrap_or(word)
+}
+
 fn is_rustc(word: &OsStr) -> bool {
-    let name = Path::new(word).file_name().unwrap_or(word).as_bytes();
-    name == b"rustc" || name == b"clippy-driver"
+    let name = file_name(word);
+    name == "clippy-driver" || name == "rustc"
 }
 
-/// `arguments` with `@file` replaced by what `split` makes of that file. One that cannot be read
-/// stands for itself.
-fn expand(
-    arguments: &[OsString],
-    read: &impl Fn(&Path) -> Option<Vec<u8>>,
-    split: &impl Fn(&[u8]) -> Vec<OsString>,
-    depth: usize,
-) -> Vec<OsString> {
-    let mut expanded = Vec::with_capacity(arguments.len());
-    for argument in arguments {
-        let file = argument.as_bytes().strip_prefix(b"@").filter(|_| depth < NESTING);
-        let text = file.and_then(|file| read(Path::new(OsStr::from_bytes(file))));
-        match text.filter(|text| text.len() <= RESPONSE_LIMIT) {
-            Some(text) => expanded.extend(expand(&split(&text), read, split, depth + 1)),
-            None => expanded.push(argument.clone()),
-        }
+/// The objects that a compiler in the manner of gcc writes.
+fn written(arguments: &[Argument]) -> Vec<PathBuf> {
+    let has = |wanted: &Meaning| arguments.iter().any(|argument| argument.meaning == *wanted);
+    if !has(&Meaning::Compile) || has(&Meaning::Nothing) {
+        return Vec::new();
     }
-    expanded
+    let own = || arguments.iter().filter(|argument| !argument.is_passed_on);
+    let output = own().rev().find_map(|argument| match &argument.meaning {
+        Meaning::Output(file) => Some(PathBuf::from(file)),
+        _ => None,
+    });
+    if let Some(output) = output {
+        return vec![output];
+    }
+    let sources = own().filter_map(|argument| match &argument.meaning {
+        Meaning::Input(file, language) if is_source(file, language.as_deref()) => {
+            Path::new(file).file_stem()
+        }
+        _ => None,
+    });
+    sources.map(|name| path(&[name.as_bytes(), b".o"].concat())).collect()
 }
 
-/// The command line of a driver in the manner of gcc.
-#[derive(Default)]
-struct Driver {
-    compiles: bool,
-    stops_early: bool,
-    output: Option<PathBuf>,
-    sources: Vec<PathBuf>,
-    /// By `-x`; `None` is by the file's name.
-    language: Option<Vec<u8>>,
-}
-
-impl Driver {
-    fn parse(arguments: &[OsString]) -> Self {
-        let mut driver = Self::default();
-        let mut words = arguments.iter().map(|word| word.as_bytes());
-        while let Some(word) = words.next() {
-            match word {
-                b"--" => words.by_ref().for_each(|file| driver.input(file)),
-                b"-c" | b"--compile" => driver.compiles = true,
-                b"-o" | b"--output" => driver.output = words.next().map(path),
-                b"-x" | b"--language" => driver.speak(words.next().unwrap_or_default()),
-                _ if is_in(NO_OBJECT, word) || word.starts_with(b"-print-") => {
-                    driver.stops_early = true;
-                }
-                _ if is_in(WITH_ARGUMENT, word) => drop(words.next()),
-                _ => driver.joined(word),
-            }
-        }
-        driver
-    }
-
-    /// A word that is whole: a file, or an option with its argument in it.
-    fn joined(&mut self, word: &[u8]) {
-        if let Some(file) = word.strip_prefix(b"--output=").or(word.strip_prefix(b"-o")) {
-            self.output = Some(path(file));
-        } else if let Some(name) = word.strip_prefix(b"--language=").or(word.strip_prefix(b"-x")) {
-            self.speak(name);
-        } else if !word.starts_with(b"-") || word == b"-" {
-            self.input(word);
-        }
-    }
-
-    fn speak(&mut self, language: &[u8]) {
-        self.language = (language != b"none").then(|| language.to_vec());
-    }
-
-    fn input(&mut self, word: &[u8]) {
-        let file = path(word);
-        let is_source = match &self.language {
-            Some(language) => !language.ends_with(b"-header"),
-            None => file.extension().is_some_and(|end| is_in(SOURCES, end.as_bytes())),
-        };
-        if is_source {
-            self.sources.push(file);
-        }
-    }
-
-    fn objects(self) -> Vec<PathBuf> {
-        if !self.compiles || self.stops_early {
-            return Vec::new();
-        }
-        if let Some(output) = self.output {
-            return vec![output];
-        }
-        let names = self.sources.iter().filter_map(|source| source.file_stem());
-        names.map(|name| path(&[name.as_bytes(), b".o"].concat())).collect()
+/// Whether an object is made of this file: by the language that `-x` gave it, or by its name.
+fn is_source(file: &OsStr, language: Option<&OsStr>) -> bool {
+    let is_known = |end: &OsStr| SOURCES.iter().any(|known| end == *known);
+    match language {
+        Some(language) => !language.as_bytes().ends_with(b"-header"),
+        None => Path::new(file).extension().is_some_and(is_known),
     }
 }
 
@@ -310,10 +173,6 @@ impl Rustc {
     }
 }
 
-fn is_in(list: &[&str], word: &[u8]) -> bool {
-    list.iter().any(|entry| entry.as_bytes() == word)
-}
-
 fn path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
@@ -365,44 +224,41 @@ mod tests {
         ("rustc --emit=obj=- a.rs", &[]),
         ("rustc -vV", &[]),
         ("rustc --emit=link a.rs", &[]),
-        ("gcc @r", &["a b.o"]),
         ("gcc -c @missing a.c", &["a.o"]),
-        ("rustc @lines", &["a b.o"]),
-        ("gcc @loop -c a.c", &["a.o"]),
+        ("gcc -c --output=x.o --output y.o a.c", &["y.o"]),
+        ("gcc -c --language c a --language=none b", &["a.o"]),
+        ("gcc -c -Wl,-o,x.o a.c", &["a.o"]),
+        ("gcc -c -dumpdir x- a.c", &["a.o"]),
     ];
-
-    fn file(path: &Path) -> Option<Vec<u8>> {
-        match path.to_str()? {
-            "r" => Some(b"-c 'a\tc.c' @s\n".to_vec()),
-            "s" => Some(b"-o \"a \"b\\.o".to_vec()),
-            "lines" => Some(b"--emit=obj\n-o\na b.o\n".to_vec()),
-            "loop" => Some(b"@loop".to_vec()),
-            _ => None,
-        }
-    }
 
     #[test]
     fn objects_of_command_lines() {
         for (line, expected) in CASES {
             let command: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
-            assert_eq!(objects(&command, file), expected, "{line}");
+            assert_eq!(objects(&command), expected, "{line}");
         }
     }
 
     #[test]
-    fn words_of_response_files() {
-        let cases: &[(&str, &[&str])] = &[
-            ("", &[]),
-            (" \n\t", &[]),
-            ("a  b\nc", &["a", "b", "c"]),
-            ("'a b' \"c ' d\" e\\ f", &["a b", "c ' d", "e f"]),
-            ("a'b'\"c\" '' \\\\", &["abc", "", "\\"]),
-            ("'open \\", &["open "]),
-            ("\"a\\\"b\"", &["a\"b"]),
+    fn objects_that_response_files_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        let files = [
+            ("r", format!("-c 'a\tc.c' @{}\n", file("s"))),
+            ("s", "-o \"a \"b\\.o".to_owned()),
+            ("lines", "--emit=obj\n-o\na b.o\n".to_owned()),
+            ("loop", format!("@{}", file("loop"))),
         ];
-        for (text, expected) in cases {
-            assert_eq!(words(text.as_bytes()), *expected, "{text:?}");
+        for (name, text) in files {
+            crate::commit::write_new(&folder.path().join(name), text.as_bytes()).unwrap();
+        }
+        for (line, name, expected) in
+            [("gcc", "r", "a b.o"), ("rustc", "lines", "a b.o"), ("gcc -c a.c", "loop", "a.o")]
+        {
+            let mut command: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            command.push(format!("@{}", file(name)).into());
+            assert_eq!(objects(&command), [PathBuf::from(expected)], "{line} @{name}");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What the binaries `mcount` and `recordmcount` share: reading files and committing changes.
 
 pub mod archive;
+pub mod arguments;
+mod beside;
 mod children;
 pub mod commit;
 pub mod compiler;
@@ -20,6 +22,7 @@ pub mod names;
 pub mod output;
 mod pager;
 pub mod replay;
+mod stand_in;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod trace;
 pub mod unpack;

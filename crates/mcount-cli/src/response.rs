@@ -1,23 +1,32 @@
 //! Response files: `@FILE` on a command line stands for the words in that file, so that a command line
 //! can be as long as it must be.
 //!
-//! The rules are those of gcc and binutils (libiberty, `expandargv` and `buildargv`).
+//! The rules are those of gcc and binutils (libiberty, `expandargv` and `buildargv`). rustc has rules of
+//! its own: a word a line.
 
 use crate::files::Input;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// Response files that are read for one command line, those in others counted. Without a limit one
-/// that names itself would have no end.
+/// At most this many response files are read for one command line. One that names itself would
+/// have no end.
 const FILES: usize = 2000;
 
-/// Bytes that are read for one command line.
+/// At most this many bytes of them.
 const BYTES: usize = 64 << 20;
 
 /// `arguments` with each `@FILE` replaced by the words in that file, which may be such words
 /// themselves. One that cannot be read, or is too much, stands for itself.
 pub fn expand(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    expand_by(arguments, words)
+}
+
+/// As [`expand`], where `split` makes words of a response file.
+pub fn expand_by(
+    arguments: impl IntoIterator<Item = OsString>,
+    split: impl Fn(&[u8]) -> Vec<OsString>,
+) -> Vec<OsString> {
     let (mut files, mut bytes) = (FILES, BYTES);
     let mut expanded = Vec::new();
     let mut rest: Vec<OsString> = arguments.into_iter().collect();
@@ -29,7 +38,7 @@ pub fn expand(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
             Some(input) => {
                 files -= 1;
                 bytes -= input.bytes().len();
-                rest.extend(words(input.bytes()).into_iter().rev());
+                rest.extend(split(input.bytes()).into_iter().rev());
             }
             None => expanded.push(word),
         }
@@ -39,6 +48,7 @@ pub fn expand(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 
 /// The words of a response file: separated by white space, quoted by `'` and `"`, a backslash
 /// takes the next character as it is (libiberty, `buildargv`).
+#[must_use]
 pub fn words(text: &[u8]) -> Vec<OsString> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;
@@ -60,6 +70,30 @@ pub fn words(text: &[u8]) -> Vec<OsString> {
     words.into_iter().map(OsString::from_vec).collect()
 }
 
+/// The words of a response file of rustc: its lines.
+#[must_use]
+pub fn lines(text: &[u8]) -> Vec<OsString> {
+    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| OsStr::from_bytes(line).to_owned()).collect()
+}
+
+/// The text of a response file with these words.
+#[must_use]
+pub fn text(words: &[OsString]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for word in words {
+        text.push(b'"');
+        for byte in word.as_bytes() {
+            if matches!(byte, b'"' | b'\\') {
+                text.push(b'\\');
+            }
+            text.push(*byte);
+        }
+        text.extend(b"\"\n");
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,11 +107,20 @@ mod tests {
             (b"'' \"\"", &["", ""]),
             (b"a\\ b \\'c \\\\", &["a b", "'c", "\\"]),
             (b"'a\\'b' \"c\\\"d'\"", &["a'b", "c\"d'"]),
+            (b"'a b' \"c ' d\" e\\ f", &["a b", "c ' d", "e f"]),
+            (b"a'b'\"c\" '' \\\\", &["abc", "", "\\"]),
             (b"'open", &["open"]),
+            (b"'open \\", &["open "]),
             (b"end\\", &["end"]),
         ];
         for (text, expected) in cases {
             assert_eq!(words(text), *expected, "{}", text.escape_ascii());
         }
+    }
+
+    #[test]
+    fn a_response_file_reads_back() {
+        let these = ["a b", "c\"d", "e\\f", "", "-g", "'"].map(OsString::from);
+        assert_eq!(words(&text(&these)), these);
     }
 }

@@ -1,14 +1,14 @@
-//! `mcount cc`: a compiler launcher. It runs the compiler, then records the objects that the
-//! command line says it wrote.
+//! `mcount cc`: a compiler launcher. It runs the compiler, then records the objects that the command
+//! line says it wrote.
 
 use super::options::OptionArgs;
 use super::{ERROR, SUCCESS, complain, ended_by};
-use crate::children;
+use crate::children::{self, Stamp};
 use crate::commit::{Failure, record_file};
 use crate::compiler;
-use crate::files::Input;
 use crate::response;
 use crate::signals;
+use crate::stand_in;
 use clap::{Args, ValueHint};
 use mcount::{Base, Error, ErrorKind, Options};
 use std::env;
@@ -21,9 +21,6 @@ use std::process::{Command, ExitStatus};
 
 /// Options of `mcount cc` for runs that cannot be given any, as under ccache.
 const OPTIONS_VARIABLE: &str = "MCOUNT_CC_OPTIONS";
-
-/// Names of compilers that `mcount-NAME` may stand for.
-const COMPILERS: &[&str] = &["gcc", "g++", "clang", "clang++", "c++", "gfortran", "rustc"];
 
 #[derive(Args)]
 pub(super) struct CcArgs {
@@ -48,36 +45,41 @@ pub(super) struct CcArgs {
 }
 
 pub(super) const HELP: &str = "\
-The objects of a compilation (-c) are recorded: that of -o, or one for each source. Whatever else a \
-compiler does passes through untouched: preprocessing, assembly output (-S), precompiled headers, \
-LTO bytecode, and linking. A command that compiles and links at once, without -c, keeps its objects \
-to itself, so nothing is recorded: compile with -c, then link. rustc: --emit=obj.
+With -c, the objects that the compiler writes are recorded: the one of -o, or one for each source. \
+Everything else passes through untouched: preprocessing, assembly output (-S), precompiled headers, \
+LTO bytecode, and linking. A command that compiles and links at once, without -c, removes its objects \
+itself, so nothing is recorded: compile with -c, then link. With rustc, use --emit=obj.
 
-Exit codes: those of the compiler, 128 and the signal's number where one ended it; 2 where an object \
-cannot be recorded, which is then removed, so that make does not take it for done.
+Exit codes: those of the compiler, or 128 and the number of the signal that ended it; 2 if an object \
+cannot be recorded. That object is removed, so that make compiles it again. If the compiler fails, the \
+objects that it did write are recorded.
 
 make:   make CC=\"mcount cc -- gcc\"
 CMake:  -DCMAKE_C_COMPILER_LAUNCHER=\"mcount;cc;--\"
 Kernel: mcount cc --policy linux -- gcc ...
 
 Where only the name of a program can be given, link mcount-cc to mcount: mcount-cc gcc ARG is mcount \
-cc gcc ARG; or mcount-gcc, mcount-clang-19 and the like: mcount-gcc ARG is mcount cc gcc ARG. Options \
-are then taken from MCOUNT_CC_OPTIONS.
+cc gcc ARG. Or link mcount-gcc, mcount-clang-19 and the like: mcount-gcc ARG is mcount cc gcc ARG. \
+Options then come from MCOUNT_CC_OPTIONS.
 
 ccache: CCACHE_PREFIX=mcount-cc CCACHE_NAMESPACE=mcount ccache gcc ARG caches the recorded object. \
-ccache does not look at the prefix or its options when it looks for a result: give each set of \
-options a namespace of its own. sccache, and distcc's and icecream's servers: run mcount-gcc as the \
-compiler.";
+ccache doesn't look at the prefix or its options when it looks for a result, so give each set of \
+options a namespace of its own. With sccache, and with servers of distcc and icecream, use mcount-gcc \
+as the compiler.";
 
-/// The arguments of `mcount`, if it was called by the name of a compiler or as `mcount-cc`.
+/// The arguments of `mcount`, if it was called by the name of a compiler, as `mcount-cc`, or by a
+/// compiler as its linker.
 pub(super) fn masquerade(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    if let Some(arguments) = stand_in::arguments(&arguments) {
+        return arguments;
+    }
     let Some(name) = arguments.first().map(Path::new).and_then(Path::file_name) else {
         return arguments;
     };
     let Some(compiler) = name.as_bytes().strip_prefix(b"mcount-") else { return arguments };
     let compiler = OsStr::from_bytes(compiler).to_owned();
     let is_launcher = compiler == "cc";
-    if !is_launcher && !is_compiler(&compiler) {
+    if !is_launcher && !compiler::is_compiler(&compiler) {
         return arguments;
     }
     let options = env::var_os(OPTIONS_VARIABLE).unwrap_or_default();
@@ -88,17 +90,6 @@ pub(super) fn masquerade(mut arguments: Vec<OsString>) -> Vec<OsString> {
     }
     arguments.splice(1..1, inserted);
     arguments
-}
-
-/// Whether `name` is one of a compiler, perhaps with the processor before and a version behind.
-fn is_compiler(name: &OsStr) -> bool {
-    let is_version = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
-    let mut parts: Vec<&[u8]> = name.as_bytes().split(|byte| *byte == b'-').collect();
-    if parts.last().is_some_and(|last| !last.is_empty() && last.iter().all(is_version)) {
-        parts.pop();
-    }
-    let last = parts.last().copied().unwrap_or_default();
-    COMPILERS.iter().any(|compiler| compiler.as_bytes() == last)
 }
 
 /// Runs the compiler, then records; the exit code.
@@ -112,10 +103,11 @@ pub(super) fn cc(arguments: &CcArgs) -> u8 {
     let Some((program, rest)) = arguments.command.split_first() else { return ERROR };
     let mut compiler = Command::new(program);
     compiler.args(rest);
-    let objects = compiler::objects(&arguments.command, response_file);
+    let objects = compiler::objects(&arguments.command);
     if objects.is_empty() {
         return not_started(program, compiler.exec());
     }
+    let before: Vec<Option<Stamp>> = objects.iter().map(|object| Stamp::of(object)).collect();
     children::watch();
     for object in objects.iter().filter(|object| !object.exists() || object.is_file()) {
         // So that make does not take what is not recorded for done.
@@ -123,18 +115,18 @@ pub(super) fn cc(arguments: &CcArgs) -> u8 {
     }
     match children::status(&mut compiler) {
         Err(error) => not_started(program, error),
-        Ok(status) if !status.success() => code(program, status),
-        Ok(_) => record_all(&objects, &options),
+        Ok(status) if status.success() => record_all(&objects, &options),
+        Ok(status) => {
+            let was_before = objects.iter().zip(&before);
+            let written = was_before.filter(|(object, before)| Stamp::of(object) != **before);
+            record_some(written.map(|(object, _)| object), &options);
+            code(program, status)
+        }
     }
 }
 
 fn not_started(program: &OsStr, error: io::Error) -> u8 {
     complain(&format!("{}: {}", program.display(), Failure::from(error)))
-}
-
-/// The bytes of a response file; `None` where the compiler, too, will take its name for a word.
-fn response_file(path: &Path) -> Option<Vec<u8>> {
-    Input::open(path).ok().map(|input| input.bytes().to_vec())
 }
 
 /// The exit code that stands for the end of the compiler.
@@ -145,6 +137,7 @@ fn code(program: &OsStr, status: ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(ERROR)
 }
 
+/// Records what a compiler wrote; the exit code. An object that cannot be recorded is removed.
 fn record_all(objects: &[PathBuf], options: &Options) -> u8 {
     signals::take_failed_writes_as_errors();
     let mut code = SUCCESS;
@@ -160,6 +153,16 @@ fn record_all(objects: &[PathBuf], options: &Options) -> u8 {
         children::finish(object);
     }
     code
+}
+
+/// Records what a compiler wrote before it failed. make keeps such an object, and does not compile it
+/// again. What cannot be recorded may be half an object: the compiler has said what is wrong.
+fn record_some<'a>(objects: impl Iterator<Item = &'a PathBuf>, options: &Options) {
+    signals::take_failed_writes_as_errors();
+    for object in objects.filter(|object| object.is_file()) {
+        let _ = record_file(object, None, options);
+        children::finish(object);
+    }
 }
 
 /// What the compiler wrote is no ELF file, such as a precompiled header, or has only bytecode.

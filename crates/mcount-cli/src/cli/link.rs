@@ -1,34 +1,62 @@
-//! `mcount link`: late recording driven to a fixed point around any linker command.
+//! `mcount link`: runs a linker until the table and the image agree.
 //!
-//! Link with a table of about the right size, collect the sites of the result, and fill the table in
-//! place if it has room for exactly these; otherwise link again with a table of that size. The
-//! output is made beside its place and moved there when table and image agree.
+//! Which calls an image has is known when it is linked, and the table is a part of it. So the
+//! table must be there before anybody knows what is in it. An example: `a.o` calls the hook at 3 places,
+//! one of them in a function that `--gc-sections` removes.
+//!
+//! ```text
+//! mcount link -v -- ld --gc-sections -o program a.o hook.o
+//!
+//!   ld --gc-sections a.o hook.o -o .program.mcount-link/program .program.mcount-link/table.o
+//! program: link 1: 2 sites, the table has 3 entries
+//!   ld ... once more, with a table of 2 entries
+//! program: link 2: 2 sites, the table is right
+//!   .program.mcount-link/program is renamed to program
+//! ```
+//!
+//! 1. Count the sites of the input objects: 3. Link with a table of that size ([`Driver::placeholder`]).
+//! 2. Find the sites of the image ([`Driver::examine`]): 2.
+//! 3. Without `--gc-sections` there would be 3. The table would have room for exactly these; they would
+//!    be written into it, and one link would do. Here the table is too long, and it cannot be made
+//!    shorter in a linked image: link again, with the table that was found.
+//! 4. Both agree now, so the image goes where it was to go. Otherwise the sites moved, because a table of
+//!    another size moves what is behind it: once more, up to `--max-passes`.
+//!
+//! A compiler that links is not a linker: see [`crate::stand_in`].
 
 use super::options::OptionArgs;
 use super::table::parse_bounds;
-use super::{SUCCESS, complain, ended_by};
+use super::{ERROR, SUCCESS, complain, ended_by};
 use crate::archive;
-use crate::children;
-use crate::commit::{Failure, overwrite};
-use crate::files::{Input, is_at, lock};
+use crate::beside::{self, Names, Written};
+use crate::children::{self, Outcome, Stamp};
+use crate::commit::{Failure, overwrite, write_new};
+use crate::compiler;
+use crate::files::{ELF_MAGIC, Input, head, is_at, lock};
 use crate::jobs::Threads;
-use crate::linker::{Command, Outcome, response};
+use crate::linker::Command;
+use crate::response;
+use crate::stand_in::{self, Said, StandIn};
 use clap::Args;
 use mcount::{Base, Fill, Kind, LateTable, ObjectOptions, Options, fill, late_table, table_object};
 use rustix::fs::OFlags;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{self, Stdio};
+use std::sync::Arc;
 
 #[derive(Args)]
 pub(super) struct LinkArgs {
-    /// Give up when table and image still disagree after this many links
+    /// Give up if the table and the image still disagree after this many links
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     max_passes: u32,
-    /// Keep the table read only: for a kernel, which relocates itself
+    /// Make the table read-only, as in a kernel, which relocates itself
     #[arg(long)]
     read_only: bool,
     /// Define symbols at the start and the end of the table; without names, __start_mcount_loc and
@@ -39,6 +67,9 @@ pub(super) struct LinkArgs {
     /// Say what each pass found
     #[arg(short, long)]
     verbose: bool,
+    /// LD is a linker, whatever it is called
+    #[arg(long)]
+    linker: bool,
     #[command(flatten)]
     options: OptionArgs,
     /// The linker, or a compiler as linker, and its arguments
@@ -52,37 +83,115 @@ pub(super) fn link(arguments: &LinkArgs) -> io::Result<u8> {
         Ok(options) => options,
         Err(error) => return Ok(complain(&error.to_string())),
     };
-    let command = Command::parse(&arguments.command)?;
     children::watch();
-    let Some(output) = command.final_output().filter(|output| may_be_replaced(output)) else {
-        return run(&command.as_given());
+    let compiler = compiler::position(&arguments.command).filter(|_| !arguments.linker);
+    if let Some(at) = compiler {
+        return compile_and_link(arguments, at);
+    }
+    let (code, said) = match run_linker(arguments, options) {
+        Ok(code) => (code, Said::Linked),
+        Err(message) => (complain(&message), Said::Refused),
     };
-    let scratch = Scratch::beside(&output)?;
+    stand_in::say(said);
+    Ok(code)
+}
+
+/// Runs a compiler, the word `at` of the command, with this program as its linker.
+fn compile_and_link(arguments: &LinkArgs, at: usize) -> io::Result<u8> {
+    let command = Command::new(&arguments.command);
+    let output = command.final_output().filter(|output| may_be_replaced(output));
+    let before = output.as_deref().and_then(Stamp::of);
+    let stand_in = StandIn::new(&command, at, &own_words(arguments))?;
+    let outcome = children::run(&mut stand_in.command(&command, at))?;
+    match (outcome, stand_in.said()) {
+        (Outcome::Killed(signal), _) => Ok(killed(&arguments.command, signal)),
+        (_, Said::Refused) => Ok(ERROR),
+        (Outcome::Failure(code), _) => Ok(code),
+        (Outcome::Success, Said::Linked) => Ok(SUCCESS),
+        (Outcome::Success, Said::Nothing) => {
+            let is_new = |output: &PathBuf| Stamp::of(output) != before && is_image(output);
+            let Some(output) = output.filter(is_new) else { return Ok(SUCCESS) };
+            // Else make would take it for done.
+            let _ = fs::remove_file(&output);
+            let compiler = arguments.command.get(at).map(OsString::as_os_str).unwrap_or_default();
+            Ok(complain(&format!(
+                "{}: {} ran a linker that mcount cannot replace; give mcount link the linker's \
+                 command, as {} -### prints it",
+                output.display(),
+                compiler.display(),
+                compiler.display()
+            )))
+        }
+    }
+}
+
+/// The words of this process's command between its name and the command that it runs.
+fn own_words(arguments: &LinkArgs) -> Vec<OsString> {
+    let all: Vec<OsString> = env::args_os().skip(1).collect();
+    let count = all.len().saturating_sub(arguments.command.len());
+    let mut own = all.get(..count).unwrap_or_default().to_vec();
+    if own.last().is_some_and(|last| last == "--") {
+        own.pop();
+    }
+    own
+}
+
+/// Runs a linker as often as it takes; its exit code, or a message of our own.
+fn run_linker(arguments: &LinkArgs, options: Options) -> Result<u8, String> {
+    let command = if arguments.linker {
+        Command::of_linker(&arguments.command)
+    } else {
+        Command::new(&arguments.command)
+    };
+    let Some(output) = command.final_output().filter(|output| may_be_replaced(output)) else {
+        return run(command.as_given());
+    };
+    let scratch = Scratch::beside(&output).map_err(|error| error.to_string())?;
     let object = ObjectOptions {
         table_section: options.table_section.clone(),
         anchor: None,
         bounds: arguments.bounds.clone(),
         writable: !arguments.read_only,
     };
-    let mut driver = Driver { arguments, options, object, command, output, scratch, expected: 0 };
-    match driver.drive() {
-        Ok(code) => Ok(code),
-        Err(message) => Ok(complain(&message)),
-    }
+    let written = Written::by(command.arguments(), &output);
+    Driver { arguments, options, object, command, output, scratch, written, expected: 0 }.drive()
 }
 
-/// Whether `output` is not there, or is a file: nothing is to be renamed over `/dev/null`.
+/// Whether `output` is a file or not there. Nothing is to be renamed over `/dev/null`.
 fn may_be_replaced(output: &Path) -> bool {
     fs::metadata(output).map_or(true, |metadata| metadata.is_file())
 }
 
+/// Whether the file at `path` is an executable or a shared object.
+fn is_image(path: &Path) -> bool {
+    const TYPE: usize = 16;
+    // Whatever the byte order is, the other byte of the type is 0.
+    head::<18>(path).is_ok_and(|head| {
+        let kind = [head.get(TYPE), head.get(TYPE + 1)].map(|byte| byte.copied().unwrap_or(0));
+        head.starts_with(ELF_MAGIC) && matches!(kind, [2 | 3, 0] | [0, 2 | 3])
+    })
+}
+
 /// Runs a command with this process's streams; its exit code.
-fn run(words: &[OsString]) -> io::Result<u8> {
-    Ok(match Outcome::of(words)? {
+fn run(words: &[OsString]) -> Result<u8, String> {
+    Ok(match execute(words, false).map_err(|error| error.to_string())? {
         Outcome::Success => SUCCESS,
         Outcome::Failure(code) => code,
         Outcome::Killed(signal) => killed(words, signal),
     })
+}
+
+/// Runs a command to its end; with this process's streams, or with none.
+fn execute(words: &[OsString], is_silent: bool) -> io::Result<Outcome> {
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(io::Error::other("no command"));
+    };
+    let mut command = process::Command::new(program);
+    command.args(arguments);
+    if is_silent {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    }
+    children::run(&mut command)
 }
 
 /// Says that `signal` ended the program of `words`; the exit code.
@@ -90,6 +199,7 @@ fn killed(words: &[OsString], signal: i32) -> u8 {
     ended_by(signal, words.first().map(OsString::as_os_str).unwrap_or_default())
 }
 
+/// One link, up to the image that is right.
 struct Driver<'a> {
     arguments: &'a LinkArgs,
     options: Options,
@@ -97,31 +207,23 @@ struct Driver<'a> {
     command: Command,
     output: PathBuf,
     scratch: Scratch,
-    /// The sites of the input objects.
+    /// What the linker may write beside the output.
+    written: Written,
+    /// How many sites the input objects have.
     expected: usize,
 }
 
 impl Driver<'_> {
-    /// Links until table and image agree.
+    /// Links until the table and the image agree.
     fn drive(&mut self) -> Result<u8, String> {
         let mut table = self.placeholder();
         let (mut room, mut moved) = (None, None);
         let mut last: Option<LateTable> = None;
         for pass in 1..=self.arguments.max_passes {
-            let object = table.as_ref().map(|table| self.write_object(table)).transpose()?;
-            let words = self.words(object.as_deref())?;
-            // What is there after a failure is the linker's.
-            let _ = fs::remove_file(&self.scratch.image);
-            match Outcome::of(&words).map_err(|error| self.say(&error))? {
-                Outcome::Success => {}
-                Outcome::Failure(code) => return Ok(self.leave(code)),
-                Outcome::Killed(signal) => return Ok(killed(&words, signal)),
+            if let Some(code) = self.link(table.as_ref())? {
+                return Ok(code);
             }
-            if !self.scratch.image.is_file() {
-                // Whatever it did, it was no link.
-                return Ok(SUCCESS);
-            }
-            let (found, filled) = self.collect()?;
+            let (found, filled) = self.examine()?;
             let count = found.addresses().count();
             self.report(pass, count, &filled);
             moved = last.take().map(|last| changes(&last, &found));
@@ -129,7 +231,7 @@ impl Driver<'_> {
                 Fill::Right => return self.finish(count),
                 Fill::Writes(writes) => {
                     overwrite(&self.scratch.image, &writes).map_err(|error| self.say(&error))?;
-                    if matches!(self.collect()?.1, Fill::Right) {
+                    if matches!(self.examine()?.1, Fill::Right) {
                         return self.finish(count);
                     }
                 }
@@ -147,81 +249,93 @@ impl Driver<'_> {
         Err(self.diverged(room, moved.as_deref()))
     }
 
+    /// Links with `table`. An exit code if that is all there is to do: the linker failed, or it makes
+    /// no image.
+    fn link(&self, table: Option<&LateTable>) -> Result<Option<u8>, String> {
+        if let Some(table) = table {
+            let object = table_object(table, &self.object).map_err(|error| self.say(&error))?;
+            write_new(&self.scratch.table, &object).map_err(|error| self.say(&error))?;
+        }
+        let words = self.words(table.map(|_| self.scratch.table.as_path()))?;
+        // What is there after a failure is the linker's.
+        let _ = fs::remove_file(&self.scratch.image);
+        match execute(&words, false).map_err(|error| self.say(&error))? {
+            Outcome::Success if is_image(&self.scratch.image) => Ok(None),
+            Outcome::Success if self.scratch.image.exists() => {
+                // An option that we don't know made it something else, and the table is no part of that.
+                run(self.command.as_given()).map(Some)
+            }
+            Outcome::Success => Ok(Some(SUCCESS)),
+            Outcome::Failure(code) => Ok(Some(self.leave(code))),
+            Outcome::Killed(signal) => Ok(Some(killed(&words, signal))),
+        }
+    }
+
     /// The command that links the image with `object`; in a response file, if it was in one.
     fn words(&self, object: Option<&Path>) -> Result<Vec<OsString>, String> {
         let mut words = self.command.linking(&self.scratch.image, object);
         if self.command.has_response_files() {
-            let path = self.scratch.folder.join("words");
-            let text = response(words.get(1..).unwrap_or_default());
-            crate::commit::write_new(&path, &text).map_err(|error| self.say(&error))?;
+            let text = response::text(words.get(1..).unwrap_or_default());
+            write_new(&self.scratch.words, &text).map_err(|error| self.say(&error))?;
             words.truncate(1);
             let mut word = OsString::from("@");
-            word.push(path);
+            word.push(&self.scratch.words);
             words.push(word);
         }
         Ok(words)
     }
 
-    /// A table as large as the sites of the input objects, which is what the image will have where
-    /// the linker discards nothing. A linker script places the table itself, or has none.
+    /// A table for as many sites as the input objects have. That is what the image will have, unless
+    /// the linker discards some. `None` where a linker script places the table itself, or has none.
     fn placeholder(&mut self) -> Option<LateTable> {
         if self.command.has_script() {
             return None;
         }
         let mut placeholder = None;
         for path in self.command.inputs() {
-            let Ok(input) = Input::open(path) else { continue };
-            let found = |object: &[u8]| {
-                // An image can be scanned, but is not linked in.
-                let table = mcount::placeholder(object)?;
-                let sites = mcount::scan(object, &self.options)?.sites;
-                Ok((table, sites.iter().filter(|site| !site.excluded).count()))
-            };
-            let all = if input.bytes().starts_with(archive::MAGIC) {
-                archive::read(path, found).unwrap_or_default()
-            } else {
-                vec![(String::new(), found(input.bytes()).map_err(Failure::from))]
-            };
-            for (table, sites) in all.into_iter().filter_map(|(_, result)| result.ok()) {
+            for (table, sites) in self.sites_in(path) {
                 let (_, count) = placeholder.get_or_insert((table, 0));
                 *count += sites;
             }
         }
-        // Sources only: the compiler has an object of its own.
-        let own = || Input::open(&self.command.file_of_driver("crt1.o")?).ok();
-        let by_driver = || Some((mcount::placeholder(own()?.bytes()).ok()?, 0));
-        let (mut table, count) = placeholder.or_else(by_driver)?;
+        let (mut table, count) = placeholder?;
         self.expected = count;
-        // One at least, so that the symbols that bound the table are defined.
-        table.reserve(count.max(1));
+        table.reserve(count);
         Some(table)
     }
 
-    fn collect(&self) -> Result<(LateTable, Fill), String> {
-        self.read(&self.scratch.image)
+    /// Of each object in the file at `path`, which may be an archive: an empty table for it, and how
+    /// many sites it has.
+    fn sites_in(&self, path: &Path) -> Vec<(LateTable, usize)> {
+        let Ok(input) = Input::open(path) else { return Vec::new() };
+        if !input.bytes().starts_with(archive::MAGIC) {
+            return self.sites_of(input.bytes()).into_iter().collect();
+        }
+        let members = archive::read(path, |object| self.sites_of(object));
+        members.unwrap_or_default().into_iter().filter_map(|(_, sites)| sites.ok()).collect()
     }
 
-    fn read(&self, path: &Path) -> Result<(LateTable, Fill), String> {
-        let input = Input::open(path).map_err(|error| self.say(&error))?;
+    /// The same of one object. An image can be scanned, but is not linked in.
+    fn sites_of(&self, object: &[u8]) -> mcount::Result<(LateTable, usize)> {
+        let table = mcount::placeholder(object)?;
+        let sites = mcount::scan(object, &self.options)?.sites;
+        Ok((table, sites.iter().filter(|site| !site.excluded).count()))
+    }
+
+    /// The table that the image should have, and how to give it to the image.
+    fn examine(&self) -> Result<(LateTable, Fill), String> {
+        let input = Input::open(&self.scratch.image).map_err(|error| self.say(&error))?;
         let threads = Threads::for_one(input.bytes().len(), None);
         let options = Options { helpers: threads.helpers(), ..self.options.clone() };
         let table = late_table(input.bytes(), &options);
         let mut table = table.map_err(|error| self.say(&error))?;
-        // A NOP is known by an entry, and what those of the last link lead to now may be padding.
+        // A NOP is known by an entry, and those of the last link may lead to padding by now.
         table.sites.retain(|site| site.kind != Some(Kind::Nop));
-        let filled =
-            fill(input.bytes(), &table, &self.options).map_err(|error| self.say(&error))?;
-        Ok((table, filled))
+        let filled = fill(input.bytes(), &table, &self.options);
+        Ok((table, filled.map_err(|error| self.say(&error))?))
     }
 
-    fn write_object(&self, table: &LateTable) -> Result<PathBuf, String> {
-        let object = table_object(table, &self.object).map_err(|error| self.say(&error))?;
-        let path = self.scratch.folder.join("table.o");
-        crate::commit::write_new(&path, &object).map_err(|error| self.say(&error))?;
-        Ok(path)
-    }
-
-    /// The image goes where the linker would have put it.
+    /// Puts the image where the linker would have put it, with what is beside it.
     fn finish(&self, count: usize) -> Result<u8, String> {
         if count == 0 && self.expected != 0 {
             let sites = self.expected;
@@ -231,16 +345,20 @@ impl Driver<'_> {
                 )),
             );
         }
-        fs::rename(&self.scratch.image, &self.output).map_err(|error| self.say(&error))?;
+        let Scratch { image, table, .. } = &self.scratch;
+        let names = Names { image, output: &self.output, table };
+        self.written.clean(&names).map_err(|error| error.to_string())?;
+        self.scratch.move_others(&names).map_err(|error| error.to_string())?;
+        fs::rename(image, &self.output).map_err(|error| self.say(&Failure::from(error)))?;
         Ok(SUCCESS)
     }
 
-    /// After a failed link: the output is as the linker leaves it. Some remove what was there,
-    /// some do not; that is found out by doing it again, which fails the same way.
+    /// After a failed link, leaves the output as the linker does. Some linkers remove what was there,
+    /// some don't. We find out by running the command again, which fails the same way.
     fn leave(&self, code: u8) -> u8 {
         let is_moved = fs::rename(&self.scratch.image, &self.output).is_ok();
         if !is_moved && self.output.exists() {
-            let again = Outcome::of_silent(&self.command.as_given());
+            let again = execute(self.command.as_given(), true);
             if matches!(again, Ok(Outcome::Success)) {
                 let _ = fs::remove_file(&self.output);
             }
@@ -248,6 +366,7 @@ impl Driver<'_> {
         code
     }
 
+    /// Says what a pass found, if that was asked for.
     fn report(&self, pass: u32, count: usize, filled: &Fill) {
         if self.arguments.verbose {
             let what = match filled {
@@ -261,10 +380,12 @@ impl Driver<'_> {
         }
     }
 
-    fn say(&self, error: &dyn std::fmt::Display) -> String {
+    /// A message about the output.
+    fn say(&self, error: &dyn Display) -> String {
         format!("{}: {error}", self.output.display())
     }
 
+    /// The table has another size than the object that was linked in.
     fn foreign(&self, now: usize, asked: usize) -> String {
         if now < asked {
             return self.say(&format!(
@@ -278,6 +399,7 @@ impl Driver<'_> {
         ))
     }
 
+    /// There were too many links.
     fn diverged(&self, room: Option<(usize, usize)>, moved: Option<&str>) -> String {
         let passes = self.arguments.max_passes;
         let (had, found) = room.unwrap_or_default();
@@ -288,37 +410,57 @@ impl Driver<'_> {
     }
 }
 
+/// A site, by the name of its function and its offset in that.
+type Place = (Option<Arc<str>>, Option<i64>);
+
 /// How many sites a message names.
 const NAMED: usize = 3;
 
 /// What is different in `new` from the link before, by function.
 fn changes(old: &LateTable, new: &LateTable) -> String {
-    let places = |table: &LateTable| -> BTreeMap<_, _> {
-        let all = table.sites.iter().filter(|site| !site.excluded);
-        all.map(|site| ((site.symbol.clone(), site.symbol_offset), site.address)).collect()
-    };
     let (old, new) = (places(old), places(new));
-    let only = |these: &BTreeMap<_, _>, those: &BTreeMap<_, _>| -> Vec<_> {
-        these.keys().filter(|key| !those.contains_key(*key)).cloned().collect()
-    };
-    let moved = new.iter().filter(|(key, at)| old.get(*key).is_some_and(|before| before != *at));
-    let moved: Vec<_> = moved.map(|(key, _)| key.clone()).collect();
-    let parts = [("gone", only(&old, &new)), ("new", only(&new, &old)), ("moved", moved)];
-    let parts = parts.iter().filter(|(_, sites)| !sites.is_empty()).map(|(what, sites)| {
-        let names = sites.iter().take(NAMED).map(|(name, _)| name.as_deref().unwrap_or("?"));
-        let more = if sites.len() > NAMED { ", …" } else { "" };
-        let names = names.collect::<Vec<_>>().join(", ");
-        format!("; {} {what} since the link before: {names}{more}", sites.len())
-    });
-    parts.collect()
+    let moved = new.iter().filter(|(place, at)| old.get(*place).is_some_and(|was| was != *at));
+    let moved: Vec<&Place> = moved.map(|(place, _)| place).collect();
+    let parts = [("gone", only_in(&old, &new)), ("new", only_in(&new, &old)), ("moved", moved)];
+    parts.iter().map(|(what, places)| change(what, places)).collect()
+}
+
+/// The address of each site.
+fn places(table: &LateTable) -> BTreeMap<Place, Option<u64>> {
+    let all = table.sites.iter().filter(|site| !site.excluded);
+    all.map(|site| ((site.symbol.clone(), site.symbol_offset), site.address)).collect()
+}
+
+/// What is in `these` and not in `those`.
+fn only_in<'a>(
+    these: &'a BTreeMap<Place, Option<u64>>,
+    those: &BTreeMap<Place, Option<u64>>,
+) -> Vec<&'a Place> {
+    these.keys().filter(|place| !those.contains_key(*place)).collect()
+}
+
+/// The part of a message that says what became of `places`; empty if there are none.
+fn change(what: &str, places: &[&Place]) -> String {
+    if places.is_empty() {
+        return String::new();
+    }
+    let names = places.iter().take(NAMED).map(|(name, _)| name.as_deref().unwrap_or("?"));
+    let more = if places.len() > NAMED { ", …" } else { "" };
+    let names = names.collect::<Vec<_>>().join(", ");
+    format!("; {} {what} since the link before: {names}{more}", places.len())
 }
 
 /// A folder beside the output, so that the image can be moved there; gone when dropped.
 struct Scratch {
     folder: PathBuf,
+    /// Where the image is linked to, under its own name.
     image: PathBuf,
-    /// The folder, locked: another run with the same output waits, and does not take it for one
-    /// that a killed run left.
+    /// The object with the table.
+    table: PathBuf,
+    /// The response file.
+    words: PathBuf,
+    /// The folder, locked. Another run with the same output waits, and does not think that a killed
+    /// run left the folder.
     _lock: File,
 }
 
@@ -329,29 +471,55 @@ impl Scratch {
         hidden.push(name);
         hidden.push(".mcount-link");
         let folder = output.with_file_name(hidden);
-        let about = |error: io::Error| {
-            io::Error::new(error.kind(), format!("{}: {}", folder.display(), Failure::from(error)))
-        };
         loop {
             match children::begin(&folder, || fs::create_dir(&folder)) {
                 Ok(()) => {
                     if let Ok(Some(lock)) = locked_folder(&folder) {
-                        return Ok(Self { image: folder.join(name), folder, _lock: lock });
+                        return Ok(Self::of(folder, name, lock));
                     }
                     children::finish(&folder);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    // Once it can be locked, the run that made it is done, or was killed. What
-                    // cannot be opened is no folder of ours: removing it says what is wrong.
+                    // Once it can be locked, the run that made it is done, or was killed. If it
+                    // cannot be opened it is no folder of ours; removing it says what is wrong.
                     let stale = locked_folder(&folder);
                     if !matches!(stale, Ok(None)) {
-                        remove_folder(&folder).map_err(about)?;
+                        remove_folder(&folder).map_err(|error| about(&folder, error))?;
                     }
                 }
-                Err(error) => return Err(about(error)),
+                Err(error) => return Err(about(&folder, error)),
             }
         }
     }
+
+    fn of(folder: PathBuf, name: &OsStr, lock: File) -> Self {
+        let [image, table, words] = [name, OsStr::new("mcount.o"), OsStr::new("mcount.words")]
+            .map(|name| folder.join(name));
+        Self { folder, image, table, words, _lock: lock }
+    }
+
+    /// Moves what the linker named after its image, such as the files of `--save-temps`, beside the
+    /// output.
+    fn move_others(&self, names: &Names<'_>) -> io::Result<()> {
+        let entries = fs::read_dir(&self.folder).map_err(|error| about(&self.folder, error))?;
+        for entry in entries {
+            let path = entry.map_err(|error| about(&self.folder, error))?.path();
+            if [&self.image, &self.table, &self.words].contains(&&path) {
+                continue;
+            }
+            if path.is_file() {
+                beside::clean(&path, names, false)?;
+            }
+            let place = names.output.with_file_name(path.file_name().unwrap_or_default());
+            fs::rename(&path, &place).map_err(|error| about(&place, error))?;
+        }
+        Ok(())
+    }
+}
+
+/// `error`, of `path`.
+fn about(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {}", path.display(), Failure::from(error)))
 }
 
 /// The folder at `path`, locked; `None` if by then it is not there any more.

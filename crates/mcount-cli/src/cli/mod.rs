@@ -138,10 +138,11 @@ enum Command {
     Table(TableArgs),
     /// Link, make the table from what was linked, and link it in, until both agree
     #[command(
-        after_help = "Any linker, or a compiler as linker. What is not a final link is passed \
-                            through unchanged.\n\n\
-                            Exit codes: that of the linker where it fails; 2 where no table comes \
-                            out right, and then the output is as it was.\n\n\
+        after_help = "LD is a linker, or a compiler, which then runs once, as it was given, with \
+                            mcount as its linker. A command that makes no program and no shared \
+                            library passes through unchanged.\n\n\
+                            Exit codes: that of the linker or compiler if it fails; 2 if no table \
+                            comes out right, and then the output is as it was.\n\n\
                             Example: mcount link -- gcc -o program a.o b.o",
         override_usage = "mcount link [OPTIONS] [--] LD [ARG]..."
     )]

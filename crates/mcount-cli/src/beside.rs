@@ -1,0 +1,185 @@
+//! What a linker writes beside its output: the list of its inputs for make, a map, and others.
+//!
+//! `mcount link` links to a temporary name, with the table as one more input. These files would name
+//! both. So the names are taken out of them again:
+//!
+//! ```text
+//! program: \                          program: \
+//!   one.o \                             one.o
+//!   .program.mcount-link/table.o
+//! ```
+//!
+//! A file is known to be one of them because the linker changed it, and an option named it: no list of
+//! options is needed.
+
+use crate::arguments::{Argument, Meaning};
+use crate::children::Stamp;
+use crate::commit::write_new;
+use crate::files::Input;
+use memchr::memmem;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// What stands in a map for the object with the table.
+const TABLE: &str = "<mcount-link>";
+
+/// The temporary names that a linker saw.
+pub(crate) struct Names<'a> {
+    /// The image, and what it is called in the end.
+    pub(crate) image: &'a Path,
+    pub(crate) output: &'a Path,
+    /// The object with the table.
+    pub(crate) table: &'a Path,
+}
+
+/// The files that the options of a link command name, and how they were before it ran.
+pub(crate) struct Written(BTreeMap<PathBuf, Before>);
+
+struct Before {
+    stamp: Option<Stamp>,
+    lists_inputs: bool,
+}
+
+impl Written {
+    /// Those that a command with these arguments and this output may write.
+    pub(crate) fn by(arguments: &[Argument], output: &Path) -> Self {
+        let mut files = BTreeMap::new();
+        for argument in arguments {
+            let (value, lists_inputs) = match &argument.meaning {
+                Meaning::DependencyFile(file) => (file, true),
+                Meaning::Option(Some(value)) => (value, false),
+                _ => continue,
+            };
+            let mut path = PathBuf::from(value);
+            if path.is_dir() {
+                // GNU ld puts a map there.
+                let mut name = output.file_name().unwrap_or_default().to_owned();
+                name.push(".map");
+                path.push(name);
+            }
+            let stamp = Stamp::of(&path);
+            files.insert(path, Before { stamp, lists_inputs });
+        }
+        Self(files)
+    }
+
+    /// Takes the temporary names out of those that were written.
+    ///
+    /// # Errors
+    ///
+    /// One cannot be read or written; the error names it.
+    pub(crate) fn clean(&self, names: &Names<'_>) -> io::Result<()> {
+        for (path, before) in &self.0 {
+            if path.is_file() && Stamp::of(path) != before.stamp {
+                clean(path, names, before.lists_inputs)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes the temporary names out of the file at `path`, if it is text.
+///
+/// # Errors
+///
+/// It cannot be read or written; the error names it.
+pub(crate) fn clean(path: &Path, names: &Names<'_>, lists_inputs: bool) -> io::Result<()> {
+    let about =
+        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let input = Input::open(path).map_err(about)?;
+    let text = input.bytes();
+    let [image, output, table] =
+        [names.image, names.output, names.table].map(|name| name.as_os_str().as_bytes());
+    let is_named = [image, table].iter().any(|name| memmem::find(text, name).is_some());
+    if !is_named || memchr::memchr(0, text).is_some() {
+        return Ok(());
+    }
+    let cleaned = if lists_inputs {
+        without_input(&without_input(text, table), &escaped(table))
+    } else {
+        replaced(text, table, TABLE.as_bytes())
+    };
+    let cleaned = replaced(&cleaned, image, output);
+    if cleaned == text {
+        return Ok(());
+    }
+    drop(input);
+    write_new(path, &cleaned).map_err(about)
+}
+
+/// `name` as lld writes it into a list for make.
+fn escaped(name: &[u8]) -> Vec<u8> {
+    let mut escaped = Vec::with_capacity(name.len());
+    for byte in name {
+        match byte {
+            b' ' | b'#' => escaped.push(b'\\'),
+            b'$' => escaped.push(b'$'),
+            _ => {}
+        }
+        escaped.push(*byte);
+    }
+    escaped
+}
+
+/// A list for make without `name`: without its place among the inputs, and without the rule of its
+/// own that allows it to be absent.
+fn without_input(text: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut kept: Vec<u8> = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = memmem::find(rest, name) {
+        let (before, behind) = rest.split_at_checked(at).unwrap_or_default();
+        let behind = behind.get(name.len()..).unwrap_or_default();
+        kept.extend(before);
+        if let Some(behind) = behind.strip_prefix(b":") {
+            rest = behind.strip_prefix(b"\n\n").or(behind.strip_prefix(b"\n")).unwrap_or(behind);
+        } else {
+            let end = kept.iter().rposition(|byte| !b" \\\n".contains(byte));
+            kept.truncate(end.map_or(0, |end| end + 1));
+            rest = behind;
+        }
+    }
+    kept.extend(rest);
+    kept
+}
+
+/// `text` with `new` in each place of `old`.
+fn replaced(text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+    let mut replaced = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = memmem::find(rest, old) {
+        let (before, behind) = rest.split_at_checked(at).unwrap_or_default();
+        replaced.extend(before);
+        replaced.extend(new);
+        rest = behind.get(old.len()..).unwrap_or_default();
+    }
+    replaced.extend(rest);
+    replaced
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_for_make_lose_the_table() {
+        // GNU ld and gold, lld, mold.
+        let cases = [
+            ("p: \\\n  a.o \\\n  .p/t.o\n\na.o:\n\n.p/t.o:\n\n", "p: \\\n  a.o\n\na.o:\n\n"),
+            ("p: \\\n  .p/t.o \\\n  a.o\n\n.p/t.o:\n\na.o:\n", "p: \\\n  a.o\n\na.o:\n"),
+            ("p: \\\n a.o \\\n .p/t.o\n\na.o:\n\n.p/t.o:\n", "p: \\\n a.o\n\na.o:\n\n"),
+            ("p: a.o .p/t.o b.o\n\na.o:\n\n.p/t.o:\n\nb.o:\n", "p: a.o b.o\n\na.o:\n\nb.o:\n"),
+        ];
+        for (text, expected) in cases {
+            let found = without_input(text.as_bytes(), b".p/t.o");
+            assert_eq!(String::from_utf8_lossy(&found), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_replaced() {
+        assert_eq!(replaced(b"a bb abba", b"bb", b"c"), b"a c aca");
+        assert_eq!(escaped(b"a b$"), b"a\\ b$$");
+    }
+}
