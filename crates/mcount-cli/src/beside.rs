@@ -30,8 +30,8 @@ pub(crate) struct Names<'a> {
     /// The image, and what it is called in the end.
     pub(crate) image: &'a Path,
     pub(crate) output: &'a Path,
-    /// The object with the table.
-    pub(crate) table: &'a Path,
+    /// The object with the table, and the response file; mold lists that too.
+    pub(crate) inputs: [&'a Path; 2],
 }
 
 /// The files that the options of a link command name, and how they were before it ran.
@@ -90,14 +90,16 @@ pub(crate) fn clean(path: &Path, names: &Names<'_>, lists_inputs: bool) -> io::R
         |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     let input = Input::open(path).map_err(about)?;
     let text = input.bytes();
-    let [image, output, table] =
-        [names.image, names.output, names.table].map(|name| name.as_os_str().as_bytes());
-    let is_named = [image, table].iter().any(|name| memmem::find(text, name).is_some());
+    let [table, words] = names.inputs;
+    let [image, output, table, words] =
+        [names.image, names.output, table, words].map(|name| name.as_os_str().as_bytes());
+    let is_named = [image, table, words].iter().any(|name| memmem::find(text, name).is_some());
     if !is_named || memchr::memchr(0, text).is_some() {
         return Ok(());
     }
     let cleaned = if lists_inputs {
-        without_input(&without_input(text, table), &escaped(table))
+        let all = [table, words].map(|name| [name.to_vec(), escaped(name)]).into_iter().flatten();
+        all.fold(text.to_vec(), |text, name| without_input(&text, &name))
     } else {
         replaced(text, table, TABLE.as_bytes())
     };

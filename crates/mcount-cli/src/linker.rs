@@ -3,7 +3,9 @@
 
 use crate::arguments::{Argument, Dialect, Meaning, parse};
 use crate::response;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +16,8 @@ pub struct Command {
     words: Vec<OsString>,
     /// What the words behind the first mean; indices are of these.
     arguments: Vec<Argument>,
+    /// The same of the words that were given, if these can be changed without reading response files.
+    outside: Option<Vec<Argument>>,
 }
 
 impl Command {
@@ -34,7 +38,9 @@ impl Command {
     fn of(given: &[OsString], dialect: Dialect) -> Self {
         let words = response::expand(given.iter().cloned());
         let arguments = parse(words.get(1..).unwrap_or_default(), dialect);
-        Self { given: given.to_vec(), words, arguments }
+        let outside = parse(given.get(1..).unwrap_or_default(), dialect);
+        let outside = Some(outside).filter(|outside| outputs(outside) == outputs(&arguments));
+        Self { given: given.to_vec(), words, arguments, outside }
     }
 
     /// The command as it was given.
@@ -49,10 +55,18 @@ impl Command {
         &self.arguments
     }
 
-    /// It has response files, and so may be too long without them.
+    /// The words of an argument.
     #[must_use]
-    pub fn has_response_files(&self) -> bool {
-        self.given != self.words
+    pub fn words_of(&self, argument: &Argument) -> &[OsString] {
+        let Range { start, end } = argument.words;
+        self.words.get(start + 1..end + 1).unwrap_or_default()
+    }
+
+    /// Its output is named in a response file. What [`Command::linking`] returns may be too long for a
+    /// command line.
+    #[must_use]
+    pub fn needs_response_file(&self) -> bool {
+        self.outside.is_none()
     }
 
     /// The files that are linked, or compiled first.
@@ -82,49 +96,40 @@ impl Command {
         }
         // A compiler with no input prints something; only a linker makes a file called a.out.
         self.inputs().next()?;
-        let outputs = self.arguments.iter().filter_map(|argument| match &argument.meaning {
+        // Those that a compiler passes on come last here, and to the linker too.
+        let last = self.arguments.iter().rev().find_map(|argument| match &argument.meaning {
             Meaning::Output(file) => Some(PathBuf::from(file)),
             _ => None,
         });
-        // Those that a compiler passes on come last here, and to the linker too.
-        Some(outputs.last().unwrap_or_else(|| PathBuf::from("a.out")))
+        Some(last.unwrap_or_else(|| PathBuf::from("a.out")))
     }
 
     /// The command with its image at `image`, and with `object` as one more input.
     #[must_use]
     pub fn linking(&self, image: &Path, object: Option<&Path>) -> Vec<OsString> {
-        let is_output = |argument: &&Argument| {
-            matches!(argument.meaning, Meaning::Output(_)) && !argument.is_passed_on
+        let (words, arguments) = match &self.outside {
+            Some(arguments) => (&self.given, arguments),
+            None => (&self.words, &self.arguments),
         };
-        let mut outputs = self.arguments.iter().filter(is_output).map(|argument| &argument.words);
-        let mut next = outputs.next();
-        let mut command: Vec<OsString> = self.words.iter().take(1).cloned().collect();
-        let words = self.words.iter().skip(1).enumerate();
+        let mut command: Vec<OsString> = words.iter().take(1).cloned().collect();
+        let own = arguments.iter().filter(|argument| is_own_output(argument));
+        let outputs: BTreeSet<usize> = own.flat_map(|argument| argument.words.clone()).collect();
+        let is_value =
+            |index: &usize| arguments.iter().any(|argument| argument.words.contains(index));
         // Behind this word, all words are files.
-        let end = self.words.iter().skip(1).position(|word| word == "--");
-        let end = end.filter(|end| self.is_input(end + 1)).unwrap_or(usize::MAX);
-        for (index, word) in words {
-            if index == end {
-                command.extend(self.additions(image, object));
+        let dashes = words.iter().skip(1).enumerate().filter(|(_, word)| *word == "--");
+        let end = dashes.map(|(index, _)| index).find(|index| !is_value(index));
+        let mut added = Some(self.additions(image, object));
+        for (index, word) in words.iter().skip(1).enumerate() {
+            if Some(index) == end {
+                command.extend(added.take().unwrap_or_default());
             }
-            while next.is_some_and(|output| output.end <= index) {
-                next = outputs.next();
-            }
-            if !next.is_some_and(|output| output.contains(&index)) {
+            if !outputs.contains(&index) {
                 command.push(word.clone());
             }
         }
-        if end == usize::MAX {
-            command.extend(self.additions(image, object));
-        }
+        command.extend(added.unwrap_or_default());
         command
-    }
-
-    /// Whether the word at `index` is a file.
-    fn is_input(&self, index: usize) -> bool {
-        let is_it = |argument: &&Argument| argument.words.contains(&index);
-        let found = self.arguments.iter().find(is_it);
-        found.is_some_and(|argument| matches!(argument.meaning, Meaning::Input(..)))
     }
 
     /// What [`Command::linking`] adds.
@@ -146,6 +151,16 @@ impl Command {
         }
         added
     }
+}
+
+/// How often the output is named.
+fn outputs(arguments: &[Argument]) -> usize {
+    arguments.iter().filter(|argument| matches!(argument.meaning, Meaning::Output(_))).count()
+}
+
+/// Names the output, and not only to the linker of a compiler.
+fn is_own_output(argument: &Argument) -> bool {
+    matches!(argument.meaning, Meaning::Output(_)) && !argument.is_passed_on
 }
 
 /// How the program called `name` reads its arguments. Linkers are called ld, x86_64-linux-gnu-ld,

@@ -42,8 +42,9 @@ const LINKERS: &[&str] = &["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
 
 /// The words of our own command, as a response file.
 const OPTIONS: &str = "options";
-/// The words of the compiler's command up to its name, and behind it.
+/// The words of the compiler's command up to its name.
 const COMPILER: &str = "compiler";
+/// Those behind it that say where its programs are.
 const ARGUMENTS: &str = "arguments";
 /// The `COMPILER_PATH` that was set before.
 const PATH: &str = "path";
@@ -97,10 +98,19 @@ impl StandIn {
                 _ => {}
             }
         }
-        let (compiler, arguments) = command.as_given().split_at_checked(at + 1).unwrap_or_default();
+        let compiler = command.as_given().get(..=at).unwrap_or_default();
+        let arguments: Vec<OsString> = command
+            .arguments()
+            .iter()
+            .filter(|argument| {
+                argument.meaning == Meaning::ProgramFolder
+                    || command.words_of(argument).first().is_some_and(|word| is_about_place(word))
+            })
+            .flat_map(|argument| command.words_of(argument).iter().cloned())
+            .collect();
         write_new(&self.0.join(OPTIONS), &response::text(options))?;
         write_new(&self.0.join(COMPILER), &response::text(compiler))?;
-        write_new(&self.0.join(ARGUMENTS), &response::text(arguments))?;
+        write_new(&self.0.join(ARGUMENTS), &response::text(&arguments))?;
         match env::var_os(COMPILER_PATH) {
             Some(path) => write_new(&self.0.join(PATH), path.as_bytes()),
             None => Ok(()),
@@ -180,6 +190,26 @@ fn new_folder() -> io::Result<PathBuf> {
             }
         }
     }
+}
+
+/// Whether a compiler looks for its programs elsewhere with this option. Others must not be asked with:
+/// clang removes the file of `--serialize-diagnostics` as soon as it starts.
+fn is_about_place(option: &OsStr) -> bool {
+    const PLACES: &[&str] = &[
+        "-m",
+        "-target",
+        "--target",
+        "--sysroot",
+        "-specs",
+        "--specs",
+        "-gcc-toolchain",
+        "--gcc-toolchain",
+        "--gcc-install-dir",
+        "--gcc-triple",
+        "-ccc-install-dir",
+        "--driver-mode",
+    ];
+    PLACES.iter().any(|place| option.as_bytes().starts_with(place.as_bytes()))
 }
 
 /// Whether a linker is given as a path, and not as the end of a name.

@@ -250,6 +250,29 @@ fn one_bad_object_of_several_is_removed() {
     assert_eq!(entries(&room, "b.o"), Some(1));
 }
 
+/// make keeps them, and does not compile them again.
+#[test]
+fn objects_of_a_compiler_that_fails_are_recorded() {
+    for compiler in ["gcc", "clang"] {
+        if !are_here([compiler]) {
+            continue;
+        }
+        let room = room();
+        room.put("good.c", SOURCES[0].1.as_bytes()).unwrap();
+        assert_eq!(run(&room, "gcc -pg -mfentry -c b.c").code, Some(0));
+        let plain = run(&room, &format!("{compiler} -pg -mfentry -c good.c bad.c"));
+        let outcome = cc(&room, &format!("-- {compiler} -pg -mfentry -c good.c bad.c"));
+        assert_eq!(outcome, plain, "{compiler}");
+        assert_eq!(outcome.code, Some(1), "{compiler}");
+        assert_eq!(entries(&room, "good.o"), Some(2), "{compiler}");
+        assert!(!room.path("bad.o").exists(), "{compiler}");
+        // Compiled before, and not now: the compiler does not come to it.
+        script(&room, "compiler", "exit 1");
+        assert_eq!(cc(&room, "./compiler -c b.c").code, Some(1));
+        assert_eq!(entries(&room, "b.o"), None, "{compiler}");
+    }
+}
+
 #[test]
 fn functions_in_two_objects_have_one_entry() {
     for (compiler, flags) in [

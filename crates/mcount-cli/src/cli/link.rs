@@ -274,7 +274,7 @@ impl Driver<'_> {
     /// The command that links the image with `object`; in a response file, if it was in one.
     fn words(&self, object: Option<&Path>) -> Result<Vec<OsString>, String> {
         let mut words = self.command.linking(&self.scratch.image, object);
-        if self.command.has_response_files() {
+        if self.command.needs_response_file() {
             let text = response::text(words.get(1..).unwrap_or_default());
             write_new(&self.scratch.words, &text).map_err(|error| self.say(&error))?;
             words.truncate(1);
@@ -345,8 +345,8 @@ impl Driver<'_> {
                 )),
             );
         }
-        let Scratch { image, table, .. } = &self.scratch;
-        let names = Names { image, output: &self.output, table };
+        let Scratch { image, table, words, .. } = &self.scratch;
+        let names = Names { image, output: &self.output, inputs: [table, words] };
         self.written.clean(&names).map_err(|error| error.to_string())?;
         self.scratch.move_others(&names).map_err(|error| error.to_string())?;
         fs::rename(image, &self.output).map_err(|error| self.say(&Failure::from(error)))?;
@@ -431,12 +431,12 @@ fn places(table: &LateTable) -> BTreeMap<Place, Option<u64>> {
     all.map(|site| ((site.symbol.clone(), site.symbol_offset), site.address)).collect()
 }
 
-/// What is in `these` and not in `those`.
+/// What is in `all` and not in `others`.
 fn only_in<'a>(
-    these: &'a BTreeMap<Place, Option<u64>>,
-    those: &BTreeMap<Place, Option<u64>>,
+    all: &'a BTreeMap<Place, Option<u64>>,
+    others: &BTreeMap<Place, Option<u64>>,
 ) -> Vec<&'a Place> {
-    these.keys().filter(|place| !those.contains_key(*place)).collect()
+    all.keys().filter(|place| !others.contains_key(*place)).collect()
 }
 
 /// The part of a message that says what became of `places`; empty if there are none.
@@ -470,7 +470,9 @@ impl Scratch {
         let mut hidden = OsString::from(".");
         hidden.push(name);
         hidden.push(".mcount-link");
+        // Without the ./ in front, which lld leaves out where it names a file.
         let folder = output.with_file_name(hidden);
+        let folder = folder.strip_prefix(".").map_or(folder.clone(), Path::to_owned);
         loop {
             match children::begin(&folder, || fs::create_dir(&folder)) {
                 Ok(()) => {

@@ -142,7 +142,7 @@ enum Command {
                             mcount as its linker. A command that makes no program and no shared \
                             library passes through unchanged.\n\n\
                             Exit codes: that of the linker or compiler if it fails; 2 if no table \
-                            comes out right, and then the output is as it was.\n\n\
+                            comes out right, which a compiler takes for a failed link.\n\n\
                             Example: mcount link -- gcc -o program a.o b.o",
         override_usage = "mcount link [OPTIONS] [--] LD [ARG]..."
     )]

@@ -11,6 +11,7 @@ use testkit::room::{Outcome, Room};
 use crate::programs::{sources, table};
 
 /// A test of the command.
+#[derive(Clone, Copy)]
 pub(crate) struct Test {
     pub(crate) name: &'static str,
     /// What must be installed.
@@ -18,7 +19,7 @@ pub(crate) struct Test {
     pub(crate) run: fn() -> Result<(), String>,
 }
 
-const fn test(name: &'static str, run: fn() -> Result<(), String>) -> Test {
+pub(crate) const fn test(name: &'static str, run: fn() -> Result<(), String>) -> Test {
     Test { name, programs: &["gcc", "ld"], run }
 }
 
@@ -29,9 +30,27 @@ pub(crate) const TESTS: &[Test] = &[
         ..test("a_failed_link_leaves_what_the_linker_leaves", failed)
     },
     test("a_killed_link_leaves_the_old_output", killed),
-    test("an_interrupted_link_leaves_nothing_else", interrupted),
+    Test {
+        programs: &["gcc", "clang", "ld"],
+        ..test("an_interrupted_link_leaves_nothing_else", interrupted)
+    },
     test("signals_that_are_ignored_stay_ignored", ignored),
-    test("ways_to_name_the_output", ways_to_name_the_output),
+    Test {
+        programs: &["gcc", "clang", "ld"],
+        ..test("ways_to_name_the_output", ways_to_name_the_output)
+    },
+    Test {
+        programs: &["gcc", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"],
+        ..test("ways_to_name_a_linkers_output", ways_to_name_a_linkers_output)
+    },
+    Test {
+        programs: &["gcc", "clang", "ld"],
+        ..test("ways_to_name_the_language", ways_to_name_the_language)
+    },
+    Test {
+        programs: &["gcc", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"],
+        ..test("no_hooks_one_link", no_hooks_one_link)
+    },
     test("a_response_file_longer_than_a_command_line", long_response_file),
     test("linking_again_is_linking_once", linking_again_is_linking_once),
     test("inputs_with_tables_are_refused", inputs_with_tables_are_refused),
@@ -61,13 +80,13 @@ pub(crate) const TESTS: &[Test] = &[
     test("patchable_entries_of_discarded_functions", patchable_entries_of_discarded_functions),
 ];
 
-fn mcount() -> &'static Path {
+pub(crate) fn mcount() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_mcount"))
 }
 
 /// A hook, two traced functions in two objects, and a main function that returns the size of the
 /// table.
-fn room() -> Result<Room, String> {
+pub(crate) fn room() -> Result<Room, String> {
     let room = Room::new()?;
     for name in ["one.c", "two.c", "main.c", "hook.s"] {
         room.put(name, &testkit::files::read(&sources("late").join(name))?)?;
@@ -78,7 +97,7 @@ fn room() -> Result<Room, String> {
 }
 
 /// Runs words in the folder; the first may be `mcount`.
-fn line(room: &Room, line: &str) -> Result<Outcome, String> {
+pub(crate) fn line(room: &Room, line: &str) -> Result<Outcome, String> {
     let words: Vec<&str> = line.split(' ').collect();
     let (program, arguments) = words.split_first().ok_or("no words")?;
     let program = if *program == "mcount" { mcount() } else { Path::new(program) };
@@ -86,13 +105,24 @@ fn line(room: &Room, line: &str) -> Result<Outcome, String> {
 }
 
 /// The same, which must succeed.
-fn must(room: &Room, words: &str) -> Result<Outcome, String> {
+pub(crate) fn must(room: &Room, words: &str) -> Result<Outcome, String> {
     let outcome = line(room, words)?;
     same(&outcome.code, &Some(0), &format!("{words}\n{}", outcome.stderr))?;
     Ok(outcome)
 }
 
-fn same<T: PartialEq + std::fmt::Debug>(found: &T, expected: &T, what: &str) -> Result<(), String> {
+/// Puts a program of that text in the folder.
+pub(crate) fn script(room: &Room, name: &str, text: &str) -> Result<(), String> {
+    let path = room.put(name, text.as_bytes())?;
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(path, mode).map_err(|error| error.to_string())
+}
+
+pub(crate) fn same<T: PartialEq + std::fmt::Debug>(
+    found: &T,
+    expected: &T,
+    what: &str,
+) -> Result<(), String> {
     if found == expected {
         return Ok(());
     }
@@ -100,7 +130,7 @@ fn same<T: PartialEq + std::fmt::Debug>(found: &T, expected: &T, what: &str) -> 
 }
 
 /// The program `name` has a table of `entries`, and says so itself.
-fn has_table(room: &Room, name: &str, entries: usize) -> Result<(), String> {
+pub(crate) fn has_table(room: &Room, name: &str, entries: usize) -> Result<(), String> {
     let found = table(&room.path(name))?;
     same(&found.len(), &entries, &format!("sites of {name}"))?;
     same(&found.iter().all(|(_, recorded)| *recorded), &true, &format!("recorded in {name}"))?;
@@ -109,7 +139,7 @@ fn has_table(room: &Room, name: &str, entries: usize) -> Result<(), String> {
 }
 
 /// No folder and no file is left.
-fn is_clean(room: &Room) -> Result<(), String> {
+pub(crate) fn is_clean(room: &Room) -> Result<(), String> {
     let names = room.names()?;
     let hidden: Vec<_> = names.iter().filter(|name| name.starts_with('.')).collect();
     if hidden.is_empty() { Ok(()) } else { Err(format!("left behind: {hidden:?}")) }
@@ -172,14 +202,17 @@ exec sleep 60
 ";
 
 /// A room where a link by that linker was sent a signal, how it ended, and the linker's process.
-fn disturbed(signal: &str) -> Result<(Room, ExitStatus, PathBuf), String> {
+/// `program` runs the linker: itself, or a compiler.
+fn disturbed(program: &str, signal: &str) -> Result<(Room, ExitStatus, PathBuf), String> {
     let room = room()?;
-    let script = room.put("slow", SLOW.as_bytes())?;
-    let mode = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(script, mode).map_err(|error| error.to_string())?;
+    script(&room, "slow", SLOW)?;
+    std::fs::create_dir(room.path("tools")).map_err(|error| error.to_string())?;
+    script(&room, "tools/ld", SLOW)?;
     room.put("out", b"old")?;
-    let words = ["link", "--", "./slow", "one.o", "two.o", "hook.o", "main.o", "-o", "out"];
-    let mut command = room.command(mcount(), &words);
+    let words: Vec<&str> = ["link", "--"].into_iter().chain(program.split(' ')).collect();
+    let inputs = ["one.o", "two.o", "hook.o", "main.o", "-o", "out"];
+    let mut command = room.command(mcount(), &[&words[..], &inputs].concat());
+    command.env("TMPDIR", room.path("."));
     let status = testkit::process::disturb(&mut command, &room.path("begun"), signal)?;
     same(&room.get("out")?, &b"old".to_vec(), "after the signal")?;
     let linker = String::from_utf8_lossy(&room.get("begun")?).trim().to_owned();
@@ -187,7 +220,7 @@ fn disturbed(signal: &str) -> Result<(Room, ExitStatus, PathBuf), String> {
 }
 
 fn killed() -> Result<(), String> {
-    let (room, _, linker) = disturbed("KILL")?;
+    let (room, _, linker) = disturbed("./slow", "KILL")?;
     let linker = linker.file_name().unwrap_or_default().to_owned();
     Command::new("kill").arg(linker).status().map_err(|error| error.to_string())?;
     same(&is_clean(&room).is_err(), &true, "a folder is left, for the test to mean something")?;
@@ -197,11 +230,21 @@ fn killed() -> Result<(), String> {
 }
 
 fn interrupted() -> Result<(), String> {
-    for (signal, number) in [("HUP", 1), ("INT", 2), ("QUIT", 3), ("TERM", 15)] {
-        let (room, status, linker) = disturbed(signal)?;
-        same(&status.signal(), &Some(number), signal)?;
-        same(&linker.exists(), &false, "the linker runs")?;
-        is_clean(&room)?;
+    for program in ["./slow", "gcc -Btools", "gcc -B tools", "clang -Btools"] {
+        for (signal, number) in [("HUP", 1), ("INT", 2), ("QUIT", 3), ("TERM", 15)] {
+            if program.contains("clang") && signal == "QUIT" {
+                // clang takes it for a crash of its own, and removes what it was to make.
+                continue;
+            }
+            let (room, status, linker) = disturbed(program, signal)?;
+            let what = format!("{program}: {signal}");
+            same(&status.signal(), &Some(number), &what)?;
+            same(&linker.exists(), &false, &format!("{what}: the linker runs"))?;
+            is_clean(&room).map_err(|error| format!("{what}: {error}"))?;
+            let names = room.names()?;
+            let is_left = names.iter().any(|name| name.starts_with("mcount-link"));
+            same(&is_left, &false, &format!("{what}: {names:?}"))?;
+        }
     }
     Ok(())
 }
@@ -217,21 +260,108 @@ fn ignored() -> Result<(), String> {
     is_clean(&room)
 }
 
+/// Each with the words that name the output, and the name.
+const OUTPUTS: &[(&str, &str)] = &[
+    ("-o apart", "apart"),
+    ("-oglued", "glued"),
+    ("--output long", "long"),
+    ("--output=equals", "equals"),
+    ("-o no -o last", "last"),
+    ("-Wl,-o,commas", "commas"),
+    ("-Wl,-ocomma", "comma"),
+    ("-Wl,-o -Wl,pieces", "pieces"),
+    ("-Wl,--output=passed", "passed"),
+    ("-Wl,--output,passed2", "passed2"),
+    ("-Xlinker -o -Xlinker linker", "linker"),
+    ("-Xlinker --output=linker2", "linker2"),
+    ("--for-linker=-ofor", "for"),
+    ("--for-linker --output=for2", "for2"),
+    ("-Wl,-o,stronger -o weaker", "stronger"),
+    ("", "a.out"),
+];
+
+/// Of linkers themselves: GNU ld takes the beginning of an option's name, gold takes one dash, which
+/// the others read as `-o`.
+const LINKER_OUTPUTS: &[(&str, &str, &str)] = &[
+    ("bfd gold lld mold", "-o apart", "apart"),
+    ("bfd gold lld mold", "-oglued", "glued"),
+    ("bfd gold lld mold", "--output long", "long"),
+    ("bfd gold lld mold", "--output=equals", "equals"),
+    ("bfd", "--outp cut", "cut"),
+    ("bfd", "--outpu=cut2", "cut2"),
+    ("gold", "-output one", "one"),
+    ("gold", "-output=two", "two"),
+    ("lld mold", "-output=two", "utput=two"),
+    ("bfd gold lld mold", "", "a.out"),
+];
+
+/// A compiler by a name that says nothing.
+const WRAPPER: &str = "#!/bin/sh\nexec gcc \"$@\"\n";
+
 fn ways_to_name_the_output() -> Result<(), String> {
     let room = room()?;
     room.put("words", b"-o 'in file' \"main.o\" one.o two\\.o")?;
-    for (words, name) in [
-        ("gcc one.o two.o hook.o main.o -o apart", "apart"),
-        ("gcc one.o two.o hook.o main.o -oglued", "glued"),
-        ("gcc -o first one.o two.o hook.o main.o", "first"),
-        ("gcc one.o two.o hook.o main.o --output=long", "long"),
-        ("gcc one.o two.o hook.o main.o", "a.out"),
-        ("gcc @words hook.o", "in file"),
-    ] {
-        must(&room, &format!("mcount link -- {words}"))?;
-        has_table(&room, name, 2)?;
-        let metadata = std::fs::metadata(room.path(name)).map_err(|error| error.to_string())?;
-        same(&(metadata.permissions().mode() & 0o111), &0o111, "may be executed")?;
+    script(&room, "wrapper", WRAPPER)?;
+    must(&room, "mcount link -- gcc @words hook.o")?;
+    has_table(&room, "in file", 2)?;
+    for compiler in ["gcc", "clang", "./wrapper"] {
+        for (words, name) in OUTPUTS {
+            let _ = std::fs::remove_file(room.path(name));
+            let words = format!("mcount link -- {compiler} one.o two.o hook.o main.o {words}");
+            must(&room, words.trim_end())?;
+            has_table(&room, name, 2).map_err(|error| format!("{words}: {error}"))?;
+            let metadata = std::fs::metadata(room.path(name)).map_err(|error| error.to_string())?;
+            same(&(metadata.permissions().mode() & 0o111), &0o111, "may be executed")?;
+        }
+    }
+    is_clean(&room)
+}
+
+fn ways_to_name_a_linkers_output() -> Result<(), String> {
+    let room = room()?;
+    for (linkers, words, name) in LINKER_OUTPUTS {
+        for linker in linkers.split(' ') {
+            let _ = std::fs::remove_file(room.path(name));
+            let words = format!("mcount link -- ld.{linker} -e f one.o two.o hook.o {words}");
+            must(&room, words.trim_end())?;
+            let found = table(&room.path(name)).map_err(|error| format!("{words}: {error}"))?;
+            same(&found.len(), &2, &words)?;
+            same(&found.iter().all(|(_, recorded)| *recorded), &true, &words)?;
+        }
+    }
+    is_clean(&room)
+}
+
+/// The language of the sources is not that of the object with the table.
+fn ways_to_name_the_language() -> Result<(), String> {
+    let room = room()?;
+    script(&room, "wrapper", WRAPPER)?;
+    room.put("one.txt", &room.get("one.c")?)?;
+    for compiler in ["gcc", "clang", "./wrapper"] {
+        for language in ["-xc", "-x c", "--language=c", "--language c"] {
+            let words = format!("{compiler} two.o hook.o main.o -O1 -pg {language} one.txt -o out");
+            must(&room, &format!("mcount link -- {words}"))?;
+            has_table(&room, "out", 2).map_err(|error| format!("{words}: {error}"))?;
+        }
+    }
+    is_clean(&room)
+}
+
+/// Where nothing is traced, there is nothing to correct.
+fn no_hooks_one_link() -> Result<(), String> {
+    let room = room()?;
+    let main = "extern void *__start___mcount_loc[], *__stop___mcount_loc[];\n\
+                int main(void) { return __stop___mcount_loc - __start___mcount_loc; }\n";
+    room.put("none.c", main.as_bytes())?;
+    must(&room, "gcc -c none.c")?;
+    for linker in ["bfd", "gold", "lld", "mold"] {
+        for flags in ["-pie", "-no-pie", "-static", "-Wl,--gc-sections"] {
+            let words = format!("mcount link -v -- gcc -fuse-ld={linker} {flags} none.o -o out");
+            let outcome = must(&room, &words)?;
+            let expected = "out: link 1: 0 sites, the table is right\n";
+            same(&outcome.stderr.as_str(), &expected, &words)?;
+            same(&room.run(&room.path("out"), &[])?.code, &Some(0), &words)?;
+        }
     }
     is_clean(&room)
 }
@@ -293,9 +423,7 @@ exec gcc \"$@\" two.o three.o
 
 fn what_does_not_settle_is_named() -> Result<(), String> {
     let room = room()?;
-    let script = room.put("fickle", FICKLE.as_bytes())?;
-    let mode = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(script, mode).map_err(|error| error.to_string())?;
+    script(&room, "fickle", FICKLE)?;
     room.put("three.c", b"int three(int a) { return a * 3; }")?;
     must(&room, "gcc -c -O1 -pg three.c")?;
     let outcome = line(&room, "mcount link -- ./fickle one.o hook.o main.o -o out")?;

@@ -2,7 +2,9 @@
 //! calls, and programs that disarm each entry of their table and count (`tests/runtime/oracle.c`).
 //! Each program is one way of compiling and linking the runtime oracle, made by `mcount link`.
 
+mod beside;
 mod command;
+mod compilers;
 #[expect(clippy::match_same_arms, reason = "each arm is a fact of its own")]
 mod matrix;
 mod programs;
@@ -28,7 +30,7 @@ fn main() -> ExitCode {
             guarded(case.programs(), || perform(&case, &*shared?))
         }));
     }
-    for test in command::TESTS {
+    for test in [command::TESTS, beside::TESTS, compilers::TESTS].concat() {
         trials.push(Trial::ignorable_test(format!("link::{}", test.name), move || {
             guarded(test.programs.iter().copied(), test.run)
         }));

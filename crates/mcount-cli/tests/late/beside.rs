@@ -1,0 +1,257 @@
+//! What a link writes beside its output is what it writes without `mcount link`: the same files, which
+//! know nothing of temporary names.
+//!
+//! The options are those that compilers and linkers list themselves.
+
+use crate::command::{Test, has_table, is_clean, line, must, room, same, test};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use testkit::room::Room;
+
+pub(crate) const TESTS: &[Test] = &[
+    test("what_gcc_writes_beside_a_program", what_gcc_writes_beside_a_program),
+    Test {
+        programs: &["gcc", "clang"],
+        ..test("what_clang_writes_beside_a_program", what_clang_writes_beside_a_program)
+    },
+    Test {
+        programs: &["gcc", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"],
+        ..test("what_linkers_write_beside_an_image", what_linkers_write_beside_an_image)
+    },
+    Test {
+        programs: &["gcc", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"],
+        ..test("the_list_for_make_is_the_linkers", the_list_for_make_is_the_linkers)
+    },
+];
+
+/// The files in a room, with what is in them.
+type Files = BTreeMap<String, Vec<u8>>;
+
+fn files(room: &Room) -> Result<Files, String> {
+    let mut files = Files::new();
+    for name in room.names()? {
+        let bytes = if room.path(&name).is_file() { room.get(&name)? } else { Vec::new() };
+        files.insert(name, bytes);
+    }
+    Ok(files)
+}
+
+/// Removes what is not in `before`.
+fn clear(room: &Room, before: &Files) -> Result<(), String> {
+    for name in room.names()?.iter().filter(|name| !before.contains_key(*name)) {
+        let path = room.path(name);
+        let removed = if path.is_dir() {
+            std::fs::remove_dir_all(&path)
+        } else {
+            std::fs::remove_file(&path)
+        };
+        removed.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// What a command adds to the room; it is removed again. `None` if the command fails.
+fn added(room: &Room, before: &Files, words: &str) -> Result<Option<Files>, String> {
+    let outcome = line(room, words)?;
+    let mut added = files(room)?;
+    added.retain(|name, _| !before.contains_key(name));
+    clear(room, before)?;
+    Ok((outcome.code == Some(0)).then_some(added))
+}
+
+/// Runs a command with and without `mcount link`. Both add the same files. Those that a second run
+/// writes as the first did are the same with `mcount link`, up to the image, and those of `about_image`,
+/// which tell of it. None names what is temporary. Returns how many there were beside the image.
+fn compare(room: &Room, words: &str, about_image: &[&str]) -> Result<usize, String> {
+    let before = files(room)?;
+    let Some(plain) = added(room, &before, words)? else { return Ok(0) };
+    if plain.len() < 2 {
+        return Ok(0);
+    }
+    let again = added(room, &before, words)?.unwrap_or_default();
+    let through = added(room, &before, &format!("mcount link -- {words}"))?;
+    let through = through.ok_or_else(|| format!("fails with mcount link: {words}"))?;
+    let names = |files: &Files| files.keys().cloned().collect::<BTreeSet<_>>();
+    if names(&again) == names(&plain) {
+        same(&names(&through), &names(&plain), words)?;
+    }
+    for (name, bytes) in &through {
+        // lld's --reproduce makes an archive of what was linked, the object with the table included.
+        let is_text = !bytes.contains(&0) || name == "out";
+        let names_it = bytes.windows(12).any(|part| part == b".mcount-link");
+        same(&(names_it && is_text), &false, &format!("{words}: {name}"))?;
+        let is_stable = again.get(name) == plain.get(name);
+        if is_stable && name != "out" && !about_image.iter().any(|part| name.contains(part)) {
+            same(
+                &(plain.get(name) == Some(bytes)),
+                &true,
+                &format!("{words}: {name} is the same"),
+            )?;
+        }
+    }
+    Ok(plain.len() - 1)
+}
+
+/// The options with this beginning in a help text.
+fn options_with(
+    room: &Room,
+    program: &str,
+    help: &[&str],
+    start: &str,
+) -> Result<Vec<String>, String> {
+    let text = room.run(Path::new(program), help)?.stdout;
+    let words = text.lines().filter_map(|line| line.split_whitespace().next());
+    let found = words.filter(|word| word.starts_with(start));
+    // `-fdump-final-insns=filename`, `-fdump-<type>`: the latter is in gcc's manual, not an option.
+    let found = found.filter(|word| !word.contains(['<', '[']));
+    Ok(found.map(|word| word.replace("=filename", "=insns.dump")).collect())
+}
+
+fn what_gcc_writes_beside_a_program() -> Result<(), String> {
+    let room = room()?;
+    let dumps = options_with(&room, "gcc", &["--help=common"], "-fdump-")?;
+    same(&(dumps.len() > 5), &true, &format!("{dumps:?}"))?;
+    let dumps = format!("{} -fdump-tree-all -fdump-rtl-all -fdump-ipa-all", dumps.join(" "));
+    for flags in [
+        "-MMD",
+        "-MD -MF list.d",
+        "-MMD -MP -MT x",
+        "-g -gsplit-dwarf",
+        "--coverage",
+        "-fprofile-arcs -ftest-coverage",
+        "-save-temps",
+        "-save-temps=obj",
+        "-save-temps=cwd",
+        "-fstack-usage",
+        "-fcallgraph-info",
+        "-fopt-info-all=info.txt",
+        "-fsave-optimization-record",
+        "-aux-info protos.txt",
+        "-dumpdir dumps- -save-temps",
+        "-dumpbase base -fstack-usage",
+        "-flto -save-temps",
+        "-flto -fstack-usage",
+        "-Wl,-Map=out.map",
+        "-Wl,-Map,out.map,--cref",
+        "-Xlinker -Map -Xlinker out.map",
+        "-Wl,--dependency-file=list.d",
+        &dumps,
+    ] {
+        for sources in ["one.c two.o", "one.c two.c"] {
+            let words = format!("gcc -O1 -pg {flags} {sources} main.o hook.s -o out");
+            let count = compare(&room, &words, &["map", "000i", "resolution", ".res"])?;
+            // One source and `-aux-info` and the like, or it does not apply to this.
+            same(&(count > 0 || flags.contains("-dumpbase")), &true, &words)?;
+        }
+    }
+    must(&room, "mcount link -- gcc -O1 -pg --coverage one.c two.c main.o hook.s -o out")?;
+    has_table(&room, "out", 2)
+}
+
+fn what_clang_writes_beside_a_program() -> Result<(), String> {
+    let room = room()?;
+    for flags in [
+        "-MMD",
+        "-MD -MF list.d",
+        "-MJ commands.json",
+        "-g -gsplit-dwarf",
+        "--coverage",
+        "-save-temps",
+        "-save-temps=obj",
+        "-ftime-trace",
+        "-fsave-optimization-record",
+        "--serialize-diagnostics one.dia",
+        "-g -grecord-command-line -save-temps",
+        "-fuse-ld=lld -Wl,--time-trace",
+        "-fuse-ld=lld -flto -Wl,--save-temps",
+        "-fuse-ld=lld -flto=thin -Wl,--save-temps",
+    ] {
+        for sources in ["one.c two.o", "one.c two.c"] {
+            let words = format!("clang -O1 -pg {flags} {sources} main.o hook.s -o out");
+            compare(&room, &words, &["map", "json", "time-trace", "resolution", ".index"])?;
+        }
+    }
+    Ok(())
+}
+
+/// The options of a linker, each as it is given: `--dependency-file=written.txt`, `--time-trace`.
+fn linker_options(room: &Room, linker: &str) -> Result<BTreeSet<String>, String> {
+    let help = room.run(Path::new(linker), &["--help"])?.stdout;
+    let mut options = BTreeSet::new();
+    for line in help.lines().filter(|line| line.trim_start().starts_with("--")) {
+        let line = line.trim_start();
+        let end = line.find([' ', '=', '[', ',']).unwrap_or(line.len());
+        let (name, rest) = line.split_at(end);
+        // A value stands behind one space or `=`, what the option does behind more.
+        let has_value = rest.starts_with('=')
+            || rest
+                .strip_prefix(' ')
+                .is_some_and(|rest| !rest.starts_with(' ') && !rest.is_empty());
+        options.insert(if has_value { format!("{name}=written.txt") } else { name.to_owned() });
+    }
+    // What is no link, and a copy of the image for Windows.
+    for option in
+        ["--help", "--version", "--output=written.txt", "--run=written.txt", "--force-exe-suffix"]
+    {
+        options.remove(option);
+    }
+    options.extend(
+        ["-Map=written.txt", "--time-trace", "--time-trace=written.txt", "-Map=."]
+            .map(str::to_owned),
+    );
+    Ok(options)
+}
+
+fn what_linkers_write_beside_an_image() -> Result<(), String> {
+    let room = room()?;
+    for linker in ["ld.bfd", "ld.gold", "ld.lld", "ld.mold"] {
+        let mut found = BTreeSet::new();
+        for option in linker_options(&room, linker)? {
+            let words = format!("{linker} -e f {option} one.o two.o hook.o -o out");
+            let about_image = ["written.txt", "map", "time-trace", "repro"];
+            if compare(&room, &words, &about_image)? > 0 {
+                found.insert(option);
+            }
+        }
+        let is_there = |name: &str| found.iter().any(|option| option.contains(name));
+        same(&["Map", "dependency-file"].map(is_there), &[true, true], linker)?;
+    }
+    is_clean(&room)
+}
+
+/// Word for word: ninja links again if an input in it is newer, or not there.
+fn the_list_for_make_is_the_linkers() -> Result<(), String> {
+    let room = room()?;
+    room.put("with space.o", &room.get("main.o")?)?;
+    for linker in ["bfd", "gold", "lld", "mold"] {
+        for (output, objects) in [
+            ("out", "one.o two.o hook.o"),
+            ("./out", "one.o @words hook.o"),
+            ("sub/out", "one.o two.o hook.o"),
+        ] {
+            let _ = std::fs::create_dir(room.path("sub"));
+            room.put("words", b"'with space.o' two.o")?;
+            let words = format!(
+                "gcc -fuse-ld={linker} -nostdlib -Wl,-e,f,--dependency-file=list.d {objects} -o {output}"
+            );
+            must(&room, &words)?;
+            let plain = list(&room)?;
+            must(&room, &format!("mcount link -- {words}"))?;
+            same(&list(&room)?, &plain, &words)?;
+        }
+        let words = format!("ld.{linker} -e f --dependency-file=list.d one.o @words -o out");
+        room.put("words", b"two.o hook.o")?;
+        must(&room, &words)?;
+        let plain = list(&room)?;
+        must(&room, &format!("mcount link -- {words}"))?;
+        same(&list(&room)?, &plain, &words)?;
+    }
+    Ok(())
+}
+
+/// The list, without what gcc names in each run anew: mold lists response files.
+fn list(room: &Room) -> Result<Vec<String>, String> {
+    let list = String::from_utf8_lossy(&room.get("list.d")?).into_owned();
+    let words = list.split_whitespace().filter(|word| !word.starts_with("/tmp/cc"));
+    Ok(words.map(str::to_owned).collect())
+}
