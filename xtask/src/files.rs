@@ -48,12 +48,6 @@ pub(crate) fn update(path: &Path) -> Result<std::fs::File> {
     file.map_err(|error| named(path, &error))
 }
 
-/// Opens a file that is there, to write behind what it has.
-pub(crate) fn append(path: &Path) -> Result<std::fs::File> {
-    let file = std::fs::OpenOptions::new().append(true).open(path);
-    file.map_err(|error| named(path, &error))
-}
-
 /// Makes a folder and those above it.
 pub(crate) fn make_folder(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).map_err(|error| named(path, &error))

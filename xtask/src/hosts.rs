@@ -8,12 +8,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use lexopt::{Arg, ValueExt as _};
-use serde_json::Value;
 
+use crate::test_programs::{self, TestProgram};
 use crate::{Result, files};
 
 const USAGE: &str = "\
@@ -70,14 +70,6 @@ LD_LIBRARY_PATH=$here/lib/x86_64-linux-gnu exec "$here/bin/rustc" "$@"' >rustc
 chmod +x rustc
 "#;
 
-/// A program of tests.
-struct Test {
-    name: String,
-    /// Where it expects to run.
-    folder: PathBuf,
-    program: PathBuf,
-}
-
 /// Runs the chore: `false` when a test failed or did not end.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     let (mut hosts, mut tests): (Vec<&Host>, Vec<String>) = (Vec::new(), Vec::new());
@@ -129,13 +121,7 @@ fn cargo(target: &str) -> Result<Command> {
     let output = Command::new("rustc").args(["--print", "sysroot"]).output()?;
     let installed = PathBuf::from(String::from_utf8(output.stdout)?.trim()).join("lib/rustlib");
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args([
-        "test",
-        "--no-run",
-        "--message-format=json-render-diagnostics",
-        "--target",
-        target,
-    ]);
+    cargo.args(["test", "--target", target]);
     cargo.current_dir(files::workspace()).env("CARGO_TARGET_DIR", room().join("build"));
     if installed.join(target).is_dir() {
         return Ok(cargo);
@@ -165,7 +151,7 @@ fn shell(folder: &Path, script: &str) -> Result<()> {
 }
 
 /// Builds the tests for `host`: all, or those in `only`.
-fn build(host: &Host, only: &[String]) -> Result<Vec<Test>> {
+fn build(host: &Host, only: &[String]) -> Result<Vec<TestProgram>> {
     let mut cargo = cargo(host.target)?;
     let linker = format!("CARGO_TARGET_{}_LINKER", host.target.replace('-', "_").to_uppercase());
     cargo.env(linker, host.linker).env("RUSTFLAGS", "-C target-feature=+crt-static");
@@ -174,34 +160,12 @@ fn build(host: &Host, only: &[String]) -> Result<Vec<Test>> {
         cargo.args(["-p", "mcount-cli"]);
     }
     cargo.args(only.iter().flat_map(|name| ["--test", name]));
-    let output = cargo.stderr(Stdio::inherit()).output()?;
-    if !output.status.success() {
-        return Err(format!("the tests do not build for {}", host.target).into());
-    }
-    let lines = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let tests = lines.map(|line| Ok(test(&serde_json::from_slice(line)?)));
-    tests.filter_map(Result::transpose).collect()
-}
-
-/// The tests that a message of cargo is about.
-fn test(message: &Value) -> Option<Test> {
-    let text = |place: &str| message.pointer(place)?.as_str();
-    let program = PathBuf::from(text("/executable")?);
-    if message.pointer("/profile/test")? != true {
-        return None;
-    }
-    let folder = Path::new(text("/manifest_path")?).parent()?.to_owned();
-    let package = folder.file_name()?.to_str()?;
-    let name = match (text("/target/kind/0")?, text("/target/name")?) {
-        ("test", name) => format!("{package}: {name}"),
-        ("lib", _) => format!("{package}: unit"),
-        _ => return None,
-    };
-    Some(Test { name, folder, program })
+    let built = test_programs::build(&mut cargo)?;
+    built.ok_or_else(|| format!("the tests do not build for {}", host.target).into())
 }
 
 /// Whether `test` passes, and what is said of it.
-fn execute(host: &Host, test: &Test) -> Result<(bool, String)> {
+fn execute(host: &Host, test: &TestProgram) -> Result<(bool, String)> {
     let mut command = Command::new("timeout");
     command.arg(LIMIT).current_dir(&test.folder);
     if let Some(emulator) = host.emulator {
@@ -213,13 +177,8 @@ fn execute(host: &Host, test: &Test) -> Result<(bool, String)> {
     let log = format!("{}-{}.log", host.target, test.name.replace(": ", "-").replace(' ', "-"));
     let log = room().join(log);
     files::write(&log, &[output.stdout.as_slice(), &output.stderr].concat())?;
-    let printed = String::from_utf8_lossy(&output.stdout);
-    let result =
-        printed.lines().find_map(|line| line.strip_prefix("test result: ")?.split_once(". "));
-    let counts = result.map_or_else(
-        || format!("did not end: {}", output.status),
-        |(_, counts)| counts.split("; ").take(2).collect::<Vec<_>>().join(", "),
-    );
+    let counts = test_programs::counts(&String::from_utf8_lossy(&output.stdout))
+        .unwrap_or_else(|| format!("did not end: {}", output.status));
     if !output.status.success() {
         eprintln!("see {}", log.display());
     }

@@ -42,7 +42,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     let entries = [ours.entries, theirs.entries];
     let (is_same, tables) = compare(&options, entries)?;
     println!("{}", row(&options, &tables, [&ours, &theirs], seconds)?);
-    println!("{}", if is_well && is_same { "boots and traces" } else { "DOES NOT TRACE" });
+    println!("{}", verdict(is_well, is_same));
     Ok(is_well && is_same)
 }
 
@@ -112,6 +112,37 @@ fn row(
         ours.entries.unwrap_or(0),
         theirs.entries.unwrap_or(0),
         ours.passed.len(),
-        if ours.wrong.is_empty() { "ok" } else { "ok but for the kernel's own" },
+        state(ours, theirs),
     ))
+}
+
+/// The last line: whether our kernel is as well as the original's, and whether their tables agree.
+fn verdict(is_well: bool, is_same: bool) -> &'static str {
+    match (is_well, is_same) {
+        (true, true) => "boots and traces",
+        (true, false) => "boots and traces, but A TABLE DIFFERS",
+        (false, _) => "DOES NOT TRACE",
+    }
+}
+
+/// What docs/kernels.md says of how our kernel traces.
+fn state(ours: &Seen, theirs: &Seen) -> &'static str {
+    match (ours.is_as_well_as(theirs), ours.wrong.is_empty()) {
+        (false, _) => "does not trace",
+        (true, true) => "ok",
+        (true, false) => "ok but for the kernel's own",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_shows_nothing_is_not_ok() {
+        let nothing = Seen::on("");
+        assert_eq!(state(&nothing, &nothing), "does not trace");
+        assert_eq!(verdict(false, true), "DOES NOT TRACE");
+        assert!(verdict(true, false).contains("DIFFERS"));
+    }
 }

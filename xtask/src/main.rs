@@ -8,6 +8,7 @@
     reason = "a command line tool of the project"
 )]
 
+mod apt;
 mod bench;
 mod debian;
 mod dist;
@@ -18,13 +19,17 @@ mod modules;
 mod programs;
 mod project;
 mod test;
+mod test_programs;
 
 use std::process::ExitCode;
 
 use lexopt::Arg;
 
 /// What a chore can fail with: its message says which file or command.
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// The result of a chore or a part of it.
+type Result<T> = std::result::Result<T, Error>;
 
 const USAGE: &str = "\
 usage: cargo xtask CHORE [OPTION…]

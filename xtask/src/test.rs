@@ -1,63 +1,93 @@
 //! `cargo xtask test`: installs what the tests need, then runs every check that CI runs.
 //!
-//! On a Debian machine, as root, missing packages are installed. Elsewhere the cases whose
-//! compiler is missing are skipped, and say so, unless `MCOUNT_REQUIRE_TOOLS=1` is set.
+//! On Debian, as root, missing packages are installed. A test whose tools are still missing is ignored, and the end of
+//! the run says which and why. If all packages are there, `MCOUNT_REQUIRE_TOOLS=1` makes a missing tool a failure.
 
-use crate::Result;
-use crate::bench::counts;
-use std::ffi::OsStr;
-use std::path::Path;
+mod run;
+
+use std::num::NonZero;
 use std::process::Command;
+use std::time::Instant;
 
-/// A program that the tests run, and the Debian package that has it.
-const PACKAGES: &[(&str, &str)] = &[
-    ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"),
-    ("arm-linux-gnueabi-gcc", "gcc-arm-linux-gnueabi libc6-dev-armel-cross"),
-    ("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross"),
-    ("hppa-linux-gnu-gcc", "gcc-hppa-linux-gnu libc6-dev-hppa-cross"),
-    ("hppa64-linux-gnu-objdump", "binutils-hppa64-linux-gnu"),
-    ("i686-linux-gnu-gcc", "gcc-i686-linux-gnu libc6-dev-i386-cross"),
-    ("mips-linux-gnu-gcc", "gcc-mips-linux-gnu libc6-dev-mips-cross"),
-    ("mipsel-linux-gnu-gcc", "gcc-mipsel-linux-gnu libc6-dev-mipsel-cross"),
-    ("mips64-linux-gnuabi64-gcc", "gcc-mips64-linux-gnuabi64 libc6-dev-mips64-cross"),
-    ("mips64el-linux-gnuabi64-gcc", "gcc-mips64el-linux-gnuabi64 libc6-dev-mips64el-cross"),
-    ("powerpc-linux-gnu-gcc", "gcc-powerpc-linux-gnu libc6-dev-powerpc-cross"),
-    ("powerpc64-linux-gnu-gcc", "gcc-powerpc64-linux-gnu libc6-dev-ppc64-cross"),
-    ("powerpc64le-linux-gnu-gcc", "gcc-powerpc64le-linux-gnu libc6-dev-ppc64el-cross"),
-    ("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross"),
-    ("s390x-linux-gnu-gcc", "gcc-s390x-linux-gnu libc6-dev-s390x-cross"),
-    ("sh4-linux-gnu-gcc", "gcc-sh4-linux-gnu libc6-dev-sh4-cross"),
-    ("sparc64-linux-gnu-gcc", "gcc-sparc64-linux-gnu libc6-dev-sparc64-cross"),
-    ("x86_64-linux-gnux32-gcc", "gcc-x86-64-linux-gnux32 libc6-dev-x32-cross"),
-    ("bzip2", "bzip2"),
-    ("ccache", "ccache"),
-    ("g++", "g++"),
-    ("chromium", "chromium"),
-    ("clang", "clang"),
-    ("clang-19", "clang-19"),
-    ("ld.lld", "lld"),
-    ("ld.lld-19", "lld-19"),
-    ("llvm-objcopy", "llvm"),
-    ("llvm-objdump-19", "llvm-19"),
-    ("make", "make"),
-    ("lz4", "lz4"),
-    ("mold", "mold"),
-    ("prlimit", "util-linux"),
-    ("qemu-arm", "qemu-user"),
-    ("strace", "strace"),
-    ("valgrind", "valgrind"),
-    ("xz", "xz-utils"),
-    ("zstd", "zstd"),
-    ("/usr/lib/linux-kbuild-6.1/scripts/recordmcount", "linux-kbuild-6.1"),
+use crate::bench::counts;
+use crate::{Result, apt, files};
+
+/// The Debian packages of all programs and libraries that the tests use.
+const PACKAGES: &[&str] = &[
+    "binutils-hppa64-linux-gnu",
+    "bzip2",
+    "ccache",
+    "chromium",
+    "clang",
+    "clang-19",
+    "g++",
+    "gcc-aarch64-linux-gnu",
+    "gcc-arm-linux-gnueabi",
+    "gcc-arm-linux-gnueabihf",
+    "gcc-hppa-linux-gnu",
+    "gcc-i686-linux-gnu",
+    "gcc-mips-linux-gnu",
+    "gcc-mips64-linux-gnuabi64",
+    "gcc-mips64el-linux-gnuabi64",
+    "gcc-mipsel-linux-gnu",
+    "gcc-powerpc-linux-gnu",
+    "gcc-powerpc64-linux-gnu",
+    "gcc-powerpc64le-linux-gnu",
+    "gcc-riscv64-linux-gnu",
+    "gcc-s390x-linux-gnu",
+    "gcc-sh4-linux-gnu",
+    "gcc-sparc64-linux-gnu",
+    "gcc-x86-64-linux-gnux32",
+    "gdb",
+    "gfortran",
+    "libc6-dev-arm64-cross",
+    "libc6-dev-armel-cross",
+    "libc6-dev-armhf-cross",
+    "libc6-dev-hppa-cross",
+    "libc6-dev-i386-cross",
+    "libc6-dev-mips-cross",
+    "libc6-dev-mips64-cross",
+    "libc6-dev-mips64el-cross",
+    "libc6-dev-mipsel-cross",
+    "libc6-dev-powerpc-cross",
+    "libc6-dev-ppc64-cross",
+    "libc6-dev-ppc64el-cross",
+    "libc6-dev-riscv64-cross",
+    "libc6-dev-s390x-cross",
+    "libc6-dev-sh4-cross",
+    "libc6-dev-sparc64-cross",
+    "libc6-dev-x32-cross",
+    "libunwind-dev",
+    "linux-kbuild-6.1",
+    "lld",
+    "lld-19",
+    "llvm",
+    "llvm-19",
+    "lz4",
+    "make",
+    "mold",
+    "musl-tools",
+    "qemu-user",
+    "strace",
+    "uftrace",
+    "util-linux",
+    "valgrind",
+    "xz-utils",
+    "zstd",
 ];
 
-/// What CI runs, in order; the quickest first.
-const CHECKS: &[&[&str]] = &[
+/// The checks before the tests; the quickest first.
+const BEFORE: &[&[&str]] = &[
     &["fmt", "--all", "--check"],
+    // With `rust-version` in Cargo.toml, this also finds what the declared Rust doesn't have (incompatible_msrv).
     &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
-    &["test", "--workspace", "--no-fail-fast"],
+];
+
+/// The checks after the tests.
+const AFTER: &[&[&str]] = &[
+    &["test", "--workspace", "--doc", "--quiet"],
     &["doc", "--workspace", "--no-deps"],
-    // What one who changes the library reads.
+    // For those who change the library.
     &["doc", "-p", "mcount", "--no-deps", "--document-private-items"],
 ];
 
@@ -66,63 +96,120 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     if let Some(argument) = parser.next()? {
         return Err(argument.unexpected().into());
     }
-    let missing = missing();
-    let is_complete = missing.is_empty() || install(&missing)?;
-    for arguments in CHECKS {
-        println!("== cargo {}", arguments.join(" "));
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(*arguments).env("RUSTDOCFLAGS", "-D warnings");
-        if is_complete {
-            cargo.env("MCOUNT_REQUIRE_TOOLS", "1");
-        }
-        if !cargo.status()?.success() {
-            println!("== failed: cargo {}", arguments.join(" "));
+    let is_complete = prepare()?;
+    let begin = Instant::now();
+    let tests = || run::all(is_complete);
+    let is_well =
+        cargo_all(BEFORE)? && tests()? && cargo_all(AFTER)? && oldest_rust()? && compare_counts()?;
+    println!("== {} s", begin.elapsed().as_secs());
+    Ok(is_well)
+}
+
+/// Installs what is missing; whether everything is there then.
+fn prepare() -> Result<bool> {
+    let Some(missing) = apt::missing(PACKAGES) else {
+        println!("== not Debian: tests whose tools are missing are ignored");
+        return Ok(false);
+    };
+    let missing = apt::install(&missing)?;
+    if !missing.is_empty() {
+        println!("== not installed, so that some tests are ignored: {}", missing.join(" "));
+    }
+    Ok(missing.is_empty())
+}
+
+/// How many programs run at a time.
+fn jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+fn cargo_all(checks: &[&[&str]]) -> Result<bool> {
+    for arguments in checks {
+        if !cargo(arguments)? {
             return Ok(false);
         }
     }
+    Ok(true)
+}
+
+/// Runs cargo, and says so.
+fn cargo(arguments: &[&str]) -> Result<bool> {
+    println!("== cargo {}", arguments.join(" "));
+    let mut cargo = Command::new("cargo");
+    // A toolchain argument, such as +1.88, is for the cargo that rustup put into PATH.
+    cargo.args(arguments).current_dir(files::workspace()).env("RUSTDOCFLAGS", "-D warnings");
+    let is_well = cargo.status()?.success();
+    if !is_well {
+        println!("== failed: cargo {}", arguments.join(" "));
+    }
+    Ok(is_well)
+}
+
+/// Checks the workspace with the Rust that `rust-version` declares, if there is a toolchain of it.
+fn oldest_rust() -> Result<bool> {
+    let version = env!("CARGO_PKG_RUST_VERSION");
+    let listed = Command::new("rustup").args(["toolchain", "list"]).output();
+    let listed = listed.map(|output| output.stdout).unwrap_or_default();
+    let Some(toolchain) = toolchain(&String::from_utf8_lossy(&listed), version) else {
+        println!(
+            "== no toolchain of Rust {version}: only clippy's incompatible_msrv has looked for what is newer"
+        );
+        return Ok(true);
+    };
+    cargo(&[&format!("+{toolchain}"), "check", "--workspace", "--target-dir", "target/msrv"])
+}
+
+/// The toolchain of `version` in a list of rustup.
+fn toolchain(listed: &str, version: &str) -> Option<String> {
+    let names = listed.lines().filter_map(|line| line.split_whitespace().next());
+    let mut names = names.filter(|name| {
+        let rest = name.strip_prefix(version);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.']))
+    });
+    names.next().map(str::to_owned)
+}
+
+fn compare_counts() -> Result<bool> {
     if !counts::is_possible() {
-        println!("== instruction counts are not compared: valgrind is not here");
+        println!("== instruction counts are not compared: valgrind isn't here");
         return Ok(true);
     }
     println!("== cargo xtask bench --check");
     counts::check(false)
 }
 
-/// The packages whose program is not on this machine.
-fn missing() -> Vec<&'static str> {
-    let absent = PACKAGES.iter().filter(|(program, _)| !is_there(program));
-    absent.flat_map(|(_, packages)| packages.split(' ')).collect()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn is_there(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    Path::new(program).is_file()
-        || std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
-/// Installs `packages`; `false` where that cannot be done, which is no error.
-fn install(packages: &[&str]) -> Result<bool> {
-    if !is_there("apt-get") || !is_root()? {
-        println!("== missing, so that some tests are skipped: {}", packages.join(" "));
-        return Ok(false);
+    #[test]
+    fn a_toolchain_is_found_by_its_version() {
+        let listed = "stable-x86_64-unknown-linux-gnu (active, default)\n1.8.0-x\n1.88-x86_64-unknown-linux-gnu\n";
+        assert_eq!(toolchain(listed, "1.88").as_deref(), Some("1.88-x86_64-unknown-linux-gnu"));
+        assert_eq!(toolchain("1.88.0\n", "1.88").as_deref(), Some("1.88.0"));
+        assert_eq!(toolchain("1.880\nstable\n", "1.88"), None);
     }
-    println!("== installing {}", packages.join(" "));
-    let apt = |arguments: &[&str]| -> Result<bool> {
-        let mut command = Command::new("apt-get");
-        command
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .arg("-qq")
-            .args(arguments.iter().map(OsStr::new));
-        Ok(command.status()?.success())
-    };
-    let fetch = [["install", "-y", "--no-install-recommends"].as_slice(), packages].concat();
-    if apt(&["update"])? && apt(&fetch)? {
-        return Ok(true);
-    }
-    Err("apt-get could not install what the tests need".into())
-}
 
-fn is_root() -> Result<bool> {
-    let id = Command::new("id").arg("-u").output()?;
-    Ok(id.stdout.trim_ascii() == b"0")
+    #[test]
+    fn a_cross_compiler_comes_with_its_c_library() {
+        let library = |compiler: &str| {
+            let processor = compiler.strip_prefix("gcc-")?.split("-linux").next()?;
+            let end = match processor {
+                "aarch64" => "arm64",
+                "arm" if compiler.ends_with("gnueabihf") => "armhf",
+                "arm" => "armel",
+                "i686" => "i386",
+                "powerpc64" => "ppc64",
+                "powerpc64le" => "ppc64el",
+                "x86-64" => "x32",
+                other => other,
+            };
+            Some(format!("libc6-dev-{end}-cross"))
+        };
+        let libraries: Vec<String> = PACKAGES.iter().filter_map(|name| library(name)).collect();
+        assert!(libraries.len() > 15);
+        for library in libraries {
+            assert!(PACKAGES.contains(&library.as_str()), "{library}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use super::options::{Mode, OURS, Options, THEIRS};
 use super::process::{Clock, execute};
 use crate::debian::ORIGINAL;
 use crate::programs::{self, Profile};
-use crate::{Result, files};
+use crate::{Result, apt, files};
 
 /// The module whose functions are traced.
 const MODULE: &str = include_str!("module.c");
@@ -257,16 +257,20 @@ impl<'o> Build<'o> {
     }
 }
 
-/// The folder with the source, unpacked from what the Debian package installs.
+/// The folder with the source, unpacked from what the Debian package installs. As root, the
+/// package is installed if it is missing.
 fn unpack(package: &str) -> Result<PathBuf> {
     let kernels = files::workspace().join("target/kernel");
     let folder = kernels.join(package);
     if !folder.join("Makefile").exists() {
         let archive = format!("/usr/src/{package}.tar.xz");
+        if !Path::new(&archive).exists() && !apt::install(&[package])?.is_empty() {
+            return Err(format!("{archive}: install the package {package}").into());
+        }
         let mut tar = Command::new("tar");
         tar.args(["xf", &archive, "-C"]).arg(&kernels);
         if !tar.status()?.success() {
-            return Err(format!("{archive}: install the package {package}").into());
+            return Err(format!("{archive} can't be unpacked").into());
         }
     }
     Ok(folder)
