@@ -22,7 +22,12 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 use testkit::prebuilt::{self, Prebuilt};
 use testkit::reader;
-use testkit::tools::are_here;
+use testkit::test;
+use testkit::tools::need;
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 /// The binutils of an object, by the start of its name; the longest match counts.
 const PREFIXES: &[(&str, &str)] = &[
@@ -202,23 +207,22 @@ fn accepts(tool: &Tool, objects: &[Prebuilt], options: &Options, at_least: usize
     assert!(accepted >= at_least, "{} accepted only {accepted} objects", tool.name);
 }
 
-fn test(name: &str) {
+fn accepts_all(name: &str) {
     let tool = TOOLS.iter().find(|tool| tool.name == name).unwrap();
     let programs: Vec<String> = if tool.of_processor {
         PREFIXES.iter().map(|(_, prefix)| format!("{prefix}{name}")).collect()
     } else {
         vec![name.to_owned()]
     };
-    if are_here(programs.iter().map(String::as_str)) {
-        accepts(tool, &prebuilt::all().unwrap(), &policy_all(), tool.at_least);
-        accepts(tool, &prebuilt::one_of_each().unwrap(), &Options::default(), 10);
-    }
+    need(programs.iter().map(String::as_str));
+    accepts(tool, &prebuilt::all().unwrap(), &policy_all(), tool.at_least);
+    accepts(tool, &prebuilt::one_of_each().unwrap(), &Options::default(), 10);
 }
 
 /// A test for each tool, so that a missing one skips no other.
 macro_rules! tools {
     ($($test:ident: $tool:literal),* $(,)?) => {
-        $(#[test] fn $test() { test($tool); })*
+        $(#[test] fn $test() { accepts_all($tool); })*
 
         #[test]
         fn every_tool_has_a_test() {
@@ -325,9 +329,7 @@ const COMDAT: &[&str] = &["x86_64-comdat.o", "x86_64-comdat-fentry-sections.o"];
 /// With and without garbage collection, which drops the second user of the classes where the linker
 /// lets a section go that `__start_` refers to.
 fn links_with(linker: &str, arguments: &[&str], collects: bool) {
-    if !are_here([linker, "cc", "objcopy"]) {
-        return;
-    }
+    need([linker, "cc", "objcopy"]);
     for name in COMDAT {
         // Five functions are in groups, and each copy has two of its own.
         assert_eq!(links(linker, name, false, &[]), 9, "{linker} of {name}");

@@ -13,7 +13,12 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use testkit::room::{Outcome, Room};
-use testkit::tools::are_here;
+use testkit::test;
+use testkit::tools::need;
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 const LONG: &str = "a_name_that_is_longer_than_a_header_has_room_for.o";
 
@@ -55,15 +60,13 @@ fn fs_read(path: &Path) -> Vec<u8> {
     testkit::files::read(path).unwrap()
 }
 
-/// Makes `archive` of `members`; `false` where the program is missing.
-fn make(room: &Room, archive: &str, format: &Format, members: &[&str]) -> bool {
+/// Makes `archive` of `members`.
+fn make(room: &Room, archive: &str, format: &Format, members: &[&str]) {
     let (_, command, (variable, value)) = format;
     let arguments = [&command[1..], &[archive], members].concat();
-    are_here(command[..1].iter().copied()) && {
-        let mut command = room.command(Path::new(command[0]), &arguments);
-        assert!(command.env(variable, value).status().unwrap().success());
-        true
-    }
+    need(command[..1].iter().copied());
+    let mut command = room.command(Path::new(command[0]), &arguments);
+    assert!(command.env(variable, value).status().unwrap().success());
 }
 
 /// Name, contents and header without the size, of each member.
@@ -111,50 +114,44 @@ fn sites(room: &Room, command: &str, paths: &[&str]) -> BTreeMap<(String, Option
     counts
 }
 
-#[test]
-fn a_recorded_archive_differs_in_its_members_only() {
-    for format in FORMATS {
-        let room = room();
-        if !make(&room, "lib.a", format, &MEMBERS) {
-            continue;
-        }
-        let label = format.0;
-        fs::set_permissions(room.path("lib.a"), Permissions::from_mode(0o640)).unwrap();
-        let old = room.get("lib.a").unwrap();
-        let outcome = mcount(&room, &["record", "-v", "lib.a"]);
-        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{label}");
-        assert!(outcome.stdout.contains("lib.a(a.o): recorded, 8 entries\n"), "{label}");
-        assert!(outcome.stdout.contains("lib.a(last.o): unchanged"), "{label}");
-        assert!(!outcome.stdout.contains("note.txt"), "{label}");
-        let new = room.get("lib.a").unwrap();
-        for file in ["a.o", LONG, "odd.o", "last.o"] {
-            assert_eq!(mcount(&room, &["record", file]).code, Some(0));
-        }
-        // What the archiver makes of the recorded objects, but for their dates; LLVM's aligns
-        // members to 8 bytes in BSD archives.
-        if !label.contains("dates") && !label.contains("BSD") {
-            make(&room, "again.a", format, &MEMBERS);
-            assert!(new == room.get("again.a").unwrap(), "{label}");
-            fs::remove_file(room.path("again.a")).unwrap();
-        }
-        let expected = members(&old).into_iter().map(|(name, _, header)| {
-            let contents = room.get(&name).unwrap();
-            (name, contents, header)
-        });
-        assert_eq!(members(&new), expected.collect::<Vec<_>>(), "{label}");
-        assert_eq!(index(&new), index(&old), "{label}");
-        assert_eq!(index(&new).is_some(), !label.contains("without an index"), "{label}");
-        assert_eq!(room.path("lib.a").metadata().unwrap().mode() & 0o7777, 0o640, "{label}");
-        assert_eq!(room.names().unwrap(), ["a.o", LONG, "last.o", "lib.a", "note.txt", "odd.o"]);
+#[test(each = FORMATS)]
+fn a_recorded_archive_differs_in_its_members_only(format: &Format) {
+    let room = room();
+    make(&room, "lib.a", format, &MEMBERS);
+    let label = format.0;
+    fs::set_permissions(room.path("lib.a"), Permissions::from_mode(0o640)).unwrap();
+    let old = room.get("lib.a").unwrap();
+    let outcome = mcount(&room, &["record", "-v", "lib.a"]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{label}");
+    assert!(outcome.stdout.contains("lib.a(a.o): recorded, 8 entries\n"), "{label}");
+    assert!(outcome.stdout.contains("lib.a(last.o): unchanged"), "{label}");
+    assert!(!outcome.stdout.contains("note.txt"), "{label}");
+    let new = room.get("lib.a").unwrap();
+    for file in ["a.o", LONG, "odd.o", "last.o"] {
+        assert_eq!(mcount(&room, &["record", file]).code, Some(0));
     }
+    // What the archiver makes of the recorded objects, but for their dates; LLVM's aligns
+    // members to 8 bytes in BSD archives.
+    if !label.contains("dates") && !label.contains("BSD") {
+        make(&room, "again.a", format, &MEMBERS);
+        assert!(new == room.get("again.a").unwrap(), "{label}");
+        fs::remove_file(room.path("again.a")).unwrap();
+    }
+    let expected = members(&old).into_iter().map(|(name, _, header)| {
+        let contents = room.get(&name).unwrap();
+        (name, contents, header)
+    });
+    assert_eq!(members(&new), expected.collect::<Vec<_>>(), "{label}");
+    assert_eq!(index(&new), index(&old), "{label}");
+    assert_eq!(index(&new).is_some(), !label.contains("without an index"), "{label}");
+    assert_eq!(room.path("lib.a").metadata().unwrap().mode() & 0o7777, 0o640, "{label}");
+    assert_eq!(room.names().unwrap(), ["a.o", LONG, "last.o", "lib.a", "note.txt", "odd.o"]);
 }
 
 #[test]
 fn recording_an_archive_twice_touches_it_once() {
     let room = room();
-    if !make(&room, "lib.a", &FORMATS[0], &MEMBERS) {
-        return;
-    }
+    make(&room, "lib.a", &FORMATS[0], &MEMBERS);
     let state = || {
         let metadata = room.path("lib.a").metadata().unwrap();
         (metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.ctime_nsec())
@@ -167,24 +164,21 @@ fn recording_an_archive_twice_touches_it_once() {
     assert_eq!((room.get("lib.a").unwrap(), state()), (new, then));
 }
 
-#[test]
-fn other_tools_read_what_was_written() {
-    for format in FORMATS.iter().filter(|format| !format.0.starts_with("BSD")) {
-        let room = room();
-        if !make(&room, "lib.a", format, &MEMBERS) || !are_here(["nm"]) {
-            continue;
-        }
-        let listing = |arguments: &[&str]| {
-            let outcome = room.run(Path::new(arguments[0]), &arguments[1..]).unwrap();
-            assert_eq!(outcome.code, Some(0), "{}: {}", format.0, outcome.stderr);
-            let index = outcome.stdout.split("\n\n").next().unwrap_or_default();
-            index.to_owned()
-        };
-        let commands: [&[&str]; 2] = [&["ar", "t", "lib.a"], &["nm", "-s", "lib.a"]];
-        let before = commands.map(listing);
-        assert_eq!(mcount(&room, &["record", "lib.a"]).code, Some(0));
-        assert_eq!(commands.map(listing), before, "{}", format.0);
-    }
+#[test(each = FORMATS.iter().filter(|format| !format.0.starts_with("BSD")))]
+fn other_tools_read_what_was_written(format: &Format) {
+    let room = room();
+    need(["nm"]);
+    make(&room, "lib.a", format, &MEMBERS);
+    let listing = |arguments: &[&str]| {
+        let outcome = room.run(Path::new(arguments[0]), &arguments[1..]).unwrap();
+        assert_eq!(outcome.code, Some(0), "{}: {}", format.0, outcome.stderr);
+        let index = outcome.stdout.split("\n\n").next().unwrap_or_default();
+        index.to_owned()
+    };
+    let commands: [&[&str]; 2] = [&["ar", "t", "lib.a"], &["nm", "-s", "lib.a"]];
+    let before = commands.map(listing);
+    assert_eq!(mcount(&room, &["record", "lib.a"]).code, Some(0));
+    assert_eq!(commands.map(listing), before, "{}", format.0);
 }
 
 const SOURCES: [(&str, &str); 4] = [
@@ -202,9 +196,7 @@ const SOURCES: [(&str, &str); 4] = [
 
 #[test]
 fn programs_link_against_what_was_written() {
-    if !are_here(["gcc", "ar"]) {
-        return;
-    }
+    need(["gcc", "ar", "ld.bfd", "ld.lld", "ld.gold", "ld.mold"]);
     let room = Room::new().unwrap();
     for (name, text) in SOURCES {
         room.put(name, text.as_bytes()).unwrap();
@@ -213,14 +205,12 @@ fn programs_link_against_what_was_written() {
     }
     assert_eq!(mcount(&room, &["record", "--policy", "all", "main.o"]).code, Some(0));
     for format in FORMATS.iter().filter(|format| !format.0.contains("without")) {
-        if !make(&room, "lib.a", format, &["first.o", "second.o"]) {
-            continue;
-        }
+        make(&room, "lib.a", format, &["first.o", "second.o"]);
         assert_eq!(mcount(&room, &["record", "--policy", "all", "lib.a"]).code, Some(0));
         for linker in ["bfd", "lld", "gold", "mold"] {
             // Debian's bfd and gold know no BSD index.
             let knows_bsd = linker == "lld" || linker == "mold";
-            if (format.0 == "BSD" && !knows_bsd) || !are_here([format!("ld.{linker}").as_str()]) {
+            if format.0 == "BSD" && !knows_bsd {
                 continue;
             }
             let linker = format!("-fuse-ld={linker}");
@@ -237,9 +227,7 @@ fn programs_link_against_what_was_written() {
 #[test]
 fn members_are_named_in_every_output() {
     let room = room();
-    if !make(&room, "lib.a", &FORMATS[0], &MEMBERS) {
-        return;
-    }
+    make(&room, "lib.a", &FORMATS[0], &MEMBERS);
     for (command, files) in [("scan", &["a.o", LONG, "odd.o", "last.o"][..]), ("list", &["last.o"])]
     {
         let of_files = sites(&room, command, files);
@@ -264,9 +252,7 @@ fn one_bad_member_leaves_the_archive_as_it_was() {
     let room = room();
     let bad = &room.get("a.o").unwrap()[..100];
     room.put("bad.o", bad).unwrap();
-    if !make(&room, "lib.a", &FORMATS[2], &["a.o", "bad.o", "odd.o"]) {
-        return;
-    }
+    make(&room, "lib.a", &FORMATS[2], &["a.o", "bad.o", "odd.o"]);
     let old = room.get("lib.a").unwrap();
     for command in [&["record", "lib.a"][..], &["record", "lib.a", "-o", "x"], &["scan", "lib.a"]] {
         let outcome = mcount(&room, command);
@@ -281,9 +267,7 @@ fn one_bad_member_leaves_the_archive_as_it_was() {
 #[test]
 fn output_leaves_the_input_alone() {
     let room = room();
-    if !make(&room, "lib.a", &FORMATS[0], &MEMBERS) {
-        return;
-    }
+    make(&room, "lib.a", &FORMATS[0], &MEMBERS);
     let old = room.get("lib.a").unwrap();
     assert_eq!(mcount(&room, &["record", "lib.a", "-o", "new.a"]).code, Some(0));
     assert_eq!(room.get("lib.a").unwrap(), old);
@@ -301,9 +285,7 @@ fn output_leaves_the_input_alone() {
 #[test]
 fn links_to_an_archive_survive() {
     let room = room();
-    if !make(&room, "lib.a", &FORMATS[0], &MEMBERS) {
-        return;
-    }
+    make(&room, "lib.a", &FORMATS[0], &MEMBERS);
     let old = room.get("lib.a").unwrap();
     symlink("lib.a", room.path("symbolic.a")).unwrap();
     fs::hard_link(room.path("lib.a"), room.path("hard.a")).unwrap();
@@ -316,9 +298,7 @@ fn links_to_an_archive_survive() {
 #[test]
 fn recorders_of_one_archive_do_not_lose_or_wait_forever() {
     let room = room();
-    if !make(&room, "lib.a", &FORMATS[0], &MEMBERS) {
-        return;
-    }
+    make(&room, "lib.a", &FORMATS[0], &MEMBERS);
     assert_eq!(mcount(&room, &["record", "lib.a", "-o", "expected.a"]).code, Some(0));
     let program = Path::new(env!("CARGO_BIN_EXE_mcount"));
     let arguments = ["record", "-j8", "lib.a", "lib.a", "lib.a", "./lib.a"];
@@ -338,9 +318,7 @@ fn a_thin_archive_stands_for_its_files() {
     room.put_prebuilt("sub/b.o", "x86_64-pg-pic").unwrap();
     let members = ["../a.o", "b.o", "../note.txt"];
     let folder = room.path("sub");
-    if !are_here(["ar"]) {
-        return;
-    }
+    need(["ar"]);
     let arguments = [&["crT", "thin.a"], &members[..]].concat();
     let mut command = room.command(Path::new("ar"), &arguments);
     assert!(command.current_dir(folder).status().unwrap().success());
@@ -358,7 +336,7 @@ fn a_thin_archive_stands_for_its_files() {
     assert_eq!(found.values().collect::<Vec<_>>(), own.values().collect::<Vec<_>>());
 
     let arguments = ["crT", "nested.a", "lib.a"];
-    assert!(make(&room, "lib.a", &FORMATS[0], &["a.o"]));
+    make(&room, "lib.a", &FORMATS[0], &["a.o"]);
     assert_eq!(room.run(Path::new("ar"), &arguments).unwrap().code, Some(0));
     let outcome = mcount(&room, &["record", "nested.a"]);
     assert_eq!(outcome.code, Some(2));
@@ -379,12 +357,9 @@ fn a_thin_archive_stands_for_its_files() {
 fn an_archive_in_an_archive_is_passed_over_with_a_warning() {
     let room = room();
     for format in FORMATS {
-        if !make(&room, "inner.a", format, &["odd.o"])
-            || !make(&room, "outer.a", format, &["inner.a", "a.o"])
-            || !make(&room, "only.a", format, &["inner.a"])
-        {
-            continue;
-        }
+        make(&room, "inner.a", format, &["odd.o"]);
+        make(&room, "outer.a", format, &["inner.a", "a.o"]);
+        make(&room, "only.a", format, &["inner.a"]);
         let inner = room.get("inner.a").unwrap();
         let said = "warning: outer.a(inner.a): an archive in an archive is passed over\n";
         for command in ["scan", "check", "record", "list"] {
@@ -412,9 +387,7 @@ fn an_archive_in_an_archive_is_passed_over_with_a_warning() {
 #[test]
 fn an_archive_in_a_thin_archive_is_passed_over_with_a_warning() {
     let room = room();
-    if !make(&room, "inner.a", &FORMATS[0], &["odd.o"]) {
-        return;
-    }
+    make(&room, "inner.a", &FORMATS[0], &["odd.o"]);
     let names = "inner.a/\na.o/\n";
     let mut thin = format!("!<thin>\n{:<48}{:<10}`\n{names}", "//", names.len());
     for (at, name) in [("/0", "inner.a"), ("/9", "a.o")] {
@@ -476,9 +449,7 @@ fn a_folder_stands_for_the_objects_in_it() {
 #[test]
 fn a_member_at_the_end_may_lack_its_padding() {
     let room = room();
-    if !make(&room, "lib.a", &FORMATS[0], &["a.o", "odd.o"]) {
-        return;
-    }
+    make(&room, "lib.a", &FORMATS[0], &["a.o", "odd.o"]);
     assert_eq!(mcount(&room, &["record", "lib.a", "-o", "expected.a"]).code, Some(0));
     let mut archive = room.get("lib.a").unwrap();
     assert_eq!(archive.pop(), Some(b'\n'));
@@ -510,9 +481,8 @@ fn a_bsd_name_of_odd_length_makes_room_for_a_byte() {
 #[test]
 fn an_archive_that_is_replaced_meanwhile_is_read_again() {
     let room = room();
-    if !make(&room, "lib.a", &FORMATS[0], &["a.o"]) || !make(&room, "new.a", &FORMATS[0], &[LONG]) {
-        return;
-    }
+    make(&room, "lib.a", &FORMATS[0], &["a.o"]);
+    make(&room, "new.a", &FORMATS[0], &[LONG]);
     assert_eq!(mcount(&room, &["record", "new.a", "-o", "expected.a"]).code, Some(0));
     let file = fs::OpenOptions::new().read(true).open(room.path("lib.a")).unwrap();
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
@@ -538,9 +508,7 @@ const DAMAGE: &[(&str, usize, &[u8], &str)] = &[
 #[test]
 fn a_malformed_archive_is_an_error_and_stays() {
     let room = room();
-    if !make(&room, "lib.a", &FORMATS[0], &MEMBERS) {
-        return;
-    }
+    make(&room, "lib.a", &FORMATS[0], &MEMBERS);
     let good = room.get("lib.a").unwrap();
     for (label, at, bytes, message) in DAMAGE {
         let mut bad = good.clone();
@@ -559,9 +527,7 @@ fn no_archive_makes_it_panic() {
     let room = room();
     let options = mcount::Options::default();
     for format in FORMATS {
-        if !make(&room, "lib.a", format, &["a.o", LONG, "note.txt"]) {
-            continue;
-        }
+        make(&room, "lib.a", format, &["a.o", LONG, "note.txt"]);
         let good = room.get("lib.a").unwrap();
         let headers = (0..good.len()).filter(|at| at % 97 == 0 || *at < 400);
         for at in headers {

@@ -9,7 +9,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::Command;
 use testkit::room::{Outcome, Room};
-use testkit::tools::are_here;
+use testkit::test;
+use testkit::tools::need;
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 const MCOUNT: &str = env!("CARGO_BIN_EXE_mcount");
 const RECORDMCOUNT: &str = env!("CARGO_BIN_EXE_recordmcount");
@@ -164,9 +169,7 @@ fn threads(room: &Room, make_flags: Option<&str>, jobs: &[&str]) -> usize {
 
 #[test]
 fn threads_are_as_many_as_make_allows() {
-    if !are_here(["strace"]) {
-        return;
-    }
+    need(["strace"]);
     let processors = std::thread::available_parallelism().unwrap().get();
     let pool = |threads: usize| if threads == 1 { 0 } else { threads };
     let room = room();
@@ -201,9 +204,7 @@ fn threads_have_an_end() {
 /// make says so itself when tokens are lost.
 #[test]
 fn make_gets_its_tokens_back() {
-    if !are_here(["make"]) {
-        return;
-    }
+    need(["make"]);
     let room = room();
     let rules = format!("all: 1 2 3\n1 2 3:\n\t+@'{MCOUNT}' record -v a.o 'b c.o' @two\n");
     room.put("Makefile", rules.as_bytes()).unwrap();

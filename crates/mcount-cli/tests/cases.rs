@@ -1,11 +1,12 @@
 //! Cases with directives (`tests/cases`): each file says how it is compiled and which sites it has.
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Trial};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use testkit::files::read;
-use testkit::trial::guarded;
+use testkit::tools::need;
+use testkit::trial::trial;
 
 /// What a file's directives say.
 #[derive(Default)]
@@ -23,7 +24,7 @@ fn main() -> ExitCode {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases");
     let trials = match trials(&folder) {
         Ok(trials) => trials,
-        Err(error) => vec![Trial::test("cases", move || Err(Failed::from(error)))],
+        Err(error) => vec![trial("cases", [], move || Err(error))],
     };
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -38,8 +39,9 @@ fn trials(folder: &Path) -> Result<Vec<Trial>, String> {
         let name = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for compiler in parse(source)?.compilers {
             let source = source.clone();
-            trials.push(Trial::ignorable_test(format!("{name}::{compiler}"), move || {
-                guarded([compiler.as_str()], || perform(&parse(&source)?, &compiler))
+            trials.push(trial(format!("{name}::{compiler}"), [], move || {
+                need([compiler.as_str()]);
+                perform(&parse(&source)?, &compiler)
             }));
         }
     }

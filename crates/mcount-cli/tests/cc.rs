@@ -13,7 +13,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::reader;
 use testkit::room::{Outcome, Room};
-use testkit::tools::are_here;
+use testkit::test;
+use testkit::tools::need;
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 const MCOUNT: &str = env!("CARGO_BIN_EXE_mcount");
 
@@ -115,28 +120,26 @@ const ROWS: &[Row] = &[
     ("env gcc -pg -mfentry -c a.c", &[("a.o", Some(2))]),
 ];
 
-#[test]
-fn objects_that_the_command_line_names_are_recorded() {
-    for (line, files) in ROWS {
-        let tools = line.split(' ').filter(|word| word.contains("g++") || word.contains("clang"));
-        if !are_here(tools.chain(["gcc"])) {
-            continue;
+#[test(each = ROWS)]
+fn objects_that_the_command_line_names_are_recorded(
+    (line, files): &(&str, &[(&str, Option<usize>)]),
+) {
+    let tools = line.split(' ').filter(|word| word.contains("g++") || word.contains("clang"));
+    need(tools.chain(["gcc"]));
+    let (recorded, plain) = (room(), room());
+    let compiler = line.find("gcc").or(line.find("g++")).or(line.find("clang")).unwrap();
+    let expected = run(&plain, &line[compiler..]);
+    let outcome = cc(&recorded, line);
+    assert_eq!(outcome, expected, "{line}");
+    for (file, table) in *files {
+        assert_eq!(entries(&recorded, file), *table, "{line}: {file}");
+        let is_same = recorded.get(file).unwrap() == plain.get(file).unwrap();
+        // Neither is the same twice.
+        if !line.contains("-flto") && !file.ends_with("gch") {
+            assert_eq!(is_same, table.is_none(), "{line}: {file}");
         }
-        let (recorded, plain) = (room(), room());
-        let compiler = line.find("gcc").or(line.find("g++")).or(line.find("clang")).unwrap();
-        let expected = run(&plain, &line[compiler..]);
-        let outcome = cc(&recorded, line);
-        assert_eq!(outcome, expected, "{line}");
-        for (file, table) in *files {
-            assert_eq!(entries(&recorded, file), *table, "{line}: {file}");
-            let is_same = recorded.get(file).unwrap() == plain.get(file).unwrap();
-            // Neither is the same twice.
-            if !line.contains("-flto") && !file.ends_with("gch") {
-                assert_eq!(is_same, table.is_none(), "{line}: {file}");
-            }
-        }
-        assert_eq!(recorded.names().unwrap(), plain.names().unwrap(), "{line}");
     }
+    assert_eq!(recorded.names().unwrap(), plain.names().unwrap(), "{line}");
 }
 
 /// Command lines that pass through; each is run with and without `mcount cc`.
@@ -156,24 +159,18 @@ const UNTOUCHED: &[&str] = &[
     "sh exit3 -c -o a.o",
 ];
 
-#[test]
-fn what_is_no_compilation_passes_through() {
-    for line in UNTOUCHED {
-        if !are_here([line.split(' ').next().unwrap()]) {
-            continue;
-        }
-        let room = room();
-        room.put("exit3", b"cat; echo out; echo err >&2; exit 3\n").unwrap();
-        assert_eq!(cc(&room, line), run(&room, line), "{line}");
-        assert_eq!(cc(&room, &format!("-- {line}")), run(&room, line), "{line}");
-    }
+#[test(each = UNTOUCHED)]
+fn what_is_no_compilation_passes_through(line: &&str) {
+    need([line.split(' ').next().unwrap()]);
+    let room = room();
+    room.put("exit3", b"cat; echo out; echo err >&2; exit 3\n").unwrap();
+    assert_eq!(cc(&room, line), run(&room, line), "{line}");
+    assert_eq!(cc(&room, &format!("-- {line}")), run(&room, line), "{line}");
 }
 
 #[test]
 fn standard_input_reaches_the_compiler() {
-    if !are_here(["gcc"]) {
-        return;
-    }
+    need(["gcc"]);
     let room = room();
     let arguments = ["cc", "gcc", "-pg", "-mfentry", "-xc", "-c", "-", "-o", "x.o"];
     let mut command = room.command(Path::new(MCOUNT), &arguments);
@@ -239,9 +236,7 @@ fn an_object_that_is_not_recorded_goes_with_an_interruption() {
 
 #[test]
 fn one_bad_object_of_several_is_removed() {
-    if !are_here(["gcc"]) {
-        return;
-    }
+    need(["gcc"]);
     let room = room();
     script(&room, "compiler", "gcc \"$@\" && printf '\\177ELF' >a.o");
     let outcome = cc(&room, "./compiler -pg -mfentry -c a.c b.c");
@@ -251,65 +246,56 @@ fn one_bad_object_of_several_is_removed() {
 }
 
 /// make keeps them, and does not compile them again.
-#[test]
-fn objects_of_a_compiler_that_fails_are_recorded() {
-    for compiler in ["gcc", "clang"] {
-        if !are_here([compiler]) {
-            continue;
-        }
-        let room = room();
-        room.put("good.c", SOURCES[0].1.as_bytes()).unwrap();
-        assert_eq!(run(&room, "gcc -pg -mfentry -c b.c").code, Some(0));
-        let plain = run(&room, &format!("{compiler} -pg -mfentry -c good.c bad.c"));
-        let outcome = cc(&room, &format!("-- {compiler} -pg -mfentry -c good.c bad.c"));
-        assert_eq!(outcome, plain, "{compiler}");
-        assert_eq!(outcome.code, Some(1), "{compiler}");
-        assert_eq!(entries(&room, "good.o"), Some(2), "{compiler}");
-        assert!(!room.path("bad.o").exists(), "{compiler}");
-        // Compiled before, and not now: the compiler does not come to it.
-        script(&room, "compiler", "exit 1");
-        assert_eq!(cc(&room, "./compiler -c b.c").code, Some(1));
-        assert_eq!(entries(&room, "b.o"), None, "{compiler}");
-    }
+#[test(each = ["gcc", "clang"])]
+fn objects_of_a_compiler_that_fails_are_recorded(compiler: &str) {
+    need([compiler, "gcc"]);
+    let room = room();
+    room.put("good.c", SOURCES[0].1.as_bytes()).unwrap();
+    assert_eq!(run(&room, "gcc -pg -mfentry -c b.c").code, Some(0));
+    let plain = run(&room, &format!("{compiler} -pg -mfentry -c good.c bad.c"));
+    let outcome = cc(&room, &format!("-- {compiler} -pg -mfentry -c good.c bad.c"));
+    assert_eq!(outcome, plain, "{compiler}");
+    assert_eq!(outcome.code, Some(1), "{compiler}");
+    assert_eq!(entries(&room, "good.o"), Some(2), "{compiler}");
+    assert!(!room.path("bad.o").exists(), "{compiler}");
+    // Compiled before, and not now: the compiler does not come to it.
+    script(&room, "compiler", "exit 1");
+    assert_eq!(cc(&room, "./compiler -c b.c").code, Some(1));
+    assert_eq!(entries(&room, "b.o"), None, "{compiler}");
 }
 
-#[test]
-fn functions_in_two_objects_have_one_entry() {
-    for (compiler, flags) in [
-        ("g++", ""),
-        ("clang++", ""),
-        ("g++", " -ffunction-sections -Wl,--gc-sections"),
-        ("g++", " -fuse-ld=lld"),
-        ("clang++", " -fuse-ld=lld -static-pie"),
-    ] {
-        if !are_here([compiler, "gcc", "ld.lld"]) {
-            continue;
-        }
-        let room = room();
-        let compile =
-            format!("{compiler} -O1 -fno-inline -pg -mfentry{flags} -c t.cc v.cc main.cc");
-        assert_eq!(cc(&room, &compile).code, Some(0), "{compile}");
-        assert_eq!(cc(&room, "gcc -c hook.c").code, Some(0));
-        let options = if flags.contains("gc-sections") { "--link-order " } else { "" };
-        assert_eq!(cc(&room, &format!("{options}{compile}")).code, Some(0));
-        room.put("count.c", b"int entries(void); int main2(void) { return entries(); }").unwrap();
-        let link = format!("{compiler}{flags} t.o v.o main.o hook.o -o program");
-        let outcome = cc(&room, &link);
-        assert_eq!(outcome.code, Some(0), "{link}: {}", outcome.stderr);
-        assert_eq!(run(&room, "./program").code, Some(0), "{link}");
-        // main, u, v, and t once.
-        let program = room.get("program").unwrap();
-        let sections = reader::sections(&program).unwrap();
-        let table = sections.iter().find(|section| section.name == "__mcount_loc").unwrap();
-        assert_eq!(table.data.len(), 4 * 8, "{link}");
-    }
+const CXX: &[(&str, &str)] = &[
+    ("g++", ""),
+    ("clang++", ""),
+    ("g++", " -ffunction-sections -Wl,--gc-sections"),
+    ("g++", " -fuse-ld=lld"),
+    ("clang++", " -fuse-ld=lld -static-pie"),
+];
+
+#[test(each = CXX)]
+fn functions_in_two_objects_have_one_entry((compiler, flags): &(&str, &str)) {
+    need([compiler, "gcc", "ld.lld"]);
+    let room = room();
+    let compile = format!("{compiler} -O1 -fno-inline -pg -mfentry{flags} -c t.cc v.cc main.cc");
+    assert_eq!(cc(&room, &compile).code, Some(0), "{compile}");
+    assert_eq!(cc(&room, "gcc -c hook.c").code, Some(0));
+    let options = if flags.contains("gc-sections") { "--link-order " } else { "" };
+    assert_eq!(cc(&room, &format!("{options}{compile}")).code, Some(0));
+    room.put("count.c", b"int entries(void); int main2(void) { return entries(); }").unwrap();
+    let link = format!("{compiler}{flags} t.o v.o main.o hook.o -o program");
+    let outcome = cc(&room, &link);
+    assert_eq!(outcome.code, Some(0), "{link}: {}", outcome.stderr);
+    assert_eq!(run(&room, "./program").code, Some(0), "{link}");
+    // main, u, v, and t once.
+    let program = room.get("program").unwrap();
+    let sections = reader::sections(&program).unwrap();
+    let table = sections.iter().find(|section| section.name == "__mcount_loc").unwrap();
+    assert_eq!(table.data.len(), 4 * 8, "{link}");
 }
 
 #[test]
 fn by_another_name_it_is_a_compiler() {
-    if !are_here(["gcc"]) {
-        return;
-    }
+    need(["gcc"]);
     let rows = [
         ("mcount-cc", "gcc -pg -mfentry -c a.c", "", 2),
         ("mcount-cc", "-- gcc -pg -mfentry -c a.c", "", 2),
@@ -343,9 +329,7 @@ fn statistics(room: &Room) -> (u32, u32) {
 
 #[test]
 fn ccache_keeps_the_recorded_object() {
-    if !are_here(["ccache", "gcc"]) {
-        return;
-    }
+    need(["ccache", "gcc"]);
     let room = room();
     symlink(MCOUNT, room.path("mcount-cc")).unwrap();
     let folder = room.path("").to_string_lossy().into_owned();
@@ -406,9 +390,7 @@ fn rust_objects_are_recorded() {
             "sub/z.o",
         ),
     ] {
-        if !are_here(["rustc"]) {
-            continue;
-        }
+        need(["rustc"]);
         let room = room();
         let arguments: Vec<&str> = line.split(' ').collect();
         let mut command =

@@ -6,6 +6,11 @@
 use serde_json::Value;
 use std::path::Path;
 use testkit::room::{Outcome, Room};
+use testkit::test;
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 fn mcount(room: &Room, arguments: &[&str]) -> Outcome {
     room.run(Path::new(env!("CARGO_BIN_EXE_mcount")), arguments).unwrap()

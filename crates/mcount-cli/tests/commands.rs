@@ -16,7 +16,12 @@ use std::time::Duration;
 use testkit::prebuilt;
 use testkit::reader;
 use testkit::room::{Outcome, Room};
+use testkit::test;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol};
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 const OBJECT: &str = "x86_64-fentry";
 

@@ -5,7 +5,12 @@
 use serde_json::{Value, json};
 use std::path::Path;
 use testkit::room::{Outcome, Room};
-use testkit::tools::are_here;
+use testkit::test;
+use testkit::tools::need;
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 fn mcount(room: &Room, arguments: &[&str]) -> Outcome {
     room.run(Path::new(env!("CARGO_BIN_EXE_mcount")), arguments).unwrap()
@@ -17,8 +22,9 @@ fn tool(room: &Room, program: &str, arguments: &[&str]) {
     assert_eq!(outcome.code, Some(0), "{program} {arguments:?}: {outcome:?}");
 }
 
-fn room() -> Option<Room> {
-    are_here(["gcc", "ld", "xz"]).then(|| Room::new().unwrap())
+fn room() -> Room {
+    need(["gcc", "ld", "xz"]);
+    Room::new().unwrap()
 }
 
 /// Compiles `source` to the object `name`, and records it.
@@ -68,7 +74,7 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 
 #[test]
 fn every_change() {
-    let Some(room) = room() else { return };
+    let room = room();
     for (old, new, change) in ROWS {
         compile(&room, "old.o", &source(old));
         compile(&room, "new.o", &source(new));
@@ -89,7 +95,7 @@ fn every_change() {
 /// What a compiler calls a clone changes from build to build, and says nothing.
 #[test]
 fn clones() {
-    let Some(room) = room() else { return };
+    let room = room();
     let named =
         |name: &str| format!("int f(int) __asm__(\"{name}\"); int f(int x) {{ return x; }}");
     let suffixes = ["f.isra.0", "f.constprop.0", "f.part.3", "f.constprop.1.isra.0", "f.llvm.123"];
@@ -118,7 +124,7 @@ fn clones() {
 /// Static functions of several files in one object.
 #[test]
 fn static_functions_of_one_name() {
-    let Some(room) = room() else { return };
+    let room = room();
     let file = |room: &Room, name: &str, notrace: &str| {
         let used = "__attribute__((used))";
         let text = format!("static {used} {notrace} int init(void) {{ return 1; }}\n");
@@ -153,7 +159,7 @@ fn static_functions_of_one_name() {
 
 #[test]
 fn folders_and_formats() {
-    let Some(room) = room() else { return };
+    let room = room();
     for folder in ["old/kernel/fs", "new/kernel/fs"] {
         std::fs::create_dir_all(room.path(folder)).unwrap();
     }
@@ -192,7 +198,7 @@ kernel/gone.ko: only in the old folder
 
 #[test]
 fn what_cannot_be_compared() {
-    let Some(room) = room() else { return };
+    let room = room();
     std::fs::create_dir(room.path("folder")).unwrap();
     compile(&room, "a.o", "int f(void) { return 1; }");
     room.put("text", b"text").unwrap();
@@ -214,10 +220,8 @@ fn what_cannot_be_compared() {
 /// What has lost its names is not taken for what has lost its functions without a word.
 #[test]
 fn stripped_images_are_said_to_be() {
-    let Some(room) = room() else { return };
-    if !are_here(["objcopy"]) {
-        return;
-    }
+    let room = room();
+    need(["objcopy"]);
     let source = "static __attribute__((noinline)) int g(int a) { return a * a * a; }
                   int f(int a) { return g(a) + a; }";
     compile(&room, "a.o", source);

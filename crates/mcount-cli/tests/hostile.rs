@@ -10,8 +10,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use testkit::prebuilt::{self, Prebuilt};
 use testkit::room::Room;
+use testkit::test;
 use testkit::tiny_elf::{get, header_fields, put, section_fields};
-use testkit::tools::are_here;
+use testkit::tools::need;
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 /// Files that `readelf` is given in one call.
 const BATCH: usize = 256;
@@ -84,9 +89,7 @@ fn complaints(room: &Room, files: &[&[u8]]) -> Vec<BTreeSet<String>> {
 
 #[test]
 fn readelf_reads_what_is_made_of_lies() {
-    if !are_here(["readelf", "sh"]) {
-        return;
-    }
+    need(["readelf", "sh"]);
     let mut made = 0;
     let mut worse = Vec::new();
     for object in prebuilt::one_of_each().unwrap() {

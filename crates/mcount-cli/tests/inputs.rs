@@ -8,7 +8,12 @@
 use std::path::Path;
 use testkit::files;
 use testkit::room::{Outcome, Room};
-use testkit::tools::are_here;
+use testkit::test;
+use testkit::tools::need;
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 /// A tool, its arguments to compress from a file to standard output, and what the format is called.
 type Packer = (&'static str, &'static [&'static str], &'static str);
@@ -31,9 +36,9 @@ fn mcount(room: &Room, arguments: &[&str]) -> Outcome {
     room.run(Path::new(env!("CARGO_BIN_EXE_mcount")), arguments).unwrap()
 }
 
-/// Whether the tools are here.
-fn can_pack() -> bool {
-    are_here(PACKERS.iter().map(|(tool, ..)| *tool))
+/// Ignores the test unless all packers are here.
+fn need_packers() {
+    need(PACKERS.iter().map(|(tool, ..)| *tool));
 }
 
 /// `plain.o`, an object with its table.
@@ -69,9 +74,7 @@ fn refused(room: &Room, arguments: &[&str], why: &str) {
 
 #[test]
 fn every_format_holds_the_same_module() {
-    if !can_pack() {
-        return;
-    }
+    need_packers();
     let room = room();
     let expected = listed(&room, "plain.o");
     assert_eq!(expected.lines().count(), 8);
@@ -93,9 +96,7 @@ fn every_format_holds_the_same_module() {
 /// Parallel compressors write many streams.
 #[test]
 fn streams_may_follow_each_other() {
-    if !can_pack() {
-        return;
-    }
+    need_packers();
     let room = room();
     let plain = room.get("plain.o").unwrap();
     let expected = listed(&room, "plain.o");
@@ -160,9 +161,7 @@ fn uimage(payload: &[u8], kind: u8, compression: u8) -> Vec<u8> {
 /// Any ELF file will do as the kernel.
 #[test]
 fn every_container_in_every_format() {
-    if !can_pack() {
-        return;
-    }
+    need_packers();
     let room = room();
     let expected = listed(&room, "plain.o");
     let size = room.get("plain.o").unwrap().len();
@@ -194,9 +193,7 @@ fn every_container_in_every_format() {
 /// What arm64, arm and other processors boot is no ELF: the error names it.
 #[test]
 fn what_is_no_elf_is_named() {
-    if !can_pack() {
-        return;
-    }
+    need_packers();
     let room = room();
     let starting = |at: usize, what: &[u8]| {
         let mut image = vec![0; 4096];
@@ -231,9 +228,7 @@ fn what_is_no_elf_is_named() {
 
 #[test]
 fn truncated_streams() {
-    if !can_pack() {
-        return;
-    }
+    need_packers();
     let room = room();
     for packer in PACKERS {
         let packed = pack(&room, *packer, "plain.o");
@@ -251,9 +246,7 @@ fn truncated_streams() {
 /// Whatever byte is wrong, there is no panic: a decoder may not notice, but then says what it found.
 #[test]
 fn corrupt_streams() {
-    if !can_pack() {
-        return;
-    }
+    need_packers();
     let room = room();
     for packer in PACKERS {
         let packed = pack(&room, *packer, "plain.o");
@@ -272,9 +265,7 @@ fn corrupt_streams() {
 /// A few kilobytes of 300 MB zeros: refused, and without using as much memory.
 #[test]
 fn bombs() {
-    if !can_pack() {
-        return;
-    }
+    need_packers();
     let room = room();
     let truncate = room.run(Path::new("truncate"), &["-s", "300M", "zeros"]).unwrap();
     assert_eq!(truncate.code, Some(0));
@@ -301,9 +292,7 @@ fn bombs() {
 /// What there is no memory for is an error of its own.
 #[test]
 fn more_than_there_is_memory() {
-    if !can_pack() {
-        return;
-    }
+    need_packers();
     let room = room();
     room.put("zeros", b"").unwrap();
     let file = std::fs::File::options().write(true).open(room.path("zeros")).unwrap();
@@ -353,9 +342,7 @@ fn files_beyond_addresses() {
 
 #[test]
 fn commands_that_write_say_what_to_do() {
-    if !can_pack() {
-        return;
-    }
+    need_packers();
     let room = room();
     let packed = pack(&room, PACKERS[1], "plain.o");
     room.put("a.ko.xz", &packed).unwrap();
@@ -372,9 +359,7 @@ fn commands_that_write_say_what_to_do() {
 /// As `/lib/modules` has them: commands that read see compressed modules, those that write do not.
 #[test]
 fn modules_of_a_folder() {
-    if !can_pack() {
-        return;
-    }
+    need_packers();
     let room = room();
     std::fs::create_dir_all(room.path("modules/kernel/fs")).unwrap();
     let names = ["gz", "xz", "zst", "bz2"].map(|suffix| format!("modules/kernel/fs/a.ko.{suffix}"));

@@ -8,7 +8,12 @@
 use serde_json::Value;
 use std::path::Path;
 use testkit::room::{Outcome, Room};
-use testkit::tools::are_here;
+use testkit::test;
+use testkit::tools::need;
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 /// The functions are on lines 3, 8 and 13; the one on line 17 is overridden by `OTHER`.
 const SOURCE: &str = "\
@@ -91,21 +96,17 @@ fn places(room: &Room, file: &str, arguments: &[&str]) -> Vec<(String, String, u
     places
 }
 
-#[test]
-fn lines_of_objects() {
-    for (compiler, flags) in COMPILERS {
-        if !are_here([*compiler]) {
-            continue;
-        }
-        let room = Room::new().unwrap();
-        room.put("a.c", SOURCE.as_bytes()).unwrap();
-        let arguments = [&["-g", "-O2", "-pg", "-c", "a.c"], *flags].concat();
-        tool(&room, compiler, &arguments);
-        tool(&room, env!("CARGO_BIN_EXE_mcount"), &["record", "--policy", "all", "a.o"]);
-        let expected = [("first", 3), ("fourth", 17), ("second", 8), ("third", 13)]
-            .map(|(name, line)| (name.to_owned(), "a.c".to_owned(), line));
-        assert_eq!(places(&room, "a.o", &[]), expected, "{compiler} {flags:?}");
-    }
+#[test(each = COMPILERS)]
+fn lines_of_objects((compiler, flags): &(&str, &[&str])) {
+    need([*compiler]);
+    let room = Room::new().unwrap();
+    room.put("a.c", SOURCE.as_bytes()).unwrap();
+    let arguments = [&["-g", "-O2", "-pg", "-c", "a.c"], *flags].concat();
+    tool(&room, compiler, &arguments);
+    tool(&room, env!("CARGO_BIN_EXE_mcount"), &["record", "--policy", "all", "a.o"]);
+    let expected = [("first", 3), ("fourth", 17), ("second", 8), ("third", 13)]
+        .map(|(name, line)| (name.to_owned(), "a.c".to_owned(), line));
+    assert_eq!(places(&room, "a.o", &[]), expected, "{compiler} {flags:?}");
 }
 
 /// Without debug information there are no lines, and that is no error.
@@ -137,9 +138,7 @@ fn program() -> Room {
 
 #[test]
 fn status_of_entries() {
-    if !are_here(["gcc"]) {
-        return;
-    }
+    need(["gcc"]);
     let room = program();
     let list = ["list", "--policy", "all", "--format", "jsonl", "program"];
     let found = lines(&mcount(&room, &list));
@@ -156,9 +155,7 @@ fn status_of_entries() {
 /// The places where a debug file may be, and whether it is found there.
 #[test]
 fn separate_debug_files() {
-    if !are_here(["gcc", "objcopy", "strip", "readelf"]) {
-        return;
-    }
+    need(["gcc", "objcopy", "strip", "readelf"]);
     let room = program();
     let expected = places(&room, "program", &[]);
     assert!(expected.contains(&("third".to_owned(), "a.c".to_owned(), 13)), "{expected:?}");
@@ -207,41 +204,39 @@ fn separate_debug_files() {
 }
 
 /// Without names, a long table is known by where its entries lead, and the hook by them.
-#[test]
-fn a_table_that_nothing_names() {
-    let fentry = ["-pg", "-mfentry", "-no-pie"];
-    for (prefix, flags, hook) in [
-        ("", &["-pg", "-no-pie"][..], "mcount"),
-        ("", &fentry[..], "__fentry__"),
-        ("", &["-pg", "-fpie", "-pie"][..], "mcount"),
-        ("aarch64-linux-gnu-", &["-pg", "-no-pie"][..], "_mcount"),
-        ("i686-linux-gnu-", &["-fno-pie", "-pg", "-mfentry", "-no-pie"], "__fentry__"),
-        ("powerpc64le-linux-gnu-", &["-pg", "-no-pie"][..], "_mcount"),
-    ] {
-        let (compiler, objcopy) = (format!("{prefix}gcc"), format!("{prefix}objcopy"));
-        if !are_here([compiler.as_str(), objcopy.as_str()]) {
-            continue;
-        }
-        let room = Room::new().unwrap();
-        let functions: Vec<_> =
-            (0..100).map(|n| format!("int f{n}(int x) {{ return x + {n}; }}")).collect();
-        room.put("a.c", functions.join("\n").as_bytes()).unwrap();
-        room.put("hook.c", format!("void {hook}(void) {{}}\n").as_bytes()).unwrap();
-        tool(&room, &compiler, &[&flags[..flags.len() - 1], &["-O2", "-c", "a.c"]].concat());
-        tool(&room, &compiler, &["-O2", "-fpie", "-c", "hook.c"]);
-        assert_eq!(mcount(&room, &["record", "--policy", "all", "a.o"]).code, Some(0));
-        let link = [flags.last().unwrap(), "-nostdlib", "-Wl,-e,f0", "-o", "program"];
-        tool(&room, &compiler, &[&link[..], &["a.o", "hook.o"]].concat());
-        let before = addresses(&mcount(&room, &["list", "--format", "jsonl", "program"]));
-        assert_eq!(before.len(), 100, "{prefix}gcc {flags:?}");
-        tool(&room, &objcopy, &["-S", "--rename-section", "__mcount_loc=.tables", "program"]);
-        for command in ["list", "scan"] {
-            let after = addresses(&mcount(&room, &[command, "--format", "jsonl", "program"]));
-            assert_eq!(after, before, "{command}: {prefix}gcc {flags:?}");
-        }
-        let outcome = mcount(&room, &["check", "--policy", "all", "program"]);
-        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+/// Prefix of the tools, flags, and hook.
+const NAMELESS: &[(&str, &[&str], &str)] = &[
+    ("", &["-pg", "-no-pie"], "mcount"),
+    ("", &["-pg", "-mfentry", "-no-pie"], "__fentry__"),
+    ("", &["-pg", "-fpie", "-pie"], "mcount"),
+    ("aarch64-linux-gnu-", &["-pg", "-no-pie"], "_mcount"),
+    ("i686-linux-gnu-", &["-fno-pie", "-pg", "-mfentry", "-no-pie"], "__fentry__"),
+    ("powerpc64le-linux-gnu-", &["-pg", "-no-pie"], "_mcount"),
+];
+
+#[test(each = NAMELESS)]
+fn a_table_that_nothing_names((prefix, flags, hook): &(&str, &[&str], &str)) {
+    let (compiler, objcopy) = (format!("{prefix}gcc"), format!("{prefix}objcopy"));
+    need([compiler.as_str(), objcopy.as_str()]);
+    let room = Room::new().unwrap();
+    let functions: Vec<_> =
+        (0..100).map(|n| format!("int f{n}(int x) {{ return x + {n}; }}")).collect();
+    room.put("a.c", functions.join("\n").as_bytes()).unwrap();
+    room.put("hook.c", format!("void {hook}(void) {{}}\n").as_bytes()).unwrap();
+    tool(&room, &compiler, &[&flags[..flags.len() - 1], &["-O2", "-c", "a.c"]].concat());
+    tool(&room, &compiler, &["-O2", "-fpie", "-c", "hook.c"]);
+    assert_eq!(mcount(&room, &["record", "--policy", "all", "a.o"]).code, Some(0));
+    let link = [flags.last().unwrap(), "-nostdlib", "-Wl,-e,f0", "-o", "program"];
+    tool(&room, &compiler, &[&link[..], &["a.o", "hook.o"]].concat());
+    let before = addresses(&mcount(&room, &["list", "--format", "jsonl", "program"]));
+    assert_eq!(before.len(), 100, "{prefix}gcc {flags:?}");
+    tool(&room, &objcopy, &["-S", "--rename-section", "__mcount_loc=.tables", "program"]);
+    for command in ["list", "scan"] {
+        let after = addresses(&mcount(&room, &[command, "--format", "jsonl", "program"]));
+        assert_eq!(after, before, "{command}: {prefix}gcc {flags:?}");
     }
+    let outcome = mcount(&room, &["check", "--policy", "all", "program"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
 }
 
 /// The addresses of a listing in jsonl, all of them recorded.
@@ -257,9 +252,7 @@ fn addresses(outcome: &Outcome) -> Vec<u64> {
 /// Without any symbol nothing can be found: that is said, with the build ID to look for.
 #[test]
 fn an_image_without_symbols() {
-    if !are_here(["gcc", "objcopy"]) {
-        return;
-    }
+    need(["gcc", "objcopy"]);
     let room = Room::new().unwrap();
     room.put("a.c", b"int main(void) { return 0; }\nvoid mcount(void) {}\n").unwrap();
     let flags = ["-O2", "-static", "-nostdlib", "-Wl,-e,main", "-Wl,--build-id=0x1234", "a.c"];
@@ -275,9 +268,7 @@ fn an_image_without_symbols() {
 
 #[test]
 fn counts() {
-    if !are_here(["gcc"]) {
-        return;
-    }
+    need(["gcc"]);
     let room = program();
     let count = |arguments: &[&str]| {
         let all = [&["list", "--policy", "all", "--count"], arguments].concat();

@@ -9,7 +9,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use testkit::reader;
 use testkit::room::{Outcome, Room};
+use testkit::test;
 use testkit::tiny_elf::{get, put};
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 const USAGE: &str = "usage: recordmcount [-w] file.o...\n";
 

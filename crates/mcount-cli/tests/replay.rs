@@ -7,6 +7,11 @@
 use mcount_trace::{End, Writer};
 use std::path::Path;
 use testkit::room::{Outcome, Room};
+use testkit::test;
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 /// The outermost slots of two stacks.
 const TOP: u64 = 0x7ffd_1234_5000;

@@ -1,7 +1,7 @@
 //! `mcount report`: the page is read by a browser, with names in it that try to be more than names,
 //! and with as many functions as a kernel has.
 //!
-//! Needs Chromium; without it only what does not need a browser is tested.
+//! Tests that need Chromium are ignored without it.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
@@ -9,8 +9,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use testkit::process;
 use testkit::room::Room;
+use testkit::test;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol};
-use testkit::tools::are_here;
+use testkit::tools::need;
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 /// Far more than the page needs, even on a loaded machine.
 const BUDGET: Duration = Duration::from_secs(60);
@@ -70,11 +75,6 @@ fn names_are_never_markup() {
     }
 }
 
-/// Whether there is a browser.
-fn have_browser() -> bool {
-    are_here(["chromium"])
-}
-
 /// The document after `script` was run in `page`: what it made of the title.
 fn browse(room: &Room, page: &str, script: &str) -> String {
     let acting = format!("<script>window.addEventListener('load', () => {{ {script} }});</script>");
@@ -95,9 +95,7 @@ fn browse(room: &Room, page: &str, script: &str) -> String {
 
 #[test]
 fn a_browser_shows_hostile_names_as_text() {
-    if !have_browser() {
-        return;
-    }
+    need(["chromium"]);
     let room = Room::new().unwrap();
     let page = page(&room, &object(&hostile()));
     let script = "const names = [...document.querySelectorAll('td.name')].map(t => t.textContent);\
@@ -110,9 +108,7 @@ fn a_browser_shows_hostile_names_as_text() {
 
 #[test]
 fn searching_sorting_and_choosing() {
-    if !have_browser() {
-        return;
-    }
+    need(["chromium"]);
     let room = Room::new().unwrap();
     let names: Vec<String> = (0..100).map(|at| format!("f{}", at * 7919 % 1000)).collect();
     let page = page(&room, &object(&names));
@@ -142,9 +138,7 @@ fn searching_sorting_and_choosing() {
 
 #[test]
 fn sixty_thousand_functions() {
-    if !have_browser() {
-        return;
-    }
+    need(["chromium"]);
     let room = Room::new().unwrap();
     let names: Vec<String> = (0..60_000).map(|at| format!("function_{at}")).collect();
     let begin = Instant::now();

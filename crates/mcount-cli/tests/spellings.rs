@@ -13,7 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::Path;
 use testkit::room::Room;
-use testkit::tools::are_here;
+use testkit::test;
+use testkit::tools::need;
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 /// Whether `option` takes the next word, in our tables.
 fn takes_next(option: &str, dialect: Dialect) -> bool {
@@ -79,9 +84,7 @@ fn linker_takes_next(room: &Room, linker: &str, option: &str) -> Option<bool> {
 #[test]
 fn options_of_linkers() {
     let linkers = ["ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
-    if !are_here(linkers.into_iter().chain(["as"])) {
-        return;
-    }
+    need(linkers.into_iter().chain(["as"]));
     let room = Room::new().unwrap();
     room.put("start.s", b".globl start\nstart: nop\n").unwrap();
     room.run(Path::new("as"), &["start.s", "-o", "start.o"]).unwrap();
@@ -144,9 +147,7 @@ fn compiler_options(room: &Room, compiler: &str) -> BTreeSet<String> {
 
 #[test]
 fn options_of_compilers() {
-    if !are_here(["gcc", "clang"]) {
-        return;
-    }
+    need(["gcc", "clang"]);
     let room = Room::new().unwrap();
     let mut found: BTreeMap<String, BTreeSet<bool>> = BTreeMap::new();
     for compiler in ["gcc", "clang"] {

@@ -12,8 +12,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 use testkit::room::Room;
 use testkit::tiny_elf::{self, Relocation, Section, Symbol, put};
-use testkit::tools::are_here;
-use testkit::{files, process};
+use testkit::tools::need;
+use testkit::{files, process, test};
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 const LINKERS: [&str; 2] = ["ld.bfd", "ld.lld"];
 
@@ -75,9 +79,7 @@ fn many(before: &str) -> String {
 /// Sections at 0xff00 to 0xffff, whose indices mean something else in 16 bits, and above.
 #[test]
 fn more_sections_than_sixteen_bits_count() {
-    if !are_here(["as", "ld.bfd", "ld.lld", "readelf"]) {
-        return;
-    }
+    need(["as", "ld.bfd", "ld.lld", "readelf"]);
     let mut reserved = BTreeSet::new();
     // An assembler puts a relocation section behind each: every other index is of code.
     for before in ["", ".section .first,\"a\"\n.byte 0\n"] {
@@ -115,9 +117,7 @@ fn links_many(room: &Room, new: &[u8]) {
 
 /// `a.o` as a member of an archive, whose other member stays as it is.
 fn in_an_archive(room: &Room, new: &[u8]) {
-    if !are_here(["ar"]) {
-        return;
-    }
+    need(["ar"]);
     assemble(room, "outside", OUTSIDE);
     run(room, "ar", &["crD", "lib.a", "outside.o", "a.o"]);
     run(room, env!("CARGO_BIN_EXE_mcount"), &["record", "lib.a"]);
@@ -157,9 +157,7 @@ fn is_read(room: &Room, expected: &[String], linker: &str) {
 /// More local symbols than 16 bits count, before the hook and behind it.
 #[test]
 fn more_local_symbols_than_sixteen_bits_count() {
-    if !are_here(["as", "ld.bfd", "ld.lld"]) {
-        return;
-    }
+    need(["as", "ld.bfd", "ld.lld"]);
     let mut source = ".text\n".to_owned();
     for number in 0..MANY {
         let _ = writeln!(source, ".type f{number},@function\nf{number}: call mcount\nret");
@@ -304,9 +302,7 @@ fn of_file(name: &str) -> String {
 
 #[test]
 fn functions_of_a_source_file_are_left_alone() {
-    if !are_here(["as", "ld.bfd"]) {
-        return;
-    }
+    need(["as", "ld.bfd"]);
     let room = Room::new().unwrap();
     for name in ["one", "ftrace", "two"] {
         assemble(&room, name, &of_file(name));
@@ -356,9 +352,7 @@ const COLLECTED: &[(&str, &str, &str)] = &[
 /// keeps all entries and so their functions. Never is there an entry without its function.
 #[test]
 fn garbage_collection_keeps_entries_with_their_functions() {
-    if !are_here(["as", "ld.bfd", "ld.lld"]) {
-        return;
-    }
+    need(["as", "ld.bfd", "ld.lld"]);
     let room = Room::new().unwrap();
     let function = |name: &str, body: &str| {
         format!(
@@ -411,39 +405,34 @@ const LIVE: [&str; 5] =
 
 /// The compiler's own lists of patchable entries, which recording leaves alone: after garbage collection
 /// the words are those of the live functions, each once, and `list` says the same.
-#[test]
-fn lists_of_patchable_entries_follow_their_groups() {
-    for (processor, nop) in [("aarch64", 4), ("riscv64", 2)] {
-        let bfd = format!("{processor}-linux-gnu-ld.bfd");
-        if !are_here(["clang++", "ld.lld", &bfd]) {
-            continue;
+#[test(each = [("aarch64", 4), ("riscv64", 2)])]
+fn lists_of_patchable_entries_follow_their_groups((processor, nop): (&str, u64)) {
+    let bfd = format!("{processor}-linux-gnu-ld.bfd");
+    need(["clang++", "ld.lld", &bfd]);
+    // NOPs in all, and before the function.
+    for (flag, before) in [("2", 0), ("4,2", 2)] {
+        let room = Room::new().unwrap();
+        for (name, source) in CXX {
+            room.put(name, source.as_bytes()).unwrap();
+            let target = format!("--target={processor}-linux-gnu");
+            let area = format!("-fpatchable-function-entry={flag}");
+            let plain = ["-O2", "-fno-exceptions", "-fno-rtti", "-ffunction-sections", "-c", name];
+            run(&room, "clang++", &[[target.as_str(), &area].as_slice(), &plain].concat());
         }
-        // NOPs in all, and before the function.
-        for (flag, before) in [("2", 0), ("4,2", 2)] {
-            let room = Room::new().unwrap();
-            for (name, source) in CXX {
-                room.put(name, source.as_bytes()).unwrap();
-                let target = format!("--target={processor}-linux-gnu");
-                let area = format!("-fpatchable-function-entry={flag}");
-                let plain =
-                    ["-O2", "-fno-exceptions", "-fno-rtti", "-ffunction-sections", "-c", name];
-                run(&room, "clang++", &[[target.as_str(), &area].as_slice(), &plain].concat());
-            }
-            run(&room, env!("CARGO_BIN_EXE_mcount"), &["record", "--policy", "all", "a.o", "b.o"]);
-            for linker in [bfd.as_str(), "ld.lld"] {
-                let arguments = ["--gc-sections", "-e", "start", "-o", "image", "a.o", "b.o"];
-                run(&room, linker, &arguments);
-                let image = room.get("image").unwrap();
-                let label = format!("{processor} {flag} {linker}");
-                let names = names_of_list(&image, before * nop);
-                assert_eq!(names, LIVE, "{label}");
-                let sites = mcount::read_table(&image, &all()).unwrap().sites;
-                let mut listed: Vec<_> =
-                    sites.iter().map(|s| s.symbol.clone().unwrap().to_string()).collect();
-                listed.sort_unstable();
-                assert_eq!(listed, LIVE, "{label}");
-                assert_eq!(mcount::check(&image, &all()).unwrap(), [], "{label}");
-            }
+        run(&room, env!("CARGO_BIN_EXE_mcount"), &["record", "--policy", "all", "a.o", "b.o"]);
+        for linker in [bfd.as_str(), "ld.lld"] {
+            let arguments = ["--gc-sections", "-e", "start", "-o", "image", "a.o", "b.o"];
+            run(&room, linker, &arguments);
+            let image = room.get("image").unwrap();
+            let label = format!("{processor} {flag} {linker}");
+            let names = names_of_list(&image, before * nop);
+            assert_eq!(names, LIVE, "{label}");
+            let sites = mcount::read_table(&image, &all()).unwrap().sites;
+            let mut listed: Vec<_> =
+                sites.iter().map(|s| s.symbol.clone().unwrap().to_string()).collect();
+            listed.sort_unstable();
+            assert_eq!(listed, LIVE, "{label}");
+            assert_eq!(mcount::check(&image, &all()).unwrap(), [], "{label}");
         }
     }
 }
@@ -469,9 +458,7 @@ fn names_of_list(image: &[u8], before: u64) -> Vec<String> {
 #[test]
 fn threads_find_what_one_finds() {
     const FUNCTIONS: u64 = 3000;
-    if !are_here(["as", "ld.bfd"]) {
-        return;
-    }
+    need(["as", "ld.bfd"]);
     let mut source = ".globl mcount\n.text\nmcount: ret\n".to_owned();
     for number in 0..FUNCTIONS {
         // The number of a move that has the bytes of a call, and code of many lengths.

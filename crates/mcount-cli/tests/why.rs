@@ -11,7 +11,12 @@ use mcount_cli::debug::lines::Lines;
 use serde_json::Value;
 use std::path::Path;
 use testkit::room::{Outcome, Room};
-use testkit::tools::are_here;
+use testkit::test;
+use testkit::tools::need;
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 const SOURCE: &str = r#"
 #define NOINLINE __attribute__((noinline))
@@ -78,11 +83,9 @@ fn tool(room: &Room, program: &str, arguments: &[&str]) {
 }
 
 /// `a.o` as the compiler left it, `recorded.o`, `other.o` without hooks, `written.o`, and `image`,
-/// linked of the last three. Nothing where the compiler is missing.
-fn room() -> Option<Room> {
-    if !are_here(["gcc", "objcopy", "x86_64-linux-gnu-gcc"]) {
-        return None;
-    }
+/// linked of the last three.
+fn room() -> Room {
+    need(["gcc", "objcopy", "x86_64-linux-gnu-gcc"]);
     let room = Room::new().unwrap();
     for (name, text) in [("a.c", SOURCE), ("other.c", OTHER), ("written.S", ASSEMBLY)] {
         room.put(name, text.as_bytes()).unwrap();
@@ -94,7 +97,7 @@ fn room() -> Option<Room> {
     tool(&room, env!("CARGO_BIN_EXE_mcount"), &["record", "-o", "recorded.o", "a.o"]);
     let files = ["recorded.o", "other.o", "written.o"];
     tool(&room, "gcc", &[&["-pg", "-no-pie", "-o", "image"], &files[..]].concat());
-    Some(room)
+    room
 }
 
 fn answers(room: &Room, file: &str, functions: &[&str]) -> Vec<Value> {
@@ -130,7 +133,7 @@ const ROWS: &[Row] = &[
 
 #[test]
 fn every_answer() {
-    let Some(room) = room() else { return };
+    let room = room();
     for (file, function, reasons, text) in ROWS {
         let answers = answers(&room, file, &[function]);
         let found: Vec<_> =
@@ -154,7 +157,7 @@ fn clone_of_cloned(room: &Room) -> String {
 
 #[test]
 fn places_in_the_source() {
-    let Some(room) = room() else { return };
+    let room = room();
     for file in ["image", "recorded.o", "a.o"] {
         let of = |function: &str| answers(&room, file, &[function]).remove(0);
         let traced = of("traced");
@@ -183,7 +186,7 @@ fn places_in_the_source() {
 /// What symbols cannot tell is said, and where to look for it.
 #[test]
 fn without_debug_information() {
-    let Some(room) = room() else { return };
+    let room = room();
     tool(&room, "objcopy", &["--strip-debug", "image", "plain"]);
     let rows = [
         ("traced", "recorded", "a call of __fentry__, recorded"),
@@ -212,7 +215,7 @@ fn without_debug_information() {
 
 #[test]
 fn patterns_text_and_exit_codes() {
-    let Some(room) = room() else { return };
+    let room = room();
     let names = |pattern: &str| -> Vec<String> {
         let answers = answers(&room, "image", &[pattern]);
         answers.iter().map(|answer| answer["function"].as_str().unwrap().to_owned()).collect()
@@ -239,7 +242,7 @@ fn patterns_text_and_exit_codes() {
 /// Whatever is in the debug sections, reading them ends, and nothing panics.
 #[test]
 fn hostile_debug_information() {
-    let Some(room) = room() else { return };
+    let room = room();
     tool(&room, "gcc", &["-g", "-gz", "-O2", "-pg", "-c", "-o", "packed.o", "a.c"]);
     for name in ["a.o", "packed.o"] {
         let good = room.get(name).unwrap();

@@ -9,7 +9,12 @@ use mcount::{Finding, Level, Options, check, record};
 use std::collections::BTreeSet;
 use testkit::prebuilt;
 use testkit::reader::sections;
+use testkit::test;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol, put, section_fields};
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 /// A processor, and a function of it that calls the hook.
 struct Sample {

@@ -4,7 +4,11 @@
 
 use mcount::{Base, NopChange, Options, Policy, Write};
 use std::time::{Duration, Instant};
-use testkit::{budget::on_this_host, files, prebuilt};
+use testkit::{budget::on_this_host, files, prebuilt, test};
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 /// Far more than files of this size take, even on a loaded machine in the dev profile.
 const BUDGET: Duration = Duration::from_secs(3);

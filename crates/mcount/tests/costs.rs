@@ -9,7 +9,12 @@ use peak_alloc::PeakAlloc;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 use testkit::budget::on_this_host;
+use testkit::test;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol, get, put, section_fields};
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;

@@ -4,7 +4,11 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::path::{Path, PathBuf};
-use testkit::{files, prebuilt};
+use testkit::{files, prebuilt, test};
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 const DOCUMENTS: [&str; 4] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 

@@ -5,7 +5,12 @@
 
 use mcount::{Binding, Exclusion, Functions, Options, functions, record, scan};
 use testkit::prebuilt;
+use testkit::test;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol};
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 /// `call hook`, then `ret` and padding; the same without the call: 8 bytes each.
 const CALL: [u8; 8] = [0xe8, 0, 0, 0, 0, 0xc3, 0x90, 0x90];

@@ -9,9 +9,14 @@ use object::read::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use std::time::{Duration, Instant};
 use testkit::budget::on_this_host;
 use testkit::prebuilt::{self, Prebuilt};
+use testkit::test;
 use testkit::tiny_elf::{
     Object, Relocation, Section, Symbol, get, header_fields, put, section_fields,
 };
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 /// Far more than any file of these tests takes, even on a loaded machine in the dev profile.
 const BUDGET: Duration = Duration::from_secs(3);

@@ -10,7 +10,12 @@ use std::collections::HashMap;
 use std::path::Path;
 use testkit::process;
 use testkit::room::Room;
-use testkit::tools::{are_here, find};
+use testkit::test;
+use testkit::tools::{find, need};
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 const LINKERS: [&str; 4] = ["ld.bfd", "ld.gold", "ld.lld", "mold"];
 
@@ -61,9 +66,7 @@ fn entries(room: &Room, name: &str) -> Vec<String> {
 /// would show it.
 #[test]
 fn a_table_of_an_object_without_relocations_has_the_form_of_its_processor() {
-    if !are_here(["gcc"]) {
-        return;
-    }
+    need(["gcc"]);
     let source = "int f(int a) { return a + 1; }\nint g(int a) { return a + 2; }\n";
     let flags = ["-pg", "-mfentry", "-mnop-mcount", "-fno-pie", "-fno-asynchronous-unwind-tables"];
     let nops = Options { nops: true, ..Options::default() };
@@ -140,9 +143,7 @@ const FLAGS: [&str; 5] =
 /// What gcc makes of C++: one table beside groups of which the linker drops all but one.
 #[test]
 fn a_compilers_table_of_groups_is_put_right() {
-    if !are_here(["g++"]) {
-        return;
-    }
+    need(["g++"]);
     let room = Room::new().unwrap();
     for (name, source) in SOURCES {
         compile(&room, "g++", &[&FLAGS[..], &["-mrecord-mcount"]].concat(), name, source);
@@ -160,9 +161,7 @@ fn a_compilers_table_of_groups_is_put_right() {
 /// One table for everything, made one for each section: garbage collection keeps what is live.
 #[test]
 fn a_plain_table_becomes_an_ordered_one() {
-    if !are_here(["g++"]) {
-        return;
-    }
+    need(["g++"]);
     let room = Room::new().unwrap();
     let ordered = Options { link_order: true, ..Options::default() };
     for (name, source) in SOURCES {

@@ -10,7 +10,12 @@ use mcount::{
     scan,
 };
 use testkit::reader;
+use testkit::test;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol};
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 /// The byte order of instructions.
 #[derive(Clone, Copy, PartialEq)]

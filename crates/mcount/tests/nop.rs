@@ -2,7 +2,12 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use mcount::{Change, NopChange, Nops, Options, make_nops};
+use testkit::test;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol};
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0, 0];
 

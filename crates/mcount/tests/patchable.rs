@@ -7,14 +7,15 @@
 //! It is a file of its own because nothing says which compilers there are: it walks `PATH`. A
 //! processor that a compiler has no patchable entries for is reported as ignored.
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::Arguments;
 use mcount::{Base, CallSite, Level, NopChange, Options, Policy};
 use std::fmt::{Debug, Write as _};
 use std::process::{Command, ExitCode};
 use testkit::process::run;
 use testkit::reader;
 use testkit::room::Room;
-use testkit::tools::{Availability, availability, programs};
+use testkit::tools::{need, programs};
+use testkit::trial::{ignore, trial};
 
 const LIST: &str = "__patchable_function_entries";
 const GREATEST: u64 = 40;
@@ -104,9 +105,8 @@ fn main() -> ExitCode {
     for case in cases() {
         let flags: Vec<_> = case.flags.iter().filter(|flag| *flag != IN_ORDER).cloned().collect();
         let name = format!("{} {}", case.compiler, flags.join(" "));
-        trials.push(Trial::ignorable_test(name.trim_end().replace(' ', "::"), move || {
-            attempt(&case)
-        }));
+        let name = name.trim_end().replace(' ', "::");
+        trials.push(trial(name, [], move || perform(&case)));
     }
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -171,16 +171,8 @@ fn is_clang(name: &str) -> bool {
     is_versioned || name == "clang" && programs(|name| name.starts_with("llvm-objcopy-")).is_empty()
 }
 
-/// Runs a case where its tools are.
-fn attempt(case: &Case) -> Result<Completion, Failed> {
-    match availability([case.compiler.as_str(), &case.linker, &case.objcopy]) {
-        Availability::Here => perform(case).map_err(Failed::from),
-        Availability::Skip(reason) => Ok(Completion::ignored_with(reason)),
-        Availability::Fail(reason) => Err(reason.into()),
-    }
-}
-
-fn perform(case: &Case) -> Result<Completion, String> {
+fn perform(case: &Case) -> Result<(), String> {
+    need([case.compiler.as_str(), &case.linker, &case.objcopy]);
     let room = Room::new()?;
     let source = room.put("areas.c", source().as_bytes())?;
     let object = room.path("areas.o");
@@ -190,7 +182,7 @@ fn perform(case: &Case) -> Result<Completion, String> {
     let file = compiled.and_then(|_| room.get("areas.o"));
     let entries = file.as_ref().map_err(String::clone).and_then(|file| reader::table(file, LIST));
     if case.is_optional && entries.as_ref().map_or(true, Vec::is_empty) {
-        return Ok(Completion::ignored_with("this compiler has no patchable entries for it"));
+        ignore("this compiler has no patchable entries for it");
     }
     let (file, mut entries) = (file?, entries?);
     entries.sort_by_key(|place| (place.index, place.offset));
@@ -202,7 +194,7 @@ fn perform(case: &Case) -> Result<Completion, String> {
     if !case.flags.iter().any(|flag| flag == "-mmicromips") {
         judge_table_of_image(case, &room)?;
     }
-    Ok(Completion::Completed)
+    Ok(())
 }
 
 /// Name, N and M of each function, in order.

@@ -11,6 +11,11 @@ use mcount::{
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use testkit::test;
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/prebuilt")

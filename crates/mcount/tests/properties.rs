@@ -13,7 +13,12 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use testkit::prebuilt;
 use testkit::reader;
+use testkit::test;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol, get, header_fields, section_fields};
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 const SHT_SYMTAB: u64 = 2;
 const SHT_STRTAB: u64 = 3;

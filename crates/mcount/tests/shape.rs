@@ -2,12 +2,17 @@
 //! its entries are relocated against, and what the policy puts in it.
 //!
 //! Its own file because readers of tables (linker scripts, Linux, `ld --gc-sections`) depend on each
-//! of these. Specification: gABI, 4 ("Sections"); Linux's section policy: ARCHES.md.
+//! of these. Specification: gABI, 4 ("Sections"); Linux's section policy: docs/arches.md.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use mcount::{Base, Glob, GlobSet, GlobSetBuilder, Options, Policy, read_table, record, scan};
 use testkit::reader::{self, relocations, sections, symbols};
+use testkit::test;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol};
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 const SHF_WRITE: u64 = 1;
 const SHF_ALLOC: u64 = 2;

@@ -7,7 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testkit::{files, prebuilt};
+use testkit::{files, prebuilt, test};
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
 
 fn text(path: &Path) -> String {
     String::from_utf8_lossy(&files::read(path).unwrap()).into_owned()
@@ -370,8 +374,7 @@ fn tracked() -> Option<Vec<PathBuf>> {
 #[test]
 fn no_path_of_a_machine() {
     let Some(files) = tracked() else {
-        println!("skipped: not a git work tree");
-        return;
+        testkit::trial::ignore("not a git work tree");
     };
     // Put together here, so that this file has none itself.
     let paths = [["/wo", "rk/"].concat(), ["/ho", "me/"].concat(), ["/ro", "ot/"].concat()];

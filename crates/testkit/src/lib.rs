@@ -7,5 +7,10 @@ pub mod process;
 pub mod reader;
 pub mod room;
 pub mod tiny_elf;
+#[cfg(feature = "harness")]
 pub mod tools;
+#[cfg(feature = "harness")]
 pub mod trial;
+
+#[cfg(feature = "harness")]
+pub use testkit_macros::test;

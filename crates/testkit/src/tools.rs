@@ -1,10 +1,12 @@
-//! Finding compilers, linkers and emulators. A test that wants one skips where it is missing, and
-//! says so; with `MCOUNT_REQUIRE_TOOLS=1`, as in CI, it fails instead, so that no test is lost
-//! without anybody noticing.
+//! Finds compilers, linkers and emulators. A test that needs one that is missing is ignored, with the reason. With
+//! `MCOUNT_REQUIRE_TOOLS=1`, as in CI, it fails instead, so that no test is lost without anybody noticing.
 
+use crate::trial;
+use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 /// A compiler for one processor, and what runs its programs.
 #[derive(Debug, Clone, Copy)]
@@ -58,39 +60,52 @@ impl Toolchain {
     }
 }
 
-/// Whether a test can run here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Availability {
-    /// All tools are here.
-    Here,
-    /// Some are not, which is no failure; the reason names them.
-    Skip(String),
-    /// Some are not, and that is a failure.
-    Fail(String),
-}
-
-/// Looks `programs` up in `PATH`, and applies the rule of `MCOUNT_REQUIRE_TOOLS`.
-pub fn availability<'a>(programs: impl IntoIterator<Item = &'a str>) -> Availability {
-    let missing: Vec<&str> =
-        programs.into_iter().filter(|program| find(program).is_none()).collect();
-    judge(&missing, required())
-}
-
-/// Whether a test that wants `programs` can run, for those that only return otherwise.
+/// Ends the test that runs here if one of `programs` is missing, or a compiler's C library: the test is reported as
+/// ignored.
 ///
 /// # Panics
 ///
-/// If one is missing that must be here.
-#[expect(clippy::print_stdout, clippy::panic, reason = "a test is told why it skips or fails")]
-pub fn are_here<'a>(programs: impl IntoIterator<Item = &'a str>) -> bool {
-    match availability(programs) {
-        Availability::Here => true,
-        Availability::Skip(reason) => {
-            println!("skipped: {reason}");
-            false
-        }
-        Availability::Fail(reason) => panic!("{reason}"),
+/// `MCOUNT_REQUIRE_TOOLS` says that nothing may be missing.
+pub fn need<'a>(programs: impl IntoIterator<Item = &'a str>) {
+    let missing: Vec<String> = programs.into_iter().filter_map(missing).collect();
+    if missing.is_empty() {
+        return;
     }
+    let reason = format!("not installed: {}", missing.join(", "));
+    assert!(!required(), "{reason}");
+    trial::ignore(reason);
+}
+
+/// As [`need`], for tests that ask; what it returns is always `true`.
+pub fn are_here<'a>(programs: impl IntoIterator<Item = &'a str>) -> bool {
+    need(programs);
+    true
+}
+
+/// What is missing of `program`: itself, or the C library of a compiler.
+fn missing(program: &str) -> Option<String> {
+    if find(program).is_none() {
+        return Some(program.to_owned());
+    }
+    let is_cross = program.ends_with("-gcc") || program.ends_with("-g++");
+    (is_cross && !has_c_library(program)).then(|| format!("the C library of {program}"))
+}
+
+/// Whether `compiler` finds the file that every program of the C library begins with. On Debian, compilers for other
+/// processors and their C libraries are separate packages.
+fn has_c_library(compiler: &str) -> bool {
+    static ANSWERS: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
+    let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(answer) = answers.get(compiler) {
+        return *answer;
+    }
+    let mut ask = Command::new(compiler);
+    let asked = ask.arg("-print-file-name=crt1.o").stdin(Stdio::null()).output();
+    let said = asked.map(|output| output.stdout).unwrap_or_default();
+    // A file that isn't found is named without a folder.
+    let answer = Path::new(String::from_utf8_lossy(&said).trim()).is_absolute();
+    answers.insert(compiler.to_owned(), answer);
+    answer
 }
 
 /// The file that `program` names in `PATH`.
@@ -117,23 +132,27 @@ fn required() -> bool {
     env::var_os("MCOUNT_REQUIRE_TOOLS").is_some_and(|value| value == "1")
 }
 
-fn judge(missing: &[&str], required: bool) -> Availability {
-    if missing.is_empty() {
-        return Availability::Here;
-    }
-    let reason = format!("not installed: {}", missing.join(", "));
-    if required { Availability::Fail(reason) } else { Availability::Skip(reason) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn missing_tools_skip_or_fail() {
-        assert_eq!(judge(&[], true), Availability::Here);
-        assert_eq!(judge(&["a", "b"], false), Availability::Skip("not installed: a, b".into()));
-        assert_eq!(judge(&["a"], true), Availability::Fail("not installed: a".into()));
+    fn a_compiler_is_missing_without_its_c_library() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = |name: &str, said: &str| {
+            let path = folder.path().join(name);
+            files::write(&path, format!("#!/bin/sh\necho {said}\n").as_bytes()).unwrap();
+            std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let complete = script("complete-gcc", "/usr/lib/crt1.o");
+        let bare = script("bare-gcc", "crt1.o");
+        assert_eq!(missing(&complete), None);
+        assert_eq!(missing(&bare), Some(format!("the C library of {bare}")));
+        assert_eq!(missing("no-such-gcc"), Some("no-such-gcc".to_owned()));
     }
 
     #[test]

@@ -1,20 +1,221 @@
-//! A case of a test that has a case for each compiler or processor: run where its tools are.
+//! Runs tests, and reports one whose tools are missing as ignored, with the reason.
+//!
+//! Every test program of the workspace has `harness = false` and calls [`main`], which runs the functions that are
+//! marked `#[testkit::test]`; or it makes its tests itself, with [`trial`]. Rust's own harness can only ignore what
+//! was known at compile time.
+//!
+//! If `MCOUNT_TEST_TIMES` names a file, each test adds a line to it: milliseconds, program, test, and why it was
+//! ignored. `cargo xtask test` reads it.
 
-use crate::tools::{Availability, availability};
-use libtest_mimic::{Completion, Failed};
+use crate::tools::need;
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Once;
+use std::time::{Duration, Instant};
 
-/// Runs a case that wants `programs`; without them it is ignored, with the reason.
-///
-/// # Errors
-///
-/// The case fails, or a program is missing that must be here.
-pub fn guarded<'a>(
-    programs: impl IntoIterator<Item = &'a str>,
-    run: impl FnOnce() -> Result<(), String>,
-) -> Result<Completion, Failed> {
-    match availability(programs) {
-        Availability::Here => run().map(|()| Completion::Completed).map_err(Failed::from),
-        Availability::Skip(reason) => Ok(Completion::ignored_with(reason)),
-        Availability::Fail(reason) => Err(reason.into()),
+#[doc(hidden)]
+pub use linkme;
+
+/// What `#[testkit::test]` makes of a function.
+#[derive(Debug)]
+pub struct Test {
+    /// Where the function is, as `module_path!` says it.
+    pub module: &'static str,
+    /// What it is called.
+    pub name: &'static str,
+    /// The runs of it.
+    pub cases: fn() -> Vec<Case>,
+}
+
+/// One run of a test function.
+pub struct Case {
+    /// The row, if the function has several.
+    label: Option<String>,
+    run: Box<dyn FnOnce() + Send>,
+}
+
+/// Every function of this program that is marked `#[testkit::test]`.
+#[linkme::distributed_slice]
+pub static TESTS: [Test];
+
+/// The case of a function without rows.
+#[must_use]
+pub fn once(test: fn()) -> Vec<Case> {
+    vec![Case { label: None, run: Box::new(test) }]
+}
+
+/// A case for each row. Rows with the same label are numbered.
+pub fn each<R: Row + Send + 'static>(
+    rows: impl IntoIterator<Item = R>,
+    test: impl Fn(R) + Copy + Send + 'static,
+) -> Vec<Case> {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    let mut cases = Vec::new();
+    for row in rows {
+        let mut label = row.label();
+        let count = seen.entry(label.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            label = format!("{label} #{count}");
+        }
+        cases.push(Case { label: Some(label), run: Box::new(move || test(row)) });
     }
+    cases
+}
+
+/// What a test has a case for each of.
+pub trait Row {
+    /// What the case is called.
+    fn label(&self) -> String;
+}
+
+impl Row for str {
+    fn label(&self) -> String {
+        self.to_owned()
+    }
+}
+
+impl<R: Row + ?Sized> Row for &R {
+    fn label(&self) -> String {
+        (**self).label()
+    }
+}
+
+/// A table's row is called as its first column.
+macro_rules! tuples {
+    ($($rest:ident)*) => {
+        impl<First: Row, $($rest),*> Row for (First, $($rest),*) {
+            fn label(&self) -> String {
+                self.0.label()
+            }
+        }
+    };
+}
+
+tuples!(A);
+tuples!(A B);
+tuples!(A B C);
+tuples!(A B C D);
+
+/// Runs the tests that are marked `#[testkit::test]`.
+#[must_use]
+pub fn main() -> ExitCode {
+    let mut trials = Vec::new();
+    for test in TESTS {
+        let module = test.module.split_once("::").map_or("", |(_, module)| module);
+        let name = if module.is_empty() {
+            test.name.to_owned()
+        } else {
+            format!("{module}::{}", test.name)
+        };
+        for Case { label, run } in (test.cases)() {
+            let name = label.map_or_else(|| name.clone(), |label| format!("{name}::{label}"));
+            trials.push(trial(name, [], || {
+                run();
+                Ok(())
+            }));
+        }
+    }
+    trials.sort_by(|a, b| a.name().cmp(b.name()));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// A test that needs `programs`.
+pub fn trial(
+    name: impl Into<String>,
+    programs: impl IntoIterator<Item = &'static str> + Send + 'static,
+    run: impl FnOnce() -> Result<(), String> + Send + 'static,
+) -> Trial {
+    let name = name.into();
+    let own_name = name.clone();
+    Trial::ignorable_test(name, move || {
+        let begin = Instant::now();
+        let result = catch(move || {
+            need(programs);
+            run()
+        });
+        let reason = match &result {
+            Ok(Some(reason)) => reason.as_str(),
+            _ => "",
+        };
+        note(begin.elapsed(), &own_name, reason)?;
+        Ok(result?.map_or(Completion::Completed, Completion::ignored_with))
+    })
+}
+
+/// The reason of a test that ignores itself, on its way up.
+struct Ignored(String);
+
+/// Ends the test that runs here: it is reported as ignored.
+///
+/// # Panics
+///
+/// No test of this module runs in this thread.
+pub fn ignore(reason: impl Into<String>) -> ! {
+    let reason = reason.into();
+    assert!(
+        RUNNING.with_borrow(Option::is_some),
+        "{reason}. Only a #[testkit::test], in a program with harness = false, can be ignored"
+    );
+    resume_unwind(Box::new(Ignored(reason)))
+}
+
+thread_local! {
+    /// What the last panic in this thread said; nothing if no test runs in it.
+    static RUNNING: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Runs a test: `Some` says why it was ignored.
+fn catch(run: impl FnOnce() -> Result<(), String>) -> Result<Option<String>, Failed> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !keep(info) {
+                usual(info);
+            }
+        }));
+    });
+    RUNNING.set(Some(String::new()));
+    let result = catch_unwind(AssertUnwindSafe(run));
+    let said = RUNNING.take().unwrap_or_default();
+    match result {
+        Ok(result) => result.map(|()| None).map_err(Failed::from),
+        Err(payload) => ignored(payload).map(Some).map_err(|()| said.into()),
+    }
+}
+
+/// Keeps what a panic says until its test ends, so that it stands under the test's name. Not for threads that a test
+/// starts.
+fn keep(info: &PanicHookInfo<'_>) -> bool {
+    RUNNING.with_borrow_mut(|said| match said {
+        Some(said) => {
+            *said = info.to_string();
+            true
+        }
+        None => false,
+    })
+}
+
+/// The reason, if the test ignored itself.
+fn ignored(payload: Box<dyn Any + Send>) -> Result<String, ()> {
+    payload.downcast::<Ignored>().map(|ignored| ignored.0).map_err(drop)
+}
+
+/// Adds a line to the file that `MCOUNT_TEST_TIMES` names.
+fn note(took: Duration, test: &str, reason: &str) -> Result<(), String> {
+    let Some(path) = std::env::var_os("MCOUNT_TEST_TIMES") else { return Ok(()) };
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(&path);
+    let program = std::env::args_os().next().unwrap_or_default();
+    let program = Path::new(&program).file_stem().unwrap_or_default().to_string_lossy();
+    let program = program.rsplit_once('-').map_or(&*program, |(program, _hash)| program);
+    let line = format!("{}\t{program}\t{test}\t{reason}\n", took.as_millis());
+    file.and_then(|mut file| file.write_all(line.as_bytes()))
+        .map_err(|error| format!("{}: {error}", Path::new(&path).display()))
 }

@@ -12,9 +12,9 @@ mod report;
 mod surroundings;
 mod way;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
-use testkit::tools::{Availability, availability};
+use testkit::trial;
 use way::{WAYS, Way};
 
 fn main() -> ExitCode {
@@ -41,15 +41,7 @@ fn trial(
     tools: &'static [&'static str],
     run: impl FnOnce() -> Result<(), String> + Send + 'static,
 ) -> Trial {
-    Trial::test(format!("{} / {fault}", way.name), move || {
-        let binutils = ["as", "ar", "ld", "readelf"];
-        match availability(binutils.iter().chain(tools).copied()) {
-            Availability::Here => run().map_err(Failed::from),
-            Availability::Fail(reason) => Err(reason.into()),
-            Availability::Skip(reason) => {
-                println!("skipped: {reason}");
-                Ok(())
-            }
-        }
-    })
+    let binutils = ["as", "ar", "ld", "readelf"];
+    let programs = binutils.into_iter().chain(tools.iter().copied());
+    trial::trial(format!("{} / {fault}", way.name), programs, run)
 }

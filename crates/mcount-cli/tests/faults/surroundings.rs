@@ -11,6 +11,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use testkit::room::Room;
+use testkit::trial::ignore;
 
 pub(crate) struct Fault {
     pub(crate) name: &'static str,
@@ -84,8 +85,7 @@ fn size_limit(way: &'static Way, name: &'static str) -> Result<(), String> {
 /// A file system of its own, with room for so much less than is needed.
 fn full_disk(way: &'static Way, name: &'static str) -> Result<(), String> {
     if !is_root() {
-        println!("skipped: only root mounts a file system");
-        return Ok(());
+        ignore("only root mounts a file system");
     }
     let room = Room::new()?;
     let folder = room.path("disk");
@@ -93,8 +93,7 @@ fn full_disk(way: &'static Way, name: &'static str) -> Result<(), String> {
     let mut mount = Command::new("mount");
     mount.args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(&folder);
     if let Err(error) = testkit::process::run(&mut mount) {
-        println!("skipped: {error}");
-        return Ok(());
+        ignore(error);
     }
     let result = fill(way, &folder, name);
     testkit::process::run(Command::new("umount").arg("-l").arg(&folder))?;

@@ -16,10 +16,11 @@ mod sort;
 mod targets;
 mod truth;
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 use std::process::ExitCode;
 use std::sync::Arc;
-use testkit::trial::guarded;
+use testkit::tools::need;
+use testkit::trial::trial;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -27,18 +28,19 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     for case in matrix::cases() {
         let shared = shared.clone();
-        trials.push(Trial::ignorable_test(matrix::name(&case), move || {
-            guarded(matrix::programs(&case), || matrix::perform(&case, &*shared?))
+        trials.push(trial(matrix::name(&case), matrix::programs(&case), move || {
+            matrix::perform(&case, &*shared?)
         }));
     }
     for test in commands::TESTS {
         for (target, flavour) in test.on {
             let shared = shared.clone();
             let name = format!("{}::{target}::{}", test.name, flavour.label);
-            trials.push(Trial::ignorable_test(name, move || {
+            trials.push(trial(name, [], move || {
                 let case = matrix::first(target, *flavour).ok_or("no such target")?;
                 let case = commands::flagged(case, test.flags);
-                guarded(matrix::programs(&case), || (test.run)(&case, &*shared?))
+                need(matrix::programs(&case));
+                (test.run)(&case, &*shared?)
             }));
         }
     }

@@ -14,11 +14,11 @@ mod targets;
 #[expect(clippy::match_same_arms, reason = "one arm a processor")]
 mod truth;
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 use programs::{Shared, perform};
 use std::process::ExitCode;
 use std::sync::Arc;
-use testkit::trial::guarded;
+use testkit::trial::trial;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -26,14 +26,10 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     for case in matrix::cases() {
         let shared = shared.clone();
-        trials.push(Trial::ignorable_test(case.name(), move || {
-            guarded(case.programs(), || perform(&case, &*shared?))
-        }));
+        trials.push(trial(case.name(), case.programs(), move || perform(&case, &*shared?)));
     }
     for test in [command::TESTS, beside::TESTS, compilers::TESTS].concat() {
-        trials.push(Trial::ignorable_test(format!("link::{}", test.name), move || {
-            guarded(test.programs.iter().copied(), test.run)
-        }));
+        trials.push(trial(format!("link::{}", test.name), test.programs.iter().copied(), test.run));
     }
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -1,4 +1,4 @@
-//! The call sites of an image by what `objdump -d` prints, with the distances of ARCHES.md. Words in
+//! The call sites of an image by what `objdump -d` prints, with the distances of docs/arches.md. Words in
 //! memory come from the high-level half of the `object` crate, which the library does not use.
 
 use object::read::{Object, ObjectSection, ObjectSymbol, RelocationTarget};

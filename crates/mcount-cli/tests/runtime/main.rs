@@ -13,8 +13,8 @@ mod targets;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use testkit::trial::guarded;
+use libtest_mimic::Arguments;
+use testkit::trial::trial;
 
 use build::{Case, Route, Untraced, perform};
 use targets::{TARGETS, Target, patchable};
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     for target in TARGETS {
         for case in cases(target) {
             let untraced = untraced.clone();
-            trials.push(Trial::ignorable_test(name(&case), move || judge(&case, &*untraced?)));
+            trials.push(trial(name(&case), programs(&case), move || judge(&case, &*untraced?)));
         }
     }
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -65,14 +65,14 @@ fn name(case: &Case) -> String {
     format!("{target}::{variant}::{link}::{}::{}", &case.optimise[1..], case.route.label())
 }
 
-/// Runs a case where its tools are; a sabotaged one must fail, and by the oracle's word.
-fn judge(case: &Case, untraced: &Untraced) -> Result<Completion, Failed> {
-    guarded(programs(case), || match (case.route.sabotaged(), perform(case, untraced)) {
+/// Runs a case; a sabotaged one must fail, and by the oracle's word.
+fn judge(case: &Case, untraced: &Untraced) -> Result<(), String> {
+    match (case.route.sabotaged(), perform(case, untraced)) {
         (false, Ok(output)) if output.starts_with("ok ") => Ok(()),
         (true, Err(error)) if error.contains("\nFAIL ") => Ok(()),
         (true, Ok(output)) => Err(format!("not seen: {output}")),
         (_, Ok(output) | Err(output)) => Err(output),
-    })
+    }
 }
 
 fn programs(case: &Case) -> Vec<&'static str> {

@@ -37,7 +37,7 @@ pub(crate) use self::form::Call;
 use self::form::{CALL, Computed, Form, Nop, RELAXED};
 use self::nops::HookNop;
 
-/// Every processor, in the order of ARCHES.md.
+/// Every processor, in the order of docs/arches.md.
 pub(crate) static ALL: &[&Arch] = &[
     &x86_64::ARCH,
     &i386::ARCH,
