@@ -8,6 +8,7 @@ use crate::order::Ordered;
 use crate::record::{End, Raw};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 /// A call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,69 +103,17 @@ impl Iterator for ThreadCalls<'_, '_> {
 /// and callers first.
 #[derive(Debug)]
 pub struct Calls<'t, 'a> {
-    threads: Vec<ThreadCalls<'t, 'a>>,
-    /// The thread whose turn it is, with its next call.
-    current: Option<(usize, Call)>,
-    /// When each of the other threads has its next call, and that call; none before its first.
-    others: BinaryHeap<Reverse<Waiting>>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    start: u64,
-    thread: usize,
-    call: Option<Call>,
-}
-
-impl Waiting {
-    fn key(&self) -> (u64, usize) {
-        (self.start, self.thread)
-    }
-}
-
-impl Ord for Waiting {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Eq for Waiting {}
-
-impl PartialEq for Waiting {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
+    threads: Vec<(ThreadCalls<'t, 'a>, Option<Call>)>,
+    /// When each thread has its next call. Of a thread that wasn't looked at yet, it may be later: there
+    /// can be very many, and each takes memory once it is read.
+    next: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
 impl<'t, 'a> Calls<'t, 'a> {
     pub(crate) fn new(threads: Vec<ThreadCalls<'t, 'a>>) -> Self {
-        // Nothing of a thread is read before its time comes: there can be very many.
-        let waiting = threads
-            .iter()
-            .enumerate()
-            .map(|(thread, calls)| Reverse(Waiting { start: calls.first, thread, call: None }));
-        Self { others: waiting.collect(), threads, current: None }
-    }
-
-    /// The first call of those threads that wait.
-    fn wake(&mut self) -> Option<(usize, Call)> {
-        loop {
-            let Reverse(mut first) = self.others.pop()?;
-            if let Some(call) = first.call {
-                return Some((first.thread, call));
-            }
-            first.call = self.threads.get_mut(first.thread).and_then(Iterator::next);
-            if let Some(call) = first.call {
-                first.start = call.start;
-                self.others.push(Reverse(first));
-            }
-        }
+        let starts = threads.iter().enumerate();
+        let next = starts.map(|(at, thread)| Reverse((thread.first, at))).collect();
+        Self { next, threads: threads.into_iter().map(|thread| (thread, None)).collect() }
     }
 }
 
@@ -173,19 +122,19 @@ impl Iterator for Calls<'_, '_> {
 
     #[inline]
     fn next(&mut self) -> Option<Call> {
-        let (thread, call) = match self.current.take() {
-            Some(current) => current,
-            None => self.wake()?,
-        };
-        let Some(next) = self.threads.get_mut(thread).and_then(Iterator::next) else {
-            return Some(call);
-        };
-        match self.others.peek() {
-            Some(Reverse(other)) if other.key() < (next.start, thread) => {
-                self.others.push(Reverse(Waiting { start: next.start, thread, call: Some(next) }));
+        loop {
+            let mut first = self.next.peek_mut()?;
+            let Reverse((start, at)) = &mut *first;
+            let (thread, held) = self.threads.get_mut(*at)?;
+            let call = held.take();
+            *held = thread.next();
+            match held {
+                Some(next) => *start = next.start,
+                None => drop(PeekMut::pop(first)),
             }
-            _ => self.current = Some((thread, next)),
+            if call.is_some() {
+                return call;
+            }
         }
-        Some(call)
     }
 }

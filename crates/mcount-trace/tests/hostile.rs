@@ -1,6 +1,6 @@
 //! Traces that lie: damaged at random, cut off anywhere, made of random records, or made to take long.
 //! Reading them neither panics nor hangs, and gives no more calls than the bytes can hold.
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "a test")]
 
 use mcount_trace::layout::{chunk, directory, header};
 use mcount_trace::{End, Trace, Writer};
@@ -52,9 +52,9 @@ fn sample(big_endian: bool) -> Vec<u8> {
         let how = [End::Return, End::TailCall, End::Unwound, End::Exit][at % 4];
         let call = writer.call(thread, 1 + at as u32 % 3).from(start).to(start + 25).slot(slot);
         if at % 7 == 0 {
-            call.owner(threads[0]).end(how)
+            call.owner(threads[0]).end(how);
         } else {
-            call.end(how)
+            call.end(how);
         }
         if at == 20 {
             writer.hand_over(threads[1], threads[2]);
