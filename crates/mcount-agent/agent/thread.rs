@@ -280,7 +280,9 @@ unsafe fn begin_thread(block: *mut Block) -> bool {
 unsafe fn new_calls_chunk(block: *mut Block) -> Option<()> {
     // SAFETY: the block is this thread's.
     unsafe {
-        let base = crate::now();
+        // The call that asks for the chunk has read the clock already, and others that it interrupted did,
+        // too: their ends must not be before the base.
+        let base = crate::now().saturating_sub(1 << 32);
         let number = ((*block).tag >> 32) as u32;
         let chunk = new_chunk(trace::chunk::CALLS, number, base, (*block).process)?;
         let start = config().file as u64 + chunk;
