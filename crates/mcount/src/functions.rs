@@ -11,7 +11,7 @@ use crate::scan::Target;
 use crate::scan::functions as names;
 use crate::scan::source_files::SourceFiles;
 use crate::site::CallSite;
-use crate::sites;
+use crate::sites::Known;
 use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, HashMap};
 
@@ -101,16 +101,18 @@ impl Function {
 }
 
 /// [`crate::functions()`], for each class and byte order.
-pub(crate) struct Survey<'o>(pub(crate) &'o Options);
+pub(crate) struct Survey<'o, 'd>(pub(crate) &'o Options, pub(crate) &'o mut Known<'d>);
 
-impl<'d> Verb<'d> for Survey<'_> {
+impl<'d> Verb<'d> for Survey<'_, 'd> {
     type Output = Functions;
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Functions> {
+        let Self(options, known) = self;
         let target = Target::of(view)?;
-        let index = names::Functions::new(&target)?;
-        let (found, entries) = sites::survey(&target, &index, self.0)?;
-        Ok(of(&target, &index, self.0, found, entries))
+        let index = known.functions(&target)?;
+        let found = known.sites(&target, options)?;
+        let entries = known.entries(&target, options, &found)?;
+        Ok(of(&target, &index, options, found, entries))
     }
 }
 

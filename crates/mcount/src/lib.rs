@@ -40,6 +40,7 @@ mod coverage;
 mod diff;
 mod elf;
 mod error;
+mod file;
 mod functions;
 mod helpers;
 mod late;
@@ -62,6 +63,7 @@ pub use diff::{Difference, Instance, State, diff};
 pub use elf::dynamic::Write;
 pub use elf::edit::Change;
 pub use error::{Error, ErrorKind, Result, SectionId};
+pub use file::File;
 pub use functions::{Binding, Exclusion, Function, Functions};
 pub use globset::{Error as GlobError, Glob, GlobSet, GlobSetBuilder};
 pub use helpers::Helpers;
@@ -80,7 +82,7 @@ pub use sort::{Named, Sorted};
 ///
 /// [`Error`] where `file` is no ELF file of a known processor, or is malformed.
 pub fn scan(file: &[u8], options: &Options) -> Result<Sites> {
-    elf::open(file, sites::Scan(options))
+    elf::open(file, sites::Scan(options, &mut sites::Known::default()))
 }
 
 /// Reads the tables of `file`, an object or an image: `__mcount_loc` and
@@ -90,7 +92,7 @@ pub fn scan(file: &[u8], options: &Options) -> Result<Sites> {
 ///
 /// As [`scan()`].
 pub fn read_table(file: &[u8], options: &Options) -> Result<Sites> {
-    elf::open(file, sites::List(options))
+    elf::open(file, sites::List(options, &mut sites::Known::default()))
 }
 
 /// Every function of `file`, an object or an image, with its sites, and the table.
@@ -99,7 +101,7 @@ pub fn read_table(file: &[u8], options: &Options) -> Result<Sites> {
 ///
 /// As [`scan()`].
 pub fn functions(file: &[u8], options: &Options) -> Result<Functions> {
-    elf::open(file, functions::Survey(options))
+    elf::open(file, functions::Survey(options, &mut sites::Known::default()))
 }
 
 /// Compares the table of `file`, an object or an image, whoever made it, with the hooks that are
@@ -109,7 +111,7 @@ pub fn functions(file: &[u8], options: &Options) -> Result<Functions> {
 ///
 /// As [`scan()`].
 pub fn check(file: &[u8], options: &Options) -> Result<Vec<Finding>> {
-    elf::open(file, check::Check(options))
+    elf::open(file, check::Check(options, &mut sites::Known::default()))
 }
 
 /// Finds the call sites of `object` and says what to write so that it has the right table.

@@ -275,6 +275,7 @@ const LEVELS: &[&[&str]] = &[
     &["table"],
     &["sites", "separate"],
     &["record", "late", "nop", "sort", "functions", "check", "coverage", "diff"],
+    &["file"],
 ];
 
 #[test]

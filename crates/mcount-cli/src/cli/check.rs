@@ -106,10 +106,9 @@ pub(super) fn check(arguments: &CheckArgs) -> io::Result<u8> {
         (Err(error), _) | (_, Err(error)) => return Ok(complain(&error.to_string())),
     };
     let wants_coverage = arguments.coverage.is_some();
-    let one = |bytes: &[u8], options: &Options| {
-        let findings = mcount::check(bytes, options)?;
-        let functions =
-            if wants_coverage { Some(mcount::functions(bytes, options)?) } else { None };
+    let one = |file: &mcount::File<'_>| {
+        let findings = file.check()?;
+        let functions = if wants_coverage { Some(file.functions()?) } else { None };
         Ok(Checked { findings, functions })
     };
     let search = arguments.inputs.search();
@@ -118,16 +117,20 @@ pub(super) fn check(arguments: &CheckArgs) -> io::Result<u8> {
         let size = if is_one { subject.bytes().len() } else { 0 };
         let threads = Threads::for_one(size, arguments.jobs.jobs);
         let options = Options { helpers: threads.helpers(), ..options.clone() };
-        let checked = one(subject.bytes(), &options)?;
-        // Where nothing can be found, nothing wrong is.
+        let file = mcount::File::parse(subject.bytes())?.with_options(options);
+        let checked = one(&file)?;
+        // Without symbols nothing was checked, and we say so.
         if let Some(why) = subject.is_nameless()
-            && mcount::read_table(subject.bytes(), &options)?.sites.is_empty()
+            && file.table()?.sites.is_empty()
         {
             return Err(io::Error::other(why).into());
         }
         Ok(checked)
     };
-    let archive = |path: &Path| archive::read_all(path, |object| one(object, &options));
+    let archive = |path: &Path| {
+        let one = |object: &[u8]| one(&mcount::File::parse(object)?.with_options(options.clone()));
+        archive::read_all(path, one)
+    };
     let results = over(&arguments.files, &arguments.jobs, Take::Compressed, file, archive)?;
     let mut printer = Printer { arguments, names, totals: Totals::default() };
     let mut out = io::BufWriter::new(stdout(arguments.format == Format::Text));

@@ -15,9 +15,7 @@ use crate::elf::{Verb, View};
 use crate::error::Result;
 use crate::options::Options;
 use crate::scan::Target;
-use crate::scan::bare::Bare;
-use crate::scan::functions::Functions;
-use crate::sites;
+use crate::sites::Known;
 use ::object::read::elf::FileHeader;
 use judge::Judge;
 
@@ -42,23 +40,22 @@ pub struct Finding {
 }
 
 /// [`crate::check()`], for each class and byte order.
-pub(crate) struct Check<'o>(pub(crate) &'o Options);
+pub(crate) struct Check<'o, 'd>(pub(crate) &'o Options, pub(crate) &'o mut Known<'d>);
 
-impl<'d> Verb<'d> for Check<'_> {
+impl<'d> Verb<'d> for Check<'_, 'd> {
     type Output = Vec<Finding>;
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Vec<Finding>> {
+        let Self(options, known) = self;
         let target = Target::of(view)?;
-        let functions = Functions::new(&target)?;
-        let (found, tables) = if target.is_image {
-            let bare = Some(Bare::find(&target));
-            let (found, _) = sites::image::sites(&target, &functions, self.0, bare)?;
-            (found, image::tables(&target, self.0, bare)?)
+        let functions = known.functions(&target)?;
+        let found = known.sites(&target, options)?;
+        let tables = if target.is_image {
+            image::tables(&target, options, Some(known.bare(&target)))?
         } else {
-            let found = sites::object::found(&target, &functions, self.0)?;
-            (found, object::tables(&target, self.0)?)
+            object::tables(&target, options)?
         };
-        Ok(Judge::new(&target, &functions, self.0, &found).of(&tables))
+        Ok(Judge::new(&target, &functions, options, &found).of(&tables))
     }
 }
 

@@ -28,7 +28,7 @@ pub struct ObjectOptions {
 pub fn table_object(table: &LateTable, options: &ObjectOptions) -> Result<Vec<u8>> {
     let anchor = options.anchor.as_ref().or(table.anchor.as_ref());
     let anchor = anchor.ok_or_else(|| {
-        Error::new(ErrorKind::Unsupported("no symbol that keeps its place: name one (--anchor)"))
+        Error::new(ErrorKind::Unsupported("no symbol that keeps its place, and no other anchor"))
     })?;
     let entries: Vec<_> = table.addresses().map(|to| to.wrapping_sub(anchor.address)).collect();
     Ok(build(table, options, &anchor.symbol, &entries))

@@ -61,44 +61,15 @@ pub(crate) fn table_range<Elf: FileHeader>(
     target.table_range(name).or_else(|| bare?.range)
 }
 
-/// The sites of the image `target`, in order of address.
-///
-/// # Errors
-///
-/// As [`crate::late_table`].
-pub(super) fn found<'d, Elf: FileHeader>(
-    target: &Target<'_, 'd, Elf>,
-    functions: &Functions<'d>,
+/// The entries of the tables of the image `target`, whose sites are `found`, in their own order.
+pub(super) fn entries<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    functions: &Functions<'_>,
     options: &Options,
-) -> Result<Vec<CallSite>> {
-    Ok(sites(target, functions, options, Some(Bare::find(target)))?.0)
-}
-
-/// The entries of the tables of the image `target`, in their own order.
-///
-/// # Errors
-///
-/// As [`crate::late_table`].
-pub(super) fn entries<'d, Elf: FileHeader>(
-    target: &Target<'_, 'd, Elf>,
-    functions: &Functions<'d>,
-    options: &Options,
-) -> Result<Vec<CallSite>> {
-    Ok(survey(target, functions, options)?.1)
-}
-
-/// The sites of the image `target`, in order of address, and the entries of its tables in their own.
-///
-/// # Errors
-///
-/// As [`crate::late_table`].
-pub(super) fn survey<'d, Elf: FileHeader>(
-    target: &Target<'_, 'd, Elf>,
-    functions: &Functions<'d>,
-    options: &Options,
-) -> Result<(Vec<CallSite>, Vec<CallSite>)> {
-    let bare = Some(Bare::find(target));
-    let (found, _) = sites(target, functions, options, bare)?;
+    bare: Bare,
+    found: &[CallSite],
+) -> Vec<CallSite> {
+    let bare = Some(bare);
     let view = target.view;
     let mut entries = Vec::new();
     for name in [options.table_section.as_str(), patchable::SECTION] {
@@ -116,8 +87,7 @@ pub(super) fn survey<'d, Elf: FileHeader>(
         Some(site) => CallSite { recorded: true, ..(*site).clone() },
         None => unknown(target, functions, options, &mut sections, *address),
     });
-    let entries = entries.collect();
-    Ok((found, entries))
+    entries.collect()
 }
 
 /// The sites of an image with their names.

@@ -1,45 +1,47 @@
 //! The verbs `scan` and `read_table`: every site, or every entry of the tables, with its section,
 //! function and kind.
 //!
-//! An object has relocations that say what is called ([`object`]); an image must be decoded
-//! ([`image`]). What both come to is the same.
+//! An object has relocations that say what is called (`object`); an image must be decoded
+//! (`image`). What both come to is the same.
 
 pub(crate) mod image;
-pub(crate) mod object;
+mod known;
+mod object;
+
+pub(crate) use self::known::Known;
 
 use crate::elf::{Verb, View};
 use crate::error::Result;
 use crate::options::Options;
 use crate::scan::Target;
-use crate::scan::functions::Functions;
 use crate::site::{CallSite, Sites};
 use ::object::read::elf::FileHeader;
 
 /// [`crate::scan()`], for each class and byte order.
-pub(crate) struct Scan<'o>(pub(crate) &'o Options);
+pub(crate) struct Scan<'o, 'd>(pub(crate) &'o Options, pub(crate) &'o mut Known<'d>);
 
 /// [`crate::read_table`], for each class and byte order.
-pub(crate) struct List<'o>(pub(crate) &'o Options);
+pub(crate) struct List<'o, 'd>(pub(crate) &'o Options, pub(crate) &'o mut Known<'d>);
 
-impl<'d> Verb<'d> for Scan<'_> {
+impl<'d> Verb<'d> for Scan<'_, 'd> {
     type Output = Sites;
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Sites> {
         let target = Target::of(view)?;
-        let functions = Functions::new(&target)?;
-        let find = if target.is_image { image::found } else { object::found };
-        Ok(sites(&target, find(&target, &functions, self.0)?))
+        let found = self.1.sites(&target, self.0)?;
+        Ok(sites(&target, found))
     }
 }
 
-impl<'d> Verb<'d> for List<'_> {
+impl<'d> Verb<'d> for List<'_, 'd> {
     type Output = Sites;
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Sites> {
         let target = Target::of(view)?;
-        let functions = Functions::new(&target)?;
-        let find = if target.is_image { image::entries } else { object::entries };
-        Ok(sites(&target, find(&target, &functions, self.0)?))
+        // What an object's entries lead to is looked up in another way.
+        let found = if target.is_image { self.1.sites(&target, self.0)? } else { Vec::new() };
+        let entries = self.1.entries(&target, self.0, &found)?;
+        Ok(sites(&target, entries))
     }
 }
 
@@ -51,18 +53,4 @@ fn sites<Elf: FileHeader>(target: &Target<'_, '_, Elf>, sites: Vec<CallSite>) ->
         is_image: target.is_image,
         sites,
     }
-}
-
-/// The sites of `target`, and the entries of its tables in their own order.
-///
-/// # Errors
-///
-/// As [`crate::scan()`] and [`crate::read_table`].
-pub(crate) fn survey<'d, Elf: FileHeader>(
-    target: &Target<'_, 'd, Elf>,
-    functions: &Functions<'d>,
-    options: &Options,
-) -> Result<(Vec<CallSite>, Vec<CallSite>)> {
-    let survey = if target.is_image { image::survey } else { object::survey };
-    survey(target, functions, options)
 }

@@ -32,7 +32,7 @@ type Places = BTreeMap<(u32, u64), Place>;
 /// # Errors
 ///
 /// As [`crate::scan()`].
-pub(crate) fn found<'d, Elf: FileHeader>(
+pub(super) fn found<'d, Elf: FileHeader>(
     target: &Target<'_, 'd, Elf>,
     functions: &Functions<'d>,
     options: &Options,
@@ -53,21 +53,6 @@ pub(super) fn entries<'d, Elf: FileHeader>(
 ) -> Result<Vec<CallSite>> {
     let surveyor = Surveyor::new(target, functions, options);
     surveyor.entries(&surveyor.places()?)
-}
-
-/// The sites of the object `target`, and the entries of its tables in their own order.
-///
-/// # Errors
-///
-/// As [`crate::scan()`] and [`crate::read_table`].
-pub(super) fn survey<'d, Elf: FileHeader>(
-    target: &Target<'_, 'd, Elf>,
-    functions: &Functions<'d>,
-    options: &Options,
-) -> Result<(Vec<CallSite>, Vec<CallSite>)> {
-    let surveyor = Surveyor::new(target, functions, options);
-    let places = surveyor.places()?;
-    Ok((surveyor.found(&places), surveyor.entries(&places)?))
 }
 
 /// An entry that leads to no section of the file.

@@ -1,0 +1,94 @@
+//! What has been found out about one file, so that what is asked for twice is found once.
+
+use super::{image, object};
+use crate::error::Result;
+use crate::options::Options;
+use crate::scan::Target;
+use crate::scan::bare::Bare;
+use crate::scan::functions::Functions;
+use crate::site::CallSite;
+use ::object::read::elf::FileHeader;
+use std::rc::Rc;
+
+/// What is known of a file; all with the same options.
+#[derive(Default)]
+pub(crate) struct Known<'d> {
+    /// Somebody may ask again.
+    keeps: bool,
+    functions: Option<Rc<Functions<'d>>>,
+    bare: Option<Bare>,
+    sites: Option<Vec<CallSite>>,
+}
+
+impl<'d> Known<'d> {
+    /// Nothing yet, and what is found out is kept.
+    pub(crate) fn kept() -> Self {
+        Self { keeps: true, ..Self::default() }
+    }
+
+    /// The index of function symbols.
+    ///
+    /// # Errors
+    ///
+    /// Symbols are malformed.
+    pub(crate) fn functions<Elf: FileHeader>(
+        &mut self,
+        target: &Target<'_, 'd, Elf>,
+    ) -> Result<Rc<Functions<'d>>> {
+        if let Some(functions) = &self.functions {
+            return Ok(Rc::clone(functions));
+        }
+        let functions = Rc::new(Functions::new(target)?);
+        self.functions = Some(Rc::clone(&functions));
+        Ok(functions)
+    }
+
+    /// What the entries of an image without symbols tell.
+    pub(crate) fn bare<Elf: FileHeader>(&mut self, target: &Target<'_, 'd, Elf>) -> Bare {
+        *self.bare.get_or_insert_with(|| Bare::find(target))
+    }
+
+    /// Every site.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::scan()`].
+    pub(crate) fn sites<Elf: FileHeader>(
+        &mut self,
+        target: &Target<'_, 'd, Elf>,
+        options: &Options,
+    ) -> Result<Vec<CallSite>> {
+        if let Some(sites) = &self.sites {
+            return Ok(sites.clone());
+        }
+        let functions = self.functions(target)?;
+        let sites = if target.is_image {
+            image::sites(target, &functions, options, Some(self.bare(target)))?.0
+        } else {
+            object::found(target, &functions, options)?
+        };
+        if self.keeps {
+            self.sites = Some(sites.clone());
+        }
+        Ok(sites)
+    }
+
+    /// The entries of the tables in their own order, where `sites` are the sites of an image.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::read_table`].
+    pub(crate) fn entries<Elf: FileHeader>(
+        &mut self,
+        target: &Target<'_, 'd, Elf>,
+        options: &Options,
+        sites: &[CallSite],
+    ) -> Result<Vec<CallSite>> {
+        let functions = self.functions(target)?;
+        if target.is_image {
+            Ok(image::entries(target, &functions, options, self.bare(target), sites))
+        } else {
+            object::entries(target, &functions, options)
+        }
+    }
+}
