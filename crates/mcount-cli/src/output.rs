@@ -5,7 +5,7 @@ use crate::debug::lines::Line;
 use crate::inputs::Label;
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
-use mcount::{CallSite, Kind, LateTable, Recording, Sites};
+use mcount::{CallSite, Kind, LateTable, Recording, Sites, Status};
 use serde_json::json;
 use std::borrow::Cow;
 use std::fmt;
@@ -21,55 +21,6 @@ pub enum Format {
     Jsonl,
     /// Comma-separated values (RFC 4180), the first line names them.
     Csv,
-}
-
-/// What an entry of a table, or a site, is in respect of the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// In the table, as it should be.
-    Recorded,
-    /// In the table, though the section policy leaves it out.
-    RecordedExcluded,
-    /// Not in the table, by the section policy.
-    Excluded,
-    /// A site that the table has not.
-    Missing,
-    /// An entry that leads into a function, and to no site.
-    NotASite,
-    /// An entry that no function covers.
-    Stale,
-    /// An entry that is zero: a function that was overridden had it.
-    Dropped,
-    /// An entry that leads to no section of the file.
-    Nowhere,
-}
-
-impl Status {
-    /// What the site itself says of it.
-    #[must_use]
-    pub fn of(site: &CallSite) -> Self {
-        match (site.recorded, site.excluded) {
-            (true, false) => Self::Recorded,
-            (true, true) => Self::RecordedExcluded,
-            (false, true) => Self::Excluded,
-            (false, false) => Self::Missing,
-        }
-    }
-
-    /// The name that output has for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Recorded => "recorded",
-            Self::RecordedExcluded => "recorded, excluded",
-            Self::Excluded => "excluded",
-            Self::Missing => "missing",
-            Self::NotASite => "not a site",
-            Self::Stale => "stale",
-            Self::Dropped => "dropped",
-            Self::Nowhere => "nowhere",
-        }
-    }
 }
 
 /// The sites of one file, with what is known of each.
@@ -99,7 +50,7 @@ impl Listing {
     /// `sites` with the status that they themselves say.
     #[must_use]
     pub fn new(sites: Sites) -> Self {
-        let statuses = sites.sites.iter().map(Status::of).collect();
+        let statuses = sites.sites.iter().map(CallSite::status).collect();
         Self { sites, statuses, lines: None, is_table: false }
     }
 
@@ -279,17 +230,7 @@ pub fn counts(
 /// Those of `out`.
 pub fn late_jsonl(out: &mut impl Write, path: &Path, table: &LateTable) -> io::Result<()> {
     let label = Label::of(path);
-    Listing::new(sites_of(table)).rows().try_for_each(|row| jsonl(out, false, &label, row))
-}
-
-fn sites_of(table: &LateTable) -> Sites {
-    Sites {
-        machine: table.machine,
-        bits: table.bits,
-        big_endian: table.big_endian,
-        is_image: true,
-        sites: table.sites.clone(),
-    }
+    Listing::new(table.to_sites()).rows().try_for_each(|row| jsonl(out, false, &label, row))
 }
 
 /// Prints the sites of a linked image as text, with what they are known by.
@@ -298,7 +239,7 @@ fn sites_of(table: &LateTable) -> Sites {
 ///
 /// Those of `out`.
 pub fn late_text(out: &mut impl Write, path: &Path, table: &LateTable) -> io::Result<()> {
-    let listing = Listing::new(sites_of(table));
+    let listing = Listing::new(table.to_sites());
     text(out, false, &path.display().to_string(), &listing)?;
     for (source, count) in &table.sources {
         writeln!(out, "by {}: {count}", source.name())?;

@@ -45,6 +45,7 @@ impl Gap {
 
 /// What part of the functions of a file has a hook.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Coverage {
     /// Functions that have one.
     pub with_site: usize,

@@ -58,6 +58,7 @@ impl State {
 
 /// A function in one of the two files: all the clones that a compiler made of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Instance {
     /// The symbol whose state it is.
     pub symbol: String,
@@ -73,6 +74,7 @@ pub struct Instance {
 
 /// A function whose state is not the same in both files; `None` where it is not there.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Difference {
     /// Its name.
     pub name: String,

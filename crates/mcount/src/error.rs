@@ -8,6 +8,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an input was refused, and the place in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Error {
     /// What is wrong.
     pub kind: ErrorKind,
@@ -19,6 +20,7 @@ pub struct Error {
 
 /// A section named in an error: its index and, where it could be read, its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SectionId {
     /// Index in the section header table.
     pub index: u32,

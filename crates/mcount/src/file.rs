@@ -30,7 +30,7 @@ use std::fmt;
 /// let file = mcount::File::parse(&object)?;
 /// assert_eq!((file.machine(), file.bits(), file.is_image()), ("x86_64", 64, false));
 /// // Nothing has recorded it yet: sites, and no table.
-/// assert_eq!(file.sites()?.sites.len(), 12);
+/// assert_eq!(file.sites()?.sites.len(), 9);
 /// assert_eq!(file.table()?.sites.len(), 0);
 /// assert_eq!(file.check()?[0].rule.name(), "missing-site");
 ///

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The functions of one file, and its table.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Functions {
     /// Name of the processor.
     pub machine: &'static str,
@@ -38,6 +39,7 @@ pub struct Functions {
 
 /// One function.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Function {
     /// Its name; of several, a global one, then a weak one, then the first.
     pub name: String,

@@ -73,7 +73,7 @@ pub use nop::{NopChange, Nops, Select};
 pub use options::Options;
 pub use policy::{Base, Policy, Treatment};
 pub use record::{ExcludedSection, Recording};
-pub use site::{CallSite, Kind, Sites, Source, TABLE_SECTION};
+pub use site::{CallSite, Kind, Sites, Source, Status, TABLE_SECTION};
 pub use sort::{Named, Sorted};
 
 /// Finds the call sites of `file`, an object or an image.

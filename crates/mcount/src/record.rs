@@ -21,6 +21,7 @@ use std::rc::Rc;
 
 /// What recording an object comes to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Recording {
     /// What to write; `None` if the object is right as it is.
     pub change: Option<Change>,
@@ -38,6 +39,7 @@ pub struct Recording {
 
 /// A section with calls that the policy leaves out of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ExcludedSection {
     /// Its name, with invalid UTF-8 replaced.
     pub name: String,

@@ -94,8 +94,73 @@ pub struct CallSite {
     pub stale: bool,
 }
 
+/// What a site, or an entry of a table, is in respect of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Status {
+    /// In the table, as it should be.
+    Recorded,
+    /// In the table, though the section policy leaves it out.
+    RecordedExcluded,
+    /// Not in the table, by the section policy.
+    Excluded,
+    /// A site that the table doesn't have.
+    Missing,
+    /// An entry that leads into a function, and to no site.
+    NotASite,
+    /// An entry that no function covers.
+    Stale,
+    /// An entry that is zero: a function that was overridden had it.
+    Dropped,
+    /// An entry that leads to no section of the file.
+    Nowhere,
+}
+
+impl Status {
+    /// The name that output has for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Recorded => "recorded",
+            Self::RecordedExcluded => "recorded, excluded",
+            Self::Excluded => "excluded",
+            Self::Missing => "missing",
+            Self::NotASite => "not a site",
+            Self::Stale => "stale",
+            Self::Dropped => "dropped",
+            Self::Nowhere => "nowhere",
+        }
+    }
+}
+
+impl CallSite {
+    /// What this site, which a scan found, is in respect of the table.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        match (self.recorded, self.excluded) {
+            (true, false) => Status::Recorded,
+            (true, true) => Status::RecordedExcluded,
+            (false, true) => Status::Excluded,
+            (false, false) => Status::Missing,
+        }
+    }
+
+    /// The same for an entry of a table, of an image if `is_image`: it need not be a site.
+    #[must_use]
+    pub fn entry_status(&self, is_image: bool) -> Status {
+        match (self.section_index, self.address) {
+            (None, Some(0)) if is_image => Status::Dropped,
+            (None, _) => Status::Nowhere,
+            _ if self.stale => Status::Stale,
+            _ if self.kind.is_none() => Status::NotASite,
+            _ => self.status(),
+        }
+    }
+}
+
 /// The call sites, or the table entries, of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Sites {
     /// Name of the processor.
     pub machine: &'static str,

@@ -9,7 +9,7 @@ use crate::debug::lines::{Line, Lines};
 use crate::debug::separate::Subject;
 use crate::inputs::{Label, Take};
 use crate::jobs::Threads;
-use crate::output::{self, Format, Listing, Status};
+use crate::output::{self, Format, Listing};
 use clap::{Args, ValueEnum, ValueHint};
 use mcount::{CallSite, Options, Sites};
 use std::collections::BTreeMap;
@@ -125,14 +125,7 @@ fn listing(
 
 /// The table of a file.
 fn entries(table: Sites) -> Listing {
-    let status = |site: &CallSite| match (site.section_index, site.address) {
-        (None, Some(0)) if table.is_image => Status::Dropped,
-        (None, _) => Status::Nowhere,
-        _ if site.stale => Status::Stale,
-        _ if site.kind.is_none() => Status::NotASite,
-        _ => Status::of(site),
-    };
-    let statuses = table.sites.iter().map(status).collect();
+    let statuses = table.sites.iter().map(|site| site.entry_status(table.is_image)).collect();
     Listing { sites: table, statuses, lines: None, is_table: true }
 }
 

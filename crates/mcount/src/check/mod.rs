@@ -21,6 +21,7 @@ use judge::Judge;
 
 /// One thing that is wrong with a table, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Finding {
     /// What it offends against.
     pub rule: Rule,

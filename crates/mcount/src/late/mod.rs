@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::scan::Target;
 use crate::scan::functions::Functions;
-use crate::site::{CallSite, Source};
+use crate::site::{CallSite, Sites, Source};
 use crate::sites;
 use ::object::elf;
 use ::object::read::elf::{FileHeader, ProgramHeader};
@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 
 /// The table that a linked image should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LateTable {
     /// Name of the processor.
     pub machine: &'static str,
@@ -64,6 +65,18 @@ impl LateTable {
     /// Makes it a table of `entries` entries that lead nowhere yet.
     pub fn reserve(&mut self, entries: usize) {
         self.sites = vec![CallSite { address: Some(0), ..CallSite::default() }; entries];
+    }
+
+    /// The sites alone.
+    #[must_use]
+    pub fn to_sites(&self) -> Sites {
+        Sites {
+            machine: self.machine,
+            bits: self.bits,
+            big_endian: self.big_endian,
+            is_image: true,
+            sites: self.sites.clone(),
+        }
     }
 
     /// The addresses as words in the byte order of the image.
