@@ -43,7 +43,9 @@ pub(super) fn ticks() -> u64 {
 /// A trace that is being written.
 pub(super) struct TraceFile {
     shared: Arc<Shared>,
+    /// Where it is, and where it's to be once it can be read.
     path: PathBuf,
+    target: PathBuf,
     keeper: Option<JoinHandle<()>>,
     metadata: Mutex<Metadata>,
     begin: (u64, Instant),
@@ -123,11 +125,20 @@ impl Shared {
 }
 
 impl TraceFile {
-    /// Creates the trace beside `path`, only for this user; it gets that name when it can be read.
-    pub(super) fn create(path: &Path) -> io::Result<Self> {
-        let _ = std::fs::remove_file(path);
+    /// Creates the trace beside `target`, only for this user; [`Self::publish`] gives it that name.
+    pub(super) fn create(target: &Path) -> io::Result<Self> {
+        let target = std::path::absolute(target)?;
+        match std::fs::metadata(&target) {
+            Ok(found) if found.is_dir() => return Err(io::Error::other("is a folder")),
+            Ok(found) if !found.is_file() => return Err(io::Error::other("isn't a regular file")),
+            _ => {}
+        }
+        let mut name = std::ffi::OsString::from(".");
+        name.push(target.file_name().unwrap_or_default());
+        name.push(format!(".{}", std::process::id()));
+        let path = target.with_file_name(name);
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
+        let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path)?;
         file.set_len(layout::HEADER_BLOCK)?;
         // SAFETY: the file is ours; whoever shortens it ends this process and no other.
         let header = unsafe {
@@ -149,18 +160,36 @@ impl TraceFile {
         let shared = Arc::new(shared);
         let keeper = Arc::clone(&shared);
         let keeper = thread::spawn(move || keeper.keep());
-        let path = std::path::absolute(path)?;
         let metadata = Mutex::default();
-        let trace = Self { shared, path, keeper: Some(keeper), metadata, begin };
+        let trace = Self { shared, path, target, keeper: Some(keeper), metadata, begin };
         thread::sleep(Duration::from_millis(5));
         trace.measure_clock();
         trace.shared.file.write_all_at(&layout::MAGIC, header::MAGIC as u64)?;
         Ok(trace)
     }
 
+    /// Gives it its name, in the place of an older trace.
+    pub(super) fn publish(&mut self) -> io::Result<()> {
+        std::fs::rename(&self.path, &self.target)?;
+        self.path.clone_from(&self.target);
+        Ok(())
+    }
+
     /// Its absolute path.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Another name for it, should the first be gone: that of the recorder's descriptor.
+    pub(super) fn descriptor(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.shared.file.as_raw_fd()))
+    }
+
+    /// Removes it, unless it has its name.
+    pub(super) fn remove_unpublished(&self) {
+        if self.path != self.target {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 
     /// How many calls could not be recorded, and why not.

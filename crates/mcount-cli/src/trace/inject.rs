@@ -6,6 +6,7 @@
 //! Core, "Exception Frames") that has both the program's and the agent's entries.
 
 use super::agent::Agent;
+use super::file::TraceFile;
 use super::space::{Space, gaps, map, procfs_maps};
 use super::stack::Stack;
 use super::tracee::{Memory, Tracee};
@@ -13,7 +14,6 @@ use nix::libc;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, RelocationFlags};
 use std::io;
-use std::path::Path;
 
 const PAGE: u64 = 4096;
 /// `syscall` and a breakpoint.
@@ -53,7 +53,7 @@ pub(super) fn inject(
     agent: &Agent,
     program: &Loaded<'_>,
     space: &mut Space,
-    trace: (&Path, u64),
+    trace: &TraceFile,
 ) -> io::Result<u64> {
     let image = ElfFile64::<Endianness>::parse(Agent::image()?).map_err(io::Error::other)?;
     let entry = program.stack.auxiliary(AT_ENTRY).unwrap_or(0);

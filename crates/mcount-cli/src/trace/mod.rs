@@ -15,7 +15,7 @@ mod start;
 mod tracee;
 
 use self::agent::Agent;
-use self::file::{LIMIT, TraceFile, ticks};
+use self::file::{TraceFile, ticks};
 use self::modules::{Module, Modules};
 use self::space::Space;
 use self::start::Untraced;
@@ -105,12 +105,7 @@ pub fn run(request: Request) -> io::Result<Outcome> {
     let trace = TraceFile::create(&request.output).map_err(|error| {
         io::Error::new(error.kind(), format!("{}: {error}", request.output.display()))
     })?;
-    let output = request.output.clone();
-    let result = record(request, agent, trace);
-    if result.is_err() {
-        let _ = std::fs::remove_file(output);
-    }
-    result
+    record(request, agent, trace)
 }
 
 fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcome> {
@@ -423,9 +418,8 @@ impl Recorder {
 
     fn prepare(&mut self, thread: Tracee) -> Result<(), Untraced> {
         let memory = Memory::open(thread.id())?;
-        let trace = (self.trace.path(), LIMIT);
         let start::Prepared { mut space, bias } =
-            start::prepare(thread, &memory, &self.agent, trace)?;
+            start::prepare(thread, &memory, &self.agent, &self.trace)?;
         let id = thread.id();
         if let Some(bias) = bias {
             self.arm(thread, id, &memory, &mut space, bias, &program(id))?;
@@ -483,7 +477,7 @@ impl Recorder {
             }
             let found = maps.iter().find(|(_, path)| self.agent.is_at(path));
             let (bias, _) = found.ok_or_else(|| io::Error::other("the agent was not loaded"))?;
-            space.place(thread, memory, &self.agent, *bias, (self.trace.path(), LIMIT))?;
+            space.place(thread, memory, &self.agent, *bias, &self.trace)?;
         }
         let gone =
             space.loaded.iter().filter(|(bias, _)| !maps.iter().any(|(one, _)| one == *bias));
@@ -521,6 +515,8 @@ impl Recorder {
         if hooks == 0 && !self.request.children {
             let why = format!("{}: no function has a hook; {NO_HOOKS}", program(id).display());
             self.refuse(id, why);
+        } else if let Err(error) = self.trace.publish() {
+            self.refuse(id, format!("{}: {error}", self.request.output.display()));
         }
     }
 
@@ -606,7 +602,14 @@ impl Recorder {
     }
 
     fn finish(mut self) -> io::Result<Outcome> {
-        if let Some(error) = exec_error() {
+        let failed = exec_error();
+        if failed.is_some() || self.refused.is_some() {
+            self.trace.remove_unpublished();
+        } else if !self.begun {
+            // Only programs that can't be traced were run.
+            self.trace.publish()?;
+        }
+        if let Some(error) = failed {
             let name = self.request.command.first().cloned().unwrap_or_default();
             return Err(io::Error::new(error.kind(), format!("{}: {error}", name.display())));
         }

@@ -2,6 +2,7 @@
 //! armed.
 
 use super::agent::Agent;
+use super::file::{LIMIT, TraceFile};
 use super::modules::{Hook, Module};
 use super::tracee::{Memory, Tracee};
 use mcount_live::x86_64 as code;
@@ -64,17 +65,17 @@ impl Space {
         memory: &Memory,
         agent: &Agent,
         bias: u64,
-        trace: (&std::path::Path, u64),
+        trace: &TraceFile,
     ) -> io::Result<()> {
         let symbols = &agent.symbols;
         let gate = bias + symbols.gate;
-        let (path, length) = trace;
         let stubs = Room { next: bias + symbols.stubs, end: bias + symbols.stubs_end };
         let (size, fixed) = (stubs.end - stubs.next, libc::MAP_FIXED);
         map(thread, gate, stubs.next, size, libc::PROT_READ | libc::PROT_EXEC, fixed)?;
-        let file = open_shared(thread, memory, gate, path, length)?;
+        let file = open_shared(thread, memory, gate, trace.path())
+            .or_else(|_| open_shared(thread, memory, gate, &trace.descriptor()))?;
         memory.write(bias + symbols.config, &file.to_le_bytes())?;
-        memory.write(bias + symbols.config + 8, &length.to_le_bytes())?;
+        memory.write(bias + symbols.config + 8, &LIMIT.to_le_bytes())?;
         memory.write(bias + symbols.config + 16, &u64::from(has_fsgsbase()).to_le_bytes())?;
         if thread.call(memory, bias + symbols.start, bias + symbols.trap)? == 0 {
             return Err(io::Error::other("no memory for the agent"));
@@ -288,7 +289,6 @@ fn open_shared(
     memory: &Memory,
     gate: u64,
     path: &std::path::Path,
-    length: u64,
 ) -> io::Result<u64> {
     use std::os::unix::ffi::OsStrExt;
     let name = path.as_os_str().as_bytes();
@@ -299,7 +299,7 @@ fn open_shared(
     let file = thread.system_call(gate, libc::SYS_openat, &open)?;
     let arguments = [
         0,
-        length,
+        LIMIT,
         number(libc::PROT_READ | libc::PROT_WRITE),
         number(libc::MAP_SHARED | libc::MAP_NORESERVE),
         file,

@@ -5,6 +5,7 @@
 //! and taken off again before the program sees it.
 
 use super::agent::Agent;
+use super::file::TraceFile;
 use super::inject::{Loaded, inject};
 use super::space::Space;
 use super::stack::Stack;
@@ -72,7 +73,7 @@ pub(super) fn prepare(
     thread: Tracee,
     memory: &Memory,
     agent: &Agent,
-    trace: (&Path, u64),
+    trace: &TraceFile,
 ) -> Result<Prepared, Untraced> {
     let program = PathBuf::from(format!("/proc/{}/exe", thread.id()));
     let stack = Stack::read(thread, memory)?;
@@ -106,7 +107,7 @@ fn prepare_static(
     memory: &Memory,
     agent: &Agent,
     (stack, program): (&Stack, &Path),
-    trace: (&Path, u64),
+    trace: &TraceFile,
 ) -> Result<Prepared, Untraced> {
     let input = crate::files::Input::open(program)?;
     let bytes = input.bytes();
@@ -196,28 +197,33 @@ fn preload(
     agent: &Path,
 ) -> io::Result<Vec<(u64, u64)>> {
     const NAME: &[u8] = b"LD_PRELOAD=";
+    const OF_LINKERS: [&[u8]; 4] = [b"LD_", b"GLIBC_", b"MALLOC_", b"DL_"];
     let mut value = [NAME, agent.as_os_str().as_bytes()].concat();
-    let mut present = None;
+    let mut replaced = None;
     for index in stack.environment..stack.auxiliary.saturating_sub(1) {
         let address = stack.words.get(index).copied().unwrap_or(0);
         let variable = memory.string(address)?;
         if let Some(others) = variable.strip_prefix(NAME) {
             value.push(b':');
             value.extend_from_slice(others);
-            present = Some((index, address));
+            replaced = Some((index, address));
             break;
+        }
+        // Any variable will do that the dynamic linker doesn't read: nobody else is there yet to miss it.
+        if !OF_LINKERS.iter().any(|name| variable.starts_with(name)) {
+            replaced = Some((index, address));
         }
     }
     value.push(0);
     let room = (value.len() as u64).next_multiple_of(16);
     let mut words = stack.words;
-    let start = match present {
+    let start = match replaced {
         Some(_) => stack.start - room,
         None => stack.start - room - 16,
     };
     let shifted = |index: usize| start + 8 * index as u64;
-    let text = start + 8 * (words.len() as u64 + if present.is_some() { 0 } else { 2 });
-    let hidden = if let Some((index, address)) = present {
+    let text = start + 8 * (words.len() as u64 + if replaced.is_some() { 0 } else { 2 });
+    let hidden = if let Some((index, address)) = replaced {
         if let Some(word) = words.get_mut(index) {
             *word = text;
         }
