@@ -182,7 +182,7 @@ impl Table {
         let Some((_, section)) = view.section_at(address).filter(|(_, s)| s.has_bytes()) else {
             return Ok(None);
         };
-        loaded::check(view)?;
+        loaded::check_writable(view)?;
         let values = loaded::words(view, address, size / view.word(), &target.loader);
         let offset = section.offset + (address - section.address);
         let mut table = Self { address, offset, values, relocations: Vec::new(), packed: None };

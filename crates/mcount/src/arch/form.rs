@@ -157,7 +157,6 @@ impl Call {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::super::{ALL, Arch, Unit};
     use super::*;

@@ -164,7 +164,7 @@ fn text_relocations<Elf: FileHeader>(
 fn relocated<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<Vec<u64>> {
     let mut places = Vec::new();
     for (index, header) in (0u32..).zip(view.sections()).filter(|(_, header)| header.is_loaded()) {
-        if header.is_relocations() {
+        if header.has_relocations() {
             let list = Relocations::read(view, index, &header)?;
             let real = list.iter().filter(|relocation| relocation.kind != 0);
             places.extend(real.map(|relocation| relocation.offset));

@@ -10,10 +10,6 @@ use foldhash::HashMap;
 use object::elf;
 use object::read::elf::FileHeader;
 
-/// Relative relocations as Android's linker reads them, and no other.
-const SHT_ANDROID_REL: u32 = 0x6000_0001;
-const SHT_ANDROID_RELA: u32 = 0x6000_0002;
-
 /// What is known of the loader's relocations.
 pub(crate) struct Loader<'d, Elf: FileHeader> {
     /// The types that add the load address.
@@ -138,7 +134,7 @@ fn each<Elf: FileHeader>(
     mut found: impl FnMut(u64, Stored),
 ) {
     for (index, header) in (0u32..).zip(view.sections()) {
-        if header.flags & elf::SHF_ALLOC.0 == 0 || !header.is_relocations() {
+        if header.flags & elf::SHF_ALLOC.0 == 0 || !header.has_relocations() {
             continue;
         }
         let Ok(list) = Relocations::read(view, index, &header) else { continue };
@@ -157,15 +153,32 @@ fn each<Elf: FileHeader>(
     }
 }
 
-/// Fails where the image has relocations in a form that is not read here.
+/// # Errors
+///
+/// Android's packed relocations are malformed.
 pub(crate) fn check<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<()> {
     for (index, header) in (0u32..).zip(view.sections()) {
-        if [SHT_ANDROID_REL, SHT_ANDROID_RELA].contains(&header.kind) {
-            let kind = ErrorKind::Unsupported("Android's packed relocations");
-            return Err(view.section_error(index, kind));
+        if header.is_packed_for_android() {
+            Relocations::read(view, index, &header)?;
         }
     }
     Ok(())
+}
+
+/// Fails where the image has relocations in a form that we read and don't write.
+///
+/// # Errors
+///
+/// The image has Android's packed relocations.
+pub(crate) fn check_writable<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<()> {
+    let mut sections = (0u32..).zip(view.sections());
+    match sections.find(|(_, header)| header.is_packed_for_android()) {
+        Some((index, _)) => {
+            let kind = ErrorKind::Unsupported("changing Android's packed relocations");
+            Err(view.section_error(index, kind))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The same without relocations.

@@ -3,6 +3,7 @@
 //!
 //! The specification is the System V gABI, chapters 4 ("Object Files") and 5.
 
+mod android;
 mod budget;
 mod bytes;
 pub(crate) mod dynamic;
@@ -105,6 +106,16 @@ impl Section {
     /// Holds relocations, with or without addends.
     pub(crate) fn is_relocations(&self) -> bool {
         self.kind == elf::SHT_REL.0 || self.kind == elf::SHT_RELA.0
+    }
+
+    /// Holds relocations as Android's linker reads them.
+    pub(crate) fn is_packed_for_android(&self) -> bool {
+        [android::SHT_ANDROID_REL, android::SHT_ANDROID_RELA].contains(&self.kind)
+    }
+
+    /// Holds relocations in any form that [`Relocations`] reads.
+    pub(crate) fn has_relocations(&self) -> bool {
+        self.is_relocations() || self.is_packed_for_android()
     }
 
     /// Is in the memory of a running program.

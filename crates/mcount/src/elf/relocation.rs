@@ -1,7 +1,7 @@
 //! Relocation sections: REL and RELA, read by symbol index first, because that is all that most
 //! relocations of an object are ever asked for.
 
-use super::{Section, View, bytes};
+use super::{Section, View, android, bytes};
 use crate::error::{ErrorKind, Result};
 use object::elf;
 use object::read::elf::{FileHeader, Rel, Rela};
@@ -31,17 +31,20 @@ pub(crate) struct Relocations<'d, Elf: FileHeader> {
 enum Entries<'d, Elf: FileHeader> {
     Rel(&'d [Elf::Rel]),
     Rela(&'d [Elf::Rela]),
+    Packed(Vec<Relocation>),
 }
 
 impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
-    /// The relocations in `section`, which has index `index` and is of type REL or RELA.
+    /// The relocations in `section`, which has index `index` and [has some](Section::has_relocations).
     ///
     /// # Errors
     ///
-    /// `sh_entsize` or `sh_size` is wrong.
+    /// `sh_entsize` or `sh_size` is wrong, or packed relocations are malformed.
     pub(crate) fn read(view: &View<'d, Elf>, index: u32, section: &Section) -> Result<Self> {
         let entries = if section.kind == elf::SHT_REL.0 {
             Entries::Rel(view.entries(index, section)?)
+        } else if section.is_packed_for_android() {
+            Entries::Packed(android::read(view, index, section)?)
         } else {
             Entries::Rela(view.entries(index, section)?)
         };
@@ -57,6 +60,7 @@ impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
         match &self.entries {
             Entries::Rel(list) => list.get(index as usize).map(|entry| self.rel(index, entry)),
             Entries::Rela(list) => list.get(index as usize).map(|entry| self.rela(index, entry)),
+            Entries::Packed(list) => list.get(index as usize).copied(),
         }
     }
 
@@ -99,6 +103,9 @@ impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
                 wanted,
                 |i, entry| found(self.rela(i, entry)),
             ),
+            Entries::Packed(list) => {
+                each(list, |entry| entry.symbol, wanted, |_, entry| found(*entry))
+            }
         }
     }
 
@@ -161,6 +168,7 @@ impl<Elf: FileHeader> Entries<'_, Elf> {
         match self {
             Self::Rel(list) => list.len(),
             Self::Rela(list) => list.len(),
+            Self::Packed(list) => list.len(),
         }
     }
 }

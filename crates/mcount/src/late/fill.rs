@@ -60,6 +60,7 @@ impl<'d> Verb<'d> for Filler<'_> {
         if there == wanted {
             return Ok(Fill::Right);
         }
+        loaded::check_writable(view)?;
         Ok(writes(view, (address, size), &wanted, &target.loader)
             .map_or(Fill::Impossible { room }, Fill::Writes))
     }

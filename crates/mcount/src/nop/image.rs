@@ -3,7 +3,7 @@
 use super::{NopChange, Nops, Select, Selected};
 use crate::arch::CodeMut;
 use crate::elf::dynamic::{RelocationEdit, Write};
-use crate::elf::{Relocations, View};
+use crate::elf::{Relocations, View, loaded};
 use crate::error::Result;
 use crate::options::Options;
 use crate::scan::Target;
@@ -26,6 +26,7 @@ pub(super) fn nops<Elf: FileHeader>(
     select: Select<'_>,
 ) -> Result<Nops> {
     let target = Target::image(view)?;
+    loaded::check_writable(view)?;
     let functions = Functions::new(&target)?;
     let selected = Selected { functions: &functions, select };
     let mut finder = Finder::new(&target, &functions, &options.hooks, options.helpers.clone())?;

@@ -13,7 +13,7 @@ pub(crate) mod sections;
 pub(crate) mod source_files;
 
 use crate::arch::{self, Arch, Code};
-use crate::elf::loaded::Loader;
+use crate::elf::loaded::{self, Loader};
 use crate::elf::{Relocations, Section, Symbols, View};
 use crate::error::{Error, ErrorKind, Result};
 use object::read::elf::FileHeader;
@@ -79,6 +79,7 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         if !is_image(view) {
             return Err(Error::new(ErrorKind::NotAnImage(view.file_type())));
         }
+        loaded::check(view)?;
         let (symbols, symbols_are_dynamic) = match Symbols::read(view)? {
             Some(symbols) => (Some(symbols), false),
             None => (Symbols::read_dynamic(view)?, true),

@@ -103,7 +103,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         let mut wanted: Vec<_> = named.keys().copied().collect();
         wanted.sort_unstable();
         for (index, header) in (0u32..).zip(view.sections()) {
-            if !header.is_relocations() || header.link != dynamic.section {
+            if !header.has_relocations() || header.link != dynamic.section {
                 continue;
             }
             if let Ok(list) = Relocations::read(view, index, &header) {
