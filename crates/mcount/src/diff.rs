@@ -226,15 +226,15 @@ impl Match {
 
     /// What two instances that are one have in common.
     fn key(self, one: &Instance) -> Key {
-        let file = self.file.then(|| one.file.clone());
+        let file = one.file.clone().filter(|_| self.file);
         Key { file, state: self.state.then_some(one.state) }
     }
 }
 
-/// What two instances that are one have in common; `None` if it does not matter.
+/// What two instances that are one have in common; `None` if it doesn't matter, or isn't known.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
-    file: Option<Option<String>>,
+    file: Option<String>,
     state: Option<State>,
 }
 

@@ -192,7 +192,7 @@ fn imports(all: &BTreeMap<Module, String>, own: &Module, code: &str) -> BTreeSet
             "crate" => Vec::new(),
             "super" => own.split_last()?.1.to_vec(),
             "self" => own.clone(),
-            _ => [own.as_slice(), &[head.clone()]].concat(),
+            _ => [own.as_slice(), std::slice::from_ref(head)].concat(),
         };
         while let Some((first, behind)) = rest.split_first().filter(|(first, _)| *first == "super")
         {
