@@ -133,8 +133,9 @@ unsafe fn take_block(wiped: &mut Wiped) -> Option<*mut Block> {
         wiped.next_look = (wiped.next_look + 1) % count;
         let block = *wiped.all.get(wiped.next_look as usize)? as *mut Block;
         // SAFETY: blocks stay mapped; the lock is held.
-        let of = unsafe { (*block).thread };
-        if of == thread || sys::is_gone(process, of) {
+        let (owner, of) = unsafe { ((*block).process, (*block).thread) };
+        // After `vfork` parent and child have these blocks in common.
+        if of == thread && owner == process || sys::is_gone(owner, of) {
             found = Some(block);
             break;
         }

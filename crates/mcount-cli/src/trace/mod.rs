@@ -279,10 +279,10 @@ impl Recorder {
 
     fn begin_thread(&mut self, thread: Tracee) {
         let Some(process) = self.threads.get(&thread.id()) else { return };
-        if *process == thread.id() {
-            return;
-        }
+        // A process with memory of its own finds by itself that its parent's block isn't its own.
+        let is_thread = *process != thread.id();
         if let Some(process) = self.processes.get(process)
+            && (is_thread || Rc::strong_count(&process.space) > 1)
             && let Err(error) = process.space.borrow().begin_thread(thread, &self.agent)
             && error.raw_os_error() != Some(libc::ESRCH)
         {

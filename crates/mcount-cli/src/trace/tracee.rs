@@ -13,6 +13,10 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 
+/// Requests that the C library's header has in newer versions only (`ptrace(2)`).
+const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
+const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
+
 /// The registers of a thread.
 pub(super) type Registers = libc::user_regs_struct;
 
@@ -101,12 +105,32 @@ impl Tracee {
         registers.rsp = (before.rsp - 512) & !63;
         change(&mut registers);
         self.set_registers(&registers)?;
+        let mask = self.block_signals();
         ptrace::cont(self.0, None)?;
         let ended = self.wait_for_trap();
+        self.restore_signals(mask);
         let result = self.registers().map(|registers| registers.rax);
         self.set_registers(&before)?;
         ended?;
         result
+    }
+
+    /// Blocks all signals; what was blocked before, if that can be told.
+    fn block_signals(self) -> Option<u64> {
+        let (mut before, all) = (0_u64, u64::MAX);
+        // SAFETY: both words live during the calls; 8 is the size of the kernel's signal set.
+        unsafe {
+            let got = libc::ptrace(PTRACE_GETSIGMASK, self.id(), 8, &raw mut before);
+            let set = libc::ptrace(PTRACE_SETSIGMASK, self.id(), 8, &raw const all);
+            (got == 0 && set == 0).then_some(before)
+        }
+    }
+
+    fn restore_signals(self, before: Option<u64>) {
+        if let Some(before) = before {
+            // SAFETY: as above.
+            unsafe { libc::ptrace(PTRACE_SETSIGMASK, self.id(), 8, &raw const before) };
+        }
     }
 
     /// Makes a system call; `gate` is the address of a `syscall` instruction with an `int3` behind it.
