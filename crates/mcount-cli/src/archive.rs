@@ -10,8 +10,8 @@
 //! moved. Formats: System V (`/`, `/SYM64/`), GNU (`//`), BSD (`__.SYMDEF`, `#1/`); see bfd's
 //! `archive.c` and LLVM's `Archive.cpp`.
 
-use crate::commit::{Failure, parts, replace};
-use crate::files::{ELF_MAGIC, Input, open_locked, open_regular};
+use crate::commit::{ANY_MODE, Failure, is_elsewhere, kept, replace, write_output};
+use crate::files::{ELF_MAGIC, Input, is_standard, open_locked, open_regular};
 use mcount::{Change, Options, Recording};
 use object::archive::Header;
 use object::read::archive::{ArchiveFile, ArchiveKind, ArchiveMember};
@@ -113,49 +113,107 @@ pub fn read_all<T: Send>(
     path: &Path,
     verb: impl Fn(&[u8]) -> mcount::Result<T> + Sync,
 ) -> Result<Members<T>, Failure> {
-    let input = Input::open(path)?;
+    let input = Input::given(path)?;
     let contents = parse(input.bytes())?;
-    let results = each(input.bytes(), &contents.members, verb);
+    let results = each(input.bytes(), &contents.members, |bytes| Ok(verb(bytes)?));
     Ok(Members { results, nested: contents.nested })
 }
 
-/// Records each ELF member of the archive at `path`, in place or to `output`. If one cannot be, the
-/// archive stays as it is.
+/// Records each ELF member of the archive at `path`, in place or to `output`.
 ///
 /// # Errors
 ///
-/// The archive cannot be read, is malformed, or cannot be written. An error in a member is one of
-/// the results.
+/// As [`change`].
 pub fn record(
     path: &Path,
     output: Option<&Path>,
     options: &Options,
 ) -> Result<Members<Recording>, Failure> {
+    change(path, output, |object| {
+        let mut recording = mcount::record(object, options)?;
+        Ok((recording.change.take(), recording))
+    })
+}
+
+/// Changes each ELF member of the archive at `path` as `verb` says, in place or to `output`. If `verb`
+/// fails for one member, the archive stays as it is. Standard input becomes standard output, unless
+/// there is an `output`.
+///
+/// # Errors
+///
+/// The archive cannot be read, is malformed, or cannot be written. An error in a member is one of
+/// the results.
+pub fn change<T: Send>(
+    path: &Path,
+    output: Option<&Path>,
+    verb: impl Fn(&[u8]) -> Result<(Option<Change>, T), Failure> + Sync,
+) -> Result<Members<T>, Failure> {
+    if is_standard(path) {
+        let input = Input::given(path)?;
+        let changed = changed(input.bytes(), verb)?;
+        if !changed.is_refused() {
+            let pieces: Vec<&[u8]> = changed.pieces.iter().map(AsRef::as_ref).collect();
+            write_output(output.unwrap_or(path), ANY_MODE, &pieces, &[])?;
+        }
+        return Ok(changed.members);
+    }
     loop {
         let (file, metadata) = open_regular(path, OpenOptions::new().read(true))?;
         let input = Input::new(&file, metadata.len())?;
-        let bytes = input.bytes();
-        let mut contents = parse(bytes)?;
-        let results = each(bytes, &contents.members, |object| mcount::record(object, options));
-        let nested = std::mem::take(&mut contents.nested);
-        if results.iter().any(|(_, result)| result.is_err()) {
-            return Ok(Members { results, nested });
+        let changed = changed(input.bytes(), &verb)?;
+        let output = output.filter(|output| is_elsewhere(output, &metadata));
+        if changed.is_refused() || (changed.is_same && output.is_none()) {
+            return Ok(changed.members);
         }
-        let changes: Vec<Option<&Change>> =
-            results.iter().map(|(_, result)| result.as_ref().ok()?.change.as_ref()).collect();
-        if output.is_none() && changes.iter().all(Option::is_none) {
-            return Ok(Members { results, nested });
-        }
-        let pieces = splice(bytes, &contents, &changes)?;
         // Only now: threads that wait for other members must not hold a lock meanwhile.
         let (_lock, now, _) = open_locked(path)?;
         if !is_unchanged(&metadata, &now) {
             continue;
         }
-        let pieces: Vec<&[u8]> = pieces.iter().map(AsRef::as_ref).collect();
-        replace(output.unwrap_or(path), &metadata, &pieces)?;
-        return Ok(Members { results, nested });
+        let pieces: Vec<&[u8]> = changed.pieces.iter().map(AsRef::as_ref).collect();
+        match output {
+            Some(output) => write_output(output, metadata.mode(), &pieces, &[])?,
+            None => replace(path, &metadata, &pieces)?,
+        }
+        return Ok(changed.members);
     }
+}
+
+/// What becomes of an archive.
+struct Changed<'a, T> {
+    members: Members<T>,
+    /// No member changes.
+    is_same: bool,
+    /// The new archive, in pieces.
+    pieces: Vec<Cow<'a, [u8]>>,
+}
+
+impl<T> Changed<'_, T> {
+    /// Whether there is an error in a member.
+    fn is_refused(&self) -> bool {
+        self.members.results.iter().any(|(_, result)| result.is_err())
+    }
+}
+
+/// What becomes of `archive` when its members change as `verb` says.
+fn changed<T: Send>(
+    archive: &[u8],
+    verb: impl Fn(&[u8]) -> Result<(Option<Change>, T), Failure> + Sync,
+) -> Result<Changed<'_, T>, Failure> {
+    let mut contents = parse(archive)?;
+    let (mut results, mut changes) = (Vec::new(), Vec::new());
+    for (name, result) in each(archive, &contents.members, verb) {
+        let (change, result) = match result {
+            Ok((change, value)) => (change, Ok(value)),
+            Err(failure) => (None, Err(failure)),
+        };
+        changes.push(change);
+        results.push((name, result));
+    }
+    let is_same = changes.iter().all(Option::is_none);
+    let pieces = splice(archive, &contents, changes)?;
+    let nested = std::mem::take(&mut contents.nested);
+    Ok(Changed { members: Members { results, nested }, is_same, pieces })
 }
 
 /// Whether a file is still the one that was read.
@@ -172,16 +230,13 @@ fn is_unchanged(then: &Metadata, now: &Metadata) -> bool {
 fn each<T: Send>(
     archive: &[u8],
     members: &[Member],
-    verb: impl Fn(&[u8]) -> mcount::Result<T> + Sync,
+    verb: impl Fn(&[u8]) -> Result<T, Failure> + Sync,
 ) -> Results<T> {
-    let work = |member: &Member| {
-        let body = archive.get(member.body.clone()).unwrap_or_default();
-        (member.name.clone(), verb(body).map_err(Failure::from))
-    };
+    let one = |member: &Member| (member.name.clone(), verb(part(archive, member.body.clone())));
     if rayon::current_thread_index().is_some() {
-        members.par_iter().map(work).collect()
+        members.par_iter().map(one).collect()
     } else {
-        members.iter().map(work).collect()
+        members.iter().map(one).collect()
     }
 }
 
@@ -234,7 +289,7 @@ fn decimal(field: &[u8]) -> Option<usize> {
 fn splice<'a>(
     archive: &'a [u8],
     contents: &Contents,
-    changes: &[Option<&'a Change>],
+    changes: Vec<Option<Change>>,
 ) -> Result<Vec<Cow<'a, [u8]>>, Failure> {
     let Contents { kind, index, members, .. } = contents;
     let mut splice = Splice { archive, done: index.end, size: index.end, ..Splice::default() };
@@ -276,17 +331,17 @@ impl<'a> Splice<'a> {
     }
 
     /// Takes `member` with `change` made.
-    fn exchange(&mut self, member: &Member, change: &'a Change) -> Result<(), Failure> {
+    fn exchange(&mut self, member: &Member, change: Change) -> Result<(), Failure> {
         self.keep(member.header);
         let header = member.header..member.header + HEADER_SIZE;
         let name = part(self.archive, header.end..member.body.start);
-        let body = parts(change, part(self.archive, member.body.clone()));
-        let size = name.len() + body.iter().map(|part| part.len()).sum::<usize>();
+        let kept = kept(&change, part(self.archive, member.body.clone()));
+        let size = name.len() + change.header.len() + kept.len() + change.appended.len();
         self.push(resized(part(self.archive, header.clone()), size)?);
         self.push(name);
-        for part in body {
-            self.push(part);
-        }
+        self.push(change.header);
+        self.push(kept);
+        self.push(change.appended);
         if !size.is_multiple_of(2) {
             self.push(b"\n".as_slice());
         }

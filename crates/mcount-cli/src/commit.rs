@@ -1,11 +1,15 @@
 //! Putting a recorded object on disk so that nothing is lost: at every instant the file is the old
 //! object or the new one, whole.
 //!
-//! A file with one name is changed in place: what is new is appended, then one write of the ELF
-//! header makes it current. Another is written anew beside the old one and renamed over it. Signals
+//! A file with one name is changed in place: we append what is new, then one write of the ELF header
+//! makes it current. Any other file is written anew beside the old one and renamed over it. Signals
 //! wait until that is done or undone.
+//!
+//! A file that is changed keeps its mode and its owner. A file that `--output` names is a new one, as a
+//! linker's output is: it belongs to whoever runs the command and gets what the umask leaves of the
+//! input's mode.
 
-use crate::files::{Input, is_at, lock, open_locked, open_regular};
+use crate::files::{Input, is_at, is_standard, lock, open_locked, open_regular};
 use crate::signals;
 use mcount::{Change, Options, Recording, Write};
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, open};
@@ -59,10 +63,10 @@ fn without_number(error: &io::Error) -> String {
 /// What is to become of a file.
 #[derive(Debug)]
 pub enum Plan {
+    /// It stays as it is, and there is no output either.
+    Refuse,
     /// It is right as it is.
     Keep,
-    /// Write nothing, not even the output that was asked for.
-    Refuse,
     /// It gets longer.
     Append(Change),
     /// These bytes of it change.
@@ -86,7 +90,8 @@ pub fn record_file(
     })
 }
 
-/// Changes the file at `path`, in place or to `output`, as `plan` says of its bytes.
+/// Changes the file at `path`, in place or to `output`, as `plan` says of its bytes. Standard input
+/// cannot be changed, so what it becomes goes to standard output unless there is an `output`.
 ///
 /// # Errors
 ///
@@ -94,38 +99,60 @@ pub fn record_file(
 pub fn change_file<T>(
     path: &Path,
     output: Option<&Path>,
-    plan: impl FnOnce(&[u8]) -> mcount::Result<(Plan, T)>,
+    plan: impl FnOnce(&[u8]) -> Result<(Plan, T), Failure>,
 ) -> Result<T, Failure> {
+    if is_standard(path) {
+        let input = Input::given(path)?;
+        let (plan, result) = plan(input.bytes())?;
+        write_changed(output.unwrap_or(path), ANY_MODE, plan, input.bytes())?;
+        return Ok(result);
+    }
     let (file, metadata, writable) = open_locked(path)?;
     let input = Input::new(&file, metadata.len())?;
     let (plan, result) = plan(input.bytes())?;
-    let elsewhere = output.filter(|output| !is_at(&metadata, output));
-    let target = elsewhere.unwrap_or(path);
+    if let Some(output) = output.filter(|output| is_elsewhere(output, &metadata)) {
+        write_changed(output, metadata.mode(), plan, input.bytes())?;
+        return Ok(result);
+    }
     match plan {
-        Plan::Keep => {
-            if let Some(output) = elsewhere {
-                replace(output, &metadata, &[input.bytes()])?;
-            }
-        }
-        Plan::Refuse => {}
-        Plan::Append(change) if elsewhere.is_none() && writable && metadata.nlink() == 1 => {
+        Plan::Refuse | Plan::Keep => {}
+        Plan::Append(change) if writable && metadata.nlink() == 1 => {
             let old: Vec<u8> = input.bytes().iter().take(change.header.len()).copied().collect();
             drop(input);
             append(&file, &metadata, &change, &old)?;
         }
-        Plan::Append(change) => replace(target, &metadata, &parts(&change, input.bytes()))?,
+        Plan::Append(change) => replace(path, &metadata, &parts(&change, input.bytes()))?,
         Plan::Overwrite(writes) => {
-            replace_patched(target, Like::File(&metadata), &[input.bytes()], &writes)?;
+            put(path, Like::File(&metadata), &[input.bytes()], &writes)?;
         }
     }
     Ok(result)
 }
 
+/// Whether `output` is another file than the one that `metadata` is of.
+pub(crate) fn is_elsewhere(output: &Path, metadata: &Metadata) -> bool {
+    is_standard(output) || !is_at(metadata, output)
+}
+
+/// Writes what `plan` makes of `old` to `output`.
+fn write_changed(output: &Path, mode: u32, plan: Plan, old: &[u8]) -> io::Result<()> {
+    match plan {
+        Plan::Refuse => Ok(()),
+        Plan::Keep => write_output(output, mode, &[old], &[]),
+        Plan::Append(change) => write_output(output, mode, &parts(&change, old), &[]),
+        Plan::Overwrite(writes) => write_output(output, mode, &[old], &writes),
+    }
+}
+
 /// The new object, in parts; `object` is the old one.
-pub(crate) fn parts<'a>(change: &'a Change, object: &'a [u8]) -> [&'a [u8]; 3] {
-    let kept = usize::try_from(change.at).unwrap_or(usize::MAX).min(object.len());
-    let tail = object.get(change.header.len()..kept).unwrap_or_default();
-    [&change.header, tail, &change.appended]
+fn parts<'a>(change: &'a Change, object: &'a [u8]) -> [&'a [u8]; 3] {
+    [&change.header, kept(change, object), &change.appended]
+}
+
+/// What stays of `object`, between the new header and what is appended.
+pub(crate) fn kept<'o>(change: &Change, object: &'o [u8]) -> &'o [u8] {
+    let end = usize::try_from(change.at).unwrap_or(usize::MAX).min(object.len());
+    object.get(change.header.len()..end).unwrap_or_default()
 }
 
 /// Appends, then makes what was appended current. On an error the old bytes are back.
@@ -146,41 +173,57 @@ fn append(file: &File, metadata: &Metadata, change: &Change, old: &[u8]) -> io::
     written
 }
 
-/// Makes `parts` the contents of `path`, by a temporary file beside it.
+/// Makes `parts` the contents of `path`, which `metadata` is of, by a temporary file beside it.
 pub(crate) fn replace(path: &Path, metadata: &Metadata, parts: &[&[u8]]) -> io::Result<()> {
-    replace_patched(path, Like::File(metadata), parts, &[])
+    put(path, Like::File(metadata), parts, &[])
 }
 
-/// Makes `bytes` the contents of `path`, whole or not at all.
+/// Makes `bytes` the contents of `path`, whole or not at all; `-` is standard output.
 ///
 /// # Errors
 ///
-/// The file cannot be written beside `path`, or not renamed.
+/// The file cannot be written beside `path`, or cannot be renamed.
 pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    replace_patched(path, Like::New, &[bytes], &[])
+    put(path, Like::New(ANY_MODE), &[bytes], &[])
 }
+
+/// Makes `parts`, with `writes` over them, the contents of `output`, which is made of another file with
+/// this mode. Errors name the output: the caller names the input.
+pub(crate) fn write_output(
+    output: &Path,
+    mode: u32,
+    parts: &[&[u8]],
+    writes: &[Write],
+) -> io::Result<()> {
+    put(output, Like::New(mode), parts, writes).map_err(|error| {
+        let (kind, name) = (error.kind(), output_name(output));
+        io::Error::new(kind, format!("cannot write {name}: {}", Failure::from(error)))
+    })
+}
+
+/// What messages call the file that is written at `path`.
+#[must_use]
+pub fn output_name(path: &Path) -> String {
+    if is_standard(path) { "standard output".to_owned() } else { path.display().to_string() }
+}
+
+/// Read and write for everybody, before the umask takes something away.
+pub(crate) const ANY_MODE: u32 = 0o666;
 
 /// Whose mode and owner a file gets.
 #[derive(Clone, Copy)]
 enum Like<'a> {
-    /// Those of this one.
+    /// Those of this one, which it takes the place of.
     File(&'a Metadata),
-    /// Those of any new file.
-    New,
+    /// This mode, less the umask, and the owner of the process.
+    New(u32),
 }
 
 /// Makes `parts` the contents of `path`, with `writes` over them.
-fn replace_patched(
-    path: &Path,
-    like: Like<'_>,
-    parts: &[&[u8]],
-    writes: &[Write],
-) -> io::Result<()> {
-    put(path, like, parts, writes).map_err(|error| naming(path, like, error))
-}
-
-/// The same, with errors as the operating system has them.
 fn put(path: &Path, like: Like<'_>, parts: &[&[u8]], writes: &[Write]) -> io::Result<()> {
+    if is_standard(path) {
+        return print(parts, writes);
+    }
     let target = match path.metadata() {
         // A device or a pipe takes the bytes as they come, and must not be replaced.
         Ok(there) if !there.is_file() && !there.is_dir() => {
@@ -190,7 +233,7 @@ fn put(path: &Path, like: Like<'_>, parts: &[&[u8]], writes: &[Write]) -> io::Re
     };
     let temporary = temporary_beside(&target)?;
     let _guard = signals::hold();
-    let file = create_new(&temporary)?;
+    let file = create_new(&temporary, like)?;
     let result = fill(&file, parts, writes)
         .and_then(|()| make_like(&file, like))
         .and_then(|()| std::fs::rename(&temporary, &target));
@@ -198,17 +241,6 @@ fn put(path: &Path, like: Like<'_>, parts: &[&[u8]], writes: &[Write]) -> io::Re
         let _ = std::fs::remove_file(&temporary);
     }
     result
-}
-
-/// `error` of writing `path`, which it names where that is another file than the one that is changed.
-fn naming(path: &Path, like: Like<'_>, error: io::Error) -> io::Error {
-    match like {
-        Like::File(metadata) if !is_at(metadata, path) => {
-            let (kind, error) = (error.kind(), Failure::from(error));
-            io::Error::new(kind, format!("cannot write {}: {error}", path.display()))
-        }
-        _ => error,
-    }
 }
 
 /// Where the symbolic links at `path` lead, so that they survive; there need not be a file.
@@ -225,8 +257,22 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
     Err(Errno::LOOP.into())
 }
 
-/// Writes to what is no file.
+/// Writes to what isn't a file.
 fn pour(path: &Path, parts: &[&[u8]], writes: &[Write]) -> io::Result<()> {
+    OpenOptions::new().write(true).open(path)?.write_all(&joined(parts, writes))
+}
+
+/// Writes to standard output. A reader that has seen enough is no error.
+fn print(parts: &[&[u8]], writes: &[Write]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(&joined(parts, writes)).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// `parts` in one piece, with `writes` over them.
+fn joined(parts: &[&[u8]], writes: &[Write]) -> Vec<u8> {
     let mut bytes = parts.concat();
     for (at, new) in writes {
         let start = usize::try_from(*at).unwrap_or(usize::MAX);
@@ -234,7 +280,7 @@ fn pour(path: &Path, parts: &[&[u8]], writes: &[Write]) -> io::Result<()> {
             place.copy_from_slice(new);
         }
     }
-    OpenOptions::new().write(true).open(path)?.write_all(&bytes)
+    bytes
 }
 
 /// Writes each of `writes`, bytes at an offset, in the file at `path`.
@@ -264,16 +310,23 @@ fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(temporary))
 }
 
-/// A new file that only this user may read, locked until it is closed.
+/// A new file, locked until it is closed. The kernel takes the umask off its mode, and knows default
+/// access control lists, which a look at the umask would miss. A file that gets the mode of another one
+/// is for this user alone until then.
 ///
-/// One that is there is another run's: it is waited for as long as that run lives, so that two with
-/// the same output do not write into each other's file.
-fn create_new(path: &Path) -> io::Result<File> {
+/// If there is such a file already, another run made it. We wait as long as that run lives, so that two
+/// runs with the same output don't write into each other's file.
+fn create_new(path: &Path, like: Like<'_>) -> io::Result<File> {
+    let mode = match like {
+        Like::File(_) => Mode::RUSR | Mode::WUSR,
+        // Other runs must be able to open it.
+        Like::New(mode) => Mode::from_raw_mode(mode & 0o777) | Mode::RUSR,
+    };
     // Never through a link that somebody else put there.
     let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     loop {
-        match open(path, create, Mode::RUSR | Mode::WUSR) {
+        match open(path, create, mode) {
             Ok(file) => {
                 let file = File::from(file);
                 lock(&file);
@@ -306,17 +359,11 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 fn make_like(file: &File, like: Like<'_>) -> io::Result<()> {
-    let mode = match like {
-        Like::New => Mode::from_raw_mode(0o644),
-        Like::File(metadata) => {
-            // Only root may give a file away; the mode comes after, because this clears
-            // set-user-ID.
-            let (owner, group) = (Uid::from_raw(metadata.uid()), Gid::from_raw(metadata.gid()));
-            let is_given = fchown(file, Some(owner), Some(group)).is_ok()
-                || fchown(file, None, Some(group)).is_ok();
-            let kept = if is_given { 0o7777 } else { 0o777 };
-            Mode::from_raw_mode(metadata.mode() & kept)
-        }
-    };
-    Ok(fchmod(file, mode)?)
+    let Like::File(metadata) = like else { return Ok(()) };
+    // Only root may give a file away. The mode comes after, because this clears set-user-ID.
+    let (owner, group) = (Uid::from_raw(metadata.uid()), Gid::from_raw(metadata.gid()));
+    let is_given =
+        fchown(file, Some(owner), Some(group)).is_ok() || fchown(file, None, Some(group)).is_ok();
+    let kept = if is_given { 0o7777 } else { 0o777 };
+    Ok(fchmod(file, Mode::from_raw_mode(metadata.mode() & kept))?)
 }

@@ -1,8 +1,10 @@
 //! `mcount demo`: the main job, on an object of each processor that is bundled in the program.
 
-use crate::output::{self, Listing};
+use crate::inputs::Label;
+use crate::output::{Format, Listing};
 use mcount::{Base, Options, Policy, read_table, record};
 use std::io::{self, Write};
+use std::path::Path;
 
 macro_rules! bundled {
     ($($name:literal),* $(,)?) => {
@@ -71,7 +73,8 @@ pub fn run(out: &mut impl Write) -> io::Result<u8> {
         match table {
             Ok(table) => {
                 sites += table.sites.len();
-                output::text(out, false, &format!("{name}.o"), &Listing::new(table))?;
+                let label = Label::of(Path::new(&format!("{name}.o")));
+                Format::Text.export().sites(out, false, &label, &Listing::new(table))?;
                 writeln!(out)?;
             }
             Err(error) => {

@@ -1,5 +1,4 @@
-//! Opening and reading files: the one place that maps memory, and the one whose errors are of the
-//! operating system.
+//! Opening and reading files, and standard input. This is the only place that maps memory.
 
 use memmap2::Mmap;
 use rustix::buffer::spare_capacity;
@@ -12,6 +11,7 @@ use std::io::{self, Read};
 use std::os::fd::IntoRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 /// From this size on, in bytes, a file is mapped: below it, reading costs less than page faults.
 const MAP_FROM: u64 = 32 * 1024;
@@ -25,6 +25,8 @@ pub enum Input {
     Read(Vec<u8>),
     /// Mapped, privately.
     Mapped(Mmap),
+    /// Standard input, which the whole process shares.
+    Standard(&'static [u8]),
 }
 
 impl Input {
@@ -59,10 +61,19 @@ impl Input {
     ///
     /// # Errors
     ///
-    /// It cannot be opened, is no regular file, or cannot be read.
+    /// It cannot be opened, isn't a regular file, or cannot be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         let (file, metadata) = open_regular(path, OpenOptions::new().read(true))?;
         Self::new(&file, metadata.len())
+    }
+
+    /// The bytes of the file that somebody named on the command line: `-` is standard input.
+    ///
+    /// # Errors
+    ///
+    /// As [`Input::open`].
+    pub fn given(path: &Path) -> io::Result<Self> {
+        if is_standard(path) { standard_input().map(Self::Standard) } else { Self::open(path) }
     }
 
     /// The bytes.
@@ -71,20 +82,41 @@ impl Input {
         match self {
             Self::Read(bytes) => bytes,
             Self::Mapped(map) => map,
+            Self::Standard(bytes) => bytes,
         }
     }
+}
+
+/// Whether `path` is `-`: standard input, or standard output where a file is written. A file of that
+/// name is `./-`.
+#[must_use]
+pub fn is_standard(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// All of standard input. It is read once and kept, so that a command can look at it again, and can be
+/// given it twice.
+fn standard_input() -> io::Result<&'static [u8]> {
+    static CONTENTS: Mutex<Option<&'static [u8]>> = Mutex::new(None);
+    let mut contents = CONTENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(bytes) = *contents {
+        return Ok(bytes);
+    }
+    let mut bytes = Vec::new();
+    io::stdin().lock().read_to_end(&mut bytes)?;
+    Ok(contents.insert(bytes.leak()))
 }
 
 /// Opens the regular file `path`.
 ///
 /// # Errors
 ///
-/// It cannot be opened, or is a directory, device or the like.
+/// It cannot be opened, or is a folder, device or the like.
 pub fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<(File, Metadata)> {
     // A pipe that nobody writes to would be waited for; a regular file does not know the flag.
     let file = open(path, options.clone().custom_flags(NONBLOCK))?;
     let metadata = file.metadata()?;
-    if metadata.is_file() { Ok((file, metadata)) } else { Err(not_regular()) }
+    is_regular(&metadata).map(|()| (file, metadata))
 }
 
 /// `O_NONBLOCK`.
@@ -92,7 +124,7 @@ const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 
 fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
     match options.open(path) {
-        Err(error) if error.kind() == io::ErrorKind::IsADirectory => Err(not_regular()),
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => Err(is_folder()),
         other => other,
     }
 }
@@ -113,19 +145,32 @@ pub fn open_standard_streams() {
     }
 }
 
-fn not_regular() -> io::Error {
-    io::Error::other("not a regular file")
+/// Refuses what isn't a regular file.
+fn is_regular(metadata: &Metadata) -> io::Result<()> {
+    if metadata.is_dir() {
+        return Err(is_folder());
+    }
+    if metadata.is_file() { Ok(()) } else { Err(io::Error::other("not a regular file")) }
 }
 
-/// The first bytes of the file at `path`, with zeros where it has fewer.
+fn is_folder() -> io::Error {
+    io::Error::other("is a folder")
+}
+
+/// The first bytes of the file at `path`, or of standard input if that is `-`, with zeros where it has
+/// fewer.
 ///
 /// # Errors
 ///
 /// As [`open_regular`], or it cannot be read.
 pub fn head<const SIZE: usize>(path: &Path) -> io::Result<[u8; SIZE]> {
-    let (file, _) = open_regular(path, OpenOptions::new().read(true))?;
     let mut head = Vec::with_capacity(SIZE);
-    file.take(SIZE as u64).read_to_end(&mut head)?;
+    if is_standard(path) {
+        head.extend(standard_input()?.iter().take(SIZE));
+    } else {
+        let (file, _) = open_regular(path, OpenOptions::new().read(true))?;
+        file.take(SIZE as u64).read_to_end(&mut head)?;
+    }
     head.resize(SIZE, 0);
     Ok(head.try_into().unwrap_or([0; SIZE]))
 }
@@ -149,9 +194,7 @@ pub fn open_locked(path: &Path) -> io::Result<(File, Metadata, bool)> {
         };
         lock(&file);
         let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(not_regular());
-        }
+        is_regular(&metadata)?;
         // While this process waited, another may have put a new file in its place.
         if is_at(&metadata, path) {
             return Ok((file, metadata, writable));

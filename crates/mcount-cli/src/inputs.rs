@@ -1,9 +1,9 @@
-//! What a path on the command line stands for: an object, the objects in a folder, or the members
-//! of an archive; and what a file holds for a command that reads, compressed or not.
+//! What a path on the command line stands for: a file, standard input, the objects in a folder, or the
+//! members of an archive. Commands that read also look into compressed files.
 
 use crate::archive;
 use crate::commit::Failure;
-use crate::files::{ELF_MAGIC, Input, head};
+use crate::files::{ELF_MAGIC, Input, head, is_standard};
 use crate::unpack::{self, Limits};
 use mcount::ErrorKind;
 use std::fmt;
@@ -62,7 +62,7 @@ impl Contents {
     ///
     /// It cannot be read, is corrupt, or holds no ELF file.
     pub fn open(path: &Path, limits: Limits) -> Result<Self, Failure> {
-        let input = Input::open(path)?;
+        let input = Input::given(path)?;
         if input.bytes().starts_with(ELF_MAGIC) {
             return Ok(Self::Plain(input));
         }
@@ -92,7 +92,7 @@ pub fn writing(path: &Path, failure: Failure) -> Failure {
     };
     let head = head::<1024>(path).unwrap_or([0; 1024]);
     let Some(format) = unpack::packed_as(&head) else { return failure };
-    let what = format!("{format}: only what is not compressed can be changed: unpack it first");
+    let what = format!("{format}: cannot change a compressed file: unpack it first");
     io::Error::new(io::ErrorKind::InvalidInput, what).into()
 }
 
@@ -119,9 +119,25 @@ pub enum Kind {
 }
 
 /// Whether `path` is a folder or a thin archive, and so stands for other files.
+fn names_others(path: &Path) -> bool {
+    is_folder(path) || head::<8>(path).is_ok_and(|head| &head == archive::THIN_MAGIC)
+}
+
+/// Why `inputs` cannot all go to one `output`, if there is one.
 #[must_use]
-pub fn names_others(path: &Path) -> bool {
-    path.is_dir() || head::<8>(path).is_ok_and(|head| &head == archive::THIN_MAGIC)
+pub fn cannot_have_output(inputs: &[PathBuf], output: Option<&Path>) -> Option<&'static str> {
+    output?;
+    if inputs.len() != 1 {
+        return Some("--output takes one input file");
+    }
+    let is_many = inputs.iter().any(|path| names_others(path));
+    is_many.then_some("--output cannot be used with a folder or a thin archive")
+}
+
+/// Whether a path on the command line is a folder.
+#[must_use]
+pub fn is_folder(path: &Path) -> bool {
+    !is_standard(path) && path.is_dir()
 }
 
 /// Which files of a folder are taken.
@@ -136,7 +152,7 @@ pub enum Take {
 /// What `path` stands for, in order: members as in the archive, files of a folder sorted by path.
 #[must_use]
 pub fn expand(path: &Path, take: Take) -> Vec<Item> {
-    if path.is_dir() {
+    if is_folder(path) {
         return folder(path, take);
     }
     let magic = head::<8>(path).unwrap_or_default();
@@ -168,7 +184,9 @@ fn folder(path: &Path, take: Take) -> Vec<Item> {
             },
             Err(error) => {
                 let place = error.path().unwrap_or(path).to_owned();
-                (place, Kind::Unreadable(io::Error::from(error).into()))
+                let error = error.into_io_error();
+                let error = error.unwrap_or_else(|| io::Error::other("cannot be read"));
+                (place, Kind::Unreadable(error.into()))
             }
         };
         items.push(Item { label: Label::of(&path), kind });
@@ -191,7 +209,7 @@ fn is_object(head: &[u8; 18]) -> bool {
 /// The files that the thin archive at `path` names. What is not ELF is passed over; one that is
 /// missing is not.
 fn thin(path: &Path) -> Result<Vec<Item>, Failure> {
-    let input = Input::open(path)?;
+    let input = Input::given(path)?;
     let mut items = Vec::new();
     for member in archive::names(input.bytes())? {
         let file = path.with_file_name(&member);

@@ -27,3 +27,4 @@ mod stand_in;
 pub mod trace;
 pub mod unpack;
 pub mod why;
+pub mod words;

@@ -1,10 +1,11 @@
-//! The drop-in for the kernel's `scripts/recordmcount`: its arguments, its exit codes, its
-//! messages where a build may look for them. It runs once an object, so it starts nothing that it
-//! does not need: no threads, no argument parser of the size of `mcount`'s.
+//! The drop-in for the kernel's `scripts/recordmcount`: its arguments, its exit codes, and its messages
+//! where a build may look for them. It runs once for each object, so it starts nothing that it doesn't
+//! need: no threads, and no argument parser as large as `mcount`'s.
 
 use crate::commit::record_file;
 use crate::response;
 use crate::signals;
+use crate::words::printable;
 use lexopt::Arg;
 use mcount::{Options, Recording, TABLE_SECTION};
 use std::ffi::{OsStr, OsString};
@@ -38,7 +39,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Prints what was asked for: that it cannot be written is an error.
+/// Prints the version. Somebody asked for it, so failing to write it is an error.
 fn version() -> u8 {
     let mut out = io::stdout();
     let line = concat!("recordmcount (mcount) ", env!("CARGO_PKG_VERSION"));
@@ -63,7 +64,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, lexop
             other => return Err(other.unexpected()),
         }
     }
-    // A call with nothing to do is answered with the usage, and is no error.
+    // If there is nothing to do we print the usage, as the original does; it is no error.
     Ok(if files.is_empty() {
         Command::Usage { error: None }
     } else {
@@ -78,8 +79,7 @@ fn record(warn: bool, files: &[OsString]) -> u8 {
         match record_file(Path::new(file), None, &options) {
             Ok(recording) => report(&recording, warn, file),
             Err(failure) => {
-                say(&mut io::stderr(), &format!("{}: {failure}", file.display()));
-                say(&mut io::stderr(), &format!("{}: failed", file.display()));
+                say(&mut io::stderr(), &format!("{}: failed: {failure}", file.display()));
                 code = 1;
             }
         }
@@ -99,8 +99,8 @@ fn report(recording: &Recording, warn: bool, file: &OsStr) {
     }
 }
 
-/// Writes a line; a reader that has gone away is no error.
+/// Writes one line, whatever names are in it; a reader that has gone away is no error.
 fn say(stream: &mut impl Write, line: &str) -> u8 {
-    let _ = writeln!(stream, "{line}");
+    let _ = writeln!(stream, "{}", printable(line));
     0
 }

@@ -64,8 +64,8 @@ fn pipes_are_not_waited_for() {
         (MCOUNT, &["record", "folder"], 0, ""),
         (MCOUNT, &["scan", "thin.a"], 2, "thin.a(pipe.o): not a regular file"),
         (MCOUNT, &["record", "@pipe.o"], 2, "@pipe.o: No such file or directory"),
-        (RECORDMCOUNT, &["pipe.o"], 1, "pipe.o: not a regular file"),
-        (RECORDMCOUNT, &["@pipe.o"], 1, "@pipe.o: No such file or directory"),
+        (RECORDMCOUNT, &["pipe.o"], 1, "pipe.o: failed: not a regular file"),
+        (RECORDMCOUNT, &["@pipe.o"], 1, "@pipe.o: failed: No such file or directory"),
     ] {
         let arguments = [&["20", program], arguments].concat();
         let outcome = run(&room, "timeout", &arguments);
@@ -121,7 +121,7 @@ fn response_files_have_an_end() {
     for (list, code) in [("@itself", 1), ("@twice", 1)] {
         let outcome = run(&room(), RECORDMCOUNT, &[list]);
         assert_eq!(outcome.code, Some(code));
-        assert!(outcome.stderr.contains(": failed\n"), "{list}");
+        assert!(outcome.stderr.contains(": failed: "), "{list}");
     }
 }
 

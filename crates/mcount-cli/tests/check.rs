@@ -46,7 +46,7 @@ fn a_denied_finding_has_exit_code_1_and_a_line() {
          the policy leaves this function of .exit.text out",
     ];
     assert_eq!(lines, expected);
-    assert_eq!(outcome.stderr, "mcount: 3 files checked, 2 denied, 0 warned of\n");
+    assert_eq!(outcome.stderr, "mcount: 3 files checked, 2 errors, 0 warnings\n");
 }
 
 #[test]

@@ -204,10 +204,10 @@ fn what_cannot_be_compared() {
     room.put("text", b"text").unwrap();
     room.put("a.a", b"!<arch>\n").unwrap();
     let rows = [
-        (["a.o", "folder"], "folder: a folder, and a.o is none"),
+        (["a.o", "folder"], "folder: is a folder, but a.o is not"),
         (["a.o", "text"], "text: not an ELF file"),
         (["none", "a.o"], "none: No such file"),
-        (["a.o", "a.a"], "a.a: an archive: compare its members"),
+        (["a.o", "a.a"], "a.a: is an archive: compare its members"),
         (["a.o", "--policy=some"], "some"),
     ];
     for (arguments, why) in rows {

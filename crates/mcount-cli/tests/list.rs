@@ -274,7 +274,7 @@ fn counts() {
         let all = [&["list", "--policy", "all", "--count"], arguments].concat();
         mcount(&room, &all).stdout
     };
-    assert_eq!(count(&["program", "a.o"]), "4  a.o\n6  program\n");
+    assert_eq!(count(&["program", "a.o"]), "6  program\n4  a.o\n");
     assert_eq!(count(&["--by", "section", "program"]), "5  .text\n1  .init.text\n");
     assert_eq!(count(&["--by", "file", "program", "a.o"]), "8  a.c\n2  b.c\n");
     assert_eq!(count(&["--by", "dir", "a.o"]), "4  .\n");

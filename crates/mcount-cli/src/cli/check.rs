@@ -1,27 +1,29 @@
-//! `mcount check`: the findings of the checker with a level for each rule, and which functions have no
-//! hook at all.
+//! `mcount check`: what the checker finds, with a level for each rule, and which functions have no hook
+//! at all.
 
-use super::many::over;
-use super::options::{InputArgs, JobArgs, OptionArgs, globs};
+use super::many::{Outcome, over};
+use super::options::{InputArgs, JobArgs, OptionArgs, globs, number};
 use super::{ERROR, FOUND, SUCCESS, complain};
 use crate::archive;
-use crate::debug::separate::Subject;
-use crate::inputs::{Label, Take};
+use crate::commit::Failure;
+use crate::debug::separate::{Search, Subject};
+use crate::inputs::{Label, Take, is_folder};
 use crate::jobs::Threads;
-use crate::output::{printable, stdout};
+use crate::output::stdout;
+use crate::words::{counted, printable};
 use anstyle::{AnsiColor, Style};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, ValueHint};
-use mcount::{Finding, Function, Functions, Gap, GlobSet, Level, Options, Rule};
+use mcount::{File, Finding, Function, Functions, Gap, GlobSet, Level, Options, Rule};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// What `--help` says below the options.
 pub(super) const HELP: &str = "\
-A rule is denied (printed, exit code 1), warned of (printed) or allowed (not mentioned); \
---explain all lists them. Of several options for one rule, the one that names it wins over `all`, \
-and deny over warn over allow.
+What a rule finds is an error (exit code 1) or a warning, or the rule is off. --explain all lists \
+the rules with their levels. An option that names a rule wins over `all`; --deny wins over --warn, \
+and --warn over --allow.
 
 Examples: mcount check vmlinux
           mcount check --allow all --deny missing-site --policy all program
@@ -32,31 +34,34 @@ const ALL: &str = "all";
 
 #[derive(Args)]
 pub(super) struct CheckArgs {
-    /// Objects, modules and linked images, compressed or not, archives of objects, or folders with
-    /// objects in them
+    /// Objects, modules and linked images, compressed or not; archives of objects; folders to search for
+    /// objects; - for standard input
     #[arg(value_name = "FILE", required_unless_present = "explain", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
-    /// Say what a rule means, and what to do; `all` lists the rules
+    /// Explain a rule, and what to do about its findings; `all` lists the rules
     #[arg(long, value_name = "RULE", value_parser = rules(), conflicts_with = "files", hide_possible_values = true)]
     explain: Option<String>,
-    /// Exit with 1 if this rule finds something; may be given again, `all` is every rule
+    /// Make what this rule finds an error; may be given again, `all` is every rule
     #[arg(long, value_name = "RULE", value_parser = rules(), hide_possible_values = true, help_heading = "Rules")]
     deny: Vec<String>,
-    /// Only print what this rule finds
+    /// Make what this rule finds a warning
     #[arg(long, value_name = "RULE", value_parser = rules(), hide_possible_values = true, help_heading = "Rules")]
     warn: Vec<String>,
-    /// Do not ask this rule
+    /// Ignore what this rule finds
     #[arg(long, value_name = "RULE", value_parser = rules(), hide_possible_values = true, help_heading = "Rules")]
     allow: Vec<String>,
-    /// Bytes of NOPs that the tracer needs [default: those of a call]
-    #[arg(long, value_name = "BYTES", help_heading = "Rules")]
+    /// How many bytes of NOPs the tracer needs [default: as many as a call has]
+    #[arg(long, value_name = "BYTES", value_parser = number::<u64>, help_heading = "Rules")]
     min_bytes: Option<u64>,
-    /// List the functions without a hook too, by cause; with a GLOB, only those of these names
+    /// Also list the functions without a hook, by cause; with a GLOB, only those with such a name
     #[arg(long, value_name = "GLOB", num_args = 0..=1, default_missing_value = "*", require_equals = true)]
     coverage: Option<String>,
-    /// How to print: text, or one JSON object a line
+    /// How to print: text, or a JSON object per line
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    /// Succeed if there is nothing to check: no object in a folder, or in anything that was given
+    #[arg(long)]
+    allow_empty: bool,
     #[command(flatten)]
     options: OptionArgs,
     #[command(flatten)]
@@ -75,10 +80,10 @@ fn rules() -> PossibleValuesParser {
     PossibleValuesParser::new(Rule::all().map(Rule::name).chain([ALL]))
 }
 
-/// What was found out about a file.
+/// What was found in a file.
 struct Checked {
     findings: Vec<Finding>,
-    /// Where coverage is asked for.
+    /// Set where `--coverage` was given.
     functions: Option<Functions>,
 }
 
@@ -86,8 +91,8 @@ struct Checked {
 #[derive(Default)]
 struct Totals {
     files: usize,
-    denied: usize,
-    warned: usize,
+    errors: usize,
+    warnings: usize,
     failed: bool,
 }
 
@@ -105,34 +110,17 @@ pub(super) fn check(arguments: &CheckArgs) -> io::Result<u8> {
         (Ok(options), Ok(names)) => (options, names),
         (Err(error), _) | (_, Err(error)) => return Ok(complain(&error.to_string())),
     };
-    let wants_coverage = arguments.coverage.is_some();
-    let one = |file: &mcount::File<'_>| {
-        let findings = file.check()?;
-        let functions = if wants_coverage { Some(file.functions()?) } else { None };
-        Ok(Checked { findings, functions })
-    };
-    let search = arguments.inputs.search();
-    let file = |path: &Path, is_one| {
-        let subject = Subject::open(path, &search, false)?;
-        let size = if is_one { subject.bytes().len() } else { 0 };
-        let threads = Threads::for_one(size, arguments.jobs.jobs);
-        let options = Options { helpers: threads.helpers(), ..options.clone() };
-        let file = mcount::File::parse(subject.bytes())?.with_options(options);
-        let checked = one(&file)?;
-        // Without symbols nothing was checked, and we say so.
-        if let Some(why) = subject.is_nameless()
-            && file.table()?.sites.is_empty()
-        {
-            return Err(io::Error::other(why).into());
-        }
-        Ok(checked)
-    };
-    let archive = |path: &Path| {
-        let one = |object: &[u8]| one(&mcount::File::parse(object)?.with_options(options.clone()));
-        archive::read_all(path, one)
-    };
-    let results = over(&arguments.files, &arguments.jobs, Take::Compressed, file, archive)?;
+    let checking = Checking { arguments, search: arguments.inputs.search(), options };
+    let results = over(
+        &arguments.files,
+        &arguments.jobs,
+        Take::Compressed,
+        |path, is_one| checking.file(path, is_one),
+        |path| archive::read_all(path, |object| checking.member(object)),
+    )?;
+    let is_empty = complain_of_nothing(arguments, &results);
     let mut printer = Printer { arguments, names, totals: Totals::default() };
+    printer.totals.failed = is_empty;
     let mut out = io::BufWriter::new(stdout(arguments.format == Format::Text));
     let mut is_read = true;
     for (label, result) in results {
@@ -150,6 +138,67 @@ pub(super) fn check(arguments: &CheckArgs) -> io::Result<u8> {
     Ok(printer.end())
 }
 
+/// Says where there is nothing to check: a build that checks the wrong folder must not pass.
+fn complain_of_nothing(arguments: &CheckArgs, results: &[Outcome<Checked>]) -> bool {
+    if arguments.allow_empty {
+        return false;
+    }
+    let has_result =
+        |folder: &PathBuf| results.iter().any(|(label, _)| label.file.starts_with(folder));
+    let mut empty =
+        arguments.files.iter().filter(|path| is_folder(path) && !has_result(path)).peekable();
+    if results.is_empty() && empty.peek().is_none() {
+        complain("nothing to check: no objects; --allow-empty accepts that");
+        return true;
+    }
+    let is_empty = empty.peek().is_some();
+    for folder in empty {
+        let name = folder.display();
+        complain(&format!(
+            "{name}: nothing to check: no objects in it; --allow-empty accepts that"
+        ));
+    }
+    is_empty
+}
+
+/// What files are checked with.
+struct Checking<'a> {
+    arguments: &'a CheckArgs,
+    search: Search,
+    options: Options,
+}
+
+impl Checking<'_> {
+    /// Checks the file at `path`, which may be the only one.
+    fn file(&self, path: &Path, is_one: bool) -> Result<Checked, Failure> {
+        let subject = Subject::open(path, &self.search, false)?;
+        let size = if is_one { subject.bytes().len() } else { 0 };
+        let threads = Threads::for_one(size, self.arguments.jobs.jobs);
+        let options = Options { helpers: threads.helpers(), ..self.options.clone() };
+        let file = File::parse(subject.bytes())?.with_options(options);
+        let checked = self.parsed(&file)?;
+        // Without symbols nothing was checked, and we say so.
+        if let Some(why) = subject.is_nameless()
+            && file.table()?.sites.is_empty()
+        {
+            return Err(io::Error::other(why).into());
+        }
+        Ok(checked)
+    }
+
+    /// Checks an object in an archive.
+    fn member(&self, object: &[u8]) -> mcount::Result<Checked> {
+        self.parsed(&File::parse(object)?.with_options(self.options.clone()))
+    }
+
+    fn parsed(&self, file: &File<'_>) -> mcount::Result<Checked> {
+        let findings = file.check()?;
+        let wants_coverage = self.arguments.coverage.is_some();
+        let functions = wants_coverage.then(|| file.functions()).transpose()?;
+        Ok(Checked { findings, functions })
+    }
+}
+
 /// Whether somebody still reads the output.
 fn wanted(printed: io::Result<()>) -> io::Result<bool> {
     match printed {
@@ -163,47 +212,55 @@ fn explain(name: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     let bold = Style::new().bold();
     if let Some(rule) = Rule::of_name(name) {
-        writeln!(out, "{bold}{rule}{bold:#} ({} by default)\n", past(rule.default_level()))?;
+        writeln!(out, "{bold}{rule}{bold:#} ({} by default)\n", word(rule.default_level()))?;
         return writeln!(out, "{}", rule.explanation());
     }
     for rule in Rule::all() {
         let first = rule.explanation().split(". ").next().unwrap_or_default().replace('\n', " ");
-        writeln!(
-            out,
-            "{bold}{:18}{bold:#} {:7} {first}.",
-            rule.name(),
-            past(rule.default_level())
-        )?;
+        let level = word(rule.default_level());
+        writeln!(out, "{bold}{:18}{bold:#} {level:7} {first}.", rule.name())?;
     }
     Ok(())
 }
 
-/// The level as a word for what was done.
-fn past(level: Level) -> &'static str {
+/// What people call a level.
+fn word(level: Level) -> &'static str {
     match level {
-        Level::Deny => "denied",
-        Level::Warn => "warned",
-        Level::Allow => "allowed",
+        Level::Deny => "error",
+        Level::Warn => "warning",
+        Level::Allow => "off",
+    }
+}
+
+/// The name of a level, as the options have it.
+fn name_of(level: Level) -> &'static str {
+    match level {
+        Level::Deny => "deny",
+        Level::Warn => "warn",
+        Level::Allow => "allow",
     }
 }
 
 impl CheckArgs {
+    /// The level of `rule`: by its name, by `all`, or by default.
     fn level(&self, rule: Rule) -> Level {
+        let named = self.level_of(rule.name()).or_else(|| self.level_of(ALL));
+        named.unwrap_or_else(|| rule.default_level())
+    }
+
+    /// The strictest level that an option gives to `name`.
+    fn level_of(&self, name: &str) -> Option<Level> {
         let lists =
             [(&self.deny, Level::Deny), (&self.warn, Level::Warn), (&self.allow, Level::Allow)];
-        let of = |wanted: &str| {
-            let mut with =
-                lists.iter().filter(|(names, _)| names.iter().any(|name| name == wanted));
-            with.next().map(|(_, level)| *level)
-        };
-        of(rule.name()).or_else(|| of(ALL)).unwrap_or_else(|| rule.default_level())
+        let (_, level) = lists.iter().find(|(names, _)| names.iter().any(|named| named == name))?;
+        Some(*level)
     }
 }
 
 /// Prints results and counts them.
 struct Printer<'a> {
     arguments: &'a CheckArgs,
-    /// The functions whose coverage is of interest.
+    /// What functions are called that `--coverage` is about.
     names: GlobSet,
     totals: Totals,
 }
@@ -215,8 +272,8 @@ impl Printer<'_> {
             let level = self.arguments.level(finding.rule);
             match level {
                 Level::Allow => continue,
-                Level::Warn => self.totals.warned += 1,
-                Level::Deny => self.totals.denied += 1,
+                Level::Warn => self.totals.warnings += 1,
+                Level::Deny => self.totals.errors += 1,
             }
             match self.arguments.format {
                 Format::Text => text(out, label, finding, level)?,
@@ -230,15 +287,21 @@ impl Printer<'_> {
         }
     }
 
-    /// The functions without a hook that are of interest, by cause.
+    /// Whether `--coverage` is about `function`.
+    fn is_wanted(&self, function: &Function) -> bool {
+        function.names().any(|name| self.names.is_match(name))
+    }
+
+    /// The functions without a hook that `--coverage` is about, by cause.
     fn gaps<'f>(&self, functions: &'f Functions) -> Vec<(Gap, Vec<&'f Function>)> {
-        let is_wanted =
-            |function: &&Function| function.names().any(|name| self.names.is_match(name));
-        let found = mcount::coverage(functions).gaps.into_iter().map(|(gap, positions)| {
+        let mut gaps = Vec::new();
+        for (gap, positions) in mcount::coverage(functions).gaps {
             let own = positions.iter().filter_map(|at| functions.functions.get(*at));
-            (gap, own.filter(is_wanted).collect::<Vec<_>>())
-        });
-        let mut gaps: Vec<_> = found.filter(|(_, own)| !own.is_empty()).collect();
+            let own: Vec<_> = own.filter(|function| self.is_wanted(function)).collect();
+            if !own.is_empty() {
+                gaps.push((gap, own));
+            }
+        }
         // What explains most comes first.
         gaps.sort_by_key(|(_, own)| std::cmp::Reverse(own.len()));
         gaps
@@ -251,14 +314,13 @@ impl Printer<'_> {
         functions: &Functions,
     ) -> io::Result<()> {
         let gaps = self.gaps(functions);
-        let wanted =
-            functions.functions.iter().filter(|f| f.names().any(|n| self.names.is_match(n)));
+        let total = functions.functions.iter().filter(|function| self.is_wanted(function)).count();
+        let total = counted(total, "function has", "functions have");
         let without: usize = gaps.iter().map(|(_, own)| own.len()).sum();
         let bold = Style::new().bold();
         let label = label.to_string();
         let label = printable(&label);
-        let total = wanted.count();
-        writeln!(out, "{bold}{label}{bold:#}: {without} of {total} functions have no hook")?;
+        writeln!(out, "{bold}{label}{bold:#}: {without} of {total} no hook")?;
         for (gap, own) in &gaps {
             writeln!(out, "  {} {}:", own.len(), because(gap))?;
             for function in own {
@@ -296,16 +358,17 @@ impl Printer<'_> {
 
     /// Says how much was found; the exit code.
     fn end(&self) -> u8 {
-        let Totals { files, denied, warned, failed } = self.totals;
+        let Totals { files, errors, warnings, failed } = self.totals;
         if self.arguments.format == Format::Text {
-            let noun = if files == 1 { "file" } else { "files" };
-            let found = match (denied, warned) {
+            let found = match (errors, warnings) {
                 (0, 0) => "nothing found".to_owned(),
-                _ => format!("{denied} denied, {warned} warned of"),
+                _ => [counted(errors, "error", "errors"), counted(warnings, "warning", "warnings")]
+                    .join(", "),
             };
-            let _ = writeln!(anstream::stderr(), "mcount: {files} {noun} checked, {found}");
+            let files = counted(files, "file", "files");
+            let _ = writeln!(anstream::stderr(), "mcount: {files} checked, {found}");
         }
-        match (failed, denied) {
+        match (failed, errors) {
             (true, _) => ERROR,
             (false, 0) => SUCCESS,
             (false, _) => FOUND,
@@ -316,15 +379,15 @@ impl Printer<'_> {
 /// Why functions have no hook, after their number.
 fn because(gap: &Gap) -> String {
     match gap {
-        Gap::File => "in a file without any hook, built without -pg or the like".to_owned(),
+        Gap::File => "in a file without any hook: built without -pg or the like".to_owned(),
         Gap::SourceFile(file) => {
-            format!("of {}, which has no hook: built without, or assembly", printable(file))
+            format!("from {}, which has no hook: built without -pg, or assembly", printable(file))
         }
-        Gap::Excluded(section) => format!("left out by the policy, in {}", printable(section)),
-        Gap::ColdPart => "cold parts of other functions, which have the entry".to_owned(),
+        Gap::Excluded(section) => format!("excluded by the policy, in {}", printable(section)),
+        Gap::ColdPart => "cold parts of functions, which are entered elsewhere".to_owned(),
         Gap::Prefix => "names of the padding before functions".to_owned(),
-        Gap::NoSize => "without a size, assembly as a rule".to_owned(),
-        _ => "for reasons that symbols do not tell: notrace, or assembly".to_owned(),
+        Gap::NoSize => "without a size, so probably assembly".to_owned(),
+        _ => "for reasons that symbols don't tell: notrace, or assembly".to_owned(),
     }
 }
 
@@ -359,7 +422,7 @@ fn json_line(label: &Label, finding: &Finding, level: Level) -> Value {
         "symbol": finding.symbol,
         "symbol_offset": finding.symbol_offset,
         "rule": finding.rule.name(),
-        "level": match level { Level::Deny => "deny", Level::Warn => "warn", Level::Allow => "allow" },
+        "level": name_of(level),
         "detail": finding.detail,
     })
 }

@@ -1,17 +1,19 @@
-//! `mcount diff`: the functions that gained or lost a site between two builds, of two files or of two
-//! folders of them.
+//! `mcount diff`: which functions gained or lost a site between two builds. It compares two files, or two
+//! folders file by file.
 
 use super::many::over;
 use super::options::{InputArgs, JobArgs, OptionArgs};
 use super::{ERROR, FOUND, SUCCESS, complain};
 use crate::commit::Failure;
-use crate::debug::separate::{FEW_NAMES, Subject};
-use crate::inputs::Take;
-use crate::output::{printable, stdout};
+use crate::debug::separate::{FEW_NAMES, Search, Subject};
+use crate::files::is_standard;
+use crate::inputs::{Take, is_folder};
+use crate::output::stdout;
 use crate::unpack::unpacked_name;
+use crate::words::printable;
 use anstyle::{AnsiColor, Style};
 use clap::{Args, ValueEnum, ValueHint};
-use mcount::{Difference, Functions, Instance, Kind};
+use mcount::{Difference, Functions, Instance, Kind, Options};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -19,16 +21,17 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct DiffArgs {
-    /// The build before: an image, a module, an object, or a folder of modules or objects
+    /// The build before: an image, a module, an object, or a folder of modules or objects; - for standard
+    /// input
     #[arg(value_name = "OLD", value_hint = ValueHint::AnyPath)]
     old: PathBuf,
     /// The build after
     #[arg(value_name = "NEW", value_hint = ValueHint::AnyPath)]
     new: PathBuf,
-    /// How to print: text, one JSON object a line, or a table for a report
+    /// How to print: text, a JSON object per line, or a Markdown table
     #[arg(long, value_enum, default_value = "text")]
     format: DiffFormat,
-    /// Take each clone of a function (.constprop.0, .isra.0, .part.0) for a function of its own
+    /// Treat each clone of a function (.constprop.0, .isra.0, .part.0) as a function of its own
     #[arg(long)]
     exact: bool,
     #[command(flatten)]
@@ -62,18 +65,19 @@ pub(super) fn diff(arguments: &DiffArgs) -> io::Result<u8> {
     if let Some(why) = cannot_be_compared([&arguments.old, &arguments.new]) {
         return Ok(complain(&why));
     }
-    let sides = (side(arguments, &arguments.old)?, side(arguments, &arguments.new)?);
-    let (Some(old), Some(new)) = sides else { return Ok(ERROR) };
-    let mut failed = false;
-    for (root, side) in [(&arguments.old, &old), (&arguments.new, &new)] {
-        for (path, result) in side {
-            if let Err(failure) = result {
-                complain(&format!("{}: {failure}", shown(root, path).display()));
-                failed = true;
-            }
-        }
+    let options = match arguments.options.options() {
+        Ok(options) => options,
+        Err(error) => return Ok(complain(&error.to_string())),
+    };
+    let old = side(arguments, &options, &arguments.old)?;
+    // A file that is compared with itself is read once, and complained about once.
+    let is_other = arguments.new != arguments.old;
+    let new = if is_other { Some(side(arguments, &options, &arguments.new)?) } else { None };
+    let mut failed = complain_of(&arguments.old, &old);
+    if let Some(new) = &new {
+        failed |= complain_of(&arguments.new, new);
     }
-    let compared = compare(arguments, &old, &new);
+    let compared = compare(arguments, &old, new.as_ref().unwrap_or(&old));
     match print(arguments, &compared) {
         // Whoever read the output has enough of it; the exit code stays.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
@@ -86,16 +90,35 @@ pub(super) fn diff(arguments: &DiffArgs) -> io::Result<u8> {
     })
 }
 
-/// What is wrong if one path only is a folder.
+/// Says which files of a side could not be read, and that a folder has none; whether there is anything to
+/// say.
+fn complain_of(root: &Path, side: &Side) -> bool {
+    if side.is_empty() {
+        complain(&format!("{}: nothing to compare: no objects in it", root.display()));
+        return true;
+    }
+    let mut failed = false;
+    for (path, result) in side {
+        if let Err(failure) = result {
+            complain(&format!("{}: {failure}", shown(root, path).display()));
+            failed = true;
+        }
+    }
+    failed
+}
+
+/// What is wrong if only one path is a folder.
 fn cannot_be_compared(paths: [&Path; 2]) -> Option<String> {
     let [old, new] = paths;
-    let (folder, other) = if old.is_dir() { (old, new) } else { (new, old) };
-    if !folder.is_dir() || other.is_dir() {
+    let (folder, other) = if is_folder(old) { (old, new) } else { (new, old) };
+    if !is_folder(folder) || is_folder(other) {
         return None;
     }
     Some(match other.metadata() {
-        Err(error) => format!("{}: {}", other.display(), Failure::from(error)),
-        Ok(_) => format!("{}: a folder, and {} is none", folder.display(), other.display()),
+        Err(error) if !is_standard(other) => {
+            format!("{}: {}", other.display(), Failure::from(error))
+        }
+        _ => format!("{}: is a folder, but {} is not", folder.display(), other.display()),
     })
 }
 
@@ -116,36 +139,43 @@ fn shown(root: &Path, path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { root.to_owned() } else { root.join(path) }
 }
 
-/// The functions of all files of `root`; nothing if the command line is wrong.
-fn side(arguments: &DiffArgs, root: &PathBuf) -> io::Result<Option<Side>> {
-    let options = match arguments.options.options() {
-        Ok(options) => options,
-        Err(error) => {
-            complain(&error.to_string());
-            return Ok(None);
-        }
-    };
+/// The functions of all files of `root`.
+fn side(arguments: &DiffArgs, options: &Options, root: &PathBuf) -> io::Result<Side> {
     let search = arguments.inputs.search();
-    let file = |path: &Path, is_one| {
-        let subject = Subject::open(path, &search, false)?;
-        if let Some(why) = subject.is_nameless() {
-            return Err(io::Error::other(why).into());
-        }
-        if is_one && subject.is_stripped() {
-            complain(&format!("warning: {}: {FEW_NAMES}", path.display()));
-        }
-        Ok(mcount::functions(subject.bytes(), &options)?)
-    };
-    let archive = |_: &Path| {
-        Err(io::Error::other("an archive: compare its members, or what is linked of them").into())
-    };
-    let results =
-        over(std::slice::from_ref(root), &arguments.jobs, Take::Compressed, file, archive)?;
+    let results = over(
+        std::slice::from_ref(root),
+        &arguments.jobs,
+        Take::Compressed,
+        |path, is_one| functions_of(path, is_one, &search, options),
+        |_| {
+            Err(io::Error::other(
+                "is an archive: compare its members, or what they are linked into",
+            )
+            .into())
+        },
+    )?;
     let keyed = results.into_iter().map(|(label, result)| {
         let path = label.file.strip_prefix(root).map_or_else(|_| PathBuf::new(), unpacked_name);
         (path, result)
     });
-    Ok(Some(keyed.collect()))
+    Ok(keyed.collect())
+}
+
+/// The functions of the file at `path`, which may be the only one.
+fn functions_of(
+    path: &Path,
+    is_one: bool,
+    search: &Search,
+    options: &Options,
+) -> Result<Functions, Failure> {
+    let subject = Subject::open(path, search, false)?;
+    if let Some(why) = subject.is_nameless() {
+        return Err(io::Error::other(why).into());
+    }
+    if is_one && subject.is_stripped() {
+        complain(&format!("warning: {}: {FEW_NAMES}", path.display()));
+    }
+    Ok(mcount::functions(subject.bytes(), options)?)
 }
 
 /// What differs, by file. A file that could not be read is not compared.
@@ -229,15 +259,6 @@ fn line(out: &mut impl Write, difference: &Difference) -> io::Result<()> {
 
 fn jsonl(out: &mut impl Write, path: &Path, compared: &Compared) -> io::Result<()> {
     let file = Some(path.to_string_lossy()).filter(|path| !path.is_empty());
-    let side = |instance: Option<&Instance>| match instance {
-        None => Value::Null,
-        Some(instance) => json!({
-            "state": instance.state.name(),
-            "kind": instance.state.kind().map(Kind::name),
-            "symbol": instance.symbol,
-            "section": instance.section,
-        }),
-    };
     let differences = match compared {
         Compared::Both(differences) => differences,
         only => {
@@ -256,12 +277,28 @@ fn jsonl(out: &mut impl Write, path: &Path, compared: &Compared) -> io::Result<(
             "change": difference.change(),
             "function": difference.name,
             "source_file": file_of(difference),
-            "old": side(difference.old.as_ref()),
-            "new": side(difference.new.as_ref()),
+            "old": json_of(difference.old.as_ref()),
+            "new": json_of(difference.new.as_ref()),
         });
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+/// A function in one of the files.
+fn json_of(instance: Option<&Instance>) -> Value {
+    let Some(instance) = instance else { return Value::Null };
+    json!({
+        "state": instance.state.name(),
+        "kind": instance.state.kind().map(Kind::name),
+        "symbol": instance.symbol,
+        "section": instance.section,
+    })
+}
+
+/// `text` as code in a cell of a table.
+fn code(text: &str) -> String {
+    format!("`{}`", printable(text).replace('`', "'").replace('|', "\\|"))
 }
 
 fn markdown(
@@ -269,7 +306,6 @@ fn markdown(
     arguments: &DiffArgs,
     compared: &[(PathBuf, Compared)],
 ) -> io::Result<()> {
-    let code = |text: &str| format!("`{}`", printable(text).replace('`', "'").replace('|', "\\|"));
     let (old, new) = (arguments.old.to_string_lossy(), arguments.new.to_string_lossy());
     writeln!(out, "Sites of {} and {}\n", code(&old), code(&new))?;
     if compared.is_empty() {

@@ -24,7 +24,7 @@
 //!
 //! A compiler that links is not a linker: see [`crate::stand_in`].
 
-use super::options::OptionArgs;
+use super::options::{OptionArgs, number};
 use super::table::parse_bounds;
 use super::{ERROR, SUCCESS, complain, ended_by};
 use crate::archive;
@@ -54,7 +54,7 @@ use std::sync::Arc;
 #[derive(Args)]
 pub(super) struct LinkArgs {
     /// Give up if the table and the image still disagree after this many links
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = passes)]
     max_passes: u32,
     /// Make the table read-only, as in a kernel, which relocates itself
     #[arg(long)]
@@ -75,6 +75,12 @@ pub(super) struct LinkArgs {
     /// The linker, or a compiler as linker, and its arguments
     #[arg(value_name = "LD", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
+}
+
+/// A number of links: one at least.
+fn passes(text: &str) -> Result<u32, String> {
+    number(text)
+        .and_then(|passes| if passes == 0 { Err("at least 1".to_owned()) } else { Ok(passes) })
 }
 
 /// Runs the command; its exit code, or that of the linker if it failed.

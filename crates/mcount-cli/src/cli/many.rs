@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 /// From this many files on, a terminal shows progress.
 const PROGRESS_FROM: usize = 200;
 
-/// A result, and what it is about.
+/// What it is about, and the result.
 pub(super) type Outcome<T> = (Label, Result<T, Failure>);
 
-/// `file` on each file, and `archive` on each archive, that `paths` stand for, in parallel; the
-/// results in order. Of folders those files that `take` says. `file` is told whether it is the only
-/// work that there is.
+/// Runs `file` on each file and `archive` on each archive that `paths` stand for, in parallel. The
+/// results come in the order of the paths. `take` says which files of a folder are taken. `file` learns
+/// whether it has the only file there is.
 pub(super) fn over<T: Send>(
     paths: &[PathBuf],
     jobs: &JobArgs,
@@ -35,31 +35,37 @@ pub(super) fn over<T: Send>(
         threads = pool(jobs)?;
     }
     let is_one = items.len() == 1;
-    let work = |Item { label, kind }: Item| match kind {
+    let done = each(threads.as_ref(), items, |Item { label, kind }| match kind {
         Kind::File(path) => (vec![(label, file(&path, is_one))], Vec::new()),
         Kind::Unreadable(failure) => (vec![(label, Err(failure))], Vec::new()),
         Kind::Nested => (Vec::new(), vec![label]),
         Kind::Archive => match archive(&label.file) {
             Err(failure) => (vec![(label, Err(failure))], Vec::new()),
-            Ok(Members { results, nested }) => {
-                let of_member = |(name, result)| (label.member(name), result);
-                let nested = nested.into_iter().map(|name| label.member(name));
-                (results.into_iter().map(of_member).collect(), nested.collect())
-            }
+            Ok(members) => of_members(&label, members),
         },
-    };
+    });
     let mut outcomes = Vec::new();
-    for (results, nested) in each(threads.as_ref(), items, work) {
+    for (results, nested) in done {
         outcomes.extend(results);
         for label in nested {
-            complain(&format!("warning: {label}: an archive in an archive is passed over"));
+            complain(&format!("warning: {label}: skipped, because it is an archive in an archive"));
         }
     }
     Ok(outcomes)
 }
 
-/// Complains of what failed and prints the rest, in order; the exit code. That somebody has read
-/// enough of the output is no error, but hides none either.
+/// The outcomes of `members`, which are of the archive `label`, and which of them are archives.
+fn of_members<T>(label: &Label, members: Members<T>) -> (Vec<Outcome<T>>, Vec<Label>) {
+    let results = members.results.into_iter();
+    let nested = members.nested.into_iter();
+    (
+        results.map(|(name, result)| (label.member(name), result)).collect(),
+        nested.map(|name| label.member(name)).collect(),
+    )
+}
+
+/// Complains about what failed and prints the rest, in order; the exit code. A reader that has seen
+/// enough is no error, and hides no error either.
 pub(super) fn report<T>(
     results: Vec<Outcome<T>>,
     mut print: impl FnMut(&Label, &T) -> io::Result<()>,
@@ -91,7 +97,8 @@ fn pool(jobs: &JobArgs) -> io::Result<Option<(ThreadPool, Threads)>> {
         return Ok(None);
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.count).build();
-    pool.map(|pool| Some((pool, threads))).map_err(io::Error::other)
+    pool.map(|pool| Some((pool, threads)))
+        .map_err(|_| io::Error::other("cannot start threads: try --jobs 1"))
 }
 
 /// `work` on each of `items`, on the threads of `pool` if there is one.
@@ -102,12 +109,14 @@ fn each<I: Send, T: Send>(
 ) -> Vec<T> {
     let Some((pool, _)) = pool else { return items.into_iter().map(work).collect() };
     let progress = progress(items.len());
-    let done = |item| {
-        let result = work(item);
-        progress.inc(1);
-        result
-    };
-    let results = pool.install(|| items.into_par_iter().map(done).collect());
+    let results = pool.install(|| {
+        let results = items.into_par_iter().map(|item| {
+            let result = work(item);
+            progress.inc(1);
+            result
+        });
+        results.collect()
+    });
     progress.finish_and_clear();
     results
 }

@@ -35,14 +35,15 @@ use self::why::{WhyArgs, why};
 use crate::children::SIGNALLED;
 use crate::commit::{Failure, write_new};
 use crate::demo;
-use crate::output::printable;
+use crate::files::is_standard;
 use crate::response;
 use crate::signals;
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
+use crate::words::printable;
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// All went well.
 const SUCCESS: u8 = 0;
@@ -191,10 +192,34 @@ enum Command {
     },
 }
 
+/// The command line. An option that is given twice is no error: the last one counts, as with compilers.
+fn command() -> clap::Command {
+    let mut command = Cli::command();
+    let names: Vec<String> =
+        command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    for name in names {
+        command = command.mut_subcommand(name, last_counts);
+    }
+    last_counts(command)
+}
+
+/// Makes the last of several options of one name count, where options don't add up.
+fn last_counts(command: clap::Command) -> clap::Command {
+    command.mut_args(|arg| {
+        let is_single = matches!(arg.get_action(), ArgAction::Set | ArgAction::SetTrue);
+        let id = arg.get_id().clone();
+        if is_single && !arg.is_positional() { arg.overrides_with(id) } else { arg }
+    })
+}
+
 /// Runs `mcount` with these arguments, the program's name first; its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments = with_response_files(cc::masquerade(arguments.into_iter().collect()));
-    let cli = match Cli::try_parse_from(arguments) {
+    let parsed = command()
+        .try_get_matches_from(arguments)
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .map_err(|error| error.format(&mut command()));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() { ERROR } else { SUCCESS };
@@ -282,6 +307,15 @@ fn execute(command: Command) -> io::Result<u8> {
             })
         }
     }
+}
+
+/// Where `-v` says what was done: on standard output, unless a file goes there.
+fn notes(inputs: &[PathBuf], output: Option<&Path>) -> Box<dyn Write> {
+    let has_file = match output {
+        Some(output) => is_standard(output),
+        None => inputs.iter().any(|path| is_standard(path)),
+    };
+    if has_file { Box::new(anstream::stderr()) } else { Box::new(anstream::stdout()) }
 }
 
 /// Says that a signal ended `program`; the exit code that a shell has for that.

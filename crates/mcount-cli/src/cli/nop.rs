@@ -1,27 +1,30 @@
-//! `mcount nop`: recorded calls become NOPs, in objects and images.
+//! `mcount nop`: recorded calls become NOPs, in objects, archives and images.
 
-use super::options::{HookArgs, TableSectionArgs, globs};
-use super::{SUCCESS, complain};
+use super::many::{over, report};
+use super::options::{HookArgs, JobArgs, TableSectionArgs, globs};
+use super::{complain, notes};
+use crate::archive::{self, Members};
 use crate::commit::{Failure, Plan, change_file};
-use crate::inputs;
-use crate::output::printable;
+use crate::inputs::{self, Label, Take};
+use crate::words::{counted, printable};
 use clap::{Args, ValueHint};
-use mcount::{GlobSet, NopChange, Nops, Options, make_nops};
+use mcount::{Change, ErrorKind, GlobSet, NopChange, Nops, Options, make_nops};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct NopArgs {
-    /// Objects or linked images
+    /// Objects, linked images, archives of objects, or folders to search for objects; - changes standard
+    /// input to standard output
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
-    /// Write the file here and leave the input alone; for one input
+    /// Write the file here and leave the input alone (one input only); - for standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Leave the calls of these functions; * matches any characters
+    /// Leave the calls of these functions alone; * matches any characters
     #[arg(long, value_name = "GLOB")]
     keep: Vec<String>,
-    /// Only the calls of these functions
+    /// Change only the calls of these functions
     #[arg(long, value_name = "GLOB")]
     only: Vec<String>,
     /// Say what was done to each file
@@ -31,12 +34,15 @@ pub(super) struct NopArgs {
     hooks: HookArgs,
     #[command(flatten)]
     table: TableSectionArgs,
+    #[command(flatten)]
+    jobs: JobArgs,
 }
 
 /// Runs the command; its exit code.
 pub(super) fn nop(arguments: &NopArgs) -> io::Result<u8> {
-    if arguments.output.is_some() && arguments.files.len() != 1 {
-        return Ok(complain("--output takes one input file"));
+    let output = arguments.output.as_deref();
+    if let Some(why) = inputs::cannot_have_output(&arguments.files, output) {
+        return Ok(complain(why));
     }
     let (keep, only) = match (globs(&arguments.keep), globs(&arguments.only)) {
         (Ok(keep), Ok(only)) => (keep, only),
@@ -47,79 +53,110 @@ pub(super) fn nop(arguments: &NopArgs) -> io::Result<u8> {
         table_section: arguments.table.table_section.clone(),
         ..Options::default()
     };
-    let select = |name: &[u8]| {
-        let is_in = |globs: &GlobSet| globs.is_match(&*String::from_utf8_lossy(name));
-        !is_in(&keep) && (only.is_empty() || is_in(&only))
-    };
-    let mut code = SUCCESS;
-    for file in &arguments.files {
-        match one(file, arguments.output.as_deref(), &options, &select) {
-            Ok(done) => {
-                let name = file.to_string_lossy();
-                let name = printable(&name);
-                if let Some(why) = refusal(&done) {
-                    code = complain(&format!("{name}: {why}; the file is unchanged"));
-                    continue;
-                }
-                if done.strays != 0 {
-                    let entries =
-                        noun(done.strays, "entry of the table leads", "entries of the table lead");
-                    complain(&format!(
-                        "warning: {name}: {entries} to no call or NOP that is known"
-                    ));
-                }
-                if arguments.verbose {
-                    let Nops { made, unrecorded, .. } = done;
-                    let mut out = anstream::stdout();
-                    writeln!(out, "{name}: {made} made NOPs, {unrecorded} not in the table")?;
-                }
-            }
-            Err(failure) => {
-                let failure = inputs::writing(file, failure);
-                code = complain(&format!("{}: {failure}", file.display()));
-            }
-        }
-    }
-    Ok(code)
+    let changing = Changing { keep, only, options, output };
+    let results = over(
+        &arguments.files,
+        &arguments.jobs,
+        Take::Objects,
+        |path, _| changing.file(path),
+        |path| changing.archive(path),
+    )?;
+    let mut notes = notes(&arguments.files, output);
+    report(results, |label, done| say(&mut notes, label, done, arguments.verbose))
 }
 
-/// A number with the noun for one thing or for several.
-fn noun(count: usize, one: &str, several: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { several })
+/// What was done to a file.
+struct Done {
+    made: usize,
+    unrecorded: usize,
+    strays: usize,
+}
+
+/// Says what was done to a file, and warns of entries that lead astray.
+fn say(notes: &mut impl Write, label: &Label, done: &Done, is_verbose: bool) -> io::Result<()> {
+    if done.strays != 0 {
+        let entries = counted(done.strays, "entry of the table leads", "entries of the table lead");
+        complain(&format!("warning: {label}: {entries} to no call or NOP that is known"));
+    }
+    if !is_verbose {
+        return Ok(());
+    }
+    let made = counted(done.made, "NOP", "NOPs");
+    let unrecorded = counted(done.unrecorded, "call", "calls");
+    let name = label.to_string();
+    writeln!(notes, "{}: {made} made, {unrecorded} not in the table", printable(&name))
 }
 
 /// Why the file stays as it is, if not all that was asked for can be done.
-fn refusal(done: &Nops) -> Option<String> {
-    if let Some(first) = done.without_nop.first() {
-        let calls = noun(done.without_nop.len(), "call has no NOP", "calls have no NOP");
+fn refusal(nops: &Nops) -> Option<String> {
+    if let Some(first) = nops.without_nop.first() {
+        let calls = counted(nops.without_nop.len(), "call has no NOP", "calls have no NOP");
         let first = if first.is_empty() { "a function without a name" } else { first };
-        return Some(format!(
-            "{calls}, the first in {} (--keep leaves functions out)",
-            printable(first)
-        ));
+        return Some(format!("{calls}, the first in {first} (--keep leaves functions out)"));
     }
-    if done.unjoined != 0 {
-        let areas = noun(done.unjoined, "area of NOPs has", "areas of NOPs have");
+    if nops.unjoined != 0 {
+        let areas = counted(nops.unjoined, "area of NOPs has", "areas of NOPs have");
         return Some(format!("{areas} no symbol that says where the function begins"));
     }
     None
 }
 
-fn one(
-    file: &Path,
-    output: Option<&Path>,
-    options: &Options,
-    select: mcount::Select<'_>,
-) -> Result<Nops, Failure> {
-    change_file(file, output, |bytes| {
-        let mut done = make_nops(bytes, options, select)?;
-        let change = std::mem::replace(&mut done.change, NopChange::Object(None));
-        let plan = match change {
-            _ if refusal(&done).is_some() => Plan::Refuse,
-            NopChange::Object(change) => change.map_or(Plan::Keep, Plan::Append),
-            NopChange::Image(writes) if writes.is_empty() => Plan::Keep,
-            NopChange::Image(writes) => Plan::Overwrite(writes),
-        };
-        Ok((plan, done))
-    })
+/// What is to be done to each file.
+struct Changing<'a> {
+    keep: GlobSet,
+    only: GlobSet,
+    options: Options,
+    output: Option<&'a Path>,
+}
+
+impl Changing<'_> {
+    /// Whether the calls of the function `name` become NOPs.
+    fn selects(&self, name: &[u8]) -> bool {
+        let name = String::from_utf8_lossy(name);
+        !self.keep.is_match(&*name) && (self.only.is_empty() || self.only.is_match(&*name))
+    }
+
+    /// What becomes of the file `bytes`: everything that was asked for, or an error.
+    fn nops(&self, bytes: &[u8]) -> Result<(NopChange, Done), Failure> {
+        let nops = make_nops(bytes, &self.options, &|name| self.selects(name))?;
+        if let Some(why) = refusal(&nops) {
+            return Err(io::Error::other(format!("{why}; the file is unchanged")).into());
+        }
+        let Nops { change, made, unrecorded, strays, .. } = nops;
+        Ok((change, Done { made, unrecorded, strays }))
+    }
+
+    fn file(&self, path: &Path) -> Result<Done, Failure> {
+        let done = change_file(path, self.output, |bytes| {
+            let (change, done) = self.nops(bytes)?;
+            Ok((plan(change), done))
+        });
+        done.map_err(|failure| inputs::writing(path, failure))
+    }
+
+    fn archive(&self, path: &Path) -> Result<Members<Done>, Failure> {
+        archive::change(path, self.output, |bytes| {
+            let (change, done) = self.nops(bytes)?;
+            Ok((of_object(change)?, done))
+        })
+    }
+}
+
+/// How the file is changed on disk.
+fn plan(change: NopChange) -> Plan {
+    match change {
+        NopChange::Object(change) => change.map_or(Plan::Keep, Plan::Append),
+        NopChange::Image(writes) if writes.is_empty() => Plan::Keep,
+        NopChange::Image(writes) => Plan::Overwrite(writes),
+    }
+}
+
+/// How a member of an archive is changed. Archives are for objects.
+fn of_object(change: NopChange) -> mcount::Result<Option<Change>> {
+    match change {
+        NopChange::Object(change) => Ok(change),
+        NopChange::Image(_) => {
+            Err(mcount::Error::new(ErrorKind::Unsupported("a linked image in an archive")))
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Arguments that several commands have: which sites, how many files at a time.
+//! Arguments that several commands share: which sites, and how many files at a time.
 
 use crate::debug::separate::Search;
 use crate::unpack::Limits;
@@ -6,27 +6,28 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum, ValueHint};
 use mcount::{Base, Glob, GlobSet, GlobSetBuilder, Options, Policy, TABLE_SECTION};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 #[derive(Args)]
 pub(super) struct OptionArgs {
-    /// Which sections are recorded: those that Linux traces, all with code, or none but --section's
-    /// [default: all for cc, link and table, linux for the other commands]
+    /// Which sections to record: those that Linux traces, all that contain code, or only those of
+    /// --section [default: all for cc, link and table, linux for the other commands]
     #[arg(long, value_enum, help_heading = "Policy")]
     policy: Option<PolicyBase>,
-    /// Record these sections too; * matches any characters
+    /// Also record these sections; * matches any characters
     #[arg(long, value_name = "GLOB", help_heading = "Policy")]
     section: Vec<String>,
-    /// Leave these sections out; calls in them become NOPs
+    /// Exclude these sections; the calls in them become NOPs
     #[arg(long, value_name = "GLOB", help_heading = "Policy")]
     exclude_section: Vec<String>,
     /// Leave these functions alone
     #[arg(long, value_name = "GLOB", help_heading = "Policy")]
     exclude_symbol: Vec<String>,
-    /// Leave the functions of these source files alone, by the STT_FILE symbols of an object linked
-    /// of many
+    /// Leave the functions of these source files alone, as the STT_FILE symbols of an object linked from
+    /// many name them
     #[arg(long, value_name = "GLOB", help_heading = "Policy")]
     exclude_file_symbol: Vec<String>,
-    /// Take the NOPs that a compiler left in place of calls (gcc -mnop-mcount) for sites too
+    /// Treat the NOPs that a compiler left in place of calls (gcc -mnop-mcount) as sites too
     #[arg(long, help_heading = "Hooks and table")]
     nops: bool,
     #[command(flatten)]
@@ -35,15 +36,15 @@ pub(super) struct OptionArgs {
     table: TableSectionArgs,
 }
 
-/// Of commands that look for calls.
+/// For commands that look for calls.
 #[derive(Args)]
 pub(super) struct HookArgs {
-    /// Another hook symbol (gcc -mfentry-name=); may be given again
+    /// Another hook symbol (gcc -mfentry-name=); may be given several times
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), help_heading = "Hooks and table")]
     pub(super) hook: Vec<String>,
 }
 
-/// Of commands that look for the table.
+/// For commands that look for the table.
 #[derive(Args)]
 pub(super) struct TableSectionArgs {
     /// The section that holds the table (gcc -mfentry-section=)
@@ -59,15 +60,15 @@ pub(super) enum PolicyBase {
     None,
 }
 
-/// Of commands that read.
+/// For commands that read.
 #[derive(Args)]
 pub(super) struct InputArgs {
-    /// Unpack no compressed file to more than this, such as 500M or 8G [default: 100 times its size,
-    /// from 64M to 4G, or 1G on a 32-bit host]
+    /// Never unpack a compressed file to more than this, such as 500M or 8G [default: 100 times its size,
+    /// at least 64M and at most 4G, or 1G on a 32-bit host]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
-    /// Look for the debug files of stripped images here too, besides /usr/lib/debug and beside the
-    /// image; may be given again
+    /// Also look here for the debug files of stripped images, besides /usr/lib/debug and the image's own
+    /// folder; may be given several times
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     debug_dir: Vec<PathBuf>,
 }
@@ -81,18 +82,27 @@ impl InputArgs {
 
 /// A number of bytes, or of K, M or G of them.
 fn size(text: &str) -> Result<u64, String> {
-    let units = [("K", 10), ("M", 20), ("G", 30), ("", 0)];
-    let split = |(unit, shift)| Some((text.strip_suffix(unit)?, shift));
-    let (number, shift): (&str, u32) = units.into_iter().find_map(split).unwrap_or((text, 0));
-    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    let units = [("K", 10), ("M", 20), ("G", 30)];
+    let unit = units.into_iter().find(|(unit, _)| text.ends_with(unit));
+    let (unit, shift) = unit.unwrap_or(("", 0));
+    let bytes = number::<u64>(text.strip_suffix(unit).unwrap_or(text)).ok();
+    let bytes = bytes.and_then(|number| number.checked_mul(1 << shift));
     bytes.ok_or_else(|| "not a number of bytes such as 500M".to_owned())
+}
+
+/// A number, in digits and nothing else.
+pub(super) fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    if text.is_empty() || !text.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err("not a number".to_owned());
+    }
+    text.parse().map_err(|_| "too large a number".to_owned())
 }
 
 #[derive(Args)]
 pub(super) struct JobArgs {
-    /// Files to work on at a time; 0 means one for each processor, which is also the default, but
-    /// under make -j as many as its jobserver allows
-    #[arg(short, long, value_name = "N")]
+    /// How many files to work on at a time; 0 is one for each processor [default: as many as make's
+    /// jobserver allows under make -j, one for each processor otherwise]
+    #[arg(short, long, value_name = "N", value_parser = number::<usize>)]
     pub(super) jobs: Option<usize>,
 }
 

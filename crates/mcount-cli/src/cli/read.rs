@@ -1,13 +1,14 @@
 //! `mcount scan` and `mcount list`: reading, and printing what was found.
 
 use super::complain;
-use super::many::{over, report};
+use super::many::{Outcome, over, report};
 use super::options::{InputArgs, JobArgs, OptionArgs};
-use crate::archive;
+use crate::archive::{self, Members};
+use crate::commit::Failure;
 use crate::debug::Sections;
 use crate::debug::lines::{Line, Lines};
-use crate::debug::separate::Subject;
-use crate::inputs::{Label, Take};
+use crate::debug::separate::{Search, Subject};
+use crate::inputs::Take;
 use crate::jobs::Threads;
 use crate::output::{self, Format, Listing};
 use clap::{Args, ValueEnum, ValueHint};
@@ -18,24 +19,24 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct ReadArgs {
-    /// Objects, modules and images to read, compressed or not, archives of objects, or folders with
-    /// objects in them
+    /// Objects, modules and images, compressed or not; archives of objects; folders to search for
+    /// objects; - for standard input
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
-    /// How to print: aligned text, one JSON object a line, or comma-separated values
+    /// How to print: aligned text, a JSON object per line, or comma-separated values
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
-    /// Print the names of Rust and C++ functions as in their source
+    /// Print the names of Rust and C++ functions as their source has them
     #[arg(long)]
     demangle: bool,
-    /// Say which source line each is of, by the debug information
+    /// Say which source line each comes from, using debug information
     #[arg(long)]
     lines: bool,
-    /// Print only how many there are: of each input, or by what --by says
+    /// Print only how many there are, for each input or as --by says
     #[arg(long)]
     count: bool,
-    /// What to count by: section, function, source file or folder of source files; the last two need
-    /// debug information
+    /// Count by section, function, source file or folder of source files; the last two need debug
+    /// information
     #[arg(long, value_enum, requires = "count")]
     by: Option<By>,
     #[command(flatten)]
@@ -69,43 +70,83 @@ pub(super) fn read(arguments: &ReadArgs, what: What) -> io::Result<u8> {
         Ok(options) => options,
         Err(error) => return Ok(complain(&error.to_string())),
     };
-    let lines = arguments.lines || matches!(arguments.by, Some(By::File | By::Dir));
     let search = arguments.inputs.search();
-    let file = |path: &Path, is_one| {
-        let subject = Subject::open(path, &search, lines)?;
+    let reading = Reading { what, wants_lines: arguments.wants_lines(), search, options };
+    let results = over(
+        &arguments.files,
+        &arguments.jobs,
+        Take::Compressed,
+        |path, is_one| reading.file(path, is_one, arguments.jobs.jobs),
+        |path| reading.archive(path),
+    )?;
+    if arguments.count { print_counts(arguments, results) } else { print(arguments, results) }
+}
+
+/// How files are read.
+struct Reading {
+    what: What,
+    wants_lines: bool,
+    search: Search,
+    options: Options,
+}
+
+impl Reading {
+    /// The listing of the file at `path`, which may be the only one.
+    fn file(&self, path: &Path, is_one: bool, jobs: Option<usize>) -> Result<Listing, Failure> {
+        let subject = Subject::open(path, &self.search, self.wants_lines)?;
         let size = if is_one { subject.bytes().len() } else { 0 };
-        let threads = Threads::for_one(size, arguments.jobs.jobs);
-        let options = Options { helpers: threads.helpers(), ..options.clone() };
-        let debug = lines.then(|| subject.debug());
-        let listing = listing(subject.bytes(), debug, what, &options)?;
+        let threads = Threads::for_one(size, jobs);
+        let options = Options { helpers: threads.helpers(), ..self.options.clone() };
+        let debug = self.wants_lines.then(|| subject.debug());
+        let listing = listing(subject.bytes(), debug, self.what, &options)?;
         match subject.is_nameless().filter(|_| listing.sites.sites.is_empty()) {
             Some(why) => Err(io::Error::other(why).into()),
             None => Ok(listing),
         }
-    };
-    let archive = |path: &Path| {
-        archive::read_all(path, |object| listing(object, lines.then_some(object), what, &options))
-    };
-    let results = over(&arguments.files, &arguments.jobs, Take::Compressed, file, archive)?;
-    // One write for many lines; all that is said of a file comes before what is said of the next.
-    let mut stdout =
-        BufWriter::with_capacity(1 << 16, output::stdout(arguments.format == Format::Text));
-    if arguments.count {
-        let mut counts = BTreeMap::new();
-        let code = report(results, |label, listing| {
-            count(&mut counts, arguments, label, listing);
-            Ok(())
-        })?;
-        let name = arguments.by.map_or("file", By::name);
-        output::counts(&mut stdout, arguments.format, name, &in_order(counts, arguments.by))?;
-        stdout.flush()?;
-        return Ok(code);
     }
-    output::print_head(&mut stdout, arguments.format)?;
+
+    /// The listings of the members of the archive at `path`.
+    fn archive(&self, path: &Path) -> Result<Members<Listing>, Failure> {
+        archive::read_all(path, |object| {
+            let debug = self.wants_lines.then_some(object);
+            listing(object, debug, self.what, &self.options)
+        })
+    }
+}
+
+/// Prints the sites of each file; the exit code.
+fn print(arguments: &ReadArgs, results: Vec<Outcome<Listing>>) -> io::Result<u8> {
+    let export = arguments.format.export();
+    let mut out = buffered(arguments.format);
+    export.head(&mut out)?;
     report(results, |label, listing| {
-        output::print(&mut stdout, arguments.format, arguments.demangle, label, listing)?;
-        stdout.flush()
+        export.sites(&mut out, arguments.demangle, label, listing)?;
+        // What we say about a file comes before what we say about the next, on both streams.
+        out.flush()
     })
+}
+
+/// Prints how many sites there are; the exit code.
+fn print_counts(arguments: &ReadArgs, results: Vec<Outcome<Listing>>) -> io::Result<u8> {
+    let mut counts = Vec::new();
+    let code = report(results, |label, listing| {
+        match arguments.by {
+            Some(by) => count(&mut counts, by, arguments.demangle, listing),
+            None => counts.push((label.to_string(), listing.sites.sites.len())),
+        }
+        Ok(())
+    })?;
+    let what = arguments.by.map_or("file", By::name);
+    let counts = if arguments.by.is_some() { largest_first(counts) } else { counts };
+    let mut out = buffered(arguments.format);
+    arguments.format.export().counts(&mut out, what, &counts)?;
+    out.flush()?;
+    Ok(code)
+}
+
+/// Standard output, with one write for many lines.
+fn buffered(format: Format) -> impl Write {
+    BufWriter::with_capacity(1 << 16, output::stdout(format == Format::Text))
 }
 
 /// The sites or entries of `file`, with source lines if the debug information is `debug`.
@@ -133,11 +174,19 @@ fn entries(table: Sites) -> Listing {
 fn lines(debug: &[u8], sites: &[CallSite]) -> Vec<Option<Line>> {
     let sections = Sections::load(debug);
     let mut lines = sections.as_ref().and_then(Lines::new);
-    let mut find = |site: &CallSite| {
+    let mut found = Vec::with_capacity(sites.len());
+    for site in sites {
         let section = site.section_index.zip(site.section.as_deref());
-        lines.as_mut()?.find(section, site.offset, site.address)
-    };
-    sites.iter().map(&mut find).collect()
+        found.push(lines.as_mut().and_then(|l| l.find(section, site.offset, site.address)));
+    }
+    found
+}
+
+impl ReadArgs {
+    /// Whether debug information is needed.
+    fn wants_lines(&self) -> bool {
+        self.lines || matches!(self.by, Some(By::File | By::Dir))
+    }
 }
 
 impl By {
@@ -152,23 +201,14 @@ impl By {
     }
 }
 
-/// Counts `listing`.
-fn count(
-    counts: &mut BTreeMap<String, usize>,
-    arguments: &ReadArgs,
-    label: &Label,
-    listing: &Listing,
-) {
-    let Some(by) = arguments.by else {
-        *counts.entry(label.to_string()).or_default() += listing.sites.sites.len();
-        return;
-    };
+/// Adds what `by` says of each site of `listing` to `keys`, each time as one.
+fn count(keys: &mut Vec<(String, usize)>, by: By, demangle: bool, listing: &Listing) {
     for (at, site) in listing.sites.sites.iter().enumerate() {
         let line = listing.lines.as_ref().and_then(|lines| lines.get(at)?.as_ref());
         let key = match by {
             By::Section => site.section.as_deref().map(str::to_owned),
             By::Function => {
-                site.symbol.as_deref().map(|name| output::name_of(name, arguments.demangle).into())
+                site.symbol.as_deref().map(|name| output::name_of(name, demangle).into())
             }
             By::File => line.map(|line| line.file.to_string()),
             By::Dir => line.map(|line| match line.file.rsplit_once('/') {
@@ -176,15 +216,17 @@ fn count(
                 None => ".".to_owned(),
             }),
         };
-        *counts.entry(key.unwrap_or_else(|| "?".to_owned())).or_default() += 1;
+        keys.push((key.unwrap_or_else(|| "?".to_owned()), 1));
     }
 }
 
-/// The largest first, of inputs as they come.
-fn in_order(counts: BTreeMap<String, usize>, by: Option<By>) -> Vec<(String, usize)> {
-    let mut counts: Vec<_> = counts.into_iter().collect();
-    if by.is_some() {
-        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+/// One count for each key, the largest first.
+fn largest_first(counts: Vec<(String, usize)>) -> Vec<(String, usize)> {
+    let mut sums: BTreeMap<String, usize> = BTreeMap::new();
+    for (key, count) in counts {
+        *sums.entry(key).or_default() += count;
     }
-    counts
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    sums
 }

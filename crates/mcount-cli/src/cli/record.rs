@@ -1,34 +1,36 @@
 //! `mcount record`: the table, put in the object.
 
-use super::complain;
 use super::many::{over, report};
 use super::options::{JobArgs, OptionArgs};
+use super::{complain, notes};
 use crate::archive;
 use crate::commit::record_file;
 use crate::inputs::{self, Take};
 use crate::output;
 use clap::{Args, ValueHint};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(super) struct RecordArgs {
-    /// Objects to record, archives of objects, or folders with objects in them
+    /// Objects to record, archives of objects, or folders to search for objects; - records standard
+    /// input to standard output
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
-    /// Write the recorded object, or archive, here and leave the input alone; for one input
+    /// Write the recorded object or archive here and leave the input alone (one input only); - for
+    /// standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Make the table writable, so that a PIE or a shared object needs no text relocations;
-    /// --policy all implies it
+    /// Make the table writable, so that a PIE or a shared object needs no text relocations; implied by
+    /// --policy all
     #[arg(long)]
     writable: bool,
-    /// One table section for each section of code, ordered by it, so that ld --gc-sections keeps
+    /// Write a table section for each section of code, linked to it, so that ld --gc-sections keeps
     /// exactly the entries of live functions
     #[arg(long)]
     link_order: bool,
-    /// Turn the recorded calls into NOPs in the object; the table is kept
+    /// Turn the recorded calls into NOPs; the table stays
     #[arg(long)]
     nop_all: bool,
     /// Say what was done to each file
@@ -41,8 +43,9 @@ pub(super) struct RecordArgs {
 }
 
 pub(super) fn record(arguments: &RecordArgs) -> io::Result<u8> {
-    if arguments.output.is_some() && arguments.files.len() != 1 {
-        return Ok(complain("--output takes one input file"));
+    let output = arguments.output.as_deref();
+    if let Some(why) = inputs::cannot_have_output(&arguments.files, output) {
+        return Ok(complain(why));
     }
     let mut options = match arguments.options.options() {
         Ok(options) => options,
@@ -51,17 +54,17 @@ pub(super) fn record(arguments: &RecordArgs) -> io::Result<u8> {
     options.writable |= arguments.writable;
     options.link_order = arguments.link_order;
     options.nop_all = arguments.nop_all;
-    let output = arguments.output.as_deref();
-    if output.is_some() && arguments.files.iter().any(|path| inputs::names_others(path)) {
-        return Ok(complain("--output takes an object or an archive that holds its members"));
-    }
-    let file = |path: &Path, _| {
-        record_file(path, output, &options).map_err(|failure| inputs::writing(path, failure))
-    };
-    let archive = |path: &Path| archive::record(path, output, &options);
-    let results = over(&arguments.files, &arguments.jobs, Take::Objects, file, archive)?;
-    let mut stdout = anstream::stdout().lock();
+    let results = over(
+        &arguments.files,
+        &arguments.jobs,
+        Take::Objects,
+        |path, _| {
+            record_file(path, output, &options).map_err(|failure| inputs::writing(path, failure))
+        },
+        |path| archive::record(path, output, &options),
+    )?;
+    let mut notes = notes(&arguments.files, output);
     report(results, |label, recording| {
-        if arguments.verbose { output::recorded(&mut stdout, label, recording) } else { Ok(()) }
+        if arguments.verbose { output::recorded(&mut notes, label, recording) } else { Ok(()) }
     })
 }

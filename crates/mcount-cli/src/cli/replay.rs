@@ -1,5 +1,6 @@
 //! `mcount replay`: the calls of a trace.
 
+use super::options::number;
 use super::{SUCCESS, complain};
 use crate::commit::Failure;
 use crate::files::Input;
@@ -61,7 +62,7 @@ pub(super) struct SelectionArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Which calls")]
     min_duration: Option<u64>,
     /// Only calls with fewer than N callers: 1 is the outermost
-    #[arg(long, value_name = "N", help_heading = "Which calls")]
+    #[arg(long, value_name = "N", value_parser = number::<usize>, help_heading = "Which calls")]
     depth: Option<usize>,
     /// Only calls that began this long after the trace did, or later
     #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Which calls")]

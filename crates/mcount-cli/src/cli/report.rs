@@ -1,8 +1,8 @@
-//! `mcount report`: one page that shows what of an image can be traced.
+//! `mcount report`: a page that shows which functions of an image can be traced.
 
 use super::options::{InputArgs, OptionArgs};
 use super::{SUCCESS, complain};
-use crate::commit::{Failure, write_new};
+use crate::commit::{Failure, output_name, write_new};
 use crate::debug::Sections;
 use crate::debug::separate::Subject;
 use crate::report::{Report, html, with_sources};
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct ReportArgs {
-    /// The linked image or the object, compressed or not
+    /// The linked image or the object, compressed or not; - for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
-    /// Write the page here
+    /// Write the page here; - for standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: PathBuf,
     #[command(flatten)]
@@ -30,16 +30,13 @@ pub(super) fn report(arguments: &ReportArgs) -> u8 {
         Ok(options) => options,
         Err(error) => return complain(&error.to_string()),
     };
-    let (path, result) = match page(arguments, &options) {
-        Ok(page) => (
-            &arguments.output,
-            write_new(&arguments.output, page.as_bytes()).map_err(Failure::from),
-        ),
-        Err(failure) => (&arguments.file, Err(failure)),
-    };
-    match result {
-        Ok(()) => SUCCESS,
-        Err(failure) => complain(&format!("{}: {failure}", path.display())),
+    let output = &arguments.output;
+    match page(arguments, &options) {
+        Err(failure) => complain(&format!("{}: {failure}", arguments.file.display())),
+        Ok(page) => match write_new(output, page.as_bytes()) {
+            Err(error) => complain(&format!("{}: {}", output_name(output), Failure::from(error))),
+            Ok(()) => SUCCESS,
+        },
     }
 }
 

@@ -1,32 +1,32 @@
-//! `mcount sort`: the table of a linked image, in ascending order, in its place.
+//! `mcount sort`: sorts the table of a linked image where it is.
 
 use super::options::TableSectionArgs;
-use super::{FOUND, SUCCESS, complain};
+use super::{FOUND, SUCCESS, complain, notes};
 use crate::commit::{Plan, change_file};
 use crate::inputs;
-use crate::output::printable;
+use crate::words::{counted, printable};
 use clap::{Args, ValueHint};
 use mcount::{Named, Options, Sorted, sort_table};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Of so many entries one may go; more is a sign that the symbols or the image are not what they
-/// should be. Linux 6.1 has 1 in 65 to 1 in 102 of weak functions that were overridden; without the
-/// symbols of static functions (`strip -x`) it would be 1 in 3.
+/// One entry in this many may go. If more would, the symbols or the image are probably not what they
+/// should be: in Linux 6.1, 1 entry in 65 to 1 in 102 belongs to a weak function that was overridden;
+/// without the symbols of static functions (`strip -x`) it would be 1 in 3.
 const GUARD: usize = 20;
 
 #[derive(Args)]
 pub(super) struct SortArgs {
-    /// The linked image
+    /// The linked image; - sorts standard input to standard output
     #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     image: PathBuf,
-    /// Write the image here and leave the input alone
+    /// Write the image here and leave the input alone; - for standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Make zero the entries of functions that were overridden or discarded
+    /// Zero the entries of functions that were overridden or discarded
     #[arg(long)]
     drop_weak: bool,
-    /// Drop them even if they are more than one in twenty, or if no static function has a symbol
+    /// Drop entries even if they are more than one in twenty, or if no static function has a symbol
     #[arg(long)]
     force: bool,
     /// Say what was done
@@ -41,12 +41,17 @@ pub(super) fn sort(arguments: &SortArgs) -> io::Result<u8> {
     let table_section = arguments.table.table_section.clone();
     let options = Options { table_section, ..Options::default() };
     let name = arguments.image.display();
-    let result = change_file(&arguments.image, arguments.output.as_deref(), |image| {
+    let output = arguments.output.as_deref();
+    let result = change_file(&arguments.image, output, |image| {
         let mut sorted = sort_table(image, &options, arguments.drop_weak)?;
         let writes = std::mem::take(&mut sorted.writes);
         let changed = !writes.is_empty();
         let refusal = if arguments.drop_weak { refusal(arguments.force, &sorted) } else { None };
-        let plan = if refusal.is_some() || !changed { Plan::Keep } else { Plan::Overwrite(writes) };
+        let plan = match &refusal {
+            Some(_) => Plan::Refuse,
+            None if changed => Plan::Overwrite(writes),
+            None => Plan::Keep,
+        };
         Ok((plan, (sorted, changed, refusal)))
     });
     let (sorted, changed, refusal) = match result {
@@ -56,17 +61,19 @@ pub(super) fn sort(arguments: &SortArgs) -> io::Result<u8> {
             return Ok(complain(&format!("{name}: {failure}")));
         }
     };
-    let (stale, entries) = (sorted.stale.len(), sorted.entries);
     if let Some(refusal) = refusal {
         complain(&format!("{name}: {refusal}"));
         return Ok(FOUND);
     }
     if arguments.verbose {
         let done = if changed { "sorted" } else { "unchanged" };
+        let entries = counted(sorted.entries, "entry", "entries");
+        let stale = sorted.stale.len();
         let dropped = if arguments.drop_weak { "dropped" } else { "stale" };
         let name = name.to_string();
         let name = printable(&name);
-        writeln!(anstream::stdout(), "{name}: {done}, {entries} entries, {stale} {dropped}")?;
+        let mut notes = notes(std::slice::from_ref(&arguments.image), output);
+        writeln!(notes, "{name}: {done}, {entries}, {stale} {dropped}")?;
     }
     Ok(SUCCESS)
 }
@@ -78,18 +85,23 @@ fn refusal(is_forced: bool, sorted: &Sorted) -> Option<String> {
         return None;
     }
     if sorted.named == Named::Dynamic || stale + sorted.zeroes == entries {
-        return Some("the symbols do not say which functions there are: none dropped".to_owned());
+        return Some(
+            "dropped nothing: the symbols don't tell which functions there are".to_owned(),
+        );
     }
     if is_forced {
         return None;
     }
     if stale * GUARD > entries {
         return Some(format!(
-            "{stale} of {entries} entries would go, more than one in {GUARD}: --force drops them"
+            "dropped nothing: {stale} of {entries} entries would go, more than one in {GUARD}; use \
+             --force to drop them"
         ));
     }
     (sorted.named == Named::Global).then(|| {
-        "no symbol of a static function, they may be stripped: --force drops entries".to_owned()
+        "dropped nothing: no static function has a symbol, so the image may be stripped; use --force \
+         to drop entries"
+            .to_owned()
     })
 }
 

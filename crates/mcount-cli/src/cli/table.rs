@@ -2,7 +2,7 @@
 
 use super::options::{InputArgs, OptionArgs};
 use super::{SUCCESS, complain};
-use crate::commit::{Failure, write_new};
+use crate::commit::{Failure, output_name, write_new};
 use crate::debug::separate::Subject;
 use crate::jobs::Threads;
 use crate::output;
@@ -81,7 +81,7 @@ pub(super) fn table(arguments: &TableArgs) -> io::Result<u8> {
     if let Some(output) = &arguments.output {
         if let Err(error) = write_new(output, &bytes) {
             let failure = Failure::from(error);
-            return Ok(complain(&format!("{}: {failure}", output.display())));
+            return Ok(complain(&format!("{}: {failure}", output_name(output))));
         }
     } else {
         let mut out = output::stdout(format == TableFormat::Text);
@@ -121,8 +121,10 @@ fn contents(
 /// `NAME=ADDRESS`, the address in hexadecimal.
 fn parse_anchor(text: &str) -> Result<Anchor, String> {
     let (symbol, address) = text.split_once('=').ok_or("no = after the symbol's name")?;
-    let digits = address.trim_start_matches("0x");
-    let address = u64::from_str_radix(digits, 16).map_err(|error| error.to_string())?;
+    let digits = address.strip_prefix("0x").unwrap_or(address);
+    let is_number = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let address = u64::from_str_radix(digits, 16).ok().filter(|_| is_number);
+    let address = address.ok_or("the address must be a 64-bit hexadecimal number")?;
     is_name(symbol)?;
     Ok(Anchor { symbol: symbol.to_owned(), address })
 }
@@ -132,6 +134,9 @@ pub(super) fn parse_bounds(text: &str) -> Result<(String, String), String> {
     let (start, stop) = text.split_once(',').ok_or("no comma between the two names")?;
     is_name(start)?;
     is_name(stop)?;
+    if stop.contains(',') {
+        return Err("more than two names".to_owned());
+    }
     Ok((start.to_owned(), stop.to_owned()))
 }
 

@@ -106,7 +106,7 @@ fn uimage(bytes: &[u8]) -> Result<Payload<'_>, Error> {
     let size =
         u32::from_be_bytes(*bytes.get(12..).and_then(<[u8]>::first_chunk).ok_or_else(missing)?);
     let end = HEADER.saturating_add(size as usize);
-    let body = bytes.get(HEADER..end).ok_or(Error::Corrupt(UIMAGE, "truncated".to_owned()))?;
+    let body = bytes.get(HEADER..end).ok_or(Error::Corrupt(UIMAGE, "truncated"))?;
     match (bytes.get(30), bytes.get(31)) {
         (Some(&MULTI), _) => Err(Error::Unsupported("a uImage of several files")),
         (_, Some(&LZO)) => Err(Error::Unsupported("a uImage with lzo")),

@@ -1,9 +1,8 @@
-//! What a compressed file holds: modules and kernel images are installed compressed, and a kernel
-//! image wraps its payload once more. Everything is unpacked in memory, and known by its contents,
-//! not by its name.
+//! What a compressed file holds. Modules and kernel images are installed compressed, and a kernel image
+//! wraps its payload once more. We unpack everything in memory, and go by contents, not by names.
 //!
-//! For commands that read. A file that is to be changed is never unpacked, and `recordmcount` has
-//! nothing of this in it.
+//! This is for commands that read. A file that is to be changed is never unpacked, and `recordmcount`
+//! contains nothing of this.
 
 mod kernel;
 mod streams;
@@ -45,8 +44,8 @@ impl Limits {
 /// Why a file could not be unpacked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// The stream of this format is truncated or corrupt; what its decoder says.
-    Corrupt(&'static str, String),
+    /// The stream of this format cannot be decoded, and why.
+    Corrupt(&'static str, &'static str),
     /// It would become larger than this, in bytes.
     TooLarge(&'static str, u64),
     /// A format that is known and not supported.

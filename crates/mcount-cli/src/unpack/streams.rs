@@ -1,10 +1,12 @@
-//! Streams of the compressors that modules and kernels are packed with: known by their first bytes,
-//! read to the end or to a limit. Each decoder is a crate of its own, all in Rust.
+//! Streams of the compressors that modules and kernels are packed with. We know them by their first
+//! bytes, and read them to the end or to a limit. Each decoder is a crate of its own, all in Rust; what
+//! they say about damage is for their authors, so [`reason`] says it in our words.
 //!
 //! Formats: RFC 1952 (gzip), the .xz file format, the .lzma header of LZMA Utils, RFC 8878
 //! (Zstandard), the LZ4 frame format with its legacy frame, and bzip2, which is its source.
 
 use super::Error;
+use ruzstd::decoding::errors::FrameDecoderError;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use std::io::{self, Read};
 
@@ -75,11 +77,10 @@ impl Format {
     /// Where in `bytes`, from `start` on, something begins that looks like a stream.
     pub(super) fn positions(bytes: &[u8], start: usize) -> impl Iterator<Item = usize> {
         let rest = bytes.get(start..).unwrap_or_default();
-        let fits = move |(at, byte): (usize, &u8)| {
+        rest.iter().enumerate().filter_map(move |(at, byte)| {
             let is_stream = Self::FIRST.contains(byte) && Self::of(rest.get(at..)?).is_some();
             is_stream.then_some(start + at)
-        };
-        rest.iter().enumerate().filter_map(fits)
+        })
     }
 }
 
@@ -109,12 +110,12 @@ pub(super) fn decompress(
     if format == Format::Lzo {
         return Err(Error::Unsupported("lzo"));
     }
-    let corrupt = |error: io::Error| Error::Corrupt(format.name(), one_line(&error));
     let mut out = Vec::new();
     let mut rest = bytes;
     loop {
         let room = limit.saturating_sub(out.len() as u64);
-        let taken = stream(rest, format, extent, room, &mut out).map_err(corrupt)?;
+        let taken = stream(rest, format, extent, room, &mut out)
+            .map_err(|error| Error::Corrupt(format.name(), reason(&error)))?;
         if out.len() as u64 > limit {
             return Err(Error::TooLarge(format.name(), limit));
         }
@@ -174,7 +175,7 @@ fn zstd(bytes: &mut &[u8], room: u64, out: &mut Vec<u8>) -> io::Result<()> {
     let (stored, found) =
         (decoder.decoder.get_checksum_from_data(), decoder.decoder.get_calculated_checksum());
     if decoder.decoder.is_finished() && stored.is_some() && stored != found {
-        return Err(io::Error::other("the checksum is wrong"));
+        return Err(io::ErrorKind::InvalidData.into());
     }
     Ok(())
 }
@@ -236,12 +237,33 @@ pub(super) fn peek<const SIZE: usize>(bytes: &[u8], format: Format) -> Option<[u
     head.try_into().ok()
 }
 
-/// What a decoder says, without line breaks; an end that comes too early has one name.
-fn one_line(error: &io::Error) -> String {
-    if error.kind() == io::ErrorKind::UnexpectedEof {
-        return "truncated".to_owned();
+/// Why a stream could not be decoded.
+fn reason(error: &io::Error) -> &'static str {
+    let error = innermost(error);
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => "truncated",
+        io::ErrorKind::OutOfMemory => "out of memory",
+        io::ErrorKind::Unsupported => "uses a feature that is not supported",
+        _ if is_too_large_a_window(error) => "asks for too large a window",
+        _ => "corrupt",
     }
-    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The error that caused `error`, where that is one of reading: decoders wrap it in their own.
+fn innermost(error: &io::Error) -> &io::Error {
+    let mut found = error;
+    let mut cause = error.get_ref().map(|inner| inner as &(dyn std::error::Error + 'static));
+    while let Some(inner) = cause {
+        found = inner.downcast_ref().unwrap_or(found);
+        cause = inner.source();
+    }
+    found
+}
+
+/// Whether a frame of Zstandard declares a larger window than [`zstd_decoder`] allows.
+fn is_too_large_a_window(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<FrameDecoderError>());
+    matches!(inner, Some(FrameDecoderError::WindowSizeTooBig { .. }))
 }
 
 /// What the zlib stream (RFC 1950), or the frames of Zstandard, in a compressed section hold: `size`

@@ -324,7 +324,7 @@ fn wrong_entry(case: &Case, shared: &Shared) -> Result<(), String> {
     let image = with_entry(case, shared, out.path(), "main")?;
     run(Command::new(case.target.toolchain.utility("strip")).arg(&image))?;
     let (code, text) = said(&["check", "--policy", "all", "--allow", "unsorted"], &image)?;
-    let is_one = text.matches("not-a-call-site").count() == 1 && text.contains(" 1 denied, 0 ");
+    let is_one = text.matches("not-a-call-site").count() == 1 && text.contains(" 1 error, 0 ");
     ensure(code == Some(1) && is_one, || format!("{code:?}: {text}"))
 }
 
@@ -349,7 +349,7 @@ fn areas_are_parted(case: &Case, shared: &Shared) -> Result<(), String> {
     let (code, text) = said(&["nop", "-v"], &image)?;
     // The entry that the walk wants leads to no call.
     let is_said = code == Some(0)
-        && text.contains(&format!(" {listed} made NOPs"))
+        && text.contains(&format!(" {listed} NOPs made"))
         && text.contains("1 entry of the table leads");
     ensure(listed > 5 && is_said && code == Some(0), || format!("{code:?}: {text}"))?;
     ensure(Walk::of(case, &image)? == before, || "the program changed".to_owned())?;
@@ -408,7 +408,7 @@ fn unrecorded(case: &Case, shared: &Shared) -> Result<(), String> {
     let image = link(case, &folder, &traced, out.path())?;
     let before = Walk::of(case, &image)?;
     let (code, text) = said(&["nop", "-v"], &image)?;
-    let is_said = code == Some(0) && text.contains("2 made NOPs, 9 not in the table");
+    let is_said = code == Some(0) && text.contains("2 NOPs made, 9 calls not in the table");
     ensure(is_said, || format!("{code:?}: {text}"))?;
     for (name, count) in Walk::of(case, &image)?.calls {
         let is_listed = ["elsewhere", "last"].contains(&name.as_str());

@@ -1,0 +1,180 @@
+//! Printing call sites, and counts of them: a file a format, behind [`Export`].
+
+mod csv;
+mod jsonl;
+mod text;
+
+use crate::debug::lines::Line;
+use crate::inputs::Label;
+use crate::words::counted;
+pub(crate) use crate::words::printable;
+use clap::ValueEnum;
+use mcount::{CallSite, LateTable, Recording, Sites, Status};
+use std::borrow::Cow;
+use std::io::{self, StdoutLock, Write};
+use std::path::Path;
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Aligned columns.
+    Text,
+    /// One JSON object a line.
+    Jsonl,
+    /// Comma-separated values (RFC 4180), the first line names them.
+    Csv,
+}
+
+impl Format {
+    /// What prints it.
+    #[must_use]
+    pub fn export(self) -> &'static dyn Export {
+        match self {
+            Self::Text => &text::Text,
+            Self::Jsonl => &jsonl::Jsonl,
+            Self::Csv => &csv::Csv,
+        }
+    }
+}
+
+/// One format.
+pub trait Export {
+    /// Prints what comes before everything else.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    fn head(&self, _out: &mut dyn Write) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Prints the sites of the file or member `label`; with `demangle`, functions are called what
+    /// their source calls them.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    fn sites(
+        &self,
+        out: &mut dyn Write,
+        demangle: bool,
+        label: &Label,
+        listing: &Listing,
+    ) -> io::Result<()>;
+
+    /// Prints how many sites each of several things has; `what` says what they are.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    fn counts(&self, out: &mut dyn Write, what: &str, counts: &[(String, usize)])
+    -> io::Result<()>;
+}
+
+/// The sites of one file, with what is known of each.
+#[derive(Debug)]
+pub struct Listing {
+    /// The sites.
+    pub sites: Sites,
+    /// For each of them.
+    pub statuses: Vec<Status>,
+    /// For each of them, where source lines were asked for.
+    pub lines: Option<Vec<Option<Line>>>,
+    /// They are the entries of a table, which may lead elsewhere than to a site.
+    pub is_table: bool,
+}
+
+/// A site, with what is known of it.
+#[derive(Clone, Copy)]
+struct Row<'l> {
+    site: &'l CallSite,
+    status: Status,
+    /// Source lines were asked for.
+    has_line: bool,
+    line: Option<&'l Line>,
+}
+
+impl Listing {
+    /// `sites` with the status that they themselves tell.
+    #[must_use]
+    pub fn new(sites: Sites) -> Self {
+        let statuses = sites.sites.iter().map(CallSite::status).collect();
+        Self { sites, statuses, lines: None, is_table: false }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let with_status = self.sites.sites.iter().zip(&self.statuses).enumerate();
+        with_status.map(|(at, (site, status))| Row {
+            site,
+            status: *status,
+            has_line: self.lines.is_some(),
+            line: self.lines.as_ref().and_then(|lines| lines.get(at)?.as_ref()),
+        })
+    }
+}
+
+/// Standard output. Text that `is_for_people` has colours where they are wanted. What programs read is
+/// written byte for byte: a stream with colours drops control characters when it isn't a terminal.
+#[must_use]
+pub fn stdout(is_for_people: bool) -> anstream::AutoStream<StdoutLock<'static>> {
+    if is_for_people {
+        anstream::stdout().lock()
+    } else {
+        anstream::AutoStream::always_ansi(io::stdout().lock())
+    }
+}
+
+/// Prints the sites of a linked image, a JSON object a line.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn late_jsonl(out: &mut impl Write, path: &Path, table: &LateTable) -> io::Result<()> {
+    Format::Jsonl.export().sites(out, false, &Label::of(path), &Listing::new(table.to_sites()))
+}
+
+/// Prints the sites of a linked image as text, and how they were found.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn late_text(out: &mut impl Write, path: &Path, table: &LateTable) -> io::Result<()> {
+    let listing = Listing::new(table.to_sites());
+    Format::Text.export().sites(out, false, &Label::of(path), &listing)?;
+    for (source, count) in &table.sources {
+        writeln!(out, "by {}: {count}", source.name())?;
+    }
+    Ok(())
+}
+
+/// Says what was done to the file or member `label`.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn recorded(out: &mut dyn Write, label: &Label, recording: &Recording) -> io::Result<()> {
+    let done = if recording.changed { "recorded" } else { "unchanged" };
+    let count = counted(recording.recorded, "entry", "entries");
+    writeln!(out, "{}: {done}, {count}", printable(&label.to_string()))?;
+    for section in &recording.excluded {
+        let made = counted(section.made_nops, "NOP", "NOPs");
+        let left = counted(section.left, "call", "calls");
+        let name = printable(&section.name);
+        writeln!(out, "  {name}: excluded, {made} made, {left} left alone")?;
+    }
+    Ok(())
+}
+
+/// The name of a function, as in its source if `demangle`.
+pub(crate) fn name_of(name: &str, demangle: bool) -> Cow<'_, str> {
+    if !demangle {
+        return name.into();
+    }
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        return format!("{rust:#}").into();
+    }
+    let options = cpp_demangle::DemangleOptions::new();
+    let symbol = cpp_demangle::Symbol::new(name).ok();
+    let plain = symbol.and_then(|symbol| symbol.demangle_with_options(&options).ok());
+    plain.map_or(name.into(), Cow::from)
+}
