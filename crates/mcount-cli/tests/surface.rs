@@ -10,6 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 use testkit::room::{Outcome, Room};
+use testkit::test;
 use testkit::tools::are_here;
 
 const MCOUNT: &str = env!("CARGO_BIN_EXE_mcount");
@@ -454,4 +455,8 @@ fn a_file_compared_with_itself_is_complained_about_once() {
     tool(&room, "gcc", &["-shared", "-s", "-o", "stripped", "done.o", "hook.o"]);
     let said = mcount(&room, &["diff", "stripped", "stripped"]).stderr;
     assert_eq!(said.matches("stripped: stripped: ").count(), 1, "{said}");
+}
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
 }

@@ -2,6 +2,8 @@
 
 pub mod budget;
 pub mod files;
+#[cfg(feature = "harness")]
+mod ignored;
 pub mod prebuilt;
 pub mod process;
 pub mod reader;

@@ -1,7 +1,7 @@
 //! Finds compilers, linkers and emulators. A test that needs one that is missing is ignored, with the reason. With
 //! `MCOUNT_REQUIRE_TOOLS=1`, as in CI, it fails instead, so that no test is lost without anybody noticing.
 
-use crate::trial;
+use crate::ignored::ignore;
 use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ pub fn need<'a>(programs: impl IntoIterator<Item = &'a str>) {
     }
     let reason = format!("not installed: {}", missing.join(", "));
     assert!(!required(), "{reason}");
-    trial::ignore(reason);
+    ignore(reason);
 }
 
 /// As [`need`], for tests that ask; what it returns is always `true`.

@@ -26,7 +26,7 @@ const PT_PHDR: u64 = 6;
 const PT_GNU_EH_FRAME: u64 = 0x6474_e550;
 /// Words of a program header; in the first, the flags are above the type.
 const HEADER_WORDS: usize = 7;
-const R_X86_64_RELATIVE: u32 = 8;
+const RELATIVE: u32 = 8;
 
 /// The program as it's loaded.
 pub(super) struct Loaded<'d> {
@@ -122,8 +122,7 @@ fn map_agent(
     map(thread, gate, at + size, 3 * PAGE, read_write, fixed)?;
     map(thread, gate, place.tables, tables, libc::PROT_READ, fixed)?;
     for (offset, relocation) in image.dynamic_relocations().into_iter().flatten() {
-        if matches!(relocation.flags(), RelocationFlags::Elf { r_type } if r_type.0 == R_X86_64_RELATIVE)
-        {
+        if matches!(relocation.flags(), RelocationFlags::Elf { r_type } if r_type.0 == RELATIVE) {
             let value = at.wrapping_add_signed(relocation.addend());
             memory.write(at + offset, &value.to_le_bytes())?;
         }
