@@ -153,6 +153,8 @@ fn spawn(command: &[OsString]) -> io::Result<i32> {
         // SAFETY: as above; the strings and the list of pointers live on in the child.
         unsafe {
             let mut byte = 0_u8;
+            // Rust has this program ignore it, which isn't to be inherited.
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
             libc::close(go[1]);
             libc::read(go[0], (&raw mut byte).cast(), 1);
             libc::execvp(program.as_ptr(), pointers.as_ptr());

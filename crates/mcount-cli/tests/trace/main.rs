@@ -1,0 +1,44 @@
+//! `mcount trace`, held against programs that count their own calls (`tests/trace/hits.h`): whatever compiler
+//! and flags made them, the trace has exactly those calls, and what they print and how they end is as without
+//! tracing.
+//!
+//! What is known to be wrong is in the tables with the reason, and ignored; `--include-ignored` runs it.
+
+mod faults;
+mod matrix;
+mod programs;
+mod reader;
+mod truth;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use std::process::ExitCode;
+use testkit::trial::guarded;
+
+/// A test: its name, the programs it wants, why it fails so far, and what it does.
+struct Test {
+    name: String,
+    wants: Vec<&'static str>,
+    open: Option<&'static str>,
+    run: Box<dyn FnOnce() -> Result<(), String> + Send>,
+}
+
+impl Test {
+    fn trial(self, include_open: bool) -> Trial {
+        let Self { name, wants, open, run } = self;
+        Trial::ignorable_test(name, move || match open {
+            Some(reason) if !include_open => Ok::<_, Failed>(Completion::ignored_with(reason)),
+            _ => guarded(wants, run),
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let include_open = arguments.include_ignored || arguments.ignored;
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return ExitCode::SUCCESS;
+    }
+    let tests = matrix::tests().into_iter().chain(programs::tests()).chain(faults::tests());
+    let trials = tests.map(|test| test.trial(include_open)).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}

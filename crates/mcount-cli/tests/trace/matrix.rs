@@ -1,0 +1,151 @@
+//! The same programs by both compilers, with every way to ask for hooks, optimized and not, linked in every way.
+
+use crate::Test;
+use crate::truth::{Also, Room, same};
+
+/// How a compiler is asked for hooks, and in which layouts it can.
+struct Hooks {
+    name: &'static str,
+    flags: &'static [&'static str],
+    gcc: bool,
+    clang: bool,
+    /// Refused in a position-independent executable.
+    fixed_only: bool,
+}
+
+const fn both(name: &'static str, flags: &'static [&'static str]) -> Hooks {
+    Hooks { name, flags, gcc: true, clang: true, fixed_only: false }
+}
+
+const HOOKS: &[Hooks] = &[
+    both("patchable-5", &["-fpatchable-function-entry=5"]),
+    both("patchable-16", &["-fpatchable-function-entry=16"]),
+    both("patchable-7,2", &["-fpatchable-function-entry=7,2"]),
+    both("patchable-5-cet", &["-fpatchable-function-entry=5", "-fcf-protection"]),
+    both("pg", &["-pg"]),
+    both("fentry", &["-pg", "-mfentry"]),
+    Hooks {
+        name: "nop-mcount",
+        flags: &["-pg", "-mfentry", "-mnop-mcount", "-mrecord-mcount"],
+        gcc: true,
+        clang: false,
+        fixed_only: true,
+    },
+];
+
+/// How a program is optimized and linked.
+struct Link {
+    name: &'static str,
+    flags: &'static [&'static str],
+    is_fixed: bool,
+}
+
+const fn link(name: &'static str, flags: &'static [&'static str], is_fixed: bool) -> Link {
+    Link { name, flags, is_fixed }
+}
+
+/// All of `-O0` to `-O3`, all layouts, and link-time optimization; not each with each.
+const LINKS: &[Link] = &[
+    link("O0", &["-O0", "-pie", "-fPIE"], false),
+    link("O1", &["-O1", "-pie", "-fPIE"], false),
+    link("O2", &["-O2", "-pie", "-fPIE"], false),
+    link("O0-fixed", &["-O0", "-no-pie", "-fno-pie"], true),
+    link("O2-fixed", &["-O2", "-no-pie", "-fno-pie"], true),
+    link("O3-fixed", &["-O3", "-no-pie", "-fno-pie"], true),
+    link("lto", &["-O2", "-flto", "-no-pie", "-fno-pie"], true),
+];
+
+/// C++ takes a second to compile: fewer of them.
+const CPP_LINKS: &[Link] = &[
+    link("O0-fixed", &["-O0", "-no-pie", "-fno-pie"], true),
+    link("O2", &["-O2", "-pie", "-fPIE"], false),
+];
+
+/// Without a dynamic linker.
+const STATIC: &[(&str, &str, &[&str])] = &[
+    ("static", "gcc", &["-O2", "-static", "-no-pie", "-fno-pie"]),
+    ("static", "clang", &["-O2", "-static", "-no-pie", "-fno-pie"]),
+    ("static-pie", "gcc", &["-O2", "-static-pie", "-fPIE"]),
+    ("musl", "musl-gcc", &["-O2", "-static", "-no-pie", "-fno-pie"]),
+    ("musl-dynamic", "musl-gcc", &["-O2", "-pie", "-fPIE"]),
+];
+
+/// Builds that are known to be wrong: a part of their name, and why.
+const OPEN: &[(&str, &str)] = &[
+    ("clang/patchable-5", CLANG_NOPS),
+    ("clang/patchable-16", CLANG_NOPS),
+    ("clang++/patchable-5", CLANG_NOPS),
+    ("clang++/patchable-16", CLANG_NOPS),
+    ("g++/pg/O0-fixed", "a thread that is cancelled behind a -pg prologue loses calls"),
+];
+const CLANG_NOPS: &str = "clang's long NOPs aren't found without a table";
+
+pub(crate) fn tests() -> Vec<Test> {
+    let mut tests = Vec::new();
+    for hooks in HOOKS {
+        for link in LINKS {
+            tests.extend(
+                compilers(hooks, link, ["gcc", "clang"])
+                    .map(|compiler| build(compiler, hooks, link.name, link.flags, "plain.c")),
+            );
+        }
+        for link in CPP_LINKS {
+            tests.extend(
+                compilers(hooks, link, ["g++", "clang++"])
+                    .map(|compiler| build(compiler, hooks, link.name, link.flags, "throw.cpp")),
+            );
+        }
+        for (name, compiler, flags) in STATIC {
+            // musl has no `mcount` to link with.
+            let has_hook = *compiler != "musl-gcc" || hooks.name.starts_with("patchable");
+            let is_possible = if *compiler == "clang" { hooks.clang } else { hooks.gcc };
+            let is_fixed = flags.contains(&"-no-pie");
+            if has_hook && is_possible && (is_fixed || !hooks.fixed_only) {
+                tests.push(build(compiler, hooks, name, flags, "plain.c"));
+            }
+        }
+    }
+    tests
+}
+
+/// Those of gcc and clang that can build this.
+fn compilers(
+    hooks: &Hooks,
+    link: &Link,
+    [gcc, clang]: [&'static str; 2],
+) -> impl Iterator<Item = &'static str> {
+    let fits = link.is_fixed || !hooks.fixed_only;
+    let gcc = (hooks.gcc && fits).then_some(gcc);
+    let clang = (hooks.clang && fits).then_some(clang);
+    gcc.into_iter().chain(clang)
+}
+
+fn known(name: &str) -> Option<&'static str> {
+    OPEN.iter().find(|(part, _)| name.contains(part)).map(|(_, why)| *why)
+}
+
+fn build(
+    compiler: &'static str,
+    hooks: &'static Hooks,
+    link: &str,
+    flags: &'static [&'static str],
+    source: &'static str,
+) -> Test {
+    let name = format!("build::{source}/{compiler}/{}/{link}/", hooks.name);
+    let mut all: Vec<&str> = hooks.flags.to_vec();
+    all.extend(flags);
+    // Debian's clang has no plugin for the default linker.
+    if compiler.starts_with("clang") && flags.contains(&"-flto") {
+        all.push("-fuse-ld=lld");
+    }
+    Test {
+        open: known(&name),
+        name,
+        wants: vec![compiler],
+        run: Box::new(move || {
+            let room = Room::new()?;
+            let program = room.compile(compiler, &all, source)?;
+            same(&room, &program, |_| {}, Also::Nesting)
+        }),
+    }
+}

@@ -1,0 +1,127 @@
+//! Programs that do one thing each that a tracer could get wrong, by name.
+
+use crate::Test;
+use crate::truth::{Also, Room, same};
+use std::process::Command;
+
+/// One program, run with and without tracing.
+struct Program {
+    name: &'static str,
+    source: &'static str,
+    flags: &'static [&'static str],
+    arguments: &'static [&'static str],
+    also: Also,
+    open: Option<&'static str>,
+}
+
+const fn program(name: &'static str, source: &'static str) -> Program {
+    Program { name, source, flags: &[], arguments: &[], also: Also::Nesting, open: None }
+}
+
+const fn with(
+    name: &'static str,
+    source: &'static str,
+    arguments: &'static [&'static str],
+) -> Program {
+    Program { arguments, ..program(name, source) }
+}
+
+const AVX: &[&str] = &["-mavx2", "-DNESTED"];
+
+const PROGRAMS: &[Program] = &[
+    program("exceptions", "unwind.cpp"),
+    program("terminate", "terminate.cpp"),
+    program("longjmp", "jumps.c"),
+    program("thread-ends", "thread-ends.cpp"),
+    Program { also: Also::Nothing, ..program("fibres", "fibres.c") },
+    program("profiler", "profiler.c"),
+    program("a-million-deep", "depth.c"),
+    program("tail-calls", "tail.c"),
+    program("fork", "fork.c"),
+    program("spawn", "spawn.c"),
+    program("vfork", "vfork.c"),
+    program("clone", "clone.c"),
+    program("threads", "threads.c"),
+    program("exec", "exec.c"),
+    program("signal-stacks", "signals.c"),
+    Program { flags: &["-DNESTED"], ..program("abi", "abi.c") },
+    Program { flags: AVX, ..program("abi-avx", "abi.c") },
+    Program {
+        open: Some("the auxiliary vector has an entry more, one that says it's to be ignored"),
+        ..program("environment", "environment.c")
+    },
+    with("limits-none", "limits.c", &["none"]),
+    with("limits-descriptors", "limits.c", &["descriptors"]),
+    with("limits-file-size", "limits.c", &["files"]),
+    with("limits-open", "limits.c", &["open"]),
+    with("limits-memory", "limits.c", &["memory"]),
+    with("limits-processes", "limits.c", &["processes"]),
+    with("limits-root", "limits.c", &["root"]),
+    with("ends-return", "ends.c", &["return"]),
+    with("ends-exit", "ends.c", &["_exit"]),
+    with("ends-abort", "ends.c", &["abort"]),
+    with("ends-fault", "ends.c", &["11"]),
+    with("ends-kill", "ends.c", &["9"]),
+    with("ends-real-time-signal", "ends.c", &["34"]),
+    with("ends-pipe", "ends.c", &["13"]),
+];
+
+pub(crate) fn tests() -> Vec<Test> {
+    let named = PROGRAMS.iter().map(|program| Test {
+        name: format!("program::{}", program.name),
+        wants: vec![compiler(program.source)],
+        open: program.open,
+        run: Box::new(move || {
+            let room = Room::new()?;
+            let mut flags = vec!["-O2", "-fpatchable-function-entry=5"];
+            flags.extend(program.flags);
+            let path = room.compile(compiler(program.source), &flags, program.source)?;
+            let change = |command: &mut Command| {
+                command.args(program.arguments);
+            };
+            same(&room, &path, change, program.also)
+        }),
+    });
+    named.chain([simple("program::dlopen", dlopen), simple("program::preload", preload)]).collect()
+}
+
+fn simple(name: &str, run: fn() -> Result<(), String>) -> Test {
+    Test { name: name.to_owned(), wants: vec!["gcc"], open: None, run: Box::new(run) }
+}
+
+fn compiler(source: &str) -> &'static str {
+    if source.ends_with(".cpp") { "g++" } else { "gcc" }
+}
+
+const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
+const LIBRARY: &[&str] = &["-O2", "-fpatchable-function-entry=5", "-shared", "-fPIC"];
+
+fn dlopen() -> Result<(), String> {
+    let room = Room::new()?;
+    let plugin = room.compile("gcc", LIBRARY, "plugin.c")?;
+    let program = room.compile("gcc", HOOKS, "library.c")?;
+    let change = |command: &mut Command| {
+        command.arg(&plugin);
+    };
+    same(&room, &program, change, Also::Nesting)?;
+    let trace = room.trace("traced")?;
+    let process = trace.processes.first().copied().unwrap_or(0);
+    // Two calls by its constructor, and one for each time that it was opened.
+    for (function, expected) in [("plugin", 100), ("half", 200), ("begin", 100), ("end", 100)] {
+        let found = trace.count(process, function);
+        if found != expected {
+            return Err(format!("{function}: {found} instead of {expected}"));
+        }
+    }
+    Ok(())
+}
+
+fn preload() -> Result<(), String> {
+    let room = Room::new()?;
+    let library = room.compile("gcc", LIBRARY, "preloaded.c")?;
+    let program = room.compile("gcc", HOOKS, "uses-preload.c")?;
+    let change = |command: &mut Command| {
+        command.env("LD_PRELOAD", &library);
+    };
+    same(&room, &program, change, Also::Nesting)
+}

@@ -1,0 +1,215 @@
+//! A second reader of the trace format, written from its description, for what the tests ask: how often each
+//! function was called in each process, and whether the calls of a thread are nested.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+/// Bytes of the header block, and of a chunk.
+const BLOCK: usize = 65_536;
+/// Every so many chunks, one is a directory.
+const SPAN: usize = 1024;
+
+/// A call without its end: thread number, function number, start.
+type Begun = (u32, u32, u64);
+
+/// What a trace says.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    /// Functions by number, as in the symbol table.
+    functions: HashMap<u32, String>,
+    /// The processes, in the order in which they began.
+    pub(crate) processes: Vec<u32>,
+    pub(crate) notes: Vec<String>,
+    /// The process of each thread number.
+    owners: HashMap<u32, u32>,
+    /// How often each function was called, by thread number.
+    counts: HashMap<(u32, u32), u64>,
+    /// Start and end of the calls that returned, by thread number.
+    returned: HashMap<u32, Vec<(u64, u64)>>,
+    /// Calls that ended, so that those are not taken for open as well.
+    ended: HashSet<Begun>,
+    /// Calls that were left behind or didn't end.
+    pub(crate) open: u64,
+    pub(crate) dropped: u64,
+    pub(crate) finished: bool,
+}
+
+/// Where one chunk is described and what it holds.
+struct Chunk<'d> {
+    kind: u64,
+    base: u64,
+    process: u64,
+    used: u64,
+    bytes: &'d [u8],
+}
+
+impl Trace {
+    /// Reads the trace at `path`.
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
+        let bytes = testkit::files::read(path)?;
+        if bytes.get(..8) != Some(b"\x89MCOUNT\n") {
+            return Err("it doesn't begin as a trace".to_owned());
+        }
+        let mut trace = Self {
+            dropped: word(&bytes, 256),
+            finished: word(&bytes, 64) & 1 != 0,
+            ..Self::default()
+        };
+        let chunks = index(word(&bytes, 128));
+        let all: Vec<Chunk<'_>> =
+            (0..chunks).filter_map(|number| Chunk::at(&bytes, number)).collect();
+        for chunk in &all {
+            match chunk.kind {
+                1 => trace.calls(chunk),
+                4 => trace.metadata(chunk),
+                _ => {}
+            }
+        }
+        trace.open_calls(&all);
+        Ok(trace)
+    }
+
+    /// How often `function` was called in `process`. Clones that the compiler makes count as it.
+    pub(crate) fn count(&self, process: u32, function: &str) -> u64 {
+        let is_it = |(thread, id): &(u32, u32)| {
+            self.owners.get(thread) == Some(&process)
+                && self.functions.get(id).is_some_and(|name| plain_name(name) == function)
+        };
+        self.counts.iter().filter(|(key, _)| is_it(key)).map(|(_, count)| count).sum()
+    }
+
+    /// All calls of all threads.
+    pub(crate) fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    /// Of two calls of a thread, one is inside the other or they don't overlap.
+    pub(crate) fn check_nesting(&mut self) -> Result<(), String> {
+        for (thread, calls) in &mut self.returned {
+            calls.sort_unstable_by_key(|(start, end)| (*start, u64::MAX - end));
+            let mut around: Vec<(u64, u64)> = Vec::new();
+            for (start, end) in calls {
+                if end < start {
+                    return Err(format!("thread {thread}: a call ends before it begins"));
+                }
+                while around.last().is_some_and(|(_, last)| last <= start) {
+                    around.pop();
+                }
+                if let Some(outer) = around.last().filter(|(_, last)| *last < *end) {
+                    return Err(format!("thread {thread}: {outer:?} and {start}, {end} overlap"));
+                }
+                around.push((*start, *end));
+            }
+        }
+        Ok(())
+    }
+
+    fn calls(&mut self, chunk: &Chunk<'_>) {
+        let (mut thread, mut owner, mut start) = (0, None, None);
+        let mut base = chunk.base;
+        for record in chunk.bytes.chunks_exact(16) {
+            let (first, second) = (word(record, 0), word(record, 8));
+            let (function, value) = (low(first & 0xff_ffff), low(first >> 32));
+            if function == 0 {
+                match (first >> 24) & 0xff {
+                    1 => {
+                        thread = value;
+                        self.owners.insert(value, low(second >> 32));
+                    }
+                    2 => start = Some(second),
+                    4 => owner = Some(value),
+                    5 => base = second,
+                    _ => {}
+                }
+                continue;
+            }
+            let end = base + (first >> 24);
+            let start = start.take().unwrap_or_else(|| end.wrapping_sub(second >> 24));
+            let thread = owner.take().unwrap_or(thread);
+            *self.counts.entry((thread, function)).or_default() += 1;
+            if second & 3 > 1 {
+                self.open += 1;
+            } else {
+                self.returned.entry(thread).or_default().push((start, end));
+            }
+            if self.ended.len() < 1 << 20 {
+                self.ended.insert((thread, function, start));
+            }
+        }
+    }
+
+    fn open_calls(&mut self, chunks: &[Chunk<'_>]) {
+        for chunk in chunks.iter().filter(|chunk| chunk.kind == 3) {
+            let is_pair = |one: &&Chunk<'_>| {
+                one.kind == 2 && (one.process, one.base) == (chunk.process, chunk.base)
+            };
+            let Some(starts) = chunks.iter().rfind(is_pair) else { continue };
+            for (slot, start) in chunk.bytes.chunks_exact(8).zip(starts.bytes.chunks_exact(8)) {
+                let slot = word(slot, 0);
+                let (thread, function) = (low(slot >> 32), low(slot & 0xff_ffff));
+                if slot != 0 && !self.ended.contains(&(thread, function, word(start, 0))) {
+                    *self.counts.entry((thread, function)).or_default() += 1;
+                    self.open += 1;
+                }
+            }
+        }
+    }
+
+    fn metadata(&mut self, chunk: &Chunk<'_>) {
+        let mut rest = chunk.bytes.get(..index(chunk.used)).unwrap_or_default();
+        while rest.len() >= 8 {
+            let head = word(rest, 0);
+            let (kind, length) = (head & 0xffff_ffff, index(head >> 32));
+            let payload = rest.get(8..8 + length).unwrap_or_default();
+            let first = low(word(payload, 0) & 0xffff_ffff);
+            match kind {
+                1 => self.processes.push(first),
+                6 => {
+                    let name = payload.get(24..).unwrap_or_default();
+                    self.functions.insert(first, String::from_utf8_lossy(name).into_owned());
+                }
+                7 => self.notes.push(String::from_utf8_lossy(payload).into_owned()),
+                _ => {}
+            }
+            rest = rest.get(8 + length.next_multiple_of(8)..).unwrap_or_default();
+        }
+    }
+}
+
+impl<'d> Chunk<'d> {
+    fn at(file: &'d [u8], number: usize) -> Option<Self> {
+        let place = number % SPAN;
+        let descriptor = BLOCK + (number - place) * BLOCK + place * 64;
+        let bytes = file.get(BLOCK + number * BLOCK..BLOCK + (number + 1) * BLOCK)?;
+        (place != 0).then(|| Self {
+            kind: word(file, descriptor) & 0xffff_ffff,
+            base: word(file, descriptor + 8),
+            process: word(file, descriptor + 16),
+            used: word(file, descriptor + 24),
+            bytes,
+        })
+    }
+}
+
+/// The name that `__func__` has in it.
+fn plain_name(symbol: &str) -> String {
+    let demangled = cpp_demangle::Symbol::new(symbol).ok().and_then(|name| name.demangle().ok());
+    let name = demangled.unwrap_or_else(|| symbol.to_owned());
+    let name = name.split(['(', '.']).next().unwrap_or_default();
+    name.rsplit("::").next().unwrap_or_default().to_owned()
+}
+
+/// The eight bytes at `offset`, as far as they are there.
+fn word(bytes: &[u8], offset: usize) -> u64 {
+    let rest = bytes.get(offset..).unwrap_or_default();
+    let shifted = |(place, byte): (usize, &u8)| u64::from(*byte) << (8 * place);
+    rest.iter().take(8).enumerate().map(shifted).sum()
+}
+
+fn low(word: u64) -> u32 {
+    u32::try_from(word & 0xffff_ffff).unwrap_or(0)
+}
+
+fn index(word: u64) -> usize {
+    usize::try_from(word).unwrap_or(0)
+}

@@ -1,0 +1,206 @@
+//! Runs a program with and without tracing, and compares: what it prints, how it ends, and the calls in the
+//! trace with those that it counted.
+
+use crate::reader::Trace;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long a program may run, traced or not.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What became of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// The exit code, or 128 and the signal, as shells have it.
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// A folder for one test.
+pub(crate) struct Room(TempDir);
+
+impl Room {
+    pub(crate) fn new() -> Result<Self, String> {
+        let folder = env!("CARGO_TARGET_TMPDIR");
+        TempDir::new_in(folder).map(Self).map_err(|error| format!("{folder}: {error}"))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Makes a program, or a library, of the source `source`.
+    pub(crate) fn compile(
+        &self,
+        compiler: &str,
+        flags: &[&str],
+        source: &str,
+    ) -> Result<PathBuf, String> {
+        let stem = Path::new(source).file_stem().unwrap_or_default();
+        let output = self.0.path().join(stem);
+        let mut command = Command::new(compiler);
+        command.args(["-D_GNU_SOURCE", "-w"]).args(flags).arg(sources().join(source));
+        command.args(["-lpthread", "-ldl", "-lm"]).arg("-o").arg(&output);
+        testkit::process::run(&mut command).map(|_| output)
+    }
+
+    /// A folder in it to run in, so that nothing that a program leaves behind gets into another's way.
+    fn place(&self, name: &str) -> Result<PathBuf, String> {
+        let path = self.path(name);
+        std::fs::create_dir_all(&path).map_err(|error| error.to_string())?;
+        Ok(path)
+    }
+
+    /// Starts a command in the folder `name` of this one, as the leader of a process group.
+    pub(crate) fn start(&self, name: &str, command: &mut Command) -> Result<Child, String> {
+        let folder = self.place(name)?;
+        let create = |file: &str| {
+            File::create(folder.join(file)).map(Stdio::from).map_err(|error| error.to_string())
+        };
+        command.current_dir(&folder).stdin(Stdio::null());
+        command.stdout(create("stdout")?).stderr(create("stderr")?).process_group(0);
+        command.env("TRUTH", folder.join("truth"));
+        command.spawn().map_err(|error| format!("{command:?}: {error}"))
+    }
+
+    /// Waits until what was started in the folder `name` has ended.
+    pub(crate) fn wait(&self, name: &str, child: &mut Child) -> Result<Ended, String> {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+                break status;
+            }
+            if Instant::now() > deadline {
+                kill_group(child, Signal::SIGKILL);
+                let _ = child.wait();
+                return Err(format!("{name}: it doesn't end"));
+            }
+            sleep(Duration::from_millis(1));
+        };
+        let text = |file: &str| {
+            let bytes = testkit::files::read(&self.path(name).join(file));
+            bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        };
+        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        Ok(Ended { code, stdout: text("stdout")?, stderr: text("stderr")? })
+    }
+
+    /// Runs a command in the folder `name` of this one.
+    pub(crate) fn run(&self, name: &str, command: &mut Command) -> Result<Ended, String> {
+        let mut child = self.start(name, command)?;
+        self.wait(name, &mut child)
+    }
+
+    /// The trace that `mcount trace` in the folder `name` wrote.
+    pub(crate) fn trace(&self, name: &str) -> Result<Trace, String> {
+        Trace::read(&self.path(name).join("trace.mcount"))
+    }
+
+    /// What the programs that ran in the folder `name` counted, by process and function.
+    fn counted(&self, name: &str) -> Result<BTreeMap<(u32, String), u64>, String> {
+        let text = testkit::files::read(&self.path(name).join("truth"))?;
+        let mut counted = BTreeMap::new();
+        for line in String::from_utf8_lossy(&text).lines() {
+            let mut words = line.split(' ');
+            let (process, function, count) = (words.next(), words.next(), words.next());
+            let number = |word: Option<&str>| word.and_then(|word| word.parse::<u64>().ok());
+            let (Some(process), Some(function), Some(count)) =
+                (number(process), function, number(count))
+            else {
+                return Err(format!("not a count: {line}"));
+            };
+            let process = u32::try_from(process).unwrap_or(0);
+            *counted.entry((process, function.to_owned())).or_default() += count;
+        }
+        Ok(counted)
+    }
+
+    /// Is what the trace in the folder `name` has what the program counted?
+    pub(crate) fn compare_counts(&self, name: &str, trace: &Trace) -> Result<(), String> {
+        let counted = self.counted(name)?;
+        if counted.is_empty() {
+            return Err("the program counted nothing".to_owned());
+        }
+        let wrong: Vec<String> = counted
+            .iter()
+            .map(|((process, function), count)| (function, *count, trace.count(*process, function)))
+            .filter(|(_, expected, found)| expected != found)
+            .map(|(function, expected, found)| format!("{function}: {found} instead of {expected}"))
+            .collect();
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join(", ")) }
+    }
+}
+
+/// `mcount trace`, with the program's name at the end and its arguments to come. Call it in a folder of a room.
+pub(crate) fn tracer(program: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    command.args(["trace", "--output", "trace.mcount", "--"]).arg(program);
+    command
+}
+
+/// Sends a signal to all processes of the group that `child` leads.
+pub(crate) fn kill_group(child: &Child, signal: Signal) {
+    let _ = killpg(Pid::from_raw(i32::try_from(child.id()).unwrap_or(0)), signal);
+}
+
+/// The programs' sources.
+pub(crate) fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/trace")
+}
+
+/// What else is to be checked than that nothing is changed and every call counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Also {
+    /// The calls of each thread are nested.
+    Nesting,
+    /// They aren't, as the program changes stacks.
+    Nothing,
+}
+
+/// Runs `program` with these arguments twice, once traced, and compares.
+pub(crate) fn same(
+    room: &Room,
+    program: &Path,
+    change: impl Fn(&mut Command),
+    also: Also,
+) -> Result<(), String> {
+    let mut untraced = Command::new(program);
+    change(&mut untraced);
+    let untraced = room.run("untraced", &mut untraced)?;
+    let mut traced = tracer(program);
+    change(&mut traced);
+    let traced = room.run("traced", &mut traced)?;
+    if untraced != traced {
+        return Err(differences(&untraced, &traced));
+    }
+    let mut trace = room.trace("traced")?;
+    room.compare_counts("traced", &trace)?;
+    if trace.dropped != 0 || !trace.finished || !trace.notes.is_empty() {
+        let Trace { dropped, finished, notes, .. } = &trace;
+        return Err(format!("dropped {dropped}, finished {finished}, {notes:?}"));
+    }
+    if also == Also::Nesting { trace.check_nesting() } else { Ok(()) }
+}
+
+/// The lines that only one of them printed, and both exit codes.
+fn differences(untraced: &Ended, traced: &Ended) -> String {
+    let mut text = format!("exit code {}, traced {}", untraced.code, traced.code);
+    for (one, other) in [(&untraced.stdout, &traced.stdout), (&untraced.stderr, &traced.stderr)] {
+        let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+        let (one, other) = (lines(one), lines(other));
+        let missing = one.iter().filter(|line| !other.contains(line));
+        let added = other.iter().filter(|line| !one.contains(line));
+        text.extend(missing.take(10).map(|line| format!("\n-{line}")));
+        text.extend(added.take(10).map(|line| format!("\n+{line}")));
+    }
+    text
+}

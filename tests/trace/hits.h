@@ -1,0 +1,74 @@
+/* The program counts its own entries: the truth that a trace is compared with.
+ *
+ * HIT() is the first statement of a function that counts. TRUTH() is once in each program; at exit it
+ * appends "process function count" lines to the file that the variable TRUTH names. A forked child calls
+ * CHILD() first, because it has only calls that it enters itself, and LEAVE() instead of _exit. */
+#ifndef HITS_H
+#define HITS_H
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NI __attribute__((noinline))
+/* Has no hook, whatever the compiler's options are. */
+#define BARE no_instrument_function, patchable_function_entry(0)
+#define QUIET __attribute__((BARE, noinline))
+
+struct hit {
+    const char *name;
+    unsigned long count;
+};
+extern struct hit hits_[64];
+
+static inline __attribute__((always_inline, no_instrument_function)) unsigned long *
+slot_(const char *name)
+{
+    for (int i = 0; i < 64; i++) {
+        const char *none = 0;
+        if (__atomic_compare_exchange_n(&hits_[i].name, &none, name, 0, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_SEQ_CST))
+            return &hits_[i].count;
+        if (none == name || !strcmp(none, name))
+            return &hits_[i].count;
+    }
+    abort();
+}
+
+#define HIT()                                                            \
+    do {                                                                 \
+        static unsigned long *here_;                                     \
+        unsigned long *at_ = __atomic_load_n(&here_, __ATOMIC_ACQUIRE);  \
+        if (!at_) {                                                      \
+            at_ = slot_(__func__);                                       \
+            __atomic_store_n(&here_, at_, __ATOMIC_RELEASE);             \
+        }                                                                \
+        __atomic_fetch_add(at_, 1, __ATOMIC_RELAXED);                    \
+    } while (0)
+
+#define TRUTH()                                                                       \
+    struct hit hits_[64];                                                             \
+    QUIET static void truth_(void)                                                    \
+    {                                                                                 \
+        const char *path = getenv("TRUTH");                                           \
+        FILE *file = path ? fopen(path, "a") : 0;                                     \
+        if (!file)                                                                    \
+            return;                                                                   \
+        for (int i = 0; i < 64 && hits_[i].name; i++)                                 \
+            fprintf(file, "%d %s %lu\n", (int)getpid(), hits_[i].name, hits_[i].count); \
+        fclose(file);                                                                 \
+    }                                                                                 \
+    __attribute__((constructor, BARE)) static void truth_at_exit_(void) { atexit(truth_); }
+
+#define CHILD()                         \
+    do {                                \
+        for (int i = 0; i < 64; i++)    \
+            hits_[i].count = 0;         \
+    } while (0)
+#define LEAVE(code)        \
+    do {                   \
+        int code_ = (code); \
+        truth_();          \
+        _exit(code_);      \
+    } while (0)
+#endif
