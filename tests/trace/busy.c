@@ -1,5 +1,6 @@
-/* Runs until it's told to stop, counts its calls in a shared file, and checks its own results. With a third
- * argument it also opens and closes that library all the time. */
+/* Runs until it's told to stop, counts its calls in a shared file, whose last word is its process, and checks
+ * its own results. With a third argument it also opens and closes that library, and makes threads, all the
+ * time. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -37,6 +38,10 @@ static void *run(void *p) {
     }
     return 0;
 }
+static void *once(void *p) {
+    check(5);
+    return p;
+}
 static int open_library(void) {
     void *handle = dlopen(library, RTLD_NOW);
     int (*function)(int) = handle ? (int (*)(int))dlsym(handle, "plugin") : 0;
@@ -48,6 +53,7 @@ int main(int argc, char **argv) {
     if (ftruncate(file, 4096))
         return 9;
     shared = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    shared[511] = getpid();
     library = argc > 3 ? argv[3] : 0;
     signal(SIGTERM, on_term);
     pthread_t t[32];
@@ -59,6 +65,9 @@ int main(int argc, char **argv) {
         usleep(1000);
         if (library && open_library())
             wrong = 2;
+        pthread_t short_one;
+        if (library && (pthread_create(&short_one, 0, once, 0) || pthread_join(short_one, 0)))
+            wrong = 3;
     }
     for (int i = 0; i < n; i++)
         pthread_join(t[i], 0);

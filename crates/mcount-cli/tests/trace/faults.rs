@@ -2,8 +2,13 @@
 //! notice, and what was recorded is there.
 
 use crate::Test;
-use crate::truth::{Room, tracer};
-use std::process::Command;
+use crate::reader::{Trace, word};
+use crate::truth::{Ended, Room, kill_group, kill_one, tracer, until};
+use nix::sys::signal::Signal;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::Duration;
 
 type Run = fn() -> Result<(), String>;
 
@@ -12,6 +17,17 @@ const TESTS: &[(&str, Option<&str>, Run)] = &[
     ("refused", None, refused),
     ("no-such-program", None, no_such_program),
     ("no-such-folder", None, no_such_folder),
+    ("output-is-a-device", Some("whatever is at the output path is removed"), device),
+    ("refused-keeps-trace", Some("whatever is at the output path is removed"), keeps_trace),
+    ("interrupt-handled", None, || interrupt(true)),
+    ("interrupt", None, || interrupt(false)),
+    ("stop-and-continue", None, stop),
+    ("kill-program", None, kill_program),
+    ("kill-tracer", None, || kill_tracer(false)),
+    ("kill-tracer-then-dlopen", None, || kill_tracer(true)),
+    ("trace-deleted", None, deleted),
+    ("disk-full", None, disk_full),
+    ("file-size-limit", None, file_size_limit),
 ];
 
 pub(crate) fn tests() -> Vec<Test> {
@@ -25,28 +41,37 @@ pub(crate) fn tests() -> Vec<Test> {
 }
 
 const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
+const LIBRARY: &[&str] = &["-O2", "-fpatchable-function-entry=5", "-shared", "-fPIC"];
 
-/// `mcount` ended with 2 and one line that has `text`, the program didn't run, and no trace is left.
+/// `mcount` ended with 2 and one line that has `text`, and the program didn't run.
 fn is_refused(room: &Room, command: &mut Command, text: &str) -> Result<(), String> {
     let ended = room.run("traced", command)?;
     let is_one_line = ended.stderr.lines().count() == 1 && ended.stderr.contains(text);
-    let left = ["mark", "trace.mcount"].map(|name| room.path("traced").join(name).exists());
-    if ended.code == 2 && is_one_line && ended.stdout.is_empty() && left == [false; 2] {
+    let has_run = room.path("traced").join("mark").exists();
+    if ended.code == 2 && is_one_line && ended.stdout.is_empty() && !has_run {
         return Ok(());
     }
-    Err(format!("{ended:?}, mark and trace left: {left:?}"))
+    Err(format!("{ended:?}, has run: {has_run}"))
+}
+
+/// No trace is left of a program that wasn't run.
+fn no_trace(room: &Room) -> Result<(), String> {
+    let is_left = room.path("traced").join("trace.mcount").exists();
+    if is_left { Err("a trace is left".to_owned()) } else { Ok(()) }
 }
 
 /// A program without hooks doesn't run.
 fn refused() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", &["-O2"], "bare.c")?;
-    is_refused(&room, tracer(&program).arg("mark"), "no function has a hook")
+    is_refused(&room, tracer(&program).arg("mark"), "no function has a hook")?;
+    no_trace(&room)
 }
 
 fn no_such_program() -> Result<(), String> {
     let room = Room::new()?;
-    is_refused(&room, tracer(&room.path("nothing")).arg("mark"), "No such file")
+    is_refused(&room, tracer(&room.path("nothing")).arg("mark"), "No such file")?;
+    no_trace(&room)
 }
 
 fn no_such_folder() -> Result<(), String> {
@@ -55,4 +80,254 @@ fn no_such_folder() -> Result<(), String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
     command.args(["trace", "-o", "/nonexistent/trace.mcount", "--"]).arg(program).arg("mark");
     is_refused(&room, &mut command, "/nonexistent/trace.mcount: No such file")
+}
+
+/// What isn't a file isn't replaced by one. A pipe stands for `/dev/null`.
+fn device() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "bare.c")?;
+    let place = room.path("pipe");
+    testkit::process::run(Command::new("mkfifo").arg(&place))?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    command.args(["trace", "-o"]).arg(&place).arg("--").arg(program).arg("mark");
+    is_refused(&room, &mut command, "pipe: ")?;
+    let is_file = std::fs::metadata(&place).map_or(true, |found| found.is_file());
+    if is_file { Err("the pipe is gone".to_owned()) } else { Ok(()) }
+}
+
+/// A trace that's there is only replaced by another one.
+fn keeps_trace() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &["-O2"], "bare.c")?;
+    room.run("traced", &mut Command::new("true"))?;
+    let trace = room.path("traced").join("trace.mcount");
+    testkit::files::write(&trace, b"of before")?;
+    is_refused(&room, tracer(&program).arg("mark"), "no function has a hook")?;
+    match testkit::files::read(&trace)?.as_slice() {
+        b"of before" => Ok(()),
+        _ => Err("the trace of before is gone".to_owned()),
+    }
+}
+
+fn ended_with(ended: &Ended, code: i32, stdout: &str) -> Result<(), String> {
+    if ended.code == code && ended.stdout == stdout { Ok(()) } else { Err(format!("{ended:?}")) }
+}
+
+/// ^C goes to the whole group: the program decides, and the trace is finished.
+fn interrupt(is_handled: bool) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "interrupt.c")?;
+    let mut command = tracer(&program);
+    command.args(is_handled.then_some("handle"));
+    let mut child = room.start("traced", &mut command)?;
+    until("it begins", || room.printed("traced") == "ready\n")?;
+    kill_group(&child, Signal::SIGINT);
+    let ended = room.wait("traced", &mut child)?;
+    let trace = room.trace("traced")?;
+    if !trace.finished || trace.count(0, "wait_for_it") != 1 {
+        return Err("the trace isn't finished".to_owned());
+    }
+    if is_handled {
+        ended_with(&ended, 5, "ready\ninterrupted\n")?;
+        return room.compare_counts("traced", &trace);
+    }
+    ended_with(&ended, 128 + 2, "ready\n")
+}
+
+/// A program that stops itself is stopped, also as those see it that look, and runs on when it's told to.
+fn stop() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "ends.c")?;
+    let mut child = room.start("traced", tracer(&program).arg("stop"))?;
+    let process = traced_process(&child)?;
+    until("it stops", || state(process).is_some_and(|state| "Tt".contains(state)))?;
+    sleep(Duration::from_millis(20));
+    if state(process).is_none_or(|state| !"Tt".contains(state)) {
+        return Err("it doesn't stay stopped".to_owned());
+    }
+    kill_group(&child, Signal::SIGCONT);
+    ended_with(&room.wait("traced", &mut child)?, 9, "stop\n")?;
+    room.compare_counts("traced", &room.trace("traced")?)
+}
+
+/// The process that the tracer `child` has started.
+fn traced_process(child: &Child) -> Result<u64, String> {
+    let (id, mut found) = (child.id(), None);
+    until("it starts the program", || {
+        let path = format!("/proc/{id}/task/{id}/children");
+        let text = testkit::files::read(Path::new(&path)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        found = text.split_whitespace().next().and_then(|word| word.parse().ok());
+        found.is_some()
+    })?;
+    found.ok_or_else(|| "it has no child".to_owned())
+}
+
+/// The letter that the kernel has for what a process does.
+fn state(process: u64) -> Option<char> {
+    let text = testkit::files::read(Path::new(&format!("/proc/{process}/stat"))).ok()?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    text.rsplit_once(") ")?.1.chars().next()
+}
+
+/// `busy.c`, traced, with what it counts.
+struct Busy {
+    room: Room,
+    child: Child,
+    counts: PathBuf,
+    process: u64,
+}
+
+const THREADS: usize = 3;
+
+impl Busy {
+    fn start(loads: bool) -> Result<Self, String> {
+        let room = Room::new()?;
+        let program = room.compile("gcc", HOOKS, "busy.c")?;
+        let counts = room.path("counts");
+        let mut command = tracer(&program);
+        command.arg(&counts).arg(THREADS.to_string());
+        if loads {
+            command.arg(room.compile("gcc", LIBRARY, "plugin.c")?);
+        }
+        let child = room.start("traced", &mut command)?;
+        until("it begins", || room.printed("traced") == "ready\n")?;
+        let process = word(&testkit::files::read(&counts)?, 511 * 8);
+        Ok(Self { room, child, counts, process })
+    }
+
+    /// How many calls of `check` its threads have counted.
+    fn counted(&self) -> Result<u64, String> {
+        let bytes = testkit::files::read(&self.counts)?;
+        Ok((0..THREADS).map(|thread| word(&bytes, 64 * thread)).sum())
+    }
+
+    /// Whatever happened, its trace has what it had counted by then.
+    fn has_at_least(&self, counted: u64) -> Result<Trace, String> {
+        let trace = self.room.trace("traced")?;
+        let found = trace.count(0, "check");
+        if found < counted || counted == 0 {
+            return Err(format!("counted {counted}, in the trace {found}"));
+        }
+        Ok(trace)
+    }
+
+    /// Has it end by itself, without whoever started it; it must have found all its results right.
+    fn end(&self) -> Result<(), String> {
+        kill_one(self.process, Signal::SIGTERM);
+        until("it ends", || state(self.process).is_none_or(|state| state == 'Z'))?;
+        match self.room.printed("traced").as_str() {
+            "ready\nwrong 0\n" => Ok(()),
+            other => Err(format!("it printed {other:?}")),
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        kill_group(&self.child, Signal::SIGKILL);
+        kill_one(self.process, Signal::SIGKILL);
+        let _ = self.child.wait();
+    }
+}
+
+/// At any moment: the trace opens and has every call that the program had counted, and hardly one more.
+fn kill_program() -> Result<(), String> {
+    for round in 0..6 {
+        let mut busy = Busy::start(false)?;
+        sleep(Duration::from_micros(300 * (1 << round)));
+        kill_one(busy.process, Signal::SIGKILL);
+        let ended = busy.room.wait("traced", &mut busy.child)?;
+        ended_with(&ended, 128 + 9, "ready\n")?;
+        let counted = busy.counted()?;
+        // It may have just begun.
+        if counted == 0 {
+            continue;
+        }
+        let trace = busy.has_at_least(counted)?;
+        let found = trace.count(0, "check");
+        if found > counted + THREADS as u64 || !trace.finished {
+            return Err(format!("counted {counted}, in the trace {found}, {}", trace.finished));
+        }
+    }
+    Ok(())
+}
+
+/// The program runs on untouched, whatever it does then, and all that it had done is in the trace.
+fn kill_tracer(loads: bool) -> Result<(), String> {
+    for round in 0..3 {
+        let mut busy = Busy::start(loads)?;
+        sleep(Duration::from_millis(2 << (2 * round)));
+        let counted = busy.counted()?;
+        busy.child.kill().and_then(|()| busy.child.wait()).map_err(|error| error.to_string())?;
+        if counted != 0 {
+            busy.has_at_least(counted)?;
+        }
+        let before = busy.counted()?;
+        until("it runs on", || busy.counted().is_ok_and(|now| now > before + 3000))?;
+        busy.end()?;
+    }
+    Ok(())
+}
+
+/// Somebody deletes the trace.
+fn deleted() -> Result<(), String> {
+    let mut busy = Busy::start(true)?;
+    let path = busy.room.path("traced").join("trace.mcount");
+    std::fs::remove_file(path).map_err(|error| error.to_string())?;
+    let before = busy.counted()?;
+    until("it runs on", || busy.counted().is_ok_and(|now| now > before + 1000))?;
+    kill_one(busy.process, Signal::SIGTERM);
+    ended_with(&busy.room.wait("traced", &mut busy.child)?, 0, "ready\nwrong 0\n")
+}
+
+/// Calls of `big.c`, which don't fit into 32 MiB.
+const MANY: u64 = 4_000_000;
+
+/// It printed what it prints untraced; the others are counted, and `mcount` says in a line that they're missing.
+fn is_cut_off(room: &Room, ended: &Ended, trace: &Trace) -> Result<(), String> {
+    let untraced = room.run("untraced", Command::new(room.path("big")).arg(MANY.to_string()))?;
+    ended_with(ended, untraced.code, &untraced.stdout)?;
+    let (found, dropped) = (trace.count(0, "leaf"), trace.dropped);
+    if ended.stderr.lines().count() != 1 || !ended.stderr.contains("not recorded") {
+        return Err(ended.stderr.clone());
+    }
+    // One is `main`, which may be either.
+    if found == 0 || dropped == 0 || (found + dropped).abs_diff(MANY) > 1 || !trace.finished {
+        return Err(format!("{found} calls, {dropped} dropped, finished {}", trace.finished));
+    }
+    Ok(())
+}
+
+/// Where one may mount, a file system of 32 MiB.
+fn disk_full() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "big.c")?;
+    let disk = room.path("disk");
+    std::fs::create_dir(&disk).map_err(|error| error.to_string())?;
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=32m", "tmpfs"]).arg(&disk);
+    if testkit::process::run(&mut mount).is_err() {
+        return Ok(());
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    let place = disk.join("trace.mcount");
+    command.args(["trace", "-o"]).arg(&place).arg("--").arg(program).arg(MANY.to_string());
+    let result = room.run("traced", &mut command).and_then(|ended| {
+        let trace = Trace::read(&place)?;
+        is_cut_off(&room, &ended, &trace)
+    });
+    testkit::process::run(Command::new("umount").arg(&disk))?;
+    result
+}
+
+/// The limit is that of the shell, for the tracer and the program.
+fn file_size_limit() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "big.c")?;
+    let mut command = Command::new("bash");
+    command.args(["-c", "ulimit -f 32768; exec \"$@\"", "bash", env!("CARGO_BIN_EXE_mcount")]);
+    command.args(["trace", "-o", "trace.mcount", "--"]).arg(program).arg(MANY.to_string());
+    let ended = room.run("traced", &mut command)?;
+    is_cut_off(&room, &ended, &room.trace("traced")?)
 }

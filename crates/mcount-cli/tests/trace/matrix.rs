@@ -76,7 +76,6 @@ const OPEN: &[(&str, &str)] = &[
     ("clang/patchable-16", CLANG_NOPS),
     ("clang++/patchable-5", CLANG_NOPS),
     ("clang++/patchable-16", CLANG_NOPS),
-    ("g++/pg/O0-fixed", "a thread that is cancelled behind a -pg prologue loses calls"),
 ];
 const CLANG_NOPS: &str = "clang's long NOPs aren't found without a table";
 

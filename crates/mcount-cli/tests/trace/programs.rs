@@ -26,6 +26,8 @@ const fn with(
     Program { arguments, ..program(name, source) }
 }
 
+const SHARED_MEMORY: &str = "a process that shares its parent's memory uses its parent's block";
+const SANDBOX: &str = "the agent makes system calls that a sandbox forbids";
 const AVX: &[&str] = &["-mavx2", "-DNESTED"];
 
 const PROGRAMS: &[Program] = &[
@@ -39,11 +41,14 @@ const PROGRAMS: &[Program] = &[
     program("tail-calls", "tail.c"),
     program("fork", "fork.c"),
     program("spawn", "spawn.c"),
-    program("vfork", "vfork.c"),
+    Program { open: Some(SHARED_MEMORY), ..program("vfork", "vfork.c") },
     program("clone", "clone.c"),
     program("threads", "threads.c"),
     program("exec", "exec.c"),
+    program("daemon", "daemon.c"),
     program("signal-stacks", "signals.c"),
+    program("job-control", "job-control.c"),
+    program("traps", "traps.c"),
     Program { flags: &["-DNESTED"], ..program("abi", "abi.c") },
     Program { flags: AVX, ..program("abi-avx", "abi.c") },
     Program {
@@ -57,6 +62,7 @@ const PROGRAMS: &[Program] = &[
     with("limits-memory", "limits.c", &["memory"]),
     with("limits-processes", "limits.c", &["processes"]),
     with("limits-root", "limits.c", &["root"]),
+    Program { open: Some(SANDBOX), ..program("confined", "confined.c") },
     with("ends-return", "ends.c", &["return"]),
     with("ends-exit", "ends.c", &["_exit"]),
     with("ends-abort", "ends.c", &["abort"]),

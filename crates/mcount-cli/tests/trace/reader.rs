@@ -69,18 +69,13 @@ impl Trace {
         Ok(trace)
     }
 
-    /// How often `function` was called in `process`. Clones that the compiler makes count as it.
+    /// How often `function` was called in `process`; 0: in any. Clones that the compiler makes count as it.
     pub(crate) fn count(&self, process: u32, function: &str) -> u64 {
         let is_it = |(thread, id): &(u32, u32)| {
-            self.owners.get(thread) == Some(&process)
+            (process == 0 || self.owners.get(thread) == Some(&process))
                 && self.functions.get(id).is_some_and(|name| plain_name(name) == function)
         };
         self.counts.iter().filter(|(key, _)| is_it(key)).map(|(_, count)| count).sum()
-    }
-
-    /// All calls of all threads.
-    pub(crate) fn total(&self) -> u64 {
-        self.counts.values().sum()
     }
 
     /// Of two calls of a thread, one is inside the other or they don't overlap.
@@ -200,7 +195,7 @@ fn plain_name(symbol: &str) -> String {
 }
 
 /// The eight bytes at `offset`, as far as they are there.
-fn word(bytes: &[u8], offset: usize) -> u64 {
+pub(crate) fn word(bytes: &[u8], offset: usize) -> u64 {
     let rest = bytes.get(offset..).unwrap_or_default();
     let shifted = |(place, byte): (usize, &u8)| u64::from(*byte) << (8 * place);
     rest.iter().take(8).enumerate().map(shifted).sum()

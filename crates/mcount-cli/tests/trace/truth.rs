@@ -2,7 +2,7 @@
 //! trace with those that it counted.
 
 use crate::reader::Trace;
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -70,6 +70,12 @@ impl Room {
         command.stdout(create("stdout")?).stderr(create("stderr")?).process_group(0);
         command.env("TRUTH", folder.join("truth"));
         command.spawn().map_err(|error| format!("{command:?}: {error}"))
+    }
+
+    /// What was started in the folder `name` has printed so far.
+    pub(crate) fn printed(&self, name: &str) -> String {
+        let bytes = testkit::files::read(&self.path(name).join("stdout")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Waits until what was started in the folder `name` has ended.
@@ -145,6 +151,23 @@ pub(crate) fn tracer(program: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
     command.args(["trace", "--output", "trace.mcount", "--"]).arg(program);
     command
+}
+
+/// Waits until `done` says yes.
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) -> Result<(), String> {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        if Instant::now() > deadline {
+            return Err(format!("waited in vain: {what}"));
+        }
+        sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Sends a signal to one process.
+pub(crate) fn kill_one(process: u64, signal: Signal) {
+    let _ = kill(Pid::from_raw(i32::try_from(process).unwrap_or(0)), signal);
 }
 
 /// Sends a signal to all processes of the group that `child` leads.
