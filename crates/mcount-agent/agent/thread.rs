@@ -221,7 +221,11 @@ pub(crate) fn new_chunk(kind: u32, thread: u32, base: u64, process: u32) -> Opti
 /// Is there room for the chunk with this number? The recorder makes some ahead; if it is behind, it is waited
 /// for, unless it has ended or the disk is full.
 fn has_room(ready: &AtomicU64, number: u64) -> bool {
-    const PATIENCE: u32 = 20_000;
+    /// Looks at it, the last ones a millisecond apart.
+    const PATIENCE: u32 = 1200;
+    const QUICK: u32 = 200;
+    /// The heartbeat at which it was last waited for in vain: who comes next doesn't wait again.
+    static GAVE_UP_AT: AtomicU64 = AtomicU64::new(u64::MAX);
     let (Some(full), Some(heartbeat)) =
         (header(trace::header::FULL), header(trace::header::HEARTBEAT))
     else {
@@ -230,10 +234,18 @@ fn has_room(ready: &AtomicU64, number: u64) -> bool {
     let mut heard = heartbeat.load(Relaxed);
     let mut waited = 0;
     while number + 2 > ready.load(SeqCst) {
-        if full.load(Relaxed) != 0 || waited == PATIENCE {
+        if full.load(Relaxed) != 0 || heard == GAVE_UP_AT.load(Relaxed) {
             return false;
         }
-        sys::yield_now();
+        if waited == PATIENCE {
+            GAVE_UP_AT.store(heard, Relaxed);
+            return false;
+        }
+        if waited < QUICK {
+            sys::yield_now();
+        } else {
+            sys::sleep_a_millisecond();
+        }
         waited += 1;
         if heartbeat.load(Relaxed) != heard {
             heard = heartbeat.load(Relaxed);

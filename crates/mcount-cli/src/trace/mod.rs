@@ -146,6 +146,9 @@ fn spawn(command: &[OsString]) -> io::Result<i32> {
     if piped != 0 {
         return Err(io::Error::last_os_error());
     }
+    // Where files may not grow any more, writing is to fail, and the program may still die of it.
+    // SAFETY: no handler of ours is given.
+    let too_large = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     // SAFETY: the child calls nothing but what may be called after fork in a process with threads: read,
     // execvp's search uses memory that was there before, write and _exit.
     let child = unsafe { libc::fork() };
@@ -155,6 +158,7 @@ fn spawn(command: &[OsString]) -> io::Result<i32> {
             let mut byte = 0_u8;
             // Rust has this program ignore it, which isn't to be inherited.
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            libc::signal(libc::SIGXFSZ, too_large);
             libc::close(go[1]);
             libc::read(go[0], (&raw mut byte).cast(), 1);
             libc::execvp(program.as_ptr(), pointers.as_ptr());
