@@ -17,8 +17,8 @@ const TESTS: &[(&str, Option<&str>, Run)] = &[
     ("refused", None, refused),
     ("no-such-program", None, no_such_program),
     ("no-such-folder", None, no_such_folder),
-    ("output-is-a-device", Some("whatever is at the output path is removed"), device),
-    ("refused-keeps-trace", Some("whatever is at the output path is removed"), keeps_trace),
+    ("output-is-a-device", None, device),
+    ("refused-keeps-trace", None, keeps_trace),
     ("interrupt-handled", None, || interrupt(true)),
     ("interrupt", None, || interrupt(false)),
     ("stop-and-continue", None, stop),
@@ -140,8 +140,10 @@ fn stop() -> Result<(), String> {
     let program = room.compile("gcc", HOOKS, "ends.c")?;
     let mut child = room.start("traced", tracer(&program).arg("stop"))?;
     let process = traced_process(&child)?;
+    // Before that it stops as well, for the tracer.
+    until("it begins", || room.printed("traced") == "stop\n")?;
     until("it stops", || state(process).is_some_and(|state| "Tt".contains(state)))?;
-    sleep(Duration::from_millis(20));
+    sleep(Duration::from_millis(50));
     if state(process).is_none_or(|state| !"Tt".contains(state)) {
         return Err("it doesn't stay stopped".to_owned());
     }
@@ -281,8 +283,8 @@ fn deleted() -> Result<(), String> {
     ended_with(&busy.room.wait("traced", &mut busy.child)?, 0, "ready\nwrong 0\n")
 }
 
-/// Calls of `big.c`, which don't fit into 32 MiB.
-const MANY: u64 = 4_000_000;
+/// Calls of `big.c`, which don't fit into 64 MiB.
+const MANY: u64 = 8_000_000;
 
 /// It printed what it prints untraced; the others are counted, and `mcount` says in a line that they're missing.
 fn is_cut_off(room: &Room, ended: &Ended, trace: &Trace) -> Result<(), String> {
@@ -299,16 +301,16 @@ fn is_cut_off(room: &Room, ended: &Ended, trace: &Trace) -> Result<(), String> {
     Ok(())
 }
 
-/// Where one may mount, a file system of 32 MiB.
+/// Needs to be allowed to mount: a file system of 96 MiB.
 fn disk_full() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", HOOKS, "big.c")?;
     let disk = room.path("disk");
     std::fs::create_dir(&disk).map_err(|error| error.to_string())?;
     let mut mount = Command::new("mount");
-    mount.args(["-t", "tmpfs", "-o", "size=32m", "tmpfs"]).arg(&disk);
-    if testkit::process::run(&mut mount).is_err() {
-        return Ok(());
+    mount.args(["-t", "tmpfs", "-o", "size=96m", "tmpfs"]).arg(&disk);
+    if let Err(why) = testkit::process::run(&mut mount) {
+        testkit::trial::ignore(why);
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
     let place = disk.join("trace.mcount");
@@ -326,7 +328,7 @@ fn file_size_limit() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", HOOKS, "big.c")?;
     let mut command = Command::new("bash");
-    command.args(["-c", "ulimit -f 32768; exec \"$@\"", "bash", env!("CARGO_BIN_EXE_mcount")]);
+    command.args(["-c", "ulimit -f 65536; exec \"$@\"", "bash", env!("CARGO_BIN_EXE_mcount")]);
     command.args(["trace", "-o", "trace.mcount", "--"]).arg(program).arg(MANY.to_string());
     let ended = room.run("traced", &mut command)?;
     is_cut_off(&room, &ended, &room.trace("traced")?)

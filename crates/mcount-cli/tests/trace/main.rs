@@ -10,9 +10,9 @@ mod programs;
 mod reader;
 mod truth;
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
-use testkit::trial::guarded;
+use testkit::trial::{ignore, trial};
 
 /// A test: its name, the programs it wants, why it fails so far, and what it does.
 struct Test {
@@ -25,9 +25,9 @@ struct Test {
 impl Test {
     fn trial(self, include_open: bool) -> Trial {
         let Self { name, wants, open, run } = self;
-        Trial::ignorable_test(name, move || match open {
-            Some(reason) if !include_open => Ok::<_, Failed>(Completion::ignored_with(reason)),
-            _ => guarded(wants, run),
+        trial(name, wants, move || match open {
+            Some(reason) if !include_open => ignore(reason),
+            _ => run(),
         })
     }
 }
