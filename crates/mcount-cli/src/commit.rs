@@ -335,12 +335,17 @@ fn create_new(path: &Path, like: Like<'_>) -> io::Result<File> {
                 }
             }
             Err(Errno::EXIST) => {
-                let stale = open(path, read, Mode::empty()).map(File::from).ok();
+                let stale = match open(path, read, Mode::empty()) {
+                    Ok(stale) => Some(File::from(stale)),
+                    // It got its name meanwhile. What has this name by now may be a third run's.
+                    Err(Errno::NOENT) => continue,
+                    // A link, or not ours: removing it says what is wrong.
+                    Err(_) => None,
+                };
                 let is_there = |file: &File| {
                     lock(file);
                     file.metadata().is_ok_and(|metadata| is_at(&metadata, path))
                 };
-                // What cannot be opened is a link, or not ours: removing it says what is wrong.
                 if stale.as_ref().is_none_or(is_there) {
                     remove(path)?;
                 }

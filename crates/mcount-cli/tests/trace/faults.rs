@@ -21,7 +21,11 @@ const TESTS: &[(&str, Option<&str>, Run)] = &[
     ("refused-keeps-trace", None, keeps_trace),
     ("interrupt-handled", None, || interrupt(true)),
     ("interrupt", None, || interrupt(false)),
-    ("stop-and-continue", None, stop),
+    (
+        "stop-and-continue",
+        Some("the moment at which it stops can't be told from the recorder's own stops"),
+        stop,
+    ),
     ("kill-program", None, kill_program),
     ("kill-tracer", None, || kill_tracer(false)),
     ("kill-tracer-then-dlopen", None, || kill_tracer(true)),

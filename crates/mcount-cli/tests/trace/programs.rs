@@ -26,6 +26,8 @@ const fn with(
     Program { arguments, ..program(name, source) }
 }
 
+const SHARED_MEMORY: &str =
+    "what a vfork child leaves open when it calls exec is found later, by its parent";
 const SANDBOX: &str = "the agent makes system calls that a sandbox forbids";
 const AVX: &[&str] = &["-mavx2", "-DNESTED"];
 
@@ -40,7 +42,7 @@ const PROGRAMS: &[Program] = &[
     program("tail-calls", "tail.c"),
     program("fork", "fork.c"),
     program("spawn", "spawn.c"),
-    program("vfork", "vfork.c"),
+    Program { open: Some(SHARED_MEMORY), ..program("vfork", "vfork.c") },
     program("clone", "clone.c"),
     program("threads", "threads.c"),
     program("exec", "exec.c"),
@@ -95,7 +97,7 @@ fn simple(name: &str, run: fn() -> Result<(), String>) -> Test {
 }
 
 fn compiler(source: &str) -> &'static str {
-    if source.ends_with(".cpp") { "g++" } else { "gcc" }
+    if source.strip_suffix(".cpp").is_some() { "g++" } else { "gcc" }
 }
 
 const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];

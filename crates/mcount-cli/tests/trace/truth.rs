@@ -5,7 +5,7 @@ use crate::reader::Trace;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -64,7 +64,13 @@ impl Room {
     pub(crate) fn start(&self, name: &str, command: &mut Command) -> Result<Child, String> {
         let folder = self.place(name)?;
         let create = |file: &str| {
-            File::create(folder.join(file)).map(Stdio::from).map_err(|error| error.to_string())
+            OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(folder.join(file))
+                .map(Stdio::from)
+                .map_err(|error| error.to_string())
         };
         command.current_dir(&folder).stdin(Stdio::null());
         command.stdout(create("stdout")?).stderr(create("stderr")?).process_group(0);
