@@ -71,13 +71,8 @@ const STATIC: &[(&str, &str, &[&str])] = &[
 ];
 
 /// Builds that are known to be wrong: a part of their name, and why.
-const OPEN: &[(&str, &str)] = &[
-    ("clang/patchable-5", CLANG_NOPS),
-    ("clang/patchable-16", CLANG_NOPS),
-    ("clang++/patchable-5", CLANG_NOPS),
-    ("clang++/patchable-16", CLANG_NOPS),
-];
-const CLANG_NOPS: &str = "clang's long NOPs aren't found without a table";
+const OPEN: &[(&str, &str)] =
+    &[("throw.cpp/g++/pg/O0-fixed/", "seen once in 60 runs to end with SIGSEGV, under load")];
 
 pub(crate) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
