@@ -23,7 +23,7 @@ const TESTS: &[(&str, Option<&str>, Run)] = &[
     ("interrupt", None, || interrupt(false)),
     (
         "stop-and-continue",
-        Some("the moment at which it stops can't be told from the recorder's own stops"),
+        Some("its counts differ from the program's, and we don't know why yet"),
         stop,
     ),
     ("kill-program", None, kill_program),

@@ -27,7 +27,7 @@ const fn with(
 }
 
 const SHARED_MEMORY: &str =
-    "what a vfork child leaves open when it calls exec is found later, by its parent";
+    "calls of a vfork child and its parent overlap, perhaps because of those it leaves open";
 const SANDBOX: &str = "the agent makes system calls that a sandbox forbids";
 const AVX: &[&str] = &["-mavx2", "-DNESTED"];
 
