@@ -37,6 +37,7 @@ use crate::jobs::Threads;
 use crate::linker::Command;
 use crate::response;
 use crate::stand_in::{self, Said, StandIn};
+use crate::words::{counted, printable};
 use clap::Args;
 use mcount::{Base, Fill, Kind, LateTable, ObjectOptions, Options, fill, late_table, table_object};
 use rustix::fs::OFlags;
@@ -344,12 +345,9 @@ impl Driver<'_> {
     /// Puts the image where the linker would have put it, with what is beside it.
     fn finish(&self, count: usize) -> Result<u8, String> {
         if count == 0 && self.expected != 0 {
-            let sites = self.expected;
-            complain(
-                &self.say(&format!(
-                    "warning: the objects have {sites} sites and the image has none"
-                )),
-            );
+            let sites = counted(self.expected, "site", "sites");
+            let what = format!("warning: the objects have {sites} and the image has none");
+            complain(&self.say(&what));
         }
         let Scratch { image, table, words, .. } = &self.scratch;
         let names = Names { image, output: &self.output, inputs: [table, words] };
@@ -378,10 +376,13 @@ impl Driver<'_> {
             let what = match filled {
                 Fill::Right => "the table is right".to_owned(),
                 Fill::Writes(_) => "the table has room: filled in place".to_owned(),
-                Fill::Impossible { room } => format!("the table has {room} entries"),
+                Fill::Impossible { room } => {
+                    format!("the table has {}", counted(*room, "entry", "entries"))
+                }
             };
-            let output = self.output.display();
-            let line = format!("{output}: link {pass}: {count} sites, {what}");
+            let sites = counted(count, "site", "sites");
+            let line = self.say(&format!("link {pass}: {sites}, {what}"));
+            let line = printable(&line);
             let _ = io::Write::write_fmt(&mut anstream::stderr(), format_args!("{line}\n"));
         }
     }
@@ -394,14 +395,17 @@ impl Driver<'_> {
     /// The table has another size than the object that was linked in.
     fn foreign(&self, now: usize, asked: usize) -> String {
         if now < asked {
+            let asked = counted(asked, "entry was", "entries were");
             return self.say(&format!(
-                "{asked} entries were linked in and the table has {now}: the linker discarded the \
-                 table, or its script does not place it"
+                "{asked} linked in and the table has {now}: the linker discarded the table, or its \
+                 script does not place it"
             ));
         }
+        let now = counted(now, "entry", "entries");
         self.say(&format!(
-            "the table has {now} entries and {asked} were linked in: the inputs have tables of \
-             their own; compile them without recording"
+            "the table has {now} and {asked} linked in: the inputs have tables of their own; \
+             compile them without recording",
+            asked = counted(asked, "was", "were")
         ))
     }
 
@@ -409,8 +413,10 @@ impl Driver<'_> {
     fn diverged(&self, room: Option<(usize, usize)>, moved: Option<&str>) -> String {
         let passes = self.arguments.max_passes;
         let (had, found) = room.unwrap_or_default();
+        let passes = counted(passes as usize, "link", "links");
+        let found = counted(found, "site", "sites");
         self.say(&format!(
-            "no stable table after {passes} links: the last image has {found} sites and a table of {had}{}",
+            "no stable table after {passes}: the last image has {found} and a table of {had}{}",
             moved.unwrap_or_default()
         ))
     }

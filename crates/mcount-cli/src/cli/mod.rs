@@ -52,22 +52,22 @@ const FOUND: u8 = 1;
 /// A file could not be processed, or the command line is wrong.
 const ERROR: u8 = 2;
 
-/// Finds the call sites of function tracing in ELF objects and keeps the table of them right.
+/// Finds function-tracing call sites in ELF files and keeps __mcount_loc correct.
 ///
-/// A compiler leaves a hook at the start of each function: a call of mcount, _mcount, __fentry__ or
-/// __gnu_mcount_nc (-pg, -mfentry), or an area of NOPs (-fpatchable-function-entry). A tracer
-/// needs the address of each in one table, __mcount_loc. mcount makes that table, for every
-/// processor.
+/// For tracing, a compiler leaves a hook at the start of each function: a call to mcount, _mcount,
+/// __fentry__ or __gnu_mcount_nc (-pg, -mfentry), or an area of NOPs (-fpatchable-function-entry). A
+/// tracer needs the addresses of all hooks in one table, __mcount_loc. mcount makes that table and
+/// checks it, on every processor.
 #[derive(Parser)]
 #[command(name = "mcount", version, propagate_version = true, max_term_width = 100)]
 #[command(
-    after_help = "@FILE among the arguments stands for the words in FILE, quoted as gcc's are: \
-                        mcount record @objects\n\n\
-                        Exit codes: 0 all is well, 1 the command found something, 2 an error in any \
-                        file or in the command line."
+    after_help = "@FILE stands for the arguments in FILE, quoted as for gcc: mcount record @objects. \
+                        FILE may be - for standard input or output.\n\n\
+                        Exit codes: 0 if all is well, 1 if the command found something, 2 if there \
+                        was an error in a file or in the command line."
 )]
 struct Cli {
-    /// Colours in text: auto means on a terminal, unless NO_COLOR is set
+    /// When to use colours in text; auto means on a terminal, unless NO_COLOR is set
     #[arg(long, value_name = "WHEN", global = true, default_value = "auto")]
     color: Color,
     #[command(subcommand)]
@@ -87,20 +87,20 @@ enum Command {
     #[command(after_help = "Example: mcount scan --format jsonl *.o | jq -r .symbol")]
     Scan(ReadArgs),
     /// Find call sites and put the table in the object
-    #[command(after_help = "The object is changed in place, by appending to it. One that has the \
-                            right table is left untouched.\n\n\
+    #[command(after_help = "Objects are changed in place, by appending to them. An object that \
+                            already has the right table isn't touched.\n\n\
                             For a kernel object:     mcount record file.o\n\
                             For a user program:      mcount record --policy all file.o")]
     Record(RecordArgs),
-    /// Read the table that is there
+    /// Print the table that a file has
     #[command(
-        after_help = "The last column says what each entry is: recorded; excluded by the section \
-                            policy; stale, which no function covers; dropped, which is zero.\n\n\
+        after_help = "The last column says what each entry is: recorded, excluded by the section \
+                            policy, stale (no function covers it) or dropped (it is zero).\n\n\
                             Examples: mcount list --lines vmlinux\n          \
                             mcount list --count --by dir --debug-dir /usr/lib/debug vmlinuz"
     )]
     List(ReadArgs),
-    /// Compare the table that is there, whoever made it, with the hooks that are there
+    /// Check the table, whichever tool made it, against the hooks in the code
     #[command(
         after_help = check::HELP,
         override_usage = "mcount check [OPTIONS] FILE...\n       mcount check --explain RULE"
@@ -108,34 +108,32 @@ enum Command {
     Check(CheckArgs),
     /// Compare two builds: which functions gained or lost a site
     #[command(
-        after_help = "Functions are compared by name, clones as the function they were made of; \
-                            the files of two folders by their paths in them, compressed or not. \
-                            Exit code 1 if there is a difference.\n\n\
+        after_help = "Functions are matched by name; a clone counts as the function it was made \
+                            from. Two folders are compared file by file, by the paths inside them. \
+                            The exit code is 1 if there is a difference.\n\n\
                             Example: mcount diff /lib/modules/6.1.0-47-amd64 /lib/modules/6.1.0-50-amd64"
     )]
     Diff(DiffArgs),
-    /// Say why functions are traceable, or are not
+    /// Say why functions can or cannot be traced
     #[command(
-        after_help = "Symbols and the table tell much; debug information, in the image or in a \
-                            separate file, tells which functions were inlined, and which were \
-                            compiled without hooks. Exit code 1 if a name is unknown.\n\n\
+        after_help = "Debug information, in the image or in a separate file, also tells which \
+                            functions were inlined and which were compiled without hooks. The exit \
+                            code is 1 if a name is unknown.\n\n\
                             Example: mcount why vmlinux vfs_read 'rcu_read_*'"
     )]
     Why(WhyArgs),
-    /// Write one page that shows what of an image can be traced
+    /// Write an HTML page that shows which functions of an image can be traced
     #[command(
-        after_help = "The page needs nothing else, not even a network. Directories come from debug \
-                            information, if there is some.\n\n\
+        after_help = "The page is a single file and needs no network. It groups functions by \
+                            directory if there is debug information.\n\n\
                             Example: mcount report -o report.html vmlinux"
     )]
     Report(ReportArgs),
     /// Make the table of a linked image: late recording
-    #[command(
-        after_help = "The sites are found by the relocations that ld --emit-relocs keeps, by \
-                            decoding, and by the compiler's list of patchable entries; the source \
-                            is named.\n\n\
-                            Example: mcount table -o table.o vmlinux"
-    )]
+    #[command(after_help = "Sites are found by the relocations that ld --emit-relocs keeps, by \
+                            decoding, and by the compiler's list of patchable entries. The text \
+                            says how many were found in which way.\n\n\
+                            Example: mcount table -o table.o vmlinux")]
     Table(TableArgs),
     /// Link, make the table from what was linked, and link it in, until both agree
     #[command(
@@ -148,16 +146,17 @@ enum Command {
         override_usage = "mcount link [OPTIONS] [--] LD [ARG]..."
     )]
     Link(LinkArgs),
-    /// Sort the table of a linked image in its place
+    /// Sort the table of a linked image in place
     #[command(
         after_help = "Relocations move along with the values. Zeroes, which kernels skip, come \
-                            first. Exit code 1 where --drop-weak would drop too much, and nothing \
-                            is changed.\n\nExample: mcount sort --drop-weak vmlinux"
+                            first. If --drop-weak would drop too much, nothing is changed and the \
+                            exit code is 1.\n\nExample: mcount sort --drop-weak vmlinux"
     )]
     Sort(SortArgs),
-    /// Turn recorded calls into the processor's NOP, in objects and images; the table is kept
+    /// Turn recorded calls into NOPs, in objects, archives and images; the table stays
     #[command(
-        after_help = "Areas of one-byte NOPs (gcc's patchable entries on x86) become one NOP.\n\n\
+        after_help = "Areas of one-byte NOPs (gcc's patchable entries on x86) become one NOP. A \
+                            file is changed whole or not at all.\n\n\
                             Example: mcount nop --keep 'net_*' program"
     )]
     Nop(NopArgs),
@@ -177,7 +176,7 @@ enum Command {
     /// Print the calls of a trace: the call graph, or one call a line for other programs
     #[command(after_help = replay::HELP)]
     Replay(ReplayArgs),
-    /// Record a bundled object of each processor and print what was found
+    /// Record a bundled object for each processor and print what was found
     Demo,
     /// Print a completion script for a shell
     Completions {
@@ -186,7 +185,7 @@ enum Command {
     },
     /// Write the man pages
     Man {
-        /// Where to: a folder that exists
+        /// The folder to write them to, which must exist
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
         folder: PathBuf,
     },

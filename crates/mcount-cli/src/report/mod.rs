@@ -196,7 +196,7 @@ fn states(functions: &Functions) -> Vec<State> {
             State { kind: "recorded", mark: "●", text: "in the table".to_owned() }
         }
         None if function.excluded.is_some() => {
-            State { kind: "excluded", mark: "–", text: "hook, left out by policy".to_owned() }
+            State { kind: "excluded", mark: "–", text: "hook, excluded by the policy".to_owned() }
         }
         None => State { kind: "missing", mark: "✕", text: "hook, not in the table".to_owned() },
     };
@@ -206,9 +206,9 @@ fn states(functions: &Functions) -> Vec<State> {
 /// The cause in a few words.
 fn why(gap: &Gap) -> &'static str {
     match gap {
-        Gap::File => "built without",
+        Gap::File => "built without -pg",
         Gap::SourceFile(_) => "file without",
-        Gap::Excluded(_) => "section left out",
+        Gap::Excluded(_) => "section excluded",
         Gap::ColdPart => "cold part",
         Gap::Prefix => "padding",
         Gap::NoSize => "assembly",

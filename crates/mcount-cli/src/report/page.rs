@@ -2,6 +2,7 @@
 
 use super::treemap::{Field, fields};
 use super::{Group, Grouping, Model, Report, escape};
+use crate::words::counted;
 use mcount::{Finding, Functions, Gap, Level, Rule};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -30,7 +31,14 @@ pub(super) fn page(report: &Report<'_>, model: &Model) -> String {
     let parts = [
         ("title", escape(report.title)),
         ("machine", format!("{}, {} bits, {order}", functions.machine, functions.bits)),
-        ("table", format!("{} entries in the table", grouped(entries))),
+        (
+            "table",
+            format!(
+                "{} {} in the table",
+                grouped(entries),
+                if entries == 1 { "entry" } else { "entries" }
+            ),
+        ),
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("cards", cards(report)),
         ("by_source", by_source.to_owned()),
@@ -86,7 +94,7 @@ fn cards(report: &Report<'_>) -> String {
     let all = &report.functions.functions;
     let with_hook = all.iter().filter(|function| !function.sites.is_empty()).count();
     let recorded = all.iter().filter(|function| function.is_recorded()).count();
-    let denied = report.findings.iter().filter(|f| f.rule.default_level() == Level::Deny).count();
+    let errors = report.findings.iter().filter(|f| f.rule.default_level() == Level::Deny).count();
     let of_all = |count| format!("{:.1} %", share(count, all.len()));
     let missing = all
         .iter()
@@ -98,7 +106,7 @@ fn cards(report: &Report<'_>) -> String {
         ("In the table", recorded, of_all(recorded)),
         ("Hook, not in the table", missing, String::new()),
         ("Without a hook", all.len() - with_hook, of_all(all.len() - with_hook)),
-        ("Findings", report.findings.len(), format!("{} denied", grouped(denied))),
+        ("Findings", report.findings.len(), counted(errors, "error", "errors")),
     ];
     let mut out = String::new();
     for (name, count, note) in rows {
@@ -202,9 +210,9 @@ fn findings(all: &[Finding]) -> String {
     for (number, (rule, found)) in by_rule.into_iter().enumerate() {
         let open = if number == 0 { " open" } else { "" };
         let (class, level) = match rule.default_level() {
-            Level::Deny => ("denied", "denied"),
-            Level::Warn => ("warned", "warned of"),
-            Level::Allow => ("allowed", "allowed"),
+            Level::Deny => ("denied", "error"),
+            Level::Warn => ("warned", "warning"),
+            Level::Allow => ("allowed", "off"),
         };
         let _ = writeln!(
             out,
@@ -248,15 +256,15 @@ fn gaps(functions: &Functions) -> String {
     let mut rows: Vec<(usize, String)> = Vec::new();
     for (gap, own) in &found.gaps {
         let text = match gap {
-            Gap::File => "The file has no hook at all: built without".to_owned(),
+            Gap::File => "The file has no hook at all: built without -pg".to_owned(),
             Gap::SourceFile(file) => {
                 format!("No hook in <code>{}</code>", escape(file))
             }
-            Gap::Excluded(section) => format!("Left out by the policy: {}", escape(section)),
-            Gap::ColdPart => "Cold parts of functions, which have the entry".to_owned(),
-            Gap::Prefix => "Names of padding before functions".to_owned(),
-            Gap::NoSize => "Symbols without a size: assembly, as a rule".to_owned(),
-            _ => "Not told by symbols: <code>notrace</code>, or assembly".to_owned(),
+            Gap::Excluded(section) => format!("Excluded by the policy: {}", escape(section)),
+            Gap::ColdPart => "Cold parts of functions, which are entered elsewhere".to_owned(),
+            Gap::Prefix => "Names of the padding before functions".to_owned(),
+            Gap::NoSize => "Symbols without a size: probably assembly".to_owned(),
+            _ => "Not known from symbols: <code>notrace</code>, or assembly".to_owned(),
         };
         rows.push((own.len(), text));
     }
@@ -267,7 +275,7 @@ fn gaps(functions: &Functions) -> String {
         rows.push((sum, format!("{} other causes", grouped(rest.len()))));
     }
     if rows.is_empty() {
-        return "<p>None: each function has one.</p>".to_owned();
+        return "<p>None: every function has a hook.</p>".to_owned();
     }
     let mut out = String::from(
         "<table><thead><tr><th class=\"number\" scope=\"col\">Functions</th>\

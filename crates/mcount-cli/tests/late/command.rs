@@ -405,7 +405,7 @@ fn passes_are_limited_and_reported() -> Result<(), String> {
     must(&room, "gcc -c -O1 -pg -ffunction-sections -DDEAD one.c")?;
     let outcome = line(&room, &format!("mcount link --max-passes 1 -- {link}"))?;
     same(&outcome.code, &Some(2), "exit code of one pass")?;
-    same(&outcome.stderr.contains("no stable table after 1 links"), &true, &outcome.stderr)?;
+    same(&outcome.stderr.contains("no stable table after 1 link:"), &true, &outcome.stderr)?;
     same(&room.path("out").exists(), &false, "an output")?;
     let outcome = must(&room, &format!("mcount link -v -- {link}"))?;
     let expected = "out: link 1: 2 sites, the table has 3 entries\n\

@@ -132,12 +132,12 @@ fn order(words: &[u64]) -> Option<(usize, String)> {
     let mut falls = words.windows(2).enumerate().filter(|(_, pair)| descends(pair));
     let (first, _) = falls.next()?;
     let count = 1 + falls.count();
+    let (entries, first) = (words.len(), first + 1);
+    let verb = if count == 1 { "is" } else { "are" };
     let detail = format!(
-        "{count} of {} entries are less than the one before, the first is entry {}",
-        words.len(),
-        first + 1
+        "{count} of {entries} entries {verb} less than the one before, the first is entry {first}"
     );
-    Some((first + 1, detail))
+    Some((first, detail))
 }
 
 /// The number of relocations that the loader applies to these bytes, if their section `index` is not

@@ -177,7 +177,8 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
             |(place, site): &(Place, &CallSite)| !site.excluded && !self.is_stale(*place, site);
         let missed: Vec<_> = lost.into_iter().filter(is_missed).collect();
         if has_no_table && !missed.is_empty() {
-            let detail = format!("{} hooks and no table", missed.len());
+            let noun = if missed.len() == 1 { "hook" } else { "hooks" };
+            let detail = format!("{} {noun} and no table", missed.len());
             self.findings.push(Finding { detail, ..nowhere(Rule::MissingSite) });
             return;
         }
