@@ -1,7 +1,17 @@
-//! AArch64: `bl`. Instructions are little endian, whatever the data is. Kernels use patchable
-//! entries; user programs `-pg`.
+//! AArch64: one instruction, `bl _mcount`, at a place of the compiler's choice in the prologue.
 //!
-//! Source: ELF for the Arm 64-bit Architecture, 5.7; `BTI` landing pads: Arm ARM, C6.2.
+//! ```text
+//!  14: aa1e03e0     mov x0, x30
+//!  18: 94000000     bl _mcount              18: R_AARCH64_CALL26 _mcount
+//! ```
+//!
+//! Nothing to see here, and that is the beauty of it: instructions have four bytes and are little
+//! endian, even where data is big endian. Kernels don't use `-pg`. They ask for patchable entries, two
+//! or four NOPs, which may stand behind a landing pad (`bti c`) or around it.
+//!
+//! The ILP32 ABI is the same machine in ELFCLASS32, with relocation numbers of its own.
+//!
+//! Sources: ELF for the Arm 64-bit Architecture, 5.7; landing pads: Arm ARM, C6.2.
 
 use super::decode::{Branch, Decode, Goal, Place, four, signed};
 use super::{Arch, CALL, CodeOrder, DEFAULT, Form, Instruction, Nop, Pattern};

@@ -1,10 +1,21 @@
-//! Arm, both instruction sets: `push {lr}; bl __gnu_mcount_nc`, or a bare `bl` of the older hooks.
+//! Arm, in two instruction sets: `push {lr}` and then `bl __gnu_mcount_nc`.
 //!
-//! `__gnu_mcount_nc` pops what `push {lr}` pushed, so both instructions go when the call becomes NOPs,
-//! and where something stands between them the call becomes what Linux makes of it, `pop {lr}`. The older
-//! hooks leave the stack as it is.
-//! A BE8 file says in `e_flags` that its instructions are little endian; an object from the
-//! assembler is big endian throughout. Bit 0 of a function symbol's value means Thumb.
+//! ```text
+//!   4: e52de004     push {lr}
+//!   8: ebfffffe     bl __gnu_mcount_nc       8: R_ARM_CALL __gnu_mcount_nc
+//! ```
+//!
+//! A `bl` overwrites the link register, so the function saves it first, and the hook pops it again.
+//! The two belong together. A NOP in place of the call alone would leave a word on the stack. So both
+//! become NOPs. If another instruction stands between them, the call becomes what Linux makes of
+//! it, `pop {lr}`. The older hooks, `mcount` and `_mcount`, leave the stack as it is.
+//!
+//! Thumb is the second instruction set, and bit 0 of a function's address says that it is in Thumb. The
+//! symbol has the bit, and the place in the section doesn't. Byte order has a twist too: a
+//! big-endian object has big-endian instructions, and the linker of a BE8 image turns them round and
+//! says so in `e_flags`. A `bl` may be a `blx` after the link, because that is how one set calls the
+//! other.
+//!
 //! Source: ELF for the Arm Architecture, 5.6.
 
 use super::decode::{Branch, Decode, Goal, Place, signed};

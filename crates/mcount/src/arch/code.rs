@@ -1,6 +1,7 @@
-//! The bytes of a section as instructions, to read and to write, and what an instruction looks like.
+//! The bytes of a section as instructions, to read and to write.
 //!
-//! Byte order is of a unit, which need not be the instruction: Thumb's `bl` is two halves.
+//! Byte order is that of a *unit*, which may be smaller than an instruction: Thumb's `bl` is two
+//! halfwords, and each of them is turned round by itself.
 
 /// The byte order of a processor's instructions.
 #[derive(Clone, Copy)]

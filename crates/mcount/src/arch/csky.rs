@@ -1,8 +1,13 @@
-//! C-SKY: `jsri` through a literal, or `bsr` once the linker (or assembler) found it near.
+//! C-SKY: `jsri` through a literal, or `bsr` once somebody has found out that the hook is near.
 //!
-//! The literal of a `jsri` has a relocation of its own to the hook; that is no site. The hook
-//! pops the link register that a `push` before the call saved, so both become NOPs.
-//! Instructions are made of halfwords, the upper one first in either byte order.
+//! A `jsri` loads the address of its target from a word behind the function, and that word has a relocation
+//! to the hook too. It's no site. The assembler or the linker may make a `bsr` of the `jsri`, with
+//! the same relocation.
+//!
+//! The hook pops the link register that a `push lr` before the call saved, so both become NOPs. A
+//! call without its push can't be switched off. Instructions are made of halfwords, the upper one
+//! first in either byte order.
+//!
 //! Source: C-SKY CPU ABI Standard V2, chapter 4.
 
 use super::decode::{Branch, Decode, Goal, Place, no_stub, signed};

@@ -1,7 +1,8 @@
-//! Decoding a linked image, where no relocation says what a call calls: what the arch files share.
+//! How the code of a linked image is read. There no relocation says what a call calls.
 //!
-//! A processor says how long an instruction is, whether a direct call begins at a place and where
-//! it leads, and what a stub that the linker made (a PLT entry, a veneer, a thunk) jumps to.
+//! For that each processor answers three questions about a place in code: how long is the instruction,
+//! is it a call and of which address, and is it a stub and where does that lead? A *stub* is what the
+//! linker puts between a call and its target: a PLT entry, a veneer, a thunk.
 
 use super::{Code, Unit};
 

@@ -1,5 +1,19 @@
-//! The forms of a call of the hook: which relocation and opcode it has, where it is recorded, and
-//! how it becomes a NOP.
+//! A *form* of call: how to recognize one, where it is recorded, and how it becomes a NOP.
+//!
+//! Relocation types and a distance aren't enough to say that. `R_X86_64_GOTPCRELX` stands on a `call` and
+//! on a `mov`. So a form has three parts: the relocation types, bits that must be there around the
+//! relocation, and, for calls without a fixed length, a function that follows the instructions. For
+//! example, the ordinary call of x86-64:
+//!
+//! ```text
+//! relocations: PC32 or PLT32
+//! opcode:      e8, one byte before r_offset
+//! recorded:    one byte before r_offset
+//! nop:         0f 1f 44 00 00, one byte before r_offset
+//! ```
+//!
+//! The same data says what such a call leaves behind when it becomes a NOP: the NOP where it was
+//! written, and the rest of the opcode where it wasn't. So whatever we write we know again.
 
 use super::{Code, CodeMut, Instruction, Pattern};
 use crate::site::Kind;

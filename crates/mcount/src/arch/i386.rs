@@ -1,4 +1,10 @@
-//! i386: as x86-64, with REL relocations and a GOT call through a register.
+//! i386: what x86-64 was before it had 64 bits.
+//!
+//! The call and the NOPs are the same. Two things differ. Relocations are REL, so an addend is in the
+//! code that it changes. And code can't address anything relative to itself, so position-independent
+//! code keeps the address of the GOT in a register, any register, and calls through
+//! `*hook@GOT(%reg)`. In an image we look a few instructions back for how that register got its
+//! value.
 //!
 //! Source: System V ABI, Intel386 Supplement, 4.5.
 

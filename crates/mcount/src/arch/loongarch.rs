@@ -1,6 +1,13 @@
-//! LoongArch: `bl`, a medium-model pair through `ra`, and the long forms of older toolchains.
+//! LoongArch: a young processor with a long list of calls.
 //!
-//! The linker relaxes, so each table entry is a label. Instructions are little endian.
+//! Today's compilers emit `bl`, which reaches 128 MiB. In the medium code model it is a pair,
+//! `pcaddu18i` and `jirl` through `ra`. Before there were relocations for these, assemblers computed
+//! addresses on a stack of relocations (`R_LARCH_SOP_*`), and modules loaded an absolute address in
+//! four instructions. All of them are still out there in objects.
+//!
+//! The linker relaxes, as on RISC-V, so each table entry refers to a label of its own. Instructions
+//! have four bytes and are little endian.
+//!
 //! Source: ELF for the LoongArch Architecture, 2.30, "Relocations".
 
 use super::decode::{Branch, Decode, Goal, Place, four, signed};

@@ -1,7 +1,10 @@
-//! MicroBlaze: `imm` and `brki r16, _mcount`, as gcc calls its hook, or `imm` and a `brlid`.
+//! MicroBlaze: calls its hook by a software break, as no other processor does.
 //!
-//! `brki` takes an absolute address, `brlid` a relative one; each needs the `imm` before it for
-//! the upper half. Source: MicroBlaze Processor Reference Guide (UG984), chapter 5.
+//! An instruction has 16 bits for a number. If that isn't enough, an `imm` before it has the upper 16.
+//! So the relocation on the `imm` is for both. gcc's call of the hook is `imm; brki r16, _mcount`, to an
+//! absolute address; an ordinary call is `imm; brlid`, to a relative one. Both are sites.
+//!
+//! Source: MicroBlaze Processor Reference Guide (UG984), chapter 5.
 
 use super::decode::{Branch, Decode, Goal, Place, four, no_stub, signed};
 use super::{Arch, CALL, DEFAULT, Form, Instruction, Nop, Pattern};

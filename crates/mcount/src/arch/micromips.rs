@@ -1,6 +1,9 @@
-//! microMIPS, the other instruction set of `mips`: the same calls in instructions of 16 and 32 bits.
+//! microMIPS, the other instruction set of `mips`: the same calls, squeezed into 16 and 32 bits.
 //!
-//! A 32-bit instruction is two halfwords, the upper one first in either byte order.
+//! A delay slot has 16 bits behind `jals` and 32 behind `jal`, so whatever pushes the eight bytes that
+//! an o32 hook pops comes in several sizes. An instruction of 32 bits is two halfwords, the upper
+//! one first in either byte order.
+//!
 //! Source: MIPS Architecture for Programmers, Volume II-B (MD00594).
 
 use super::decode::{Branch, Goal, Place};

@@ -1,9 +1,40 @@
-//! MIPS, all ABIs: `jal`, the long calls through a register, and PIC calls through the GOT.
+//! MIPS, all ABIs. A call is short, and then it is one `jal`; or it is long, and then its parts
+//! are scattered among other instructions. This file is mostly about the long ones.
 //!
-//! A call that goes through a register has one to four relocations to the hook. It is one site,
-//! at the first instruction of the sequence: from the relocation that can only begin one, the
-//! register is followed to the `jalr` that jumps through it. o32 hooks pop eight bytes that
-//! the delay slot pushed, so the delay slot goes with the call when that becomes NOPs.
+//! gcc makes this of a function with `-pg -mlong-calls`:
+//!
+//! ```text
+//!   c: 3c030000     lui   v1, 0              c: R_MIPS_HI16 _mcount
+//!  10: 24630000     addiu v1, v1, 0         10: R_MIPS_LO16 _mcount
+//!  14: 03e00825     move  at, ra
+//!  18: 0060f809     jalr  v1
+//!  1c: 27bdfff8     addiu sp, sp, -8
+//! ```
+//!
+//! Two relocations name the hook, and neither is on the call. Worse, the same two relocations stand on
+//! the same two instructions where a program takes the hook's address, to store it somewhere. How
+//! can the two be told apart? By what becomes of the register.
+//!
+//! 1. `R_MIPS_HI16` on a `lui` is how a sequence begins ([`LONG`]). `R_MIPS_LO16` never begins one.
+//! 2. [`follow`] starts there with one *live* register, v1: it holds a part of the address.
+//! 3. `addiu v1, v1, 0` computes from v1, so its result, v1 again, is live. An instruction that
+//!    overwrites a live register with something else kills it.
+//! 4. `move at, ra` has to do with neither.
+//! 5. `jalr v1` jumps through a live register. So this is a call, and it ends there.
+//!
+//! If a branch comes first, or no register is live any more, it was no call. The n64 ABI builds an
+//! address of 64 bits from four parts in two registers; the walk is the same, with two live registers.
+//! Position-independent code loads the address from the GOT (`lw t9`), and the walk is the same again.
+//! The recorded address is where the sequence begins: 0xc.
+//!
+//! And the `addiu sp, sp, -8` behind the `jalr`? It stands in the delay slot: it is executed before the
+//! hook is reached. The o32 hook pops eight bytes that it expects there. So when the call
+//! becomes a NOP, whatever pushes these bytes must become one too, and it may also stand before the
+//! sequence or within it ([`long_nop`]).
+//!
+//! In a linked image no relocations are left. There [`register_call`] computes what the instructions
+//! would put into the registers, and knows at the `jalr` where the call leads.
+//!
 //! Sources: System V ABI, MIPS RISC Processor Supplement, 4; MIPS 64-bit ELF Object File
 //! Specification, 2.9 (three relocation types packed in one word).
 

@@ -1,7 +1,9 @@
-//! NDS32: `jal`. The linker relaxes (an `la` of two words becomes one `movi`), so each table entry
-//! is a label. Instructions are big endian, whatever the data is.
+//! NDS32: `jal _mcount`, and a linker that shortens code wherever it can.
 //!
-//! Source: Andes ELF ABI; relocation numbers as in the GNU assembler's output.
+//! An `la` of two words may become one `movi`, so all behind it moves, and each table entry refers to
+//! a label of its own. Instructions are big endian, whatever the data is, and have two or four bytes.
+//!
+//! Sources: Andes ELF ABI; relocation numbers as in the GNU assembler's output.
 
 use super::decode::{Branch, Decode, Place, no_stub, signed};
 use super::{Arch, CALL, CodeOrder, DEFAULT, Form, Instruction, Nop, Pattern};

@@ -1,4 +1,16 @@
-//! PA-RISC: `b,l` with a displacement of 17 or 22 bits. Kernels use patchable entries.
+//! PA-RISC: numbers come in pieces here.
+//!
+//! ```text
+//!  18: e8400000     b,l _mcount, rp         18: R_PARISC_PCREL17F _mcount
+//!  1c: 08000240     nop
+//! ```
+//!
+//! The 17 or 22 bits of a displacement lie scattered over the instruction and out of order, the sign
+//! last. Half of this file puts them together. The linker's stubs are
+//! short sequences that build an address from 21 upper bits and 11 or 17 lower ones.
+//!
+//! User programs call `_mcount`. Kernels use patchable entries instead, with most of the area before the
+//! function.
 //!
 //! Source: Processor-Specific ELF Supplement for PA-RISC 1.5, chapter 4.
 

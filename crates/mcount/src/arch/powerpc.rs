@@ -1,4 +1,9 @@
-//! 32-bit PowerPC: `bl`, whose link register the function saved before.
+//! 32-bit PowerPC: `bl _mcount`, after the function has saved the link register.
+//!
+//! The relocation is on the instruction, and the instruction is what is recorded. The peculiar part
+//! comes with the link. A `bl` reaches 32 MiB, so the linker puts veneers in between, and PLT entries
+//! have had several designs. In position-independent code an entry finds its slot relative to r30,
+//! which holds the address of the file's GOT.
 //!
 //! Source: Power Architecture 32-bit ABI Supplement, 4.13.
 

@@ -1,7 +1,18 @@
-//! RISC-V: `call`, an `auipc` and a `jalr` that the linker may relax to one `jal` or `c.jal`.
+//! RISC-V: a pair of instructions that may be shorter by the time you look again.
 //!
-//! Relaxation deletes bytes after the table was made, so each entry is a label of its own.
-//! Instructions are little endian. Source: RISC-V ELF psABI, "Relocations", "Linker Relaxation".
+//! ```text
+//!   a: 00000097     auipc ra, 0              a: R_RISCV_CALL_PLT _mcount
+//!   e: 000080e7     jalr  ra                 a: R_RISCV_RELAX
+//! ```
+//!
+//! `auipc` has the upper 20 bits of the distance and `jalr` the lower 12. The linker *relaxes*: once it
+//! knows that the hook is near, it makes one `jal` of the pair, or a `c.jal` of two bytes, and moves all
+//! code behind it. A table entry that says "this section plus 24" would then be wrong. So each entry
+//! refers to a label of its own at the call, and the linker moves labels along with the code.
+//!
+//! Instructions are little endian and have two or four bytes. The lowest two bits say which.
+//!
+//! Source: RISC-V ELF psABI, "Relocations", "Linker Relaxation".
 
 use super::decode::{Branch, Decode, Goal, Place, signed};
 use super::{

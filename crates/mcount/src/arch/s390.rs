@@ -1,8 +1,19 @@
-//! s390: `brasl`, with a relocation on its displacement, two bytes in.
+//! s390: the recorded address may be 14 bytes before the call's relocation, or 2.
 //!
-//! `-mfentry` calls by `brasl %r0` and the site is the call. `-pg` saves the return address
-//! first and the site is that `stg %r14,8(%r15)` (`st %r14,4(%r15)` in 31-bit code), so that one
-//! branch over the block disables it. The bytes decide which it is.
+//! ```text
+//!   0: e3 e0 f0 08 00 24     stg   %r14,8(%r15)
+//!   6: c0 e5 00 00 00 00     brasl %r14,_mcount          8: R_390_PLT32DBL _mcount+2
+//!   c: e3 e0 f0 08 00 04     lg    %r14,8(%r15)
+//! ```
+//!
+//! With `-pg` the function saves its return address, calls, and takes the address back. The site is the
+//! whole block, recorded where it begins, so that a tracer can switch it off with one branch over
+//! it. Old compilers have a `larl` in the middle, and 31-bit code stores with a shorter `st`. With
+//! `-mfentry` there is nothing to save: `brasl %r0` is the site. The relocation is the same for all
+//! of them, so the bytes before it decide.
+//!
+//! Distances count halfwords, which is the DBL in the names of relocations.
+//!
 //! Source: S/390 ELF ABI Supplement, chapter 2.
 
 use super::decode::{Branch, Decode, Goal, Place};

@@ -1,10 +1,26 @@
-//! SuperH: the hook's address is a word in a literal pool, and that word is the site.
+//! SuperH: the site isn't a call. It is a word of data.
 //!
-//! The code before it loads the literal and jumps through the register; any other word with the
-//! hook's address looks the same but for that. In position-independent code the literal is an
-//! offset in the GOT. GNU ld ignores `r_addend` of a DIR32, though the relocations are RELA: the
-//! addend is in the section. Source: SuperH ELF ABI (Renesas), 32-bit
-//! relocations; SH-4 Software Manual, `MOV.L @(disp,PC),Rn`.
+//! ```text
+//!   0: d102     mov.l c, r1
+//!   2: 4f22     sts.l pr, @-r15
+//!   4: c702     mova  10, r0
+//!   6: 412b     jmp   @r1
+//!   8: 402a     lds   r0, pr
+//!   a: 0009     nop
+//!   c: 00000000 .long mcount                 c: R_SH_DIR32 mcount
+//!  10: 4f26     lds.l @r15+, pr
+//! ```
+//!
+//! Instructions have 16 bits, and no address fits. So it stands in a pool of literals among the code,
+//! the function loads it and jumps there, and the recorded address is that of the literal, 0xc. Any
+//! other word with the hook's address looks the same. What tells them apart is the load before it,
+//! and a jump through the register that it loads. To switch the call off, its `jmp` becomes a `bra`
+//! over the literals, to where the hook would return.
+//!
+//! In position-independent code the literal is an offset in the GOT. GNU ld ignores `r_addend` of a
+//! DIR32, though the relocations are RELA: the addend is in the section.
+//!
+//! Sources: SuperH ELF ABI (Renesas), 32-bit relocations; SH-4 Software Manual, `MOV.L @(disp,PC),Rn`.
 
 use super::decode::{Branch, Decode, Goal, Place};
 use super::{Arch, CALL, Code, CodeMut, Computed, DEFAULT, Form, Instruction, Nop};

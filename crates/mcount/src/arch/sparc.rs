@@ -1,6 +1,17 @@
-//! SPARC, 64 and 32 bits: `call`. Both have their relocation numbers in common.
+//! SPARC: `call`, the roomiest call of all.
 //!
-//! In 64-bit files the upper 24 bits of a relocation's type are data.
+//! ```text
+//!   4: 40000000     call _mcount             4: R_SPARC_WDISP30 _mcount
+//!   8: 01000000     nop
+//! ```
+//!
+//! Two bits say that it is a call, and the other 30 say how far, in words: it reaches everything a
+//! 32-bit program can have. The instruction behind it, the delay slot, is executed first, so a NOP in
+//! place of the call is all that it takes to switch it off.
+//!
+//! 64-bit and 32-bit files have their relocation numbers in common. In 64-bit files the upper 24 bits of a
+//! relocation's type are data.
+//!
 //! Sources: SPARC Compliance Definition 2.4, chapter 3; System V ABI, SPARC Supplement, 4.
 
 use super::decode::{Branch, Decode, Goal, Place, four, signed};

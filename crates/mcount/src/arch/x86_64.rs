@@ -1,8 +1,26 @@
-//! x86-64: `call` with a displacement, `call` through the GOT, and the large code model's call
-//! through a register. x32 is the same machine in ELFCLASS32.
+//! x86-64: a `call` in the function's first bytes, in many spellings.
 //!
-//! The relocation is on the displacement, so the recorded address lies before it. `endbr64` may
-//! stand before the call and is not part of it. Source: System V ABI, AMD64 Supplement, 4.4.
+//! The usual one is five bytes: `e8` and a displacement of 32 bits, which has the relocation.
+//!
+//! ```text
+//!   0: e8 00 00 00 00     call __fentry__        1: R_X86_64_PLT32 __fentry__-4
+//! ```
+//!
+//! A table entry is the address of the call, so it is `r_offset` minus 1. Where the GOT is asked
+//! (`-fPIC`, `-fno-plt`) the call is `ff 15` and a displacement, and the distance is 2. In the large
+//! code model no displacement reaches the hook. The compiler loads 64 bits into a register instead,
+//! and gcc and clang each do that in ways of their own.
+//!
+//! NOPs are the other peculiarity. There is one for every length, because the instruction has an
+//! operand that it ignores, and every assembler has a taste of its own in operands. So NOPs are
+//! decoded, never compared. The same goes for the code of images: only the instructions before it tell
+//! whether an `e8` is a call or the middle of something else, so code is read from the start of its
+//! function.
+//!
+//! `endbr64` may stand before the call and isn't part of it. x32 is the same machine in ELFCLASS32.
+//!
+//! Sources: System V ABI, AMD64 Supplement, 4.4; Intel 64 and IA-32 Architectures Software Developer's
+//! Manual, volume 2, "NOP".
 
 use super::decode::{Branch, Decode, Goal, Place};
 use super::{Arch, CALL, Code, DEFAULT, Form, HookNop, Instruction, Nop, Pattern, Unit};

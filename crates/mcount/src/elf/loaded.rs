@@ -1,8 +1,11 @@
-//! The words of an image as the loader leaves them, for a load address of 0: what the file has, and
-//! over it the relocations that add the load address, or store that of a symbol of the image. Their
-//! addends are in themselves (RELA) or in place (REL).
+//! The words of an image as the loader leaves them, for a load address of 0.
 //!
-//! Source: gABI, "Relocation"; for RELR nothing is to be done, because its addends are in place.
+//! The table of a position-independent program has zeros in the file, or something near the truth. The
+//! loader's relocations have the rest: some add the load address, some store the address of a symbol.
+//! Their addends are in themselves (RELA) or in place (REL). For RELR nothing is to be done,
+//! because its addends are in place and the load address is 0.
+//!
+//! Source: gABI, "Relocation".
 
 use super::{Encoder, Relocation, Relocations, Section, Symbol, Symbols, View};
 use crate::error::{ErrorKind, Result};

@@ -1,5 +1,5 @@
-//! Relocation sections: REL and RELA, read by symbol index first, because that is all that most
-//! relocations of an object are ever asked for.
+//! Relocation sections. Most relocations of an object are only ever asked for their symbol, so that is
+//! read first.
 
 use super::{Section, View, android, bytes};
 use crate::error::{ErrorKind, Result};

@@ -1,5 +1,8 @@
-//! The table of an image that has lost its symbols, such as what a `vmlinuz` holds: nothing names
-//! its bounds or the hook, but each tells the other. For reading only; what writes wants names.
+//! The table of an image that has lost its symbols, such as the kernel inside a `vmlinuz`.
+//!
+//! Nothing names the bounds of the table any more, and nothing names the hook. But each tells the
+//! other: a long run of ascending words that all lead to calls of one and the same address can hardly be
+//! anything else. This is for reading only. What changes a file wants names.
 
 use super::{Target, nops};
 use crate::arch::Code;

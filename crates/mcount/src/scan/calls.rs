@@ -1,4 +1,8 @@
-//! Finding calls of the hook by their relocations: type and opcode decide.
+//! The calls of the hook in an object, by their relocations.
+//!
+//! Most objects of a kernel have some, and a few have millions of other relocations. So the order
+//! of questions matters. Is the name of a hook in the string table at all? Which symbols have it?
+//! Which relocations refer to those? Only then does anybody look at code.
 
 use super::Target;
 use crate::arch::{Call, Code};

@@ -1,4 +1,30 @@
-//! Which function contains a site: an index of the function symbols of some sections.
+//! Which function is at a place? Every site that is shown, excluded or checked asks that.
+//!
+//! Say these are the symbols of a `.text`:
+//!
+//! ```text
+//!  value  size  type    binding  name
+//!      0    20  FUNC    LOCAL    helper
+//!     20    40  FUNC    GLOBAL   run
+//!     20    40  FUNC    WEAK     run_alias
+//!     24     0  NOTYPE  LOCAL    .L3
+//!     64     0  NOTYPE  GLOBAL   start
+//!     96     8  FUNC    GLOBAL   patched
+//! ```
+//!
+//! - At 24 is `run`. It has two names at one place; a global one wins over a weak one, and that
+//!   over a local one. `.L3` is a label of the assembler and no function ([`rank`]).
+//! - At 62 is nothing: `run` ends at 60, and these are bytes of padding. For somebody who only wants
+//!   a name, the nearest one before is `run` ([`Functions::find`]). For somebody who asks whether the
+//!   place is code of a function, it isn't ([`Functions::covers`]).
+//! - At 70 is `start`. Assembly gives no sizes, so it goes on until the next symbol.
+//! - An area of NOPs at 88 that is 16 bytes long reaches 96 and goes on there: with
+//!   `-fpatchable-function-entry=16,8` half of the area stands before the function. So it is
+//!   `patched`'s. That's why the questions below have a size.
+//!
+//! In an image values are addresses, and what is counted here is bytes from the start of the section. On
+//! ELFv1 powerpc64, a function's symbol names its descriptor, two or three words of data, and the first
+//! of them has the address of the code ([`Descriptors`]).
 
 use super::Target;
 use crate::elf::{Budget, Section, Symbol, Symbols, addresses, loaded, string};

@@ -1,7 +1,9 @@
-//! Finding sites: where `elf` and `arch` meet.
+//! Finding sites. Here `elf`, which knows files, meets `arch`, which knows processors.
 //!
-//! [`Target`] is a file that both understand; [`calls`] finds hook calls by their relocations,
-//! [`patchable`] the areas that the compiler listed, [`functions`] gives them names.
+//! Start with [`Target`]: a file whose processor is known. In an object, [`calls`] finds the calls of the
+//! hook by their relocations, [`patchable`] the areas that the compiler listed, and [`nops`] the calls
+//! that are NOPs by now. In a linked image, [`image`] does all that without relocations. [`functions`]
+//! says whose a place is.
 
 pub(crate) mod bare;
 pub(crate) mod calls;

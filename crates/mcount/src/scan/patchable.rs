@@ -1,7 +1,19 @@
-//! Patchable entries: the areas of NOPs that the compiler lists in
-//! `__patchable_function_entries`, any number of such sections in an object.
+//! Patchable entries: areas of NOPs at the start of functions, listed by the compiler in
+//! `__patchable_function_entries`.
 //!
-//! Source: GCC manual, "-fpatchable-function-entry"; the sections are ordered by link (gABI,
+//! With `-fpatchable-function-entry=5,2` the first two NOPs stand before the function's symbol and the
+//! other three behind it. If there is a landing pad, it comes right at the symbol, and so it parts the
+//! area:
+//!
+//! ```text
+//!   e: 90 90           nop; nop             the list has 0xe
+//!  10: f3 0f 1e fa     endbr64              f:
+//!  14: 90 90 90        nop; nop; nop
+//! ```
+//!
+//! The list says where an area begins. How long it is, the code says.
+//!
+//! Sources: GCC manual, "-fpatchable-function-entry"; the sections are ordered by link (gABI,
 //! `SHF_LINK_ORDER`) and join the COMDAT group of their function.
 
 use super::Target;

@@ -1,4 +1,4 @@
-//! What is the same for all sites of a section: found out once, because sites come by the thousand
+//! What all sites of a section have in common. It is found out once, because sites come by the thousand
 //! and most of them are in one section.
 
 use super::Target;

@@ -1,13 +1,13 @@
-//! Which functions are of a source file, by its `STT_FILE` symbol: so that the functions of a file
-//! can be left alone after it was linked with others (`ld -r`), as recorders leave `ftrace.o` alone.
+//! Which source file a function is from. Recorders leave out the functions of `ftrace.o`, and after
+//! `ld -r` only an `STT_FILE` symbol tells which those are.
 //!
-//! A file symbol precedes the local symbols of its file (gABI, 4, "Symbol Table"). Global symbols
-//! come behind all local ones and belong to no file by their place. So a function is of a file if
+//! The symbol of a file precedes the local symbols of that file (gABI, 4, "Symbol Table"). Global symbols
+//! come behind all local ones, so their place says nothing. A function is of a file if
 //!
 //! - it has a local symbol at its start, and that is of the file; or
-//! - the last local symbol before its start and the first one after it, in its section, are both of
-//!   the file: a linker puts the code of a file there in one piece; or
-//! - the object has one file symbol only.
+//! - the last local symbol before it and the first one behind it, in its section, are both of the file:
+//!   linkers put the code of a file into one piece; or
+//! - the object has no other file.
 //!
 //! A global function before the first local symbol of its file, or behind the last, is of no file.
 
