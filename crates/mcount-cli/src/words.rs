@@ -1,11 +1,25 @@
 //! Words for people: numbers with their noun, and names that stay on one line.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 /// `1 entry`, `2 entries`, `0 entries`.
 #[must_use]
-pub fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
+pub fn counted<N: Copy + Display + From<u8> + PartialEq>(
+    count: N,
+    one: &str,
+    many: &str,
+) -> String {
+    let noun = if count == N::from(1) { one } else { many };
+    format!("{count} {noun}")
+}
+
+/// `1 of 2 functions has`, `0 of 2 functions have`; the numbers look as `shown` prints them.
+#[must_use]
+pub fn functions_have(part: usize, whole: usize, shown: fn(usize) -> String) -> String {
+    let noun = if whole == 1 { "function" } else { "functions" };
+    let verb = if part == 1 || whole == 1 { "has" } else { "have" };
+    format!("{} of {} {noun} {verb}", shown(part), shown(whole))
 }
 
 /// `name` with every character escaped that would move the cursor, change a colour or begin a line.
@@ -33,8 +47,20 @@ mod tests {
 
     #[test]
     fn numbers_have_their_noun() {
-        let all = [0, 1, 2, 11].map(|count| counted(count, "entry", "entries"));
+        let all = [0_usize, 1, 2, 11].map(|count| counted(count, "entry", "entries"));
         assert_eq!(all, ["0 entries", "1 entry", "2 entries", "11 entries"]);
+    }
+
+    #[test]
+    fn the_verb_goes_with_the_number() {
+        for (part, whole, expected) in [
+            (0, 1, "0 of 1 function has"),
+            (1, 1, "1 of 1 function has"),
+            (1, 2, "1 of 2 functions has"),
+            (0, 2, "0 of 2 functions have"),
+        ] {
+            assert_eq!(functions_have(part, whole, |number| number.to_string()), expected);
+        }
     }
 
     #[test]

@@ -55,6 +55,7 @@ mod site;
 mod sites;
 mod sort;
 mod table;
+mod words;
 
 pub use arch::{Arithmetic, Step};
 pub use check::{Finding, Level, Rule};

@@ -231,7 +231,7 @@ fn an_entry_before_its_hook_is_a_wrong_offset() {
     X86_64.aim(&mut object, 1, 7);
     let found = findings(&object.build());
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].detail, "the hook is at 0x8, 1 bytes further on");
+    assert_eq!(found[0].detail, "the hook is at 0x8, 1 byte further on");
 }
 
 /// The linker adds 1 to the address of a function of the second instruction set, as its symbol has it.

@@ -10,7 +10,7 @@ use crate::debug::separate::{Search, Subject};
 use crate::inputs::{Label, Take, is_folder};
 use crate::jobs::Threads;
 use crate::output::stdout;
-use crate::words::{counted, printable};
+use crate::words::{counted, functions_have, printable};
 use anstyle::{AnsiColor, Style};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, ValueHint};
@@ -315,14 +315,14 @@ impl Printer<'_> {
     ) -> io::Result<()> {
         let gaps = self.gaps(functions);
         let total = functions.functions.iter().filter(|function| self.is_wanted(function)).count();
-        let total = counted(total, "function has", "functions have");
         let without: usize = gaps.iter().map(|(_, own)| own.len()).sum();
         let bold = Style::new().bold();
         let label = label.to_string();
         let label = printable(&label);
-        writeln!(out, "{bold}{label}{bold:#}: {without} of {total} no hook")?;
+        let have = functions_have(without, total, |number| number.to_string());
+        writeln!(out, "{bold}{label}{bold:#}: {have} no hook")?;
         for (gap, own) in &gaps {
-            writeln!(out, "  {} {}:", own.len(), because(gap))?;
+            writeln!(out, "  {}:", because(gap, own.len()))?;
             for function in own {
                 let place = function.address.unwrap_or(function.offset);
                 let section = printable(&function.section);
@@ -376,18 +376,28 @@ impl Printer<'_> {
     }
 }
 
-/// Why functions have no hook, after their number.
-fn because(gap: &Gap) -> String {
+/// How many functions have no hook for this reason.
+fn because(gap: &Gap, count: usize) -> String {
     match gap {
-        Gap::File => "in a file without any hook: built without -pg or the like".to_owned(),
+        Gap::File => format!("{count} in a file without any hook: built without -pg or the like"),
         Gap::SourceFile(file) => {
-            format!("from {}, which has no hook: built without -pg, or assembly", printable(file))
+            let file = printable(file);
+            format!("{count} from {file}, which has no hook: built without -pg, or assembly")
         }
-        Gap::Excluded(section) => format!("excluded by the policy, in {}", printable(section)),
-        Gap::ColdPart => "cold parts of functions, which are entered elsewhere".to_owned(),
-        Gap::Prefix => "names of the padding before functions".to_owned(),
-        Gap::NoSize => "without a size, so probably assembly".to_owned(),
-        _ => "for reasons that symbols don't tell: notrace, or assembly".to_owned(),
+        Gap::Excluded(section) => {
+            format!("{count} excluded by the policy, in {}", printable(section))
+        }
+        Gap::ColdPart => {
+            let parts = counted(count, "cold part of a function", "cold parts of functions");
+            format!("{parts}, entered elsewhere")
+        }
+        Gap::Prefix => counted(
+            count,
+            "name of the padding before a function",
+            "names of the padding before functions",
+        ),
+        Gap::NoSize => format!("{count} without a size, so probably assembly"),
+        _ => format!("{count} for reasons that symbols don't tell: notrace, or assembly"),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::files::is_standard;
 use crate::inputs::{Take, is_folder};
 use crate::output::stdout;
 use crate::unpack::unpacked_name;
-use crate::words::printable;
+use crate::words::{counted, printable};
 use anstyle::{AnsiColor, Style};
 use clap::{Args, ValueEnum, ValueHint};
 use mcount::{Difference, Functions, Instance, Kind, Options};
@@ -216,6 +216,7 @@ fn file_of(difference: &Difference) -> Option<&str> {
 fn text(out: &mut impl Write, compared: &[(PathBuf, Compared)]) -> io::Result<()> {
     let bold = Style::new().bold();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut lone = 0_usize;
     for (path, one) in compared {
         let name = path.to_string_lossy();
         let name = printable(&name);
@@ -224,7 +225,7 @@ fn text(out: &mut impl Write, compared: &[(PathBuf, Compared)]) -> io::Result<()
             only => {
                 let which = if matches!(only, Compared::OnlyOld) { "old" } else { "new" };
                 writeln!(out, "{bold}{name}{bold:#}: only in the {which} folder")?;
-                *counts.entry("files in one folder only").or_default() += 1;
+                lone += 1;
                 continue;
             }
         };
@@ -236,11 +237,10 @@ fn text(out: &mut impl Write, compared: &[(PathBuf, Compared)]) -> io::Result<()
             line(out, difference)?;
         }
     }
-    if counts.is_empty() {
-        return Ok(());
-    }
-    let counts: Vec<_> = counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
-    writeln!(out, "{}", counts.join(", "))
+    let lone = (lone != 0).then(|| counted(lone, "file", "files") + " in one folder only");
+    let changes = counts.iter().map(|(what, count)| format!("{count} {what}"));
+    let words: Vec<_> = lone.into_iter().chain(changes).collect();
+    if words.is_empty() { Ok(()) } else { writeln!(out, "{}", words.join(", ")) }
 }
 
 fn line(out: &mut impl Write, difference: &Difference) -> io::Result<()> {

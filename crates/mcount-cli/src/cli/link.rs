@@ -413,7 +413,7 @@ impl Driver<'_> {
     fn diverged(&self, room: Option<(usize, usize)>, moved: Option<&str>) -> String {
         let passes = self.arguments.max_passes;
         let (had, found) = room.unwrap_or_default();
-        let passes = counted(passes as usize, "link", "links");
+        let passes = counted(passes, "link", "links");
         let found = counted(found, "site", "sites");
         self.say(&format!(
             "no stable table after {passes}: the last image has {found} and a table of {had}{}",

@@ -2,7 +2,7 @@
 
 use super::treemap::{Field, fields};
 use super::{Group, Grouping, Model, Report, escape};
-use crate::words::counted;
+use crate::words::functions_have;
 use mcount::{Finding, Functions, Gap, Level, Rule};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -31,14 +31,7 @@ pub(super) fn page(report: &Report<'_>, model: &Model) -> String {
     let parts = [
         ("title", escape(report.title)),
         ("machine", format!("{}, {} bits, {order}", functions.machine, functions.bits)),
-        (
-            "table",
-            format!(
-                "{} {} in the table",
-                grouped(entries),
-                if entries == 1 { "entry" } else { "entries" }
-            ),
-        ),
+        ("table", format!("{} in the table", counted(entries, "entry", "entries"))),
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("cards", cards(report)),
         ("by_source", by_source.to_owned()),
@@ -84,6 +77,11 @@ fn grouped(number: usize) -> String {
     out
 }
 
+/// A number and its noun.
+fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { many })
+}
+
 /// `part` of `whole` in per cent; of nothing, all.
 #[expect(clippy::cast_precision_loss, reason = "a percentage of counts below 2^52")]
 fn share(part: usize, whole: usize) -> f64 {
@@ -122,7 +120,7 @@ fn treemap(groups: &[Group], filter: &str, width: f64, height: f64) -> String {
     order.sort_by_key(|(at, group)| (std::cmp::Reverse(group.functions), *at));
     let rest = order.split_off(order.len().min(MOST_FIELDS));
     let others = Group {
-        name: format!("{} others", rest.len()),
+        name: counted(rest.len(), "other", "others"),
         functions: rest.iter().map(|(_, group)| group.functions).sum(),
         with_hook: rest.iter().map(|(_, group)| group.with_hook).sum(),
     };
@@ -150,9 +148,8 @@ fn draw(out: &mut String, group: &Group, at: Option<usize>, filter: &str, field:
     let filled = height * part / 100.0;
     let name = escape(&group.name);
     let title = format!(
-        "{name}: {} of {} functions have a hook, {part:.0} %",
-        grouped(group.with_hook),
-        grouped(group.functions)
+        "{name}: {} a hook, {part:.0} %",
+        functions_have(group.with_hook, group.functions, grouped)
     );
     if let Some(at) = at {
         let _ = write!(
@@ -272,7 +269,7 @@ fn gaps(functions: &Functions) -> String {
     let rest = rows.split_off(rows.len().min(MOST_CAUSES));
     if !rest.is_empty() {
         let sum = rest.iter().map(|row| row.0).sum();
-        rows.push((sum, format!("{} other causes", grouped(rest.len()))));
+        rows.push((sum, counted(rest.len(), "other cause", "other causes")));
     }
     if rows.is_empty() {
         return "<p>None: every function has a hook.</p>".to_owned();

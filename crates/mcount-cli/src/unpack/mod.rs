@@ -11,6 +11,7 @@ use self::kernel::Raw;
 use self::streams::{Extent, Format};
 use crate::archive;
 use crate::files::ELF_MAGIC;
+use crate::words::counted;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -63,7 +64,8 @@ impl fmt::Display for Error {
         match self {
             Self::Corrupt(format, why) => write!(f, "{format}: {why}"),
             Self::TooLarge(format, limit) => {
-                write!(f, "{format}: becomes larger than {limit} bytes: see --max-size")
+                let limit = counted(*limit, "byte", "bytes");
+                write!(f, "{format}: becomes larger than {limit}: see --max-size")
             }
             Self::Unsupported(what) => write!(f, "{what} is not supported"),
             Self::NoPayload(kind) => write!(f, "{kind}: no compressed kernel was found in it"),

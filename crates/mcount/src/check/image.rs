@@ -9,6 +9,7 @@ use crate::options::Options;
 use crate::scan::bare::Bare;
 use crate::scan::{Target, patchable};
 use crate::sites::image::table_range;
+use crate::words::counted;
 use object::elf;
 use object::read::elf::FileHeader;
 
@@ -109,7 +110,8 @@ fn table<Elf: FileHeader>(
     }
     let relocated = text_relocations(target, loaded, (address, size), start.0)?;
     if relocated != 0 {
-        let detail = format!("{relocated} relocations over a read-only table");
+        let relocations = counted(relocated, "relocation", "relocations");
+        let detail = format!("{relocations} over a read-only table");
         found.flaws.push((Rule::TextRelocation, start, detail));
     }
     let (map, arch) = (&loaded.map, target.arch);

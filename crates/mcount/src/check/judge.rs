@@ -7,6 +7,7 @@ use crate::options::Options;
 use crate::scan::Target;
 use crate::scan::functions::Functions;
 use crate::site::{CallSite, Kind};
+use crate::words::counted;
 use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -148,13 +149,13 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
     }
 
     fn beside(&self, meant: Place, place: Place) -> String {
-        let (bytes, side) = if meant.1 > place.1 {
+        let (distance, side) = if meant.1 > place.1 {
             (meant.1 - place.1, "further on")
         } else {
             (place.1 - meant.1, "before")
         };
         let base = self.address(meant).unwrap_or(meant.1);
-        format!("the hook is at {base:#x}, {bytes} bytes {side}")
+        format!("the hook is at {base:#x}, {} {side}", counted(distance, "byte", "bytes"))
     }
 
     /// Whether the hook at `place` is of a function that was overridden.
@@ -177,8 +178,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
             |(place, site): &(Place, &CallSite)| !site.excluded && !self.is_stale(*place, site);
         let missed: Vec<_> = lost.into_iter().filter(is_missed).collect();
         if has_no_table && !missed.is_empty() {
-            let noun = if missed.len() == 1 { "hook" } else { "hooks" };
-            let detail = format!("{} {noun} and no table", missed.len());
+            let detail = format!("{} and no table", counted(missed.len(), "hook", "hooks"));
             self.findings.push(Finding { detail, ..nowhere(Rule::MissingSite) });
             return;
         }
@@ -197,7 +197,8 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
         let areas = self.sites.iter().filter(|(_, site)| site.kind == Some(Kind::Patchable));
         let short = areas.filter_map(|(at, site)| Some((*at, site.size.filter(|s| *s < least)?)));
         for (place, size) in short.collect::<Vec<_>>() {
-            let detail = format!("{size} bytes of NOPs, a call needs {least}");
+            let size = counted(size, "byte", "bytes");
+            let detail = format!("{size} of NOPs, a call needs {least}");
             self.find(Rule::ShortArea, place, detail);
         }
     }
