@@ -18,11 +18,11 @@ pub struct Options {
     pub nops: bool,
     /// The name of the section that holds the table.
     pub table_section: String,
-    /// [`crate::record()`]: the table is loaded writable, so that a position-independent program gets relative
-    /// relocations for it and not text relocations.
+    /// [`crate::record()`]: the table is loaded writable, so that a position-independent program gets
+    /// relative relocations for it and not text relocations.
     pub writable: bool,
-    /// [`crate::record()`]: one table section for each section of code, ordered by it (`SHF_LINK_ORDER`), so that
-    /// garbage collection keeps exactly the entries of live functions.
+    /// [`crate::record()`]: one table section for each section of code, ordered by it (`SHF_LINK_ORDER`),
+    /// so that garbage collection keeps exactly the entries of live functions.
     pub link_order: bool,
     /// [`crate::record()`]: recorded calls become NOPs: what the tracer would do first.
     pub nop_all: bool,
@@ -30,7 +30,8 @@ pub struct Options {
     pub min_area: Option<u64>,
     /// [`crate::record()`]: an object that has a table is left alone, whatever is in it.
     pub keep_existing_table: bool,
-    /// [`crate::late_table`] says which function each site is of, and which hook it calls; without, it is faster.
+    /// [`crate::late_table`] says which function each site is of, and which hook it calls; without, it is
+    /// faster.
     pub names: bool,
     /// Threads that share the work on one image.
     pub helpers: Helpers,

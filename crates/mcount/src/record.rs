@@ -1,4 +1,34 @@
-//! Recording: scan, decide by the policy, and put the table in the object.
+//! Recording: find the calls of an object, decide what becomes of each, and put the table in.
+//!
+//! An example: `two.c` has the functions `run` and `go` in `.text` and `stop` in `.exit.text`. For
+//! x86-64, `gcc -pg -mfentry -c` makes this of it:
+//!
+//! ```text
+//! .text        0: e8 00 00 00 00   call __fentry__       1: R_X86_64_PLT32 __fentry__-4
+//!             10: e8 00 00 00 00   call __fentry__      11: R_X86_64_PLT32 __fentry__-4
+//! .exit.text   0: e8 00 00 00 00   call __fentry__       1: R_X86_64_PLT32 __fentry__-4
+//! ```
+//!
+//! `mcount record two.o` adds a table with two entries, and changes the third call:
+//!
+//! ```text
+//! .symtab      a section symbol for .text
+//! __mcount_loc 0: 00 00 00 00 00 00 00 00                0: R_X86_64_64 .text+0
+//!              8: 00 00 00 00 00 00 00 00                8: R_X86_64_64 .text+0x10
+//! .exit.text   0: 0f 1f 44 00 00   nop                   1: R_X86_64_NONE
+//! ```
+//!
+//! 1. [`calls`] finds the three calls by their relocations. A site is where the call begins, one byte
+//!    before `r_offset`.
+//! 2. The policy looks at each section ([`Recorder::plan`]). Linux traces `.text`, so its calls are
+//!    recorded. `.exit.text` may be gone when the kernel runs, so its call becomes a NOP and gets no
+//!    entry.
+//! 3. If the object has exactly this table already, nothing is written ([`Recorder::is_right`]).
+//! 4. An entry is a word of zeros and a relocation. The linker fills in the address. Most objects have no
+//!    symbol for `.text` itself, so one is added. On processors whose linker deletes code, `.text+0x10`
+//!    would go wrong; there each entry gets a local label of its own ([`Recorder::add_symbols`]).
+//! 5. [`Edit`] puts the new table, and new copies of every section that changes, at the end of the file.
+//!    It doesn't overwrite any old bytes except the ELF header.
 
 use crate::elf::edit::{Change, Edit, NewSymbol};
 use crate::elf::{Verb, View};
@@ -19,33 +49,34 @@ use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-/// What recording an object comes to.
+/// What [`crate::record()`] found, and what to write.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recording {
-    /// What to write; `None` if the object is right as it is.
+    /// What to write; `None` if the object is right already.
     pub change: Option<Change>,
-    /// There is something to write; stays when `change` is taken.
+    /// Whether there is something to write. It stays when `change` is taken.
     pub changed: bool,
     /// The number of entries in the table.
     pub recorded: usize,
-    /// Recorded calls that were to become NOPs and have none of their size.
+    /// The number of recorded calls that should have become NOPs, but there is none of their size.
     pub without_nop: usize,
-    /// The object had a table before, right or wrong.
+    /// Whether the object had a table before, right or wrong.
     pub had_table: bool,
-    /// Sections with calls that the policy leaves out, in section order.
+    /// The sections with calls that the policy excludes, in section order.
     pub excluded: Vec<ExcludedSection>,
 }
 
-/// A section with calls that the policy leaves out of the table.
+/// A section with calls that the policy excludes from the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExcludedSection {
     /// Its name, with invalid UTF-8 replaced.
     pub name: String,
-    /// Calls that became NOPs.
+    /// The number of calls that became NOPs.
     pub made_nops: usize,
-    /// Calls that are left as they were: of functions to leave alone, or with no NOP of their size.
+    /// The number of calls that stay as they were: their function is left alone, or there is no NOP of
+    /// their size.
     pub left: usize,
 }
 
@@ -61,7 +92,7 @@ impl<'d> Verb<'d> for Record<'_> {
         if had_table && self.0.keep_existing_table {
             return Ok(Recording { had_table, ..Recording::default() });
         }
-        // Of calls that become NOPs more than the place must be known.
+        // Calls that become NOPs are needed whole.
         let is_place_enough = |section| {
             let name = view.section_name(section);
             !self.0.nop_all && self.0.policy.section(name) == Treatment::Record
@@ -86,17 +117,17 @@ struct Recorder<'v, 'd, 'o, Elf: FileHeader> {
     options: &'o Options,
     calls: Calls,
     had_table: bool,
-    /// Where the options ask for names, or for function starts.
+    /// `None` if the options need neither names nor the starts of functions.
     functions: Option<(Functions<'d>, SourceFiles<'d>)>,
 }
 
-/// Calls by what becomes of them. Places are in section order, then offset order.
+/// What becomes of each call. Places are in section order, then offset order.
 #[derive(Default)]
 struct Plan {
     record: Vec<(u32, u64)>,
-    /// Calls that become NOPs because they are left out.
+    /// The calls that become NOPs because they are excluded.
     nop: Vec<FoundCall>,
-    /// The recorded calls, where they become NOPs too.
+    /// The recorded calls, if they become NOPs too.
     recorded_nop: Vec<FoundCall>,
     excluded: BTreeMap<u32, ExcludedSection>,
 }
@@ -176,7 +207,7 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
         plan
     }
 
-    /// Plans for `places`, which are in sections that are recorded.
+    /// Decides about `places`, which are in recorded sections.
     fn plan_places(&self, plan: &mut Plan, mut places: Vec<(u32, u64)>) {
         if self.functions.is_some() {
             for of_section in places.chunk_by(|a, b| a.0 == b.0) {
@@ -190,7 +221,7 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
         plan.record = places;
     }
 
-    /// A section of whose calls so many are left alone.
+    /// The report about a section, `left` of whose calls stay as they are.
     fn excluded(&self, section: u32, left: usize) -> ExcludedSection {
         let name = String::from_utf8_lossy(self.target.view.section_name(section)).into_owned();
         ExcludedSection { name, made_nops: 0, left }
@@ -205,8 +236,8 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
         })
     }
 
-    /// Hooks that the compiler made NOPs of (`-mnop-mcount`) are known from its table, or by their
-    /// bits where that is asked for.
+    /// Adds the NOPs that the compiler left in place of calls (`-mnop-mcount`). Its table leads to them.
+    /// If the options ask for it, they are recognized by their bits too.
     fn add_recorded_nops(&self, plan: &mut Plan, existing: &[Entry]) -> Result<()> {
         let mut places =
             nops::recorded(&self.target, existing.iter().filter_map(|entry| entry.place))?;
@@ -225,8 +256,7 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
         Ok(())
     }
 
-    /// Whether the table that is there has exactly the entries of `wanted`, and nothing that a linker
-    /// does can spoil them.
+    /// Whether the existing table has exactly the entries `wanted`, in a shape that no linker can spoil.
     fn is_right(&self, wanted: &[(u32, u64)], parts: &[Part], existing: &[Entry]) -> Result<bool> {
         if wanted.is_empty() && existing.is_empty() {
             return Ok(true);
@@ -256,7 +286,7 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
         Ok(true)
     }
 
-    /// Whether a new table would be without this flaw.
+    /// Whether a new table wouldn't have this flaw.
     fn can_mend(&self, flaw: &PartFlaw) -> bool {
         match flaw {
             PartFlaw::Misaligned(_) | PartFlaw::OtherForm => true,
@@ -264,7 +294,7 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
         }
     }
 
-    /// Puts entries for `places` into the table, whose `parts` are there.
+    /// Makes a table for `places`, in the existing `parts` of the table and new ones.
     fn write_table(
         &self,
         edit: &mut Edit<'v, 'd, Elf>,
@@ -285,7 +315,7 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
         Writer { target: &self.target, edit, shape, groups: &groups }.write(parts, tables)
     }
 
-    /// The symbols that entries for `places` refer to; those that are missing are added.
+    /// The symbols that the entries for `places` refer to. Adds those that are missing.
     fn add_symbols(&self, edit: &mut Edit<'_, 'd, Elf>, places: &[(u32, u64)]) -> Result<Anchors> {
         let Some(symbols) = &self.target.symbols else {
             let none = Anchors::Sections(BTreeMap::new());
@@ -336,8 +366,8 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
     }
 }
 
-/// The entries of each section of the table: one for each group, and with `link_order` for each section
-/// of code.
+/// The entries of each table section. There is one for each group and, with `link_order`, for each
+/// section of code.
 fn tables(all: &Rc<References>, groups: &HashMap<u32, u32>, link_order: bool) -> Tables {
     let mut tables = Tables::new();
     let mut start = 0;

@@ -1,11 +1,37 @@
-//! Sorting the table of a linked image, and dropping what it has of discarded functions.
+//! Sorting the table of a linked image, and dropping the entries of functions that were discarded.
 //!
-//! An entry of a position-independent image is not the word alone: a dynamic relocation puts the
-//! value there. One that adds the load address may have any value, so those stay where they are and
-//! only values move; one by a symbol moves together with its value, because what the symbol stands for
-//! may be another file's. A zero has no relocation, and the relocations that the linker kept for other
-//! tools move along too. Loaders do the first `DT_RELCOUNT` relocations
-//! without a look at their types, so one that goes leaves that run, which is shortened.
+//! In an image with fixed addresses, that is sorting words. In a position-independent image an entry is
+//! more than its word: a dynamic relocation tells the loader which value to store there. Take a
+//! program with four entries. One of them leads to 0x1040, where no function is any more, because the
+//! linker chose another definition of a weak function.
+//!
+//! ```text
+//! before                                    after `mcount sort --drop-weak`
+//!   0x3000: R_X86_64_RELATIVE 0x1050          0x3000: 0
+//!   0x3008: R_X86_64_RELATIVE 0x1000          0x3008: R_X86_64_RELATIVE 0x1000
+//!   0x3010: R_X86_64_RELATIVE 0x1040          0x3010: R_X86_64_RELATIVE 0x1030
+//!   0x3018: R_X86_64_RELATIVE 0x1030          0x3018: R_X86_64_RELATIVE 0x1050
+//! ```
+//!
+//! 1. [`Table::read`] reads the values as the loader leaves them, and which relocation is over which
+//!    word.
+//! 2. No function covers 0x1040, so this entry is stale ([`is_covered`]). Its value becomes zero, and
+//!    zeros come first.
+//! 3. `R_X86_64_RELATIVE` adds the load address to its addend, so it can hold any value. The relocations
+//!    at 0x3008 to 0x3018 stay where they are, and only their addends change. The zero must stay zero, so
+//!    the relocation at 0x3000 becomes `R_X86_64_NONE` ([`Table::move_dynamic`]).
+//! 4. The loader handles the first `DT_RELACOUNT` relocations without looking at their types. So the
+//!    removed relocation must leave that run: it goes behind the others, and the count becomes 3.
+//!
+//! Three more kinds of relocation can be over an entry:
+//!
+//! - In a shared library, the entry of an exported function has `R_X86_64_64 go`. The loader may find
+//!   `go` in another file, so nobody knows the value yet. The relocation moves as a whole, together with
+//!   its word.
+//! - RELR packs the places of relative relocations in bitmaps; the values are in the words. The bitmaps
+//!   are made again ([`Table::repack`]).
+//! - Relocations that the linker kept for other tools (`--emit-relocs`) move to where their values go
+//!   ([`Table::move_kept`]).
 
 use crate::elf::dynamic::{RelocationEdit, Write};
 use crate::elf::loaded::{self, Loader};
@@ -18,27 +44,27 @@ use ::object::elf;
 use ::object::read::elf::FileHeader;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What sorting a table comes to.
+/// What [`crate::sort_table`] found and what to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sorted {
-    /// Bytes to write at offsets of the file; none if the table is right as it is.
+    /// Bytes to write, at offsets in the file. Empty if the table is right already.
     pub writes: Vec<Write>,
-    /// The number of entries, zeroes counted.
+    /// The number of entries, including zeros.
     pub entries: usize,
-    /// Those of them that are zero already.
+    /// How many entries were zero already.
     pub zeroes: usize,
-    /// Addresses that no function covers: dropped, if that was asked for.
+    /// The entries at addresses that no function covers. They are dropped if that was asked for.
     pub stale: Vec<u64>,
-    /// Which functions that have entries the symbols name.
+    /// Which of the functions with entries have symbols.
     pub named: Named,
 }
 
-/// What symbols name; without those of static functions, these look like discarded ones.
+/// Which functions have symbols. If static functions have none, their entries look stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Named {
-    /// No function, or only those that other files may refer to (`strip`).
+    /// At most the functions that other files may refer to (`strip`).
     Dynamic,
-    /// No function that is local to its source file (`strip -x`, `ld -x`), or there is none.
+    /// No function that is local to its source file (`strip -x`, `ld -x`, or there is no such function).
     Global,
     /// Local functions too.
     Local,
@@ -91,10 +117,10 @@ fn named<Elf: FileHeader>(
     if entries.iter().any(is_local) { Named::Local } else { Named::Global }
 }
 
-/// Bytes of NOPs before a function that are taken for an area: compilers are asked for a few dozen.
+/// The most bytes of NOPs before a function that can be its area. People ask compilers for a few dozen.
 const LONGEST_AREA: u64 = 1024;
 
-/// Whether a function, or the area before one, has a site at `address`.
+/// Whether `address` is in a function, or in the area before one.
 fn is_covered<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     functions: &Functions<'_>,
@@ -111,7 +137,7 @@ fn is_covered<Elf: FileHeader>(
     functions.covers(index, offset, area)
 }
 
-/// The bytes of an area at `offset` that leads to a function, as far as that.
+/// The size in bytes of the area at `offset`, up to the function that it belongs to. 0 if there is none.
 fn area<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     functions: &Functions<'_>,
@@ -127,13 +153,13 @@ fn area<Elf: FileHeader>(
 /// The table of an image.
 struct Table {
     address: u64,
-    /// Where its words are in the file.
+    /// The offset of its words in the file.
     offset: u64,
-    /// The words as the loader leaves them.
+    /// The values of its words after loading.
     values: Vec<u64>,
-    /// Relocations over the words, dynamic ones and those kept for other tools.
+    /// The relocations over its words: dynamic ones, and those kept for other tools.
     relocations: Vec<Over>,
-    /// The section of packed relative relocations, if it has any over the words.
+    /// The section of packed relative relocations, if one of them is over a word.
     packed: Option<Section>,
 }
 
@@ -146,24 +172,24 @@ struct Over {
     index: u32,
     dynamic: bool,
     has_addend: bool,
-    /// It stores the address of a symbol.
+    /// Whether it stores the address of a symbol.
     by_symbol: bool,
 }
 
-/// What a word has that is relocated when the table is sorted.
+/// What a relocated word holds after sorting.
 enum Held {
-    /// Nothing of use: the relocation has the value.
+    /// Nothing that matters: the relocation has the value.
     Addend,
     /// The value.
     Value,
-    /// What the word of this slot had.
+    /// What the word of this slot held before.
     Moved(usize),
 }
 
-/// Where the loader's relocations go when the table is sorted.
+/// The dynamic relocations after sorting.
 struct Moved {
     writes: Vec<Write>,
-    /// By slot.
+    /// What each relocated word holds, by slot.
     held: BTreeMap<usize, Held>,
 }
 
@@ -249,7 +275,7 @@ impl Table {
             return Ok(Vec::new());
         }
         let zeroes = values.partition_point(|value| *value == 0);
-        // Where each value that is not zero goes, by its old slot.
+        // The new slot of each value that isn't zero, by its old slot.
         let places: BTreeMap<usize, usize> =
             order.iter().enumerate().skip(zeroes).map(|(new, (_, old))| (*old, new)).collect();
         let Moved { mut writes, held } = self.move_dynamic(view, &values, &places, zeroes);
@@ -264,7 +290,7 @@ impl Table {
             let old = |slot: usize| old.get(slot).copied().unwrap_or(0);
             words.word(match held.get(&slot) {
                 Some(Held::Moved(from)) => old(*from),
-                // The word stays 0 if the linker left it so.
+                // If the linker left a 0 there, it stays.
                 Some(Held::Addend) if old(slot) == 0 => 0,
                 _ => *value,
             });
@@ -273,8 +299,8 @@ impl Table {
         Ok(writes)
     }
 
-    /// Moves the relocations by a symbol where their values go, by `places`, and gives each other word
-    /// that is not zero one of the rest, if there are any; those that are left over go.
+    /// Moves each relocation by a symbol to where its value goes (`places`). The other relocations stay
+    /// where they are, or go to a word that needs one and has none. Those over zeros are removed.
     fn move_dynamic<Elf: FileHeader>(
         &self,
         view: &View<'_, Elf>,
@@ -313,12 +339,12 @@ impl Table {
         Moved { writes: entries.writes(), held }
     }
 
-    /// The address of an entry; where addresses end they begin again, as the loader counts.
+    /// The address of the entry `slot`. It wraps around, as in the loader.
     fn place<Elf: FileHeader>(&self, view: &View<'_, Elf>, slot: usize) -> u64 {
         self.address.wrapping_add(slot as u64 * view.word())
     }
 
-    /// Relocations that were kept refer to a symbol: each goes where its value goes.
+    /// Moves each relocation that the linker kept to where its value goes.
     fn move_kept<Elf: FileHeader>(
         &self,
         view: &View<'_, Elf>,
@@ -336,7 +362,8 @@ impl Table {
         }
     }
 
-    /// The packed relocations with those over entries now over `slots`, in the room that they have.
+    /// Packs the relative relocations again, with those of the table over `slots`. They must fit into
+    /// their old section.
     fn repack<Elf: FileHeader>(
         &self,
         view: &View<'_, Elf>,
@@ -358,7 +385,7 @@ impl Table {
         if out.out.len() > room {
             return Err(Error::new(ErrorKind::Unsupported("no room for the packed relocations")));
         }
-        // A bitmap of no bits. The section may end with part of a word.
+        // Fill up with bitmaps that have no bits set. The section may end with part of a word.
         while (room - out.out.len()) as u64 >= view.word() {
             out.word(1);
         }

@@ -1,28 +1,32 @@
 //! `mcount link`: runs a linker until the table and the image agree.
 //!
-//! Which calls an image has is known when it is linked, and the table is a part of it. So the
-//! table must be there before anybody knows what is in it. An example: `a.o` calls the hook at 3 places,
-//! one of them in a function that `--gc-sections` removes.
+//! The table lists the calls of the image, and it is a part of the image. So it must be there before
+//! anybody knows what is in it. An example: `a.o` calls the hook at three places, one of them in a
+//! function that `--gc-sections` removes.
 //!
 //! ```text
-//! mcount link -v -- ld --gc-sections -o program a.o hook.o
-//!
-//!   ld --gc-sections a.o hook.o -o .program.mcount-link/program .program.mcount-link/table.o
+//! $ mcount link -v -- ld --gc-sections -o program a.o hook.o
 //! program: link 1: 2 sites, the table has 3 entries
-//!   ld ... once more, with a table of 2 entries
 //! program: link 2: 2 sites, the table is right
-//!   .program.mcount-link/program is renamed to program
 //! ```
 //!
-//! 1. Count the sites of the input objects: 3. Link with a table of that size ([`Driver::placeholder`]).
-//! 2. Find the sites of the image ([`Driver::examine`]): 2.
-//! 3. Without `--gc-sections` there would be 3. The table would have room for exactly these; they would
-//!    be written into it, and one link would do. Here the table is too long, and it cannot be made
-//!    shorter in a linked image: link again, with the table that was found.
-//! 4. Both agree now, so the image goes where it was to go. Otherwise the sites moved, because a table of
-//!    another size moves what is behind it: once more, up to `--max-passes`.
+//! 1. Count the sites of the input objects: 3. Make an object with a table of three entries, which only
+//!    take up room ([`Driver::placeholder`]). Link with it, in a folder beside the output:
 //!
-//! A compiler that links is not a linker: see [`crate::stand_in`].
+//!    ```text
+//!    ld --gc-sections a.o hook.o -o .program.mcount-link/program .program.mcount-link/mcount.o
+//!    ```
+//!
+//! 2. Find the sites of the image ([`Driver::examine`]): 2.
+//! 3. A table of three entries can't be made shorter in a linked image. So make an object with the two
+//!    addresses that were found, and link again. Without `--gc-sections`, step 2 would have found three
+//!    sites. Then the table would have the right size, the addresses would be written into it, and one
+//!    link would do.
+//! 4. Compare again: two sites and two entries with their addresses. The image is renamed to `program`. A
+//!    table of another size can move the code behind it. Then the addresses are wrong and there is
+//!    another link, up to `--max-passes`.
+//!
+//! If the command is a compiler's, [`crate::stand_in`] first makes this program the compiler's linker.
 
 use super::options::{OptionArgs, number};
 use super::table::parse_bounds;

@@ -1,8 +1,8 @@
 //! C-SKY: `jsri` through a literal, or `bsr` once somebody has found out that the hook is near.
 //!
-//! A `jsri` loads the address of its target from a word behind the function, and that word has a relocation
-//! to the hook too. It's no site. The assembler or the linker may make a `bsr` of the `jsri`, with
-//! the same relocation.
+//! A `jsri` loads the address of its target from a word behind the function, and that word has a
+//! relocation to the hook too. It's no site. The assembler or the linker may make a `bsr` of the `jsri`,
+//! with the same relocation.
 //!
 //! The hook pops the link register that a `push lr` before the call saved, so both become NOPs. A
 //! call without its push can't be switched off. Instructions are made of halfwords, the upper one

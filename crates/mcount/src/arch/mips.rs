@@ -1,7 +1,7 @@
-//! MIPS, all ABIs. A call is short, and then it is one `jal`; or it is long, and then its parts
-//! are scattered among other instructions. This file is mostly about the long ones.
+//! MIPS, all ABIs. A short call is one `jal`. A long call is several instructions, scattered among
+//! others, and this file is mostly about those.
 //!
-//! gcc makes this of a function with `-pg -mlong-calls`:
+//! With `-pg -mlong-calls`, gcc calls the hook like this:
 //!
 //! ```text
 //!   c: 3c030000     lui   v1, 0              c: R_MIPS_HI16 _mcount
@@ -11,29 +11,39 @@
 //!  1c: 27bdfff8     addiu sp, sp, -8
 //! ```
 //!
-//! Two relocations name the hook, and neither is on the call. Worse, the same two relocations stand on
-//! the same two instructions where a program takes the hook's address, to store it somewhere. How
-//! can the two be told apart? By what becomes of the register.
+//! Two relocations name the hook, and neither is on the call. Worse, code that only takes the hook's
+//! address begins with the same two instructions and relocations. To tell a call from that, we follow
+//! the register.
 //!
-//! 1. `R_MIPS_HI16` on a `lui` is how a sequence begins ([`LONG`]). `R_MIPS_LO16` never begins one.
-//! 2. [`follow`] starts there with one *live* register, v1: it holds a part of the address.
-//! 3. `addiu v1, v1, 0` computes from v1, so its result, v1 again, is live. An instruction that
-//!    overwrites a live register with something else kills it.
-//! 4. `move at, ra` has to do with neither.
-//! 5. `jalr v1` jumps through a live register. So this is a call, and it ends there.
+//! 1. A sequence begins with `R_MIPS_HI16` on a `lui` ([`LONG`]).
+//! 2. [`follow`] starts there with one *live* register: v1, which holds a part of the address.
+//! 3. `addiu v1, v1, 0` computes from a live register, so its result is live; that is v1 again. If an
+//!    instruction overwrote v1 with something else, v1 would be dead.
+//! 4. `move at, ra` neither reads nor writes a live register.
+//! 5. `jalr v1` jumps through a live register. So this is a call. It is recorded where the sequence
+//!    begins, at 0xc.
 //!
-//! If a branch comes first, or no register is live any more, it was no call. The n64 ABI builds an
-//! address of 64 bits from four parts in two registers; the walk is the same, with two live registers.
-//! Position-independent code loads the address from the GOT (`lw t9`), and the walk is the same again.
-//! The recorded address is where the sequence begins: 0xc.
+//! If a branch comes first, or no register is live any more, it is no call. The n64 ABI builds a 64-bit
+//! address from four parts in two registers, and then two registers are live. Position-independent
+//! code loads the address from the GOT, so there the first instruction is a `lw` or `ld`.
 //!
-//! And the `addiu sp, sp, -8` behind the `jalr`? It stands in the delay slot: it is executed before the
-//! hook is reached. The o32 hook pops eight bytes that it expects there. So when the call
-//! becomes a NOP, whatever pushes these bytes must become one too, and it may also stand before the
-//! sequence or within it ([`long_nop`]).
+//! This is the same call as a NOP ([`long_nop`]):
 //!
-//! In a linked image no relocations are left. There [`register_call`] computes what the instructions
-//! would put into the registers, and knows at the `jalr` where the call leads.
+//! ```text
+//!   c: 00000000     nop
+//!  10: 24630000     addiu v1, v1, 0
+//!  14: 03e00825     move  at, ra
+//!  18: 00000000     nop
+//!  1c: 00000000     nop
+//! ```
+//!
+//! The `jalr` had to go. The `addiu sp, sp, -8` behind it is in the delay slot, so it is executed before
+//! the hook is. It pushes eight bytes, which the o32 hook pops. Without the hook nobody would pop them,
+//! so it goes too; it may also stand in front of the sequence or within it. The `lui` goes so that we
+//! know the sequence again.
+//!
+//! Linked images have no relocations. There, [`register_call`] computes the values that the instructions
+//! put into the registers. At the `jalr` it knows where the call leads.
 //!
 //! Sources: System V ABI, MIPS RISC Processor Supplement, 4; MIPS 64-bit ELF Object File
 //! Specification, 2.9 (three relocation types packed in one word).
@@ -45,7 +55,7 @@ use super::{
 
 const R_MIPS_32: u32 = 2;
 const R_MIPS_REL32: u32 = 3;
-/// The type of a loader's address, in each class.
+/// The relocation by which the loader stores an address, in each class.
 const RELATIVE: &[u32] = &[R_MIPS_REL32, R_MIPS_REL32 | R_MIPS_64 << 8];
 const R_MIPS_26: u32 = 4;
 const R_MIPS_HI16: u32 = 5;
@@ -66,15 +76,15 @@ const NOP: Instruction = Instruction::words(&[0]);
 /// `addiu $sp, $sp, -8`: the o32 delay slot.
 const PUSH8: u32 = 0x27bd_fff8;
 
-/// Instructions between the first of a long call and its `jalr`; gcc needs at most eight.
+/// How many instructions [`follow`] goes through to find the `jalr`. gcc needs at most eight.
 const LONGEST: u64 = 24;
 
 const JAL: Pattern = Pattern::word(0, 0xfc00_0000, 0x0c00_0000);
 
-/// The first instruction of a sequence through a register, and what the walk from it needs.
+/// What all calls through a register have in common.
 const LONG: Form = Form { follow: Some(follow), nop: Nop::Compute(LONG_NOP), ..CALL };
 const LONG_NOP: Computed = Computed { make: long_nop, made: long_made };
-/// Loads of the address from the GOT. Not only calls use the last two: the walk decides.
+/// Loads of the address from the GOT. The last two occur elsewhere too; `follow` decides.
 const GOT: &[u32] = &[R_MIPS_CALL16, R_MIPS_GOT16, R_MIPS_GOT_DISP];
 const LUI: Pattern = Pattern::word(0, 0xffe0_0000, 0x3c00_0000);
 const LW: Pattern = Pattern::word(0, 0xfc00_0000, 0x8c00_0000);
@@ -127,10 +137,10 @@ pub(super) static ARCH: Arch = Arch {
     ..DEFAULT
 };
 
-/// Follows the register that the instruction at `start` sets to the `jalr` that calls through it.
+/// Follows the address that the instruction at `start` begins to build, to the `jalr` that jumps there.
+/// Returns where that ends, or `None` if this is no call.
 ///
-/// Every instruction that computes from a register that holds a part of the address passes the
-/// part on; any other write ends it. The `n64` sequence builds the halves in two registers.
+/// `live` has a bit for each register that holds a part of the address.
 fn follow(code: Code<'_>, start: u64) -> Option<u64> {
     let mut live = 1u32 << target(code.word(start)?)?;
     let mut at = start;
@@ -154,7 +164,8 @@ fn follow(code: Code<'_>, start: u64) -> Option<u64> {
     None
 }
 
-/// `jalr $link, $rs` with link in `$ra` (or, long ago, `$at`): the register jumped through.
+/// The register that a `jalr` jumps through, if it links: into `$ra`, or as compilers did long ago, into
+/// `$at`.
 fn jalr_register(word: u32) -> Option<u32> {
     (word & 0xfc1f_07ff == 0x0000_0009 && word >> 11 & 31 != 0).then_some(word >> 21 & 31)
 }
@@ -175,7 +186,8 @@ fn target(word: u32) -> Option<u32> {
     (register != 0).then_some(register)
 }
 
-/// The general registers that it computes from. A load's base counts: `lw $25, %call_lo($1)`.
+/// The general registers that an instruction computes from. A load computes from its base:
+/// `lw $25, %call_lo($1)`.
 fn sources(word: u32) -> [Option<u32>; 2] {
     let (rs, rt) = (word >> 21 & 31, word >> 16 & 31);
     match word >> 26 {
@@ -185,13 +197,12 @@ fn sources(word: u32) -> [Option<u32>; 2] {
     }
 }
 
-/// The `jalr` becomes a NOP, and with it what pushes the bytes that the hook would have popped: in
-/// the delay slot, before the `jalr`, or before the sequence.
+/// Makes a long call a NOP: its `jalr`, its first instruction, and whatever pushes the bytes that the
+/// hook would have popped.
 fn long_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
     let mut places = (start.saturating_sub(4)..=end).step_by(4);
     let push = places.find(|at| code.as_code().word(*at) == Some(PUSH8));
-    // The first one too, by which a call that became NOPs is known again; then a load by what it
-    // would have set must go as well (`-mxgot`).
+    // Loads through the register that the first instruction would have set must go too (`-mxgot`).
     let register = target(code.as_code().word(start)?)?;
     code.put(start, &NOP)?;
     for at in (start + 4..end).step_by(4) {
@@ -204,7 +215,7 @@ fn long_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
     push.map_or(Some(()), |at| code.put(at, &NOP))
 }
 
-/// A long call that became NOPs has one in place of its first instruction.
+/// The size of what shows that a long call became a NOP: its first instruction did.
 fn long_made(code: Code<'_>, start: u64) -> Option<u64> {
     NOP.is_at(code, start).then_some(NOP.size())
 }
@@ -213,7 +224,7 @@ fn length(place: &Place<'_>) -> u64 {
     if place.alternate { micromips::size(place.half(0).unwrap_or(0)) } else { 4 }
 }
 
-/// `jal`, `bal`, and calls through a register whose value begins to be built right here.
+/// The call that begins at `place`: `jal`, `bal`, or the first instruction of a call through a register.
 fn call(place: &Place<'_>) -> Option<Branch> {
     if place.alternate {
         return micromips::call(place);
@@ -224,7 +235,8 @@ fn call(place: &Place<'_>) -> Option<Branch> {
             let target = place.address(4) & !0x0fff_ffff | u64::from(word & 0x03ff_ffff) << 2;
             place.branch(0, 4, Goal::Address(target))
         }
-        // One with a load of $t9 before it was a jalr once, and the load is where the call begins.
+        // If a load of $t9 comes before it, the linker made this `bal` of a `jalr`, and the call begins
+        // at the load.
         1 if word >> 16 == BAL && !is_loaded(place) => place.near(bal(word)),
         0x0f if word & 0x03e0_0000 == 0 && word >> 16 & 31 != GP => register_call(place),
         0x23 | 0x37 if word >> 16 & 31 == T9 => register_call(place),
@@ -255,16 +267,16 @@ fn is_jump(word: u32) -> bool {
     is_branch(word) || jalr_register(word).is_some()
 }
 
-/// What is known of a register while a call through one is followed.
+/// What is known about a register while a call is followed.
 #[derive(Clone, Copy)]
 struct Held {
     value: Goal,
-    /// The first instruction of the call has a part in it.
+    /// Whether the value was computed from that of the first instruction of the call.
     is_ours: bool,
 }
 
-/// The call through a register that the instruction at `place` begins: from there on instructions
-/// are computed as the processor would, up to the `jalr`, or the `bal` that a linker made of it.
+/// The call through a register that begins at `place`. Computes what the processor would, up to the
+/// `jalr`, or to the `bal` that a linker made of it.
 fn register_call(place: &Place<'_>) -> Option<Branch> {
     let mut registers = [None; 32];
     let gp = Held { value: Goal::Address(place.data_base), is_ours: false };
@@ -300,7 +312,7 @@ fn register_call(place: &Place<'_>) -> Option<Branch> {
     None
 }
 
-/// Whether `register` has the value of `$gp`: it is `$gp`, or was added up from `$t9` before.
+/// Whether `register` has the value of `$gp`: it is `$gp`, or was computed from `$t9` earlier.
 fn is_gp(place: &Place<'_>, register: u32) -> bool {
     let mut before = (1..=LONGEST * 4).map_while(|back| {
         place.code.word(place.at.checked_sub(back * 4)?).filter(|word| *word != JR_RA)
@@ -347,8 +359,8 @@ fn compute(place: &Place<'_>, word: u32, registers: &[Option<Held>; 32]) -> Opti
     }
 }
 
-/// A trampoline to PIC (`lui $t9; j; addiu $t9`, or without the jump before the function itself), or a
-/// PLT entry (`lui $t7; l[wd] $t9`).
+/// Where a stub leads. That is a PLT entry (`lui $t7; l[wd] $t9`), or a trampoline to
+/// position-independent code (`lui $t9; j; addiu $t9`; the `j` is missing right before the function).
 fn stub(place: &Place<'_>) -> Option<Goal> {
     if place.alternate {
         return None;

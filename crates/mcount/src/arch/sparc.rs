@@ -9,8 +9,8 @@
 //! 32-bit program can have. The instruction behind it, the delay slot, is executed first, so a NOP in
 //! place of the call is all that it takes to switch it off.
 //!
-//! 64-bit and 32-bit files have their relocation numbers in common. In 64-bit files the upper 24 bits of a
-//! relocation's type are data.
+//! 64-bit and 32-bit files have their relocation numbers in common. In 64-bit files the upper 24 bits of
+//! a relocation's type are data.
 //!
 //! Sources: SPARC Compliance Definition 2.4, chapter 3; System V ABI, SPARC Supplement, 4.
 

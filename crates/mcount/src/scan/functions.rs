@@ -1,4 +1,4 @@
-//! Which function is at a place? Every site that is shown, excluded or checked asks that.
+//! Which function is at a place? Whoever shows, checks or excludes a site asks that.
 //!
 //! Say these are the symbols of a `.text`:
 //!
@@ -12,19 +12,18 @@
 //!     96     8  FUNC    GLOBAL   patched
 //! ```
 //!
-//! - At 24 is `run`. It has two names at one place; a global one wins over a weak one, and that
-//!   over a local one. `.L3` is a label of the assembler and no function ([`rank`]).
-//! - At 62 is nothing: `run` ends at 60, and these are bytes of padding. For somebody who only wants
-//!   a name, the nearest one before is `run` ([`Functions::find`]). For somebody who asks whether the
-//!   place is code of a function, it isn't ([`Functions::covers`]).
-//! - At 70 is `start`. Assembly gives no sizes, so it goes on until the next symbol.
-//! - An area of NOPs at 88 that is 16 bytes long reaches 96 and goes on there: with
-//!   `-fpatchable-function-entry=16,8` half of the area stands before the function. So it is
-//!   `patched`'s. That's why the questions below have a size.
+//! - Offset 24 is in `run`. Of two names for one place, a global one wins over a weak one, and a weak one
+//!   over a local one. `.L3` is a label of the assembler, so it isn't a function ([`rank`]).
+//! - Offset 62 is padding, because `run` ends at 60. So no function covers it ([`Functions::covers`]).
+//!   But if somebody only wants a name to show, `run` is the nearest one before ([`Functions::find`]).
+//! - Offset 70 is in `start`. Assembly code often has symbols without sizes. They reach up to the next
+//!   symbol.
+//! - 16 bytes of NOPs at offset 88 belong to `patched`: with `-fpatchable-function-entry=16,8`, half of
+//!   the area is before the function. That is why most questions below have a size.
 //!
-//! In an image values are addresses, and what is counted here is bytes from the start of the section. On
-//! ELFv1 powerpc64, a function's symbol names its descriptor, two or three words of data, and the first
-//! of them has the address of the code ([`Descriptors`]).
+//! Places are offsets in a section, also in images, whose symbols have addresses. On ELFv1 powerpc64, a
+//! function's symbol leads to its descriptor: two or three words of data, the first of which is the
+//! address of the code ([`Descriptors`]).
 
 use super::Target;
 use crate::elf::{Budget, Section, Symbol, Symbols, addresses, loaded, string};
@@ -33,32 +32,31 @@ use object::read::elf::FileHeader;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The function symbols at one place.
-///
-/// They are one entry, so that a search costs the same however many names a place has.
+/// All function symbols at one place. They share an entry, so that a search costs the same however many
+/// names a place has.
 #[derive(Debug, Clone, Copy)]
 struct Function {
     start: u64,
-    /// Bytes, as the symbol with the best rank has it.
+    /// The size in bytes that the symbol with the best rank has.
     size: u64,
     /// The largest size that any of them has.
     longest: u64,
     /// The largest size that a local one has.
     longest_local: u64,
-    /// The name of the one with the best rank, as an offset in the string table.
+    /// The name of the symbol with the best rank, as an offset in the string table.
     name: u32,
     rank: u8,
-    /// One of them has no size.
+    /// Whether one of them has no size.
     is_open: bool,
 }
 
 impl Function {
-    /// A function ends where its size says, one of no size where the next begins.
+    /// Whether `offset`, which is before the next function, is in this one.
     fn covers(&self, offset: u64) -> bool {
         self.is_open || offset - self.start < self.longest
     }
 
-    /// Adds `other`, which is at the same place and has a rank that is no better.
+    /// Adds `other`, which is at the same place. Its rank isn't better.
     fn join(&mut self, other: &Self) {
         self.longest = self.longest.max(other.longest);
         self.longest_local = self.longest_local.max(other.longest_local);
@@ -66,12 +64,12 @@ impl Function {
     }
 }
 
-/// Function symbols by section, each list in order of address.
+/// The functions of each section, in order of address.
 pub(crate) struct Functions<'d> {
     /// By section index.
     sections: Vec<Vec<Function>>,
     strings: &'d [u8],
-    /// The symbols are those of a file that is not stripped.
+    /// Whether the file isn't stripped, so that every function has a symbol.
     pub(crate) are_all: bool,
     pub(crate) descriptors: Descriptors,
     budget: Budget,
@@ -128,52 +126,51 @@ impl<'d> Functions<'d> {
         self.budget.name(|| string(self.strings, function.name))
     }
 
-    /// Of the functions of `section`, the last one at `offset` or before it, and the one after that.
+    /// The last function of `section` that starts at `offset` or before it, and the one after that.
     fn around(&self, section: u32, offset: u64) -> Around<'_> {
         let list = self.list(section);
         around(list, list.partition_point(|function| function.start <= offset))
     }
 
-    /// For places that come in order.
+    /// The same questions, for places that come in order.
     pub(crate) fn walk(&self) -> Walk<'_, 'd> {
         Walk { functions: self, section: 0, after: 0 }
     }
 
-    /// The function that contains `offset` of `section`, or that an area of `size` bytes there
-    /// leads to: its name and its start.
+    /// The name and start of the function that contains `offset` of `section`, or that an area of `size`
+    /// bytes there reaches.
     pub(crate) fn find(&self, section: u32, offset: u64, size: u64) -> Option<(&'d [u8], u64)> {
         self.choose(self.around(section, offset), offset, size)
     }
 
-    /// Of the functions before and after `offset`, the one that [`Functions::find`] is to find.
+    /// Chooses what [`Functions::find`] returns from the functions before and after `offset`.
     fn choose(&self, (best, next): Around<'_>, offset: u64, size: u64) -> Option<(&'d [u8], u64)> {
         let covers = |f: &&Function| f.size == 0 || offset - f.start < f.size;
         let next = next.filter(|next| next.start <= offset.saturating_add(size));
-        // One of no size ends where an area begins that leads to the next.
+        // A function without a size ends where the area of the next one begins.
         let is_over = |f: &&Function| f.size == 0 && next.is_some();
         if let Some(function) = best.filter(|f| covers(f) && !is_over(f)) {
             return Some((self.name(function), function.start));
         }
-        // An area that begins before its function; or padding, or a function whose size is short of its
-        // code: the nearest one before.
+        // The area of the next function. Otherwise padding, or code behind the size that the function's
+        // symbol has: then the nearest function before it.
         next.or(best).map(|function| (self.name(function), function.start))
     }
 
-    /// The section and offset of the code whose descriptor is at `address` of an image, if one is.
-    /// By the address alone: the section indices of dynamic symbols are wrong once strip took out
-    /// relocation sections before them.
+    /// The section and offset of the code whose descriptor is at `address` of an image, if there is one.
+    /// Only the address counts, because the section indices of dynamic symbols are wrong after strip
+    /// has removed relocation sections before them.
     pub(crate) fn described(&self, address: u64) -> Option<(u32, u64)> {
         self.descriptors.code.get(&address).copied()
     }
 
-    /// Whether `offset` of `section` lies in a function, or an area of `size` bytes there reaches
-    /// one. A function of no size ends where the next begins.
+    /// Whether `offset` of `section` is in a function, or an area of `size` bytes there reaches one.
     pub(crate) fn covers(&self, section: u32, offset: u64, size: u64) -> bool {
         covers(self.around(section, offset), offset, size)
     }
 
-    /// Whether no function covers `offset` of `section`, nor does an area of `size` bytes there lead to
-    /// one; `false` where there is nothing that could tell.
+    /// Whether the symbols show that `offset` of `section` is in no function, and that an area of `size`
+    /// bytes there reaches none. `false` if there are no such symbols.
     pub(crate) fn is_uncovered(&self, section: u32, offset: u64, size: u64) -> bool {
         self.are_all && !self.list(section).is_empty() && !self.covers(section, offset, size)
     }
@@ -184,8 +181,8 @@ impl<'d> Functions<'d> {
         last.is_some_and(|last| offset - last.start < last.longest_local)
     }
 
-    /// The `size` bytes at `offset` of `section`, which belong to one function or stand before it, parted
-    /// where one begins. `None` where no function is known there.
+    /// The `size` bytes at `offset` of `section`, split where a function begins. `None` if there is no
+    /// function at, in or right behind them.
     pub(crate) fn parts(&self, section: u32, offset: u64, size: u64) -> Option<Vec<Range<u64>>> {
         let end = offset.checked_add(size)?;
         let mut parts = Vec::new();
@@ -212,7 +209,7 @@ impl<'d> Functions<'d> {
         self.list(section).iter().map(|function| function.start)
     }
 
-    /// The same, of those at `offset` or after it.
+    /// The starts of the functions in `section` from `offset` on.
     pub(crate) fn starts_from(
         &self,
         section: u32,
@@ -246,17 +243,17 @@ fn covers((last, next): Around<'_>, offset: u64, size: u64) -> bool {
     is_reached && size != 0 || last.is_some_and(|last| last.covers(offset))
 }
 
-/// [`Functions`] for places that come in order of section and offset: each is looked for from the one
-/// before. Other orders are answered too.
+/// [`Functions`] for places in order of section and offset. Each search begins where the last one ended.
+/// Places in another order get the right answer too, only later.
 pub(crate) struct Walk<'f, 'd> {
     functions: &'f Functions<'d>,
     section: u32,
-    /// How many functions of the section are at the place before, or before it.
+    /// How many functions of the section start at the last place or before it.
     after: usize,
 }
 
 impl<'f, 'd> Walk<'f, 'd> {
-    /// Functions to look at one by one before the rest is searched.
+    /// How many functions to look at one by one before a binary search.
     const STEPS: usize = 8;
 
     fn around(&mut self, section: u32, offset: u64) -> Around<'f> {
@@ -286,7 +283,7 @@ impl<'f, 'd> Walk<'f, 'd> {
     }
 }
 
-/// `symbol`, whose code starts at `start`.
+/// The function of `symbol`, whose code starts at `start`.
 fn function(symbol: &Symbol, start: u64, rank: u8) -> Function {
     Function {
         start,
@@ -299,10 +296,11 @@ fn function(symbol: &Symbol, start: u64, rank: u8) -> Function {
     }
 }
 
-/// The rank of a local function.
+/// The rank of a local function symbol.
 const LOCAL: u8 = 2;
 
-/// Functions before labels, and of several names for one, the global one first.
+/// The rank of a symbol among others at the same place; the lowest wins. Functions come before labels,
+/// and global before weak before local ones. `None` if the symbol can't be a function.
 fn rank(symbol: &Symbol, name: &[u8]) -> Option<u8> {
     if name.is_empty() {
         return None;
@@ -316,7 +314,7 @@ fn rank(symbol: &Symbol, name: &[u8]) -> Option<u8> {
     label.then_some(3 + binding)
 }
 
-/// The section and offset of the code that `symbol` names.
+/// The section and offset of the code that `symbol` stands for.
 pub(crate) fn code_of<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     symbol: &Symbol,
@@ -331,8 +329,8 @@ pub(crate) fn code_of<Elf: FileHeader>(
     Some((section, (symbol.value & !isa_bit).wrapping_sub(target.base(&header))))
 }
 
-/// The section that `symbol` is in. The index that a dynamic symbol has is wrong once strip took out
-/// relocation sections before it: then the address tells.
+/// The section that `symbol` is in. The section index of a dynamic symbol is wrong after strip has
+/// removed relocation sections before it, so there the address decides.
 fn holder<Elf: FileHeader>(target: &Target<'_, '_, Elf>, symbol: &Symbol) -> Option<u32> {
     let section = symbol.section?;
     let covers = |s: Section| symbol.value.wrapping_sub(s.address) < s.size;
@@ -343,7 +341,8 @@ fn holder<Elf: FileHeader>(target: &Target<'_, '_, Elf>, symbol: &Symbol) -> Opt
     Some(by_address.map_or(section, |(index, _)| index))
 }
 
-/// The code addresses in a section of function descriptors, by the descriptor's offset.
+/// The code that each function descriptor leads to, by the descriptor's offset; in an image, by its
+/// address.
 #[derive(Default)]
 pub(crate) struct Descriptors {
     section: Option<u32>,
@@ -378,7 +377,7 @@ fn descriptors<Elf: FileHeader>(
     Ok(found)
 }
 
-/// The same in an image, where the first word of a descriptor is the address of the code.
+/// The descriptors of an image. The first word of each is the address of the code.
 fn linked_descriptors<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]) -> Descriptors {
     let view = target.view;
     let mut found = Descriptors::default();
