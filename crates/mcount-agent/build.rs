@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         .args(["-Wl,--eh-frame-hdr,--gc-sections,--build-id,--no-undefined,--hash-style=both"])
         .args([
             "-Wl,-Bsymbolic,--version-script=agent/exports",
-            "-Wl,-u,mcount_start,-u,mcount_stubs,-u,mcount_nobody,-u,mcount_rendezvous",
+            "-Wl,-u,mcount_start,-u,mcount_stubs,-u,mcount_nobody,-u,mcount_rendezvous,-u,mcount_trap",
         ])
         .arg(&archive)
         .arg("-o")

@@ -13,15 +13,15 @@ NI static int fall(int n) {
     }
     if (!strcmp(how, "return"))
         return 7;
+    if (!strcmp(how, "stop")) {
+        raise(SIGSTOP);
+        return 9;
+    }
     truth_();
     if (!strcmp(how, "_exit"))
         _exit(200);
     if (!strcmp(how, "abort"))
         abort();
-    if (!strcmp(how, "stop")) {
-        raise(SIGSTOP);
-        return 9;
-    }
     raise(atoi(how));
     return 11;
 }

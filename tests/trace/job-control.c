@@ -16,12 +16,18 @@ NI static void show(const char *what, int status) {
 }
 NI static void one(int how) {
     HIT();
-    int status = 0;
+    int status = 0, go[2];
+    char byte = 0;
+    if (pipe(go))
+        abort();
     pid_t child = fork();
     if (child == 0) {
         CHILD();
         leaf(1);
         raise(how);
+        /* That it was continued can only be seen as long as it lives. */
+        if (read(go[0], &byte, 1) != 1)
+            abort();
         leaf(2);
         LEAVE(6);
     }
@@ -30,6 +36,8 @@ NI static void one(int how) {
     kill(child, SIGCONT);
     waitpid(child, &status, WCONTINUED);
     show("second", status);
+    if (write(go[1], &byte, 1) != 1)
+        abort();
     waitpid(child, &status, 0);
     show("third", status);
     child = fork();

@@ -18,6 +18,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 #[allow(dead_code, reason = "the reader uses the rest of it")]
 mod layout;
 mod memory;
+mod rendezvous;
 mod shadow;
 mod sys;
 mod thread;

@@ -4,6 +4,8 @@ use core::arch::asm;
 
 pub(crate) const PROT_NONE: u64 = 0;
 pub(crate) const PROT_READ_WRITE: u64 = 3;
+const PROT_READ_EXECUTE: u64 = 5;
+const MAP_SHARED: u64 = 1;
 const MAP_PRIVATE: u64 = 2;
 const MAP_FIXED: u64 = 0x10;
 const MAP_ANONYMOUS: u64 = 0x20;
@@ -124,17 +126,43 @@ pub(crate) unsafe fn set_gs(base: u64, by_instruction: bool) {
     }
 }
 
-/// Blocks all signals of this thread; what was blocked before.
-pub(crate) fn block_signals() -> u64 {
-    let (all, mut before) = (u64::MAX, 0_u64);
+/// Blocks these signals of this thread, and no others; what was blocked before.
+pub(crate) fn set_signals(blocked: u64) -> u64 {
+    let mut before = 0_u64;
     // SAFETY: both words live during the call; 8 is the size of a signal set.
-    unsafe { call(14, [0, (&raw const all) as u64, (&raw mut before) as u64, 8, 0, 0]) };
+    unsafe { call(14, [2, (&raw const blocked) as u64, (&raw mut before) as u64, 8, 0, 0]) };
     before
 }
 
-pub(crate) fn restore_signals(before: u64) {
-    // SAFETY: the word lives during the call.
-    unsafe { call(14, [2, (&raw const before) as u64, 0, 8, 0, 0]) };
+/// Makes the room for stubs readable and executable memory that costs nothing until it's written to.
+///
+/// # Safety
+///
+/// It must be the agent's room for stubs.
+pub(crate) unsafe fn map_stubs(address: u64, size: u64) -> bool {
+    let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    // SAFETY: the caller's.
+    let result = unsafe { call(9, [address, size, PROT_READ_EXECUTE, flags, u64::MAX, 0]) };
+    u64::try_from(result).ok() == Some(address)
+}
+
+/// Maps the first `length` bytes of the file with this name, shared and writable; where, or `-errno`.
+///
+/// # Safety
+///
+/// `name` must end with a zero byte.
+pub(crate) unsafe fn map_file(name: *const u8, length: u64) -> i64 {
+    const AT_FDCWD: u64 = -100_i64 as u64;
+    const O_RDWR_CLOEXEC: u64 = 0x8_0002;
+    // SAFETY: the caller's; the descriptor is closed by whoever opened it.
+    unsafe {
+        let opened = call(257, [AT_FDCWD, name as u64, O_RDWR_CLOEXEC, 0, 0, 0]);
+        let Ok(file) = u64::try_from(opened) else { return opened };
+        let flags = MAP_SHARED | MAP_NORESERVE;
+        let found = call(9, [0, length, PROT_READ_WRITE, flags, file, 0]);
+        call(3, [file, 0, 0, 0, 0, 0]);
+        found
+    }
 }
 
 /// Ends the process: something is wrong that can't be mended.

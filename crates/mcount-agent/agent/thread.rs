@@ -51,18 +51,15 @@ static mut WIPED: *mut Wiped = core::ptr::null_mut();
 #[unsafe(no_mangle)]
 static mut mcount_nobody: [u64; 16] = [0; 16];
 
-/// Called by the recorder, on a stopped thread, before the program runs.
-#[unsafe(no_mangle)]
-extern "C" fn mcount_start() -> u64 {
+/// Makes what forked children don't inherit. Called once, before the program runs.
+pub(crate) fn start() -> bool {
     let size = (size_of::<Wiped>() as u64).next_multiple_of(4096);
-    match sys::map_wiped_on_fork(size) {
-        Some(found) => {
-            // SAFETY: no other thread runs yet.
-            unsafe { WIPED = found as *mut Wiped };
-            1
-        }
-        None => 0,
+    let found = sys::map_wiped_on_fork(size);
+    if let Some(found) = found {
+        // SAFETY: no other thread runs yet.
+        unsafe { WIPED = found as *mut Wiped };
     }
+    found.is_some()
 }
 
 fn thread_pointer() -> u64 {
@@ -93,14 +90,14 @@ pub(crate) unsafe fn prepare(slot: u64) -> Option<*mut Block> {
         if WIPED.is_null() {
             return None;
         }
-        let before = sys::block_signals();
+        let before = sys::set_signals(u64::MAX);
         let wiped = &mut *WIPED;
         while wiped.lock.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
             sys::yield_now();
         }
         let found = set_up(wiped, slot);
         wiped.lock.store(0, SeqCst);
-        sys::restore_signals(before);
+        sys::set_signals(before);
         if found.is_none() {
             drop_call();
         }
@@ -253,26 +250,6 @@ fn has_room(ready: &AtomicU64, number: u64) -> bool {
         }
     }
     true
-}
-
-/// Does the recorder live? Its heart beats every millisecond.
-#[unsafe(no_mangle)]
-extern "C" fn mcount_has_recorder() -> u64 {
-    const PATIENCE: u32 = 200;
-    static IS_GONE: AtomicU32 = AtomicU32::new(0);
-    let Some(heartbeat) = header(trace::header::HEARTBEAT) else { return 0 };
-    if IS_GONE.load(Relaxed) != 0 {
-        return 0;
-    }
-    let heard = heartbeat.load(Relaxed);
-    for _ in 0..PATIENCE {
-        if heartbeat.load(Relaxed) != heard {
-            return 1;
-        }
-        sys::sleep_a_millisecond();
-    }
-    IS_GONE.store(1, Relaxed);
-    0
 }
 
 /// Writes the record that says which thread the following ones are of. `false` if the chunk is full.

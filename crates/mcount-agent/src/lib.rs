@@ -25,3 +25,10 @@ pub mod config {
     /// How many unwinders there is room for.
     pub const UNWINDERS_COUNT: usize = 8;
 }
+
+/// Where the fields of a request are: bytes from the symbol `mcount_request`. Its first word is the number of the
+/// system call, then come six arguments.
+pub mod request {
+    /// What the system call returned.
+    pub const RESULT: u64 = 56;
+}

@@ -18,11 +18,16 @@ pub(super) struct Symbols {
     pub(super) start: u64,
     pub(super) stubs: u64,
     pub(super) stubs_end: u64,
-    /// A `syscall` instruction, then `int3`.
-    pub(super) gate: u64,
+    /// An `int3`.
     pub(super) trap: u64,
     /// Where the dynamic linker's rendezvous is to jump to.
     pub(super) rendezvous: u64,
+    /// Where a thread stands that asks the recorder.
+    pub(super) asked: u64,
+    /// What the recorder wants of it.
+    pub(super) request: u64,
+    /// The names of the trace.
+    pub(super) names: u64,
 }
 
 /// The agent on disk, for as long as programs are traced.
@@ -70,7 +75,9 @@ fn symbols(image: &[u8]) -> io::Result<Symbols> {
             Ok("mcount_start") => &mut found.start,
             Ok("mcount_stubs") => &mut found.stubs,
             Ok("mcount_stubs_end") => &mut found.stubs_end,
-            Ok("mcount_syscall") => &mut found.gate,
+            Ok("mcount_asked") => &mut found.asked,
+            Ok("mcount_request") => &mut found.request,
+            Ok("mcount_names") => &mut found.names,
             Ok("mcount_trap") => &mut found.trap,
             Ok("mcount_rendezvous") => &mut found.rendezvous,
             _ => continue,
@@ -78,10 +85,9 @@ fn symbols(image: &[u8]) -> io::Result<Symbols> {
         *field = symbol.address();
     }
     let Symbols { config, entry, exit, pg_entry, nobody, start, .. } = found;
-    let Symbols { stubs, stubs_end, gate, trap, rendezvous, .. } = found;
-    let all =
-        [config, entry, exit, pg_entry, nobody, start, stubs, stubs_end, gate, trap, rendezvous];
-    if all.contains(&0) {
+    let Symbols { stubs, stubs_end, trap, rendezvous, asked, request, names, .. } = found;
+    let code = [entry, exit, pg_entry, start, stubs, stubs_end, trap, rendezvous, asked];
+    if code.contains(&0) || [config, nobody, request, names].contains(&0) {
         return Err(io::Error::other("the agent was built without some of its symbols"));
     }
     Ok(found)

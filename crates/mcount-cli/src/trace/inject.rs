@@ -7,7 +7,7 @@
 
 use super::agent::Agent;
 use super::file::TraceFile;
-use super::space::{Space, gaps, map, procfs_maps};
+use super::space::{Space, gaps, mapping, procfs_maps};
 use super::stack::Stack;
 use super::tracee::{Memory, Tracee};
 use nix::libc;
@@ -73,6 +73,7 @@ pub(super) fn inject(
     registers.fs_base = place.thread;
     thread.set_registers(&registers)?;
     space.place(thread, memory, agent, place.agent, trace)?;
+    space.start(thread, memory, agent)?;
     Ok(bias)
 }
 
@@ -128,6 +129,18 @@ fn map_agent(
         }
     }
     Ok(place)
+}
+
+/// Maps private memory, in a thread that stands at [`GATE`].
+fn map(
+    thread: Tracee,
+    gate: u64,
+    address: u64,
+    size: u64,
+    protection: i32,
+    flags: i32,
+) -> io::Result<u64> {
+    thread.system_call(gate, libc::SYS_mmap, &mapping(address, size, protection, flags))
 }
 
 /// First address and the one behind the last of the program in memory.

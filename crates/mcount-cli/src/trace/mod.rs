@@ -17,9 +17,9 @@ mod tracee;
 use self::agent::Agent;
 use self::file::{TraceFile, ticks};
 use self::modules::{Module, Modules};
-use self::space::Space;
+use self::space::{Rendezvous, Space};
 use self::start::Untraced;
-use self::tracee::{Memory, Tracee};
+use self::tracee::{Desk, Memory, Tracee, to_result};
 use globset::GlobSet;
 use mcount_trace::layout::metadata;
 use nix::errno::Errno;
@@ -258,7 +258,9 @@ impl Recorder {
             Stop::Event(libc::PTRACE_EVENT_CLONE, _) => self.cloned(thread),
             Stop::Event(libc::PTRACE_EVENT_STOP, signal) => self.event_stop(thread, signal),
             Stop::Event(..) => thread.resume(None),
-            Stop::Signal(libc::SIGTRAP) if self.at_rendezvous(thread) => {
+            Stop::Signal(signal @ (libc::SIGURG | libc::SIGTRAP))
+                if self.at_rendezvous(thread, signal) =>
+            {
                 self.rendezvous(thread);
                 thread.resume(None);
             }
@@ -436,54 +438,77 @@ impl Recorder {
         Ok(())
     }
 
-    fn at_rendezvous(&self, thread: Tracee) -> bool {
-        let Some(process) = self.threads.get(&thread.id()).and_then(|id| self.processes.get(id))
-        else {
-            return false;
-        };
+    /// Was `thread` stopped because the dynamic linker has something to tell?
+    fn at_rendezvous(&self, thread: Tracee, signal: i32) -> bool {
+        let process = self.threads.get(&thread.id()).and_then(|id| self.processes.get(id));
+        let Some(process) = process else { return false };
         let space = process.space.borrow();
-        let places = [space.rendezvous, space.trap];
-        let at = thread.registers().map(|registers| registers.rip.wrapping_sub(1)).ok();
-        at.is_some() && places.contains(&at)
+        match (space.rendezvous, space.desk) {
+            (Some(Rendezvous { stopped, is_breakpoint: true, .. }), _) => {
+                signal == libc::SIGTRAP
+                    && thread.registers().is_ok_and(|registers| registers.rip == stopped)
+            }
+            (Some(Rendezvous { stopped: place, .. }), _) | (None, Some(Desk { asked: place, .. })) => {
+                signal == libc::SIGURG && thread.has_asked(place)
+            }
+            (None, None) => false,
+        }
     }
 
     /// The dynamic linker tells that it has loaded or unloaded something.
     fn rendezvous(&mut self, thread: Tracee) {
         let Some(id) = self.threads.get(&thread.id()).copied() else { return };
         let Some(process) = self.processes.remove(&id) else { return };
-        // The instruction under the breakpoint is a return; the agent's own has one behind it.
-        let returned = thread.registers().and_then(|mut registers| {
-            if process.space.borrow().rendezvous.is_none() {
-                return Ok(());
-            }
-            registers.rip = process.memory.word(registers.rsp)?;
-            registers.rsp += 8;
-            thread.set_registers(&registers)
-        });
-        let result = returned.and_then(|()| self.look_at_modules(thread, id, &process));
+        let rendezvous = process.space.borrow().rendezvous;
+        let result = match rendezvous {
+            Some(place) => self.first_rendezvous(thread, &process, place),
+            None => self.look_at_modules(thread, id, &process),
+        };
         self.processes.insert(id, process);
         if let Err(error) = result {
             self.untraced(id, &Untraced::Other(error));
         }
     }
 
+    /// The agent is loaded, and begins.
+    fn first_rendezvous(
+        &mut self,
+        thread: Tracee,
+        process: &Process,
+        place: Rendezvous,
+    ) -> io::Result<()> {
+        let memory = &process.memory;
+        let mut space = process.space.borrow_mut();
+        if place.is_breakpoint {
+            // The instruction under it is a return.
+            let mut registers = thread.registers()?;
+            registers.rip = memory.word(registers.rsp)?;
+            registers.rsp += 8;
+            thread.set_registers(&registers)?;
+        }
+        let Some(maps) = consistent_link_maps(memory, &space)? else { return Ok(()) };
+        for (address, value) in std::mem::take(&mut space.hidden) {
+            memory.write(address, &value.to_le_bytes())?;
+        }
+        let found = maps.iter().find(|(_, path)| self.agent.is_at(path));
+        let (bias, _) = found.ok_or_else(|| io::Error::other("the agent was not loaded"))?;
+        space.place(thread, memory, &self.agent, *bias, &self.trace)?;
+        if place.is_breakpoint {
+            let mut registers = thread.registers()?;
+            registers.rsp -= 8;
+            thread.set_registers(&registers)?;
+        }
+        space.meet(thread, memory, &self.agent)
+    }
+
     fn look_at_modules(&mut self, thread: Tracee, id: i32, process: &Process) -> io::Result<()> {
         let memory = &process.memory;
         let mut space = process.space.borrow_mut();
-        let Some(debug) = space.debug else { return Ok(()) };
-        let debug = memory.word(debug)?;
-        // struct r_debug: version, map, brk, state; state 0: consistent.
-        if debug == 0 || memory.word(debug + 24)? & 0xffff_ffff != 0 {
-            return Ok(());
-        }
-        let maps = link_maps(memory, memory.word(debug + 8)?)?;
-        if space.agent.is_none() {
-            for (address, value) in std::mem::take(&mut space.hidden) {
-                memory.write(address, &value.to_le_bytes())?;
-            }
-            let found = maps.iter().find(|(_, path)| self.agent.is_at(path));
-            let (bias, _) = found.ok_or_else(|| io::Error::other("the agent was not loaded"))?;
-            space.place(thread, memory, &self.agent, *bias, &self.trace)?;
+        let Some(maps) = consistent_link_maps(memory, &space)? else { return Ok(()) };
+        if space.loaded.is_empty()
+            && let Some(desk) = space.desk
+        {
+            to_result(memory.word(desk.request + mcount_agent::request::RESULT)?)?;
         }
         let gone =
             space.loaded.iter().filter(|(bias, _)| !maps.iter().any(|(one, _)| one == *bias));
@@ -667,6 +692,17 @@ fn mapped_file(process: i32, address: u64) -> Option<PathBuf> {
     let from = format!("{address:x}-");
     let line = text.lines().find(|line| line.starts_with(&from))?;
     line.find('/').and_then(|start| line.get(start..)).map(PathBuf::from)
+}
+
+/// What the dynamic linker has loaded; `None` while it's about to change that.
+fn consistent_link_maps(memory: &Memory, space: &Space) -> io::Result<Option<Vec<(u64, PathBuf)>>> {
+    let Some(debug) = space.debug else { return Ok(None) };
+    let debug = memory.word(debug)?;
+    // struct r_debug: version, map, brk, state; state 0: consistent.
+    if debug == 0 || memory.word(debug + 24)? & 0xffff_ffff != 0 {
+        return Ok(None);
+    }
+    link_maps(memory, memory.word(debug + 8)?).map(Some)
 }
 
 /// What the dynamic linker has loaded: load bias and path, the program first.

@@ -4,7 +4,8 @@
 use super::agent::Agent;
 use super::file::{LIMIT, TraceFile};
 use super::modules::{Hook, Module};
-use super::tracee::{Memory, Tracee};
+use super::tracee::{Desk, Memory, Tracee, to_result};
+use mcount_agent::config;
 use mcount_live::x86_64 as code;
 use nix::libc;
 use std::collections::BTreeMap;
@@ -12,6 +13,9 @@ use std::io;
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
+
+/// Bytes that the agent has for the names of the trace.
+const NAMES: usize = 8192;
 
 /// How far from a module a jump into it, or out of it, may be: a bit less than 2 GiB.
 const REACH: u64 = (1 << 31) - (1 << 20);
@@ -40,25 +44,38 @@ pub(super) struct Placed {
     stubs: Room,
 }
 
+/// The function of the dynamic linker that debuggers are told by, with code in it that stops the thread.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rendezvous {
+    pub(super) place: u64,
+    /// Bytes of code that may be replaced there.
+    pub(super) room: usize,
+    /// Where a thread stands that it has stopped, and whether by a breakpoint.
+    pub(super) stopped: u64,
+    pub(super) is_breakpoint: bool,
+}
+
 /// One address space; processes that `vfork` or `clone` made may share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Space {
     pub(super) agent: Option<Placed>,
     /// Load bias of each module that was armed, and its index.
     pub(super) loaded: BTreeMap<u64, usize>,
-    /// The agent's breakpoint: the dynamic linker has loaded or unloaded something.
-    pub(super) trap: Option<u64>,
-    /// The breakpoint at the dynamic linker's rendezvous, until the agent is there.
-    pub(super) rendezvous: Option<u64>,
+    /// Where the agent asks.
+    pub(super) desk: Option<Desk>,
+    /// The dynamic linker's rendezvous, until the agent takes its place.
+    pub(super) rendezvous: Option<Rendezvous>,
     /// Where `r_debug` is.
     pub(super) debug: Option<u64>,
     /// What was changed on the stack to have the agent loaded: address and value to put back.
     pub(super) hidden: Vec<(u64, u64)>,
     pub(super) unwinders: usize,
+    /// The signals that the program has blocked from the start on, until they're blocked again.
+    pub(super) blocked: Option<u64>,
 }
 
 impl Space {
-    /// Takes the agent at load bias `bias` into service.
+    /// Tells the agent at load bias `bias` what it needs to know to begin.
     pub(super) fn place(
         &mut self,
         thread: Tracee,
@@ -67,30 +84,59 @@ impl Space {
         bias: u64,
         trace: &TraceFile,
     ) -> io::Result<()> {
+        use std::os::unix::ffi::OsStrExt;
         let symbols = &agent.symbols;
-        let gate = bias + symbols.gate;
+        let descriptor = trace.descriptor();
+        let names = [trace.path(), &descriptor].map(|name| name.as_os_str().as_bytes());
+        let names = [names[0], b"\0", names[1], b"\0"].concat();
+        if names.len() > NAMES {
+            return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
+        }
+        memory.write(bias + symbols.names, &names)?;
+        memory.write(bias + symbols.config + config::LENGTH, &LIMIT.to_le_bytes())?;
+        let flags = u64::from(has_fsgsbase()).to_le_bytes();
+        memory.write(bias + symbols.config + config::FLAGS, &flags)?;
+        self.desk =
+            Some(Desk { asked: bias + symbols.asked, request: bias + symbols.request });
         let stubs = Room { next: bias + symbols.stubs, end: bias + symbols.stubs_end };
-        let (size, fixed) = (stubs.end - stubs.next, libc::MAP_FIXED);
-        map(thread, gate, stubs.next, size, libc::PROT_READ | libc::PROT_EXEC, fixed)?;
-        let file = open_shared(thread, memory, gate, trace.path())
-            .or_else(|_| open_shared(thread, memory, gate, &trace.descriptor()))?;
-        memory.write(bias + symbols.config, &file.to_le_bytes())?;
-        memory.write(bias + symbols.config + 8, &LIMIT.to_le_bytes())?;
-        memory.write(bias + symbols.config + 16, &u64::from(has_fsgsbase()).to_le_bytes())?;
-        if thread.call(memory, bias + symbols.start, bias + symbols.trap)? == 0 {
-            return Err(io::Error::other("no memory for the agent"));
-        }
-        self.set_nobody(thread, bias + symbols.nobody)?;
-        self.trap = Some(bias + symbols.trap);
-        if let Some(place) = self.rendezvous
-            && let Some(jump) = code::armed(place, bias + symbols.rendezvous)
-        {
-            // From now on the agent asks whether the recorder lives before it stops the program.
-            memory.write(place, &jump)?;
-            self.rendezvous = None;
-        }
         self.agent = Some(Placed { bias, stubs });
-        Ok(())
+        self.begin_thread(thread, agent)
+    }
+
+    /// Has the agent begin, in a program that has just been executed.
+    pub(super) fn start(&self, thread: Tracee, memory: &Memory, agent: &Agent) -> io::Result<()> {
+        let Some(Placed { bias, .. }) = self.agent else { return Ok(()) };
+        let (start, trap) = (bias + agent.symbols.start, bias + agent.symbols.trap);
+        to_result(thread.call(memory, start, trap)?).map(|_| ())
+    }
+
+    /// The dynamic linker is to call the agent from now on, and `thread`, which it has stopped, does so at once.
+    pub(super) fn meet(
+        &mut self,
+        thread: Tracee,
+        memory: &Memory,
+        agent: &Agent,
+    ) -> io::Result<()> {
+        let (Some(Placed { bias, .. }), Some(rendezvous)) = (&self.agent, &self.rendezvous) else {
+            return Ok(());
+        };
+        let target = bias + agent.symbols.rendezvous;
+        let jump = code::armed(rendezvous.place, target);
+        // Too far away: a jump that has its target behind it.
+        let absolute = code::thunk(target);
+        let jump = jump.as_ref().map_or(absolute.as_slice(), |jump| jump.as_slice());
+        if jump.len() <= rendezvous.room {
+            memory.write(rendezvous.place, jump)?;
+        } else {
+            return Err(io::Error::other("the agent is too far from the dynamic linker"));
+        }
+        self.rendezvous = None;
+        if let Some(blocked) = self.blocked.take() {
+            thread.set_blocked(blocked);
+        }
+        let mut registers = thread.registers()?;
+        registers.rip = target;
+        thread.set_registers(&registers)
     }
 
     /// Lets a new thread find that it has no block yet.
@@ -119,13 +165,13 @@ impl Space {
         bias: u64,
     ) -> io::Result<()> {
         let Some(placed) = &mut self.agent else { return Ok(()) };
-        let gate = placed.bias + agent.symbols.gate;
         let extent = (bias + module.extent.0, bias + module.extent.1);
         let is_near = reaches(extent, (placed.stubs.next, placed.stubs.end));
         let mut thunks = None;
         if !is_near {
             let size = (module.hooks.len() as u64 * code::THUNK as u64).next_multiple_of(PAGE);
-            thunks = Some(near(thread, gate, extent, size)?);
+            let far = || io::Error::other("it's too far from the agent");
+            thunks = Some(near(thread, memory, self.desk.ok_or_else(far)?, extent, size)?);
         }
         let mut writer = Writer { memory, placed, agent, bias, thunks, pages: Pages::default() };
         let mut stubs = Batch::default();
@@ -173,8 +219,6 @@ impl Writer<'_> {
         stubs: &mut Batch,
         near: &mut Batch,
     ) -> Option<[u8; code::SITE]> {
-        let symbols = &self.agent.symbols;
-        let bias = self.placed.bias;
         let body = site + code::SITE as u64;
         let at = self.placed.stubs.take(code::STUB as u64)?;
         let (mut target, mut behind) = (at, body);
@@ -191,8 +235,6 @@ impl Writer<'_> {
             stubs.add(at, &stub);
             stubs.add(behind, &back);
         } else {
-            let entry = bias + if hook.after_prologue { symbols.pg_entry } else { symbols.entry };
-            let _ = entry;
             let stub = self.bytes(hook, at, behind)?;
             stubs.add(at, &stub);
         }
@@ -269,54 +311,26 @@ fn has_fsgsbase() -> bool {
     unsafe { libc::getauxval(libc::AT_HWCAP2) & HWCAP2_FSGSBASE != 0 }
 }
 
-pub(super) fn map(
-    thread: Tracee,
-    gate: u64,
-    address: u64,
-    size: u64,
-    protection: i32,
-    flags: i32,
-) -> io::Result<u64> {
+/// The arguments of `mmap` for private memory.
+pub(super) fn mapping(address: u64, size: u64, protection: i32, flags: i32) -> [u64; 6] {
     let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let number = |value: i32| u64::from(value.cast_unsigned());
-    let arguments = [address, size, number(protection), number(flags), u64::MAX, 0];
-    thread.system_call(gate, libc::SYS_mmap, &arguments)
-}
-
-/// Has the program map the trace file; the address.
-fn open_shared(
-    thread: Tracee,
-    memory: &Memory,
-    gate: u64,
-    path: &std::path::Path,
-) -> io::Result<u64> {
-    use std::os::unix::ffi::OsStrExt;
-    let name = path.as_os_str().as_bytes();
-    let at = (thread.registers()?.rsp - 8192) & !63;
-    memory.write(at, &[name, b"\0"].concat())?;
-    let number = |value: i32| u64::from(value.cast_unsigned());
-    let open = [number(libc::AT_FDCWD), at, number(libc::O_RDWR | libc::O_CLOEXEC), 0];
-    let file = thread.system_call(gate, libc::SYS_openat, &open)?;
-    let arguments = [
-        0,
-        LIMIT,
-        number(libc::PROT_READ | libc::PROT_WRITE),
-        number(libc::MAP_SHARED | libc::MAP_NORESERVE),
-        file,
-        0,
-    ];
-    let mapped = thread.system_call(gate, libc::SYS_mmap, &arguments);
-    thread.system_call(gate, libc::SYS_close, &[file])?;
-    mapped
+    [address, size, number(protection), number(flags), u64::MAX, 0]
 }
 
 /// Maps `size` bytes of code that jumps from the module at `extent` reach.
-fn near(thread: Tracee, gate: u64, extent: (u64, u64), size: u64) -> io::Result<Room> {
+fn near(
+    thread: Tracee,
+    memory: &Memory,
+    desk: Desk,
+    extent: (u64, u64),
+    size: u64,
+) -> io::Result<Room> {
     let maps = procfs_maps(thread.id())?;
     let protection = libc::PROT_READ | libc::PROT_EXEC;
     for start in gaps(&maps, extent, size) {
-        let flags = libc::MAP_FIXED_NOREPLACE;
-        match map(thread, gate, start, size, protection, flags) {
+        let arguments = mapping(start, size, protection, libc::MAP_FIXED_NOREPLACE);
+        match thread.request(memory, desk, libc::SYS_mmap, arguments) {
             Ok(found) if found == start => return Ok(Room { next: start, end: start + size }),
             _ => {}
         }

@@ -7,9 +7,10 @@
 use super::agent::Agent;
 use super::file::TraceFile;
 use super::inject::{Loaded, inject};
-use super::space::Space;
+use super::space::{Rendezvous, Space};
 use super::stack::Stack;
 use super::tracee::{Memory, Tracee};
+use nix::libc;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol};
 use std::io;
@@ -90,16 +91,39 @@ pub(super) fn prepare(
         return Err(io::Error::other("it has another root folder").into());
     }
     let linker = crate::files::Input::open(&beneath(&interpreter))?;
-    let place = base + rendezvous(linker.bytes())?;
-    let mut instruction = [0; 16];
-    memory.read(place, &mut instruction)?;
-    if !is_short_function(&instruction) {
-        return Err(io::Error::other("its dynamic linker has no usable rendezvous").into());
+    let rendezvous = stop_at(thread, memory, base + rendezvous(linker.bytes())?)?;
+    let hidden = preload(thread, memory, stack, &agent.path)?;
+    let blocked = thread.unblock(libc::SIGURG)?;
+    let rendezvous = Some(rendezvous);
+    let space = Space { rendezvous, debug: Some(debug), hidden, blocked, ..Space::default() };
+    Ok(Prepared { space, bias: None })
+}
+
+/// Has `thread` stop whenever it calls the empty function at `place`.
+fn stop_at(thread: Tracee, memory: &Memory, place: u64) -> io::Result<Rendezvous> {
+    let mut code = [0; 32];
+    memory.read(place, &mut code)?;
+    let room = room_in(&code);
+    let question = question(thread.inner_id()?);
+    if question.len() <= room {
+        memory.write(place, &question)?;
+        // Behind it is the return.
+        let stopped = place + question.len() as u64 - 1;
+        return Ok(Rendezvous { place, room, stopped, is_breakpoint: false });
+    }
+    if room < mcount_live::x86_64::SITE {
+        return Err(io::Error::other("its dynamic linker has no usable rendezvous"));
     }
     memory.write(place, &[BREAKPOINT])?;
-    let hidden = preload(thread, memory, stack, &agent.path)?;
-    let space = Space { rendezvous: Some(place), debug: Some(debug), hidden, ..Space::default() };
-    Ok(Prepared { space, bias: None })
+    Ok(Rendezvous { place, room, stopped: place + 1, is_breakpoint: true })
+}
+
+/// A function by which the thread with this number sends itself SIGURG. Unlike a breakpoint it does no harm
+/// should the recorder be killed.
+fn question(thread: i32) -> [u8; 16] {
+    let [a, b, c, d] = thread.to_le_bytes();
+    // mov $thread, %edi; push $SIGURG; pop %rsi; mov $SYS_tkill, %eax; syscall; ret
+    [0xbf, a, b, c, d, 0x6a, 23, 0x5e, 0xb8, 200, 0, 0, 0, 0x0f, 0x05, 0xc3]
 }
 
 fn prepare_static(
@@ -122,12 +146,23 @@ fn prepare_static(
     Ok(Prepared { space, bias: Some(bias) })
 }
 
-/// Does this function only return, with room for a jump in its place?
-fn is_short_function(code: &[u8]) -> bool {
-    const WITH_LANDING_PAD: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa, 0xc3];
-    match code {
-        [0xc3, rest @ ..] => mcount_live::x86_64::Area::find(rest).is_ok_and(|area| !area.is_call),
-        _ => code.starts_with(WITH_LANDING_PAD),
+/// Bytes of code that may be replaced in a function that only returns: its own, and what fills up the place behind it.
+/// 0 if it does anything else.
+fn room_in(code: &[u8]) -> usize {
+    const LANDING_PAD: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
+    const RETURN: u8 = 0xc3;
+    let mut room = if code.starts_with(LANDING_PAD) { LANDING_PAD.len() } else { 0 };
+    if code.get(room) != Some(&RETURN) {
+        return 0;
+    }
+    room += 1;
+    loop {
+        let rest = code.get(room..).unwrap_or_default();
+        match mcount_live::x86_64::nop_length(rest) {
+            Some(length) => room += length,
+            None if rest.first() == Some(&BREAKPOINT) => room += 1,
+            None => return room,
+        }
     }
 }
 

@@ -105,32 +105,51 @@ impl Tracee {
         registers.rsp = (before.rsp - 512) & !63;
         change(&mut registers);
         self.set_registers(&registers)?;
-        let mask = self.block_signals();
+        let blocked = self.blocked();
+        self.set_blocked(u64::MAX);
         ptrace::cont(self.0, None)?;
         let ended = self.wait_for_trap();
-        self.restore_signals(mask);
+        if let Some(blocked) = blocked {
+            self.set_blocked(blocked);
+        }
         let result = self.registers().map(|registers| registers.rax);
         self.set_registers(&before)?;
         ended?;
         result
     }
 
-    /// Blocks all signals; what was blocked before, if that can be told.
-    fn block_signals(self) -> Option<u64> {
-        let (mut before, all) = (0_u64, u64::MAX);
-        // SAFETY: both words live during the calls; 8 is the size of the kernel's signal set.
-        unsafe {
-            let got = libc::ptrace(PTRACE_GETSIGMASK, self.id(), 8, &raw mut before);
-            let set = libc::ptrace(PTRACE_SETSIGMASK, self.id(), 8, &raw const all);
-            (got == 0 && set == 0).then_some(before)
-        }
+    /// The signals that it has blocked, if that can be told.
+    fn blocked(self) -> Option<u64> {
+        let mut set = 0_u64;
+        // SAFETY: the word lives during the call; 8 is the size of the kernel's signal set.
+        let got = unsafe { libc::ptrace(PTRACE_GETSIGMASK, self.id(), 8, &raw mut set) };
+        (got == 0).then_some(set)
     }
 
-    fn restore_signals(self, before: Option<u64>) {
-        if let Some(before) = before {
-            // SAFETY: as above.
-            unsafe { libc::ptrace(PTRACE_SETSIGMASK, self.id(), 8, &raw const before) };
+    /// Blocks these signals and no others.
+    pub(super) fn set_blocked(self, set: u64) {
+        // SAFETY: as above.
+        unsafe { libc::ptrace(PTRACE_SETSIGMASK, self.id(), 8, &raw const set) };
+    }
+
+    /// Lets `signal` come; what was blocked before, if `signal` was.
+    pub(super) fn unblock(self, signal: i32) -> io::Result<Option<u64>> {
+        let cannot = || io::Error::other("its signal mask can't be read");
+        let before = self.blocked().ok_or_else(cannot)?;
+        let bit = 1 << (signal - 1);
+        if before & bit == 0 {
+            return Ok(None);
         }
+        self.set_blocked(before & !bit);
+        Ok(Some(before))
+    }
+
+    /// Its number as it knows it itself, in its own namespace.
+    pub(super) fn inner_id(self) -> io::Result<i32> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        let last = line.and_then(|line| line.split_whitespace().last()?.parse().ok());
+        Ok(last.unwrap_or(self.id()))
     }
 
     /// Makes a system call; `gate` is the address of a `syscall` instruction with an `int3` behind it.
@@ -146,11 +165,52 @@ impl Tracee {
             registers.r8 = argument(4);
             registers.r9 = argument(5);
         })?;
-        match result.cast_signed() {
-            error @ -4095..0 => {
-                Err(io::Error::from_raw_os_error(i32::try_from(-error).unwrap_or(0)))
+        to_result(result)
+    }
+
+    /// Has the agent make a system call, in a thread that stands there because it asked.
+    pub(super) fn request(
+        self,
+        memory: &Memory,
+        desk: Desk,
+        number: i64,
+        arguments: [u64; 6],
+    ) -> io::Result<u64> {
+        let [a, b, c, d, e, f] = arguments;
+        let words = [number.cast_unsigned(), a, b, c, d, e, f];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        memory.write(desk.request, &bytes)?;
+        ptrace::cont(self.0, None)?;
+        self.wait_until_asked(desk)?;
+        to_result(memory.word(desk.request + mcount_agent::request::RESULT)?)
+    }
+
+    /// Does it stand at `desk`, stopped by a signal of its own?
+    pub(super) fn has_asked(self, asked: u64) -> bool {
+        const SI_TKILL: i32 = -6;
+        self.registers().is_ok_and(|registers| registers.rip == asked)
+            && ptrace::getsiginfo(self.0).is_ok_and(|signal| signal.si_code == SI_TKILL)
+    }
+
+    /// Waits until it asks again. Whatever ends it meanwhile is left for the recorder to see.
+    fn wait_until_asked(self, desk: Desk) -> io::Result<()> {
+        use nix::sys::wait::{Id, waitid};
+        let flags = WaitPidFlag::__WALL | WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED;
+        loop {
+            match waitid(Id::Pid(self.0), flags | WaitPidFlag::WNOWAIT) {
+                // `waitid` has it that way for all stops of a traced thread; 0 is no event.
+                Ok(WaitStatus::PtraceEvent(_, Signal::SIGURG, 0)) if self.has_asked(desk.asked) => {
+                    waitid(Id::Pid(self.0), flags)?;
+                    return Ok(());
+                }
+                Ok(WaitStatus::PtraceEvent(..)) => {
+                    waitid(Id::Pid(self.0), flags)?;
+                    ptrace::cont(self.0, None)?;
+                }
+                Ok(_) => return Err(io::Error::other("the program ended")),
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
             }
-            _ => Ok(result),
         }
     }
 
@@ -171,6 +231,14 @@ impl Tracee {
     }
 }
 
+/// What a system call returned.
+pub(super) fn to_result(value: u64) -> io::Result<u64> {
+    match value.cast_signed() {
+        error @ -4095..0 => Err(io::Error::from_raw_os_error(i32::try_from(-error).unwrap_or(0))),
+        _ => Ok(value),
+    }
+}
+
 fn is_fault(signal: Signal) -> bool {
     matches!(signal, Signal::SIGSEGV | Signal::SIGBUS | Signal::SIGILL | Signal::SIGFPE)
 }
@@ -188,6 +256,15 @@ pub(super) fn seize(process: Pid) -> io::Result<()> {
 
 /// The memory of a process.
 pub(super) struct Memory(File);
+
+/// Where an agent asks the recorder, in one address space.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Desk {
+    /// Where a thread stands that asks.
+    pub(super) asked: u64,
+    /// What is wanted of it.
+    pub(super) request: u64,
+}
 
 impl Memory {
     /// That of process `process`.

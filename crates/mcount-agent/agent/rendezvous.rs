@@ -1,0 +1,97 @@
+//! How the agent and the recorder meet: the agent asks, the recorder answers with system calls to make.
+//!
+//! The agent asks by sending its own thread SIGURG. The recorder, being the tracer, sees the thread stop, and takes
+//! the signal away. If there is no recorder any more, even if it was killed while the thread stood there, the signal
+//! means nothing: by default it's ignored. A breakpoint would end the program then.
+//!
+//! For the same reason the recorder never has the thread run code of the program's or a breakpoint. It
+//! leaves what is to be done in [`mcount_request`], and the agent does it.
+
+use crate::{config, mcount_config, sys, thread};
+use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+const SIGURG: u64 = 23;
+
+/// A system call that the recorder wants to be made, and what came of it. The recorder finds it by its symbol;
+/// `crates/mcount-agent/src/lib.rs` has the same layout.
+#[repr(C)]
+pub struct Request {
+    number: u64,
+    arguments: [u64; 6],
+    result: i64,
+}
+
+/// There is nothing more to do.
+const NOTHING: u64 = u64::MAX;
+
+#[unsafe(no_mangle)]
+static mut mcount_request: Request = Request { number: NOTHING, arguments: [0; 6], result: 0 };
+
+/// Two names of the trace file, one behind the other, each ended by a zero byte.
+#[unsafe(no_mangle)]
+static mut mcount_names: [u8; 8192] = [0; 8192];
+
+unsafe extern "C" {
+    static mcount_stubs: u8;
+    static mcount_stubs_end: u8;
+    safe fn mcount_ask(process: u32, thread: u32, signal: u64);
+}
+
+/// Takes the place of the dynamic linker's function for debuggers, which it calls when it has loaded or unloaded
+/// something.
+#[unsafe(no_mangle)]
+extern "C" fn mcount_rendezvous() {
+    static HAS_STARTED: AtomicU32 = AtomicU32::new(0);
+    if HAS_STARTED.swap(1, SeqCst) == 0 {
+        let result = mcount_start();
+        // SAFETY: nobody else runs yet.
+        unsafe { (&raw mut mcount_request.result).write_volatile(result) };
+    }
+    ask();
+}
+
+/// Opens the trace, and makes everything ready for the first call. 0, or `-errno`, and then nothing may be armed.
+/// Called once, before the program runs.
+#[unsafe(no_mangle)]
+extern "C" fn mcount_start() -> i64 {
+    const ENOMEM: i64 = 12;
+    // SAFETY: the recorder has put the names there; no other thread runs yet.
+    unsafe {
+        let names = &*(&raw const mcount_names);
+        let first = names.iter().position(|byte| *byte == 0).unwrap_or(0);
+        let stubs = (&raw const mcount_stubs) as u64;
+        let size = (&raw const mcount_stubs_end) as u64 - stubs;
+        if !sys::map_stubs(stubs, size) || !thread::start() {
+            return -ENOMEM;
+        }
+        let length = config().length;
+        let mut file = sys::map_file(names.as_ptr(), length);
+        if file < 0 {
+            file = sys::map_file(names.as_ptr().wrapping_add(first + 1), length);
+        }
+        if file > 0 {
+            (&raw mut mcount_config.file).write_volatile(file as *mut u8);
+        }
+        file.min(0)
+    }
+}
+
+/// Asks the recorder, as long as it wants something.
+fn ask() {
+    let before = sys::set_signals(!(1 << (SIGURG - 1)));
+    let request = &raw mut mcount_request;
+    // SAFETY: the dynamic linker holds its lock; the recorder writes while this thread stands.
+    unsafe {
+        loop {
+            (&raw mut (*request).number).write_volatile(NOTHING);
+            mcount_ask(sys::process_id(), sys::thread_id(), SIGURG);
+            let number = (&raw const (*request).number).read_volatile();
+            if number == NOTHING {
+                break;
+            }
+            let result = sys::call(number, (&raw const (*request).arguments).read_volatile());
+            (&raw mut (*request).result).write_volatile(result);
+        }
+    }
+    sys::set_signals(before);
+}
