@@ -227,9 +227,15 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        kill_group(&self.child, Signal::SIGKILL);
-        kill_one(self.process, Signal::SIGKILL);
-        let _ = self.child.wait();
+        // Only what still is what it was: numbers of processes are soon another's.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            kill_group(&self.child, Signal::SIGKILL);
+            let _ = self.child.wait();
+        }
+        let program = std::fs::read_link(format!("/proc/{}/exe", self.process));
+        if program.is_ok_and(|program| program == self.room.path("busy")) {
+            kill_one(self.process, Signal::SIGKILL);
+        }
     }
 }
 

@@ -171,14 +171,18 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) -> Result<(), St
     Ok(())
 }
 
-/// Sends a signal to one process.
+/// Sends a signal to one process. 0 and 1 are none, or too many.
 pub(crate) fn kill_one(process: u64, signal: Signal) {
-    let _ = kill(Pid::from_raw(i32::try_from(process).unwrap_or(0)), signal);
+    if let Some(process) = i32::try_from(process).ok().filter(|process| *process > 1) {
+        let _ = kill(Pid::from_raw(process), signal);
+    }
 }
 
 /// Sends a signal to all processes of the group that `child` leads.
 pub(crate) fn kill_group(child: &Child, signal: Signal) {
-    let _ = killpg(Pid::from_raw(i32::try_from(child.id()).unwrap_or(0)), signal);
+    if let Some(group) = i32::try_from(child.id()).ok().filter(|group| *group > 1) {
+        let _ = killpg(Pid::from_raw(group), signal);
+    }
 }
 
 /// The programs' sources.
