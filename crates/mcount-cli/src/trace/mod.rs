@@ -318,7 +318,7 @@ impl Recorder {
                 self.know(new, process);
             } else {
                 // `clone` with another exit signal than SIGCHLD makes a process, with memory of its own or not.
-                self.new_process(thread, new, shares_memory(process, new));
+                self.new_process(thread, new, false);
             }
         }
         thread.resume(None);
@@ -331,8 +331,10 @@ impl Recorder {
         thread.resume(None);
     }
 
-    fn new_process(&mut self, parent: Tracee, new: i32, shares_memory: bool) {
+    /// `clone` can make any kind of process, and is told of as the kind that comes nearest to it.
+    fn new_process(&mut self, parent: Tracee, new: i32, is_vfork: bool) {
         let parent = self.threads.get(&parent.id()).copied().unwrap_or(parent.id());
+        let shares_memory = shares_memory(parent, new).unwrap_or(is_vfork);
         let (mut space, mut traced) = (Rc::default(), false);
         if let Some(process) = self.processes.get(&parent) {
             traced = process.traced;
@@ -448,7 +450,8 @@ impl Recorder {
                 signal == libc::SIGTRAP
                     && thread.registers().is_ok_and(|registers| registers.rip == stopped)
             }
-            (Some(Rendezvous { stopped: place, .. }), _) | (None, Some(Desk { asked: place, .. })) => {
+            (Some(Rendezvous { stopped: place, .. }), _)
+            | (None, Some(Desk { asked: place, .. })) => {
                 signal == libc::SIGURG && thread.has_asked(place)
             }
             (None, None) => false,
@@ -679,11 +682,12 @@ fn thread_group(thread: i32) -> Option<i32> {
     status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
-/// Do both processes have one memory?
-fn shares_memory(one: i32, other: i32) -> bool {
+/// Do both processes have one memory? `None` if the kernel doesn't say.
+fn shares_memory(one: i32, other: i32) -> Option<bool> {
     const KCMP_VM: libc::c_int = 1;
     // SAFETY: no pointer is passed.
-    unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0 }
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) };
+    (order >= 0).then_some(order == 0)
 }
 
 /// The file that is mapped at `address`.

@@ -96,8 +96,7 @@ impl Space {
         memory.write(bias + symbols.config + config::LENGTH, &LIMIT.to_le_bytes())?;
         let flags = u64::from(has_fsgsbase()).to_le_bytes();
         memory.write(bias + symbols.config + config::FLAGS, &flags)?;
-        self.desk =
-            Some(Desk { asked: bias + symbols.asked, request: bias + symbols.request });
+        self.desk = Some(Desk { asked: bias + symbols.asked, request: bias + symbols.request });
         let stubs = Room { next: bias + symbols.stubs, end: bias + symbols.stubs_end };
         self.agent = Some(Placed { bias, stubs });
         self.begin_thread(thread, agent)

@@ -25,6 +25,8 @@ const TESTS: &[(&str, Option<&str>, Run)] = &[
     ("kill-program", None, kill_program),
     ("kill-tracer", None, || kill_tracer(false)),
     ("kill-tracer-then-dlopen", None, || kill_tracer(true)),
+    ("kill-tracer-at-dlopen", None, kill_tracer_that_was_asked),
+    ("kill-tracer-early", None, kill_tracer_early),
     ("trace-deleted", None, deleted),
     ("disk-full", None, disk_full),
     ("file-size-limit", None, file_size_limit),
@@ -274,6 +276,35 @@ fn kill_tracer(loads: bool) -> Result<(), String> {
         let before = busy.counted()?;
         until("it runs on", || busy.counted().is_ok_and(|now| now > before + 3000))?;
         busy.end()?;
+    }
+    Ok(())
+}
+
+/// The tracer is killed while the program stands and waits for it.
+fn kill_tracer_that_was_asked() -> Result<(), String> {
+    let mut busy = Busy::start(true)?;
+    kill_one(u64::from(busy.child.id()), Signal::SIGSTOP);
+    until("it stands", || state(busy.process) == Some('t'))?;
+    busy.child.kill().and_then(|()| busy.child.wait()).map_err(|error| error.to_string())?;
+    let before = busy.counted()?;
+    until("it runs on", || busy.counted().is_ok_and(|now| now > before + 3000))?;
+    busy.end()
+}
+
+/// The tracer is killed at some moment while the program starts, or shortly before or after.
+fn kill_tracer_early() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "bare.c")?;
+    for round in 0..40 {
+        let name = format!("round {round}");
+        let mut child = room.start(&name, tracer(&program).arg("mark"))?;
+        let process = traced_process(&child)?;
+        sleep(Duration::from_micros(300 * round));
+        child.kill().and_then(|()| child.wait()).map_err(|error| error.to_string())?;
+        until("it ends", || state(process).is_none_or(|state| state == 'Z'))?;
+        if !room.path(&name).join("mark").exists() {
+            return Err(format!("killed after {} microseconds, it didn't run", 300 * round));
+        }
     }
     Ok(())
 }

@@ -26,8 +26,6 @@ const fn with(
     Program { arguments, ..program(name, source) }
 }
 
-const SHARED_MEMORY: &str =
-    "calls of a vfork child and its parent overlap, perhaps because of those it leaves open";
 const SANDBOX: &str = "the agent makes system calls that a sandbox forbids";
 const AVX: &[&str] = &["-mavx2", "-DNESTED"];
 
@@ -42,7 +40,7 @@ const PROGRAMS: &[Program] = &[
     program("tail-calls", "tail.c"),
     program("fork", "fork.c"),
     program("spawn", "spawn.c"),
-    Program { open: Some(SHARED_MEMORY), ..program("vfork", "vfork.c") },
+    program("vfork", "vfork.c"),
     program("clone", "clone.c"),
     program("threads", "threads.c"),
     program("exec", "exec.c"),
