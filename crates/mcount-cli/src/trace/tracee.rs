@@ -176,9 +176,8 @@ impl Tracee {
         number: i64,
         arguments: [u64; 6],
     ) -> io::Result<u64> {
-        let [a, b, c, d, e, f] = arguments;
-        let words = [number.cast_unsigned(), a, b, c, d, e, f];
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let words = std::iter::once(number.cast_unsigned()).chain(arguments);
+        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
         memory.write(desk.request, &bytes)?;
         ptrace::cont(self.0, None)?;
         self.wait_until_asked(desk)?;

@@ -1,0 +1,179 @@
+//! Processes and threads: how they come, which memory they have, and how they end.
+
+use super::file::ticks;
+use super::start::{self, Untraced};
+use super::tracee::{Memory, Tracee};
+use super::{Ended, Process, Recorder, numbers, program};
+use mcount_trace::layout::metadata;
+use nix::libc;
+use std::cell::RefCell;
+use std::os::unix::ffi::OsStringExt;
+use std::rc::Rc;
+
+impl Recorder {
+    /// A new thread or process stands for the first time, or one was stopped by a stop signal.
+    pub(super) fn event_stop(&mut self, thread: Tracee, signal: i32) {
+        let is_stop =
+            [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal);
+        if !self.threads.contains_key(&thread.id()) {
+            self.early.insert(thread.id());
+        } else if is_stop {
+            thread.listen();
+        } else {
+            self.begin_thread(thread);
+            thread.resume(None);
+        }
+    }
+
+    pub(super) fn begin_thread(&mut self, thread: Tracee) {
+        let Some(process) = self.threads.get(&thread.id()) else { return };
+        // A process with memory of its own finds by itself that its parent's block isn't its own.
+        let is_thread = *process != thread.id();
+        if let Some(process) = self.processes.get(process)
+            && (is_thread || Rc::strong_count(&process.space) > 1)
+            && let Err(error) = process.space.borrow().begin_thread(thread, &self.agent)
+            && error.raw_os_error() != Some(libc::ESRCH)
+        {
+            self.notes.push(format!("thread {}: {error}", thread.id()));
+        }
+    }
+
+    /// `thread` is of process `process` from now on, and may have been waiting for that.
+    pub(super) fn know(&mut self, thread: i32, process: i32) {
+        self.threads.insert(thread, process);
+        if self.early.remove(&thread) {
+            let thread = Tracee::new(thread);
+            self.begin_thread(thread);
+            thread.resume(None);
+        }
+    }
+
+    pub(super) fn cloned(&mut self, thread: Tracee) {
+        if let Some(new) = thread.event_message() {
+            let process = self.threads.get(&thread.id()).copied().unwrap_or(thread.id());
+            let shares = thread_group(new).is_none_or(|group| group == process);
+            if shares {
+                let payload = [numbers(&[process, new]), ticks().to_ne_bytes().to_vec()].concat();
+                self.add(metadata::THREAD, &payload);
+                self.know(new, process);
+            } else {
+                // `clone` with another exit signal than SIGCHLD makes a process, with memory of its own or not.
+                self.new_process(thread, new, false);
+            }
+        }
+        thread.resume(None);
+    }
+
+    pub(super) fn forked(&mut self, thread: Tracee, is_vfork: bool) {
+        if let Some(new) = thread.event_message() {
+            self.new_process(thread, new, is_vfork);
+        }
+        thread.resume(None);
+    }
+
+    /// `clone` can make any kind of process, and is told of as the kind that comes nearest to it.
+    pub(super) fn new_process(&mut self, parent: Tracee, new: i32, is_vfork: bool) {
+        let parent = self.threads.get(&parent.id()).copied().unwrap_or(parent.id());
+        let shares_memory = shares_memory(parent, new).unwrap_or(is_vfork);
+        let (mut space, mut traced) = (Rc::default(), false);
+        if let Some(process) = self.processes.get(&parent) {
+            traced = process.traced;
+            space = if shares_memory {
+                Rc::clone(&process.space)
+            } else {
+                Rc::new(RefCell::new(process.space.borrow().clone()))
+            };
+        }
+        if let Ok(memory) = Memory::open(new) {
+            let loaded: Vec<_> = space.borrow().loaded.iter().map(|(a, b)| (*a, *b)).collect();
+            self.processes.insert(new, Process { space, memory, traced });
+            self.process_record(new, parent);
+            for (bias, index) in loaded {
+                self.loaded_record(metadata::LOADED, new, bias, index);
+            }
+        }
+        self.know(new, new);
+    }
+
+    pub(super) fn process_record(&mut self, process: i32, parent: i32) {
+        let name = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
+        let head = [numbers(&[process, parent]), ticks().to_ne_bytes().to_vec()].concat();
+        let payload = [head, name.into_os_string().into_vec()].concat();
+        self.add(metadata::PROCESS, &payload);
+    }
+
+    pub(super) fn loaded_record(&mut self, kind: u32, process: i32, bias: u64, index: usize) {
+        let number = self.modules.at(index).map_or(0, |module| module.number);
+        let head = numbers(&[number.cast_signed(), process]);
+        let payload = [head, bias.to_ne_bytes().to_vec(), ticks().to_ne_bytes().to_vec()].concat();
+        self.add(kind, &payload);
+    }
+
+    pub(super) fn exited(&mut self, thread: i32, status: i32) {
+        let process = self.threads.remove(&thread).unwrap_or(thread);
+        self.early.remove(&thread);
+        if thread != process {
+            let payload = [numbers(&[process, thread]), ticks().to_ne_bytes().to_vec()].concat();
+            self.add(metadata::THREAD_END, &payload);
+            return;
+        }
+        let payload = [numbers(&[process, status]), ticks().to_ne_bytes().to_vec()].concat();
+        self.add(metadata::PROCESS_END, &payload);
+        self.processes.remove(&process);
+        if process == self.main && self.ended.is_none() {
+            self.ended = Some(if libc::WIFSIGNALED(status) {
+                Ended::Signal(libc::WTERMSIG(status))
+            } else {
+                Ended::Code(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(255))
+            });
+        }
+    }
+
+    /// A program was executed: nothing is left of what was in memory before.
+    pub(super) fn executed(&mut self, thread: Tracee) {
+        let process = thread.id();
+        // Its other threads are gone, and the one that called exec has the process's number now.
+        self.threads.retain(|_, of| *of != process);
+        self.threads.insert(process, process);
+        self.process_record(process, 0);
+        match self.prepare(thread) {
+            Ok(()) => {}
+            Err(why) => {
+                if let Ok(memory) = Memory::open(process) {
+                    self.processes
+                        .insert(process, Process { space: Rc::default(), memory, traced: false });
+                }
+                self.untraced(process, &why);
+            }
+        }
+        thread.resume(None);
+    }
+
+    pub(super) fn prepare(&mut self, thread: Tracee) -> Result<(), Untraced> {
+        let memory = Memory::open(thread.id())?;
+        let start::Prepared { mut space, bias } =
+            start::prepare(thread, &memory, &self.agent, &self.trace)?;
+        let id = thread.id();
+        if let Some(bias) = bias {
+            self.arm(thread, id, &memory, &mut space, bias, &program(id))?;
+            self.has_begun(id);
+        }
+        let space = Rc::new(RefCell::new(space));
+        self.processes.insert(id, Process { space, memory, traced: true });
+        Ok(())
+    }
+}
+
+/// The thread group, which is the process, that a thread belongs to.
+fn thread_group(thread: i32) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+}
+
+/// Do both processes have one memory? `None` if the kernel doesn't say.
+fn shares_memory(one: i32, other: i32) -> Option<bool> {
+    const KCMP_VM: libc::c_int = 1;
+    // SAFETY: no pointer is passed.
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) };
+    (order >= 0).then_some(order == 0)
+}

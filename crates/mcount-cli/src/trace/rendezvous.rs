@@ -1,0 +1,259 @@
+//! Modules: the dynamic linker tells that it has loaded or unloaded some, and their hooks are armed.
+
+use super::file::TraceFile;
+use super::modules::Module;
+use super::space::{Rendezvous, Space};
+use super::start::Untraced;
+use super::tracee::{Desk, Memory, Tracee, to_result};
+use super::{Process, Recorder, program};
+use globset::GlobSet;
+use mcount_trace::layout::metadata;
+use nix::libc;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+impl Recorder {
+    /// Was `thread` stopped because the dynamic linker has something to tell?
+    pub(super) fn at_rendezvous(&self, thread: Tracee, signal: i32) -> bool {
+        let process = self.threads.get(&thread.id()).and_then(|id| self.processes.get(id));
+        let Some(process) = process else { return false };
+        let space = process.space.borrow();
+        match (space.rendezvous, space.desk) {
+            (Some(Rendezvous { stopped, is_breakpoint: true, .. }), _) => {
+                signal == libc::SIGTRAP
+                    && thread.registers().is_ok_and(|registers| registers.rip == stopped)
+            }
+            (Some(Rendezvous { stopped: place, .. }), _)
+            | (None, Some(Desk { asked: place, .. })) => {
+                signal == libc::SIGURG && thread.has_asked(place)
+            }
+            (None, None) => false,
+        }
+    }
+
+    /// The dynamic linker tells that it has loaded or unloaded something.
+    pub(super) fn rendezvous(&mut self, thread: Tracee) {
+        let Some(id) = self.threads.get(&thread.id()).copied() else { return };
+        let Some(process) = self.processes.remove(&id) else { return };
+        let rendezvous = process.space.borrow().rendezvous;
+        let result = match rendezvous {
+            Some(place) => self.first_rendezvous(thread, &process, place),
+            None => self.look_at_modules(thread, id, &process),
+        };
+        self.processes.insert(id, process);
+        if let Err(error) = result {
+            self.untraced(id, &Untraced::Other(error));
+        }
+    }
+
+    /// The agent is loaded, and begins.
+    pub(super) fn first_rendezvous(
+        &mut self,
+        thread: Tracee,
+        process: &Process,
+        place: Rendezvous,
+    ) -> io::Result<()> {
+        let memory = &process.memory;
+        let mut space = process.space.borrow_mut();
+        if place.is_breakpoint {
+            // The instruction under it is a return.
+            let mut registers = thread.registers()?;
+            registers.rip = memory.word(registers.rsp)?;
+            registers.rsp += 8;
+            thread.set_registers(&registers)?;
+        }
+        let Some(maps) = consistent_link_maps(memory, &space)? else { return Ok(()) };
+        for (address, value) in std::mem::take(&mut space.hidden) {
+            memory.write(address, &value.to_le_bytes())?;
+        }
+        let found = maps.iter().find(|(_, path)| self.agent.is_at(path));
+        let (bias, _) = found.ok_or_else(|| io::Error::other("the agent was not loaded"))?;
+        space.place(thread, memory, &self.agent, *bias, &self.trace)?;
+        if place.is_breakpoint {
+            let mut registers = thread.registers()?;
+            registers.rsp -= 8;
+            thread.set_registers(&registers)?;
+        }
+        space.meet(thread, memory, &self.agent)
+    }
+
+    pub(super) fn look_at_modules(
+        &mut self,
+        thread: Tracee,
+        id: i32,
+        process: &Process,
+    ) -> io::Result<()> {
+        let memory = &process.memory;
+        let mut space = process.space.borrow_mut();
+        let Some(maps) = consistent_link_maps(memory, &space)? else { return Ok(()) };
+        if space.loaded.is_empty()
+            && let Some(desk) = space.desk
+        {
+            to_result(memory.word(desk.request + mcount_agent::request::RESULT)?)?;
+        }
+        let gone =
+            space.loaded.iter().filter(|(bias, _)| !maps.iter().any(|(one, _)| one == *bias));
+        let gone: Vec<(u64, usize)> = gone.map(|(bias, index)| (*bias, *index)).collect();
+        for (bias, index) in gone {
+            space.loaded.remove(&bias);
+            self.loaded_record(metadata::UNLOADED, id, bias, index);
+        }
+        for (place, (bias, path)) in maps.iter().enumerate() {
+            let path = match path {
+                _ if place == 0 => program(id),
+                path if path.is_absolute() || path.as_os_str().is_empty() => path.clone(),
+                // As `dlopen` was told it, perhaps in a folder that isn't the current one any more.
+                _ => mapped_file(id, *bias).unwrap_or_default(),
+            };
+            if space.loaded.contains_key(bias) || self.agent.is_at(&path) || !path.is_absolute() {
+                continue;
+            }
+            if let Err(error) = self.arm(thread, id, memory, &mut space, *bias, &path) {
+                self.note(format!("{}: stays idle: {error}", path.display()));
+            }
+        }
+        self.has_begun(id);
+        Ok(())
+    }
+
+    /// All modules that process `id` begins with are known: if it's the first one, and has no hooks, it's
+    /// ended before any of its code runs.
+    pub(super) fn has_begun(&mut self, id: i32) {
+        if id != self.main || self.begun {
+            return;
+        }
+        self.begun = true;
+        let hooks: usize = self.modules.iter().map(|module| module.hooks.len()).sum();
+        if hooks == 0 && !self.request.children {
+            let why = format!("{}: no function has a hook; {NO_HOOKS}", program(id).display());
+            self.refuse(id, why);
+        } else if let Err(error) = self.trace.publish() {
+            self.refuse(id, format!("{}: {error}", self.request.output.display()));
+        }
+    }
+
+    pub(super) fn arm(
+        &mut self,
+        thread: Tracee,
+        id: i32,
+        memory: &Memory,
+        space: &mut Space,
+        bias: u64,
+        path: &Path,
+    ) -> io::Result<()> {
+        let seen = Path::new("/proc").join(id.to_string()).join("root");
+        let file = seen.join(path.strip_prefix("/").unwrap_or(path));
+        let (index, is_new) = self.modules.get(path, &file)?;
+        if is_new {
+            self.introduce(index)?;
+        }
+        let Some(module) = self.modules.at(index) else { return Ok(()) };
+        if let (Some(unwinder), Some(placed)) = (module.unwinder, &space.agent)
+            && space.unwinders < mcount_agent::config::UNWINDERS_COUNT
+        {
+            let [get_ip, set_ip, set_gr, resume] = unwinder.map(|address| bias + address);
+            let words =
+                [bias + module.extent.0, bias + module.extent.1, get_ip, set_ip, set_gr, resume];
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let at = placed.bias + self.agent.symbols.config + mcount_agent::config::UNWINDERS;
+            memory.write(at + 48 * space.unwinders as u64, &bytes)?;
+            space.unwinders += 1;
+        }
+        space.loaded.insert(bias, index);
+        if !module.hooks.is_empty() {
+            space.arm(thread, memory, &self.agent, module, bias)?;
+            self.loaded_record(metadata::LOADED, id, bias, index);
+        }
+        Ok(())
+    }
+
+    /// Puts a module that is new into the trace, and decides which of its functions are armed.
+    pub(super) fn introduce(&mut self, index: usize) -> io::Result<()> {
+        let (filter, exclude) = (&self.request.filter, &self.request.exclude);
+        let Some(module) = self.modules.at_mut(index) else { return Ok(()) };
+        for hook in &mut module.hooks {
+            let name = crate::output::name_of(&hook.name, true);
+            let is_in = |globs: &GlobSet| globs.is_match(&*name) || globs.is_match(&hook.name);
+            hook.is_wanted = (filter.is_empty() || is_in(filter)) && !is_in(exclude);
+        }
+        let Some(module) = self.modules.at(index) else { return Ok(()) };
+        if module.too_small != 0 {
+            let text = format!(
+                "{}: the hooks of {} functions have too few bytes and stay idle: compile with \
+                 -fpatchable-function-entry=5",
+                module.path.display(),
+                module.too_small
+            );
+            self.noted.insert(text.clone());
+            self.notes.push(text);
+        }
+        write_module(&self.trace, module)?;
+        if self.request.verbose && !module.hooks.is_empty() {
+            let (hooks, functions) = (module.hooks.len(), module.functions);
+            let name = module.path.display();
+            eprintln_line(&format!("{name}: {hooks} of {functions} functions have hooks"));
+        }
+        Ok(())
+    }
+}
+
+/// What to compile with.
+const NO_HOOKS: &str = "compile with -fpatchable-function-entry=5, or -pg, or, to trace only what it \
+                        starts, use --children";
+
+fn eprintln_line(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(anstream::stderr(), "mcount: {text}");
+}
+
+/// The file that is mapped at `address`.
+fn mapped_file(process: i32, address: u64) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/maps")).ok()?;
+    let from = format!("{address:x}-");
+    let line = text.lines().find(|line| line.starts_with(&from))?;
+    line.find('/').and_then(|start| line.get(start..)).map(PathBuf::from)
+}
+
+/// What the dynamic linker has loaded; `None` while it's about to change that.
+fn consistent_link_maps(memory: &Memory, space: &Space) -> io::Result<Option<Vec<(u64, PathBuf)>>> {
+    let Some(debug) = space.debug else { return Ok(None) };
+    let debug = memory.word(debug)?;
+    // struct r_debug: version, map, brk, state; state 0: consistent.
+    if debug == 0 || memory.word(debug + 24)? & 0xffff_ffff != 0 {
+        return Ok(None);
+    }
+    link_maps(memory, memory.word(debug + 8)?).map(Some)
+}
+
+/// What the dynamic linker has loaded: load bias and path, the program first.
+fn link_maps(memory: &Memory, first: u64) -> io::Result<Vec<(u64, PathBuf)>> {
+    const LIMIT: usize = 1 << 16;
+    let mut found = Vec::new();
+    let mut at = first;
+    // struct link_map: addr, name, ld, next.
+    while at != 0 && found.len() < LIMIT {
+        let words = memory.words(at, 4)?;
+        let [bias, name, _, next] = words.as_slice() else { break };
+        let path = PathBuf::from(OsString::from_vec(memory.string(*name)?));
+        found.push((*bias, path));
+        at = *next;
+    }
+    Ok(found)
+}
+
+/// Writes what is known of a module: its path, its build ID and its functions.
+fn write_module(trace: &TraceFile, module: &Module) -> io::Result<()> {
+    let path = module.path.as_os_str().as_bytes();
+    let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(0).to_ne_bytes();
+    let head =
+        [module.number.to_ne_bytes(), length(&module.build_id), length(path), 0_u32.to_ne_bytes()];
+    trace.add(metadata::MODULE, &[&head.concat(), module.build_id.as_slice(), path].concat())?;
+    for hook in &module.hooks {
+        let head = [hook.id.to_ne_bytes(), module.number.to_ne_bytes()].concat();
+        let place = [hook.function.to_ne_bytes(), hook.size.to_ne_bytes()].concat();
+        trace.add(metadata::FUNCTION, &[&head, &place, hook.name.as_bytes()].concat())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! Starting the program: a child that stands until it's traced, and then executes it.
+
+use super::tracee;
+use nix::libc;
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+/// Starts the program under the recorder; its process. It stands before `exec` until it's attached to.
+pub(super) fn spawn(command: &[OsString]) -> io::Result<i32> {
+    let no_zero = |word: &OsString| CString::new(word.as_bytes()).map_err(io::Error::other);
+    let words: Vec<CString> = command.iter().map(no_zero).collect::<io::Result<_>>()?;
+    let Some(program) = words.first() else { return Err(io::Error::other("no program")) };
+    let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    let (mut go, mut failed) = ([0; 2], [0; 2]);
+    // SAFETY: both arrays have room for two descriptors.
+    let piped = unsafe {
+        libc::pipe2(go.as_mut_ptr(), libc::O_CLOEXEC)
+            | libc::pipe2(failed.as_mut_ptr(), libc::O_CLOEXEC)
+    };
+    if piped != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Where files may not grow any more, writing is to fail, and the program may still die of it.
+    // SAFETY: no handler of ours is given.
+    let too_large = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    // SAFETY: the child calls nothing but what may be called after fork in a process with threads: read,
+    // execvp's search uses memory that was there before, write and _exit.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: as above; the strings and the list of pointers live on in the child.
+        unsafe {
+            let mut byte = 0_u8;
+            // Rust has this program ignore it, which isn't to be inherited.
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            libc::signal(libc::SIGXFSZ, too_large);
+            libc::close(go[1]);
+            libc::read(go[0], (&raw mut byte).cast(), 1);
+            libc::execvp(program.as_ptr(), pointers.as_ptr());
+            let error = *libc::__errno_location();
+            libc::write(failed[1], (&raw const error).cast(), 4);
+            libc::_exit(127);
+        }
+    }
+    if child < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let attached = tracee::seize(nix::unistd::Pid::from_raw(child));
+    // SAFETY: descriptors of ours; the child waits for the byte.
+    let error = unsafe {
+        libc::close(go[0]);
+        libc::close(failed[1]);
+        libc::write(go[1], [1_u8].as_ptr().cast(), 1);
+        libc::close(go[1]);
+        // The pipe is closed by a successful exec; the recorder hears of that before it reads here.
+        failed[0]
+    };
+    attached?;
+    FAILED.set(error).map_err(|_| io::Error::other("one program at a time"))?;
+    Ok(child)
+}
+
+/// A signal that is sent to the whole foreground group (^C, ^\\) is for the program to answer; one that is
+/// sent to the recorder alone is passed on to the program.
+pub(super) fn pass_signals_on(program: i32) {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])
+    else {
+        return;
+    };
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            if matches!(signal, SIGHUP | SIGTERM) {
+                // SAFETY: no pointer is passed.
+                unsafe { libc::kill(program, signal) };
+            }
+        }
+    });
+}
+
+/// Where the child that became the program would say that it couldn't.
+static FAILED: std::sync::OnceLock<i32> = std::sync::OnceLock::new();
+
+/// Why `exec` failed, if it did.
+pub(super) fn exec_error() -> Option<io::Error> {
+    let mut error = 0_i32;
+    // SAFETY: four bytes into a number; nobody has the other end any more.
+    let read = FAILED.get().map(|pipe| unsafe { libc::read(*pipe, (&raw mut error).cast(), 4) });
+    (read == Some(4)).then(|| io::Error::from_raw_os_error(error))
+}
