@@ -2,15 +2,18 @@
 //! to do (recordmcount of linux-kbuild-6.1, amd64, as a black box), or says why ours differs.
 //!
 //! Its own file because the kernel's makefiles depend on it, not on `mcount`.
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
+use mcount::{Base, CallSite, Kind, Options, Policy};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::Arc;
 use testkit::reader;
 use testkit::room::{Outcome, Room};
 use testkit::test;
 use testkit::tiny_elf::{get, put};
+use testkit::tools::need;
 
 fn main() -> std::process::ExitCode {
     testkit::trial::main()
@@ -239,4 +242,95 @@ fn closed_streams_are_no_error() {
     let script = format!("'{}' -w a.o >&- 2>&-", env!("CARGO_BIN_EXE_recordmcount"));
     assert_eq!(room.run(Path::new("sh"), &["-c", &script]).unwrap().code, Some(0));
     assert_eq!(entries(&room, "a.o"), 8);
+}
+
+/// Source with calls that the original records, in `.text`, and calls that it makes NOPs.
+const EXCLUDED: &str = r#"
+int callee(int);
+int recorded(int x) { return callee(x) + 1; }
+#define EXCLUDED __attribute__((section(".other.text")))
+EXCLUDED int plain(int x) { return callee(x) + 2; }
+EXCLUDED int large(int x, int count)
+{
+	volatile int values[20];
+	for (int i = 0; i < count; i++)
+		values[i] = callee(i);
+	return values[x & 7];
+}
+"#;
+
+/// Compilers whose calls the original makes NOPs, with their flags. It needs section symbols, and debug
+/// information refers to those.
+const DISARMED: &[&str] = &[
+    "x86_64-linux-gnu-gcc -fno-pie -pg",
+    "x86_64-linux-gnu-gcc -fno-pie -pg -mfentry",
+    "clang --target=x86_64-linux-gnu -fno-pie -pg -mfentry",
+    "aarch64-linux-gnu-gcc -pg",
+    "aarch64-linux-gnu-gcc -mbig-endian -pg",
+    "arm-linux-gnueabi-gcc -marm -pg",
+    "arm-linux-gnueabi-gcc -marm -mbig-endian -pg",
+    "arm-linux-gnueabihf-gcc -mthumb -pg",
+];
+
+/// The sites of `a.o`, each with its section, offset and function, and how many of them are NOPs.
+type Sites = (Vec<(Option<String>, Option<u64>, Option<String>)>, usize);
+
+fn sites(room: &Room, nops: bool) -> Sites {
+    let policy = Policy { base: Base::All, ..Policy::default() };
+    let options = Options { nops, policy, ..Options::default() };
+    let sites = mcount::scan(&room.get("a.o").unwrap(), &options).unwrap().sites;
+    let text = |name: &Option<Arc<str>>| name.as_deref().map(str::to_owned);
+    let place = |site: &CallSite| (text(&site.section), site.offset, text(&site.symbol));
+    let nops = sites.iter().filter(|site| site.kind == Some(Kind::Nop)).count();
+    (sites.iter().map(place).collect(), nops)
+}
+
+/// A room in which `compile` made `a.o`; the sites of that.
+fn compiled(compile: &str, other: &str) -> (Room, Sites) {
+    let words: Vec<_> = compile.split(' ').chain(["-g", "-O1", "-c", "a.c"]).collect();
+    need([words[0], other]);
+    let room = Room::new().unwrap();
+    room.put("a.c", EXCLUDED.as_bytes()).unwrap();
+    let outcome = room.run(Path::new(words[0]), &words[1..]).unwrap();
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let before = sites(&room, false);
+    assert_eq!(before.0.len(), 3);
+    (room, before)
+}
+
+/// What `mcount why` says of `function`.
+fn why(room: &Room, function: &str) -> String {
+    let mcount = Path::new(env!("CARGO_BIN_EXE_mcount"));
+    room.run(mcount, &["why", "a.o", function]).unwrap().stdout
+}
+
+/// The original leaves a NOP and an `R_*_NONE` of each call in an excluded section. With `--nops` they
+/// are the sites that the calls were.
+#[test(each = DISARMED)]
+fn what_the_original_made_nops_are_sites(compile: &&str) {
+    const ORIGINAL: &str = "/usr/lib/linux-kbuild-6.1/scripts/recordmcount";
+    let (room, before) = compiled(compile, ORIGINAL);
+    assert_eq!(room.run(Path::new(ORIGINAL), &["a.o"]).unwrap().code, Some(0));
+    assert_eq!(sites(&room, false).0.len(), 1, "the original made no NOPs");
+    assert_eq!(sites(&room, true), (before.0, 2));
+    let said = why(&room, "plain");
+    assert!(said.ends_with("a nop; section .other.text is not recorded\n"), "{said}");
+}
+
+/// objtool makes NOPs of all calls and writes a table. Without the table they are known by their
+/// relocations.
+#[test]
+fn what_objtool_made_nops_are_sites() {
+    const OBJTOOL: &str = "/usr/lib/linux-kbuild-6.1/tools/objtool/objtool";
+    let compile = "x86_64-linux-gnu-gcc -fno-pie -pg -mfentry";
+    let (room, before) = compiled(compile, OBJTOOL);
+    let arguments = ["--hacks=jump_label", "--mcount", "a.o"];
+    assert_eq!(room.run(Path::new(OBJTOOL), &arguments).unwrap().code, Some(0));
+    let remove = ["--remove-section=__mcount_loc", "a.o"];
+    let objcopy = Path::new("x86_64-linux-gnu-objcopy");
+    assert_eq!(room.run(objcopy, &remove).unwrap().code, Some(0));
+    assert_eq!(sites(&room, false).0.len(), 0, "objtool made no NOPs");
+    assert_eq!(sites(&room, true), (before.0, 3));
+    let said = why(&room, "recorded");
+    assert!(said.ends_with("a nop, which the table misses\n"), "{said}");
 }

@@ -14,7 +14,8 @@ pub struct Options {
     pub policy: Policy,
     /// Hook symbols besides those of the processor (`-mfentry-name=`).
     pub hooks: Vec<String>,
-    /// NOPs that the compiler left in place of calls (`-mnop-mcount`) are sites, table or not.
+    /// NOPs that the compiler (`-mnop-mcount`) or another tool left in place of calls are sites, table or
+    /// not. Of another tool's, the relocation tells: an `R_*_NONE` that still names the hook.
     pub nops: bool,
     /// The name of the section that holds the table.
     pub table_section: String,

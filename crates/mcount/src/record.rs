@@ -242,7 +242,7 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
         let mut places =
             nops::recorded(&self.target, existing.iter().filter_map(|entry| entry.place))?;
         if let (true, Some((functions, _))) = (self.options.nops, &self.functions) {
-            places.extend(nops::decoded(&self.target, functions)?);
+            places.extend(nops::decoded(&self.target, functions, &self.options.hooks)?);
         }
         for (section, offset) in places {
             let name = self.target.view.section_name(section);

@@ -537,6 +537,51 @@ fn judge_again(call: &Call, object: &Object) -> Result<(), String> {
     Ok(())
 }
 
+/// What the kernel's own recorder writes over a call on i386; objtool writes what we write.
+const ATOMIC_NOP: Code = B(&[0x3e, 0x8d, 0x74, 0x26, 0]);
+
+/// Another tool made NOPs of the calls and `R_*_NONE` of their relocations, which still name the hook.
+/// They are sites if NOPs are asked for, and can be recorded then.
+fn judge_disarmed(call: &Call, object: &Object) -> Result<(), String> {
+    let (Some(nop), [_]) = (call.nop, call.relocations) else { return Ok(()) };
+    let is_i386_call = call.name.starts_with("i386 P");
+    let other = is_i386_call.then_some(ATOMIC_NOP);
+    for nop in [nop].into_iter().chain(other) {
+        let call = Call { code: nop, ..*call };
+        let mut disarmed = call.object(object.is_64, object.big_endian, object.rela);
+        for section in &mut disarmed.sections {
+            section.relocations.iter_mut().for_each(|relocation| relocation.kind = 0);
+        }
+        judge_disarmed_file(&call, &disarmed.build())?;
+    }
+    Ok(())
+}
+
+fn judge_disarmed_file(call: &Call, file: &[u8]) -> Result<(), String> {
+    let policy = Policy { base: Base::All, ..Policy::default() };
+    let options = Options { policy, ..Options::default() };
+    let text = |error: mcount::Error| error.to_string();
+    same("disarmed, unasked", &scan(file, &options).map_err(text)?.sites.len(), &0)?;
+    let options = Options { nops: true, ..options };
+    let sites = scan(file, &options).map_err(text)?.sites;
+    let is_nop = sites.iter().all(|site| site.kind == Some(Kind::Nop));
+    same("disarmed", &is_nop, &true)?;
+    let places = |sites: Vec<mcount::CallSite>| -> Vec<(String, u64)> {
+        let place = |site: &mcount::CallSite| (site.section.clone(), site.offset);
+        let places = sites.iter().map(place);
+        places.map(|(section, offset)| (section.unwrap().to_string(), offset.unwrap())).collect()
+    };
+    same("disarmed", &places(sites), &call.expected())?;
+    let change = record(file, &options).map_err(text)?.change.ok_or("nothing was recorded")?;
+    let recorded = change.apply(file);
+    let unasked = Options { nops: false, ..options };
+    let table = read_table(&recorded, &unasked).map_err(text)?.sites;
+    let is_nop = table.iter().all(|site| site.kind == Some(Kind::Nop));
+    same("disarmed, recorded", &is_nop, &true)?;
+    same("disarmed, recorded", &places(table), &call.expected())?;
+    same("unasked", &record(&recorded, &unasked).map_err(text)?.change.is_some(), &false)
+}
+
 /// In excluded sections calls do nothing, and nothing refers to the hook from there.
 fn judge_nops(call: &Call, object: &Object) -> Result<(), String> {
     let file = object.build();
@@ -596,6 +641,7 @@ fn every_call_in_every_form_of_elf() {
             if let Err(reason) = judge(call, &object)
                 .and_then(|()| judge_nops(call, &object))
                 .and_then(|()| judge_again(call, &object))
+                .and_then(|()| judge_disarmed(call, &object))
             {
                 let class = if is_64 { 64 } else { 32 };
                 let order = if big_endian { "big" } else { "little" };

@@ -27,7 +27,8 @@ pub(super) struct OptionArgs {
     /// many name them
     #[arg(long, value_name = "GLOB", help_heading = "Policy")]
     exclude_file_symbol: Vec<String>,
-    /// Treat the NOPs that a compiler left in place of calls (gcc -mnop-mcount) as sites too
+    /// Treat NOPs in place of calls as sites too: those of gcc -mnop-mcount, of objtool, and of the
+    /// kernel's recordmcount
     #[arg(long, help_heading = "Hooks and table")]
     nops: bool,
     #[command(flatten)]

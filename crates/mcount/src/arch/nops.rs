@@ -1,5 +1,5 @@
-//! What does nothing: the NOPs that a call becomes or was from the start, those that fill an area, and
-//! the landing pads before them.
+//! Instructions that do nothing: what a call becomes, what areas are made of, what the compiler left
+//! from the start. Landing pads stand among them.
 
 use super::{Arch, Code, CodeMut, Instruction};
 
@@ -29,6 +29,25 @@ impl Arch {
             size += nop;
         }
         size
+    }
+
+    /// The recorded address and the size of what a call became whose relocation was, or still is, at
+    /// `reference`.
+    pub(crate) fn nop_of_reference(&self, code: Code<'_>, reference: u64) -> Option<(u64, u64)> {
+        let distances = self.forms.iter().map(|form| i64::from(form.recorded));
+        let places = distances.filter_map(|distance| reference.checked_add_signed(distance));
+        // The longest NOP around the reference: the end of one is often another.
+        places.filter_map(|at| Some((at, self.nop_around(code, at, reference)?))).min()
+    }
+
+    /// Bytes of what a call became that was recorded at `recorded` and had its relocation at
+    /// `reference`.
+    fn nop_around(&self, code: Code<'_>, recorded: u64, reference: u64) -> Option<u64> {
+        let made = self.forms.iter().filter_map(|form| form.made_nop(code, recorded)).max();
+        let first = self.nop_at(code, recorded);
+        let covers = first.is_some_and(|size| recorded.saturating_add(size) > reference);
+        let own = Some(self.nop_of_call(code, recorded)).filter(|size| covers && *size != 0);
+        made.max(own)
     }
 
     /// Bytes of the NOP at `offset`, if one is there.

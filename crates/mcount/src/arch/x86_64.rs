@@ -40,6 +40,10 @@ const NOP7: Instruction = Instruction::bytes(&[0x0f, 0x1f, 0x80, 0, 0, 0, 0]);
 pub(super) const NOP6: Instruction = Instruction::bytes(&[0x66, 0x0f, 0x1f, 0x44, 0, 0]);
 const NOP8: Instruction = Instruction::bytes(&[0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0]);
 
+/// `lea %ds:0(%esi,1), %esi`: a NOP of one instruction for i386 processors older than `0f 1f`. Linux and
+/// its own recorder have it in place of a call. In 64-bit code it clears the upper half of %rsi.
+const ATOMIC_NOP: &[u8] = &[0x3e, 0x8d, 0x74, 0x26, 0];
+
 /// The NOPs to write, as the processors' manuals recommend them.
 pub(super) const NOPS: &[Instruction] = &[
     Instruction::bytes(&[0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0]),
@@ -241,6 +245,9 @@ pub(super) const fn decode<const WIDE: bool>() -> Decode {
 /// as has no displacement, or 0, and LLVM has 8 or 512.
 pub(super) fn nop<const BITS: u32>(code: Code<'_>, at: u64) -> Option<u64> {
     let bytes = code.from(at);
+    if BITS == 32 && bytes.starts_with(ATOMIC_NOP) {
+        return Some(ATOMIC_NOP.len() as u64);
+    }
     // Most code is none, and these bytes tell: 90, 0f, a prefix.
     let may_be = matches!(
         bytes.first()?,

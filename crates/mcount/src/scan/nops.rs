@@ -1,11 +1,16 @@
-//! Hooks that are NOPs already: a table that leads to them tells them from padding. Without one,
-//! some processors' NOPs are known by their bits, and that is taken for a site only if asked for.
+//! Hooks that are NOPs already.
+//!
+//! A NOP is a NOP; nothing about it says that a call was there once. But an entry of a table does, and so
+//! does a relocation to the hook that somebody turned to `R_*_NONE` instead of deleting it, as objtool
+//! and the original recorder do. Some compilers' NOPs look like no other, or are the first instruction of
+//! a function. Entries always count. The rest counts only if it is asked for (`--nops`).
 
-use super::Target;
 use super::functions::Functions;
+use super::{Target, calls};
+use crate::elf::Relocation;
 use crate::error::Result;
 use object::read::elf::FileHeader;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Those of `places`, which entries lead to, where a NOP as long as a call stands.
 ///
@@ -36,8 +41,9 @@ pub(crate) fn size<Elf: FileHeader>(
     Ok(target.arch.nop_of_call(target.code(section)?, offset))
 }
 
-/// Every place where the compiler left a NOP in place of a call, in section order, then offset
-/// order. A relocation there makes it something else: a branch that is filled in later.
+/// Every place where the table doesn't lead and a NOP is a hook nevertheless, in section order, then
+/// offset order: where the compiler left one in place of a call, and where another tool made one of a
+/// call and left its relocation, as an `R_*_NONE` to the hook. `extra` are names of hooks.
 ///
 /// # Errors
 ///
@@ -45,33 +51,68 @@ pub(crate) fn size<Elf: FileHeader>(
 pub(crate) fn decoded<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     functions: &Functions<'_>,
+    extra: &[String],
 ) -> Result<Vec<(u32, u64)>> {
-    let mut found = Vec::new();
+    let found = marked(target, extra)?;
+    let mut plain = Vec::new();
     for (section, header) in (0u32..).zip(target.view.sections()) {
         if header.is_code() {
             let places = target.arch.hook_nops(target.code(section)?, functions.starts(section));
-            found.extend(places.into_iter().map(|offset| (section, offset)));
+            plain.extend(places.into_iter().map(|offset| (section, offset)));
         }
     }
-    if !found.is_empty() {
+    if !plain.is_empty() {
         let relocated = relocated(target)?;
         let size = target.arch.call_size;
-        let is_free = |place: &(u32, u64)| {
-            relocated.range((place.0, place.1)..(place.0, place.1 + size)).next().is_none()
-        };
-        found.retain(is_free);
+        plain.retain(|(section, offset)| {
+            let ahead = (*section, *offset)..(*section, offset.saturating_add(size));
+            relocated.range(ahead).next().is_none() && !is_inside(&found, *section, *offset)
+        });
     }
-    found.sort_unstable();
-    found.dedup();
+    let mut places: Vec<_> = found.into_keys().chain(plain).collect();
+    places.sort_unstable();
+    places.dedup();
+    Ok(places)
+}
+
+/// Hooks by section and offset, with their sizes in bytes.
+type Marked = BTreeMap<(u32, u64), u64>;
+
+/// The NOPs that a tool made of calls whose relocation it turned to `R_*_NONE`.
+fn marked<Elf: FileHeader>(target: &Target<'_, '_, Elf>, extra: &[String]) -> Result<Marked> {
+    let mut found = Marked::new();
+    let Some(symbols) = &target.symbols else { return Ok(found) };
+    let hooks = calls::hooks(target, symbols, extra);
+    for (index, header, section) in target.code_relocations()? {
+        let code = target.code(section)?;
+        target.relocations(index, &header)?.of_symbols(&hooks, |relocation| {
+            let nop = target.arch.nop_of_reference(code, relocation.offset);
+            if let (true, Some((recorded, size))) = (is_none(target, &relocation), nop) {
+                found.insert((section, recorded), size);
+            }
+        });
+    }
     Ok(found)
 }
 
-/// The places in code that have relocations.
+/// Whether `offset` of `section` is in one of the hooks `found`.
+fn is_inside(found: &Marked, section: u32, offset: u64) -> bool {
+    let before = found.range((section, 0)..=(section, offset)).next_back();
+    before.is_some_and(|((_, start), size)| offset - start < *size)
+}
+
+/// Whether the linker does nothing for `relocation`: the type 0 of every processor.
+fn is_none<Elf: FileHeader>(target: &Target<'_, '_, Elf>, relocation: &Relocation) -> bool {
+    relocation.kind & target.arch.type_mask == 0
+}
+
+/// The places in code for which the linker does something.
 fn relocated<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Result<BTreeSet<(u32, u64)>> {
     let mut places = BTreeSet::new();
     for (index, header, section) in target.code_relocations()? {
         let list = target.relocations(index, &header)?;
-        places.extend(list.iter().map(|relocation| (section, relocation.offset)));
+        let real = list.iter().filter(|relocation| !is_none(target, relocation));
+        places.extend(real.map(|relocation| (section, relocation.offset)));
     }
     Ok(places)
 }

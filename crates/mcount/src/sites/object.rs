@@ -103,7 +103,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
         let mut places = Places::new();
         let mut nops = nops::recorded(self.target, table.iter().filter_map(|entry| entry.place))?;
         if self.options.nops {
-            nops.extend(nops::decoded(self.target, self.functions)?);
+            nops.extend(nops::decoded(self.target, self.functions, &self.options.hooks)?);
         }
         for at in nops {
             let size = nops::size(self.target, at)?;
