@@ -353,34 +353,28 @@ fn a_thin_archive_stands_for_its_files() {
 }
 
 /// No linker looks inside: each refuses such a member, or does not see it.
-#[test]
-fn an_archive_in_an_archive_is_passed_over_with_a_warning() {
+#[test(each = FORMATS)]
+fn an_archive_in_an_archive_is_passed_over_with_a_warning(format: &Format) {
     let room = room();
-    for format in FORMATS {
-        make(&room, "inner.a", format, &["odd.o"]);
-        make(&room, "outer.a", format, &["inner.a", "a.o"]);
-        make(&room, "only.a", format, &["inner.a"]);
-        let inner = room.get("inner.a").unwrap();
-        let said = "warning: outer.a(inner.a): skipped, because it is an archive in an archive\n";
-        for command in ["scan", "check", "record", "list"] {
-            let outcome = mcount(&room, &[command, "outer.a", "a.o"]);
-            // What check finds of the rest.
-            let code = i32::from(command == "check");
-            assert_eq!(outcome.code, Some(code), "{}: {command}", format.0);
-            assert_eq!(outcome.stderr.matches(said).count(), 1, "{command}: {}", outcome.stderr);
-        }
-        let found = members(&room.get("outer.a").unwrap());
-        let find = |name| found.iter().find(|member| member.0 == name).unwrap();
-        assert_eq!(find("inner.a").1, inner, "{}", format.0);
-        assert_eq!(sites(&room, "list", &["a.o"]).len(), 1);
-        let outcome = mcount(&room, &["record", "only.a"]);
-        let said = said.replace("outer", "only");
-        assert_eq!((outcome.code, outcome.stderr), (Some(0), format!("mcount: {said}")));
-        for name in ["inner.a", "outer.a", "only.a"] {
-            fs::remove_file(room.path(name)).unwrap();
-        }
-        room.put_prebuilt("a.o", "x86_64-fentry").unwrap();
+    make(&room, "inner.a", format, &["odd.o"]);
+    make(&room, "outer.a", format, &["inner.a", "a.o"]);
+    make(&room, "only.a", format, &["inner.a"]);
+    let inner = room.get("inner.a").unwrap();
+    let said = "warning: outer.a(inner.a): skipped, because it is an archive in an archive\n";
+    for command in ["scan", "check", "record", "list"] {
+        let outcome = mcount(&room, &[command, "outer.a", "a.o"]);
+        // What check finds of the rest.
+        let code = i32::from(command == "check");
+        assert_eq!(outcome.code, Some(code), "{}: {command}", format.0);
+        assert_eq!(outcome.stderr.matches(said).count(), 1, "{command}: {}", outcome.stderr);
     }
+    let found = members(&room.get("outer.a").unwrap());
+    let find = |name| found.iter().find(|member| member.0 == name).unwrap();
+    assert_eq!(find("inner.a").1, inner, "{}", format.0);
+    assert_eq!(sites(&room, "list", &["a.o"]).len(), 1);
+    let outcome = mcount(&room, &["record", "only.a"]);
+    let said = said.replace("outer", "only");
+    assert_eq!((outcome.code, outcome.stderr), (Some(0), format!("mcount: {said}")));
 }
 
 /// GNU ar names the members of an archive; another program may name the archive itself.
@@ -523,24 +517,21 @@ fn a_malformed_archive_is_an_error_and_stays() {
     }
 }
 
-#[test]
-fn no_archive_makes_it_panic() {
+#[test(each = FORMATS)]
+fn no_archive_makes_it_panic(format: &Format) {
     let room = room();
     let options = mcount::Options::default();
-    for format in FORMATS {
-        make(&room, "lib.a", format, &["a.o", LONG, "note.txt"]);
-        let good = room.get("lib.a").unwrap();
-        let headers = (0..good.len()).filter(|at| at % 97 == 0 || *at < 400);
-        for at in headers {
-            let mut flipped = good.clone();
-            flipped[at] ^= 0x11;
-            for bytes in [&good[..at], &flipped] {
-                let path = room.put("bad.a", bytes).unwrap();
-                // Either is fine; neither may be a panic.
-                let _ = mcount_cli::archive::read(&path, |object| mcount::scan(object, &options));
-                let _ = mcount_cli::archive::record(&path, None, &options);
-            }
+    make(&room, "lib.a", format, &["a.o", LONG, "note.txt"]);
+    let good = room.get("lib.a").unwrap();
+    let headers = (0..good.len()).filter(|at| at % 97 == 0 || *at < 400);
+    for at in headers {
+        let mut flipped = good.clone();
+        flipped[at] ^= 0x11;
+        for bytes in [&good[..at], &flipped] {
+            let path = room.put("bad.a", bytes).unwrap();
+            // Either is fine; neither may be a panic.
+            let _ = mcount_cli::archive::read(&path, |object| mcount::scan(object, &options));
+            let _ = mcount_cli::archive::record(&path, None, &options);
         }
-        fs::remove_file(room.path("lib.a")).unwrap();
     }
 }
