@@ -1,11 +1,12 @@
-//! The code of an image, and how it is read: nothing of one ELF class, so that threads can share it.
+//! The code of an image, and how it is read. Nothing here depends on the ELF class, so that threads can
+//! share it.
 
 use crate::arch::Code;
 use crate::arch::decode::{Decode, Goal, Place};
 use crate::elf::Section;
 
-/// Stubs that lead to stubs: a veneer to a PLT entry, at most.
-pub(super) const LONGEST_CHAIN: u32 = 3;
+/// Goals from a call to its end: a stub may lead to another, such as a veneer to a PLT entry.
+const LONGEST_CHAIN: usize = 4;
 
 /// A section of code of an image.
 pub(super) struct CodeSection<'d> {
@@ -79,6 +80,15 @@ impl<'d> ImageCode<'d> {
     /// The position of section `index` of the file among those of code.
     pub(super) fn position(&self, index: u32) -> Option<usize> {
         self.sections.binary_search_by_key(&index, |section| section.index).ok()
+    }
+
+    /// Where a call with this goal goes: there, and if a stub is there, to where that leads, and so on.
+    pub(super) fn chain(&self, goal: Goal) -> impl Iterator<Item = Goal> + use<'_, 'd> {
+        let next = |goal: &Goal| match goal {
+            Goal::Address(address) => self.stub_at(*address),
+            Goal::Slot(_) => None,
+        };
+        std::iter::successors(Some(goal), next).take(LONGEST_CHAIN)
     }
 
     /// What the stub at `address` leads to.

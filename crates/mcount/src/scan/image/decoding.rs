@@ -1,7 +1,12 @@
-//! The sites of a linked image by decoding: all code is read, for calls that may reach a hook. It is
-//! most of the work on an image, so several threads may share it.
+//! The sites of an image by decoding: all code is read, for calls that may reach a hook. That is most of
+//! the work on an image, so several threads can share it.
+//!
+//! On most processors instructions can be read from any one on, and each is looked at. On x86 a byte
+//! means something only if you know where its instruction begins. There we search for the bytes that
+//! calls begin with, and follow the instructions from the start of the function to see which of
+//! them are real.
 
-use super::code::{CodeSection, ImageCode, LONGEST_CHAIN, Layout};
+use super::code::{CodeSection, ImageCode, Layout};
 use super::hooks::Hooks;
 use super::{Finder, Found};
 use crate::arch::decode::{Branch, Goal};
@@ -170,7 +175,7 @@ impl Sweep<'_, '_> {
         at: u64,
     ) -> Option<Branch> {
         let branch = (self.code.decode.call)(&layout.place(section, at))?;
-        self.may_reach(known, branch.target, 0).then_some(branch)
+        self.may_reach(known, branch.target).then_some(branch)
     }
 
     /// The calls among instructions that can be read from any one on.
@@ -217,23 +222,15 @@ impl Sweep<'_, '_> {
         candidates
     }
 
-    /// Whether a call or stub with this goal may reach a hook: what a word holds that the loader
-    /// fills is not looked up here.
-    fn may_reach(&self, known: &mut Known, goal: Goal, depth: u32) -> bool {
+    /// Whether a call with this goal may reach a hook: what a word holds that the loader fills is not
+    /// looked up here.
+    fn may_reach(&self, known: &mut Known, goal: Goal) -> bool {
         let Goal::Address(address) = goal else { return true };
-        if let Some(answer) = known.get(&address) {
-            return *answer;
-        }
-        let is_hook = self.hooks.is_at(address);
-        let answer = is_hook
-            || depth < LONGEST_CHAIN && {
-                let stub = self.code.stub_at(address);
-                stub.is_some_and(|goal| self.may_reach(known, goal, depth + 1))
-            };
-        // One that is far along a chain says less of where the chain leads.
-        if depth == 0 {
-            known.insert(address, answer);
-        }
-        answer
+        *known.entry(address).or_insert_with(|| {
+            self.code.chain(goal).any(|goal| match goal {
+                Goal::Address(address) => self.hooks.is_at(address),
+                Goal::Slot(_) => true,
+            })
+        })
     }
 }

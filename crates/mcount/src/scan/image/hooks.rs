@@ -1,11 +1,13 @@
-//! Where the hooks of a linked image are, and what leads to them: symbols, the words that the loader
-//! fills, and stubs.
+//! Where the hooks of an image are, and what leads to them.
+//!
+//! The image may define the hook itself, and then its symbol has the address. Or the hook is in
+//! another file. Then calls go through a word that the loader fills, the *slot*, which a dynamic
+//! relocation names; usually they go through a PLT entry first, which jumps there.
 //!
 //! Sources: gABI, Dynamic Section (`DT_PLTGOT`); MIPS ABI, 5 (`DT_MIPS_LOCAL_GOTNO`, `DT_MIPS_GOTSYM`);
 //! ELFv2 ABI, 3.4.1 (local entries).
 
 use super::Finder;
-use super::code::LONGEST_CHAIN;
 use crate::arch::decode::{Goal, Place};
 use crate::elf::loaded::Changes;
 use crate::elf::{Relocations, Symbol, Symbols, dynamic, loaded};
@@ -38,10 +40,15 @@ impl Hooks {
         self.addresses.insert(address, NAMELESS);
     }
 
-    /// Whether a hook is at `address`, or a word that the loader fills with a hook's address: a PLT
-    /// entry may be that word itself.
+    /// The hook at `address`. A word that the loader fills with a hook's address counts: a PLT entry may
+    /// be that word itself.
+    fn at(&self, address: u64) -> Option<u32> {
+        self.addresses.get(&address).or_else(|| self.slots.get(&address)).copied()
+    }
+
+    /// Whether a hook is there.
     pub(super) fn is_at(&self, address: u64) -> bool {
-        self.addresses.contains_key(&address) || self.slots.contains_key(&address)
+        self.at(address).is_some()
     }
 
     /// The symbols of hooks, in order, each with the position of its name.
@@ -128,26 +135,23 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         }
     }
 
-    /// The hook that a call or stub with this goal reaches.
-    pub(super) fn reaches(&mut self, goal: Goal, depth: u32) -> Option<u32> {
+    /// The hook that a call with this goal reaches.
+    pub(super) fn reaches(&mut self, goal: Goal) -> Option<u32> {
         if let Some(answer) = self.known.get(&goal) {
             return *answer;
         }
-        let answer = match goal {
-            Goal::Slot(slot) => self.slot_holds(slot),
-            Goal::Address(address) => {
-                let direct = self.hooks.addresses.get(&address);
-                // The address of a PLT entry may be the slot itself.
-                let direct = direct.or_else(|| self.hooks.slots.get(&address)).copied();
-                direct.or_else(|| {
-                    let goal = self.code.stub_at(address).filter(|_| depth < LONGEST_CHAIN)?;
-                    self.reaches(goal, depth + 1)
-                })
+        let mut answer = None;
+        let chain: Vec<_> = self.code.chain(goal).collect();
+        for goal in chain {
+            answer = match goal {
+                Goal::Slot(slot) => self.slot_holds(slot),
+                Goal::Address(address) => self.hooks.at(address),
+            };
+            if answer.is_some() {
+                break;
             }
-        };
-        if depth == 0 {
-            self.known.insert(goal, answer);
         }
+        self.known.insert(goal, answer);
         answer
     }
 
@@ -210,16 +214,13 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
     }
 
     /// The address that a call with this goal reaches in the end.
-    fn end_of(&mut self, mut goal: Goal) -> Option<u64> {
-        for _ in 0..=LONGEST_CHAIN {
-            let address = match goal {
-                Goal::Slot(slot) => return self.slot_value(slot),
-                Goal::Address(address) => address,
-            };
-            let Some(next) = self.code.stub_at(address) else { return Some(address) };
-            goal = next;
+    fn end_of(&mut self, goal: Goal) -> Option<u64> {
+        match self.code.chain(goal).last()? {
+            Goal::Slot(slot) => self.slot_value(slot),
+            // The chain may be longer than any that a linker makes.
+            Goal::Address(address) if self.code.stub_at(address).is_some() => None,
+            Goal::Address(address) => Some(address),
         }
-        None
     }
 }
 

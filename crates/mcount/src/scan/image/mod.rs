@@ -1,7 +1,9 @@
-//! Finding the sites of a linked image: by the relocations that the linker kept, by decoding, and
-//! by the compiler's list of patchable entries.
+//! The sites of a linked image.
 //!
-//! [`Finder`] is the work on one image, and what its ways have in common; each way is a room.
+//! The relocations that led to the calls are gone, unless the linker was told to keep them. So [`Finder`]
+//! first finds the hooks, by their symbols, and what leads to them: PLT entries, veneers, words that
+//! the loader fills. Then it finds the calls, in a file for each way: by kept relocations, by
+//! decoding all code, and by the compiler's list of patchable entries.
 
 mod code;
 mod decoding;
@@ -153,7 +155,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
 
     /// Adds the call that `branch` is, if it reaches a hook; `false` if it does not.
     fn add(&mut self, found: &mut Found, section: usize, branch: &Branch, source: Source) -> bool {
-        let Some(hook) = self.reaches(branch.target, 0) else { return false };
+        let Some(hook) = self.reaches(branch.target) else { return false };
         let Some(section) = self.code.sections.get(section) else { return false };
         let call = self.target.arch.decoded(section.code, branch);
         let Call { recorded, end, .. } = call;

@@ -1,4 +1,7 @@
-//! The sites of a linked image that are areas of NOPs, by the compiler's list of patchable entries.
+//! The patchable entries of an image, by the compiler's list.
+//!
+//! The list may have holes, for example where the linker threw COMDAT groups away. So a function that
+//! isn't listed, and has an area of the same form as one that is, counts too.
 
 use super::{Finder, Found, FoundSite, overlaps};
 use crate::elf::loaded::Changes;

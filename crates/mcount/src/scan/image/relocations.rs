@@ -1,4 +1,7 @@
-//! The sites of a linked image by the relocations that `ld --emit-relocs` kept.
+//! The sites of an image by the relocations that `ld --emit-relocs` kept.
+//!
+//! They say where to look, and no more: the linker may have made another instruction of the one that the
+//! relocation was on, and moved it by a few bytes.
 
 use super::code::CodeSection;
 use super::{Finder, Found, FoundSite, overlaps};
