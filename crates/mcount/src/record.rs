@@ -239,8 +239,8 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
     /// Adds the NOPs that the compiler left in place of calls (`-mnop-mcount`). Its table leads to them.
     /// If the options ask for it, they are recognized by their bits too.
     fn add_recorded_nops(&self, plan: &mut Plan, existing: &[Entry]) -> Result<()> {
-        let mut places =
-            nops::recorded(&self.target, existing.iter().filter_map(|entry| entry.place))?;
+        let entries = existing.iter().filter_map(|entry| entry.place);
+        let mut places = nops::recorded(&self.target, entries, &plan.record)?;
         if let (true, Some((functions, _))) = (self.options.nops, &self.functions) {
             places.extend(nops::decoded(&self.target, functions, &self.options.hooks)?);
         }
@@ -251,7 +251,9 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
                 plan.record.push((section, offset));
             }
         }
-        plan.record.sort_unstable();
+        if !plan.record.is_sorted() {
+            plan.record.sort_unstable();
+        }
         plan.record.dedup();
         Ok(())
     }
@@ -307,7 +309,7 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
         let Options { table_section, writable, link_order, .. } = self.options;
         let shape = Shape {
             name: table_section,
-            rela: carries_addends(&self.target)?,
+            rela: carries_addends(&self.target),
             writable: *writable,
             link_order: *link_order,
         };

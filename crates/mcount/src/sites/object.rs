@@ -9,7 +9,7 @@ use crate::scan::sections::{SiteSections, text};
 use crate::scan::source_files::SourceFiles;
 use crate::scan::{Target, nops, patchable};
 use crate::site::{CallSite, Kind};
-use crate::table;
+use crate::table::{self, Entry};
 use object::read::elf::FileHeader;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,7 @@ pub(super) fn found<'d, Elf: FileHeader>(
     functions: &Functions<'d>,
     options: &Options,
 ) -> Result<Vec<CallSite>> {
-    let surveyor = Surveyor::new(target, functions, options);
+    let surveyor = Surveyor::new(target, functions, options)?;
     Ok(surveyor.found(&surveyor.places()?))
 }
 
@@ -51,8 +51,8 @@ pub(super) fn entries<'d, Elf: FileHeader>(
     functions: &Functions<'d>,
     options: &Options,
 ) -> Result<Vec<CallSite>> {
-    let surveyor = Surveyor::new(target, functions, options);
-    surveyor.entries(&surveyor.places()?)
+    let surveyor = Surveyor::new(target, functions, options)?;
+    Ok(surveyor.entries(&surveyor.places()?))
 }
 
 /// An entry that leads to no section of the file.
@@ -65,7 +65,13 @@ struct Surveyor<'a, 'v, 'd, Elf: FileHeader> {
     functions: &'a Functions<'d>,
     files: SourceFiles<'d>,
     sections: RefCell<SiteSections>,
+    /// The hook whose name was asked for last, and the name: nearly always that of the next site too.
+    last_hook: RefCell<Option<(u32, Arc<str>)>>,
     options: &'a Options,
+    /// The entries of the table.
+    table: Vec<Entry>,
+    /// The compiler's list of patchable entries.
+    listed: Vec<Entry>,
 }
 
 impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
@@ -73,9 +79,17 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
         target: &'a Target<'v, 'd, Elf>,
         functions: &'a Functions<'d>,
         options: &'a Options,
-    ) -> Self {
-        let files = SourceFiles::new(target, functions, &options.policy);
-        Self { target, functions, files, sections: RefCell::default(), options }
+    ) -> Result<Self> {
+        Ok(Self {
+            target,
+            functions,
+            files: SourceFiles::new(target, functions, &options.policy),
+            sections: RefCell::default(),
+            last_hook: RefCell::default(),
+            options,
+            table: table::read(target, options.table_section.as_bytes())?,
+            listed: table::read(target, patchable::SECTION.as_bytes())?,
+        })
     }
 
     /// `places` with their names.
@@ -84,24 +98,27 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
     }
 
     /// The entries of the tables, where `places` are the sites.
-    fn entries(&self, places: &Places) -> Result<Vec<CallSite>> {
-        let mut entries = table::read(self.target, self.options.table_section.as_bytes())?;
-        if self.options.table_section != patchable::SECTION {
-            entries.extend(table::read(self.target, patchable::SECTION.as_bytes())?);
-        }
-        let sites = entries.iter().map(|entry| match entry.place {
+    fn entries(&self, places: &Places) -> Vec<CallSite> {
+        let is_one = self.options.table_section == patchable::SECTION;
+        let listed = self.listed.iter().filter(|_| !is_one);
+        let sites = self.table.iter().chain(listed).map(|entry| match entry.place {
             Some(at) => CallSite { recorded: true, ..self.site(at, places.get(&at)) },
             None => nowhere(entry.raw),
         });
-        Ok(sites.collect())
+        sites.collect()
     }
 
     /// Every site of the file.
     fn places(&self) -> Result<Places> {
-        let table = table::read(self.target, self.options.table_section.as_bytes())?;
-        let recorded: BTreeSet<_> = table.iter().filter_map(|entry| entry.place).collect();
+        let entries = self.table.iter().filter_map(|entry| entry.place);
+        let recorded: BTreeSet<_> = entries.clone().collect();
         let mut places = Places::new();
-        let mut nops = nops::recorded(self.target, table.iter().filter_map(|entry| entry.place))?;
+        let calls = calls::find(self.target, &self.options.hooks)?;
+        let at_calls: Vec<_> = match self.table.as_slice() {
+            [] => Vec::new(),
+            _ => calls.iter().map(FoundCall::place).collect(),
+        };
+        let mut nops = nops::recorded(self.target, entries, &at_calls)?;
         if self.options.nops {
             nops.extend(nops::decoded(self.target, self.functions, &self.options.hooks)?);
         }
@@ -112,8 +129,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
                 Place { kind: Kind::Nop, hook: None, size, recorded: recorded.contains(&at) },
             );
         }
-        let lists = table::read(self.target, patchable::SECTION.as_bytes())?;
-        let lists = lists.iter().filter_map(|entry| entry.place).collect();
+        let lists = self.listed.iter().filter_map(|entry| entry.place).collect();
         for area in patchable::areas(self.target, self.functions, lists)? {
             let place =
                 Place { kind: Kind::Patchable, hook: None, size: area.size, recorded: true };
@@ -121,7 +137,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
                 places.insert((area.section, area.offset), place);
             }
         }
-        for call in calls::find(self.target, &self.options.hooks)? {
+        for call in calls {
             places.insert(call.place(), Self::call(&call, recorded.contains(&call.place())));
         }
         Ok(places)
@@ -161,7 +177,12 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
     }
 
     fn symbol_name(&self, index: u32) -> Option<Arc<str>> {
+        let mut last = self.last_hook.borrow_mut();
+        if let Some((_, name)) = last.as_ref().filter(|(of, _)| *of == index) {
+            return Some(Arc::clone(name));
+        }
         let symbols = self.target.symbols.as_ref()?;
-        Some(text(symbols.name(&symbols.get(index)?)))
+        let name = text(symbols.name(&symbols.get(index)?));
+        Some(Arc::clone(&last.insert((index, name)).1))
     }
 }

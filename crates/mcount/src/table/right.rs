@@ -9,7 +9,7 @@
 //! relaxes.
 
 use super::{Entry, Part};
-use crate::elf::Symbol;
+use crate::elf::{Section, Symbol};
 use crate::error::Result;
 use crate::scan::Target;
 use object::elf;
@@ -64,7 +64,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Linker<'t, 'v, 'd, Elf> {
     pub(crate) fn new(target: &'t Target<'v, 'd, Elf>) -> Result<Self> {
         let mut groups = target.groups()?;
         groups.retain(|_, group| is_comdat(target, *group));
-        Ok(Self { target, groups, rela: carries_addends(target)?, shrinking: OnceCell::new() })
+        Ok(Self { target, groups, rela: carries_addends(target), shrinking: OnceCell::new() })
     }
 
     /// What is wrong with a section of a table.
@@ -149,14 +149,15 @@ impl<'t, 'v, 'd, Elf: FileHeader> Linker<'t, 'v, 'd, Elf> {
 
 /// Whether entries of `target` are relocated with addends (RELA): as its code is, or as the processor
 /// has it in an object whose code has no relocation.
-///
-/// # Errors
-///
-/// A relocation section applies to no section of the file.
-pub(crate) fn carries_addends<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Result<bool> {
-    let of_code = target.code_relocations()?;
-    let first = of_code.first().map(|(_, header, _)| header.kind == elf::SHT_RELA.0);
-    Ok(first.unwrap_or(!target.arch.is_rel(target.view.word())))
+pub(crate) fn carries_addends<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> bool {
+    let is_of_code = |list: &Section| {
+        let applies_to = || target.view.section(list.info);
+        list.is_relocations() && list.size != 0 && applies_to().is_ok_and(|s| s.is_code())
+    };
+    match target.view.sections().find(is_of_code) {
+        Some(list) => list.kind == elf::SHT_RELA.0,
+        None => !target.arch.is_rel(target.view.word()),
+    }
 }
 
 /// Whether of several groups like section `group` the linker keeps one.

@@ -224,6 +224,8 @@ impl Sweep<'_, '_> {
 
     /// Whether a call with this goal may reach a hook: what a word holds that the loader fills is not
     /// looked up here.
+    // Most instructions are no call. What is asked of each of them stays small without this.
+    #[inline(never)]
     fn may_reach(&self, known: &mut Known, goal: Goal) -> bool {
         let Goal::Address(address) = goal else { return true };
         *known.entry(address).or_insert_with(|| {
