@@ -402,12 +402,44 @@ fn nothing_to_check_is_an_error() {
         let is_asked = arguments.contains(&"--allow-empty");
         assert_eq!(complaints != 0, *code == 2 && !is_asked, "{arguments:?}: {outcome:?}");
     }
-    // The same of a comparison.
-    for arguments in [["diff", "empty", "empty"], ["diff", "empty", "good"]] {
-        let outcome = mcount(&room, &arguments);
-        assert_eq!(outcome.code, Some(2), "{outcome:?}");
-        assert_eq!(outcome.stderr.matches("nothing to compare").count(), 1, "{outcome:?}");
+}
+
+/// What every command that takes folders says of one without objects.
+#[test]
+fn a_folder_without_objects_is_an_error() {
+    let Some(room) = room() else { return };
+    fs::create_dir(room.path("empty")).unwrap();
+    fs::create_dir(room.path("good")).unwrap();
+    room.put("good/done.o", &room.get("done.o").unwrap()).unwrap();
+    room.put("empty.a", b"!<arch>\n").unwrap();
+    let said = "mcount: empty: no objects in it; --allow-empty accepts that\n";
+    let run = |arguments: &[&str]| {
+        let mut outcome = mcount(&room, arguments);
+        // What check says at its end.
+        let lines = outcome.stderr.split_inclusive('\n');
+        outcome.stderr = lines.filter(|line| !line.contains(" checked, ")).collect();
+        outcome
+    };
+    for command in ["record", "nop", "scan", "list", "check"] {
+        let outcome = run(&[command, "empty"]);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(2), said), "{command}");
+        // The rest is worked on all the same.
+        let outcome = run(&[command, "empty", "good"]);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(2), said), "{command}");
+        let alone = run(&[command, "good"]).stdout;
+        assert_eq!(outcome.stdout, alone, "{command}");
+        let outcome = run(&[command, "--allow-empty", "empty"]);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{command}");
+        // An archive without members is as good as any: builds make them.
+        let outcome = run(&[command, "empty.a", "good"]);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{command}");
     }
+    for arguments in [["diff", "empty", "empty"], ["diff", "empty", "good"]] {
+        let outcome = run(&arguments);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(2), said), "{arguments:?}");
+    }
+    let outcome = run(&["diff", "--allow-empty", "empty", "good"]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(1), ""));
 }
 
 #[test]

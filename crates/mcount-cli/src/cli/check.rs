@@ -1,13 +1,13 @@
 //! `mcount check`: what the checker finds, with a level for each rule, and which functions have no hook
 //! at all.
 
-use super::many::{Outcome, over};
-use super::options::{InputArgs, JobArgs, OptionArgs, globs, number};
+use super::many::over;
+use super::options::{InputArgs, ManyArgs, OptionArgs, globs, number};
 use super::{ERROR, FOUND, SUCCESS, complain};
 use crate::archive;
 use crate::commit::Failure;
 use crate::debug::separate::{Search, Subject};
-use crate::inputs::{Label, Take, is_folder};
+use crate::inputs::{Label, Take};
 use crate::jobs::Threads;
 use crate::output::stdout;
 use crate::words::{counted, functions_have, printable};
@@ -59,15 +59,12 @@ pub(super) struct CheckArgs {
     /// How to print: text, or a JSON object per line
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
-    /// Succeed if there is nothing to check: no object in a folder, or in anything that was given
-    #[arg(long)]
-    allow_empty: bool,
     #[command(flatten)]
     options: OptionArgs,
     #[command(flatten)]
     inputs: InputArgs,
     #[command(flatten)]
-    jobs: JobArgs,
+    many: ManyArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -113,14 +110,17 @@ pub(super) fn check(arguments: &CheckArgs) -> io::Result<u8> {
     let checking = Checking { arguments, search: arguments.inputs.search(), options };
     let results = over(
         &arguments.files,
-        &arguments.jobs,
+        &arguments.many,
         Take::Compressed,
         |path, is_one| checking.file(path, is_one),
         |path| archive::read_all(path, |object| checking.member(object)),
     )?;
-    let is_empty = complain_of_nothing(arguments, &results);
     let mut printer = Printer { arguments, names, totals: Totals::default() };
-    printer.totals.failed = is_empty;
+    // Archives may be empty, but not all that there is.
+    if results.is_empty() && !arguments.many.allow_empty {
+        complain("nothing to check: no objects; --allow-empty accepts that");
+        printer.totals.failed = true;
+    }
     let mut out = io::BufWriter::new(stdout(arguments.format == Format::Text));
     let mut is_read = true;
     for (label, result) in results {
@@ -138,29 +138,6 @@ pub(super) fn check(arguments: &CheckArgs) -> io::Result<u8> {
     Ok(printer.end())
 }
 
-/// Says where there is nothing to check: a build that checks the wrong folder must not pass.
-fn complain_of_nothing(arguments: &CheckArgs, results: &[Outcome<Checked>]) -> bool {
-    if arguments.allow_empty {
-        return false;
-    }
-    let has_result =
-        |folder: &PathBuf| results.iter().any(|(label, _)| label.file.starts_with(folder));
-    let mut empty =
-        arguments.files.iter().filter(|path| is_folder(path) && !has_result(path)).peekable();
-    if results.is_empty() && empty.peek().is_none() {
-        complain("nothing to check: no objects; --allow-empty accepts that");
-        return true;
-    }
-    let is_empty = empty.peek().is_some();
-    for folder in empty {
-        let name = folder.display();
-        complain(&format!(
-            "{name}: nothing to check: no objects in it; --allow-empty accepts that"
-        ));
-    }
-    is_empty
-}
-
 /// What files are checked with.
 struct Checking<'a> {
     arguments: &'a CheckArgs,
@@ -173,7 +150,7 @@ impl Checking<'_> {
     fn file(&self, path: &Path, is_one: bool) -> Result<Checked, Failure> {
         let subject = Subject::open(path, &self.search, false)?;
         let size = if is_one { subject.bytes().len() } else { 0 };
-        let threads = Threads::for_one(size, self.arguments.jobs.jobs);
+        let threads = Threads::for_one(size, self.arguments.many.jobs);
         let options = Options { helpers: threads.helpers(), ..self.options.clone() };
         let file = File::parse(subject.bytes())?.with_options(options);
         let checked = self.parsed(&file)?;

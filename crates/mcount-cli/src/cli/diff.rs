@@ -2,7 +2,7 @@
 //! folders file by file.
 
 use super::many::over;
-use super::options::{InputArgs, JobArgs, OptionArgs};
+use super::options::{InputArgs, ManyArgs, OptionArgs};
 use super::{ERROR, FOUND, SUCCESS, complain};
 use crate::commit::Failure;
 use crate::debug::separate::{FEW_NAMES, Search, Subject};
@@ -39,7 +39,7 @@ pub(super) struct DiffArgs {
     #[command(flatten)]
     inputs: InputArgs,
     #[command(flatten)]
-    jobs: JobArgs,
+    many: ManyArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -90,13 +90,8 @@ pub(super) fn diff(arguments: &DiffArgs) -> io::Result<u8> {
     })
 }
 
-/// Says which files of a side could not be read, and that a folder has none; whether there is anything to
-/// say.
+/// Says which files of a side could not be read; whether there is anything to say.
 fn complain_of(root: &Path, side: &Side) -> bool {
-    if side.is_empty() {
-        complain(&format!("{}: nothing to compare: no objects in it", root.display()));
-        return true;
-    }
     let mut failed = false;
     for (path, result) in side {
         if let Err(failure) = result {
@@ -144,7 +139,7 @@ fn side(arguments: &DiffArgs, options: &Options, root: &PathBuf) -> io::Result<S
     let search = arguments.inputs.search();
     let results = over(
         std::slice::from_ref(root),
-        &arguments.jobs,
+        &arguments.many,
         Take::Compressed,
         |path, is_one| functions_of(path, is_one, &search, options),
         |_| {

@@ -1,10 +1,10 @@
 //! Running a command over many files: in parallel, with progress, the results in order.
 
-use super::options::JobArgs;
+use super::options::ManyArgs;
 use super::{SUCCESS, complain};
 use crate::archive::Members;
 use crate::commit::Failure;
-use crate::inputs::{Item, Kind, Label, Take, expand};
+use crate::inputs::{Item, Kind, Label, Take, expand, is_folder};
 use crate::jobs::Threads;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::ThreadPool;
@@ -23,16 +23,20 @@ pub(super) type Outcome<T> = (Label, Result<T, Failure>);
 /// whether it has the only file there is.
 pub(super) fn over<T: Send>(
     paths: &[PathBuf],
-    jobs: &JobArgs,
+    many: &ManyArgs,
     take: Take,
     file: impl Fn(&Path, bool) -> Result<T, Failure> + Sync,
     archive: impl Fn(&Path) -> Result<Members<T>, Failure> + Sync,
 ) -> io::Result<Vec<Outcome<T>>> {
-    let mut threads = if paths.len() > 1 { pool(jobs)? } else { None };
-    let items = each(threads.as_ref(), paths.iter().collect(), |path: &PathBuf| expand(path, take));
+    let mut threads = if paths.len() > 1 { pool(many)? } else { None };
+    let items = each(threads.as_ref(), paths.iter().collect(), |path: &PathBuf| {
+        let items = expand(path, take);
+        let is_wrong = items.is_empty() && is_folder(path) && !many.allow_empty;
+        if is_wrong { vec![without_objects(path, take)] } else { items }
+    });
     let items: Vec<Item> = items.into_iter().flatten().collect();
     if threads.is_none() && is_work_for_many(&items) {
-        threads = pool(jobs)?;
+        threads = pool(many)?;
     }
     let is_one = items.len() == 1;
     let done = each(threads.as_ref(), items, |Item { label, kind }| match kind {
@@ -52,6 +56,15 @@ pub(super) fn over<T: Send>(
         }
     }
     Ok(outcomes)
+}
+
+/// Says of the folder at `path` that no object is in it. It may be the wrong one: a build that records or
+/// checks that must not pass.
+fn without_objects(path: &Path, take: Take) -> Item {
+    let is_packed = take == Take::Objects && !expand(path, Take::Compressed).is_empty();
+    let what = if is_packed { "only compressed objects in it" } else { "no objects in it" };
+    let why = io::Error::other(format!("{what}; --allow-empty accepts that"));
+    Item { label: Label::of(path), kind: Kind::Unreadable(why.into()) }
 }
 
 /// The outcomes of `members`, which are of the archive `label`, and which of them are archives.
@@ -91,8 +104,8 @@ fn is_work_for_many(items: &[Item]) -> bool {
 }
 
 /// The threads to work on, and the right to; none where one does it all.
-fn pool(jobs: &JobArgs) -> io::Result<Option<(ThreadPool, Threads)>> {
-    let threads = Threads::new(jobs.jobs);
+fn pool(many: &ManyArgs) -> io::Result<Option<(ThreadPool, Threads)>> {
+    let threads = Threads::new(many.jobs);
     if threads.count == 1 {
         return Ok(None);
     }

@@ -1,7 +1,7 @@
 //! `mcount nop`: recorded calls become NOPs, in objects, archives and images.
 
 use super::many::{over, report};
-use super::options::{HookArgs, JobArgs, TableSectionArgs, globs};
+use super::options::{HookArgs, ManyArgs, TableSectionArgs, globs};
 use super::{complain, notes};
 use crate::archive::{self, Members};
 use crate::commit::{Failure, Plan, change_file};
@@ -35,7 +35,7 @@ pub(super) struct NopArgs {
     #[command(flatten)]
     table: TableSectionArgs,
     #[command(flatten)]
-    jobs: JobArgs,
+    many: ManyArgs,
 }
 
 /// Runs the command; its exit code.
@@ -56,7 +56,7 @@ pub(super) fn nop(arguments: &NopArgs) -> io::Result<u8> {
     let changing = Changing { keep, only, options, output };
     let results = over(
         &arguments.files,
-        &arguments.jobs,
+        &arguments.many,
         Take::Objects,
         |path, _| changing.file(path),
         |path| changing.archive(path),

@@ -99,12 +99,16 @@ pub(super) fn number<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "too large a number".to_owned())
 }
 
+/// For commands that take many files.
 #[derive(Args)]
-pub(super) struct JobArgs {
+pub(super) struct ManyArgs {
     /// How many files to work on at a time; 0 is one for each processor [default: as many as make's
     /// jobserver allows under make -j, one for each processor otherwise]
     #[arg(short, long, value_name = "N", value_parser = number::<usize>)]
     pub(super) jobs: Option<usize>,
+    /// Accept folders without any object
+    #[arg(long)]
+    pub(super) allow_empty: bool,
 }
 
 impl OptionArgs {

@@ -2,7 +2,7 @@
 
 use super::complain;
 use super::many::{Outcome, over, report};
-use super::options::{InputArgs, JobArgs, OptionArgs};
+use super::options::{InputArgs, ManyArgs, OptionArgs};
 use crate::archive::{self, Members};
 use crate::commit::Failure;
 use crate::debug::Sections;
@@ -44,7 +44,7 @@ pub(super) struct ReadArgs {
     #[command(flatten)]
     inputs: InputArgs,
     #[command(flatten)]
-    jobs: JobArgs,
+    many: ManyArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -74,9 +74,9 @@ pub(super) fn read(arguments: &ReadArgs, what: What) -> io::Result<u8> {
     let reading = Reading { what, wants_lines: arguments.wants_lines(), search, options };
     let results = over(
         &arguments.files,
-        &arguments.jobs,
+        &arguments.many,
         Take::Compressed,
-        |path, is_one| reading.file(path, is_one, arguments.jobs.jobs),
+        |path, is_one| reading.file(path, is_one, arguments.many.jobs),
         |path| reading.archive(path),
     )?;
     if arguments.count { print_counts(arguments, results) } else { print(arguments, results) }

@@ -1,7 +1,7 @@
 //! `mcount record`: the table, put in the object.
 
 use super::many::{over, report};
-use super::options::{JobArgs, OptionArgs};
+use super::options::{ManyArgs, OptionArgs};
 use super::{complain, notes};
 use crate::archive;
 use crate::commit::record_file;
@@ -39,7 +39,7 @@ pub(super) struct RecordArgs {
     #[command(flatten)]
     options: OptionArgs,
     #[command(flatten)]
-    jobs: JobArgs,
+    many: ManyArgs,
 }
 
 pub(super) fn record(arguments: &RecordArgs) -> io::Result<u8> {
@@ -56,7 +56,7 @@ pub(super) fn record(arguments: &RecordArgs) -> io::Result<u8> {
     options.nop_all = arguments.nop_all;
     let results = over(
         &arguments.files,
-        &arguments.jobs,
+        &arguments.many,
         Take::Objects,
         |path, _| {
             record_file(path, output, &options).map_err(|failure| inputs::writing(path, failure))
