@@ -6,13 +6,15 @@
 //! mapped is kept in memory that `fork` wipes, and the child maps its own when it first needs them.
 
 use crate::trace;
-use crate::{config, sys, thread};
+use crate::chunks::new_chunk;
+use crate::{LIMITED, has, sys};
 
 /// Bytes of stack in a piece.
 pub(crate) const PIECE: u64 = trace::CHUNK_SIZE;
 const RET: u64 = 1 << 46;
 const START: u64 = 1 << 46 | 1 << 45;
 const OPEN: u64 = 1 << 45;
+const NEST: u64 = 1 << 46 | 1 << 44;
 
 /// How many pieces can be kept in mind: 2 GiB of stacks.
 const PIECES: usize = 1 << 15;
@@ -31,6 +33,11 @@ pub(crate) fn of(slot: u64) -> Shadow {
         start: (slot ^ START) as *mut u64,
         open: (slot ^ OPEN) as *mut u64,
     }
+}
+
+/// The word of [`crate::limit`] that belongs to the slot at this address.
+pub(crate) fn nest_of(slot: u64) -> *mut u64 {
+    (slot ^ NEST) as *mut u64
 }
 
 /// A set of pieces: open addressing by the piece's number; 0 is an empty place.
@@ -86,26 +93,31 @@ pub(crate) fn cover(slot: u64, mapped: &mut Pieces) -> Option<(u64, u64)> {
 fn map_piece(piece: u64, reserved: &mut Pieces) -> Option<()> {
     let stack = piece * PIECE;
     if !reserved.has(piece) {
-        let ret = sys::map(stack ^ RET, PIECE, sys::PROT_READ_WRITE)?;
-        let start = sys::map(stack ^ START, PIECE, sys::PROT_NONE);
-        let open = sys::map(stack ^ OPEN, PIECE, sys::PROT_NONE);
-        if start.is_none() || open.is_none() {
-            for found in [Some(ret), start, open].into_iter().flatten() {
-                // SAFETY: mapped just now, by us.
-                unsafe { sys::call(11, [found, PIECE, 0, 0, 0, 0]) };
+        let wanted = [
+            (stack ^ RET, sys::PROT_READ_WRITE),
+            (stack ^ START, sys::PROT_NONE),
+            (stack ^ OPEN, sys::PROT_NONE),
+            (stack ^ NEST, sys::PROT_READ_WRITE),
+        ];
+        let count = if has(LIMITED) { 4 } else { 3 };
+        for (at, (address, protection)) in wanted.into_iter().take(count).enumerate() {
+            if sys::map(address, PIECE, protection).is_none() {
+                for (mapped, _) in wanted.into_iter().take(at) {
+                    // SAFETY: mapped just now, by us.
+                    unsafe { sys::call(11, [mapped, PIECE, 0, 0, 0, 0]) };
+                }
+                return None;
             }
-            return None;
         }
         reserved.add(piece);
     }
     let process = sys::process_id();
-    let starts = thread::new_chunk(trace::chunk::STARTS, 0, stack, process)?;
-    let open = thread::new_chunk(trace::chunk::OPEN, 0, stack, process)?;
-    let base = config().file as u64;
+    let starts = new_chunk(trace::chunk::STARTS, 0, stack, process)?.bytes as u64;
+    let open = new_chunk(trace::chunk::OPEN, 0, stack, process)?.bytes as u64;
     // SAFETY: the addresses are reserved for this; the chunks are nobody else's.
     let done = unsafe {
-        sys::duplicate(base + starts, PIECE, stack ^ START)
-            && sys::duplicate(base + open, PIECE, stack ^ OPEN)
+        sys::duplicate(starts, PIECE, stack ^ START)
+            && sys::duplicate(open, PIECE, stack ^ OPEN)
     };
     if !done {
         // SAFETY: as above.

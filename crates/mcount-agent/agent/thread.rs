@@ -4,17 +4,18 @@
 //! here to get a block of its own; its thread number, chunk and shadows are then its own as well.
 
 use crate::shadow::{self, Pieces};
-use crate::{AtomicU32, AtomicU64, Relaxed, SeqCst, config, sys, trace};
+use crate::chunks::{self, drop_call, header};
+use crate::{AtomicU32, ENTRIES, FSGSBASE, Relaxed, SeqCst, UNTIMED, config, has, sys, trace};
 use core::arch::asm;
 
-/// What is known of a thread; the first seven words are those of `x86_64.s`.
+/// What is known of a thread; `x86_64.s` has the offsets of what it uses.
 #[repr(C)]
 pub(crate) struct Block {
     /// The thread pointer of the thread that has it; 0: nobody's yet.
     owner: u64,
     /// The lowest address of the stack whose shadows are known to be mapped, and its bytes.
-    low: u64,
-    size: u64,
+    pub(crate) low: u64,
+    pub(crate) size: u64,
     /// Where the next record goes, and the end of the chunk.
     head: u64,
     end: u64,
@@ -24,11 +25,22 @@ pub(crate) struct Block {
     pub(crate) tag: u64,
     /// This block's own address.
     this: u64,
+    /// The descriptor of the chunk that it writes to.
+    chunk: u64,
     thread: u32,
     process: u32,
+    /// Without a clock: the time.
+    count: u64,
+    /// How many calls, one in the other, are still to be recorded; see [`crate::limit`].
+    pub(crate) budget: u64,
+    /// The slot of the innermost call that is watched. 0: not looked for yet.
+    pub(crate) innermost: u64,
 }
 
 const BLOCK: u64 = 128;
+/// Without a clock, a thread begins at its number and so many zeroes. So threads, and programs that a process
+/// executes, are in order.
+const COUNT_BITS: u32 = 36;
 /// Bytes that are mapped for blocks at a time.
 const SLAB: u64 = 128 << 10;
 /// How many blocks of ended threads are looked for when a thread comes: more would cost more than it saves.
@@ -60,6 +72,22 @@ pub(crate) fn start() -> bool {
         unsafe { WIPED = found as *mut Wiped };
     }
     found.is_some()
+}
+
+/// The time.
+pub(crate) unsafe fn now(block: *mut Block) -> u64 {
+    if has(UNTIMED) {
+        let mut count = 1_u64;
+        // SAFETY: the block is this thread's. One instruction, so that signal handlers don't get in between.
+        unsafe {
+            asm!("xadd [{}], {}", in(reg) &raw mut (*block).count, inout(reg) count, options(nostack));
+        }
+        return count;
+    }
+    let (low, high): (u32, u32);
+    // SAFETY: reads the time stamp counter.
+    unsafe { asm!("rdtsc", out("eax") low, out("edx") high, options(nomem, nostack)) };
+    u64::from(high) << 32 | u64::from(low)
 }
 
 fn thread_pointer() -> u64 {
@@ -106,7 +134,11 @@ pub(crate) unsafe fn prepare(slot: u64) -> Option<*mut Block> {
 }
 
 unsafe fn set_up(wiped: &mut Wiped, slot: u64) -> Option<*mut Block> {
-    let (low, size) = shadow::cover(slot, &mut wiped.pieces)?;
+    // Entries alone need no shadows.
+    let everywhere = Some((0, u64::MAX));
+    let covered =
+        if has(ENTRIES) { everywhere } else { shadow::cover(slot, &mut wiped.pieces) };
+    let (low, size) = covered?;
     let mut block = current();
     // SAFETY: the lock is held; blocks stay mapped.
     unsafe {
@@ -116,7 +148,7 @@ unsafe fn set_up(wiped: &mut Wiped, slot: u64) -> Option<*mut Block> {
         (*block).low = low;
         (*block).size = size;
         (*block).owner = thread_pointer();
-        sys::set_gs(block as u64, config().flags & 1 != 0);
+        sys::set_gs(block as u64, has(FSGSBASE));
     }
     Some(block)
 }
@@ -149,6 +181,9 @@ unsafe fn take_block(wiped: &mut Wiped) -> Option<*mut Block> {
         (*block).tag = number << 32;
         (*block).thread = thread;
         (*block).process = process;
+        (*block).count = number << COUNT_BITS;
+        (*block).budget = config().budget;
+        (*block).innermost = 0;
         if !begin_thread(block) {
             new_calls_chunk(block)?;
         }
@@ -173,85 +208,6 @@ fn new_block(wiped: &mut Wiped) -> Option<*mut Block> {
     Some(block as *mut Block)
 }
 
-/// The counter at this offset of the trace's header.
-fn header(offset: usize) -> Option<&'static AtomicU64> {
-    let file = config().file;
-    // SAFETY: the header is mapped as long as the program runs, and aligned.
-    (!file.is_null()).then(|| unsafe { &*file.add(offset).cast::<AtomicU64>() })
-}
-
-fn drop_call() {
-    if let Some(dropped) = header(trace::header::DROPPED) {
-        dropped.fetch_add(1, Relaxed);
-    }
-}
-
-/// A new chunk of this kind: its offset in the trace, in bytes. `None` if there is no room.
-pub(crate) fn new_chunk(kind: u32, thread: u32, base: u64, process: u32) -> Option<u64> {
-    let (next, ready) = (header(trace::header::NEXT_CHUNK)?, header(trace::header::READY)?);
-    let number = loop {
-        let number = next.load(SeqCst);
-        if !has_room(ready, number) {
-            return None;
-        }
-        // Every 1024th chunk is a directory.
-        let taken = if number % trace::directory::SPAN == 0 { number + 1 } else { number };
-        if next.compare_exchange(number, taken + 1, SeqCst, SeqCst).is_ok() {
-            break taken;
-        }
-    };
-    let directory = number - number % trace::directory::SPAN;
-    let entry = trace::HEADER_BLOCK
-        + directory * trace::CHUNK_SIZE
-        + (number - directory) * trace::directory::DESCRIPTOR_SIZE as u64;
-    let entry = config().file.wrapping_add(entry as usize);
-    // SAFETY: the recorder has made room for the directory and for this chunk.
-    unsafe {
-        entry.add(4).cast::<u32>().write_volatile(thread);
-        entry.add(8).cast::<u64>().write_volatile(base);
-        entry.add(16).cast::<u64>().write_volatile(u64::from(process));
-        entry.cast::<u32>().write_volatile(kind);
-    }
-    Some(trace::HEADER_BLOCK + number * trace::CHUNK_SIZE)
-}
-
-/// Is there room for the chunk with this number? The recorder makes some ahead; if it is behind, it is waited
-/// for, unless it has ended or the disk is full.
-fn has_room(ready: &AtomicU64, number: u64) -> bool {
-    /// Looks at it, the last ones a millisecond apart.
-    const PATIENCE: u32 = 1200;
-    const QUICK: u32 = 200;
-    /// The heartbeat at which it was last waited for in vain: who comes next doesn't wait again.
-    static GAVE_UP_AT: AtomicU64 = AtomicU64::new(u64::MAX);
-    let (Some(full), Some(heartbeat)) =
-        (header(trace::header::FULL), header(trace::header::HEARTBEAT))
-    else {
-        return false;
-    };
-    let mut heard = heartbeat.load(Relaxed);
-    let mut waited = 0;
-    while number + 2 > ready.load(SeqCst) {
-        if full.load(Relaxed) != 0 || heard == GAVE_UP_AT.load(Relaxed) {
-            return false;
-        }
-        if waited == PATIENCE {
-            GAVE_UP_AT.store(heard, Relaxed);
-            return false;
-        }
-        if waited < QUICK {
-            sys::yield_now();
-        } else {
-            sys::sleep_a_millisecond();
-        }
-        waited += 1;
-        if heartbeat.load(Relaxed) != heard {
-            heard = heartbeat.load(Relaxed);
-            waited = 0;
-        }
-    }
-    true
-}
-
 /// Writes the record that says which thread the following ones are of. `false` if the chunk is full.
 unsafe fn begin_thread(block: *mut Block) -> bool {
     // SAFETY: the block is this thread's.
@@ -272,10 +228,12 @@ unsafe fn new_calls_chunk(block: *mut Block) -> Option<()> {
     unsafe {
         // The call that asks for the chunk has read the clock already, and others that it interrupted did,
         // too: their ends must not be before the base.
-        let base = crate::now().saturating_sub(1 << 32);
+        let base = now(block).saturating_sub(1 << 32);
         let number = ((*block).tag >> 32) as u32;
-        let chunk = new_chunk(trace::chunk::CALLS, number, base, (*block).process)?;
-        let start = config().file as u64 + chunk;
+        let place = chunks::new_calls(number, base, (*block).process)?;
+        let left = (&raw const (*block).chunk).read_volatile();
+        (&raw mut (*block).chunk).write_volatile(place.descriptor as u64);
+        let start = place.bytes as u64;
         let who = u64::from((*block).process) << 32 | u64::from((*block).thread);
         put(start, (*block).tag | trace::special::THREAD << 24, who);
         // A signal handler between these finds either a full chunk, or all of the new one. The fast path looks
@@ -284,6 +242,7 @@ unsafe fn new_calls_chunk(block: *mut Block) -> Option<()> {
         (&raw mut (*block).base).write_volatile(base);
         (&raw mut (*block).head).write_volatile(start + 16);
         (&raw mut (*block).end).write_volatile(start + trace::CHUNK_SIZE);
+        chunks::release(left as *mut u8);
     }
     Some(())
 }
@@ -312,6 +271,24 @@ unsafe fn take_records(block: *mut Block, count: u64) -> Option<u64> {
     None
 }
 
+/// Records that function `id` was entered.
+pub(crate) unsafe fn record_entry(block: *mut Block, slot: u64, id: u32) {
+    // SAFETY: the block is the thread's.
+    unsafe {
+        let time = now(block);
+        if time.wrapping_sub((*block).base) >> 40 != 0 && new_calls_chunk(block).is_none() {
+            drop_call();
+            return;
+        }
+        let Some(at) = take_records(block, 1) else {
+            drop_call();
+            return;
+        };
+        let elapsed = time.wrapping_sub((*block).base) << 24;
+        put(at, elapsed | u64::from(id), (slot >> 1) & 0xff_fffc);
+    }
+}
+
 /// Records the call of `slot`, which is open and ended in this way at `time`.
 pub(crate) unsafe fn record(block: *mut Block, slot: u64, end: u64, time: u64) {
     let shadow = shadow::of(slot);
@@ -319,6 +296,10 @@ pub(crate) unsafe fn record(block: *mut Block, slot: u64, end: u64, time: u64) {
     unsafe {
         let open = shadow.open.read_volatile();
         let start = shadow.start.read_volatile();
+        // Of one that was unwound nobody knows how long it took.
+        if end != crate::UNWOUND && time.wrapping_sub(start) < config().shortest {
+            return;
+        }
         let mut before: [(u64, u64); 4] = [(0, 0); 4];
         let mut count = 0;
         let mut add = |kind: u64, value: u64, word: u64| {

@@ -17,13 +17,43 @@ pub mod config {
     pub const FILE: u64 = 0;
     /// Bytes of that mapping.
     pub const LENGTH: u64 = 8;
-    /// Bit 0: `wrgsbase` may be used.
+    /// [`flags`].
     pub const FLAGS: u64 = 16;
+    /// Calls with fewer ticks aren't recorded, if the exit that looks at it is used.
+    pub const SHORTEST: u64 = 24;
+    /// The address of the exit of calls whose hook is behind the prologue.
+    pub const PG_EXIT: u64 = 32;
+    /// How many calls may be nested and recorded at the start of a thread.
+    pub const BUDGET: u64 = 40;
+    /// The same beneath a function that has [`class::UNDER`].
+    pub const DEPTH: u64 = 48;
     /// Unwinders: six words each: first and last address of the module, then the addresses of
     /// `_Unwind_GetIP`, `_Unwind_SetIP`, `_Unwind_SetGR` and `_Unwind_Resume`.
-    pub const UNWINDERS: u64 = 24;
+    pub const UNWINDERS: u64 = 56;
     /// How many unwinders there is room for.
     pub const UNWINDERS_COUNT: usize = 8;
+}
+
+/// Bits of the configuration's flags.
+pub mod flags {
+    /// `wrgsbase` may be used.
+    pub const FSGSBASE: u64 = 1;
+    /// Times are counts of events.
+    pub const UNTIMED: u64 = 2;
+    /// Only entries are recorded.
+    pub const ENTRIES: u64 = 4;
+    /// What is recorded depends on what a call is nested in.
+    pub const LIMITED: u64 = 8;
+}
+
+/// What a function is for what is recorded: bits 24 to 31 of its number in a stub.
+pub mod class {
+    /// Calls beneath it are recorded, and it is, too.
+    pub const UNDER: u32 = 1;
+    /// Neither it nor what is beneath it is recorded.
+    pub const NOT_UNDER: u32 = 2;
+    /// Calls beneath it are recorded, and it isn't.
+    pub const UNDER_HIDDEN: u32 = 3;
 }
 
 /// Where the fields of a request are: bytes from the symbol `mcount_request`. Its first word is the number of the

@@ -21,6 +21,7 @@ pub mod linker;
 pub mod names;
 pub mod output;
 mod pager;
+pub mod pattern;
 pub mod replay;
 mod stand_in;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -41,6 +41,7 @@ pub struct ThreadCalls<'t, 'a> {
     processes: &'t [Process<'a>],
     /// Which of the processes the thread's process ran, by start.
     programs: &'t [u32],
+    has_only_entries: bool,
 }
 
 impl<'t, 'a> ThreadCalls<'t, 'a> {
@@ -52,7 +53,13 @@ impl<'t, 'a> ThreadCalls<'t, 'a> {
         programs: &'t [u32],
     ) -> Self {
         let ordered = Ordered::new(file, index, &index.extras);
-        Self { ordered, nest: Nest::new(), thread, first: index.first, processes, programs }
+        let (nest, first, has_only_entries) = (Nest::new(), index.first, false);
+        Self { ordered, nest, thread, first, processes, programs, has_only_entries }
+    }
+
+    /// Only the entries of these calls are known.
+    pub(crate) fn only_entries(self) -> Self {
+        Self { has_only_entries: true, ..self }
     }
 
     /// The program that ran when a call started.
@@ -74,8 +81,8 @@ impl<'t, 'a> ThreadCalls<'t, 'a> {
 
     #[inline]
     fn place(&mut self, raw: &Raw) -> Call {
-        let (depth, caller) = self.nest.enter(raw);
-        let how = raw.how_ended();
+        let (depth, caller) = if self.has_only_entries { (0, None) } else { self.nest.enter(raw) };
+        let how = raw.how_ended().filter(|_| !self.has_only_entries);
         Call {
             thread: self.thread,
             process: self.process(raw.start),

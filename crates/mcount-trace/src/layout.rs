@@ -52,7 +52,11 @@ pub mod header {
     pub const HEARTBEAT: usize = 200;
     /// u64: not 0 when no more room can be had.
     pub const FULL: usize = 208;
-    /// u64: how many calls could not be recorded. An atomic counter.
+    /// u64: if not 0, how many chunks of calls there may be: then the oldest is used again.
+    pub const RING: usize = 216;
+    /// u64: how many times one of them was asked for. An atomic counter.
+    pub const RING_NEXT: usize = 224;
+    /// u64: how many calls could not be recorded, or were recorded over. An atomic counter.
     pub const DROPPED: usize = 256;
 }
 
@@ -70,6 +74,18 @@ pub mod clock {
 pub mod flags {
     /// The trace is finished: nobody writes to it any more.
     pub const FINISHED: u64 = 1;
+    /// Calls have only entries: neither durations nor nesting.
+    pub const ENTRIES: u64 = 2;
+}
+
+/// The chunks of a ring: a table of their numbers in the header block, in which 0 is none.
+pub mod ring {
+    /// Where it begins in the file.
+    pub const TABLE: usize = 4096;
+    /// How many there can be.
+    pub const MOST: u64 = 7_680;
+    /// Bytes of a number.
+    pub const ENTRY: usize = 8;
 }
 
 /// Directories: every chunk whose number is a multiple of [`directory::SPAN`].
@@ -89,6 +105,8 @@ pub mod directory {
     pub const PID: usize = 16;
     /// u64: how many bytes of a metadata chunk are used.
     pub const USED: usize = 24;
+    /// u64: not 0 while a thread writes to a calls chunk of a ring.
+    pub const BUSY: usize = 32;
 }
 
 /// Kinds of chunks.

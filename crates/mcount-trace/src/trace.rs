@@ -29,8 +29,12 @@ pub struct Header {
     pub end: Option<u64>,
     /// Nobody writes to the file any more.
     pub is_finished: bool,
-    /// How many calls could not be recorded.
+    /// Calls have only entries: neither durations nor nesting.
+    pub has_only_entries: bool,
+    /// How many calls could not be recorded, or were recorded over.
     pub dropped: u64,
+    /// Older calls made room for newer ones.
+    pub is_ring: bool,
 }
 
 /// A trace.
@@ -68,7 +72,7 @@ impl<'a> Trace<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let (file, header) = header(bytes)?;
         let mut damage = Damage::default();
-        let chunks = Chunks { file, size: header.chunk_size };
+        let chunks = Chunks { file, size: header.chunk_size, is_ring: header.is_ring };
         let descriptors = chunks.descriptors(&mut damage);
         let mut metadata = Metadata::default();
         for of in descriptors.iter().filter(|of| of.kind == chunk::METADATA) {
@@ -130,7 +134,9 @@ impl<'a> Trace<'a> {
     pub fn thread_calls(&self, at: usize) -> Option<ThreadCalls<'_, 'a>> {
         let thread = self.indices.get(at)?;
         let programs = self.programs.get(&thread.pid).map_or(&[][..], Vec::as_slice);
-        Some(ThreadCalls::new(self.file, thread, &self.processes, at, programs))
+        let has_only_entries = self.header.has_only_entries;
+        let calls = ThreadCalls::new(self.file, thread, &self.processes, at, programs);
+        Some(if has_only_entries { calls.only_entries() } else { calls })
     }
 
     /// How many calls thread `at` of [`Trace::threads`] made.
@@ -221,7 +227,9 @@ fn header(bytes: &[u8]) -> Result<(Bytes<'_>, Header), Error> {
         start_realtime: field(header::START_REALTIME)?,
         end: Some(field(header::END_TICKS)?).filter(|end| *end != 0),
         is_finished: field(header::FLAGS)? & flags::FINISHED != 0,
+        has_only_entries: field(header::FLAGS)? & flags::ENTRIES != 0,
         dropped: field(header::DROPPED)?,
+        is_ring: field(header::RING)? != 0,
     };
     Ok((file, header))
 }
@@ -231,6 +239,7 @@ struct Chunks<'a> {
     file: Bytes<'a>,
     /// Bytes of each.
     size: u64,
+    is_ring: bool,
 }
 
 impl Chunks<'_> {
@@ -277,7 +286,12 @@ impl Chunks<'_> {
     /// Goes through all calls.
     fn index(&self, descriptors: &[Descriptor], damage: &mut Damage) -> Index {
         let (mut index, mut starts) = (Index::default(), Starts::default());
-        for of in descriptors {
+        // The chunks of a ring are used again in any order.
+        let mut ordered: Vec<&Descriptor> = descriptors.iter().collect();
+        if self.is_ring {
+            ordered.sort_by_key(|of| (of.kind == chunk::CALLS).then_some(of.base));
+        }
+        for of in ordered {
             let Some((offset, size)) = self.place(of.number) else { continue };
             starts.add(of);
             match of.kind {

@@ -5,7 +5,8 @@ use super::{SUCCESS, complain};
 use crate::commit::Failure;
 use crate::files::Input;
 use crate::pager::paged;
-use crate::replay::{Format, Pattern, Selection, parse_time, print};
+use crate::pattern::{Language, Pattern};
+use crate::replay::{Format, Selection, parse_time, print};
 use clap::{Args, ValueHint};
 use mcount_trace::Trace;
 use std::io;
@@ -58,6 +59,9 @@ pub(super) struct SelectionArgs {
     /// Only calls of these threads, by ID or name; may be given again
     #[arg(long, value_name = "ID|GLOB", help_heading = "Which calls")]
     thread: Vec<String>,
+    /// Functions and callers are regular expressions, found anywhere in a name
+    #[arg(long, help_heading = "Which calls")]
+    regex: bool,
     /// Only calls that took this long, such as 10us or 0.5s, or that had not ended
     #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Which calls")]
     min_duration: Option<u64>,
@@ -73,13 +77,14 @@ pub(super) struct SelectionArgs {
 }
 
 impl SelectionArgs {
-    pub(super) fn selection(&self) -> Result<Selection, mcount::GlobError> {
+    pub(super) fn selection(&self) -> Result<Selection, String> {
         let modules: Vec<String> = self.module.iter().map(|glob| format!("@{glob}")).collect();
+        let language = if self.regex { Language::Regex } else { Language::Glob };
         Ok(Selection {
-            functions: patterns(&self.function)?,
-            callers: patterns(&self.caller)?,
-            modules: patterns(&modules)?,
-            threads: patterns(&self.thread)?,
+            functions: Pattern::all(&self.function, language)?,
+            callers: Pattern::all(&self.caller, language)?,
+            modules: Pattern::all(&modules, Language::Glob)?,
+            threads: Pattern::all(&self.thread, Language::Glob)?,
             min_duration: self.min_duration.unwrap_or(0),
             depth: self.depth,
             from: self.from.unwrap_or(0),
@@ -88,15 +93,11 @@ impl SelectionArgs {
     }
 }
 
-fn patterns(texts: &[String]) -> Result<Vec<Pattern>, mcount::GlobError> {
-    texts.iter().map(|text| Pattern::new(text)).collect()
-}
-
 /// Runs the command; its exit code.
 pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
     let selection = match arguments.selection.selection() {
         Ok(selection) => selection,
-        Err(error) => return Ok(complain(&error.to_string())),
+        Err(error) => return Ok(complain(&error)),
     };
     let name = arguments.trace.display();
     let input = match Input::open(&arguments.trace) {
@@ -130,8 +131,13 @@ pub(super) fn warn(path: &Path, trace: &Trace<'_>) {
         warn(String::from_utf8_lossy(note).into_owned());
     }
     let damage = trace.damage;
+    let dropped = if trace.header.is_ring {
+        "older calls were dropped for newer ones"
+    } else {
+        "calls could not be recorded"
+    };
     let counts = [
-        (trace.header.dropped, "calls could not be recorded"),
+        (trace.header.dropped, dropped),
         (damage.missing_chunks, "pieces of the file are missing: it was cut off"),
         (damage.unknown_chunks, "pieces are of an unknown kind"),
         (damage.bad_metadata, "names or events are damaged"),

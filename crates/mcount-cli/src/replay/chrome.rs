@@ -40,12 +40,16 @@ pub(super) fn print(
     writeln!(out, "\n]}}")
 }
 
-/// A complete event, or the beginning of one whose end isn't known.
+/// A complete event, the beginning of one that had not ended, or one that is only known to have begun.
 fn event(out: &mut impl Write, names: &Names<'_, '_>, call: &Call) -> io::Result<()> {
     let (pid, tid) = names.ids(call);
     let (start, end) = names.times(call);
     let name = names.function(call.function);
-    let phase = if end.is_some() { "X" } else { "B" };
+    let phase = match end {
+        Some(_) => "X",
+        None if names.trace.header.has_only_entries => "i",
+        None => "B",
+    };
     write!(out, "{{\"ph\":\"{phase}\",\"name\":{},\"cat\":{}", name.json, category(name))?;
     write!(out, ",\"pid\":{pid},\"tid\":{tid},\"ts\":{}.{:03}", start / 1000, start % 1000)?;
     if let Some(end) = end {

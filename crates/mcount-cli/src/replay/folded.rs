@@ -43,6 +43,12 @@ impl Chains {
         })
     }
 
+    fn count(&mut self, chain: usize) {
+        if let Some(chain) = self.chains.get_mut(chain) {
+            chain.nanoseconds = chain.nanoseconds.saturating_add(1);
+        }
+    }
+
     /// `chain` took this time, which wasn't its caller's.
     fn spend(&mut self, chain: usize, nanoseconds: u64) {
         let nanoseconds = i64::try_from(nanoseconds).unwrap_or(i64::MAX);
@@ -66,6 +72,8 @@ pub(super) fn print(
     let mut chains = Chains::default();
     // The calls that enclose the next, of each thread: depth and chain.
     let mut stacks: Vec<Vec<(usize, usize)>> = vec![Vec::new(); names.trace.threads.len()];
+    // Without durations, calls are counted.
+    let counts = !names.trace.has_times() || names.trace.header.has_only_entries;
     let mut open = Vec::new();
     let mut latest = names.trace.header.end.map_or(0, |end| names.trace.nanoseconds(end));
     for call in calls {
@@ -79,6 +87,10 @@ pub(super) fn print(
         };
         let chain = chains.get(Some(parent), Last::Function(call.function));
         stack.push((call.depth, chain));
+        if counts {
+            chains.count(chain);
+            continue;
+        }
         let (start, end) = names.times(&call);
         latest = latest.max(end.unwrap_or(start));
         match end {

@@ -8,7 +8,7 @@ mod select;
 mod text;
 mod time;
 
-pub use select::{Pattern, Selection};
+pub use select::Selection;
 pub use time::parse_time;
 
 use crate::output::{name_of, printable};

@@ -1,60 +1,8 @@
 //! Which calls of a trace are printed.
 
 use super::Names;
-use mcount::{Glob, GlobError};
+use crate::pattern::Pattern;
 use mcount_trace::{Call, Calls, Trace};
-
-/// Functions: `NAME`, `NAME@MODULE` or `@MODULE`, each a glob.
-#[derive(Debug, Clone)]
-pub struct Pattern {
-    text: String,
-    name: Option<globset::GlobMatcher>,
-    module: Option<globset::GlobMatcher>,
-}
-
-impl Pattern {
-    /// Reads a pattern.
-    ///
-    /// # Errors
-    ///
-    /// A glob in it is malformed.
-    pub fn new(text: &str) -> Result<Self, GlobError> {
-        let (name, module) = text.rsplit_once('@').unwrap_or((text, ""));
-        let glob = |text: &str| match text {
-            "" => Ok(None),
-            text => Glob::new(text).map(|glob| Some(glob.compile_matcher())),
-        };
-        Ok(Self { text: text.to_owned(), name: glob(name)?, module: glob(module)? })
-    }
-
-    /// Whether it means the function with this name, as in its source, of the module with this path.
-    fn is_match(&self, name: &str, symbol: &str, module: &str) -> bool {
-        let file = module.rsplit('/').next().unwrap_or_default();
-        let is_name = |glob: &globset::GlobMatcher| {
-            glob.is_match(name) || glob.is_match(symbol) || glob.is_match(bare_name(name))
-        };
-        let is_module = |glob: &globset::GlobMatcher| glob.is_match(module) || glob.is_match(file);
-        self.name.as_ref().is_none_or(is_name) && self.module.as_ref().is_none_or(is_module)
-    }
-}
-
-/// The name of a C++ function without its arguments.
-fn bare_name(name: &str) -> &str {
-    let end = name.trim_end_matches(" const");
-    let Some(inside) = end.strip_suffix(')') else { return name };
-    let mut depth = 1;
-    for (at, c) in inside.char_indices().rev() {
-        match c {
-            ')' => depth += 1,
-            '(' => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return inside.get(..at).unwrap_or(name);
-        }
-    }
-    name
-}
 
 /// Which calls are wanted: those that all of these say.
 #[derive(Debug, Clone, Default)]
@@ -89,7 +37,7 @@ impl Selection {
         let threads = self.threads.iter().filter(|pattern| {
             !(0..trace.threads.len()).any(|thread| is_thread(pattern, trace, thread))
         });
-        functions.chain(threads).map(|pattern| pattern.text.as_str()).collect()
+        functions.chain(threads).map(Pattern::text).collect()
     }
 
     /// The calls that are wanted, by start.
@@ -187,31 +135,6 @@ impl Iterator for Selected<'_> {
             if self.is_wanted(&call) {
                 return Some(call);
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns() {
-        let table = [
-            ("main", "main", "main", "/bin/true", true),
-            ("mai", "main", "main", "/bin/true", false),
-            ("m*", "main", "main", "/bin/true", true),
-            ("@true", "main", "main", "/bin/true", true),
-            ("@/bin/*", "main", "main", "/bin/true", true),
-            ("m*@false", "main", "main", "/bin/true", false),
-            ("draw", "draw(int, void (*)(int)) const", "_Z4drawiPFviE", "", true),
-            ("_Z4draw*", "draw(int)", "_Z4drawi", "", true),
-            ("draw(int)", "draw(int)", "_Z4drawi", "", true),
-            ("draw(*", "draw(int)", "_Z4drawi", "", true),
-        ];
-        for (pattern, name, symbol, module, expected) in table {
-            let found = Pattern::new(pattern).unwrap().is_match(name, symbol, module);
-            assert_eq!(found, expected, "{pattern} of {name}");
         }
     }
 }

@@ -111,11 +111,18 @@ impl<W: Write> Graph<'_, '_, '_, W> {
     fn release(&mut self) -> io::Result<()> {
         let Some(call) = self.held.take() else { return Ok(()) };
         self.prefix(&call, None)?;
-        if let Some(level) = self.levels.get_mut(call.thread) {
+        let has_only_entries = self.has_only_entries();
+        if let Some(level) = self.levels.get_mut(call.thread).filter(|_| !has_only_entries) {
             *level += 1;
         }
         let name = &self.names.function(call.function).text;
-        writeln!(self.out, "{name}{} {{", parentheses(name))
+        // Of a call of which only the entry is known, nobody knows what it encloses.
+        let rest = if self.has_only_entries() { ";" } else { " {" };
+        writeln!(self.out, "{name}{}{rest}", parentheses(name))
+    }
+
+    fn has_only_entries(&self) -> bool {
+        self.names.trace.header.has_only_entries
     }
 
     /// Prints the end of a call.
@@ -147,7 +154,7 @@ impl<W: Write> Graph<'_, '_, '_, W> {
     /// Prints what stands before the name: duration, thread and nesting.
     fn prefix(&mut self, call: &Call, duration: Option<u64>) -> io::Result<()> {
         let (_, tid) = self.names.ids(call);
-        match duration {
+        match duration.filter(|_| self.names.trace.has_times()) {
             Some(duration) => {
                 let style = if self.has_colour { style(duration) } else { Style::new() };
                 write!(self.out, "{style}{}{style:#}", Duration(duration))?;

@@ -11,9 +11,7 @@ use tempfile::TempDir;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Symbols {
     pub(super) config: u64,
-    pub(super) entry: u64,
-    pub(super) exit: u64,
-    pub(super) pg_entry: u64,
+    pub(super) routines: [Routines; KINDS],
     pub(super) nobody: u64,
     pub(super) start: u64,
     pub(super) stubs: u64,
@@ -28,6 +26,50 @@ pub(super) struct Symbols {
     pub(super) request: u64,
     /// The names of the trace.
     pub(super) names: u64,
+}
+
+/// The routines that stubs call, for one kind of recording.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Routines {
+    pub(super) entry: u64,
+    pub(super) pg_entry: u64,
+    pub(super) exit: u64,
+}
+
+/// What is recorded, as far as it takes routines of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// All calls, with times.
+    Calls,
+    /// All calls, without times.
+    Untimed,
+    /// Calls that took some time.
+    Long,
+    /// What's recorded depends on what a call is nested in.
+    Limited,
+    /// Entries.
+    Entries,
+    /// Entries, without times.
+    UntimedEntries,
+}
+
+const KINDS: usize = 6;
+
+/// What the routines of each kind are called, in the order of [`Kind`].
+const NAMES: [[&str; 3]; KINDS] = [
+    ["mcount_entry", "mcount_pg_entry", "mcount_exit"],
+    ["mcount_entry_untimed", "mcount_pg_entry_untimed", "mcount_exit_untimed"],
+    ["mcount_entry", "mcount_pg_entry", "mcount_exit_shortest"],
+    ["mcount_entry_limited", "mcount_pg_entry_limited", "mcount_exit_limited"],
+    ["mcount_entry_only", "mcount_pg_entry_only", "mcount_exit"],
+    ["mcount_entry_only_untimed", "mcount_pg_entry_only_untimed", "mcount_exit"],
+];
+
+impl Symbols {
+    /// The routines for what is recorded.
+    pub(super) fn routines(&self, kind: Kind) -> Routines {
+        self.routines.get(kind as usize).copied().unwrap_or_default()
+    }
 }
 
 /// The agent on disk, for as long as programs are traced.
@@ -66,28 +108,38 @@ fn symbols(image: &[u8]) -> io::Result<Symbols> {
     let file = ElfFile64::<Endianness>::parse(image).map_err(io::Error::other)?;
     let mut found = Symbols::default();
     for symbol in file.symbols() {
-        let field = match symbol.name() {
-            Ok("mcount_config") => &mut found.config,
-            Ok("mcount_entry") => &mut found.entry,
-            Ok("mcount_exit") => &mut found.exit,
-            Ok("mcount_pg_entry") => &mut found.pg_entry,
-            Ok("mcount_nobody") => &mut found.nobody,
-            Ok("mcount_start") => &mut found.start,
-            Ok("mcount_stubs") => &mut found.stubs,
-            Ok("mcount_stubs_end") => &mut found.stubs_end,
-            Ok("mcount_asked") => &mut found.asked,
-            Ok("mcount_request") => &mut found.request,
-            Ok("mcount_names") => &mut found.names,
-            Ok("mcount_trap") => &mut found.trap,
-            Ok("mcount_rendezvous") => &mut found.rendezvous,
+        let Ok(name) = symbol.name() else { continue };
+        for (routines, names) in found.routines.iter_mut().zip(NAMES) {
+            let Routines { entry, pg_entry, exit } = routines;
+            for (field, _) in
+                [entry, pg_entry, exit].into_iter().zip(names).filter(|(_, of)| *of == name)
+            {
+                *field = symbol.address();
+            }
+        }
+        let field = match name {
+            "mcount_config" => &mut found.config,
+            "mcount_nobody" => &mut found.nobody,
+            "mcount_start" => &mut found.start,
+            "mcount_stubs" => &mut found.stubs,
+            "mcount_stubs_end" => &mut found.stubs_end,
+            "mcount_asked" => &mut found.asked,
+            "mcount_request" => &mut found.request,
+            "mcount_names" => &mut found.names,
+            "mcount_trap" => &mut found.trap,
+            "mcount_rendezvous" => &mut found.rendezvous,
             _ => continue,
         };
         *field = symbol.address();
     }
-    let Symbols { config, entry, exit, pg_entry, nobody, start, .. } = found;
-    let Symbols { stubs, stubs_end, trap, rendezvous, asked, request, names, .. } = found;
-    let code = [entry, exit, pg_entry, start, stubs, stubs_end, trap, rendezvous, asked];
-    if code.contains(&0) || [config, nobody, request, names].contains(&0) {
+    let Symbols { config, nobody, start, stubs, stubs_end, .. } = found;
+    let Symbols { trap, rendezvous, asked, request, names, .. } = found;
+    let code = [start, stubs, stubs_end, trap, rendezvous, asked];
+    let is_missing = |of: &Routines| [of.entry, of.pg_entry, of.exit].contains(&0);
+    if code.contains(&0)
+        || [config, nobody, request, names].contains(&0)
+        || found.routines.iter().any(is_missing)
+    {
         return Err(io::Error::other("the agent was built without some of its symbols"));
     }
     Ok(found)

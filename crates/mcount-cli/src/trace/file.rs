@@ -4,6 +4,7 @@
 //! Programs write calls into the file through shared mappings. They never touch a chunk that the
 //! recorder hasn't made room for on disk, so a full disk is an error here and not a signal there.
 
+use super::scope::Scope;
 use mcount_trace::layout::{self, chunk, directory, header, metadata};
 use memmap2::{MmapMut, MmapOptions};
 use nix::libc;
@@ -29,8 +30,19 @@ const AHEAD: u64 = 256;
 /// The longest metadata record: one has to fit into a chunk.
 const MOST: usize = 60_000;
 
+/// How large a trace may get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// As large as its disk has room for.
+    Any,
+    /// So many bytes; what comes then isn't recorded.
+    Most(u64),
+    /// So many bytes of calls; the oldest make room for new ones.
+    Ring(u64),
+}
+
 /// Reads the processor's clock.
-pub(super) fn ticks() -> u64 {
+fn clock() -> u64 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: reads the time stamp counter.
     unsafe {
@@ -49,6 +61,7 @@ pub(super) struct TraceFile {
     keeper: Option<JoinHandle<()>>,
     metadata: Mutex<Metadata>,
     begin: (u64, Instant),
+    untimed: bool,
 }
 
 struct Shared {
@@ -56,6 +69,8 @@ struct Shared {
     header: MmapMut,
     stop: AtomicBool,
     error: Mutex<Option<io::Error>>,
+    /// How many chunks it may have.
+    limit: u64,
 }
 
 /// Where the next metadata record goes.
@@ -112,8 +127,11 @@ impl Shared {
             last = next;
             let ready = self.field(header::READY).load(SeqCst);
             if next + ahead / 2 > ready && self.field(header::FULL).load(SeqCst) == 0 {
-                let limit = (LIMIT - layout::HEADER_BLOCK) / layout::CHUNK_SIZE - 2;
-                let result = self.make_room((next + ahead).min(limit));
+                let result = if ready < self.limit {
+                    self.make_room((next + ahead).min(self.limit))
+                } else {
+                    Err(io::Error::other("it's as large as it may be"))
+                };
                 if let Err(error) = result {
                     self.set(header::FULL, 1);
                     *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
@@ -126,7 +144,8 @@ impl Shared {
 
 impl TraceFile {
     /// Creates the trace beside `target`, only for this user; [`Self::publish`] gives it that name.
-    pub(super) fn create(target: &Path) -> io::Result<Self> {
+    pub(super) fn create(target: &Path, size: Size, scope: &Scope) -> io::Result<Self> {
+        let untimed = scope.untimed;
         let target = std::path::absolute(target)?;
         match std::fs::metadata(&target) {
             Ok(found) if found.is_dir() => return Err(io::Error::other("is a folder")),
@@ -146,22 +165,33 @@ impl TraceFile {
                 .len(usize::try_from(layout::HEADER_SIZE).unwrap_or(4096))
                 .map_mut(&file)?
         };
-        let shared = Shared { file, header, stop: AtomicBool::new(false), error: Mutex::new(None) };
-        let begin = (ticks(), Instant::now());
+        let limit = match size {
+            Size::Most(bytes) => bytes.min(LIMIT),
+            _ => LIMIT,
+        };
+        let limit = (limit.saturating_sub(layout::HEADER_BLOCK) / layout::CHUNK_SIZE).max(4) - 2;
+        let stop = AtomicBool::new(false);
+        let shared = Shared { file, header, stop, error: Mutex::new(None), limit };
+        let begin = (clock(), Instant::now());
         shared.file.write_all_at(&layout::BYTE_ORDER.to_ne_bytes(), header::BYTE_ORDER as u64)?;
         shared.file.write_all_at(&layout::VERSION.to_ne_bytes(), header::VERSION as u64)?;
         let realtime = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let realtime = realtime.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0));
         shared.set(header::CHUNK_SIZE, layout::CHUNK_SIZE);
-        shared.set(header::CLOCK, layout::clock::TSC);
-        shared.set(header::START_TICKS, begin.0);
+        shared.set(header::CLOCK, if untimed { layout::clock::NONE } else { layout::clock::TSC });
+        shared.set(header::START_TICKS, if untimed { 0 } else { begin.0 });
+        shared.set(header::FLAGS, if scope.entries { layout::flags::ENTRIES } else { 0 });
+        if let Size::Ring(bytes) = size {
+            shared.set(header::RING, (bytes / layout::CHUNK_SIZE).clamp(2, layout::ring::MOST));
+        }
         shared.set(header::START_REALTIME, realtime);
-        shared.make_room(AHEAD)?;
+        shared.make_room(AHEAD.min(limit))?;
         let shared = Arc::new(shared);
         let keeper = Arc::clone(&shared);
         let keeper = thread::spawn(move || keeper.keep());
         let metadata = Mutex::default();
-        let trace = Self { shared, path, target, keeper: Some(keeper), metadata, begin };
+        let keeper = Some(keeper);
+        let trace = Self { shared, path, target, keeper, metadata, begin, untimed };
         thread::sleep(Duration::from_millis(5));
         trace.measure_clock();
         trace.shared.file.write_all_at(&layout::MAGIC, header::MAGIC as u64)?;
@@ -198,9 +228,30 @@ impl TraceFile {
         (dropped, self.shared.error.lock().unwrap_or_else(PoisonError::into_inner).take())
     }
 
+    /// The time, as records of calls have it. Without a clock it's later than all threads so far, and not later than
+    /// those to come (the agent's `COUNT_BITS`).
+    pub(super) fn ticks(&self) -> u64 {
+        const COUNT_BITS: u32 = 36;
+        if self.untimed {
+            (self.shared.field(header::NEXT_THREAD).load(SeqCst) + 1) << COUNT_BITS
+        } else {
+            clock()
+        }
+    }
+
+    /// How many ticks there are in so many nanoseconds.
+    pub(super) fn ticks_in(&self, nanoseconds: u64) -> u64 {
+        let rate = self.shared.field(header::TICKS_PER_SECOND).load(SeqCst);
+        let ticks = u128::from(nanoseconds) * u128::from(rate) / 1_000_000_000;
+        u64::try_from(ticks).unwrap_or(u64::MAX)
+    }
+
     fn measure_clock(&self) {
         let elapsed = self.begin.1.elapsed().as_nanos().max(1);
-        let ticks = u128::from(ticks() - self.begin.0) * 1_000_000_000 / elapsed;
+        if self.untimed {
+            return;
+        }
+        let ticks = u128::from(clock() - self.begin.0) * 1_000_000_000 / elapsed;
         self.shared.set(header::TICKS_PER_SECOND, u64::try_from(ticks).unwrap_or(0));
     }
 
@@ -220,6 +271,27 @@ impl TraceFile {
                 return Some(taken);
             }
         }
+    }
+
+    /// A process has ended: in a ring, what it wrote last may be written over.
+    pub(super) fn release(&self, process: i32) -> io::Result<()> {
+        let count = self.shared.field(header::RING).load(SeqCst);
+        let used = self.shared.field(header::RING_NEXT).load(SeqCst).min(count);
+        for turn in 0..usize::try_from(used).unwrap_or(0) {
+            let mut number = [0; 8];
+            let entry = (layout::ring::TABLE + turn * layout::ring::ENTRY) as u64;
+            self.shared.file.read_exact_at(&mut number, entry)?;
+            let number = u64::from_ne_bytes(number);
+            let mut of = [0; 8];
+            if number != 0 {
+                let place = descriptor(number);
+                self.shared.file.read_exact_at(&mut of, place + directory::PID as u64)?;
+                if u64::from_ne_bytes(of) == u64::from(process.cast_unsigned()) {
+                    self.shared.file.write_all_at(&[0; 8], place + directory::BUSY as u64)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Adds a metadata record.
@@ -252,8 +324,8 @@ impl TraceFile {
             let _ = keeper.join();
         }
         self.measure_clock();
-        self.shared.set(header::END_TICKS, ticks());
-        self.shared.set(header::FLAGS, layout::flags::FINISHED);
+        self.shared.set(header::END_TICKS, self.ticks());
+        self.shared.field(header::FLAGS).fetch_or(layout::flags::FINISHED, SeqCst);
         let chunks = self.shared.field(header::NEXT_CHUNK).load(SeqCst);
         self.shared.file.set_len(layout::HEADER_BLOCK + chunks * layout::CHUNK_SIZE)
     }

@@ -7,6 +7,7 @@
 
 use super::agent::Agent;
 use super::file::TraceFile;
+use super::scope::Scope;
 use super::space::{Space, gaps, mapping, procfs_maps};
 use super::stack::Stack;
 use super::tracee::{Memory, Tracee};
@@ -53,7 +54,7 @@ pub(super) fn inject(
     agent: &Agent,
     program: &Loaded<'_>,
     space: &mut Space,
-    trace: &TraceFile,
+    (trace, scope): (&TraceFile, &Scope),
 ) -> io::Result<u64> {
     let image = ElfFile64::<Endianness>::parse(Agent::image()?).map_err(io::Error::other)?;
     let entry = program.stack.auxiliary(AT_ENTRY).unwrap_or(0);
@@ -72,7 +73,7 @@ pub(super) fn inject(
     let mut registers = thread.registers()?;
     registers.fs_base = place.thread;
     thread.set_registers(&registers)?;
-    space.place(thread, memory, agent, place.agent, trace)?;
+    space.place(thread, memory, agent, place.agent, (trace, scope))?;
     space.start(thread, memory, agent)?;
     Ok(bias)
 }

@@ -11,6 +11,7 @@ mod inject;
 mod modules;
 mod processes;
 mod rendezvous;
+mod scope;
 mod space;
 mod spawn;
 mod stack;
@@ -18,12 +19,13 @@ mod start;
 mod tracee;
 
 use self::agent::Agent;
+pub use self::file::Size;
 use self::file::TraceFile;
 use self::modules::Modules;
+pub use self::scope::{Limit, Scope};
 use self::space::Space;
 use self::start::Untraced;
 use self::tracee::{Memory, Tracee};
-use globset::GlobSet;
 use mcount_trace::layout::metadata;
 use nix::errno::Errno;
 use nix::libc;
@@ -42,10 +44,10 @@ pub struct Request {
     pub command: Vec<OsString>,
     /// The trace.
     pub output: PathBuf,
-    /// Only these functions, unless empty.
-    pub filter: GlobSet,
-    /// Not these functions.
-    pub exclude: GlobSet,
+    /// Which calls, and what of them.
+    pub scope: Scope,
+    /// How large the trace may get, in bytes, and whether older calls make room for newer ones.
+    pub size: Size,
     /// Run the program even if it has no hooks itself, for what it starts.
     pub children: bool,
     /// Say which modules have hooks.
@@ -104,9 +106,10 @@ struct Recorder {
 /// It can't be started, or the trace can't be written.
 pub fn run(request: Request) -> io::Result<Outcome> {
     let agent = Agent::new()?;
-    let trace = TraceFile::create(&request.output).map_err(|error| {
-        io::Error::new(error.kind(), format!("{}: {error}", request.output.display()))
-    })?;
+    let trace =
+        TraceFile::create(&request.output, request.size, &request.scope).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", request.output.display()))
+        })?;
     record(request, agent, trace)
 }
 
@@ -238,10 +241,15 @@ impl Recorder {
         if let Some(why) = self.refused {
             return Err(io::Error::other(why));
         }
+        for pattern in self.request.scope.unknown() {
+            self.notes.push(format!("warning: no function is called {pattern}"));
+        }
         let (dropped, error) = self.trace.dropped();
         if let Some(error) = error {
             let path = self.trace.path().display();
             self.notes.push(format!("{path}: {error}; {dropped} calls were not recorded"));
+        } else if dropped != 0 && matches!(self.request.size, Size::Ring(_)) {
+            self.notes.push(format!("{dropped} older calls were dropped for newer ones"));
         } else if dropped != 0 {
             self.notes.push(format!("{dropped} calls were not recorded"));
         }

@@ -44,6 +44,8 @@ pub(super) struct Hook {
     pub(super) after_prologue: bool,
     /// It is to be armed, and not just made idle.
     pub(super) is_wanted: bool,
+    /// What it is for what is recorded: one of [`mcount_agent::class`], or 0.
+    pub(super) class: u32,
 }
 
 /// All modules that were seen, so that each file is read once.
@@ -150,6 +152,7 @@ impl Module {
             area,
             after_prologue: area.is_call && !is_entry(code.at(address), distance),
             is_wanted: true,
+            class: 0,
         });
     }
 }

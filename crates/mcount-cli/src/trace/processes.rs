@@ -1,6 +1,5 @@
 //! Processes and threads: how they come, which memory they have, and how they end.
 
-use super::file::ticks;
 use super::start::{self, Untraced};
 use super::tracee::{Memory, Tracee};
 use super::{Ended, Process, Recorder, numbers, program};
@@ -53,7 +52,8 @@ impl Recorder {
             let process = self.threads.get(&thread.id()).copied().unwrap_or(thread.id());
             let shares = thread_group(new).is_none_or(|group| group == process);
             if shares {
-                let payload = [numbers(&[process, new]), ticks().to_ne_bytes().to_vec()].concat();
+                let payload =
+                    [numbers(&[process, new]), self.trace.ticks().to_ne_bytes().to_vec()].concat();
                 self.add(metadata::THREAD, &payload);
                 self.know(new, process);
             } else {
@@ -97,7 +97,8 @@ impl Recorder {
 
     pub(super) fn process_record(&mut self, process: i32, parent: i32) {
         let name = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
-        let head = [numbers(&[process, parent]), ticks().to_ne_bytes().to_vec()].concat();
+        let head =
+            [numbers(&[process, parent]), self.trace.ticks().to_ne_bytes().to_vec()].concat();
         let payload = [head, name.into_os_string().into_vec()].concat();
         self.add(metadata::PROCESS, &payload);
     }
@@ -105,7 +106,8 @@ impl Recorder {
     pub(super) fn loaded_record(&mut self, kind: u32, process: i32, bias: u64, index: usize) {
         let number = self.modules.at(index).map_or(0, |module| module.number);
         let head = numbers(&[number.cast_signed(), process]);
-        let payload = [head, bias.to_ne_bytes().to_vec(), ticks().to_ne_bytes().to_vec()].concat();
+        let payload =
+            [head, bias.to_ne_bytes().to_vec(), self.trace.ticks().to_ne_bytes().to_vec()].concat();
         self.add(kind, &payload);
     }
 
@@ -113,13 +115,18 @@ impl Recorder {
         let process = self.threads.remove(&thread).unwrap_or(thread);
         self.early.remove(&thread);
         if thread != process {
-            let payload = [numbers(&[process, thread]), ticks().to_ne_bytes().to_vec()].concat();
+            let payload =
+                [numbers(&[process, thread]), self.trace.ticks().to_ne_bytes().to_vec()].concat();
             self.add(metadata::THREAD_END, &payload);
             return;
         }
-        let payload = [numbers(&[process, status]), ticks().to_ne_bytes().to_vec()].concat();
+        let payload =
+            [numbers(&[process, status]), self.trace.ticks().to_ne_bytes().to_vec()].concat();
         self.add(metadata::PROCESS_END, &payload);
         self.processes.remove(&process);
+        if let Err(error) = self.trace.release(process) {
+            self.note(format!("process {process}: {error}"));
+        }
         if process == self.main && self.ended.is_none() {
             self.ended = Some(if libc::WIFSIGNALED(status) {
                 Ended::Signal(libc::WTERMSIG(status))
@@ -152,7 +159,7 @@ impl Recorder {
     pub(super) fn prepare(&mut self, thread: Tracee) -> Result<(), Untraced> {
         let memory = Memory::open(thread.id())?;
         let start::Prepared { mut space, bias } =
-            start::prepare(thread, &memory, &self.agent, &self.trace)?;
+            start::prepare(thread, &memory, &self.agent, (&self.trace, &self.request.scope))?;
         let id = thread.id();
         if let Some(bias) = bias {
             self.arm(thread, id, &memory, &mut space, bias, &program(id))?;

@@ -6,7 +6,6 @@ use super::space::{Rendezvous, Space};
 use super::start::Untraced;
 use super::tracee::{Desk, Memory, Tracee, to_result};
 use super::{Process, Recorder, program};
-use globset::GlobSet;
 use mcount_trace::layout::metadata;
 use nix::libc;
 use std::ffi::OsString;
@@ -70,7 +69,7 @@ impl Recorder {
         }
         let found = maps.iter().find(|(_, path)| self.agent.is_at(path));
         let (bias, _) = found.ok_or_else(|| io::Error::other("the agent was not loaded"))?;
-        space.place(thread, memory, &self.agent, *bias, &self.trace)?;
+        space.place(thread, memory, &self.agent, *bias, (&self.trace, &self.request.scope))?;
         if place.is_breakpoint {
             let mut registers = thread.registers()?;
             registers.rsp -= 8;
@@ -163,7 +162,8 @@ impl Recorder {
         }
         space.loaded.insert(bias, index);
         if !module.hooks.is_empty() {
-            space.arm(thread, memory, &self.agent, module, bias)?;
+            let kind = self.request.scope.kind();
+            space.arm(thread, memory, &self.agent, (module, kind), bias)?;
             self.loaded_record(metadata::LOADED, id, bias, index);
         }
         Ok(())
@@ -171,12 +171,11 @@ impl Recorder {
 
     /// Puts a module that is new into the trace, and decides which of its functions are armed.
     pub(super) fn introduce(&mut self, index: usize) -> io::Result<()> {
-        let (filter, exclude) = (&self.request.filter, &self.request.exclude);
         let Some(module) = self.modules.at_mut(index) else { return Ok(()) };
+        let path = module.path.to_string_lossy().into_owned();
         for hook in &mut module.hooks {
             let name = crate::output::name_of(&hook.name, true);
-            let is_in = |globs: &GlobSet| globs.is_match(&*name) || globs.is_match(&hook.name);
-            hook.is_wanted = (filter.is_empty() || is_in(filter)) && !is_in(exclude);
+            (hook.is_wanted, hook.class) = self.request.scope.choose(&name, &hook.name, &path);
         }
         let Some(module) = self.modules.at(index) else { return Ok(()) };
         if module.too_small != 0 {

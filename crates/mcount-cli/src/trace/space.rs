@@ -1,11 +1,12 @@
 //! The address space of a traced program: the agent in it, the modules that are loaded, and the sites that are
 //! armed.
 
-use super::agent::Agent;
+use super::agent::{Agent, Kind, Routines};
 use super::file::{LIMIT, TraceFile};
 use super::modules::{Hook, Module};
+use super::scope::Scope;
 use super::tracee::{Desk, Memory, Tracee, to_result};
-use mcount_agent::config;
+use mcount_agent::{config, flags};
 use mcount_live::x86_64 as code;
 use nix::libc;
 use std::collections::BTreeMap;
@@ -82,7 +83,7 @@ impl Space {
         memory: &Memory,
         agent: &Agent,
         bias: u64,
-        trace: &TraceFile,
+        (trace, scope): (&TraceFile, &Scope),
     ) -> io::Result<()> {
         use std::os::unix::ffi::OsStrExt;
         let symbols = &agent.symbols;
@@ -93,9 +94,19 @@ impl Space {
             return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
         }
         memory.write(bias + symbols.names, &names)?;
-        memory.write(bias + symbols.config + config::LENGTH, &LIMIT.to_le_bytes())?;
-        let flags = u64::from(has_fsgsbase()).to_le_bytes();
-        memory.write(bias + symbols.config + config::FLAGS, &flags)?;
+        let shortest = trace.ticks_in(scope.min_duration);
+        let fsgsbase = if has_fsgsbase() { flags::FSGSBASE } else { 0 };
+        let fields = [
+            (config::LENGTH, LIMIT),
+            (config::FLAGS, scope.flags() | fsgsbase),
+            (config::SHORTEST, shortest),
+            (config::PG_EXIT, bias + symbols.routines(scope.kind()).exit),
+            (config::BUDGET, scope.budget()),
+            (config::DEPTH, scope.depth),
+        ];
+        for (offset, value) in fields {
+            memory.write(bias + symbols.config + offset, &value.to_le_bytes())?;
+        }
         self.desk = Some(Desk { asked: bias + symbols.asked, request: bias + symbols.request });
         let stubs = Room { next: bias + symbols.stubs, end: bias + symbols.stubs_end };
         self.agent = Some(Placed { bias, stubs });
@@ -160,7 +171,7 @@ impl Space {
         thread: Tracee,
         memory: &Memory,
         agent: &Agent,
-        module: &Module,
+        (module, kind): (&Module, Kind),
         bias: u64,
     ) -> io::Result<()> {
         let Some(placed) = &mut self.agent else { return Ok(()) };
@@ -172,7 +183,8 @@ impl Space {
             let far = || io::Error::other("it's too far from the agent");
             thunks = Some(near(thread, memory, self.desk.ok_or_else(far)?, extent, size)?);
         }
-        let mut writer = Writer { memory, placed, agent, bias, thunks, pages: Pages::default() };
+        let routines = agent.symbols.routines(kind);
+        let mut writer = Writer { memory, placed, routines, bias, thunks, pages: Pages::default() };
         let mut stubs = Batch::default();
         let mut near_thunks = Batch::default();
         for hook in &module.hooks {
@@ -188,7 +200,7 @@ impl Space {
 struct Writer<'s> {
     memory: &'s Memory,
     placed: &'s mut Placed,
-    agent: &'s Agent,
+    routines: Routines,
     bias: u64,
     /// Room near the module, if the stubs are out of its reach.
     thunks: Option<Room>,
@@ -241,11 +253,12 @@ impl Writer<'_> {
     }
 
     fn bytes(&self, hook: &Hook, at: u64, body: u64) -> Option<[u8; code::STUB]> {
-        let (symbols, bias) = (&self.agent.symbols, self.placed.bias);
+        let (routines, bias) = (self.routines, self.placed.bias);
+        let number = hook.id | hook.class << 24;
         if hook.after_prologue {
-            code::stub_after_prologue(at, bias + symbols.pg_entry, body, hook.id)
+            code::stub_after_prologue(at, bias + routines.pg_entry, body, number)
         } else {
-            code::stub(at, bias + symbols.entry, body, bias + symbols.exit, hook.id)
+            code::stub(at, bias + routines.entry, body, bias + routines.exit, number)
         }
     }
 }

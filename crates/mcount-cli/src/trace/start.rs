@@ -7,6 +7,7 @@
 use super::agent::Agent;
 use super::file::TraceFile;
 use super::inject::{Loaded, inject};
+use super::scope::Scope;
 use super::space::{Rendezvous, Space};
 use super::stack::Stack;
 use super::tracee::{Memory, Tracee};
@@ -74,7 +75,7 @@ pub(super) fn prepare(
     thread: Tracee,
     memory: &Memory,
     agent: &Agent,
-    trace: &TraceFile,
+    trace: (&TraceFile, &Scope),
 ) -> Result<Prepared, Untraced> {
     let program = PathBuf::from(format!("/proc/{}/exe", thread.id()));
     let stack = Stack::read(thread, memory)?;
@@ -131,7 +132,7 @@ fn prepare_static(
     memory: &Memory,
     agent: &Agent,
     (stack, program): (&Stack, &Path),
-    trace: &TraceFile,
+    trace: (&TraceFile, &Scope),
 ) -> Result<Prepared, Untraced> {
     let input = crate::files::Input::open(program)?;
     let bytes = input.bytes();

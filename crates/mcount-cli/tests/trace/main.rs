@@ -6,6 +6,7 @@
 
 mod faults;
 mod matrix;
+mod options;
 mod programs;
 mod reader;
 mod truth;
@@ -38,7 +39,8 @@ fn main() -> ExitCode {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return ExitCode::SUCCESS;
     }
-    let tests = matrix::tests().into_iter().chain(programs::tests()).chain(faults::tests());
+    let tests = matrix::tests().into_iter().chain(programs::tests());
+    let tests = tests.chain(faults::tests()).chain(options::tests());
     let trials = tests.map(|test| test.trial(include_open)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

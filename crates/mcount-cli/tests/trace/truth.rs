@@ -118,7 +118,7 @@ impl Room {
     }
 
     /// What the programs that ran in the folder `name` counted, by process and function.
-    fn counted(&self, name: &str) -> Result<BTreeMap<(u32, String), u64>, String> {
+    pub(crate) fn counted(&self, name: &str) -> Result<BTreeMap<(u32, String), u64>, String> {
         let text = testkit::files::read(&self.path(name).join("truth"))?;
         let mut counted = BTreeMap::new();
         for line in String::from_utf8_lossy(&text).lines() {

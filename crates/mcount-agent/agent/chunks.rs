@@ -1,0 +1,183 @@
+//! Chunks of the trace: taking a new one, or, in a ring, the oldest one again.
+
+use crate::{AtomicU64, Relaxed, SeqCst, config, sys, trace};
+use trace::{directory, ring};
+
+/// A chunk in memory.
+pub(crate) struct Place {
+    pub(crate) descriptor: *mut u8,
+    pub(crate) bytes: *mut u8,
+}
+
+/// The counter at this offset of the trace's header.
+pub(crate) fn header(offset: usize) -> Option<&'static AtomicU64> {
+    let file = config().file;
+    // SAFETY: the header is mapped as long as the program runs, and aligned.
+    (!file.is_null()).then(|| unsafe { &*file.add(offset).cast::<AtomicU64>() })
+}
+
+pub(crate) fn drop_call() {
+    if let Some(dropped) = header(trace::header::DROPPED) {
+        dropped.fetch_add(1, Relaxed);
+    }
+}
+
+/// What is mapped at this offset of the trace.
+fn at(offset: u64) -> *mut u8 {
+    config().file.wrapping_add(offset as usize)
+}
+
+/// Where chunk `number` is.
+fn place(number: u64) -> Place {
+    let first = number - number % directory::SPAN;
+    let entry = (number - first) * directory::DESCRIPTOR_SIZE as u64;
+    Place {
+        descriptor: at(trace::HEADER_BLOCK + first * trace::CHUNK_SIZE + entry),
+        bytes: at(trace::HEADER_BLOCK + number * trace::CHUNK_SIZE),
+    }
+}
+
+/// Says what a chunk is.
+///
+/// # Safety
+///
+/// It's the caller's, and there is room for it and its directory.
+unsafe fn describe(descriptor: *mut u8, kind: u32, thread: u32, base: u64, process: u32) {
+    // SAFETY: the caller's.
+    unsafe {
+        descriptor.add(directory::THREAD).cast::<u32>().write_volatile(thread);
+        descriptor.add(directory::BASE).cast::<u64>().write_volatile(base);
+        descriptor.add(directory::PID).cast::<u64>().write_volatile(u64::from(process));
+        descriptor.add(directory::KIND).cast::<u32>().write_volatile(kind);
+    }
+}
+
+/// A new chunk of this kind. `None` if there is no room.
+pub(crate) fn new_chunk(kind: u32, thread: u32, base: u64, process: u32) -> Option<Place> {
+    new_number(kind, thread, base, process).map(place)
+}
+
+fn new_number(kind: u32, thread: u32, base: u64, process: u32) -> Option<u64> {
+    let (next, ready) = (header(trace::header::NEXT_CHUNK)?, header(trace::header::READY)?);
+    let number = loop {
+        let number = next.load(SeqCst);
+        if !has_room(ready, number) {
+            return None;
+        }
+        // Every 1024th chunk is a directory.
+        let taken = if number % directory::SPAN == 0 { number + 1 } else { number };
+        if next.compare_exchange(number, taken + 1, SeqCst, SeqCst).is_ok() {
+            break taken;
+        }
+    };
+    // SAFETY: the recorder has made room for the directory and for this chunk.
+    unsafe { describe(place(number).descriptor, kind, thread, base, process) };
+    Some(number)
+}
+
+/// A chunk for calls, which is the caller's until it's released.
+pub(crate) fn new_calls(thread: u32, base: u64, process: u32) -> Option<Place> {
+    let count = header(trace::header::RING)?.load(Relaxed).min(ring::MOST);
+    if count == 0 {
+        return new_chunk(trace::chunk::CALLS, thread, base, process);
+    }
+    let next = header(trace::header::RING_NEXT)?;
+    // Once around: all others are being written to.
+    for _ in 0..=count {
+        let turn = next.fetch_add(1, SeqCst);
+        let entry = header(ring::TABLE + (turn % count) as usize * ring::ENTRY)?;
+        if turn < count {
+            let number = new_number(trace::chunk::CALLS, thread, base, process)?;
+            let place = place(number);
+            busy(place.descriptor).store(1, SeqCst);
+            entry.store(number, SeqCst);
+            return Some(place);
+        }
+        let number = entry.load(SeqCst);
+        if number == 0 {
+            continue;
+        }
+        let place = place(number);
+        if busy(place.descriptor).compare_exchange(0, 1, SeqCst, SeqCst).is_ok() {
+            // SAFETY: it's nobody else's now.
+            unsafe {
+                empty(&place);
+                describe(place.descriptor, trace::chunk::CALLS, thread, base, process);
+            }
+            return Some(place);
+        }
+    }
+    None
+}
+
+/// The chunk with this descriptor, if it's one, is no longer written to.
+pub(crate) fn release(descriptor: *mut u8) {
+    if !descriptor.is_null() {
+        busy(descriptor).store(0, SeqCst);
+    }
+}
+
+fn busy(descriptor: *mut u8) -> &'static AtomicU64 {
+    // SAFETY: descriptors stay mapped, and their fields are aligned.
+    unsafe { &*descriptor.add(directory::BUSY).cast::<AtomicU64>() }
+}
+
+/// Forgets the calls of a chunk.
+///
+/// # Safety
+///
+/// It's the caller's.
+unsafe fn empty(place: &Place) {
+    let mut calls = 0;
+    // SAFETY: the caller's.
+    unsafe {
+        place.descriptor.cast::<u32>().write_volatile(trace::chunk::UNUSED);
+        for record in 0..trace::CHUNK_SIZE as usize / 16 {
+            let words = place.bytes.cast::<u64>().add(2 * record);
+            calls += u64::from(words.read_volatile() & 0xff_ffff != 0);
+            words.write_volatile(0);
+            words.add(1).write_volatile(0);
+        }
+    }
+    if let Some(dropped) = header(trace::header::DROPPED) {
+        dropped.fetch_add(calls, Relaxed);
+    }
+}
+
+/// Is there room for the chunk with this number? The recorder makes some ahead; if it is behind, it is waited
+/// for, unless it has ended or the disk is full.
+fn has_room(ready: &AtomicU64, number: u64) -> bool {
+    /// Looks at it, the last ones a millisecond apart.
+    const PATIENCE: u32 = 1200;
+    const QUICK: u32 = 200;
+    /// The heartbeat at which it was last waited for in vain: who comes next doesn't wait again.
+    static GAVE_UP_AT: AtomicU64 = AtomicU64::new(u64::MAX);
+    let (Some(full), Some(heartbeat)) =
+        (header(trace::header::FULL), header(trace::header::HEARTBEAT))
+    else {
+        return false;
+    };
+    let mut heard = heartbeat.load(Relaxed);
+    let mut waited = 0;
+    while number + 2 > ready.load(SeqCst) {
+        if full.load(Relaxed) != 0 || heard == GAVE_UP_AT.load(Relaxed) {
+            return false;
+        }
+        if waited == PATIENCE {
+            GAVE_UP_AT.store(heard, Relaxed);
+            return false;
+        }
+        if waited < QUICK {
+            sys::yield_now();
+        } else {
+            sys::sleep_a_millisecond();
+        }
+        waited += 1;
+        if heartbeat.load(Relaxed) != heard {
+            heard = heartbeat.load(Relaxed);
+            waited = 0;
+        }
+    }
+    true
+}
+

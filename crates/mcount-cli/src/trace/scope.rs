@@ -1,0 +1,121 @@
+//! Which calls are recorded, and what of each.
+
+use super::agent::Kind;
+use crate::pattern::Pattern;
+use mcount_agent::{class, flags};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+/// A function by which what is recorded changes for the calls beneath it.
+#[derive(Debug, Clone)]
+pub struct Limit {
+    /// Which functions.
+    pub pattern: Pattern,
+    /// Calls beneath it are recorded; if not, they aren't.
+    pub is_recorded: bool,
+}
+
+/// Which calls are recorded, and what of each.
+#[derive(Debug, Clone)]
+pub struct Scope {
+    /// Only these functions, unless empty.
+    pub filter: Vec<Pattern>,
+    /// Not these functions.
+    pub exclude: Vec<Pattern>,
+    /// Only beneath some functions, or not beneath others; the last that matches counts.
+    pub limits: Vec<Limit>,
+    /// How many calls, one in the other; [`Scope::ANY_DEPTH`] if that doesn't matter.
+    pub depth: u64,
+    /// Calls that took at least so many nanoseconds.
+    pub min_duration: u64,
+    /// Only entries.
+    pub entries: bool,
+    /// Without times.
+    pub untimed: bool,
+    /// Patterns that mean a function which was seen.
+    pub(crate) known: RefCell<BTreeSet<String>>,
+}
+
+impl Default for Scope {
+    fn default() -> Self {
+        Self {
+            filter: Vec::new(),
+            exclude: Vec::new(),
+            limits: Vec::new(),
+            depth: Self::ANY_DEPTH,
+            min_duration: 0,
+            entries: false,
+            untimed: false,
+            known: RefCell::default(),
+        }
+    }
+}
+
+impl Scope {
+    /// Calls of any depth: more than any stack has room for.
+    pub const ANY_DEPTH: u64 = 1 << 30;
+
+    fn is_limited(&self) -> bool {
+        self.depth != Self::ANY_DEPTH || !self.limits.is_empty()
+    }
+
+    /// The kind of routines that record it.
+    pub(super) fn kind(&self) -> Kind {
+        match (self.entries, self.untimed) {
+            (true, true) => Kind::UntimedEntries,
+            (true, false) => Kind::Entries,
+            _ if self.is_limited() => Kind::Limited,
+            _ if self.min_duration != 0 => Kind::Long,
+            (false, true) => Kind::Untimed,
+            (false, false) => Kind::Calls,
+        }
+    }
+
+    /// The flags of the agent's configuration.
+    pub(super) fn flags(&self) -> u64 {
+        let all = [
+            (self.untimed, flags::UNTIMED),
+            (self.entries, flags::ENTRIES),
+            (self.is_limited(), flags::LIMITED),
+        ];
+        all.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag)
+    }
+
+    /// How many calls, one in the other, are recorded from the start of a thread on.
+    pub(super) fn budget(&self) -> u64 {
+        if self.limits.iter().any(|limit| limit.is_recorded) { 0 } else { self.depth }
+    }
+
+    /// Whether the function is to be armed, and what it is for those beneath it.
+    pub(super) fn choose(&self, name: &str, symbol: &str, module: &str) -> (bool, u32) {
+        let matches = |pattern: &Pattern| {
+            let found = pattern.is_match(name, symbol, module);
+            if found {
+                self.known.borrow_mut().insert(pattern.text().to_owned());
+            }
+            found
+        };
+        // All patterns are looked at: each is to be known as one that means something.
+        let any = |patterns: &[Pattern]| patterns.iter().filter(|one| matches(one)).count() != 0;
+        let (is_in, is_out) = (any(&self.filter), any(&self.exclude));
+        let is_wanted = (self.filter.is_empty() || is_in) && !is_out;
+        let limit = self.limits.iter().rev().filter(|limit| matches(&limit.pattern));
+        // All of them are looked at here, too.
+        let limit = limit.fold(None, |last, limit| last.or(Some(limit)));
+        let class = match limit.map(|limit| limit.is_recorded) {
+            None => 0,
+            Some(false) => class::NOT_UNDER,
+            Some(true) if is_wanted => class::UNDER,
+            Some(true) => class::UNDER_HIDDEN,
+        };
+        (is_wanted || class != 0, class)
+    }
+
+    /// The patterns that mean no function that was seen.
+    pub(super) fn unknown(&self) -> Vec<&str> {
+        let limits = self.limits.iter().map(|limit| &limit.pattern);
+        let all = self.filter.iter().chain(&self.exclude).chain(limits);
+        let known = self.known.borrow();
+        all.map(Pattern::text).filter(|text| !known.contains(*text)).collect()
+    }
+}

@@ -1,0 +1,213 @@
+//! Options that say which calls are recorded: each by the calls that are left of `options.c`'s, and those that say
+//! how much of a trace is kept.
+
+use crate::Test;
+use crate::reader::Trace;
+use crate::truth::{Ended, Room};
+use std::path::Path;
+use std::process::Command;
+
+/// The calls of `options.c`.
+const ALL: &[(&str, u64)] = &[
+    ("main", 1),
+    ("other", 2),
+    ("mid", 4),
+    ("leaf", 10),
+    ("leap", 8),
+    ("fib", 15),
+    ("first", 1),
+    ("second", 1),
+];
+
+/// Options, the calls that are recorded, and what is said about patterns.
+type Row = (&'static [&'static str], &'static [(&'static str, u64)], &'static str);
+
+const ROWS: &[Row] = &[
+    (&[], ALL, ""),
+    (&["--depth", "1"], &[("main", 1)], ""),
+    (&["--depth", "2"], &[("main", 1), ("other", 2), ("mid", 2), ("leap", 2), ("fib", 1)], ""),
+    (
+        &["--depth", "3"],
+        &[("main", 1), ("other", 2), ("mid", 4), ("leaf", 6), ("leap", 4), ("fib", 3)],
+        "",
+    ),
+    (&["--only-under", "mid"], &[("mid", 4), ("leaf", 8)], ""),
+    (&["--only-under", "mid", "--depth", "1"], &[("mid", 4)], ""),
+    (&["--only-under", "leap"], &[("leap", 8)], ""),
+    (&["--only-under", "leap", "--depth", "2"], &[("leap", 8)], ""),
+    (
+        &["--not-under", "other", "--not-under", "fib"],
+        &[("main", 1), ("mid", 2), ("leaf", 4), ("leap", 8)],
+        "",
+    ),
+    (
+        &["--not-under", "leap"],
+        &[("main", 1), ("other", 2), ("mid", 4), ("leaf", 10), ("fib", 15)],
+        "",
+    ),
+    (&["--only-under", "other", "--not-under", "mid"], &[("other", 2), ("leaf", 2)], ""),
+    (
+        &["--only-under", "m*", "--not-under", "mid"],
+        &[("main", 1), ("other", 2), ("leaf", 2), ("leap", 8), ("fib", 15)],
+        "",
+    ),
+    (
+        &["--not-under", "mid", "--only-under", "m*"],
+        &[("main", 1), ("other", 2), ("mid", 4), ("leaf", 10), ("leap", 8), ("fib", 15)],
+        "",
+    ),
+    (&["--only-under", "mid", "--filter", "leaf"], &[("leaf", 8)], ""),
+    (&["--filter", "m*", "--exclude", "mid"], &[("main", 1)], ""),
+    (&["-f", "leaf", "-f", "fib@options"], &[("leaf", 10), ("fib", 15)], ""),
+    (&["--filter", "@opt*"], ALL, ""),
+    (&["--filter", "leaf@libc*"], &[], "mcount: warning: no function is called leaf@libc*\n"),
+    (&["--not-under", "nobody"], ALL, "mcount: warning: no function is called nobody\n"),
+    (&["--regex", "--filter", "^(mid|le)"], &[("mid", 4), ("leaf", 10), ("leap", 8)], ""),
+    (&["--entries"], ALL, ""),
+    (&["--entries", "--filter", "l*"], &[("leaf", 10), ("leap", 8)], ""),
+    (&["--clock", "none"], ALL, ""),
+    (&["--clock", "none", "--depth", "1"], &[("main", 1)], ""),
+    (&["--clock", "none", "--entries"], ALL, ""),
+    // Nobody knows how long calls took that were left.
+    (&["--min-duration", "1h"], &[("leap", 8)], ""),
+    (&["--min-duration", "0"], ALL, ""),
+];
+
+/// Flags, and whether tail calls are made with them.
+const BUILDS: &[(&str, &[&str], bool)] = &[
+    ("patchable", &["-O2", "-fpatchable-function-entry=5"], true),
+    ("fentry", &["-O2", "-pg", "-mfentry"], true),
+    ("pg", &["-O2", "-pg"], false),
+    ("static", &["-O2", "-static", "-fpatchable-function-entry=16"], true),
+];
+
+pub(crate) fn tests() -> Vec<Test> {
+    let mut tests: Vec<Test> = Vec::new();
+    for (name, flags, jumps) in BUILDS {
+        tests.push(test(&format!("option::{name}"), || all_rows(flags, *jumps)));
+    }
+    tests.push(test("option::ring", || ring(&["1M", "2M"], "plain.c")));
+    tests.push(test("option::small-ring", || ring(&["1", "128K"], "threads.c")));
+    tests.push(test("option::max-size", max_size));
+    tests.push(test("option::refused", refused));
+    tests
+}
+
+fn test(name: &str, run: impl FnOnce() -> Result<(), String> + Send + 'static) -> Test {
+    Test { name: name.to_owned(), wants: vec!["gcc"], open: None, run: Box::new(run) }
+}
+
+/// `mcount trace` with these options.
+fn tracer_with(options: &[&str], program: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    command.args(["trace", "--output", "trace.mcount"]).args(options).arg("--").arg(program);
+    command
+}
+
+fn all_rows(flags: &[&str], jumps: bool) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", flags, "options.c")?;
+    let untraced = room.run("untraced", &mut Command::new(&program))?;
+    for (options, expected, said) in ROWS {
+        let ended = room.run("traced", &mut tracer_with(options, &program))?;
+        let expected_end = Ended { stderr: (*said).to_owned(), ..untraced.clone() };
+        if ended != expected_end {
+            return Err(format!("{options:?}: {ended:?}"));
+        }
+        let trace = room.trace("traced")?;
+        for (function, _) in ALL {
+            // How deep a function is that was called in the place of another depends on the flags.
+            if !jumps && ["first", "second"].contains(function) || is_free(options, function) {
+                continue;
+            }
+            let wanted = expected.iter().find(|(name, _)| name == function);
+            let (wanted, found) = (wanted.map_or(0, |(_, count)| *count), trace.count(0, function));
+            if found != wanted {
+                return Err(format!("{options:?}: {function}: {found} instead of {wanted}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The rows don't say it of tail calls, but where there are all calls.
+fn is_free(options: &[&str], function: &str) -> bool {
+    let is_tail = ["first", "second"].contains(&function);
+    is_tail && options.iter().any(|one| ["--depth", "--only-under", "--not-under"].contains(one))
+}
+
+/// What a ring has and what it says it has dropped is what the program counted.
+fn ring(sizes: &[&str], source: &str) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &["-O2", "-fpatchable-function-entry=5"], source)?;
+    let untraced = room.run("untraced", &mut Command::new(&program))?;
+    for size in sizes {
+        let ended = room.run("traced", &mut tracer_with(&["--ring", size], &program))?;
+        let trace = room.trace("traced")?;
+        let counted: u64 = room.counted("traced")?.values().sum();
+        let found = trace.all_counted(&room, "traced")?;
+        let is_same = (ended.code, &ended.stdout) == (untraced.code, &untraced.stdout);
+        if !is_same || trace.dropped == 0 || found == 0 || !trace.finished {
+            return Err(format!("{size}: {ended:?}, {found} calls, {} dropped", trace.dropped));
+        }
+        // Not all functions count their calls: those make the rest of what was dropped.
+        if found > counted || found + trace.dropped < counted {
+            return Err(format!("{size}: {found} calls, {} dropped of {counted}", trace.dropped));
+        }
+        if !ended.stderr.contains("older calls were dropped") {
+            return Err(ended.stderr);
+        }
+        std::fs::remove_file(room.path("traced").join("truth"))
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+fn max_size() -> Result<(), String> {
+    const MOST: u64 = 8 << 20;
+    let room = Room::new()?;
+    let program = room.compile("gcc", &["-O2", "-fpatchable-function-entry=5"], "big.c")?;
+    let mut command = tracer_with(&["--max-size", "8M"], &program);
+    let ended = room.run("traced", command.arg("2000000"))?;
+    let trace = room.trace("traced")?;
+    let path = room.path("traced").join("trace.mcount");
+    let size = std::fs::metadata(&path).map_err(|error| error.to_string())?.len();
+    let found = trace.count(0, "leaf");
+    let is_right = (found + trace.dropped).abs_diff(2_000_000) <= 1 && trace.dropped != 0;
+    if !is_right || found < MOST / 16 / 2 || size > MOST || !ended.stderr.contains("not recorded") {
+        return Err(format!("{found} calls, {} dropped, {size} bytes: {ended:?}", trace.dropped));
+    }
+    Ok(())
+}
+
+/// Options that don't go together, and values that mean nothing: the program isn't run.
+fn refused() -> Result<(), String> {
+    let rows: &[(&[&str], &str)] = &[
+        (&["--entries", "--depth", "2"], "cannot be used with"),
+        (&["--ring", "1M", "--max-size", "1M"], "cannot be used with"),
+        (&["--clock", "none", "--min-duration", "1us"], "--min-duration needs a clock"),
+        (&["--ring", "0"], "not a size"),
+        (&["--ring", "12Q"], "not a size"),
+        (&["--depth", "0"], "1 is the outermost"),
+        (&["--filter", "["], "["),
+        (&["--regex", "--filter", "("], "unclosed group"),
+    ];
+    let room = Room::new()?;
+    let program = room.compile("gcc", &["-O2", "-fpatchable-function-entry=5"], "bare.c")?;
+    for (options, text) in rows {
+        let ended = room.run("traced", tracer_with(options, &program).arg("mark"))?;
+        let has_run = room.path("traced").join("mark").exists();
+        if ended.code != 2 || !ended.stderr.contains(text) || has_run {
+            return Err(format!("{options:?}: {ended:?}, has run: {has_run}"));
+        }
+    }
+    Ok(())
+}
+
+impl Trace {
+    /// How many calls of functions that count themselves it has.
+    fn all_counted(&self, room: &Room, name: &str) -> Result<u64, String> {
+        let counted = room.counted(name)?;
+        Ok(counted.keys().map(|(process, function)| self.count(*process, function)).sum())
+    }
+}
