@@ -1,7 +1,7 @@
 //! `mcount replay`: what it prints of traces that are made here, in every format, and what options
 //! leave of them; damaged traces too.
 //!
-//! Its own file because it needs no compiler and no ELF file.
+//! Its own file because nearly all of it needs no compiler and no ELF file.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use mcount_trace::{End, Writer};
@@ -260,4 +260,77 @@ fn what_is_no_trace() {
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""));
         assert_eq!(outcome.stderr, format!("mcount: t.mcount: {expected}\n"));
     }
+}
+
+/// What `mcount stats ARGUMENT… t.mcount` prints of the sample.
+fn stats(arguments: &[&str]) -> String {
+    let room = Room::new().unwrap();
+    room.put("t.mcount", &finished()).unwrap();
+    let arguments = [&["stats"], arguments, &["t.mcount"]].concat();
+    let outcome = room.run(Path::new(env!("CARGO_BIN_EXE_mcount")), &arguments).unwrap();
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+    outcome.stdout
+}
+
+#[test]
+fn a_row_for_each_function() {
+    let expected = "\
+function,module,address,calls,total_ns,self_ns,mean_ns,min_ns,median_ns,p99_ns,max_ns
+work,/bin/program,4288,2,5497000,5496900,2748500,2500000,2506752,2997000,2997000
+main,/bin/program,4096,1,2999000,497100,2999000,2999000,2999000,2999000,2999000
+jumps,/bin/program,4224,1,1500,1400,1500,1500,1500,1500,1500
+shape::draw(int),/lib/libdraw.so.1,8192,3,500,500,166,100,101,300,300
+tail,/bin/program,4160,1,100,100,100,100,100,100,100
+";
+    assert_eq!(stats(&["--format", "csv"]), expected);
+    let first = |column| {
+        let text = stats(&["--sort", column]);
+        text.lines().nth(1).and_then(|line| line.split_whitespace().last()).unwrap().to_owned()
+    };
+    let table =
+        [("calls", "shape::draw(int)"), ("self", "work"), ("max", "main"), ("function", "jumps")];
+    for (column, function) in table {
+        assert_eq!(first(column), function, "{column}");
+    }
+    let json = stats(&["--format", "jsonl", "--function", "main"]);
+    assert_eq!(
+        json,
+        "{\"function\":\"main\",\"module\":\"/bin/program\",\"address\":4096,\"calls\":1,\"total_ns\":2999000,\"self_ns\":497100,\"mean_ns\":2999000,\"min_ns\":2999000,\"median_ns\":2999000,\"p99_ns\":2999000,\"max_ns\":2999000}\n"
+    );
+}
+
+/// Counts 200,000 calls, in dozens of chunks.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+const PROGRAM: &str = "
+__attribute__((noinline)) int leaf(int x) { __asm__ volatile(\"\"); return x + 1; }
+__attribute__((noinline)) int middle(int x) { return leaf(x) + leaf(x + 1); }
+int main(void) { int n = 0; for (int i = 0; i < 100000; i++) n += middle(i); return n == 7; }
+";
+
+/// Every call of a real trace is where it belongs, also the first of each chunk.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn a_real_trace_of_many_chunks() {
+    if !testkit::tools::are_here(["gcc"]) {
+        return;
+    }
+    let room = Room::new().unwrap();
+    room.put("p.c", PROGRAM.as_bytes()).unwrap();
+    let flags = ["-O2", "-fpatchable-function-entry=5", "-o", "p", "p.c"];
+    assert_eq!(room.run(Path::new("gcc"), &flags).unwrap().code, Some(0));
+    let mcount = Path::new(env!("CARGO_BIN_EXE_mcount"));
+    let traced = room.run(mcount, &["trace", "-o", "t.mcount", "--", "./p"]).unwrap();
+    assert_eq!(traced.code, Some(0), "{}", traced.stderr);
+    let lines = room.run(mcount, &["replay", "--format", "csv", "t.mcount"]).unwrap().stdout;
+    let mut counts = std::collections::BTreeMap::new();
+    for line in lines.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        *counts.entry((fields[2], fields[3], fields[6], fields[9])).or_insert(0) += 1;
+    }
+    let expected = [
+        (("0", "main", "", "return"), 1),
+        (("1", "middle", "main", "return"), 100_000),
+        (("2", "leaf", "middle", "return"), 200_000),
+    ];
+    assert_eq!(counts.into_iter().collect::<Vec<_>>(), expected);
 }

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 /// What the header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Header {
     /// The numbers of the file are big-endian.
     pub big_endian: bool,

@@ -13,6 +13,7 @@ mod record;
 mod replay;
 mod report;
 mod sort;
+mod stats;
 mod table;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod trace;
@@ -28,6 +29,7 @@ use self::record::{RecordArgs, record};
 use self::replay::{ReplayArgs, replay};
 use self::report::{ReportArgs, report};
 use self::sort::{SortArgs, sort};
+use self::stats::{StatsArgs, stats};
 use self::table::{TableArgs, table};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use self::trace::{TraceArgs, trace};
@@ -176,6 +178,9 @@ enum Command {
     /// Print the calls of a trace: the call graph, or one call a line for other programs
     #[command(after_help = replay::HELP)]
     Replay(ReplayArgs),
+    /// Say how often each function of a trace was called, and how long it took
+    #[command(after_help = stats::HELP)]
+    Stats(StatsArgs),
     /// Record a bundled object for each processor and print what was found
     Demo,
     /// Print a completion script for a shell
@@ -290,6 +295,7 @@ fn execute(command: Command) -> io::Result<u8> {
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         Command::Trace(arguments) => Ok(trace(&arguments)),
         Command::Replay(arguments) => replay(&arguments),
+        Command::Stats(arguments) => stats(&arguments),
         Command::Demo => demo::run(&mut anstream::stdout().lock()),
         Command::Completions { shell } => {
             let mut script = Vec::new();

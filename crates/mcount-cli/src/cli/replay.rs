@@ -77,7 +77,7 @@ pub(super) struct SelectionArgs {
 }
 
 impl SelectionArgs {
-    pub(super) fn selection(&self) -> Result<Selection, String> {
+    fn selection(&self) -> Result<Selection, String> {
         let modules: Vec<String> = self.module.iter().map(|glob| format!("@{glob}")).collect();
         let language = if self.regex { Language::Regex } else { Language::Glob };
         Ok(Selection {
@@ -95,12 +95,29 @@ impl SelectionArgs {
 
 /// Runs the command; its exit code.
 pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
-    let selection = match arguments.selection.selection() {
+    let format = arguments.format;
+    with_trace(&arguments.trace, &arguments.selection, |trace, selection| {
+        if format != Format::Text {
+            return print(&mut io::stdout().lock(), trace, selection, format, false);
+        }
+        let choice = anstream::AutoStream::choice(&io::stdout());
+        let has_colour = choice != anstream::ColorChoice::Never;
+        paged(|out| print(out, trace, selection, format, has_colour))
+    })
+}
+
+/// Reads a trace and lets `print` print it, then says what is missing; the exit code.
+pub(super) fn with_trace(
+    path: &Path,
+    selection: &SelectionArgs,
+    print: impl FnOnce(&Trace<'_>, &Selection) -> io::Result<()>,
+) -> io::Result<u8> {
+    let selection = match selection.selection() {
         Ok(selection) => selection,
         Err(error) => return Ok(complain(&error)),
     };
-    let name = arguments.trace.display();
-    let input = match Input::open(&arguments.trace) {
+    let name = path.display();
+    let input = match Input::open(path) {
         Ok(input) => input,
         Err(error) => return Ok(complain(&format!("{name}: {}", Failure::from(error)))),
     };
@@ -111,20 +128,13 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
     for pattern in selection.unknown(&trace) {
         complain(&format!("warning: {name}: nothing is called {pattern}"));
     }
-    let choice = anstream::AutoStream::choice(&io::stdout());
-    let has_colour = choice != anstream::ColorChoice::Never;
-    let printed = if arguments.format == Format::Text {
-        paged(|out| print(out, &trace, &selection, arguments.format, has_colour))
-    } else {
-        print(&mut io::stdout().lock(), &trace, &selection, arguments.format, false)
-    };
-    printed?;
-    warn(&arguments.trace, &trace);
+    print(&trace, &selection)?;
+    warn(path, &trace);
     Ok(SUCCESS)
 }
 
 /// Says what is missing from a trace.
-pub(super) fn warn(path: &Path, trace: &Trace<'_>) {
+fn warn(path: &Path, trace: &Trace<'_>) {
     let name = path.display();
     let warn = |what: String| complain(&format!("warning: {name}: {what}"));
     for note in &trace.notes {

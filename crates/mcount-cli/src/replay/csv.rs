@@ -51,7 +51,7 @@ fn field(out: &mut csv::Writer<impl Write>, value: Option<u64>) -> io::Result<()
 }
 
 /// What `csv` fails with: the error of what it writes to.
-fn io_error(error: csv::Error) -> io::Error {
+pub(super) fn io_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
         other => io::Error::other(format!("{other:?}")),

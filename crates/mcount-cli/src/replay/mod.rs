@@ -5,6 +5,7 @@ mod csv;
 mod folded;
 mod jsonl;
 mod select;
+pub mod stats;
 mod text;
 mod time;
 
@@ -46,7 +47,8 @@ pub fn print(
 ) -> io::Result<()> {
     let names = Names::new(trace);
     let mut out = io::BufWriter::with_capacity(1 << 16, out);
-    let calls = selection.calls(trace);
+    let filter = selection.filter(trace);
+    let calls = filter.calls();
     match format {
         Format::Text => text::print(&mut out, &names, calls, has_colour)?,
         Format::Jsonl => jsonl::print(&mut out, &names, calls)?,

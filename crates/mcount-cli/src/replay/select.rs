@@ -40,27 +40,27 @@ impl Selection {
         functions.chain(threads).map(Pattern::text).collect()
     }
 
-    /// The calls that are wanted, by start.
+    /// What it comes to in a trace.
     #[must_use]
-    pub(crate) fn calls<'s>(&self, trace: &'s Trace<'s>) -> Selected<'s> {
+    pub(crate) fn filter<'s>(&self, trace: &'s Trace<'s>) -> Filter<'s> {
         let names = Names::new(trace);
         let any = |patterns: &[Pattern], number| {
             patterns.is_empty() || patterns.iter().any(|one| is_function(one, &names, number))
         };
-        let is_everything = self.functions.is_empty() && self.modules.is_empty();
-        let function = |number| any(&self.functions, number) && any(&self.modules, number);
         let of_functions = |is: &dyn Fn(u32) -> bool| {
             trace.functions.iter().map(|function| is(function.number)).collect()
         };
+        let is_everything = self.functions.is_empty() && self.modules.is_empty();
+        let function = |number| any(&self.functions, number) && any(&self.modules, number);
+        let caller = |number| any(&self.callers, number);
         let thread = |at| {
             self.threads.is_empty() || self.threads.iter().any(|one| is_thread(one, trace, at))
         };
-        Selected {
+        Filter {
             trace,
-            calls: trace.calls_of(thread),
+            threads: (0..trace.threads.len()).map(thread).collect(),
             functions: (!is_everything).then(|| of_functions(&function)),
-            callers: (!self.callers.is_empty())
-                .then(|| of_functions(&|number| any(&self.callers, number))),
+            callers: (!self.callers.is_empty()).then(|| of_functions(&caller)),
             min_duration: self.min_duration,
             depth: self.depth.unwrap_or(usize::MAX),
             from: self.from,
@@ -82,10 +82,10 @@ fn is_thread(pattern: &Pattern, trace: &Trace<'_>, at: usize) -> bool {
     })
 }
 
-/// The calls that are wanted.
-pub(crate) struct Selected<'s> {
+/// A selection, of one trace.
+pub(crate) struct Filter<'s> {
     trace: &'s Trace<'s>,
-    calls: Calls<'s, 's>,
+    threads: Vec<bool>,
     /// For each function of the trace, if not all are wanted.
     functions: Option<Vec<bool>>,
     callers: Option<Vec<bool>>,
@@ -95,7 +95,18 @@ pub(crate) struct Selected<'s> {
     to: Option<u64>,
 }
 
-impl Selected<'_> {
+impl<'s> Filter<'s> {
+    /// All calls of the threads that are wanted, by start.
+    pub(crate) fn of_threads(&self) -> Calls<'s, 's> {
+        self.trace.calls_of(|at| self.threads.get(at).copied().unwrap_or(false))
+    }
+
+    /// The calls that are wanted, by start.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = Call> {
+        let calls = self.of_threads().take_while(|call| !self.is_too_late(call));
+        calls.filter(|call| self.is_wanted(call))
+    }
+
     fn is_in(&self, functions: Option<&Vec<bool>>, number: Option<u32>) -> bool {
         functions.is_none_or(|wanted| {
             let at = number.and_then(|number| self.trace.function_index(number));
@@ -103,10 +114,17 @@ impl Selected<'_> {
         })
     }
 
-    fn is_wanted(&self, call: &Call) -> bool {
+    /// Whether this call and all that begin later are not wanted.
+    pub(crate) fn is_too_late(&self, call: &Call) -> bool {
+        self.to.is_some_and(|to| self.trace.nanoseconds(call.start) >= to)
+    }
+
+    /// Whether a call of a wanted thread that isn't too late is wanted.
+    pub(crate) fn is_wanted(&self, call: &Call) -> bool {
         call.depth < self.depth
             && self.is_in(self.functions.as_ref(), Some(call.function))
             && self.is_in(self.callers.as_ref(), call.caller)
+            && (self.from == 0 || self.trace.nanoseconds(call.start) >= self.from)
             && (self.min_duration == 0 || self.is_long(call))
     }
 
@@ -114,27 +132,5 @@ impl Selected<'_> {
         let start = self.trace.nanoseconds(call.start);
         let end = call.end.map(|end| self.trace.nanoseconds(end));
         end.is_none_or(|end| end.saturating_sub(start) >= self.min_duration)
-    }
-}
-
-impl Iterator for Selected<'_> {
-    type Item = Call;
-
-    fn next(&mut self) -> Option<Call> {
-        loop {
-            let call = self.calls.next()?;
-            if self.from != 0 || self.to.is_some() {
-                let start = self.trace.nanoseconds(call.start);
-                if self.to.is_some_and(|to| start >= to) {
-                    return None;
-                }
-                if start < self.from {
-                    continue;
-                }
-            }
-            if self.is_wanted(&call) {
-                return Some(call);
-            }
-        }
     }
 }
