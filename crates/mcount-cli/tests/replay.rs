@@ -8,6 +8,8 @@ use mcount_trace::{End, Writer};
 use std::path::Path;
 use testkit::room::{Outcome, Room};
 use testkit::test;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use testkit::tools::need;
 
 fn main() -> std::process::ExitCode {
     testkit::trial::main()
@@ -311,9 +313,7 @@ int main(void) { int n = 0; for (int i = 0; i < 100000; i++) n += middle(i); ret
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn a_real_trace_of_many_chunks() {
-    if !testkit::tools::are_here(["gcc"]) {
-        return;
-    }
+    need(["gcc"]);
     let room = Room::new().unwrap();
     room.put("p.c", PROGRAM.as_bytes()).unwrap();
     let flags = ["-O2", "-fpatchable-function-entry=5", "-o", "p", "p.c"];
