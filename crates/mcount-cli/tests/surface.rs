@@ -442,6 +442,25 @@ fn a_folder_without_objects_is_an_error() {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(1), ""));
 }
 
+/// Nothing but the table tells that a NOP was a call.
+#[test]
+fn a_narrower_policy_says_which_nops_it_drops() {
+    let room = Room::new().unwrap();
+    room.put_prebuilt("a.o", "aarch64-pg").unwrap();
+    let entries = || mcount(&room, &["list", "--count", "a.o"]).stdout;
+    let wide = ["record", "--policy", "all", "--nop-all", "a.o"];
+    assert_eq!(mcount(&room, &wide).stderr, "");
+    let before = entries();
+    assert_eq!(mcount(&room, &wide).stderr, "");
+    assert_eq!(entries(), before);
+    let said = "mcount: warning: a.o: .exit.text: 1 entry dropped, which led to NOPs in place of calls: \
+                the policy leaves them out\n";
+    let outcome = mcount(&room, &["record", "a.o"]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), said));
+    assert_ne!(entries(), before);
+    assert_eq!(mcount(&room, &["record", "a.o"]).stderr, "");
+}
+
 #[test]
 fn counts_have_a_line_for_each_file() {
     let Some(room) = room() else { return };

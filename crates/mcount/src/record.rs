@@ -78,6 +78,9 @@ pub struct ExcludedSection {
     /// The number of calls that stay as they were: their function is left alone, or there is no NOP of
     /// their size.
     pub left: usize,
+    /// Entries that the table no longer has, though their calls are NOPs already. Nothing but the table
+    /// tells such a NOP from any other, unless `Options::nops` does.
+    pub dropped: usize,
 }
 
 /// [`crate::record()`], for each class and byte order.
@@ -224,7 +227,7 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
     /// The report about a section, `left` of whose calls stay as they are.
     fn excluded(&self, section: u32, left: usize) -> ExcludedSection {
         let name = String::from_utf8_lossy(self.target.view.section_name(section)).into_owned();
-        ExcludedSection { name, made_nops: 0, left }
+        ExcludedSection { name, made_nops: 0, left, dropped: 0 }
     }
 
     /// Whether the site is in a function to leave alone.
@@ -241,14 +244,18 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
     fn add_recorded_nops(&self, plan: &mut Plan, existing: &[Entry]) -> Result<()> {
         let entries = existing.iter().filter_map(|entry| entry.place);
         let mut places = nops::recorded(&self.target, entries, &plan.record)?;
+        let of_table = places.len();
         if let (true, Some((functions, _))) = (self.options.nops, &self.functions) {
             places.extend(nops::decoded(&self.target, functions, &self.options.hooks)?);
         }
-        for (section, offset) in places {
+        for (at, (section, offset)) in places.into_iter().enumerate() {
             let name = self.target.view.section_name(section);
             let is_recorded = self.options.policy.section(name) == Treatment::Record;
             if is_recorded && !self.is_left_alone((section, offset)) {
                 plan.record.push((section, offset));
+            } else if at < of_table {
+                let excluded = plan.excluded.entry(section);
+                excluded.or_insert_with(|| self.excluded(section, 0)).dropped += 1;
             }
         }
         if !plan.record.is_sorted() {

@@ -256,6 +256,8 @@ fn an_excluded_function_leaves_the_table() {
     for (policy, count) in [(Policy::default(), 2), (policy, 1)] {
         let options = Options { policy, ..Options::default() };
         assert_eq!(entries(&recorded(&object, &options)).len(), count);
+        let said = record(&object.build(), &options).unwrap().excluded;
+        assert_eq!(said.iter().map(|section| section.dropped).sum::<usize>(), 2 - count);
     }
 }
 

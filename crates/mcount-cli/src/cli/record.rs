@@ -5,9 +5,11 @@ use super::options::{ManyArgs, OptionArgs};
 use super::{complain, notes};
 use crate::archive;
 use crate::commit::record_file;
-use crate::inputs::{self, Take};
+use crate::inputs::{self, Label, Take};
 use crate::output;
+use crate::words::counted;
 use clap::{Args, ValueHint};
+use mcount::Recording;
 use std::io;
 use std::path::PathBuf;
 
@@ -65,6 +67,20 @@ pub(super) fn record(arguments: &RecordArgs) -> io::Result<u8> {
     )?;
     let mut notes = notes(&arguments.files, output);
     report(results, |label, recording| {
+        warn_of_dropped(label, recording);
         if arguments.verbose { output::recorded(&mut notes, label, recording) } else { Ok(()) }
     })
+}
+
+/// Says which NOPs are no longer in the table: another run with a wider policy would not get them back,
+/// as it does with calls.
+fn warn_of_dropped(label: &Label, recording: &Recording) {
+    for section in recording.excluded.iter().filter(|section| section.dropped != 0) {
+        let dropped = counted(section.dropped, "entry", "entries");
+        complain(&format!(
+            "warning: {label}: {}: {dropped} dropped, which led to NOPs in place of calls: \
+             the policy leaves them out",
+            section.name
+        ));
+    }
 }

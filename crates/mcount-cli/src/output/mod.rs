@@ -160,7 +160,11 @@ pub fn recorded(out: &mut dyn Write, label: &Label, recording: &Recording) -> io
         let made = counted(section.made_nops, "NOP", "NOPs");
         let left = counted(section.left, "call", "calls");
         let name = printable(&section.name);
-        writeln!(out, "  {name}: excluded, {made} made, {left} left alone")?;
+        write!(out, "  {name}: excluded, {made} made, {left} left alone")?;
+        if section.dropped != 0 {
+            write!(out, ", {} dropped", counted(section.dropped, "entry", "entries"))?;
+        }
+        writeln!(out)?;
     }
     Ok(())
 }
