@@ -163,6 +163,16 @@ fn is_own_output(argument: &Argument) -> bool {
     matches!(argument.meaning, Meaning::Output(_)) && !argument.is_passed_on
 }
 
+/// Whether `words` are `mold -run` and a command: not a link, but a command with mold as its linker,
+/// whatever that command's linker is.
+#[must_use]
+pub fn replaces_linkers(words: &[OsString]) -> bool {
+    let [program, option, ..] = words else { return false };
+    let name = Path::new(program).file_name().unwrap_or(program);
+    let is_mold = name == "mold" || name == "ld.mold" || name.as_bytes().ends_with(b"-mold");
+    is_mold && (option == "-run" || option == "--run")
+}
+
 /// How the program called `name` reads its arguments. Linkers are called ld, x86_64-linux-gnu-ld,
 /// ld.bfd, gold, ld.lld-19, mold.
 fn dialect(name: &OsStr) -> Dialect {

@@ -38,7 +38,7 @@ use crate::commit::{Failure, overwrite, write_new};
 use crate::compiler;
 use crate::files::{ELF_MAGIC, Input, head, is_at, lock};
 use crate::jobs::Threads;
-use crate::linker::Command;
+use crate::linker::{self, Command};
 use crate::response;
 use crate::stand_in::{self, Said, StandIn};
 use crate::words::{counted, printable};
@@ -94,6 +94,12 @@ pub(super) fn link(arguments: &LinkArgs) -> io::Result<u8> {
         Ok(options) => options,
         Err(error) => return Ok(complain(&error.to_string())),
     };
+    if linker::replaces_linkers(&arguments.command) {
+        return Ok(complain(
+            "mold -run takes the place of every linker, so also that of mcount: \
+             leave it out and give the compiler -fuse-ld=mold",
+        ));
+    }
     children::watch();
     let compiler = compiler::position(&arguments.command).filter(|_| !arguments.linker);
     if let Some(at) = compiler {

@@ -22,6 +22,10 @@ pub(crate) const TESTS: &[Test] = &[
         programs: &["gcc", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"],
         ..test("the_list_for_make_is_the_linkers", the_list_for_make_is_the_linkers)
     },
+    Test {
+        programs: &["gcc", "ld.lld", "tar"],
+        ..test("what_lld_packs_can_be_linked", what_lld_packs_can_be_linked)
+    },
 ];
 
 /// The files in a room, with what is in them.
@@ -247,6 +251,31 @@ fn the_list_for_make_is_the_linkers() -> Result<(), String> {
         same(&list(&room)?, &plain, &words)?;
     }
     Ok(())
+}
+
+/// lld's `--reproduce` packs what was linked last, the object with the table included: without it the
+/// link would be another one. Its table has all entries, and no addresses in them yet.
+fn what_lld_packs_can_be_linked() -> Result<(), String> {
+    let room = room()?;
+    for option in ["--reproduce=packed.tar", "--reproduce packed.tar"] {
+        let _ = std::fs::remove_dir_all(room.path("packed"));
+        must(&room, &format!("mcount link -- ld.lld {option} -e f one.o two.o hook.o -o out"))?;
+        must(&room, "tar -xf packed.tar")?;
+        let mut link = room.command(Path::new("ld.lld"), &["@response.txt"]);
+        let status = link.current_dir(room.path("packed")).status();
+        same(&status.is_ok_and(|status| status.success()), &true, option)?;
+        let entries = |name: &str| -> Result<usize, String> {
+            let listed = must(&room, &format!("mcount list --format jsonl {name}"))?;
+            Ok(listed.stdout.lines().count())
+        };
+        same(&entries("out")?, &2, option)?;
+        same(&entries("packed/out")?, &2, option)?;
+        for name in ["out", "packed.tar"] {
+            std::fs::remove_file(room.path(name)).map_err(|error| error.to_string())?;
+        }
+    }
+    let _ = std::fs::remove_dir_all(room.path("packed"));
+    is_clean(&room)
 }
 
 /// The list, without what gcc names in each run anew: mold lists response files.

@@ -54,6 +54,7 @@ pub(crate) const TESTS: &[Test] = &[
     test("a_response_file_longer_than_a_command_line", long_response_file),
     test("linking_again_is_linking_once", linking_again_is_linking_once),
     test("inputs_with_tables_are_refused", inputs_with_tables_are_refused),
+    test("commands_that_replace_linkers_are_refused", commands_that_replace_linkers_are_refused),
     test("passes_are_limited_and_reported", passes_are_limited_and_reported),
     test("what_does_not_settle_is_named", what_does_not_settle_is_named),
     Test {
@@ -394,6 +395,19 @@ fn inputs_with_tables_are_refused() -> Result<(), String> {
     same(&outcome.code, &Some(2), "exit code")?;
     same(&outcome.stderr.contains("tables of their own"), &true, &outcome.stderr)?;
     same(&room.get("out")?, &b"old".to_vec(), "the output")?;
+    is_clean(&room)
+}
+
+/// mold needn't be there.
+fn commands_that_replace_linkers_are_refused() -> Result<(), String> {
+    let room = room()?;
+    for mold in ["mold -run", "mold --run", "/usr/bin/mold -run", "ld.mold -run"] {
+        let outcome = line(&room, &format!("mcount link -- {mold} gcc main.c hook.o -o out"))?;
+        same(&outcome.code, &Some(2), mold)?;
+        let is_one = outcome.stderr.lines().count() == 1;
+        same(&(is_one && outcome.stderr.contains("-fuse-ld=mold")), &true, &outcome.stderr)?;
+        same(&room.path("out").exists(), &false, mold)?;
+    }
     is_clean(&room)
 }
 
