@@ -48,9 +48,11 @@ NOINLINE int checked(int x)
 
 __attribute__((weak)) int overridden(int x) { return traced(x) * 7; }
 
+NOINLINE __attribute__((no_instrument_function, section(".exit.text"))) int quiet(int x) { return x; }
+
 int caller(int x)
 {
-	return cloned(x, 1) + cloned(x + 1, 2) + elsewhere(x) + leaving(x) + notrace(x);
+	return cloned(x, 1) + cloned(x + 1, 2) + elsewhere(x) + leaving(x) + notrace(x) + quiet(x);
 }
 "#;
 
@@ -69,6 +71,13 @@ const ASSEMBLY: &str = "
 written:
 	ret
 	.size written, . - written
+	.globl __noinstr_text_start, __noinstr_text_end, guarded
+	.type guarded, @function
+__noinstr_text_start:
+guarded:
+	ret
+	.size guarded, . - guarded
+__noinstr_text_end:
 	.section .note.GNU-stack, \"\", @progbits
 ";
 
@@ -142,6 +151,59 @@ fn every_answer() {
         let last = answers.last().unwrap()["text"].as_str().unwrap();
         assert!(last.contains(text), "{file} {function}: {last}");
     }
+}
+
+/// A function of docs/why.md, one of ours that has the same answer, and what stands for what in the answer.
+type Quoted = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const QUOTED: &[Quoted] = &[
+    ("vfs_read", "traced", &[]),
+    ("native_sched_clock", "elsewhere", &[("arch/x86/kernel/tsc.c", "other.c")]),
+    ("nvme_exit", "quiet", &[]),
+    ("calibrate_delay_is_known", "overridden", &[("arch/x86/kernel/tsc.c", "other.c")]),
+    ("__fentry__", "written", &[("arch/x86/kernel/ftrace_64.S", "written.S")]),
+    ("do_syscall_64", "guarded", &[]),
+    ("udplite_getfrag", "notrace", &[]),
+    ("rcu_read_lock", "small", &[("2213", "2")]),
+    ("va_format", "cloned", &[("va_format", "cloned")]),
+    ("zenbleed_check.cold", "checked.cold", &[("zenbleed_check", "checked")]),
+    ("jiffies", "variable", &[]),
+    ("kfreee", "trased", &[("kfree, kvfree, vfree", "traced")]),
+];
+
+/// The lines that `why` prints about `function` of `image`, without names and places before an answer.
+fn printed(room: &Room, function: &str) -> Vec<String> {
+    let lines = mcount(room, &["why", "image", function]).stdout;
+    let answer = |line: &str| {
+        let rest = line.strip_prefix(function).unwrap_or(line);
+        let rest =
+            rest.strip_prefix(" (").and_then(|rest| rest.split_once(')')).map_or(rest, |of| of.1);
+        rest.strip_prefix(':').unwrap_or(rest).trim().to_owned()
+    };
+    lines.lines().map(answer).collect()
+}
+
+/// The page is what people read before they have run anything: it has the words of the program.
+#[test]
+fn the_page_has_the_words_of_the_program() {
+    let room = room();
+    let page = testkit::files::read(&testkit::prebuilt::root().join("docs/why.md")).unwrap();
+    let page = String::from_utf8(page).unwrap().replace('`', "");
+    let rows = page.lines().skip_while(|line| !line.starts_with("| function |")).skip(2);
+    let mut quoted = Vec::new();
+    for row in rows.take_while(|line| line.starts_with('|')) {
+        let cells: Vec<_> = row.split('|').map(str::trim).collect();
+        let [_, name, answers, ..] = cells[..] else { unreachable!() };
+        let (_, ours, names) = QUOTED.iter().find(|known| known.0 == name).expect(name);
+        let answers = names.iter().fold(answers.to_owned(), |text, (of, by)| text.replace(of, by));
+        let found = printed(&room, ours);
+        for answer in answers.split("<br>") {
+            let answer = answer.replace("cloned.constprop.0", &clone_of_cloned(&room));
+            assert!(found.contains(&answer), "{name}: the page has {answer:?}, of {found:#?}");
+        }
+        quoted.push(name);
+    }
+    assert_eq!(quoted, QUOTED.iter().map(|known| known.0).collect::<Vec<_>>());
 }
 
 /// The line of `text` in the source, from 1 on.
