@@ -8,6 +8,7 @@
 pub(crate) mod counts;
 mod floor;
 mod inputs;
+mod live;
 mod measure;
 mod report;
 mod row;
@@ -24,7 +25,7 @@ use crate::{Result, files};
 const USAGE: &str = "\
 usage: cargo xtask bench [ROW…] [OPTION…]
 
-rows: one, many, large, debug, peers, table, list (default: all)
+rows: one, many, large, debug, peers, table, list (default: these); live (into docs/live.md)
 
   --runs N     runs of each program (default 15); a slow one runs less often, and the report says so
   --ours DIR   the folder with the programs to measure (default: the profile dist, built now)
@@ -48,7 +49,7 @@ struct Options {
 /// Runs the chore: `false` if an instruction count is off. A ratio that misses its goal is reported,
 /// and is no failure: it depends on the machine.
 pub(crate) fn run(parser: lexopt::Parser) -> Result<bool> {
-    let Some(options) = parse(parser)? else {
+    let Some(mut options) = parse(parser)? else {
         print!("{USAGE}");
         return Ok(true);
     };
@@ -57,10 +58,17 @@ pub(crate) fn run(parser: lexopt::Parser) -> Result<bool> {
     }
     let folder = files::workspace().join("target/bench");
     files::make_folder(&folder)?;
-    let ours = match options.ours {
+    let ours = match &options.ours {
         Some(ours) => std::path::absolute(ours)?,
         None => programs::build("mcount-cli", Profile::Dist)?,
     };
+    if options.rows.iter().any(|row| row == "live") {
+        live::run(&ours, options.runs, options.docs)?;
+        options.rows.retain(|row| row != "live");
+        if options.rows.is_empty() {
+            return Ok(true);
+        }
+    }
     let inputs = Inputs::new(&folder, &ours);
     let names = if options.rows.is_empty() {
         rows::NAMES.iter().map(|name| (*name).to_owned()).collect()
