@@ -130,6 +130,12 @@ impl Area {
     /// `length` bytes in use.
     #[must_use]
     pub fn idle(&self) -> [u8; 24] {
+        self.filled_behind(SITE)
+    }
+
+    /// The same with a first instruction of `first` bytes.
+    #[must_use]
+    pub fn filled_behind(&self, first: usize) -> [u8; 24] {
         const FILL: [&[u8]; 10] = [
             &[],
             &[0x90],
@@ -145,7 +151,7 @@ impl Area {
         let mut bytes = [0x90; 24];
         let mut rest = bytes.as_mut_slice();
         let mut left = self.length.min(24);
-        let mut next = SITE;
+        let mut next = first;
         while left > 0 {
             let size = next.min(left);
             let Some((head, tail)) = rest.split_at_mut_checked(size) else { break };
@@ -164,6 +170,17 @@ impl Area {
 #[must_use]
 pub fn armed(site: u64, target: u64) -> Option<[u8; SITE]> {
     branch(0xe9, site, target)
+}
+
+/// Bytes of a jump over a short distance.
+pub const SHORT_JUMP: usize = 2;
+
+/// The armed site at `site` of an area that has only two bytes there: a jump back to `before`, where the jump to the
+/// stub is. `None` if that's out of reach.
+#[must_use]
+pub fn armed_short(site: u64, before: u64) -> Option<[u8; SHORT_JUMP]> {
+    let distance = before.wrapping_sub(site.wrapping_add(SHORT_JUMP as u64)).cast_signed();
+    Some([0xeb, i8::try_from(distance).ok()?.cast_unsigned()])
 }
 
 /// The stub at `address` of the function with number `id`, whose body begins at `body`, for a tracer

@@ -3,7 +3,7 @@
 
 use crate::files::Input;
 use mcount::{Base, CallSite, Function, Kind, Options, Policy};
-use mcount_live::x86_64::{Area, Unusable};
+use mcount_live::x86_64::{Area, SHORT_JUMP, SITE, Unusable, nop_length};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
 use std::collections::{BTreeMap, HashMap};
@@ -40,6 +40,8 @@ pub(super) struct Hook {
     /// Where the hook is, before the load bias.
     pub(super) site: u64,
     pub(super) area: Area,
+    /// Where the jump to the stub has room, if not at the hook: five bytes before the function.
+    pub(super) before: Option<u64>,
     /// The call is behind the prologue.
     pub(super) after_prologue: bool,
     /// It is to be armed, and not just made idle.
@@ -123,24 +125,30 @@ fn read(bytes: &[u8]) -> io::Result<Module> {
 impl Module {
     fn add(&mut self, code: &Code<'_>, site: &CallSite, functions: &BTreeMap<u64, &Function>) {
         let Some(recorded) = site.address else { return };
-        let before = site.symbol_offset.filter(|offset| *offset < 0).map_or(0, i64::unsigned_abs);
-        let entry = recorded + before;
+        let distance = site.symbol_offset.filter(|offset| *offset < 0).map_or(0, i64::unsigned_abs);
+        let entry = recorded + distance;
         let bytes = code.at(entry);
-        let area = match Area::find(bytes) {
-            Ok(area) => area,
-            Err(Unusable::TooSmall(_)) => return self.too_small += 1,
+        let (area, before) = match Area::find(bytes) {
+            Ok(area) => (area, None),
+            Err(Unusable::TooSmall(length)) => match room_before(code, recorded, entry) {
+                Some(before) if length >= SHORT_JUMP => {
+                    let start = if is_entry(bytes, 4) { 4 } else { 0 };
+                    (Area { start, length, is_call: false }, Some(before))
+                }
+                _ => return self.too_small += 1,
+            },
             Err(Unusable::NotAHook) => return,
         };
         // Only what the library says is a call is one.
         if area.is_call && site.kind != Some(Kind::Call) {
             return;
         }
-        let before = functions.range(..=entry).next_back().map(|(_, function)| *function);
+        let nearest = functions.range(..=entry).next_back().map(|(_, function)| *function);
         let covers = |function: &&Function| {
             let start = function.address.unwrap_or(0);
             entry == start || entry - start < function.size
         };
-        let function = before.filter(covers);
+        let function = nearest.filter(covers);
         let address = function.and_then(|function| function.address).unwrap_or(entry);
         let distance = entry.wrapping_sub(address);
         self.hooks.push(Hook {
@@ -150,11 +158,21 @@ impl Module {
             name: function.map_or_else(String::new, |function| function.name.clone()),
             site: entry + area.start as u64,
             area,
+            before,
             after_prologue: area.is_call && !is_entry(code.at(address), distance),
             is_wanted: true,
             class: 0,
         });
     }
+}
+
+/// Where a jump fits that ends where the function begins: the area has only NOPs from `start` to `entry`.
+fn room_before(code: &Code<'_>, start: u64, entry: u64) -> Option<u64> {
+    let mut at = start;
+    while at < entry {
+        at += nop_length(code.at(at))? as u64;
+    }
+    (at == entry && entry - start >= SITE as u64).then(|| entry - SITE as u64)
 }
 
 /// Is this the first instruction of the function that begins with `code`, but for a landing pad?

@@ -210,13 +210,23 @@ struct Writer<'s> {
 impl Writer<'_> {
     fn hook(&mut self, hook: &Hook, stubs: &mut Batch, near: &mut Batch) -> io::Result<()> {
         let site = self.bias + hook.site;
-        let idle = hook.area.idle();
+        let idle = if hook.before.is_some() && hook.is_wanted {
+            hook.area.filled_behind(code::SHORT_JUMP)
+        } else {
+            hook.area.idle()
+        };
         let mut bytes = idle.get(..hook.area.length).unwrap_or(&idle).to_vec();
         if hook.is_wanted {
-            let jump = self.stub(hook, site, stubs, near);
-            let jump = jump.ok_or_else(|| io::Error::other("no room for more stubs"))?;
-            if let Some(room) = bytes.get_mut(..code::SITE) {
-                room.copy_from_slice(&jump);
+            let no_room = || io::Error::other("no room for more stubs");
+            let before = hook.before.map(|before| self.bias + before);
+            let jump = self.stub(hook, site, stubs, near).ok_or_else(no_room)?;
+            let short = before.and_then(|before| code::armed_short(site, before));
+            if let Some(before) = before {
+                self.pages.patch(self.memory, before, &jump)?;
+            }
+            let jump = short.as_ref().map_or(jump.as_slice(), |short| short.as_slice());
+            if let Some(room) = bytes.get_mut(..jump.len()) {
+                room.copy_from_slice(jump);
             }
         }
         self.pages.patch(self.memory, site, &bytes)
@@ -230,7 +240,10 @@ impl Writer<'_> {
         stubs: &mut Batch,
         near: &mut Batch,
     ) -> Option<[u8; code::SITE]> {
-        let body = site + code::SITE as u64;
+        let (jump, body) = match hook.before {
+            Some(before) => (self.bias + before, site + code::SHORT_JUMP as u64),
+            None => (site, site + code::SITE as u64),
+        };
         let at = self.placed.stubs.take(code::STUB as u64)?;
         let (mut target, mut behind) = (at, body);
         if let Some(room) = &mut self.thunks {
@@ -249,7 +262,7 @@ impl Writer<'_> {
             let stub = self.bytes(hook, at, behind)?;
             stubs.add(at, &stub);
         }
-        code::armed(site, target)
+        code::armed(jump, target)
     }
 
     fn bytes(&self, hook: &Hook, at: u64, body: u64) -> Option<[u8; code::STUB]> {

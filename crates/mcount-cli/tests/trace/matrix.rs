@@ -21,6 +21,8 @@ const HOOKS: &[Hooks] = &[
     both("patchable-5", &["-fpatchable-function-entry=5"]),
     both("patchable-16", &["-fpatchable-function-entry=16"]),
     both("patchable-7,2", &["-fpatchable-function-entry=7,2"]),
+    both("patchable-7,5", &["-fpatchable-function-entry=7,5"]),
+    both("patchable-9,6-cet", &["-fpatchable-function-entry=9,6", "-fcf-protection"]),
     both("patchable-5-cet", &["-fpatchable-function-entry=5", "-fcf-protection"]),
     both("pg", &["-pg"]),
     both("fentry", &["-pg", "-mfentry"]),
