@@ -14,7 +14,7 @@
 
 use crate::arguments::{Argument, Meaning};
 use crate::children::Stamp;
-use crate::commit::write_new;
+use crate::commit::{about, write_new};
 use crate::files::Input;
 use memchr::memmem;
 use std::collections::BTreeMap;
@@ -86,9 +86,7 @@ impl Written {
 ///
 /// It cannot be read or written; the error names it.
 pub(crate) fn clean(path: &Path, names: &Names<'_>, lists_inputs: bool) -> io::Result<()> {
-    let about =
-        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    let input = Input::open(path).map_err(about)?;
+    let input = Input::open(path).map_err(|error| about(path, error))?;
     let text = input.bytes();
     let [table, words] = names.inputs;
     let [image, output, table, words] =
@@ -108,7 +106,7 @@ pub(crate) fn clean(path: &Path, names: &Names<'_>, lists_inputs: bool) -> io::R
         return Ok(());
     }
     drop(input);
-    write_new(path, &cleaned).map_err(about)
+    write_new(path, &cleaned).map_err(|error| about(path, error))
 }
 
 /// `name` as lld writes it into a list for make.

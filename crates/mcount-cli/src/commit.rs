@@ -54,6 +54,11 @@ impl From<mcount::Error> for Failure {
     }
 }
 
+/// The error `error` about the file at `path`, as one that says so.
+pub(crate) fn about(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {}", path.display(), Failure::from(error)))
+}
+
 /// What the C library says, without " (os error 2)".
 fn without_number(error: &io::Error) -> String {
     let text = error.to_string();

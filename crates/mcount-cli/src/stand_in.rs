@@ -18,7 +18,7 @@
 
 use crate::arguments::{Argument, Meaning};
 use crate::children;
-use crate::commit::write_new;
+use crate::commit::{about, write_new};
 use crate::files::Input;
 use crate::linker::Command;
 use crate::response;
@@ -75,9 +75,7 @@ impl StandIn {
     /// The folder cannot be made.
     pub(crate) fn new(command: &Command, at: usize, options: &[OsString]) -> io::Result<Self> {
         let stand_in = Self(new_folder()?);
-        stand_in.furnish(command, at, options).map_err(|error| {
-            io::Error::new(error.kind(), format!("{}: {error}", stand_in.0.display()))
-        })?;
+        stand_in.furnish(command, at, options).map_err(|error| about(&stand_in.0, error))?;
         Ok(stand_in)
     }
 
@@ -184,10 +182,7 @@ fn new_folder() -> io::Result<PathBuf> {
         match children::begin(&folder, || DirBuilder::new().mode(0o700).create(&folder)) {
             Ok(()) => return Ok(folder),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            Err(error) => {
-                let about = format!("{}: {error}", folder.display());
-                return Err(io::Error::new(error.kind(), about));
-            }
+            Err(error) => return Err(about(&folder, error)),
         }
     }
 }

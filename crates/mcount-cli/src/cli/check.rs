@@ -336,7 +336,8 @@ impl Printer<'_> {
     /// Says how much was found; the exit code.
     fn end(&self) -> u8 {
         let Totals { files, errors, warnings, failed } = self.totals;
-        if self.arguments.format == Format::Text {
+        // Of nothing, nothing is said: it would look like a success.
+        if self.arguments.format == Format::Text && (files != 0 || !failed) {
             let found = match (errors, warnings) {
                 (0, 0) => "nothing found".to_owned(),
                 _ => [counted(errors, "error", "errors"), counted(warnings, "warning", "warnings")]

@@ -247,7 +247,8 @@ impl Driver<'_> {
             match filled {
                 Fill::Right => return self.finish(count),
                 Fill::Writes(writes) => {
-                    overwrite(&self.scratch.image, &writes).map_err(|error| self.say(&error))?;
+                    overwrite(&self.scratch.image, &writes)
+                        .map_err(|error| self.say(&Failure::from(error)))?;
                     if matches!(self.examine()?.1, Fill::Right) {
                         return self.finish(count);
                     }
@@ -271,12 +272,13 @@ impl Driver<'_> {
     fn link(&self, table: Option<&LateTable>) -> Result<Option<u8>, String> {
         if let Some(table) = table {
             let object = table_object(table, &self.object).map_err(|error| self.say(&error))?;
-            write_new(&self.scratch.table, &object).map_err(|error| self.say(&error))?;
+            write_new(&self.scratch.table, &object)
+                .map_err(|error| self.say(&Failure::from(error)))?;
         }
         let words = self.words(table.map(|_| self.scratch.table.as_path()))?;
         // What is there after a failure is the linker's.
         let _ = fs::remove_file(&self.scratch.image);
-        match execute(&words, false).map_err(|error| self.say(&error))? {
+        match execute(&words, false).map_err(|error| self.say(&Failure::from(error)))? {
             Outcome::Success if is_image(&self.scratch.image) => Ok(None),
             Outcome::Success if self.scratch.image.exists() => {
                 // An option that we don't know made it something else, and the table is no part of that.
@@ -293,7 +295,8 @@ impl Driver<'_> {
         let mut words = self.command.linking(&self.scratch.image, object);
         if self.command.needs_response_file() {
             let text = response::text(words.get(1..).unwrap_or_default());
-            write_new(&self.scratch.words, &text).map_err(|error| self.say(&error))?;
+            write_new(&self.scratch.words, &text)
+                .map_err(|error| self.say(&Failure::from(error)))?;
             words.truncate(1);
             let mut word = OsString::from("@");
             word.push(&self.scratch.words);
@@ -341,7 +344,8 @@ impl Driver<'_> {
 
     /// The table that the image should have, and how to give it to the image.
     fn examine(&self) -> Result<(LateTable, Fill), String> {
-        let input = Input::open(&self.scratch.image).map_err(|error| self.say(&error))?;
+        let input =
+            Input::open(&self.scratch.image).map_err(|error| self.say(&Failure::from(error)))?;
         let threads = Threads::for_one(input.bytes().len(), None);
         let options = Options { helpers: threads.helpers(), ..self.options.clone() };
         let table = late_table(input.bytes(), &options);

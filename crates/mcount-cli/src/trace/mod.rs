@@ -26,6 +26,7 @@ pub use self::scope::{Limit, Scope};
 use self::space::Space;
 use self::start::Untraced;
 use self::tracee::{Memory, Tracee};
+use crate::commit::{Failure, about};
 use mcount_trace::layout::metadata;
 use nix::errno::Errno;
 use nix::libc;
@@ -35,7 +36,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// What to trace.
@@ -106,10 +107,8 @@ struct Recorder {
 /// It can't be started, or the trace can't be written.
 pub fn run(request: Request) -> io::Result<Outcome> {
     let agent = Agent::new()?;
-    let trace =
-        TraceFile::create(&request.output, request.size, &request.scope).map_err(|error| {
-            io::Error::new(error.kind(), format!("{}: {error}", request.output.display()))
-        })?;
+    let trace = TraceFile::create(&request.output, request.size, &request.scope)
+        .map_err(|error| about(&request.output, error))?;
     record(request, agent, trace)
 }
 
@@ -219,7 +218,7 @@ impl Recorder {
     /// Adds to the trace; if it has no room, that's said at the end.
     fn add(&mut self, kind: u32, payload: &[u8]) {
         if let Err(error) = self.trace.add(kind, payload) {
-            let text = format!("{}: {error}", self.trace.path().display());
+            let text = about(self.trace.path(), error).to_string();
             if self.noted.insert(text.clone()) {
                 self.notes.push(text);
             }
@@ -236,7 +235,7 @@ impl Recorder {
         }
         if let Some(error) = failed {
             let name = self.request.command.first().cloned().unwrap_or_default();
-            return Err(io::Error::new(error.kind(), format!("{}: {error}", name.display())));
+            return Err(about(Path::new(&name), error));
         }
         if let Some(why) = self.refused {
             return Err(io::Error::other(why));
@@ -247,7 +246,10 @@ impl Recorder {
         let (dropped, error) = self.trace.dropped();
         if let Some(error) = error {
             let path = self.trace.path().display();
-            self.notes.push(format!("{path}: {error}; {dropped} calls were not recorded"));
+            self.notes.push(format!(
+                "{path}: {}; {dropped} calls were not recorded",
+                Failure::from(error)
+            ));
         } else if dropped != 0 && matches!(self.request.size, Size::Ring(_)) {
             self.notes.push(format!("{dropped} older calls were dropped for newer ones"));
         } else if dropped != 0 {

@@ -3,6 +3,7 @@
 use super::start::{self, Untraced};
 use super::tracee::{Memory, Tracee};
 use super::{Ended, Process, Recorder, numbers, program};
+use crate::commit::Failure;
 use mcount_trace::layout::metadata;
 use nix::libc;
 use std::cell::RefCell;
@@ -33,7 +34,7 @@ impl Recorder {
             && let Err(error) = process.space.borrow().begin_thread(thread, &self.agent)
             && error.raw_os_error() != Some(libc::ESRCH)
         {
-            self.notes.push(format!("thread {}: {error}", thread.id()));
+            self.notes.push(format!("thread {}: {}", thread.id(), Failure::from(error)));
         }
     }
 
@@ -125,7 +126,7 @@ impl Recorder {
         self.add(metadata::PROCESS_END, &payload);
         self.processes.remove(&process);
         if let Err(error) = self.trace.release(process) {
-            self.note(format!("process {process}: {error}"));
+            self.note(format!("process {process}: {}", Failure::from(error)));
         }
         if process == self.main && self.ended.is_none() {
             self.ended = Some(if libc::WIFSIGNALED(status) {

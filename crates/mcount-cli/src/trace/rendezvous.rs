@@ -6,6 +6,7 @@ use super::space::{Rendezvous, Space};
 use super::start::Untraced;
 use super::tracee::{Desk, Memory, Tracee, to_result};
 use super::{Process, Recorder, program};
+use crate::commit::{Failure, about};
 use mcount_trace::layout::metadata;
 use nix::libc;
 use std::ffi::OsString;
@@ -110,7 +111,7 @@ impl Recorder {
                 continue;
             }
             if let Err(error) = self.arm(thread, id, memory, &mut space, *bias, &path) {
-                self.note(format!("{}: stays idle: {error}", path.display()));
+                self.note(format!("{}: stays idle: {}", path.display(), Failure::from(error)));
             }
         }
         self.has_begun(id);
@@ -129,7 +130,7 @@ impl Recorder {
             let why = format!("{}: no function has a hook; {NO_HOOKS}", program(id).display());
             self.refuse(id, why);
         } else if let Err(error) = self.trace.publish() {
-            self.refuse(id, format!("{}: {error}", self.request.output.display()));
+            self.refuse(id, about(&self.request.output, error).to_string());
         }
     }
 
