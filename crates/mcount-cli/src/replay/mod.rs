@@ -85,7 +85,9 @@ pub(crate) struct Name {
 
 impl Name {
     fn new(name: &str, module: Option<&str>, address: Option<u64>) -> Self {
-        let name = name_of(name, true);
+        // Of a stripped file only addresses are known.
+        let by_address = address.filter(|_| name.is_empty()).map(|address| format!("{address:#x}"));
+        let name = by_address.map_or_else(|| name_of(name, true), std::borrow::Cow::Owned);
         Self {
             text: printable(&name).into_owned(),
             json: json_string(&name),

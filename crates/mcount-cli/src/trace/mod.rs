@@ -113,7 +113,11 @@ pub fn run(request: Request) -> io::Result<Outcome> {
 }
 
 fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcome> {
-    let main = spawn::spawn(&request.command)?;
+    if !std::path::Path::new("/proc/self").exists() {
+        trace.remove_unpublished();
+        return Err(io::Error::other("/proc isn't mounted, and tracing needs it"));
+    }
+    let main = spawn::spawn(&request.command).inspect_err(|_| trace.remove_unpublished())?;
     spawn::pass_signals_on(main);
     let mut recorder = Recorder {
         request,

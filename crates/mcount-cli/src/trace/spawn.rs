@@ -46,7 +46,16 @@ pub(super) fn spawn(command: &[OsString]) -> io::Result<i32> {
     if child < 0 {
         return Err(io::Error::last_os_error());
     }
-    let attached = tracee::seize(nix::unistd::Pid::from_raw(child));
+    if let Err(error) = tracee::seize(nix::unistd::Pid::from_raw(child)) {
+        // SAFETY: no pointer is passed. It hasn't executed anything yet, and nobody else waits for it.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+        let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(child), None);
+        let why = match error.raw_os_error() {
+            Some(libc::EPERM) => "another program traces it, or the system doesn't allow it",
+            _ => "it can't be traced",
+        };
+        return Err(io::Error::new(error.kind(), format!("{}: {why}: {error}", name_of(command))));
+    }
     // SAFETY: descriptors of ours; the child waits for the byte.
     let error = unsafe {
         libc::close(go[0]);
@@ -56,9 +65,13 @@ pub(super) fn spawn(command: &[OsString]) -> io::Result<i32> {
         // The pipe is closed by a successful exec; the recorder hears of that before it reads here.
         failed[0]
     };
-    attached?;
     FAILED.set(error).map_err(|_| io::Error::other("one program at a time"))?;
     Ok(child)
+}
+
+/// The name of a program.
+fn name_of(command: &[OsString]) -> String {
+    command.first().map(|name| name.display().to_string()).unwrap_or_default()
 }
 
 /// A signal that is sent to the whole foreground group (^C, ^\\) is for the program to answer; one that is

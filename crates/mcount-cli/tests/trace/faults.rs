@@ -19,6 +19,9 @@ const TESTS: &[(&str, Option<&str>, Run)] = &[
     ("no-such-folder", None, no_such_folder),
     ("output-is-a-device", None, device),
     ("refused-keeps-trace", None, keeps_trace),
+    ("two-tracers", None, two_tracers),
+    ("no-proc", None, no_proc),
+    ("stripped", None, stripped),
     ("interrupt-handled", None, || interrupt(true)),
     ("interrupt", None, || interrupt(false)),
     ("stop-and-continue", None, stop),
@@ -109,6 +112,50 @@ fn keeps_trace() -> Result<(), String> {
         b"of before" => Ok(()),
         _ => Err("the trace of before is gone".to_owned()),
     }
+}
+
+/// Somebody else traces the program already: it isn't run.
+fn two_tracers() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "bare.c")?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    command.args(["trace", "--children", "-o", "outer.mcount", "--"]);
+    command.arg(env!("CARGO_BIN_EXE_mcount")).args(["trace", "-o", "trace.mcount", "--"]);
+    is_refused(&room, command.arg(program).arg("mark"), "another program traces it")?;
+    no_trace(&room)
+}
+
+/// Needs to be allowed to unmount.
+fn no_proc() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "bare.c")?;
+    let mut allowed = Command::new("unshare");
+    if let Err(why) = testkit::process::run(allowed.args(["-m", "umount", "-l", "/proc"])) {
+        testkit::trial::ignore(why);
+    }
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", "umount -l /proc && exec \"$@\"", "sh"]);
+    command.arg(env!("CARGO_BIN_EXE_mcount")).args(["trace", "-o", "trace.mcount", "--"]);
+    is_refused(&room, command.arg(program).arg("mark"), "/proc isn't mounted")?;
+    no_trace(&room)
+}
+
+/// Functions without names are called by their addresses.
+fn stripped() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "options.c")?;
+    let symbols = testkit::process::run(Command::new("nm").arg(&program))?;
+    let is_main = |line: &&str| line.ends_with(" T main");
+    let line = symbols.lines().find(is_main).unwrap_or_default();
+    let address = u64::from_str_radix(line.split(' ').next().unwrap_or_default(), 16);
+    let address = address.map_err(|error| error.to_string())?;
+    testkit::process::run(Command::new("strip").arg(&program))?;
+    ended_with(&room.run("traced", &mut tracer(&program))?, 0, "29\n")?;
+    let mut replay = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    replay.args(["replay", "--format", "csv"]).arg(room.path("traced").join("trace.mcount"));
+    let text = testkit::process::run(&mut replay)?;
+    let first = text.lines().nth(1).unwrap_or_default();
+    if first.contains(&format!(",{address:#x},")) { Ok(()) } else { Err(text) }
 }
 
 fn ended_with(ended: &Ended, code: i32, stdout: &str) -> Result<(), String> {

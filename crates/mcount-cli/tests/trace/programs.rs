@@ -50,10 +50,7 @@ const PROGRAMS: &[Program] = &[
     program("traps", "traps.c"),
     Program { flags: &["-DNESTED"], ..program("abi", "abi.c") },
     Program { flags: AVX, ..program("abi-avx", "abi.c") },
-    Program {
-        open: Some("the auxiliary vector has an entry more, one that says it's to be ignored"),
-        ..program("environment", "environment.c")
-    },
+    program("environment", "environment.c"),
     with("limits-none", "limits.c", &["none"]),
     with("limits-descriptors", "limits.c", &["descriptors"]),
     with("limits-file-size", "limits.c", &["files"]),
