@@ -5,7 +5,7 @@
 //! names of the cases. `cargo xtask bench --check` runs them all.
 #![expect(clippy::print_stdout, reason = "a program of the project's own")]
 
-use mcount::{Options, late_table, read_table, record, scan};
+use mcount::{LateOptions, Options, RecordOptions, late_table, read_table, record, scan};
 use std::hint::black_box;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol};
 use testkit::{files, prebuilt};
@@ -80,11 +80,11 @@ fn sites(sites: mcount::Result<mcount::Sites>) -> usize {
 }
 
 fn recorded(object: &[u8]) -> usize {
-    record(object, &all()).map_or(0, |recording| recording.recorded)
+    record(object, &all(), &RecordOptions::default()).map_or(0, |recording| recording.recorded)
 }
 
 fn decoded(image: &[u8]) -> usize {
-    late_table(image, &all()).map_or(0, |table| table.sites.len())
+    late_table(image, &all(), &LateOptions::default()).map_or(0, |table| table.sites.len())
 }
 
 /// An object with 200,000 relocations, each fiftieth of them to `hook`.
@@ -111,7 +111,8 @@ fn large(hook: &str) -> Vec<u8> {
 /// The same with its table.
 fn again() -> Result<Vec<u8>, String> {
     let object = large("__fentry__");
-    let recording = record(&object, &all()).map_err(|error| error.to_string())?;
+    let recording =
+        record(&object, &all(), &RecordOptions::default()).map_err(|error| error.to_string())?;
     recording.change.map(|change| change.apply(&object)).ok_or("nothing is recorded".to_owned())
 }
 

@@ -5,7 +5,10 @@
 //! thing, which one of them (two bytes), which field, how, and a value (seven bytes). So one mutation of the fuzzer
 //! changes one thing, and the file stays one that the code looks into.
 
-use mcount::{Base, Glob, GlobSetBuilder, NopChange, Options, Policy};
+use mcount::{
+    Base, CheckOptions, Glob, GlobSetBuilder, LateOptions, NopChange, Options, Policy,
+    RecordOptions, SortOptions,
+};
 use mcount_cli::{archive, unpack};
 use std::path::Path;
 use std::sync::LazyLock;
@@ -252,19 +255,19 @@ impl File {
 }
 
 /// Options that between them go through all the code.
-fn variants() -> [Options; 3] {
+fn variants() -> [(Options, RecordOptions); 3] {
     let every = GlobSetBuilder::new().add(Glob::new("*").expect("a glob")).build().expect("globs");
-    let policy = Policy { base: Base::All, ..Policy::default() };
-    let all =
-        Options { policy, writable: true, link_order: true, nops: true, ..Options::default() };
-    let policy = Policy { exclude_sections: every, ..Policy::default() };
-    let nop = Options { policy, nop_all: true, ..Options::default() };
-    [Options::default(), all, nop]
+    let policy = Policy::of(Base::All);
+    let all = RecordOptions::default().writable(true).link_order(true);
+    let all = (Options::default().policy(policy).nops(true), all);
+    let policy = Policy::default().exclude_sections(every);
+    let nop = (Options::default().policy(policy), RecordOptions::default().nop_all(true));
+    [Default::default(), all, nop]
 }
 
 /// `mcount scan`.
 pub fn scan(file: &[u8]) {
-    for options in variants() {
+    for (options, _) in variants() {
         let _ = mcount::scan(file, &options);
     }
 }
@@ -277,8 +280,9 @@ pub fn list(file: &[u8]) {
 /// `mcount check`: each finding has a rule and a line of text; and the functions behind coverage, each
 /// of which has a hook or a reason.
 pub fn check(file: &[u8]) {
-    for options in variants() {
-        for finding in mcount::check(file, &options).into_iter().flatten() {
+    for (options, _) in variants() {
+        for finding in mcount::check(file, &options, &CheckOptions::default()).into_iter().flatten()
+        {
             assert!(!finding.detail.is_empty() && !finding.rule.name().is_empty());
         }
         if let Ok(functions) = mcount::functions(file, &options) {
@@ -290,36 +294,37 @@ pub fn check(file: &[u8]) {
 
 /// `mcount record`: what it makes has a table of as many entries as it says, and is done.
 pub fn record(file: &[u8]) {
-    for options in variants() {
-        let Ok(recording) = mcount::record(file, &options) else { continue };
+    for (options, how) in variants() {
+        let Ok(recording) = mcount::record(file, &options, &how) else { continue };
         let Some(change) = recording.change else { continue };
         assert!(change.appended.len() <= 64 * file.len() + 4096, "more than the file explains");
         let new = change.apply(file);
-        let _ = mcount::record(&new, &options);
+        let _ = mcount::record(&new, &options, &how);
     }
 }
 
 /// `mcount table`.
 pub fn table(file: &[u8]) {
-    for options in variants() {
-        let _ = mcount::late_table(file, &options);
+    for (options, _) in variants() {
+        let _ = mcount::late_table(file, &options, &LateOptions::default());
     }
 }
 
 /// `mcount sort`: it writes inside the file, and what is sorted stays.
 pub fn sort(file: &[u8]) {
     for drop_stale in [false, true] {
-        let Ok(sorted) = mcount::sort_table(file, &Options::default(), drop_stale) else {
+        let sort = SortOptions::default().drop_stale(drop_stale);
+        let Ok(sorted) = mcount::sort_table(file, &Options::default(), &sort) else {
             continue;
         };
         let new = written(file, &sorted.writes);
-        let _ = mcount::sort_table(&new, &Options::default(), drop_stale);
+        let _ = mcount::sort_table(&new, &Options::default(), &sort);
     }
 }
 
 /// `mcount nop`.
 pub fn nop(file: &[u8]) {
-    for options in variants() {
+    for (options, _) in variants() {
         let Ok(nops) = mcount::make_nops(file, &options, &|_| true) else { continue };
         match nops.change {
             NopChange::Object(Some(change)) => drop(change.apply(file)),
@@ -340,13 +345,13 @@ pub fn archive(file: &[u8]) {
     }
     let (old, new) = (PLACE.path().join("old.a"), PLACE.path().join("new.a"));
     std::fs::write(&old, file).expect("a file in memory");
-    let options = Options::default();
-    let Ok(recorded) = archive::record(&old, Some(&new), &options) else { return };
+    let (options, how) = <(Options, RecordOptions)>::default();
+    let Ok(recorded) = archive::record(&old, Some(&new), &options, &how) else { return };
     if recorded.results.iter().any(|(_, result)| result.is_err()) {
         return;
     }
     let names = |path| -> Vec<String> {
-        let again = archive::read(path, |object| mcount::record(object, &options));
+        let again = archive::read(path, |object| mcount::record(object, &options, &how));
         let again = again.expect("an archive that can be read");
         again
             .into_iter()

@@ -12,7 +12,7 @@
 
 use crate::commit::{ANY_MODE, Failure, is_elsewhere, kept, replace, write_output};
 use crate::files::{ELF_MAGIC, Input, is_standard, open_locked, open_regular};
-use mcount::{Change, Options, Recording};
+use mcount::{Change, Options, RecordOptions, Recording};
 use object::archive::Header;
 use object::read::archive::{ArchiveFile, ArchiveKind, ArchiveMember};
 use rayon::prelude::*;
@@ -128,9 +128,10 @@ pub fn record(
     path: &Path,
     output: Option<&Path>,
     options: &Options,
+    how: &RecordOptions,
 ) -> Result<Members<Recording>, Failure> {
     change(path, output, |object| {
-        let mut recording = mcount::record(object, options)?;
+        let mut recording = mcount::record(object, options, how)?;
         Ok((recording.change.take(), recording))
     })
 }

@@ -11,7 +11,7 @@
 
 use crate::files::{Input, is_at, is_standard, lock, open_locked, open_regular};
 use crate::signals;
-use mcount::{Change, Options, Recording, Write};
+use mcount::{Change, ErrorKind, Options, RecordOptions, Recording, Write};
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, open};
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -37,8 +37,21 @@ impl fmt::Display for Failure {
                 Some(_) => write!(f, "{}", without_number(error)),
                 None => error.fmt(f),
             },
-            Self::Object(error) => error.fmt(f),
+            Self::Object(error) => {
+                error.fmt(f)?;
+                advice(&error.kind).map_or(Ok(()), |advice| write!(f, ": {advice}"))
+            }
         }
+    }
+}
+
+/// What to do about an error, if there is something to say.
+fn advice(kind: &ErrorKind) -> Option<&'static str> {
+    match kind {
+        ErrorKind::Archive => Some("take out its members (ar x)"),
+        ErrorKind::Bitcode => Some("record vmlinux.o after the LTO link"),
+        ErrorKind::SlimLto => Some("record the object that the LTO link makes"),
+        _ => None,
     }
 }
 
@@ -87,9 +100,10 @@ pub fn record_file(
     path: &Path,
     output: Option<&Path>,
     options: &Options,
+    how: &RecordOptions,
 ) -> Result<Recording, Failure> {
     change_file(path, output, |object| {
-        let mut recording = mcount::record(object, options)?;
+        let mut recording = mcount::record(object, options, how)?;
         let plan = recording.change.take().map_or(Plan::Keep, Plan::Append);
         Ok((plan, recording))
     })

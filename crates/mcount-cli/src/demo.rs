@@ -2,7 +2,7 @@
 
 use crate::inputs::Label;
 use crate::output::{Format, Listing};
-use mcount::{Base, Options, Policy, read_table, record};
+use mcount::{Base, Options, Policy, RecordOptions, read_table, record};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -61,11 +61,12 @@ const OBJECTS: &[(&str, &[u8])] = &bundled![
 ///
 /// Those of `out`.
 pub fn run(out: &mut impl Write) -> io::Result<u8> {
-    let policy = Policy { base: Base::All, ..Policy::default() };
-    let options = Options { policy, writable: true, ..Options::default() };
+    let policy = Policy::of(Base::All);
+    let options = Options::default().policy(policy);
+    let writable = RecordOptions::default().writable(true);
     let (mut sites, mut code) = (0, 0);
     for (name, object) in OBJECTS {
-        let table = record(object, &options).and_then(|recording| {
+        let table = record(object, &options, &writable).and_then(|recording| {
             let new =
                 recording.change.map_or_else(|| object.to_vec(), |change| change.apply(object));
             read_table(&new, &options)

@@ -7,7 +7,7 @@ use crate::response;
 use crate::signals;
 use crate::words::printable;
 use lexopt::Arg;
-use mcount::{Options, Recording, TABLE_SECTION};
+use mcount::{Options, RecordOptions, Recording, TABLE_SECTION};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -73,10 +73,10 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, lexop
 }
 
 fn record(warn: bool, files: &[OsString]) -> u8 {
-    let options = Options { keep_existing_table: true, ..Options::default() };
+    let (options, how) = (Options::default(), RecordOptions::default().keep_existing_table(true));
     let mut code = 0;
     for file in files.iter().filter(|file| !file.as_bytes().ends_with(b"/ftrace.o")) {
-        match record_file(Path::new(file), None, &options) {
+        match record_file(Path::new(file), None, &options, &how) {
             Ok(recording) => report(&recording, warn, file),
             Err(failure) => {
                 say(&mut io::stderr(), &format!("{}: failed: {failure}", file.display()));

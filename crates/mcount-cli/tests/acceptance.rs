@@ -13,7 +13,7 @@
     reason = "a test"
 )]
 
-use mcount::{Base, Options, Policy};
+use mcount::{Base, Options, Policy, RecordOptions};
 use object::read::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,14 +128,17 @@ const TOOLS: &[Tool] = &[
     Tool { name: "ar", of_processor: false, arguments: &["rcs", "x.a", "x.o"], at_least: 130 },
 ];
 
-fn policy_all() -> Options {
-    let policy = Policy { base: Base::All, ..Policy::default() };
-    Options { policy, writable: true, ..Options::default() }
+/// How files are looked at, and how they are recorded.
+type Both = (Options, RecordOptions);
+
+fn policy_all() -> Both {
+    let options = Options::default().policy(Policy::of(Base::All));
+    (options, RecordOptions::default().writable(true))
 }
 
 /// The object after recording, if that changes it.
-fn recorded(bytes: &[u8], options: &Options) -> Option<Vec<u8>> {
-    let change = mcount::record(bytes, options).unwrap().change?;
+fn recorded(bytes: &[u8], (options, how): &Both) -> Option<Vec<u8>> {
+    let change = mcount::record(bytes, options, how).unwrap().change?;
     Some(change.apply(bytes))
 }
 
@@ -193,11 +196,11 @@ fn judge(tool: &Tool, name: &str, old: &[u8], new: &[u8]) -> Result<bool, String
 }
 
 /// `tool` over `objects` with `options`.
-fn accepts(tool: &Tool, objects: &[Prebuilt], options: &Options, at_least: usize) {
+fn accepts(tool: &Tool, objects: &[Prebuilt], both: &Both, at_least: usize) {
     let results: Vec<_> = objects
         .par_iter()
         .filter_map(|Prebuilt { name, bytes }| {
-            Some(judge(tool, name, bytes, &recorded(bytes, options)?))
+            Some(judge(tool, name, bytes, &recorded(bytes, both)?))
         })
         .collect();
     let failures: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
@@ -216,7 +219,7 @@ fn accepts_all(name: &str) {
     };
     need(programs.iter().map(String::as_str));
     accepts(tool, &prebuilt::all().unwrap(), &policy_all(), tool.at_least);
-    accepts(tool, &prebuilt::one_of_each().unwrap(), &Options::default(), 10);
+    accepts(tool, &prebuilt::one_of_each().unwrap(), &Both::default(), 10);
 }
 
 /// A test for each tool, so that a missing one skips no other.
@@ -255,7 +258,7 @@ int main(void) { return _Z11comdat_useri(__stop___mcount_loc - __start___mcount_
 const STRONG: &[&str] = &["_Z11comdat_useri", "comdat_object", "comdat_pointers"];
 
 /// Two recorded copies of the C++ object `name` and the rest of a program, in a folder.
-fn two_copies(name: &str, options: &Options) -> TempDir {
+fn two_copies(name: &str, both: &Both) -> TempDir {
     let folder = TempDir::new().unwrap();
     let path = |file: &str| folder.path().join(file);
     let object = prebuilt::root().join("tests/prebuilt").join(name);
@@ -268,7 +271,7 @@ fn two_copies(name: &str, options: &Options) -> TempDir {
     run(Command::new("objcopy").args(renames).arg(&object).arg("b.o"));
     let second = testkit::files::read(&path("b.o")).unwrap();
     for (file, bytes) in [("a.o", first), ("b.o", second)] {
-        testkit::files::write(&path(file), &recorded(&bytes, options).unwrap()).unwrap();
+        testkit::files::write(&path(file), &recorded(&bytes, both).unwrap()).unwrap();
     }
     folder
 }
@@ -311,7 +314,8 @@ fn entries_and_functions(image: &Path) -> [Vec<String>; 2] {
 
 /// Links two copies; the table must lead to each live function once, and to nothing else.
 fn links(linker: &str, name: &str, link_order: bool, arguments: &[&str]) -> usize {
-    let folder = two_copies(name, &Options { link_order, ..policy_all() });
+    let (options, how) = policy_all();
+    let folder = two_copies(name, &(options, how.link_order(link_order)));
     let mut command = Command::new(linker);
     command.args(["-o", "image", "-e", "main"]).args(arguments);
     command.args(["a.o", "b.o", "outside.o"]).current_dir(folder.path());

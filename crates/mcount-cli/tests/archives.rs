@@ -521,6 +521,7 @@ fn a_malformed_archive_is_an_error_and_stays() {
 fn no_archive_makes_it_panic(format: &Format) {
     let room = room();
     let options = mcount::Options::default();
+    let how = mcount::RecordOptions::default();
     make(&room, "lib.a", format, &["a.o", LONG, "note.txt"]);
     let good = room.get("lib.a").unwrap();
     let headers = (0..good.len()).filter(|at| at % 97 == 0 || *at < 400);
@@ -531,7 +532,7 @@ fn no_archive_makes_it_panic(format: &Format) {
             let path = room.put("bad.a", bytes).unwrap();
             // Either is fine; neither may be a panic.
             let _ = mcount_cli::archive::read(&path, |object| mcount::scan(object, &options));
-            let _ = mcount_cli::archive::record(&path, None, &options);
+            let _ = mcount_cli::archive::record(&path, None, &options, &how);
         }
     }
 }

@@ -75,12 +75,12 @@ const ROWS: &[Row] = &[
     (&["scan", "text.o"], 2, "", "text.o: not an ELF file\n"),
     (&["list", "text.o"], 2, "", "text.o: not an ELF file\n"),
     (&["record", "text.o"], 2, "", "text.o: not an ELF file\n"),
-    (&["record", "bitcode.o"], 2, "", "bitcode.o: LLVM bitcode: record vmlinux.o after"),
+    (&["record", "bitcode.o"], 2, "", "LLVM bitcode, not machine code: record vmlinux.o after"),
     (&["scan", "text.o", "a.o", "none.o"], 2, "sample_weak", "none.o: No such"),
     (&["record", "-v", "text.o", "a.o"], 2, "a.o: recorded", "text.o: not an ELF"),
     (&["record", "-v", "a.o", "text.o", "b.o"], 2, "b.o: recorded", "text.o: not an ELF"),
-    (&["sort", "archive.a"], 2, "", "archive.a: an archive, and no ELF file: take out its members"),
-    (&["table", "archive.a"], 2, "", "archive.a: an archive, and no ELF file"),
+    (&["sort", "archive.a"], 2, "", "archive.a: an archive, not an ELF file: take out its members"),
+    (&["table", "archive.a"], 2, "", "an archive, not an ELF file: take out its members (ar x)"),
     // It is said which of several files the matter is.
     (
         &["record", "-o", "none/x.o", "a.o"],

@@ -5,7 +5,7 @@
 //! the library. Names of fields: gABI, 4.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use mcount::{Base, Options, Policy};
+use mcount::{Base, Options, Policy, RecordOptions};
 use std::collections::BTreeSet;
 use std::path::Path;
 use testkit::prebuilt::{self, Prebuilt};
@@ -30,8 +30,8 @@ struct Lie {
 
 /// `bytes` with the field at `offset` set to what it is not, as often as that can be recorded.
 fn lies(found: &mut Vec<Lie>, bytes: &[u8], (offset, size): (usize, usize), what: &str) {
-    let policy = Policy { base: Base::All, ..Policy::default() };
-    let options = Options { policy, ..Options::default() };
+    let policy = Policy::of(Base::All);
+    let options = Options::default().policy(policy);
     let big_endian = bytes[5] == 2;
     let value = get(bytes, offset, size, big_endian);
     let most = u64::MAX >> (64 - 8 * size);
@@ -40,7 +40,7 @@ fn lies(found: &mut Vec<Lie>, bytes: &[u8], (offset, size): (usize, usize), what
     {
         let mut old = bytes.to_vec();
         put(&mut old, offset, size, big_endian, lie);
-        if let Ok(recording) = mcount::record(&old, &options)
+        if let Ok(recording) = mcount::record(&old, &options, &RecordOptions::default())
             && let Some(change) = recording.change
         {
             found.push(Lie { what: format!("{what}: {lie:#x}"), new: change.apply(&old), old });

@@ -276,8 +276,8 @@ const DISARMED: &[&str] = &[
 type Sites = (Vec<(Option<String>, Option<u64>, Option<String>)>, usize);
 
 fn sites(room: &Room, nops: bool) -> Sites {
-    let policy = Policy { base: Base::All, ..Policy::default() };
-    let options = Options { nops, policy, ..Options::default() };
+    let policy = Policy::of(Base::All);
+    let options = Options::default().policy(policy).nops(nops);
     let sites = mcount::scan(&room.get("a.o").unwrap(), &options).unwrap().sites;
     let text = |name: &Option<Arc<str>>| name.as_deref().map(str::to_owned);
     let place = |site: &CallSite| (text(&site.section), site.offset, text(&site.symbol));

@@ -5,7 +5,9 @@
 //! makes of small ones is tested beside it. Specification: gABI, 4 ("Sections", `SHN_XINDEX`).
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use mcount::{Base, Glob, GlobSetBuilder, Helpers, Options, Policy};
+use mcount::{
+    Base, CheckOptions, Glob, GlobSetBuilder, Helpers, LateOptions, Options, Policy, RecordOptions,
+};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -25,8 +27,12 @@ const LINKERS: [&str; 2] = ["ld.bfd", "ld.lld"];
 const OUTSIDE: &str = ".globl mcount\n.text\nmcount: ret\n";
 
 fn all() -> Options {
-    let policy = Policy { base: Base::All, ..Policy::default() };
-    Options { policy, writable: true, ..Options::default() }
+    let policy = Policy::of(Base::All);
+    Options::default().policy(policy)
+}
+
+fn writable() -> RecordOptions {
+    RecordOptions::default().writable(true)
 }
 
 fn run(room: &Room, program: &str, arguments: &[&str]) {
@@ -42,9 +48,9 @@ fn assemble(room: &Room, name: &str, source: &str) -> Vec<u8> {
 }
 
 /// The object after recording; with a second run, which must find it right.
-fn recorded(object: &[u8], options: &Options) -> Vec<u8> {
-    let new = mcount::record(object, options).unwrap().change.unwrap().apply(object);
-    assert_eq!(mcount::record(&new, options).unwrap().change, None, "twice is once");
+fn recorded(object: &[u8], options: &Options, how: &RecordOptions) -> Vec<u8> {
+    let new = mcount::record(object, options, how).unwrap().change.unwrap().apply(object);
+    assert_eq!(mcount::record(&new, options, how).unwrap().change, None, "twice is once");
     new
 }
 
@@ -85,7 +91,7 @@ fn more_sections_than_sixteen_bits_count() {
     for before in ["", ".section .first,\"a\"\n.byte 0\n"] {
         let room = Room::new().unwrap();
         let object = assemble(&room, "a", &many(before));
-        let new = recorded(&object, &Options::default());
+        let new = recorded(&object, &Options::default(), &RecordOptions::default());
         let sites = mcount::read_table(&new, &Options::default()).unwrap().sites;
         assert_eq!(sites.len(), MANY);
         for (number, site) in sites.iter().enumerate() {
@@ -164,7 +170,7 @@ fn more_local_symbols_than_sixteen_bits_count() {
     }
     source.push_str(".globl start\n.type start,@function\nstart: call mcount\nret\n");
     let room = Room::new().unwrap();
-    let new = recorded(&assemble(&room, "a", &source), &all());
+    let new = recorded(&assemble(&room, "a", &source), &all(), &writable());
     room.put("new.o", &new).unwrap();
     assemble(&room, "outside", OUTSIDE);
     for linker in LINKERS {
@@ -217,7 +223,8 @@ fn record_with(is_local: bool, locals: usize) -> Result<(), String> {
     let object = with_symbols(is_local, locals);
     let options = Options::default();
     assert_eq!(mcount::scan(&object, &options).unwrap().sites.len(), 1);
-    let recording = mcount::record(&object, &options).map_err(|error| error.to_string())?;
+    let recording = mcount::record(&object, &options, &RecordOptions::default())
+        .map_err(|error| error.to_string())?;
     let sites = mcount::read_table(&recording.change.unwrap().apply(&object), &options);
     let offsets: Vec<_> = sites.unwrap().sites.iter().map(|site| site.offset).collect();
     assert_eq!(offsets, [Some(0)]);
@@ -268,13 +275,13 @@ fn several_relocation_sections_for_one_section() {
         ..Section::default()
     });
     let file = object.build();
-    let new = recorded(&file, &Options::default());
+    let new = recorded(&file, &Options::default(), &RecordOptions::default());
     let places = |file: &[u8]| -> Vec<_> {
         let sites = mcount::read_table(file, &Options::default()).unwrap().sites;
         sites.iter().map(|site| site.offset.unwrap()).collect()
     };
     assert_eq!(places(&new), [0, 8, 16]);
-    let nop = recorded(&file, &Options { nop_all: true, ..Options::default() });
+    let nop = recorded(&file, &Options::default(), &RecordOptions::default().nop_all(true));
     assert_eq!(places(&nop), [0, 8, 16]);
     let sections = testkit::reader::sections(&nop).unwrap();
     assert!(sections[0].data.chunks(8).all(|code| code.starts_with(&[0x0f, 0x1f, 0x44, 0, 0])));
@@ -311,14 +318,16 @@ fn functions_of_a_source_file_are_left_alone() {
     run(&room, "ld.bfd", &[["-r", "-o", "whole.o"].as_slice(), &inputs].concat());
     let excluding = |pattern: &str| {
         let globs = GlobSetBuilder::new().add(Glob::new(pattern).unwrap()).build().unwrap();
-        let policy = Policy { exclude_file_symbols: globs, ..Policy::default() };
-        Options { policy, ..Options::default() }
+        let policy = Policy::default().exclude_file_symbols(globs);
+        Options::default().policy(policy)
     };
     let names = |file: &str, pattern: &str| -> String {
         let options = excluding(pattern);
         let old = room.get(file).unwrap();
-        let new =
-            mcount::record(&old, &options).unwrap().change.map_or(old.clone(), |c| c.apply(&old));
+        let new = mcount::record(&old, &options, &RecordOptions::default())
+            .unwrap()
+            .change
+            .map_or(old.clone(), |c| c.apply(&old));
         let sites = mcount::read_table(&new, &options).unwrap().sites;
         let listed: Vec<_> = sites.iter().map(|site| site.symbol.clone().unwrap()).collect();
         let scanned = mcount::scan(&old, &options).unwrap().sites;
@@ -364,7 +373,7 @@ fn garbage_collection_keeps_entries_with_their_functions() {
         [function("start", "call live\n"), function("dead", ""), function("live", "")].concat();
     let object = assemble(&room, "a", &source);
     assemble(&room, "outside", OUTSIDE);
-    room.put("new.o", &recorded(&object, &Options { link_order: true, ..all() })).unwrap();
+    room.put("new.o", &recorded(&object, &all(), &writable().link_order(true))).unwrap();
     for (linker, input, expected) in COLLECTED {
         let script = format!(
             "SECTIONS {{ . = 0x10000; .text : {{ *(.text .text.*) }}\n\
@@ -432,7 +441,11 @@ fn lists_of_patchable_entries_follow_their_groups((processor, nop): (&str, u64))
                 sites.iter().map(|s| s.symbol.clone().unwrap().to_string()).collect();
             listed.sort_unstable();
             assert_eq!(listed, LIVE, "{label}");
-            assert_eq!(mcount::check(&image, &all()).unwrap(), [], "{label}");
+            assert_eq!(
+                mcount::check(&image, &all(), &CheckOptions::default()).unwrap(),
+                [],
+                "{label}"
+            );
         }
     }
 }
@@ -476,8 +489,8 @@ fn threads_find_what_one_finds() {
     let image = room.get("image").unwrap();
     assert!(image.len() > 4 << 20, "so small that no thread is started");
     let sites = |helpers| {
-        let options = Options { helpers, ..all() };
-        mcount::late_table(&image, &options).unwrap().sites
+        let options = all().helpers(helpers);
+        mcount::late_table(&image, &options, &LateOptions::default()).unwrap().sites
     };
     let alone = sites(Helpers::default());
     assert_eq!(alone.len() as u64, FUNCTIONS);

@@ -61,7 +61,18 @@ impl Coverage {
     }
 }
 
-/// Which of `functions` have no hook, and why.
+/// Says which of `functions` have no hook, and why.
+///
+/// ```
+/// # let image = testkit::tiny_elf::Object::of_program().build();
+/// use mcount::Gap;
+/// let functions = mcount::functions(&image, &mcount::Options::default())?;
+/// let coverage = mcount::coverage(&functions);
+/// assert_eq!((coverage.with_site, coverage.without_site()), (2, 1));
+/// let without = coverage.gaps[&Gap::Unknown][0];
+/// assert_eq!(functions.functions[without].name, "__fentry__");
+/// # Ok::<(), mcount::Error>(())
+/// ```
 #[must_use]
 pub fn coverage(functions: &Functions) -> Coverage {
     let has_site = |function: &&Function| !function.sites.is_empty();

@@ -105,9 +105,25 @@ impl Difference {
     }
 }
 
-/// The functions whose state differs between `old` and `new`, by name. With `exact`, a clone is a
-/// function of its own; without, its name is that of the function it was made of. A function that
-/// has no site and is in one of them only is no difference.
+/// Lists the functions whose state differs between `old` and `new`, by name. A function without a site
+/// that is in only one of them isn't listed.
+///
+/// With `exact`, a clone is a function of its own. Otherwise it counts as the function that it was made
+/// from.
+///
+/// ```
+/// # let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/prebuilt/");
+/// # let object = std::fs::read(format!("{root}x86_64-fentry.o"))?;
+/// # let options = mcount::Options::default();
+/// let recording = mcount::record(&object, &options, &mcount::RecordOptions::default())?;
+/// let recorded = recording.change.expect("there was no table").apply(&object);
+///
+/// let old = mcount::functions(&object, &options)?;
+/// let new = mcount::functions(&recorded, &options)?;
+/// let difference = &mcount::diff(&old, &new, false)[0];
+/// assert_eq!((difference.name.as_str(), difference.change()), ("hook_address", "recorded"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub fn diff(old: &Functions, new: &Functions, exact: bool) -> Vec<Difference> {
     let (olds, news) = (Side::new(old, exact), Side::new(new, exact));

@@ -107,13 +107,9 @@ impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotElf => f.write_str("not an ELF file"),
-            Self::Archive => {
-                f.write_str("an archive, and no ELF file: take out its members (ar x)")
-            }
-            Self::Bitcode => f.write_str("LLVM bitcode: record vmlinux.o after the LTO link"),
-            Self::SlimLto => f.write_str(
-                "gcc LTO bytecode without machine code: record the object that the LTO link makes",
-            ),
+            Self::Archive => f.write_str("an archive, not an ELF file"),
+            Self::Bitcode => f.write_str("LLVM bitcode, not machine code"),
+            Self::SlimLto => f.write_str("gcc LTO bytecode, not machine code"),
             Self::NotAnObject(kind) => {
                 write!(f, "not a relocatable object: e_type is {kind}, not 1 (ET_REL)")
             }

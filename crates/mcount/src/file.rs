@@ -1,198 +1,216 @@
-//! One file, opened once and asked often.
+//! [`File`]: one file, opened once and asked often.
 //!
-//! Its own file because it knows every verb, and keeps what several of them need: the index of the
-//! functions, and the sites.
+//! Its own file because it knows every verb, and keeps what several of them need: the headers, the index
+//! of the functions, and the sites.
 
 use crate::check::{Check, Finding};
-use crate::elf::{self, Verb, View};
+use crate::elf::{Opened, Verb, View};
 use crate::error::Result;
 use crate::functions::{Functions, Survey};
-use crate::late::{Late, LateTable};
+use crate::late::{Fill, Filler, Late, LateTable, Reserve};
 use crate::nop::{MakeNops, Nops, Select};
-use crate::options::Options;
+use crate::options::{CheckOptions, LateOptions, Options, RecordOptions, SortOptions};
 use crate::record::{Record, Recording};
-use crate::scan::Target;
+use crate::scan::{self, Identity};
 use crate::site::Sites;
 use crate::sites::{Known, List, Scan};
 use crate::sort::{Sort, Sorted};
 use object::read::elf::FileHeader;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 
 /// An object or an image.
 ///
-/// What one question found out is kept for the next: the sites are found once, however many methods
-/// need them.
+/// The headers are read and checked once, and what one question found out is kept for the next. For
+/// example, the sites are searched for once, however many methods need them.
 ///
 /// ```
 /// # let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/prebuilt/");
 /// # let object = std::fs::read(format!("{root}x86_64-fentry.o"))?;
 /// let file = mcount::File::parse(&object)?;
 /// assert_eq!((file.machine(), file.bits(), file.is_image()), ("x86_64", 64, false));
-/// // Nothing has recorded it yet: sites, and no table.
+///
+/// // It has call sites, and no table yet.
 /// assert_eq!(file.sites()?.sites.len(), 9);
 /// assert_eq!(file.table()?.sites.len(), 0);
-/// assert_eq!(file.check()?[0].rule.name(), "missing-site");
+/// assert_eq!(file.check(&Default::default())?[0].rule.name(), "missing-site");
 ///
-/// let recorded = file.record()?.change.expect("it had no table").apply(&object);
+/// let recording = file.record(&Default::default())?;
+/// let recorded = recording.change.expect("there was no table").apply(&object);
 /// let file = mcount::File::parse(&recorded)?;
 /// assert_eq!(file.table()?.sites.len(), 8);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct File<'d> {
-    bytes: &'d [u8],
-    options: Options,
-    facts: Facts,
+    size: usize,
+    opened: Opened<'d>,
+    identity: Identity,
+    options: Cow<'d, Options>,
     known: RefCell<Known<'d>>,
 }
 
-/// What never changes.
-#[derive(Clone, Copy)]
-struct Facts {
-    machine: &'static str,
-    bits: u8,
-    big_endian: bool,
-    is_image: bool,
-}
+/// Finds out what a file is.
+struct Identify;
 
-/// Reads [`Facts`].
-struct Open;
+impl<'d> Verb<'d> for Identify {
+    type Output = Identity;
 
-impl<'d> Verb<'d> for Open {
-    type Output = Facts;
-
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Facts> {
-        let target = Target::of(view)?;
-        Ok(Facts {
-            machine: target.arch.name,
-            bits: if view.is_64() { 64 } else { 32 },
-            big_endian: view.is_big_endian(),
-            is_image: target.is_image,
-        })
+    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Identity> {
+        scan::identify(view)
     }
 }
 
 impl<'d> File<'d> {
-    /// Opens the object or image that `bytes` are, with default [`Options`].
+    /// Opens an object or image, with default [`Options`].
     ///
     /// # Errors
     ///
-    /// The bytes are no ELF file of a known processor, or its headers are malformed.
+    /// `bytes` are no ELF object or image of a known processor, or its headers are malformed.
     pub fn parse(bytes: &'d [u8]) -> Result<Self> {
-        let facts = elf::open(bytes, Open)?;
+        let opened = Opened::new(bytes)?;
+        let identity = opened.ask(Identify)?;
+        let options = Cow::Owned(Options::default());
         let known = RefCell::new(Known::kept());
-        Ok(Self { bytes, options: Options::default(), facts, known })
+        Ok(Self { size: bytes.len(), opened, identity, options, known })
     }
 
-    /// The same file, asked with these options.
+    /// The same file with other options, owned or borrowed. What was found out so far is forgotten.
     #[must_use]
-    pub fn with_options(self, options: Options) -> Self {
+    pub fn with_options(self, options: impl Into<Cow<'d, Options>>) -> Self {
         let known = RefCell::new(Known::kept());
-        Self { options, known, ..self }
+        Self { options: options.into(), known, ..self }
+    }
+
+    /// The options that questions are answered with.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
     }
 
     /// The name of the processor.
     #[must_use]
     pub fn machine(&self) -> &'static str {
-        self.facts.machine
+        self.identity.machine
     }
 
     /// 32 or 64.
     #[must_use]
     pub fn bits(&self) -> u8 {
-        self.facts.bits
+        self.identity.bits
     }
 
     /// Whether its data is big-endian.
     #[must_use]
     pub fn is_big_endian(&self) -> bool {
-        self.facts.big_endian
+        self.identity.big_endian
     }
 
-    /// Whether it is linked: places have addresses.
+    /// Whether it is linked, so that places have addresses.
     #[must_use]
     pub fn is_image(&self) -> bool {
-        self.facts.is_image
+        self.identity.is_image
     }
 
-    /// Its call sites.
+    /// Its call sites. See [`crate::scan()`].
     ///
     /// # Errors
     ///
-    /// As [`crate::scan()`].
+    /// Its code, symbols or relocations are malformed.
     pub fn sites(&self) -> Result<Sites> {
-        elf::open(self.bytes, Scan(&self.options, &mut self.known.borrow_mut()))
+        self.opened.ask(Scan(&self.options, &mut self.known.borrow_mut()))
     }
 
-    /// The entries of its tables.
+    /// The entries of its tables. See [`crate::read_table`].
     ///
     /// # Errors
     ///
-    /// As [`crate::read_table`].
+    /// As [`Self::sites`].
     pub fn table(&self) -> Result<Sites> {
-        elf::open(self.bytes, List(&self.options, &mut self.known.borrow_mut()))
+        self.opened.ask(List(&self.options, &mut self.known.borrow_mut()))
     }
 
-    /// Every function with its sites, and the table.
+    /// Every function with its sites, and the table. See [`crate::functions()`].
     ///
     /// # Errors
     ///
-    /// As [`crate::scan()`].
+    /// As [`Self::sites`].
     pub fn functions(&self) -> Result<Functions> {
-        elf::open(self.bytes, Survey(&self.options, &mut self.known.borrow_mut()))
+        self.opened.ask(Survey(&self.options, &mut self.known.borrow_mut()))
     }
 
-    /// What is wrong with its table.
+    /// What is wrong with its table. See [`crate::check()`].
     ///
     /// # Errors
     ///
-    /// As [`crate::scan()`].
-    pub fn check(&self) -> Result<Vec<Finding>> {
-        elf::open(self.bytes, Check(&self.options, &mut self.known.borrow_mut()))
+    /// As [`Self::sites`].
+    pub fn check(&self, how: &CheckOptions) -> Result<Vec<Finding>> {
+        let known = &mut self.known.borrow_mut();
+        self.opened.ask(Check { options: &self.options, how, known })
     }
 
-    /// What to write so that this object has the right table.
+    /// What to write so that this object has the right table. See [`crate::record()`].
     ///
     /// # Errors
     ///
-    /// As [`crate::record()`].
-    pub fn record(&self) -> Result<Recording> {
-        elf::open(self.bytes, Record(&self.options))
+    /// As [`Self::sites`], or it is an image, or the new object would be too large for its class.
+    pub fn record(&self, how: &RecordOptions) -> Result<Recording> {
+        self.opened.ask(Record { options: &self.options, how })
     }
 
-    /// The table that this image should have.
+    /// The table that this image should have. See [`crate::late_table`].
     ///
     /// # Errors
     ///
-    /// As [`crate::late_table`].
-    pub fn late_table(&self) -> Result<LateTable> {
-        elf::open(self.bytes, Late(&self.options))
+    /// As [`Self::sites`], or it is an object.
+    pub fn late_table(&self, how: &LateOptions) -> Result<LateTable> {
+        let known = &mut self.known.borrow_mut();
+        self.opened.ask(Late { options: &self.options, how, known })
     }
 
-    /// What to write so that the table of this image is sorted; with `drop_stale`, so that it has no
-    /// entries that no function covers.
+    /// What to write so that the table of this image is `table`. See [`crate::fill`].
     ///
     /// # Errors
     ///
-    /// As [`crate::sort_table`].
-    pub fn sort(&self, drop_stale: bool) -> Result<Sorted> {
-        elf::open(self.bytes, Sort { options: &self.options, drop_stale })
+    /// It is an object, or malformed.
+    pub fn fill(&self, table: &LateTable) -> Result<Fill> {
+        self.opened.ask(Filler { options: &self.options, table })
     }
 
-    /// What to write so that recorded calls are NOPs, in the functions that `select` takes.
+    /// An empty table for a link of this object. See [`crate::placeholder`].
     ///
     /// # Errors
     ///
-    /// As [`crate::make_nops`].
+    /// It is an image, or its symbols are malformed.
+    pub fn placeholder(&self) -> Result<LateTable> {
+        self.opened.ask(Reserve)
+    }
+
+    /// What to write so that the table of this image is sorted. See [`crate::sort_table`].
+    ///
+    /// # Errors
+    ///
+    /// It is an object, or has no table, or the loader relocates the table in a way that can't be
+    /// changed.
+    pub fn sort(&self, how: &SortOptions) -> Result<Sorted> {
+        self.opened.ask(Sort { options: &self.options, how })
+    }
+
+    /// What to write so that recorded calls become NOPs, in the functions that `select` chooses. See
+    /// [`crate::make_nops`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::sites`].
     pub fn make_nops(&self, select: Select<'_>) -> Result<Nops> {
-        elf::open(self.bytes, MakeNops { options: &self.options, select })
+        self.opened.ask(MakeNops { options: &self.options, select })
     }
 }
 
 impl fmt::Debug for File<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Facts { machine, bits, is_image, .. } = self.facts;
+        let Identity { machine, bits, is_image, .. } = self.identity;
         let kind = if is_image { "image" } else { "object" };
-        write!(f, "File({machine}, {bits} bits, {kind}, {} bytes)", self.bytes.len())
+        write!(f, "File({machine}, {bits} bits, {kind}, {} bytes)", self.size)
     }
 }

@@ -22,7 +22,7 @@ impl Helpers {
     ///         work();
     ///     });
     /// });
-    /// let options = mcount::Options { helpers: two, ..mcount::Options::default() };
+    /// let options = mcount::Options::default().helpers(two);
     /// # let _ = options;
     /// ```
     pub fn new(run: impl Fn(&(dyn Fn() + Sync)) + Send + Sync + 'static) -> Self {

@@ -1,6 +1,7 @@
 //! The section policy: which executable sections are recorded, and what becomes of the calls in
 //! the others.
 
+use crate::setters::setters;
 use globset::GlobSet;
 
 /// Executable sections that Linux traces, besides those that begin with `.text`.
@@ -20,6 +21,7 @@ const LINUX_RESERVED: &[&[u8]] = &[b".text..nomcount", b".text..ftrace"];
 
 /// What a policy begins with, before its patterns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Base {
     /// The sections that Linux traces.
     #[default]
@@ -32,6 +34,7 @@ pub enum Base {
 
 /// Which sections and functions are recorded. Patterns win over the base, exclusion over inclusion.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Policy {
     /// What holds for a section that no pattern matches.
     pub base: Base,
@@ -49,6 +52,7 @@ pub struct Policy {
 
 /// What happens to the calls of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Treatment {
     /// They are recorded.
     Record,
@@ -58,7 +62,21 @@ pub enum Treatment {
     LeaveAlone,
 }
 
+setters!(Policy {
+    base: Base,
+    sections: GlobSet,
+    exclude_sections: GlobSet,
+    exclude_symbols: GlobSet,
+    exclude_file_symbols: GlobSet,
+});
+
 impl Policy {
+    /// The policy `base`, without patterns.
+    #[must_use]
+    pub fn of(base: Base) -> Self {
+        Self { base, ..Self::default() }
+    }
+
     /// What happens to the calls of the executable section `name`.
     #[must_use]
     pub fn section(&self, name: &[u8]) -> Treatment {

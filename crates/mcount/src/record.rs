@@ -34,7 +34,7 @@ use crate::elf::edit::{Change, Edit, NewSymbol};
 use crate::elf::{Verb, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::nop;
-use crate::options::Options;
+use crate::options::{Options, RecordOptions};
 use crate::policy::Treatment;
 use crate::scan::calls::{self, Calls, FoundCall};
 use crate::scan::functions::Functions;
@@ -84,40 +84,45 @@ pub struct ExcludedSection {
 }
 
 /// [`crate::record()`], for each class and byte order.
-pub(crate) struct Record<'o>(pub(crate) &'o Options);
+pub(crate) struct Record<'o> {
+    pub(crate) options: &'o Options,
+    pub(crate) how: &'o RecordOptions,
+}
 
 impl<'d> Verb<'d> for Record<'_> {
     type Output = Recording;
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Recording> {
         let target = Target::new(view)?;
-        let had_table = table::is_there(&target, self.0.table_section.as_bytes());
-        if had_table && self.0.keep_existing_table {
+        let Self { options, how } = self;
+        let had_table = table::is_there(&target, options.table_section.as_bytes());
+        if had_table && how.keep_existing_table {
             return Ok(Recording { had_table, ..Recording::default() });
         }
         // Calls that become NOPs are needed whole.
         let is_place_enough = |section| {
             let name = view.section_name(section);
-            !self.0.nop_all && self.0.policy.section(name) == Treatment::Record
+            !how.nop_all && options.policy.section(name) == Treatment::Record
         };
-        let calls = calls::find_by(&target, &self.0.hooks, is_place_enough)?;
-        if calls.is_empty() && !had_table && !self.0.nops {
+        let calls = calls::find_by(&target, &options.hooks, is_place_enough)?;
+        if calls.is_empty() && !had_table && !options.nops {
             return Ok(Recording::default());
         }
-        let policy = &self.0.policy;
+        let policy = &options.policy;
         let is_left_out = [&policy.exclude_symbols, &policy.exclude_file_symbols];
-        let needs_names = self.0.nops || is_left_out.iter().any(|globs| !globs.is_empty());
+        let needs_names = options.nops || is_left_out.iter().any(|globs| !globs.is_empty());
         let functions = if needs_names { Some(Functions::new(&target)?) } else { None };
         let files =
             functions.as_ref().map(|functions| SourceFiles::new(&target, functions, policy));
         let functions = functions.zip(files);
-        Recorder { target, options: self.0, calls, had_table, functions }.record()
+        Recorder { target, options, how, calls, had_table, functions }.record()
     }
 }
 
 struct Recorder<'v, 'd, 'o, Elf: FileHeader> {
     target: Target<'v, 'd, Elf>,
     options: &'o Options,
+    how: &'o RecordOptions,
     calls: Calls,
     had_table: bool,
     /// `None` if the options need neither names nor the starts of functions.
@@ -190,7 +195,7 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
                     let before = plan.record.len();
                     plan.record.reserve(calls.len());
                     plan.record.extend(others().map(FoundCall::place));
-                    if self.options.nop_all {
+                    if self.how.nop_all {
                         plan.recorded_nop.extend(others());
                     }
                     calls.len() - (plan.record.len() - before)
@@ -278,7 +283,7 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
         let linker = Linker::new(&self.target)?;
         let mut entries = existing.iter().peekable();
         for part in parts.iter().filter(|part| part.header.size != 0) {
-            if self.options.writable && !part.is_writable()
+            if self.how.writable && !part.is_writable()
                 || linker.part_flaws(part).iter().any(|flaw| self.can_mend(flaw))
             {
                 return Ok(false);
@@ -299,7 +304,7 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
     fn can_mend(&self, flaw: &PartFlaw) -> bool {
         match flaw {
             PartFlaw::Misaligned(_) | PartFlaw::OtherForm => true,
-            PartFlaw::Unordered => self.options.link_order,
+            PartFlaw::Unordered => self.how.link_order,
         }
     }
 
@@ -313,9 +318,9 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
         let symbols = self.add_symbols(edit, &places)?;
         let all = Rc::new(References { places, symbols });
         let groups = self.target.groups()?;
-        let Options { table_section, writable, link_order, .. } = self.options;
+        let RecordOptions { writable, link_order, .. } = self.how;
         let shape = Shape {
-            name: table_section,
+            name: &self.options.table_section,
             rela: carries_addends(&self.target),
             writable: *writable,
             link_order: *link_order,

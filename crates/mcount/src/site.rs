@@ -64,6 +64,7 @@ impl Source {
 
 /// One hook in one function, or one entry of a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CallSite {
     /// Index of the section that holds it; `None` for an entry that leads nowhere.
     pub section_index: Option<u32>,
@@ -134,9 +135,8 @@ impl Status {
 }
 
 impl CallSite {
-    /// What this site, which a scan found, is in respect of the table.
-    #[must_use]
-    pub fn status(&self) -> Status {
+    /// The status of a site that was found in code.
+    fn site_status(&self) -> Status {
         match (self.recorded, self.excluded) {
             (true, false) => Status::Recorded,
             (true, true) => Status::RecordedExcluded,
@@ -145,15 +145,14 @@ impl CallSite {
         }
     }
 
-    /// The same for an entry of a table, of an image if `is_image`: it need not be a site.
-    #[must_use]
-    pub fn entry_status(&self, is_image: bool) -> Status {
+    /// The status of an entry of a table, which may lead to anything.
+    fn entry_status(&self, is_image: bool) -> Status {
         match (self.section_index, self.address) {
             (None, Some(0)) if is_image => Status::Dropped,
             (None, _) => Status::Nowhere,
             _ if self.stale => Status::Stale,
             _ if self.kind.is_none() => Status::NotASite,
-            _ => self.status(),
+            _ => self.site_status(),
         }
     }
 }
@@ -170,7 +169,17 @@ pub struct Sites {
     pub big_endian: bool,
     /// It is linked: places have addresses.
     pub is_image: bool,
+    /// These are the entries of a table, which need not lead to sites.
+    pub is_table: bool,
     /// In section order, then offset order; in an image in order of address. Entries of a table are in
     /// its own order.
     pub sites: Vec<CallSite>,
+}
+
+impl Sites {
+    /// What the site or entry `site`, which is one of these, is to the table.
+    #[must_use]
+    pub fn status(&self, site: &CallSite) -> Status {
+        if self.is_table { site.entry_status(self.is_image) } else { site.site_status() }
+    }
 }

@@ -37,7 +37,7 @@ use crate::elf::dynamic::{RelocationEdit, Write};
 use crate::elf::loaded::{self, Loader};
 use crate::elf::{Encoder, Relocations, Section, Verb, View};
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::Options;
+use crate::options::{Options, SortOptions};
 use crate::scan::functions::Functions;
 use crate::scan::{Target, patchable};
 use ::object::elf;
@@ -46,6 +46,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What [`crate::sort_table`] found and what to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Sorted {
     /// Bytes to write, at offsets in the file. Empty if the table is right already.
     pub writes: Vec<Write>,
@@ -61,6 +62,7 @@ pub struct Sorted {
 
 /// Which functions have symbols. If static functions have none, their entries look stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Named {
     /// At most the functions that other files may refer to (`strip`).
     Dynamic,
@@ -73,7 +75,7 @@ pub enum Named {
 /// [`crate::sort_table`], for each class and byte order.
 pub(crate) struct Sort<'o> {
     pub(crate) options: &'o Options,
-    pub(crate) drop_stale: bool,
+    pub(crate) how: &'o SortOptions,
 }
 
 impl<'d> Verb<'d> for Sort<'_> {
@@ -88,7 +90,7 @@ impl<'d> Verb<'d> for Sort<'_> {
         let is_stale = |value: &u64| *value != 0 && !is_covered(&target, &functions, *value);
         let stale: Vec<u64> = table.values.iter().copied().filter(|v| is_stale(v)).collect();
         let dropped =
-            if self.drop_stale { stale.iter().copied().collect() } else { BTreeSet::new() };
+            if self.how.drop_stale { stale.iter().copied().collect() } else { BTreeSet::new() };
         let writes = table.sorted(view, &dropped)?;
         let zeroes = table.values.iter().filter(|value| **value == 0).count();
         let named = named(&target, &functions, &table.values);

@@ -4,7 +4,7 @@
 //! It is a file of its own because no object has such relocations: it needs a linker, `ld.lld`.
 
 use libtest_mimic::Arguments;
-use mcount::{Base, CallSite, Options, Policy};
+use mcount::{Base, CallSite, CheckOptions, Options, Policy, RecordOptions, SortOptions};
 use std::process::{Command, ExitCode};
 use testkit::process::run;
 use testkit::room::Room;
@@ -34,10 +34,12 @@ fn perform(compiler: &str) -> Result<(), String> {
     let mut command = Command::new(compiler);
     command.args(["-O1", "-pg", "-fPIC", "-fno-plt", "-c"]).arg(source);
     run(command.arg("-o").arg(room.path("all.o")))?;
-    let policy = Policy { base: Base::All, ..Policy::default() };
-    let options = Options { policy, writable: true, ..Options::default() };
+    let policy = Policy::of(Base::All);
+    let options = Options::default().policy(policy);
+    let writable = RecordOptions::default().writable(true);
     let object = room.get("all.o")?;
-    let recording = mcount::record(&object, &options).map_err(|error| error.to_string())?;
+    let recording =
+        mcount::record(&object, &options, &writable).map_err(|error| error.to_string())?;
     room.put("recorded.o", &recording.change.ok_or("nothing was recorded")?.apply(&object))?;
     let plain = link(&room, "none")?;
     let packed = link(&room, "android")?;
@@ -46,7 +48,7 @@ fn perform(compiler: &str) -> Result<(), String> {
     if plain != from_packed || plain.0 != 3 {
         return Err(format!("{from_packed:?}, and without packing {plain:?}"));
     }
-    refused("sort", mcount::sort_table(&packed, &options, false).map(drop))?;
+    refused("sort", mcount::sort_table(&packed, &options, &SortOptions::default()).map(drop))?;
     refused("nop", mcount::make_nops(&packed, &options, &|_| true).map(drop))
 }
 
@@ -68,7 +70,7 @@ fn judge(file: &[u8], options: &Options) -> Result<(usize, Vec<String>, Vec<Stri
         format!("{symbol} {distance:?} {:?} {}", site.kind, site.recorded)
     };
     let names = sites.iter().chain(&table).map(name).collect();
-    let findings = mcount::check(file, options).map_err(text)?;
+    let findings = mcount::check(file, options, &CheckOptions::default()).map_err(text)?;
     let findings = findings.iter().map(|finding| finding.rule.name().to_owned()).collect();
     Ok((sites.len(), names, findings))
 }

@@ -5,7 +5,7 @@
 //! the psABI of each processor.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use mcount::{Finding, Level, Options, check, record};
+use mcount::{CheckOptions, Finding, Level, Options, RecordOptions, check, record};
 use std::collections::BTreeSet;
 use testkit::prebuilt;
 use testkit::reader::sections;
@@ -161,7 +161,7 @@ impl Sample {
 }
 
 fn findings(file: &[u8]) -> Vec<Finding> {
-    let found = check(file, &Options::default()).unwrap();
+    let found = check(file, &Options::default(), &CheckOptions::default()).unwrap();
     found.into_iter().filter(|found| found.rule.default_level() != Level::Allow).collect()
 }
 
@@ -259,7 +259,8 @@ fn the_instruction_set_bit_is_a_wrong_offset_unless_the_tracer_clears_it() {
         sample.aim(&mut object, 1, 0);
         assert_eq!(lines(&object.build()), expected, "machine {}", sample.machine);
         // What is recorded needs no tracer to clear anything.
-        let recorded = record(&object.build(), &Options::default()).unwrap();
+        let recorded =
+            record(&object.build(), &Options::default(), &RecordOptions::default()).unwrap();
         assert!(recorded.changed, "machine {}", sample.machine);
     }
 }
@@ -269,7 +270,9 @@ fn an_entry_of_an_arm_object_may_have_bit_0() {
     let mut object = ARM.object();
     ARM.aim(&mut object, 1, ARM.length() + 1);
     assert_eq!(lines(&object.build()), [""; 0]);
-    assert!(record(&object.build(), &Options::default()).unwrap().changed);
+    assert!(
+        record(&object.build(), &Options::default(), &RecordOptions::default()).unwrap().changed
+    );
 }
 
 #[test]
@@ -372,7 +375,7 @@ fn relaxation_unsafe() {
 #[test]
 fn gc_unsafe() {
     let rules = |object: &Object| {
-        let found = check(&object.build(), &Options::default()).unwrap();
+        let found = check(&object.build(), &Options::default(), &CheckOptions::default()).unwrap();
         found.iter().map(|found| found.rule.name()).collect::<Vec<_>>()
     };
     let mut object = X86_64.object();
@@ -432,7 +435,8 @@ fn short_area() {
     assert_eq!(lines(&patchable(0).build()), ["not-a-call-site .text+0x0"]);
     let file = patchable(5).build();
     let rules = |min_area| {
-        let found = check(&file, &Options { min_area, ..Options::default() }).unwrap();
+        let found =
+            check(&file, &Options::default(), &CheckOptions::default().min_area(min_area)).unwrap();
         found.iter().filter(|found| found.rule.name() == "short-area").count()
     };
     assert_eq!([rules(Some(5)), rules(Some(6)), rules(Some(0))], [0, 1, 0]);
@@ -608,7 +612,7 @@ fn options(name: &str) -> Options {
 }
 
 fn denied(file: &[u8], options: &Options) -> Vec<Finding> {
-    let found = check(file, options).unwrap();
+    let found = check(file, options, &CheckOptions::default()).unwrap();
     found.into_iter().filter(|found| found.rule.default_level() != Level::Allow).collect()
 }
 
@@ -616,7 +620,7 @@ fn denied(file: &[u8], options: &Options) -> Vec<Finding> {
 fn what_record_makes_has_no_finding() {
     for object in prebuilt::all().unwrap() {
         let options = options(&object.name);
-        let recording = record(&object.bytes, &options).unwrap();
+        let recording = record(&object.bytes, &options, &RecordOptions::default()).unwrap();
         let new = recording.change.map_or(object.bytes.clone(), |c| c.apply(&object.bytes));
         assert_eq!(denied(&new, &options), [], "{}", object.name);
     }
@@ -646,7 +650,11 @@ fn an_entry_that_is_cut_off_is_missed_on_every_processor() {
     let mut machines = BTreeSet::new();
     for object in prebuilt::one_of_each().unwrap() {
         let options = options(&object.name);
-        let Some(change) = record(&object.bytes, &options).unwrap().change else { continue };
+        let Some(change) =
+            record(&object.bytes, &options, &RecordOptions::default()).unwrap().change
+        else {
+            continue;
+        };
         let mut new = change.apply(&object.bytes);
         let is_64 = new[4] == 2;
         let big_endian = new[5] == 2;

@@ -2,7 +2,9 @@
 //! images made by hand, whose addresses and sizes are at the edges of 64 bits. No verb panics on
 //! them, or takes longer or more memory than their size explains.
 
-use mcount::{Base, NopChange, Options, Policy, Write};
+use mcount::{
+    Base, CheckOptions, LateOptions, NopChange, Options, Policy, RecordOptions, SortOptions, Write,
+};
 use std::time::{Duration, Instant};
 use testkit::{budget::on_this_host, files, prebuilt, test};
 
@@ -13,17 +15,10 @@ fn main() -> std::process::ExitCode {
 /// Far more than files of this size take, even on a loaded machine in the dev profile.
 const BUDGET: Duration = Duration::from_secs(3);
 
-fn variants() -> [Options; 2] {
-    let policy = Policy { base: Base::All, ..Policy::default() };
-    let all = Options {
-        policy,
-        writable: true,
-        link_order: true,
-        nops: true,
-        nop_all: true,
-        ..Options::default()
-    };
-    [Options::default(), all]
+fn variants() -> [(Options, RecordOptions); 2] {
+    let policy = Policy::of(Base::All);
+    let all = RecordOptions::default().writable(true).link_order(true).nop_all(true);
+    [Default::default(), (Options::default().policy(policy).nops(true), all)]
 }
 
 /// Every write is inside the file.
@@ -35,18 +30,19 @@ fn are_inside(writes: &[Write], file: &[u8]) -> bool {
 
 /// All verbs on `file`, which they may refuse.
 fn survive(file: &[u8]) {
-    for options in variants() {
+    for (options, how) in variants() {
         let _ = mcount::scan(file, &options);
         let _ = mcount::read_table(file, &options);
-        let _ = mcount::late_table(file, &options);
-        let _ = mcount::check(file, &options);
+        let _ = mcount::late_table(file, &options, &LateOptions::default());
+        let _ = mcount::check(file, &options, &CheckOptions::default());
         let _ = mcount::functions(file, &options).map(|found| mcount::coverage(&found));
-        if let Ok(recording) = mcount::record(file, &options) {
+        if let Ok(recording) = mcount::record(file, &options, &how) {
             let new = recording.change.map(|change| change.apply(file));
             assert!(new.is_none_or(|new| new.len() <= 64 * file.len() + 4096));
         }
         for drop_stale in [false, true] {
-            if let Ok(sorted) = mcount::sort_table(file, &options, drop_stale) {
+            let sort = SortOptions::default().drop_stale(drop_stale);
+            if let Ok(sorted) = mcount::sort_table(file, &options, &sort) {
                 assert!(are_inside(&sorted.writes, file));
             }
         }

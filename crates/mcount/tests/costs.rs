@@ -4,7 +4,10 @@
 //! Its own program, because it counts what the whole process allocates.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use mcount::{Base, Functions, Glob, GlobSetBuilder, Options, Policy};
+use mcount::{
+    Base, CheckOptions, Functions, Glob, GlobSetBuilder, LateOptions, Options, Policy,
+    RecordOptions, SortOptions,
+};
 use peak_alloc::PeakAlloc;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
@@ -34,32 +37,44 @@ const R_X86_64_PLT32: u32 = 4;
 const R_X86_64_RELATIVE: u32 = 8;
 const ET_EXEC: u16 = 2;
 
+/// How files are looked at, and how they are recorded.
+type Both = (Options, RecordOptions);
+
 /// Options that between them go through all the code that changes an object.
-fn variants() -> [Options; 3] {
+fn variants() -> [Both; 3] {
     let every = GlobSetBuilder::new().add(Glob::new("*").unwrap()).build().unwrap();
-    let policy = Policy { base: Base::All, ..Policy::default() };
-    let all = Options { policy, writable: true, link_order: true, ..Options::default() };
-    let policy =
-        Policy { exclude_symbols: every.clone(), exclude_file_symbols: every, ..Policy::default() };
-    [Options::default(), all, Options { policy, nop_all: true, ..Options::default() }]
+    let policy = Policy::of(Base::All);
+    let all = Options::default().policy(policy);
+    let ordered = RecordOptions::default().writable(true).link_order(true);
+    let policy = Policy::default().exclude_symbols(every.clone()).exclude_file_symbols(every);
+    let nops = RecordOptions::default().nop_all(true);
+    [Default::default(), (all, ordered), (Options::default().policy(policy), nops)]
 }
 
 /// A verb that may refuse its file.
-type Verb = (&'static str, fn(&[u8], &Options) -> bool);
+type Verb = (&'static str, fn(&[u8], &Both) -> bool);
 
 const VERBS: [Verb; 11] = [
-    ("scan", |file, options| mcount::scan(file, options).is_ok()),
-    ("read_table", |file, options| mcount::read_table(file, options).is_ok()),
-    ("record", |file, options| mcount::record(file, options).is_ok()),
-    ("check", |file, options| mcount::check(file, options).is_ok()),
-    ("functions", |file, options| {
+    ("scan", |file, (options, _)| mcount::scan(file, options).is_ok()),
+    ("read_table", |file, (options, _)| mcount::read_table(file, options).is_ok()),
+    ("record", |file, (options, how)| mcount::record(file, options, how).is_ok()),
+    ("check", |file, (options, _)| mcount::check(file, options, &CheckOptions::default()).is_ok()),
+    ("functions", |file, (options, _)| {
         mcount::functions(file, options).map(|found| mcount::coverage(&found)).is_ok()
     }),
-    ("diff", |file, options| mcount::functions(file, options).map(|all| differs(&all)).is_ok()),
-    ("make_nops", |file, options| mcount::make_nops(file, options, &|_| true).is_ok()),
-    ("late_table", |file, options| mcount::late_table(file, options).is_ok()),
-    ("sort_table", |file, options| mcount::sort_table(file, options, false).is_ok()),
-    ("sort_table, dropping", |file, options| mcount::sort_table(file, options, true).is_ok()),
+    ("diff", |file, (options, _)| {
+        mcount::functions(file, options).map(|all| differs(&all)).is_ok()
+    }),
+    ("make_nops", |file, (options, _)| mcount::make_nops(file, options, &|_| true).is_ok()),
+    ("late_table", |file, (options, _)| {
+        mcount::late_table(file, options, &LateOptions::default()).is_ok()
+    }),
+    ("sort_table", |file, (options, _)| {
+        mcount::sort_table(file, options, &SortOptions::default()).is_ok()
+    }),
+    ("sort_table, dropping", |file, (options, _)| {
+        mcount::sort_table(file, options, &SortOptions::default().drop_stale(true)).is_ok()
+    }),
     ("with_symbols", |file, _| mcount::with_symbols(file, file).is_ok()),
 ];
 
@@ -253,8 +268,8 @@ fn names_that_share_their_end(kind: u8) -> Vec<u8> {
 /// A table for each of 20,000 sections, as `record --link-order` makes them.
 fn many_tables() -> Vec<u8> {
     let file = many_sections(1);
-    let options = Options { link_order: true, ..Options::default() };
-    mcount::record(&file, &options).unwrap().change.unwrap().apply(&file)
+    let ordered = RecordOptions::default().link_order(true);
+    mcount::record(&file, &Options::default(), &ordered).unwrap().change.unwrap().apply(&file)
 }
 
 /// An x86-64 image with `code` at 0x10000, and what else `sections` are; the hook is at its end.
@@ -407,7 +422,7 @@ fn time() -> Duration {
 }
 
 /// What is wrong with the cost of `verb` on `file`, and whether it takes the file.
-fn measured((name, verb): Verb, file: &[u8], options: &Options) -> (bool, Option<String>) {
+fn measured((name, verb): Verb, file: &[u8], options: &Both) -> (bool, Option<String>) {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
     let begin = time();

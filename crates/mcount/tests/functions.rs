@@ -3,7 +3,7 @@
 //! Its own file because it looks at functions that have no site, which nothing else does.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-use mcount::{Binding, Exclusion, Functions, Options, functions, record, scan};
+use mcount::{Binding, Exclusion, Functions, Options, RecordOptions, functions, record, scan};
 use testkit::prebuilt;
 use testkit::test;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol};
@@ -72,7 +72,8 @@ fn functions_with_and_without_a_site() {
 #[test]
 fn what_is_recorded_is_said_of_the_function() {
     let file = object().build();
-    let change = record(&file, &Options::default()).unwrap().change.unwrap();
+    let change =
+        record(&file, &Options::default(), &RecordOptions::default()).unwrap().change.unwrap();
     let found = of(&change.apply(&file));
     let recorded: Vec<_> = found.functions.iter().map(mcount::Function::is_recorded).collect();
     assert_eq!(recorded, [true, true, true, false, false]);

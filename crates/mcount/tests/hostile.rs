@@ -4,7 +4,10 @@
 //! Its own file because the subject is the input, whatever the verb. Names of fields: gABI, 4.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use mcount::{Base, Glob, GlobSet, GlobSetBuilder, Options, Policy, read_table, record, scan};
+use mcount::{
+    Base, CheckOptions, Glob, GlobSet, GlobSetBuilder, Options, Policy, RecordOptions, read_table,
+    record, scan,
+};
 use object::read::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use std::time::{Duration, Instant};
 use testkit::budget::on_this_host;
@@ -29,12 +32,17 @@ fn every_section() -> GlobSet {
     GlobSetBuilder::new().add(Glob::new("*").unwrap()).build().unwrap()
 }
 
+/// How files are looked at, and how they are recorded.
+type Both = (Options, RecordOptions);
+
 /// Options that between them go through all the code that changes an object.
-fn variants() -> [Options; 3] {
-    let policy = Policy { base: Base::All, ..Policy::default() };
-    let all = Options { policy, writable: true, link_order: true, ..Options::default() };
-    let policy = Policy { exclude_sections: every_section(), ..Policy::default() };
-    [Options::default(), all, Options { policy, ..Options::default() }]
+fn variants() -> [Both; 3] {
+    let policy = Policy::of(Base::All);
+    let all = Options::default().policy(policy);
+    let ordered = RecordOptions::default().writable(true).link_order(true);
+    let policy = Policy::default().exclude_sections(every_section());
+    let exclude = Options::default().policy(policy);
+    [Default::default(), (all, ordered), (exclude, RecordOptions::default())]
 }
 
 /// What went wrong in a test: one line each, so that one run shows all of it.
@@ -72,12 +80,12 @@ impl Drop for Failures {
     }
 }
 
-fn try_all(file: &[u8], options: &Options) -> Result<(), String> {
+fn try_all(file: &[u8], (options, how): &Both) -> Result<(), String> {
     let _ = scan(file, options);
     let _ = read_table(file, options);
-    let _ = mcount::check(file, options);
+    let _ = mcount::check(file, options, &CheckOptions::default());
     let _ = mcount::functions(file, options).map(|found| mcount::coverage(&found));
-    let Ok(recording) = record(file, options) else { return Ok(()) };
+    let Ok(recording) = record(file, options, how) else { return Ok(()) };
     match recording.change {
         // What the other reader refuses from the start says nothing.
         Some(change) if reads_again(file, None).is_ok() => {
@@ -109,7 +117,11 @@ fn cut_short_anywhere_is_an_error() {
             let cut = &bytes[..length];
             let what = || format!("{name} cut to {length} bytes");
             assert!(scan(cut, &Options::default()).is_err(), "{}", what());
-            assert!(record(cut, &Options::default()).is_err(), "{}", what());
+            assert!(
+                record(cut, &Options::default(), &RecordOptions::default()).is_err(),
+                "{}",
+                what()
+            );
             assert!(read_table(cut, &Options::default()).is_err(), "{}", what());
         }
     }
@@ -120,7 +132,10 @@ fn cut_short_somewhere_is_an_error_in_every_object() {
     for Prebuilt { name, bytes } in prebuilt::all().unwrap() {
         for length in (0..bytes.len()).step_by(61) {
             let cut = &bytes[..length];
-            assert!(record(cut, &Options::default()).is_err(), "{name} cut to {length} bytes");
+            assert!(
+                record(cut, &Options::default(), &RecordOptions::default()).is_err(),
+                "{name} cut to {length} bytes"
+            );
         }
     }
 }
@@ -247,9 +262,9 @@ fn refused() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     vec![
         ("empty", vec![], "not an ELF file"),
         ("text", b"int main;\n".to_vec(), "not an ELF file"),
-        ("archive", b"!<arch>\n".to_vec(), "an archive, and no ELF file"),
-        ("bitcode", b"BC\xc0\xde5\x14".to_vec(), "record vmlinux.o after the LTO link"),
-        ("wrapped bitcode", b"\xde\xc0\x17\x0b\0\0\0\0".to_vec(), "record vmlinux.o after"),
+        ("archive", b"!<arch>\n".to_vec(), "an archive, not an ELF file"),
+        ("bitcode", b"BC\xc0\xde5\x14".to_vec(), "LLVM bitcode, not machine code"),
+        ("wrapped bitcode", b"\xde\xc0\x17\x0b\0\0\0\0".to_vec(), "LLVM bitcode, not machine code"),
         ("slim LTO", slim_lto(), "LTO bytecode"),
         ("only the magic", b"\x7fELF".to_vec(), "truncated"),
         ("executable", with_header_field("e_type", 2), "e_type is 2"),
@@ -293,7 +308,7 @@ fn refusals_are_one_clear_line() {
     let mut failures = Failures::default();
     for (name, file, expected) in refused() {
         failures.survive(&file, &|| name.to_owned());
-        let found = match record(&file, &Options::default()) {
+        let found = match record(&file, &Options::default(), &RecordOptions::default()) {
             Ok(_) => "accepted".to_owned(),
             Err(error) => error.to_string(),
         };
@@ -316,7 +331,7 @@ fn relocations_that_must_be_renumbered_are_checked_too() {
         let table = usize::try_from(get(&file, 0x28, 8, false)).unwrap();
         let field_at = section_fields(true).into_iter().find(|f| f.name == field).unwrap();
         put(&mut file, table + 4 * 64 + field_at.offset, field_at.size, false, value);
-        let is_refused = record(&file, &Options::default()).is_err();
+        let is_refused = record(&file, &Options::default(), &RecordOptions::default()).is_err();
         failures.expect(is_refused, &|| format!("{field} of .rela.data, {value}, is accepted"));
     }
 }

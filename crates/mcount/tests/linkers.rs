@@ -4,7 +4,7 @@
 //! Its own file because the judge is the linked program: its symbols and the words of its table.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-use mcount::{Options, check, record};
+use mcount::{CheckOptions, Options, RecordOptions, check, record};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 use std::collections::HashMap;
 use std::path::Path;
@@ -36,11 +36,11 @@ fn compile(room: &Room, compiler: &str, flags: &[&str], name: &str, source: &str
 }
 
 /// The object `name` after recording, which recording again leaves alone.
-fn recorded(room: &Room, name: &str, options: &Options) {
+fn recorded(room: &Room, name: &str, options: &Options, how: &RecordOptions) {
     let object = room.get(name).unwrap();
-    let change = record(&object, options).unwrap().change;
+    let change = record(&object, options, how).unwrap().change;
     let new = change.unwrap_or_else(|| panic!("{name} is unchanged")).apply(&object);
-    assert_eq!(record(&new, options).unwrap().change, None, "{name}: twice is once");
+    assert_eq!(record(&new, options, how).unwrap().change, None, "{name}: twice is once");
     room.put(name, &new).unwrap();
 }
 
@@ -67,13 +67,13 @@ fn a_table_of_an_object_without_relocations_has_the_form_of_its_processor(linker
     need(["gcc", linker]);
     let source = "int f(int a) { return a + 1; }\nint g(int a) { return a + 2; }\n";
     let flags = ["-pg", "-mfentry", "-mnop-mcount", "-fno-pie", "-fno-asynchronous-unwind-tables"];
-    let nops = Options { nops: true, ..Options::default() };
+    let nops = Options::default().nops(true);
     for (bits, emulation) in [("-m32", "elf_i386"), ("-m64", "elf_x86_64")] {
         let room = Room::new().unwrap();
         let object = compile(&room, "gcc", &[&flags[..], &[bits]].concat(), "n.o", source);
         let file = object::File::parse(&*object).unwrap();
         assert!(file.sections().all(|section| section.relocations().next().is_none()));
-        recorded(&room, "n.o", &nops);
+        recorded(&room, "n.o", &nops, &RecordOptions::default());
         run(&room, linker, &["-m", emulation, "-e", "f", "-o", "program", "n.o"]);
         assert_eq!(entries(&room, "program"), ["f", "g"], "{bits} {linker}");
     }
@@ -105,11 +105,12 @@ fn a_table_in_the_form_of_another_processor_is_put_right(linker: &str) {
     let room = Room::new().unwrap();
     room.put("n.o", &object.build()).unwrap();
     let rules = || {
-        let found = check(&room.get("n.o").unwrap(), &Options::default()).unwrap();
+        let found = check(&room.get("n.o").unwrap(), &Options::default(), &CheckOptions::default())
+            .unwrap();
         found.iter().map(|finding| finding.rule.name()).collect::<Vec<_>>()
     };
     assert_eq!(rules(), ["gc-unsafe", "wrong-offset"]);
-    recorded(&room, "n.o", &Options::default());
+    recorded(&room, "n.o", &Options::default(), &RecordOptions::default());
     assert_eq!(rules(), ["gc-unsafe"]);
     run(&room, linker, &["-m", "elf_i386", "-e", "f", "-o", "program", "n.o"]);
     assert_eq!(entries(&room, "program"), ["f", "g"], "{linker}");
@@ -141,8 +142,9 @@ fn a_compilers_table_of_groups_is_put_right(linker: &str) {
     let room = Room::new().unwrap();
     for (name, source) in SOURCES {
         compile(&room, "g++", &[&FLAGS[..], &["-mrecord-mcount"]].concat(), name, source);
-        recorded(&room, name, &Options::default());
-        let found = check(&room.get(name).unwrap(), &Options::default()).unwrap();
+        recorded(&room, name, &Options::default(), &RecordOptions::default());
+        let found =
+            check(&room.get(name).unwrap(), &Options::default(), &CheckOptions::default()).unwrap();
         assert!(found.iter().all(|finding| finding.rule.name() == "gc-unsafe"), "{found:#?}");
     }
     run(&room, linker, &["-o", "program", "a.o", "b.o"]);
@@ -155,12 +157,15 @@ fn a_compilers_table_of_groups_is_put_right(linker: &str) {
 fn a_plain_table_becomes_an_ordered_one(linker: &str) {
     need(["g++", linker]);
     let room = Room::new().unwrap();
-    let ordered = Options { link_order: true, ..Options::default() };
+    let ordered = RecordOptions::default().link_order(true);
     for (name, source) in SOURCES {
         compile(&room, "g++", &FLAGS, name, source);
-        recorded(&room, name, &Options::default());
-        recorded(&room, name, &ordered);
-        assert_eq!(check(&room.get(name).unwrap(), &ordered).unwrap(), []);
+        recorded(&room, name, &Options::default(), &RecordOptions::default());
+        recorded(&room, name, &Options::default(), &ordered);
+        assert_eq!(
+            check(&room.get(name).unwrap(), &Options::default(), &CheckOptions::default()).unwrap(),
+            []
+        );
     }
     run(&room, linker, &["--gc-sections", "-o", "program", "a.o", "b.o"]);
     let expected = ["_Z5otheri", "_Z6sharedi", "_start"];

@@ -6,8 +6,8 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use mcount::{
-    Base, Glob, GlobSetBuilder, Kind, NopChange, Options, Policy, make_nops, read_table, record,
-    scan,
+    Base, Glob, GlobSetBuilder, Kind, NopChange, Options, Policy, RecordOptions, make_nops,
+    read_table, record, scan,
 };
 use testkit::reader;
 use testkit::test;
@@ -479,7 +479,8 @@ fn judge(call: &Call, object: &Object) -> Result<(), String> {
     };
     let expected = call.expected();
     same("scan", &found(sites), &expected)?;
-    let recording = record(&file, &options).map_err(|error| error.to_string())?;
+    let recording =
+        record(&file, &options, &RecordOptions::default()).map_err(|error| error.to_string())?;
     let Some(change) = recording.change else { return same("recorded", &vec![], &expected) };
     let new = change.apply(&file);
     let table = read_table(&new, &options).map_err(|error| error.to_string())?.sites;
@@ -491,8 +492,9 @@ fn judge(call: &Call, object: &Object) -> Result<(), String> {
     let kinds: Vec<_> = kinds.into_iter().map(|relocation| relocation.1).collect();
     let address = call.address[usize::from(object.is_64)];
     same("types", &kinds, &vec![address; expected.len()])?;
-    let policy = Policy { base: Base::All, ..Policy::default() };
-    let again = record(&new, &Options { policy, ..options }).map_err(|error| error.to_string())?;
+    let policy = Policy::of(Base::All);
+    let again = record(&new, &options.policy(policy), &RecordOptions::default())
+        .map_err(|error| error.to_string())?;
     same("second recording", &again.change.is_some(), &false)
 }
 
@@ -508,22 +510,22 @@ fn same<T: PartialEq + std::fmt::Debug + ?Sized>(
 /// the NOP.
 fn judge_again(call: &Call, object: &Object) -> Result<(), String> {
     let file = object.build();
-    let policy = Policy { base: Base::All, ..Policy::default() };
-    let options = Options { policy, ..Options::default() };
+    let policy = Policy::of(Base::All);
+    let options = Options::default().policy(policy);
     let text = |error: mcount::Error| error.to_string();
-    let recorded = record(&file, &options).map_err(text)?.change;
+    let recorded = record(&file, &options, &RecordOptions::default()).map_err(text)?.change;
     let recorded = recorded.map_or_else(|| file.clone(), |change| change.apply(&file));
     let nops = make_nops(&recorded, &options, &|_| true).map_err(text)?;
     let NopChange::Object(change) = nops.change else { return Err("an image".to_owned()) };
     let made = if call.nop.is_some() { call.expected().len() } else { 0 };
     same("made", &nops.made, &made)?;
     let nopped = change.map_or_else(|| recorded.clone(), |change| change.apply(&recorded));
-    let at_once = Options { nop_all: true, ..options.clone() };
-    let change = record(&file, &at_once).map_err(text)?.change;
+    let at_once = RecordOptions::default().nop_all(true);
+    let change = record(&file, &options, &at_once).map_err(text)?.change;
     let at_once_nopped = change.map_or_else(|| file.clone(), |change| change.apply(&file));
     for (what, file) in [("nop", nopped), ("record --nop-all", at_once_nopped)] {
-        for options in [&options, &at_once] {
-            let again = record(&file, options).map_err(text)?;
+        for how in [&RecordOptions::default(), &at_once] {
+            let again = record(&file, &options, how).map_err(text)?;
             same(what, &again.change.is_some(), &false)?;
             same(what, &again.recorded, &call.expected().len())?;
         }
@@ -558,11 +560,11 @@ fn judge_disarmed(call: &Call, object: &Object) -> Result<(), String> {
 }
 
 fn judge_disarmed_file(call: &Call, file: &[u8]) -> Result<(), String> {
-    let policy = Policy { base: Base::All, ..Policy::default() };
-    let options = Options { policy, ..Options::default() };
+    let policy = Policy::of(Base::All);
+    let options = Options::default().policy(policy);
     let text = |error: mcount::Error| error.to_string();
     same("disarmed, unasked", &scan(file, &options).map_err(text)?.sites.len(), &0)?;
-    let options = Options { nops: true, ..options };
+    let options = options.nops(true);
     let sites = scan(file, &options).map_err(text)?.sites;
     let is_nop = sites.iter().all(|site| site.kind == Some(Kind::Nop));
     same("disarmed", &is_nop, &true)?;
@@ -572,23 +574,31 @@ fn judge_disarmed_file(call: &Call, file: &[u8]) -> Result<(), String> {
         places.map(|(section, offset)| (section.unwrap().to_string(), offset.unwrap())).collect()
     };
     same("disarmed", &places(sites), &call.expected())?;
-    let change = record(file, &options).map_err(text)?.change.ok_or("nothing was recorded")?;
+    let change = record(file, &options, &RecordOptions::default())
+        .map_err(text)?
+        .change
+        .ok_or("nothing was recorded")?;
     let recorded = change.apply(file);
-    let unasked = Options { nops: false, ..options };
+    let unasked = options.nops(false);
     let table = read_table(&recorded, &unasked).map_err(text)?.sites;
     let is_nop = table.iter().all(|site| site.kind == Some(Kind::Nop));
     same("disarmed, recorded", &is_nop, &true)?;
     same("disarmed, recorded", &places(table), &call.expected())?;
-    same("unasked", &record(&recorded, &unasked).map_err(text)?.change.is_some(), &false)
+    same(
+        "unasked",
+        &record(&recorded, &unasked, &RecordOptions::default()).map_err(text)?.change.is_some(),
+        &false,
+    )
 }
 
 /// In excluded sections calls do nothing, and nothing refers to the hook from there.
 fn judge_nops(call: &Call, object: &Object) -> Result<(), String> {
     let file = object.build();
     let every = GlobSetBuilder::new().add(Glob::new("*").unwrap()).build().unwrap();
-    let policy = Policy { exclude_sections: every, ..Policy::default() };
-    let options = Options { policy, ..Options::default() };
-    let recording = record(&file, &options).map_err(|error| error.to_string())?;
+    let policy = Policy::default().exclude_sections(every);
+    let options = Options::default().policy(policy);
+    let recording =
+        record(&file, &options, &RecordOptions::default()).map_err(|error| error.to_string())?;
     let counts: Vec<_> = recording.excluded.iter().map(|s| (s.made_nops, s.left)).collect();
     let expected = match (call.recorded, call.nop) {
         (None, _) => vec![],

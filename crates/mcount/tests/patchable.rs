@@ -8,7 +8,7 @@
 //! processor that a compiler has no patchable entries for is reported as ignored.
 
 use libtest_mimic::Arguments;
-use mcount::{Base, CallSite, Level, NopChange, Options, Policy};
+use mcount::{Base, CallSite, CheckOptions, LateOptions, Level, NopChange, Options, Policy};
 use std::fmt::{Debug, Write as _};
 use std::process::{Command, ExitCode};
 use testkit::process::run;
@@ -235,9 +235,11 @@ fn judge(case: &Case, what: &str, file: &[u8], places: &[u64]) -> Result<(), Str
     let options = Options::default();
     let sites = mcount::scan(file, &options).map_err(|error| format!("{what}: {error}"))?.sites;
     same(what, &found(&sites), &expected(case, places))?;
-    let policy = Policy { base: Base::All, ..Policy::default() };
-    let options = Options { min_area: Some(1), policy, ..options };
-    let findings = mcount::check(file, &options).map_err(|error| format!("{what}: {error}"))?;
+    let policy = Policy::of(Base::All);
+    let options = options.policy(policy);
+    let any = CheckOptions::default().min_area(Some(1));
+    let findings =
+        mcount::check(file, &options, &any).map_err(|error| format!("{what}: {error}"))?;
     let denied = findings.iter().filter(|finding| finding.rule.default_level() == Level::Deny);
     same(what, &denied.map(|finding| format!("{finding:?}")).collect::<Vec<_>>(), &[])
 }
@@ -265,7 +267,8 @@ fn judge_image(case: &Case, room: &Room) -> Result<(), String> {
     let mut places = words(&image, LIST)?;
     places.sort_unstable();
     judge(case, "image", &image, &places)?;
-    let table = mcount::late_table(&image, &Options::default()).map_err(|e| e.to_string())?;
+    let table = mcount::late_table(&image, &Options::default(), &LateOptions::default())
+        .map_err(|e| e.to_string())?;
     same("table", &found(&table.sites), &expected(case, &places))?;
     let stripped = room.path("stripped");
     run(Command::new(&case.objcopy).arg("-S").arg(room.path("image")).arg(&stripped))?;

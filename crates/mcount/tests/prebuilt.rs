@@ -6,7 +6,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use mcount::{
-    Base, CallSite, Change, NopChange, Options, Policy, make_nops, read_table, record, scan,
+    Base, CallSite, Change, NopChange, Options, Policy, RecordOptions, make_nops, read_table,
+    record, scan,
 };
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -87,7 +88,8 @@ fn record_writes_the_sites_and_twice_is_once() {
         let options = options(&name);
         let wanted: Vec<_> = scan(&object, &options).unwrap().sites;
         let wanted = wanted.into_iter().filter(|site| !site.excluded).collect::<Vec<_>>();
-        let recording = record(&object, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let recording = record(&object, &options, &RecordOptions::default())
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
         let Some(change) = recording.change else {
             assert!(wanted.iter().all(|site| site.recorded), "{name}: nothing was recorded");
             continue;
@@ -96,7 +98,7 @@ fn record_writes_the_sites_and_twice_is_once() {
         let table = read_table(&new, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(places(&table.sites), places(&wanted), "{name}");
         assert!(table.sites.iter().all(|site| site.kind.is_some()), "{name}");
-        let again = record(&new, &options).unwrap();
+        let again = record(&new, &options, &RecordOptions::default()).unwrap();
         assert!(again.change.is_none(), "{name}: recording twice is not recording once");
     }
 }
@@ -107,9 +109,9 @@ fn compiler_made_nops_are_found_without_the_table() {
         if !name.ends_with("-nop-table") {
             continue;
         }
-        let hidden = Options { table_section: "none".to_owned(), ..Options::default() };
+        let hidden = Options::default().table_section("none".to_owned());
         assert_eq!(scan(&object, &hidden).unwrap().sites, [], "{name}: unasked");
-        let found = scan(&object, &Options { nops: true, ..hidden }).unwrap().sites;
+        let found = scan(&object, &hidden.nops(true)).unwrap().sites;
         assert_eq!(found.iter().map(line).collect::<Vec<_>>(), expected, "{name}");
     }
 }
@@ -117,11 +119,11 @@ fn compiler_made_nops_are_found_without_the_table() {
 #[test]
 fn calls_that_became_nops_are_known_again() {
     for (name, object, _) in objects() {
-        let options = Options { nop_all: true, ..options(&name) };
-        let first = record(&object, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let (options, how) = (options(&name), RecordOptions::default().nop_all(true));
+        let first = record(&object, &options, &how).unwrap_or_else(|e| panic!("{name}: {e}"));
         let Some(change) = first.change else { continue };
         let new = change.apply(&object);
-        let again = record(&new, &options).unwrap();
+        let again = record(&new, &options, &how).unwrap();
         assert!(again.change.is_none(), "{name}: recording twice is not recording once");
         assert_eq!(again.recorded, first.recorded, "{name}");
         let left = scan(&new, &options).unwrap().sites;
@@ -133,17 +135,19 @@ fn calls_that_became_nops_are_known_again() {
 #[test]
 fn a_table_keeps_its_entries_when_calls_become_nops() {
     for (name, object, _) in objects() {
-        let policy = Policy { base: Base::All, ..Policy::default() };
-        let options = Options { policy, ..options(&name) };
+        let policy = Policy::of(Base::All);
+        let options = options(&name).policy(policy);
         let apply = |change: Option<Change>, file: &[u8]| {
             change.map_or_else(|| file.to_vec(), |change| change.apply(file))
         };
-        let recording = record(&object, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let recording = record(&object, &options, &RecordOptions::default())
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
         let recorded = apply(recording.change, &object);
         let nops = make_nops(&recorded, &options, &|_| true).unwrap().change;
         let NopChange::Object(nops) = nops else { panic!("{name}: an image") };
         let nopped = apply(nops, &recorded);
-        let again = apply(record(&nopped, &options).unwrap().change, &nopped);
+        let again =
+            apply(record(&nopped, &options, &RecordOptions::default()).unwrap().change, &nopped);
         let table = |file: &[u8]| read_table(file, &options).unwrap().sites;
         assert_eq!(places(&table(&again)), places(&table(&recorded)), "{name}");
         assert!(table(&again).iter().all(|site| site.kind.is_some()), "{name}");

@@ -6,7 +6,10 @@
 //! of it that the library does not use, and the fields that the gABI names.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
-use mcount::{Base, Change, Finding, Glob, GlobSetBuilder, Options, Policy, Rule, record};
+use mcount::{
+    Base, Change, CheckOptions, Finding, Glob, GlobSetBuilder, Options, Policy, RecordOptions,
+    Rule, record,
+};
 use object::read::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget};
 use object::{File, RelocationFlags, SymbolIndex};
 use proptest::prelude::*;
@@ -28,21 +31,27 @@ const SHT_GROUP: u64 = 17;
 const SHT_SYMTAB_SHNDX: u64 = 18;
 const SHT_LLVM_ADDRSIG: u64 = 0x6fff_4c03;
 
-fn all() -> Options {
-    let policy = Policy { base: Base::All, ..Policy::default() };
-    Options { policy, writable: true, ..Options::default() }
+/// How files are looked at, and how they are recorded.
+type Both = (Options, RecordOptions);
+
+fn every_section() -> Options {
+    Options::default().policy(Policy::of(Base::All))
+}
+
+fn all() -> Both {
+    (every_section(), RecordOptions::default().writable(true))
 }
 
 /// Options that between them go through all the code that changes an object.
-fn variants() -> Vec<(&'static str, Options)> {
+fn variants() -> Vec<(&'static str, Both)> {
     let every = GlobSetBuilder::new().add(Glob::new("*").unwrap()).build().unwrap();
-    let exclude = Policy { exclude_sections: every, ..Policy::default() };
+    let exclude = Policy::default().exclude_sections(every);
     vec![
-        ("linux", Options::default()),
+        ("linux", Default::default()),
         ("all", all()),
-        ("link order", Options { link_order: true, ..all() }),
-        ("other table", Options { table_section: ".other_table".to_owned(), ..all() }),
-        ("all NOPs", Options { policy: exclude, ..Options::default() }),
+        ("link order", (every_section(), all().1.link_order(true))),
+        ("other table", (every_section().table_section(".other_table".to_owned()), all().1)),
+        ("all NOPs", (Options::default().policy(exclude), RecordOptions::default())),
     ]
 }
 
@@ -134,35 +143,36 @@ impl<'d> Parsed<'d> {
 
 /// Everything that must hold of `old` recorded with `options`, the second result of which is the
 /// new object if there is one.
-fn check(old: &[u8], options: &Options) -> Option<(Vec<u8>, Change)> {
-    let recording = record(old, options).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(recording, record(old, options).unwrap(), "the same input, the same output");
+fn check(old: &[u8], both: &Both) -> Option<(Vec<u8>, Change)> {
+    let (options, how) = both;
+    let recording = record(old, options, how).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(recording, record(old, options, how).unwrap(), "the same input, the same output");
     let Some(change) = recording.change else {
-        nothing_is_left_to_mend(old, options);
+        nothing_is_left_to_mend(old, both);
         return None;
     };
     let new = change.apply(old);
     only_appends(old, &new, &change);
-    let again = record(&new, options).unwrap_or_else(|error| panic!("again: {error}"));
+    let again = record(&new, options, how).unwrap_or_else(|error| panic!("again: {error}"));
     assert_eq!(again.change, None, "recording twice is not recording once");
     assert_eq!(again.recorded, recording.recorded);
     let entries = reader::table(&new, &options.table_section).unwrap();
     assert_eq!(entries.len(), recording.recorded, "entries");
     let nops = recording.excluded.iter().any(|section| section.made_nops != 0);
     means_the_same(&Parsed::new(old), &Parsed::new(&new), options, nops);
-    nothing_is_left_to_mend(&new, options);
+    nothing_is_left_to_mend(&new, both);
     Some((new, change))
 }
 
 /// The checker finds nothing in `file`, which was recorded with `options`, that recording could mend.
-fn nothing_is_left_to_mend(file: &[u8], options: &Options) {
-    let found = mcount::check(file, options).unwrap();
+fn nothing_is_left_to_mend(file: &[u8], (options, how): &Both) {
+    let found = mcount::check(file, options, &CheckOptions::default()).unwrap();
     let list = "__patchable_function_entries".to_owned();
-    let of_lists = mcount::check(file, &Options { table_section: list, ..options.clone() });
-    let of_lists = of_lists.unwrap();
+    let lists = options.clone().table_section(list);
+    let of_lists = mcount::check(file, &lists, &CheckOptions::default()).unwrap();
     let can_be_mended = |finding: &Finding| match finding.rule {
         // One table for all sections is what was asked for, or the compiler made its list so.
-        Rule::GcUnsafe => options.link_order && !of_lists.contains(finding),
+        Rule::GcUnsafe => how.link_order && !of_lists.contains(finding),
         // Of the compiler's own list, which is not touched.
         Rule::ShortArea => false,
         _ => true,
@@ -258,9 +268,9 @@ fn prebuilt_objects_keep_their_meaning() {
 }
 
 /// `old` with some of what is to be appended behind it, as a killed process leaves it.
-fn interrupted(old: &[u8], new: &[u8], change: &Change, written: usize, options: &Options) {
+fn interrupted(old: &[u8], new: &[u8], change: &Change, written: usize, both: &Both) {
     let file = [old, &change.appended[..written]].concat();
-    let taken_up = record(&file, options).unwrap().change.unwrap();
+    let taken_up = record(&file, &both.0, &both.1).unwrap().change.unwrap();
     assert!(taken_up.apply(&file) == new, "interrupted after {written} bytes");
 }
 

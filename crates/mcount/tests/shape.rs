@@ -5,7 +5,9 @@
 //! of these. Specification: gABI, 4 ("Sections"); Linux's section policy: docs/arches.md.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use mcount::{Base, Glob, GlobSet, GlobSetBuilder, Options, Policy, read_table, record, scan};
+use mcount::{
+    Base, Glob, GlobSet, GlobSetBuilder, Options, Policy, RecordOptions, read_table, record, scan,
+};
 use testkit::reader::{self, relocations, sections, symbols};
 use testkit::test;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol};
@@ -50,8 +52,12 @@ fn object(hook: &str, names: &[&str]) -> Object {
 
 /// The object after recording; as it was, if it did not change.
 fn recorded(object: &Object, options: &Options) -> Vec<u8> {
+    recorded_as(object, options, &RecordOptions::default())
+}
+
+fn recorded_as(object: &Object, options: &Options, how: &RecordOptions) -> Vec<u8> {
     let file = object.build();
-    let recording = record(&file, options).unwrap();
+    let recording = record(&file, options, how).unwrap();
     recording.change.map_or(file.clone(), |change| change.apply(&file))
 }
 
@@ -71,8 +77,8 @@ fn the_sections_of_a_table() {
         let hook = Relocation { offset: 0, symbol: 2, kind: 4, addend: 0 };
         let text = Section::code(".text", &call);
         object.sections.push(Section { relocations: vec![hook], ..text });
-        let options = Options { writable, ..Options::default() };
-        let found = sections(&recorded(&object, &options)).unwrap();
+        let how = RecordOptions::default().writable(writable);
+        let found = sections(&recorded_as(&object, &Options::default(), &how)).unwrap();
         let [.., table, list] = &found[..] else { unreachable!("two sections are added") };
         let word = if is_64 { 8 } else { 4 };
         let flags = SHF_ALLOC | if writable { SHF_WRITE } else { 0 };
@@ -104,7 +110,7 @@ fn entries_are_in_section_order_then_offset_order() {
 #[test]
 fn the_table_has_the_name_it_is_given() {
     let table_section = "my_table".to_owned();
-    let options = Options { table_section, ..Options::default() };
+    let options = Options::default().table_section(table_section);
     let file = recorded(&object("mcount", &[".text"]), &options);
     assert_eq!(reader::table(&file, "my_table").unwrap().len(), 2);
     assert_eq!(entries(&file), []);
@@ -112,8 +118,9 @@ fn the_table_has_the_name_it_is_given() {
 
 #[test]
 fn link_order_makes_a_table_for_each_section_of_code() {
-    let options = Options { link_order: true, ..Options::default() };
-    let file = recorded(&object("mcount", &[".text.a", ".text.b"]), &options);
+    let how = RecordOptions::default().link_order(true);
+    let object = object("mcount", &[".text.a", ".text.b"]);
+    let file = recorded_as(&object, &Options::default(), &how);
     let tables = sections(&file).unwrap().into_iter();
     let tables = tables.filter(|section| section.name == "__mcount_loc");
     let shapes: Vec<_> = tables.map(|table| (table.flags, table.link, table.data.len())).collect();
@@ -187,12 +194,12 @@ fn fate(object: &Object, options: &Options) -> Fate {
 #[test]
 fn sections_by_policy() {
     let linux = Policy::default();
-    let all = Policy { base: Base::All, ..Policy::default() };
-    let none = Policy { base: Base::None, ..Policy::default() };
-    let foo = Policy { sections: globs(&[".foo*"]), ..Policy::default() };
-    let not_hot = Policy { exclude_sections: globs(&[".text.hot*"]), ..all.clone() };
-    let only = Policy { sections: globs(&[".text"]), ..none.clone() };
-    let both = Policy { exclude_sections: globs(&["*"]), ..foo.clone() };
+    let all = Policy::of(Base::All);
+    let none = Policy::of(Base::None);
+    let foo = Policy::default().sections(globs(&[".foo*"]));
+    let not_hot = all.clone().exclude_sections(globs(&[".text.hot*"]));
+    let only = none.clone().sections(globs(&[".text"]));
+    let both = foo.clone().exclude_sections(globs(&["*"]));
     for (policy, name, expected) in [
         (&linux, ".text", Recorded),
         (&linux, ".text.unlikely", Recorded),
@@ -223,15 +230,15 @@ fn sections_by_policy() {
         (&only, ".text.f", Left),
         (&both, ".foo", MadeNops),
     ] {
-        let options = Options { policy: policy.clone(), ..Options::default() };
+        let options = Options::default().policy(policy.clone());
         assert_eq!(fate(&object("__fentry__", &[name]), &options), expected, "{name}: {policy:?}");
     }
 }
 
 #[test]
 fn an_excluded_function_is_left_alone() {
-    let policy = Policy { exclude_symbols: globs(&["text_8"]), ..Policy::default() };
-    let options = Options { policy, ..Options::default() };
+    let policy = Policy::default().exclude_symbols(globs(&["text_8"]));
+    let options = Options::default().policy(policy);
     let object = object("mcount", &[".text"]);
     let file = recorded(&object, &options);
     assert_eq!(entries(&file), [(".text".to_owned(), 0)]);
@@ -252,11 +259,11 @@ fn an_excluded_function_leaves_the_table() {
         Section { kind: 1, flags: 2, alignment: 8, data: vec![0; 16], ..Section::default() };
     let name = "__mcount_loc".to_owned();
     object.sections.push(Section { name, relocations: vec![entry(0), entry(8)], ..table });
-    let policy = Policy { exclude_symbols: globs(&["text_8"]), ..Policy::default() };
+    let policy = Policy::default().exclude_symbols(globs(&["text_8"]));
     for (policy, count) in [(Policy::default(), 2), (policy, 1)] {
-        let options = Options { policy, ..Options::default() };
+        let options = Options::default().policy(policy);
         assert_eq!(entries(&recorded(&object, &options)).len(), count);
-        let said = record(&object.build(), &options).unwrap().excluded;
+        let said = record(&object.build(), &options, &RecordOptions::default()).unwrap().excluded;
         assert_eq!(said.iter().map(|section| section.dropped).sum::<usize>(), 2 - count);
     }
 }
@@ -277,7 +284,7 @@ fn hooks_with_other_names() {
         ("mcount", &["my_hook"], &both),
     ] {
         let hooks = given.iter().map(|name| (*name).to_owned()).collect();
-        let options = Options { hooks, ..Options::default() };
+        let options = Options::default().hooks(hooks);
         let file = recorded(&object(hook, &[".text"]), &options);
         assert_eq!(entries(&file), expected, "{hook} with {given:?}");
     }
@@ -379,8 +386,8 @@ fn a_table_that_relaxation_would_break_is_replaced() {
     object.sections.push(Section { name, relocations: vec![entry(0), entry(8)], ..table });
     let found = bases(&recorded(&object, &Options::default()));
     assert!(found.iter().all(|(label, addend)| label.name.starts_with(".L") && *addend == 0));
-    let options = Options { keep_existing_table: true, ..Options::default() };
-    assert_eq!(record(&object.build(), &options).unwrap().change, None);
+    let how = RecordOptions::default().keep_existing_table(true);
+    assert_eq!(record(&object.build(), &Options::default(), &how).unwrap().change, None);
 }
 
 /// GNU ld ignores `r_addend` of an `R_SH_DIR32`, so the distance is in the table itself.
@@ -431,7 +438,8 @@ fn a_wrong_table_is_put_right() {
         (&[0, -8], false),
     ] {
         let object = with_table(offsets);
-        let change = record(&object.build(), &Options::default()).unwrap().change;
+        let change =
+            record(&object.build(), &Options::default(), &RecordOptions::default()).unwrap().change;
         assert_eq!(change.is_none(), is_right, "{offsets:?}");
         let found = entries(&recorded(&object, &Options::default()));
         assert_eq!(found, [(".text".to_owned(), 0), (".text".to_owned(), 8)], "{offsets:?}");
@@ -463,12 +471,12 @@ fn a_table_relative_to_a_thumb_function_is_put_right() {
 
 #[test]
 fn a_right_table_becomes_writable() {
-    let options = Options { writable: true, ..Options::default() };
-    let file = recorded(&with_table(&[0, 8]), &options);
+    let how = RecordOptions::default().writable(true);
+    let file = recorded_as(&with_table(&[0, 8]), &Options::default(), &how);
     let table = sections(&file).unwrap().into_iter().find(|s| s.name == "__mcount_loc").unwrap();
     assert_eq!(table.flags, SHF_ALLOC | SHF_WRITE);
-    assert_eq!(record(&file, &options).unwrap().change, None);
-    assert_eq!(record(&file, &Options::default()).unwrap().change, None);
+    assert_eq!(record(&file, &Options::default(), &how).unwrap().change, None);
+    assert_eq!(record(&file, &Options::default(), &RecordOptions::default()).unwrap().change, None);
 }
 
 /// A section symbol that does not stand at the start of its section is no base.
@@ -486,12 +494,12 @@ fn a_section_symbol_inside_the_section_is_no_base() {
 fn what_a_recording_says() {
     let object = object("mcount", &[".text", ".exit.text", ".text..nomcount", ".noinstr.text"]);
     let file = object.build();
-    let recording = record(&file, &Options::default()).unwrap();
+    let recording = record(&file, &Options::default(), &RecordOptions::default()).unwrap();
     assert_eq!((recording.recorded, recording.had_table), (2, false));
     let excluded = recording.excluded.iter().map(|s| (s.name.as_str(), s.made_nops, s.left));
     let expected = [(".exit.text", 2, 0), (".text..nomcount", 0, 2), (".noinstr.text", 2, 0)];
     assert_eq!(excluded.collect::<Vec<_>>(), expected);
     let new = recording.change.unwrap().apply(&file);
-    let again = record(&new, &Options::default()).unwrap();
+    let again = record(&new, &Options::default(), &RecordOptions::default()).unwrap();
     assert_eq!((again.recorded, again.had_table), (2, true));
 }

@@ -129,6 +129,42 @@ impl Symbol {
 }
 
 impl Object {
+    /// An x86-64 image: the hook at 0x1000; `run` at 0x1010 and `_start` at 0x1020, which call it; and a
+    /// table that leads to `_start`, to `run`, and to 0x1040, where no function is.
+    #[must_use]
+    pub fn of_program() -> Self {
+        const EM_X86_64: u16 = 62;
+        const ET_EXEC: u16 = 2;
+        const BASE: u64 = 0x1000;
+        let mut code = vec![0xc3];
+        for at in [0x10, 0x20] {
+            code.resize(usize::from(at), 0xcc);
+            // `call` of BASE, relative to the end of the call, and `ret`.
+            code.extend([0xe8, 0xfb_u8 - at, 0xff, 0xff, 0xff, 0xc3]);
+        }
+        code.resize(0x50, 0xcc);
+        let words = [BASE + 0x20, BASE + 0x10, BASE + 0x40];
+        let mut image = Self { kind: ET_EXEC, ..Self::new(EM_X86_64, true, false, true) };
+        image.sections = vec![
+            Section { address: BASE, ..Section::code(".text", &code) },
+            Section {
+                name: "__mcount_loc".to_owned(),
+                kind: 1,
+                flags: 3,
+                address: 0x2000,
+                data: words.into_iter().flat_map(u64::to_le_bytes).collect(),
+                alignment: 8,
+                ..Section::default()
+            },
+        ];
+        image.symbols = vec![
+            Symbol::function("run", 0, 1, BASE + 0x10, 6),
+            Symbol::function("__fentry__", 1, 1, BASE, 1),
+            Symbol::function("_start", 1, 1, BASE + 0x20, 6),
+        ];
+        image
+    }
+
     /// An x86-64 object with `count` calls of `mcount` in one section; symbol 1 is the section's,
     /// 2 the hook.
     #[must_use]

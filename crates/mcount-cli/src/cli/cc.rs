@@ -10,7 +10,7 @@ use crate::response;
 use crate::signals;
 use crate::stand_in;
 use clap::{Args, ValueHint};
-use mcount::{Base, Error, ErrorKind, Options};
+use mcount::{Base, Error, ErrorKind, Options, RecordOptions};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -94,12 +94,13 @@ pub(super) fn masquerade(mut arguments: Vec<OsString>) -> Vec<OsString> {
 
 /// Runs the compiler, then records; the exit code.
 pub(super) fn cc(arguments: &CcArgs) -> u8 {
-    let mut options = match arguments.options.options_or(Base::All) {
+    let options = match arguments.options.options_or(Base::All) {
         Ok(options) => options,
         Err(error) => return complain(&error.to_string()),
     };
-    options.writable |= arguments.writable;
-    options.link_order = arguments.link_order;
+    let mut how = arguments.options.record_options_or(Base::All);
+    how.writable |= arguments.writable;
+    how.link_order = arguments.link_order;
     let Some((program, rest)) = arguments.command.split_first() else { return ERROR };
     let mut compiler = Command::new(program);
     compiler.args(rest);
@@ -115,11 +116,11 @@ pub(super) fn cc(arguments: &CcArgs) -> u8 {
     }
     match children::status(&mut compiler) {
         Err(error) => not_started(program, error),
-        Ok(status) if status.success() => record_all(&objects, &options),
+        Ok(status) if status.success() => record_all(&objects, &options, &how),
         Ok(status) => {
             let was_before = objects.iter().zip(&before);
             let written = was_before.filter(|(object, before)| Stamp::of(object) != **before);
-            record_some(written.map(|(object, _)| object), &options);
+            record_some(written.map(|(object, _)| object), &options, &how);
             code(program, status)
         }
     }
@@ -138,11 +139,11 @@ fn code(program: &OsStr, status: ExitStatus) -> u8 {
 }
 
 /// Records what a compiler wrote; the exit code. An object that cannot be recorded is removed.
-fn record_all(objects: &[PathBuf], options: &Options) -> u8 {
+fn record_all(objects: &[PathBuf], options: &Options, how: &RecordOptions) -> u8 {
     signals::take_failed_writes_as_errors();
     let mut code = SUCCESS;
     for object in objects.iter().filter(|object| object.is_file()) {
-        if let Err(failure) = record_file(object, None, options)
+        if let Err(failure) = record_file(object, None, options, how)
             && !has_no_code(&failure)
         {
             code = complain(&format!("{}: {failure}", object.display()));
@@ -157,10 +158,14 @@ fn record_all(objects: &[PathBuf], options: &Options) -> u8 {
 
 /// Records what a compiler wrote before it failed. make keeps such an object, and does not compile it
 /// again. What cannot be recorded may be half an object: the compiler has said what is wrong.
-fn record_some<'a>(objects: impl Iterator<Item = &'a PathBuf>, options: &Options) {
+fn record_some<'a>(
+    objects: impl Iterator<Item = &'a PathBuf>,
+    options: &Options,
+    how: &RecordOptions,
+) {
     signals::take_failed_writes_as_errors();
     for object in objects.filter(|object| object.is_file()) {
-        let _ = record_file(object, None, options);
+        let _ = record_file(object, None, options, how);
         children::finish(object);
     }
 }

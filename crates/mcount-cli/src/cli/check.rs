@@ -14,7 +14,9 @@ use crate::words::{counted, functions_have, printable};
 use anstyle::{AnsiColor, Style};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, ValueHint};
-use mcount::{File, Finding, Function, Functions, Gap, GlobSet, Level, Options, Rule};
+use mcount::{
+    CheckOptions, File, Finding, Function, Functions, Gap, GlobSet, Level, Options, Rule,
+};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -98,10 +100,7 @@ pub(super) fn check(arguments: &CheckArgs) -> io::Result<u8> {
     if let Some(name) = &arguments.explain {
         return explain(name).map(|()| SUCCESS);
     }
-    let options = arguments
-        .options
-        .options()
-        .map(|options| Options { min_area: arguments.min_bytes, ..options });
+    let options = arguments.options.options();
     let patterns = globs(arguments.coverage.as_slice());
     let (options, names) = match (options, patterns) {
         (Ok(options), Ok(names)) => (options, names),
@@ -151,7 +150,7 @@ impl Checking<'_> {
         let subject = Subject::open(path, &self.search, false)?;
         let size = if is_one { subject.bytes().len() } else { 0 };
         let threads = Threads::for_one(size, self.arguments.many.jobs);
-        let options = Options { helpers: threads.helpers(), ..self.options.clone() };
+        let options = self.options.clone().helpers(threads.helpers());
         let file = File::parse(subject.bytes())?.with_options(options);
         let checked = self.parsed(&file)?;
         // Without symbols nothing was checked, and we say so.
@@ -165,11 +164,12 @@ impl Checking<'_> {
 
     /// Checks an object in an archive.
     fn member(&self, object: &[u8]) -> mcount::Result<Checked> {
-        self.parsed(&File::parse(object)?.with_options(self.options.clone()))
+        self.parsed(&File::parse(object)?.with_options(&self.options))
     }
 
     fn parsed(&self, file: &File<'_>) -> mcount::Result<Checked> {
-        let findings = file.check()?;
+        let expected = CheckOptions::default().min_area(self.arguments.min_bytes);
+        let findings = file.check(&expected)?;
         let wants_coverage = self.arguments.coverage.is_some();
         let functions = wants_coverage.then(|| file.functions()).transpose()?;
         Ok(Checked { findings, functions })

@@ -43,7 +43,7 @@ use crate::response;
 use crate::stand_in::{self, Said, StandIn};
 use crate::words::{counted, printable};
 use clap::Args;
-use mcount::{Base, Fill, Kind, LateTable, ObjectOptions, Options, fill, late_table, table_object};
+use mcount::{Base, Fill, Kind, LateOptions, LateTable, ObjectOptions, Options, table_object};
 use rustix::fs::OFlags;
 use std::collections::BTreeMap;
 use std::env;
@@ -164,12 +164,10 @@ fn run_linker(arguments: &LinkArgs, options: Options) -> Result<u8, String> {
         return run(command.as_given());
     };
     let scratch = Scratch::beside(&output).map_err(|error| error.to_string())?;
-    let object = ObjectOptions {
-        table_section: options.table_section.clone(),
-        anchor: None,
-        bounds: arguments.bounds.clone(),
-        writable: !arguments.read_only,
-    };
+    let object = ObjectOptions::default()
+        .table_section(options.table_section.clone())
+        .bounds(arguments.bounds.clone())
+        .writable(!arguments.read_only);
     let written = Written::by(command.arguments(), &output);
     Driver { arguments, options, object, command, output, scratch, written, expected: 0 }.drive()
 }
@@ -337,8 +335,8 @@ impl Driver<'_> {
 
     /// The same of one object. An image can be scanned, but is not linked in.
     fn sites_of(&self, object: &[u8]) -> mcount::Result<(LateTable, usize)> {
-        let table = mcount::placeholder(object)?;
-        let sites = mcount::scan(object, &self.options)?.sites;
+        let object = mcount::File::parse(object)?.with_options(&self.options);
+        let (table, sites) = (object.placeholder()?, object.sites()?.sites);
         Ok((table, sites.iter().filter(|site| !site.excluded).count()))
     }
 
@@ -347,13 +345,15 @@ impl Driver<'_> {
         let input =
             Input::open(&self.scratch.image).map_err(|error| self.say(&Failure::from(error)))?;
         let threads = Threads::for_one(input.bytes().len(), None);
-        let options = Options { helpers: threads.helpers(), ..self.options.clone() };
-        let table = late_table(input.bytes(), &options);
+        let options = self.options.clone().helpers(threads.helpers());
+        let image = mcount::File::parse(input.bytes()).map_err(|error| self.say(&error))?;
+        let image = image.with_options(options);
+        let table = image.late_table(&LateOptions::default());
         let mut table = table.map_err(|error| self.say(&error))?;
         // A NOP is known by an entry, and those of the last link may lead to padding by now.
         table.sites.retain(|site| site.kind != Some(Kind::Nop));
-        let filled = fill(input.bytes(), &table, &self.options);
-        Ok((table, filled.map_err(|error| self.say(&error))?))
+        let filled = image.fill(&table).map_err(|error| self.say(&error))?;
+        Ok((table, filled))
     }
 
     /// Puts the image where the linker would have put it, with what is beside it.

@@ -48,11 +48,9 @@ pub(super) fn nop(arguments: &NopArgs) -> io::Result<u8> {
         (Ok(keep), Ok(only)) => (keep, only),
         (Err(error), _) | (_, Err(error)) => return Ok(complain(&error.to_string())),
     };
-    let options = Options {
-        hooks: arguments.hooks.hook.clone(),
-        table_section: arguments.table.table_section.clone(),
-        ..Options::default()
-    };
+    let options = Options::default()
+        .hooks(arguments.hooks.hook.clone())
+        .table_section(arguments.table.table_section.clone());
     let changing = Changing { keep, only, options, output };
     let results = over(
         &arguments.files,

@@ -4,7 +4,7 @@ use crate::debug::separate::Search;
 use crate::unpack::Limits;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum, ValueHint};
-use mcount::{Base, Glob, GlobSet, GlobSetBuilder, Options, Policy, TABLE_SECTION};
+use mcount::{Base, Glob, GlobSet, GlobSetBuilder, Options, Policy, RecordOptions, TABLE_SECTION};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -117,29 +117,34 @@ impl OptionArgs {
         self.options_or(Base::Linux)
     }
 
-    /// The options, with policy `default` unless another is given.
-    pub(super) fn options_or(&self, default: Base) -> Result<Options, mcount::GlobError> {
-        let base = match self.policy {
+    /// The policy to begin with: `default` unless another is given.
+    fn base(&self, default: Base) -> Base {
+        match self.policy {
             None => default,
             Some(PolicyBase::Linux) => Base::Linux,
             Some(PolicyBase::All) => Base::All,
             Some(PolicyBase::None) => Base::None,
-        };
-        let policy = Policy {
-            base,
-            sections: globs(&self.section)?,
-            exclude_sections: globs(&self.exclude_section)?,
-            exclude_symbols: globs(&self.exclude_symbol)?,
-            exclude_file_symbols: globs(&self.exclude_file_symbol)?,
-        };
-        Ok(Options {
-            policy,
-            hooks: self.hooks.hook.clone(),
-            nops: self.nops,
-            table_section: self.table.table_section.clone(),
-            writable: base == Base::All,
-            ..Options::default()
-        })
+        }
+    }
+
+    /// How objects are recorded with policy `default`, unless another is given. The table of a user
+    /// program is writable.
+    pub(super) fn record_options_or(&self, default: Base) -> RecordOptions {
+        RecordOptions::default().writable(self.base(default) == Base::All)
+    }
+
+    /// The options, with policy `default` unless another is given.
+    pub(super) fn options_or(&self, default: Base) -> Result<Options, mcount::GlobError> {
+        let policy = Policy::of(self.base(default))
+            .sections(globs(&self.section)?)
+            .exclude_sections(globs(&self.exclude_section)?)
+            .exclude_symbols(globs(&self.exclude_symbol)?)
+            .exclude_file_symbols(globs(&self.exclude_file_symbol)?);
+        Ok(Options::default()
+            .policy(policy)
+            .hooks(self.hooks.hook.clone())
+            .nops(self.nops)
+            .table_section(self.table.table_section.clone()))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::inputs::Take;
 use crate::jobs::Threads;
 use crate::output::{self, Format, Listing};
 use clap::{Args, ValueEnum, ValueHint};
-use mcount::{CallSite, Options, Sites};
+use mcount::{CallSite, Options};
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ impl Reading {
         let subject = Subject::open(path, &self.search, self.wants_lines)?;
         let size = if is_one { subject.bytes().len() } else { 0 };
         let threads = Threads::for_one(size, jobs);
-        let options = Options { helpers: threads.helpers(), ..self.options.clone() };
+        let options = self.options.clone().helpers(threads.helpers());
         let debug = self.wants_lines.then(|| subject.debug());
         let listing = listing(subject.bytes(), debug, self.what, &options)?;
         match subject.is_nameless().filter(|_| listing.sites.sites.is_empty()) {
@@ -156,18 +156,12 @@ fn listing(
     what: What,
     options: &Options,
 ) -> mcount::Result<Listing> {
-    let mut listing = match what {
-        What::Sites => Listing::new(mcount::scan(file, options)?),
-        What::Entries => entries(mcount::read_table(file, options)?),
-    };
+    let mut listing = Listing::new(match what {
+        What::Sites => mcount::scan(file, options)?,
+        What::Entries => mcount::read_table(file, options)?,
+    });
     listing.lines = debug.map(|debug| lines(debug, &listing.sites.sites));
     Ok(listing)
-}
-
-/// The table of a file.
-fn entries(table: Sites) -> Listing {
-    let statuses = table.sites.iter().map(|site| site.entry_status(table.is_image)).collect();
-    Listing { sites: table, statuses, lines: None, is_table: true }
 }
 
 /// The source lines of `sites`.

@@ -9,7 +9,7 @@ use crate::inputs::{self, Label, Take};
 use crate::output;
 use crate::words::counted;
 use clap::{Args, ValueHint};
-use mcount::Recording;
+use mcount::{Base, Recording};
 use std::io;
 use std::path::PathBuf;
 
@@ -49,21 +49,23 @@ pub(super) fn record(arguments: &RecordArgs) -> io::Result<u8> {
     if let Some(why) = inputs::cannot_have_output(&arguments.files, output) {
         return Ok(complain(why));
     }
-    let mut options = match arguments.options.options() {
+    let options = match arguments.options.options() {
         Ok(options) => options,
         Err(error) => return Ok(complain(&error.to_string())),
     };
-    options.writable |= arguments.writable;
-    options.link_order = arguments.link_order;
-    options.nop_all = arguments.nop_all;
+    let mut how = arguments.options.record_options_or(Base::Linux);
+    how.writable |= arguments.writable;
+    how.link_order = arguments.link_order;
+    how.nop_all = arguments.nop_all;
     let results = over(
         &arguments.files,
         &arguments.many,
         Take::Objects,
         |path, _| {
-            record_file(path, output, &options).map_err(|failure| inputs::writing(path, failure))
+            record_file(path, output, &options, &how)
+                .map_err(|failure| inputs::writing(path, failure))
         },
-        |path| archive::record(path, output, &options),
+        |path| archive::record(path, output, &options, &how),
     )?;
     let mut notes = notes(&arguments.files, output);
     report(results, |label, recording| {

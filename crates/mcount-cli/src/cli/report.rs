@@ -7,7 +7,7 @@ use crate::debug::Sections;
 use crate::debug::separate::Subject;
 use crate::report::{Report, html, with_sources};
 use clap::{Args, ValueHint};
-use mcount::{Level, Options};
+use mcount::{CheckOptions, File, Level, Options};
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -42,8 +42,9 @@ pub(super) fn report(arguments: &ReportArgs) -> u8 {
 
 fn page(arguments: &ReportArgs, options: &Options) -> Result<String, Failure> {
     let subject = Subject::open(&arguments.file, &arguments.inputs.search(), true)?;
-    let mut functions = mcount::functions(subject.bytes(), options)?;
-    let mut findings = mcount::check(subject.bytes(), options)?;
+    let file = File::parse(subject.bytes())?.with_options(options);
+    let mut functions = file.functions()?;
+    let mut findings = file.check(&CheckOptions::default())?;
     findings.retain(|finding| finding.rule.default_level() != Level::Allow);
     if let Some(debug) = Sections::load(subject.debug()) {
         with_sources(&mut functions, &debug);

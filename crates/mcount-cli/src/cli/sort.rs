@@ -6,7 +6,7 @@ use crate::commit::{Plan, change_file};
 use crate::inputs;
 use crate::words::{counted, printable};
 use clap::{Args, ValueHint};
-use mcount::{Named, Options, Sorted, sort_table};
+use mcount::{Named, Options, SortOptions, Sorted, sort_table};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -39,11 +39,12 @@ pub(super) struct SortArgs {
 /// Runs the command; its exit code.
 pub(super) fn sort(arguments: &SortArgs) -> io::Result<u8> {
     let table_section = arguments.table.table_section.clone();
-    let options = Options { table_section, ..Options::default() };
+    let options = Options::default().table_section(table_section);
+    let wanted = SortOptions::default().drop_stale(arguments.drop_weak);
     let name = arguments.image.display();
     let output = arguments.output.as_deref();
     let result = change_file(&arguments.image, output, |image| {
-        let mut sorted = sort_table(image, &options, arguments.drop_weak)?;
+        let mut sorted = sort_table(image, &options, &wanted)?;
         let writes = std::mem::take(&mut sorted.writes);
         let changed = !writes.is_empty();
         let refusal = if arguments.drop_weak { refusal(arguments.force, &sorted) } else { None };
@@ -78,13 +79,23 @@ pub(super) fn sort(arguments: &SortArgs) -> io::Result<u8> {
     Ok(SUCCESS)
 }
 
-/// Why entries must not be dropped, if any would be.
+/// Why the stale entries of a table must not be dropped, if there are any.
 fn refusal(is_forced: bool, sorted: &Sorted) -> Option<String> {
-    let (stale, entries) = (sorted.stale.len(), sorted.entries);
+    refusal_of(is_forced, sorted.stale.len(), sorted.entries, sorted.zeroes, sorted.named)
+}
+
+/// The same, of so many `entries`, of which so many are `stale` and so many `zeroes`.
+fn refusal_of(
+    is_forced: bool,
+    stale: usize,
+    entries: usize,
+    zeroes: usize,
+    named: Named,
+) -> Option<String> {
     if stale == 0 {
         return None;
     }
-    if sorted.named == Named::Dynamic || stale + sorted.zeroes == entries {
+    if named == Named::Dynamic || stale + zeroes == entries {
         return Some(
             "dropped nothing: the symbols don't tell which functions there are".to_owned(),
         );
@@ -98,7 +109,7 @@ fn refusal(is_forced: bool, sorted: &Sorted) -> Option<String> {
              --force to drop them"
         ));
     }
-    (sorted.named == Named::Global).then(|| {
+    (named == Named::Global).then(|| {
         "dropped nothing: no static function has a symbol, so the image may be stripped; use --force \
          to drop entries"
             .to_owned()
@@ -110,9 +121,7 @@ mod tests {
     use super::*;
 
     fn is_refused(stale: usize, entries: usize, named: Named, is_forced: bool) -> bool {
-        let stale = vec![1; stale];
-        let sorted = Sorted { writes: Vec::new(), entries, zeroes: 0, stale, named };
-        refusal(is_forced, &sorted).is_some()
+        refusal_of(is_forced, stale, entries, 0, named).is_some()
     }
 
     #[test]

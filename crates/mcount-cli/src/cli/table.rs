@@ -7,7 +7,7 @@ use crate::debug::separate::Subject;
 use crate::jobs::Threads;
 use crate::output;
 use clap::{Args, ValueEnum, ValueHint};
-use mcount::{Anchor, Base, LateTable, ObjectOptions, late_table, table_object};
+use mcount::{Anchor, Base, LateOptions, LateTable, ObjectOptions, late_table, table_object};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -51,7 +51,7 @@ enum TableFormat {
 
 /// Runs the command; its exit code.
 pub(super) fn table(arguments: &TableArgs) -> io::Result<u8> {
-    let mut options = match arguments.options.options_or(Base::All) {
+    let options = match arguments.options.options_or(Base::All) {
         Ok(options) => options,
         Err(error) => return Ok(complain(&error.to_string())),
     };
@@ -61,9 +61,10 @@ pub(super) fn table(arguments: &TableArgs) -> io::Result<u8> {
     let table = match Subject::open(&arguments.image, &arguments.inputs.search(), false) {
         Ok(input) => {
             let threads = Threads::for_one(input.bytes().len(), None);
-            options.helpers = threads.helpers();
-            options.names = matches!(format, TableFormat::Jsonl | TableFormat::Text);
-            match (late_table(input.bytes(), &options), input.is_nameless()) {
+            let options = options.clone().helpers(threads.helpers());
+            let has_names = matches!(format, TableFormat::Jsonl | TableFormat::Text);
+            let late = LateOptions::default().names(has_names);
+            match (late_table(input.bytes(), &options, &late), input.is_nameless()) {
                 (Ok(table), Some(why)) if table.sites.is_empty() => {
                     return Ok(complain(&format!("{name}: {why}")));
                 }
@@ -76,7 +77,7 @@ pub(super) fn table(arguments: &TableArgs) -> io::Result<u8> {
     let bytes = match bytes {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Ok(complain("an object goes to a file: give --output")),
-        Err(error) => return Ok(complain(&format!("{name}: {error}"))),
+        Err(error) => return Ok(complain(&format!("{name}: {}", Failure::from(error)))),
     };
     if let Some(output) = &arguments.output {
         if let Err(error) = write_new(output, &bytes) {
@@ -106,12 +107,11 @@ fn contents(
         TableFormat::Text => output::late_text(&mut out, path, table),
         TableFormat::Obj if arguments.output.is_none() => return Ok(None),
         TableFormat::Obj => {
-            let options = ObjectOptions {
-                table_section: section.to_owned(),
-                anchor: arguments.anchor.clone(),
-                bounds: arguments.bounds.clone(),
-                writable: arguments.writable,
-            };
+            let options = ObjectOptions::default()
+                .table_section(section.to_owned())
+                .anchor(arguments.anchor.clone())
+                .bounds(arguments.bounds.clone())
+                .writable(arguments.writable);
             return table_object(table, &options).map(Some);
         }
     };
@@ -126,7 +126,7 @@ fn parse_anchor(text: &str) -> Result<Anchor, String> {
     let address = u64::from_str_radix(digits, 16).ok().filter(|_| is_number);
     let address = address.ok_or("the address must be a 64-bit hexadecimal number")?;
     is_name(symbol)?;
-    Ok(Anchor { symbol: symbol.to_owned(), address })
+    Ok(Anchor::new(symbol, address))
 }
 
 /// `START,STOP`, two names.

@@ -53,7 +53,7 @@ const FEW: usize = 10;
 pub(super) fn why(arguments: &WhyArgs) -> io::Result<u8> {
     let options = match arguments.options.options() {
         // A hook that somebody made a NOP of is the answer, too.
-        Ok(options) => Options { nops: true, ..options },
+        Ok(options) => options.nops(true),
         Err(error) => return Ok(complain(&error.to_string())),
     };
     let wanted = match Wanted::new(&arguments.functions) {

@@ -74,14 +74,10 @@ pub trait Export {
 /// The sites of one file, with what is known of each.
 #[derive(Debug)]
 pub struct Listing {
-    /// The sites.
+    /// The sites, or the entries of the tables.
     pub sites: Sites,
-    /// For each of them.
-    pub statuses: Vec<Status>,
-    /// For each of them, where source lines were asked for.
+    /// The source line of each, if source lines were asked for.
     pub lines: Option<Vec<Option<Line>>>,
-    /// They are the entries of a table, which may lead elsewhere than to a site.
-    pub is_table: bool,
 }
 
 /// A site, with what is known of it.
@@ -95,18 +91,16 @@ struct Row<'l> {
 }
 
 impl Listing {
-    /// `sites` with the status that they themselves tell.
+    /// `sites` without source lines.
     #[must_use]
     pub fn new(sites: Sites) -> Self {
-        let statuses = sites.sites.iter().map(CallSite::status).collect();
-        Self { sites, statuses, lines: None, is_table: false }
+        Self { sites, lines: None }
     }
 
     fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        let with_status = self.sites.sites.iter().zip(&self.statuses).enumerate();
-        with_status.map(|(at, (site, status))| Row {
+        self.sites.sites.iter().enumerate().map(|(at, site)| Row {
             site,
-            status: *status,
+            status: self.sites.status(site),
             has_line: self.lines.is_some(),
             line: self.lines.as_ref().and_then(|lines| lines.get(at)?.as_ref()),
         })

@@ -41,7 +41,7 @@ impl Export for Text {
 fn title(out: &mut dyn Write, label: &Label, listing: &Listing) -> io::Result<()> {
     let sites = &listing.sites;
     let order = if sites.big_endian { "big endian" } else { "little endian" };
-    let (one, many) = if listing.is_table { ("entry", "entries") } else { ("site", "sites") };
+    let (one, many) = if sites.is_table { ("entry", "entries") } else { ("site", "sites") };
     let count = counted(sites.sites.len(), one, many);
     let bold = Style::new().bold();
     let name = label.to_string();
@@ -69,8 +69,8 @@ fn table(out: &mut dyn Write, demangle: bool, listing: &Listing) -> io::Result<(
     let widths = cells.widths(headings);
     let mut text = String::new();
     line(out, &mut text, headings, &widths, Style::new().dimmed())?;
-    for (row, status) in cells.rows().zip(&listing.statuses) {
-        line(out, &mut text, row, &widths, style(*status))?;
+    for (cells, row) in cells.rows().zip(listing.rows()) {
+        line(out, &mut text, cells, &widths, style(row.status))?;
     }
     Ok(())
 }

@@ -107,8 +107,8 @@ fn read(bytes: &[u8]) -> io::Result<Module> {
         unwinder: unwinder(&file),
         ..Module::default()
     };
-    let policy = Policy { base: Base::All, ..Policy::default() };
-    let options = Options { policy, nops: true, ..Options::default() };
+    let policy = Policy::of(Base::All);
+    let options = Options::default().policy(policy).nops(true);
     let survey = mcount::functions(bytes, &options).map_err(io::Error::other)?;
     module.functions = survey.functions.len();
     let code = Code::of(&file);

@@ -4,6 +4,7 @@ use super::ALL;
 
 /// A relocation that changes a number by the value of a symbol: two of them make a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Arithmetic {
     /// The relocation type.
     pub kind: u32,

@@ -3,7 +3,7 @@
 //! says most.
 
 use super::{Entry, Finding, Place, Rule, Table};
-use crate::options::Options;
+use crate::options::CheckOptions;
 use crate::scan::Target;
 use crate::scan::functions::Functions;
 use crate::site::{CallSite, Kind};
@@ -21,7 +21,7 @@ const SHOWN: usize = 6;
 pub(super) struct Judge<'a, 'v, 'd, Elf: FileHeader> {
     target: &'a Target<'v, 'd, Elf>,
     functions: &'a Functions<'d>,
-    options: &'a Options,
+    how: &'a CheckOptions,
     sites: BTreeMap<Place, &'a CallSite>,
     /// Hooks that no entry leads to, nor is meant for.
     lost: BTreeSet<Place>,
@@ -32,12 +32,12 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
     pub(super) fn new(
         target: &'a Target<'v, 'd, Elf>,
         functions: &'a Functions<'d>,
-        options: &'a Options,
+        how: &'a CheckOptions,
         sites: &'a [CallSite],
     ) -> Self {
         let place = |site: &CallSite| Some((site.section_index?, site.offset?));
         let sites: BTreeMap<_, _> = sites.iter().filter_map(|s| Some((place(s)?, s))).collect();
-        Self { target, functions, options, sites, lost: BTreeSet::new(), findings: Vec::new() }
+        Self { target, functions, how, sites, lost: BTreeSet::new(), findings: Vec::new() }
     }
 
     /// What is wrong with `tables`, which are all that the file has; in the order of their entries,
@@ -193,7 +193,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
     }
 
     fn short(&mut self) {
-        let least = self.options.min_area.unwrap_or(self.target.arch.call_size);
+        let least = self.how.min_area.unwrap_or(self.target.arch.call_size);
         let areas = self.sites.iter().filter(|(_, site)| site.kind == Some(Kind::Patchable));
         let short = areas.filter_map(|(at, site)| Some((*at, site.size.filter(|s| *s < least)?)));
         for (place, size) in short.collect::<Vec<_>>() {

@@ -13,7 +13,7 @@ pub use rule::{Level, Rule};
 
 use crate::elf::{Verb, View};
 use crate::error::Result;
-use crate::options::Options;
+use crate::options::{CheckOptions, Options};
 use crate::scan::Target;
 use crate::sites::Known;
 use ::object::read::elf::FileHeader;
@@ -41,13 +41,17 @@ pub struct Finding {
 }
 
 /// [`crate::check()`], for each class and byte order.
-pub(crate) struct Check<'o, 'd>(pub(crate) &'o Options, pub(crate) &'o mut Known<'d>);
+pub(crate) struct Check<'o, 'd> {
+    pub(crate) options: &'o Options,
+    pub(crate) how: &'o CheckOptions,
+    pub(crate) known: &'o mut Known<'d>,
+}
 
 impl<'d> Verb<'d> for Check<'_, 'd> {
     type Output = Vec<Finding>;
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Vec<Finding>> {
-        let Self(options, known) = self;
+        let Self { options, how, known } = self;
         let target = Target::of(view)?;
         let functions = known.functions(&target)?;
         let found = known.sites(&target, options)?;
@@ -56,7 +60,7 @@ impl<'d> Verb<'d> for Check<'_, 'd> {
         } else {
             object::tables(&target, options)?
         };
-        Ok(Judge::new(&target, &functions, options, &found).of(&tables))
+        Ok(Judge::new(&target, &functions, how, &found).of(&tables))
     }
 }
 

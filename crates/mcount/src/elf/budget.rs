@@ -9,6 +9,11 @@ const PER_BYTE: usize = 64;
 /// Small files may have so many bytes of names read, whatever their size.
 const ALWAYS_ALLOWED: usize = 1 << 20;
 
+/// How many bytes of names a file of `size` bytes may have read.
+fn allowed(size: usize) -> usize {
+    size.saturating_mul(PER_BYTE).saturating_add(ALWAYS_ALLOWED)
+}
+
 /// The bytes of names that may still be read; clones draw on the same.
 #[derive(Clone, Default)]
 pub(crate) struct Budget(Arc<AtomicUsize>);
@@ -16,8 +21,12 @@ pub(crate) struct Budget(Arc<AtomicUsize>);
 impl Budget {
     /// That of a file of `size` bytes.
     pub(super) fn of(size: usize) -> Self {
-        let names = size.saturating_mul(PER_BYTE).saturating_add(ALWAYS_ALLOWED);
-        Self(Arc::new(AtomicUsize::new(names)))
+        Self(Arc::new(AtomicUsize::new(allowed(size))))
+    }
+
+    /// Begins again, for a file of `size` bytes.
+    pub(super) fn renew(&self, size: usize) {
+        self.0.store(allowed(size), Ordering::Relaxed);
     }
 
     /// It was not enough; names are empty from there on.

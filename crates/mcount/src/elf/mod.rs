@@ -36,21 +36,44 @@ pub(crate) trait Verb<'d> {
 ///
 /// The file is not ELF, is truncated, or its header or section header table is malformed.
 pub(crate) fn open<'d, V: Verb<'d>>(data: &'d [u8], verb: V) -> Result<V::Output> {
-    match identify(data)? {
-        (1, 1) => run::<elf::FileHeader32<_>, V>(data, LittleEndian, verb),
-        (1, _) => run::<elf::FileHeader32<_>, V>(data, BigEndian, verb),
-        (_, 1) => run::<elf::FileHeader64<_>, V>(data, LittleEndian, verb),
-        (_, _) => run::<elf::FileHeader64<_>, V>(data, BigEndian, verb),
+    Opened::new(data)?.ask(verb)
+}
+
+/// A file that was opened, of one of the four classes and byte orders.
+pub(crate) enum Opened<'d> {
+    Little32(View<'d, elf::FileHeader32<LittleEndian>>),
+    Big32(View<'d, elf::FileHeader32<BigEndian>>),
+    Little64(View<'d, elf::FileHeader64<LittleEndian>>),
+    Big64(View<'d, elf::FileHeader64<BigEndian>>),
+}
+
+impl<'d> Opened<'d> {
+    /// # Errors
+    ///
+    /// As [`open`].
+    pub(crate) fn new(data: &'d [u8]) -> Result<Self> {
+        Ok(match identify(data)? {
+            (1, 1) => Self::Little32(View::new(data, LittleEndian)?),
+            (1, _) => Self::Big32(View::new(data, BigEndian)?),
+            (_, 1) => Self::Little64(View::new(data, LittleEndian)?),
+            (_, _) => Self::Big64(View::new(data, BigEndian)?),
+        })
+    }
+
+    /// Runs `verb` on the file.
+    pub(crate) fn ask<V: Verb<'d>>(&self, verb: V) -> Result<V::Output> {
+        match self {
+            Self::Little32(view) => run(view, verb),
+            Self::Big32(view) => run(view, verb),
+            Self::Little64(view) => run(view, verb),
+            Self::Big64(view) => run(view, verb),
+        }
     }
 }
 
-fn run<'d, Elf: FileHeader, V: Verb<'d>>(
-    data: &'d [u8],
-    endian: Elf::Endian,
-    verb: V,
-) -> Result<V::Output> {
-    let view = View::<Elf>::new(data, endian)?;
-    let output = verb.run(&view)?;
+fn run<'d, Elf: FileHeader, V: Verb<'d>>(view: &View<'d, Elf>, verb: V) -> Result<V::Output> {
+    view.budget.renew(view.data.len());
+    let output = verb.run(view)?;
     if view.budget.is_spent() {
         let kind = "names that share their bytes are together far larger than the file";
         return Err(Error::new(ErrorKind::Malformed(kind)));

@@ -26,18 +26,10 @@ pub enum Fill {
     },
 }
 
-/// Says what to write in `image` so that its table is `table`.
-///
-/// # Errors
-///
-/// The image is malformed.
-pub fn fill(image: &[u8], table: &LateTable, options: &Options) -> Result<Fill> {
-    crate::elf::open(image, Filler { table, options })
-}
-
-struct Filler<'a> {
-    table: &'a LateTable,
-    options: &'a Options,
+/// [`crate::fill`], for each class and byte order.
+pub(crate) struct Filler<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) table: &'a LateTable,
 }
 
 impl<'d> Verb<'d> for Filler<'_> {

@@ -3,16 +3,16 @@
 mod fill;
 mod object;
 
-pub use fill::{Fill, fill};
+pub use fill::Fill;
+pub(crate) use fill::Filler;
 pub use object::{ObjectOptions, table_object};
 
 use crate::elf::{Encoder, Symbol, Verb, View};
 use crate::error::Result;
-use crate::options::Options;
+use crate::options::{LateOptions, Options};
 use crate::scan::Target;
-use crate::scan::functions::Functions;
 use crate::site::{CallSite, Sites, Source};
-use crate::sites;
+use crate::sites::{self, Known};
 use ::object::elf;
 use ::object::read::elf::{FileHeader, ProgramHeader};
 use std::collections::BTreeMap;
@@ -38,11 +38,20 @@ pub struct LateTable {
 
 /// A symbol that keeps its place when the image is linked again.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Anchor {
     /// Its name.
     pub symbol: String,
     /// Its address in the image.
     pub address: u64,
+}
+
+impl Anchor {
+    /// The symbol `symbol`, which is at `address` in the image.
+    #[must_use]
+    pub fn new(symbol: impl Into<String>, address: u64) -> Self {
+        Self { symbol: symbol.into(), address }
+    }
 }
 
 /// What the header of an object for the same link has.
@@ -75,6 +84,7 @@ impl LateTable {
             bits: self.bits,
             big_endian: self.big_endian,
             is_image: true,
+            is_table: false,
             sites: self.sites.clone(),
         }
     }
@@ -93,15 +103,20 @@ impl LateTable {
 }
 
 /// [`crate::late_table`], for each class and byte order.
-pub(crate) struct Late<'o>(pub(crate) &'o Options);
+pub(crate) struct Late<'o, 'd> {
+    pub(crate) options: &'o Options,
+    pub(crate) how: &'o LateOptions,
+    pub(crate) known: &'o mut Known<'d>,
+}
 
-impl<'d> Verb<'d> for Late<'_> {
+impl<'d> Verb<'d> for Late<'_, 'd> {
     type Output = LateTable;
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<LateTable> {
         let target = Target::image(view)?;
-        let (sites, sources) =
-            sites::image::sites(&target, &Functions::new(&target)?, self.0, None)?;
+        let functions = self.known.functions(&target)?;
+        let names = self.how.names;
+        let (sites, sources) = sites::image::sites(&target, &functions, self.options, None, names)?;
         Ok(LateTable {
             machine: target.arch.name,
             bits: if view.is_64() { 64 } else { 32 },

@@ -4,12 +4,15 @@ use super::{Anchor, LateTable};
 use crate::elf::edit::{encode_relocation, encode_section, new_section};
 use crate::elf::{Encoder, Section};
 use crate::error::{Error, ErrorKind, Result};
+use crate::setters::setters;
+use crate::site::TABLE_SECTION;
 use ::object::elf;
 
 /// How the object of a late table is made.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ObjectOptions {
-    /// The name of the section; `__mcount_loc` if empty.
+    /// The name of the section that holds the table.
     pub table_section: String,
     /// The symbol to refer to, in place of the image's own anchor.
     pub anchor: Option<Anchor>,
@@ -19,8 +22,27 @@ pub struct ObjectOptions {
     pub writable: bool,
 }
 
-/// An object that carries `table` into a link: one entry for each address, relocated against the
-/// anchor, so that the linker makes relative relocations where the image needs them.
+setters!(ObjectOptions {
+    table_section: String,
+    anchor: Option<Anchor>,
+    bounds: Option<(String, String)>,
+    writable: bool,
+});
+
+impl Default for ObjectOptions {
+    fn default() -> Self {
+        Self {
+            table_section: TABLE_SECTION.to_owned(),
+            anchor: None,
+            bounds: None,
+            writable: false,
+        }
+    }
+}
+
+/// Makes an object that carries `table` into a link. Each entry is an address relative to the anchor, so
+/// that the linker makes relative relocations if the image needs them. [`crate::late_table`] has an
+/// example.
 ///
 /// # Errors
 ///
@@ -44,10 +66,7 @@ fn build(table: &LateTable, options: &ObjectOptions, anchor: &str, entries: &[u6
     let Bodies { words, relocations } = bodies(table, entries);
     let (symbols, strings) = symbols(table, options, anchor, words.len() as u64);
     let prefix = if is_rel_form(table) { ".rel" } else { ".rela" };
-    let name = match options.table_section.as_str() {
-        "" => crate::site::TABLE_SECTION,
-        name => name,
-    };
+    let name = &options.table_section;
     let names = format!("\0{prefix}{name}\0.symtab\0.strtab\0.shstrtab\0.note.GNU-stack\0");
     let at = |text: &str| names.find(text).and_then(|at| u32::try_from(at).ok()).unwrap_or(0);
     let section = |name: &str, kind: u32| Section { kind, alignment: 1, ..new_section(at(name)) };

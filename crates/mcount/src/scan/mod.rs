@@ -38,6 +38,32 @@ fn known<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<&'static Arch> {
     })
 }
 
+/// What a file is.
+#[derive(Clone, Copy)]
+pub(crate) struct Identity {
+    /// The name of its processor.
+    pub(crate) machine: &'static str,
+    /// 32 or 64.
+    pub(crate) bits: u8,
+    pub(crate) big_endian: bool,
+    pub(crate) is_image: bool,
+}
+
+/// What the file of `view` is.
+///
+/// # Errors
+///
+/// It is neither an object nor an image, or of no known processor.
+pub(crate) fn identify<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<Identity> {
+    let is_image = is_image(view);
+    let arch = known(view)?;
+    if !is_image && view.file_type() != ET_REL {
+        return Err(Error::new(ErrorKind::NotAnObject(view.file_type())));
+    }
+    let bits = if view.is_64() { 64 } else { 32 };
+    Ok(Identity { machine: arch.name, bits, big_endian: view.is_big_endian(), is_image })
+}
+
 /// A file of a known processor.
 pub(crate) struct Target<'v, 'd, Elf: FileHeader> {
     pub(crate) view: &'v View<'d, Elf>,

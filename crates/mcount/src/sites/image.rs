@@ -20,7 +20,7 @@ use std::sync::Arc;
 type Sources = BTreeMap<Source, usize>;
 
 /// The sites of the image `target` in order of address, and what they are known by. `bare` is given
-/// where entries may tell what symbols do not.
+/// where entries may tell what symbols do not. `has_names` asks for the names of functions and hooks.
 ///
 /// # Errors
 ///
@@ -30,6 +30,7 @@ pub(crate) fn sites<'d, Elf: FileHeader>(
     functions: &Functions<'d>,
     options: &Options,
     bare: Option<Bare>,
+    has_names: bool,
 ) -> Result<(Vec<CallSite>, Sources)> {
     let mut finder = Finder::new(target, functions, &options.hooks, options.helpers.clone())?;
     let range = table_range(target, options.table_section.as_bytes(), bare);
@@ -42,7 +43,8 @@ pub(crate) fn sites<'d, Elf: FileHeader>(
     let mut found = finder.find()?;
     let names = std::mem::take(&mut finder.hooks.names);
     finder.by_table(&table, &mut found)?;
-    let mut sites = named(target, functions, options, &found, &names, &table);
+    let names = has_names.then_some(names.as_slice());
+    let mut sites = named(target, functions, options, &found, names, &table);
     sites.sort_by_key(|site| site.address);
     let mut sources = Sources::new();
     for site in found.values() {
@@ -90,13 +92,13 @@ pub(super) fn entries<Elf: FileHeader>(
     entries.collect()
 }
 
-/// The sites of an image with their names.
+/// The sites of an image; with names if the names of the `hooks` are given.
 fn named<'d, Elf: FileHeader>(
     target: &Target<'_, 'd, Elf>,
     functions: &Functions<'d>,
     options: &Options,
     found: &Found,
-    hooks: &[Arc<str>],
+    hooks: Option<&[Arc<str>]>,
     table: &[u64],
 ) -> Vec<CallSite> {
     let files = SourceFiles::new(target, functions, &options.policy);
@@ -107,8 +109,7 @@ fn named<'d, Elf: FileHeader>(
     for ((index, offset), site) in found {
         let section = sections.get(target, &options.policy, *index);
         let address = section.base.wrapping_add(*offset);
-        let function = || walk.find(*index, *offset, site.size);
-        let function = options.names.then(function).flatten();
+        let function = hooks.and_then(|_| walk.find(*index, *offset, site.size));
         let is_left = options.policy.leaves_alone(functions, &files, (*index, *offset, site.size));
         let area = if site.kind == Kind::Patchable { site.size } else { 0 };
         sites.push(CallSite {
@@ -119,10 +120,7 @@ fn named<'d, Elf: FileHeader>(
             symbol: function.map(|(name, _)| text(name)),
             symbol_offset: function.map(|(_, start)| offset.wrapping_sub(start).cast_signed()),
             kind: Some(site.kind),
-            hook: site
-                .hook
-                .filter(|_| options.names)
-                .and_then(|hook| hooks.get(hook as usize).cloned()),
+            hook: hooks.and_then(|hooks| hooks.get(site.hook? as usize).cloned()),
             size: Some(site.size),
             recorded: table.has(address),
             excluded: is_left || section.treatment != Treatment::Record,

@@ -63,7 +63,7 @@ impl<'d> Known<'d> {
         }
         let functions = self.functions(target)?;
         let sites = if target.is_image {
-            image::sites(target, &functions, options, Some(self.bare(target)))?.0
+            image::sites(target, &functions, options, Some(self.bare(target)), true)?.0
         } else {
             object::found(target, &functions, options)?
         };

@@ -29,7 +29,7 @@ impl<'d> Verb<'d> for Scan<'_, 'd> {
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Sites> {
         let target = Target::of(view)?;
         let found = self.1.sites(&target, self.0)?;
-        Ok(sites(&target, found))
+        Ok(sites(&target, found, false))
     }
 }
 
@@ -41,16 +41,21 @@ impl<'d> Verb<'d> for List<'_, 'd> {
         // What an object's entries lead to is looked up in another way.
         let found = if target.is_image { self.1.sites(&target, self.0)? } else { Vec::new() };
         let entries = self.1.entries(&target, self.0, &found)?;
-        Ok(sites(&target, entries))
+        Ok(sites(&target, entries, true))
     }
 }
 
-fn sites<Elf: FileHeader>(target: &Target<'_, '_, Elf>, sites: Vec<CallSite>) -> Sites {
+fn sites<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    sites: Vec<CallSite>,
+    is_table: bool,
+) -> Sites {
     Sites {
         machine: target.arch.name,
         bits: if target.view.is_64() { 64 } else { 32 },
         big_endian: target.view.is_big_endian(),
         is_image: target.is_image,
+        is_table,
         sites,
     }
 }

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 /// What to write so that an object becomes the new one.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Change {
     /// Where `appended` goes: bytes from the start of the file. What the file has from there on is
     /// no part of the object.
