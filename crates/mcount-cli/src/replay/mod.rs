@@ -85,9 +85,7 @@ pub(crate) struct Name {
 
 impl Name {
     fn new(name: &str, module: Option<&str>, address: Option<u64>) -> Self {
-        // Of a stripped file only addresses are known.
-        let by_address = address.filter(|_| name.is_empty()).map(|address| format!("{address:#x}"));
-        let name = by_address.map_or_else(|| name_of(name, true), std::borrow::Cow::Owned);
+        let name = name_of(name, true);
         Self {
             text: printable(&name).into_owned(),
             json: json_string(&name),
@@ -113,7 +111,9 @@ impl<'t, 'a> Names<'t, 'a> {
             let module = self.trace.module(function.module);
             let path = module.map(|module| String::from_utf8_lossy(module.path));
             let text = String::from_utf8_lossy(function.name);
-            let text = if text.is_empty() { NAMELESS.into() } else { text };
+            // Of a stripped file only addresses are known.
+            let nameless = text.is_empty();
+            let text = if nameless { format!("{:#x}", function.address).into() } else { text };
             Box::new(Name::new(&text, path.as_deref(), Some(function.address)))
         })
     }
