@@ -112,8 +112,48 @@ static void *all(void *p) {
     printf("chain %d\n", chain(100));
     return 0;
 }
+/* The first call that a new thread makes takes the slowest path of the tracer at its entry. */
+QUIET static void *first(void *p) {
+    double sum = 0;
+    switch ((long)p) {
+    case 0: sum = variadic(3, 1.5, 2, 2.5, 3, 3.5, 4); break;
+    case 1: sum = many(1, 2, 3, 4, 5, 6, 7, 8, 9, 10); break;
+    case 2: sum = ints(1, 2, 3, 4, 5, 6, 7, 8); break;
+    case 3: sum = mixed(1.25).a + twins(2.5).b; break;
+    case 4: sum = extended(10); break;
+#ifdef __AVX2__
+    case 5: {
+        vector v = {1, 2, 3, 4}, r = add(v, v + 1, v + 2, v + 3, v + 4, v + 5, v + 6, v + 7);
+        sum = r[0] + 2 * r[1] + 3 * r[2] + 4 * r[3];
+    }
+#endif
+    }
+    printf("first %ld %.15g\n", (long)p, sum);
+    return 0;
+}
+
+/* Every few thousand calls, an exit finds its buffer full. */
+QUIET static void often(void) {
+    int wrong = 0;
+    for (long i = 1; i < 9000; i++) {
+        struct pair p = pair(i);
+        struct mixed m = mixed(i);
+        struct twins t = twins(i);
+        long double _Complex b = both(i);
+        wrong += p.a != i || p.b != ~i || m.a != i || m.b != 7 || t.a != i || t.b != -i;
+        wrong += creall(b) != i || cimagl(b) != 2 * i || extended(3 * i) != i;
+        wrong += wide(i) != (__int128)i * i;
+    }
+    printf("wrong %d\n", wrong);
+}
+
 int main(void) {
     pthread_t t;
+    for (long i = 0; i < 6; i++) {
+        pthread_create(&t, 0, first, (void *)i);
+        pthread_join(t, 0);
+    }
+    often();
     all(0);
     pthread_create(&t, 0, all, 0);
     pthread_join(t, 0);
