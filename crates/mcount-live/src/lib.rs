@@ -1,11 +1,17 @@
-//! What a tracing hook looks like in running code: idle, as a NOP, or armed, as a jump into the tracer.
+//! What a tracing hook looks like in running code: idle, as a NOP, or armed, as a jump into the tracer; and how
+//! it gets from one state to the other while threads execute it.
 //!
 //! This crate decides about bytes and nothing else. It reads no file, allocates nothing and makes no
 //! system call, so that a kernel or an RTOS can use it as well as the tracer of user programs. Whoever
-//! calls it has the memory: it hands in the bytes that are there and gets the bytes to write.
+//! calls it has the memory: it hands in the bytes that are there and gets the bytes to write, or it lends
+//! [`engine::Code`].
 //!
 //! Each processor has one file. So far that is [`x86_64`].
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate std;
+
+pub mod engine;
 pub mod x86_64;

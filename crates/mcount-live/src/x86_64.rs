@@ -20,6 +20,17 @@
 //!
 //! Since the body is entered by `call` and left by `ret`, the processor's return predictor stays
 //! balanced. Nop encodings: Intel SDM volume 2B, "NOP"; jumps: volume 2A, "JMP".
+//!
+//! **While threads run** a site is `a9 rel32` when it is idle ([`idle`]). That is `test $rel32, %eax`, which
+//! changes nothing but flags, and nobody needs those at the entry of a function. It differs from `e9 rel32` in
+//! one byte, so arming and disarming is the write of one byte ([`BY_ONE_BYTE`]): whatever a processor has
+//! fetched of the site, it is one of the two instructions. Intel's and AMD's manuals don't promise that for code that
+//! another processor executes. They do describe, as Linux uses it, a breakpoint that is there while the rest
+//! changes ([`BY_BREAKPOINT`]). That one also makes one instruction of another that has five bytes or more. Where the
+//! area has several, a thread can stand between them, and all threads have to be stopped
+//! ([`ALL_STAND`]).
+
+use crate::engine::{Step, Value};
 
 /// Bytes of a site that change between idle and armed.
 pub const SITE: usize = 5;
@@ -38,6 +49,26 @@ pub const STUB_ID: usize = 26;
 
 /// Bytes of a thunk: a jump that reaches everything.
 pub const THUNK: usize = 16;
+
+/// Bytes of a stub for [`record_stub`].
+pub const RECORD_STUB: usize = 16;
+
+/// `int3`.
+pub const BREAKPOINT: [u8; 1] = [0xcc];
+
+/// Between an idle site and an armed one, both with the same stub: one byte.
+pub const BY_ONE_BYTE: &[Step] = &[Step { first: 0, end: 1, value: Value::New }];
+
+/// Between any two instructions: threads that come by meanwhile run into a breakpoint, and
+/// [`behind_trap`] says where they go on.
+pub const BY_BREAKPOINT: &[Step] = &[
+    Step { first: 0, end: 1, value: Value::Trap(&BREAKPOINT) },
+    Step { first: 1, end: usize::MAX, value: Value::New },
+    Step { first: 0, end: 1, value: Value::New },
+];
+
+/// Between any two states, while no thread runs that stands inside the site.
+pub const ALL_STAND: &[Step] = &[Step { first: 0, end: usize::MAX, value: Value::New }];
 
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
@@ -183,6 +214,42 @@ pub fn armed_short(site: u64, before: u64) -> Option<[u8; SHORT_JUMP]> {
     Some([0xeb, i8::try_from(distance).ok()?.cast_unsigned()])
 }
 
+/// The idle site at `site` that becomes a jump to `target` when its first byte is changed. `None` if that's out
+/// of reach.
+#[must_use]
+pub fn idle(site: u64, target: u64) -> Option<[u8; SITE]> {
+    branch(0xa9, site, target)
+}
+
+/// Where a thread goes on that ran into the breakpoint of [`BY_BREAKPOINT`] at `site`, whose area has `length`
+/// bytes: behind it, as if the site were idle.
+#[must_use]
+pub fn behind_trap(site: u64, length: usize) -> u64 {
+    site.wrapping_add(length as u64)
+}
+
+/// Is the area at the start of `code`, which has `length` bytes, one instruction? Then no thread can stand inside
+/// it.
+#[must_use]
+pub fn is_one_instruction(code: &[u8], length: usize) -> bool {
+    match code {
+        [0xe8 | 0xe9 | 0xa9, ..] => length == SITE,
+        [0xff, 0x15, ..] | [0x67, 0xe8, ..] => length == SITE + 1,
+        _ => nop_length(code) == Some(length),
+    }
+}
+
+/// A stub that reaches everything from everywhere: it loads the address of a site's record into `%r11` and jumps to
+/// the address that the record has `enter` bytes behind its start. So what an armed site does is data.
+#[must_use]
+pub fn record_stub(record: u64, enter: u8) -> [u8; RECORD_STUB] {
+    let mut bytes = [0xcc; RECORD_STUB];
+    put(&mut bytes, 0, &[0x49, 0xbb]);
+    put(&mut bytes, 2, &record.to_le_bytes());
+    put(&mut bytes, 10, &[0x41, 0xff, 0x63, enter]);
+    bytes
+}
+
 /// The stub at `address` of the function with number `id`, whose body begins at `body`, for a tracer
 /// with its routines at `entry` and `exit`. `None` if one of them is out of reach.
 ///
@@ -285,5 +352,37 @@ mod tests {
         assert_eq!(armed(0x1000, 0x2000), Some([0xe9, 0xfb, 0x0f, 0, 0]));
         assert_eq!(armed(0, 0x8000_0004), Some([0xe9, 0xff, 0xff, 0xff, 0x7f]));
         assert_eq!(armed(0, 0x8000_0005), None);
+    }
+
+    #[test]
+    fn idle_and_armed_differ_in_one_byte() {
+        let (idle, armed) = (idle(0x1000, 0x2000).unwrap(), armed(0x1000, 0x2000).unwrap());
+        assert_eq!((idle[0], armed[0]), (0xa9, 0xe9));
+        assert_eq!(idle[1..], armed[1..]);
+        assert_eq!(super::idle(0, 0x8000_0005), None);
+    }
+
+    #[test]
+    fn a_thread_can_stand_between_instructions_only() {
+        let table: &[(&[u8], bool)] = &[
+            (&[0x90; 5], false),
+            (&[0x0f, 0x1f, 0x44, 0x00, 0x08], true),
+            (&[0x66, 0x90, 0x0f, 0x1f, 0x00], false),
+            (&[0xe8, 1, 2, 3, 4], true),
+            (&[0xff, 0x15, 1, 2, 3, 4], true),
+            (&[0x67, 0xe8, 1, 2, 3, 4], true),
+            (&[0xa9, 1, 2, 3, 4, 0x90], false),
+        ];
+        for (code, expected) in table {
+            assert_eq!(is_one_instruction(code, code.len()), *expected, "{code:02x?}");
+        }
+    }
+
+    #[test]
+    fn a_record_stub_loads_and_jumps() {
+        let stub = record_stub(0x1122_3344_5566_7788, 8);
+        let expected =
+            [0x49, 0xbb, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x41, 0xff, 0x63, 8];
+        assert_eq!(stub[..14], expected);
     }
 }
