@@ -1,0 +1,387 @@
+# A watched call, x86-64: registers are kept for its handlers, who see and change them.
+#
+# The stub of an armed site loads the address of the site's record (src/record.rs) into %r11 and jumps here. The
+# *slot* is the word on the stack that holds the caller's address. While a call is watched the slot has an
+# address in here, and the true one is in the shadow of the stack, RET = slot ^ 2^46. WHO = slot ^ (2^46 | 2^44)
+# says which handlers see the call; its highest bit, that they want to see vector registers.
+#
+# All general registers that a call may change are kept, and all vector and x87 state: a function may have
+# any calling convention as long as %r11 is scratch in it. XSAVE takes a tenth of a microsecond, so it's used only
+# where state beyond %xmm is in use (XGETBV says it), or where handlers want to see more.
+
+    .set CALL_RDI, 0
+    .set CALL_RSI, 8
+    .set CALL_RDX, 16
+    .set CALL_RCX, 24
+    .set CALL_R8, 32
+    .set CALL_R9, 40
+    .set CALL_RAX, 48
+    .set CALL_R10, 56
+    .set CALL_STACK, 64
+    .set CALL_RETURN, 72
+    .set CALL_TARGET, 96
+    .set CALL_VECTORS, 104
+    .set CALL_VECTORS_HIGH, 112
+    .set CALL_ACTION, 124
+    .set CALL_RECORD, 128
+    .set CALL_SAVED, 136
+    .set CALL_AREA, 144
+    .set CALL_SIZE, 192
+
+    .set RECORD_BODY, 0
+    .set RECORD_LIST, 16
+    .set RECORD_FLAGS, 24
+
+    .set FLAG_VECTORS, 1
+
+    # State beyond general registers and %xmm: x87, AVX, and the three parts of AVX-512.
+    .set BEYOND, 0xe5
+    .set ALL, 0xe7
+
+# Keeps vector and x87 state below the stack pointer, which is aligned to 64. %rbx is the call; %ecx says whether
+# handlers want to see it. Changes %rax, %rcx, %rdx.
+    .macro KEEP_VECTORS
+    movl {features}(%rip), %eax
+    testl $FLAG_VECTORS, %ecx
+    jnz 2f
+    testl $2, %eax              # XGETBV tells what is in use
+    jz 2f
+    movl $1, %ecx
+    xgetbv
+    testl $BEYOND, %eax
+    jnz 1f
+    subq $320, %rsp
+    movaps %xmm0, (%rsp)
+    movaps %xmm1, 16(%rsp)
+    movaps %xmm2, 32(%rsp)
+    movaps %xmm3, 48(%rsp)
+    movaps %xmm4, 64(%rsp)
+    movaps %xmm5, 80(%rsp)
+    movaps %xmm6, 96(%rsp)
+    movaps %xmm7, 112(%rsp)
+    movaps %xmm8, 128(%rsp)
+    movaps %xmm9, 144(%rsp)
+    movaps %xmm10, 160(%rsp)
+    movaps %xmm11, 176(%rsp)
+    movaps %xmm12, 192(%rsp)
+    movaps %xmm13, 208(%rsp)
+    movaps %xmm14, 224(%rsp)
+    movaps %xmm15, 240(%rsp)
+    stmxcsr 256(%rsp)
+    movl $0, CALL_SAVED(%rbx)
+    jmp 4f
+1:  movl {features}(%rip), %eax
+2:  testl $1, %eax
+    jz 3f
+    subq {area}(%rip), %rsp
+    xorl %eax, %eax
+    movq %rax, 512(%rsp)
+    movq %rax, 520(%rsp)
+    movq %rax, 528(%rsp)
+    movq %rax, 536(%rsp)
+    movq %rax, 544(%rsp)
+    movq %rax, 552(%rsp)
+    movq %rax, 560(%rsp)
+    movq %rax, 568(%rsp)
+    movl $ALL, %eax
+    xorl %edx, %edx
+    xsave64 (%rsp)
+    movl $1, CALL_SAVED(%rbx)
+    jmp 5f
+3:  subq $512, %rsp
+    fxsave64 (%rsp)
+    movl $2, CALL_SAVED(%rbx)
+5:  # The handlers get an empty x87 stack, with the control word that is set.
+    fninit
+    fldcw (%rsp)
+4:  movq %rsp, CALL_AREA(%rbx)
+    .endm
+
+# Puts it back. Changes %rax, %rcx, %rdx.
+    .macro RESTORE_VECTORS
+    movl CALL_SAVED(%rbx), %eax
+    cmpl $1, %eax
+    je 2f
+    ja 3f
+    movl $1, %ecx
+    xgetbv
+    testl $BEYOND, %eax
+    jz 1f
+    # The handlers have left something there: as unused as before.
+    movl $BEYOND, %eax
+    xorl %edx, %edx
+    xrstor64 {unused}(%rip)
+1:  movaps (%rsp), %xmm0
+    movaps 16(%rsp), %xmm1
+    movaps 32(%rsp), %xmm2
+    movaps 48(%rsp), %xmm3
+    movaps 64(%rsp), %xmm4
+    movaps 80(%rsp), %xmm5
+    movaps 96(%rsp), %xmm6
+    movaps 112(%rsp), %xmm7
+    movaps 128(%rsp), %xmm8
+    movaps 144(%rsp), %xmm9
+    movaps 160(%rsp), %xmm10
+    movaps 176(%rsp), %xmm11
+    movaps 192(%rsp), %xmm12
+    movaps 208(%rsp), %xmm13
+    movaps 224(%rsp), %xmm14
+    movaps 240(%rsp), %xmm15
+    ldmxcsr 256(%rsp)
+    jmp 4f
+2:  movl $ALL, %eax
+    xorl %edx, %edx
+    xrstor64 (%rsp)
+    jmp 4f
+3:  fxrstor64 (%rsp)
+4:
+    .endm
+
+    .macro KEEP_GENERAL
+    movq %rdi, CALL_RDI(%rbx)
+    movq %rsi, CALL_RSI(%rbx)
+    movq %rdx, CALL_RDX(%rbx)
+    movq %rcx, CALL_RCX(%rbx)
+    movq %r8, CALL_R8(%rbx)
+    movq %r9, CALL_R9(%rbx)
+    movq %rax, CALL_RAX(%rbx)
+    movq %r10, CALL_R10(%rbx)
+    .endm
+
+    .macro RESTORE_GENERAL
+    movq CALL_RDI(%rbx), %rdi
+    movq CALL_RSI(%rbx), %rsi
+    movq CALL_RDX(%rbx), %rdx
+    movq CALL_RCX(%rbx), %rcx
+    movq CALL_R8(%rbx), %r8
+    movq CALL_R9(%rbx), %r9
+    movq CALL_RAX(%rbx), %rax
+    movq CALL_R10(%rbx), %r10
+    .endm
+
+    .text
+
+# The site only leads elsewhere: its function was replaced, or nobody wants to see it any more.
+    .globl mcount_inside_pass
+    .hidden mcount_inside_pass
+    .type mcount_inside_pass, @function
+    .balign 16
+mcount_inside_pass:
+    .cfi_startproc
+    endbr64
+    jmp *RECORD_BODY(%r11)
+    .cfi_endproc
+    .size mcount_inside_pass, . - mcount_inside_pass
+
+# The entry of a watched function.
+    .globl mcount_inside_enter
+    .hidden mcount_inside_enter
+    .type mcount_inside_enter, @function
+    .balign 64
+mcount_inside_enter:
+    .cfi_startproc
+    endbr64
+    pushq %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbp, -16
+    movq %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    pushq %rbx
+    .cfi_offset %rbx, -24
+    subq $CALL_SIZE, %rsp
+    andq $-64, %rsp
+    movq %rsp, %rbx
+    KEEP_GENERAL
+    movq %r11, CALL_RECORD(%rbx)
+    leaq 8(%rbp), %rax
+    movq %rax, CALL_STACK(%rbx)
+    movq 8(%rbp), %rax
+    movq %rax, CALL_RETURN(%rbx)
+    movl RECORD_FLAGS(%r11), %ecx
+    KEEP_VECTORS
+    cld
+    movq %rbx, %rdi
+    call {entered}
+    RESTORE_VECTORS
+    RESTORE_GENERAL
+    movq CALL_TARGET(%rbx), %r11
+    cmpl $1, CALL_ACTION(%rbx)  # nothing from here on changes flags
+    movq -8(%rbp), %rbx
+    .cfi_restore %rbx
+    leave
+    .cfi_def_cfa %rsp, 8
+    .cfi_restore %rbp
+    je mcount_inside_call
+    ja 6f
+    jmp *%r11
+6:  ret
+    .cfi_endproc
+    .size mcount_inside_enter, . - mcount_inside_enter
+
+# A watched call, and where it returns to: %rsp is just above the slot then.
+    .globl mcount_inside_return
+    .hidden mcount_inside_return
+    .type mcount_inside_call, @function
+    .balign 64
+mcount_inside_call:
+    .cfi_startproc
+    .cfi_personality 0x1b, mcount_inside_personality
+    addq $8, %rsp
+    .cfi_def_cfa %rsp, 0
+    # The caller's address: CFA-8 ^ 2^46.
+    .cfi_escape 0x10,0x10,0x07,0x38,0x1c,0x31,0x08,0x2e,0x24,0x27
+    call *%r11
+mcount_inside_return:
+    leaq -8(%rsp), %rsp
+    .cfi_def_cfa_offset 8
+    pushq %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbp, -16
+    movq %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    pushq %rbx
+    .cfi_offset %rbx, -24
+    subq $CALL_SIZE, %rsp
+    andq $-64, %rsp
+    movq %rsp, %rbx
+    KEEP_GENERAL
+    leaq 8(%rbp), %rax
+    movq %rax, CALL_STACK(%rbx)
+    btcq $46, %rax
+    btcq $44, %rax
+    movq (%rax), %rcx           # WHO
+    shrq $63, %rcx
+    KEEP_VECTORS
+    cld
+    movq %rbx, %rdi
+    call {left}
+    RESTORE_VECTORS
+    # Slot first, then the shadow: unwinders and signal handlers always find one of both.
+    movq CALL_RETURN(%rbx), %rax
+    movq %rax, 8(%rbp)
+    .cfi_offset %rip, -8
+    leaq 8(%rbp), %rax
+    btcq $46, %rax
+    movq $0, (%rax)
+    RESTORE_GENERAL
+    movq -8(%rbp), %rbx
+    .cfi_restore %rbx
+    leave
+    .cfi_def_cfa %rsp, 8
+    .cfi_restore %rbp
+    ret
+    .cfi_endproc
+    .size mcount_inside_call, . - mcount_inside_call
+
+# The entry of a watched function whose hook is behind its prologue (`-pg`): the slot is above the frame pointer.
+    .globl mcount_inside_enter_late
+    .hidden mcount_inside_enter_late
+    .type mcount_inside_enter_late, @function
+    .balign 64
+mcount_inside_enter_late:
+    .cfi_startproc
+    .cfi_def_cfa_offset 0
+    .cfi_undefined %rip
+    endbr64
+    pushq RECORD_BODY(%r11)     # as if the hook were a call
+    .cfi_def_cfa_offset 8
+    .cfi_offset %rip, -8
+    pushq %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbp, -16
+    movq %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    pushq %rbx
+    .cfi_offset %rbx, -24
+    subq $CALL_SIZE, %rsp
+    andq $-64, %rsp
+    movq %rsp, %rbx
+    KEEP_GENERAL
+    movq %r11, CALL_RECORD(%rbx)
+    movq (%rbp), %rax
+    movq 8(%rax), %rdx
+    movq %rdx, CALL_RETURN(%rbx)
+    addq $8, %rax
+    movq %rax, CALL_STACK(%rbx)
+    movl RECORD_FLAGS(%r11), %ecx
+    KEEP_VECTORS
+    cld
+    movq %rbx, %rdi
+    call {entered_late}
+    RESTORE_VECTORS
+    RESTORE_GENERAL
+    movq -8(%rbp), %rbx
+    .cfi_restore %rbx
+    leave
+    .cfi_def_cfa %rsp, 8
+    .cfi_restore %rbp
+    popq %r11
+    .cfi_def_cfa_offset 0
+    .cfi_undefined %rip
+    jmp *%r11
+    .cfi_endproc
+    .size mcount_inside_enter_late, . - mcount_inside_enter_late
+
+# An exception passes through a watched call: the personality routine has had the unwinder come here with the
+# exception in %rax and, in %rdx, the address of the unwinder's `_Unwind_Resume`. %rsp is just above the slot.
+# No register but those that are kept in a call has a value here.
+    .globl mcount_inside_landing
+    .hidden mcount_inside_landing
+    .type mcount_inside_landing, @function
+    .balign 16
+mcount_inside_landing:
+    .cfi_startproc
+    .cfi_personality 0x1b, mcount_inside_personality
+    .cfi_def_cfa %rsp, 0
+    .cfi_escape 0x10,0x10,0x07,0x38,0x1c,0x31,0x08,0x2e,0x24,0x27
+    leaq -8(%rsp), %rsp
+    .cfi_def_cfa_offset 8
+    pushq %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbp, -16
+    movq %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    pushq %rax
+    pushq %rdx
+    subq $CALL_SIZE, %rsp
+    andq $-64, %rsp
+    leaq 8(%rbp), %rax
+    movq %rax, CALL_STACK(%rsp)
+    movq %rsp, %rdi
+    call {unwound}
+    movq %rax, 8(%rbp)
+    .cfi_offset %rip, -8
+    leaq 8(%rbp), %rax
+    btcq $46, %rax
+    movq $0, (%rax)
+    movq -8(%rbp), %rdi
+    movq -16(%rbp), %rdx
+    leave
+    .cfi_def_cfa %rsp, 8
+    .cfi_restore %rbp
+    jmp *%rdx
+    .cfi_endproc
+    .size mcount_inside_landing, . - mcount_inside_landing
+
+# What the unwinder asks when it comes through a watched call; the sixth argument is its own address.
+    .globl mcount_inside_personality
+    .hidden mcount_inside_personality
+    .type mcount_inside_personality, @function
+    .balign 16
+mcount_inside_personality:
+    .cfi_startproc
+    movq (%rsp), %r9
+    jmp {personality}
+    .cfi_endproc
+    .size mcount_inside_personality, . - mcount_inside_personality
+
+# What the library knows of a thread: zeroes at first.
+    .section .tbss.mcount_inside, "awT", @nobits
+    .globl mcount_inside_thread
+    .hidden mcount_inside_thread
+    .type mcount_inside_thread, @object
+    .balign 64
+mcount_inside_thread:
+    .skip 64
+    .size mcount_inside_thread, 64
+    .text

@@ -1,0 +1,217 @@
+//! The C interface, as `include/mcount/live.h` has it.
+
+use crate::edit::{Edit, Protocol};
+use crate::error::{Error, ErrorKind, Result};
+use crate::handlers::Handlers;
+use crate::program::{self, Which};
+use crate::record::{EntryHandler, ExitHandler, flags};
+use crate::watch;
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_void};
+
+/// `MCOUNT_VECTORS`.
+const WANT_VECTORS: c_uint = 1;
+
+thread_local! {
+    /// The text of this thread's last error.
+    static TEXT: RefCell<CString> = RefCell::default();
+}
+
+/// Keeps the text; the number that says what it was, negative.
+fn keep(error: Error) -> c_long {
+    let number = error.kind as c_long;
+    let text = CString::new(error.text).unwrap_or_default();
+    TEXT.with_borrow_mut(|room| *room = text);
+    -number
+}
+
+fn count(result: Result<usize>) -> c_long {
+    match result {
+        Ok(count) => c_long::try_from(count).unwrap_or(c_long::MAX),
+        Err(error) => keep(error),
+    }
+}
+
+fn code(result: Result<()>) -> c_int {
+    let number = match result {
+        Ok(()) => 0,
+        Err(error) => keep(error),
+    };
+    c_int::try_from(number).unwrap_or(-1)
+}
+
+unsafe fn text<'a>(text: *const c_char) -> Result<&'a str> {
+    let wrong = |why: &str| Error::new(ErrorKind::Argument, why.to_owned());
+    if text.is_null() {
+        return Err(wrong("a text is missing"));
+    }
+    // SAFETY: the caller's.
+    unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| wrong("a text isn't UTF-8"))
+}
+
+/// What is behind a `mcount_tracer *`.
+struct Tracer(Handlers);
+
+unsafe fn tracer<'a>(tracer: *const c_void) -> Result<&'a Tracer> {
+    let none = || Error::new(ErrorKind::Argument, "no tracer");
+    // SAFETY: the caller's: it's one that was handed out, and not closed.
+    unsafe { tracer.cast::<Tracer>().as_ref() }.ok_or_else(none)
+}
+
+/// The text of this thread's last error.
+#[unsafe(no_mangle)]
+pub extern "C" fn mcount_error() -> *const c_char {
+    TEXT.with_borrow(|text| text.as_ptr())
+}
+
+/// Looks for modules and hooks again.
+#[unsafe(no_mangle)]
+pub extern "C" fn mcount_rescan() -> c_int {
+    code(program::lock().map(|mut program| program.rescan()))
+}
+
+/// Chooses how sites are changed while other threads run.
+#[unsafe(no_mangle)]
+pub extern "C" fn mcount_protocol(protocol: c_int) -> c_int {
+    let protocol = match protocol {
+        0 => Ok(Protocol::OneByte),
+        1 => Ok(Protocol::Breakpoint),
+        _ => Err(Error::new(ErrorKind::Argument, "no such protocol")),
+    };
+    code(protocol.and_then(|protocol| {
+        program::lock()?.protocol = protocol;
+        Ok(())
+    }))
+}
+
+/// Makes a pair of handlers; null if that makes no sense.
+#[unsafe(no_mangle)]
+pub extern "C" fn mcount_handlers(
+    entry: Option<EntryHandler>,
+    exit: Option<ExitHandler>,
+    data: *mut c_void,
+    wanted: c_uint,
+) -> *mut c_void {
+    if entry.is_none() && exit.is_none() || wanted & !WANT_VECTORS != 0 {
+        keep(Error::new(ErrorKind::Argument, "no handler, or an unknown flag"));
+        return std::ptr::null_mut();
+    }
+    let flags = if wanted & WANT_VECTORS != 0 { flags::VECTORS } else { 0 };
+    Box::into_raw(Box::new(Tracer(Handlers::raw(entry, exit, data, flags)))).cast()
+}
+
+/// Shows a tracer the calls of functions.
+///
+/// # Safety
+///
+/// The tracer isn't closed; the pattern ends with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcount_arm(who: *const c_void, pattern: *const c_char) -> c_long {
+    // SAFETY: the caller's.
+    let arguments = unsafe { tracer(who).and_then(|who| Ok((who, text(pattern)?))) };
+    count(arguments.and_then(|(who, pattern)| who.0.arm(pattern)))
+}
+
+/// The same for the function at an address.
+///
+/// # Safety
+///
+/// As [`mcount_arm`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcount_arm_address(who: *const c_void, at: *const c_void) -> c_long {
+    // SAFETY: the caller's.
+    let who = unsafe { tracer(who) };
+    count(who.and_then(|who| who.0.arm(Which::Address(at as usize))))
+}
+
+/// Doesn't show a tracer the calls of functions any more; without a pattern, of none.
+///
+/// # Safety
+///
+/// As [`mcount_arm`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcount_disarm(who: *const c_void, pattern: *const c_char) -> c_long {
+    // SAFETY: the caller's.
+    let who = unsafe { tracer(who) };
+    if pattern.is_null() {
+        return count(who.and_then(|who| who.0.disarm_all()));
+    }
+    // SAFETY: the caller's.
+    let pattern = unsafe { text(pattern) };
+    count(who.and_then(|who| who.0.disarm(pattern?)))
+}
+
+/// The same for the function at an address.
+///
+/// # Safety
+///
+/// As [`mcount_arm`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcount_disarm_address(who: *const c_void, at: *const c_void) -> c_long {
+    // SAFETY: the caller's.
+    let who = unsafe { tracer(who) };
+    count(who.and_then(|who| who.0.disarm(Which::Address(at as usize))))
+}
+
+/// Disarms everything that a tracer sees, and frees it.
+///
+/// # Safety
+///
+/// The tracer isn't closed, or it is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcount_close(who: *mut c_void) -> c_int {
+    if who.is_null() {
+        return 0;
+    }
+    // SAFETY: the caller's: it was made by `mcount_handlers`.
+    let tracer = unsafe { Box::from_raw(who.cast::<Tracer>()) };
+    code(tracer.0.close().map(drop))
+}
+
+/// Has the calls of one function go to another.
+///
+/// # Safety
+///
+/// `new` has the type of `function`; `original` is null or has room for an address.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcount_replace(
+    function: *const c_void,
+    new: *const c_void,
+    original: *mut *const c_void,
+) -> c_int {
+    // SAFETY: the caller's.
+    code(unsafe { program::replace(function as usize, new as usize) }.map(|address| {
+        if !original.is_null() {
+            // SAFETY: the caller's.
+            unsafe { original.write(address as *const c_void) };
+        }
+    }))
+}
+
+/// Has its calls go to itself again.
+#[unsafe(no_mangle)]
+pub extern "C" fn mcount_put_back(function: *const c_void) -> c_int {
+    let edit = |mut program: program::Locked| {
+        program.edit(Which::Address(function as usize), Edit::Restore).map(drop)
+    };
+    code(program::lock().and_then(edit))
+}
+
+/// How many calls were not shown to handlers, because one was running.
+#[unsafe(no_mangle)]
+pub extern "C" fn mcount_missed() -> u64 {
+    watch::missed()
+}
+
+/// A line about something that could not be done; null if there are no more.
+#[unsafe(no_mangle)]
+pub extern "C" fn mcount_note(number: c_uint) -> *const c_char {
+    let note = program::lock().ok().and_then(|program| {
+        program.notes.get(number as usize).and_then(|text| CString::new(text.as_str()).ok())
+    });
+    let Some(note) = note else { return std::ptr::null() };
+    TEXT.with_borrow_mut(|room| {
+        *room = note;
+        room.as_ptr()
+    })
+}

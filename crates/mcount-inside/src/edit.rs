@@ -1,0 +1,275 @@
+//! Changing what functions are armed for, and their sites accordingly.
+
+use crate::arch;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hooks::{AREA, Hook};
+use crate::lists;
+use crate::module::{Module, State};
+use crate::record::{Handlers, List, Record, flags};
+use crate::system::code::Code;
+use crate::system::threads;
+use mcount_live::engine::{self, Change, Step};
+use mcount_live::x86_64 as code;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// What is to become of functions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Edit {
+    /// These handlers see their calls, too.
+    Watch(&'static Handlers),
+    /// These handlers don't see them any more.
+    Unwatch(&'static Handlers),
+    /// Their calls go there.
+    Replace(u64),
+    /// Their calls go where they went before.
+    Restore,
+}
+
+/// How sites are changed while other threads run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// One byte is changed, and no thread stops or traps.
+    #[default]
+    OneByte,
+    /// A breakpoint stands there meanwhile, and threads that run into it trap.
+    Breakpoint,
+}
+
+/// A hook: the index of its module, and its own in it.
+pub(crate) type Place = (usize, usize);
+
+/// What a record said before it was changed.
+struct Before {
+    record: &'static Record,
+    body: u64,
+    list: *mut List,
+    flags: u32,
+    enter: u64,
+}
+
+impl Before {
+    fn of(record: &'static Record) -> Self {
+        Self {
+            record,
+            body: record.body.load(Acquire),
+            list: record.list.load(Acquire),
+            flags: record.flags.load(Acquire),
+            enter: record.enter.load(Acquire),
+        }
+    }
+
+    fn put_back(&self) {
+        self.record.body.store(self.body, Release);
+        self.record.list.store(self.list, Release);
+        self.record.flags.store(self.flags, Release);
+        self.record.enter.store(self.enter, Release);
+    }
+}
+
+/// What is to be written.
+#[derive(Default)]
+struct Plan {
+    before: Vec<Before>,
+    /// Areas that are as the compiler made them.
+    fresh: Vec<Change<AREA>>,
+    /// Sites that are idle or armed.
+    known: Vec<Change<{ code::SITE }>>,
+    /// Their states afterwards.
+    states: Vec<(Place, State)>,
+    foreign: Option<String>,
+    lists: HashMap<usize, Option<&'static List>>,
+}
+
+/// Makes the change for the hooks in `chosen`; what is wrong with some of them, if anything is. The dynamic linker
+/// unloads nothing meanwhile.
+///
+/// # Errors
+///
+/// Nothing was changed.
+pub(crate) fn apply(
+    modules: &mut [Module],
+    chosen: &[Place],
+    edit: Edit,
+    protocol: Protocol,
+) -> Result<Option<String>> {
+    let mut plan = Plan::default();
+    let result = plan.make(modules, chosen, edit).and_then(|()| plan.carry_out(protocol));
+    if let Err(error) = result {
+        plan.before.iter().for_each(Before::put_back);
+        return Err(error);
+    }
+    for ((number, index), state) in plan.states {
+        let sites = modules.get_mut(number).map(|module| &mut module.sites);
+        if let Some(site) = sites.and_then(|sites| sites.get_mut(index)) {
+            site.state = state;
+        }
+    }
+    Ok(plan.foreign)
+}
+
+impl Plan {
+    fn make(&mut self, modules: &mut [Module], chosen: &[Place], edit: Edit) -> Result<()> {
+        for place in chosen {
+            let Some(module) = modules.get_mut(place.0) else { continue };
+            module.prepare()?;
+            self.add(module, *place, edit)?;
+        }
+        if self.states.is_empty()
+            && let Some(text) = self.foreign.take()
+        {
+            return Err(Error::new(ErrorKind::Foreign, text));
+        }
+        self.fresh.sort_unstable_by_key(|change| change.address);
+        self.known.sort_unstable_by_key(|change| change.address);
+        Ok(())
+    }
+
+    fn add(&mut self, module: &Module, place: Place, edit: Edit) -> Result<()> {
+        let index = place.1;
+        let (Some(hook), Some(site)) = (module.hooks.get(index), module.sites.get(index)) else {
+            return Ok(());
+        };
+        let (Some(address), Some(stub)) = (module.address(index), module.stub(index)) else {
+            return Ok(());
+        };
+        let forms = (code::idle(address, stub), code::armed(address, stub));
+        let (Some(idle), Some(armed)) = forms else {
+            return Err(Error::new(ErrorKind::NoRoom, "a stub is out of reach"));
+        };
+        // SAFETY: the module is loaded, and the hook is in its code.
+        let there = unsafe { read(address, hook.area.length) };
+        let state = match &there {
+            _ if there.starts_with(&idle) => State::Idle,
+            _ if there.starts_with(&armed) => State::Armed,
+            _ if there == hook.bytes => State::Untouched,
+            _ => {
+                let (name, module) = (name(hook), module.path.display());
+                let text = format!("{module}: {name}: somebody else has changed the hook");
+                self.foreign.get_or_insert(text);
+                return Ok(());
+            }
+        };
+        self.change_record(site.record, hook, edit)?;
+        let (wanted, to) =
+            if is_wanted(site.record) { (State::Armed, armed) } else { (State::Idle, idle) };
+        match state {
+            State::Untouched if wanted == State::Idle => self.states.push((place, state)),
+            State::Untouched => {
+                let mut bytes = hook.area.idle();
+                for (room, byte) in bytes.iter_mut().zip(to) {
+                    *room = byte;
+                }
+                let length = hook.area.length;
+                self.fresh.push(Change { address, length, from: hook.bytes, to: bytes });
+                self.states.push((place, wanted));
+            }
+            _ => {
+                if state != wanted {
+                    let from = if state == State::Idle { idle } else { armed };
+                    self.known.push(Change::whole(address, from, to));
+                }
+                self.states.push((place, wanted));
+            }
+        }
+        Ok(())
+    }
+
+    fn change_record(&mut self, record: &'static Record, hook: &Hook, edit: Edit) -> Result<()> {
+        let before = Before::of(record);
+        let old = before.list;
+        self.before.push(before);
+        match edit {
+            Edit::Watch(_) | Edit::Unwatch(_) => {
+                let new = match self.lists.get(&(old as usize)) {
+                    Some(known) => *known,
+                    None => {
+                        let new = edited(old, edit)?;
+                        self.lists.insert(old as usize, new);
+                        new
+                    }
+                };
+                let new = new.map_or(std::ptr::null_mut(), |list| std::ptr::from_ref(list).cast_mut());
+                set_list(record, new, hook.is_after_prologue);
+            }
+            Edit::Replace(_) if hook.is_after_prologue => {
+                let text = format!("{} has its hook behind the prologue (-pg): it can't be replaced", name(hook));
+                return Err(Error::new(ErrorKind::Unsuitable, text));
+            }
+            Edit::Replace(target) => record.body.store(target, Release),
+            Edit::Restore => record.body.store(record.original.load(Acquire), Release),
+        }
+        Ok(())
+    }
+
+    fn carry_out(&self, protocol: Protocol) -> Result<()> {
+        let alone = threads::is_alone();
+        if !self.fresh.is_empty() {
+            if !alone {
+                return Err(Error::new(ErrorKind::Threads, "other threads run"));
+            }
+            write(code::ALL_STAND, &self.fresh)?;
+        }
+        if !self.known.is_empty() {
+            let steps = match protocol {
+                _ if alone => code::ALL_STAND,
+                Protocol::OneByte => code::BY_ONE_BYTE,
+                Protocol::Breakpoint => code::BY_BREAKPOINT,
+            };
+            write(steps, &self.known)?;
+        }
+        Ok(())
+    }
+}
+
+fn write<const N: usize>(steps: &[Step], changes: &[Change<N>]) -> Result<()> {
+    engine::change(&mut Code::open(), steps, changes).map_err(|failure| failure.error)
+}
+
+/// The list that takes the place of `old`.
+fn edited(old: *const List, edit: Edit) -> Result<Option<&'static List>> {
+    // SAFETY: lists are never freed.
+    let mut all = unsafe { old.as_ref() }.map_or_else(Vec::new, |list| list.all.clone());
+    match edit {
+        Edit::Watch(handlers) if !all.iter().any(|one| std::ptr::eq(*one, handlers)) => {
+            all.push(handlers);
+        }
+        Edit::Unwatch(handlers) => all.retain(|one| !std::ptr::eq(*one, handlers)),
+        _ => {}
+    }
+    lists::of(&all)
+}
+
+/// Has the record's calls seen by the handlers of this list. A thread may read it at any time: whatever mixture it
+/// finds makes sense.
+fn set_list(record: &Record, list: *mut List, is_after_prologue: bool) {
+    // SAFETY: lists are never freed.
+    let wanted = unsafe { list.as_ref() }.map_or(0, |list| list.flags);
+    let enter = match () {
+        () if list.is_null() => arch::pass(),
+        () if is_after_prologue => arch::enter_late(),
+        () => arch::enter(),
+    };
+    record.list.store(list, Release);
+    record.flags.store(wanted & flags::VECTORS, Release);
+    record.enter.store(enter, Release);
+}
+
+fn is_wanted(record: &Record) -> bool {
+    !record.list.load(Acquire).is_null() || record.body.load(Acquire) != record.original.load(Acquire)
+}
+
+fn name(hook: &Hook) -> String {
+    let symbol = hook.names.first().map_or("a function without a name", String::as_str);
+    crate::pattern::demangled(symbol).into_owned()
+}
+
+/// The first bytes of the code at `address`; zeroes behind them.
+unsafe fn read(address: u64, length: usize) -> [u8; AREA] {
+    let mut bytes = [0; AREA];
+    for (at, room) in (address..).zip(bytes.iter_mut().take(length)) {
+        // SAFETY: the caller's.
+        *room = unsafe { (at as *const u8).read_volatile() };
+    }
+    bytes
+}

@@ -1,0 +1,152 @@
+//! The hooks of an executable or a shared library, as its file has them: the library `mcount` says where they are,
+//! and the bytes there say how each is armed.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::unwinders;
+use mcount::{Base, CallSite, Function, Kind, Options, Policy};
+use mcount_live::x86_64::{Area, Unusable};
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
+use std::collections::BTreeMap;
+
+/// Bytes of the longest area: four of which three were too few, and the longest NOP.
+pub(crate) const AREA: usize = 24;
+
+/// What can be armed in one file. Addresses are as it's linked.
+#[derive(Debug, Default)]
+pub(crate) struct Hooks {
+    /// In the order of their addresses.
+    pub(crate) all: Vec<Hook>,
+    /// Functions whose area of NOPs is too small for a jump.
+    pub(crate) too_small: usize,
+    /// Its build ID.
+    pub(crate) build_id: Vec<u8>,
+    /// The functions of an unwinder, if it has all of them, in the order of `unwinders::NAMES`.
+    pub(crate) unwinder: Option<[u64; 4]>,
+}
+
+/// One function that can be armed.
+#[derive(Debug, Clone)]
+pub(crate) struct Hook {
+    /// Where the function is.
+    pub(crate) function: u64,
+    /// Its bytes; 0 if no symbol says it.
+    pub(crate) size: u64,
+    /// Its names as the symbol table has them, the best first; none if no symbol says it.
+    pub(crate) names: Vec<String>,
+    /// Where the hook is.
+    pub(crate) site: u64,
+    /// What is there.
+    pub(crate) area: Area,
+    /// The bytes of the area in the file.
+    pub(crate) bytes: [u8; AREA],
+    /// The function has begun when the hook is reached: its frame is set up.
+    pub(crate) is_after_prologue: bool,
+}
+
+/// Reads an ELF file.
+pub(crate) fn read(bytes: &[u8]) -> Result<Hooks> {
+    let wrong = |error: String| Error::new(ErrorKind::File, error);
+    let file = ElfFile64::<Endianness>::parse(bytes).map_err(|error| wrong(error.to_string()))?;
+    let policy = Policy { base: Base::All, ..Policy::default() };
+    let options = Options { policy, nops: true, ..Options::default() };
+    let survey = mcount::functions(bytes, &options).map_err(|error| wrong(error.to_string()))?;
+    let code = Code::of(&file);
+    let all = survey.functions.iter();
+    let functions: BTreeMap<u64, &Function> =
+        all.filter_map(|function| Some((function.address?, function))).collect();
+    let mut found = Hooks::default();
+    let sites = survey.functions.iter().flat_map(|function| &function.sites);
+    for site in sites.chain(&survey.strays) {
+        found.add(&code, site, &functions);
+    }
+    found.all.sort_by_key(|hook| hook.site);
+    found.all.dedup_by_key(|hook| hook.site);
+    found.unwinder = unwinder(&file);
+    found.build_id = file.build_id().ok().flatten().unwrap_or_default().to_vec();
+    Ok(found)
+}
+
+impl Hooks {
+    fn add(&mut self, code: &Code<'_>, site: &CallSite, functions: &BTreeMap<u64, &Function>) {
+        let Some(recorded) = site.address else { return };
+        // An area may begin before the function: what counts is what is executed.
+        let before = site.symbol_offset.filter(|offset| *offset < 0).map_or(0, i64::unsigned_abs);
+        let entry = recorded + before;
+        let bytes = code.at(entry);
+        let area = match Area::find(bytes) {
+            Ok(area) => area,
+            Err(Unusable::TooSmall(_)) => return self.too_small += 1,
+            Err(Unusable::NotAHook) => return,
+        };
+        // Only what the library says is a call of a hook is one.
+        if area.is_call && site.kind != Some(Kind::Call) {
+            return;
+        }
+        let before = functions.range(..=entry).next_back().map(|(_, function)| *function);
+        let function = before.filter(|function| covers(function, entry));
+        let address = function.and_then(|function| function.address).unwrap_or(entry);
+        let names = function.map(|one| one.names().map(str::to_owned).collect());
+        let mut copy = [0; AREA];
+        let there = bytes.get(area.start..area.start + area.length).unwrap_or_default();
+        for (room, byte) in copy.iter_mut().zip(there) {
+            *room = *byte;
+        }
+        self.all.push(Hook {
+            function: address,
+            size: function.map_or(0, |function| function.size),
+            names: names.unwrap_or_default(),
+            site: entry + area.start as u64,
+            area,
+            bytes: copy,
+            is_after_prologue: !is_entry(code.at(address), entry.wrapping_sub(address)),
+        });
+    }
+}
+
+fn covers(function: &Function, entry: u64) -> bool {
+    let start = function.address.unwrap_or(0);
+    entry == start || entry - start < function.size
+}
+
+/// Is this the first instruction of the function that begins with `code`, but for a landing pad?
+fn is_entry(code: &[u8], distance: u64) -> bool {
+    const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
+    distance == 0 || distance == ENDBR64.len() as u64 && code.starts_with(ENDBR64)
+}
+
+fn unwinder(file: &ElfFile64<'_, Endianness>) -> Option<[u64; 4]> {
+    let mut found = [0; 4];
+    for symbol in file.dynamic_symbols().chain(file.symbols()) {
+        if !symbol.is_definition() {
+            continue;
+        }
+        let Ok(name) = symbol.name() else { continue };
+        if let Some(place) = unwinders::NAMES.iter().position(|one| *one == name)
+            && let Some(room) = found.get_mut(place)
+        {
+            *room = symbol.address();
+        }
+    }
+    (!found.contains(&0)).then_some(found)
+}
+
+/// The bytes of a file by the address that they are linked at.
+struct Code<'d>(Vec<(u64, &'d [u8])>);
+
+impl<'d> Code<'d> {
+    fn of(file: &ElfFile64<'d, Endianness>) -> Self {
+        let segments = file.segments();
+        Self(segments.filter_map(|one| Some((one.address(), one.data().ok()?))).collect())
+    }
+
+    /// Up to 64 bytes from `address` on; none if the file has nothing there.
+    fn at(&self, address: u64) -> &'d [u8] {
+        let from = |(start, bytes): &(u64, &'d [u8])| {
+            let offset = usize::try_from(address.checked_sub(*start)?).ok()?;
+            bytes.get(offset..).filter(|bytes| !bytes.is_empty())
+        };
+        let found = self.0.iter().find_map(from).unwrap_or_default();
+        found.get(..64).unwrap_or(found)
+    }
+}

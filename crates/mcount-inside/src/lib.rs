@@ -1,0 +1,27 @@
+//! Arms the hooks of the program that it's part of, while the program runs.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", target_pointer_width = "64"))]
+
+mod arch;
+pub mod c;
+mod edit;
+mod error;
+mod files;
+mod frames;
+mod handlers;
+mod hooks;
+mod lists;
+mod module;
+mod pattern;
+mod program;
+mod record;
+mod records;
+mod routines;
+mod system;
+mod unwinders;
+mod watch;
+
+pub use edit::Protocol;
+pub use error::{Error, ErrorKind, Result};
+pub use handlers::{Action, Handlers};
+pub use program::Which;
+pub use record::{Call, Function, Registers, Vector, end};

@@ -1,0 +1,189 @@
+//! One module: its hooks, and the state of each.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::Input;
+use crate::hooks::{self, Hook};
+use crate::pattern::demangled;
+use crate::record::{Function, Handlers, Record};
+use crate::system::loaded::Loaded;
+use crate::system::near::Region;
+use crate::{arch, records, unwinders};
+use mcount_live::x86_64 as code;
+use std::ffi::CString;
+use std::mem::offset_of;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+/// What tells a file from others, and from what it was before.
+pub(crate) type Identity = [u64; 5];
+
+/// A module that is loaded, or was.
+pub(crate) struct Module {
+    /// The path of its file.
+    pub(crate) path: PathBuf,
+    pub(crate) identity: Identity,
+    pub(crate) build_id: Vec<u8>,
+    /// `None`: it was unloaded.
+    pub(crate) loaded: Option<Loaded>,
+    pub(crate) hooks: Vec<Hook>,
+    /// The sites of the hooks, in the same order; empty until [`Module::prepare`] was called.
+    pub(crate) sites: Vec<Site>,
+    /// Functions whose hook is too small to be armed.
+    pub(crate) too_small: usize,
+    unwinder: Option<[u64; 4]>,
+    region: Option<Region>,
+}
+
+/// The state of a site in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// As the file has it.
+    Untouched,
+    Idle,
+    Armed,
+    /// Somebody else has changed it.
+    Foreign,
+}
+
+/// One hook in memory.
+pub(crate) struct Site {
+    pub(crate) record: &'static Record,
+    pub(crate) state: State,
+}
+
+impl Site {
+    /// Do these handlers see its calls?
+    pub(crate) fn is_seen_by(&self, handlers: &Handlers) -> bool {
+        // SAFETY: lists are never freed.
+        let list = unsafe { self.record.list.load(Ordering::Acquire).as_ref() };
+        list.is_some_and(|list| list.all.iter().any(|one| std::ptr::eq(*one, handlers)))
+    }
+}
+
+/// What tells a file from others.
+pub(crate) fn identity(input: &Input) -> Identity {
+    let of = &input.metadata;
+    [of.dev(), of.ino(), of.size(), of.mtime().cast_unsigned(), of.mtime_nsec().cast_unsigned()]
+}
+
+impl Module {
+    /// Reads the file of a module that is loaded.
+    pub(crate) fn read(path: &Path, input: &Input, loaded: &Loaded) -> Result<Self> {
+        let found = hooks::read(input.bytes())?;
+        let mut module = Self {
+            path: path.to_owned(),
+            identity: identity(input),
+            build_id: found.build_id,
+            loaded: None,
+            hooks: found.all,
+            sites: Vec::new(),
+            too_small: found.too_small,
+            unwinder: found.unwinder,
+            region: None,
+        };
+        module.load(loaded);
+        Ok(module)
+    }
+
+    /// It is loaded now, perhaps again, and perhaps elsewhere.
+    pub(crate) fn load(&mut self, loaded: &Loaded) {
+        let of_module = |address: u64| loaded.bias.wrapping_add(address);
+        if let Some(functions) = self.unwinder {
+            unwinders::add(loaded.extent, functions.map(of_module));
+        }
+        self.loaded = Some(loaded.clone());
+    }
+
+    /// The hook of the function that the code at `address`, as it's linked, belongs to.
+    pub(crate) fn hook_of(&self, address: u64) -> Option<usize> {
+        let behind = self.hooks.partition_point(|hook| hook.function <= address);
+        let index = behind.checked_sub(1)?;
+        let hook = self.hooks.get(index)?;
+        let end = hook.function + hook.size.max(hook.site - hook.function + hook.area.length as u64);
+        (address < end).then_some(index)
+    }
+
+    /// It's no longer loaded: its sites don't exist, and what they were armed for is forgotten.
+    pub(crate) fn forget(&mut self) {
+        self.loaded = None;
+        // No thread is in a stub: it would be on its way to code that's gone.
+        if let Some(region) = self.region.take() {
+            region.unmap();
+        }
+        for site in &mut self.sites {
+            site.state = State::Untouched;
+            site.record.list.store(std::ptr::null_mut(), Ordering::Release);
+            site.record.flags.store(0, Ordering::Release);
+        }
+    }
+
+    /// Makes the records and the stubs of its sites, if there are none yet.
+    pub(crate) fn prepare(&mut self) -> Result<()> {
+        let Some(loaded) = &self.loaded else { return Ok(()) };
+        if self.region.is_some() || self.hooks.is_empty() {
+            return Ok(());
+        }
+        if self.sites.is_empty() {
+            self.sites = new_sites(&self.path, &self.hooks)?;
+        }
+        let region = Region::map(loaded.extent, (self.hooks.len() * code::RECORD_STUB) as u64)?;
+        let mut stubs = Vec::with_capacity(self.hooks.len() * code::RECORD_STUB);
+        for (hook, site) in self.hooks.iter().zip(&self.sites) {
+            let record = site.record;
+            // SAFETY: made above, and never freed.
+            let function = unsafe { &*record.function };
+            function.address.store(loaded.bias.wrapping_add(hook.function), Ordering::Release);
+            let body = loaded.bias.wrapping_add(hook.site + hook.area.length as u64);
+            record.original.store(body, Ordering::Release);
+            record.body.store(body, Ordering::Release);
+            record.enter.store(arch::pass(), Ordering::Release);
+            let enter = u8::try_from(offset_of!(Record, enter)).unwrap_or(0);
+            stubs.extend_from_slice(&code::record_stub(std::ptr::from_ref(record) as u64, enter));
+        }
+        region.fill(&stubs);
+        region.make_code()?;
+        self.region = Some(region);
+        Ok(())
+    }
+
+    /// Where the hook with this index is in memory.
+    pub(crate) fn address(&self, index: usize) -> Option<u64> {
+        Some(self.loaded.as_ref()?.bias.wrapping_add(self.hooks.get(index)?.site))
+    }
+
+    /// Where its stub is.
+    pub(crate) fn stub(&self, index: usize) -> Option<u64> {
+        Some(self.region.as_ref()?.start + (index * code::RECORD_STUB) as u64)
+    }
+}
+
+fn new_sites(path: &Path, hooks: &[Hook]) -> Result<Vec<Site>> {
+    let no_room = || Error::new(ErrorKind::NoRoom, "no memory for the records of functions");
+    let text = |bytes: &[u8]| CString::new(bytes).unwrap_or_default().into_raw().cast_const();
+    let module = text(path.as_os_str().as_bytes());
+    hooks
+        .iter()
+        .map(|hook| {
+            let symbol = hook.names.first().map_or("", String::as_str);
+            let function = Box::leak(Box::new(Function {
+                name: text(demangled(symbol).as_bytes()),
+                symbol: text(symbol.as_bytes()),
+                module,
+                address: AtomicU64::new(0),
+                size: hook.size,
+            }));
+            let record = records::add(|id| Record {
+                body: AtomicU64::new(0),
+                enter: AtomicU64::new(arch::pass()),
+                list: AtomicPtr::new(std::ptr::null_mut()),
+                flags: AtomicU32::new(0),
+                id,
+                function,
+                original: AtomicU64::new(0),
+            });
+            Ok(Site { record: record.ok_or_else(no_room)?, state: State::Untouched })
+        })
+        .collect()
+}

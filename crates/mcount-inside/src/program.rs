@@ -1,0 +1,279 @@
+//! The program that this code is part of: its modules, and what their functions are armed for.
+//!
+//! Everything here happens under one lock. What runs in armed functions doesn't take it.
+
+use crate::arch;
+use crate::edit::{Edit, Place, Protocol, apply};
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::Input;
+use crate::module::{self, Module};
+use crate::pattern::Pattern;
+use crate::record::Handlers;
+use crate::system::code;
+use crate::system::loaded::{Loaded, with_modules};
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Which functions are meant.
+#[derive(Debug, Clone, Copy)]
+pub enum Which<'a> {
+    /// Those that match: `GLOB`, `GLOB@MODULE` or `@MODULE`.
+    Pattern(&'a str),
+    /// The one that is, or contains, the code at this address.
+    Address(usize),
+}
+
+impl<'a> From<&'a str> for Which<'a> {
+    fn from(pattern: &'a str) -> Self {
+        Self::Pattern(pattern)
+    }
+}
+
+/// All modules.
+pub(crate) struct Program {
+    pub(crate) modules: Vec<Module>,
+    is_open: bool,
+    pub(crate) protocol: Protocol,
+    /// What could not be done, a line each.
+    pub(crate) notes: Vec<String>,
+}
+
+static PROGRAM: Mutex<Program> = Mutex::new(Program::new());
+/// The thread that has the lock, by the address of its own memory.
+static OWNER: AtomicUsize = AtomicUsize::new(0);
+
+/// The program, for one thread at a time.
+pub(crate) struct Locked(MutexGuard<'static, Program>);
+
+// SAFETY: a fork begins and ends in one thread, and only it hands the lock from one function to another.
+unsafe impl Send for Locked {}
+
+impl Deref for Locked {
+    type Target = Program;
+
+    fn deref(&self) -> &Program {
+        &self.0
+    }
+}
+
+impl DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut Program {
+        &mut self.0
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        OWNER.store(0, Release);
+    }
+}
+
+/// Takes the lock, and looks at the modules if nobody has before.
+pub(crate) fn lock() -> Result<Locked> {
+    let mut locked = take().ok_or_else(|| {
+        let text = "called from a handler of a function that this library is just calling";
+        Error::new(ErrorKind::Busy, text)
+    })?;
+    if !locked.is_open {
+        locked.open()?;
+    }
+    Ok(locked)
+}
+
+/// Takes the lock; `None` if this thread has it.
+fn take() -> Option<Locked> {
+    let me = arch::thread() as usize;
+    if OWNER.load(Acquire) == me {
+        return None;
+    }
+    let guard = PROGRAM.lock().unwrap_or_else(PoisonError::into_inner);
+    OWNER.store(me, Release);
+    Some(Locked(guard))
+}
+
+/// A forked child gets the program in order, because nobody changes it during the fork.
+fn survive_forks() {
+    static HELD: Mutex<Option<Locked>> = Mutex::new(None);
+    extern "C" fn before() {
+        *HELD.lock().unwrap_or_else(PoisonError::into_inner) = take();
+    }
+    extern "C" fn after() {
+        *HELD.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+    // SAFETY: functions of this library, which isn't unloaded once it has armed anything.
+    unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after)) };
+}
+
+impl Program {
+    const fn new() -> Self {
+        Self {
+            modules: Vec::new(),
+            is_open: false,
+            protocol: Protocol::OneByte,
+            notes: Vec::new(),
+        }
+    }
+
+    fn open(&mut self) -> Result<()> {
+        arch::prepare();
+        code::register();
+        survive_forks();
+        self.rescan();
+        self.is_open = true;
+        Ok(())
+    }
+
+    /// Looks at modules that are new, and forgets those that are gone.
+    pub(crate) fn rescan(&mut self) {
+        // Files are read without the lock of the dynamic linker: that takes time.
+        let all = with_modules(<[Loaded]>::to_vec);
+        self.forget_gone(&all);
+        for loaded in &all {
+            let is_it = |module: &Module| module.loaded.as_ref().is_some_and(|it| it.is(loaded));
+            let Some(path) = loaded.path.as_deref().filter(|_| !self.modules.iter().any(is_it))
+            else {
+                continue;
+            };
+            if let Err(error) = self.read(path, loaded) {
+                self.notes.push(error.text);
+            }
+        }
+    }
+
+    fn read(&mut self, path: &Path, loaded: &Loaded) -> Result<()> {
+        let input = Input::open(path)?;
+        let identity = module::identity(&input);
+        let was_it = |module: &Module| module.loaded.is_none() && module.identity == identity;
+        if let Some(module) = self.modules.iter_mut().find(|module| was_it(module)) {
+            module.load(loaded);
+            return Ok(());
+        }
+        let name = full_path(path);
+        let module = Module::read(&name, &input, loaded)?;
+        if module.too_small != 0 {
+            let (name, count) = (name.display(), module.too_small);
+            self.notes.push(format!("{name}: {count} hooks have fewer than five bytes"));
+        }
+        self.modules.push(module);
+        Ok(())
+    }
+
+    fn forget_gone(&mut self, all: &[Loaded]) {
+        for module in &mut self.modules {
+            if module.loaded.as_ref().is_some_and(|it| !all.iter().any(|one| one.is(it))) {
+                module.forget();
+            }
+        }
+    }
+
+    /// Changes what functions are armed for; how many.
+    pub(crate) fn edit(&mut self, which: Which<'_>, edit: Edit) -> Result<usize> {
+        with_modules(|all| {
+            self.forget_gone(all);
+            let chosen = self.choose(which)?;
+            let note = apply(&mut self.modules, &chosen, edit, self.protocol)?;
+            self.notes.extend(note);
+            Ok(chosen.len())
+        })
+    }
+
+    /// Has no function seen by these handlers any more; how many were.
+    pub(crate) fn edit_watched(&mut self, handlers: &'static Handlers) -> Result<usize> {
+        with_modules(|all| {
+            self.forget_gone(all);
+            let mut chosen = Vec::new();
+            for (number, module) in self.modules.iter().enumerate() {
+                for (index, site) in module.sites.iter().enumerate() {
+                    if site.is_seen_by(handlers) {
+                        chosen.push((number, index));
+                    }
+                }
+            }
+            let edit = Edit::Unwatch(handlers);
+            let note = apply(&mut self.modules, &chosen, edit, self.protocol)?;
+            self.notes.extend(note);
+            Ok(chosen.len())
+        })
+    }
+
+    /// The hooks that are meant, in the order of modules and addresses; at least one.
+    pub(crate) fn choose(&self, which: Which<'_>) -> Result<Vec<Place>> {
+        match which {
+            Which::Pattern(text) => self.choose_matching(text),
+            Which::Address(address) => {
+                let address = address as u64;
+                // SAFETY: a function's address, so there's code.
+                let place = self.place_of(address).or_else(|| {
+                    self.is_code(address)
+                        .then(|| unsafe { arch::through_linkage(address) })
+                        .flatten()
+                        .and_then(|address| self.place_of(address))
+                });
+                let none = || {
+                    let text = format!("the code at {address:#x} is of no function with a hook");
+                    Error::new(ErrorKind::NoMatch, text)
+                };
+                Ok(vec![place.ok_or_else(none)?])
+            }
+        }
+    }
+
+    fn choose_matching(&self, text: &str) -> Result<Vec<Place>> {
+        let pattern = Pattern::new(text)?;
+        let mut chosen = Vec::new();
+        for (number, module) in self.modules.iter().enumerate() {
+            if module.loaded.is_none() || !pattern.has_module(&module.path) {
+                continue;
+            }
+            for (index, hook) in module.hooks.iter().enumerate() {
+                if pattern.has_function(hook.names.iter().map(String::as_str)) {
+                    chosen.push((number, index));
+                }
+            }
+        }
+        if chosen.is_empty() {
+            let text = format!("no function with a hook matches {text:?}");
+            return Err(Error::new(ErrorKind::NoMatch, text));
+        }
+        Ok(chosen)
+    }
+
+    fn place_of(&self, address: u64) -> Option<Place> {
+        self.modules.iter().enumerate().find_map(|(number, module)| {
+            let loaded = module.loaded.as_ref()?;
+            let (low, high) = loaded.extent;
+            if !(low..high).contains(&address) {
+                return None;
+            }
+            Some((number, module.hook_of(address.wrapping_sub(loaded.bias))?))
+        })
+    }
+
+    fn is_code(&self, address: u64) -> bool {
+        let all = self.modules.iter().filter_map(|module| module.loaded.as_ref());
+        all.flat_map(|loaded| &loaded.code).any(|(low, high)| (*low..*high).contains(&address))
+    }
+}
+
+/// Has the calls of the function at `function` go to `new`; where the function itself can still be called.
+///
+/// # Safety
+///
+/// They are of one type.
+pub(crate) unsafe fn replace(function: usize, new: usize) -> Result<u64> {
+    let mut program = lock()?;
+    let which = Which::Address(function);
+    program.edit(which, Edit::Replace(new as u64))?;
+    let original = program.choose(which)?.first().and_then(|(number, index)| {
+        program.modules.get(*number)?.sites.get(*index)
+    });
+    Ok(original.map_or(0, |site| site.record.original.load(Acquire)))
+}
+
+/// The path that people know a file by.
+fn full_path(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}

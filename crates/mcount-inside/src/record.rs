@@ -1,0 +1,205 @@
+//! What the assembly, the handlers and this library have in common: a record for each site, and a call.
+//!
+//! The layouts are known to `arch/x86_64.s` and, as far as handlers see them, to `include/mcount/live.h`.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
+
+/// A function that has a hook.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Function {
+    /// As people write it, ended by a zero byte; empty if no symbol says it.
+    pub(crate) name: *const c_char,
+    /// As the symbol table has it.
+    pub(crate) symbol: *const c_char,
+    /// The path of the module's file.
+    pub(crate) module: *const c_char,
+    /// Where it is.
+    pub(crate) address: AtomicU64,
+    /// Its bytes; 0 if no symbol says it.
+    pub(crate) size: u64,
+}
+
+// SAFETY: the strings are never changed and never freed.
+unsafe impl Sync for Function {}
+// SAFETY: as above.
+unsafe impl Send for Function {}
+
+/// What the stub of a site leads to, and what the site is there for. Records are never freed.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Record {
+    /// Where the call goes: the function behind its hook, or the one that replaces it.
+    pub(crate) body: AtomicU64,
+    /// The routine that the stub jumps to.
+    pub(crate) enter: AtomicU64,
+    /// Those who want to see the call; null: nobody.
+    pub(crate) list: AtomicPtr<List>,
+    /// Bits of [`flags`].
+    pub(crate) flags: AtomicU32,
+    /// The number of the function in traces.
+    pub(crate) id: u32,
+    pub(crate) function: *const Function,
+    /// The function behind its hook.
+    pub(crate) original: AtomicU64,
+}
+
+// SAFETY: what isn't atomic is never changed.
+unsafe impl Sync for Record {}
+// SAFETY: as above.
+unsafe impl Send for Record {}
+
+/// Bits of [`Record::flags`] and [`List::flags`].
+pub(crate) mod flags {
+    /// Somebody wants to see vector registers.
+    pub(crate) const VECTORS: u32 = 1;
+    /// Somebody wants to see the return.
+    pub(crate) const EXITS: u32 = 2;
+    /// Calls are recorded in the trace.
+    pub(crate) const TRACED: u32 = 4;
+}
+
+/// The handlers of a site. There's one list of each combination, and none is ever freed.
+#[derive(Debug)]
+pub(crate) struct List {
+    /// Its place in the table of all lists.
+    pub(crate) index: u16,
+    /// Bits of [`flags`].
+    pub(crate) flags: u32,
+    pub(crate) all: Vec<&'static Handlers>,
+}
+
+/// Called when a function is entered; 0: the call goes on, 1: it returns at once.
+pub(crate) type EntryHandler = unsafe extern "C" fn(*mut Call, *mut c_void) -> c_int;
+/// Called when it returns.
+pub(crate) type ExitHandler = unsafe extern "C" fn(*mut Call, *mut c_void);
+
+/// A pair of handlers, for any number of functions. They're never freed, because a call may be under way.
+#[derive(Debug)]
+pub(crate) struct Handlers {
+    pub(crate) entry: Option<EntryHandler>,
+    pub(crate) exit: Option<ExitHandler>,
+    pub(crate) data: *mut c_void,
+    /// Bits of [`flags`].
+    pub(crate) flags: u32,
+    /// They're still to be called.
+    pub(crate) is_alive: AtomicBool,
+}
+
+// SAFETY: handlers are called on all threads; who passes `data` promises that this is right.
+unsafe impl Sync for Handlers {}
+// SAFETY: as above.
+unsafe impl Send for Handlers {}
+
+/// The general registers of a call: those that can hold arguments, and a result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+#[expect(missing_docs, reason = "registers by their names")]
+pub struct Registers {
+    pub rdi: u64,
+    pub rsi: u64,
+    pub rdx: u64,
+    pub rcx: u64,
+    pub r8: u64,
+    pub r9: u64,
+    /// At the entry `al` is the number of vector registers that a variadic call uses; at the exit, the result.
+    pub rax: u64,
+    /// The static chain of nested functions.
+    pub r10: u64,
+}
+
+/// A vector register, as far as SSE has it: `xmm0` and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C, align(16))]
+pub struct Vector(pub [u8; 16]);
+
+/// A call, as its handlers see it.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Call {
+    /// They get into the processor when the handlers are done.
+    pub registers: Registers,
+    /// Where on the stack the return address is. Behind it are the arguments that aren't in registers.
+    pub stack: u64,
+    /// Where the function returns to.
+    pub return_address: u64,
+    /// The function that is called.
+    pub function: *const Function,
+    /// For the handlers: 0 at the entry, and kept for the exit.
+    pub data: u64,
+    /// At the entry: where the call goes. Another function with the same type may be put here.
+    pub target: u64,
+    /// `xmm0` to `xmm15`; null unless the handlers have asked for them.
+    pub vectors: *mut Vector,
+    /// The upper halves, `ymm0` to `ymm15`; null as well on a processor without AVX.
+    pub vectors_high: *mut Vector,
+    /// At the exit: how the call ended, one of [`end`].
+    pub end: u32,
+    /// What the assembly is to do.
+    pub(crate) action: u32,
+    pub(crate) record: *const Record,
+    /// How vector registers are saved, and where.
+    pub(crate) saved: u64,
+    pub(crate) area: *mut u8,
+    pub(crate) unused: u64,
+}
+
+impl Call {
+    /// A call of which nothing is known but the slot.
+    pub(crate) fn at(stack: u64) -> Self {
+        Self {
+            registers: Registers::default(),
+            stack,
+            return_address: 0,
+            function: std::ptr::null(),
+            data: 0,
+            target: 0,
+            vectors: std::ptr::null_mut(),
+            vectors_high: std::ptr::null_mut(),
+            end: end::RETURN,
+            action: action::JUMP,
+            record: std::ptr::null(),
+            saved: 0,
+            area: std::ptr::null_mut(),
+            unused: 0,
+        }
+    }
+}
+
+/// How a call ended.
+pub mod end {
+    /// It returned.
+    pub const RETURN: u32 = 0;
+    /// It jumped to another function that has handlers, which returns in its place.
+    pub const TAIL_CALL: u32 = 1;
+    /// An exception left it.
+    pub const UNWOUND: u32 = 2;
+}
+
+/// What the entry routine does when the handlers are done.
+pub(crate) mod action {
+    /// Jump to the target; the return isn't seen.
+    pub(crate) const JUMP: u32 = 0;
+    /// Call it.
+    pub(crate) const CALL: u32 = 1;
+    /// Return to the caller.
+    pub(crate) const RETURN: u32 = 2;
+}
+
+const _: () = {
+    assert!(size_of::<Record>() == 64);
+    assert!(size_of::<Call>() == 192);
+    assert!(std::mem::offset_of!(Call, stack) == 64);
+    assert!(std::mem::offset_of!(Call, return_address) == 72);
+    assert!(std::mem::offset_of!(Call, target) == 96);
+    assert!(std::mem::offset_of!(Call, vectors) == 104);
+    assert!(std::mem::offset_of!(Call, action) == 124);
+    assert!(std::mem::offset_of!(Call, record) == 128);
+    assert!(std::mem::offset_of!(Call, saved) == 136);
+    assert!(std::mem::offset_of!(Call, area) == 144);
+    assert!(std::mem::offset_of!(Record, enter) == 8);
+    assert!(std::mem::offset_of!(Record, list) == 16);
+    assert!(std::mem::offset_of!(Record, flags) == 24);
+    assert!(std::mem::offset_of!(Record, id) == 28);
+};

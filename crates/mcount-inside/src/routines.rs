@@ -1,0 +1,19 @@
+//! The assembly, and what it calls. Its own file, because those know the assembly by the names of its routines, and
+//! nobody has to know this.
+
+use crate::arch::{AREA, FEATURES, UNUSED};
+use crate::watch::{entered, entered_late, left, personality, unwound};
+use std::arch::global_asm;
+
+global_asm!(
+    include_str!("arch/x86_64.s"),
+    entered = sym entered,
+    entered_late = sym entered_late,
+    left = sym left,
+    unwound = sym unwound,
+    personality = sym personality,
+    features = sym FEATURES,
+    area = sym AREA,
+    unused = sym UNUSED,
+    options(att_syntax)
+);

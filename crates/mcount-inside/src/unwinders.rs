@@ -1,0 +1,109 @@
+//! The unwinders of the process, and what they let a personality routine do. There may be several: one in a
+//! library, others linked into programs. Each has its own context, so each is asked by its own functions.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Their names in symbol tables.
+pub(crate) const NAMES: [&str; 4] =
+    ["_Unwind_GetIP", "_Unwind_SetIP", "_Unwind_SetGR", "_Unwind_Resume"];
+
+unsafe extern "C" {
+    fn _Unwind_GetIP();
+    fn _Unwind_SetIP();
+    fn _Unwind_SetGR();
+    fn _Unwind_Resume();
+}
+
+/// The functions of the unwinder that this library itself is linked to.
+pub(crate) fn own() -> [u64; 4] {
+    [
+        _Unwind_GetIP as *const () as u64,
+        _Unwind_SetIP as *const () as u64,
+        _Unwind_SetGR as *const () as u64,
+        _Unwind_Resume as *const () as u64,
+    ]
+}
+
+/// An unwinder: where it is, and its functions in the order of [`NAMES`].
+pub(crate) struct Unwinder {
+    low: AtomicU64,
+    high: AtomicU64,
+    functions: [AtomicU64; 4],
+}
+
+const MOST: usize = 16;
+
+static ALL: [Unwinder; MOST] = [const {
+    Unwinder {
+        low: AtomicU64::new(0),
+        high: AtomicU64::new(0),
+        functions: [const { AtomicU64::new(0) }; 4],
+    }
+}; MOST];
+
+/// Takes note of the unwinder in the module at these addresses.
+pub(crate) fn add((low, high): (u64, u64), functions: [u64; 4]) {
+    let is_free = |one: &&Unwinder| [0, high].contains(&one.high.load(Relaxed));
+    let Some(room) = ALL.iter().find(is_free) else { return };
+    for (room, function) in room.functions.iter().zip(functions) {
+        room.store(function, Relaxed);
+    }
+    room.low.store(low, Relaxed);
+    room.high.store(high, Relaxed);
+}
+
+/// The unwinder that code at `caller` is of.
+pub(crate) fn of(caller: u64) -> Option<&'static Unwinder> {
+    ALL.iter().find(|one| (one.low.load(Relaxed)..one.high.load(Relaxed)).contains(&caller))
+}
+
+impl Unwinder {
+    fn function(&self, index: usize) -> *const () {
+        self.functions.get(index).map_or(0, |function| function.load(Relaxed)) as *const ()
+    }
+
+    /// The address that the frame of `context` goes on at.
+    ///
+    /// # Safety
+    ///
+    /// It's a context of this unwinder's.
+    pub(crate) unsafe fn address(&self, context: u64) -> u64 {
+        // SAFETY: the function was found by its name, which says its type.
+        unsafe {
+            let get: extern "C" fn(u64) -> u64 = std::mem::transmute(self.function(0));
+            get(context)
+        }
+    }
+
+    /// Has it go on at `address`.
+    ///
+    /// # Safety
+    ///
+    /// As above.
+    pub(crate) unsafe fn set_address(&self, context: u64, address: u64) {
+        // SAFETY: as above.
+        unsafe {
+            let set: extern "C" fn(u64, u64) = std::mem::transmute(self.function(1));
+            set(context, address);
+        }
+    }
+
+    /// Has it go on with this value in a register, which has its number in DWARF.
+    ///
+    /// # Safety
+    ///
+    /// As above.
+    pub(crate) unsafe fn set_register(&self, context: u64, register: c_int, value: u64) {
+        // SAFETY: as above.
+        unsafe {
+            let set: extern "C" fn(u64, c_int, u64) = std::mem::transmute(self.function(2));
+            set(context, register, value);
+        }
+    }
+
+    /// Where unwinding is resumed.
+    pub(crate) fn resume(&self) -> u64 {
+        self.function(3) as u64
+    }
+}

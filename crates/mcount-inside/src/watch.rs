@@ -1,0 +1,274 @@
+//! What happens at the entry and the exit of a watched function: its handlers are called.
+//!
+//! The assembly has kept all registers before it calls these functions. They run in any thread, anywhere: in signal
+//! handlers, between `fork` and `exec`, while the program holds any lock. So they take no lock and allocate nothing.
+//!
+//! A call that a handler makes isn't shown to handlers, nor is one that a signal handler makes while a handler runs in
+//! the same thread: [`missed`] counts them.
+
+use crate::arch;
+use crate::frames::{self, Frame};
+use crate::record::{Call, Handlers, List, Record, action, end, flags};
+use crate::{lists, records, unwinders};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static MISSED: AtomicU64 = AtomicU64::new(0);
+
+/// How many calls were not shown to handlers, because one was running.
+pub(crate) fn missed() -> u64 {
+    MISSED.load(Ordering::Relaxed)
+}
+
+fn miss() {
+    MISSED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The time in which handlers run: no others begin in this thread, and `errno` is put back.
+struct Turn {
+    errno: c_int,
+}
+
+impl Turn {
+    /// `None` if a handler runs in this thread already.
+    fn begin() -> Option<Self> {
+        let thread = arch::thread();
+        // SAFETY: this thread's own.
+        unsafe {
+            if (&raw const (*thread).is_busy).read_volatile() != 0 {
+                return None;
+            }
+            (&raw mut (*thread).is_busy).write_volatile(1);
+            Some(Self { errno: *libc::__errno_location() })
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let thread = arch::thread();
+        // SAFETY: this thread's own.
+        unsafe {
+            *libc::__errno_location() = self.errno;
+            (&raw mut (*thread).is_busy).write_volatile(0);
+        }
+    }
+}
+
+/// A function is entered.
+///
+/// # Safety
+///
+/// Called by the entry routine only.
+pub(crate) unsafe extern "C" fn entered(call: *mut Call) {
+    // SAFETY: the routine has made the call, and the slot is on its stack.
+    unsafe { begin(&mut *call) };
+}
+
+/// A function is entered whose hook is behind its prologue: there's no way to leave it out any more, or to send the
+/// call elsewhere. It returns to the slot, so that is changed.
+///
+/// # Safety
+///
+/// Called by the entry routine only.
+pub(crate) unsafe extern "C" fn entered_late(call: *mut Call) {
+    // SAFETY: as above.
+    unsafe {
+        let call = &mut *call;
+        begin(call);
+        if call.action == action::CALL {
+            (call.stack as *mut u64).write_volatile(arch::return_address());
+        }
+        call.target = (*call.record).body.load(Ordering::Acquire);
+    }
+}
+
+unsafe fn begin(call: &mut Call) {
+    // SAFETY: records are never freed.
+    let record = unsafe { &*call.record };
+    call.target = record.body.load(Ordering::Acquire);
+    call.action = action::JUMP;
+    call.function = record.function;
+    call.data = 0;
+    call.end = end::RETURN;
+    // SAFETY: lists are never freed.
+    let Some(list) = (unsafe { record.list.load(Ordering::Acquire).as_ref() }) else { return };
+    let Some(_turn) = Turn::begin() else { return miss() };
+    // SAFETY: the routine has made the call; a slot with an address of ours has shadows.
+    unsafe {
+        let frame = frames::of(call.stack);
+        let is_tail_call = arch::is_return(call.return_address);
+        if is_tail_call {
+            end_before(call, &frame);
+        }
+        arch::show_vectors(call, list.flags);
+        if !enter(call, list) {
+            call.action = action::RETURN;
+        } else if list.flags & flags::EXITS != 0 {
+            watch(call, record, list, &frame, is_tail_call);
+        }
+    }
+}
+
+/// Calls the entry handlers. `false`: the call is to return at once.
+unsafe fn enter(call: &mut Call, list: &List) -> bool {
+    for (index, handlers) in list.all.iter().enumerate() {
+        let Some(entry) = handlers.entry else { continue };
+        if !handlers.is_alive.load(Ordering::Acquire) {
+            continue;
+        }
+        // SAFETY: who gave the handler says that it's a function of this type.
+        if unsafe { entry(call, handlers.data) } != 0 {
+            // To those who saw it begin, this is how it ends.
+            let before = list.all.get(..index).unwrap_or_default();
+            // SAFETY: as above.
+            unsafe { leave(call, before) };
+            return false;
+        }
+    }
+    true
+}
+
+/// Calls exit handlers, the last one first.
+unsafe fn leave(call: &mut Call, all: &[&'static Handlers]) {
+    for handlers in all.iter().rev() {
+        if let Some(exit) = handlers.exit
+            && handlers.is_alive.load(Ordering::Acquire)
+        {
+            // SAFETY: who gave the handler says that it's a function of this type.
+            unsafe { exit(call, handlers.data) };
+        }
+    }
+}
+
+/// Sees to it that the return of this call is seen.
+unsafe fn watch(call: &mut Call, record: &Record, list: &List, frame: &Frame, is_tail_call: bool) {
+    // SAFETY: the shadows are there if the slot is covered, and it is if it's watched already.
+    unsafe {
+        if is_tail_call {
+            (call.stack as *mut u64).write_volatile(arch::return_address());
+        } else {
+            if !frames::cover(call.stack) {
+                return miss();
+            }
+            frame.ret.write_volatile(call.return_address);
+            call.action = action::CALL;
+        }
+        frame.data.write_volatile(call.data);
+        frame.who.write_volatile(who(record, list));
+    }
+}
+
+/// Function and handlers in one word, as `x86_64.s` knows it: the highest bit says that vector registers are wanted.
+fn who(record: &Record, list: &List) -> u64 {
+    let vectors = u64::from(list.flags & flags::VECTORS != 0);
+    vectors << 63 | u64::from(list.index) << 32 | u64::from(record.id)
+}
+
+/// The call of the slot has ended like this: calls the exit handlers of those who saw it begin.
+unsafe fn finish(call: &mut Call, frame: &Frame, how: u32) {
+    // SAFETY: the caller's: the slot has shadows.
+    unsafe {
+        let who = frame.who.read_volatile();
+        frame.who.write_volatile(0);
+        let index = u16::try_from(who >> 32 & 0xffff).unwrap_or(0);
+        let id = u32::try_from(who & 0xffff_ffff).unwrap_or(0);
+        let (Some(list), Some(record)) = (lists::get(index), records::get(id)) else { return };
+        call.function = record.function;
+        call.data = frame.data.read_volatile();
+        call.return_address = frame.ret.read_volatile();
+        call.target = 0;
+        call.end = how;
+        arch::show_vectors(call, list.flags);
+        leave(call, &list.all);
+    }
+}
+
+/// The call that begins takes the place of another one, which has ended.
+unsafe fn end_before(call: &mut Call, frame: &Frame) {
+    let mut ended = Call::at(call.stack);
+    // SAFETY: the caller's.
+    unsafe {
+        finish(&mut ended, frame, end::TAIL_CALL);
+        call.return_address = frame.ret.read_volatile();
+    }
+}
+
+/// A watched function has returned.
+///
+/// # Safety
+///
+/// Called by the exit routine only.
+pub(crate) unsafe extern "C" fn left(call: *mut Call) {
+    // SAFETY: the routine has made the call; its slot has shadows.
+    unsafe {
+        let call = &mut *call;
+        let frame = frames::of(call.stack);
+        if frame.who.read_volatile() != 0 {
+            match Turn::begin() {
+                Some(_turn) => finish(call, &frame, end::RETURN),
+                None => miss(),
+            }
+        }
+        call.return_address = frame.ret.read_volatile();
+        if call.return_address == 0 {
+            std::process::abort();
+        }
+    }
+}
+
+/// An exception has left a watched function; the caller's address.
+///
+/// # Safety
+///
+/// Called by the landing only.
+pub(crate) unsafe extern "C" fn unwound(call: *mut Call) -> u64 {
+    // SAFETY: the landing has made room for the call, and the stack in it; its slot has shadows.
+    unsafe {
+        let call = &mut *call;
+        *call = Call::at(call.stack);
+        let frame = frames::of(call.stack);
+        if let Some(_turn) = Turn::begin() {
+            finish(call, &frame, end::UNWOUND);
+        }
+        frame.ret.read_volatile()
+    }
+}
+
+/// What an unwinder asks when it comes through a watched call (Itanium C++ ABI, "Exception Handling", 1.3 and 1.6).
+///
+/// The return address of a watched call is in the routine, whose unwind information finds the caller. So two
+/// frames have one canonical frame address, and an unwinder takes the routine's for the one with the handler. This has it
+/// stop there, in the cleanup phase: the stack is as it would be without the routine, and unwinding is resumed
+/// from the caller.
+///
+/// # Safety
+///
+/// Called by an unwinder only.
+pub(crate) unsafe extern "C" fn personality(
+    _version: c_int,
+    actions: c_int,
+    _class: u64,
+    exception: u64,
+    context: u64,
+    caller: u64,
+) -> c_int {
+    const CLEANUP_PHASE: c_int = 2;
+    const INSTALL_CONTEXT: c_int = 7;
+    const CONTINUE_UNWIND: c_int = 8;
+    if actions & CLEANUP_PHASE == 0 {
+        return CONTINUE_UNWIND;
+    }
+    let Some(unwinder) = unwinders::of(caller) else { return CONTINUE_UNWIND };
+    // SAFETY: the unwinder's own context.
+    unsafe {
+        if !arch::is_return(unwinder.address(context)) {
+            return CONTINUE_UNWIND;
+        }
+        // The landing finds them in %rax and %rdx.
+        unwinder.set_register(context, 0, exception);
+        unwinder.set_register(context, 1, unwinder.resume());
+        unwinder.set_address(context, arch::landing());
+    }
+    INSTALL_CONTEXT
+}

@@ -1,0 +1,139 @@
+/* Arms the hooks of the program that it's part of, while the program runs.
+ *
+ * A hook is what compilers put at the entry of functions for tracers: -fpatchable-function-entry=5, -pg -mfentry, -pg.
+ * Link with libmcount-live. x86-64 Linux only so far. docs/live.md explains, and says what to expect. */
+#ifndef MCOUNT_LIVE_H
+#define MCOUNT_LIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What functions return that can fail: a number that isn't negative, or the negative of one of these. A text for
+ * people is in mcount_error(). */
+enum mcount_code {
+    MCOUNT_NO_MATCH = 1,     /* no function with a hook matches */
+    MCOUNT_BAD_PATTERN = 2,  /* the pattern is no pattern */
+    MCOUNT_FOREIGN = 3,      /* somebody else has changed the hook */
+    MCOUNT_UNSUITABLE = 4,   /* it can't be done at this hook */
+    MCOUNT_BUSY = 5,         /* called from a handler at the wrong time, or a second trace */
+    MCOUNT_THREADS = 6,      /* other threads run, and they can't be stopped for the moment that it takes */
+    MCOUNT_DENIED = 7,       /* the system doesn't let the program change its code */
+    MCOUNT_NO_ROOM = 8,      /* no free memory near the module */
+    MCOUNT_FILE = 9,         /* a file can't be read or written */
+    MCOUNT_UNSUPPORTED = 10, /* this processor or system isn't supported */
+    MCOUNT_ARGUMENT = 11     /* an argument makes no sense */
+};
+
+/* The text of this thread's last error, until its next one. */
+const char *mcount_error(void);
+
+/* A function that has a hook. The strings stay. */
+struct mcount_function {
+    const char *name;   /* as people write it; empty if no symbol says it */
+    const char *symbol; /* as the symbol table has it */
+    const char *module; /* the path of its file */
+    uint64_t address;
+    uint64_t size; /* in bytes; 0 if no symbol says it */
+};
+
+/* Registers that can hold arguments, and a result. */
+struct mcount_registers {
+    uint64_t rdi, rsi, rdx, rcx, r8, r9; /* the arguments, the first one first */
+    uint64_t rax; /* entry: al is the number of vector registers in a variadic call; exit: the result */
+    uint64_t r10; /* the static chain of nested functions */
+};
+
+union mcount_vector {
+    float f32[4];
+    double f64[2];
+    uint64_t u64[2];
+    uint8_t bytes[16];
+};
+
+/* How a call ended. */
+enum mcount_end {
+    MCOUNT_RETURN = 0,
+    MCOUNT_TAIL_CALL = 1, /* it jumped to another watched function, which returns in its place */
+    MCOUNT_UNWOUND = 2    /* an exception left it */
+};
+
+/* A call, as its handlers see it. Registers that they change are changed for the program. */
+struct mcount_call {
+    struct mcount_registers registers;
+    uint64_t stack; /* where the return address is; behind it are the arguments that aren't in registers */
+    uint64_t return_address;
+    const struct mcount_function *function;
+    uint64_t data;   /* the handlers' own: 0 at the entry, and kept for the exit */
+    uint64_t target; /* entry: where the call goes; another function of the same type may be put here */
+    union mcount_vector *vectors;      /* xmm0 to xmm15; NULL without MCOUNT_VECTORS */
+    union mcount_vector *vectors_high; /* their upper halves in ymm0 to ymm15; NULL also without AVX */
+    uint32_t end;                      /* exit: one of enum mcount_end */
+};
+
+/* What an entry handler returns. */
+enum mcount_action {
+    MCOUNT_CONTINUE = 0,
+    MCOUNT_SKIP = 1 /* the function isn't run: its caller finds the result that is in the registers */
+};
+
+typedef int mcount_entry_handler(struct mcount_call *call, void *data);
+typedef void mcount_exit_handler(struct mcount_call *call, void *data);
+
+/* Who sees calls. */
+typedef struct mcount_tracer mcount_tracer;
+
+/* Flags of mcount_handlers. */
+enum mcount_wanted {
+    MCOUNT_VECTORS = 1 /* the handlers see vector registers, and may change them */
+};
+
+/* Makes a pair of handlers, either of which may be NULL. NULL if that makes no sense.
+ *
+ * Handlers run in the thread that calls the function, wherever it does: in a signal handler as well, or while it holds
+ * a lock. Calls that they make themselves aren't shown to handlers. They must return: no longjmp, no exception. */
+mcount_tracer *mcount_handlers(mcount_entry_handler *entry, mcount_exit_handler *exit, void *data, unsigned flags);
+
+/* Shows the tracer the calls of functions from now on, or not any more; returns how many functions those are. All
+ * threads may run meanwhile. Either all functions are armed, or none is.
+ *
+ * A pattern is GLOB, GLOB@MODULE or @MODULE. Names are as people write them, or as the symbol table has
+ * them. Disarming with NULL for a pattern disarms everything. When that returns, another thread may still be in a
+ * handler. An address is any one in a function. */
+long mcount_arm(mcount_tracer *tracer, const char *pattern);
+long mcount_arm_address(mcount_tracer *tracer, const void *address);
+long mcount_disarm(mcount_tracer *tracer, const char *pattern);
+long mcount_disarm_address(mcount_tracer *tracer, const void *address);
+
+/* Disarms everything that the tracer sees, and frees it. */
+int mcount_close(mcount_tracer *tracer);
+
+/* Has the calls of one function go to another one of the same type, in all threads. Unless original is NULL, an
+ * address gets there that calls the function itself. */
+int mcount_replace(const void *function, const void *replacement, const void **original);
+/* Has its calls go to itself again. */
+int mcount_put_back(const void *function);
+
+/* Looks for modules that were opened since, by dlopen. */
+int mcount_rescan(void);
+
+/* How sites are changed while other threads run. */
+enum mcount_protocol {
+    MCOUNT_ONE_BYTE = 0,  /* one byte is changed, and no thread stops or traps: the default */
+    MCOUNT_BREAKPOINT = 1 /* a breakpoint stands there meanwhile; threads that run into it get SIGTRAP */
+};
+int mcount_protocol(int protocol);
+
+/* How many calls were not shown to handlers, because one was running in the same thread. */
+uint64_t mcount_missed(void);
+
+/* What could not be done, a line each; NULL behind the last one. Valid until this thread's next call. */
+const char *mcount_note(unsigned number);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
