@@ -1,7 +1,7 @@
 //! The assembly, and what it calls. Its own file, because those know the assembly by the names of its routines, and
 //! nobody has to know this.
 
-use crate::arch::{AREA, FEATURES, UNUSED};
+use crate::arch::{AREA, VECTORS};
 use crate::watch::{entered, entered_late, left, personality, unwound};
 use std::arch::global_asm;
 
@@ -12,8 +12,7 @@ global_asm!(
     left = sym left,
     unwound = sym unwound,
     personality = sym personality,
-    features = sym FEATURES,
     area = sym AREA,
-    unused = sym UNUSED,
+    vectors = sym VECTORS,
     options(att_syntax)
 );

@@ -3,6 +3,6 @@
 mod x86_64;
 
 pub(crate) use x86_64::{
-    AREA, FEATURES, Thread, UNUSED, enter, enter_late, is_return, landing, pass, prepare, return_address, show_vectors,
+    AREA, Thread, VECTORS, enter, enter_late, is_return, landing, pass, prepare, return_address, show_vectors,
     thread, through_linkage,
 };

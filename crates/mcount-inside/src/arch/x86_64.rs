@@ -16,21 +16,13 @@ unsafe extern "C" {
     static mcount_inside_return: u8;
 }
 
-/// Bit 0: XSAVE may be used. Bit 1: XGETBV tells which state is in use.
-pub(crate) static FEATURES: AtomicU32 = AtomicU32::new(0);
-/// Bytes that XSAVE needs for the state of `x86_64.s`.
-pub(crate) static AREA: AtomicU64 = AtomicU64::new(576);
-
-/// An XSAVE area without anything in use.
-#[repr(C, align(64))]
-pub(crate) struct Unused([u32; 144]);
-
-pub(crate) static UNUSED: Unused = {
-    let mut words = [0; 144];
-    // MXCSR as it is at first.
-    words[6] = 0x1f80;
-    Unused(words)
-};
+/// Which vector registers there are, as `x86_64.s` numbers it: `%xmm`, `%ymm`, `%zmm`.
+pub(crate) static VECTORS: AtomicU32 = AtomicU32::new(0);
+/// Bytes that XSAVE needs for the state of `x86_64.s`; 0: it can't be used.
+pub(crate) static AREA: AtomicU64 = AtomicU64::new(0);
+/// How `x86_64.s` says that it has used XSAVE.
+const BY_XSAVE: u64 = 3;
+const BY_FXSAVE: u64 = 4;
 
 /// A thread's own memory; all zeroes at first.
 #[derive(Debug)]
@@ -87,7 +79,6 @@ pub(crate) fn is_return(address: u64) -> bool {
 /// Finds out what the processor has. Called before anything is armed.
 pub(crate) fn prepare() {
     const OSXSAVE: u32 = 1 << 27;
-    const XGETBV_IN_USE: u32 = 1 << 2;
     const COMPONENTS: [u32; 4] = [2, 5, 6, 7];
     // Reading features is safe from some version of Rust on; before, it's unsafe.
     let leaf = |leaf, part| {
@@ -103,8 +94,8 @@ pub(crate) fn prepare() {
     let size = COMPONENTS.iter().map(|part| leaf(13, *part)).map(|part| part.eax + part.ebx);
     let size = size.max().unwrap_or(0).max(576).next_multiple_of(64);
     AREA.store(u64::from(size), Relaxed);
-    let tells = leaf(13, 1).eax & XGETBV_IN_USE != 0;
-    FEATURES.store(1 | u32::from(tells) << 1, Relaxed);
+    let has_masks = is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512f");
+    VECTORS.store(if has_masks { 2 } else { u32::from(is_x86_feature_detected!("avx")) }, Relaxed);
 }
 
 /// Lets handlers see vector registers, if they have asked for them.
@@ -120,21 +111,21 @@ pub(crate) unsafe fn show_vectors(call: &mut Call, wanted: u32) {
     const BOTH: u64 = 6;
     call.vectors = std::ptr::null_mut();
     call.vectors_high = std::ptr::null_mut();
-    if wanted & flags::VECTORS == 0 || call.saved & 0xffff_ffff == 0 {
+    let saved = call.saved & 0xffff_ffff;
+    if wanted & flags::VECTORS == 0 || ![BY_XSAVE, BY_FXSAVE].contains(&saved) {
         return;
     }
     // SAFETY: the caller's: the area has these parts.
     unsafe {
         call.vectors = call.area.add(LOW).cast::<Vector>();
-        if call.saved & 0xffff_ffff == 1 {
+        if saved == BY_XSAVE {
             // What isn't in use is zero, and used from now on.
             let in_use = call.area.add(IN_USE).cast::<u64>();
             let enabled = processor_state();
-            let has_high = enabled & 4 != 0;
             if *in_use & 2 == 0 {
                 call.vectors.write_bytes(0, 16);
             }
-            if has_high {
+            if enabled & 4 != 0 {
                 call.vectors_high = call.area.add(HIGH).cast::<Vector>();
                 if *in_use & 4 == 0 {
                     call.vectors_high.write_bytes(0, 16);

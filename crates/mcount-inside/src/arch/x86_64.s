@@ -6,8 +6,9 @@
 # says which handlers see the call; its highest bit, that they want to see vector registers.
 #
 # All general registers that a call may change are kept, and all vector and x87 state: a function may have
-# any calling convention as long as %r11 is scratch in it. XSAVE takes a tenth of a microsecond, so it's used only
-# where state beyond %xmm is in use (XGETBV says it), or where handlers want to see more.
+# any calling convention as long as %r11 is scratch in it. XSAVE and XRSTOR take a quarter of a microsecond
+# together, and to move registers one by one takes a twentieth. So XSAVE is used only where handlers want to see
+# vector registers, or where x87 has a result.
 
     .set CALL_RDI, 0
     .set CALL_RSI, 8
@@ -34,46 +35,124 @@
 
     .set FLAG_VECTORS, 1
 
-    # State beyond general registers and %xmm: x87, AVX, and the three parts of AVX-512.
-    .set BEYOND, 0xe5
-    .set ALL, 0xe7
+    # The state that XSAVE keeps: x87, SSE, AVX, and the three parts of AVX-512.
+    .set STATE, 0xe7
+
+    # How vector state is kept, in CALL_SAVED.
+    .set BY_SSE, 0
+    .set BY_AVX, 1
+    .set BY_AVX512, 2
+    .set BY_XSAVE, 3
+    .set BY_FXSAVE, 4
+    # With BY_AVX and BY_AVX512: no %ymm register has anything above its %xmm.
+    .set LOW_ONLY, 8
+
+    # What else is in the area: MXCSR, the status word of x87, mask registers, and registers above %zmm15.
+    .set AREA_MXCSR, 1024
+    .set AREA_STATUS, 1028
+    .set AREA_MASKS, 1088
+    .set AREA_UPPER, 1152
+    .set AREA_SIZE, 2176
+
+    .macro FOR_16 name
+    .irp number, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+    \name \number
+    .endr
+    .endm
+    .macro STORE_XMM number
+    movaps %xmm\number, 64*\number(%rsp)
+    .endm
+    .macro LOAD_XMM number
+    movaps 64*\number(%rsp), %xmm\number
+    .endm
+    .macro STORE_YMM number
+    vmovups %ymm\number, 64*\number(%rsp)
+    .endm
+    .macro LOAD_YMM number
+    vmovups 64*\number(%rsp), %ymm\number
+    .endm
+    .macro STORE_ZMM number
+    vmovdqu64 %zmm\number, 64*\number(%rsp)
+    .endm
+    .macro LOAD_ZMM number
+    vmovdqu64 64*\number(%rsp), %zmm\number
+    .endm
+    .macro OR_YMM number
+    vorps %ymm\number, %ymm15, %ymm15
+    .endm
+    .macro OR_ZMM number
+    vporq %zmm\number, %zmm16, %zmm16
+    .endm
+    .macro UPPER name
+    .irp number, 16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
+    \name \number
+    .endr
+    .endm
+    .macro STORE_UPPER number
+    vmovdqu64 %zmm\number, AREA_UPPER+64*(\number-16)(%rsp)
+    .endm
+    .macro LOAD_UPPER number
+    vmovdqu64 AREA_UPPER+64*(\number-16)(%rsp), %zmm\number
+    .endm
+    .macro MASKS name
+    .irp number, 0,1,2,3,4,5,6,7
+    \name \number
+    .endr
+    .endm
+    .macro STORE_MASK number
+    kmovq %k\number, AREA_MASKS+8*\number(%rsp)
+    .endm
+    .macro LOAD_MASK number
+    kmovq AREA_MASKS+8*\number(%rsp), %k\number
+    .endm
 
 # Keeps vector and x87 state below the stack pointer, which is aligned to 64. %rbx is the call; %ecx says whether
 # handlers want to see it. Changes %rax, %rcx, %rdx.
     .macro KEEP_VECTORS
-    movl {features}(%rip), %eax
     testl $FLAG_VECTORS, %ecx
     jnz 2f
-    testl $2, %eax              # XGETBV tells what is in use
-    jz 2f
-    movl $1, %ecx
-    xgetbv
-    testl $BEYOND, %eax
-    jnz 1f
-    subq $320, %rsp
-    movaps %xmm0, (%rsp)
-    movaps %xmm1, 16(%rsp)
-    movaps %xmm2, 32(%rsp)
-    movaps %xmm3, 48(%rsp)
-    movaps %xmm4, 64(%rsp)
-    movaps %xmm5, 80(%rsp)
-    movaps %xmm6, 96(%rsp)
-    movaps %xmm7, 112(%rsp)
-    movaps %xmm8, 128(%rsp)
-    movaps %xmm9, 144(%rsp)
-    movaps %xmm10, 160(%rsp)
-    movaps %xmm11, 176(%rsp)
-    movaps %xmm12, 192(%rsp)
-    movaps %xmm13, 208(%rsp)
-    movaps %xmm14, 224(%rsp)
-    movaps %xmm15, 240(%rsp)
-    stmxcsr 256(%rsp)
-    movl $0, CALL_SAVED(%rbx)
+    # Something on the x87 stack: a result. The handlers need an empty one.
+    fnstsw %ax
+    testl $0x3800, %eax
+    jnz 2f
+    subq $AREA_SIZE, %rsp
+    stmxcsr AREA_MXCSR(%rsp)
+    movw %ax, AREA_STATUS(%rsp)
+    movl {vectors}(%rip), %eax
+    cmpl $BY_AVX, %eax
+    ja 1f
+    je 0f
+    FOR_16 STORE_XMM
+    jmp 5f
+0:  FOR_16 STORE_YMM
+    .irp number, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14
+    OR_YMM \number
+    .endr
+    vextractf128 $1, %ymm15, %xmm15
+    vptest %xmm15, %xmm15
+    jnz 5f
+    movl $BY_AVX + LOW_ONLY, %eax
+    jmp 5f
+1:  FOR_16 STORE_ZMM
+    UPPER STORE_UPPER
+    MASKS STORE_MASK
+    vporq %zmm0, %zmm1, %zmm16
+    .irp number, 2,3,4,5,6,7,8,9,10,11,12,13,14,15
+    OR_ZMM \number
+    .endr
+    vptestmq %zmm16, %zmm16, %k1
+    kmovq %k1, %rcx
+    testl $0xfc, %ecx
+    jnz 5f
+    movl $BY_AVX512 + LOW_ONLY, %eax
+5:  cmpl $BY_SSE, %eax
+    je 4f
+    vzeroupper                  # what the handlers begin with
     jmp 4f
-1:  movl {features}(%rip), %eax
-2:  testl $1, %eax
+2:  movq {area}(%rip), %rcx
+    testq %rcx, %rcx
     jz 3f
-    subq {area}(%rip), %rsp
+    subq %rcx, %rsp
     xorl %eax, %eax
     movq %rax, 512(%rsp)
     movq %rax, 520(%rsp)
@@ -83,53 +162,59 @@
     movq %rax, 552(%rsp)
     movq %rax, 560(%rsp)
     movq %rax, 568(%rsp)
-    movl $ALL, %eax
+    movl $STATE, %eax
     xorl %edx, %edx
     xsave64 (%rsp)
-    movl $1, CALL_SAVED(%rbx)
-    jmp 5f
+    movl $BY_XSAVE, %eax
+    jmp 6f
 3:  subq $512, %rsp
     fxsave64 (%rsp)
-    movl $2, CALL_SAVED(%rbx)
-5:  # The handlers get an empty x87 stack, with the control word that is set.
-    fninit
+    movl $BY_FXSAVE, %eax
+6:  fninit
     fldcw (%rsp)
-4:  movq %rsp, CALL_AREA(%rbx)
+4:  movl %eax, CALL_SAVED(%rbx)
+    movq %rsp, CALL_AREA(%rbx)
     .endm
 
 # Puts it back. Changes %rax, %rcx, %rdx.
     .macro RESTORE_VECTORS
-    movl CALL_SAVED(%rbx), %eax
-    cmpl $1, %eax
+    movl CALL_SAVED(%rbx), %ecx
+    cmpl $BY_XSAVE, %ecx
     je 2f
-    ja 3f
-    movl $1, %ecx
-    xgetbv
-    testl $BEYOND, %eax
-    jz 1f
-    # The handlers have left something there: as unused as before.
-    movl $BEYOND, %eax
-    xorl %edx, %edx
-    xrstor64 {unused}(%rip)
-1:  movaps (%rsp), %xmm0
-    movaps 16(%rsp), %xmm1
-    movaps 32(%rsp), %xmm2
-    movaps 48(%rsp), %xmm3
-    movaps 64(%rsp), %xmm4
-    movaps 80(%rsp), %xmm5
-    movaps 96(%rsp), %xmm6
-    movaps 112(%rsp), %xmm7
-    movaps 128(%rsp), %xmm8
-    movaps 144(%rsp), %xmm9
-    movaps 160(%rsp), %xmm10
-    movaps 176(%rsp), %xmm11
-    movaps 192(%rsp), %xmm12
-    movaps 208(%rsp), %xmm13
-    movaps 224(%rsp), %xmm14
-    movaps 240(%rsp), %xmm15
-    ldmxcsr 256(%rsp)
+    cmpl $BY_FXSAVE, %ecx
+    je 3f
+    fnstsw %ax
+    cmpw %ax, AREA_STATUS(%rsp)
+    jne 7f
+8:  testl %ecx, %ecx
+    jz 0f
+    cmpl $BY_AVX512, %ecx
+    je 1f
+    cmpl $BY_AVX, %ecx
+    je 5f
+    # Only their lower parts had something in them.
+    vzeroupper
+    cmpl $BY_AVX + LOW_ONLY, %ecx
+    je 0f
+    UPPER LOAD_UPPER
+    MASKS LOAD_MASK
+0:  FOR_16 LOAD_XMM
+    jmp 6f
+1:  UPPER LOAD_UPPER
+    MASKS LOAD_MASK
+    FOR_16 LOAD_ZMM
+    jmp 6f
+5:  FOR_16 LOAD_YMM
+6:  ldmxcsr AREA_MXCSR(%rsp)
     jmp 4f
-2:  movl $ALL, %eax
+7:  # The handlers have used x87: its flags are put back, and its stack is empty as before.
+    fnstenv AREA_MASKS-32(%rsp)
+    movw AREA_STATUS(%rsp), %ax
+    movw %ax, AREA_MASKS-32+4(%rsp)
+    movw $0xffff, AREA_MASKS-32+8(%rsp)
+    fldenv AREA_MASKS-32(%rsp)
+    jmp 8b
+2:  movl $STATE, %eax
     xorl %edx, %edx
     xrstor64 (%rsp)
     jmp 4f
