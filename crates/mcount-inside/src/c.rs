@@ -100,6 +100,18 @@ pub extern "C" fn mcount_handlers(
     Box::into_raw(Box::new(Tracer(Handlers::raw(entry, exit, data, flags)))).cast()
 }
 
+/// Makes functions ready to be armed.
+///
+/// # Safety
+///
+/// The pattern ends with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcount_prepare(pattern: *const c_char) -> c_long {
+    // SAFETY: the caller's.
+    let pattern = unsafe { text(pattern) };
+    count(pattern.and_then(|text| program::lock()?.edit(Which::Pattern(text), Edit::Prepare)))
+}
+
 /// Shows a tracer the calls of functions.
 ///
 /// # Safety

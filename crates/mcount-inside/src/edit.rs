@@ -7,7 +7,7 @@ use crate::lists;
 use crate::module::{Module, State};
 use crate::record::{Handlers, List, Record, flags};
 use crate::system::code::Code;
-use crate::system::threads;
+use crate::system::{stop, threads, trap};
 use mcount_live::engine::{self, Change, Step};
 use mcount_live::x86_64 as code;
 use std::collections::HashMap;
@@ -16,6 +16,8 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 /// What is to become of functions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Edit {
+    /// Nothing yet, but they're made ready for it.
+    Prepare,
     /// These handlers see their calls, too.
     Watch(&'static Handlers),
     /// These handlers don't see them any more.
@@ -154,7 +156,9 @@ impl Plan {
         let (wanted, to) =
             if is_wanted(site.record) { (State::Armed, armed) } else { (State::Idle, idle) };
         match state {
-            State::Untouched if wanted == State::Idle => self.states.push((place, state)),
+            State::Untouched if wanted == State::Idle && !matches!(edit, Edit::Prepare) => {
+                self.states.push((place, state))
+            }
             State::Untouched => {
                 let mut bytes = hook.area.idle();
                 for (room, byte) in bytes.iter_mut().zip(to) {
@@ -180,6 +184,7 @@ impl Plan {
         let old = before.list;
         self.before.push(before);
         match edit {
+            Edit::Prepare => {}
             Edit::Watch(_) | Edit::Unwatch(_) => {
                 let new = match self.lists.get(&(old as usize)) {
                     Some(known) => *known,
@@ -189,11 +194,15 @@ impl Plan {
                         new
                     }
                 };
-                let new = new.map_or(std::ptr::null_mut(), |list| std::ptr::from_ref(list).cast_mut());
+                let new =
+                    new.map_or(std::ptr::null_mut(), |list| std::ptr::from_ref(list).cast_mut());
                 set_list(record, new, hook.is_after_prologue);
             }
             Edit::Replace(_) if hook.is_after_prologue => {
-                let text = format!("{} has its hook behind the prologue (-pg): it can't be replaced", name(hook));
+                let text = format!(
+                    "{} has its hook behind the prologue (-pg): it can't be replaced",
+                    name(hook)
+                );
                 return Err(Error::new(ErrorKind::Unsuitable, text));
             }
             Edit::Replace(target) => record.body.store(target, Release),
@@ -204,26 +213,51 @@ impl Plan {
 
     fn carry_out(&self, protocol: Protocol) -> Result<()> {
         let alone = threads::is_alone();
-        if !self.fresh.is_empty() {
-            if !alone {
-                return Err(Error::new(ErrorKind::Threads, "other threads run"));
-            }
+        if alone {
             write(code::ALL_STAND, &self.fresh)?;
+            return write(code::ALL_STAND, &self.known);
         }
-        if !self.known.is_empty() {
-            let steps = match protocol {
-                _ if alone => code::ALL_STAND,
-                Protocol::OneByte => code::BY_ONE_BYTE,
-                Protocol::Breakpoint => code::BY_BREAKPOINT,
-            };
-            write(steps, &self.known)?;
+        self.write_fresh()?;
+        match protocol {
+            Protocol::OneByte => write(code::BY_ONE_BYTE, &self.known),
+            Protocol::Breakpoint => {
+                trap::prepare()?;
+                write(code::BY_BREAKPOINT, &self.known)
+            }
         }
-        Ok(())
+    }
+
+    /// Changes areas for the first time. Where an area is several instructions, no thread may stand between them.
+    fn write_fresh(&self) -> Result<()> {
+        if self.fresh.is_empty() {
+            return Ok(());
+        }
+        let area = |change: &Change<AREA>| (change.address, change.address + change.length as u64);
+        let areas: Vec<_> = self.fresh.iter().map(area).collect();
+        let mut code = Code::open();
+        let change = || engine::change(&mut code, code::ALL_STAND, &self.fresh);
+        match stop::while_stopped(&areas, change) {
+            Ok(result) => Ok(result.map_err(|failure| failure.error)?),
+            Err(error) => {
+                let is_one = |change: &Change<AREA>| {
+                    code::is_one_instruction(change.before(), change.length)
+                };
+                if !self.fresh.iter().all(is_one) {
+                    return Err(error);
+                }
+                trap::prepare()?;
+                write(code::BY_BREAKPOINT, &self.fresh)
+            }
+        }
     }
 }
 
 fn write<const N: usize>(steps: &[Step], changes: &[Change<N>]) -> Result<()> {
-    engine::change(&mut Code::open(), steps, changes).map_err(|failure| failure.error)
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let result = engine::change(&mut Code::open(), steps, changes);
+    result.map_err(|failure| failure.error.into())
 }
 
 /// The list that takes the place of `old`.
@@ -256,7 +290,8 @@ fn set_list(record: &Record, list: *mut List, is_after_prologue: bool) {
 }
 
 fn is_wanted(record: &Record) -> bool {
-    !record.list.load(Acquire).is_null() || record.body.load(Acquire) != record.original.load(Acquire)
+    !record.list.load(Acquire).is_null()
+        || record.body.load(Acquire) != record.original.load(Acquire)
 }
 
 fn name(hook: &Hook) -> String {

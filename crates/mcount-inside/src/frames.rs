@@ -37,7 +37,11 @@ pub(crate) struct Frame {
 
 /// The words of the slot at this address. They're there if [`cover`] says so.
 pub(crate) fn of(slot: u64) -> Frame {
-    Frame { ret: (slot ^ RET) as *mut u64, who: (slot ^ WHO) as *mut u64, data: (slot ^ DATA) as *mut u64 }
+    Frame {
+        ret: (slot ^ RET) as *mut u64,
+        who: (slot ^ WHO) as *mut u64,
+        data: (slot ^ DATA) as *mut u64,
+    }
 }
 
 /// Sees to it that the shadows of `slot` are mapped. `false` if they can't be.
@@ -111,15 +115,12 @@ fn map(stack: u64) -> bool {
 }
 
 fn map_at(start: u64) -> bool {
-    let flags = libc::MAP_PRIVATE
-        | libc::MAP_ANONYMOUS
-        | libc::MAP_NORESERVE
-        | libc::MAP_FIXED_NOREPLACE;
+    let flags =
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: nothing that is mapped is replaced.
     unsafe {
-        let found =
-            libc::mmap(start as *mut c_void, PIECE as usize, protection, flags, -1, 0);
+        let found = libc::mmap(start as *mut c_void, PIECE as usize, protection, flags, -1, 0);
         if found == libc::MAP_FAILED {
             return false;
         }

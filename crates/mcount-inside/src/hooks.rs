@@ -19,6 +19,9 @@ pub(crate) struct Hooks {
     pub(crate) all: Vec<Hook>,
     /// Functions whose area of NOPs is too small for a jump.
     pub(crate) too_small: usize,
+    /// Functions whose hook is neither at the entry nor behind a prologue that sets up a frame, as gcc's nested
+    /// functions have it with `-mfentry`.
+    pub(crate) odd: usize,
     /// Its build ID.
     pub(crate) build_id: Vec<u8>,
     /// The functions of an unwinder, if it has all of them, in the order of `unwinders::NAMES`.
@@ -86,6 +89,12 @@ impl Hooks {
         let before = functions.range(..=entry).next_back().map(|(_, function)| *function);
         let function = before.filter(|function| covers(function, entry));
         let address = function.and_then(|function| function.address).unwrap_or(entry);
+        let start = code.at(address);
+        let distance = entry.wrapping_sub(address);
+        let is_at_entry = is_entry(start, distance);
+        if !is_at_entry && !has_frame(start, distance) {
+            return self.odd += 1;
+        }
         let names = function.map(|one| one.names().map(str::to_owned).collect());
         let mut copy = [0; AREA];
         let there = bytes.get(area.start..area.start + area.length).unwrap_or_default();
@@ -99,7 +108,7 @@ impl Hooks {
             site: entry + area.start as u64,
             area,
             bytes: copy,
-            is_after_prologue: !is_entry(code.at(address), entry.wrapping_sub(address)),
+            is_after_prologue: !is_at_entry,
         });
     }
 }
@@ -113,6 +122,14 @@ fn covers(function: &Function, entry: u64) -> bool {
 fn is_entry(code: &[u8], distance: u64) -> bool {
     const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
     distance == 0 || distance == ENDBR64.len() as u64 && code.starts_with(ENDBR64)
+}
+
+/// Does the code from the function's start to its hook set up a frame pointer?
+fn has_frame(code: &[u8], distance: u64) -> bool {
+    const PUSH_AND_MOVE: [&[u8]; 2] = [&[0x55, 0x48, 0x89, 0xe5], &[0x55, 0x48, 0x8b, 0xec]];
+    let distance = usize::try_from(distance).unwrap_or(usize::MAX);
+    let before = code.get(..distance).unwrap_or(code);
+    before.windows(4).any(|bytes| PUSH_AND_MOVE.contains(&bytes))
 }
 
 fn unwinder(file: &ElfFile64<'_, Endianness>) -> Option<[u64; 4]> {

@@ -7,6 +7,7 @@ use crate::pattern::demangled;
 use crate::record::{Function, Handlers, Record};
 use crate::system::loaded::Loaded;
 use crate::system::near::Region;
+use crate::system::trap::{self, Traps};
 use crate::{arch, records, unwinders};
 use mcount_live::x86_64 as code;
 use std::ffi::CString;
@@ -30,10 +31,12 @@ pub(crate) struct Module {
     pub(crate) hooks: Vec<Hook>,
     /// The sites of the hooks, in the same order; empty until [`Module::prepare`] was called.
     pub(crate) sites: Vec<Site>,
-    /// Functions whose hook is too small to be armed.
-    pub(crate) too_small: usize,
+    /// What of it can't be armed, a line each.
+    pub(crate) notes: Vec<String>,
     unwinder: Option<[u64; 4]>,
     region: Option<Region>,
+    /// Its sites, as a signal handler finds them.
+    traps: Option<&'static Traps>,
 }
 
 /// The state of a site in memory.
@@ -43,8 +46,6 @@ pub(crate) enum State {
     Untouched,
     Idle,
     Armed,
-    /// Somebody else has changed it.
-    Foreign,
 }
 
 /// One hook in memory.
@@ -72,16 +73,18 @@ impl Module {
     /// Reads the file of a module that is loaded.
     pub(crate) fn read(path: &Path, input: &Input, loaded: &Loaded) -> Result<Self> {
         let found = hooks::read(input.bytes())?;
+
         let mut module = Self {
             path: path.to_owned(),
             identity: identity(input),
+            notes: notes(path, &found),
             build_id: found.build_id,
             loaded: None,
             hooks: found.all,
             sites: Vec::new(),
-            too_small: found.too_small,
             unwinder: found.unwinder,
             region: None,
+            traps: None,
         };
         module.load(loaded);
         Ok(module)
@@ -101,7 +104,8 @@ impl Module {
         let behind = self.hooks.partition_point(|hook| hook.function <= address);
         let index = behind.checked_sub(1)?;
         let hook = self.hooks.get(index)?;
-        let end = hook.function + hook.size.max(hook.site - hook.function + hook.area.length as u64);
+        let end =
+            hook.function + hook.size.max(hook.site - hook.function + hook.area.length as u64);
         (address < end).then_some(index)
     }
 
@@ -111,6 +115,9 @@ impl Module {
         // No thread is in a stub: it would be on its way to code that's gone.
         if let Some(region) = self.region.take() {
             region.unmap();
+        }
+        if let Some(traps) = self.traps.take() {
+            trap::remove(traps);
         }
         for site in &mut self.sites {
             site.state = State::Untouched;
@@ -145,6 +152,8 @@ impl Module {
         region.fill(&stubs);
         region.make_code()?;
         self.region = Some(region);
+        let place = |hook: &Hook| (loaded.bias.wrapping_add(hook.site), hook.area.length);
+        self.traps = trap::add(self.hooks.iter().map(place).collect());
         Ok(())
     }
 
@@ -157,6 +166,21 @@ impl Module {
     pub(crate) fn stub(&self, index: usize) -> Option<u64> {
         Some(self.region.as_ref()?.start + (index * code::RECORD_STUB) as u64)
     }
+}
+
+fn notes(path: &Path, found: &hooks::Hooks) -> Vec<String> {
+    let path = path.display();
+    let line = |count: usize, what: &str| {
+        let functions = if count == 1 { "function" } else { "functions" };
+        (count != 0).then(|| format!("{path}: {count} {functions} can't be armed: {what}"))
+    };
+    [
+        line(found.too_small, "fewer than five bytes of NOP"),
+        line(found.odd, "the hook is neither at the entry nor behind a frame pointer"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn new_sites(path: &Path, hooks: &[Hook]) -> Result<Vec<Site>> {

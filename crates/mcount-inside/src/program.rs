@@ -2,7 +2,6 @@
 //!
 //! Everything here happens under one lock. What runs in armed functions doesn't take it.
 
-use crate::arch;
 use crate::edit::{Edit, Place, Protocol, apply};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::Input;
@@ -11,6 +10,7 @@ use crate::pattern::Pattern;
 use crate::record::Handlers;
 use crate::system::code;
 use crate::system::loaded::{Loaded, with_modules};
+use crate::{arch, unwinders};
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
@@ -109,12 +109,7 @@ fn survive_forks() {
 
 impl Program {
     const fn new() -> Self {
-        Self {
-            modules: Vec::new(),
-            is_open: false,
-            protocol: Protocol::OneByte,
-            notes: Vec::new(),
-        }
+        Self { modules: Vec::new(), is_open: false, protocol: Protocol::OneByte, notes: Vec::new() }
     }
 
     fn open(&mut self) -> Result<()> {
@@ -131,6 +126,11 @@ impl Program {
         // Files are read without the lock of the dynamic linker: that takes time.
         let all = with_modules(<[Loaded]>::to_vec);
         self.forget_gone(&all);
+        let own = unwinders::own();
+        let is_own = |loaded: &&Loaded| own.iter().all(|address| loaded.has(*address));
+        if let Some(loaded) = all.iter().find(is_own) {
+            unwinders::add(loaded.extent, own);
+        }
         for loaded in &all {
             let is_it = |module: &Module| module.loaded.as_ref().is_some_and(|it| it.is(loaded));
             let Some(path) = loaded.path.as_deref().filter(|_| !self.modules.iter().any(is_it))
@@ -153,10 +153,7 @@ impl Program {
         }
         let name = full_path(path);
         let module = Module::read(&name, &input, loaded)?;
-        if module.too_small != 0 {
-            let (name, count) = (name.display(), module.too_small);
-            self.notes.push(format!("{name}: {count} hooks have fewer than five bytes"));
-        }
+        self.notes.extend_from_slice(&module.notes);
         self.modules.push(module);
         Ok(())
     }
@@ -244,8 +241,7 @@ impl Program {
     fn place_of(&self, address: u64) -> Option<Place> {
         self.modules.iter().enumerate().find_map(|(number, module)| {
             let loaded = module.loaded.as_ref()?;
-            let (low, high) = loaded.extent;
-            if !(low..high).contains(&address) {
+            if !loaded.has(address) {
                 return None;
             }
             Some((number, module.hook_of(address.wrapping_sub(loaded.bias))?))
@@ -267,9 +263,10 @@ pub(crate) unsafe fn replace(function: usize, new: usize) -> Result<u64> {
     let mut program = lock()?;
     let which = Which::Address(function);
     program.edit(which, Edit::Replace(new as u64))?;
-    let original = program.choose(which)?.first().and_then(|(number, index)| {
-        program.modules.get(*number)?.sites.get(*index)
-    });
+    let original = program
+        .choose(which)?
+        .first()
+        .and_then(|(number, index)| program.modules.get(*number)?.sites.get(*index));
     Ok(original.map_or(0, |site| site.record.original.load(Acquire)))
 }
 

@@ -3,6 +3,7 @@
 mod x86_64;
 
 pub(crate) use x86_64::{
-    AREA, Thread, VECTORS, enter, enter_late, is_return, landing, pass, prepare, return_address, show_vectors,
-    thread, through_linkage,
+    AREA, SIGNAL_FRAME, Stopped, Thread, VECTORS, enter, enter_late, go_on, interrupted, is_return,
+    is_signal_return, landing, pass, place_of_trap, prepare, return_address, show_vectors,
+    system_call, thread, through_linkage,
 };

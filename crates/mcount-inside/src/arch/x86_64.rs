@@ -6,6 +6,7 @@
 
 use crate::record::{Call, Vector, flags};
 use std::arch::{asm, x86_64 as processor};
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 unsafe extern "C" {
@@ -140,7 +141,9 @@ pub(crate) unsafe fn show_vectors(call: &mut Call, wanted: u32) {
 fn processor_state() -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: XSAVE is there, so XGETBV is.
-    unsafe { asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack)) };
+    unsafe {
+        asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack))
+    };
     u64::from(high) << 32 | u64::from(low)
 }
 
@@ -161,4 +164,127 @@ pub(crate) unsafe fn through_linkage(address: u64) -> Option<u64> {
     let cell = behind.wrapping_add_signed(i64::from(i32::from_le_bytes([*a, *b, *c, *d])));
     // SAFETY: such an instruction reads its cell.
     Some(unsafe { (cell as *const u64).read_volatile() })
+}
+
+/// Makes a system call, and leaves `errno` alone. An error is `-errno`.
+///
+/// # Safety
+///
+/// As of that call.
+pub(crate) unsafe fn system_call(number: i64, arguments: [u64; 6]) -> i64 {
+    let result: i64;
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: the caller's.
+    unsafe {
+        asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c,
+            in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// The registers of a thread that stands.
+pub(crate) struct Stopped([u64; 27]);
+
+impl Stopped {
+    const PLACE: usize = 16;
+    const STACK: usize = 19;
+
+    /// Reads them.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the thread's tracer, and it stands.
+    pub(crate) unsafe fn of(thread: u64) -> Option<Self> {
+        const PTRACE_GETREGS: u64 = 12;
+        let mut registers = [0; 27];
+        let place = registers.as_mut_ptr() as u64;
+        // SAFETY: the kernel writes 27 words (`struct user_regs_struct`).
+        let result =
+            unsafe { system_call(libc::SYS_ptrace, [PTRACE_GETREGS, thread, 0, place, 0, 0]) };
+        (result == 0).then_some(Self(registers))
+    }
+
+    /// The next instruction.
+    pub(crate) fn place(&self) -> u64 {
+        self.0.get(Self::PLACE).copied().unwrap_or(0)
+    }
+
+    /// The stack pointer.
+    pub(crate) fn stack(&self) -> u64 {
+        self.0.get(Self::STACK).copied().unwrap_or(0)
+    }
+
+    /// Has the thread go on at `address`.
+    ///
+    /// # Safety
+    ///
+    /// As above.
+    pub(crate) unsafe fn go_on_at(&mut self, thread: u64, address: u64) {
+        const PTRACE_SETREGS: u64 = 13;
+        if let Some(place) = self.0.get_mut(Self::PLACE) {
+            *place = address;
+        }
+        let place = self.0.as_ptr() as u64;
+        // SAFETY: the kernel reads 27 words.
+        unsafe { system_call(libc::SYS_ptrace, [PTRACE_SETREGS, thread, 0, place, 0, 0]) };
+    }
+}
+
+/// Bytes of the frame of a signal, up to the registers of the code that it has interrupted: the return address, and
+/// the first part of `ucontext_t`.
+pub(crate) const SIGNAL_FRAME: u64 = 184;
+
+/// Does a signal handler return to this code? It makes the system call `rt_sigreturn`.
+///
+/// # Safety
+///
+/// The code can be read.
+pub(crate) unsafe fn is_signal_return(code: u64) -> bool {
+    const LONG: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+    const SHORT: [u8; 7] = [0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05];
+    let is = |bytes: &[u8]| {
+        (code..).zip(bytes).all(|(at, byte)| {
+            // SAFETY: the caller's. The first byte that differs ends it.
+            *byte == unsafe { (at as *const u8).read_volatile() }
+        })
+    };
+    is(&LONG) || is(&SHORT)
+}
+
+/// Where the frame of a signal at `frame` has the next instruction of the code that was interrupted, and that code's
+/// stack pointer.
+///
+/// # Safety
+///
+/// There is such a frame.
+pub(crate) unsafe fn interrupted(frame: u64) -> (*mut u64, u64) {
+    const STACK: u64 = 168;
+    const PLACE: u64 = 176;
+    // SAFETY: the caller's.
+    ((frame + PLACE) as *mut u64, unsafe { ((frame + STACK) as *const u64).read_volatile() })
+}
+
+/// Where the breakpoint is that a thread has run into, by the context of its signal.
+///
+/// # Safety
+///
+/// It's the context of a signal handler.
+pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
+    // SAFETY: the caller's.
+    let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+    let place = context.uc_mcontext.gregs.get(libc::REG_RIP as usize).copied().unwrap_or(0);
+    place.cast_unsigned().wrapping_sub(1)
+}
+
+/// Has the thread go on at `address` when the handler returns.
+///
+/// # Safety
+///
+/// As above.
+pub(crate) unsafe fn go_on(context: *mut c_void, address: u64) {
+    // SAFETY: the caller's.
+    let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+    if let Some(place) = context.uc_mcontext.gregs.get_mut(libc::REG_RIP as usize) {
+        *place = address.cast_signed();
+    }
 }

@@ -4,7 +4,7 @@
 //! forbidden, the page is made writable for the moment, and stays executable meanwhile: other threads run in
 //! it, so there's no way around that.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind};
 use crate::files;
 use mcount_live::engine;
 use std::ffi::c_void;
@@ -16,6 +16,29 @@ const PAGE: u64 = 4096;
 /// `membarrier(2)`.
 const REGISTER_SYNC_CORE: libc::c_long = 64;
 const SYNC_CORE: libc::c_long = 32;
+
+/// Why code could not be changed. It's plain data, because other threads may stand meanwhile, with the lock of `malloc`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refused {
+    what: &'static str,
+    error: i32,
+}
+
+impl Refused {
+    fn by(what: &'static str) -> Self {
+        // SAFETY: this thread's own.
+        Self { what, error: unsafe { *libc::__errno_location() } }
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        let why = std::io::Error::from_raw_os_error(refused.error);
+        Self::new(ErrorKind::Denied, format!("{}: {why}", refused.what))
+    }
+}
+
+type Result<T> = std::result::Result<T, Refused>;
 
 /// The code of this process. Writes to one page are collected, and made at once.
 pub(crate) struct Code {
@@ -40,7 +63,8 @@ impl Code {
             return Ok(());
         }
         let at = self.page + self.first as u64;
-        let is_written = self.file.as_ref().is_some_and(|file| file.write_all_at(bytes, at).is_ok());
+        let is_written =
+            self.file.as_ref().is_some_and(|file| file.write_all_at(bytes, at).is_ok());
         if !is_written {
             // From now on the other way.
             self.file = None;
@@ -51,14 +75,19 @@ impl Code {
     }
 
     fn load(&mut self, page: u64) {
-        let read = self.file.as_ref().is_some_and(|file| {
-            file.read_exact_at(&mut self.bytes, page).is_ok()
-        });
+        let read = self
+            .file
+            .as_ref()
+            .is_some_and(|file| file.read_exact_at(&mut self.bytes, page).is_ok());
         if !read {
             // SAFETY: a site is in it, so the page is mapped; code that can't be read is there only for those who
             // asked for it, and they have /proc/self/mem.
             unsafe {
-                std::ptr::copy_nonoverlapping(page as *const u8, self.bytes.as_mut_ptr(), PAGE as usize);
+                std::ptr::copy_nonoverlapping(
+                    page as *const u8,
+                    self.bytes.as_mut_ptr(),
+                    PAGE as usize,
+                );
             }
         }
         self.page = page;
@@ -66,7 +95,7 @@ impl Code {
 }
 
 impl engine::Code for Code {
-    type Error = Error;
+    type Error = Refused;
 
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
         for (at, byte) in (address..).zip(bytes) {
@@ -97,7 +126,7 @@ fn write_protected(page: u64, at: u64, bytes: &[u8]) -> Result<()> {
     // SAFETY: code of a loaded module, which is what it was before when this returns.
     unsafe {
         if libc::mprotect(page as *mut c_void, PAGE as usize, all) != 0 {
-            return Err(Error::system(ErrorKind::Denied, "the system doesn't let code be changed"));
+            return Err(Refused::by("the system doesn't let code be changed"));
         }
         for (place, byte) in (at..).zip(bytes) {
             // A byte that is what it was isn't written.
@@ -109,7 +138,7 @@ fn write_protected(page: u64, at: u64, bytes: &[u8]) -> Result<()> {
         let usual = libc::PROT_READ | libc::PROT_EXEC;
         match libc::mprotect(page as *mut c_void, PAGE as usize, usual) {
             0 => Ok(()),
-            _ => Err(Error::system(ErrorKind::Denied, "mprotect")),
+            _ => Err(Refused::by("mprotect")),
         }
     }
 }
@@ -134,14 +163,14 @@ pub(crate) fn synchronize() -> Result<()> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let page = libc::mmap(std::ptr::null_mut(), PAGE as usize, all, flags, -1, 0);
         if page == libc::MAP_FAILED {
-            return Err(Error::system(ErrorKind::Denied, "mmap"));
+            return Err(Refused::by("mmap"));
         }
         page.cast::<u8>().write_volatile(1);
         let done = libc::mprotect(page, PAGE as usize, libc::PROT_READ);
         libc::munmap(page, PAGE as usize);
         match done {
             0 => Ok(()),
-            _ => Err(Error::system(ErrorKind::Denied, "mprotect")),
+            _ => Err(Refused::by("mprotect")),
         }
     }
 }

@@ -24,6 +24,11 @@ impl Loaded {
     pub(crate) fn is(&self, other: &Self) -> bool {
         (self.bias, self.headers, self.extent) == (other.bias, other.headers, other.extent)
     }
+
+    /// Is `address` in it?
+    pub(crate) fn has(&self, address: u64) -> bool {
+        (self.extent.0..self.extent.1).contains(&address)
+    }
 }
 
 /// Lists the modules and has `act` look at the list. None of them is unloaded before it returns: the C
@@ -62,11 +67,7 @@ unsafe extern "C" fn begin<F: FnOnce(&[Loaded]) -> T, T>(
     1
 }
 
-unsafe extern "C" fn list(
-    info: *mut libc::dl_phdr_info,
-    _: usize,
-    found: *mut c_void,
-) -> c_int {
+unsafe extern "C" fn list(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
     // SAFETY: the C library passes the one, `begin` the other.
     let (info, found) = unsafe { (&*info, &mut *found.cast::<Vec<Loaded>>()) };
     let bias = info.dlpi_addr;

@@ -23,7 +23,8 @@ impl Region {
         let found = places(extent, size).find_map(|start| map_at(start, size));
         found.map(|start| Self { start, size }).ok_or_else(|| {
             let (low, high) = extent;
-            let text = format!("no free memory within 2 GiB of the module at {low:#x} to {high:#x}");
+            let text =
+                format!("no free memory within 2 GiB of the module at {low:#x} to {high:#x}");
             Error::new(ErrorKind::NoRoom, text)
         })
     }
@@ -62,9 +63,10 @@ fn places((low, high): (u64, u64), size: u64) -> impl Iterator<Item = u64> {
     let lowest = high.saturating_sub(REACH).max(LOWEST);
     let below = low.saturating_sub(size + PAGE) & !(PAGE - 1);
     let count = below.saturating_sub(lowest) / STEP;
-    let below = (below >= lowest).then_some(below).into_iter().chain(
-        (1..=count).map(move |step| below - step * STEP),
-    );
+    let below = (below >= lowest)
+        .then_some(below)
+        .into_iter()
+        .chain((1..=count).map(move |step| below - step * STEP));
     let highest = low.saturating_add(REACH).saturating_sub(size);
     let above = high.saturating_add(HEAP).next_multiple_of(PAGE);
     let above = (0..(HEAP / STEP)).map(move |step| above + step * STEP);

@@ -1,0 +1,6 @@
+//! `libmcount-live.a` and `libmcount-live.so`. `cargo xtask dist` gives them these names.
+//!
+//! Its own package, because cargo builds every kind of library that a package has for whoever depends on it.
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux", target_pointer_width = "64"))]
+pub use mcount_inside::c::*;

@@ -1,0 +1,20 @@
+/* What the programs in this folder have in common. Each checks itself, and says which line was wrong. */
+#ifndef CHECK_H
+#define CHECK_H
+#include <mcount/live.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NI __attribute__((noinline))
+/* Has no hook, whatever the compiler's options are. */
+#define BARE __attribute__((no_instrument_function, patchable_function_entry(0), noinline))
+
+#define CHECK(condition)                                                                    \
+    do {                                                                                    \
+        if (!(condition)) {                                                                 \
+            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, mcount_error()); \
+            exit(1);                                                                        \
+        }                                                                                   \
+    } while (0)
+#endif

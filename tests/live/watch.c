@@ -1,0 +1,93 @@
+/* Shows all functions of the program that it's linked into to handlers, which count them. What they have counted goes
+ * to the file that the variable WATCHED names, in lines "process function entries exits", and then "process - missed 0". */
+#include "check.h"
+#include <errno.h>
+#include <stdint.h>
+#include <unistd.h>
+
+enum { MOST = 1024 };
+static struct count {
+    const struct mcount_function *function;
+    unsigned long entries, exits;
+} counts[MOST];
+static uint64_t missed_before;
+
+BARE static struct count *count_of(const struct mcount_function *function)
+{
+    unsigned start = (unsigned)((uintptr_t)function >> 4) * 2654435761u;
+    for (unsigned i = 0; i < MOST; i++) {
+        struct count *count = &counts[(start + i) % MOST];
+        const struct mcount_function *none = 0;
+        if (__atomic_compare_exchange_n(&count->function, &none, function, 0, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_SEQ_CST) ||
+            none == function)
+            return count;
+    }
+    abort();
+}
+/* Whatever a function may change that is called, these do. */
+BARE static void spoil(void)
+{
+    errno = 1234;
+    __asm__ volatile("pxor %%xmm0, %%xmm0\n pcmpeqd %%xmm1, %%xmm1\n movaps %%xmm1, %%xmm2\n movaps %%xmm1, %%xmm3\n"
+                     "movaps %%xmm1, %%xmm4\n movaps %%xmm1, %%xmm5\n movaps %%xmm1, %%xmm6\n movaps %%xmm1, %%xmm7\n"
+                     "fldpi\n fld1\n fdivp\n fstp %%st(0)\n"
+                     "movl $-1, %%eax\n movl %%eax, %%ecx\n movl %%eax, %%edx\n movl %%eax, %%esi\n movl %%eax, %%edi\n"
+                     "movl %%eax, %%r8d\n movl %%eax, %%r9d\n movl %%eax, %%r10d\n movl %%eax, %%r11d\n" ::
+                         : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2",
+                           "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "cc", "memory");
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx"))
+        __asm__ volatile(".irp n, 0,1,2,3,4,5,6,7\n vcmptrueps %%ymm\\n, %%ymm\\n, %%ymm\\n\n .endr\n" ::: "xmm0", "xmm1",
+                         "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7");
+#endif
+}
+BARE static int on_entry(struct mcount_call *call, void *data)
+{
+    (void)data;
+    __atomic_fetch_add(&count_of(call->function)->entries, 1, __ATOMIC_RELAXED);
+    call->data = call->stack;
+    spoil();
+    return MCOUNT_CONTINUE;
+}
+BARE static void on_exit_(struct mcount_call *call, void *data)
+{
+    (void)data;
+    if (call->data != call->stack)
+        abort();
+    __atomic_fetch_add(&count_of(call->function)->exits, 1, __ATOMIC_RELAXED);
+    spoil();
+}
+/* Called by hits.h: 1 at the end, 0 in a new child. */
+BARE void watched_(int is_end)
+{
+    if (!getenv("WATCHED"))
+        return;
+    if (!is_end) {
+        for (int i = 0; i < MOST; i++)
+            counts[i].entries = counts[i].exits = 0;
+        missed_before = mcount_missed();
+        return;
+    }
+    FILE *file = fopen(getenv("WATCHED"), "a");
+    for (int i = 0; i < MOST; i++) {
+        if (!counts[i].function)
+            continue;
+        const char *name = counts[i].function->name;
+        size_t length = strcspn(name, "(.");
+        for (const char *at; (at = strstr(name, "::")) && at < name + length;) {
+            length -= at + 2 - name;
+            name = at + 2;
+        }
+        fprintf(file, "%d %.*s %lu %lu\n", getpid(), (int)length, name, counts[i].entries, counts[i].exits);
+    }
+    fprintf(file, "%d - %lu 0\n", getpid(), (unsigned long)(mcount_missed() - missed_before));
+    fclose(file);
+}
+__attribute__((constructor, no_instrument_function, patchable_function_entry(0))) static void watch(void)
+{
+    if (!getenv("WATCHED"))
+        return;
+    unsigned flags = getenv("VECTORS") ? MCOUNT_VECTORS : 0;
+    CHECK(mcount_arm(mcount_handlers(on_entry, on_exit_, 0, flags), "*") > 0);
+}
