@@ -74,6 +74,9 @@ BARE void watched_(int is_end)
         if (!counts[i].function)
             continue;
         const char *name = counts[i].function->name;
+        /* Instances of templates and operators aren't counted by the programs. */
+        if (strpbrk(name, "< "))
+            continue;
         size_t length = strcspn(name, "(.");
         for (const char *at; (at = strstr(name, "::")) && at < name + length;) {
             length -= at + 2 - name;

@@ -1,0 +1,95 @@
+//! Programs that check themselves: they print "ok" and end with 0.
+
+use crate::Test;
+use crate::build::{HOOKS, Hooks, LINKS, Link, Room, USUAL, sources as folder};
+use std::process::Command;
+
+/// Builds a program of `tests/live`, and runs it with these arguments.
+fn check(
+    compiler: &'static str,
+    hooks: Hooks,
+    link: Link,
+    sources: &[&str],
+    arguments: &[&str],
+) -> Result<(), String> {
+    let room = Room::new()?;
+    check_in(&room, compiler, hooks, link, sources, arguments)
+}
+
+fn check_in(
+    room: &Room,
+    compiler: &'static str,
+    hooks: Hooks,
+    link: Link,
+    sources: &[&str],
+    arguments: &[&str],
+) -> Result<(), String> {
+    let parts: Vec<_> = sources.iter().map(|source| folder("live").join(source)).collect();
+    let program = room.program(compiler, hooks.flags, link, &parts)?;
+    let output = testkit::process::run(Command::new(program).args(arguments))?;
+    if output.ends_with("ok\n") { Ok(()) } else { Err(format!("it printed {output:?}")) }
+}
+
+fn test(
+    name: impl Into<String>,
+    compiler: &'static str,
+    run: impl FnOnce() -> Result<(), String> + Send + 'static,
+) -> Test {
+    Test { name: name.into(), wants: vec![compiler], run: Box::new(run) }
+}
+
+pub(crate) fn tests() -> Vec<Test> {
+    let mut tests = handlers();
+    for hooks in HOOKS.iter().filter(|hooks| !hooks.after_prologue && !hooks.gcc_fixed_only) {
+        tests.push(test(format!("registers/gcc/{}", hooks.name), "gcc", || {
+            check("gcc", *hooks, USUAL, &["registers.c"], &[])
+        }));
+    }
+    for (protocol, number) in [("one-byte", "0"), ("breakpoint", "1")] {
+        for (how, seconds) in [("toggle", "10"), ("replace", "3"), ("new", "3")] {
+            for compiler in ["gcc", "clang"] {
+                tests.push(test(
+                    format!("stress/{how}/{protocol}/{compiler}"),
+                    compiler,
+                    move || {
+                        let arguments = [seconds, number, how];
+                        check(compiler, HOOKS[0], USUAL, &["stress.c", "many.c"], &arguments)
+                    },
+                ));
+            }
+        }
+    }
+    // clang's hook is one instruction, and so is a call.
+    let refused = [("gcc", 0, ""), ("clang", 0, "one-instruction"), ("gcc", 4, "one-instruction")];
+    for (compiler, hooks, argument) in refused {
+        tests.push(test(
+            format!("refused/{compiler}/{}", HOOKS[hooks].name),
+            compiler,
+            move || check(compiler, HOOKS[hooks], USUAL, &["refused.c"], &[argument]),
+        ));
+    }
+    tests.push(test("library", "gcc", || {
+        let room = Room::new()?;
+        let plugin = room.shared("gcc", HOOKS[0].flags, "plugin.c")?.display().to_string();
+        check_in(&room, "gcc", HOOKS[0], USUAL, &["library.c"], &[&plugin])
+    }));
+    tests
+}
+
+/// The same program by both compilers, with every way to ask for hooks, and to link.
+fn handlers() -> Vec<Test> {
+    let mut tests = Vec::new();
+    for hooks in HOOKS {
+        for link in LINKS {
+            for compiler in ["gcc", "clang"].into_iter().filter(|one| hooks.can_be(one, link)) {
+                let name = format!("handlers/{compiler}/{}/{}", hooks.name, link.name);
+                tests.push(test(name, compiler, move || {
+                    let arguments: &[&str] =
+                        if hooks.after_prologue { &["after-prologue"] } else { &[] };
+                    check(compiler, *hooks, *link, &["handlers.c"], arguments)
+                }));
+            }
+        }
+    }
+    tests
+}

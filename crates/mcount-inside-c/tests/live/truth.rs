@@ -1,0 +1,180 @@
+//! Programs that count their own calls: handlers must count as many, and the program must not notice.
+
+use crate::Test;
+use crate::build::{HOOKS, Hooks, LINKS, Link, Room, USUAL, sources};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// One of the programs in `tests/trace`.
+#[derive(Clone, Copy)]
+struct Program {
+    source: &'static str,
+    flags: &'static [&'static str],
+    /// Each call that begins also ends, as far as handlers see.
+    returns: bool,
+    /// Calls are made by signal handlers, perhaps while a handler runs.
+    may_miss: bool,
+}
+
+const fn program(source: &'static str) -> Program {
+    Program { source, flags: &[], returns: true, may_miss: false }
+}
+
+/// Frames are left by `longjmp`, by `exit`, or by the end of a thread.
+const fn leaves(source: &'static str) -> Program {
+    Program { returns: false, ..program(source) }
+}
+
+const PROGRAMS: &[Program] = &[
+    Program { flags: &["-DNESTED"], ..program("abi.c") },
+    Program { flags: &["-DNESTED", "-mavx2"], ..program("abi.c") },
+    program("tail.c"),
+    program("threads.c"),
+    program("depth.c"),
+    program("fork.c"),
+    program("spawn.c"),
+    program("unwind.cpp"),
+    leaves("jumps.c"),
+    leaves("signals.c"),
+    leaves("fibres.c"),
+    leaves("throw.cpp"),
+    leaves("terminate.cpp"),
+    leaves("thread-ends.cpp"),
+    Program { may_miss: true, ..leaves("plain.c") },
+    Program { may_miss: true, ..program("profiler.c") },
+];
+
+/// Those that are tried with every way to ask for hooks, and to link.
+const EVERYWHERE: &[Program] =
+    &[program("abi.c"), leaves("throw.cpp"), Program { may_miss: true, ..leaves("plain.c") }];
+
+pub(crate) fn tests() -> Vec<Test> {
+    let mut tests = Vec::new();
+    for program in PROGRAMS {
+        for (name, variables) in [("", &[][..]), ("-vectors", &[("VECTORS", "1")][..])] {
+            let flags = if program.flags.contains(&"-mavx2") { "-avx" } else { "" };
+            let compiler = compiler("gcc", program.source);
+            tests.push(Test {
+                name: format!("truth/{}{flags}{name}", program.source),
+                wants: vec![compiler],
+                run: Box::new(move || same(compiler, HOOKS[0], USUAL, program, variables)),
+            });
+        }
+    }
+    for program in EVERYWHERE {
+        for hooks in HOOKS.iter().skip(1) {
+            for link in LINKS.iter().filter(|link| ["O0", "static"].contains(&link.name)) {
+                for family in ["gcc", "clang"] {
+                    if !hooks.can_be(family, link) {
+                        continue;
+                    }
+                    let compiler = compiler(family, program.source);
+                    let (hook, link_name) = (hooks.name, link.name);
+                    tests.push(Test {
+                        name: format!("truth/{}/{compiler}/{hook}/{link_name}", program.source),
+                        wants: vec![compiler],
+                        run: Box::new(move || same(compiler, *hooks, *link, program, &[])),
+                    });
+                }
+            }
+        }
+    }
+    tests
+}
+
+fn compiler(family: &str, source: &str) -> &'static str {
+    match (family, source.strip_suffix(".cpp").is_some()) {
+        ("gcc", false) => "gcc",
+        ("gcc", true) => "g++",
+        (_, false) => "clang",
+        (_, true) => "clang++",
+    }
+}
+
+fn c_compiler(compiler: &str) -> &'static str {
+    if compiler.starts_with('g') { "gcc" } else { "clang" }
+}
+
+/// Runs the program with and without handlers, and compares.
+fn same(
+    compiler: &'static str,
+    hooks: Hooks,
+    link: Link,
+    program: &Program,
+    variables: &[(&str, &str)],
+) -> Result<(), String> {
+    let room = Room::new()?;
+    let watcher = room.object(c_compiler(compiler), &["-O2", "-fPIE"], "watch.c")?;
+    let flags = [program.flags, hooks.flags].concat();
+    let parts = [sources("trace").join(program.source), watcher];
+    let path = room.program(compiler, &flags, link, &parts)?;
+    let alone = run(&room, &path, &[], "alone")?;
+    let watched = room.path("watched").display().to_string();
+    let variables = [variables, &[("WATCHED", watched.as_str())]].concat();
+    let seen = run(&room, &path, &variables, "seen")?;
+    if alone != seen {
+        return Err(format!("without handlers:\n{alone}\nwith handlers:\n{seen}"));
+    }
+    compare(&room.text("truth-seen")?, &room.text("watched")?, program)
+}
+
+/// What it prints, and how it ends.
+fn run(
+    room: &Room,
+    program: &Path,
+    variables: &[(&str, &str)],
+    name: &str,
+) -> Result<String, String> {
+    let mut command = Command::new("timeout");
+    command.arg("100").arg(program).current_dir(room.path("")).stdin(Stdio::null());
+    command.envs(variables.iter().copied()).env("TRUTH", room.path(&format!("truth-{name}")));
+    let output = command.output().map_err(|error| error.to_string())?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(format!("{}\n{}{}", output.status, text(&output.stdout), text(&output.stderr)))
+}
+
+/// Numbers by process and function.
+type Counts<'t> = BTreeMap<(&'t str, &'t str), Vec<u64>>;
+
+fn counts(text: &str) -> Result<Counts<'_>, String> {
+    let mut found = Counts::new();
+    for line in text.lines() {
+        let mut words = line.split(' ');
+        let (Some(process), Some(function)) = (words.next(), words.next()) else {
+            return Err(format!("not a count: {line}"));
+        };
+        let numbers: Result<Vec<u64>, _> = words.map(str::parse).collect();
+        let numbers = numbers.map_err(|error| format!("{line}: {error}"))?;
+        let of_function = found.entry((process, function)).or_default();
+        of_function.resize(numbers.len(), 0);
+        for (sum, number) in of_function.iter_mut().zip(numbers) {
+            *sum += number;
+        }
+    }
+    Ok(found)
+}
+
+fn compare(truth: &str, seen: &str, program: &Program) -> Result<(), String> {
+    let (truth, seen) = (counts(truth)?, counts(seen)?);
+    if truth.is_empty() {
+        return Err("the program counted nothing".to_owned());
+    }
+    let mut wrong = Vec::new();
+    for ((process, function), count) in &truth {
+        let found = seen.get(&(*process, *function)).and_then(|counts| counts.first());
+        let (found, count) = (found.copied().unwrap_or(0), count.first().copied().unwrap_or(0));
+        if found != count && !(program.may_miss && found < count) {
+            wrong.push(format!("{function}: {found} instead of {count}"));
+        }
+    }
+    for ((_, function), counts) in &seen {
+        match (*function, counts.as_slice()) {
+            ("-", [missed, _]) if *missed == 0 || program.may_miss => {}
+            ("main" | "all", _) => {}
+            (_, [entries, exits]) if entries == exits || !program.returns => {}
+            _ => wrong.push(format!("{function}: {counts:?}")),
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}

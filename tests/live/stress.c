@@ -1,0 +1,152 @@
+/* Eight threads call ten thousand functions, signals come a thousand times a second, and one thread arms and disarms
+ * them all as fast as it can. Every result is checked, by the callers and by the handlers.
+ *
+ * stress SECONDS PROTOCOL HOW, with HOW one of: toggle, replace, new (first arms while threads run). */
+#include "check.h"
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <time.h>
+
+enum { FUNCTIONS = 10000, THREADS = 8 };
+extern uint64_t (*const table[])(uint64_t);
+
+static atomic_int stop, wrong;
+static atomic_ulong entries, exits, calls, signals, replaced;
+
+BARE static uint64_t expected(unsigned n, uint64_t x) { return x * (2 * n + 1) + n; }
+BARE static void check(unsigned n, uint64_t x)
+{
+    if (table[n](x) != expected(n, x)) {
+        fprintf(stderr, "wrong result of f%04u\n", n);
+        wrong = 1;
+    }
+}
+BARE static int on_entry(struct mcount_call *call, void *data)
+{
+    (void)data;
+    entries++;
+    call->data = call->registers.rdi;
+    errno = 5;
+    return MCOUNT_CONTINUE;
+}
+BARE static void on_exit_(struct mcount_call *call, void *data)
+{
+    (void)data;
+    exits++;
+    unsigned n = (unsigned)strtoul(call->function->name + 1, 0, 10);
+    if (call->registers.rax != expected(n, call->data)) {
+        fprintf(stderr, "a handler saw a wrong result of %s\n", call->function->name);
+        wrong = 1;
+    }
+}
+BARE static void on_signal(int signal)
+{
+    int before = errno;
+    (void)signal;
+    signals++;
+    for (unsigned i = 0; i < 3; i++)
+        check(i * 77, i);
+    errno = before;
+}
+BARE static void *run(void *data)
+{
+    uint64_t x = (uint64_t)(uintptr_t)data * 7 + 1;
+    unsigned long count = 0;
+    while (!stop) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        errno = 3;
+        check((unsigned)(x >> 33) % FUNCTIONS, x);
+        if (errno != 3) {
+            fprintf(stderr, "errno has changed\n");
+            wrong = 1;
+        }
+        count++;
+    }
+    calls += count;
+    return 0;
+}
+BARE static uint64_t instead(uint64_t x)
+{
+    replaced++;
+    return expected(4321, x);
+}
+BARE static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+BARE static void begin_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGPROF};
+    struct itimerspec often = {{0, 1000000}, {0, 1000000}};
+    timer_t timer;
+    sigaction(SIGPROF, &action, 0);
+    CHECK(timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer) == 0);
+    CHECK(timer_settime(timer, 0, &often, 0) == 0);
+}
+BARE static unsigned long toggle(mcount_tracer *tracer, double end)
+{
+    unsigned long count = 0;
+    double total = 0, best = 1;
+    for (; now() < end && !wrong; count++) {
+        double start = now();
+        long result = count % 2 ? mcount_disarm(tracer, "f[0-9]*") : mcount_arm(tracer, "f[0-9]*");
+        double took = now() - start;
+        total += took;
+        best = took < best ? took : best;
+        CHECK(result == FUNCTIONS);
+    }
+    printf("%lu times, %.2f ms each, %.2f ms at best\n", count, total / (double)count * 1e3, best * 1e3);
+    return count;
+}
+BARE static unsigned long replace(double end)
+{
+    unsigned long count = 0;
+    const void *original;
+    for (; now() < end && !wrong; count++) {
+        CHECK(mcount_replace(table[4321], instead, &original) == 0);
+        CHECK(((uint64_t(*)(uint64_t))original)(7) == expected(4321, 7));
+        check(4321, count);
+        CHECK(mcount_put_back(table[4321]) == 0);
+    }
+    CHECK(replaced >= count);
+    return count;
+}
+/* Each round arms ten functions that nobody has touched yet. */
+BARE static unsigned long arm_new(mcount_tracer *tracer, double end)
+{
+    unsigned long count = 0;
+    for (; now() < end && !wrong && count < FUNCTIONS / 10; count++) {
+        char pattern[16];
+        snprintf(pattern, sizeof pattern, "f%03lu?", count);
+        CHECK(mcount_arm(tracer, pattern) == 10);
+    }
+    return count;
+}
+BARE int main(int argc, char **argv)
+{
+    double seconds = argc > 1 ? atof(argv[1]) : 2;
+    const char *how = argc > 3 ? argv[3] : "toggle";
+    pthread_t threads[THREADS];
+    CHECK(mcount_protocol(argc > 2 ? atoi(argv[2]) : MCOUNT_ONE_BYTE) == 0);
+    mcount_tracer *tracer = mcount_handlers(on_entry, on_exit_, 0, 0);
+    for (uintptr_t i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], 0, run, (void *)i) == 0);
+    begin_signals();
+    double end = now() + seconds;
+    unsigned long count = !strcmp(how, "toggle")    ? toggle(tracer, end)
+                          : !strcmp(how, "replace") ? replace(end)
+                                                    : arm_new(tracer, end);
+    stop = 1;
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], 0);
+    CHECK(mcount_close(tracer) == 0);
+    CHECK(!wrong && count > 0 && calls > 0 && entries == exits);
+    printf("%lu calls, %lu seen, %lu signals, %lu missed\n", calls, entries, signals, (unsigned long)mcount_missed());
+    puts("ok");
+    return 0;
+}
