@@ -157,7 +157,7 @@ impl Plan {
             if is_wanted(site.record) { (State::Armed, armed) } else { (State::Idle, idle) };
         match state {
             State::Untouched if wanted == State::Idle && !matches!(edit, Edit::Prepare) => {
-                self.states.push((place, state))
+                self.states.push((place, state));
             }
             State::Untouched => {
                 let mut bytes = hook.area.idle();
@@ -186,14 +186,9 @@ impl Plan {
         match edit {
             Edit::Prepare => {}
             Edit::Watch(_) | Edit::Unwatch(_) => {
-                let new = match self.lists.get(&(old as usize)) {
-                    Some(known) => *known,
-                    None => {
-                        let new = edited(old, edit)?;
-                        self.lists.insert(old as usize, new);
-                        new
-                    }
-                };
+                let known = self.lists.get(&(old as usize)).copied();
+                let new = if let Some(known) = known { known } else { edited(old, edit)? };
+                self.lists.insert(old as usize, new);
                 let new =
                     new.map_or(std::ptr::null_mut(), |list| std::ptr::from_ref(list).cast_mut());
                 set_list(record, new, hook.is_after_prologue);

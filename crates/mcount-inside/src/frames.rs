@@ -16,6 +16,7 @@ const DATA: u64 = 1 << 46 | 1 << 45 | 1 << 44;
 
 /// Bytes of stack whose shadows are mapped at a time.
 const PIECE: u64 = 1 << 16;
+const BYTES: usize = 1 << 16;
 /// How many pieces there can be: 2 GiB of stacks.
 const PIECES: usize = 1 << 15;
 
@@ -108,7 +109,7 @@ fn map(stack: u64) -> bool {
     if done < wanted.len() {
         for start in wanted.iter().take(done) {
             // SAFETY: it was mapped just now.
-            unsafe { libc::munmap(*start as *mut c_void, PIECE as usize) };
+            unsafe { libc::munmap(*start as *mut c_void, BYTES) };
         }
     }
     done == wanted.len()
@@ -120,17 +121,17 @@ fn map_at(start: u64) -> bool {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: nothing that is mapped is replaced.
     unsafe {
-        let found = libc::mmap(start as *mut c_void, PIECE as usize, protection, flags, -1, 0);
+        let found = libc::mmap(start as *mut c_void, BYTES, protection, flags, -1, 0);
         if found == libc::MAP_FAILED {
             return false;
         }
         if found as u64 != start {
             // A kernel before 4.17 takes the address for a hint.
-            libc::munmap(found, PIECE as usize);
+            libc::munmap(found, BYTES);
             return false;
         }
         // Two megabytes for each thread would be a lot.
-        libc::madvise(found, PIECE as usize, libc::MADV_NOHUGEPAGE);
+        libc::madvise(found, BYTES, libc::MADV_NOHUGEPAGE);
     }
     true
 }

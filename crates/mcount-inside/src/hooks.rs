@@ -22,8 +22,6 @@ pub(crate) struct Hooks {
     /// Functions whose hook is neither at the entry nor behind a prologue that sets up a frame, as gcc's nested
     /// functions have it with `-mfentry`.
     pub(crate) odd: usize,
-    /// Its build ID.
-    pub(crate) build_id: Vec<u8>,
     /// The functions of an unwinder, if it has all of them, in the order of `unwinders::NAMES`.
     pub(crate) unwinder: Option<[u64; 4]>,
 }
@@ -51,8 +49,7 @@ pub(crate) struct Hook {
 pub(crate) fn read(bytes: &[u8]) -> Result<Hooks> {
     let wrong = |error: String| Error::new(ErrorKind::File, error);
     let file = ElfFile64::<Endianness>::parse(bytes).map_err(|error| wrong(error.to_string()))?;
-    let policy = Policy { base: Base::All, ..Policy::default() };
-    let options = Options { policy, nops: true, ..Options::default() };
+    let options = Options::default().policy(Policy::of(Base::All)).nops(true);
     let survey = mcount::functions(bytes, &options).map_err(|error| wrong(error.to_string()))?;
     let code = Code::of(&file);
     let all = survey.functions.iter();
@@ -66,7 +63,6 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Hooks> {
     found.all.sort_by_key(|hook| hook.site);
     found.all.dedup_by_key(|hook| hook.site);
     found.unwinder = unwinder(&file);
-    found.build_id = file.build_id().ok().flatten().unwrap_or_default().to_vec();
     Ok(found)
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn of(all: &[&'static Handlers]) -> Result<Option<&'static List>> {
         return Ok(None);
     }
     for index in 1..=u16::MAX {
-        let Some(found) = get(index) else { return add(index, all).map(Some) };
+        let Some(found) = get(index) else { return Ok(Some(add(index, all))) };
         let is_same = |(one, other): (&&Handlers, &&Handlers)| std::ptr::eq(*one, *other);
         if found.all.len() == all.len() && found.all.iter().zip(all).all(is_same) {
             return Ok(Some(found));
@@ -31,7 +31,7 @@ pub(crate) fn of(all: &[&'static Handlers]) -> Result<Option<&'static List>> {
     Err(Error::new(ErrorKind::Argument, "too many combinations of handlers"))
 }
 
-fn add(index: u16, all: &[&'static Handlers]) -> Result<&'static List> {
+fn add(index: u16, all: &[&'static Handlers]) -> &'static List {
     let mut of_all = all.iter().fold(0, |flags, handlers| flags | handlers.flags);
     if all.iter().any(|handlers| handlers.exit.is_some()) {
         of_all |= flags::EXITS;
@@ -40,5 +40,5 @@ fn add(index: u16, all: &[&'static Handlers]) -> Result<&'static List> {
     if let Some(room) = ALL.get(usize::from(index)) {
         room.store(std::ptr::from_mut(list), Ordering::Release);
     }
-    Ok(list)
+    list
 }

@@ -78,7 +78,7 @@ pub(crate) fn lock() -> Result<Locked> {
         Error::new(ErrorKind::Busy, text)
     })?;
     if !locked.is_open {
-        locked.open()?;
+        locked.open();
     }
     Ok(locked)
 }
@@ -112,13 +112,12 @@ impl Program {
         Self { modules: Vec::new(), is_open: false, protocol: Protocol::OneByte, notes: Vec::new() }
     }
 
-    fn open(&mut self) -> Result<()> {
+    fn open(&mut self) {
         arch::prepare();
         code::register();
         survive_forks();
         self.rescan();
         self.is_open = true;
-        Ok(())
     }
 
     /// Looks at modules that are new, and forgets those that are gone.
@@ -202,13 +201,7 @@ impl Program {
             Which::Pattern(text) => self.choose_matching(text),
             Which::Address(address) => {
                 let address = address as u64;
-                // SAFETY: a function's address, so there's code.
-                let place = self.place_of(address).or_else(|| {
-                    self.is_code(address)
-                        .then(|| unsafe { arch::through_linkage(address) })
-                        .flatten()
-                        .and_then(|address| self.place_of(address))
-                });
+                let place = self.place_of(address).or_else(|| self.place_behind(address));
                 let none = || {
                     let text = format!("the code at {address:#x} is of no function with a hook");
                     Error::new(ErrorKind::NoMatch, text)
@@ -246,6 +239,16 @@ impl Program {
             }
             Some((number, module.hook_of(address.wrapping_sub(loaded.bias))?))
         })
+    }
+
+    /// A pointer to a function of a library may lead to a jump to it.
+    fn place_behind(&self, address: u64) -> Option<Place> {
+        if !self.is_code(address) {
+            return None;
+        }
+        // SAFETY: a module is there, which isn't unloaded meanwhile.
+        let there = unsafe { arch::through_linkage(address) };
+        there.and_then(|address| self.place_of(address))
     }
 
     fn is_code(&self, address: u64) -> bool {

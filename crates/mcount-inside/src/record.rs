@@ -56,8 +56,6 @@ pub(crate) mod flags {
     pub(crate) const VECTORS: u32 = 1;
     /// Somebody wants to see the return.
     pub(crate) const EXITS: u32 = 2;
-    /// Calls are recorded in the trace.
-    pub(crate) const TRACED: u32 = 4;
 }
 
 /// The handlers of a site. There's one list of each combination, and none is ever freed.
@@ -141,7 +139,7 @@ pub struct Call {
     pub(crate) record: *const Record,
     /// How vector registers are saved, and where.
     pub(crate) saved: u64,
-    pub(crate) area: *mut u8,
+    pub(crate) area: *mut Vector,
     pub(crate) unused: u64,
 }
 

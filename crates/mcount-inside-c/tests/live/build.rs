@@ -19,12 +19,17 @@ const fn hooks(name: &'static str, flags: &'static [&'static str]) -> Hooks {
     Hooks { name, flags, after_prologue: false, gcc_fixed_only: false }
 }
 
+/// Five bytes of NOPs at the entry.
+pub(crate) const PATCHABLE: Hooks = hooks("patchable-5", &["-fpatchable-function-entry=5"]);
+/// A call at the entry.
+pub(crate) const FENTRY: Hooks = hooks("fentry", &["-pg", "-mfentry"]);
+
 pub(crate) const HOOKS: &[Hooks] = &[
-    hooks("patchable-5", &["-fpatchable-function-entry=5"]),
+    PATCHABLE,
     hooks("patchable-16", &["-fpatchable-function-entry=16"]),
     hooks("patchable-7,2", &["-fpatchable-function-entry=7,2"]),
     hooks("patchable-5-cet", &["-fpatchable-function-entry=5", "-fcf-protection"]),
-    hooks("fentry", &["-pg", "-mfentry"]),
+    FENTRY,
     Hooks { after_prologue: true, ..hooks("pg", &["-pg"]) },
     Hooks {
         gcc_fixed_only: true,
@@ -87,8 +92,8 @@ impl Room {
     pub(crate) fn new() -> Result<Self, String> {
         let folder = env!("CARGO_TARGET_TMPDIR");
         let room = TempDir::new_in(folder).map_err(|error| format!("{folder}: {error}"))?;
-        for name in ["libmcount-live.so", "libmcount-live.so.0", "libmcount-live.a"] {
-            let built = library(if name.ends_with(".a") { "a" } else { "so" });
+        for (name, kind) in [("so", "so"), ("so.0", "so"), ("a", "a")] {
+            let (name, built) = (format!("libmcount-live.{name}"), library(kind));
             std::os::unix::fs::symlink(&built, room.path().join(name))
                 .map_err(|error| format!("{}: {error}", built.display()))?;
         }
@@ -101,7 +106,7 @@ impl Room {
 
     /// The text of a file in it.
     pub(crate) fn text(&self, name: &str) -> Result<String, String> {
-        let bytes = testkit::files::read(&self.path(name)).map_err(|error| error.to_string())?;
+        let bytes = testkit::files::read(&self.path(name))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 

@@ -1,7 +1,7 @@
 //! Programs that check themselves: they print "ok" and end with 0.
 
 use crate::Test;
-use crate::build::{HOOKS, Hooks, LINKS, Link, Room, USUAL, sources as folder};
+use crate::build::{FENTRY, HOOKS, Hooks, LINKS, Link, PATCHABLE, Room, USUAL, sources as folder};
 use std::process::Command;
 
 /// Builds a program of `tests/live`, and runs it with these arguments.
@@ -46,32 +46,34 @@ pub(crate) fn tests() -> Vec<Test> {
         }));
     }
     for (protocol, number) in [("one-byte", "0"), ("breakpoint", "1")] {
-        for (how, seconds) in [("toggle", "10"), ("replace", "3"), ("new", "3")] {
-            for compiler in ["gcc", "clang"] {
-                tests.push(test(
-                    format!("stress/{how}/{protocol}/{compiler}"),
-                    compiler,
-                    move || {
-                        let arguments = [seconds, number, how];
-                        check(compiler, HOOKS[0], USUAL, &["stress.c", "many.c"], &arguments)
-                    },
-                ));
-            }
+        for (how, compiler, seconds) in [
+            ("toggle", "gcc", "10"),
+            ("replace", "gcc", "2"),
+            ("new", "gcc", "3"),
+            ("new", "clang", "3"),
+        ] {
+            let name = format!("stress/{how}/{protocol}/{compiler}");
+            tests.push(test(name, compiler, move || {
+                let arguments = [seconds, number, how];
+                check(compiler, PATCHABLE, USUAL, &["stress.c", "many.c"], &arguments)
+            }));
         }
     }
     // clang's hook is one instruction, and so is a call.
-    let refused = [("gcc", 0, ""), ("clang", 0, "one-instruction"), ("gcc", 4, "one-instruction")];
+    let refused = [
+        ("gcc", PATCHABLE, ""),
+        ("clang", PATCHABLE, "one-instruction"),
+        ("gcc", FENTRY, "one-instruction"),
+    ];
     for (compiler, hooks, argument) in refused {
-        tests.push(test(
-            format!("refused/{compiler}/{}", HOOKS[hooks].name),
-            compiler,
-            move || check(compiler, HOOKS[hooks], USUAL, &["refused.c"], &[argument]),
-        ));
+        tests.push(test(format!("refused/{compiler}/{}", hooks.name), compiler, move || {
+            check(compiler, hooks, USUAL, &["refused.c"], &[argument])
+        }));
     }
     tests.push(test("library", "gcc", || {
         let room = Room::new()?;
-        let plugin = room.shared("gcc", HOOKS[0].flags, "plugin.c")?.display().to_string();
-        check_in(&room, "gcc", HOOKS[0], USUAL, &["library.c"], &[&plugin])
+        let plugin = room.shared("gcc", PATCHABLE.flags, "plugin.c")?.display().to_string();
+        check_in(&room, "gcc", PATCHABLE, USUAL, &["library.c"], &[&plugin])
     }));
     tests
 }
@@ -81,6 +83,12 @@ fn handlers() -> Vec<Test> {
     let mut tests = Vec::new();
     for hooks in HOOKS {
         for link in LINKS {
+            if hooks.name != PATCHABLE.name
+                && ["fixed", "static-pie"].contains(&link.name)
+                && !hooks.gcc_fixed_only
+            {
+                continue;
+            }
             for compiler in ["gcc", "clang"].into_iter().filter(|one| hooks.can_be(one, link)) {
                 let name = format!("handlers/{compiler}/{}/{}", hooks.name, link.name);
                 tests.push(test(name, compiler, move || {

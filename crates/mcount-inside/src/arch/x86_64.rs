@@ -5,7 +5,7 @@
 //! of what the C library keeps for such libraries.
 
 use crate::record::{Call, Vector, flags};
-use std::arch::{asm, x86_64 as processor};
+use std::arch::asm;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -81,22 +81,29 @@ pub(crate) fn is_return(address: u64) -> bool {
 pub(crate) fn prepare() {
     const OSXSAVE: u32 = 1 << 27;
     const COMPONENTS: [u32; 4] = [2, 5, 6, 7];
-    // Reading features is safe from some version of Rust on; before, it's unsafe.
-    let leaf = |leaf, part| {
-        #[allow(unused_unsafe, reason = "safe in newer versions of Rust")]
-        // SAFETY: every x86-64 processor has this instruction.
-        unsafe {
-            processor::__cpuid_count(leaf, part)
-        }
-    };
-    if leaf(1, 0).ecx & OSXSAVE == 0 {
+    let [_, _, features, _] = processor_leaf(1, 0);
+    if features & OSXSAVE == 0 {
         return;
     }
-    let size = COMPONENTS.iter().map(|part| leaf(13, *part)).map(|part| part.eax + part.ebx);
-    let size = size.max().unwrap_or(0).max(576).next_multiple_of(64);
+    let end = |part: &u32| {
+        let [size, offset, _, _] = processor_leaf(13, *part);
+        size + offset
+    };
+    let size = COMPONENTS.iter().map(end).max().unwrap_or(0).max(576).next_multiple_of(64);
     AREA.store(u64::from(size), Relaxed);
     let has_masks = is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512f");
     VECTORS.store(if has_masks { 2 } else { u32::from(is_x86_feature_detected!("avx")) }, Relaxed);
+}
+
+/// What CPUID says: `eax`, `ebx`, `ecx`, `edx`.
+fn processor_leaf(leaf: u32, part: u32) -> [u32; 4] {
+    let (low, high, third, fourth): (u32, u64, u32, u32);
+    // SAFETY: every x86-64 processor has this instruction. The compiler keeps %rbx for itself.
+    unsafe {
+        asm!("mov {0}, rbx", "cpuid", "xchg {0}, rbx", out(reg) high, inout("eax") leaf => low,
+            inout("ecx") part => third, out("edx") fourth, options(nomem, nostack, preserves_flags));
+    }
+    [low, u32::try_from(high & 0xffff_ffff).unwrap_or(0), third, fourth]
 }
 
 /// Lets handlers see vector registers, if they have asked for them.
@@ -118,16 +125,16 @@ pub(crate) unsafe fn show_vectors(call: &mut Call, wanted: u32) {
     }
     // SAFETY: the caller's: the area has these parts.
     unsafe {
-        call.vectors = call.area.add(LOW).cast::<Vector>();
+        call.vectors = call.area.wrapping_add(LOW / size_of::<Vector>());
         if saved == BY_XSAVE {
             // What isn't in use is zero, and used from now on.
-            let in_use = call.area.add(IN_USE).cast::<u64>();
+            let in_use = call.area.wrapping_add(IN_USE / size_of::<Vector>()).cast::<u64>();
             let enabled = processor_state();
             if *in_use & 2 == 0 {
                 call.vectors.write_bytes(0, 16);
             }
             if enabled & 4 != 0 {
-                call.vectors_high = call.area.add(HIGH).cast::<Vector>();
+                call.vectors_high = call.area.wrapping_add(HIGH / size_of::<Vector>());
                 if *in_use & 4 == 0 {
                     call.vectors_high.write_bytes(0, 16);
                 }
@@ -142,7 +149,7 @@ fn processor_state() -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: XSAVE is there, so XGETBV is.
     unsafe {
-        asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack))
+        asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack));
     };
     u64::from(high) << 32 | u64::from(low)
 }
@@ -173,11 +180,11 @@ pub(crate) unsafe fn through_linkage(address: u64) -> Option<u64> {
 /// As of that call.
 pub(crate) unsafe fn system_call(number: i64, arguments: [u64; 6]) -> i64 {
     let result: i64;
-    let [a, b, c, d, e, f] = arguments;
+    let [rdi, rsi, rdx, r10, r8, r9] = arguments;
     // SAFETY: the caller's.
     unsafe {
-        asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c,
-            in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
+        asm!("syscall", inlateout("rax") number => result, in("rdi") rdi, in("rsi") rsi, in("rdx") rdx,
+            in("r10") r10, in("r8") r8, in("r9") r9, lateout("rcx") _, lateout("r11") _, options(nostack));
     }
     result
 }

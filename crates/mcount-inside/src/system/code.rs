@@ -11,7 +11,9 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+/// Bytes of a page.
 const PAGE: u64 = 4096;
+const BYTES: usize = 4096;
 
 /// `membarrier(2)`.
 const REGISTER_SYNC_CORE: libc::c_long = 64;
@@ -44,7 +46,7 @@ type Result<T> = std::result::Result<T, Refused>;
 pub(crate) struct Code {
     file: Option<File>,
     page: u64,
-    bytes: [u8; PAGE as usize],
+    bytes: [u8; BYTES],
     /// What of the page is to be written.
     first: usize,
     end: usize,
@@ -54,7 +56,7 @@ impl Code {
     /// Gets ready to write. Nothing is kept open longer than this lives: a program may close all its descriptors.
     pub(crate) fn open() -> Self {
         let file = files::open_to_change("/proc/self/mem").ok();
-        Self { file, page: 0, bytes: [0; PAGE as usize], first: 0, end: 0 }
+        Self { file, page: 0, bytes: [0; BYTES], first: 0, end: 0 }
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -83,11 +85,7 @@ impl Code {
             // SAFETY: a site is in it, so the page is mapped; code that can't be read is there only for those who
             // asked for it, and they have /proc/self/mem.
             unsafe {
-                std::ptr::copy_nonoverlapping(
-                    page as *const u8,
-                    self.bytes.as_mut_ptr(),
-                    PAGE as usize,
-                );
+                std::ptr::copy_nonoverlapping(page as *const u8, self.bytes.as_mut_ptr(), BYTES);
             }
         }
         self.page = page;
@@ -125,7 +123,7 @@ fn write_protected(page: u64, at: u64, bytes: &[u8]) -> Result<()> {
     let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
     // SAFETY: code of a loaded module, which is what it was before when this returns.
     unsafe {
-        if libc::mprotect(page as *mut c_void, PAGE as usize, all) != 0 {
+        if libc::mprotect(page as *mut c_void, BYTES, all) != 0 {
             return Err(Refused::by("the system doesn't let code be changed"));
         }
         for (place, byte) in (at..).zip(bytes) {
@@ -136,7 +134,7 @@ fn write_protected(page: u64, at: u64, bytes: &[u8]) -> Result<()> {
             }
         }
         let usual = libc::PROT_READ | libc::PROT_EXEC;
-        match libc::mprotect(page as *mut c_void, PAGE as usize, usual) {
+        match libc::mprotect(page as *mut c_void, BYTES, usual) {
             0 => Ok(()),
             _ => Err(Refused::by("mprotect")),
         }
@@ -161,13 +159,13 @@ pub(crate) fn synchronize() -> Result<()> {
     unsafe {
         let all = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let page = libc::mmap(std::ptr::null_mut(), PAGE as usize, all, flags, -1, 0);
+        let page = libc::mmap(std::ptr::null_mut(), BYTES, all, flags, -1, 0);
         if page == libc::MAP_FAILED {
             return Err(Refused::by("mmap"));
         }
         page.cast::<u8>().write_volatile(1);
-        let done = libc::mprotect(page, PAGE as usize, libc::PROT_READ);
-        libc::munmap(page, PAGE as usize);
+        let done = libc::mprotect(page, BYTES, libc::PROT_READ);
+        libc::munmap(page, BYTES);
         match done {
             0 => Ok(()),
             _ => Err(Refused::by("mprotect")),

@@ -2,7 +2,7 @@
 //!
 //! No signal handler could do that unnoticed: system calls would fail with EINTR, and a thread that blocks the signal
 //! would never stop. So a helper process, which shares the memory of this one and lives as long as it takes, is the
-//! tracer of all threads but the caller's (`ptrace(2)`, PTRACE_SEIZE). The kernel lets it if it would let a
+//! tracer of all threads but the caller's (`ptrace(2)`, `PTRACE_SEIZE`). The kernel lets it if it would let a
 //! debugger of the same user; where it doesn't, nothing was changed.
 //!
 //! A thread that stands inside an area is moved behind it: what is there are NOPs. The same goes for code that
@@ -247,7 +247,7 @@ impl Shared<'_> {
         let mut path = [0_u8; 32];
         write_path(&mut path, self.process);
         let flags = (libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) as u64;
-        let at = libc::AT_FDCWD as u64;
+        let at = i64::from(libc::AT_FDCWD).cast_unsigned();
         let mut entries = [0_u64; 1024];
         // SAFETY: the path ends with a zero byte, and entries are read into memory of ours.
         unsafe {
