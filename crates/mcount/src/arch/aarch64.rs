@@ -1,13 +1,13 @@
-//! AArch64: one instruction, `bl _mcount`, at a place of the compiler's choice in the prologue.
+//! AArch64: one instruction, `bl _mcount`, somewhere in the prologue.
 //!
 //! ```text
 //!  14: aa1e03e0     mov x0, x30
 //!  18: 94000000     bl _mcount              18: R_AARCH64_CALL26 _mcount
 //! ```
 //!
-//! Nothing to see here, and that is the beauty of it: instructions have four bytes and are little
-//! endian, even where data is big endian. Kernels don't use `-pg`. They ask for patchable entries, two
-//! or four NOPs, which may stand behind a landing pad (`bti c`) or around it.
+//! This is the easiest processor: every instruction has four bytes, and instructions are little endian
+//! even if data is big endian. Kernels don't use `-pg`. They use patchable entries of two or four NOPs,
+//! before or behind a landing pad (`bti c`), or on both sides of it.
 //!
 //! The ILP32 ABI is the same machine in ELFCLASS32, with relocation numbers of its own.
 //!
@@ -60,7 +60,7 @@ pub(super) static ARCH: Arch = Arch {
     ..COMMON
 };
 
-/// The ILP32 ABI: ELFCLASS32, with relocation numbers of its own.
+/// The ILP32 ABI.
 pub(super) static ILP32: Arch = Arch {
     name: "aarch64_ilp32",
     forms: &[Form { relocations: &[R_AARCH64_P32_CALL26], ..BL }],
@@ -73,8 +73,8 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     if word & 0xfc00_0000 == 0x9400_0000 { place.near(signed(word, 26) * 4) } else { None }
 }
 
-/// A branch, a veneer (`adrp`, `add`, `br`, or with a word that is loaded), or a PLT entry (`adrp`,
-/// `ldr`, `add`, `br`).
+/// Where a stub leads: a branch, a veneer (`adrp`, `add`, `br`, or a load of a word behind it), or a PLT
+/// entry (`adrp`, `ldr`, `add`, `br`).
 fn stub(place: &Place<'_>) -> Option<Goal> {
     let is_pad = place.word(0)? & 0xffff_ff3f == 0xd503_241f;
     let place = if is_pad { place.skip(4) } else { *place };
@@ -82,7 +82,8 @@ fn stub(place: &Place<'_>) -> Option<Goal> {
     if first & 0xfc00_0000 == 0x1400_0000 {
         return Some(Goal::Address(place.address(signed(first, 26) * 4)));
     }
-    // ldr x16, word; (adr x17, .; add x16, x16, x17;) br x16: the address, or the way from the adr.
+    // ldr x16, word; (adr x17, .; add x16, x16, x17;) br x16. The word is an address, or a distance from
+    // the adr.
     if first & 0xff00_001f == 0x5800_0010 {
         let word = place.skip(u64::try_from(signed(first >> 5, 19) * 4).ok()?);
         let (first, second) = (u64::from(word.data_word(0)?), u64::from(word.data_word(4)?));

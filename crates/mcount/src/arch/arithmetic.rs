@@ -1,16 +1,17 @@
-//! Relocations that compute, as debug sections have them where the linker deletes bytes of code.
+//! Relocations that compute. Debug sections have them on processors whose linkers delete code, because
+//! there the assembler doesn't know the length of anything.
 
 use super::ALL;
 
-/// A relocation that changes a number by the value of a symbol: two of them make a difference.
+/// A relocation that changes a number by the value of a symbol. Two of them make a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Arithmetic {
     /// The relocation type.
     pub kind: u32,
-    /// The low bits of the field that hold the number; `None` for a ULEB128 of any length.
+    /// How many low bits of the field hold the number; `None` for a ULEB128 of any length.
     pub bits: Option<u8>,
-    /// What is done.
+    /// What it does.
     pub step: Step,
 }
 
@@ -37,8 +38,8 @@ pub(super) const fn subtract(kind: u32, bits: u8) -> Arithmetic {
     Arithmetic { kind, bits: Some(bits), step: Step::Subtract }
 }
 
-/// What the relocations of the processor `machine` (`e_machine`) do that compute; and whether all
-/// others take the addend from the section, whatever the relocation says.
+/// The relocations of the processor `machine` (`e_machine`) that compute, and whether all others take
+/// their addend from the section even if they have a field for it.
 pub(crate) fn of_debug(machine: u16) -> (&'static [Arithmetic], bool) {
     let arch = ALL.iter().find(|arch| arch.machine == machine);
     arch.map_or((&[], false), |arch| (arch.arithmetic, arch.addend_in_section))

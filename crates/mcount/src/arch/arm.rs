@@ -5,16 +5,17 @@
 //!   8: ebfffffe     bl __gnu_mcount_nc       8: R_ARM_CALL __gnu_mcount_nc
 //! ```
 //!
-//! A `bl` overwrites the link register, so the function saves it first, and the hook pops it again.
-//! The two belong together. A NOP in place of the call alone would leave a word on the stack. So both
-//! become NOPs. If another instruction stands between them, the call becomes what Linux makes of
-//! it, `pop {lr}`. The older hooks, `mcount` and `_mcount`, leave the stack as it is.
+//! A `bl` overwrites the link register, so the function saves it first, and the hook pops it. A NOP in
+//! place of the call alone would leave a word on the stack, so both become NOPs. If another instruction
+//! stands between them, the call becomes `pop {lr}`, as in Linux. The older hooks, `mcount` and
+//! `_mcount`, don't pop anything.
 //!
-//! Thumb is the second instruction set, and bit 0 of a function's address says that it is in Thumb. The
-//! symbol has the bit, and the place in the section doesn't. Byte order has a twist too: a
-//! big-endian object has big-endian instructions, and the linker of a BE8 image turns them round and
-//! says so in `e_flags`. A `bl` may be a `blx` after the link, because that is how one set calls the
-//! other.
+//! Thumb is the second instruction set. Bit 0 of a function's address says that it is Thumb code; it
+//! isn't part of the function's offset in the section. A `bl` may become a `blx` when it is linked,
+//! because that is how one instruction set calls the other.
+//!
+//! Big-endian objects have big-endian instructions. When the linker makes a BE8 image, it reverses the
+//! bytes of each instruction and says so in `e_flags`.
 //!
 //! Source: ELF for the Arm Architecture, 5.6.
 
@@ -29,7 +30,7 @@ const R_ARM_RELATIVE: u32 = 23;
 const R_ARM_CALL: u32 = 28;
 const EF_ARM_BE8: u32 = 0x0080_0000;
 
-/// `mov r0, r0`: the NOP of every Arm processor; the architected one came with ARMv6K.
+/// `mov r0, r0`, which every Arm processor has. The `nop` instruction came with ARMv6K.
 const NOP: Instruction = Instruction::words(&[0xe1a0_0000]);
 const THUMB_NOP: Instruction = Instruction::halves(&[0xbf00]);
 const THUMB_WIDE_NOP: Instruction = Instruction::halves(&[0xf3af, 0x8000]);
@@ -51,7 +52,7 @@ const THUMB_BL_LOW: Pattern = Pattern::half(2, 0xc000, 0xc000);
 
 const BLS: &[u32] = &[R_ARM_PC24, R_ARM_PLT32, R_ARM_CALL];
 
-/// The hook that pops, and those that do not.
+/// The hook that pops, and the two that don't.
 const POPS: &str = "__gnu_mcount_nc";
 const OLD: &str = "mcount";
 const OLDER: &str = "_mcount";
@@ -109,7 +110,7 @@ pub(super) static ARCH: Arch = Arch {
     rel_32: true,
     mapping_symbols: true,
     isa_bit: true,
-    // Linux does so in ftrace_call_adjust: `.long function` has the bit.
+    // `.long function` has the bit. Linux clears it in ftrace_call_adjust.
     entries_have_isa_bit: true,
     nops: &[
         THUMB_WIDE_NOP,
@@ -139,7 +140,7 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     }
 }
 
-/// `bl` and `blx` with a displacement in two halves, the upper two bits of it under an XOR.
+/// `bl` and `blx`. Their displacement is in two halves, two of whose bits are under an XOR with the sign.
 fn thumb_call(place: &Place<'_>) -> Option<Branch> {
     let (high, low) = (place.half(0)?, place.half(2)?);
     if high & 0xf800 != 0xf000 || low & 0xc000 != 0xc000 {
@@ -153,7 +154,7 @@ fn thumb_call(place: &Place<'_>) -> Option<Branch> {
     place.branch(0, 4, Goal::Address(if to_arm { target & !3 } else { target }))
 }
 
-/// A veneer, short or long, or a PLT entry: what bfd and lld make.
+/// Where a stub leads: a short or long veneer, or a PLT entry, as bfd and lld make them.
 fn stub(place: &Place<'_>) -> Option<Goal> {
     if place.alternate {
         // bx pc; nop; and go on as Arm.
@@ -162,11 +163,10 @@ fn stub(place: &Place<'_>) -> Option<Goal> {
         return if switches { stub(&arm) } else { thumb_stub(place) };
     }
     let (first, second) = (place.word(0)?, place.word(4)?);
-    let absolute = |at: u64| Some(Goal::Address(u64::from(place.data_word(at)? & !1)));
     match (first, second) {
-        (0xe51f_f004, _) => absolute(4),           // ldr pc, [pc, #-4]
-        (0xe59f_c000, 0xe12f_ff1c) => absolute(8), // ldr ip, [pc]; bx ip
-        // ldr ip, [pc, #n]; add ip or pc, ip, pc (either way round): relative to the add.
+        (0xe51f_f004, _) => absolute(place, 4), // ldr pc, [pc, #-4]
+        (0xe59f_c000, 0xe12f_ff1c) => absolute(place, 8), // ldr ip, [pc]; bx ip
+        // ldr ip, [pc, #n]; add ip or pc, ip, pc (in either order): relative to the add.
         (0xe59f_c000 | 0xe59f_c004, 0xe08c_c00f | 0xe08f_c00c | 0xe08f_f00c | 0xe08c_f00f) => {
             let distance = place.data_word(u64::from(first & 0xfff) + 8)?.cast_signed();
             Some(Goal::Address(place.address(12 + i64::from(distance)) & !1))
@@ -177,9 +177,13 @@ fn stub(place: &Place<'_>) -> Option<Goal> {
     }
 }
 
-/// `movw ip, low; movt ip, high`, absolute, or with `add ip, ip, pc` relative to that.
+/// The address in the word `at` bytes on.
+fn absolute(place: &Place<'_>, at: u64) -> Option<Goal> {
+    Some(Goal::Address(u64::from(place.data_word(at)? & !1)))
+}
+
+/// The target of `movw ip, low; movt ip, high`. If `add ip, ip, pc` follows, it is relative to that.
 fn wide(place: &Place<'_>) -> Option<u64> {
-    let immediate = |word: u32| word >> 4 & 0xf000 | word & 0xfff;
     let (low, high) = (place.word(0)?, place.word(4)?);
     if high & 0xfff0_f000 != 0xe340_c000 {
         return None;
@@ -190,10 +194,19 @@ fn wide(place: &Place<'_>) -> Option<u64> {
     Some(if is_relative { place.address(16 + distance) } else { u64::from(value) } & !1)
 }
 
-/// Thumb `movw ip; movt ip; (add ip, pc;) bx ip`, as lld makes it, and `b.w`.
+/// The 16 bits of a `movw` or `movt`.
+fn immediate(word: u32) -> u32 {
+    word >> 4 & 0xf000 | word & 0xfff
+}
+
+/// The 16 bits of a Thumb `movw` or `movt` that consists of these halves.
+fn thumb_immediate(high: u32, low: u32) -> u32 {
+    (high & 0xf) << 12 | (high >> 10 & 1) << 11 | (low >> 12 & 7) << 8 | low & 0xff
+}
+
+/// Where a Thumb stub leads: `movw ip; movt ip; (add ip, pc;) bx ip`, as lld makes it, or `b.w`.
 fn thumb_stub(place: &Place<'_>) -> Option<Goal> {
-    let half = |at| place.half(at);
-    let (first, second) = (half(0)?, half(2)?);
+    let (first, second) = (place.half(0)?, place.half(2)?);
     if first & 0xf800 == 0xf000 && second & 0xd000 == 0x9000 {
         let sign = first >> 10 & 1;
         let (i1, i2) = (1 ^ second >> 13 & 1 ^ sign, 1 ^ second >> 11 & 1 ^ sign);
@@ -201,28 +214,25 @@ fn thumb_stub(place: &Place<'_>) -> Option<Goal> {
             sign << 24 | i1 << 23 | i2 << 22 | (first & 0x3ff) << 12 | (second & 0x7ff) << 1;
         return Some(Goal::Address(place.address(4 + signed(offset, 25))));
     }
-    // ldr.w pc, word behind it
+    // ldr.w pc, the word behind it
     if (first, second) == (0xf85f, 0xf000) {
         return Some(Goal::Address(u64::from(place.data_word(4)? & !1)));
     }
-    let immediate = |high: u32, low: u32| {
-        (high & 0xf) << 12 | (high >> 10 & 1) << 11 | (low >> 12 & 7) << 8 | low & 0xff
-    };
-    let (third, fourth) = (half(4)?, half(6)?);
+    let (third, fourth) = (place.half(4)?, place.half(6)?);
     // movw ip, and movt ip.
     let sets_low = first & 0xfbf0 == 0xf240 && second & 0x8f00 == 0x0c00;
     let sets_high = third & 0xfbf0 == 0xf2c0 && fourth & 0x8f00 == 0x0c00;
     if !sets_low || !sets_high {
         return None;
     }
-    let value = immediate(third, fourth) << 16 | immediate(first, second);
-    let is_relative = half(8)? == 0x44fc;
+    let value = thumb_immediate(third, fourth) << 16 | thumb_immediate(first, second);
+    let is_relative = place.half(8)? == 0x44fc;
     let distance = i64::from(value.cast_signed());
     let target = if is_relative { place.address(12 + distance) } else { u64::from(value) };
     Some(Goal::Address(target & !1))
 }
 
-/// `add ip, pc, #a; add ip, ip, #b; (add ip, ip, #c;) ldr pc, [ip, #d]!`
+/// Where a PLT entry leads: `add ip, pc, #a; add ip, ip, #b; (add ip, ip, #c;) ldr pc, [ip, #d]!`
 fn plt_entry(place: &Place<'_>) -> Option<Goal> {
     if place.word(0)? & 0xffff_f000 != 0xe28f_c000 {
         return None;

@@ -1,12 +1,12 @@
 //! The bytes of a section as instructions, to read and to write.
 //!
-//! Byte order is that of a *unit*, which may be smaller than an instruction: Thumb's `bl` is two
-//! halfwords, and each of them is turned round by itself.
+//! Byte order applies to a *unit*, which may be smaller than an instruction. For example, Thumb's `bl` is
+//! two halfwords, and each of them has its bytes reversed separately.
 
 /// The byte order of a processor's instructions.
 #[derive(Clone, Copy)]
 pub(crate) enum CodeOrder {
-    /// That of the data.
+    /// The same as that of data.
     Data,
     Little,
     Big,
@@ -20,16 +20,12 @@ pub(crate) struct Code<'a> {
 }
 
 impl<'a> Code<'a> {
-    /// The `unit` at `offset`, or `None` where the section ends.
+    /// The `unit` at `offset`. `None` if the section ends before it does.
     pub(crate) fn get(self, unit: Unit, offset: u64) -> Option<u32> {
         let start = usize::try_from(offset).ok()?;
         let bytes = self.bytes.get(start..start.checked_add(unit.size())?)?;
-        let add = |value: u32, byte: &u8| value << 8 | u32::from(*byte);
-        Some(if self.big_endian {
-            bytes.iter().fold(0, add)
-        } else {
-            bytes.iter().rev().fold(0, add)
-        })
+        let bytes = bytes.iter().copied();
+        Some(if self.big_endian { bytes.fold(0, append) } else { bytes.rev().fold(0, append) })
     }
 
     /// The 32-bit instruction at `offset`.
@@ -53,25 +49,31 @@ impl<'a> Code<'a> {
         self.from(offset).first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
     }
 
-    /// Instructions are big endian.
+    /// Whether instructions are big endian.
     pub(crate) fn is_big_endian(self) -> bool {
         self.big_endian
     }
 
-    /// Bytes.
+    /// The number of bytes.
     pub(crate) fn len(self) -> u64 {
         self.bytes.len() as u64
     }
 }
 
-/// The bytes of a section, to write instructions in.
+/// `value`, with `byte` behind it.
+fn append(value: u32, byte: u8) -> u32 {
+    value << 8 | u32::from(byte)
+}
+
+/// The bytes of a section, for writing instructions.
 pub(crate) struct CodeMut<'a> {
     pub(crate) bytes: &'a mut [u8],
     pub(crate) big_endian: bool,
 }
 
 impl CodeMut<'_> {
-    /// Writes `instruction` at `offset`; `None` (and nothing written) where the section ends.
+    /// Writes `instruction` at `offset`. `None`, and nothing is written, if the section ends before it
+    /// does.
     pub(crate) fn put(&mut self, offset: u64, instruction: &Instruction) -> Option<()> {
         self.put_units(offset, instruction.unit, instruction.values)
     }
@@ -96,7 +98,7 @@ impl CodeMut<'_> {
         Some(())
     }
 
-    /// The same bytes, to read.
+    /// The same bytes, for reading.
     pub(crate) fn as_code(&self) -> Code<'_> {
         Code { bytes: self.bytes, big_endian: self.big_endian }
     }
@@ -155,7 +157,7 @@ impl Instruction {
 
 /// Some bits of an instruction near a relocation.
 pub(crate) struct Pattern {
-    /// Bytes from `r_offset`.
+    /// The distance from `r_offset`, in bytes.
     pub(super) at: i8,
     pub(super) unit: Unit,
     pub(super) mask: u32,
@@ -175,8 +177,7 @@ impl Pattern {
         Self { at, unit: Unit::Word, mask, value }
     }
 
-    /// Whether some of its bits are among those of `instruction`, which is `at` bytes from the
-    /// relocation.
+    /// Whether it has bits in common with `instruction`, which is `at` bytes from the relocation.
     pub(super) fn overlaps(&self, at: i8, instruction: &Instruction) -> bool {
         let (own, other) = (i64::from(self.at), i64::from(at));
         own < other + instruction.size().cast_signed()

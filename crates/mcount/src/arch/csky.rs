@@ -1,12 +1,12 @@
-//! C-SKY: `jsri` through a literal, or `bsr` once somebody has found out that the hook is near.
+//! C-SKY: `jsri` through a literal, or `bsr` if the hook is near.
 //!
-//! A `jsri` loads the address of its target from a word behind the function, and that word has a
-//! relocation to the hook too. It's no site. The assembler or the linker may make a `bsr` of the `jsri`,
-//! with the same relocation.
+//! A `jsri` loads the address of its target from a word behind the function. That word also has a
+//! relocation to the hook, but it isn't a site. The assembler or the linker may replace the `jsri` by a
+//! `bsr` with the same relocation.
 //!
-//! The hook pops the link register that a `push lr` before the call saved, so both become NOPs. A
-//! call without its push can't be switched off. Instructions are made of halfwords, the upper one
-//! first in either byte order.
+//! A `push lr` before the call saves the link register, and the hook pops it. So both become NOPs. A call
+//! without its `push` can't become one. Instructions consist of halfwords; the upper one comes first in
+//! either byte order.
 //!
 //! Source: C-SKY CPU ABI Standard V2, chapter 4.
 
@@ -61,7 +61,7 @@ fn length(place: &Place<'_>) -> u64 {
     if place.half(0).unwrap_or(0) & 0xc000 == 0xc000 { 4 } else { 2 }
 }
 
-/// `bsr`, or `jsri` with its literal.
+/// The call at a place: `bsr`, or `jsri` with its literal.
 fn call(place: &Place<'_>) -> Option<Branch> {
     let (high, low) = (place.half(0)?, place.half(2)?);
     if high & 0xfc00 == 0xe000 {

@@ -1,23 +1,24 @@
-//! How the code of a linked image is read. There no relocation says what a call calls.
+//! Decoding the code of linked images, in which no relocation says what a call calls.
 //!
-//! For that each processor answers three questions about a place in code: how long is the instruction,
-//! is it a call and of which address, and is it a stub and where does that lead? A *stub* is what the
-//! linker puts between a call and its target: a PLT entry, a veneer, a thunk.
+//! Each processor answers three questions about a place in code. How long is the instruction? Is it a
+//! call, and of which address? Is it a stub, and where does that lead? A *stub* is code that the linker
+//! puts between a call and its target: a PLT entry, a veneer, a thunk.
 
 use super::{Code, Unit};
 
-/// How a processor's linked code is read.
+/// How to decode a processor's code.
 #[derive(Clone, Copy)]
 pub(crate) struct Decode {
-    /// Bytes of the instruction at a place; never 0.
+    /// The size in bytes of the instruction at a place; never 0.
     pub(crate) length: fn(&Place<'_>) -> u64,
     /// The direct call of a function that begins at a place.
     pub(crate) call: fn(&Place<'_>) -> Option<Branch>,
     /// Where the stub at a place leads, if it is one.
     pub(crate) stub: fn(&Place<'_>) -> Option<Goal>,
-    /// Where instructions begin can only be told from function starts on: what calls begin with.
+    /// The bytes that calls begin with, if instructions can only be told apart by reading from the start
+    /// of a function. Empty if they can be told apart anywhere.
     pub(crate) anchors: &'static [&'static [u8]],
-    /// The relocation types, all their bits, that add the load address: `R_*_RELATIVE`.
+    /// The relocation types, with all their bits, that add the load address: `R_*_RELATIVE`.
     pub(crate) relative: &'static [u32],
 }
 
@@ -27,25 +28,25 @@ pub(crate) struct Place<'a> {
     pub(crate) code: Code<'a>,
     /// The address of the first byte of `code`.
     pub(crate) base: u64,
-    /// Bytes from the start of `code`.
+    /// The offset in `code`, in bytes.
     pub(crate) at: u64,
-    /// The processor's second instruction set: Thumb, microMIPS.
+    /// Whether the code is of the processor's second instruction set: Thumb, microMIPS.
     pub(crate) alternate: bool,
-    /// The value that code addresses data by (`_gp`, the TOC), where it has one.
+    /// The address that code finds its data by (`_gp`, the TOC), if there is one.
     pub(crate) data_base: u64,
     pub(crate) is_64: bool,
-    /// The byte order of data among the code, which need not be that of the instructions.
+    /// The byte order of data among the code. Instructions may have the other.
     pub(crate) big_endian_data: bool,
 }
 
 /// A direct call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Branch {
-    /// Where its first instruction begins: bytes from the start of the code.
+    /// Where its first instruction begins, in bytes from the start of the code.
     pub(crate) start: u64,
-    /// Where the relocation to the target was: bytes from the start of the code.
+    /// Where its relocation was, in bytes from the start of the code.
     pub(crate) reference: u64,
-    /// The end of the call.
+    /// Where it ends, in bytes from the start of the code.
     pub(crate) end: u64,
     pub(crate) target: Goal,
 }
@@ -53,9 +54,9 @@ pub(crate) struct Branch {
 /// Where a call or a stub leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Goal {
-    /// To this address.
+    /// At this address.
     Address(u64),
-    /// To the address that the word at this address holds.
+    /// At the address that the word at this address holds.
     Slot(u64),
 }
 
@@ -66,7 +67,7 @@ impl<'a> Place<'a> {
         self.truncate(address)
     }
 
-    /// Addresses of a 32-bit image have 32 bits.
+    /// `address`, of which a 32-bit image uses 32 bits.
     pub(crate) fn truncate(&self, address: u64) -> u64 {
         if self.is_64 { address } else { address & 0xffff_ffff }
     }
@@ -101,13 +102,14 @@ impl<'a> Place<'a> {
         Place { at: self.at.saturating_add(distance), ..*self }
     }
 
-    /// A call of `size` bytes with its relocation `reference` bytes from here, to `target`.
+    /// The call of `target` that begins here and has `size` bytes, with its relocation `reference` bytes
+    /// from here.
     pub(crate) fn branch(&self, reference: u64, size: u64, target: Goal) -> Option<Branch> {
         let end = self.at.checked_add(size).filter(|end| *end <= self.code.len())?;
         Some(Branch { start: self.at, reference: self.at + reference, end, target })
     }
 
-    /// A call of four bytes, to the address `distance` bytes from here.
+    /// The call that begins here and has four bytes, of the address `distance` bytes from here.
     pub(crate) fn near(&self, distance: i64) -> Option<Branch> {
         self.branch(0, 4, Goal::Address(self.address(distance)))
     }
@@ -118,12 +120,12 @@ pub(crate) fn signed(value: u32, bits: u32) -> i64 {
     i64::from(value.cast_signed() << (32 - bits) >> (32 - bits))
 }
 
-/// Four bytes, always.
+/// The length of an instruction that always has four bytes.
 pub(crate) fn four(_: &Place<'_>) -> u64 {
     4
 }
 
-/// No stub is known.
+/// For a processor whose stubs aren't known.
 pub(crate) fn no_stub(_: &Place<'_>) -> Option<Goal> {
     None
 }

@@ -1,9 +1,9 @@
 //! A *form* of call: how to recognize one, where it is recorded, and how it becomes a NOP.
 //!
-//! Relocation types and a distance aren't enough to say that. `R_X86_64_GOTPCRELX` stands on a `call` and
-//! on a `mov`. So a form has three parts: the relocation types, bits that must be there around the
-//! relocation, and, for calls without a fixed length, a function that follows the instructions. For
-//! example, the ordinary call of x86-64:
+//! A relocation type isn't enough to recognize a call. For example, `R_X86_64_GOTPCRELX` occurs on a
+//! `call` and on a `mov`. So a form has relocation types, bits that must be around the relocation, and,
+//! for calls without a fixed length, a function that follows the instructions. This is the usual call of
+//! x86-64:
 //!
 //! ```text
 //! relocations: PC32 or PLT32
@@ -12,34 +12,35 @@
 //! nop:         0f 1f 44 00 00, one byte before r_offset
 //! ```
 //!
-//! The same data says what such a call leaves behind when it becomes a NOP: the NOP where it was
-//! written, and the rest of the opcode where it wasn't. So whatever we write we know again.
+//! The same data says how to recognize a call that became a NOP: the NOP is where it was written, and the
+//! rest of the opcode is unchanged. So we recognize every NOP that we write.
 
 use super::{Code, CodeMut, Instruction, Pattern};
 use crate::site::Kind;
 
 /// One way of calling the hook: the relocation and the opcode under it.
 pub(crate) struct Form {
-    /// The types that the (first) relocation to the hook symbol may have.
+    /// The types that the relocation to the hook symbol may have. If there are several relocations, it is
+    /// the first.
     pub(super) relocations: &'static [u32],
-    /// What must be there. All of it.
+    /// The bits that must be there, all of them.
     pub(super) opcode: &'static [Pattern],
     /// The recorded address minus `r_offset`.
     pub(super) recorded: i8,
-    /// The end of the call minus `r_offset`, where its length is fixed.
+    /// The end of the call minus `r_offset`, if its length is fixed.
     pub(super) size: i8,
-    /// Follows a sequence whose length is not fixed: its end, or `None` if it is no call.
+    /// Follows a sequence without a fixed length to its end. Returns `None` if it isn't a call.
     pub(super) follow: Option<Follow>,
-    /// How it is turned into something that does nothing.
+    /// How it becomes a NOP.
     pub(super) nop: Nop,
-    /// The kind of site that it is.
+    /// Which kind of site it is.
     pub(super) kind: Kind,
 }
 
-/// Follows the instructions from the relocation at an offset to the end of the call.
+/// From the offset of the relocation to the end of the call.
 type Follow = fn(Code<'_>, u64) -> Option<u64>;
 
-/// Values that a form overrides where they differ.
+/// The defaults, from which a form differs.
 pub(super) const CALL: Form = Form {
     relocations: &[],
     opcode: &[],
@@ -50,39 +51,41 @@ pub(super) const CALL: Form = Form {
     kind: Kind::Call,
 };
 
-/// A call whose form only the linker makes, by relaxation.
+/// The form of a call that only linkers make, by relaxation.
 pub(super) static RELAXED: Form = CALL;
 
-/// Instructions at bytes from `r_offset`.
+/// Instructions, each at a distance from `r_offset` in bytes.
 type Patch = &'static [(i8, Instruction)];
 
 /// How a call becomes a NOP.
 pub(crate) enum Nop {
-    /// It cannot, in this form.
+    /// It can't.
     None,
     /// By writing these instructions.
     Write(Patch),
-    /// The same where it depends on the hook: the first of these names decides.
+    /// By writing the instructions that go with the name of the hook.
     ByHook(&'static [(&'static str, Patch)]),
-    /// By functions, where the instructions to write depend on those that are there.
+    /// By a function, because what to write depends on the instructions that are there.
     Compute(Computed),
 }
 
-/// How a call whose length is not fixed becomes a NOP, and is known again.
+/// How a call without a fixed length becomes a NOP, and how we recognize it then.
 pub(crate) struct Computed {
-    /// Makes the call do nothing: `r_offset`, and the end of the call.
+    /// Makes it a NOP, given `r_offset` and the end of the call.
     pub(super) make: fn(&mut CodeMut<'_>, u64, u64) -> Option<()>,
-    /// Bytes of what `make` left at a recorded address, from there on.
+    /// The size in bytes of what `make` left at a recorded address.
     pub(super) made: fn(Code<'_>, u64) -> Option<u64>,
 }
 
-/// How far from the recorded address [`Computed::make`] may write, in bytes.
+/// How far from the call [`Computed::make`] may write, in bytes.
 const REACH: u64 = 2048;
 
 impl Form {
+    /// The call of this form with a relocation of type `kind` at `offset`, if it is one.
     pub(super) fn at(&'static self, code: Code<'_>, kind: u32, offset: u64) -> Option<Call> {
-        let fits = |pattern: &Pattern| pattern.fits(code, offset);
-        if !self.relocations.contains(&kind) || !self.opcode.iter().all(fits) {
+        if !self.relocations.contains(&kind)
+            || !self.opcode.iter().all(|pattern| pattern.fits(code, offset))
+        {
             return None;
         }
         let end = match self.follow {
@@ -93,8 +96,16 @@ impl Form {
         (end <= code.len()).then_some(Call { recorded, end, form: self })
     }
 
-    /// Bytes of the NOP at `recorded` that a call of this form became. Whatever
-    /// [`Call::make_nop`] writes is known here, so that no entry of a table is ever lost by it.
+    /// Whether the instructions of this form are there, with the relocation at `offset`.
+    pub(super) fn has_opcode(&self, code: Code<'_>, offset: u64) -> bool {
+        if self.opcode.is_empty() {
+            return self.follow.is_some_and(|follow| follow(code, offset).is_some());
+        }
+        self.opcode.iter().all(|pattern| pattern.fits(code, offset))
+    }
+
+    /// The size in bytes of the NOP at `recorded` that a call of this form became. It recognizes
+    /// everything that [`Call::make_nop`] writes, so that a table never loses an entry by that.
     pub(super) fn made_nop(&self, code: Code<'_>, recorded: u64) -> Option<u64> {
         let offset = recorded.checked_add_signed(-i64::from(self.recorded))?;
         let is_made = match &self.nop {
@@ -107,24 +118,32 @@ impl Form {
         if is_made { end.checked_sub(recorded) } else { None }
     }
 
-    /// Whether `patch` was written over a call with its relocation at `offset`: it is there, and so is
-    /// the rest of the call.
+    /// Whether `patch` was written over a call of this form with its relocation at `offset`. Then `patch`
+    /// is there, and so is the rest of the call.
     fn has(&self, code: Code<'_>, offset: u64, patch: Patch) -> bool {
-        let is_there = |(at, instruction): &(i8, Instruction)| {
-            offset.checked_add_signed((*at).into()).is_some_and(|at| instruction.is_at(code, at))
-        };
-        let is_left = |pattern: &Pattern| !patch.iter().any(|(at, new)| pattern.overlaps(*at, new));
-        patch.iter().all(is_there)
-            && self.opcode.iter().filter(|pattern| is_left(pattern)).all(|p| p.fits(code, offset))
+        let mut rest = self.opcode.iter().filter(|pattern| !is_overwritten(pattern, patch));
+        is_written(patch, code, offset) && rest.all(|pattern| pattern.fits(code, offset))
     }
 }
 
-/// A call of the hook that was found in code.
+/// Whether all of `patch` is there, for a relocation at `offset`.
+fn is_written(patch: Patch, code: Code<'_>, offset: u64) -> bool {
+    patch.iter().all(|(at, instruction)| {
+        offset.checked_add_signed((*at).into()).is_some_and(|at| instruction.is_at(code, at))
+    })
+}
+
+/// Whether `patch` changes some of the bits of `pattern`.
+fn is_overwritten(pattern: &Pattern, patch: Patch) -> bool {
+    patch.iter().any(|(at, instruction)| pattern.overlaps(*at, instruction))
+}
+
+/// A call of the hook.
 #[derive(Clone, Copy)]
 pub(crate) struct Call {
-    /// Where the table must point: bytes from the start of the section.
+    /// Where the table must lead, in bytes from the start of the section.
     pub(crate) recorded: u64,
-    /// Where the call ends: relocations to the hook before this are part of it.
+    /// Where the call ends. Relocations to the hook before this are part of it.
     pub(crate) end: u64,
     pub(super) form: &'static Form,
 }
@@ -135,14 +154,13 @@ impl Call {
         self.form.kind
     }
 
-    /// Only a linker makes this form.
+    /// Whether only linkers make calls of this form.
     pub(crate) fn is_relaxed(&self) -> bool {
         std::ptr::eq(self.form, &raw const RELAXED)
     }
 
-    /// Makes the call of `hook` at `offset` (its relocation's) do nothing.
-    ///
-    /// `None`, with the code unchanged, where that is not possible.
+    /// Makes the call of `hook` with its relocation at `offset` a NOP. `None`, with the code unchanged,
+    /// if that isn't possible.
     pub(crate) fn make_nop(&self, code: &mut CodeMut<'_>, offset: u64, hook: &[u8]) -> Option<()> {
         let patch = match self.form.nop {
             Nop::None => return None,
@@ -156,7 +174,7 @@ impl Call {
         Some(())
     }
 
-    /// The same by functions. What would not be known again is left a call.
+    /// Makes the call a NOP by a function. If we couldn't recognize the result, it stays a call.
     fn compute(&self, computed: &Computed, code: &mut CodeMut<'_>, offset: u64) -> Option<()> {
         let start = usize::try_from(self.recorded.saturating_sub(REACH)).ok()?;
         let end = usize::try_from(self.end.saturating_add(REACH)).ok()?.min(code.bytes.len());

@@ -1,10 +1,9 @@
-//! i386: what x86-64 was before it had 64 bits.
+//! i386: as x86-64, with two differences.
 //!
-//! The call and the NOPs are the same. Two things differ. Relocations are REL, so an addend is in the
-//! code that it changes. And code can't address anything relative to itself, so position-independent
-//! code keeps the address of the GOT in a register, any register, and calls through
-//! `*hook@GOT(%reg)`. In an image we look a few instructions back for how that register got its
-//! value.
+//! Relocations are REL, so the addend is in the code that the relocation changes. And code can't address
+//! data relative to itself. So position-independent code keeps the address of the GOT in some register
+//! and calls through `*hook@GOT(%reg)`. In an image, we look a few instructions back to see how that
+//! register got its value.
 //!
 //! Source: System V ABI, Intel386 Supplement, 4.5.
 
@@ -17,7 +16,7 @@ const R_386_GOT32: u32 = 3;
 const R_386_PLT32: u32 = 4;
 const R_386_GOT32X: u32 = 43;
 
-/// `call *hook@GOT(%reg)`: ModRM mod 2, opcode extension 2, any base but the one that needs a SIB.
+/// `call *hook@GOT(%reg)`: ModRM mod 2, opcode extension 2, any base except the one that needs a SIB.
 const CALL_BASED: &[Pattern] =
     &[Pattern::byte(-2, 0xff), Pattern { at: -1, unit: Unit::Byte, mask: 0xf8, value: 0x90 }];
 /// `call *hook@GOT`

@@ -1,11 +1,11 @@
-//! LoongArch: a young processor with a long list of calls.
+//! LoongArch: `bl`, and a few longer calls.
 //!
-//! Today's compilers emit `bl`, which reaches 128 MiB. In the medium code model it is a pair,
-//! `pcaddu18i` and `jirl` through `ra`. Before there were relocations for these, assemblers computed
-//! addresses on a stack of relocations (`R_LARCH_SOP_*`), and modules loaded an absolute address in
-//! four instructions. All of them are still out there in objects.
+//! Compilers emit `bl`, which reaches 128 MiB. In the medium code model, a call is a pair of
+//! instructions, `pcaddu18i` and `jirl` through `ra`. Older assemblers had no relocations for these. They
+//! computed addresses on a stack of relocations (`R_LARCH_SOP_*`), and modules loaded an absolute address
+//! in four instructions.
 //!
-//! The linker relaxes, as on RISC-V, so each table entry refers to a label of its own. Instructions
+//! The linker deletes code, as on RISC-V, so each table entry refers to a label of its own. Instructions
 //! have four bytes and are little endian.
 //!
 //! Source: ELF for the LoongArch Architecture, 2.30, "Relocations".
@@ -88,7 +88,7 @@ pub(super) static ARCH: Arch = Arch {
             nop: Nop::Write(&[(0, NOP), (4, NOP), (8, NOP), (12, NOP), (16, NOP), (20, NOP)]),
             ..CALL
         },
-        // lu12i.w, ori, lu32i.d, lu52i.d, jirl: an absolute address, as modules had it.
+        // lu12i.w, ori, lu32i.d, lu52i.d, jirl: an absolute address, as in older modules.
         Form {
             relocations: &[R_LARCH_MARK_LA],
             opcode: &[
@@ -128,7 +128,7 @@ pub(super) static ARCH: Arch = Arch {
     ..DEFAULT
 };
 
-/// `bl`, or `pcaddu18i` and `jirl` through the same register.
+/// The call at a place: `bl`, or `pcaddu18i` and `jirl` through the same register.
 fn call(place: &Place<'_>) -> Option<Branch> {
     let word = place.word(0)?;
     if word & 0xfc00_0000 == 0x5400_0000 {
@@ -143,7 +143,7 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     if is_call { place.branch(0, 8, target) } else { None }
 }
 
-/// A branch, or a PLT entry: `pcaddu12i $t3; ld.[dw] $t3, $t3`.
+/// Where a stub leads: a branch, or a PLT entry, `pcaddu12i $t3; ld.[dw] $t3, $t3`.
 fn stub(place: &Place<'_>) -> Option<Goal> {
     let (first, second) = (place.word(0)?, place.word(4)?);
     if first & 0xfc00_0000 == 0x5000_0000 {

@@ -1,8 +1,9 @@
-//! MicroBlaze: calls its hook by a software break, as no other processor does.
+//! MicroBlaze: gcc calls the hook by a software break, `brki`.
 //!
-//! An instruction has 16 bits for a number. If that isn't enough, an `imm` before it has the upper 16.
-//! So the relocation on the `imm` is for both. gcc's call of the hook is `imm; brki r16, _mcount`, to an
-//! absolute address; an ordinary call is `imm; brlid`, to a relative one. Both are sites.
+//! An instruction has room for a number of 16 bits. If that isn't enough, an `imm` before it has the
+//! upper 16 bits, and one relocation on the `imm` is for both. gcc calls the hook by `imm; brki r16,
+//! _mcount`, with an absolute address. An ordinary call is `imm; brlid`, with a relative one. Both are
+//! sites.
 //!
 //! Source: MicroBlaze Processor Reference Guide (UG984), chapter 5.
 
@@ -41,7 +42,8 @@ pub(super) static ARCH: Arch = Arch {
     ..DEFAULT
 };
 
-/// `brlid` or `brki r16`, with the `imm` before it or, relaxed, without.
+/// The call at a place: `brlid` or `brki r16`, with an `imm` before it, or without if the linker deleted
+/// that.
 fn call(place: &Place<'_>) -> Option<Branch> {
     let first = place.word(0)?;
     let has_imm = first & 0xffff_0000 == 0xb000_0000;

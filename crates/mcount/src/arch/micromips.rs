@@ -1,8 +1,9 @@
-//! microMIPS, the other instruction set of `mips`: the same calls, squeezed into 16 and 32 bits.
+//! microMIPS, the second instruction set of `mips`. It has the same calls, in instructions of 16 and 32
+//! bits.
 //!
-//! A delay slot has 16 bits behind `jals` and 32 behind `jal`, so whatever pushes the eight bytes that
-//! an o32 hook pops comes in several sizes. An instruction of 32 bits is two halfwords, the upper
-//! one first in either byte order.
+//! The delay slot has 16 bits behind `jals` and 32 bits behind `jal`. So the instruction that pushes the
+//! eight bytes for an o32 hook comes in several sizes. An instruction of 32 bits is two halfwords; the
+//! upper one comes first in either byte order.
 //!
 //! Source: MIPS Architecture for Programmers, Volume II-B (MD00594).
 
@@ -17,13 +18,13 @@ const R_MICROMIPS_PC26_S1: u32 = 175;
 const NOP: Instruction = Instruction::halves(&[0, 0]);
 pub(super) const NOP16: Instruction = Instruction::halves(&[0x0c00]);
 
-/// `addiu $sp, $sp, -8`, which pushes what an o32 hook pops.
+/// `addiu $sp, $sp, -8`, which pushes the eight bytes that an o32 hook pops.
 const PUSH8: [u32; 2] = [0x33bd, 0xfff8];
 
-/// `jalrc16 $t9` of release 6. With other registers it is an older `not16`; this is nothing else.
+/// `jalrc16 $t9` of release 6. With other registers, the same bits may be an older `not16`.
 const JALRC16_T9: u32 = 0x472b;
 
-/// Instructions between the first of a long call and its `jalr`.
+/// How many instructions [`follow`] goes through to find the `jalr`.
 const LONGEST: u32 = 8;
 
 const SHORT: Form =
@@ -61,7 +62,7 @@ fn follow_lw(code: Code<'_>, start: u64) -> Option<u64> {
     follow(code, start, code.half(start)? >> 5 & 31)
 }
 
-/// The end of the `jalr` through `register` that soon follows the instruction at `start`.
+/// Where the `jalr` through `register` ends that soon follows the instruction at `start`.
 fn follow(code: Code<'_>, start: u64, register: u32) -> Option<u64> {
     let mut at = start + 4;
     for _ in 0..LONGEST {
@@ -83,12 +84,12 @@ fn follow(code: Code<'_>, start: u64, register: u32) -> Option<u64> {
     None
 }
 
-/// Bytes of the instruction that begins with `half`: the low bits of its major opcode say.
+/// The size in bytes of the instruction that begins with `half`. The low bits of its major opcode tell.
 pub(super) fn size(half: u32) -> u64 {
     if matches!(half >> 10 & 7, 1..=3) { 2 } else { 4 }
 }
 
-/// The call, and the delay slot if it pushes, in either of its lengths.
+/// Makes a short call a NOP, and its delay slot if that pushes.
 fn short_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
     let slot = (code.as_code().half(end), code.as_code().half(end + 2));
     code.put(start, &NOP)?;
@@ -100,7 +101,8 @@ fn short_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
     }
 }
 
-/// The `jalr`, and what pushes: before the sequence, in it, or in the delay slot.
+/// Makes a long call a NOP: its `jalr`, its first instruction, and what pushes, which is before the
+/// sequence, in it, or in the delay slot.
 fn long_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
     let last = end.checked_sub(2)?;
     let half = code.as_code().half(last)?;
@@ -109,7 +111,6 @@ fn long_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
     let read = code.as_code();
     let push =
         places.find(|at| read.half(*at) == Some(PUSH8[0]) && read.half(at + 2) == Some(PUSH8[1]));
-    // The first one too, by which a call that became NOPs is known again.
     code.put(start, &NOP)?;
     if is_short {
         code.put(last, &NOP16)?;
@@ -119,12 +120,12 @@ fn long_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
     push.map_or(Some(()), |at| code.put(at, &NOP))
 }
 
-/// A call that became NOPs has one in place of its first instruction.
+/// The size of what shows that a call became a NOP: its first instruction did.
 fn made(code: Code<'_>, start: u64) -> Option<u64> {
     NOP.is_at(code, start).then_some(NOP.size())
 }
 
-/// `jal` and `jals` in a linked image.
+/// The call at a place of a linked image: `jal` or `jals`.
 pub(super) fn call(place: &Place<'_>) -> Option<Branch> {
     let (high, low) = (place.half(0)?, place.half(2)?);
     if !matches!(high & 0xfc00, 0xf400 | 0x7400) {

@@ -326,35 +326,48 @@ fn is_gp(place: &Place<'_>, register: u32) -> bool {
             })
 }
 
-/// The value that an instruction of a long call gives its register.
+/// What an instruction of a long call puts into its register, given what is known about all registers.
 fn compute(place: &Place<'_>, word: u32, registers: &[Option<Held>; 32]) -> Option<Held> {
-    let get = |register: u32| -> Option<(u64, bool)> {
-        match *registers.get((register & 31) as usize)? {
-            Some(Held { value: Goal::Address(value), is_ours }) => Some((value, is_ours)),
-            _ => None,
-        }
-    };
-    let held =
-        |value: u64, is_ours| Some(Held { value: Goal::Address(place.truncate(value)), is_ours });
     let low = signed(word & 0xffff, 16);
     let (rs, rt, shift) = (word >> 21, word >> 16, word >> 6 & 31);
-    match (word >> 26, word & 0x7ff & !(31 << 6)) {
-        (0x0f, _) => held(i64::from((word << 16).cast_signed()).cast_unsigned(), false),
+    let (value, is_ours) = match (word >> 26, word & 0x7ff & !(31 << 6)) {
+        // lui
+        (0x0f, _) => (i64::from((word << 16).cast_signed()).cast_unsigned(), false),
+        // addiu, daddiu
         (0x09 | 0x19, _) => {
-            let (value, is_ours) = get(rs)?;
-            held(value.wrapping_add_signed(low), is_ours)
+            let (value, is_ours) = address_in(registers, rs)?;
+            (value.wrapping_add_signed(low), is_ours)
         }
+        // lw, ld
         (0x23 | 0x37, _) => {
-            let (value, is_ours) = get(rs)?;
+            let (value, is_ours) = address_in(registers, rs)?;
             let slot = place.truncate(value.wrapping_add_signed(low));
-            Some(Held { value: Goal::Slot(slot), is_ours })
+            return Some(Held { value: Goal::Slot(slot), is_ours });
         }
-        (0, 0x38) => get(rt).and_then(|(value, is_ours)| held(value << shift, is_ours)),
-        (0, 0x3c) => get(rt).and_then(|(value, is_ours)| held(value << (32 + shift), is_ours)),
+        // dsll, dsll32
+        (0, 0x38) => {
+            let (value, is_ours) = address_in(registers, rt)?;
+            (value << shift, is_ours)
+        }
+        (0, 0x3c) => {
+            let (value, is_ours) = address_in(registers, rt)?;
+            (value << (32 + shift), is_ours)
+        }
+        // addu, daddu
         (0, 0x21 | 0x2d) => {
-            let (a, b) = (get(rs)?, get(rt)?);
-            held(a.0.wrapping_add(b.0), a.1 || b.1)
+            let (a, b) = (address_in(registers, rs)?, address_in(registers, rt)?);
+            (a.0.wrapping_add(b.0), a.1 || b.1)
         }
+        _ => return None,
+    };
+    Some(Held { value: Goal::Address(place.truncate(value)), is_ours })
+}
+
+/// The address in the register that the lowest five bits of `register` name, if it is known, and whether
+/// it is ours.
+fn address_in(registers: &[Option<Held>; 32], register: u32) -> Option<(u64, bool)> {
+    match *registers.get((register & 31) as usize)? {
+        Some(Held { value: Goal::Address(value), is_ours }) => Some((value, is_ours)),
         _ => None,
     }
 }

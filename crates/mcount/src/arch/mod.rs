@@ -1,8 +1,8 @@
-//! What a call site looks like, on each processor: data first, one file a processor.
+//! What a call site looks like on each processor: mostly data, a file for each processor.
 //!
-//! An [`Arch`] says "relocation type 4 on byte `e8` is a call, recorded one byte before it" without
-//! knowing what a file is. To add a processor: write its file, name it in [`ALL`], add a prebuilt
-//! object and a row in `docs/arches.md` (CONTRIBUTING.md walks through one).
+//! An [`Arch`] says "relocation type 4 on byte `e8` is a call, recorded one byte before it" and doesn't
+//! know what a file is. To add a processor, write its file, name it in [`ALL`], and add a prebuilt object
+//! and a row in `docs/arches.md`. CONTRIBUTING.md shows how, with SPARC as the example.
 
 mod aarch64;
 mod arithmetic;
@@ -60,11 +60,11 @@ pub(crate) static ALL: &[&Arch] = &[
     &nds32::ARCH,
 ];
 
-/// The processor of `e_machine` `machine` with addresses of `word` bytes.
+/// The processor whose `e_machine` is `machine`, with addresses of `word` bytes.
 ///
 /// # Errors
 ///
-/// `Err(Some(name))` where the processor is known but not in this class, `Err(None)` otherwise.
+/// `Err(Some(name))` if the processor is known but not in this class, otherwise `Err(None)`.
 pub(crate) fn find(machine: u16, word: u64) -> Result<&'static Arch, Option<&'static str>> {
     let mut known = None;
     for arch in ALL.iter().filter(|arch| arch.machine == machine) {
@@ -79,84 +79,85 @@ pub(crate) fn find(machine: u16, word: u64) -> Result<&'static Arch, Option<&'st
 /// One processor.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Arch {
-    /// Name, as GNU triplets spell it.
+    /// Its name, as GNU triplets spell it.
     pub(crate) name: &'static str,
     /// `e_machine`.
     pub(crate) machine: u16,
     /// The names of the hook symbols that compilers call.
     pub(crate) hooks: &'static [&'static str],
-    /// What a call looks like; the first form that fits a relocation decides.
+    /// The forms of calls. The first one that fits a relocation decides.
     pub(crate) forms: &'static [Form],
     /// The relocation of a table entry in ELFCLASS32 and in ELFCLASS64.
     pub(crate) address_32: Option<u32>,
     pub(crate) address_64: Option<u32>,
-    /// Other relocations that store an address: of data that need not be aligned.
+    /// Other relocations that store an address, for data that may be unaligned.
     pub(crate) unaligned_addresses: &'static [u32],
-    /// What the loader knows an address of a symbol by, besides these.
+    /// More relocations by which the loader stores the address of a symbol.
     pub(crate) loaded_addresses: &'static [u32],
-    /// The bits of a relocation's type that are the type.
+    /// The bits of a relocation's type that are really its type.
     pub(crate) type_mask: u32,
     /// The byte order of instructions.
     pub(crate) code: CodeOrder,
-    /// An `e_flags` bit that says: instructions are little endian, whatever the data is.
+    /// The `e_flags` bit that says that instructions are little endian even if data is big endian.
     pub(crate) little_endian_code_flag: u32,
-    /// The linker deletes bytes of code: a table entry must be a label.
+    /// Whether the linker deletes bytes of code, so that a table entry must refer to a label.
     pub(crate) relaxes: bool,
-    /// Relocations without which it deletes nothing from a section; empty if nothing says so.
+    /// The relocations of which a section must have one for the linker to delete code there. Empty if
+    /// there is no such rule.
     pub(crate) relax_marks: &'static [u32],
     /// Instructions begin at multiples of this many bytes.
     pub(crate) code_step: u64,
-    /// An address in data may be at any address.
+    /// Whether addresses in data may be unaligned.
     pub(crate) reads_unaligned: bool,
-    /// Objects of ELFCLASS32 keep addends in the section (REL).
+    /// Whether objects of ELFCLASS32 have their addends in the section (REL).
     pub(crate) rel_32: bool,
-    /// What code addresses data by: the first of these symbols or sections that an image has, and
-    /// bytes from there.
+    /// What code finds its data by: the first of these symbols or sections that an image has, plus a
+    /// number of bytes.
     pub(crate) data_bases: &'static [(&'static str, u64)],
-    /// The tag of the dynamic section that has what code addresses data by, with or without symbols.
+    /// The tag of the dynamic section that has the address that code finds its data by. It is there even
+    /// without symbols.
     pub(crate) data_base_tag: Option<u64>,
-    /// Tags of the dynamic section: the number of local GOT entries, and the first symbol with a
-    /// global one. Those have no relocations.
+    /// The tags of the dynamic section for the number of local GOT entries, and for the first symbol with
+    /// a global GOT entry. Such entries have no relocations.
     pub(crate) got_tags: Option<(u64, u64)>,
-    /// A function symbol's `st_other` says how far its local entry is from the global one.
+    /// Whether a function symbol's `st_other` says how far the local entry is behind the global one.
     pub(crate) local_entry: bool,
-    /// Symbols called `$a`, `$t`, `$x` and `$d` say what is code and what is data.
+    /// Whether symbols called `$a`, `$t`, `$x` and `$d` say what is code and what is data.
     pub(crate) mapping_symbols: bool,
-    /// An `e_flags` bit that says: the code is of the second instruction set.
+    /// The `e_flags` bit that says that the code is of the second instruction set.
     pub(crate) alternate_code_flag: u32,
-    /// Bit 0 of a function symbol's value chooses an instruction set.
+    /// Whether bit 0 of a function symbol's value says which instruction set the code is of.
     pub(crate) isa_bit: bool,
-    /// An entry may have that bit: the tracer clears it.
+    /// Whether a table entry may have that bit, because the tracer clears it.
     pub(crate) entries_have_isa_bit: bool,
-    /// The linker takes the addend of an address from the section, even where the relocation has
-    /// a field for it.
+    /// Whether the linker takes the addend of an address from the section even if the relocation has a
+    /// field for it.
     pub(crate) addend_in_section: bool,
-    /// Relocations that compute in a field, as debug sections have them where the linker relaxes.
+    /// The relocations that compute, which debug sections have if the linker deletes code.
     pub(crate) arithmetic: &'static [Arithmetic],
-    /// Function symbols may stand for descriptors in a section of this name, whose first word is
-    /// the address of the code.
+    /// The name of the section of function descriptors, if function symbols may lead there. The first
+    /// word of a descriptor is the address of the code.
     pub(crate) descriptors: Option<&'static [u8]>,
-    /// The instructions that do nothing, longest first: all of them, or where `decode_nop` knows
-    /// those that exist, the ones to write.
+    /// All NOPs, the longest first. If there is a `decode_nop`, only those that we write.
     pub(crate) nops: &'static [Instruction],
-    /// Bytes of the NOP at an offset, on a processor whose NOPs have operands.
+    /// The size in bytes of the NOP at an offset, for a processor whose NOPs have operands.
     pub(crate) decode_nop: Option<fn(Code<'_>, u64) -> Option<u64>>,
-    /// Landing pads that may stand at the start of a function, before or inside a patchable area.
+    /// Landing pads, which may be at the start of a function, before or inside a patchable area.
     pub(crate) pads: &'static [Instruction],
-    /// Bytes of NOPs that a call becomes at least.
+    /// The least number of bytes of NOPs that a call becomes.
     pub(crate) call_size: u64,
-    /// What linkers put behind a call that goes through a stub: it undoes something that the stub did,
-    /// so it belongs to the call.
+    /// What linkers put behind a call that goes through a stub. It undoes what the stub did, so it
+    /// belongs to the call.
     pub(crate) restores: &'static [Instruction],
-    /// The NOP that the compiler emits in place of the call (`-mnop-mcount`), where it does.
+    /// The NOP that compilers emit in place of the call (`-mnop-mcount`), if they do.
     pub(crate) hook_nop: Option<HookNop>,
-    /// Several short NOPs and one long one are different things.
+    /// Whether a tracer wants one long NOP and not several short ones.
     pub(crate) joins_nops: bool,
-    /// How its linked code is read; `None` where that is not known.
+    /// How to decode its code; `None` if we can't.
     pub(crate) decode: Option<Decode>,
 }
 
-/// Values that a processor's file overrides where they differ.
+/// The defaults, from which a processor differs.
 const DEFAULT: Arch = Arch {
     name: "",
     machine: 0,
@@ -201,24 +202,24 @@ impl Arch {
         if word == 8 { self.address_64 } else { self.address_32 }
     }
 
-    /// The place that an entry of a table leads to: an address, or bytes from the start of a section.
+    /// Where a table entry with this value leads: an address, or an offset in a section.
     pub(crate) fn entry(&self, value: u64) -> u64 {
         value & !u64::from(self.entries_have_isa_bit)
     }
 
-    /// The place that an entry of the compiler's own list of patchable entries leads to. Its labels may
-    /// have the bit that chooses an instruction set, whatever a tracer makes of that: those of
-    /// microMIPS do.
+    /// Where an entry of the compiler's list of patchable entries leads. It may have the bit that says
+    /// which instruction set the code is of, even if entries of the table may not; it has on microMIPS.
     pub(crate) fn listed(&self, value: u64) -> u64 {
         value & !u64::from(self.isa_bit)
     }
 
-    /// Relocations of this processor's objects keep their addends in the section.
+    /// Whether objects of this processor with addresses of `word` bytes have their addends in the
+    /// section.
     pub(crate) fn is_rel(&self, word: u64) -> bool {
         self.rel_32 && word == 4
     }
 
-    /// `code` as this processor reads it, in a file with these properties.
+    /// `bytes` as instructions, in a file with these properties.
     pub(crate) fn code<'a>(&self, bytes: &'a [u8], big_endian: bool, flags: u32) -> Code<'a> {
         Code { bytes, big_endian: self.big_endian_code(big_endian, flags) }
     }
@@ -231,26 +232,23 @@ impl Arch {
         }
     }
 
-    /// The call that a relocation of type `kind` at `offset` is part of, if it begins one.
+    /// The call that begins with a relocation of type `kind` at `offset`, if there is one.
     pub(crate) fn call(&self, code: Code<'_>, kind: u32, offset: u64) -> Option<Call> {
         let kind = kind & self.type_mask;
         self.forms.iter().find_map(|form| form.at(code, kind, offset))
     }
 
-    /// The call that `branch`, found by decoding, is: the first form whose opcode fits and that is
-    /// recorded at the start of the call, or before it.
+    /// The call `branch`, which was found by decoding. Its form is the first one that fits and is
+    /// recorded at the start of the call or before it.
     pub(crate) fn decoded(&self, code: Code<'_>, branch: &Branch) -> Call {
-        let offset = branch.reference;
-        let fits = |form: &&Form| match form.opcode {
-            [] => form.follow.is_some_and(|follow| follow(code, offset).is_some()),
-            opcode => opcode.iter().all(|pattern| pattern.fits(code, offset)),
-        };
-        let forms = self.forms.iter().filter(fits);
-        let found = forms.filter_map(|form| {
-            let recorded = offset.checked_add_signed(form.recorded.into())?;
-            (recorded <= branch.start).then_some((recorded, form))
-        });
-        let (recorded, form) = { found }.next().unwrap_or((branch.start, &RELAXED));
-        Call { recorded, end: branch.end, form }
+        for form in self.forms {
+            let recorded = branch.reference.checked_add_signed(form.recorded.into());
+            if let Some(recorded) = recorded.filter(|recorded| *recorded <= branch.start)
+                && form.has_opcode(code, branch.reference)
+            {
+                return Call { recorded, end: branch.end, form };
+            }
+        }
+        Call { recorded: branch.start, end: branch.end, form: &RELAXED }
     }
 }

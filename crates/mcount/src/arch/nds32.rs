@@ -1,7 +1,8 @@
-//! NDS32: `jal _mcount`, and a linker that shortens code wherever it can.
+//! NDS32: `jal _mcount`.
 //!
-//! An `la` of two words may become one `movi`, so all behind it moves, and each table entry refers to
-//! a label of its own. Instructions are big endian, whatever the data is, and have two or four bytes.
+//! The linker shortens code wherever it can. For example, an `la` of two words becomes one `movi`, and
+//! all code behind it moves. So each table entry refers to a label of its own. Instructions have two or
+//! four bytes and are big endian, even if data is little endian.
 //!
 //! Sources: Andes ELF ABI; relocation numbers as in the GNU assembler's output.
 

@@ -1,24 +1,25 @@
-//! Instructions that do nothing: what a call becomes, what areas are made of, what the compiler left
-//! from the start. Landing pads stand among them.
+//! NOPs: those that calls become, those that patchable areas consist of, and those that compilers leave
+//! in place of calls. Landing pads, which occur among them.
 
 use super::{Arch, Code, CodeMut, Instruction};
 
-/// A NOP in place of a call of the hook.
+/// The NOP that a compiler leaves in place of a call of the hook.
 #[derive(Clone, Copy)]
 pub(crate) struct HookNop {
     pub(super) instruction: Instruction,
     /// Instructions begin at multiples of this many bytes.
     pub(super) step: u64,
-    /// Nothing else ever has these bits, so that it is known wherever it stands. Otherwise it is
-    /// known at the start of a function only.
+    /// Whether nothing else ever has these bits, so that we recognize it anywhere. Otherwise we recognize
+    /// it only at the start of a function.
     pub(super) anywhere: bool,
 }
 
 impl Arch {
-    /// Bytes of what a call that was recorded at `offset` became; 0 if it still is one, or never was.
+    /// The size in bytes of what a call that was recorded at `offset` became; 0 if it still is a call, or
+    /// never was one.
     ///
-    /// Whoever made it, it is NOPs at least as long as a call. Where we made it, some of the call may
-    /// still be there before the NOPs.
+    /// Other tools make NOPs that are at least as long as a call. We may leave some of the call before
+    /// the NOPs.
     pub(crate) fn nop_of_call(&self, code: Code<'_>, offset: u64) -> u64 {
         let mut size = 0;
         while size < self.call_size {
@@ -31,16 +32,16 @@ impl Arch {
         size
     }
 
-    /// The recorded address and the size of what a call became whose relocation was, or still is, at
+    /// The recorded address and the size of what a call became, if its relocation was, or still is, at
     /// `reference`.
     pub(crate) fn nop_of_reference(&self, code: Code<'_>, reference: u64) -> Option<(u64, u64)> {
         let distances = self.forms.iter().map(|form| i64::from(form.recorded));
         let places = distances.filter_map(|distance| reference.checked_add_signed(distance));
-        // The longest NOP around the reference: the end of one is often another.
+        // The one that begins first, because the end of a NOP often is a NOP too.
         places.filter_map(|at| Some((at, self.nop_around(code, at, reference)?))).min()
     }
 
-    /// Bytes of what a call became that was recorded at `recorded` and had its relocation at
+    /// The size of what a call became, if it was recorded at `recorded` and had its relocation at
     /// `reference`.
     fn nop_around(&self, code: Code<'_>, recorded: u64, reference: u64) -> Option<u64> {
         let made = self.forms.iter().filter_map(|form| form.made_nop(code, recorded)).max();
@@ -50,7 +51,7 @@ impl Arch {
         made.max(own)
     }
 
-    /// Bytes of the NOP at `offset`, if one is there.
+    /// The size in bytes of the NOP at `offset`, if there is one.
     fn nop_at(&self, code: Code<'_>, offset: u64) -> Option<u64> {
         match self.decode_nop {
             Some(decode_nop) => decode_nop(code, offset),
@@ -58,9 +59,8 @@ impl Arch {
         }
     }
 
-    /// Fills `size` bytes from `offset` with NOPs, the longest first.
-    ///
-    /// `None`, with the code changed in part, where they do not fit.
+    /// Fills `size` bytes from `offset` with NOPs, the longest first. `None` if they don't fit; then some
+    /// of the code has changed.
     pub(crate) fn fill_with_nops(
         &self,
         code: &mut CodeMut<'_>,
@@ -70,16 +70,16 @@ impl Arch {
         let end = offset.checked_add(size)?;
         let mut at = offset;
         while at < end {
-            let fits = |nop: &&Instruction| nop.size() <= end - at;
-            let nop = self.nops.iter().filter(fits).max_by_key(|nop| nop.size())?;
+            let fitting = self.nops.iter().filter(|nop| nop.size() <= end - at);
+            let nop = fitting.max_by_key(|nop| nop.size())?;
             code.put(at, nop)?;
             at += nop.size();
         }
         Some(())
     }
 
-    /// Bytes of what a linker put behind a call that ends at `end`, and that belongs to it; 0 if there is
-    /// nothing.
+    /// The size in bytes of what a linker put behind a call that ends at `end`, and that belongs to the
+    /// call; 0 if there is nothing.
     pub(crate) fn restore(&self, code: Code<'_>, end: u64) -> u64 {
         self.restores.iter().find(|restore| restore.is_at(code, end)).map_or(0, Instruction::size)
     }
@@ -99,11 +99,11 @@ impl Arch {
         at == end
     }
 
-    /// Bytes of NOPs from `offset`, counted up to `limit` (an offset); 0 if there is no NOP.
+    /// The size in bytes of the run of NOPs from `offset` up to the offset `limit`; 0 if there is no NOP.
     pub(crate) fn nop_run(&self, code: Code<'_>, offset: u64, limit: u64) -> u64 {
         let mut at = offset;
         while let Some(size) = self.nop_at(code, at) {
-            // It ends inside the code, so this cannot overflow.
+            // It ends inside the code, so this can't overflow.
             if at + size > limit {
                 break;
             }
@@ -127,7 +127,7 @@ impl Arch {
         entry.filter(|at| nop.instruction.is_at(code, *at)).collect()
     }
 
-    /// Bytes of the landing pad at `offset`; 0 if there is none.
+    /// The size in bytes of the landing pad at `offset`; 0 if there is none.
     pub(crate) fn pad(&self, code: Code<'_>, offset: u64) -> u64 {
         self.pads.iter().find(|pad| pad.is_at(code, offset)).map_or(0, Instruction::size)
     }

@@ -1,15 +1,15 @@
-//! PA-RISC: numbers come in pieces here.
+//! PA-RISC: `b,l _mcount, rp`, with a displacement in pieces.
 //!
 //! ```text
 //!  18: e8400000     b,l _mcount, rp         18: R_PARISC_PCREL17F _mcount
 //!  1c: 08000240     nop
 //! ```
 //!
-//! The 17 or 22 bits of a displacement lie scattered over the instruction and out of order, the sign
-//! last. Half of this file puts them together. The linker's stubs are
-//! short sequences that build an address from 21 upper bits and 11 or 17 lower ones.
+//! The 17 or 22 bits of a displacement are scattered over the instruction, and the sign comes last. Half
+//! of this file puts such bits together. The linker's stubs are short sequences that build an address
+//! from 21 upper bits and 11 or 17 lower ones.
 //!
-//! User programs call `_mcount`. Kernels use patchable entries instead, with most of the area before the
+//! User programs call `_mcount`. Kernels use patchable entries, most of whose NOPs are before the
 //! function.
 //!
 //! Source: Processor-Specific ELF Supplement for PA-RISC 1.5, chapter 4.
@@ -54,13 +54,13 @@ pub(super) static ARCH: Arch = Arch {
         call,
         stub,
         anchors: &[],
-        // With no symbol it adds the load address.
+        // Without a symbol it adds the load address.
         relative: &[R_PARISC_DIR32],
     }),
     ..DEFAULT
 };
 
-/// `b,l` with a displacement of 17 or 22 bits, whose parts lie scattered over the instruction.
+/// The call at a place: `b,l` with a displacement of 17 or 22 bits.
 fn call(place: &Place<'_>) -> Option<Branch> {
     let word = place.word(0)?;
     let distance = match word & 0xfc00_e000 {
@@ -74,7 +74,7 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     place.near(8 + distance * 4)
 }
 
-/// The displacement of 17 bits in a branch, in words.
+/// The 17-bit displacement of a branch, in words.
 fn short(word: u32) -> i64 {
     signed((word & 1) << 16 | (word >> 16 & 31) << 11 | low(word), 17)
 }
@@ -84,7 +84,7 @@ fn low(word: u32) -> u32 {
     (word >> 2 & 1) << 10 | word >> 3 & 0x3ff
 }
 
-/// The 21 bits of an `ldil` or `addil`, where they belong.
+/// The value of the 21 bits of an `ldil` or `addil`.
 fn upper(word: u32) -> i64 {
     let bits = (word & 1) << 20
         | (word & 0xffe) << 8
@@ -94,21 +94,27 @@ fn upper(word: u32) -> i64 {
     signed(bits, 21) << 11
 }
 
-/// A branch out of reach (`ldil; be`, or relative: `b,l; addil; be`), or a stub that loads what the
-/// PLT has of a function (`addil; ldo %r22`).
+/// Whether an instruction is the `be` of a stub.
+fn is_be(word: u32) -> bool {
+    word & 0xffe0_e000 == 0xe020_2000
+}
+
+/// Where a stub leads: a branch that reaches further (`ldil; be`, or relative: `b,l; addil; be`), or a
+/// load of what the PLT has for a function (`addil; ldo %r22`).
 fn stub(place: &Place<'_>) -> Option<Goal> {
     let (first, second) = (place.word(0)?, place.word(4)?);
-    let jumps = |word: u32| word & 0xffe0_e000 == 0xe020_2000;
-    let to = |distance: i64| place.truncate(distance.cast_unsigned());
     match first & 0xffe0_0000 {
-        0x2020_0000 if jumps(second) => Some(Goal::Address(to(upper(first) + short(second) * 4))),
+        0x2020_0000 if is_be(second) => {
+            let target = (upper(first) + short(second) * 4).cast_unsigned();
+            Some(Goal::Address(place.truncate(target)))
+        }
         0xe820_0000 => {
             let third = place.word(8)?;
-            let relative = second & 0xffe0_0000 == 0x2820_0000 && jumps(third);
+            let relative = second & 0xffe0_0000 == 0x2820_0000 && is_be(third);
             let distance = 8 + upper(second) + short(third) * 4;
             relative.then(|| Goal::Address(place.address(distance)))
         }
-        // By %r19, or by %dp.
+        // Relative to %r19, or to %dp.
         0x2a60_0000 | 0x2b60_0000 if second & 0xffff_0000 == 0x3436_0000 => {
             let distance = i64::from(second >> 1 & 0x1fff) - i64::from(second & 1) * 0x2000;
             let slot = place.data_base.wrapping_add_signed(upper(first) + distance);

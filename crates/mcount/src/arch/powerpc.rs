@@ -1,9 +1,8 @@
 //! 32-bit PowerPC: `bl _mcount`, after the function has saved the link register.
 //!
-//! The relocation is on the instruction, and the instruction is what is recorded. The peculiar part
-//! comes with the link. A `bl` reaches 32 MiB, so the linker puts veneers in between, and PLT entries
-//! have had several designs. In position-independent code an entry finds its slot relative to r30,
-//! which holds the address of the file's GOT.
+//! The relocation is on the instruction, and its address is recorded. The difficult part is in linked
+//! images. A `bl` reaches 32 MiB, so linkers add veneers, and there are several kinds of PLT entries. In
+//! position-independent code an entry finds its slot relative to r30, which has the address of the GOT.
 //!
 //! Source: Power Architecture 32-bit ABI Supplement, 4.13.
 
@@ -19,15 +18,15 @@ const R_PPC_PLTCALL: u32 = 120;
 
 pub(super) const NOP: Instruction = Instruction::words(&[0x6000_0000]);
 
-/// A branch with its link bit, relative. Shared with `powerpc64`.
+/// A relative branch that links. Shared with `powerpc64`.
 pub(super) const BL: Form = Form {
     opcode: &[Pattern::word(0, 0xfc00_0003, 0x4800_0001)],
     nop: Nop::Write(&[(0, NOP)]),
     ..CALL
 };
 
-/// `bctrl`, marked as the call of a sequence that loads the target from the PLT (`-mlongcall`); what
-/// loads stays. Shared with `powerpc64`.
+/// `bctrl` at the end of a sequence that loads its target from the PLT (`-mlongcall`). The loads stay.
+/// Shared with `powerpc64`.
 pub(super) const BCTRL: Form = Form {
     opcode: &[Pattern::word(0, u32::MAX, 0x4e80_0421)],
     nop: Nop::Write(&[(0, NOP)]),
@@ -50,7 +49,7 @@ pub(super) static ARCH: Arch = Arch {
     ..DEFAULT
 };
 
-/// `bl`. Shared with `powerpc64`.
+/// The call at a place: `bl`. Shared with `powerpc64`.
 pub(super) fn call(place: &Place<'_>) -> Option<Branch> {
     let word = place.word(0)?;
     if word & 0xfc00_0003 == 0x4800_0001 {
@@ -60,8 +59,9 @@ pub(super) fn call(place: &Place<'_>) -> Option<Branch> {
     }
 }
 
-/// A branch, or a PLT entry with its slot's address in it: `lis r11; lwz r11; mtctr r11; bctr`. In
-/// position-independent code the address is relative to r30, taken for that of the GOT.
+/// Where a stub leads: a branch, or a PLT entry that has the address of its slot, `lis r11; lwz r11;
+/// mtctr r11; bctr`. In position-independent code the address is relative to r30; we assume that r30 is
+/// the address of the GOT.
 fn stub(place: &Place<'_>) -> Option<Goal> {
     let (first, second) = (place.word(0)?, place.word(4)?);
     if first & 0xfc00_0003 == 0x4800_0000 {
@@ -91,7 +91,7 @@ fn stub(place: &Place<'_>) -> Option<Goal> {
     }
 }
 
-/// A veneer of position-independent code: `mflr r0; bcl 20,31,.+4; mflr r12; addis; addi`.
+/// Where a veneer of position-independent code leads: `mflr r0; bcl 20,31,.+4; mflr r12; addis; addi`.
 fn relative(place: &Place<'_>) -> Option<Goal> {
     let (third, high, low) = (place.word(8)?, place.word(12)?, place.word(16)?);
     let is_veneer = third == 0x7d88_02a6 && high >> 16 == 0x3d8c && low >> 16 == 0x398c;

@@ -1,12 +1,13 @@
 //! 64-bit PowerPC: `bl`, in both ABIs.
 //!
-//! ELFv1 function symbols stand for descriptors in `.opd`; a symbol with a dot, where there is
-//! one, is the code. `-mprofile-kernel` calls in the first instructions of the global entry.
+//! In ELFv1, a function's symbol is that of its descriptor in `.opd`. If there is a symbol with a dot
+//! before the name, it is that of the code. With `-mprofile-kernel`, the call is among the first
+//! instructions of the global entry.
 //!
-//! Code finds its data by the TOC pointer, r2, and every library has a TOC of its own. So the stub
-//! through which a call leaves the library stores r2 on the stack, and the linker makes of the NOP
-//! behind the call a load that takes it back. Without the call that load reads what nobody wrote:
-//! the two become NOPs together.
+//! Code finds its data by the TOC pointer, r2, and every library has its own TOC. So when a call leaves
+//! its library through a stub, the stub stores r2 on the stack, and the linker turns the NOP behind the
+//! call into a load that restores r2. Without the call, that load would read a slot that nobody wrote. So
+//! both become NOPs together.
 //!
 //! Sources: 64-bit PowerPC ELF ABI Supplement 1.9, 3.2.5; Power ELFv2 ABI, 3.5.
 
@@ -35,24 +36,35 @@ pub(super) static ARCH: Arch = Arch {
     data_bases: &[(".TOC.", 0), (".got", 0x8000)],
     local_entry: true,
     nops: &[NOP],
-    // ld r2,24(r1) of ELFv2, ld r2,40(r1) of ELFv1: the stub stored the TOC pointer there.
+    // ld r2,24(r1) in ELFv2 and ld r2,40(r1) in ELFv1 restore the TOC pointer that the stub stored.
     restores: &[Instruction::words(&[0xe841_0018]), Instruction::words(&[0xe841_0028])],
     decode: Some(Decode { length: four, call, stub, anchors: &[], relative: &[R_PPC64_RELATIVE] }),
     ..DEFAULT
 };
 
-/// `bl`, or `bctrl` behind what loads its target from the PLT (`-mlongcall`).
+/// The distance in an instruction that loads eight bytes, such as `ld`.
+fn low(word: u32) -> i64 {
+    signed(word & 0xfffc, 16)
+}
+
+/// The distance in an `addis`.
+fn high(word: u32) -> i64 {
+    signed(word & 0xffff, 16) << 16
+}
+
+/// The call at a place: `bl`, or `bctrl` behind instructions that load its target from the PLT
+/// (`-mlongcall`).
 fn call(place: &Place<'_>) -> Option<Branch> {
     if place.word(0)? != 0x4e80_0421 {
         return powerpc::call(place);
     }
     let before = Place { at: place.at.checked_sub(12)?, ..*place };
     let (first, second) = (before.word(0)?, before.word(4)?);
-    let high = match (first >> 16, second >> 16) {
+    let upper = match (first >> 16, second >> 16) {
         // nop; ld r12, r2
         (0x6000, 0xe982) => 0,
         // addis r12, r2; ld r12, r12
-        (0x3d82, 0xe98c) => signed(first & 0xffff, 16) << 16,
+        (0x3d82, 0xe98c) => high(first),
         // pld r12, relative to itself
         (0x0410..=0x0413, 0xe580) => {
             let distance = signed(first & 0x3_ffff, 18) << 16 | i64::from(second & 0xffff);
@@ -60,12 +72,13 @@ fn call(place: &Place<'_>) -> Option<Branch> {
         }
         _ => return None,
     };
-    let slot = place.data_base.wrapping_add_signed(high + signed(second & 0xfffc, 16));
+    let slot = place.data_base.wrapping_add_signed(upper + low(second));
     let moves = before.word(8)? == 0x7d89_03a6;
     if moves { place.branch(0, 4, Goal::Slot(slot)) } else { None }
 }
 
-/// A branch, or a stub that loads the target by the TOC: `(std r2;) addis r12, r2; ld r12`.
+/// Where a stub leads: a branch, or a load of the target through the TOC, `(std r2;) addis r12, r2; ld
+/// r12`.
 fn stub(place: &Place<'_>) -> Option<Goal> {
     let saves_toc = place.word(0)? >> 16 == 0xf841;
     let place = if saves_toc { place.skip(4) } else { *place };
@@ -73,8 +86,6 @@ fn stub(place: &Place<'_>) -> Option<Goal> {
     if first & 0xfc00_0003 == 0x4800_0000 {
         return Some(Goal::Address(place.address(signed(first & 0x03ff_fffc, 26))));
     }
-    let low = |word: u32| signed(word & 0xfffc, 16);
-    let high = |word: u32| signed(word & 0xffff, 16) << 16;
     match (first >> 16, second >> 16) {
         (0x3d82, 0xe98c) | (0x3d62, 0xe98b) => {
             Some(Goal::Slot(place.data_base.wrapping_add_signed(high(first) + low(second))))

@@ -1,16 +1,16 @@
-//! RISC-V: a pair of instructions that may be shorter by the time you look again.
+//! RISC-V: a pair of instructions that the linker may shorten.
 //!
 //! ```text
 //!   a: 00000097     auipc ra, 0              a: R_RISCV_CALL_PLT _mcount
 //!   e: 000080e7     jalr  ra                 a: R_RISCV_RELAX
 //! ```
 //!
-//! `auipc` has the upper 20 bits of the distance and `jalr` the lower 12. The linker *relaxes*: once it
-//! knows that the hook is near, it makes one `jal` of the pair, or a `c.jal` of two bytes, and moves all
-//! code behind it. A table entry that says "this section plus 24" would then be wrong. So each entry
-//! refers to a label of its own at the call, and the linker moves labels along with the code.
+//! `auipc` has the upper 20 bits of the distance, and `jalr` has the lower 12. The linker *relaxes* code:
+//! if the hook turns out to be near, it replaces the pair by a `jal`, or by a `c.jal` of two bytes, and
+//! moves all code behind it. A table entry "section plus 24" would then be wrong. So each entry refers to
+//! a label of its own at the call. The linker moves labels together with the code.
 //!
-//! Instructions are little endian and have two or four bytes. The lowest two bits say which.
+//! Instructions are little endian and have two or four bytes; the lowest two bits tell.
 //!
 //! Source: RISC-V ELF psABI, "Relocations", "Linker Relaxation".
 
@@ -47,7 +47,7 @@ const NOP: Instruction = Instruction::words(&[0x0000_0013]);
 const C_NOP: Instruction = Instruction::halves(&[0x0001]);
 
 const AUIPC: Pattern = Pattern::word(0, 0x7f, 0x17);
-/// `jalr` that links in `ra`, and in `t0`, the alternate link register.
+/// A `jalr` that links in `ra`, and one that links in `t0`, the alternate link register.
 const JALR_RA: Pattern = Pattern::word(4, 0x7fff, 0x00e7);
 const JALR_T0: Pattern = Pattern::word(4, 0x7fff, 0x02e7);
 
@@ -90,7 +90,7 @@ pub(super) static ARCH: Arch = Arch {
         Arithmetic { kind: R_RISCV_SET_ULEB128, bits: None, step: Step::Set },
         Arithmetic { kind: R_RISCV_SUB_ULEB128, bits: None, step: Step::Subtract },
     ],
-    // What c.jal becomes.
+    // A c.jal has two bytes.
     call_size: 2,
     nops: &[NOP, C_NOP],
     decode: Some(Decode { length, call, stub, anchors: &[], relative: &[R_RISCV_RELATIVE] }),
@@ -101,7 +101,8 @@ fn length(place: &Place<'_>) -> u64 {
     if place.half(0).unwrap_or(0) & 3 == 3 { 4 } else { 2 }
 }
 
-/// The pair, or what relaxation made of it: `jal`, or `c.jal` in 32-bit code.
+/// The call at a place: the pair, or what relaxation made of it, which is `jal`, or `c.jal` in 32-bit
+/// code.
 fn call(place: &Place<'_>) -> Option<Branch> {
     let half = place.half(0)?;
     if half & 3 != 3 {
@@ -115,7 +116,7 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     let word = place.word(0)?;
     match word & 0xfff {
         0x0ef | 0x2ef => place.near(jal(word)),
-        // jalr, from 0 on, where the linker found the target there.
+        // jalr relative to 0, if the linker found that the target is near 0.
         0x0e7 | 0x2e7 if word & 0xf_f000 == 0 => place.branch(
             0,
             4,
@@ -145,22 +146,13 @@ fn jal(word: u32) -> i64 {
 
 /// The displacement of a `c.jal`.
 fn c_jal(half: u32) -> i64 {
-    let bit = |from: u32, to: u32| (half >> from & 1) << to;
-    let bits = bit(12, 11)
-        | bit(11, 4)
-        | bit(10, 9)
-        | bit(9, 8)
-        | bit(8, 10)
-        | bit(7, 6)
-        | bit(6, 7)
-        | bit(5, 3)
-        | bit(4, 2)
-        | bit(3, 1)
-        | bit(2, 5);
-    signed(bits, 12)
+    // Bits 2 to 12 of the instruction are these bits of the displacement.
+    let places = [5, 1, 2, 3, 7, 6, 10, 8, 9, 4, 11];
+    let bits = (2..).zip(places).map(|(from, to)| (half >> from & 1) << to);
+    signed(bits.sum(), 12)
 }
 
-/// A PLT entry: `auipc t3; l[wd] t3, (t3); jalr t1, t3`.
+/// Where a PLT entry leads: `auipc t3; l[wd] t3, (t3); jalr t1, t3`.
 fn stub(place: &Place<'_>) -> Option<Goal> {
     let (first, second) = (place.word(0)?, place.word(4)?);
     let loads = second & 0xf_ffff == 0xe_2e03 || second & 0xf_ffff == 0xe_3e03;

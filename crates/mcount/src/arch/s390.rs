@@ -1,4 +1,4 @@
-//! s390: the recorded address may be 14 bytes before the call's relocation, or 2.
+//! s390: with `-pg`, a site is a block of instructions, and the call is in the middle of it.
 //!
 //! ```text
 //!   0: e3 e0 f0 08 00 24     stg   %r14,8(%r15)
@@ -6,13 +6,13 @@
 //!   c: e3 e0 f0 08 00 04     lg    %r14,8(%r15)
 //! ```
 //!
-//! With `-pg` the function saves its return address, calls, and takes the address back. The site is the
-//! whole block, recorded where it begins, so that a tracer can switch it off with one branch over
-//! it. Old compilers have a `larl` in the middle, and 31-bit code stores with a shorter `st`. With
-//! `-mfentry` there is nothing to save: `brasl %r0` is the site. The relocation is the same for all
-//! of them, so the bytes before it decide.
+//! The function saves its return address, calls the hook, and loads the address again. The recorded
+//! address is that of the first instruction, here 0, so that a tracer can branch over the whole block.
+//! Older compilers put a `larl` in the middle, and 31-bit code has a shorter store, `st`. With `-mfentry`
+//! nothing is saved, and the site is just `brasl %r0`. The relocation is the same in all cases, so the
+//! bytes before it decide: the recorded address is between 2 and 14 bytes before the relocation.
 //!
-//! Distances count halfwords, which is the DBL in the names of relocations.
+//! Distances are in halfwords. That is what DBL means in the names of relocations.
 //!
 //! Source: S/390 ELF ABI Supplement, chapter 2.
 
@@ -31,7 +31,7 @@ const NOP_CALL: Nop = Nop::Write(&[(-2, NOP6)]);
 
 const BRASL_R0: Pattern = Pattern::half(-2, 0xffff, 0xc005);
 const BRASL_R14: Pattern = Pattern::half(-2, 0xffff, 0xc0e5);
-/// A `larl`, six bytes, between the store and the call.
+/// A `larl` of six bytes between the store and the call.
 const LARL: Pattern = Pattern::half(-8, 0xff0f, 0xc000);
 
 const STG: &[Pattern] = &[BRASL_R14, first(-8, 0xe3e0), second(-8, 0xf008), third(-8, 0x0024)];
@@ -62,7 +62,7 @@ pub(super) static ARCH: Arch = Arch {
     code_step: 2,
     reads_unaligned: true,
     hooks: &["__fentry__", "_mcount", "mcount"],
-    // The longest block first: the first form that fits decides.
+    // Longer blocks come first, because the first form that fits decides.
     forms: &[
         Form { opcode: &[BRASL_R0], ..BRASL },
         Form { opcode: STG_LARL, recorded: -14, ..BRASL },
@@ -80,7 +80,7 @@ pub(super) static ARCH: Arch = Arch {
         Instruction::halves(&[0x0700]),
     ],
     call_size: 6,
-    // A branch to itself that is never taken: jump labels have a distance or a relocation.
+    // A branch to itself that is never taken. Jump labels have a distance or a relocation.
     hook_nop: Some(HookNop { instruction: NOP6, step: 2, anywhere: true }),
     decode: Some(Decode { length, call, stub, anchors: &[], relative: &[R_390_RELATIVE] }),
     ..DEFAULT
@@ -102,7 +102,7 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     place.branch(2, 6, Goal::Address(place.address(distance)))
 }
 
-/// A jump, or a PLT entry: `larl %r1; lg %r1,0(%r1)` (`l` in 31-bit code).
+/// Where a stub leads: a jump, or a PLT entry, `larl %r1; lg %r1,0(%r1)` (`l` in 31-bit code).
 fn stub(place: &Place<'_>) -> Option<Goal> {
     let distance = i64::from(place.word(2)?.cast_signed()) * 2;
     match (place.half(0)?, place.half(6)?) {

@@ -11,20 +11,22 @@
 //!  10: 4f26     lds.l @r15+, pr
 //! ```
 //!
-//! Instructions have 16 bits, and no address fits. So it stands in a pool of literals among the code,
-//! the function loads it and jumps there, and the recorded address is that of the literal, 0xc. Any
-//! other word with the hook's address looks the same. What tells them apart is the load before it,
-//! and a jump through the register that it loads. To switch the call off, its `jmp` becomes a `bra`
-//! over the literals, to where the hook would return.
+//! An address doesn't fit into an instruction of 16 bits. So it is a word in a pool of literals among the
+//! code. The function loads the word and jumps there. The recorded address is that of the word: 0xc.
 //!
-//! In position-independent code the literal is an offset in the GOT. GNU ld ignores `r_addend` of a
-//! DIR32, though the relocations are RELA: the addend is in the section.
+//! Other words may have the hook's address too. A word is a site if an instruction before it loads it,
+//! and a jump through that register follows. To make a NOP of the call, the `jmp` becomes a `bra` over
+//! the literals, to where the hook would return.
+//!
+//! In position-independent code the literal is an offset in the GOT. The relocations are RELA, but GNU ld
+//! ignores `r_addend` of a DIR32: the addend is in the section.
 //!
 //! Sources: SuperH ELF ABI (Renesas), 32-bit relocations; SH-4 Software Manual, `MOV.L @(disp,PC),Rn`.
 
 use super::decode::{Branch, Decode, Goal, Place};
 use super::{Arch, CALL, Code, CodeMut, Computed, DEFAULT, Form, Instruction, Nop};
 use crate::site::Kind;
+use std::ops::Range;
 
 const R_SH_DIR32: u32 = 1;
 const R_SH_GOT32: u32 = 160;
@@ -32,9 +34,9 @@ const R_SH_RELATIVE: u32 = 165;
 
 const NOP: Instruction = Instruction::halves(&[0x0009]);
 
-/// How far before its literal an instruction can load it, in bytes.
+/// How many bytes before a literal an instruction can be that loads it.
 const REACH: u64 = 4 + 255 * 4;
-/// Instructions from the load to the jump; gcc emits two between them.
+/// The most instructions from the load to the jump. gcc emits two between them.
 const LONGEST: u64 = 8;
 
 pub(super) static ARCH: Arch = Arch {
@@ -57,7 +59,7 @@ pub(super) static ARCH: Arch = Arch {
     ..DEFAULT
 };
 
-/// The literal at `offset`, if an instruction before it loads it and jumps there.
+/// The end of the literal at `offset`, if code before it loads it and jumps there.
 fn literal(code: Code<'_>, offset: u64) -> Option<u64> {
     loader(code, offset).map(|_| offset + 4)
 }
@@ -70,13 +72,13 @@ fn loader(code: Code<'_>, offset: u64) -> Option<u64> {
     (1..=REACH / 2).find_map(|step| {
         let at = offset.checked_sub(step * 2)?;
         let load = code.half(at)?;
-        // mov.l @(disp,PC),Rn: disp words from the word after the next.
+        // mov.l @(disp,PC),Rn: disp is in words, from the word after the next.
         let loads = load & 0xf000 == 0xd000 && (at & !3) + 4 + u64::from(load & 0xff) * 4 == offset;
         if loads { jump_through(code, at, load >> 8 & 15) } else { None }
     })
 }
 
-/// The `jmp @Rn` or `jsr @Rn` with `Rn` = `register` that soon follows the load at `load`.
+/// The `jmp` or `jsr` through `register` that soon follows the load at `load`.
 fn jump_through(code: Code<'_>, load: u64, register: u32) -> Option<u64> {
     let (jmp, jsr) = (0x402b | register << 8, 0x400b | register << 8);
     (1..=LONGEST).map(|step| load + step * 2).find(|at| {
@@ -85,8 +87,8 @@ fn jump_through(code: Code<'_>, load: u64, register: u32) -> Option<u64> {
     })
 }
 
-/// Turns the `jmp` into a `bra` to where the hook would return to: the code right behind the literals,
-/// whose address `mova` put in `r0`.
+/// Makes the `jmp` a `bra` to where the hook would return. That is right behind the literals; the `mova`
+/// puts its address into `r0`.
 fn skip(code: &mut CodeMut<'_>, start: u64, _: u64) -> Option<()> {
     let jump = loader(code.as_code(), start)?;
     if code.as_code().half(jump)? & 0xf0ff != 0x402b {
@@ -105,7 +107,7 @@ fn skip(code: &mut CodeMut<'_>, start: u64, _: u64) -> Option<()> {
     code.put_half(jump, bra)
 }
 
-/// Whether the code that follows a call is at `at`: `lds.l @r15+,pr`.
+/// Whether `at` is where a call returns: `lds.l @r15+,pr`.
 fn resumes(code: Code<'_>, at: u64) -> bool {
     code.half(at) == Some(0x4f26)
 }
@@ -114,8 +116,8 @@ fn two(_: &Place<'_>) -> u64 {
     2
 }
 
-/// A load of a literal that is jumped through, itself or as an offset in the GOT; the literal is the
-/// site.
+/// The call that begins at a place: a load of a literal, and a jump to it or to the address at that
+/// offset in the GOT.
 fn call(place: &Place<'_>) -> Option<Branch> {
     let load = place.half(0)?;
     if load & 0xf000 != 0xd000 {
@@ -124,16 +126,13 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     let register = load >> 8 & 15;
     let jump = jump_through(place.code, place.at, register)?;
     let (literal, value) = loaded(place)?;
-    let has = |wanted| {
-        let mut between = (place.at + 2..jump).step_by(2);
-        between.any(|at| place.code.half(at) == Some(wanted))
-    };
+    let between = place.at + 2..jump;
     // mov.l @Rn,Rn: a PLT entry.
-    if has(0x6002 | register << 8 | register << 4) {
+    if has(place.code, between.clone(), 0x6002 | register << 8 | register << 4) {
         return None;
     }
     // mov.l @(r0,Rn),Rn: an offset in the GOT.
-    let target = if has(0x000e | register << 8 | register << 4) {
+    let target = if has(place.code, between, 0x000e | register << 8 | register << 4) {
         Goal::Slot(place.truncate(place.data_base.wrapping_add(value)))
     } else {
         Goal::Address(value)
@@ -142,14 +141,19 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     Some(Branch { start: literal, reference: literal, end, target })
 }
 
-/// Where the literal is that the `mov.l @(disp,PC),Rn` at a place loads, and its value.
+/// Whether one of these instructions is `wanted`.
+fn has(code: Code<'_>, range: Range<u64>, wanted: u32) -> bool {
+    range.step_by(2).any(|at| code.half(at) == Some(wanted))
+}
+
+/// The place and value of the literal that the `mov.l @(disp,PC),Rn` at a place loads.
 fn loaded(place: &Place<'_>) -> Option<(u64, u64)> {
     let literal = (place.at & !3) + 4 + u64::from(place.half(0)? & 0xff) * 4;
     Some((literal, place.code.word(literal)?.into()))
 }
 
-/// A PLT entry: it loads the address of its slot, or in position-independent code the offset from the
-/// GOT in `r12`, and then the slot.
+/// Where a PLT entry leads. It loads the address of its slot, or in position-independent code its
+/// distance from the GOT in `r12`, and then the slot.
 fn stub(place: &Place<'_>) -> Option<Goal> {
     if place.half(0)? & 0xff00 != 0xd000 {
         return None;
@@ -164,13 +168,13 @@ fn stub(place: &Place<'_>) -> Option<Goal> {
     }
 }
 
-/// A literal that a `bra` just before it jumps over, as [`skip`] makes it.
+/// The size of the literal at `at`, if a `bra` shortly before it jumps over it, as [`skip`] makes it.
 fn skipped(code: Code<'_>, at: u64) -> Option<u64> {
     let end = at.checked_add(4)?;
-    let jumps_over = |jump: u64| {
+    let jumps = (2..=4).filter_map(|step| at.checked_sub(step * 2));
+    let mut resumed = jumps.filter_map(|jump| {
         let half = code.half(jump).filter(|half| half & 0xf800 == 0xa000)?;
-        let resume = jump + 4 + u64::from(half & 0x7ff) * 2;
-        (resume >= end && resumes(code, resume)).then_some(4)
-    };
-    (2..=4).find_map(|step| jumps_over(at.checked_sub(step * 2)?))
+        Some(jump + 4 + u64::from(half & 0x7ff) * 2)
+    });
+    resumed.any(|resume| resume >= end && resumes(code, resume)).then_some(4)
 }

@@ -1,16 +1,16 @@
-//! SPARC: `call`, the roomiest call of all.
+//! SPARC: `call`.
 //!
 //! ```text
 //!   4: 40000000     call _mcount             4: R_SPARC_WDISP30 _mcount
 //!   8: 01000000     nop
 //! ```
 //!
-//! Two bits say that it is a call, and the other 30 say how far, in words: it reaches everything a
-//! 32-bit program can have. The instruction behind it, the delay slot, is executed first, so a NOP in
-//! place of the call is all that it takes to switch it off.
+//! Two bits say that the instruction is a call. The other 30 are the distance in words, so a call reaches
+//! every address of 32 bits. The instruction behind it is in the delay slot and is executed anyway, so
+//! the NOP replaces only the call.
 //!
-//! 64-bit and 32-bit files have their relocation numbers in common. In 64-bit files the upper 24 bits of
-//! a relocation's type are data.
+//! 64-bit and 32-bit files have the same relocation numbers. In 64-bit files, the upper 24 bits of a
+//! relocation's type are data.
 //!
 //! Sources: SPARC Compliance Definition 2.4, chapter 3; System V ABI, SPARC Supplement, 4.
 
@@ -47,7 +47,7 @@ pub(super) static ARCH64: Arch =
 pub(super) static ARCH32: Arch =
     Arch { name: "sparc", machine: 2, address_32: Some(R_SPARC_32), ..COMMON };
 
-/// 32-bit code that needs a 64-bit processor.
+/// 32-bit code for 64-bit processors.
 pub(super) static ARCH32PLUS: Arch =
     Arch { name: "sparc32plus", machine: 18, address_32: Some(R_SPARC_32), ..COMMON };
 
@@ -56,12 +56,12 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     if word >> 30 == 1 { place.near(signed(word, 30) * 4) } else { None }
 }
 
-/// What mold makes where there is a GOT slot: `mov %o7, %g5; call .+8; ldx [%o7+20], %g1;
-/// ldx [%o7+%g1], %g1; jmp %g1`. Other PLT entries are themselves what the loader fills.
+/// Where mold's PLT entries with a GOT slot lead: `mov %o7, %g5; call .+8; ldx [%o7+20], %g1;
+/// ldx [%o7+%g1], %g1; jmp %g1`. Other PLT entries have no slot: the loader fills them in.
 fn stub(place: &Place<'_>) -> Option<Goal> {
     let words = [place.word(0)?, place.word(4)?, place.word(8)?, place.word(12)?];
     let is_entry = words == [0x8a10_000f, 0x4000_0002, 0xc25b_e014, 0xc25b_c001];
-    // The upper half of the distance is 0 or all ones.
+    // The distance has 64 bits. It is short, so the lower half is enough.
     let distance = i64::from(place.word(28)?.cast_signed());
     is_entry.then(|| Goal::Slot(place.address(4 + distance)))
 }

@@ -1,23 +1,23 @@
-//! x86-64: a `call` in the function's first bytes, in many spellings.
+//! x86-64: a `call` at the start of the function, in one of several forms.
 //!
-//! The usual one is five bytes: `e8` and a displacement of 32 bits, which has the relocation.
+//! The usual form is five bytes: `e8`, and a displacement of 32 bits that has the relocation.
 //!
 //! ```text
 //!   0: e8 00 00 00 00     call __fentry__        1: R_X86_64_PLT32 __fentry__-4
 //! ```
 //!
-//! A table entry is the address of the call, so it is `r_offset` minus 1. Where the GOT is asked
-//! (`-fPIC`, `-fno-plt`) the call is `ff 15` and a displacement, and the distance is 2. In the large
-//! code model no displacement reaches the hook. The compiler loads 64 bits into a register instead,
-//! and gcc and clang each do that in ways of their own.
+//! A table entry is the address of the call, so here it is `r_offset` minus 1. A call through the GOT
+//! (`-fPIC`, `-fno-plt`) is `ff 15` and a displacement, so there the distance is 2. In the large code
+//! model, a displacement doesn't reach the hook. The compiler loads a 64-bit address into a register
+//! instead, and gcc and clang each do that in several ways.
 //!
-//! NOPs are the other peculiarity. There is one for every length, because the instruction has an
-//! operand that it ignores, and every assembler has a taste of its own in operands. So NOPs are
-//! decoded, never compared. The same goes for the code of images: only the instructions before it tell
-//! whether an `e8` is a call or the middle of something else, so code is read from the start of its
-//! function.
+//! There is a NOP of every length, because a NOP can have an operand that it ignores. Assemblers differ
+//! in which operand they use. So we decode NOPs and don't compare bytes. We decode the code of images
+//! too, from the start of each function: an `e8` can be a call or the middle of another instruction, and
+//! only the instructions before it tell.
 //!
-//! `endbr64` may stand before the call and isn't part of it. x32 is the same machine in ELFCLASS32.
+//! If there is an `endbr64` before the call, it isn't part of the site. x32 is the same processor in
+//! ELFCLASS32.
 //!
 //! Sources: System V ABI, AMD64 Supplement, 4.4; Intel 64 and IA-32 Architectures Software Developer's
 //! Manual, volume 2, "NOP".
@@ -44,7 +44,7 @@ const NOP8: Instruction = Instruction::bytes(&[0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0])
 /// its own recorder have it in place of a call. In 64-bit code it clears the upper half of %rsi.
 const ATOMIC_NOP: &[u8] = &[0x3e, 0x8d, 0x74, 0x26, 0];
 
-/// The NOPs to write, as the processors' manuals recommend them.
+/// The NOPs that we write: those that the processors' manuals recommend.
 pub(super) const NOPS: &[Instruction] = &[
     Instruction::bytes(&[0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0]),
     Instruction::bytes(&[0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0]),
@@ -83,8 +83,8 @@ const OPCODE_CALL_LARGE_PIC: &[Pattern] = &[
     Pattern::byte(13, 0xd2),
 ];
 
-/// The same as gcc makes it: `lea 1b(%rip), %r10; add %r11, %r10` in between, then `%r11` in place of
-/// `%r10`.
+/// gcc's way of doing the same: it has `lea 1b(%rip), %r10; add %r11, %r10` in between, and then uses
+/// `%r11`.
 const OPCODE_CALL_LARGE_GCC: &[Pattern] = &[
     Pattern::byte(-22, 0x49),
     Pattern::byte(-21, 0xbb),
@@ -104,7 +104,7 @@ const OPCODE_CALL_LARGE_GCC: &[Pattern] = &[
     Pattern::byte(13, 0xd2),
 ];
 
-/// `movabs $hook, %rax; call *%rax`, as clang makes it.
+/// `movabs $hook, %rax; call *%rax`, from clang.
 const OPCODE_CALL_LARGE_CLANG: &[Pattern] = &[
     Pattern::byte(-2, 0x48),
     Pattern::byte(-1, 0xb8),
@@ -112,8 +112,8 @@ const OPCODE_CALL_LARGE_CLANG: &[Pattern] = &[
     Pattern::byte(9, 0xd0),
 ];
 
-/// `movabs $hook@GOT, %rax; call *(%r14,%rax)`: clang's large PIC model. The register with the GOT's
-/// address is any of the upper eight; of the lower ones below.
+/// `movabs $hook@GOT, %rax; call *(%r14,%rax)`: clang's large PIC model, if the GOT's address is in one
+/// of the upper eight registers. The pattern after this one is for the lower eight.
 const OPCODE_CALL_LARGE_GOT: &[Pattern] = &[
     Pattern::byte(-2, 0x48),
     Pattern::byte(-1, 0xb8),
@@ -131,7 +131,7 @@ const OPCODE_CALL_LARGE_GOT_LOW: &[Pattern] = &[
     Pattern { at: 10, unit: Unit::Byte, mask: 0xf8, value: 0 },
 ];
 
-/// What a linker makes of a call through the GOT: `addr32 call`. No relocation of an object.
+/// `addr32 call`, which a linker makes of a call through the GOT. It never has a relocation in an object.
 pub(super) const RELAXED: Form = Form {
     opcode: &[Pattern::byte(-2, 0x67), Pattern::byte(-1, 0xe8)],
     recorded: -2,
@@ -198,7 +198,7 @@ pub(super) static ARCH: Arch = Arch {
             opcode: OPCODE_CALL_LARGE_PIC,
             recorded: -12,
             size: 14,
-            // The first movabs stays, for its own relocation; %r11 is free at a hook.
+            // The first movabs stays, because it has a relocation. Changing %r11 is harmless at a hook.
             nop: Nop::Write(&[(-2, NOP8), (6, NOP8)]),
             ..CALL
         },
@@ -224,7 +224,7 @@ pub(super) static ARCH: Arch = Arch {
     ..DEFAULT
 };
 
-/// How the instructions of both x86 processors are read: `WIDE` is 64-bit code.
+/// How to decode both x86 processors. `WIDE` is 64-bit code.
 pub(super) const fn decode<const WIDE: bool>() -> Decode {
     Decode {
         length: length::<WIDE>,
@@ -235,20 +235,20 @@ pub(super) const fn decode<const WIDE: bool>() -> Decode {
         } else {
             &[&[0xe8], &[0x67, 0xe8], &[0xff]]
         },
-        // The same number on both.
+        // R_386_RELATIVE has the same number.
         relative: &[R_X86_64_RELATIVE],
     }
 }
 
-/// Bytes of the NOP at an offset. A NOP is what the processor's manual calls one: `0f 1f /0` with
-/// any operand, or `90`, behind any prefixes that leave it one. Compilers differ in the operand: GNU
-/// as has no displacement, or 0, and LLVM has 8 or 512.
+/// The size of the NOP at an offset. A NOP is what the processor's manual calls one: `0f 1f /0` with any
+/// operand, or `90`, behind any prefixes that don't make it something else. GNU as uses operands without
+/// a displacement, or with 0. LLVM uses 8 or 512.
 pub(super) fn nop<const BITS: u32>(code: Code<'_>, at: u64) -> Option<u64> {
     let bytes = code.from(at);
     if BITS == 32 && bytes.starts_with(ATOMIC_NOP) {
         return Some(ATOMIC_NOP.len() as u64);
     }
-    // Most code is none, and these bytes tell: 90, 0f, a prefix.
+    // Decoding is slow, and most code isn't a NOP. A NOP begins with 90, 0f or a prefix.
     let may_be = matches!(
         bytes.first()?,
         0x90 | 0x0f | 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf2 | 0xf3
@@ -265,7 +265,7 @@ pub(super) fn nop<const BITS: u32>(code: Code<'_>, at: u64) -> Option<u64> {
 fn length<const WIDE: bool>(place: &Place<'_>) -> u64 {
     let bytes = place.code.from(place.at);
     if let [0, 0, ..] = bytes {
-        // Padding between sections, rather than an add that nobody writes.
+        // This is padding. As code it would be an `add` that nobody writes.
         let end = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
         return end as u64;
     }
@@ -273,25 +273,25 @@ fn length<const WIDE: bool>(place: &Place<'_>) -> u64 {
     let mut decoder = iced_x86::Decoder::new(bits, bytes, iced_x86::DecoderOptions::NONE);
     let mut instruction = iced_x86::Instruction::default();
     decoder.decode_out(&mut instruction);
-    // What is no instruction is skipped by the byte.
+    // Skip a byte that begins no instruction.
     (instruction.len() as u64).max(1)
 }
 
-/// `call`, the same behind the prefix that relaxation leaves, and a call through a GOT slot.
+/// The call at a place: `call`, alone or behind the prefix that relaxation leaves, or a call through the
+/// GOT.
 fn call<const WIDE: bool>(place: &Place<'_>) -> Option<Branch> {
     let (first, second) = (place.byte(0)?, place.byte(1)?);
-    let distance =
-        |at| place.code.little_word(place.at + at).map(|word| i64::from(word.cast_signed()));
     match (first, second) {
-        (0xe8, _) => place.branch(1, 5, Goal::Address(place.address(5 + distance(1)?))),
-        (0x67, 0xe8) => place.branch(2, 6, Goal::Address(place.address(6 + distance(2)?))),
-        (0xff, 0x15) if WIDE => place.branch(2, 6, Goal::Slot(place.address(6 + distance(2)?))),
+        (0xe8, _) => place.branch(1, 5, Goal::Address(relative(place, 1)?)),
+        (0x67, 0xe8) => place.branch(2, 6, Goal::Address(relative(place, 2)?)),
+        (0xff, 0x15) if WIDE => place.branch(2, 6, Goal::Slot(relative(place, 2)?)),
         (0xff, 0x15) => {
-            place.branch(2, 6, Goal::Slot(place.truncate(distance(2)?.cast_unsigned())))
+            let slot = displacement(place, 2)?.cast_unsigned();
+            place.branch(2, 6, Goal::Slot(place.truncate(slot)))
         }
         (0xff, 0x90..=0x97) if !WIDE && second != 0x94 => {
             let base = got(place, second & 7).unwrap_or(place.data_base);
-            let slot = base.wrapping_add_signed(distance(2)?);
+            let slot = base.wrapping_add_signed(displacement(place, 2)?);
             place.branch(2, 6, Goal::Slot(place.truncate(slot)))
         }
         (0x49, 0xba | 0xbb) | (0x48, 0xb8) if WIDE => large_call(place),
@@ -299,10 +299,20 @@ fn call<const WIDE: bool>(place: &Place<'_>) -> Option<Branch> {
     }
 }
 
-/// How many bytes before its use `got` looks for the GOT's address.
+/// The displacement of 32 bits, `at` bytes on.
+fn displacement(place: &Place<'_>, at: u64) -> Option<i64> {
+    place.code.little_word(place.at + at).map(|word| i64::from(word.cast_signed()))
+}
+
+/// The address that this displacement leads to. It ends the instruction, and is relative to its end.
+fn relative(place: &Place<'_>, at: u64) -> Option<u64> {
+    Some(place.skip(at + 4).address(displacement(place, at)?))
+}
+
+/// How many bytes back [`got`] looks for where a register got the GOT's address.
 const GOT_REACH: u64 = 64;
 
-/// What the function adds up in `register` right before `place`: `call thunk; add $distance, %reg`.
+/// The address that `call thunk; add $distance, %reg`, shortly before `place`, puts into `register`.
 fn got(place: &Place<'_>, register: u32) -> Option<u64> {
     (6..=GOT_REACH).find_map(|back| {
         let at = place.at.checked_sub(back)?;
@@ -314,58 +324,64 @@ fn got(place: &Place<'_>, register: u32) -> Option<u64> {
     })
 }
 
-/// The calls of the large code model: an absolute address, two distances that add up, or an offset in
-/// the GOT.
+/// The call of the large code model at a place. The target is an absolute address, the sum of two
+/// distances, or in a slot at an offset in the GOT.
 fn large_call(place: &Place<'_>) -> Option<Branch> {
-    let number = |at| {
-        let bytes = place.code.from(place.at.checked_add(at)?);
-        bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
-    };
-    let fits = |form: &[Pattern], reference: u64| {
-        form.iter().all(|pattern| pattern.fits(place.code, place.at + reference))
-    };
-    if fits(OPCODE_CALL_LARGE, 2) {
-        return place.branch(2, 13, Goal::Address(number(2)?));
+    let first = number(place, 2)?;
+    if has(place, OPCODE_CALL_LARGE, 2) {
+        return place.branch(2, 13, Goal::Address(first));
     }
-    if fits(OPCODE_CALL_LARGE_GCC, 22) {
-        let target = place.address(0).wrapping_add(number(2)?).wrapping_add(number(22)?);
+    if has(place, OPCODE_CALL_LARGE_GCC, 22) {
+        let target = place.address(0).wrapping_add(first).wrapping_add(number(place, 22)?);
         return place.branch(22, 36, Goal::Address(target));
     }
-    if fits(OPCODE_CALL_LARGE_CLANG, 2) {
-        return place.branch(2, 12, Goal::Address(number(2)?));
+    if has(place, OPCODE_CALL_LARGE_CLANG, 2) {
+        return place.branch(2, 12, Goal::Address(first));
     }
-    let slot = || Some(Goal::Slot(place.data_base.wrapping_add(number(2)?)));
-    if fits(OPCODE_CALL_LARGE_GOT, 2) {
-        return place.branch(2, 14, slot()?);
+    let slot = Goal::Slot(place.data_base.wrapping_add(first));
+    if has(place, OPCODE_CALL_LARGE_GOT, 2) {
+        return place.branch(2, 14, slot);
     }
-    if fits(OPCODE_CALL_LARGE_GOT_LOW, 2) {
-        return place.branch(2, 13, slot()?);
+    if has(place, OPCODE_CALL_LARGE_GOT_LOW, 2) {
+        return place.branch(2, 13, slot);
     }
     None
 }
 
-/// A jump, or a PLT entry: `jmp *slot`, behind a landing pad or a `bnd` prefix.
+/// The 64-bit number `at` bytes on.
+fn number(place: &Place<'_>, at: u64) -> Option<u64> {
+    let bytes = place.code.from(place.at.checked_add(at)?);
+    bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+/// Whether the bytes `form` are around the relocation that was `reference` bytes on.
+fn has(place: &Place<'_>, form: &[Pattern], reference: u64) -> bool {
+    form.iter().all(|pattern| pattern.fits(place.code, place.at + reference))
+}
+
+/// Where a stub leads: a jump, or a PLT entry, which is `jmp *slot`, perhaps behind a landing pad or a
+/// `bnd` prefix.
 fn stub<const WIDE: bool>(place: &Place<'_>) -> Option<Goal> {
     let is_pad = place.code.little_word(place.at)? & 0xfeff_ffff == 0xfa1e_0ff3;
     let mut place = if is_pad { place.skip(4) } else { *place };
     if place.byte(0)? == 0xf2 {
         place = place.skip(1);
     }
-    // mold's number of the entry, in %r11d or %ecx.
+    // mold first puts the number of the entry into %r11d or %ecx.
     match (place.byte(0)?, place.byte(1)?) {
         (0x41, 0xbb) if WIDE && is_pad => place = place.skip(6),
         (0xb9, _) if !WIDE && is_pad => place = place.skip(5),
         _ => {}
     }
-    let distance =
-        |at| place.code.little_word(place.at + at).map(|word| i64::from(word.cast_signed()));
-    match (place.byte(0)?, place.byte(1)?) {
-        (0xe9, _) => Some(Goal::Address(place.address(5 + distance(1)?))),
-        (0xff, 0x25) if WIDE => Some(Goal::Slot(place.address(6 + distance(2)?))),
-        (0xff, 0x25) => Some(Goal::Slot(place.truncate(distance(2)?.cast_unsigned()))),
+    let place = &place;
+    Some(match (place.byte(0)?, place.byte(1)?) {
+        (0xe9, _) => Goal::Address(relative(place, 1)?),
+        (0xff, 0x25) if WIDE => Goal::Slot(relative(place, 2)?),
+        (0xff, 0x25) => Goal::Slot(place.truncate(displacement(place, 2)?.cast_unsigned())),
         (0xff, 0xa3) => {
-            Some(Goal::Slot(place.truncate(place.data_base.wrapping_add_signed(distance(2)?))))
+            let slot = place.data_base.wrapping_add_signed(displacement(place, 2)?);
+            Goal::Slot(place.truncate(slot))
         }
-        _ => None,
-    }
+        _ => return None,
+    })
 }
