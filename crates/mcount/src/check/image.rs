@@ -1,9 +1,9 @@
-//! The tables of a linked image: words as the loader leaves them, and what can be said of them before
-//! asking where they lead.
+//! The tables of a linked image: their words after loading, and the flaws that show before we look at
+//! where the words lead.
 
 use super::{Entry, Place, Rule, Table, reversed};
 use crate::elf::loaded::Changes;
-use crate::elf::{Relocations, Section, View, addresses, loaded};
+use crate::elf::{Relocations, View, addresses, loaded};
 use crate::error::Result;
 use crate::options::Options;
 use crate::scan::bare::Bare;
@@ -13,8 +13,8 @@ use crate::words::counted;
 use object::elf;
 use object::read::elf::FileHeader;
 
-/// The table of `target`, `bare` where nothing names it, and the compiler's lists of patchable entries,
-/// if they were linked in.
+/// The table of `target`, which is `bare` if nothing names it, and the compiler's lists of patchable
+/// entries if they were linked in.
 ///
 /// # Errors
 ///
@@ -34,23 +34,22 @@ pub(super) fn tables<Elf: FileHeader>(
         let range = (header.address, header.size);
         let is_list = target.view.is_called(index, patchable::SECTION.as_bytes());
         if is_list && header.has_bytes() && Some(range) != main {
-            // A list is in the order of the link.
+            // A list is in the order of the objects, so it isn't sorted.
             tables.push(table(target, &mut loaded, range, false)?);
         }
     }
     Ok(tables)
 }
 
-/// The sections that are loaded, by address.
+/// Address, size and index of each loaded section, in order of address.
 struct Map(Vec<(u64, u64, u32)>);
 
 impl Map {
     fn new<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Self {
-        let is_loaded = |section: &Section| {
-            section.flags & elf::SHF_ALLOC.0 != 0 && section.flags & elf::SHF_TLS.0 == 0
-        };
         let sections = (0u32..).zip(target.view.sections());
-        let loaded = sections.filter(|(_, section)| is_loaded(section) && section.size != 0);
+        let loaded = sections.filter(|(_, section)| {
+            section.is_loaded() && section.flags & elf::SHF_TLS.0 == 0 && section.size != 0
+        });
         let mut map: Vec<_> = loaded.map(|(at, s)| (s.address, s.size, at)).collect();
         map.sort_unstable();
         Self(map)
@@ -64,12 +63,12 @@ impl Map {
     }
 }
 
-/// What the loader makes of an image, read once however many tables there are.
+/// What loading does to an image. It is read once, however many tables there are.
 struct Loaded {
     map: Map,
-    /// What it makes of words.
+    /// What it does to words.
     changes: Changes,
-    /// The places of all relocations, ascending; read when first asked for.
+    /// The places of all relocations, in ascending order. Read when they are first needed.
     relocated: Option<Vec<u64>>,
 }
 
@@ -87,7 +86,7 @@ impl Loaded {
     }
 }
 
-/// The table of these bytes; if it is to be `sorted`, whether it is.
+/// The table in these bytes. Checks that it is sorted if it should be.
 fn table<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     loaded: &mut Loaded,
@@ -115,23 +114,20 @@ fn table<Elf: FileHeader>(
         found.flaws.push((Rule::TextRelocation, start, detail));
     }
     let (map, arch) = (&loaded.map, target.arch);
-    let place = |value| map.place(if sorted { arch.entry(value) } else { arch.listed(value) });
-    let entry = |(at, value): (u64, u64)| Entry {
-        slot: (start.0, start.1.saturating_add(at.saturating_mul(word))),
-        place: place(value),
-        reversed: place(reversed(value, word)),
-        flaws: Vec::new(),
-    };
-    // What was dropped from a table is zero.
-    let entries = (0u64..).zip(words).filter(|(_, value)| *value != 0);
-    found.entries = entries.map(entry).collect();
+    // Entries that were dropped are zero.
+    for (at, value) in (0u64..).zip(words).filter(|(_, value)| *value != 0) {
+        let [place, reversed] = [value, reversed(value, word)]
+            .map(|value| map.place(if sorted { arch.entry(value) } else { arch.listed(value) }));
+        let slot = (start.0, start.1.saturating_add(at.saturating_mul(word)));
+        found.entries.push(Entry { slot, place, reversed, flaws: Vec::new() });
+    }
     Ok(found)
 }
 
-/// The position of the first word that is less than the one before it, and how many are.
+/// The position of the first word that is less than the one before it, and a message about all of them.
 fn order(words: &[u64]) -> Option<(usize, String)> {
-    let descends = |pair: &[u64]| matches!(pair, [before, after] if after < before);
-    let mut falls = words.windows(2).enumerate().filter(|(_, pair)| descends(pair));
+    let pairs = words.windows(2).enumerate();
+    let mut falls = pairs.filter(|(_, pair)| matches!(pair, [before, after] if after < before));
     let (first, _) = falls.next()?;
     let count = 1 + falls.count();
     let (entries, first) = (words.len(), first + 1);
@@ -142,8 +138,8 @@ fn order(words: &[u64]) -> Option<(usize, String)> {
     Some((first, detail))
 }
 
-/// The number of relocations that the loader applies to these bytes, if their section `index` is not
-/// loaded writable.
+/// The number of relocations that the loader applies to these bytes, if their section `index` is
+/// read-only.
 fn text_relocations<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     loaded: &mut Loaded,
@@ -158,11 +154,12 @@ fn text_relocations<Elf: FileHeader>(
         loaded.relocated = Some(relocated(view)?);
     }
     let places = loaded.relocated.as_deref().unwrap_or_default();
-    let before = |end: u64| places.partition_point(|place| *place < end);
-    Ok(before(address.saturating_add(size)) - before(address))
+    let [start, end] = [address, address.saturating_add(size)]
+        .map(|bound| places.partition_point(|place| *place < bound));
+    Ok(end - start)
 }
 
-/// The places that the loader relocates, ascending.
+/// The places that the loader relocates, in ascending order.
 fn relocated<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<Vec<u64>> {
     let mut places = Vec::new();
     for (index, header) in (0u32..).zip(view.sections()).filter(|(_, header)| header.is_loaded()) {

@@ -1,6 +1,5 @@
-//! Going through the tables of a file, entry by entry, and then through the hooks that no entry leads
-//! to. Of several rules that an entry offends against by where it leads, one is named: the one that
-//! says most.
+//! Goes through the tables of a file entry by entry, and then through the hooks that no entry leads to.
+//! If an entry breaks several rules about where it leads, only the most specific one is reported.
 
 use super::{Entry, Finding, Place, Rule, Table};
 use crate::options::CheckOptions;
@@ -11,11 +10,11 @@ use crate::words::counted;
 use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// How far from a hook an entry may be that is meant for it, whatever function it is in: the longest
-/// distance from a relocation to a recorded address.
+/// How far from a hook an entry may be that is meant for it, even if it is in another function. It is the
+/// longest distance from a relocation to a recorded address.
 const NEAR: u64 = 16;
 
-/// Bytes of code to show.
+/// How many bytes of code a message shows.
 const SHOWN: usize = 6;
 
 pub(super) struct Judge<'a, 'v, 'd, Elf: FileHeader> {
@@ -23,7 +22,7 @@ pub(super) struct Judge<'a, 'v, 'd, Elf: FileHeader> {
     functions: &'a Functions<'d>,
     how: &'a CheckOptions,
     sites: BTreeMap<Place, &'a CallSite>,
-    /// Hooks that no entry leads to, nor is meant for.
+    /// The hooks that no entry leads to and that no entry is meant for.
     lost: BTreeSet<Place>,
     findings: Vec<Finding>,
 }
@@ -35,13 +34,13 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
         how: &'a CheckOptions,
         sites: &'a [CallSite],
     ) -> Self {
-        let place = |site: &CallSite| Some((site.section_index?, site.offset?));
-        let sites: BTreeMap<_, _> = sites.iter().filter_map(|s| Some((place(s)?, s))).collect();
+        let placed = sites.iter().filter_map(|s| Some(((s.section_index?, s.offset?), s)));
+        let sites: BTreeMap<_, _> = placed.collect();
         Self { target, functions, how, sites, lost: BTreeSet::new(), findings: Vec::new() }
     }
 
-    /// What is wrong with `tables`, which are all that the file has; in the order of their entries,
-    /// then by place.
+    /// What is wrong with `tables`, which are all tables of the file: first in the order of their
+    /// entries, then by place.
     pub(super) fn of(mut self, tables: &[Table]) -> Vec<Finding> {
         self.lost = self.sites.keys().copied().collect();
         for entry in tables.iter().flat_map(|table| &table.entries) {
@@ -97,7 +96,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
         }
     }
 
-    /// An entry that leads to no hook.
+    /// Reports an entry that leads to no hook.
     fn no_site(&mut self, entry: &Entry, place: Place) {
         if self.is_meant_for(entry.reversed) {
             self.find(Rule::ForeignEndian, place, foreign());
@@ -126,28 +125,28 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
         }
     }
 
-    /// Whether a hook at `place` has no other entry; it is no longer missed.
+    /// Whether there is a hook at `place` without an entry. It then counts as having one.
     fn is_meant_for(&mut self, place: Option<Place>) -> bool {
         place.is_some_and(|place| self.lost.remove(&place))
     }
 
-    /// The hook without an entry that one at `place` is meant for: the nearest in the same function,
-    /// or very near.
+    /// The hook without an entry that the entry for `place` is meant for: one very near, or the nearest
+    /// one in the same function.
     fn meant(&self, place: Place) -> Option<Place> {
         let (section, offset) = place;
-        let distance = |lost: &Place| lost.1.abs_diff(offset);
         let around =
             (section, offset.saturating_sub(NEAR))..=(section, offset.saturating_add(NEAR));
-        let near = self.lost.range(around).min_by_key(|lost| distance(lost));
+        let near = self.lost.range(around).min_by_key(|lost| lost.1.abs_diff(offset));
         if let Some(near) = near {
             return Some(*near);
         }
         let (_, start) = self.functions.find(section, offset, 0)?;
         let end = self.functions.next_start(section, offset).unwrap_or(u64::MAX);
         let own = self.lost.range((section, start)..(section, end.max(start)));
-        own.min_by_key(|lost| distance(lost)).copied()
+        own.min_by_key(|lost| lost.1.abs_diff(offset)).copied()
     }
 
+    /// Says how far the hook at `meant` is from `place`.
     fn beside(&self, meant: Place, place: Place) -> String {
         let (distance, side) = if meant.1 > place.1 {
             (meant.1 - place.1, "further on")
@@ -158,25 +157,24 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
         format!("the hook is at {base:#x}, {} {side}", counted(distance, "byte", "bytes"))
     }
 
-    /// Whether the hook at `place` is of a function that was overridden.
+    /// Whether the hook at `place` belongs to a function that was overridden.
     fn is_stale(&self, place: Place, site: &CallSite) -> bool {
         let is_area = site.kind == Some(Kind::Patchable);
         let area = site.size.filter(|_| is_area).unwrap_or(0);
         self.target.is_image && !self.covers(place, area)
     }
 
-    /// Whether a function covers `place`, or an area of `size` bytes there leads to one; also where
-    /// there is nothing that could tell.
+    /// Whether a function covers `place`, or an area of `size` bytes there reaches one. `true` if no
+    /// symbols tell.
     fn covers(&self, (section, offset): Place, size: u64) -> bool {
         !self.functions.is_uncovered(section, offset, size)
     }
 
+    /// Reports the hooks that have no entry.
     fn missing(&mut self, has_no_table: bool) {
-        let sites = &self.sites;
-        let lost: Vec<_> = self.lost.iter().filter_map(|at| Some((*at, *sites.get(at)?))).collect();
-        let is_missed =
-            |(place, site): &(Place, &CallSite)| !site.excluded && !self.is_stale(*place, site);
-        let missed: Vec<_> = lost.into_iter().filter(is_missed).collect();
+        let lost = self.lost.iter().filter_map(|at| Some((*at, *self.sites.get(at)?)));
+        let missed = lost.filter(|(place, site)| !site.excluded && !self.is_stale(*place, site));
+        let missed: Vec<_> = missed.collect();
         if has_no_table && !missed.is_empty() {
             let detail = format!("{} and no table", counted(missed.len(), "hook", "hooks"));
             self.findings.push(Finding { detail, ..nowhere(Rule::MissingSite) });
@@ -192,6 +190,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
         }
     }
 
+    /// Reports the areas that have no room for what a tracer puts there.
     fn short(&mut self) {
         let least = self.how.min_area.unwrap_or(self.target.arch.call_size);
         let areas = self.sites.iter().filter(|(_, site)| site.kind == Some(Kind::Patchable));

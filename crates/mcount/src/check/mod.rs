@@ -1,8 +1,8 @@
-//! Checking: the hooks that are there and the table that is there, compared, with a named rule for
-//! each way in which they can disagree.
+//! The verb `check` compares the hooks in the code with the table. There is a named rule for each way in
+//! which they can disagree.
 //!
-//! What an object and an image have as tables is read in `object` and `image`; both become
-//! [`Table`]s, and [`Judge`] goes through them.
+//! `object` and `image` read the tables of both kinds of files, as [`Table`]s. [`Judge`] goes through
+//! those.
 
 mod image;
 mod judge;
@@ -23,20 +23,20 @@ use judge::Judge;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What it offends against.
+    /// The rule that is broken.
     pub rule: Rule,
-    /// Name of the section that it is about: that of the hook, or of the table where an entry leads
-    /// to no section; `None` if it is about the file.
+    /// The name of the section with the hook, or of the table if an entry leads to no section. `None` if
+    /// the finding is about the whole file.
     pub section: Option<String>,
-    /// Bytes from the start of the section.
+    /// The place, in bytes from the start of the section.
     pub offset: Option<u64>,
-    /// The same place in an image.
+    /// The address of the place, in an image.
     pub address: Option<u64>,
     /// The function there.
     pub symbol: Option<String>,
-    /// Bytes from the value of `symbol`.
+    /// How far the place is from the value of `symbol`, in bytes.
     pub symbol_offset: Option<i64>,
-    /// What is wrong, in a line.
+    /// What is wrong, in one line.
     pub detail: String,
 }
 
@@ -64,13 +64,13 @@ impl<'d> Verb<'d> for Check<'_, 'd> {
     }
 }
 
-/// A section by its index, and bytes from its start.
+/// The index of a section, and bytes from its start.
 type Place = (u32, u64);
 
-/// A rule that is offended against at a place, and how.
+/// A rule that is broken at a place, and how.
 type Flaw = (Rule, Place, String);
 
-/// A table of either kind of file.
+/// A table of an object or of an image.
 #[derive(Default)]
 struct Table {
     entries: Vec<Entry>,
@@ -80,13 +80,13 @@ struct Table {
 
 /// One entry of a table.
 struct Entry {
-    /// Where it is itself.
+    /// Where the entry is.
     slot: Place,
-    /// Where it leads; `None` if to no section of this file.
+    /// Where it leads; `None` if that is in no section of this file.
     place: Option<Place>,
-    /// Where it leads with its bytes reversed.
+    /// Where it would lead with its bytes reversed.
     reversed: Option<Place>,
-    /// What is wrong with the way that it leads there.
+    /// What is wrong with how it leads there.
     flaws: Vec<(Rule, String)>,
 }
 

@@ -1,5 +1,5 @@
-//! The tables of an object, and what can be said of them before asking where their entries lead: what
-//! the linker will make of their relocations.
+//! The tables of an object, and the flaws that show before we look at where the entries lead: those in
+//! what a linker will do with their relocations.
 
 use super::{Entry, Flaw, Rule, Table, reversed};
 use crate::elf::Symbol;
@@ -10,7 +10,7 @@ use crate::table::right::{EntryFlaw, Linker, PartFlaw};
 use crate::table::{self, Part};
 use object::read::elf::FileHeader;
 
-/// The tables of `target`: each name is one, in any number of sections.
+/// The tables of `target`. All sections of one name are one table.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub(super) fn tables<Elf: FileHeader>(
     Ok(tables)
 }
 
-/// Where `entry` leads with the bytes of its distance reversed.
+/// Where `entry` would lead with the bytes of its distance reversed.
 fn turned<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     entry: &table::Entry,
@@ -57,7 +57,7 @@ fn turned<Elf: FileHeader>(
     table::place(target, &symbol, addend)
 }
 
-/// A flaw of a section of a table, as a finding says it.
+/// What a finding says about a flaw of a section of a table.
 fn of_part<Elf: FileHeader>(target: &Target<'_, '_, Elf>, part: &Part, flaw: &PartFlaw) -> Flaw {
     let (rule, detail) = match flaw {
         PartFlaw::Misaligned(align) => {
@@ -78,7 +78,7 @@ fn of_part<Elf: FileHeader>(target: &Target<'_, '_, Elf>, part: &Part, flaw: &Pa
     (rule, (part.index, 0), detail)
 }
 
-/// A flaw of an entry, as a finding says it.
+/// What a finding says about a flaw of an entry.
 fn of_entry<Elf: FileHeader>(target: &Target<'_, '_, Elf>, flaw: &EntryFlaw) -> (Rule, String) {
     match flaw {
         EntryFlaw::Undefined(symbol) => {
@@ -117,7 +117,7 @@ fn of_entry<Elf: FileHeader>(target: &Target<'_, '_, Elf>, flaw: &EntryFlaw) -> 
     }
 }
 
-/// The name of `symbol`, or of the section that it is.
+/// The name of `symbol`, or of its section if it is a section symbol.
 fn name<Elf: FileHeader>(target: &Target<'_, '_, Elf>, symbol: &Symbol) -> String {
     let section = symbol.section.filter(|_| symbol.is_section());
     let name = match (section, &target.symbols) {

@@ -1,6 +1,6 @@
-//! The rules that `check` goes by: name, default level and explanation of each, as data.
+//! The rules of `check`, as data: the name, default level and explanation of each.
 //!
-//! Its own file because it is the text that people read; what fires a rule is in the other files.
+//! Its own file because people read this text. The other files decide when a rule is broken.
 
 use std::fmt;
 
@@ -8,50 +8,50 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Rule {
-    /// The bytes that an entry leads to are no hook.
+    /// An entry leads to bytes that aren't a hook.
     NotACallSite,
-    /// An entry leads beside a hook.
+    /// An entry leads to a place near a hook.
     WrongOffset,
-    /// No function covers what an entry leads to.
+    /// An entry leads to a place that no function covers.
     StaleEntry,
-    /// A hook is in no table.
+    /// No entry leads to a hook.
     MissingSite,
-    /// A hook is in a table twice.
+    /// Two entries of a table lead to the same hook.
     Duplicate,
-    /// The entries of an image do not ascend.
+    /// The entries of an image aren't in ascending order.
     Unsorted,
     /// An entry, or the table, is not aligned.
     Misaligned,
-    /// The policy leaves out what an entry leads to.
+    /// An entry leads to a hook that the policy excludes.
     ExcludedSection,
-    /// An entry is relocated against a symbol that may become another.
+    /// An entry refers to a symbol that may mean something else after linking.
     NoBaseSymbol,
     /// The linker may delete bytes between the symbol of an entry and the hook.
     RelaxationUnsafe,
-    /// Garbage collection takes the table as a whole.
+    /// Garbage collection keeps or drops the table as a whole.
     GcUnsafe,
     /// An entry leads into a COMDAT group from outside.
     ComdatUnsafe,
-    /// The loader would have to write to a read-only table.
+    /// The loader must write to a read-only table.
     TextRelocation,
-    /// An area of NOPs has no room for a call.
+    /// A patchable area is too short.
     ShortArea,
-    /// An entry is right with its bytes reversed.
+    /// An entry would be right with its bytes reversed.
     ForeignEndian,
 }
 
-/// What becomes of a finding.
+/// How serious a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Level {
-    /// It is not mentioned.
+    /// The rule is off.
     Allow,
-    /// It is printed.
+    /// A warning.
     Warn,
-    /// It is printed, and the exit code is 1.
+    /// An error.
     Deny,
 }
 
-/// What is known of a rule.
+/// The data of a rule.
 struct Facts {
     rule: Rule,
     name: &'static str,
@@ -60,30 +60,30 @@ struct Facts {
 }
 
 impl Rule {
-    /// Every rule, in the order of the documentation.
+    /// All rules, in the order of the documentation.
     pub fn all() -> impl Iterator<Item = Self> {
         RULES.iter().map(|facts| facts.rule)
     }
 
-    /// The rule of that name.
+    /// The rule called `name`.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         RULES.iter().find(|facts| facts.name == name).map(|facts| facts.rule)
     }
 
-    /// The name that the command line and machine output have for it.
+    /// Its name on the command line and in machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.facts().map_or("", |facts| facts.name)
     }
 
-    /// One paragraph: what it means, what happens if it is not heeded, what to do.
+    /// One paragraph: what a finding means, what happens if you ignore it, and what to do.
     #[must_use]
     pub fn explanation(self) -> &'static str {
         self.facts().map_or("", |facts| facts.explanation.trim_end())
     }
 
-    /// What becomes of its findings unless somebody says otherwise.
+    /// How serious its findings are, unless the caller decides otherwise.
     #[must_use]
     pub fn default_level(self) -> Level {
         self.facts().map_or(Level::Deny, |facts| facts.level)

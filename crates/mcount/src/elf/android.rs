@@ -1,13 +1,13 @@
 //! The relocations of Android's linker, packed (`ld.lld --pack-dyn-relocs=android`).
 //!
-//! The section holds the four bytes `APS2` and then signed LEB128 numbers: how many relocations there
-//! are, and the address that the first distance counts from. Groups of relocations follow. A group
-//! says how many it has and what they have in common: the distance from one to the next, `r_info`,
-//! the addend. What they don't have in common, each has for itself. Addends, too, are distances from
-//! the one before.
+//! The section has the four bytes `APS2`, and then signed LEB128 numbers: the number of relocations, and
+//! the address from which the first distance counts. Groups of relocations follow. A group says how many
+//! relocations it has and what they have in common: the distance from one to the next, `r_info`, or the
+//! addend. Whatever isn't common to the group comes with each relocation. Addends are distances too, from
+//! the addend before.
 //!
-//! No document describes it; the sources are those of LLVM (`AndroidPackedRelocationSection`, which
-//! writes it) and of bionic (`packed_reloc_iterator`, which reads it).
+//! There is no document. We followed the sources of LLVM, which writes it
+//! (`AndroidPackedRelocationSection`), and of bionic, which reads it (`packed_reloc_iterator`).
 
 use super::{Relocation, Section, View, bytes};
 use crate::error::{ErrorKind, Result};
@@ -18,37 +18,40 @@ pub(super) const SHT_ANDROID_RELA: u32 = 0x6000_0002;
 
 const MAGIC: &[u8] = b"APS2";
 
-/// The relocations of the group have `r_info` in common.
+/// Whether the relocations of a group have `r_info` in common.
 const BY_INFO: i64 = 1;
-/// And the distance from one to the next.
+/// Whether they have the distance from one to the next in common.
 const BY_DISTANCE: i64 = 2;
-/// And the addend.
+/// Whether they have the addend in common.
 const BY_ADDEND: i64 = 4;
-/// They have addends.
+/// Whether they have addends.
 const HAS_ADDEND: i64 = 8;
 
-/// The relocations in `section`, which has index `index` and is of one of the types above.
+/// The relocations in `section`, which has index `index` and one of the types above.
 ///
 /// # Errors
 ///
-/// It ends too early, or says that it has more relocations than the file has words.
+/// It ends too early, or claims to have more relocations than the file has words.
 pub(super) fn read<Elf: FileHeader>(
     view: &View<'_, Elf>,
     index: u32,
     section: &Section,
 ) -> Result<Vec<Relocation>> {
-    let malformed = |why| view.section_error(index, ErrorKind::Malformed(why));
-    let bytes = view.section_data(index)?;
-    let bytes = bytes.strip_prefix(MAGIC).ok_or_else(|| malformed("no packed relocations"))?;
+    let Some(bytes) = view.section_data(index)?.strip_prefix(MAGIC) else {
+        return Err(view.section_error(index, ErrorKind::Malformed("no packed relocations")));
+    };
     let mut unpacker = Unpacker { bytes, is_64: view.is_64(), address: 0, info: 0, addend: 0 };
-    // Each changes a word of the file, so there are no more than it has words.
+    // Each relocation changes a word of the file, so there can't be more than it has words.
     let most = view.data.len() as u64 / view.word();
     let has_addends = section.kind == SHT_ANDROID_RELA;
     let found = unpacker.all(most, has_addends);
-    found.ok_or_else(|| malformed("the packed relocations end too early, or are too many"))
+    found.ok_or_else(|| {
+        let why = "the packed relocations end too early, or are too many";
+        view.section_error(index, ErrorKind::Malformed(why))
+    })
 }
 
-/// What is left to read, and the relocation that was read last.
+/// The bytes that are left, and the relocation that was read last.
 struct Unpacker<'d> {
     bytes: &'d [u8],
     is_64: bool,
@@ -68,28 +71,29 @@ impl Unpacker<'_> {
         Some(found)
     }
 
-    /// Appends the relocations of the next group; there may be `count` in all.
+    /// Appends the relocations of the next group. There may be `count` of them in all.
     fn group(&mut self, count: u64, has_addends: bool, found: &mut Vec<Relocation>) -> Option<()> {
         let size = u64::try_from(self.number()?).ok()?;
         let end = size.checked_add(found.len() as u64).filter(|end| *end <= count && size != 0)?;
         let flags = self.number()?;
-        let has = |flag| flags & flag != 0;
-        let distance = if has(BY_DISTANCE) { Some(self.number()?) } else { None };
-        if has(BY_INFO) {
+        let [by_info, by_distance, by_addend, has_addend] =
+            [BY_INFO, BY_DISTANCE, BY_ADDEND, HAS_ADDEND].map(|flag| flags & flag != 0);
+        let distance = if by_distance { Some(self.number()?) } else { None };
+        if by_info {
             self.info = self.number()?.cast_unsigned();
         }
-        if !has(HAS_ADDEND) {
+        if !has_addend {
             self.addend = 0;
-        } else if has(BY_ADDEND) {
+        } else if by_addend {
             self.addend = self.addend.wrapping_add(self.number()?);
         }
         while (found.len() as u64) < end {
             let distance = if let Some(distance) = distance { distance } else { self.number()? };
             self.address = self.address.wrapping_add_signed(distance);
-            if !has(BY_INFO) {
+            if !by_info {
                 self.info = self.number()?.cast_unsigned();
             }
-            if has(HAS_ADDEND) && !has(BY_ADDEND) {
+            if has_addend && !by_addend {
                 self.addend = self.addend.wrapping_add(self.number()?);
             }
             found.push(self.relocation(bytes::index(found.len()), has_addends));
@@ -97,7 +101,7 @@ impl Unpacker<'_> {
         Some(())
     }
 
-    /// The one that was read last.
+    /// The relocation that was read last.
     #[expect(clippy::cast_possible_truncation, reason = "parts of r_info, and 32-bit files")]
     fn relocation(&self, index: u32, has_addends: bool) -> Relocation {
         let (symbol, kind) = if self.is_64 {

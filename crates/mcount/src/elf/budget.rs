@@ -1,12 +1,12 @@
-//! How much of its names a file may have read: string tables let any number of names share their bytes,
-//! so a small file can have names that together are larger than any memory.
+//! A limit on reading names. In a string table, any number of names can share their bytes, so the names
+//! of a small file can together be larger than any memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Names are looked at a few times each, so real files need no more than a few times their size.
+/// Each name is read a few times, so real files need no more than a few times their size.
 const PER_BYTE: usize = 64;
-/// Small files may have so many bytes of names read, whatever their size.
+/// How many bytes are allowed in addition, so that small files have enough.
 const ALWAYS_ALLOWED: usize = 1 << 20;
 
 /// How many bytes of names a file of `size` bytes may have read.
@@ -14,34 +14,34 @@ fn allowed(size: usize) -> usize {
     size.saturating_mul(PER_BYTE).saturating_add(ALWAYS_ALLOWED)
 }
 
-/// The bytes of names that may still be read; clones draw on the same.
+/// How many bytes of names may still be read. Clones share the number.
 #[derive(Clone, Default)]
 pub(crate) struct Budget(Arc<AtomicUsize>);
 
 impl Budget {
-    /// That of a file of `size` bytes.
+    /// The budget of a file of `size` bytes.
     pub(super) fn of(size: usize) -> Self {
         Self(Arc::new(AtomicUsize::new(allowed(size))))
     }
 
-    /// Begins again, for a file of `size` bytes.
+    /// Starts again, for a file of `size` bytes.
     pub(super) fn renew(&self, size: usize) {
         self.0.store(allowed(size), Ordering::Relaxed);
     }
 
-    /// It was not enough; names are empty from there on.
+    /// Whether it is used up. Names are empty from then on.
     pub(super) fn is_spent(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
     }
 
-    /// What `read` finds, and its length is taken off; empty when nothing is left.
+    /// The name that `read` finds, which uses up its length. Empty if the budget is used up.
     pub(crate) fn name<'d>(&self, read: impl FnOnce() -> &'d [u8]) -> &'d [u8] {
         let left = self.0.load(Ordering::Relaxed);
         if left == 0 {
             return &[];
         }
         let name = read();
-        // Of threads that do so at once, it does not matter whose counts.
+        // If two threads do this at once, it doesn't matter which of them counts.
         self.0.store(left.saturating_sub(name.len()), Ordering::Relaxed);
         name
     }

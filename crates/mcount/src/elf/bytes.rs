@@ -2,31 +2,32 @@
 
 use std::ffi::CStr;
 
-/// `size` bytes of `data` from `offset`, or `None` if they are not all there.
+/// `size` bytes of `data` from `offset`. `None` if they aren't all there.
 pub(super) fn range(data: &[u8], offset: u64, size: u64) -> Option<&[u8]> {
     let start = usize::try_from(offset).ok()?;
     let end = start.checked_add(usize::try_from(size).ok()?)?;
     data.get(start..end)
 }
 
-/// The string at `offset` of a string table, up to its NUL (or the end); empty if out of range.
+/// The string at `offset` of a string table, up to its NUL or the end of the table. Empty if out of
+/// range.
 pub(crate) fn string(table: &[u8], offset: u32) -> &[u8] {
     let rest = table.get(offset as usize..).unwrap_or_default();
     CStr::from_bytes_until_nul(rest).map_or(rest, CStr::to_bytes)
 }
 
-/// Where `text` is in `table`, ascending.
+/// The places of `text` in `table`, in ascending order.
 ///
-/// A search that suits the processor asks it first what it can do, and in a virtual machine that
-/// takes longer than a search through the string table of most objects. So on x86-64 it is the one
-/// that all of them have.
+/// memchr's usual search first asks the processor what it can do. In a virtual machine that takes longer
+/// than searching the string table of most objects. So on x86-64 we use the search that all of them can
+/// do.
 pub(crate) fn find_all(table: &[u8], text: &[u8]) -> Vec<usize> {
     #[cfg(target_arch = "x86_64")]
     if let Some(finder) = memchr::arch::x86_64::sse2::packedpair::Finder::new(text) {
         let mut found = Vec::new();
         let mut start = 0;
         while let Some(rest) = table.get(start..) {
-            // The finder reads so many bytes at a time.
+            // The finder needs at least as many bytes as it reads at a time.
             let at = if rest.len() < finder.min_haystack_len() {
                 rest.windows(text.len()).position(|window| window == text)
             } else {
@@ -47,12 +48,12 @@ pub(super) fn is_string(table: &[u8], offset: u32, text: &[u8]) -> bool {
     rest.strip_prefix(text).is_some_and(|after| after.first().is_none_or(|next| *next == 0))
 }
 
-/// A count or index that came from a slice of a file that was read with 32-bit counts.
+/// A count or index of a slice, as 32 bits. Larger ones become `u32::MAX`.
 pub(super) fn index(value: usize) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-/// The addresses of words of `size` bytes from `start` on; they end where addresses do.
+/// The addresses of words of `size` bytes from `start` on, up to the end of the address space.
 pub(crate) fn addresses(start: u64, size: u64) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(start), move |at| at.checked_add(size))
 }
@@ -81,7 +82,7 @@ impl Encoder {
         self.out.extend(if self.big_endian { value.to_be_bytes() } else { value.to_le_bytes() });
     }
 
-    /// A number of the class's address size; the upper half is dropped in ELFCLASS32.
+    /// Appends a number of the class's address size. In ELFCLASS32, the upper half is lost.
     pub(crate) fn word(&mut self, value: u64) {
         if self.is_64 {
             self.u64(value);

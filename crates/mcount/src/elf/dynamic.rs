@@ -1,9 +1,11 @@
-//! The dynamic section, and changing dynamic relocations in their place: moving some to another word,
-//! taking others out.
+//! The dynamic section, and changing dynamic relocations in place: moving some to another word, and
+//! removing others.
 //!
-//! `DT_RELCOUNT` and `DT_RELACOUNT` count the relative relocations that open the list. Loaders do so
-//! many without a look at their types, so one of them cannot become `R_*_NONE` where it stands: the
-//! last of the run takes its place, and the run is shortened. Behind the run types are looked at.
+//! `DT_RELCOUNT` and `DT_RELACOUNT` say how many relative relocations the list begins with. Loaders
+//! handle that many without looking at their types. So one of them can't just become `R_*_NONE`. Instead,
+//! the last one of the run takes its place, the run gets shorter, and the `R_*_NONE` comes behind the
+//! run.
+//!
 //! Source: Oracle Solaris Linkers and Libraries Guide, "Dynamic Section", which defined both tags.
 
 use super::{Encoder, Section, View, bytes, loaded};
@@ -11,15 +13,15 @@ use object::elf;
 use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes to write at an offset of the file.
+/// Bytes to write at an offset in the file.
 pub type Write = (u64, Vec<u8>);
 
-/// Entries of relocation sections as they shall be.
+/// Changes to the entries of relocation sections.
 pub(crate) struct RelocationEdit<'v, 'd, Elf: FileHeader> {
     view: &'v View<'d, Elf>,
-    /// The bytes of each entry that changes, by its place in the file.
+    /// The new bytes of each entry that changes, by its offset in the file.
     changed: BTreeMap<u64, Vec<u8>>,
-    /// Other words that change, by their place in the file.
+    /// Other words that change, by their offset in the file.
     words: Vec<(u64, Vec<u8>)>,
 }
 
@@ -41,7 +43,7 @@ impl<'v, 'd, Elf: FileHeader> RelocationEdit<'v, 'd, Elf> {
         self.changed.insert(place_of(section, index), entry);
     }
 
-    /// Takes the entries `gone`, each a section and a position there, out.
+    /// Removes the entries `gone`. Each is a section and a position there.
     pub(crate) fn remove(&mut self, gone: &[(Section, u32)]) {
         let mut sections: BTreeMap<u64, (Section, BTreeSet<u32>)> = BTreeMap::new();
         for (section, index) in gone {
@@ -72,7 +74,7 @@ impl<'v, 'd, Elf: FileHeader> RelocationEdit<'v, 'd, Elf> {
         }
     }
 
-    /// How many relative relocations open `section`, and where in the file that is said.
+    /// How many relative relocations `section` begins with, and where in the file that number is.
     fn run(&self, section: &Section) -> Option<(u32, u64)> {
         let (list, count) = if section.kind == elf::SHT_REL.0 {
             (elf::DT_REL.0, elf::DT_RELCOUNT.0)
@@ -86,11 +88,12 @@ impl<'v, 'd, Elf: FileHeader> RelocationEdit<'v, 'd, Elf> {
         is_list.then_some((u32::try_from(count).ok()?, at))
     }
 
-    /// The entry as it shall be so far.
+    /// The entry with the changes so far.
     fn get(&self, section: &Section, index: u32) -> Vec<u8> {
         let at = place_of(section, index);
-        let in_file = || bytes::range(self.view.data, at, section.entry_size).unwrap_or_default();
-        self.changed.get(&at).cloned().unwrap_or_else(|| in_file().to_vec())
+        self.changed.get(&at).cloned().unwrap_or_else(|| {
+            bytes::range(self.view.data, at, section.entry_size).unwrap_or_default().to_vec()
+        })
     }
 
     fn word(&self, value: u64) -> Vec<u8> {
@@ -100,13 +103,13 @@ impl<'v, 'd, Elf: FileHeader> RelocationEdit<'v, 'd, Elf> {
         out.out
     }
 
-    /// Bytes to write at offsets of the file.
+    /// The bytes to write, at offsets in the file.
     pub(crate) fn writes(self) -> Vec<(u64, Vec<u8>)> {
         self.changed.into_iter().chain(self.words).collect()
     }
 }
 
-/// The value of `tag` in the dynamic section, and where in the file it is.
+/// The value of `tag` in the dynamic section, and its offset in the file.
 pub(crate) fn tag<Elf: FileHeader>(view: &View<'_, Elf>, tag: i64) -> Option<(u64, u64)> {
     let section = view.sections().find(|section| section.kind == elf::SHT_DYNAMIC.0)?;
     let words = loaded::in_file(view, section.address, section.size / view.word());
@@ -117,7 +120,7 @@ pub(crate) fn tag<Elf: FileHeader>(view: &View<'_, Elf>, tag: i64) -> Option<(u6
     })
 }
 
-/// Where an entry is in the file: its section lies inside the file.
+/// The offset of an entry in the file. Its section is inside the file.
 fn place_of(section: &Section, index: u32) -> u64 {
     section.offset.saturating_add(u64::from(index).saturating_mul(section.entry_size))
 }

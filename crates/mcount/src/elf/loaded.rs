@@ -1,9 +1,9 @@
-//! The words of an image as the loader leaves them, for a load address of 0.
+//! The words of an image after loading, for a load address of 0.
 //!
-//! The table of a position-independent program has zeros in the file, or something near the truth. The
-//! loader's relocations have the rest: some add the load address, some store the address of a symbol.
-//! Their addends are in themselves (RELA) or in place (REL). For RELR nothing is to be done,
-//! because its addends are in place and the load address is 0.
+//! In the file, the table of a position-independent program may be all zeros. The loader fills it in:
+//! some relocations add the load address, others store the address of a symbol. The addend is in the
+//! relocation (RELA) or in place (REL). RELR changes nothing here, because its addends are in place and
+//! the load address is 0.
 //!
 //! Source: gABI, "Relocation".
 
@@ -13,11 +13,11 @@ use foldhash::HashMap;
 use object::elf;
 use object::read::elf::FileHeader;
 
-/// What is known of the loader's relocations.
+/// What the loader's relocations do.
 pub(crate) struct Loader<'d, Elf: FileHeader> {
     /// The types that add the load address.
     pub(crate) relative: &'static [u32],
-    /// The types that store the address of a symbol, or add it to what is in place.
+    /// The types that store the address of a symbol, or add it to the word in place.
     pub(crate) address: Option<u32>,
     pub(crate) other_addresses: [&'static [u32]; 2],
     /// The symbols that relocations refer to.
@@ -25,16 +25,15 @@ pub(crate) struct Loader<'d, Elf: FileHeader> {
 }
 
 impl<Elf: FileHeader> Loader<'_, Elf> {
-    /// What the addend of `relocation` counts from in an image at 0: from the start, or from a symbol
-    /// that the image defines. Another file may define a global one too, and come first; which one it
-    /// is, is not known before the image is loaded. `None` if the value is not known at all. `link` is
-    /// the symbol table of its section.
+    /// The address that the addend of `relocation` is added to, in an image at 0: that of the image, or
+    /// of a symbol that the image defines. (If the symbol is global, the loader may choose another file's
+    /// definition.) `None` if we don't know it. `link` is the `sh_link` of the relocation's section.
     pub(crate) fn base(&self, relocation: &Relocation, link: u32) -> Option<u64> {
         if relocation.symbol == 0 {
             return self.relative.contains(&relocation.kind).then_some(0);
         }
         let symbol = self.symbol(relocation, link)?;
-        // The address of the one is chosen by the code there, that of the other is each thread's own.
+        // The address of an IFUNC comes from its resolver. TLS addresses are per thread.
         let is_address = symbol.kind != elf::STT_GNU_IFUNC.0 && symbol.kind != elf::STT_TLS.0;
         let kind = relocation.kind;
         let is_stored = self.address == Some(kind)
@@ -42,15 +41,14 @@ impl<Elf: FileHeader> Loader<'_, Elf> {
         (is_address && is_stored && symbol.section.is_some()).then_some(symbol.value)
     }
 
-    /// The same where no other file has a say, and the relocation has its addend itself if it has a
-    /// symbol: then another addend makes it any other address.
+    /// The same, if another addend can make `relocation` store any other address. So if it has a symbol,
+    /// that must be local, and the addend must be in the relocation.
     pub(crate) fn fixed_base(&self, relocation: &Relocation, link: u32) -> Option<u64> {
-        let own = || {
-            let symbol = self.symbol(relocation, link)?;
-            (symbol.is_local() && relocation.addend.is_some()).then_some(())
-        };
         if relocation.symbol != 0 {
-            own()?;
+            let symbol = self.symbol(relocation, link)?;
+            if !symbol.is_local() || relocation.addend.is_none() {
+                return None;
+            }
         }
         self.base(relocation, link)
     }
@@ -61,9 +59,8 @@ impl<Elf: FileHeader> Loader<'_, Elf> {
     }
 }
 
-/// `count` words from `address` on.
-///
-/// Words that the file does not have are missing. A malformed relocation section is passed over.
+/// `count` words from `address` on, after loading. If the file has fewer, there are fewer. Malformed
+/// relocation sections are ignored.
 pub(crate) fn words<Elf: FileHeader>(
     view: &View<'_, Elf>,
     address: u64,
@@ -86,11 +83,11 @@ pub(crate) fn words<Elf: FileHeader>(
     words
 }
 
-/// What the loader's relocations make of words, by address.
+/// What the loader's relocations do to words, by address.
 pub(crate) struct Changes {
-    /// The word becomes this.
+    /// The words that get a value.
     values: HashMap<u64, u64>,
-    /// This is added to the word; its bits beyond `mask` are lost.
+    /// The words to which a value is added. Only the bits in `mask` stay.
     added: HashMap<u64, u64>,
     mask: u64,
 }
@@ -107,7 +104,7 @@ impl Changes {
         Self { values, added, mask: truncated(view, u64::MAX) }
     }
 
-    /// The word at `address` as the loader leaves it, if the file has `word` there.
+    /// The word at `address` after loading, if the file has `word` there.
     pub(crate) fn word(&self, address: u64, word: impl FnOnce() -> Option<u64>) -> Option<u64> {
         if let Some(value) = self.values.get(&address) {
             return Some(*value);
@@ -119,18 +116,18 @@ impl Changes {
 
 /// What a relocation does to a word.
 enum Stored {
-    /// It becomes this.
+    /// It gets this value.
     Value(u64),
-    /// This is added to what it is.
+    /// This is added to it.
     Added(u64),
 }
 
-/// An address of the image's class.
+/// `address`, of which a 32-bit image uses 32 bits.
 fn truncated<Elf: FileHeader>(view: &View<'_, Elf>, address: u64) -> u64 {
     if view.is_64() { address } else { address & u64::from(u32::MAX) }
 }
 
-/// Calls `found` with the place of each relocation of known value that changes a word.
+/// Calls `found` for each relocation that changes a word in a way that we know.
 fn each<Elf: FileHeader>(
     view: &View<'_, Elf>,
     loader: &Loader<'_, Elf>,
@@ -156,6 +153,8 @@ fn each<Elf: FileHeader>(
     }
 }
 
+/// Checks what [`words`] would ignore.
+///
 /// # Errors
 ///
 /// Android's packed relocations are malformed.
@@ -168,11 +167,11 @@ pub(crate) fn check<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<()> {
     Ok(())
 }
 
-/// Fails where the image has relocations in a form that we read and don't write.
+/// Checks that we can change the relocations of the image.
 ///
 /// # Errors
 ///
-/// The image has Android's packed relocations.
+/// It has Android's packed relocations, which we can only read.
 pub(crate) fn check_writable<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<()> {
     let mut sections = (0u32..).zip(view.sections());
     match sections.find(|(_, header)| header.is_packed_for_android()) {
@@ -184,7 +183,7 @@ pub(crate) fn check_writable<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<()
     }
 }
 
-/// The same without relocations.
+/// `count` words from `address` on, as they are in the file.
 pub(crate) fn in_file<Elf: FileHeader>(view: &View<'_, Elf>, address: u64, count: u64) -> Vec<u64> {
     let section = view.section_at(address);
     let bytes = section.map(|(_, section)| {
@@ -193,21 +192,22 @@ pub(crate) fn in_file<Elf: FileHeader>(view: &View<'_, Elf>, address: u64, count
     });
     let bytes = bytes.unwrap_or_default();
     let word = if view.is_64() { 8 } else { 4 };
-    let join = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let words = bytes.chunks_exact(word).take(count).map(|chunk| {
-        if view.is_big_endian() {
-            chunk.iter().fold(0, join)
-        } else {
-            chunk.iter().rev().fold(0, join)
-        }
+        let bytes = chunk.iter().copied();
+        if view.is_big_endian() { bytes.fold(0, append) } else { bytes.rev().fold(0, append) }
     });
     words.collect()
 }
 
-/// The addresses that the packed relative relocations in `section` apply to.
+/// `value`, with `byte` behind it.
+fn append(value: u64, byte: u8) -> u64 {
+    value << 8 | u64::from(byte)
+}
+
+/// The addresses that the packed relative relocations in `section` (RELR) apply to.
 ///
-/// An even word is an address; an odd one a bitmap of the words that follow the last one.
+/// An even word is an address. An odd word is a bitmap of the words behind the last one.
 pub(crate) fn packed<Elf: FileHeader>(view: &View<'_, Elf>, section: &Section) -> Vec<u64> {
     let word = view.word();
     let mut addresses = Vec::new();
@@ -228,7 +228,7 @@ pub(crate) fn packed<Elf: FileHeader>(view: &View<'_, Elf>, section: &Section) -
     addresses
 }
 
-/// Packs `addresses`, which ascend, as [`packed`] reads them.
+/// Packs ascending `addresses` as [`packed`] reads them.
 pub(crate) fn pack(out: &mut Encoder, addresses: impl Iterator<Item = u64>, word: u64) {
     let mut addresses = addresses.peekable();
     let bits = word * 8 - 1;

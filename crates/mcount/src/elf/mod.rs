@@ -1,5 +1,6 @@
-//! What ELF is: a view of one file that is generic over class and byte order, and checks every
-//! range it hands out. It knows sections, symbols and relocations; what a call is, `arch` knows.
+//! ELF files. A [`View`] of a file is generic over class and byte order, and it checks every range that
+//! it returns. This module knows sections, symbols and relocations. It doesn't know what a call is;
+//! `arch` does.
 //!
 //! The specification is the System V gABI, chapters 4 ("Object Files") and 5.
 
@@ -24,13 +25,13 @@ use object::read::elf::{FileHeader, SectionHeader};
 use object::{BigEndian, LittleEndian};
 use std::cell::OnceCell;
 
-/// Work that is written once for all classes and byte orders; [`open`] chooses the instance.
+/// A question about a file, written once for all classes and byte orders. [`open`] chooses the instance.
 pub(crate) trait Verb<'d> {
     type Output;
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Self::Output>;
 }
 
-/// Reads the identification of `data` and runs `verb` on the instance that fits.
+/// Opens the file `data` and runs `verb` on it.
 ///
 /// # Errors
 ///
@@ -121,38 +122,38 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// Holds machine code in the file.
+    /// Whether it has machine code in the file.
     pub(crate) fn is_code(&self) -> bool {
         self.flags & elf::SHF_EXECINSTR.0 != 0 && self.has_bytes()
     }
 
-    /// Holds relocations, with or without addends.
+    /// Whether it is REL or RELA.
     pub(crate) fn is_relocations(&self) -> bool {
         self.kind == elf::SHT_REL.0 || self.kind == elf::SHT_RELA.0
     }
 
-    /// Holds relocations as Android's linker reads them.
+    /// Whether it has relocations that are packed for Android's linker.
     pub(crate) fn is_packed_for_android(&self) -> bool {
         [android::SHT_ANDROID_REL, android::SHT_ANDROID_RELA].contains(&self.kind)
     }
 
-    /// Holds relocations in any form that [`Relocations`] reads.
+    /// Whether it has relocations that [`Relocations`] can read.
     pub(crate) fn has_relocations(&self) -> bool {
         self.is_relocations() || self.is_packed_for_android()
     }
 
-    /// Is in the memory of a running program.
+    /// Whether it is in the memory of a running program.
     pub(crate) fn is_loaded(&self) -> bool {
         self.flags & elf::SHF_ALLOC.0 != 0
     }
 
-    /// Occupies bytes of the file.
+    /// Whether it occupies bytes of the file.
     pub(crate) fn has_bytes(&self) -> bool {
         self.kind != elf::SHT_NOBITS.0 && self.kind != elf::SHT_NULL.0
     }
 }
 
-/// One ELF file, its section headers checked to lie inside it.
+/// A file of one class and byte order, whose sections were checked to be inside the file.
 pub(crate) struct View<'d, Elf: FileHeader> {
     pub(crate) data: &'d [u8],
     pub(crate) endian: Elf::Endian,
@@ -160,17 +161,17 @@ pub(crate) struct View<'d, Elf: FileHeader> {
     headers: &'d [Elf::SectionHeader],
     names: &'d [u8],
     names_index: u32,
-    /// For all names of the file.
+    /// The limit on reading names.
     pub(crate) budget: Budget,
-    /// The start of each loaded section, and its index, in order; made when first asked for.
+    /// The start and index of each loaded section, in order of address. Made when it is first needed.
     starts: OnceCell<Vec<(u64, u32)>>,
 }
 
-/// Sections that are looked at for one address, where some lie over others.
+/// How many sections to look at for an address, if some overlap others.
 const NESTED: usize = 16;
 
-/// The sections of a file together may be so many times as large as the file: real ones share no
-/// bytes, and those that do could make every pass over them as long as the square of the file.
+/// How many times the size of the file its sections may have together. Real sections share no bytes. If
+/// they did, going through all of them could take time in proportion to the square of the size.
 const MAX_OVERLAP: u64 = 4;
 
 impl<'d, Elf: FileHeader> View<'d, Elf> {
@@ -210,7 +211,7 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
         Ok(view)
     }
 
-    /// Every section that occupies bytes of the file lies inside the file, and few do so in others.
+    /// Checks that every section with bytes is inside the file, and that few of them overlap.
     fn check_sections(&self) -> Result<()> {
         let size = self.data.len() as u64;
         let mut left = size.saturating_mul(MAX_OVERLAP);
@@ -249,32 +250,32 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
         self.header.e_flags(self.endian).0
     }
 
-    /// ELFCLASS64.
+    /// Whether it is ELFCLASS64.
     pub(crate) fn is_64(&self) -> bool {
         self.header.is_type_64()
     }
 
-    /// Data is big endian.
+    /// Whether data is big endian.
     pub(crate) fn is_big_endian(&self) -> bool {
         self.header.is_big_endian()
     }
 
-    /// Bytes in an address: 4 or 8.
+    /// The number of bytes in an address: 4 or 8.
     pub(crate) fn word(&self) -> u64 {
         if self.is_64() { 8 } else { 4 }
     }
 
-    /// The greatest index of a symbol that a relocation has room for.
+    /// The greatest symbol index that fits into a relocation.
     pub(crate) fn greatest_symbol(&self) -> u32 {
         if self.is_64() { u32::MAX } else { u32::MAX >> 8 }
     }
 
-    /// Little-endian MIPS n64 keeps the fields of `r_info` in an order of its own.
+    /// Whether it is little-endian MIPS n64, where the fields of `r_info` are in another order.
     pub(crate) fn has_mips64el_info(&self) -> bool {
         self.header.is_mips64el(self.endian)
     }
 
-    /// The number of sections, the null section counted.
+    /// The number of sections, including the null section.
     pub(crate) fn section_count(&self) -> u32 {
         bytes::index(self.headers.len())
     }
@@ -312,12 +313,12 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
         }
     }
 
-    /// The bytes of section `index`; empty for one that occupies none.
+    /// The bytes of section `index`; empty if it has none in the file.
     pub(crate) fn section_data(&self, index: u32) -> Result<&'d [u8]> {
         Ok(self.bytes_of(&self.section(index)?))
     }
 
-    /// The bytes of `section`, which `check_sections` found to be inside the file.
+    /// The bytes of `section`. `check_sections` found them to be inside the file.
     pub(crate) fn bytes_of(&self, section: &Section) -> &'d [u8] {
         if !section.has_bytes() {
             return &[];
@@ -325,14 +326,14 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
         bytes::range(self.data, section.offset, section.size).unwrap_or_default()
     }
 
-    /// The name of section `index`, up to its NUL; empty if it has none that can be read.
+    /// The name of section `index`; empty if it has none, or if the name can't be read.
     pub(crate) fn section_name(&self, index: u32) -> &'d [u8] {
         let name = self.headers.get(index as usize).map(|header| header.sh_name(self.endian));
         let name = name.map(|name| self.budget.name(|| bytes::string(self.names, name)));
         name.unwrap_or_default()
     }
 
-    /// Whether section `index` is called `name`: without reading the name that it has to its end.
+    /// Whether section `index` is called `name`. Faster than reading its name.
     pub(crate) fn is_called(&self, index: u32, name: &[u8]) -> bool {
         let header = self.headers.get(index as usize);
         header.is_some_and(|header| bytes::is_string(self.names, header.sh_name(self.endian), name))
@@ -368,7 +369,7 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
         Error::at(kind, offset).in_section(index, self.section_name(index))
     }
 
-    /// `data` of section `index` as a table of `T`, whose size `sh_entsize` must be.
+    /// The bytes of section `index` as a table of `T`. `sh_entsize` must be the size of `T`.
     fn entries<T: pod::Pod>(&self, index: u32, section: &Section) -> Result<&'d [T]> {
         if section.entry_size != size_of::<T>() as u64 {
             let kind = ErrorKind::Malformed("sh_entsize is not the size of an entry");
@@ -380,7 +381,7 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
         })
     }
 
-    /// The section that is loaded at `address`, and its index.
+    /// The index and header of the section that is loaded at `address`.
     pub(crate) fn section_at(&self, address: u64) -> Option<(u32, Section)> {
         let starts = self.starts.get_or_init(|| self.loaded_starts());
         let after = starts.partition_point(|(start, _)| *start <= address);
@@ -390,18 +391,17 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
     }
 
     fn loaded_starts(&self) -> Vec<(u64, u32)> {
-        let is_there = |section: &Section| {
+        let sections = (0u32..).zip(self.sections()).filter(|(_, section)| {
             section.is_loaded() && section.flags & elf::SHF_TLS.0 == 0 && section.size != 0
-        };
-        let sections = (0u32..).zip(self.sections()).filter(|(_, section)| is_there(section));
+        });
         let mut starts: Vec<_> =
             sections.map(|(index, section)| (section.address, index)).collect();
-        // Of several at one address, the first counts: it comes last.
+        // If several start at one address, the first one counts, so it comes last.
         starts.sort_unstable_by_key(|(start, index)| (*start, std::cmp::Reverse(*index)));
         starts
     }
 
-    /// Where the last byte that a header speaks of ends, in bytes from the start of the file.
+    /// The end of the last byte that belongs to a header or a section.
     pub(crate) fn used_end(&self) -> u64 {
         let e = self.endian;
         let mut end = size_of::<Elf>() as u64;

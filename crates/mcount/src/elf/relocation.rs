@@ -1,5 +1,4 @@
-//! Relocation sections. Most relocations of an object are only ever asked for their symbol, so that is
-//! read first.
+//! Relocation sections. Of most relocations of an object we only need the symbol, so that is read first.
 
 use super::{Section, View, android, bytes};
 use crate::error::{ErrorKind, Result};
@@ -9,15 +8,15 @@ use object::read::elf::{FileHeader, Rel, Rela};
 /// A relocation, decoded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Relocation {
-    /// Position in its section's list.
+    /// Its position in the section.
     pub(crate) index: u32,
-    /// Bytes from the start of the section it applies to.
+    /// `r_offset`: in an object, bytes from the start of the section that it applies to.
     pub(crate) offset: u64,
-    /// Index in the symbol table; 0 for none.
+    /// The index of its symbol; 0 for none.
     pub(crate) symbol: u32,
-    /// The type as the file has it; a processor may keep data in its upper bits.
+    /// Its type as in the file. Some processors have data in the upper bits.
     pub(crate) kind: u32,
-    /// `None` where the addend is in the section (REL).
+    /// `None` if the addend is in the section (REL).
     pub(crate) addend: Option<i64>,
 }
 
@@ -70,9 +69,9 @@ impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
     }
 
     /// Calls `found` for each relocation whose symbol is in `wanted`, which is in ascending order.
-    /// The greatest symbol index of all relocations.
+    /// Returns the greatest symbol index of all relocations.
     pub(crate) fn of_symbols(&self, wanted: &[u32], mut found: impl FnMut(Relocation)) -> u32 {
-        // One symbol is the rule; a search in the loop costs twice as much.
+        // There usually is one symbol, and a search in the loop takes twice as long.
         match wanted {
             [] => 0,
             [symbol] => self.matching(|candidate| candidate == *symbol, &mut found),
@@ -83,11 +82,13 @@ impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
     fn matching(&self, wanted: impl Fn(u32) -> bool, found: &mut impl FnMut(Relocation)) -> u32 {
         let e = self.endian;
         match &self.entries {
-            // The flag is a constant in each arm, out of the loop.
-            Entries::Rel(list) if self.mips64el => {
-                let symbol = |entry: &Elf::Rel| mips64el_info::<Elf>(entry, e).0;
-                each(list, symbol, wanted, |i, entry| found(self.rel(i, entry)))
-            }
+            // Each arm has its own loop, so that no loop asks which kind it is.
+            Entries::Rel(list) if self.mips64el => each(
+                list,
+                |entry| mips64el_info::<Elf>(entry, e).0,
+                wanted,
+                |i, entry| found(self.rel(i, entry)),
+            ),
             Entries::Rel(list) => {
                 each(list, |entry| entry.r_sym(e), wanted, |i, entry| found(self.rel(i, entry)))
             }
@@ -130,16 +131,16 @@ impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
     }
 }
 
-/// Symbol and type of an entry whose `r_info` is `r_sym, r_ssym, r_type3, r_type2, r_type`: a word of
-/// the symbol and then four bytes, the type last.
+/// The symbol and type of an entry whose `r_info` is `r_sym, r_ssym, r_type3, r_type2, r_type`: the
+/// symbol as a word, then four bytes, the last of which is the type.
 fn mips64el_info<Elf: FileHeader>(entry: &Elf::Rel, endian: Elf::Endian) -> (u32, u32) {
     (entry.r_type(endian).0, entry.r_sym(endian).swap_bytes())
 }
 
-/// Relocations that are looked at before the first of them is decoded.
+/// How many relocations to look at before decoding one.
 const BLOCK: usize = 8;
 
-/// Calls `found` for each entry whose symbol is `wanted`; the greatest symbol of all.
+/// Calls `found` for each entry whose symbol is `wanted`. Returns the greatest symbol of all.
 fn each<T>(
     list: &[T],
     symbol: impl Fn(&T) -> u32,
@@ -147,7 +148,7 @@ fn each<T>(
     mut found: impl FnMut(u32, &T),
 ) -> u32 {
     let mut greatest = 0;
-    // Blocks without a branch for each entry: few relocations are wanted.
+    // Few relocations are wanted, so the loop over a block has no branch for each entry.
     for (start, block) in (0u32..).step_by(BLOCK).zip(list.chunks(BLOCK)) {
         let mut is_any = false;
         for entry in block {

@@ -1,4 +1,4 @@
-//! The symbol table: names, and where a symbol is defined, extended section indices included.
+//! The symbol table: names, and where symbols are defined, with extended section indices.
 
 use super::{Budget, View, bytes};
 use crate::error::{ErrorKind, Result};
@@ -8,7 +8,7 @@ use object::read::elf::{FileHeader, Sym};
 /// A symbol, decoded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Symbol {
-    /// Offset of the name in the string table.
+    /// The offset of its name in the string table.
     pub(crate) name: u32,
     /// `STT_*`.
     pub(crate) kind: u8,
@@ -18,11 +18,11 @@ pub(crate) struct Symbol {
     pub(crate) other: u8,
     /// The section that defines it; `None` if undefined, absolute or common.
     pub(crate) section: Option<u32>,
-    /// It is defined elsewhere.
+    /// Whether it is defined elsewhere.
     pub(crate) is_undefined: bool,
-    /// Section-relative in an object.
+    /// Relative to the section in an object; an address in an image.
     pub(crate) value: u64,
-    /// Bytes.
+    /// Its size in bytes.
     pub(crate) size: u64,
 }
 
@@ -51,15 +51,15 @@ impl Symbol {
 /// The symbol table of a file.
 pub(crate) struct Symbols<'d, Elf: FileHeader> {
     endian: Elf::Endian,
-    /// The section that the table is.
+    /// The index of the section that holds the table.
     pub(crate) section: u32,
-    /// The section that holds its strings.
+    /// The index of the section that holds its strings.
     pub(crate) strings_section: u32,
     /// `sh_info`: the index of the first symbol that is not local.
     pub(crate) first_global: u32,
     entries: &'d [Elf::Sym],
     strings: &'d [u8],
-    /// The section and the bytes of `SHT_SYMTAB_SHNDX`, if there is one.
+    /// The index and the bytes of the `SHT_SYMTAB_SHNDX` section, if there is one.
     extended: Option<(u32, &'d [u8])>,
     big_endian: bool,
     budget: Budget,
@@ -89,7 +89,7 @@ impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
         }
         let entries = view.entries::<Elf::Sym>(index, &section)?;
         let strings = view.string_table(section.link)?;
-        // The null symbol is local, so a table that is not empty has one at least.
+        // The null symbol is local, so a table that isn't empty has at least one local symbol.
         let info = section.info as usize;
         if info > entries.len() || (info == 0 && !entries.is_empty()) {
             let kind = ErrorKind::Malformed("sh_info is not the index of a symbol");
@@ -112,7 +112,7 @@ impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
         }))
     }
 
-    /// The number of symbols, the null symbol counted.
+    /// The number of symbols, including the null symbol.
     pub(crate) fn count(&self) -> u32 {
         bytes::index(self.entries.len())
     }
@@ -137,20 +137,20 @@ impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
         (0u32..).zip(self.entries).map(|(index, entry)| (index, self.decode(index, entry)))
     }
 
-    /// The `st_name` of every symbol, in order: all that a search by name needs.
+    /// The index and `st_name` of every symbol, in order.
     pub(crate) fn names(&self) -> impl Iterator<Item = (u32, u32)> + use<'_, 'd, Elf> {
         (0u32..).zip(self.entries).map(|(index, entry)| (index, entry.st_name(self.endian)))
     }
 
-    /// The name of `symbol`, up to its NUL.
+    /// The name of `symbol`.
     pub(crate) fn name(&self, symbol: &Symbol) -> &'d [u8] {
         self.budget.name(|| bytes::string(self.strings, symbol.name))
     }
 
-    /// The symbols that are called one of `names`, or that and a version behind an `@`, in order, each
-    /// with the position of its name.
+    /// The symbols called one of `names`, possibly with a version behind an `@`, in order, each with the
+    /// position of its name in `names`.
     ///
-    /// The string table is searched, not name after name: most symbols are called something else.
+    /// We search the string table instead of reading each name, because most symbols have other names.
     pub(crate) fn called(&self, names: &[&[u8]]) -> Vec<(u32, u32)> {
         let mut places = Vec::new();
         for (position, name) in (0u32..).zip(names).filter(|(_, name)| !name.is_empty()) {
@@ -167,13 +167,15 @@ impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
             return Vec::new();
         };
         let near = self.names().filter(|(_, name)| (first..=last).contains(&name));
-        let position = |name| places.binary_search_by_key(&name, |place| place.0).ok();
-        let position = |name| position(name).and_then(|at| places.get(at));
-        near.filter_map(|(index, name)| position(name).map(|place| (index, place.1))).collect()
+        let called = near.filter_map(|(index, name)| {
+            let at = places.binary_search_by_key(&name, |place| place.0).ok()?;
+            Some((index, places.get(at)?.1))
+        });
+        called.collect()
     }
 
-    /// The first bytes of the name of `symbol`, without a search for its end: enough to tell what kind
-    /// of name it is. Empty if it has none; what follows a shorter name may be seen too.
+    /// The first two bytes of the name of `symbol`, which tell what kind of name it is. This is faster
+    /// than reading the whole name. A shorter name has fewer bytes.
     pub(crate) fn name_start(&self, symbol: &Symbol) -> &'d [u8] {
         let rest = self.strings.get(symbol.name as usize..).unwrap_or_default();
         match rest {

@@ -1,4 +1,4 @@
-//! One header, symbol or relocation as bytes, in the file's class and byte order.
+//! A section header, symbol or relocation as bytes, in the file's class and byte order.
 //!
 //! Sources: gABI, Sections, Symbol Table and Relocation; MIPS 64-bit ELF Object File Specification,
 //! 2.9 (`r_info` of little-endian n64).
@@ -6,7 +6,7 @@
 use super::NewSymbol;
 use crate::elf::{Encoder, Section};
 
-/// A section header with nothing but a name.
+/// A section header that only has a name.
 pub(crate) fn new_section(name: u32) -> Section {
     Section {
         name,
@@ -36,7 +36,7 @@ pub(crate) fn encode_section(out: &mut Encoder, section: &Section) {
     out.word(section.entry_size);
 }
 
-/// A local symbol of no size and default visibility.
+/// Appends a local symbol without a size, of default visibility.
 pub(super) fn encode_symbol(out: &mut Encoder, name: u32, symbol: &NewSymbol, section: u16) {
     out.u32(name);
     if out.is_64 {
@@ -54,7 +54,7 @@ pub(super) fn encode_symbol(out: &mut Encoder, name: u32, symbol: &NewSymbol, se
     }
 }
 
-/// Appends a relocation to `out`, with an addend if `rela`.
+/// Appends a relocation; with an addend if it is RELA.
 pub(crate) fn encode_relocation(
     out: &mut Encoder,
     mips64el: bool,

@@ -1,4 +1,4 @@
-//! The symbol in an entry of a relocation section, changed in its place.
+//! Changing the symbol in an entry of a relocation section.
 
 use crate::elf::{Section, View};
 use object::elf;
@@ -8,13 +8,13 @@ pub(super) fn relocation_size<Elf: FileHeader>(section: &Section) -> usize {
     if section.kind == elf::SHT_REL.0 { size_of::<Elf::Rel>() } else { size_of::<Elf::Rela>() }
 }
 
-/// Where an entry of a relocation section keeps its symbol.
+/// Where the symbol is in an entry of a relocation section.
 #[derive(Clone, Copy)]
 pub(super) struct InfoLayout {
     is_64: bool,
     big_endian: bool,
     mips64el: bool,
-    /// The largest symbol index that fits.
+    /// The greatest symbol index that fits.
     pub(super) limit: u32,
 }
 
@@ -37,7 +37,7 @@ impl InfoLayout {
         }
     }
 
-    /// The word with the symbol in it.
+    /// The word that has the symbol in it.
     fn load(self, entry: &[u8]) -> u32 {
         let bytes = entry.get(self.range()).and_then(|bytes| bytes.try_into().ok());
         let bytes: [u8; 4] = bytes.unwrap_or_default();
@@ -61,7 +61,7 @@ impl InfoLayout {
         self.store(entry, if self.is_64 { symbol } else { symbol << 8 | kind });
     }
 
-    /// Symbol 0, type 0: `R_*_NONE` of every processor. The offset stays.
+    /// Makes symbol and type 0, which is `R_*_NONE` on every processor. The offset stays.
     pub(super) fn clear(self, entry: &mut [u8]) {
         let info = if self.is_64 { 8..16 } else { 4..8 };
         if let Some(info) = entry.get_mut(info) {

@@ -1,6 +1,8 @@
-//! Changing an object by appending only: a section that changes, or is new, gets its bytes at the
-//! end of the file, then comes a new section header table, and one write of the ELF header makes
-//! all of it current. Until that write the file is the old object, whole.
+//! Changing an object by appending to it.
+//!
+//! The bytes of sections that are new or change go to the end of the file, and a new section header table
+//! goes behind them. Then one write of the ELF header makes the new object current. Until that write, the
+//! file is the old object, complete.
 
 mod encode;
 mod info;
@@ -13,22 +15,23 @@ use super::{Encoder, Section, Symbols, View, bytes};
 use crate::error::{Error, ErrorKind, Result};
 use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-/// What to write so that an object becomes the new one.
+/// What to write so that an object becomes a new one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
-    /// Where `appended` goes: bytes from the start of the file. What the file has from there on is
-    /// no part of the object.
+    /// Where `appended` goes, in bytes from the start of the file. Bytes from there on aren't part of the
+    /// old object.
     pub at: u64,
-    /// To be written first.
+    /// Write this first.
     pub appended: Vec<u8>,
-    /// To be written last, at the start of the file, in one write.
+    /// Write this last, at the start of the file, in one write.
     pub header: Vec<u8>,
 }
 
 impl Change {
-    /// The new object, whole; `data` is the old one.
+    /// The new object, made from the old one, `data`.
     #[must_use]
     pub fn apply(&self, data: &[u8]) -> Vec<u8> {
         let kept = usize::try_from(self.at).unwrap_or(usize::MAX).min(data.len());
@@ -43,11 +46,11 @@ enum Body {
     Encoded(Encoded),
 }
 
-/// Bytes of a section that are made when they are written, so that they are in memory once.
+/// The bytes of a section, made only when they are written, so that they are in memory once.
 pub(crate) struct Encoded {
-    /// How many there will be.
+    /// Their number.
     pub(crate) size: usize,
-    /// Appends them.
+    /// Appends them to the file.
     pub(crate) encode: Box<dyn Fn(&mut Encoder)>,
 }
 
@@ -77,13 +80,13 @@ impl Body {
 /// The changes to one object.
 pub(crate) struct Edit<'v, 'd, Elf: FileHeader> {
     view: &'v View<'d, Elf>,
-    /// Sections that change or are new.
+    /// The new bytes of sections that change or are new.
     bodies: BTreeMap<u32, Body>,
     headers: BTreeMap<u32, Section>,
     count: u32,
 }
 
-/// The first section index that does not fit into 16-bit fields (`SHN_LORESERVE`).
+/// The first section index that doesn't fit into 16-bit fields (`SHN_LORESERVE`).
 const FIRST_EXTENDED: u32 = 0xff00;
 
 impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
@@ -97,7 +100,7 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
         Encoder { big_endian: view.is_big_endian(), is_64: view.is_64(), out: Vec::new() }
     }
 
-    /// The bytes of section `index`, to change.
+    /// The bytes of section `index`, for changing.
     pub(crate) fn body(&mut self, index: u32) -> Result<&mut Vec<u8>> {
         let bytes = match self.bodies.remove(&index) {
             Some(Body::Bytes(bytes)) => bytes,
@@ -120,7 +123,7 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
         self.bodies.insert(index, Body::Encoded(body));
     }
 
-    /// The header of section `index`; its offset and size are set in the end.
+    /// The header of section `index`, for changing. Its offset and size are set at the end.
     pub(crate) fn header(&mut self, index: u32) -> Result<&mut Section> {
         if !self.headers.contains_key(&index) {
             self.headers.insert(index, self.view.section(index)?);
@@ -128,17 +131,17 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
         self.headers.get_mut(&index).ok_or_else(|| Error::new(ErrorKind::Malformed("section")))
     }
 
-    /// Adds `text` and a NUL to string table `table`; the offset of `text` in it.
+    /// Adds `text` to the string table `table`. Returns its offset there.
     ///
     /// # Errors
     ///
-    /// A name of the file lies outside the table: it would become one when the table grows.
+    /// A name of the file is outside the table. It would be inside when the table grows.
     pub(crate) fn add_string(&mut self, table: u32, text: &[u8]) -> Result<u32> {
         if !self.bodies.contains_key(&table) {
             self.check_names(table)?;
         }
         let body = self.body(table)?;
-        // An empty table gets the empty name, one without a last NUL gets it.
+        // An empty table gets the empty name. A table that doesn't end with a NUL gets one.
         if body.last() != Some(&0) {
             body.push(0);
         }
@@ -148,32 +151,29 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
         Ok(offset)
     }
 
-    /// Every name in string table `table` lies inside it.
+    /// Checks that every name in the string table `table` is inside it.
     fn check_names(&self, table: u32) -> Result<()> {
         let size = self.view.section_data(table)?.len();
-        let is_outside = |name: u32| name != 0 && name as usize >= size;
         if table == self.view.section_names_index() {
             let mut names = (0u32..).zip(self.view.sections());
-            if let Some((index, _)) = names.find(|(_, section)| is_outside(section.name)) {
+            if let Some((index, _)) = names.find(|(_, section)| is_outside(section.name, size)) {
                 let kind = ErrorKind::Malformed("sh_name lies outside the string table");
                 return Err(self.view.section_error(index, kind));
             }
         }
         match Symbols::read(self.view)? {
             Some(symbols) if symbols.strings_section == table => {
-                match symbols.names().find(|(_, name)| is_outside(*name)) {
-                    Some(_) => {
-                        let kind = ErrorKind::Malformed("st_name lies outside the string table");
-                        Err(self.view.section_error(symbols.section, kind))
-                    }
-                    None => Ok(()),
+                if symbols.names().any(|(_, name)| is_outside(name, size)) {
+                    let kind = ErrorKind::Malformed("st_name lies outside the string table");
+                    return Err(self.view.section_error(symbols.section, kind));
                 }
+                Ok(())
             }
             _ => Ok(()),
         }
     }
 
-    /// Adds a section; its index.
+    /// Adds a section. Returns its index.
     pub(crate) fn add_section(&mut self, section: Section, body: Vec<u8>) -> u32 {
         let index = self.count;
         self.count = self.count.saturating_add(1);
@@ -182,7 +182,7 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
         index
     }
 
-    /// The same with bytes that are made later.
+    /// Adds a section whose bytes are made later. Returns its index.
     pub(crate) fn add_encoded(&mut self, section: Section, body: Encoded) -> u32 {
         let index = self.add_section(section, Vec::new());
         self.set_body(index, body);
@@ -204,7 +204,7 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
         Ok(())
     }
 
-    /// All changes, as bytes to append and the header that makes them current.
+    /// All changes: the bytes to append, and the header that makes them current.
     ///
     /// # Errors
     ///
@@ -214,41 +214,40 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
         let used = usize::try_from(self.view.used_end()).unwrap_or(usize::MAX).min(data.len());
         let tail = data.get(used..).unwrap_or_default();
         let change = self.build(used as u64)?;
-        // Bytes behind the object that are the beginning of what would be written: an earlier run
-        // was interrupted. Any others are kept.
+        // If an earlier run was interrupted, the bytes behind the object are the beginning of what we
+        // write. Any other bytes are kept.
         if change.appended.starts_with(tail) { Ok(change) } else { self.build(data.len() as u64) }
     }
 
     fn build(&mut self, at: u64) -> Result<Change> {
         let mut out = self.encoder();
         out.out.reserve_exact(self.size());
-        let end = |out: &Encoder| at + out.out.len() as u64;
         for (index, body) in &self.bodies {
             let header = match self.headers.get(index) {
                 Some(header) => *header,
                 None => self.view.section(*index)?,
             };
             pad(&mut out, at, header.alignment.clamp(1, 16));
-            let header = Section { offset: end(&out), size: body.len() as u64, ..header };
+            let header = Section { offset: end(at, &out), size: body.len() as u64, ..header };
             self.headers.insert(*index, header);
             body.append_to(&mut out);
         }
         pad(&mut out, at, self.view.word());
-        let table = end(&out);
+        let table = end(at, &out);
         self.section_headers(&mut out)?;
-        if !self.view.is_64() && u32::try_from(end(&out)).is_err() {
+        if !self.view.is_64() && u32::try_from(end(at, &out)).is_err() {
             return Err(Error::new(ErrorKind::Unsupported("over 4 GiB in ELFCLASS32")));
         }
         Ok(Change { at, appended: out.out, header: self.elf_header(table)? })
     }
 
-    /// Bytes that will be appended, or some more: for alignment.
+    /// At least the number of bytes that will be appended. Alignment may need fewer than this allows.
     fn size(&self) -> usize {
         let bodies = self.bodies.values().map(|body| body.len() + 16).sum::<usize>();
         bodies + 8 + self.count as usize * size_of::<Elf::SectionHeader>()
     }
 
-    /// The section header table, the null section's extended counts included.
+    /// Appends the section header table, with the extended counts in the null section.
     fn section_headers(&mut self, out: &mut Encoder) -> Result<()> {
         let extended = self.count >= FIRST_EXTENDED;
         if extended && self.view.section_count() < FIRST_EXTENDED {
@@ -284,22 +283,37 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
     /// The ELF header, with the section header table at `table`.
     fn elf_header(&self, table: u64) -> Result<Vec<u8>> {
         let size = size_of::<Elf>();
-        let truncated = || Error::new(ErrorKind::Truncated("ELF header"));
-        let old = self.view.data.get(..size).ok_or_else(truncated)?;
+        let old = part(self.view.data, 0..size)?;
         let (shoff, shnum) = if self.view.is_64() { (0x28, 0x3c) } else { (0x20, 0x30) };
         let mut header = self.encoder();
-        header.out.extend(old.get(..shoff).ok_or_else(truncated)?);
+        header.out.extend(part(old, 0..shoff)?);
         header.word(table);
-        header.out.extend(old.get(header.out.len()..shnum).ok_or_else(truncated)?);
+        header.out.extend(part(old, header.out.len()..shnum)?);
         let count = u16::try_from(self.count).ok().filter(|_| self.count < FIRST_EXTENDED);
         header.u16(count.unwrap_or(0));
-        header.out.extend(old.get(header.out.len()..).ok_or_else(truncated)?);
+        header.out.extend(part(old, header.out.len()..size)?);
         Ok(header.out)
     }
 }
 
+/// Whether `name` is outside a string table of `size` bytes.
+fn is_outside(name: u32, size: usize) -> bool {
+    name != 0 && name as usize >= size
+}
+
+/// These bytes of the ELF header.
+fn part(header: &[u8], range: Range<usize>) -> Result<&[u8]> {
+    header.get(range).ok_or_else(|| Error::new(ErrorKind::Truncated("ELF header")))
+}
+
+/// Where `out` ends, if it begins at `start`.
+fn end(start: u64, out: &Encoder) -> u64 {
+    start + out.out.len() as u64
+}
+
+/// Fills `out`, which begins at `base`, with zeros up to a multiple of `alignment`.
 fn pad(out: &mut Encoder, base: u64, alignment: u64) {
-    while !(base + out.out.len() as u64).is_multiple_of(alignment) {
+    while !end(base, out).is_multiple_of(alignment) {
         out.u8(0);
     }
 }

@@ -1,5 +1,5 @@
-//! Adding local symbols: they stand before the global ones, so every index behind them changes, in
-//! relocations, groups and LLVM's tables.
+//! Adding local symbols. They come before the global ones, so the indices of all global symbols change:
+//! in relocations, groups and LLVM's tables.
 //!
 //! Sources: gABI, Symbol Table (`sh_info`) and Section Groups; LLVM Extensions, `SHT_LLVM_ADDRSIG`.
 
@@ -11,14 +11,14 @@ use crate::error::{ErrorKind, Result};
 use object::elf;
 use object::read::elf::FileHeader;
 
-/// What adding symbols does to the indices of those behind them.
+/// How the indices of symbols change.
 #[derive(Clone, Copy)]
 struct Renumbering {
     /// The first symbol that moves.
     first: u32,
-    /// How far.
+    /// How far it moves.
     added: u32,
-    /// The number of symbols before.
+    /// How many symbols there were before.
     end: u32,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct NewSymbol {
 
 const SHN_XINDEX: u16 = 0xffff;
 
-/// Section types of LLVM that hold symbol indices, and one that cannot be renumbered.
+/// Section types of LLVM that have symbol indices. The second one can't be renumbered.
 const SHT_LLVM_ADDRSIG: u32 = 0x6fff_4c03;
 const SHT_LLVM_CALL_GRAPH_PROFILE_OLD: u32 = 0x6fff_4c02;
 
@@ -43,7 +43,7 @@ impl<'d, Elf: FileHeader> Edit<'_, 'd, Elf> {
     ///
     /// # Errors
     ///
-    /// A section refers to symbols in a way that cannot be renumbered, or is malformed.
+    /// A section is malformed, or refers to symbols in a way that can't be renumbered.
     pub(crate) fn add_symbols(
         &mut self,
         symbols: &Symbols<'d, Elf>,
@@ -103,7 +103,7 @@ impl<'d, Elf: FileHeader> Edit<'_, 'd, Elf> {
         Ok(())
     }
 
-    /// The `SHT_SYMTAB_SHNDX` section, made if there is none.
+    /// The `SHT_SYMTAB_SHNDX` section. Makes it if there is none.
     fn extended_table(&mut self, symbols: &Symbols<'d, Elf>) -> Result<u32> {
         if let Some(index) = symbols.extended_section() {
             return Ok(index);
@@ -126,13 +126,14 @@ impl<'d, Elf: FileHeader> Edit<'_, 'd, Elf> {
         section: &Section,
         Renumbering { first, added, end }: Renumbering,
     ) -> Result<()> {
-        // For its checks: the entries are as large as they must be.
+        // This checks that the entries have the right size.
         Relocations::read(self.view, index, section)?;
         let layout = InfoLayout::of(self.view);
         let size = relocation_size::<Elf>(section);
-        let error = |kind| self.view.section_error(index, kind);
-        let overflow = error(ErrorKind::Unsupported("too many symbols"));
-        let outside = error(ErrorKind::Malformed("symbol index out of range"));
+        let overflow = ErrorKind::Unsupported("too many symbols");
+        let overflow = self.view.section_error(index, overflow);
+        let outside = ErrorKind::Malformed("symbol index out of range");
+        let outside = self.view.section_error(index, outside);
         for entry in self.body(index)?.chunks_exact_mut(size) {
             let symbol = layout.symbol(entry);
             if symbol >= end {
@@ -146,7 +147,7 @@ impl<'d, Elf: FileHeader> Edit<'_, 'd, Elf> {
         Ok(())
     }
 
-    /// The same in a table of ULEB128 numbers.
+    /// Renumbers the symbols in a table of ULEB128 numbers.
     fn renumber_address_significance(&mut self, index: u32, first: u32, count: u32) -> Result<()> {
         let malformed = self.view.section_error(index, ErrorKind::Malformed("a symbol index"));
         let body = self.body(index)?;
