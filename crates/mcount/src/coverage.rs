@@ -1,7 +1,7 @@
-//! Which functions have no hook, and why as far as symbols tell: one that is left out is one thing, a
-//! source file that was compiled without `-pg` another.
+//! Which functions have no hook, and why, as far as symbols tell. For example, a single function may be
+//! excluded, or a source file may have been compiled without `-pg`.
 //!
-//! Pure data in, pure data out: it looks at no file.
+//! It works on data and doesn't look at the file.
 
 use crate::functions::{Function, Functions};
 use crate::names::is_cold_part;
@@ -11,24 +11,25 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Gap {
-    /// No function of the whole file has one: it was built without.
+    /// No function of the whole file has a hook, so it was built without hooks.
     File,
-    /// No function of this source file (`STT_FILE`) has one: that was built without, or is assembly.
+    /// No function of this source file (`STT_FILE`) has a hook, so it was built without hooks, or is
+    /// assembly.
     SourceFile(String),
-    /// It is in a section that the policy leaves out, or the policy leaves it alone.
+    /// The policy excludes it, or its section, which is named here.
     Excluded(String),
-    /// It is the part of a function that is rarely run, and has no entry (`.cold`).
+    /// It is the cold part of a function (`.cold`), which is entered elsewhere.
     ColdPart,
-    /// It is padding before a function that has a name of its own (`__pfx_`, `__cfi_`).
+    /// It is the padding before a function, which has its own name (`__pfx_`, `__cfi_`).
     Prefix,
-    /// Its symbol has no size: assembly, as a rule.
+    /// Its symbol has no size, so it is probably assembly.
     NoSize,
-    /// Nothing in the symbols says it: `notrace` in the source, say, or assembly.
+    /// The symbols don't tell. It may be `notrace` in the source, or assembly.
     Unknown,
 }
 
 impl Gap {
-    /// The name that machine output has for it.
+    /// Its name in machine-readable output.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -43,13 +44,13 @@ impl Gap {
     }
 }
 
-/// What part of the functions of a file has a hook.
+/// Which functions of a file have a hook.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Coverage {
-    /// Functions that have one.
+    /// How many functions have one.
     pub with_site: usize,
-    /// Those without, by cause; positions in [`Functions::functions`].
+    /// The functions without one, by cause. They are positions in [`Functions::functions`].
     pub gaps: BTreeMap<Gap, Vec<usize>>,
 }
 
@@ -75,10 +76,10 @@ impl Coverage {
 /// ```
 #[must_use]
 pub fn coverage(functions: &Functions) -> Coverage {
-    let has_site = |function: &&Function| !function.sites.is_empty();
-    let with_site = functions.functions.iter().filter(has_site).count();
+    let with_site = functions.functions.iter().filter(|function| !function.sites.is_empty());
     let with_hooks: BTreeSet<&str> =
-        functions.functions.iter().filter(has_site).filter_map(|f| f.file.as_deref()).collect();
+        with_site.clone().filter_map(|function| function.file.as_deref()).collect();
+    let with_site = with_site.count();
     let mut found = Coverage { with_site, gaps: BTreeMap::new() };
     for (at, function) in functions.functions.iter().enumerate() {
         if function.sites.is_empty() {
@@ -89,9 +90,9 @@ pub fn coverage(functions: &Functions) -> Coverage {
     found
 }
 
+/// Why `function` has no hook. `with_hooks` are the source files with hooks.
 fn gap(function: &Function, no_hooks_at_all: bool, with_hooks: &BTreeSet<&str>) -> Gap {
-    let is_prefix = |name: &str| name.starts_with("__pfx_") || name.starts_with("__cfi_");
-    if function.names().all(is_prefix) {
+    if function.names().all(|name| name.starts_with("__pfx_") || name.starts_with("__cfi_")) {
         return Gap::Prefix;
     }
     if function.excluded.is_some() {

@@ -1,7 +1,7 @@
 //! Which functions gained or lost a site between two builds.
 //!
-//! Functions are matched by the names that the source has for them. Static functions of several files
-//! may share a name: those are matched by file where symbols tell it, and counted where not.
+//! Functions are matched by their names in the source. Static functions of several files may have the
+//! same name. They are matched by file if the symbols tell the file, and otherwise counted.
 
 use crate::functions::{Binding, Function, Functions};
 use crate::names::source_name;
@@ -12,18 +12,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum State {
-    /// It has a site, and the table has it.
+    /// It has a site, which is in the table.
     Recorded(Kind),
-    /// It has a site, and the table has it not.
+    /// It has a site, which isn't in the table.
     Missing(Kind),
-    /// The section policy leaves it out, site or not.
+    /// The policy excludes it, whether it has a site or not.
     Excluded,
     /// It has no site.
     NoSite,
 }
 
 impl State {
-    /// The name that machine output has for it.
+    /// Its name in machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl State {
         }
     }
 
-    /// What its site consists of.
+    /// The kind of its site.
     #[must_use]
     pub fn kind(self) -> Option<Kind> {
         match self {
@@ -56,36 +56,36 @@ impl State {
     }
 }
 
-/// A function in one of the two files: all the clones that a compiler made of it.
+/// A function in one of the two files, with all the clones that a compiler made of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Instance {
-    /// The symbol whose state it is.
+    /// The symbol of the clone that a tracer can do most with.
     pub symbol: String,
-    /// The section of that.
+    /// The section of that symbol.
     pub section: String,
-    /// The source file (`STT_FILE`), where the symbols tell it.
+    /// The source file (`STT_FILE`), if the symbols tell it.
     pub file: Option<String>,
-    /// Who sees it.
+    /// The binding of that symbol.
     pub binding: Binding,
-    /// Of the best of the clones.
+    /// What a tracer can do with that clone.
     pub state: State,
 }
 
-/// A function whose state is not the same in both files; `None` where it is not there.
+/// A function whose state differs between the two files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
     /// Its name.
     pub name: String,
-    /// In the first file.
+    /// The function in the first file; `None` if it isn't there.
     pub old: Option<Instance>,
-    /// In the second file.
+    /// The function in the second file; `None` if it isn't there.
     pub new: Option<Instance>,
 }
 
 impl Difference {
-    /// What became of the function, in a word.
+    /// What happened to the function, in one word.
     #[must_use]
     pub fn change(&self) -> &'static str {
         use State::{Excluded, Missing, NoSite, Recorded};
@@ -132,7 +132,7 @@ pub fn diff(old: &Functions, new: &Functions, exact: bool) -> Vec<Difference> {
     for name in names {
         let (lost, gained) = unmatched(olds.instances(name), news.instances(name));
         for (old, new) in pairs(lost, gained) {
-            // The same code under its other name.
+            // The same code may be there under another name.
             let is_there = match (&old, &new) {
                 (Some(old), None) => news.has(name, old.state),
                 (None, Some(new)) => olds.has(name, new.state),
@@ -155,22 +155,26 @@ fn has_site(state: State) -> bool {
 /// The functions of one file.
 struct Side<'f> {
     by_name: BTreeMap<&'f str, Vec<&'f Function>>,
-    /// The other names of functions, each with the states of those that have it.
+    /// The other names of functions, each with the states of the functions that have it.
     aliases: HashSet<(&'f str, State)>,
     exact: bool,
 }
 
 impl<'f> Side<'f> {
     fn new(functions: &'f Functions, exact: bool) -> Self {
-        let key = |name: &'f str| if exact { name } else { source_name(name) };
         let mut side = Self { by_name: BTreeMap::new(), aliases: HashSet::new(), exact };
         for function in &functions.functions {
-            side.by_name.entry(key(&function.name)).or_default().push(function);
+            side.by_name.entry(side.key(&function.name)).or_default().push(function);
             for alias in &function.aliases {
-                side.aliases.insert((key(alias), State::of(function)));
+                side.aliases.insert((side.key(alias), State::of(function)));
             }
         }
         side
+    }
+
+    /// The name by which a function called `name` is matched.
+    fn key(&self, name: &'f str) -> &'f str {
+        if self.exact { name } else { source_name(name) }
     }
 
     /// Whether `name` is an alias of a function in this state.
@@ -178,7 +182,7 @@ impl<'f> Side<'f> {
         self.aliases.contains(&(name, state))
     }
 
-    /// The functions called `name`: of several clones of one, the best.
+    /// The functions called `name`. Of several clones, only the best one.
     fn instances(&self, name: &str) -> Vec<Instance> {
         let mut by_file: BTreeMap<Option<&str>, Vec<Instance>> = BTreeMap::new();
         for function in self.by_name.get(name).into_iter().flatten() {
@@ -196,7 +200,7 @@ impl<'f> Side<'f> {
             of_file.sort_by(|a, b| (a.state, &a.symbol).cmp(&(b.state, &b.symbol)));
             let symbols: BTreeSet<&str> =
                 of_file.iter().map(|instance| instance.symbol.as_str()).collect();
-            // Different names are clones; the same name twice is two functions.
+            // Different symbols are clones. The same symbol twice is two functions.
             let are_clones = !self.exact && symbols.len() == of_file.len();
             let kept = if are_clones { 1 } else { of_file.len() };
             instances.extend(of_file.into_iter().take(kept));
@@ -205,15 +209,15 @@ impl<'f> Side<'f> {
     }
 }
 
-/// What is left of both when those of the same file and state are matched, then those of the same
-/// state that may be the same.
+/// What is left of both sides after matching first those of the same file and state, and then those of
+/// the same state that may be the same function.
 fn unmatched(mut old: Vec<Instance>, mut new: Vec<Instance>) -> (Vec<Instance>, Vec<Instance>) {
     take_pairs(&mut old, &mut new, Match::SAME_FILE_AND_STATE);
     take_pairs(&mut old, &mut new, Match::SAME_STATE);
     (old, new)
 }
 
-/// What changed: those of one file first, then what is left, as it comes.
+/// Matches what changed: first those of the same file, then the others in their order.
 fn pairs(
     mut old: Vec<Instance>,
     mut new: Vec<Instance>,
@@ -225,12 +229,12 @@ fn pairs(
     both.chain(removed).chain(new.into_iter().map(|new| (None, Some(new)))).collect()
 }
 
-/// Which instances are one function.
+/// Which instances count as the same function.
 #[derive(Clone, Copy)]
 struct Match {
-    /// Only those of the same source file; otherwise those that may be the same.
+    /// Whether they must be of the same source file. Otherwise they may be.
     file: bool,
-    /// Only those in the same state.
+    /// Whether they must be in the same state.
     state: bool,
 }
 
@@ -240,36 +244,36 @@ impl Match {
     const SAME_FILE: Self = Self { file: true, state: false };
     const ANY: Self = Self { file: false, state: false };
 
-    /// What two instances that are one have in common.
+    /// What instances of the same function have in common.
     fn key(self, one: &Instance) -> Key {
         let file = one.file.clone().filter(|_| self.file);
         Key { file, state: self.state.then_some(one.state) }
     }
 }
 
-/// What two instances that are one have in common; `None` if it doesn't matter, or isn't known.
+/// What instances of the same function have in common. `None` if it doesn't matter, or isn't known.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     file: Option<String>,
     state: Option<State>,
 }
 
-/// Whether nothing tells a function from one of another file: static functions of different files
-/// are different functions.
+/// Whether an instance may be the same function as one of another file. Static functions of different
+/// files can't.
 fn is_of_any_file(one: &Instance) -> bool {
     one.file.is_none() || one.binding != Binding::Local
 }
 
-/// Instances that wait for a partner with the same key, by position.
+/// The positions of instances with one key that have no partner yet.
 #[derive(Default)]
 struct Waiting {
     all: BTreeSet<usize>,
-    /// Those that may be of any file.
+    /// Those for which [`is_of_any_file`] holds.
     of_any_file: BTreeSet<usize>,
 }
 
-/// Removes pairs that `rule` calls one from both, and returns them. Each of `old` gets the first of
-/// `new` that is left.
+/// Removes the pairs that are the same function by `rule` from both sides, and returns them. Each of
+/// `old` gets the first of `new` that is left.
 fn take_pairs(
     old: &mut Vec<Instance>,
     new: &mut Vec<Instance>,

@@ -1,5 +1,5 @@
-//! What can go wrong, and where: every error names the section and the offset it speaks of, so that
-//! a front end needs to add nothing but the name of the file.
+//! Errors. Each names the section and the offset that it is about, so that a program only needs to add
+//! the name of the file.
 
 use std::fmt;
 
@@ -12,19 +12,20 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub struct Error {
     /// What is wrong.
     pub kind: ErrorKind,
-    /// The section it is in, where one is known.
+    /// The section that it is in, if that is known.
     pub section: Option<SectionId>,
-    /// Where: bytes from the start of `section`, or from the start of the file if there is none.
+    /// The place, in bytes from the start of `section`, or from the start of the file if there is no
+    /// section.
     pub offset: Option<u64>,
 }
 
-/// A section named in an error: its index and, where it could be read, its name.
+/// The section that an error is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SectionId {
-    /// Index in the section header table.
+    /// Its index in the section header table.
     pub index: u32,
-    /// Name, with invalid UTF-8 replaced; empty if unknown.
+    /// Its name, with invalid UTF-8 replaced; empty if unknown.
     pub name: String,
 }
 
@@ -32,19 +33,19 @@ pub struct SectionId {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The file does not begin with the ELF magic.
+    /// The file doesn't begin with the ELF magic.
     NotElf,
-    /// The file is an archive (`ar`): what it holds is for the caller to take out.
+    /// The file is an archive (`ar`). The caller must take out its members.
     Archive,
-    /// The file is LLVM bitcode: there is no machine code yet.
+    /// The file is LLVM bitcode. It has no machine code yet.
     Bitcode,
-    /// The file holds gcc's LTO bytecode and no machine code.
+    /// The file has gcc's LTO bytecode and no machine code.
     SlimLto,
-    /// The ELF type (`e_type`) is not `ET_REL`.
+    /// The ELF type (`e_type`) isn't `ET_REL`.
     NotAnObject(u16),
     /// The ELF type is neither `ET_EXEC` nor `ET_DYN`.
     NotAnImage(u16),
-    /// `e_machine` is of no supported processor.
+    /// `e_machine` isn't that of a supported processor.
     UnknownMachine(u16),
     /// The processor is supported, but not in this class (`EI_CLASS`).
     UnsupportedClass {
@@ -59,14 +60,14 @@ pub enum ErrorKind {
     UnknownByteOrder(u8),
     /// Something ends after the end of the file, or of its section.
     Truncated(&'static str),
-    /// A field holds a value that the specification does not allow.
+    /// A field has a value that the specification doesn't allow.
     Malformed(&'static str),
-    /// Valid ELF of a kind that this library does not handle.
+    /// Valid ELF that this library doesn't handle.
     Unsupported(&'static str),
 }
 
 impl Error {
-    /// An error of `kind` with no place.
+    /// An error of `kind` without a place.
     #[must_use]
     pub fn new(kind: ErrorKind) -> Self {
         Self { kind, section: None, offset: None }

@@ -1,7 +1,7 @@
-//! Every function of an object or an image, with its sites: what `scan` and `read_table` say of the
-//! hooks, said of the functions, so that one without a hook is seen too.
+//! The verb `functions` lists every function of an object or an image with its sites. `scan` and
+//! `read_table` list hooks, so they don't show functions without one.
 //!
-//! A function is code that an `STT_FUNC` symbol names; several names of one place are one function.
+//! A function is code that has an `STT_FUNC` symbol. Several names for one place are one function.
 
 use crate::elf::{Symbol, Symbols, Verb, View};
 use crate::error::Result;
@@ -19,19 +19,19 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Functions {
-    /// Name of the processor.
+    /// The name of the processor.
     pub machine: &'static str,
     /// 32 or 64.
     pub bits: u8,
-    /// Big-endian data.
+    /// Whether data is big-endian.
     pub big_endian: bool,
-    /// It is linked: places have addresses.
+    /// Whether it is linked, so that places have addresses.
     pub is_image: bool,
-    /// In section order, then offset order.
+    /// The functions, in section order, then offset order.
     pub functions: Vec<Function>,
-    /// Sites that are in no function.
+    /// The sites that are in no function.
     pub strays: Vec<CallSite>,
-    /// The entries of the table in their own order, as [`crate::read_table`] has them.
+    /// The entries of the tables in their own order, as [`crate::read_table`] returns them.
     pub entries: Vec<CallSite>,
     /// The names of symbols that are defined elsewhere, in order.
     pub undefined: Vec<String>,
@@ -41,62 +41,63 @@ pub struct Functions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Function {
-    /// Its name; of several, a global one, then a weak one, then the first.
+    /// Its name. If there are several, a global one is preferred, then a weak one, then the first.
     pub name: String,
-    /// The other names of the same code, in order.
+    /// Its other names, in order of preference.
     pub aliases: Vec<String>,
-    /// Index of the section that holds it.
+    /// The index of its section.
     pub section_index: u32,
-    /// Name of that section.
+    /// The name of that section.
     pub section: String,
-    /// Bytes from the start of the section.
+    /// Its place, in bytes from the start of the section.
     pub offset: u64,
-    /// Where it is in an image.
+    /// Its address, in an image.
     pub address: Option<u64>,
-    /// Bytes; 0 where no symbol says it.
+    /// Its size in bytes; 0 if no symbol tells.
     pub size: u64,
-    /// Of the symbol with `name`.
+    /// The binding of the symbol `name`.
     pub binding: Binding,
-    /// The source file (`STT_FILE`), where the order of the symbols tells it.
+    /// The source file (`STT_FILE`), if the order of the symbols tells it.
     pub file: Option<String>,
-    /// Why its sites are not to be recorded, if they are not.
+    /// Why the policy excludes it, if it does.
     pub excluded: Option<Exclusion>,
-    /// Its hooks, in order of offset; one is the rule. `recorded` says which of them are in the table.
+    /// Its hooks, in order of offset. Usually there is one. `recorded` says which of them are in the
+    /// table.
     pub sites: Vec<CallSite>,
 }
 
-/// `STB_*`.
+/// The binding of a symbol (`STB_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Binding {
-    /// Seen by every file.
+    /// Visible in every file.
     Global,
-    /// The same, and another definition wins.
+    /// Visible in every file, but another definition wins.
     Weak,
-    /// Seen by its file only.
+    /// Visible only in its own file.
     Local,
 }
 
-/// Why the policy leaves a function out.
+/// Why the policy excludes a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Exclusion {
-    /// Its section is not recorded.
+    /// Its section isn't recorded.
     Section,
-    /// Its name is one to leave alone.
+    /// By its name.
     Symbol,
-    /// Its source file is one to leave alone.
+    /// By its source file.
     SourceFile,
 }
 
 impl Function {
-    /// It has a hook that the table leads to.
+    /// Whether it has a hook that is in the table.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
         self.sites.iter().any(|site| site.recorded)
     }
 
-    /// All its names, the best first.
+    /// All its names, the preferred one first.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.name.as_str()).chain(self.aliases.iter().map(String::as_str))
     }
@@ -118,7 +119,7 @@ impl<'d> Verb<'d> for Survey<'_, 'd> {
     }
 }
 
-/// What is known of the functions of `target`, whose sites are `found`.
+/// The functions of `target`, whose sites are `found`.
 pub(crate) fn of<'d, Elf: FileHeader>(
     target: &Target<'_, 'd, Elf>,
     index: &names::Functions<'d>,
@@ -146,10 +147,10 @@ pub(crate) fn of<'d, Elf: FileHeader>(
     }
 }
 
-/// The names of one place, by rank: the symbol's binding and its position, and its size.
+/// The names of one place: the symbol's binding, position, name and size. They sort by preference.
 type Names<'d> = Vec<(Binding, u32, &'d [u8], u64)>;
 
-/// The functions of `target`, no site in them yet.
+/// The functions of `target`, without their sites.
 fn functions<'d, Elf: FileHeader>(
     target: &Target<'_, 'd, Elf>,
     index: &names::Functions<'d>,
@@ -185,6 +186,7 @@ fn functions<'d, Elf: FileHeader>(
     described.collect()
 }
 
+/// Why the function with these `names` is excluded, if its section isn't.
 fn excluded_by_name(
     options: &Options,
     index: &names::Functions<'_>,
@@ -200,7 +202,7 @@ fn excluded_by_name(
     is_left.then_some(Exclusion::SourceFile)
 }
 
-/// The function at `offset` of `section` that has these names, with nothing else known of it.
+/// The function at `offset` of `section` that has these names. Everything else about it is still missing.
 fn function<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     (section, offset): (u32, u64),
@@ -238,24 +240,27 @@ fn binding(symbol: &Symbol) -> Binding {
     }
 }
 
-/// Which of `functions`, in order of place, `site` is in: one that covers it, or the next one that
-/// its NOPs reach, or the nearest before it, whose size may be short of its code.
+/// Which of `functions`, which are in order of place, `site` is in: the one that covers it, or the next
+/// one if its NOPs reach that, or the nearest one before, whose symbol may have too small a size.
 fn position(functions: &[Function], site: &CallSite) -> Option<usize> {
     let (section, offset) = (site.section_index?, site.offset?);
     let length = site.size.unwrap_or(0);
     let after = functions.partition_point(|f| (f.section_index, f.offset) <= (section, offset));
-    let in_section = |f: &&Function| f.section_index == section;
-    let before = after.checked_sub(1).filter(|at| functions.get(*at).iter().any(in_section));
-    let covers = |f: &Function| f.size == 0 || offset - f.offset < f.size;
-    if before.and_then(|at| functions.get(at)).is_some_and(covers) {
-        return before;
+    let mut found = None;
+    if let Some(at) = after.checked_sub(1)
+        && let Some(before) = functions.get(at).filter(|f| f.section_index == section)
+    {
+        if before.size == 0 || offset - before.offset < before.size {
+            return Some(at);
+        }
+        found = Some(at);
     }
-    let next = functions.get(after).filter(in_section);
+    let next = functions.get(after).filter(|f| f.section_index == section);
     let is_reached = next.is_some_and(|next| next.offset <= offset.saturating_add(length));
-    if is_reached { Some(after) } else { before }
+    if is_reached { Some(after) } else { found }
 }
 
-/// The names of symbols that `target` does not define.
+/// The names of symbols that `target` doesn't define.
 fn undefined<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Vec<String> {
     let Some(symbols) = &target.symbols else { return Vec::new() };
     let all = symbols.iter().map(|(_, symbol)| symbol);

@@ -1,19 +1,18 @@
-//! Threads that the caller lends: the library starts none itself, and on a large image there is work
-//! for several.
+//! Threads that the caller lends. The library starts none itself, but a large image has work for several.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Calls what it is given on each of its threads, and returns when all calls have returned.
+/// Calls its argument on each of its threads, and returns when all calls have returned.
 type Run = dyn Fn(&(dyn Fn() + Sync)) + Send + Sync;
 
-/// Threads to share the work on one image with; by default none but the caller's.
+/// Threads that share the work on an image. By default there is only the caller's.
 #[derive(Clone, Default)]
 pub struct Helpers(Option<Arc<Run>>);
 
 impl Helpers {
-    /// `run` calls its argument on as many threads as it likes, on one at least, and returns when all
-    /// calls have returned. Each call does what the others leave.
+    /// `run` calls its argument on any number of threads, but at least one, and returns when all calls
+    /// have returned. The calls share the work among themselves.
     ///
     /// ```
     /// let two = mcount::Helpers::new(|work| {

@@ -1,15 +1,18 @@
-//! Names that compilers make of the names in the source: what they add to clones and parts of a
-//! function.
+//! What compilers append to the names of clones and parts of a function.
 //!
 //! GCC: `.constprop.N`, `.isra.N`, `.part.N`, `.cold`, `.lto_priv.N`, `.localalias`; clang:
 //! `.llvm.HASH`, `.__uniq.HASH`, `.cold`.
 
-/// Suffixes, with a number or hash behind them or not.
+/// The suffixes. They may have a number or hash behind them.
 const SUFFIXES: &[&str] =
     &["constprop", "isra", "part", "cold", "lto_priv", "localalias", "llvm", "__uniq", "clone"];
 
-/// The name of the function that the symbol `name` is of, as the source has it: without what
-/// compilers add to the names of clones and parts.
+/// The name in the source of the function with the symbol `name`: without what compilers append to the
+/// names of clones and parts.
+///
+/// ```
+/// assert_eq!(mcount::source_name("parse.isra.0.cold"), "parse");
+/// ```
 #[must_use]
 pub fn source_name(name: &str) -> &str {
     let mut rest = name;
@@ -32,12 +35,16 @@ pub fn source_name(name: &str) -> &str {
     }
 }
 
-/// Whether the symbol `name` is of the unlikely part of a function, which is entered by jumps only.
+/// Whether the symbol `name` is that of the cold part of a function, which is only entered by jumps.
+///
+/// ```
+/// assert!(mcount::is_cold_part("parse.cold") && !mcount::is_cold_part("parse"));
+/// ```
 #[must_use]
 pub fn is_cold_part(name: &str) -> bool {
-    let is_number = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
-    let mut parts = name.rsplit('.').skip_while(is_number);
-    // Somebody may call a function so.
+    let parts = name.rsplit('.');
+    let mut parts = parts.skip_while(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    // A function may itself be named `cold`.
     parts.next() == Some("cold") && parts.next().is_some()
 }
 

@@ -1,10 +1,9 @@
-//! The section policy: which executable sections are recorded, and what becomes of the calls in
-//! the others.
+//! The policy: which sections and functions are recorded, and what happens to the calls in the others.
 
 use crate::setters::setters;
 use globset::GlobSet;
 
-/// Executable sections that Linux traces, besides those that begin with `.text`.
+/// The sections of code that Linux traces, besides those that begin with `.text`.
 const LINUX: &[&[u8]] = &[
     b".init.text",
     b".ref.text",
@@ -16,37 +15,38 @@ const LINUX: &[&[u8]] = &[
     b".cpuidle.text",
 ];
 
-/// Sections reserved for functions that a recorder leaves alone.
+/// The sections reserved for functions that a recorder must leave alone.
 const LINUX_RESERVED: &[&[u8]] = &[b".text..nomcount", b".text..ftrace"];
 
-/// What a policy begins with, before its patterns.
+/// What a policy does with sections that none of its patterns matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Base {
-    /// The sections that Linux traces.
+    /// Records the sections that Linux traces.
     #[default]
     Linux,
-    /// Every executable section.
+    /// Records every section of code.
     All,
-    /// No section.
+    /// Records none.
     None,
 }
 
-/// Which sections and functions are recorded. Patterns win over the base, exclusion over inclusion.
+/// Which sections and functions are recorded. Patterns win over the base, and exclusion wins over
+/// inclusion.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Policy {
-    /// What holds for a section that no pattern matches.
+    /// What to do with a section that no pattern matches.
     pub base: Base,
-    /// Sections to record besides.
+    /// More sections to record.
     pub sections: GlobSet,
     /// Sections whose calls become NOPs.
     pub exclude_sections: GlobSet,
     /// Functions to leave alone.
     pub exclude_symbols: GlobSet,
-    /// Source files (`STT_FILE`) whose functions to leave alone: those with a local symbol that
-    /// follows that of the file, and global ones between two such in their section; in an object
-    /// with one such file, all.
+    /// Source files (`STT_FILE`) whose functions to leave alone. A function belongs to the file if it has
+    /// a local symbol behind that of the file, or is between two such functions in its section. If the
+    /// object has only one source file, all its functions belong to it.
     pub exclude_file_symbols: GlobSet,
 }
 
@@ -58,7 +58,7 @@ pub enum Treatment {
     Record,
     /// They become NOPs.
     Nop,
-    /// Nothing.
+    /// They stay as they are, and aren't recorded.
     LeaveAlone,
 }
 
@@ -77,7 +77,7 @@ impl Policy {
         Self { base, ..Self::default() }
     }
 
-    /// What happens to the calls of the executable section `name`.
+    /// What happens to the calls of the section `name`, which has code.
     #[must_use]
     pub fn section(&self, name: &[u8]) -> Treatment {
         if matches(&self.exclude_sections, name) {

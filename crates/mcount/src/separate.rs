@@ -1,8 +1,11 @@
-//! The symbols of a separate debug file, put into the stripped image that it belongs to, so that
-//! everything else reads one file.
+//! Puts the symbols of a separate debug file into its stripped image, so that everything else needs to
+//! read only one file.
 //!
-//! Both come of one link, so sections and addresses are the same; the debug file has no code. gABI, 4
-//! ("Symbol Table"), and the GNU debuginfo convention (gdb manual, "Separate Debug Files").
+//! Both files come from the same link, so sections and addresses are the same. The debug file has no
+//! code.
+//!
+//! Sources: gABI, 4 ("Symbol Table"); GNU's convention for debug files (gdb manual, "Separate Debug
+//! Files").
 
 use crate::elf::edit::{Edit, new_section};
 use crate::elf::{Section, Symbols, Verb, View, open};
@@ -36,7 +39,7 @@ struct Named {
     header: Section,
 }
 
-/// The symbol table of the debug file, as it is there.
+/// The symbol table of the debug file.
 struct Table {
     machine: u16,
     sections: Vec<Named>,
@@ -59,10 +62,12 @@ impl<'d> Verb<'d> for Names {
         if (view.is_64(), view.is_big_endian()) != (self.class, self.big_endian) {
             return Ok(None);
         }
-        let named = |(index, header)| Named { name: view.section_name(index).to_vec(), header };
+        let sections = (0u32..).zip(view.sections());
+        let sections = sections
+            .map(|(index, header)| Named { name: view.section_name(index).to_vec(), header });
         Ok(Some(Table {
             machine: view.machine(),
-            sections: (0u32..).zip(view.sections()).map(named).collect(),
+            sections: sections.collect(),
             header: view.section(symbols.section)?,
             entries: view.section_data(symbols.section)?.to_vec(),
             strings: symbols.strings().to_vec(),
@@ -70,7 +75,7 @@ impl<'d> Verb<'d> for Names {
     }
 }
 
-/// The section of `view` that is `section` of the debug file: same name, same place.
+/// The section of `view` that has the name and address of `section` of the debug file.
 fn counterpart<Elf: FileHeader>(view: &View<'_, Elf>, section: &Named) -> Option<u32> {
     let is_loaded = section.header.flags & elf::SHF_ALLOC.0 != 0;
     let mut all = (0u32..).zip(view.sections()).filter(|_| is_loaded);
@@ -80,7 +85,8 @@ fn counterpart<Elf: FileHeader>(view: &View<'_, Elf>, section: &Named) -> Option
     found.map(|(index, _)| index)
 }
 
-/// `view` with the symbols of `table`, whose sections are `sections` in it.
+/// `view` with the symbols of `table`. `sections` are the sections of the image, by those of the debug
+/// file.
 fn add<Elf: FileHeader>(
     view: &View<'_, Elf>,
     table: &Table,
@@ -107,8 +113,8 @@ fn add<Elf: FileHeader>(
     Ok(edit.finish()?.apply(view.data))
 }
 
-/// The section index `field` of a symbol, from the debug file's to the image's. What is defined in a
-/// section that the image has not becomes absolute.
+/// Changes the section index `field` of a symbol from that of the debug file to that of the image. If the
+/// image doesn't have the section, the symbol becomes absolute.
 fn renumber(field: &mut [u8], big_endian: bool, sections: &[Option<u32>]) {
     let [first, second] = *field else { return };
     let read = if big_endian { u16::from_be_bytes } else { u16::from_le_bytes };

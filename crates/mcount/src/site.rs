@@ -1,29 +1,29 @@
-//! The plain data that the library hands out: call sites, and what is known of each.
+//! The plain data that the library returns: call sites, and what is known about each.
 
 use std::sync::Arc;
 
-/// The name of the section that holds the table, unless it is given another.
+/// The usual name of the section that holds the table.
 pub const TABLE_SECTION: &str = "__mcount_loc";
 
 /// The name of the section in which the compiler lists the areas of `-fpatchable-function-entry`.
 pub(crate) const PATCHABLE_SECTION: &str = "__patchable_function_entries";
 
-/// What a call site consists of.
+/// What a call site is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kind {
     /// A call of the hook symbol.
     Call,
-    /// The NOP that such a call became.
+    /// A NOP in place of such a call.
     Nop,
     /// An area of NOPs from `-fpatchable-function-entry`.
     Patchable,
-    /// The hook's address in a literal pool, from where the function loads it.
+    /// The hook's address in a literal pool, from which the function loads it.
     Literal,
 }
 
 impl Kind {
-    /// The name that machine output has for it.
+    /// Its name in machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -35,22 +35,22 @@ impl Kind {
     }
 }
 
-/// What a site of an image is known by.
+/// How a site of an image was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Source {
-    /// A relocation that the linker kept (`--emit-relocs`).
+    /// By a relocation that the linker kept (`--emit-relocs`).
     Relocations,
-    /// The instructions.
+    /// By decoding instructions.
     Decoding,
-    /// The compiler's list of patchable entries.
+    /// By the compiler's list of patchable entries.
     PatchableEntries,
-    /// The table of the image, which leads to NOPs as long as a call.
+    /// By the table of the image, which leads to NOPs that are as long as a call.
     Table,
 }
 
 impl Source {
-    /// The name that machine output has for it.
+    /// Its name in machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -66,59 +66,59 @@ impl Source {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallSite {
-    /// Index of the section that holds it; `None` for an entry that leads nowhere.
+    /// The index of its section; `None` for an entry that leads nowhere.
     pub section_index: Option<u32>,
-    /// Name of that section.
+    /// The name of that section.
     pub section: Option<Arc<str>>,
-    /// The recorded address: bytes from the start of the section, also in an image.
+    /// The place that is recorded, in bytes from the start of the section. Images have it too.
     pub offset: Option<u64>,
-    /// The recorded address in an image, as it is linked; `None` in an object. Of an entry that leads
-    /// nowhere, its value.
+    /// The address that is recorded, in an image; `None` in an object. For an entry that leads nowhere,
+    /// its value.
     pub address: Option<u64>,
-    /// The function that contains it.
+    /// The function that it is in.
     pub symbol: Option<Arc<str>>,
-    /// The recorded address minus the value of `symbol`, in bytes; negative where an area of NOPs
-    /// begins before the function.
+    /// How far it is from the value of `symbol`, in bytes. Negative if an area of NOPs begins before the
+    /// function.
     pub symbol_offset: Option<i64>,
-    /// What it consists of; `None` for an entry that is no site.
+    /// What it is; `None` for an entry that isn't a site.
     pub kind: Option<Kind>,
     /// The hook symbol that is called.
     pub hook: Option<Arc<str>>,
-    /// Bytes, from the recorded address, that become NOPs or are NOPs.
+    /// How many bytes become NOPs, or are NOPs.
     pub size: Option<u64>,
-    /// It is in the table.
+    /// Whether it is in the table.
     pub recorded: bool,
-    /// The section policy leaves it out of the table.
+    /// Whether the policy excludes it from the table.
     pub excluded: bool,
-    /// An entry at a place that no function covers, as that of a weak function that was overridden
-    /// is. `false` where no symbols tell.
+    /// Whether no function covers its place. Weak functions that were overridden leave such entries.
+    /// `false` if no symbols tell.
     pub stale: bool,
 }
 
-/// What a site, or an entry of a table, is in respect of the table.
+/// Whether a site is in the table, or whether an entry should be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Status {
-    /// In the table, as it should be.
+    /// A site that is in the table, as it should be.
     Recorded,
-    /// In the table, though the section policy leaves it out.
+    /// A site that is in the table, but the policy excludes it.
     RecordedExcluded,
-    /// Not in the table, by the section policy.
+    /// A site that isn't in the table, because the policy excludes it.
     Excluded,
-    /// A site that the table doesn't have.
+    /// A site that isn't in the table, but should be.
     Missing,
-    /// An entry that leads into a function, and to no site.
+    /// An entry that leads into a function, but not to a site.
     NotASite,
-    /// An entry that no function covers.
+    /// An entry that leads to a place that no function covers.
     Stale,
-    /// An entry that is zero: a function that was overridden had it.
+    /// An entry that is zero, because its function was overridden or discarded.
     Dropped,
     /// An entry that leads to no section of the file.
     Nowhere,
 }
 
 impl Status {
-    /// The name that output has for it.
+    /// Its name in the output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -157,22 +157,22 @@ impl CallSite {
     }
 }
 
-/// The call sites, or the table entries, of one file.
+/// The call sites of a file, or the entries of its tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sites {
-    /// Name of the processor.
+    /// The name of the processor.
     pub machine: &'static str,
     /// 32 or 64.
     pub bits: u8,
-    /// Big-endian data.
+    /// Whether data is big-endian.
     pub big_endian: bool,
-    /// It is linked: places have addresses.
+    /// Whether the file is linked, so that places have addresses.
     pub is_image: bool,
-    /// These are the entries of a table, which need not lead to sites.
+    /// Whether these are the entries of tables, which may lead to anything.
     pub is_table: bool,
-    /// In section order, then offset order; in an image in order of address. Entries of a table are in
-    /// its own order.
+    /// The sites in section order, then offset order; in an image, in order of address. Entries are in
+    /// the order of the table.
     pub sites: Vec<CallSite>,
 }
 

@@ -35,7 +35,7 @@
 
 use crate::elf::dynamic::{RelocationEdit, Write};
 use crate::elf::loaded::{self, Loader};
-use crate::elf::{Encoder, Relocations, Section, Verb, View};
+use crate::elf::{Relocations, Section, Verb, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Options, SortOptions};
 use crate::scan::functions::Functions;
@@ -286,7 +286,7 @@ impl Table {
             let free = (zeroes..values.len()).filter(|slot| !held.contains_key(slot));
             writes.push((packed.offset, self.repack(view, packed, free.collect())?));
         }
-        let mut words = encoder(view);
+        let mut words = view.encoder();
         let old = loaded::in_file(view, self.address, values.len() as u64);
         for (slot, value) in values.iter().enumerate() {
             let old = |slot: usize| old.get(slot).copied().unwrap_or(0);
@@ -355,7 +355,7 @@ impl Table {
     ) {
         for over in self.relocations.iter().filter(|over| !over.dynamic) {
             if let Some(slot) = places.get(&over.slot) {
-                let mut place = encoder(view);
+                let mut place = view.encoder();
                 place.word(self.place(view, *slot));
                 writes.push((over.at(), place.out));
             } else {
@@ -381,7 +381,7 @@ impl Table {
         }
         addresses.extend(slots.into_iter().map(|slot| self.place(view, slot)));
         addresses.sort_unstable();
-        let mut out = encoder(view);
+        let mut out = view.encoder();
         loaded::pack(&mut out, addresses.into_iter(), view.word());
         let room = usize::try_from(section.size).unwrap_or(0);
         if out.out.len() > room {
@@ -395,13 +395,9 @@ impl Table {
     }
 }
 
-fn encoder<Elf: FileHeader>(view: &View<'_, Elf>) -> Encoder {
-    Encoder { big_endian: view.is_big_endian(), is_64: view.is_64(), out: Vec::new() }
-}
-
 /// Makes the relocation at `at` of the file an `R_*_NONE`.
 fn none<Elf: FileHeader>(view: &View<'_, Elf>, at: u64) -> Write {
-    let mut info = encoder(view);
+    let mut info = view.encoder();
     info.word(0);
     (at + view.word(), info.out)
 }

@@ -8,7 +8,7 @@
 //!
 //! Source: Oracle Solaris Linkers and Libraries Guide, "Dynamic Section", which defined both tags.
 
-use super::{Encoder, Section, View, bytes, loaded};
+use super::{Section, View, bytes, loaded};
 use object::elf;
 use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,8 +97,7 @@ impl<'v, 'd, Elf: FileHeader> RelocationEdit<'v, 'd, Elf> {
     }
 
     fn word(&self, value: u64) -> Vec<u8> {
-        let (big_endian, is_64) = (self.view.is_big_endian(), self.view.is_64());
-        let mut out = Encoder { big_endian, is_64, out: Vec::new() };
+        let mut out = self.view.encoder();
         out.word(value);
         out.out
     }

@@ -260,6 +260,11 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
         self.header.is_big_endian()
     }
 
+    /// An empty output in the class and byte order of the file.
+    pub(crate) fn encoder(&self) -> Encoder {
+        Encoder { big_endian: self.is_big_endian(), is_64: self.is_64(), out: Vec::new() }
+    }
+
     /// The number of bytes in an address: 4 or 8.
     pub(crate) fn word(&self) -> u64 {
         if self.is_64() { 8 } else { 4 }

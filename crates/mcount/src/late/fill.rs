@@ -1,10 +1,10 @@
-//! Filling a table in place: the section is there, with as many entries as the image has sites, and
-//! only the values are to be set. It saves a link.
+//! Filling in a table in place. That is possible if the table has as many entries as the image has sites,
+//! and it saves a link.
 
 use super::LateTable;
 use crate::elf::dynamic::Write;
 use crate::elf::loaded::Loader;
-use crate::elf::{Encoder, Relocations, Verb, View, addresses, loaded};
+use crate::elf::{Relocations, Verb, View, addresses, loaded};
 use crate::error::Result;
 use crate::options::Options;
 use crate::scan::Target;
@@ -12,16 +12,17 @@ use ::object::elf;
 use ::object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 
-/// What filling a table in place comes to.
+/// Whether a table can be filled in in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fill {
-    /// The table is right as it is.
+    /// The table is right already.
     Right,
     /// These writes make it right.
     Writes(Vec<Write>),
-    /// It has another number of entries, is not there, or is relocated in a way that cannot be set.
+    /// It can't: the table has another number of entries, or isn't there, or the loader relocates it in a
+    /// way that can't be changed.
     Impossible {
-        /// The entries that the section has room for.
+        /// How many entries the table has room for.
         room: usize,
     },
 }
@@ -58,17 +59,15 @@ impl<'d> Verb<'d> for Filler<'_> {
     }
 }
 
-/// Writes of the words of the table, which has an address and a size in bytes, and of the addends of
-/// the relocations over them. `None` where a word has a relocation whose value depends on another
-/// file, and is not ours to set, or where the file has no bytes of it.
+/// The writes that make the words of the table `wanted`: the words themselves, and the addends of the
+/// relocations over them. The table is an address and a size in bytes. `None` if its bytes aren't in the
+/// file, or if the value of a relocation depends on another file.
 fn writes<Elf: FileHeader>(
     view: &View<'_, Elf>,
     (address, size): (u64, u64),
     wanted: &[u64],
     loader: &Loader<'_, Elf>,
 ) -> Option<Vec<Write>> {
-    let encoder =
-        || Encoder { big_endian: view.is_big_endian(), is_64: view.is_64(), out: Vec::new() };
     let (_, section) = view.section_at(address).filter(|(_, section)| section.has_bytes())?;
     let offset = section.offset + (address - section.address);
     let end = address.checked_add(size)?;
@@ -77,7 +76,7 @@ fn writes<Elf: FileHeader>(
         if header.flags & elf::SHF_ALLOC.0 == 0 || !header.is_relocations() {
             continue;
         }
-        // One that cannot be read is REL, whose addends are in the table.
+        // What can't be read is REL, whose addends are in the table.
         let Ok(list) = Relocations::read(view, index, &header) else { continue };
         for relocation in list.iter() {
             if !(address..end).contains(&relocation.offset) {
@@ -93,15 +92,15 @@ fn writes<Elf: FileHeader>(
         }
     }
     let in_file = loaded::in_file(view, address, size / view.word());
-    let mut table = encoder();
+    let mut table = view.encoder();
     let mut writes = Vec::new();
     let places_of_words = addresses(address, view.word());
     for ((address, value), old) in places_of_words.zip(wanted).zip(in_file) {
         let addend = places.get(&address);
-        // Where the addend has the value, the word stays 0 if the linker left it so.
+        // If the addend has the value and the linker left a 0 in the word, it stays.
         table.word(if addend.is_some() && old == 0 { 0 } else { *value });
         if let Some((at, base)) = addend {
-            let mut word = encoder();
+            let mut word = view.encoder();
             word.word(value.wrapping_sub(*base));
             writes.push((*at, word.out));
         }

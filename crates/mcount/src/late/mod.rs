@@ -21,17 +21,17 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LateTable {
-    /// Name of the processor.
+    /// The name of the processor.
     pub machine: &'static str,
     /// 32 or 64.
     pub bits: u8,
-    /// Big-endian data.
+    /// Whether data is big-endian.
     pub big_endian: bool,
-    /// How many sites are known by what.
+    /// How many sites were found in which way.
     pub sources: BTreeMap<Source, usize>,
-    /// In order of address. `recorded` says whether the table of the image has it.
+    /// The sites, in order of address. `recorded` says which of them are in the table of the image.
     pub sites: Vec<CallSite>,
-    /// What an object can refer to so that the entries are right at any load address.
+    /// A symbol that an object can refer to, so that the entries are right at any load address.
     pub anchor: Option<Anchor>,
     header: Header,
 }
@@ -54,7 +54,7 @@ impl Anchor {
     }
 }
 
-/// What the header of an object for the same link has.
+/// What the ELF header of an object for the same link must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Header {
     machine: u16,
@@ -66,17 +66,17 @@ struct Header {
 }
 
 impl LateTable {
-    /// The addresses that the table must have, ascending.
+    /// The addresses that the table must have, in ascending order.
     pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
         self.sites.iter().filter(|site| !site.excluded).filter_map(|site| site.address)
     }
 
-    /// Makes it a table of `entries` entries that lead nowhere yet.
+    /// Makes it a table of `entries` entries that don't lead anywhere yet.
     pub fn reserve(&mut self, entries: usize) {
         self.sites = vec![CallSite { address: Some(0), ..CallSite::default() }; entries];
     }
 
-    /// The sites alone.
+    /// Its sites.
     #[must_use]
     pub fn to_sites(&self) -> Sites {
         Sites {
@@ -149,11 +149,11 @@ impl<'d> Verb<'d> for Reserve {
     }
 }
 
-/// Every linker defines this where the ELF header is loaded.
+/// Every linker defines this symbol where the ELF header is loaded.
 const EHDR_START: &str = "__ehdr_start";
 
-/// The start of the ELF header; where that is not loaded, one of a kernel's own symbols, or the first
-/// of all.
+/// The symbol at the start of the ELF header. If the header isn't loaded, one of a kernel's own symbols,
+/// or the first symbol of all.
 fn anchor<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Option<Anchor> {
     let view = target.view;
     let headers = view.header.program_headers(view.endian, view.data).ok()?;
@@ -165,31 +165,36 @@ fn anchor<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Option<Anchor> {
         }
     }
     let symbols = target.symbols.as_ref()?;
-    let is_global = |symbol: &Symbol| !symbol.is_local() && symbol.section.is_some();
-    let global = || {
-        let all = symbols.iter().map(|(_, symbol)| symbol);
-        all.filter(is_global)
-    };
-    // The address of a function may have a bit that is not of the address.
-    let plain = |symbol: &Symbol| {
-        let section = symbol.section.and_then(|section| view.section(section).ok());
-        let is_code = section.is_some_and(|section| section.is_code());
-        is_code && !symbol.is_weak() && !(target.arch.isa_bit && symbol.is_function())
-    };
-    let first = || global().filter(plain).min_by_key(|symbol| symbol.value);
     let mut known = symbols.called(&[b"_stext", b"_text", b"_start", b"__start"]);
     known.sort_unstable_by_key(|(index, name)| (*name, *index));
     let known = known.iter().filter_map(|(index, _)| symbols.get(*index)).find(is_global);
-    let symbol = known.or_else(first)?;
+    let symbol = known.or_else(|| {
+        let all = symbols.iter().map(|(_, symbol)| symbol);
+        all.filter(|symbol| is_plain_code(target, symbol)).min_by_key(|symbol| symbol.value)
+    })?;
     let name = String::from_utf8(symbols.name(&symbol).to_vec()).ok()?;
     Some(Anchor { symbol: name, address: symbol.value })
+}
+
+/// Whether other files can refer to `symbol`.
+fn is_global(symbol: &Symbol) -> bool {
+    !symbol.is_local() && symbol.section.is_some()
+}
+
+/// Whether `symbol` is a global one in code that can't be overridden, and its value is just an address:
+/// that of a function may have an instruction-set bit.
+fn is_plain_code<Elf: FileHeader>(target: &Target<'_, '_, Elf>, symbol: &Symbol) -> bool {
+    let section = symbol.section.and_then(|section| target.view.section(section).ok());
+    let is_code = section.is_some_and(|section| section.is_code());
+    let has_isa_bit = target.arch.isa_bit && symbol.is_function();
+    is_global(symbol) && is_code && !symbol.is_weak() && !has_isa_bit
 }
 
 fn header<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Header {
     let view = target.view;
     Header {
         machine: view.machine(),
-        // Only the linker sets it.
+        // Only linkers set this flag.
         flags: view.flags() & !target.arch.little_endian_code_flag,
         os_abi: view.data.get(7).copied().unwrap_or(0),
         address: target.arch.address(view.word()).unwrap_or(0),

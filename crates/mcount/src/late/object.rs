@@ -1,4 +1,4 @@
-//! The object that carries a late table into the next link.
+//! The object that carries the table of a linked image into the next link.
 
 use super::{Anchor, LateTable};
 use crate::elf::edit::{encode_relocation, encode_section, new_section};
@@ -8,17 +8,17 @@ use crate::setters::setters;
 use crate::site::TABLE_SECTION;
 use ::object::elf;
 
-/// How the object of a late table is made.
+/// How [`table_object`] makes the object.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ObjectOptions {
     /// The name of the section that holds the table.
     pub table_section: String,
-    /// The symbol to refer to, in place of the image's own anchor.
+    /// The symbol to refer to, instead of the image's own anchor.
     pub anchor: Option<Anchor>,
-    /// Symbols to define at the start and at the end of the table.
+    /// Symbols to define at the start and end of the table.
     pub bounds: Option<(String, String)>,
-    /// The table is loaded writable.
+    /// Whether the table is loaded writable.
     pub writable: bool,
 }
 
@@ -68,8 +68,11 @@ fn build(table: &LateTable, options: &ObjectOptions, anchor: &str, entries: &[u6
     let prefix = if is_rel_form(table) { ".rel" } else { ".rela" };
     let name = &options.table_section;
     let names = format!("\0{prefix}{name}\0.symtab\0.strtab\0.shstrtab\0.note.GNU-stack\0");
-    let at = |text: &str| names.find(text).and_then(|at| u32::try_from(at).ok()).unwrap_or(0);
-    let section = |name: &str, kind: u32| Section { kind, alignment: 1, ..new_section(at(name)) };
+    let section = |name: &str, kind: elf::SectionType| Section {
+        kind: kind.0,
+        alignment: 1,
+        ..new_section(names.find(name).and_then(|at| u32::try_from(at).ok()).unwrap_or(0))
+    };
     let word = u64::from(table.bits / 8);
     let is_64 = table.bits == 64;
     let writable = if options.writable { elf::SHF_WRITE.0 } else { 0 };
@@ -78,7 +81,7 @@ fn build(table: &LateTable, options: &ObjectOptions, anchor: &str, entries: &[u6
             flags: elf::SHF_ALLOC.0 | elf::SHF_GNU_RETAIN.0 | writable,
             alignment: word,
             entry_size: word,
-            ..section(name, elf::SHT_PROGBITS.0)
+            ..section(name, elf::SHT_PROGBITS)
         },
         Section {
             flags: elf::SHF_INFO_LINK.0,
@@ -86,29 +89,29 @@ fn build(table: &LateTable, options: &ObjectOptions, anchor: &str, entries: &[u6
             info: 1,
             alignment: word,
             entry_size: word * if is_rel_form(table) { 2 } else { 3 },
-            ..section(prefix, if is_rel_form(table) { elf::SHT_REL.0 } else { elf::SHT_RELA.0 })
+            ..section(prefix, if is_rel_form(table) { elf::SHT_REL } else { elf::SHT_RELA })
         },
         Section {
             link: 4,
             info: 2,
             alignment: word,
             entry_size: if is_64 { 24 } else { 16 },
-            ..section(".symtab", elf::SHT_SYMTAB.0)
+            ..section(".symtab", elf::SHT_SYMTAB)
         },
-        section(".strtab", elf::SHT_STRTAB.0),
-        section(".shstrtab", elf::SHT_STRTAB.0),
-        section(".note.GNU-stack", elf::SHT_PROGBITS.0),
+        section(".strtab", elf::SHT_STRTAB),
+        section(".shstrtab", elf::SHT_STRTAB),
+        section(".note.GNU-stack", elf::SHT_PROGBITS),
     ];
     let contents = [&words, &relocations, &symbols, &strings, names.as_bytes(), &[]];
     assemble(table, sections.into_iter().zip(contents))
 }
 
-/// Header, the bytes of the sections, and the section header table.
+/// The file: the ELF header, the bytes of the sections, and the section header table.
 fn assemble<'b>(table: &LateTable, sections: impl Iterator<Item = (Section, &'b [u8])>) -> Vec<u8> {
     let header_size: u64 = if table.bits == 64 { 64 } else { 52 };
     let (mut contents, mut headers) = (table.encoder(), table.encoder());
     encode_section(&mut headers, &new_section(0));
-    // The place of the header, which is written last.
+    // Room for the header, which is made last.
     contents.out.resize(if table.bits == 64 { 64 } else { 56 }, 0);
     for (section, bytes) in sections {
         contents.out.resize(contents.out.len().next_multiple_of(8), 0);
@@ -140,7 +143,7 @@ fn bodies(table: &LateTable, entries: &[u64]) -> Bodies {
     Bodies { words: words.out, relocations: relocations.out }
 }
 
-/// SH has RELA sections, but keeps the addends in the table all the same.
+/// Whether the object has REL sections. SH has RELA sections, although the addends are in the table.
 fn is_rel_form(table: &LateTable) -> bool {
     table.header.rel && table.machine != "sh"
 }
@@ -152,9 +155,14 @@ fn symbols(
     anchor: &str,
     size: u64,
 ) -> (Vec<u8>, Vec<u8>) {
+    const GLOBAL: u8 = elf::STB_GLOBAL.0 << 4;
+    let mut all = vec![("", 0, 0, 0), ("", elf::STT_SECTION.0, 1, 0), (anchor, GLOBAL, 0, 0)];
+    if let Some((start, stop)) = &options.bounds {
+        all.extend([(start.as_str(), GLOBAL, 1, 0), (stop.as_str(), GLOBAL, 1, size)]);
+    }
     let mut strings = vec![0];
     let mut out = table.encoder();
-    let mut add = |name: &str, info: u8, section: u16, value: u64| {
+    for (name, info, section, value) in all {
         let at = if name.is_empty() { 0 } else { u32::try_from(strings.len()).unwrap_or(0) };
         if !name.is_empty() {
             strings.extend(name.as_bytes());
@@ -174,13 +182,6 @@ fn symbols(
             out.u8(0);
             out.u16(section);
         }
-    };
-    add("", 0, 0, 0);
-    add("", elf::STT_SECTION.0, 1, 0);
-    add(anchor, 1 << 4, 0, 0);
-    if let Some((start, stop)) = &options.bounds {
-        add(start, 1 << 4, 1, 0);
-        add(stop, 1 << 4, 1, size);
     }
     (out.out, strings)
 }
@@ -189,7 +190,7 @@ fn elf_header(table: &LateTable, sections_at: u64, size: u64) -> Encoder {
     let mut out = table.encoder();
     let class = if out.is_64 { 2 } else { 1 };
     let order = if out.big_endian { 2 } else { 1 };
-    // GNU linkers know SHF_GNU_RETAIN only in objects of the GNU ABI, which is that of Linux.
+    // GNU linkers recognize SHF_GNU_RETAIN only in objects of the GNU ABI, which is that of Linux.
     let os_abi = if table.header.os_abi == 0 { OS_ABI_GNU } else { table.header.os_abi };
     out.out.extend([0x7f, b'E', b'L', b'F', class, order, 1, os_abi]);
     out.out.extend([0; 8]);

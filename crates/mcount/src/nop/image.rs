@@ -1,4 +1,4 @@
-//! Turning the recorded calls of a linked image into NOPs, the table kept.
+//! NOPs in a linked image. The file is changed in place.
 
 use super::{NopChange, Nops, Select, Selected};
 use crate::arch::CodeMut;
@@ -15,11 +15,12 @@ use ::object::elf;
 use ::object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 
-/// What makes NOPs of the recorded sites of the image `view` that `select` takes.
+/// What to write so that the recorded calls of the image `view` become NOPs, in the functions that
+/// `select` chooses.
 ///
 /// # Errors
 ///
-/// The image is malformed, or of a processor whose images cannot be decoded.
+/// The image is malformed, or we can't decode the code of its processor.
 pub(super) fn nops<Elf: FileHeader>(
     view: &View<'_, Elf>,
     options: &Options,
@@ -79,8 +80,8 @@ pub(super) fn nops<Elf: FileHeader>(
     Ok(result)
 }
 
-/// How many entries of `table` lead to code that is neither a site that was found nor a NOP: something
-/// else, or calls that cannot be decoded. They stay, and must not be passed over in silence.
+/// How many entries of `table` lead to code that is neither a known site nor a NOP. It may be a call that
+/// we can't decode, so the caller must warn.
 fn strays<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     selected: &Selected<'_, '_>,
@@ -97,7 +98,7 @@ fn strays<Elf: FileHeader>(
     Ok(count)
 }
 
-/// Makes NOPs of a call, and of what a linker put behind it; their size in bytes.
+/// Makes a call a NOP, together with what a linker put behind it. Returns their size in bytes.
 fn make<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     code: &mut CodeMut<'_>,
@@ -124,7 +125,7 @@ fn by_section(found: &Found) -> BTreeMap<u32, Vec<(u64, FoundSite)>> {
     sections
 }
 
-/// The runs of bytes in which `new` differs from `old`, which is at `offset` of the file.
+/// The runs of bytes in which `new` differs from `old`, which is at `offset` in the file.
 fn differences(old: &[u8], new: &[u8], offset: u64) -> Vec<Write> {
     let mut writes: Vec<Write> = Vec::new();
     for (at, (old, new)) in (offset..).zip(old.iter().zip(new)) {
@@ -139,7 +140,7 @@ fn differences(old: &[u8], new: &[u8], offset: u64) -> Vec<Write> {
     writes
 }
 
-/// Takes every relocation inside `ranges` out: a dynamic one would change the NOP.
+/// Removes every relocation inside `ranges`, because a dynamic relocation would change the NOP.
 fn relocations<Elf: FileHeader>(view: &View<'_, Elf>, ranges: &[(u64, u64)]) -> Result<Vec<Write>> {
     let mut ranges = ranges.to_vec();
     ranges.sort_unstable();

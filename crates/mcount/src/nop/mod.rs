@@ -1,8 +1,8 @@
-//! The verb `nop`: recorded calls of the hook become instructions that do nothing, as a tracer would
-//! make them first. The table is kept.
+//! The verb `nop` turns recorded calls of the hook into NOPs, which is the first thing that a tracer
+//! would do. The table stays.
 //!
-//! An object is changed by appending ([`object`]), an image in its place ([`image`]). Both say the
-//! same of what they find.
+//! An object is changed by appending ([`object`]), and an image in place ([`image`]). Both report the
+//! same.
 
 mod image;
 mod object;
@@ -18,27 +18,27 @@ use crate::scan::functions::Functions;
 use crate::scan::is_image;
 use ::object::read::elf::FileHeader;
 
-/// Whether a function is one of those, by its name; empty for a call that is in no function.
+/// Chooses functions by their names. The name is empty for a call that is in no function.
 pub type Select<'a> = &'a dyn Fn(&[u8]) -> bool;
 
-/// What turning calls into NOPs comes to.
+/// What [`crate::make_nops`] found, and what to write.
 ///
-/// A caller that wants all calls gone should not apply `change` if `without_nop` or `unjoined` says
-/// that some would stay.
+/// If you want all calls to become NOPs, don't apply `change` unless `without_nop` is empty and
+/// `unjoined` is 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Nops {
     /// What to write.
     pub change: NopChange,
-    /// Sites that became NOPs, or one NOP of several.
+    /// How many calls became NOPs, plus how many areas of short NOPs became long ones.
     pub made: usize,
-    /// The functions of recorded calls whose form has no NOP; empty names where no symbol tells.
+    /// The functions of recorded calls whose form has no NOP. A name is empty if no symbol tells.
     pub without_nop: Vec<String>,
-    /// Areas of short NOPs that stay as they are, because no symbol says where their function begins.
+    /// How many areas of short NOPs stay as they are, because no symbol says where their function begins.
     pub unjoined: usize,
-    /// Calls that the table does not have; they are left alone.
+    /// How many calls aren't in the table. They stay as they are.
     pub unrecorded: usize,
-    /// Entries of the table that lead to code, and there to neither a call nor a NOP.
+    /// How many entries of the table lead to code that is neither a call nor a NOP.
     pub strays: usize,
 }
 
@@ -49,12 +49,12 @@ impl Nops {
     }
 }
 
-/// How a file is changed: an object by appending, an image in its place.
+/// How a file is changed: an object by appending, an image in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NopChange {
-    /// `None` if there is nothing to do.
+    /// What to append; `None` if there is nothing to do.
     Object(Option<Change>),
-    /// Bytes at offsets of the file.
+    /// Bytes to write, at offsets in the file.
     Image(Vec<Write>),
 }
 
@@ -83,11 +83,12 @@ struct Selected<'f, 'd> {
 }
 
 impl<'d> Selected<'_, 'd> {
-    /// The name of the function at a place; empty if no symbol tells.
+    /// The name of the function at a place. Empty if no symbol tells.
     fn name(&self, (section, offset): (u32, u64)) -> &'d [u8] {
         self.functions.find(section, offset, 0).map(|(name, _)| name).unwrap_or_default()
     }
 
+    /// Whether the call at a place becomes a NOP.
     fn has(&self, place: (u32, u64)) -> bool {
         (self.select)(self.name(place))
     }

@@ -1,5 +1,5 @@
-//! Making NOPs of calls in an object: the code changes, and the relocations of the calls become
-//! `R_*_NONE`, so that the linker leaves the NOPs alone.
+//! NOPs in an object. The code changes, and the relocations of the calls become `R_*_NONE`, so that the
+//! linker doesn't change the NOPs.
 
 use super::{NopChange, Nops, Select, Selected};
 use crate::arch::CodeMut;
@@ -14,7 +14,8 @@ use crate::table;
 use object::read::elf::FileHeader;
 use std::collections::BTreeSet;
 
-/// What makes NOPs of the recorded sites of the object `view` that `select` takes.
+/// What to write so that the recorded calls of the object `view` become NOPs, in the functions that
+/// `select` chooses.
 ///
 /// # Errors
 ///
@@ -60,7 +61,7 @@ pub(super) fn nops<Elf: FileHeader>(
     Ok(result)
 }
 
-/// Whether code at `place`, which is no site, is no NOP either.
+/// Whether `place`, which isn't a site, is code that isn't a NOP either.
 fn is_stray<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     selected: &Selected<'_, '_>,
@@ -70,8 +71,8 @@ fn is_stray<Elf: FileHeader>(
     Ok(is_code && nops::size(target, place)? == 0 && selected.has(place))
 }
 
-/// Makes an area of short NOPs one of long NOPs; whether it changed. `None` where no symbol says whose
-/// it is.
+/// Makes long NOPs of an area of short ones. Returns whether it changed, or `None` if no symbol says
+/// which function it belongs to.
 fn join<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     functions: &Functions<'_>,
@@ -86,9 +87,8 @@ fn join<Elf: FileHeader>(
     Ok(patchable::join(target, functions, &mut code, area))
 }
 
-/// Makes NOPs of `calls`, which are in section order, and `R_*_NONE` of their relocations.
-///
-/// The places of those that could be; a call in a form that has no NOP of its size is left alone.
+/// Makes `calls`, which are in section order, NOPs, and their relocations `R_*_NONE`. Returns the places
+/// of those that became NOPs. Others stay as they are, because there is no NOP for their form.
 ///
 /// # Errors
 ///

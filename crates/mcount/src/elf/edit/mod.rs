@@ -96,8 +96,7 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
     }
 
     fn encoder(&self) -> Encoder {
-        let view = self.view;
-        Encoder { big_endian: view.is_big_endian(), is_64: view.is_64(), out: Vec::new() }
+        self.view.encoder()
     }
 
     /// The bytes of section `index`, for changing.
