@@ -1,8 +1,8 @@
 //! The table of an image that has lost its symbols, such as the kernel inside a `vmlinuz`.
 //!
-//! Nothing names the bounds of the table any more, and nothing names the hook. But each tells the
-//! other: a long run of ascending words that all lead to calls of one and the same address can hardly be
-//! anything else. This is for reading only. What changes a file wants names.
+//! Nothing names the bounds of the table or the hook. But a long run of ascending words that all lead to
+//! calls of the same address can hardly be anything else. We only read such tables. Whatever changes a
+//! file needs names.
 
 use super::{Target, nops};
 use crate::arch::Code;
@@ -12,19 +12,19 @@ use crate::elf::{Section, addresses, loaded};
 use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 
-/// Fewer entries than this are no table: a few pointers to functions look the same.
+/// The fewest entries that a table must have. A few pointers to functions look the same.
 const FEWEST: usize = 64;
 
-/// What was found by the entries; nothing of it in an image that has symbols.
+/// What the entries tell. Nothing, if the image has symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bare {
-    /// Address and size in bytes of the table.
+    /// The address and size in bytes of the table.
     pub(crate) range: Option<(u64, u64)>,
-    /// What the calls at its entries call, if they are calls.
+    /// The address that its entries call, if they are calls.
     pub(crate) hook: Option<u64>,
 }
 
-/// What stands at a site.
+/// What is at a site.
 enum Hook {
     /// A call of this address.
     Called(u64),
@@ -32,7 +32,7 @@ enum Hook {
     Nops,
 }
 
-/// Words that ascend and all lead to calls of one address, or to NOPs as long as a call.
+/// A run of ascending words that all lead to calls of one address, or to NOPs as long as a call.
 #[derive(Clone, Copy, Default)]
 struct Run {
     start: usize,
@@ -42,7 +42,7 @@ struct Run {
 }
 
 impl Bare {
-    /// The longest such run in the data of `target`, an image without any symbol.
+    /// The longest such run in the data of `target`, if that is an image without symbols.
     pub(crate) fn find<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Self {
         let symbols = target.symbols.as_ref();
         if symbols.is_some_and(|symbols| symbols.iter().any(|(_, s)| s.section.is_some())) {
@@ -54,7 +54,7 @@ impl Bare {
     fn search<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Option<Self> {
         let view = target.view;
         let search = Search::new(target)?;
-        // Sections may overlap; all of them together are no larger than the file.
+        // Don't look at more bytes than the file has, even if sections overlap.
         let mut left = view.data.len() as u64;
         let mut best: Option<(usize, Self)> = None;
         for section in view.sections().filter(|s| s.is_loaded() && s.has_bytes() && !s.is_code()) {
@@ -70,13 +70,13 @@ impl Bare {
     }
 }
 
-/// What the search needs of one image.
+/// The search for the table of an image.
 struct Search<'t, 'v, 'd, Elf: FileHeader> {
     target: &'t Target<'v, 'd, Elf>,
     decode: Decode,
-    /// Sections of code by address.
+    /// The sections of code, by address.
     code: BTreeMap<u64, (u32, Section, Code<'d>)>,
-    /// What the loader makes of words.
+    /// What loading does to words.
     changes: Changes,
 }
 
@@ -119,7 +119,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Search<'t, 'v, 'd, Elf> {
         (best.length >= FEWEST).then_some(best)
     }
 
-    /// The hook at `address`, or `None` for what is no site.
+    /// The hook at `address`, or `None` if there is no site.
     fn at(&self, address: u64) -> Option<Hook> {
         let (_, (index, section, code)) = self.code.range(..=address).next_back()?;
         let at = Some(address - section.address).filter(|at| *at < section.size)?;

@@ -1,8 +1,8 @@
 //! The calls of the hook in an object, by their relocations.
 //!
-//! Most objects of a kernel have some, and a few have millions of other relocations. So the order
-//! of questions matters. Is the name of a hook in the string table at all? Which symbols have it?
-//! Which relocations refer to those? Only then does anybody look at code.
+//! An object may have millions of other relocations, so the order of the questions matters. Is the name
+//! of a hook in the string table at all? Which symbols have it? Which relocations refer to these symbols?
+//! Only then do we look at code.
 
 use super::Target;
 use crate::arch::{Call, Code};
@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use object::read::elf::FileHeader;
 use std::hint::black_box;
 
-/// gcc puts this symbol into an object that holds LTO bytecode and nothing else.
+/// gcc puts this symbol into an object that only has LTO bytecode.
 const SLIM_LTO: &[u8] = b"__gnu_lto_slim\0";
 
 /// A call of the hook in a section of an object.
@@ -23,7 +23,7 @@ pub(crate) struct FoundCall {
     pub(crate) hook: u32,
     /// The offset of the call's first relocation.
     pub(crate) reference: u64,
-    /// What `arch` says of it.
+    /// What `arch` says about it.
     pub(crate) call: Call,
 }
 
@@ -34,10 +34,10 @@ impl FoundCall {
     }
 }
 
-/// The indices of the hook symbols in `symbols`, ascending: the processor's and those called
-/// `extra`.
+/// The indices of the hook symbols in `symbols`, in ascending order. Hooks are those of the processor,
+/// and those called `extra`.
 ///
-/// The string table is searched first: an object without the name in it has no such symbol.
+/// This searches the string table first, because most objects don't have the name at all.
 pub(crate) fn hooks<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     symbols: &Symbols<'_, Elf>,
@@ -68,9 +68,9 @@ fn matching<Elf: FileHeader>(symbols: &Symbols<'_, Elf>, wanted: impl Fn(u32) ->
 /// The calls of an object, in section order, then offset order.
 #[derive(Default)]
 pub(crate) struct Calls {
-    /// Those of sections of whose calls more than the place is wanted.
+    /// The calls of which more than the place is needed.
     pub(crate) whole: Vec<FoundCall>,
-    /// The places of the others. There may be many, and each costs the time to fill memory.
+    /// The places of the others. There may be many, and filling memory takes time.
     pub(crate) places: Vec<(u32, u64)>,
 }
 
@@ -95,7 +95,7 @@ impl Calls {
 ///
 /// # Errors
 ///
-/// Relocations of code are malformed or lie outside their section, or the file is slim LTO.
+/// Relocations of code are malformed or outside their section, or the file only has LTO bytecode.
 pub(crate) fn find<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     extra: &[String],
@@ -103,8 +103,7 @@ pub(crate) fn find<Elf: FileHeader>(
     Ok(find_by(target, extra, |_| false)?.whole)
 }
 
-/// The same, where `is_place_enough` says of a section whether the places of its calls are all that
-/// is wanted.
+/// The same. `is_place_enough` says for which sections only the places of calls are needed.
 pub(crate) fn find_by<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     extra: &[String],
@@ -150,13 +149,13 @@ pub(crate) fn find_by<Elf: FileHeader>(
     Ok(found)
 }
 
-/// References whose code is touched before the first of them is looked at.
+/// How many references to collect before looking at their code.
 const BLOCK: usize = 64;
 
-/// Collects the calls of one section from the references to the hook in it, in offset order.
+/// Collects the calls of a section from its references to the hook, which come in offset order.
 ///
-/// The code of each call is in a cache line of its own that nothing has touched before. So the lines
-/// of many are asked for at once; one by one, each would be waited for.
+/// The code of each call is in a cache line that nothing has touched yet. So we ask for the lines of many
+/// calls at once. One by one, we would wait for each.
 struct SectionCalls<'t, 'v, 'd, Elf: FileHeader> {
     target: &'t Target<'v, 'd, Elf>,
     section: u32,
@@ -165,9 +164,9 @@ struct SectionCalls<'t, 'v, 'd, Elf: FileHeader> {
     last: u64,
     /// Where the last call ends.
     end: u64,
-    /// The references came in offset order, as those of all assemblers and linkers do.
+    /// Whether the references came in offset order. Those of all assemblers and linkers do.
     is_ascending: bool,
-    /// The offset of a reference beyond the end of the section.
+    /// The offset of a reference behind the end of the section.
     outside: Option<u64>,
     waiting: Vec<Relocation>,
 }
@@ -195,11 +194,11 @@ impl<'t, 'v, 'd, Elf: FileHeader> SectionCalls<'t, 'v, 'd, Elf> {
         }
     }
 
-    /// Looks at the references that wait.
+    /// Looks at the code of the references that were collected.
     fn look(&mut self, found: &mut Calls) {
         let waiting = std::mem::take(&mut self.waiting);
-        let first = |reference: &Relocation| self.code.from(reference.offset).first().copied();
-        black_box(waiting.iter().filter_map(first).fold(0, |sum, byte| sum ^ byte));
+        let first = waiting.iter().filter_map(|reference| self.code.from(reference.offset).first());
+        black_box(first.fold(0, |sum, byte| sum ^ byte));
         for reference in &waiting {
             self.look_at(reference, found);
         }
@@ -214,7 +213,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> SectionCalls<'t, 'v, 'd, Elf> {
             self.outside = self.outside.or(Some(reference.offset));
             return;
         }
-        // The rest of a call that has several relocations.
+        // Another relocation of the same call.
         if reference.offset < self.end {
             return;
         }

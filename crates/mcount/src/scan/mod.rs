@@ -1,9 +1,9 @@
 //! Finding sites. Here `elf`, which knows files, meets `arch`, which knows processors.
 //!
-//! Start with [`Target`]: a file whose processor is known. In an object, [`calls`] finds the calls of the
-//! hook by their relocations, [`patchable`] the areas that the compiler listed, and [`nops`] the calls
-//! that are NOPs by now. In a linked image, [`image`] does all that without relocations. [`functions`]
-//! says whose a place is.
+//! A [`Target`] is a file whose processor is known. In an object, [`calls`] finds the calls of the hook
+//! by their relocations, [`patchable`] finds the areas that the compiler listed, and [`nops`] finds calls
+//! that became NOPs. In a linked image, [`image`] does all that without relocations. [`functions`] says
+//! which function is at a place.
 
 pub(crate) mod bare;
 pub(crate) mod calls;
@@ -69,11 +69,11 @@ pub(crate) struct Target<'v, 'd, Elf: FileHeader> {
     pub(crate) view: &'v View<'d, Elf>,
     pub(crate) arch: &'static Arch,
     pub(crate) symbols: Option<Symbols<'d, Elf>>,
-    /// They are those that the loader needs, because the file has no others.
+    /// Whether these are the symbols that the loader needs, because the file has no others.
     pub(crate) symbols_are_dynamic: bool,
-    /// Symbol values are addresses, not offsets in sections.
+    /// Whether it is an image. Then symbol values are addresses, not offsets in sections.
     pub(crate) is_image: bool,
-    /// What the loader does to an image.
+    /// What loading does to an image.
     pub(crate) loader: Loader<'d, Elf>,
 }
 
@@ -83,9 +83,11 @@ const ET_EXEC: u16 = 2;
 const ET_DYN: u16 = 3;
 
 impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
+    /// The object `view`.
+    ///
     /// # Errors
     ///
-    /// The file is no object, of no known processor, or its symbol table is malformed.
+    /// It isn't an object, its processor is unknown, or its symbol table is malformed.
     pub(crate) fn new(view: &'v View<'d, Elf>) -> Result<Self> {
         let arch = known(view)?;
         if view.file_type() != ET_REL {
@@ -97,11 +99,11 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         Ok(Self { view, arch, symbols, symbols_are_dynamic: false, is_image: false, loader })
     }
 
-    /// The same for an image: its symbols are the dynamic ones where it has no others.
+    /// The image `view`. If it has no other symbols, it has the dynamic ones.
     ///
     /// # Errors
     ///
-    /// The file is no image, of no known processor, or its symbol table is malformed.
+    /// It isn't an image, its processor is unknown, or its symbol table is malformed.
     pub(crate) fn image(view: &'v View<'d, Elf>) -> Result<Self> {
         let arch = known(view)?;
         if !is_image(view) {
@@ -121,35 +123,35 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         Ok(Self { view, arch, symbols, symbols_are_dynamic, is_image: true, loader })
     }
 
-    /// An image as [`Target::image`] has it, anything else as [`Target::new`].
+    /// The object or image `view`.
     ///
     /// # Errors
     ///
-    /// As those.
+    /// As [`Target::new`] and [`Target::image`].
     pub(crate) fn of(view: &'v View<'d, Elf>) -> Result<Self> {
         if is_image(view) { Self::image(view) } else { Self::new(view) }
     }
 
     /// The name of symbol `index`; empty if there is no such symbol.
     pub(crate) fn symbol_name(&self, index: u32) -> &'d [u8] {
-        let name = |symbols: &Symbols<'d, Elf>| Some(symbols.name(&symbols.get(index)?));
-        self.symbols.as_ref().and_then(name).unwrap_or_default()
+        let symbols = self.symbols.as_ref();
+        symbols.and_then(|all| Some(all.name(&all.get(index)?))).unwrap_or_default()
     }
 
-    /// The symbols tell of each function where it is: no strip took the table of all of them.
+    /// Whether every function has a symbol, because the file isn't stripped.
     pub(crate) fn has_all_symbols(&self) -> bool {
         let symbols = self.symbols.as_ref();
         let header = symbols.and_then(|symbols| self.view.section(symbols.section).ok());
         header.is_some_and(|header| header.kind == object::elf::SHT_SYMTAB.0)
     }
 
-    /// What a symbol's value is relative to, in a section: its address in an image.
+    /// What the values of symbols in `section` are relative to: the address of the section in an image.
     pub(crate) fn base(&self, section: &Section) -> u64 {
         if self.is_image { section.address } else { 0 }
     }
 
-    /// Address and size in bytes of the table of an image: between the symbols that bound it in a
-    /// kernel, or the section called `name`.
+    /// The address and size in bytes of the table of an image. In a kernel, it is between two symbols.
+    /// Otherwise it is the section called `name`.
     pub(crate) fn table_range(&self, name: &[u8]) -> Option<(u64, u64)> {
         let mut sections = (0u32..).zip(self.view.sections());
         let section = sections
@@ -182,13 +184,13 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
     ///
     /// # Errors
     ///
-    /// They are malformed, or refer to another symbol table than the file's.
+    /// They are malformed, or refer to a symbol table that isn't the file's.
     pub(crate) fn relocations(
         &self,
         index: u32,
         section: &Section,
     ) -> Result<Relocations<'d, Elf>> {
-        // No assembler makes it, and of two other readers none reads it right.
+        // No assembler makes it, and none of two other readers reads it correctly.
         if self.view.has_mips64el_info() && section.kind == object::elf::SHT_REL.0 {
             let kind = ErrorKind::Unsupported("REL in a little-endian MIPS n64 object");
             return Err(self.view.section_error(index, kind));
@@ -227,7 +229,7 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
     ///
     /// # Errors
     ///
-    /// A group's size is no multiple of 4.
+    /// A group's size isn't a multiple of 4.
     pub(crate) fn groups(&self) -> Result<HashMap<u32, u32>> {
         let view = self.view;
         let mut groups = HashMap::new();

@@ -12,12 +12,12 @@ use crate::error::Result;
 use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Those of `places`, which entries lead to, where a NOP as long as a call stands. `calls` are the
-/// places of calls, sorted: no NOP is there.
+/// The `places` at which there is a NOP as long as a call. Entries lead to `places`. `calls` are the
+/// places of calls, sorted; there is no NOP there.
 ///
 /// # Errors
 ///
-/// One is in a section that cannot be read.
+/// A section can't be read.
 pub(crate) fn recorded<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     places: impl Iterator<Item = (u32, u64)>,
@@ -38,7 +38,7 @@ pub(crate) fn recorded<Elf: FileHeader>(
     Ok(found)
 }
 
-/// Bytes of the NOP at `place` that a call became; 0 if there is none.
+/// The size in bytes of the NOP at `place` that a call became; 0 if there is none.
 pub(crate) fn size<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     (section, offset): (u32, u64),
@@ -49,9 +49,9 @@ pub(crate) fn size<Elf: FileHeader>(
     Ok(target.arch.nop_of_call(target.code(section)?, offset))
 }
 
-/// Every place where the table doesn't lead and a NOP is a hook nevertheless, in section order, then
-/// offset order: where the compiler left one in place of a call, and where another tool made one of a
-/// call and left its relocation, as an `R_*_NONE` to the hook. `extra` are names of hooks.
+/// Every place at which a NOP is a hook even though no entry leads there, in section order, then offset
+/// order. Either the compiler left it in place of a call, or another tool made it of a call and left the
+/// relocation as an `R_*_NONE` to the hook. `extra` are names of hooks.
 ///
 /// # Errors
 ///
@@ -109,12 +109,12 @@ fn is_inside(found: &Marked, section: u32, offset: u64) -> bool {
     before.is_some_and(|((_, start), size)| offset - start < *size)
 }
 
-/// Whether the linker does nothing for `relocation`: the type 0 of every processor.
+/// Whether the linker does nothing for `relocation`. That is type 0 on every processor.
 fn is_none<Elf: FileHeader>(target: &Target<'_, '_, Elf>, relocation: &Relocation) -> bool {
     relocation.kind & target.arch.type_mask == 0
 }
 
-/// The places in code for which the linker does something.
+/// The places in code that the linker changes.
 fn relocated<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Result<BTreeSet<(u32, u64)>> {
     let mut places = BTreeSet::new();
     for (index, header, section) in target.code_relocations()? {

@@ -1,9 +1,8 @@
 //! Patchable entries: areas of NOPs at the start of functions, listed by the compiler in
 //! `__patchable_function_entries`.
 //!
-//! With `-fpatchable-function-entry=5,2` the first two NOPs stand before the function's symbol and the
-//! other three behind it. If there is a landing pad, it comes right at the symbol, and so it parts the
-//! area:
+//! With `-fpatchable-function-entry=5,2`, two of the five NOPs are before the function's symbol. If there
+//! is a landing pad, it is at the symbol, between the NOPs:
 //!
 //! ```text
 //!   e: 90 90           nop; nop             the list has 0xe
@@ -11,10 +10,10 @@
 //!  14: 90 90 90        nop; nop; nop
 //! ```
 //!
-//! The list says where an area begins. How long it is, the code says.
+//! The list says where an area begins. Its length must be read from the code. The sections of the list
+//! are linked to those of the code (`SHF_LINK_ORDER`) and are in the COMDAT groups of the functions.
 //!
-//! Sources: GCC manual, "-fpatchable-function-entry"; the sections are ordered by link (gABI,
-//! `SHF_LINK_ORDER`) and join the COMDAT group of their function.
+//! Sources: GCC manual, "-fpatchable-function-entry"; gABI, `SHF_LINK_ORDER`.
 
 use super::Target;
 use super::functions::Functions;
@@ -31,7 +30,7 @@ pub(crate) struct Area {
     pub(crate) section: u32,
     /// Where the area begins, in bytes from the start of the section.
     pub(crate) offset: u64,
-    /// Bytes of NOPs; 0 if there are none, and the entry is no site.
+    /// The size of its NOPs in bytes. If it is 0, the entry isn't a site.
     pub(crate) size: u64,
 }
 
@@ -39,7 +38,7 @@ pub(crate) struct Area {
 ///
 /// # Errors
 ///
-/// A place is in a section that cannot be read.
+/// A section can't be read.
 pub(crate) fn areas<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     functions: &Functions<'_>,
@@ -56,7 +55,7 @@ pub(crate) fn areas<Elf: FileHeader>(
     Ok(areas)
 }
 
-/// Bytes of NOPs at `offset`: up to the next area, around a landing pad at the function's start.
+/// The size in bytes of the NOPs at `offset`, up to the offset `next`, without a landing pad among them.
 pub(crate) fn size<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     functions: &Functions<'_>,
@@ -68,7 +67,7 @@ pub(crate) fn size<Elf: FileHeader>(
     let limit = next.unwrap_or(code.len());
     let before = target.arch.nop_run(code, offset, limit);
     let end = offset + before;
-    // With =N,M the first M NOPs stand before the function, whose landing pad parts the area.
+    // With =N,M the first M NOPs are before the function, and its landing pad is between the NOPs.
     let pad = target.arch.pad(code, end);
     if pad == 0 || before != 0 && !may_start(functions, section, end) {
         return Ok(before);
@@ -76,16 +75,16 @@ pub(crate) fn size<Elf: FileHeader>(
     Ok(before + target.arch.nop_run(code, end + pad, limit))
 }
 
-/// Whether a function starts at `offset` of `section`, or may: in a stripped file nothing tells.
+/// Whether a function may start at `offset` of `section`. In a stripped file, it may start anywhere.
 fn may_start(functions: &Functions<'_>, section: u32, offset: u64) -> bool {
     !functions.are_all || functions.next_start(section, offset.saturating_sub(1)) == Some(offset)
 }
 
-/// Makes the short NOPs of `area` long ones, on processors where that matters: a running program can
-/// only be patched safely where one instruction is replaced. Whether that changed anything.
+/// Makes long NOPs of the short NOPs of `area`, on processors where that matters: a running program can
+/// only be patched safely if one instruction is replaced. Returns whether anything changed.
 ///
-/// A function may begin inside its area, and a landing pad stand there: no NOP goes over either. `None`,
-/// with the code unchanged, where no symbol says whose the area is.
+/// A function may begin inside its area, and a landing pad may be there. No NOP reaches over either.
+/// Returns `None`, with the code unchanged, if no symbol says which function the area belongs to.
 pub(crate) fn join<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     functions: &Functions<'_>,

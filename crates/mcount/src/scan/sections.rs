@@ -1,5 +1,5 @@
-//! What all sites of a section have in common. It is found out once, because sites come by the thousand
-//! and most of them are in one section.
+//! What all sites of a section have in common. It is looked up once, because there are thousands of
+//! sites, and most of them are in one section.
 
 use super::Target;
 use crate::policy::{Policy, Treatment};
@@ -12,13 +12,13 @@ pub(crate) struct SiteSection {
     index: u32,
     /// Its name, with invalid UTF-8 replaced.
     pub(crate) name: Arc<str>,
-    /// What the policy says of it.
+    /// What the policy says about it.
     pub(crate) treatment: Treatment,
-    /// What the addresses of its bytes count from; 0 in an object.
+    /// Its address; 0 in an object.
     pub(crate) base: u64,
 }
 
-/// The section that was asked for last.
+/// Remembers the last section.
 #[derive(Default)]
 pub(crate) struct SiteSections {
     last: Option<SiteSection>,

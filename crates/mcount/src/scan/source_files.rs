@@ -1,15 +1,16 @@
-//! Which source file a function is from. Recorders leave out the functions of `ftrace.o`, and after
+//! Which source file a function belongs to. Recorders leave out the functions of `ftrace.o`, and after
 //! `ld -r` only an `STT_FILE` symbol tells which those are.
 //!
-//! The symbol of a file precedes the local symbols of that file (gABI, 4, "Symbol Table"). Global symbols
-//! come behind all local ones, so their place says nothing. A function is of a file if
+//! The symbol of a file comes before the local symbols of that file (gABI, 4, "Symbol Table"). Global
+//! symbols come behind all local ones, so their position tells nothing. A function belongs to a file if
 //!
-//! - it has a local symbol at its start, and that is of the file; or
-//! - the last local symbol before it and the first one behind it, in its section, are both of the file:
-//!   linkers put the code of a file into one piece; or
-//! - the object has no other file.
+//! - it has a local symbol at its start that belongs to the file; or
+//! - the last local symbol before it and the first one behind it, in its section, both belong to the
+//!   file, because linkers keep the code of a file together; or
+//! - the object has only one file.
 //!
-//! A global function before the first local symbol of its file, or behind the last, is of no file.
+//! We don't know the file of a global function that is before the first local symbol of its file or
+//! behind the last.
 
 use super::Target;
 use super::functions::{Functions, code_of};
@@ -27,25 +28,25 @@ struct Local {
     file: Option<usize>,
 }
 
-/// A source file of which an object or an image was made.
+/// A source file.
 struct File<'d> {
     name: &'d [u8],
-    /// The policy leaves it alone.
+    /// Whether the policy leaves its functions alone.
     excluded: bool,
 }
 
-/// What is of which source file.
+/// The source files of an object or image, and what belongs to each.
 #[derive(Default)]
 pub(crate) struct SourceFiles<'d> {
     files: Vec<File<'d>>,
-    /// The object was made of one file.
+    /// Whether it is an object of a single file.
     whole: bool,
-    /// By section, in order of address.
+    /// The local symbols of each section, in order of address.
     locals: HashMap<u32, Vec<Local>>,
 }
 
 impl<'d> SourceFiles<'d> {
-    /// The files of `target` that `policy` leaves alone, if it does so with any.
+    /// The files of `target`, if `policy` leaves any file alone. Otherwise none.
     pub(crate) fn new<Elf: FileHeader>(
         target: &Target<'_, 'd, Elf>,
         functions: &Functions<'d>,
@@ -84,31 +85,35 @@ impl<'d> SourceFiles<'d> {
         found
     }
 
-    /// The files of the local symbols around the function that starts at `start` of `section`: twice
-    /// its own, where it has a local symbol or there is but one.
+    /// The files of the local symbols before and behind the function that starts at `start` of `section`.
+    /// If the function has a local symbol, or there is only one file, both are its own.
     fn around(&self, section: u32, start: u64) -> [Option<&File<'d>>; 2] {
-        let file = |at: Option<usize>| at.and_then(|at| self.files.get(at));
         let whole = if self.whole { self.files.first() } else { None };
         let Some(list) = self.locals.get(&section) else { return [whole; 2] };
         let first = list.partition_point(|local| local.start < start);
         let after = list.partition_point(|local| local.start <= start);
         let mut own = list.get(first..after).unwrap_or_default().iter();
         if let Some(own) = own.find(|local| local.is_function) {
-            return [file(own.file); 2];
+            return [self.file(own); 2];
         }
         if whole.is_some() {
             return [whole; 2];
         }
         let previous = first.checked_sub(1).and_then(|at| list.get(at));
-        [previous, list.get(after)].map(|local| local.and_then(|local| file(local.file)))
+        [previous, list.get(after)].map(|local| self.file(local?))
     }
 
-    /// Whether the function that starts at `start` of `section` is of a file to leave alone.
+    /// The file of a local symbol.
+    fn file(&self, local: &Local) -> Option<&File<'d>> {
+        self.files.get(local.file?)
+    }
+
+    /// Whether the function that starts at `start` of `section` belongs to a file to leave alone.
     fn exclude(&self, section: u32, start: u64) -> bool {
         self.around(section, start).iter().all(|file| file.is_some_and(|file| file.excluded))
     }
 
-    /// The name of the file that the function that starts at `start` of `section` is of.
+    /// The name of the file of the function that starts at `start` of `section`.
     pub(crate) fn name(&self, section: u32, start: u64) -> Option<&'d [u8]> {
         let [before, after] = self.around(section, start);
         let (before, after) = (before?, after?);
@@ -117,8 +122,8 @@ impl<'d> SourceFiles<'d> {
 }
 
 impl Policy {
-    /// Whether the function at `offset` of `section`, or the one that an area of `size` bytes there
-    /// leads to, is left alone, by its name or by its file.
+    /// Whether to leave the function at `offset` of `section` alone, by its name or its file. It may be
+    /// the one that an area of `size` bytes there reaches.
     pub(crate) fn leaves_alone(
         &self,
         functions: &Functions<'_>,

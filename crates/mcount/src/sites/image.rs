@@ -1,4 +1,4 @@
-//! The sites and the tables of an image, as the loader leaves them.
+//! The sites of an image and the entries of its tables, as they are after loading.
 
 use crate::elf::loaded;
 use crate::error::Result;
@@ -16,11 +16,11 @@ use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How many sites are known by what.
+/// How many sites were found in which way.
 type Sources = BTreeMap<Source, usize>;
 
-/// The sites of the image `target` in order of address, and what they are known by. `bare` is given
-/// where entries may tell what symbols do not. `has_names` asks for the names of functions and hooks.
+/// The sites of the image `target` in order of address, and how they were found. If there is a `bare`,
+/// entries may tell what symbols don't. `has_names` asks for the names of functions and hooks.
 ///
 /// # Errors
 ///
@@ -53,7 +53,7 @@ pub(crate) fn sites<'d, Elf: FileHeader>(
     Ok((sites, sources))
 }
 
-/// Address and size in bytes of the table called `name`, or of the `bare` one.
+/// The address and size in bytes of the table called `name`, or of the `bare` one.
 pub(crate) fn table_range<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     name: &[u8],
@@ -63,7 +63,7 @@ pub(crate) fn table_range<Elf: FileHeader>(
     target.table_range(name).or_else(|| bare?.range)
 }
 
-/// The entries of the tables of the image `target`, whose sites are `found`, in their own order.
+/// The entries of the tables of the image `target` in their own order. `found` are its sites.
 pub(super) fn entries<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     functions: &Functions<'_>,
@@ -92,7 +92,7 @@ pub(super) fn entries<Elf: FileHeader>(
     entries.collect()
 }
 
-/// The sites of an image; with names if the names of the `hooks` are given.
+/// The sites of an image. They have names if the names of the `hooks` are given.
 fn named<'d, Elf: FileHeader>(
     target: &Target<'_, 'd, Elf>,
     functions: &Functions<'d>,
@@ -130,7 +130,7 @@ fn named<'d, Elf: FileHeader>(
     sites
 }
 
-/// Numbers in ascending order, asked mostly for one after the other.
+/// Numbers in ascending order, which are mostly looked up one after the other.
 struct Ascending<'t> {
     all: &'t [u64],
     next: usize,
@@ -154,7 +154,7 @@ impl<'t> Ascending<'t> {
     }
 }
 
-/// An entry that leads to no site.
+/// An entry that doesn't lead to a site.
 fn unknown<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     functions: &Functions<'_>,

@@ -1,4 +1,4 @@
-//! What has been found out about one file, so that what is asked for twice is found once.
+//! What was found out about a file, so that several questions don't search for the same thing.
 
 use super::{image, object};
 use crate::error::Result;
@@ -10,10 +10,10 @@ use crate::site::CallSite;
 use ::object::read::elf::FileHeader;
 use std::rc::Rc;
 
-/// What is known of a file; all with the same options.
+/// What is known about a file. The options must be the same for all questions.
 #[derive(Default)]
 pub(crate) struct Known<'d> {
-    /// Somebody may ask again.
+    /// Whether there may be another question.
     keeps: bool,
     functions: Option<Rc<Functions<'d>>>,
     bare: Option<Bare>,
@@ -21,7 +21,7 @@ pub(crate) struct Known<'d> {
 }
 
 impl<'d> Known<'d> {
-    /// Nothing yet, and what is found out is kept.
+    /// Nothing yet. What is found out will be kept.
     pub(crate) fn kept() -> Self {
         Self { keeps: true, ..Self::default() }
     }
@@ -43,7 +43,7 @@ impl<'d> Known<'d> {
         Ok(functions)
     }
 
-    /// What the entries of an image without symbols tell.
+    /// What the entries of an image tell if it has no symbols.
     pub(crate) fn bare<Elf: FileHeader>(&mut self, target: &Target<'_, 'd, Elf>) -> Bare {
         *self.bare.get_or_insert_with(|| Bare::find(target))
     }
@@ -73,7 +73,7 @@ impl<'d> Known<'d> {
         Ok(sites)
     }
 
-    /// The entries of the tables in their own order, where `sites` are the sites of an image.
+    /// The entries of the tables in their own order. `sites` are the sites, if this is an image.
     ///
     /// # Errors
     ///

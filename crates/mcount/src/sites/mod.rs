@@ -1,8 +1,8 @@
-//! The verbs `scan` and `read_table`: every site, or every entry of the tables, with its section,
+//! The verbs `scan` and `read_table` list every site, or every entry of the tables, with its section,
 //! function and kind.
 //!
-//! An object has relocations that say what is called (`object`); an image must be decoded
-//! (`image`). What both come to is the same.
+//! In an object, relocations say what is called (`object`). An image must be decoded (`image`). The
+//! results are the same.
 
 pub(crate) mod image;
 mod known;
@@ -38,7 +38,7 @@ impl<'d> Verb<'d> for List<'_, 'd> {
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Sites> {
         let target = Target::of(view)?;
-        // What an object's entries lead to is looked up in another way.
+        // For an object, `entries` finds the sites itself.
         let found = if target.is_image { self.1.sites(&target, self.0)? } else { Vec::new() };
         let entries = self.1.entries(&target, self.0, &found)?;
         Ok(sites(&target, entries, true))

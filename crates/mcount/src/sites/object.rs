@@ -1,4 +1,4 @@
-//! The sites and the tables of an object, each with its section, function and kind.
+//! The sites of an object and the entries of its tables, with section, function and kind.
 
 use crate::error::Result;
 use crate::options::Options;
@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What is known of a place before its names are looked up.
+/// A site before its names are looked up.
 #[derive(Clone, Copy)]
 struct Place {
     kind: Kind,
@@ -65,7 +65,7 @@ struct Surveyor<'a, 'v, 'd, Elf: FileHeader> {
     functions: &'a Functions<'d>,
     files: SourceFiles<'d>,
     sections: RefCell<SiteSections>,
-    /// The hook whose name was asked for last, and the name: nearly always that of the next site too.
+    /// The last hook and its name, because the next site nearly always has the same.
     last_hook: RefCell<Option<(u32, Arc<str>)>>,
     options: &'a Options,
     /// The entries of the table.
@@ -92,12 +92,12 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
         })
     }
 
-    /// `places` with their names.
+    /// `places`, with their names.
     fn found(&self, places: &Places) -> Vec<CallSite> {
         places.iter().map(|(at, place)| self.site(*at, Some(place))).collect()
     }
 
-    /// The entries of the tables, where `places` are the sites.
+    /// The entries of the tables. `places` are the sites.
     fn entries(&self, places: &Places) -> Vec<CallSite> {
         let is_one = self.options.table_section == patchable::SECTION;
         let listed = self.listed.iter().filter(|_| !is_one);
@@ -148,7 +148,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
         Place { kind: call.call.kind(), hook: Some(call.hook), size, recorded }
     }
 
-    /// The site at `at`, with its names.
+    /// The site or entry at `at`, with its names.
     fn site(&self, at: (u32, u64), place: Option<&Place>) -> CallSite {
         let (section, offset) = at;
         let size = place.map(|place| place.size);

@@ -1,6 +1,5 @@
-//! The bytes of a table, and of its relocations.
+//! The bytes of a table and of its relocations.
 
-use crate::elf::Encoder;
 use crate::elf::edit::{Encoded, encode_relocation};
 use crate::scan::Target;
 use object::read::elf::FileHeader;
@@ -8,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// What an entry is relocated against, and the distance from there in bytes.
+/// The symbol that an entry refers to, and the distance from there in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reference {
     pub(crate) symbol: u32,
@@ -22,11 +21,11 @@ pub(crate) struct References {
     pub(crate) symbols: Anchors,
 }
 
-/// The symbols that entries are relocated against.
+/// The symbols that entries refer to.
 pub(crate) enum Anchors {
-    /// One for each section, by its index.
+    /// There is one for each section, by the index of the section.
     Sections(BTreeMap<u32, u32>),
-    /// One for each place; the first of them.
+    /// There is one for each place. This is the first.
     Own(u32),
 }
 
@@ -34,7 +33,7 @@ pub(crate) enum Anchors {
 #[derive(Clone)]
 pub(crate) struct Entries {
     all: Rc<References>,
-    /// Which of the places.
+    /// Which of the places they lead to.
     ranges: Vec<Range<usize>>,
 }
 
@@ -44,18 +43,19 @@ impl Entries {
         Self { all: Rc::clone(all), ranges: vec![range] }
     }
 
-    /// Adds those for `range`.
+    /// Adds the entries for `range`.
     pub(crate) fn add(&mut self, range: Range<usize>) {
         self.ranges.push(range);
     }
 
-    /// How many there are.
+    /// The number of entries.
     pub(super) fn count(&self) -> usize {
         self.ranges.iter().map(Range::len).sum()
     }
 
-    /// Calls `found` with each, in order.
+    /// Calls `found` for each, in order.
     fn each(&self, mut found: impl FnMut(Reference)) {
+        // The section of the last entry, and its symbol.
         let mut last = None;
         for range in &self.ranges {
             let places = self.all.places.get(range.clone()).unwrap_or_default();
@@ -66,9 +66,10 @@ impl Entries {
                         Reference { symbol: first.saturating_add(index), addend: 0 }
                     }
                     Anchors::Sections(symbols) => {
-                        let known = last.filter(|(of, _)| of == section);
-                        let find = || symbols.get(section).copied().unwrap_or_default();
-                        let (_, symbol) = known.unwrap_or_else(|| (*section, find()));
+                        let symbol = match last {
+                            Some((of, symbol)) if of == *section => symbol,
+                            _ => symbols.get(section).copied().unwrap_or_default(),
+                        };
                         last = Some((*section, symbol));
                         Reference { symbol, addend: *offset }
                     }
@@ -84,7 +85,7 @@ pub(crate) struct Bodies {
     pub(crate) relocations: Encoded,
 }
 
-/// How `entries` are encoded for `target`.
+/// Encodes `entries` for `target`.
 pub(crate) fn bodies<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     rela: bool,
@@ -96,23 +97,23 @@ pub(crate) fn bodies<Elf: FileHeader>(
     let mips64el = view.has_mips64el_info();
     let in_section = !rela || target.arch.addend_in_section;
     let (of_table, of_relocations) = (entries.clone(), entries.clone());
-    let size = |words: usize| count * words * if view.is_64() { 8 } else { 4 };
-    let table = move |out: &mut Encoder| {
-        of_table.each(|entry| out.word(if in_section { entry.addend } else { 0 }));
+    let size = count * if view.is_64() { 8 } else { 4 };
+    let table = Encoded {
+        size,
+        encode: Box::new(move |out| {
+            of_table.each(|entry| out.word(if in_section { entry.addend } else { 0 }));
+        }),
     };
-    let relocations = move |out: &mut Encoder| {
-        let mut offset = 0;
-        of_relocations.each(|entry| {
-            let fields = (offset, entry.symbol, kind, if in_section { 0 } else { entry.addend });
-            encode_relocation(out, mips64el, rela, fields);
-            offset += word;
-        });
+    let relocations = Encoded {
+        size: size * if rela { 3 } else { 2 },
+        encode: Box::new(move |out| {
+            let mut offset = 0;
+            of_relocations.each(|entry| {
+                let addend = if in_section { 0 } else { entry.addend };
+                encode_relocation(out, mips64el, rela, (offset, entry.symbol, kind, addend));
+                offset += word;
+            });
+        }),
     };
-    Bodies {
-        table: Encoded { size: size(1), encode: Box::new(table) },
-        relocations: Encoded {
-            size: size(if rela { 3 } else { 2 }),
-            encode: Box::new(relocations),
-        },
-    }
+    Bodies { table, relocations }
 }

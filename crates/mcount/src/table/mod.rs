@@ -1,4 +1,4 @@
-//! The table: the list of recorded addresses, `__mcount_loc`, as it is in an object.
+//! The table of an object: `__mcount_loc`, the list of recorded addresses.
 
 pub(crate) mod encode;
 pub(crate) mod right;
@@ -14,24 +14,24 @@ use object::read::elf::FileHeader;
 /// One entry of a table in an object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
-    /// The section and offset that the entry leads to; `None` if to no section of this file.
+    /// The section and offset that it leads to; `None` if that is in no section of this file.
     pub(crate) place: Option<(u32, u64)>,
-    /// The linker makes its address of it and no more: bit 0 chooses no instruction set, as it does in
-    /// the value of a function.
+    /// Whether the linker will make it just an address, without an instruction-set bit.
     pub(crate) is_plain: bool,
-    /// It stays right when the linker deletes code: a local label with no distance.
+    /// Whether it stays right when the linker deletes code: it refers to a local label, without a
+    /// distance.
     pub(crate) relaxation_proof: bool,
-    /// The symbol is the same after the link: no other file defines or overrides it.
+    /// Whether its symbol is the same after the link: no other file defines or overrides it.
     pub(crate) is_firm: bool,
-    /// What the entry holds without a relocation.
+    /// Its bytes in the section.
     pub(crate) raw: u64,
     /// Where it is: the section of the table, and bytes from its start.
     pub(crate) slot: (u32, u64),
-    /// The symbol that it is relocated against, and the distance from it.
+    /// The symbol that it refers to, and the distance from there.
     pub(crate) base: Option<(u32, i64)>,
 }
 
-/// A section that holds a table, or part of one, and the relocation sections that apply to it.
+/// A section that has a table or a part of one, and the relocation sections that apply to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) index: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The section of code that orders it, and lives and dies with it.
+    /// The section of code that it is linked to (`SHF_LINK_ORDER`).
     pub(crate) fn link(&self) -> Option<u32> {
         let is_ordered = self.header.flags & elf::SHF_LINK_ORDER.0 != 0;
         (is_ordered && self.header.link != 0).then_some(self.header.link)
@@ -76,19 +76,19 @@ pub(crate) fn parts<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]) 
     let mut relocations: Vec<_> =
         (0u32..).zip(target.view.sections()).filter(|(_, s)| s.is_relocations()).collect();
     relocations.sort_by_key(|(_, header)| header.info);
-    let part = |(index, header): (u32, Section)| {
+    let parts = tables.map(|(index, header)| {
         let start = relocations.partition_point(|(_, list)| list.info < index);
         let lists = relocations.iter().skip(start).take_while(|(_, list)| list.info == index);
         Part { index, header, lists: lists.copied().collect() }
-    };
-    tables.map(part).collect()
+    });
+    parts.collect()
 }
 
 /// The entries of all sections of `target` that are called `name`, in file order.
 ///
 /// # Errors
 ///
-/// A table's size is no multiple of the word, or its relocations are malformed.
+/// A table's size isn't a multiple of the size of an address, or its relocations are malformed.
 pub(crate) fn read<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     name: &[u8],
@@ -123,7 +123,7 @@ pub(crate) fn entries<Elf: FileHeader>(
     Ok(entries)
 }
 
-/// The words of the table in section `index`, unresolved.
+/// Appends the words of the table in section `index`, as entries that don't lead anywhere yet.
 fn read_raw<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     index: u32,
@@ -137,12 +137,11 @@ fn read_raw<Elf: FileHeader>(
         return Err(target.view.section_error(index, kind));
     }
     let is_big_endian = target.view.is_big_endian();
-    let join = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
     #[expect(clippy::cast_possible_truncation, reason = "4 or 8")]
     let slots = (0..).step_by(word as usize).zip(bytes.chunks_exact(word as usize));
     entries.extend(slots.map(|(at, slot)| {
-        let raw =
-            if is_big_endian { slot.iter().fold(0, join) } else { slot.iter().rev().fold(0, join) };
+        let bytes = slot.iter().copied();
+        let raw = if is_big_endian { bytes.fold(0, append) } else { bytes.rev().fold(0, append) };
         let slot = (index, at);
         Entry {
             place: None,
@@ -157,7 +156,12 @@ fn read_raw<Elf: FileHeader>(
     Ok(())
 }
 
-/// Resolves the entries by the relocations of section `index`.
+/// `value`, with `byte` behind it.
+fn append(value: u64, byte: u8) -> u64 {
+    value << 8 | u64::from(byte)
+}
+
+/// Finds out where entries lead, by the relocations in section `index`.
 fn resolve<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     index: u32,
@@ -199,7 +203,7 @@ fn resolve<Elf: FileHeader>(
     Ok(())
 }
 
-/// What an entry with this symbol and addend leads to, if to a section of this file.
+/// Where an entry with this symbol and addend leads, if that is in a section of this file.
 pub(crate) fn place<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     symbol: &Symbol,
@@ -211,7 +215,7 @@ pub(crate) fn place<Elf: FileHeader>(
     Some((section, target.arch.entry(offset)))
 }
 
-/// An addend of `word` bytes, as a signed number.
+/// An addend of `word` bytes as a signed number.
 fn sign_extend(value: u64, word: u64) -> i64 {
     #[expect(clippy::cast_possible_truncation, reason = "an addend of ELFCLASS32 has 32 bits")]
     let low = value as u32;

@@ -1,9 +1,8 @@
-//! What a right table of an object is: the one definition that recording and checking share.
+//! What a right table of an object is. `record` and `check` share this definition.
 //!
-//! A table is right if its entries lead to the sites that should be recorded, each of them once, and
-//! if the linker cannot spoil them. The verbs compare entries and sites themselves. This file knows
-//! what linkers do: `check` reports each [`EntryFlaw`] and [`PartFlaw`], and `record` writes a new
-//! table as soon as there is one.
+//! A table is right if each site that should be recorded has exactly one entry, and if no linker can
+//! spoil it. The verbs compare entries and sites themselves. This file knows what linkers do. `check`
+//! reports each [`EntryFlaw`] and [`PartFlaw`], and `record` writes a new table if there is one.
 //!
 //! Sources: gABI, Section Groups, `SHF_LINK_ORDER` and Relocation; the psABI of each processor that
 //! relaxes.
@@ -26,34 +25,35 @@ pub(crate) enum EntryFlaw {
     Undefined(Symbol),
     /// Another file may override the symbol.
     Weak(Symbol),
-    /// It may delete code between the symbol and the place, this many bytes.
+    /// The linker may delete code between the symbol and the place, which are this many bytes apart.
     Shrinks(Symbol, i64),
-    /// It adds the instruction-set bit of the function, which the tracer does not clear.
+    /// The linker adds the instruction-set bit of the function, and the tracer doesn't clear it.
     IsaBit,
-    /// It may discard the place with this COMDAT group, and keep the entry.
+    /// The linker may discard the place with this COMDAT group, but keep the entry.
     OutsideGroup(u32),
-    /// It keeps or discards the entry with this section, which is not the one it leads to.
+    /// The linker keeps or discards the entry with this section, but it leads to another.
     OrderedByOther(u32),
 }
 
 /// What a linker may do to a section of a table.
 pub(crate) enum PartFlaw {
-    /// Its words would not be aligned; `sh_addralign` is this.
+    /// It may put it at an unaligned address, because `sh_addralign` is this.
     Misaligned(u64),
-    /// Garbage collection keeps or takes it as a whole: no section of code orders it.
+    /// Garbage collection keeps or drops all of it, because it isn't linked to a section of code.
     Unordered,
-    /// Its relocations have addends and those of the processor's objects do not, or the reverse.
+    /// Its relocations have addends and those of the processor's objects don't, or the reverse.
     OtherForm,
 }
 
-/// What a linker knows of one object.
+/// What a linker knows about an object.
 pub(crate) struct Linker<'t, 'v, 'd, Elf: FileHeader> {
     target: &'t Target<'v, 'd, Elf>,
     /// The COMDAT group of each section that is in one.
     groups: HashMap<u32, u32>,
-    /// Its relocations carry addends.
+    /// Whether its relocations carry addends.
     rela: bool,
-    /// Sections from which it may delete bytes, `None` for all; found out when first asked for.
+    /// The sections from which the linker may delete bytes; `None` for all. Found when it is first
+    /// needed.
     shrinking: OnceCell<Option<BTreeSet<u32>>>,
 }
 
@@ -80,10 +80,8 @@ impl<'t, 'v, 'd, Elf: FileHeader> Linker<'t, 'v, 'd, Elf> {
         if part.link().is_none() {
             flaws.push(PartFlaw::Unordered);
         }
-        let is_other = |kind: u32| {
-            kind == elf::SHT_RELA.0 && !self.rela || kind == elf::SHT_REL.0 && self.rela
-        };
-        if part.lists.iter().any(|(_, list)| list.size != 0 && is_other(list.kind)) {
+        let other = if self.rela { elf::SHT_REL } else { elf::SHT_RELA };
+        if part.lists.iter().any(|(_, list)| list.size != 0 && list.kind == other.0) {
             flaws.push(PartFlaw::OtherForm);
         }
         flaws
@@ -115,7 +113,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Linker<'t, 'v, 'd, Elf> {
         Ok(flaws)
     }
 
-    /// What comes of the symbol that `entry` is relocated against, and of the distance from it.
+    /// Adds what is wrong with the symbol that `entry` refers to, and with the distance from there.
     fn base_flaws(&self, entry: &Entry, flaws: &mut Vec<EntryFlaw>) -> Result<()> {
         let symbols = self.target.symbols.as_ref();
         let base = entry.base.and_then(|(symbol, addend)| Some((symbols?.get(symbol)?, addend)));
@@ -147,20 +145,23 @@ impl<'t, 'v, 'd, Elf: FileHeader> Linker<'t, 'v, 'd, Elf> {
     }
 }
 
-/// Whether entries of `target` are relocated with addends (RELA): as its code is, or as the processor
-/// has it in an object whose code has no relocation.
+/// Whether the relocations of `target` carry addends (RELA). Those of its code tell. If it has none, the
+/// processor tells.
 pub(crate) fn carries_addends<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> bool {
-    let is_of_code = |list: &Section| {
-        let applies_to = || target.view.section(list.info);
-        list.is_relocations() && list.size != 0 && applies_to().is_ok_and(|s| s.is_code())
-    };
-    match target.view.sections().find(is_of_code) {
+    match target.view.sections().find(|list| is_of_code(target, list)) {
         Some(list) => list.kind == elf::SHT_RELA.0,
         None => !target.arch.is_rel(target.view.word()),
     }
 }
 
-/// Whether of several groups like section `group` the linker keeps one.
+/// Whether `list` has relocations of code.
+fn is_of_code<Elf: FileHeader>(target: &Target<'_, '_, Elf>, list: &Section) -> bool {
+    list.is_relocations()
+        && list.size != 0
+        && target.view.section(list.info).is_ok_and(|section| section.is_code())
+}
+
+/// Whether the linker keeps only one of several groups like section `group`.
 fn is_comdat<Elf: FileHeader>(target: &Target<'_, '_, Elf>, group: u32) -> bool {
     let bytes = target.view.section_data(group).unwrap_or_default();
     let Some(first) = bytes.first_chunk::<4>() else { return false };
@@ -169,7 +170,8 @@ fn is_comdat<Elf: FileHeader>(target: &Target<'_, '_, Elf>, group: u32) -> bool 
     flags & GRP_COMDAT != 0
 }
 
-/// The sections whose relocations allow the linker to delete bytes; `None` where none say so.
+/// The sections from which the linker may delete bytes, by their relocations. `None` if relocations don't
+/// tell.
 fn shrinking<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Result<Option<BTreeSet<u32>>> {
     let marks = target.arch.relax_marks;
     if marks.is_empty() {

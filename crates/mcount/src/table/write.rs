@@ -1,13 +1,13 @@
-//! Putting a table in an object: into the sections that are there, as far as they have the shape that
-//! is wanted or can be given it, and into new ones.
+//! Puts a table in an object: into existing sections, if they have the right shape or can get it, and
+//! into new ones.
 //!
-//! An object is changed by appending only, so no section of it goes away. One that is left over, such
-//! as the second of two tables that become one, is empty afterwards.
+//! An object is only changed by appending, so no section can be removed. A section that isn't needed any
+//! more becomes empty, such as the second of two tables that become one.
 
 use super::Part;
 use super::encode::{Entries, bodies};
+use crate::elf::Section;
 use crate::elf::edit::{Edit, Encoded, new_section};
-use crate::elf::{Encoder, Section};
 use crate::error::Result;
 use crate::scan::Target;
 use object::elf;
@@ -18,23 +18,23 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape<'a> {
     pub(crate) name: &'a str,
-    /// Relocations carry their addends (RELA).
+    /// Whether relocations carry their addends (RELA).
     pub(crate) rela: bool,
     pub(crate) writable: bool,
-    /// Each section of code has a table of its own, which lives and dies with it.
+    /// Whether each section of code has its own table section, linked to it.
     pub(crate) link_order: bool,
 }
 
-/// What one section of a table belongs to.
+/// Where a table section belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Home {
     /// The section group that it is a member of.
     pub(crate) group: Option<u32>,
-    /// The section of code that it is ordered by.
+    /// The section of code that it is linked to.
     pub(crate) link: Option<u32>,
 }
 
-/// The entries of each section of a table; none is without.
+/// The entries of each table section. None of them is empty.
 pub(crate) type Tables = BTreeMap<Home, Entries>;
 
 /// The work on the table of one object.
@@ -47,7 +47,7 @@ pub(crate) struct Writer<'a, 'v, 'd, Elf: FileHeader> {
 }
 
 impl<Elf: FileHeader> Writer<'_, '_, '_, Elf> {
-    /// Makes `tables` the table, where `parts` are there.
+    /// Makes `tables` the table of the object, which has `parts` now.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl<Elf: FileHeader> Writer<'_, '_, '_, Elf> {
                 None => others.push((home, entries)),
             }
         }
-        // A section cannot leave its group, but may join one.
+        // A section can't leave its group, but it may join one.
         let mut by_group: BTreeMap<Option<u32>, Vec<Part>> = BTreeMap::new();
         for (home, parts) in free.into_iter().rev() {
             by_group.entry(home.group).or_default().extend(parts);
@@ -87,7 +87,7 @@ impl<Elf: FileHeader> Writer<'_, '_, '_, Elf> {
         Home { group: self.groups.get(&part.index).copied(), link: part.link() }
     }
 
-    /// Gives `part` these entries, and makes `home` its home.
+    /// Gives `part` these entries, and moves it to `home`.
     fn refill(&mut self, part: &Part, home: Home, entries: &Entries) -> Result<()> {
         let bodies = bodies(self.target, self.shape.rela, entries);
         self.edit.set_body(part.index, bodies.table);
@@ -110,8 +110,8 @@ impl<Elf: FileHeader> Writer<'_, '_, '_, Elf> {
         home.group.map_or(Ok(()), |group| self.join(group, [part.index, list]))
     }
 
-    /// Takes all entries out of `part`. Linkers refuse to put ordered and unordered sections into one,
-    /// so it is ordered by `some_link` where the others are ordered.
+    /// Removes all entries of `part`. Linkers refuse to join sections that are linked to others with
+    /// sections that aren't. So if the others are linked, this one is linked to `some_link`.
     fn empty(&mut self, part: &Part, some_link: Option<u32>) -> Result<()> {
         if part.header.size != 0 {
             self.edit.set_body(part.index, Encoded::nothing());
@@ -121,14 +121,14 @@ impl<Elf: FileHeader> Writer<'_, '_, '_, Elf> {
         self.reshape(part, link)
     }
 
-    /// Takes all relocations out of `lists`.
+    /// Removes all relocations in `lists`.
     fn clear(&mut self, lists: &[(u32, Section)]) {
         for (list, _) in lists.iter().filter(|(_, header)| header.size != 0) {
             self.edit.set_body(*list, Encoded::nothing());
         }
     }
 
-    /// Makes `part` writable, and ordered by `link`, as the shape has it.
+    /// Makes `part` writable, if the shape asks for it, and links it to `link`.
     fn reshape(&mut self, part: &Part, link: Option<u32>) -> Result<()> {
         let header = self.edit.header(part.index)?;
         if self.shape.writable {
@@ -142,7 +142,7 @@ impl<Elf: FileHeader> Writer<'_, '_, '_, Elf> {
         Ok(())
     }
 
-    /// Makes the relocation section `list` one of the shape's form.
+    /// Makes the relocation section `list` REL or RELA, as the shape asks.
     fn reform(&mut self, list: u32, old: &Section, entry_size: u64) -> Result<()> {
         let kind = if self.shape.rela { elf::SHT_RELA.0 } else { elf::SHT_REL.0 };
         if old.kind == kind {
@@ -154,7 +154,7 @@ impl<Elf: FileHeader> Writer<'_, '_, '_, Elf> {
         Ok(())
     }
 
-    /// Adds the names of a relocation section and of its table, which is the tail of the other.
+    /// Adds the names of a relocation section and of its table. The second is the tail of the first.
     fn add_names(&mut self) -> Result<(u32, u32)> {
         let prefix = if self.shape.rela { ".rela" } else { ".rel" };
         let name = format!("{prefix}{}", self.shape.name);
@@ -162,11 +162,9 @@ impl<Elf: FileHeader> Writer<'_, '_, '_, Elf> {
         Ok((at, at + if self.shape.rela { 5 } else { 4 }))
     }
 
-    /// Makes those of `members` that are in no group members of the section group `group`.
+    /// Adds those of `members` that are in no group to the section group `group`.
     fn join(&mut self, group: u32, members: [u32; 2]) -> Result<()> {
-        let view = self.target.view;
-        let mut words =
-            Encoder { big_endian: view.is_big_endian(), is_64: view.is_64(), out: Vec::new() };
+        let mut words = self.target.view.encoder();
         for member in members.into_iter().filter(|member| !self.groups.contains_key(member)) {
             self.edit.header(member)?.flags |= elf::SHF_GROUP.0;
             words.u32(member);
@@ -198,7 +196,7 @@ impl<Elf: FileHeader> Writer<'_, '_, '_, Elf> {
         home.group.map_or(Ok(()), |group| self.join(group, [table, list]))
     }
 
-    /// Adds a relocation section with those of `entries` to the section `table`; its index.
+    /// Adds a relocation section for `entries`, which are in section `table`. Returns its index.
     fn add_list(&mut self, table: u32, entries: &Entries) -> Result<u32> {
         let (name, _) = self.add_names()?;
         let bodies = bodies(self.target, self.shape.rela, entries);
@@ -206,7 +204,7 @@ impl<Elf: FileHeader> Writer<'_, '_, '_, Elf> {
         Ok(self.edit.add_encoded(list, bodies.relocations))
     }
 
-    /// The header of a relocation section with `body`, the relocations of `entries`.
+    /// The header of a relocation section with `body`, which has the relocations of `entries`.
     fn list(&self, name: u32, table: u32, entries: &Entries, body: &Encoded) -> Section {
         Section {
             kind: if self.shape.rela { elf::SHT_RELA.0 } else { elf::SHT_REL.0 },

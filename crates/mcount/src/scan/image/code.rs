@@ -5,7 +5,8 @@ use crate::arch::Code;
 use crate::arch::decode::{Decode, Goal, Place};
 use crate::elf::Section;
 
-/// Goals from a call to its end: a stub may lead to another, such as a veneer to a PLT entry.
+/// The most goals from a call to its end. A stub may lead to another stub, such as a veneer to a PLT
+/// entry.
 const LONGEST_CHAIN: usize = 4;
 
 /// A section of code of an image.
@@ -18,9 +19,9 @@ pub(super) struct CodeSection<'d> {
 /// What a processor's decoder is told besides the place.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
-    /// The second instruction set, where nothing else is said.
+    /// Whether the code is of the second instruction set, if nothing else tells.
     pub(super) alternate: bool,
-    /// The value that code addresses data by.
+    /// The address that code finds its data by.
     pub(super) data_base: u64,
     pub(super) is_64: bool,
     pub(super) big_endian_data: bool,
@@ -45,10 +46,10 @@ impl Layout {
 pub(super) struct ImageCode<'d> {
     pub(super) decode: Decode,
     pub(super) layout: Layout,
-    /// There are two instruction sets, and any place may be of either.
+    /// Whether there are two instruction sets, and any place may be of either.
     pub(super) is_either: bool,
     pub(super) sections: Vec<CodeSection<'d>>,
-    /// The addresses of those of `sections` that have bytes, ascending, with their positions.
+    /// The addresses and positions of those of `sections` that have bytes, in ascending order.
     starts: Vec<(u64, usize)>,
 }
 
@@ -82,21 +83,24 @@ impl<'d> ImageCode<'d> {
         self.sections.binary_search_by_key(&index, |section| section.index).ok()
     }
 
-    /// Where a call with this goal goes: there, and if a stub is there, to where that leads, and so on.
+    /// Where a call with this goal goes: first there, and if there is a stub, to where that leads, and so
+    /// on.
     pub(super) fn chain(&self, goal: Goal) -> impl Iterator<Item = Goal> + use<'_, 'd> {
-        let next = |goal: &Goal| match goal {
+        let chain = std::iter::successors(Some(goal), |goal| match goal {
             Goal::Address(address) => self.stub_at(*address),
             Goal::Slot(_) => None,
-        };
-        std::iter::successors(Some(goal), next).take(LONGEST_CHAIN)
+        });
+        chain.take(LONGEST_CHAIN)
     }
 
-    /// What the stub at `address` leads to.
+    /// Where the stub at `address` leads, if there is one.
     pub(super) fn stub_at(&self, address: u64) -> Option<Goal> {
         let section = self.section_of(address)?;
         let place = self.place(section, address - section.header.address);
-        let alternate = Place { alternate: true, ..place };
-        let other = || (self.decode.stub)(&alternate).filter(|_| self.is_either);
-        (self.decode.stub)(&place).or_else(other)
+        let goal = (self.decode.stub)(&place);
+        if goal.is_some() || !self.is_either {
+            return goal;
+        }
+        (self.decode.stub)(&Place { alternate: true, ..place })
     }
 }

@@ -1,10 +1,9 @@
-//! The sites of an image by decoding: all code is read, for calls that may reach a hook. That is most of
-//! the work on an image, so several threads can share it.
+//! The sites of an image by decoding. All code is searched for calls that may reach a hook. That is most
+//! of the work on an image, so several threads can share it.
 //!
-//! On most processors instructions can be read from any one on, and each is looked at. On x86 a byte
-//! means something only if you know where its instruction begins. There we search for the bytes that
-//! calls begin with, and follow the instructions from the start of the function to see which of
-//! them are real.
+//! On most processors, we can start decoding at any instruction, so we look at each one. On x86, we must
+//! know where an instruction begins. There we search for the bytes that calls begin with. Then we decode
+//! from the start of the function, to see which of these bytes really begin an instruction.
 
 use super::code::{CodeSection, ImageCode, Layout};
 use super::hooks::Hooks;
@@ -18,19 +17,19 @@ use object::read::elf::FileHeader;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A piece of code is at least so long, in bytes: long enough that it does not matter what a piece
-/// costs, short enough that threads have the same work.
+/// The least size of a piece of code, in bytes. It is large enough that the cost of a piece doesn't
+/// matter, and small enough that all threads have work.
 const PIECE: u64 = 1 << 18;
 
-/// A part of a section that is code: bytes from the start of the section. An instruction begins at its
-/// start.
+/// A part of a section that is code, in bytes from the start of the section. It starts with an
+/// instruction.
 #[derive(Clone, Copy)]
 struct Region {
     start: u64,
     end: u64,
     alternate: bool,
-    /// Bytes from one place where an instruction may begin to the next; `None` where the
-    /// instructions say that.
+    /// The number of bytes from one place at which an instruction may begin to the next. `None` if the
+    /// length of each instruction tells.
     step: Option<u64>,
 }
 
@@ -41,7 +40,8 @@ struct Piece {
     region: Region,
 }
 
-/// Where code of one kind begins, or data (`None`), by section: mapping symbols.
+/// The mapping symbols of each section: where code begins, and whether it is of the second instruction
+/// set, or where data begins (`None`).
 type Marks = HashMap<u32, Vec<(u64, Option<bool>)>>;
 
 impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
@@ -60,20 +60,20 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
         }
     }
 
-    /// All code, in pieces that can be read each by itself.
+    /// All code, in pieces that can be decoded separately.
     fn pieces(&self) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let marks = self.marks();
         for (section, code) in self.code.sections.iter().enumerate() {
             for region in self.regions(code, &marks) {
                 let mut start = region.start;
-                // An instruction begins where a function does.
-                let next =
-                    |start: u64| self.functions.next_start(code.index, start.checked_add(PIECE)?);
-                while let Some(function) = next(start).filter(|function| *function < region.end) {
-                    pieces
-                        .push(Piece { section, region: Region { start, end: function, ..region } });
-                    start = function;
+                // Where a function begins, an instruction begins.
+                while let Some(least) = start.checked_add(PIECE)
+                    && let Some(end) = self.functions.next_start(code.index, least)
+                    && end < region.end
+                {
+                    pieces.push(Piece { section, region: Region { start, end, ..region } });
+                    start = end;
                 }
                 pieces.push(Piece { section, region: Region { start, ..region } });
             }
@@ -105,56 +105,67 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
         let end = section.code.len();
         let own = marks.get(&section.index);
         if own.is_none() && self.target.arch.mapping_symbols && self.code.is_either {
-            // Stripped: each place may be code of either instruction set.
-            let region = |alternate, step| Region { start: 0, end, alternate, step: Some(step) };
-            return vec![region(false, 4), region(true, 2)];
+            // The file is stripped, so any place may be code of either instruction set.
+            let either = [(false, 4), (true, 2)];
+            let regions = either.map(|(alternate, step)| Region {
+                start: 0,
+                end,
+                alternate,
+                step: Some(step),
+            });
+            return regions.to_vec();
         }
         let mut marks = vec![(0, Some(self.code.layout.alternate))];
-        let offset = |address: u64| address.wrapping_sub(section.header.address);
-        marks.extend(own.into_iter().flatten().map(|(address, mark)| (offset(*address), *mark)));
-        // Of several at one place the last is in force.
+        for (address, mark) in own.into_iter().flatten() {
+            marks.push((address.wrapping_sub(section.header.address), *mark));
+        }
+        // If several are at one place, the last one counts.
         marks.sort_by_key(|mark| mark.0);
         let ends = marks.iter().skip(1).map(|mark| mark.0).chain([end]);
-        let parts = marks.iter().zip(ends);
-        let region = |((start, mark), next): (&(u64, Option<bool>), u64)| {
+        let regions = marks.iter().zip(ends).filter_map(|((start, mark), next)| {
             Some(Region { start: *start, end: next.min(end), alternate: (*mark)?, step: None })
-        };
-        parts.filter_map(region).collect()
+        });
+        regions.collect()
     }
 }
 
-/// What it takes to find the calls that may reach a hook: nothing of one ELF class, so that threads
-/// can share it.
+/// The search for calls that may reach a hook. It doesn't depend on the ELF class, so that threads can
+/// share it.
 struct Sweep<'s, 'd> {
     code: &'s ImageCode<'d>,
     functions: &'s Functions<'d>,
     hooks: &'s Hooks,
 }
 
-/// Whether calls with these goals may reach a hook.
+/// Whether a call of each address may reach a hook.
 type Known = HashMap<u64, bool>;
+
+/// The position of a piece, and the calls in it.
+type Done = (usize, Vec<Branch>);
 
 impl Sweep<'_, '_> {
     /// For each of `pieces`, the calls that may reach a hook, in order.
     fn all(&self, pieces: &[Piece], helpers: &Helpers) -> Vec<Vec<Branch>> {
         let next = AtomicUsize::new(0);
         let done = Mutex::new(Vec::with_capacity(pieces.len()));
-        let work = || {
-            let mut known = Known::default();
-            let mut own = Vec::new();
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some(piece) = pieces.get(at) else { break };
-                own.push((at, self.piece(&mut known, piece)));
-            }
-            done.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
-        };
-        helpers.run(&work);
-        // What they left, if anything.
-        work();
+        helpers.run(&|| self.work(pieces, &next, &done));
+        // If the helpers left anything.
+        self.work(pieces, &next, &done);
         let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.sort_unstable_by_key(|(at, _)| *at);
         done.into_iter().map(|(_, branches)| branches).collect()
+    }
+
+    /// Works on one piece after the other, until none is left.
+    fn work(&self, pieces: &[Piece], next: &AtomicUsize, done: &Mutex<Vec<Done>>) {
+        let mut known = Known::default();
+        let mut own = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(piece) = pieces.get(at) else { break };
+            own.push((at, self.piece(&mut known, piece)));
+        }
+        done.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
     }
 
     fn piece(&self, known: &mut Known, piece: &Piece) -> Vec<Branch> {
@@ -178,21 +189,24 @@ impl Sweep<'_, '_> {
         self.may_reach(known, branch.target).then_some(branch)
     }
 
-    /// The calls among instructions that can be read from any one on.
+    /// The calls in a region in which we can start decoding at any instruction.
     fn walk(&self, known: &mut Known, section: &CodeSection<'_>, region: Region) -> Vec<Branch> {
         let layout = Layout { alternate: region.alternate, ..self.code.layout };
         let mut branches = Vec::new();
         let mut at = region.start;
         while at < region.end {
             branches.extend(self.call(known, layout, section, at));
-            let length = || (self.code.decode.length)(&layout.place(section, at));
-            at = at.saturating_add(region.step.unwrap_or_else(length));
+            let step = match region.step {
+                Some(step) => step,
+                None => (self.code.decode.length)(&layout.place(section, at)),
+            };
+            at = at.saturating_add(step);
         }
         branches
     }
 
-    /// The calls among instructions that must be read from function starts on: bytes that would be
-    /// such a call, of which those at the start of an instruction are.
+    /// The calls in a region that must be decoded from the starts of functions. First finds the bytes
+    /// that would be such calls, and then those of them that begin an instruction.
     fn search(&self, known: &mut Known, section: &CodeSection<'_>, region: Region) -> Vec<Branch> {
         let mut candidates = Vec::new();
         let size = region.end.saturating_sub(region.start);
@@ -209,7 +223,7 @@ impl Sweep<'_, '_> {
         let mut starts = self.functions.starts_from(section.index, region.start).peekable();
         let mut at = region.start;
         candidates.retain(|branch| {
-            // Go on from the candidate before, if that was in the same function.
+            // Go on from the last candidate, if that was in the same function.
             while let Some(start) = starts.next_if(|start| *start <= branch.start) {
                 at = start;
             }
@@ -222,9 +236,9 @@ impl Sweep<'_, '_> {
         candidates
     }
 
-    /// Whether a call with this goal may reach a hook: what a word holds that the loader fills is not
-    /// looked up here.
-    // Most instructions are no call. What is asked of each of them stays small without this.
+    /// Whether a call with this goal may reach a hook. This doesn't look up what slots hold.
+    // Most instructions aren't calls. Without this inside, the code that looks at each of them stays
+    // small.
     #[inline(never)]
     fn may_reach(&self, known: &mut Known, goal: Goal) -> bool {
         let Goal::Address(address) = goal else { return true };

@@ -66,7 +66,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
     pub(super) fn find_hooks(&mut self) -> Result<()> {
         let view = self.target.view;
         let dynamic = Symbols::read_dynamic(view)?;
-        // A definition of one's own may be overridden: it has slots too.
+        // Another file may override a hook that the image defines, so that has slots too.
         let mut named = HashMap::default();
         for symbols in self.target.symbols.iter().chain(&dynamic) {
             let found = self.hooks.of(symbols);
@@ -88,7 +88,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         Ok(())
     }
 
-    /// A defined hook: its address, that of its local entry, or the code of its descriptor.
+    /// Adds a hook that the image defines: the address of its code, and of its local entry.
     fn add_hook(&mut self, symbol: &Symbol, hook: u32) {
         let arch = self.target.arch;
         let isa_bit = u64::from(arch.isa_bit && symbol.is_function());
@@ -122,8 +122,9 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
             }
         }
         let Some((local_tag, first_tag)) = self.target.arch.got_tags else { return };
-        let tag = |tag: u64| dynamic::tag(view, tag.cast_signed()).map(|(value, _)| value);
-        let (Some(local), Some(first)) = (tag(local_tag), tag(first_tag)) else { return };
+        let [local, first] =
+            [local_tag, first_tag].map(|tag| Some(dynamic::tag(view, tag.cast_signed())?.0));
+        let (Some(local), Some(first)) = (local, first) else { return };
         let Some(got) = (0u32..).zip(view.sections()).find(|(i, _)| view.is_called(*i, b".got"))
         else {
             return;
@@ -163,7 +164,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         self.hooks.addresses.get(&value).copied()
     }
 
-    /// The address that the word at `slot` holds, where that is known before other files are loaded.
+    /// The address that the word at `slot` holds, if it doesn't depend on other files.
     fn slot_value(&mut self, slot: u64) -> Option<u64> {
         let view = self.target.view;
         let loader = &self.target.loader;
@@ -171,8 +172,8 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         changes.word(slot, || loaded::in_file(view, slot, 1).first().copied())
     }
 
-    /// Takes for the hook what more than half of the entries of `table` call, in an image whose symbols
-    /// tell of none: a wrong entry is then still known from a right one.
+    /// If no symbol names a hook, assumes that the hook is what more than half of the entries of `table`
+    /// call. Wrong entries then still show.
     pub(crate) fn find_hook_by_table(&mut self, table: &[u64]) {
         let is_known = !self.hooks.addresses.is_empty() || !self.hooks.slots.is_empty();
         if is_known || self.target.has_all_symbols() {
@@ -191,14 +192,14 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         }
     }
 
-    /// What a call recorded at `address` calls, in either instruction set.
+    /// What a call that is recorded at `address` calls, in either instruction set.
     fn called_at(&mut self, address: u64) -> BTreeSet<u64> {
         let arch = self.target.arch;
         let Some(section) = self.code.section_of(address) else { return BTreeSet::new() };
         let recorded = address - section.header.address;
         let step = usize::try_from(arch.code_step).unwrap_or(1);
         let mut goals = Vec::new();
-        // An instruction begins at the site, or as far from it as others are long.
+        // An instruction begins at the site, so others begin at multiples of a step from it.
         let before = recorded.min(TO_CALL) / arch.code_step * arch.code_step;
         for at in (recorded - before..=recorded.saturating_add(TO_CALL)).step_by(step) {
             let place = self.code.place(section, at);
@@ -213,18 +214,18 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         goals.into_iter().filter_map(|goal| self.end_of(goal)).collect()
     }
 
-    /// The address that a call with this goal reaches in the end.
+    /// The address that a call with this goal finally reaches.
     fn end_of(&mut self, goal: Goal) -> Option<u64> {
         match self.code.chain(goal).last()? {
             Goal::Slot(slot) => self.slot_value(slot),
-            // The chain may be longer than any that a linker makes.
+            // If there still is a stub, the chain is longer than any that a linker makes.
             Goal::Address(address) if self.code.stub_at(address).is_some() => None,
             Goal::Address(address) => Some(address),
         }
     }
 }
 
-/// `_gp`, the TOC or the like.
+/// The address that code finds its data by: `_gp`, the TOC or the like.
 pub(super) fn find_data_base<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> u64 {
     let view = target.view;
     let tag = target.arch.data_base_tag;
@@ -237,10 +238,12 @@ pub(super) fn find_data_base<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> u
             let (index, _) = *symbols.called(&[name.as_bytes()]).first()?;
             symbols.get(index)
         });
-        let mut sections = (0u32..).zip(view.sections());
-        let mut section = || sections.find(|(index, _)| view.is_called(*index, name.as_bytes()));
-        let base = symbol.map(|symbol| symbol.value);
-        if let Some(base) = base.or_else(|| section().map(|(_, header)| header.address)) {
+        let base = symbol.map(|symbol| symbol.value).or_else(|| {
+            let mut sections = (0u32..).zip(view.sections());
+            let section = sections.find(|(index, _)| view.is_called(*index, name.as_bytes()));
+            section.map(|(_, header)| header.address)
+        });
+        if let Some(base) = base {
             return base.wrapping_add(*distance);
         }
     }

@@ -32,7 +32,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FoundSite {
     pub(crate) kind: Kind,
-    /// Bytes, from the site to the end of the call or of the NOPs.
+    /// The number of bytes from the site to the end of the call or of the NOPs.
     pub(crate) size: u64,
     /// The position of the hook's name in [`Hooks::names`].
     pub(crate) hook: Option<u32>,
@@ -42,7 +42,7 @@ pub(crate) struct FoundSite {
 /// A call in an image, and where its relocation was.
 pub(crate) struct CallAt {
     pub(crate) call: Call,
-    /// Bytes from the start of the section.
+    /// Where its relocation was, in bytes from the start of the section.
     pub(crate) reference: u64,
 }
 
@@ -56,20 +56,20 @@ pub(crate) struct Finder<'t, 'v, 'd, Elf: FileHeader> {
     code: ImageCode<'d>,
     pub(crate) hooks: Hooks,
     helpers: Helpers,
-    /// Each call that was found, for those who ask for it.
+    /// Each call that was found, if they are kept.
     calls: Option<HashMap<(u32, u64), Branch>>,
-    /// What has been found out about where calls lead.
+    /// The hooks that calls reach, as far as we know.
     known: HashMap<Goal, Option<u32>>,
-    /// What the loader makes of words; read when first asked for.
+    /// What loading does to words. Read when it is first needed.
     changes: Option<Changes>,
-    /// Where the instructions of a function were followed to.
+    /// How far the instructions of a function were followed.
     followed: Cell<Followed>,
 }
 
 impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
     /// # Errors
     ///
-    /// The processor's code cannot be decoded, or the image is malformed.
+    /// We can't decode the processor's code, or the image is malformed.
     pub(crate) fn new(
         target: &'t Target<'v, 'd, Elf>,
         functions: &'t Functions<'d>,
@@ -119,13 +119,14 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
     pub(crate) fn find(&mut self) -> Result<Found> {
         let mut found = Found::new();
         self.by_relocations(&mut found)?;
-        // A linker that redirects a call to a stub may have redirected its relocation too.
+        // Decode too: a linker that redirects a call to a stub may also redirect its relocation.
         self.by_decoding(&mut found);
         self.by_patchable_entries(&mut found)?;
         Ok(found)
     }
 
-    /// The addresses in the table of the image, which has an address and a size in bytes; ascending.
+    /// The addresses in the table of the image, in ascending order. `range` is its address and size in
+    /// bytes.
     pub(crate) fn table(&self, range: Option<(u64, u64)>) -> Vec<u64> {
         let view = self.target.view;
         let Some((address, size)) = range else { return Vec::new() };
@@ -135,8 +136,8 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         entries
     }
 
-    /// Adds the places that `table`, the addresses in the image's own, leads to and where NOPs stand
-    /// that a call became: nothing else tells them from padding.
+    /// Adds the NOPs that calls became and that the image's own table leads to. Nothing else tells them
+    /// from padding. `table` has the addresses.
     pub(crate) fn by_table(&self, table: &[u64], found: &mut Found) -> Result<()> {
         for address in table.iter().filter(|address| **address != 0) {
             let Some(section) = self.code.section_of(*address) else { continue };
@@ -153,14 +154,14 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         Ok(())
     }
 
-    /// Adds the call that `branch` is, if it reaches a hook; `false` if it does not.
+    /// Adds the call `branch`, if it reaches a hook. Returns whether it does.
     fn add(&mut self, found: &mut Found, section: usize, branch: &Branch, source: Source) -> bool {
         let Some(hook) = self.reaches(branch.target) else { return false };
         let Some(section) = self.code.sections.get(section) else { return false };
         let call = self.target.arch.decoded(section.code, branch);
         let Call { recorded, end, .. } = call;
         let size = end.saturating_sub(recorded);
-        // Relocations know better than what is decoded after them.
+        // What relocations told is better than what decoding tells afterwards.
         if overlaps(found, section.index, recorded, size) {
             return true;
         }
@@ -172,7 +173,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         true
     }
 
-    /// Makes [`Finder::find`] keep what [`Finder::call_at`] tells.
+    /// Makes [`Finder::find`] keep the calls, for [`Finder::call_at`].
     pub(crate) fn keep_calls(&mut self) {
         self.calls = Some(HashMap::default());
     }
@@ -186,7 +187,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
     }
 }
 
-/// Whether a site that was found has bytes in common with these.
+/// Whether a known site has bytes in common with these.
 fn overlaps(found: &Found, section: u32, offset: u64, size: u64) -> bool {
     let before = found.range((section, 0)..(section, offset.saturating_add(size)));
     before.last().is_some_and(|((_, start), site)| start.saturating_add(site.size) > offset)

@@ -1,7 +1,7 @@
 //! The patchable entries of an image, by the compiler's list.
 //!
-//! The list may have holes, for example where the linker threw COMDAT groups away. So a function that
-//! isn't listed, and has an area of the same form as one that is, counts too.
+//! The list may have holes, for example because the linker discarded COMDAT groups. So an area that isn't
+//! listed counts too, if it has the same form as a listed one.
 
 use super::{Finder, Found, FoundSite, overlaps};
 use crate::elf::loaded::Changes;
@@ -13,15 +13,15 @@ use foldhash::HashSet;
 use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 
-/// Bytes that areas without an entry are looked for in, for each byte of code: real images need less
-/// than one.
+/// How many bytes the search for areas that aren't listed may read, for each byte of code. Real images
+/// need less than one.
 const WORK: u64 = 16;
-/// Bytes behind an area that tell whether it is longer: a landing pad and a NOP are.
+/// How many bytes behind an area to read, to see whether it is longer. A landing pad and a NOP have
+/// fewer.
 const BEHIND: u64 = 32;
 
 impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
-    /// Areas of NOPs: those that the list leads to, and those of functions that have one of the
-    /// same form and are not listed, as happens to functions of discarded groups.
+    /// Adds the areas of NOPs that the list leads to, and those of the same form that aren't listed.
     pub(super) fn by_patchable_entries(&mut self, found: &mut Found) -> Result<()> {
         let mut listed = self.listed();
         for address in &mut listed {
@@ -61,7 +61,7 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
         if let [(address, count)] = *lists.as_slice() {
             return loaded::words(view, address, count, loader);
         }
-        // All relocations are gone through once, not for each list.
+        // Go through all relocations once, not once for each list.
         let changes = self.changes.get_or_insert_with(|| Changes::read(view, loader));
         let mut listed = Vec::new();
         for (address, count) in lists {
@@ -71,9 +71,9 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
         listed
     }
 
-    /// Areas of functions that have one of the same form as a listed one, and none in the list. `forms`
-    /// has the distance from the function's start, the size, and the bits that the listed addresses
-    /// have; `have_one` the sections and starts of the functions with a listed area.
+    /// Adds the areas that have the same form as a listed one, and whose functions have no listed area.
+    /// `forms` has the distance from the function's start, the size, and the bits that the listed
+    /// addresses have. `have_one` has the sections and starts of the functions with a listed area.
     fn lost_areas(
         &self,
         found: &mut Found,
@@ -87,9 +87,9 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
             for start in starts.filter(|start| !have_one.contains(&(section.index, *start))) {
                 for ((distance, size), bits) in forms {
                     let offset = start.wrapping_add(*distance);
-                    // Before a function there may be padding, of the same instructions: an area that
-                    // ends where the function begins cannot be told from that, and another only by
-                    // the alignment that the compiler gave those that are listed.
+                    // Before a function there may be padding of the same instructions. An area that
+                    // ends where the function begins looks the same. Any other area is aligned as the
+                    // compiler aligned the listed ones.
                     let is_before = distance.cast_signed() < 0;
                     let aligned = !is_before
                         || section.header.address.wrapping_add(offset).trailing_zeros()

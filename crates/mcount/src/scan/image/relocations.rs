@@ -1,7 +1,7 @@
 //! The sites of an image by the relocations that `ld --emit-relocs` kept.
 //!
-//! They say where to look, and no more: the linker may have made another instruction of the one that the
-//! relocation was on, and moved it by a few bytes.
+//! They only say where to look. The linker may have changed the instruction with the relocation, and
+//! moved it by a few bytes.
 
 use super::code::CodeSection;
 use super::{Finder, Found, FoundSite, overlaps};
@@ -12,33 +12,29 @@ use crate::site::Source;
 use object::elf;
 use object::read::elf::FileHeader;
 
-/// How far behind the start of a call its relocation can be; an x86 call with a prefix looks like
-/// one without, so the longest comes first.
+/// How far behind the start of a call its relocation can be. The longest distance comes first, because an
+/// x86 call with a prefix looks like one without.
 const TO_REFERENCE: [u64; 4] = [FARTHEST, 2, 1, 0];
 const FARTHEST: u64 = 22;
 
-/// How far the instructions of a function were followed, so that those of a long one are not followed
-/// from its start for each call.
+/// How far the instructions of a function were followed, so that we don't follow them from the start of
+/// the function for each call.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Followed {
     section: u32,
-    /// Where the function begins: bytes from the start of the section.
+    /// Where the function begins, in bytes from the start of the section.
     function: u64,
     /// Where an instruction begins.
     instruction: u64,
 }
 
 impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
-    /// The sites by relocations that `ld --emit-relocs` kept.
+    /// Adds the sites by the relocations that `ld --emit-relocs` kept.
     pub(super) fn by_relocations(&mut self, found: &mut Found) -> Result<()> {
         let view = self.target.view;
         let Some(symbols) = &self.target.symbols else { return Ok(()) };
         let named = std::mem::take(&mut self.hooks.symbols);
         let hooks: Vec<_> = named.iter().map(|(index, _)| *index).collect();
-        let hook_of = |symbol: u32| {
-            let at = hooks.binary_search(&symbol).ok()?;
-            named.get(at).map(|(_, hook)| *hook)
-        };
         let mut places = Vec::new();
         for (index, header) in (0u32..).zip(view.sections()) {
             let is_kept = header.is_relocations()
@@ -47,12 +43,14 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
             let section = self.code.position(header.info);
             let (Some(section), true) = (section, is_kept) else { continue };
             Relocations::read(view, index, &header)?.of_symbols(&hooks, |relocation| {
-                if let Some(hook) = hook_of(relocation.symbol) {
-                    places.push(((section, relocation.offset), (relocation.kind, hook)));
+                if let Ok(at) = hooks.binary_search(&relocation.symbol)
+                    && let Some((_, hook)) = named.get(at)
+                {
+                    places.push(((section, relocation.offset), (relocation.kind, *hook)));
                 }
             });
         }
-        // Of several at one place the last is in force.
+        // If several are at one place, the last one counts.
         places.reverse();
         places.sort_by_key(|(place, _)| *place);
         places.dedup_by_key(|(place, _)| *place);
@@ -64,7 +62,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         Ok(())
     }
 
-    /// Adds the call that a relocation at `address` is part of; `false` if it is part of none.
+    /// Adds the call that a relocation at `address` is part of. Returns whether there is one.
     fn relocated_call(&mut self, found: &mut Found, section: usize, address: u64) -> bool {
         let Some(code) = self.code.sections.get(section) else { return false };
         let Some(reference) = address.checked_sub(code.header.address) else { return false };
@@ -72,7 +70,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         for back in TO_REFERENCE {
             let Some(at) = reference.checked_sub(back) else { continue };
             let place = self.code.place(code, at);
-            // Either instruction set may be it: the one in which it calls a hook is.
+            // It may be of either instruction set. The one in which it calls a hook is right.
             let other = Place { alternate: !place.alternate, ..place };
             let others = if self.target.arch.isa_bit { Some(other) } else { None };
             for place in std::iter::once(place).chain(others) {
@@ -84,7 +82,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         branches.iter().any(|branch| self.add(found, section, branch, Source::Relocations))
     }
 
-    /// The same where the call is still as it was in the object.
+    /// Adds the call if it is still the same as in the object.
     fn call_of_object(
         &self,
         found: &mut Found,
@@ -97,7 +95,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         let Some(reference) = address.checked_sub(section.header.address) else { return };
         if let Some(call) = self.target.arch.call(section.code, kind, reference) {
             let size = call.end.saturating_sub(call.recorded);
-            // Of several relocations in one call, the first has said all.
+            // If a call has several relocations, the first one is enough.
             if !overlaps(found, section.index, call.recorded, size) {
                 let (kind, source) = (call.kind(), Source::Relocations);
                 let what = FoundSite { kind, size, hook: Some(hook), source };
@@ -106,7 +104,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         }
     }
 
-    /// Whether an instruction begins at `at`, where that can be told from function starts only.
+    /// Whether an instruction begins at `at`.
     fn is_instruction(&self, section: &CodeSection<'d>, at: u64) -> bool {
         if self.code.decode.anchors.is_empty() {
             return true;
@@ -118,7 +116,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         let mut next = if is_on_the_way { followed.instruction } else { function };
         let mut instruction = next;
         while next < at {
-            // Relocations ascend, so the next call to look for is not before this.
+            // Relocations are in ascending order, so the next call isn't before this.
             if next.saturating_add(FARTHEST) <= at {
                 instruction = next;
             }
