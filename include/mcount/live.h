@@ -97,6 +97,10 @@ enum mcount_wanted {
  * a lock. Calls that they make themselves aren't shown to handlers. They must return: no longjmp, no exception. */
 mcount_tracer *mcount_handlers(mcount_entry_handler *entry, mcount_exit_handler *exit, void *data, unsigned flags);
 
+/* Makes functions ready to be armed, without arming them; returns how many. At the start of main, while the program has one
+ * thread, this never has to stop another. docs/live.md says why. */
+long mcount_prepare(const char *pattern);
+
 /* Shows the tracer the calls of functions from now on, or not any more; returns how many functions those are. All
  * threads may run meanwhile. Either all functions are armed, or none is.
  *

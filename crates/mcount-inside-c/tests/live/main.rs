@@ -6,6 +6,8 @@ mod own;
 mod truth;
 
 use libtest_mimic::Arguments;
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::ExitCode;
 use testkit::trial::trial;
 
@@ -20,7 +22,41 @@ fn main() -> ExitCode {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux", target_pointer_width = "64")) {
         return ExitCode::SUCCESS;
     }
-    let tests = own::tests().into_iter().chain(truth::tests());
+    let header = Test { name: "header".to_owned(), wants: vec![], run: Box::new(header) };
+    let tests = own::tests().into_iter().chain(truth::tests()).chain([header]);
     let trials = tests.map(|test| trial(test.name, test.wants, test.run)).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// The header declares each function that the library exports, and no other.
+fn header() -> Result<(), String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read = |name: &str| {
+        let bytes = testkit::files::read(&folder.join(name))?;
+        Ok::<_, String>(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let (source, header) = (read("mcount-inside/src/c.rs")?, read("../include/mcount/live.h")?);
+    let exported = names(&source, "extern \"C\" fn ");
+    let code: String =
+        header.split("/*").map(|part| part.split("*/").last().unwrap_or("")).collect();
+    let called = |line: &str| {
+        line.split_once('(')
+            .and_then(|(head, _)| head.split([' ', '*']).next_back().map(str::to_owned))
+    };
+    let declared: BTreeSet<String> = code
+        .lines()
+        .filter(|line| !line.starts_with("typedef"))
+        .filter_map(called)
+        .filter(|name| name.starts_with("mcount_"))
+        .collect();
+    if exported == declared && exported.len() > 10 {
+        return Ok(());
+    }
+    Err(format!("exported: {exported:?}\ndeclared: {declared:?}"))
+}
+
+/// What follows `before` in the text, up to a parenthesis.
+fn names(text: &str, before: &str) -> BTreeSet<String> {
+    let parts = text.split(before).skip(1);
+    parts.filter_map(|part| part.split('(').next()).map(str::to_owned).collect()
 }
