@@ -17,7 +17,7 @@ pub mod config {
     pub const FILE: u64 = 0;
     /// Bytes of that mapping.
     pub const LENGTH: u64 = 8;
-    /// [`flags`].
+    /// Bits of [`super::flags`].
     pub const FLAGS: u64 = 16;
     /// Calls with fewer ticks aren't recorded, if the exit that looks at it is used.
     pub const SHORTEST: u64 = 24;
@@ -25,7 +25,7 @@ pub mod config {
     pub const PG_EXIT: u64 = 32;
     /// How many calls may be nested and recorded at the start of a thread.
     pub const BUDGET: u64 = 40;
-    /// The same beneath a function that has [`class::UNDER`].
+    /// The same beneath a function that has [`super::class::UNDER`].
     pub const DEPTH: u64 = 48;
     /// Unwinders: six words each: first and last address of the module, then the addresses of
     /// `_Unwind_GetIP`, `_Unwind_SetIP`, `_Unwind_SetGR` and `_Unwind_Resume`.

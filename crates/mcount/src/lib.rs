@@ -18,7 +18,7 @@
 //! |---|---|---|
 //! | Which call sites are there? | [`File::sites`] | [`scan()`] |
 //! | What is in the table? | [`File::table`] | [`read_table`] |
-//! | Which functions have a site? | [`File::functions`] | [`functions()`], [`coverage`], [`diff`] |
+//! | Which functions have a site? | [`File::functions`] | [`functions()`], [`coverage()`], [`diff()`] |
 //! | Is the table right? | [`File::check`] | [`check()`] |
 //! | What would the right table be, in this object? | [`File::record`] | [`record()`] |
 //! | And in this image? | [`File::late_table`] | [`late_table`], [`table_object`], [`fill`] |
