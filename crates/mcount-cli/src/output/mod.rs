@@ -165,7 +165,8 @@ pub fn recorded(out: &mut dyn Write, label: &Label, recording: &Recording) -> io
 
 /// The name of a function, as in its source if `demangle`.
 pub(crate) fn name_of(name: &str, demangle: bool) -> Cow<'_, str> {
-    if !demangle {
+    // A demangler takes a name of C like `f` for an encoded type, here `float`.
+    if !demangle || !name.starts_with('_') {
         return name.into();
     }
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
@@ -175,4 +176,29 @@ pub(crate) fn name_of(name: &str, demangle: bool) -> Cow<'_, str> {
     let symbol = cpp_demangle::Symbol::new(name).ok();
     let plain = symbol.and_then(|symbol| symbol.demangle_with_options(&options).ok());
     plain.map_or(name.into(), Cow::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name_of;
+
+    #[test]
+    fn only_mangled_names_are_demangled() {
+        let table = [
+            ("f", "f"),
+            ("i", "i"),
+            ("St", "St"),
+            ("Ri", "Ri"),
+            ("_start", "_start"),
+            ("__libc_start_main", "__libc_start_main"),
+            ("_Z1fi", "f(int)"),
+            ("_ZN2ns1fEv", "ns::f()"),
+            ("_RNvC6_123foo3bar", "123foo::bar"),
+            ("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt"),
+        ];
+        for (name, expected) in table {
+            assert_eq!(name_of(name, true), expected);
+            assert_eq!(name_of(name, false), name);
+        }
+    }
 }

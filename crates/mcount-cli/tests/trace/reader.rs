@@ -188,7 +188,9 @@ impl<'d> Chunk<'d> {
 
 /// The name that `__func__` has in it.
 fn plain_name(symbol: &str) -> String {
-    let demangled = cpp_demangle::Symbol::new(symbol).ok().and_then(|name| name.demangle().ok());
+    let mangled = Some(symbol).filter(|symbol| symbol.starts_with('_'));
+    let demangled = mangled.and_then(|symbol| cpp_demangle::Symbol::new(symbol).ok());
+    let demangled = demangled.and_then(|name| name.demangle().ok());
     let name = demangled.unwrap_or_else(|| symbol.to_owned());
     let name = name.split(['(', '.']).next().unwrap_or_default();
     name.rsplit("::").next().unwrap_or_default().to_owned()
