@@ -248,10 +248,13 @@ pub(super) fn nop<const BITS: u32>(code: Code<'_>, at: u64) -> Option<u64> {
     if BITS == 32 && bytes.starts_with(ATOMIC_NOP) {
         return Some(ATOMIC_NOP.len() as u64);
     }
-    // Decoding is slow, and most code isn't a NOP. A NOP begins with 90, 0f or a prefix.
+    if bytes.first() == Some(&0x90) {
+        return Some(1);
+    }
+    // Decoding is slow, and most code isn't a NOP. Any other NOP begins with 0f or a prefix.
     let may_be = matches!(
         bytes.first()?,
-        0x90 | 0x0f | 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf2 | 0xf3
+        0x0f | 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf2 | 0xf3
     );
     if !may_be {
         return None;

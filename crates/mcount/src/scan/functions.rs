@@ -140,21 +140,8 @@ impl<'d> Functions<'d> {
     /// The name and start of the function that contains `offset` of `section`, or that an area of `size`
     /// bytes there reaches.
     pub(crate) fn find(&self, section: u32, offset: u64, size: u64) -> Option<(&'d [u8], u64)> {
-        self.choose(self.around(section, offset), offset, size)
-    }
-
-    /// Chooses what [`Functions::find`] returns from the functions before and after `offset`.
-    fn choose(&self, (best, next): Around<'_>, offset: u64, size: u64) -> Option<(&'d [u8], u64)> {
-        let covers = |f: &&Function| f.size == 0 || offset - f.start < f.size;
-        let next = next.filter(|next| next.start <= offset.saturating_add(size));
-        // A function without a size ends where the area of the next one begins.
-        let is_over = |f: &&Function| f.size == 0 && next.is_some();
-        if let Some(function) = best.filter(|f| covers(f) && !is_over(f)) {
-            return Some((self.name(function), function.start));
-        }
-        // The area of the next function. Otherwise padding, or code behind the size that the function's
-        // symbol has: then the nearest function before it.
-        next.or(best).map(|function| (self.name(function), function.start))
+        let function = choose(self.around(section, offset), offset, size)?;
+        Some((self.name(function), function.start))
     }
 
     /// The section and offset of the code whose descriptor is at `address` of an image, if there is one.
@@ -238,6 +225,17 @@ fn around(list: &[Function], after: usize) -> Around<'_> {
     (after.checked_sub(1).and_then(|at| list.get(at)), list.get(after))
 }
 
+/// Chooses what [`Functions::find`] returns from the functions before and after `offset`.
+fn choose((best, next): Around<'_>, offset: u64, size: u64) -> Option<&Function> {
+    let covers = |f: &&Function| f.size == 0 || offset - f.start < f.size;
+    let next = next.filter(|next| next.start <= offset.saturating_add(size));
+    // A function without a size ends where the area of the next one begins.
+    let is_over = |f: &&Function| f.size == 0 && next.is_some();
+    // Otherwise the area of the next function. Or padding, or code behind the size that the function's symbol
+    // has: then the nearest function before it.
+    best.filter(|f| covers(f) && !is_over(f)).or(next).or(best)
+}
+
 fn covers((last, next): Around<'_>, offset: u64, size: u64) -> bool {
     let is_reached = next.is_some_and(|next| next.start <= offset.saturating_add(size));
     is_reached && size != 0 || last.is_some_and(|last| last.covers(offset))
@@ -271,8 +269,13 @@ impl<'f, 'd> Walk<'f, 'd> {
 
     /// As [`Functions::find`].
     pub(crate) fn find(&mut self, section: u32, offset: u64, size: u64) -> Option<(&'d [u8], u64)> {
-        let around = self.around(section, offset);
-        self.functions.choose(around, offset, size)
+        let function = choose(self.around(section, offset), offset, size)?;
+        Some((self.functions.name(function), function.start))
+    }
+
+    /// Where the function begins that [`Functions::find`] finds.
+    pub(crate) fn start(&mut self, section: u32, offset: u64, size: u64) -> Option<u64> {
+        choose(self.around(section, offset), offset, size).map(|function| function.start)
     }
 
     /// As [`Functions::is_uncovered`].

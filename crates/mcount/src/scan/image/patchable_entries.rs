@@ -31,6 +31,8 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
         listed.dedup();
         let mut forms = BTreeMap::new();
         let mut have_one = HashSet::default();
+        have_one.reserve(listed.len());
+        let mut walk = self.functions.walk();
         let following = listed.iter().skip(1).map(Some).chain([None]);
         for (address, following) in listed.iter().zip(following).filter(|(at, _)| **at != 0) {
             let Some(section) = self.code.section_of(*address) else { continue };
@@ -40,7 +42,7 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
             let size = patchable::size(self.target, self.functions, section.index, offset, next)?;
             if size != 0 {
                 Self::add_area(found, section.index, offset, size, Source::PatchableEntries);
-                if let Some((_, start)) = self.functions.find(section.index, offset, size) {
+                if let Some(start) = walk.start(section.index, offset, size) {
                     *forms.entry((offset.wrapping_sub(start), size)).or_insert(0) |= *address;
                     have_one.insert((section.index, start));
                 }
