@@ -296,23 +296,49 @@ impl TraceFile {
 
     /// Adds a metadata record.
     pub(super) fn add(&self, kind: u32, payload: &[u8]) -> io::Result<()> {
+        self.add_all(kind, &[payload], |payload, bytes| bytes.extend_from_slice(payload))
+    }
+
+    /// Adds a metadata record of each of `things`, by as few writes as possible; `put` appends the payload.
+    pub(super) fn add_all<T>(
+        &self,
+        kind: u32,
+        things: &[T],
+        put: impl Fn(&T, &mut Vec<u8>),
+    ) -> io::Result<()> {
         let mut at = self.metadata.lock().unwrap_or_else(PoisonError::into_inner);
-        let payload = payload.get(..MOST).unwrap_or(payload);
-        let mut bytes = Vec::with_capacity(payload.len() + 16);
-        bytes.extend_from_slice(&kind.to_ne_bytes());
-        bytes.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(0).to_ne_bytes());
-        bytes.extend_from_slice(payload);
-        bytes.resize(bytes.len().next_multiple_of(metadata::ALIGNMENT), 0);
-        let size = bytes.len() as u64;
-        if at.chunk == 0 || at.used + size > layout::CHUNK_SIZE {
-            at.chunk = self.take_chunk().ok_or(io::ErrorKind::StorageFull)?;
-            at.used = 0;
-            let kind = chunk::METADATA.to_ne_bytes();
-            self.shared.file.write_all_at(&kind, descriptor(at.chunk) + directory::KIND as u64)?;
+        let (mut bytes, mut payload) = (Vec::new(), Vec::new());
+        for thing in things {
+            payload.clear();
+            put(thing, &mut payload);
+            let before = bytes.len();
+            put_record(&mut bytes, kind, &payload);
+            if at.chunk == 0 || at.used + bytes.len() as u64 > layout::CHUNK_SIZE {
+                let record = bytes.split_off(before);
+                self.append(&mut at, &bytes)?;
+                self.next_chunk(&mut at)?;
+                bytes = record;
+            }
+        }
+        self.append(&mut at, &bytes)
+    }
+
+    /// Takes a chunk for metadata.
+    fn next_chunk(&self, at: &mut Metadata) -> io::Result<()> {
+        at.chunk = self.take_chunk().ok_or(io::ErrorKind::StorageFull)?;
+        at.used = 0;
+        let kind = chunk::METADATA.to_ne_bytes();
+        self.shared.file.write_all_at(&kind, descriptor(at.chunk) + directory::KIND as u64)
+    }
+
+    /// Writes records to the chunk of metadata, which has room for them.
+    fn append(&self, at: &mut Metadata, records: &[u8]) -> io::Result<()> {
+        if records.is_empty() {
+            return Ok(());
         }
         let place = layout::HEADER_BLOCK + at.chunk * layout::CHUNK_SIZE + at.used;
-        self.shared.file.write_all_at(&bytes, place)?;
-        at.used += size;
+        self.shared.file.write_all_at(records, place)?;
+        at.used += records.len() as u64;
         let used = at.used.to_ne_bytes();
         self.shared.file.write_all_at(&used, descriptor(at.chunk) + directory::USED as u64)
     }
@@ -329,6 +355,15 @@ impl TraceFile {
         let chunks = self.shared.field(header::NEXT_CHUNK).load(SeqCst);
         self.shared.file.set_len(layout::HEADER_BLOCK + chunks * layout::CHUNK_SIZE)
     }
+}
+
+/// Appends a metadata record to `bytes`.
+fn put_record(bytes: &mut Vec<u8>, kind: u32, payload: &[u8]) {
+    let payload = payload.get(..MOST).unwrap_or(payload);
+    bytes.extend_from_slice(&kind.to_ne_bytes());
+    bytes.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(0).to_ne_bytes());
+    bytes.extend_from_slice(payload);
+    bytes.resize(bytes.len().next_multiple_of(metadata::ALIGNMENT), 0);
 }
 
 /// Bytes that are free where `file` is.

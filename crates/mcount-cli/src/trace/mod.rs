@@ -7,6 +7,7 @@
 
 mod agent;
 mod file;
+mod functions;
 mod inject;
 mod modules;
 mod processes;

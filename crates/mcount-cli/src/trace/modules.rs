@@ -1,14 +1,16 @@
 //! The hooks of an executable or a shared library, found in its file: the library `mcount` knows where they
 //! are, the bytes there say how each is armed.
 
+use super::functions::Functions;
 use crate::files::Input;
-use mcount::{Base, CallSite, Function, Kind, Options, Policy};
+use mcount::{Base, CallSite, Kind, Options, Policy};
 use mcount_live::x86_64::{Area, SHORT_JUMP, SITE, Unusable, nop_length};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What can be armed in one file.
 #[derive(Debug, Default)]
@@ -36,7 +38,8 @@ pub(super) struct Hook {
     /// Where the function is, before the load bias.
     pub(super) function: u64,
     pub(super) size: u64,
-    pub(super) name: String,
+    /// As the symbol table has it; empty if no symbol tells.
+    pub(super) name: Arc<str>,
     /// Where the hook is, before the load bias.
     pub(super) site: u64,
     pub(super) area: Area,
@@ -104,17 +107,17 @@ fn read(bytes: &[u8]) -> io::Result<Module> {
     let mut module = Module {
         build_id: file.build_id().ok().flatten().unwrap_or_default().to_vec(),
         extent: (low, high),
-        unwinder: unwinder(&file),
+        unwinder: unwinder(&file, bytes),
         ..Module::default()
     };
     let policy = Policy::of(Base::All);
     let options = Options::default().policy(policy).nops(true);
-    let survey = mcount::functions(bytes, &options).map_err(io::Error::other)?;
-    module.functions = survey.functions.len();
+    let found = mcount::scan(bytes, &options).map_err(io::Error::other)?;
     let code = Code::of(&file);
-    let functions = by_address(&survey.functions);
-    let sites = survey.functions.iter().flat_map(|function| &function.sites);
-    for site in sites.chain(&survey.strays) {
+    let functions = Functions::of(&file);
+    module.functions = functions.len();
+    module.hooks.reserve_exact(found.sites.len());
+    for site in &found.sites {
         module.add(&code, site, &functions);
     }
     module.hooks.sort_by_key(|hook| hook.site);
@@ -123,7 +126,7 @@ fn read(bytes: &[u8]) -> io::Result<Module> {
 }
 
 impl Module {
-    fn add(&mut self, code: &Code<'_>, site: &CallSite, functions: &BTreeMap<u64, &Function>) {
+    fn add(&mut self, code: &Code<'_>, site: &CallSite, functions: &Functions) {
         let Some(recorded) = site.address else { return };
         let distance = site.symbol_offset.filter(|offset| *offset < 0).map_or(0, i64::unsigned_abs);
         let entry = recorded + distance;
@@ -143,19 +146,14 @@ impl Module {
         if area.is_call && site.kind != Some(Kind::Call) {
             return;
         }
-        let nearest = functions.range(..=entry).next_back().map(|(_, function)| *function);
-        let covers = |function: &&Function| {
-            let start = function.address.unwrap_or(0);
-            entry == start || entry - start < function.size
-        };
-        let function = nearest.filter(covers);
-        let address = function.and_then(|function| function.address).unwrap_or(entry);
+        let function = functions.at(entry);
+        let address = function.map_or(entry, |function| function.address);
         let distance = entry.wrapping_sub(address);
         self.hooks.push(Hook {
             id: 0,
             function: address,
             size: function.map_or(0, |function| function.size),
-            name: function.map_or_else(String::new, |function| function.name.clone()),
+            name: function.and(site.symbol.clone()).unwrap_or_default(),
             site: entry + area.start as u64,
             area,
             before,
@@ -181,10 +179,6 @@ fn is_entry(code: &[u8], distance: u64) -> bool {
     distance == 0 || distance == ENDBR64.len() as u64 && code.starts_with(ENDBR64)
 }
 
-fn by_address(functions: &[Function]) -> BTreeMap<u64, &Function> {
-    functions.iter().filter_map(|function| Some((function.address?, function))).collect()
-}
-
 /// The bytes of a file by the address that they are linked at.
 struct Code<'d>(Vec<(u64, &'d [u8])>);
 
@@ -206,8 +200,10 @@ impl<'d> Code<'d> {
     }
 }
 
-fn unwinder(file: &ElfFile64<'_, Endianness>) -> Option<[u64; 4]> {
+fn unwinder(file: &ElfFile64<'_, Endianness>, bytes: &[u8]) -> Option<[u64; 4]> {
     const NAMES: [&str; 4] = ["_Unwind_GetIP", "_Unwind_SetIP", "_Unwind_SetGR", "_Unwind_Resume"];
+    // Most files have none, and many symbols.
+    memchr::memmem::find(bytes, b"_Unwind_SetGR")?;
     let mut found = [0; 4];
     for symbol in file.dynamic_symbols().chain(file.symbols()) {
         if !symbol.is_definition() {

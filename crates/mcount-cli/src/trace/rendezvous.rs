@@ -1,7 +1,7 @@
 //! Modules: the dynamic linker tells that it has loaded or unloaded some, and their hooks are armed.
 
 use super::file::TraceFile;
-use super::modules::Module;
+use super::modules::{Hook, Module};
 use super::space::{Rendezvous, Space};
 use super::start::Untraced;
 use super::tracee::{Desk, Memory, Tracee, to_result};
@@ -174,7 +174,8 @@ impl Recorder {
     pub(super) fn introduce(&mut self, index: usize) -> io::Result<()> {
         let Some(module) = self.modules.at_mut(index) else { return Ok(()) };
         let path = module.path.to_string_lossy().into_owned();
-        for hook in &mut module.hooks {
+        let hooks = module.hooks.iter_mut().filter(|_| self.request.scope.has_patterns());
+        for hook in hooks {
             let name = crate::output::name_of(&hook.name, true);
             (hook.is_wanted, hook.class) = self.request.scope.choose(&name, &hook.name, &path);
         }
@@ -250,10 +251,12 @@ fn write_module(trace: &TraceFile, module: &Module) -> io::Result<()> {
     let head =
         [module.number.to_ne_bytes(), length(&module.build_id), length(path), 0_u32.to_ne_bytes()];
     trace.add(metadata::MODULE, &[&head.concat(), module.build_id.as_slice(), path].concat())?;
-    for hook in &module.hooks {
-        let head = [hook.id.to_ne_bytes(), module.number.to_ne_bytes()].concat();
-        let place = [hook.function.to_ne_bytes(), hook.size.to_ne_bytes()].concat();
-        trace.add(metadata::FUNCTION, &[&head, &place, hook.name.as_bytes()].concat())?;
-    }
-    Ok(())
+    let function = |hook: &Hook, payload: &mut Vec<u8>| {
+        payload.extend(hook.id.to_ne_bytes());
+        payload.extend(module.number.to_ne_bytes());
+        payload.extend(hook.function.to_ne_bytes());
+        payload.extend(hook.size.to_ne_bytes());
+        payload.extend(hook.name.as_bytes());
+    };
+    trace.add_all(metadata::FUNCTION, &module.hooks, function)
 }

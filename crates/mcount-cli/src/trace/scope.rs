@@ -59,6 +59,11 @@ impl Scope {
         self.depth != Self::ANY_DEPTH || !self.limits.is_empty()
     }
 
+    /// Does it matter what functions are called?
+    pub(super) fn has_patterns(&self) -> bool {
+        !(self.filter.is_empty() && self.exclude.is_empty() && self.limits.is_empty())
+    }
+
     /// The kind of routines that record it.
     pub(super) fn kind(&self) -> Kind {
         match (self.entries, self.untimed) {

@@ -296,30 +296,44 @@ impl Batch {
     }
 }
 
-/// Code that is changed in many places, page by page.
+/// Code that is changed in many places: pieces of whole pages, by the address of their first page.
 #[derive(Default)]
 struct Pages(BTreeMap<u64, Vec<u8>>);
 
 impl Pages {
     fn patch(&mut self, memory: &Memory, address: u64, bytes: &[u8]) -> io::Result<()> {
-        for (at, byte) in (address..).zip(bytes) {
-            let page = match self.0.entry(at / PAGE) {
-                std::collections::btree_map::Entry::Occupied(found) => found.into_mut(),
-                std::collections::btree_map::Entry::Vacant(room) => {
-                    let mut bytes = vec![0; usize::try_from(PAGE).unwrap_or(0)];
-                    memory.read(at / PAGE * PAGE, &mut bytes)?;
-                    room.insert(bytes)
-                }
-            };
-            if let Some(room) = page.get_mut(usize::try_from(at % PAGE).unwrap_or(0)) {
+        let (mut at, mut rest) = (address, bytes);
+        while !rest.is_empty() {
+            let page = self.rest_of_page(memory, at)?;
+            let (now, later) = rest.split_at(rest.len().min(page.len()));
+            for (room, byte) in page.iter_mut().zip(now) {
                 *room = *byte;
             }
+            at += now.len() as u64;
+            rest = later;
         }
         Ok(())
     }
 
+    /// The bytes of one page from `address` on. A page that's new, and behind a piece, becomes part of it.
+    fn rest_of_page(&mut self, memory: &Memory, address: u64) -> io::Result<&mut [u8]> {
+        let page = address / PAGE * PAGE;
+        let before = self.0.range(..=page).next_back();
+        let before = before.map(|(start, bytes)| (*start, *start + bytes.len() as u64));
+        let (start, end) = before.filter(|(_, end)| page <= *end).unwrap_or((page, page));
+        let piece = self.0.entry(start).or_default();
+        if page == end {
+            let size = usize::try_from(PAGE).unwrap_or(0);
+            let known = piece.len();
+            piece.resize(known + size, 0);
+            memory.read(page, piece.get_mut(known..).unwrap_or_default())?;
+        }
+        let offset = |address: u64| usize::try_from(address - start).unwrap_or(0);
+        Ok(piece.get_mut(offset(address)..offset(page + PAGE)).unwrap_or_default())
+    }
+
     fn write(&self, memory: &Memory) -> io::Result<()> {
-        self.0.iter().try_for_each(|(page, bytes)| memory.write(page * PAGE, bytes))
+        self.0.iter().try_for_each(|(start, bytes)| memory.write(*start, bytes))
     }
 }
 

@@ -84,7 +84,12 @@ pub(crate) fn tests() -> Vec<Test> {
             same(&room, &path, change, program.also)
         }),
     });
-    named.chain([simple("program::dlopen", dlopen), simple("program::preload", preload)]).collect()
+    let simple = [
+        simple("program::dlopen", dlopen),
+        simple("program::preload", preload),
+        simple("program::many-functions", many_functions),
+    ];
+    named.chain(simple).collect()
 }
 
 fn simple(name: &str, run: fn() -> Result<(), String>) -> Test {
@@ -126,4 +131,15 @@ fn preload() -> Result<(), String> {
         command.env("LD_PRELOAD", &library);
     };
     same(&room, &program, change, Also::Nesting)
+}
+
+fn many_functions() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "many.c")?;
+    same(&room, &program, |_| {}, Also::Nesting)?;
+    let trace = room.trace("traced")?;
+    let process = trace.processes.first().copied().unwrap_or(0);
+    let names = (0..4096).step_by(17).map(|number| format!("function_{number:03x}"));
+    let wrong: Vec<String> = names.filter(|name| trace.count(process, name) != 1).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(format!("not called once: {wrong:?}")) }
 }
