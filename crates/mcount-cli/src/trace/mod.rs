@@ -147,9 +147,10 @@ enum Stop {
 }
 
 impl Recorder {
-    /// Follows all processes until the last one ends.
+    /// Follows all processes until the last one ends. The recorder may have children that it didn't start: whoever
+    /// executed it had them.
     fn follow(&mut self) -> io::Result<()> {
-        loop {
+        while !(self.threads.is_empty() && self.early.is_empty()) {
             let mut status = 0;
             let flags = WaitPidFlag::__WALL.bits();
             // SAFETY: the status is a number of ours.
@@ -172,6 +173,7 @@ impl Recorder {
             };
             self.stopped(Tracee::new(thread), &stop);
         }
+        Ok(())
     }
 
     fn stopped(&mut self, thread: Tracee, stop: &Stop) {

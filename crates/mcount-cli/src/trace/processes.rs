@@ -113,8 +113,8 @@ impl Recorder {
     }
 
     pub(super) fn exited(&mut self, thread: i32, status: i32) {
-        let process = self.threads.remove(&thread).unwrap_or(thread);
         self.early.remove(&thread);
+        let Some(process) = self.threads.remove(&thread) else { return };
         if thread != process {
             let payload =
                 [numbers(&[process, thread]), self.trace.ticks().to_ne_bytes().to_vec()].concat();

@@ -1,7 +1,8 @@
 //! Programs that do one thing each that a tracer could get wrong, by name.
 
 use crate::Test;
-use crate::truth::{Also, Room, same};
+use crate::truth::{Also, Room, kill_group, same, tracer};
+use nix::sys::signal::Signal;
 use std::process::Command;
 
 /// One program, run with and without tracing.
@@ -88,6 +89,7 @@ pub(crate) fn tests() -> Vec<Test> {
         simple("program::dlopen", dlopen),
         simple("program::preload", preload),
         simple("program::many-functions", many_functions),
+        simple("program::inherited-child", inherited_child),
     ];
     named.chain(simple).collect()
 }
@@ -142,4 +144,19 @@ fn many_functions() -> Result<(), String> {
     let names = (0..4096).step_by(17).map(|number| format!("function_{number:03x}"));
     let wrong: Vec<String> = names.filter(|name| trace.count(process, name) != 1).collect();
     if wrong.is_empty() { Ok(()) } else { Err(format!("not called once: {wrong:?}")) }
+}
+
+/// A shell that executes the recorder may have children, which then are the recorder's.
+fn inherited_child() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "plain.c")?;
+    let tracer = tracer(&program);
+    let mut command = Command::new("sh");
+    command.args(["-c", "sleep 1000 & exec \"$@\"", "sh"]);
+    command.arg(tracer.get_program()).args(tracer.get_args());
+    let mut child = room.start("traced", &mut command)?;
+    let ended = room.wait("traced", &mut child);
+    kill_group(&child, Signal::SIGKILL);
+    let code = ended?.code;
+    if code == 42 { Ok(()) } else { Err(format!("exit code {code}")) }
 }
