@@ -1,20 +1,21 @@
-//! Archives of objects, as `ar` makes them: reading members, and recording them.
+//! Archives of objects, as `ar` makes them: reading their members, and recording them.
 //!
-//! The `object` crate reads. Writing is here, and not by `ar_archive_writer`, because nothing of an
-//! archive changes but the members that are recorded: every header, name, padding byte and index
-//! entry of another writer must come through as it is. That crate makes an archive anew: another
-//! index, order of names and alignment, and names that must be UTF-8.
+//! The `object` crate reads archives. We write them ourselves, because nothing may change except the
+//! members that are recorded: every header, name, padding byte and index entry must stay as another
+//! program wrote it. The crate `ar_archive_writer` makes archives from scratch, with another index, order
+//! of names and alignment, and its names must be UTF-8.
 //!
-//! A recorded member is longer, and recording defines no global symbol. So the new archive is the
-//! old one with a body and a size exchanged here and there, and with the offsets in its symbol index
-//! moved. Formats: System V (`/`, `/SYM64/`), GNU (`//`), BSD (`__.SYMDEF`, `#1/`); see bfd's
-//! `archive.c` and LLVM's `Archive.cpp`.
+//! A recorded member is longer, and recording adds no global symbols. So the new archive is the old one
+//! with some bodies and sizes replaced, and with other offsets in its symbol index.
+//!
+//! Formats: System V (`/`, `/SYM64/`), GNU (`//`), BSD (`__.SYMDEF`, `#1/`). See bfd's `archive.c` and
+//! LLVM's `Archive.cpp`.
 
 use crate::commit::{ANY_MODE, Failure, is_elsewhere, kept, replace, write_output};
 use crate::files::{ELF_MAGIC, Input, is_standard, open_locked, open_regular};
 use mcount::{Change, Options, RecordOptions, Recording};
 use object::archive::Header;
-use object::read::archive::{ArchiveFile, ArchiveKind, ArchiveMember};
+use object::read::archive::{ArchiveFile, ArchiveKind};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -32,61 +33,65 @@ pub const MAGIC: &[u8; 8] = &object::archive::MAGIC;
 pub const THIN_MAGIC: &[u8; 8] = &object::archive::THIN_MAGIC;
 
 const HEADER_SIZE: usize = size_of::<Header>();
-/// Where the size is in a member's header, in decimal.
+/// Where the size is in a member's header. It is decimal.
 const SIZE_FIELD: Range<usize> = 48..58;
 
 /// A member that is ELF.
 #[derive(Debug, Clone)]
 struct Member {
     name: String,
-    /// Where its header begins: bytes from the start of the archive.
+    /// Where its header begins, in bytes from the start of the archive.
     header: usize,
     /// Where its contents are.
     body: Range<usize>,
 }
 
-/// What an archive consists of.
+/// The contents of an archive.
 struct Contents {
     kind: ArchiveKind,
     /// Where the contents of the symbol index are; empty if there is none.
     index: Range<usize>,
     /// The members that are ELF, in order.
     members: Vec<Member>,
-    /// The names of those that are archives.
+    /// The names of the members that are archives.
     nested: Vec<String>,
 }
 
 /// A result for each of several members, by name.
 pub type Results<T> = Vec<(String, Result<T, Failure>)>;
 
-/// What became of the members of an archive.
+/// What happened to the members of an archive.
 #[derive(Debug)]
 pub struct Members<T> {
-    /// Of those that are ELF, in order.
+    /// The results of the members that are ELF, in order.
     pub results: Results<T>,
-    /// The names of those that are archives: passed over, as linkers refuse them.
+    /// The names of the members that are archives. They are skipped; linkers refuse them.
     pub nested: Vec<String>,
 }
 
-/// The names in `archive`, a thin one: paths, relative to its folder.
+/// The names in the thin archive `archive`. They are paths relative to its folder.
 ///
 /// # Errors
 ///
 /// It is malformed.
 pub fn names(archive: &[u8]) -> Result<Vec<OsString>, Failure> {
     let parsed = ArchiveFile::parse(archive).map_err(malformed)?;
-    let name = |member: ArchiveMember<'_>| OsString::from_vec(member.name().to_vec());
-    let error = |error| {
-        if has_members_of_others(archive) {
-            return malformed("it names members of another archive: give that one instead");
+    let mut names = Vec::new();
+    for member in parsed.members() {
+        match member {
+            Ok(member) => names.push(OsString::from_vec(member.name().to_vec())),
+            Err(_) if has_members_of_others(archive) => {
+                let what = "it names members of another archive: give that one instead";
+                return Err(malformed(what));
+            }
+            Err(error) => return Err(malformed(error)),
         }
-        malformed(error)
-    };
-    parsed.members().map(|member| member.map(name).map_err(error)).collect()
+    }
+    Ok(names)
 }
 
-/// Whether a thin archive names members of a regular one: `/`, the place of its name, `:`, and the
-/// place of the member. The headers are all at the end.
+/// Whether a thin archive names members of a regular archive. Such a name is `/`, the place of the
+/// archive's name, `:`, and the place of the member. They are all at the end.
 fn has_members_of_others(archive: &[u8]) -> bool {
     let names = archive.rchunks_exact(HEADER_SIZE).filter_map(|header| header.first_chunk::<16>());
     names.take_while(|name| name.starts_with(b"/")).any(|name| name.contains(&b':'))
@@ -96,7 +101,7 @@ fn has_members_of_others(archive: &[u8]) -> bool {
 ///
 /// # Errors
 ///
-/// The archive cannot be read or is malformed. An error in a member is one of the results.
+/// The archive can't be read or is malformed. An error in a member is one of the results.
 pub fn read<T: Send>(
     path: &Path,
     verb: impl Fn(&[u8]) -> mcount::Result<T> + Sync,
@@ -104,7 +109,7 @@ pub fn read<T: Send>(
     read_all(path, verb).map(|members| members.results)
 }
 
-/// The same, with what was passed over.
+/// The same, with the names of the members that were skipped.
 ///
 /// # Errors
 ///
@@ -137,13 +142,12 @@ pub fn record(
 }
 
 /// Changes each ELF member of the archive at `path` as `verb` says, in place or to `output`. If `verb`
-/// fails for one member, the archive stays as it is. Standard input becomes standard output, unless
-/// there is an `output`.
+/// fails for one member, the archive stays as it is. If the archive is standard input, it goes to
+/// standard output unless there is an `output`.
 ///
 /// # Errors
 ///
-/// The archive cannot be read, is malformed, or cannot be written. An error in a member is one of
-/// the results.
+/// The archive can't be read or written, or is malformed. An error in a member is one of the results.
 pub fn change<T: Send>(
     path: &Path,
     output: Option<&Path>,
@@ -166,7 +170,7 @@ pub fn change<T: Send>(
         if changed.is_refused() || (changed.is_same && output.is_none()) {
             return Ok(changed.members);
         }
-        // Only now: threads that wait for other members must not hold a lock meanwhile.
+        // Lock it only now, because this thread may have waited for other threads.
         let (_lock, now, _) = open_locked(path)?;
         if !is_unchanged(&metadata, &now) {
             continue;
@@ -180,12 +184,12 @@ pub fn change<T: Send>(
     }
 }
 
-/// What becomes of an archive.
+/// A new archive.
 struct Changed<'a, T> {
     members: Members<T>,
-    /// No member changes.
+    /// Whether no member changes.
     is_same: bool,
-    /// The new archive, in pieces.
+    /// Its bytes, in pieces.
     pieces: Vec<Cow<'a, [u8]>>,
 }
 
@@ -196,7 +200,7 @@ impl<T> Changed<'_, T> {
     }
 }
 
-/// What becomes of `archive` when its members change as `verb` says.
+/// `archive`, with its members changed as `verb` says.
 fn changed<T: Send>(
     archive: &[u8],
     verb: impl Fn(&[u8]) -> Result<(Option<Change>, T), Failure> + Sync,
@@ -219,29 +223,30 @@ fn changed<T: Send>(
 
 /// Whether a file is still the one that was read.
 fn is_unchanged(then: &Metadata, now: &Metadata) -> bool {
-    let state = |file: &Metadata| {
+    let [then, now] = [then, now].map(|file| {
         let modified = (file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec());
         (file.dev(), file.ino(), file.len(), modified)
-    };
-    state(then) == state(now)
+    });
+    then == now
 }
 
-/// `verb` on each of `members`: in parallel on a thread of a pool, which is where many files are
-/// worked on.
+/// `verb` on each of `members`. On a thread of a pool, which is where commands work on many files, this
+/// is done in parallel.
 fn each<T: Send>(
     archive: &[u8],
     members: &[Member],
     verb: impl Fn(&[u8]) -> Result<T, Failure> + Sync,
 ) -> Results<T> {
-    let one = |member: &Member| (member.name.clone(), verb(part(archive, member.body.clone())));
-    if rayon::current_thread_index().is_some() {
-        members.par_iter().map(one).collect()
+    let bodies = members.iter().map(|member| part(archive, member.body.clone()));
+    let results: Vec<_> = if rayon::current_thread_index().is_some() {
+        bodies.collect::<Vec<_>>().into_par_iter().map(&verb).collect()
     } else {
-        members.iter().map(one).collect()
-    }
+        bodies.map(verb).collect()
+    };
+    members.iter().map(|member| member.name.clone()).zip(results).collect()
 }
 
-/// What `archive` consists of.
+/// The contents of `archive`.
 fn parse(archive: &[u8]) -> Result<Contents, Failure> {
     let parsed = ArchiveFile::parse(archive).map_err(malformed)?;
     let index = index(archive, parsed.kind())?;
@@ -258,7 +263,7 @@ fn parse(archive: &[u8]) -> Result<Contents, Failure> {
         let (Some(header), true) = (member.header(), contents.starts_with(ELF_MAGIC)) else {
             continue;
         };
-        // Both are known to be inside the archive.
+        // Both are inside the archive; the crate has checked that.
         let start = usize::try_from(member.file_range().0).unwrap_or(usize::MAX);
         let header = start.saturating_sub(HEADER_SIZE + inline_name(&header.name));
         members.push(Member { name, header, body: start..start.saturating_add(contents.len()) });
@@ -266,27 +271,26 @@ fn parse(archive: &[u8]) -> Result<Contents, Failure> {
     Ok(Contents { kind: parsed.kind(), index, members, nested })
 }
 
-/// Whether a file that begins with `head` is an archive, of either kind.
+/// Whether a file that begins with `head` is a regular or thin archive.
 #[must_use]
 pub fn is_archive(head: &[u8]) -> bool {
     head.starts_with(MAGIC) || head.starts_with(THIN_MAGIC)
 }
 
-/// The size of the name that follows a header with this name field: `#1/` and a number (BSD).
+/// The size of the name behind a header with this name field, which is `#1/` and a number (BSD).
 fn inline_name(field: &[u8; 16]) -> usize {
     field.strip_prefix(b"#1/").and_then(decimal).unwrap_or(0)
 }
 
-/// The decimal number in a field of a header, as the crate reads it: what follows a space does not
-/// matter.
+/// The decimal number in a field of a header, as the crate reads it: up to the first space.
 fn decimal(field: &[u8]) -> Option<usize> {
     let digits = field.split(|byte| *byte == b' ').next()?;
-    // No sign, that is.
+    // No sign is allowed.
     let is_number = digits.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()
 }
 
-/// The new archive, in pieces: `changes` has one for each member of `contents`.
+/// The new archive, in pieces. `changes` has one for each member of `contents`.
 fn splice<'a>(
     archive: &'a [u8],
     contents: &Contents,
@@ -305,16 +309,16 @@ fn splice<'a>(
     Ok(front.into_iter().chain(splice.pieces).collect())
 }
 
-/// A new archive in the making. Sizes and offsets are in bytes.
+/// An archive that is being made from an old one. Sizes and offsets are in bytes.
 #[derive(Default)]
 struct Splice<'a> {
     archive: &'a [u8],
-    /// The part of the old archive that the new one has.
+    /// How much of the old archive has been handled.
     done: usize,
     pieces: Vec<Cow<'a, [u8]>>,
     /// The size of the new archive so far.
     size: usize,
-    /// Old offsets, ascending, and what became of them; between them all moves alike.
+    /// Ascending old offsets, each with the new one. Everything between two of them moves equally far.
     moves: Vec<(u64, u64)>,
 }
 
@@ -325,13 +329,13 @@ impl<'a> Splice<'a> {
         self.pieces.push(piece);
     }
 
-    /// Takes the old archive as it is, up to `end`.
+    /// Copies the old archive up to `end`.
     fn keep(&mut self, end: usize) {
         self.push(part(self.archive, self.done..end));
         self.done = end;
     }
 
-    /// Takes `member` with `change` made.
+    /// Copies `member`, with `change` applied.
     fn exchange(&mut self, member: &Member, change: Change) -> Result<(), Failure> {
         self.keep(member.header);
         let header = member.header..member.header + HEADER_SIZE;
@@ -346,14 +350,14 @@ impl<'a> Splice<'a> {
         if !size.is_multiple_of(2) {
             self.push(b"\n".as_slice());
         }
-        // The last member may be without the byte that makes its size even.
+        // The last member may lack the byte that makes its size even.
         let end = member.body.end + (member.body.end - header.end) % 2;
         self.done = end.min(self.archive.len());
         self.moves.push((self.done as u64, self.size as u64));
         Ok(())
     }
 
-    /// Where the new archive has what the old one had at `old`.
+    /// The new offset of what was at `old`.
     fn moved(&self, old: u64) -> u64 {
         let before = self.moves.partition_point(|(from, _)| *from <= old);
         let last = before.checked_sub(1).and_then(|last| self.moves.get(last));
@@ -372,8 +376,8 @@ fn resized(header: &[u8], size: usize) -> Result<Vec<u8>, Failure> {
     Ok(header)
 }
 
-/// Where the contents of the symbol index of `archive` are; an empty range if it has none. An index
-/// comes first, so nothing before it or in it moves.
+/// The range of the contents of the symbol index of `archive`; empty if it has none. The index comes
+/// first, so nothing before it or in it moves.
 fn index(archive: &[u8], kind: ArchiveKind) -> Result<Range<usize>, Failure> {
     const NAMES: [&[u8]; 2] = [b"/               ", b"/SYM64/         "];
     let header = part(archive, MAGIC.len()..MAGIC.len() + HEADER_SIZE);
@@ -394,7 +398,7 @@ fn index(archive: &[u8], kind: ArchiveKind) -> Result<Range<usize>, Failure> {
     inside.ok_or_else(|| malformed("the symbol index has no valid size"))
 }
 
-/// The symbol index `old` with its offsets of members mapped by `moved`.
+/// The symbol index `old`, with the offsets of members changed by `moved`.
 fn moved_index(
     old: &[u8],
     kind: ArchiveKind,
@@ -404,7 +408,7 @@ fn moved_index(
     if old.is_empty() {
         return Ok(new);
     }
-    // The size of a number, and of an entry; System V counts entries, BSD bytes.
+    // The size of a number, and of an entry. System V counts entries, BSD counts bytes.
     let (width, entry, big_endian) = match kind {
         ArchiveKind::Gnu => (4, 4, true),
         ArchiveKind::Gnu64 => (8, 8, true),
@@ -418,7 +422,7 @@ fn moved_index(
     let entries = end.and_then(|end| new.get_mut(width..end));
     let entries = entries.ok_or_else(|| malformed("the symbol index is shorter than it says"))?;
     for entry in entries.chunks_exact_mut(entry) {
-        // In a pair, the offset of the name comes first.
+        // In a pair, the offset of the name comes first, and then that of the member.
         let (_, field) = entry.split_at_mut(entry.len() - width);
         let offset = moved(number(field, big_endian));
         if offset >> (8 * width - 1) > 1 {
@@ -433,26 +437,32 @@ fn moved_index(
     Ok(new)
 }
 
-/// A BSD index begins with the size of its entries, in the byte order of the processor.
+/// Whether the numbers in a BSD index are big-endian. It begins with the size of its entries, in the byte
+/// order of the processor.
 fn is_bsd_big_endian(index: &[u8], width: usize) -> bool {
-    let fits = |big_endian| {
+    let [little, big] = [false, true].map(|big_endian| {
         let size = number(part(index, 0..width), big_endian);
         size.is_multiple_of(2 * width as u64) && size <= index.len() as u64
-    };
-    !fits(false) && fits(true)
+    });
+    big && !little
 }
 
 fn number(bytes: &[u8], big_endian: bool) -> u64 {
-    let join = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
-    if big_endian { bytes.iter().fold(0, join) } else { bytes.iter().rev().fold(0, join) }
+    let bytes = bytes.iter().copied();
+    if big_endian { bytes.fold(0, append) } else { bytes.rev().fold(0, append) }
 }
 
-/// A part of the archive that is known to be there.
+/// `value`, with `byte` behind it.
+fn append(value: u64, byte: u8) -> u64 {
+    value << 8 | u64::from(byte)
+}
+
+/// A part of the archive, which is there.
 fn part(archive: &[u8], range: Range<usize>) -> &[u8] {
     archive.get(range).unwrap_or_default()
 }
 
-/// An archive that is wrong, in the manner of the library's errors.
+/// An error about an archive, in the words of the library's errors.
 fn malformed(what: impl Display) -> Failure {
     io::Error::new(io::ErrorKind::InvalidData, format!("archive: {what}")).into()
 }

@@ -1,8 +1,8 @@
-//! The command line of a compiler or a linker, read once, as arguments with a meaning.
+//! Reads the command line of a compiler or a linker into arguments with a meaning.
 //!
-//! `gcc -xc -Wl,-o,program m.txt -T script.ld` has four arguments: a language, an output, a file
-//! and a linker script. Every question that `cc` and `link` have about a command is a question
-//! about these, so the spellings are known here and nowhere else.
+//! For example, `gcc -xc -Wl,-o,program m.txt -T script.ld` has four arguments: a language, an output, a
+//! file and a linker script. `cc` and `link` only ask about these, so only this file knows how options
+//! are spelled.
 //!
 //! Sources: the manuals of gcc ("Invoking GCC") and clang ("Clang command line argument
 //! reference"), GNU ld ("Command-line Options"), and what `--help` of gold, lld and mold prints.
@@ -12,14 +12,14 @@ use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 
-/// Whose command line it is. The same letters mean different things to different programs.
+/// Whose command line it is. The same option means different things to different programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// gcc, clang, and what is called like them.
+    /// gcc, clang, and programs with such names.
     Compiler,
     /// GNU ld, lld, mold.
     Linker,
-    /// gold, which takes `-output` with one dash where the others read `-o utput`.
+    /// gold, which reads `-output` as `--output`. The others read it as `-o utput`.
     Gold,
 }
 
@@ -28,29 +28,29 @@ pub enum Dialect {
 pub enum Meaning {
     /// A file to compile or link, and the language that `-x` gave it.
     Input(OsString, Option<OsString>),
-    /// The name of what is to be made.
+    /// The name of the output.
     Output(OsString),
     /// Makes objects, and doesn't link them (`-c`).
     Compile,
-    /// Makes neither an object nor an image: it prints something, or stops earlier (`-S`, `-E`).
+    /// Makes neither an object nor an image, but prints something or stops earlier (`-S`, `-E`).
     Nothing,
-    /// Makes one object of many (`-r`).
+    /// Links objects into one object (`-r`).
     Relocatable,
-    /// The language of the files that follow; `None` for that of their names.
+    /// The language of the files that follow; `None` if their names tell it.
     Language(Option<OsString>),
-    /// A linker script that takes the place of the linker's own.
+    /// A linker script that replaces the linker's own.
     Script,
-    /// The ELF header is not loaded, so nothing can be relocated against it (`-N`).
+    /// The ELF header isn't loaded, so nothing can refer to it (`-N`).
     NoHeaders,
     /// Makes something other than ELF (`--oformat binary`).
     OtherFormat,
     /// A folder in which the compiler looks for its programs first (`-B`).
     ProgramFolder,
-    /// The linker that a compiler is to run: a path, or the `lld` of `ld.lld` (`-fuse-ld=`).
+    /// The linker for the compiler to run (`-fuse-ld=`): a path, or `lld` for `ld.lld`.
     UseLinker(OsString),
-    /// The path of that linker (`--ld-path=`).
+    /// The path of the linker (`--ld-path=`).
     LinkerPath(OsString),
-    /// The file that lists, for make, what was read (`--dependency-file`).
+    /// The file that lists the linker's inputs for make (`--dependency-file`).
     DependencyFile(OsString),
     /// Any other option, with its value if it has one.
     Option(Option<OsString>),
@@ -59,15 +59,15 @@ pub enum Meaning {
 /// One argument of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Argument {
-    /// The words that it is made of, as indices.
+    /// The indices of its words.
     pub words: Range<usize>,
     /// What it means.
     pub meaning: Meaning,
-    /// A compiler passes it on to the linker: `-Wl,` or `-Xlinker`.
+    /// Whether a compiler passes it on to the linker (`-Wl,` or `-Xlinker`).
     pub is_passed_on: bool,
 }
 
-/// The arguments in `words`, which begin behind the name of the program.
+/// The arguments in `words`, which are those behind the name of the program.
 #[must_use]
 pub fn parse(words: &[OsString], dialect: Dialect) -> Vec<Argument> {
     let pieces = words.iter().enumerate().map(|(index, word)| (index, word.as_bytes()));
@@ -77,11 +77,11 @@ pub fn parse(words: &[OsString], dialect: Dialect) -> Vec<Argument> {
     }
 }
 
-/// A piece of text, and the word that it is in. Of `-Wl,-o,program` there are two.
+/// A piece of text, and the index of the word that it is in. `-Wl,-o,program` has two.
 type Piece<'a> = (usize, &'a [u8]);
 
-/// What a compiler does. It passes words on to its linker one by one, so that an option of the
-/// linker may come in pieces: `-Wl,-o -Wl,program`. They are read together, after the rest.
+/// The arguments of a compiler. It passes words on to its linker one by one, so an option of the linker
+/// may come in pieces: `-Wl,-o -Wl,program`. Those are read together, after the rest.
 fn parse_compiler(pieces: &[Piece<'_>]) -> Vec<Argument> {
     let mut arguments = Vec::new();
     let mut passed_on: Vec<Piece<'_>> = Vec::new();
@@ -143,7 +143,7 @@ fn compiler_meaning(name: &[u8], value: Option<&[u8]>, language: Option<&OsStrin
     }
 }
 
-/// What a linker does.
+/// The arguments of a linker.
 fn parse_linker(pieces: &[Piece<'_>], dialect: Dialect) -> Vec<Argument> {
     let mut arguments = Vec::new();
     let mut rest = pieces.iter().copied();
@@ -181,7 +181,7 @@ fn linker_meaning(name: &[u8], value: Option<&[u8]>) -> Meaning {
     }
 }
 
-/// `-T`, which begins the names of options that set an address, too.
+/// Whether this is `-T`. Options that set an address begin with it too.
 fn script_meaning(value: Option<&[u8]>) -> Meaning {
     let is_address = |value: &[u8]| {
         has_start(&["text", "data", "bss", "rodata-segment", "ldata-segment"], value)
@@ -192,7 +192,7 @@ fn script_meaning(value: Option<&[u8]>) -> Meaning {
     }
 }
 
-/// A word, split into the name of an option and its value. The word of a file is all name.
+/// A word, split into the name of an option and its value. A file only has a name.
 struct Split<'a> {
     name: &'a [u8],
     value: Value<'a>,
@@ -226,7 +226,7 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// Only long options have a value behind `=`, in any program.
+    /// In all programs, only long options have a value behind `=`.
     fn at_equals(word: &'a [u8]) -> Self {
         let at = word.iter().position(|byte| *byte == b'=').filter(|_| word.starts_with(b"-"));
         match at.and_then(|at| Some((word.get(..at)?, word.get(at + 1..)?))) {
@@ -235,8 +235,7 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// Linkers take long options with one dash or two, but those that begin with
-    /// `o` with two only.
+    /// Linkers accept long options with one dash or two. If they begin with `o`, they need two.
     fn of_linker(word: &'a [u8], dialect: Dialect) -> Self {
         let Some(option) = word.strip_prefix(b"-").filter(|option| !option.is_empty()) else {
             return Self { name: word, value: Value::None };
@@ -246,10 +245,10 @@ impl<'a> Split<'a> {
         if !is_output {
             let split = Self::at_equals(word);
             let stem = split.name.get(dashes..).unwrap_or_default();
-            // GNU ld takes what is left of an option's name when its end is missing.
+            // GNU ld accepts abbreviated names.
             let is_cut = dashes == 2 && stem.starts_with(b"outp") && b"output".starts_with(stem);
             let name = if is_cut { &b"--output"[..] } else { split.name };
-            // -Tname=1.ld is a script; -Ttext=1 is not.
+            // -Tname=1.ld is a script, but -Ttext=1 isn't.
             let is_script = dashes == 1 && stem.starts_with(b"T") && !is_in(LINKER_LONG, stem);
             match split.value {
                 Value::Joined(_) if stem.len() > 1 && !is_script => return Self { name, ..split },
@@ -269,9 +268,9 @@ impl<'a> Split<'a> {
     }
 }
 
-/// Whether `value` is that of the option `letter` of a linker, and not the rest of a longer name.
+/// Whether `value` is the value of the linker option `letter`, and not the rest of a longer name.
 fn is_joined(letter: u8, value: &[u8]) -> bool {
-    // Nothing that is asked about begins with another of these letters.
+    // No option that matters begins with another of these letters.
     matches!(letter, b'o' | b'T') && !value.is_empty()
 }
 
@@ -287,7 +286,7 @@ fn string(bytes: &[u8]) -> OsString {
     OsStr::from_bytes(bytes).to_owned()
 }
 
-/// Options of compilers with which no object and no image is made.
+/// Options of compilers that make neither an object nor an image.
 const NOTHING: &[&str] = &[
     "-S",
     "--assemble",
@@ -316,15 +315,15 @@ const NOTHING: &[&str] = &[
     "-dumpspecs",
 ];
 
-/// How others begin.
+/// The beginnings of others.
 const NOTHING_STARTS: &[&str] = &["-print-", "--print-"];
 
-/// Options of compilers whose value is in the same word, or is the next.
+/// Options of compilers whose value is in the same word or is the next word.
 const COMPILER_EITHER: &[&str] =
     &["-o", "--output", "-x", "--language", "-T", "-B", "--prefix", "--for-linker"];
 
-/// Options of compilers whose value is the next word; some of them may have it in the same word
-/// too, which is of no interest here.
+/// Options of compilers whose value is the next word. Some may also have it in the same word, which
+/// doesn't matter here.
 const COMPILER_SEPARATE: &[&str] = &[
     "--analyzer-output",
     "--assert",
@@ -448,7 +447,7 @@ const COMPILER_SEPARATE: &[&str] = &[
     "-z",
 ];
 
-/// Options of linkers, of one letter, whose value is the next word.
+/// Options of linkers with one letter whose value is the next word.
 const LINKER_LETTERS: &[u8] = b"ACFILOPRTYabcefhlmouyz";
 
 /// Other options of linkers whose value is the next word.

@@ -1,16 +1,15 @@
-//! What a linker writes beside its output: the list of its inputs for make, a map, and others.
+//! Files that a linker writes beside its output, such as the list of its inputs for make, or a map.
 //!
 //! `mcount link` links to a temporary name, with the table as one more input. These files would name
-//! both. So the names are taken out of them again:
+//! both, so we remove the names again:
 //!
 //! ```text
 //! program: \                          program: \
 //!   one.o \                             one.o
-//!   .program.mcount-link/table.o
+//!   .program.mcount-link/mcount.o
 //! ```
 //!
-//! A file is known to be one of them because the linker changed it, and an option named it: no list of
-//! options is needed.
+//! Such a file is one that the linker changed and that an option names. So we need no list of options.
 
 use crate::arguments::{Argument, Meaning};
 use crate::children::Stamp;
@@ -22,15 +21,15 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What stands in a map for the object with the table.
+/// What a map says in place of the object with the table.
 const TABLE: &str = "<mcount-link>";
 
-/// The temporary names that a linker saw.
+/// The temporary names that the linker saw.
 pub(crate) struct Names<'a> {
-    /// The image, and what it is called in the end.
+    /// The temporary name of the image, and the final one.
     pub(crate) image: &'a Path,
     pub(crate) output: &'a Path,
-    /// The object with the table, and the response file; mold lists that too.
+    /// The object with the table, and the response file, which mold lists too.
     pub(crate) inputs: [&'a Path; 2],
 }
 
@@ -43,7 +42,7 @@ struct Before {
 }
 
 impl Written {
-    /// Those that a command with these arguments and this output may write.
+    /// The files that a command with these arguments and this output may write.
     pub(crate) fn by(arguments: &[Argument], output: &Path) -> Self {
         let mut files = BTreeMap::new();
         for argument in arguments {
@@ -65,11 +64,11 @@ impl Written {
         Self(files)
     }
 
-    /// Takes the temporary names out of those that were written.
+    /// Removes the temporary names from the files that were written.
     ///
     /// # Errors
     ///
-    /// One cannot be read or written; the error names it.
+    /// A file can't be read or written. The error names it.
     pub(crate) fn clean(&self, names: &Names<'_>) -> io::Result<()> {
         for (path, before) in &self.0 {
             if path.is_file() && Stamp::of(path) != before.stamp {
@@ -80,11 +79,11 @@ impl Written {
     }
 }
 
-/// Takes the temporary names out of the file at `path`, if it is text.
+/// Removes the temporary names from the file at `path`, if it is text.
 ///
 /// # Errors
 ///
-/// It cannot be read or written; the error names it.
+/// It can't be read or written. The error names it.
 pub(crate) fn clean(path: &Path, names: &Names<'_>, lists_inputs: bool) -> io::Result<()> {
     let input = Input::open(path).map_err(|error| about(path, error))?;
     let text = input.bytes();
@@ -109,7 +108,7 @@ pub(crate) fn clean(path: &Path, names: &Names<'_>, lists_inputs: bool) -> io::R
     write_new(path, &cleaned).map_err(|error| about(path, error))
 }
 
-/// `name` as lld writes it into a list for make.
+/// `name` as lld writes it in a list for make.
 fn escaped(name: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(name.len());
     for byte in name {
@@ -123,8 +122,8 @@ fn escaped(name: &[u8]) -> Vec<u8> {
     escaped
 }
 
-/// A list for make without `name`: without its place among the inputs, and without the rule of its
-/// own that allows it to be absent.
+/// A list for make without `name`: not among the inputs, and without the rule that allows it to be
+/// missing.
 fn without_input(text: &[u8], name: &[u8]) -> Vec<u8> {
     let mut kept: Vec<u8> = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -144,7 +143,7 @@ fn without_input(text: &[u8], name: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// `text` with `new` in each place of `old`.
+/// `text` with every `old` replaced by `new`.
 fn replaced(text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     let mut replaced = Vec::with_capacity(text.len());
     let mut rest = text;

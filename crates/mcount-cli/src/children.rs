@@ -1,9 +1,10 @@
-//! Running other programs, so that a signal leaves nothing half done.
+//! Runs other programs, so that a signal leaves nothing half done.
 //!
-//! When a signal is to end this process, the program that runs gets it too, with all that it runs in
-//! turn: gcc runs collect2, which runs ld. Files that were begun are removed. Then the process ends
-//! as the signal would have ended it. [`signals`] does this for commands that run nothing; here its way
-//! doesn't work, because programs inherit blocked signals, but not handlers.
+//! When a signal ends this process, the program that we run gets the signal too, with everything that it
+//! runs itself: gcc runs collect2, which runs ld. We remove files that were begun. Then the process ends
+//! as the signal would have ended it. [`signals`] does this for commands that don't run programs, by
+//! blocking signals. That doesn't work here, because programs inherit blocked signals. They don't inherit
+//! handlers.
 
 use crate::commit::Failure;
 use crate::signals::{self, ENDING};
@@ -26,19 +27,19 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a program that was sent a signal may take to end.
+/// How long a program may take to end after a signal.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often it is asked whether they have all ended.
+/// How often we look whether all have ended.
 const POLL: Duration = Duration::from_millis(5);
 
-/// At most this many programs that a program runs get its signal.
+/// How many of the programs that a program runs get the signal, at most.
 const MOST: usize = 4096;
 
-/// How often a folder is emptied into which a program that does not end may still write.
+/// How often we empty a folder into which a program that doesn't end may still write.
 const ATTEMPTS: u32 = 8;
 
-/// What a shell adds to the number of the signal that ended a command.
+/// The exit code is this plus the number of the signal that ended a command, as in shells.
 pub(crate) const SIGNALLED: u8 = 128;
 
 /// The program that runs.
@@ -47,27 +48,27 @@ static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
 /// Notified when it has ended.
 static ENDED: Condvar = Condvar::new();
 
-/// A signal came; set by its handler, in whatever thread that was.
+/// Whether a signal came. Its handler sets this, in any thread.
 static IS_ENDING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Files and folders that a signal removes if they are no longer as they were.
+/// Files and folders to remove after a signal, if they have changed.
 static BEGUN: Mutex<BTreeMap<PathBuf, Option<Stamp>>> = Mutex::new(BTreeMap::new());
 
-/// What changes with a file: inode, size, and the time of the last change in seconds and
+/// What changes when a file changes: its inode, its size, and the time of the last change in seconds and
 /// nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stamp(u64, u64, i64, i64);
 
 impl Stamp {
-    /// That of the file at `path`, if there is one.
+    /// The stamp of the file at `path`, if there is one.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let file = path.metadata().ok()?;
         Some(Self(file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
     }
 }
 
-/// From now on, a signal that ends this process ends what it runs, too, and removes what was begun.
-/// A signal that the caller ignores stays ignored.
+/// From now on, a signal that ends this process also ends the programs that it runs, and removes what was
+/// begun. A signal that the caller ignores stays ignored.
 pub(crate) fn watch() {
     let (ready, is_ready) = channel();
     if thread::Builder::new().spawn(move || wait(&ready)).is_ok() {
@@ -82,7 +83,8 @@ fn wait(ready: &Sender<()>) {
     let heard: Vec<i32> = all.filter(|signal| ignored & (1 << (signal - 1)) == 0).collect();
     let Ok(mut signals) = Signals::new(&heard) else { return };
     for signal in heard {
-        // In the handler itself: the thread that waits for a program must know before it ends.
+        // In the handler itself, so that the thread that waits for a program knows it before the program
+        // ends.
         let _ = flag::register(signal, Arc::clone(&IS_ENDING));
     }
     // So that a write beyond `RLIMIT_FSIZE` is an error.
@@ -93,14 +95,14 @@ fn wait(ready: &Sender<()>) {
     }
 }
 
-/// The signals that are ignored, a bit for each, the first in the lowest.
+/// The signals that are ignored, as bits. The lowest bit is signal 1.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
-/// Ends the process as `signal` does.
+/// Ends the process as `signal` would.
 fn end(signal: i32) {
     let deadline = Instant::now() + PATIENCE;
     let running = locked(&RUNNING);
@@ -116,17 +118,17 @@ fn end(signal: i32) {
         thread::sleep(POLL);
     }
     let _no_commit = signals::no_commit();
-    // Held to the end, so that nothing is begun any more.
+    // Keep the lock until the end, so that nothing can be begun any more.
     let begun = locked(&BEGUN);
     begun.iter().filter(|(path, before)| Stamp::of(path) != **before).for_each(|(path, _)| {
         remove(path);
     });
     let _ = low_level::emulate_default_handler(signal);
-    // The first process of a container does not end by a signal.
+    // A signal doesn't end the first process of a container.
     process::exit(i32::from(SIGNALLED) + signal);
 }
 
-/// The process `pid`, those that it started, and those that they started.
+/// The process `pid`, with those that it started, directly or indirectly.
 fn family(pid: Pid) -> Vec<Pid> {
     let mut family = vec![pid];
     let mut at = 0;
@@ -142,7 +144,7 @@ fn family(pid: Pid) -> Vec<Pid> {
     family
 }
 
-/// Whether a process has not ended. One that nobody waited for has.
+/// Whether a process still runs. A process that ended and that nobody waited for doesn't.
 fn runs(pid: Pid) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
     status.is_ok_and(|status| !status.contains("State:\tZ"))
@@ -160,7 +162,7 @@ fn remove(path: &Path) {
     }
 }
 
-/// From now on a signal removes what `create` makes at `path`, or changes there.
+/// From now on, a signal removes what `create` makes or changes at `path`.
 pub(crate) fn begin<T>(path: &Path, create: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let mut begun = locked(&BEGUN);
     let before = Stamp::of(path);
@@ -169,7 +171,7 @@ pub(crate) fn begin<T>(path: &Path, create: impl FnOnce() -> io::Result<T>) -> i
     Ok(made)
 }
 
-/// What is at `path` stays.
+/// From now on, what is at `path` stays after a signal.
 pub(crate) fn finish(path: &Path) {
     locked(&BEGUN).remove(path);
 }
@@ -185,11 +187,11 @@ pub(crate) enum Outcome {
     Killed(i32),
 }
 
-/// Runs a program to its end.
+/// Runs a program, and waits until it ends.
 ///
 /// # Errors
 ///
-/// It cannot be started; the error names it.
+/// It can't be started. The error names it.
 pub(crate) fn run(command: &mut Command) -> io::Result<Outcome> {
     let status = status(command).map_err(|error| naming(command.get_program(), error))?;
     Ok(match (status.signal(), status.code()) {
@@ -199,19 +201,19 @@ pub(crate) fn run(command: &mut Command) -> io::Result<Outcome> {
     })
 }
 
-/// `error` with the name of what it is about.
+/// `error`, with the name of the program.
 fn naming(name: &OsStr, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {}", name.display(), Failure::from(error)))
 }
 
-/// Runs a program to its end.
+/// Runs a program, and waits until it ends.
 ///
 /// # Errors
 ///
-/// It cannot be started.
+/// It can't be started.
 pub(crate) fn status(command: &mut Command) -> io::Result<ExitStatus> {
     let mut child = start(command)?;
-    // Until it is waited for, its number is no other program's, and can be sent a signal.
+    // Until we have waited for it, no other program gets its number, so we can send it a signal.
     let until_end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     let is_disturbed = |pid| matches!(waitid(WaitId::Pid(pid), until_end), Err(Errno::INTR));
     while is_disturbed(Pid::from_child(&child)) {}
@@ -226,7 +228,7 @@ pub(crate) fn status(command: &mut Command) -> io::Result<ExitStatus> {
     status
 }
 
-/// Starts a program, unless a signal came.
+/// Starts a program, unless a signal has come.
 fn start(command: &mut Command) -> io::Result<Child> {
     let mut running = locked(&RUNNING);
     if IS_ENDING.load(Ordering::SeqCst) {
@@ -238,7 +240,7 @@ fn start(command: &mut Command) -> io::Result<Child> {
     Ok(child)
 }
 
-/// Does nothing until the process ends by the signal that came.
+/// Waits until the signal that came has ended the process.
 fn stop() -> ! {
     loop {
         thread::park();

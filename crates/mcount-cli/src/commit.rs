@@ -1,13 +1,13 @@
-//! Putting a recorded object on disk so that nothing is lost: at every instant the file is the old
-//! object or the new one, whole.
+//! Writes a recorded object to disk so that nothing is lost. At every instant, the file is the complete
+//! old object or the complete new one.
 //!
-//! A file with one name is changed in place: we append what is new, then one write of the ELF header
-//! makes it current. Any other file is written anew beside the old one and renamed over it. Signals
+//! A file with only one name is changed in place: we append what is new, and then one write of the ELF
+//! header makes it current. Any other file is written beside the old one and renamed over it. Signals
 //! wait until that is done or undone.
 //!
-//! A file that is changed keeps its mode and its owner. A file that `--output` names is a new one, as a
-//! linker's output is: it belongs to whoever runs the command and gets what the umask leaves of the
-//! input's mode.
+//! A file that is changed keeps its mode and its owner. A file that `--output` names is new, like a
+//! linker's output: it belongs to whoever runs the command, and has the mode of the input without the
+//! bits of the umask.
 
 use crate::files::{Input, is_at, is_standard, lock, open_locked, open_regular};
 use crate::signals;
@@ -21,12 +21,12 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Why a file was not recorded.
+/// Why a command couldn't do its work on a file.
 #[derive(Debug)]
 pub enum Failure {
-    /// The operating system refused.
+    /// An error of the operating system.
     Io(io::Error),
-    /// The object cannot be recorded.
+    /// An error of the library.
     Object(mcount::Error),
 }
 
@@ -67,27 +67,27 @@ impl From<mcount::Error> for Failure {
     }
 }
 
-/// The error `error` about the file at `path`, as one that says so.
+/// `error`, with the `path` of the file that it is about.
 pub(crate) fn about(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {}", path.display(), Failure::from(error)))
 }
 
-/// What the C library says, without " (os error 2)".
+/// The message of the C library, without " (os error 2)".
 fn without_number(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// What is to become of a file.
+/// What to do with a file.
 #[derive(Debug)]
 pub enum Plan {
-    /// It stays as it is, and there is no output either.
+    /// Leave it as it is, and don't write an output either.
     Refuse,
-    /// It is right as it is.
+    /// Leave it as it is. An output is a copy of it.
     Keep,
-    /// It gets longer.
+    /// Append to it.
     Append(Change),
-    /// These bytes of it change.
+    /// Change these bytes.
     Overwrite(Vec<Write>),
 }
 
@@ -95,7 +95,7 @@ pub enum Plan {
 ///
 /// # Errors
 ///
-/// The object cannot be read, recorded or written; the file is as it was.
+/// The object can't be read, recorded or written. The file is as it was.
 pub fn record_file(
     path: &Path,
     output: Option<&Path>,
@@ -109,12 +109,12 @@ pub fn record_file(
     })
 }
 
-/// Changes the file at `path`, in place or to `output`, as `plan` says of its bytes. Standard input
-/// cannot be changed, so what it becomes goes to standard output unless there is an `output`.
+/// Changes the file at `path`, in place or to `output`, as `plan` says. If the file is standard input,
+/// the result goes to standard output unless there is an `output`.
 ///
 /// # Errors
 ///
-/// The file cannot be read or written, or there is no plan for it; it is as it was.
+/// The file can't be read or written, or `plan` fails. The file is as it was.
 pub fn change_file<T>(
     path: &Path,
     output: Option<&Path>,
@@ -148,12 +148,12 @@ pub fn change_file<T>(
     Ok(result)
 }
 
-/// Whether `output` is another file than the one that `metadata` is of.
+/// Whether `output` isn't the file with this `metadata`.
 pub(crate) fn is_elsewhere(output: &Path, metadata: &Metadata) -> bool {
     is_standard(output) || !is_at(metadata, output)
 }
 
-/// Writes what `plan` makes of `old` to `output`.
+/// Writes `old`, changed by `plan`, to `output`.
 fn write_changed(output: &Path, mode: u32, plan: Plan, old: &[u8]) -> io::Result<()> {
     match plan {
         Plan::Refuse => Ok(()),
@@ -163,27 +163,27 @@ fn write_changed(output: &Path, mode: u32, plan: Plan, old: &[u8]) -> io::Result
     }
 }
 
-/// The new object, in parts; `object` is the old one.
+/// The new object in parts. `object` is the old one.
 fn parts<'a>(change: &'a Change, object: &'a [u8]) -> [&'a [u8]; 3] {
     [&change.header, kept(change, object), &change.appended]
 }
 
-/// What stays of `object`, between the new header and what is appended.
+/// The part of `object` that stays, between the new header and what is appended.
 pub(crate) fn kept<'o>(change: &Change, object: &'o [u8]) -> &'o [u8] {
     let end = usize::try_from(change.at).unwrap_or(usize::MAX).min(object.len());
     object.get(change.header.len()..end).unwrap_or_default()
 }
 
-/// Appends, then makes what was appended current. On an error the old bytes are back.
+/// Appends, and then makes what was appended current. After an error, the old bytes are back.
 fn append(file: &File, metadata: &Metadata, change: &Change, old: &[u8]) -> io::Result<()> {
     let _guard = signals::hold();
     let written = file
         .write_all_at(&change.appended, change.at)
         .and_then(|()| file.write_all_at(&change.header, 0));
     if written.is_err() {
-        // The first error is the one to report; these may fail for the same reason.
+        // Report the first error. These may fail for the same reason.
         let _ = file.write_all_at(old, 0);
-        // While there may be anything of the new header, what it speaks of stays.
+        // If the new header may still be there, what it refers to must stay.
         let mut header = vec![0; old.len()];
         if file.read_exact_at(&mut header, 0).is_ok() && header == old {
             let _ = file.set_len(metadata.len());
@@ -192,22 +192,23 @@ fn append(file: &File, metadata: &Metadata, change: &Change, old: &[u8]) -> io::
     written
 }
 
-/// Makes `parts` the contents of `path`, which `metadata` is of, by a temporary file beside it.
+/// Makes `parts` the contents of the file at `path`, which has this `metadata`, through a temporary file
+/// beside it.
 pub(crate) fn replace(path: &Path, metadata: &Metadata, parts: &[&[u8]]) -> io::Result<()> {
     put(path, Like::File(metadata), parts, &[])
 }
 
-/// Makes `bytes` the contents of `path`, whole or not at all; `-` is standard output.
+/// Makes `bytes` the contents of `path`, completely or not at all. `-` is standard output.
 ///
 /// # Errors
 ///
-/// The file cannot be written beside `path`, or cannot be renamed.
+/// The file can't be written beside `path`, or can't be renamed.
 pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     put(path, Like::New(ANY_MODE), &[bytes], &[])
 }
 
-/// Makes `parts`, with `writes` over them, the contents of `output`, which is made of another file with
-/// this mode. Errors name the output: the caller names the input.
+/// Makes `parts`, with `writes` over them, the contents of `output`, which is made of a file with this
+/// mode. Errors name the output, because the caller names the input.
 pub(crate) fn write_output(
     output: &Path,
     mode: u32,
@@ -220,21 +221,21 @@ pub(crate) fn write_output(
     })
 }
 
-/// What messages call the file that is written at `path`.
+/// The name in messages of the output `path`.
 #[must_use]
 pub fn output_name(path: &Path) -> String {
     if is_standard(path) { "standard output".to_owned() } else { path.display().to_string() }
 }
 
-/// Read and write for everybody, before the umask takes something away.
+/// Read and write for everybody. The umask then removes some of it.
 pub(crate) const ANY_MODE: u32 = 0o666;
 
-/// Whose mode and owner a file gets.
+/// The mode and owner for a new file.
 #[derive(Clone, Copy)]
 enum Like<'a> {
-    /// Those of this one, which it takes the place of.
+    /// Those of the file that it replaces.
     File(&'a Metadata),
-    /// This mode, less the umask, and the owner of the process.
+    /// This mode, without the bits of the umask, and the owner of the process.
     New(u32),
 }
 
@@ -244,7 +245,7 @@ fn put(path: &Path, like: Like<'_>, parts: &[&[u8]], writes: &[Write]) -> io::Re
         return print(parts, writes);
     }
     let target = match path.metadata() {
-        // A device or a pipe takes the bytes as they come, and must not be replaced.
+        // Write to a device or a pipe directly. It must not be replaced.
         Ok(there) if !there.is_file() && !there.is_dir() => {
             return pour(path, parts, writes);
         }
@@ -262,7 +263,7 @@ fn put(path: &Path, like: Like<'_>, parts: &[&[u8]], writes: &[Write]) -> io::Re
     result
 }
 
-/// Where the symbolic links at `path` lead, so that they survive; there need not be a file.
+/// Where the symbolic links at `path` lead, so that they stay. There may be no file.
 fn follow(path: &Path) -> io::Result<PathBuf> {
     // As many as Linux follows.
     const LINKS: usize = 40;
@@ -276,7 +277,7 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
     Err(Errno::LOOP.into())
 }
 
-/// Writes to what isn't a file.
+/// Writes to something that isn't a regular file.
 fn pour(path: &Path, parts: &[&[u8]], writes: &[Write]) -> io::Result<()> {
     OpenOptions::new().write(true).open(path)?.write_all(&joined(parts, writes))
 }
@@ -290,7 +291,7 @@ fn print(parts: &[&[u8]], writes: &[Write]) -> io::Result<()> {
     }
 }
 
-/// `parts` in one piece, with `writes` over them.
+/// `parts` as one piece, with `writes` over them.
 fn joined(parts: &[&[u8]], writes: &[Write]) -> Vec<u8> {
     let mut bytes = parts.concat();
     for (at, new) in writes {
@@ -302,11 +303,11 @@ fn joined(parts: &[&[u8]], writes: &[Write]) -> Vec<u8> {
     bytes
 }
 
-/// Writes each of `writes`, bytes at an offset, in the file at `path`.
+/// Writes `writes`, which are bytes at offsets, to the file at `path`.
 ///
 /// # Errors
 ///
-/// The file cannot be opened or written.
+/// The file can't be opened or written.
 pub fn overwrite(path: &Path, writes: &[Write]) -> io::Result<()> {
     if writes.is_empty() {
         return Ok(());
@@ -320,7 +321,7 @@ fn fill(mut file: &File, parts: &[&[u8]], writes: &[Write]) -> io::Result<()> {
     writes.iter().try_for_each(|(at, bytes)| file.write_all_at(bytes, *at))
 }
 
-/// The name is always the same, so that the next run clears what a killed one left.
+/// The name is always the same, so that the next run removes what a killed run left.
 fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or_else(|| io::Error::other("not a file name"))?;
     let mut temporary = OsString::from(".");
@@ -329,11 +330,11 @@ fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(temporary))
 }
 
-/// A new file, locked until it is closed. The kernel takes the umask off its mode, and knows default
-/// access control lists, which a look at the umask would miss. A file that gets the mode of another one
-/// is for this user alone until then.
+/// A new file, locked until it is closed. The kernel applies the umask to its mode, and default access
+/// control lists, which we would miss. If the file will get the mode of another one, only this user can
+/// access it until then.
 ///
-/// If there is such a file already, another run made it. We wait as long as that run lives, so that two
+/// If there is such a file already, another run made it. We wait until that run has ended, so that two
 /// runs with the same output don't write into each other's file.
 fn create_new(path: &Path, like: Like<'_>) -> io::Result<File> {
     let mode = match like {
@@ -341,7 +342,7 @@ fn create_new(path: &Path, like: Like<'_>) -> io::Result<File> {
         // Other runs must be able to open it.
         Like::New(mode) => Mode::from_raw_mode(mode & 0o777) | Mode::RUSR,
     };
-    // Never through a link that somebody else put there.
+    // Don't follow a link that somebody else put there.
     let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     loop {
@@ -356,9 +357,9 @@ fn create_new(path: &Path, like: Like<'_>) -> io::Result<File> {
             Err(Errno::EXIST) => {
                 let stale = match open(path, read, Mode::empty()) {
                     Ok(stale) => Some(File::from(stale)),
-                    // It got its name meanwhile. What has this name by now may be a third run's.
+                    // It was renamed in the meantime. What has this name now may be a third run's.
                     Err(Errno::NOENT) => continue,
-                    // A link, or not ours: removing it says what is wrong.
+                    // It is a link, or not ours. Removing it says what is wrong.
                     Err(_) => None,
                 };
                 let is_there = |file: &File| {
@@ -374,7 +375,7 @@ fn create_new(path: &Path, like: Like<'_>) -> io::Result<File> {
     }
 }
 
-/// Removes `path`; that it is gone already is no error.
+/// Removes `path`. It may be gone already.
 fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -1,11 +1,12 @@
-//! What a compiler's command line says: which objects it writes.
+//! Which objects a compiler's command line writes.
 //!
-//! Its own file because it is about compilers and knows nothing of recording. Follows the manuals
-//! of gcc ("Invoking GCC", "Overall Options"), clang ("Clang command line argument reference") and
-//! rustc ("Command-line Arguments").
+//! Its own file because it is about compilers and knows nothing about recording.
 //!
-//! A wrong guess does no harm: an object that isn't there is not recorded, and a file that is no
-//! object is left alone. What matters is to overlook none.
+//! A wrong guess does no harm: an object that isn't there isn't recorded, and a file that isn't an object
+//! is left alone. But no object may be missed.
+//!
+//! Sources: the manuals of gcc ("Invoking GCC", "Overall Options"), clang ("Clang command line argument
+//! reference") and rustc ("Command-line Arguments").
 
 use crate::arguments::{Argument, Dialect, Meaning, parse};
 use crate::response;
@@ -13,13 +14,13 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What compilers are called, perhaps with a processor in front and a version behind.
+/// The names of compilers. There may be a processor before the name and a version behind it.
 const COMPILERS: &[&str] = &[
     "cc", "gcc", "g++", "c++", "c89", "c99", "clang", "clang++", "gfortran", "flang", "gdc",
     "rustc",
 ];
 
-/// Ends of the names of files that become an object. Headers are none of them.
+/// The extensions of source files. Headers don't become objects.
 const SOURCES: &[&str] = &[
     "c", "i", "ii", "m", "mi", "mm", "M", "mii", "cc", "cp", "cxx", "cpp", "CPP", "c++", "C",
     "cppm", "ixx", "s", "S", "sx", "f", "for", "ftn", "F", "FOR", "fpp", "FPP", "FTN", "f90",
@@ -27,37 +28,42 @@ const SOURCES: &[&str] = &[
     "cl", "hip", "ll", "bc",
 ];
 
-/// Whether `name` is a compiler's: `gcc`, `clang-19`, `aarch64-linux-gnu-g++-12.2`.
+/// Whether `name` is that of a compiler: `gcc`, `clang-19`, `aarch64-linux-gnu-g++-12.2`.
 #[must_use]
 pub fn is_compiler(name: &OsStr) -> bool {
-    let is_version = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
     let mut parts: Vec<&[u8]> = name.as_bytes().split(|byte| *byte == b'-').collect();
-    if parts.last().is_some_and(|last| !last.is_empty() && last.iter().all(is_version)) {
+    if parts.last().is_some_and(|last| is_version(last)) {
         parts.pop();
     }
     let last = parts.last().copied().unwrap_or_default();
     COMPILERS.iter().any(|compiler| compiler.as_bytes() == last)
 }
 
-/// Which word of `command` is the compiler: the first, or a later one behind launchers, as in
-/// `ccache gcc -c a.c`.
+/// Whether `text` is a version, such as `12.2`.
+fn is_version(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
+}
+
+/// Which word of `command` is the compiler. It may come behind launchers, as in `ccache gcc -c a.c`.
 #[must_use]
 pub fn position(command: &[OsString]) -> Option<usize> {
-    let is_option = |word: &&OsString| word.as_bytes().starts_with(b"-");
-    let leading = command.iter().take_while(|word| !is_option(word));
+    let leading = command.iter().take_while(|word| !word.as_bytes().starts_with(b"-"));
     leading.map(|word| file_name(word)).position(|name| is_compiler(name) || is_rustc(name))
 }
 
-/// The objects that `command`, a compiler with its arguments and perhaps launchers before it,
-/// writes; as it names them, relative to the current directory.
+/// The objects that `command` writes, which is a compiler with its arguments, perhaps behind launchers.
+/// The paths are as in the command, relative to the current directory.
 #[must_use]
 pub fn objects(command: &[OsString]) -> Vec<PathBuf> {
-    let behind = |at: usize| command.get(at + 1..).unwrap_or_default().iter().cloned();
     let found = match position(command) {
         Some(at) if command.get(at).is_some_and(|word| is_rustc(word)) => {
-            Rustc::parse(&response::expand_by(behind(at), response::lines)).objects()
+            let words = command.iter().skip(at + 1).cloned();
+            Rustc::parse(&response::expand_by(words, response::lines)).objects()
         }
-        _ => written(&parse(&response::expand(behind(0)), Dialect::Compiler)),
+        _ => {
+            let words = command.iter().skip(1).cloned();
+            written(&parse(&response::expand(words), Dialect::Compiler))
+        }
     };
     found.into_iter().filter(|path| path.as_os_str() != "-").collect()
 }
@@ -71,21 +77,22 @@ fn is_rustc(word: &OsStr) -> bool {
     name == "clippy-driver" || name == "rustc"
 }
 
-/// The objects that a compiler in the manner of gcc writes.
+/// The objects that a compiler with arguments like gcc's writes.
 fn written(arguments: &[Argument]) -> Vec<PathBuf> {
-    let has = |wanted: &Meaning| arguments.iter().any(|argument| argument.meaning == *wanted);
-    if !has(&Meaning::Compile) || has(&Meaning::Nothing) {
+    let [compiles, prints] = [Meaning::Compile, Meaning::Nothing]
+        .map(|wanted| arguments.iter().any(|argument| argument.meaning == wanted));
+    if !compiles || prints {
         return Vec::new();
     }
-    let own = || arguments.iter().filter(|argument| !argument.is_passed_on);
-    let output = own().rev().find_map(|argument| match &argument.meaning {
+    let own = arguments.iter().filter(|argument| !argument.is_passed_on);
+    let output = own.clone().rev().find_map(|argument| match &argument.meaning {
         Meaning::Output(file) => Some(PathBuf::from(file)),
         _ => None,
     });
     if let Some(output) = output {
         return vec![output];
     }
-    let sources = own().filter_map(|argument| match &argument.meaning {
+    let sources = own.filter_map(|argument| match &argument.meaning {
         Meaning::Input(file, language) if is_source(file, language.as_deref()) => {
             Path::new(file).file_stem()
         }
@@ -94,19 +101,34 @@ fn written(arguments: &[Argument]) -> Vec<PathBuf> {
     sources.map(|name| path(&[name.as_bytes(), b".o"].concat())).collect()
 }
 
-/// Whether an object is made of this file: by the language that `-x` gave it, or by its name.
+/// Whether this file becomes an object, by the language that `-x` names, or else by its name.
 fn is_source(file: &OsStr, language: Option<&OsStr>) -> bool {
-    let is_known = |end: &OsStr| SOURCES.iter().any(|known| end == *known);
-    match language {
-        Some(language) => !language.as_bytes().ends_with(b"-header"),
-        None => Path::new(file).extension().is_some_and(is_known),
+    if let Some(language) = language {
+        return !language.as_bytes().ends_with(b"-header");
+    }
+    let extension = Path::new(file).extension();
+    extension.is_some_and(|extension| SOURCES.iter().any(|known| extension == *known))
+}
+
+/// The value of the option `name`, if `word` is that option. The value may be the next of `words`.
+fn value<'w>(
+    name: &str,
+    word: &'w [u8],
+    words: &mut impl Iterator<Item = &'w [u8]>,
+) -> Option<&'w [u8]> {
+    let rest = word.strip_prefix(name.as_bytes())?;
+    match rest.strip_prefix(b"=") {
+        Some(value) => Some(value),
+        None if rest.is_empty() => words.next(),
+        // The value may directly follow an option of one letter.
+        None => (name.len() == 2).then_some(rest),
     }
 }
 
 /// The command line of rustc.
 #[derive(Default)]
 struct Rustc {
-    /// Each kind of output, with its file where one is given.
+    /// Each kind of output, with its file if there is one.
     emit: Vec<(Vec<u8>, Option<PathBuf>)>,
     output: Option<PathBuf>,
     folder: PathBuf,
@@ -120,31 +142,24 @@ impl Rustc {
         let mut crate_name = None;
         let mut words = arguments.iter().map(|word| word.as_bytes());
         while let Some(word) = words.next() {
-            let mut value = |name: &str| {
-                let rest = word.strip_prefix(name.as_bytes())?;
-                match rest.strip_prefix(b"=") {
-                    Some(value) => Some(value),
-                    None if rest.is_empty() => words.next(),
-                    // One dash, one letter: the argument may follow at once.
-                    None => (name.len() == 2).then_some(rest),
-                }
-            };
-            if let Some(kinds) = value("--emit") {
+            if let Some(kinds) = value("--emit", word, &mut words) {
                 rustc.emit(kinds);
-            } else if let Some(file) = value("-o") {
+            } else if let Some(file) = value("-o", word, &mut words) {
                 rustc.output = Some(path(file));
-            } else if let Some(folder) = value("--out-dir") {
+            } else if let Some(folder) = value("--out-dir", word, &mut words) {
                 rustc.folder = path(folder);
-            } else if let Some(name) = value("--crate-name") {
+            } else if let Some(name) = value("--crate-name", word, &mut words) {
                 crate_name = Some(name.to_vec());
-            } else if let Some(option) = value("-C").or_else(|| value("--codegen")) {
+            } else if let Some(option) =
+                value("-C", word, &mut words).or_else(|| value("--codegen", word, &mut words))
+            {
                 if let Some(suffix) = option.strip_prefix(b"extra-filename=") {
                     rustc.suffix = suffix.to_vec();
                 }
             } else if let Some(stem) = word.strip_suffix(b".rs").filter(|_| rustc.name.is_empty()) {
                 let name = Path::new(OsStr::from_bytes(stem)).file_name().unwrap_or_default();
-                let letter = |byte: &u8| if *byte == b'-' { b'_' } else { *byte };
-                rustc.name = name.as_bytes().iter().map(letter).collect();
+                rustc.name = name.as_bytes().to_vec();
+                rustc.name.iter_mut().filter(|byte| **byte == b'-').for_each(|byte| *byte = b'_');
             }
         }
         rustc.name = crate_name.unwrap_or(rustc.name);

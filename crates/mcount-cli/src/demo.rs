@@ -1,4 +1,4 @@
-//! `mcount demo`: the main job, on an object of each processor that is bundled in the program.
+//! `mcount demo`: records an object for each processor. The objects are part of the program.
 
 use crate::inputs::Label;
 use crate::output::{Format, Listing};
@@ -12,7 +12,7 @@ macro_rules! bundled {
     };
 }
 
-/// One object a processor, where it has several forms of call one of each.
+/// An object for each processor, or for each form of call.
 const OBJECTS: &[(&str, &[u8])] = &bundled![
     "x86_64-fentry",
     "x86_64-pg-pic",
@@ -55,7 +55,7 @@ const OBJECTS: &[(&str, &[u8])] = &bundled![
     "nds32be",
 ];
 
-/// Records every bundled object and prints its table; the exit code.
+/// Records every bundled object and prints its table. Returns the exit code.
 ///
 /// # Errors
 ///

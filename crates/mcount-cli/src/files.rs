@@ -13,7 +13,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// From this size on, in bytes, a file is mapped: below it, reading costs less than page faults.
+/// Files of at least this many bytes are mapped. For smaller files, reading costs less than page faults.
 const MAP_FROM: u64 = 32 * 1024;
 
 /// The first bytes of an ELF file.
@@ -25,28 +25,28 @@ pub enum Input {
     Read(Vec<u8>),
     /// Mapped, privately.
     Mapped(Mmap),
-    /// Standard input, which the whole process shares.
+    /// Standard input, which is read once for the whole process.
     Standard(&'static [u8]),
 }
 
 impl Input {
-    /// The bytes of `file`, which has `size` of them.
+    /// The bytes of `file`, which has `size` bytes.
     ///
     /// # Errors
     ///
-    /// The file cannot be read or mapped, or has more bytes than anything can have on this host.
+    /// The file can't be read or mapped, or is too large for this host.
     pub fn new(file: &File, size: u64) -> io::Result<Self> {
         if isize::try_from(size).is_err() {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         if size >= MAP_FROM {
-            // SAFETY: the map is private and read only. Another process that shortens the file
-            // while it is mapped can make a read fault, which ends this process and loses
-            // nothing: until then nothing was written. Recorders lock the file against each other.
+            // SAFETY: the map is private and read-only. If another process shortens the file
+            // while it is mapped, a read may fault and end this process. Nothing is lost, because
+            // nothing was written yet. Recorders lock the file against each other.
             return unsafe { Mmap::map(file) }.map(Self::Mapped);
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-        // The standard library would ask for the size again, and for the end of the file.
+        // The standard library would ask again for the size, and look for the end of the file.
         while bytes.len() < bytes.capacity() {
             match read(file, spare_capacity(&mut bytes)) {
                 Ok(0) => break,
@@ -61,13 +61,13 @@ impl Input {
     ///
     /// # Errors
     ///
-    /// It cannot be opened, isn't a regular file, or cannot be read.
+    /// It can't be opened or read, or isn't a regular file.
     pub fn open(path: &Path) -> io::Result<Self> {
         let (file, metadata) = open_regular(path, OpenOptions::new().read(true))?;
         Self::new(&file, metadata.len())
     }
 
-    /// The bytes of the file that somebody named on the command line: `-` is standard input.
+    /// The bytes of a file from the command line. `-` is standard input.
     ///
     /// # Errors
     ///
@@ -87,15 +87,15 @@ impl Input {
     }
 }
 
-/// Whether `path` is `-`: standard input, or standard output where a file is written. A file of that
+/// Whether `path` is `-`, which is standard input, or for an output, standard output. A file with that
 /// name is `./-`.
 #[must_use]
 pub fn is_standard(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// All of standard input. It is read once and kept, so that a command can look at it again, and can be
-/// given it twice.
+/// All of standard input. It is read once and kept, so that a command can read it again, and can have it
+/// as two of its inputs.
 fn standard_input() -> io::Result<&'static [u8]> {
     static CONTENTS: Mutex<Option<&'static [u8]>> = Mutex::new(None);
     let mut contents = CONTENTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,9 +111,9 @@ fn standard_input() -> io::Result<&'static [u8]> {
 ///
 /// # Errors
 ///
-/// It cannot be opened, or is a folder, device or the like.
+/// It can't be opened, or is a folder, a device or the like.
 pub fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<(File, Metadata)> {
-    // A pipe that nobody writes to would be waited for; a regular file does not know the flag.
+    // Don't wait for a pipe to which nobody writes. For a regular file, the flag has no effect.
     let file = open(path, options.clone().custom_flags(NONBLOCK))?;
     let metadata = file.metadata()?;
     is_regular(&metadata).map(|()| (file, metadata))
@@ -129,7 +129,7 @@ fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
     }
 }
 
-/// Opens `/dev/null` as each of the standard streams that is closed, so that no file becomes one.
+/// Opens `/dev/null` for each standard stream that is closed, so that no file can take its number.
 pub fn open_standard_streams() {
     let streams = [stdin(), stdout(), stderr()];
     let mut polled = streams.each_ref().map(|stream| PollFd::new(stream, PollFlags::empty()));
@@ -138,14 +138,14 @@ pub fn open_standard_streams() {
         return;
     }
     for _ in polled.iter().filter(|stream| stream.revents().contains(PollFlags::NVAL)) {
-        // The lowest number that is free: that of the stream.
+        // It gets the lowest free number, which is that of the stream.
         if let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") {
             let _ = null.into_raw_fd();
         }
     }
 }
 
-/// Refuses what isn't a regular file.
+/// Fails if this isn't a regular file.
 fn is_regular(metadata: &Metadata) -> io::Result<()> {
     if metadata.is_dir() {
         return Err(is_folder());
@@ -157,12 +157,12 @@ fn is_folder() -> io::Error {
     io::Error::other("is a folder")
 }
 
-/// The first bytes of the file at `path`, or of standard input if that is `-`, with zeros where it has
-/// fewer.
+/// The first bytes of the file at `path`, or of standard input if that is `-`. If it has fewer, the rest
+/// is zeros.
 ///
 /// # Errors
 ///
-/// As [`open_regular`], or it cannot be read.
+/// As [`open_regular`], or it can't be read.
 pub fn head<const SIZE: usize>(path: &Path) -> io::Result<[u8; SIZE]> {
     let mut head = Vec::with_capacity(SIZE);
     if is_standard(path) {
@@ -175,8 +175,8 @@ pub fn head<const SIZE: usize>(path: &Path) -> io::Result<[u8; SIZE]> {
     Ok(head.try_into().unwrap_or([0; SIZE]))
 }
 
-/// Opens `path` to change it, or only to read it where it may not be written; locked against
-/// other recorders until it is closed. The flag says whether it may be written.
+/// Opens `path` for changing, or only for reading if it can't be written. It is locked against other
+/// recorders until it is closed. Returns whether it can be written.
 ///
 /// # Errors
 ///
@@ -195,27 +195,25 @@ pub fn open_locked(path: &Path) -> io::Result<(File, Metadata, bool)> {
         lock(&file);
         let metadata = file.metadata()?;
         is_regular(&metadata)?;
-        // While this process waited, another may have put a new file in its place.
+        // While we waited, another process may have replaced the file.
         if is_at(&metadata, path) {
             return Ok((file, metadata, writable));
         }
     }
 }
 
-/// Waits until no other recorder has `file` locked, and locks it. A file system without locks is
-/// used without.
+/// Locks `file`, after waiting for other recorders. If the file system has no locks, does nothing.
 pub(crate) fn lock(file: &File) {
     while flock(file, FlockOperation::LockExclusive) == Err(Errno::INTR) {}
 }
 
-/// Whether it may be read and replaced, perhaps, but not written. A program that runs is such a
-/// file.
+/// Whether a file can't be written, but perhaps read and replaced. A running program is such a file.
 fn is_denied(error: &io::Error) -> bool {
     use io::ErrorKind::{ExecutableFileBusy, PermissionDenied, ReadOnlyFilesystem};
     matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | ExecutableFileBusy)
 }
 
-/// Whether the file that `metadata` is of is at `path`, or where that links to.
+/// Whether the file with this `metadata` is at `path`, or where that links to.
 pub(crate) fn is_at(metadata: &Metadata, path: &Path) -> bool {
     let there = path.metadata();
     there.is_ok_and(|there| there.ino() == metadata.ino() && there.dev() == metadata.dev())

@@ -1,5 +1,5 @@
 //! What a path on the command line stands for: a file, standard input, the objects in a folder, or the
-//! members of an archive. Commands that read also look into compressed files.
+//! members of an archive. Commands that only read also look into compressed files.
 
 use crate::archive;
 use crate::commit::Failure;
@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
 
-/// `e_type` of an object, and where it is: bytes from the start of the file, in either byte order.
+/// The `e_type` of an object, and its offset in the file. It may be in either byte order.
 const ET_REL: [[u8; 2]; 2] = [[1, 0], [0, 1]];
 const E_TYPE: std::ops::Range<usize> = 16..18;
 
@@ -25,7 +25,7 @@ pub struct Label {
 }
 
 impl Label {
-    /// The file at `path`, itself.
+    /// The file at `path`.
     #[must_use]
     pub fn of(path: &Path) -> Self {
         Self { file: path.to_owned(), member: None }
@@ -49,18 +49,18 @@ impl fmt::Display for Label {
 
 /// The bytes of a file, or of what was compressed in it.
 pub enum Contents {
-    /// The file is not compressed.
+    /// The file isn't compressed.
     Plain(Input),
-    /// It was.
+    /// The file was compressed.
     Unpacked(Vec<u8>),
 }
 
 impl Contents {
-    /// What the file at `path` holds: itself, or the kernel or module that is compressed in it.
+    /// The file at `path`, or the kernel or module that is compressed in it.
     ///
     /// # Errors
     ///
-    /// It cannot be read, is corrupt, or holds no ELF file.
+    /// It can't be read, is corrupt, or has no ELF file in it.
     pub fn open(path: &Path, limits: Limits) -> Result<Self, Failure> {
         let input = Input::given(path)?;
         if input.bytes().starts_with(ELF_MAGIC) {
@@ -83,8 +83,7 @@ impl Contents {
     }
 }
 
-/// Why a command that writes leaves the file at `path` alone: `failure`, or that the file would
-/// have to be unpacked.
+/// Why a command couldn't change the file at `path`. That is `failure`, or that the file is compressed.
 #[must_use]
 pub fn writing(path: &Path, failure: Failure) -> Failure {
     let Failure::Object(mcount::Error { kind: ErrorKind::NotElf, .. }) = failure else {
@@ -96,7 +95,7 @@ pub fn writing(path: &Path, failure: Failure) -> Failure {
     io::Error::new(io::ErrorKind::InvalidInput, what).into()
 }
 
-/// One thing to work on.
+/// Something to work on.
 #[derive(Debug)]
 pub struct Item {
     /// What results are about.
@@ -108,22 +107,22 @@ pub struct Item {
 /// The kinds of [`Item`].
 #[derive(Debug)]
 pub enum Kind {
-    /// The file at this path, whatever is in it.
+    /// The file at this path.
     File(PathBuf),
-    /// An archive that holds its members.
+    /// An archive that contains its members.
     Archive,
-    /// An archive that a thin one names: passed over, as an archive in an archive is.
+    /// An archive that a thin archive names. It is skipped, like an archive in an archive.
     Nested,
-    /// Nothing, because it could not be read.
+    /// Nothing, because it couldn't be read.
     Unreadable(Failure),
 }
 
-/// Whether `path` is a folder or a thin archive, and so stands for other files.
+/// Whether `path` is a folder or a thin archive, which stands for other files.
 fn names_others(path: &Path) -> bool {
     is_folder(path) || head::<8>(path).is_ok_and(|head| &head == archive::THIN_MAGIC)
 }
 
-/// Why `inputs` cannot all go to one `output`, if there is one.
+/// Why there can't be one `output` for all `inputs`, if there is an `output`.
 #[must_use]
 pub fn cannot_have_output(inputs: &[PathBuf], output: Option<&Path>) -> Option<&'static str> {
     output?;
@@ -140,16 +139,17 @@ pub fn is_folder(path: &Path) -> bool {
     !is_standard(path) && path.is_dir()
 }
 
-/// Which files of a folder are taken.
+/// Which files of a folder a command works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Take {
-    /// Objects: what can be changed.
+    /// Objects, which can be changed.
     Objects,
-    /// Objects, and compressed files that hold one.
+    /// Objects, and compressed files with an object in them.
     Compressed,
 }
 
-/// What `path` stands for, in order: members as in the archive, files of a folder sorted by path.
+/// What `path` stands for. Members are in the order of the archive, and files of a folder are sorted by
+/// path.
 #[must_use]
 pub fn expand(path: &Path, take: Take) -> Vec<Item> {
     if is_folder(path) {
@@ -162,14 +162,14 @@ pub fn expand(path: &Path, take: Take) -> Vec<Item> {
             Ok(items) => return items,
             Err(failure) => Kind::Unreadable(failure),
         },
-        // Reading it says what is wrong with it.
+        // Reading it will say what is wrong with it.
         _ => Kind::File(path.to_owned()),
     };
     vec![Item { label: Label::of(path), kind }]
 }
 
-/// The objects in the folder at `path`, at any depth. Symbolic links in it are not followed, and
-/// what is no object is passed over.
+/// The objects in the folder at `path`, at any depth. Symbolic links in it aren't followed, and files
+/// that aren't objects are ignored.
 fn folder(path: &Path, take: Take) -> Vec<Item> {
     let mut items = Vec::new();
     for entry in WalkDir::new(path).sort_by_file_name() {
@@ -194,7 +194,7 @@ fn folder(path: &Path, take: Take) -> Vec<Item> {
     items
 }
 
-/// Whether the file at `path`, which begins with `head`, is compressed and holds an object.
+/// Whether the file at `path`, which begins with `head`, is compressed and has an object in it.
 fn holds_object(head: &[u8; 18], path: &Path, take: Take) -> bool {
     let is_packed = take == Take::Compressed && unpack::packed_as(head).is_some();
     is_packed
@@ -206,8 +206,8 @@ fn is_object(head: &[u8; 18]) -> bool {
     head.starts_with(ELF_MAGIC) && ET_REL.iter().any(|kind| head.get(E_TYPE) == Some(kind))
 }
 
-/// The files that the thin archive at `path` names. What is not ELF is passed over; one that is
-/// missing is not.
+/// The files that the thin archive at `path` names. Files that aren't ELF are ignored, but missing files
+/// aren't.
 fn thin(path: &Path) -> Result<Vec<Item>, Failure> {
     let input = Input::given(path)?;
     let mut items = Vec::new();

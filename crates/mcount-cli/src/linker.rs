@@ -1,5 +1,4 @@
-//! Link commands: which file they write, and how they are run with another output and one more
-//! input.
+//! Link commands: which file they write, and how to run them with another output and one more input.
 
 use crate::arguments::{Argument, Dialect, Meaning, parse};
 use crate::response;
@@ -9,25 +8,25 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A link command: a linker's, or one of a program that takes a compiler's arguments.
+/// The command of a linker, or of a program with the arguments of a compiler.
 pub struct Command {
     given: Vec<OsString>,
-    /// The same with response files read into it.
+    /// The words with those of response files.
     words: Vec<OsString>,
-    /// What the words behind the first mean; indices are of these.
+    /// What the words behind the first one mean. Indices are in these.
     arguments: Vec<Argument>,
-    /// The same of the words that were given, if these can be changed without reading response files.
+    /// The same for the words that were given, if no response file names an output.
     outside: Option<Vec<Argument>>,
 }
 
 impl Command {
-    /// The command `words`, whose program's name says what it is.
+    /// The command `words`. The name of the program says how it reads its arguments.
     #[must_use]
     pub fn new(words: &[OsString]) -> Self {
         Self::of(words, dialect(words.first().map(OsString::as_os_str).unwrap_or_default()))
     }
 
-    /// The command `words` of a linker, whatever its name is.
+    /// The command `words`, which is that of a linker, even if it has another name.
     #[must_use]
     pub fn of_linker(words: &[OsString]) -> Self {
         let dialect = dialect(words.first().map(OsString::as_os_str).unwrap_or_default());
@@ -49,7 +48,7 @@ impl Command {
         &self.given
     }
 
-    /// The arguments, response files read.
+    /// The arguments, with those of response files.
     #[must_use]
     pub fn arguments(&self) -> &[Argument] {
         &self.arguments
@@ -62,8 +61,8 @@ impl Command {
         self.words.get(start + 1..end + 1).unwrap_or_default()
     }
 
-    /// Its output is named in a response file. What [`Command::linking`] returns may be too long for a
-    /// command line.
+    /// Whether a response file names the output. Then what [`Command::linking`] returns may be too long
+    /// for a command line.
     #[must_use]
     pub fn needs_response_file(&self) -> bool {
         self.outside.is_none()
@@ -77,7 +76,7 @@ impl Command {
         })
     }
 
-    /// A linker script takes the place of the linker's own, or the image has no headers in memory.
+    /// Whether a linker script replaces the linker's own, or the image has no headers in memory.
     #[must_use]
     pub fn has_script(&self) -> bool {
         self.has(|meaning| matches!(meaning, Meaning::Script | Meaning::NoHeaders))
@@ -87,16 +86,16 @@ impl Command {
         self.arguments.iter().any(|argument| is_wanted(&argument.meaning))
     }
 
-    /// Where a final link puts its image; `None` for any other command.
+    /// Where a final link puts its image. `None` for any other command.
     #[must_use]
     pub fn final_output(&self) -> Option<PathBuf> {
         use Meaning::{Compile, Nothing, OtherFormat, Relocatable};
         if self.has(|meaning| matches!(meaning, Compile | Nothing | OtherFormat | Relocatable)) {
             return None;
         }
-        // A compiler with no input prints something; only a linker makes a file called a.out.
+        // Without inputs, a compiler prints something.
         self.inputs().next()?;
-        // Those that a compiler passes on come last here, and to the linker too.
+        // Outputs that a compiler passes on come last, and the last one counts.
         let last = self.arguments.iter().rev().find_map(|argument| match &argument.meaning {
             Meaning::Output(file) => Some(PathBuf::from(file)),
             _ => None,
@@ -114,11 +113,10 @@ impl Command {
         let mut command: Vec<OsString> = words.iter().take(1).cloned().collect();
         let own = arguments.iter().filter(|argument| is_own_output(argument));
         let outputs: BTreeSet<usize> = own.flat_map(|argument| argument.words.clone()).collect();
-        let is_value =
-            |index: &usize| arguments.iter().any(|argument| argument.words.contains(index));
-        // Behind this word, all words are files.
-        let dashes = words.iter().skip(1).enumerate().filter(|(_, word)| *word == "--");
-        let end = dashes.map(|(index, _)| index).find(|index| !is_value(index));
+        // Behind `--`, all words are files, unless it is the value of an option.
+        let mut dashes = words.iter().skip(1).enumerate().filter(|(_, word)| *word == "--");
+        let end = dashes.find(|(index, _)| !arguments.iter().any(|a| a.words.contains(index)));
+        let end = end.map(|(index, _)| index);
         let mut added = Some(self.additions(image, object));
         for (index, word) in words.iter().skip(1).enumerate() {
             if Some(index) == end {
@@ -135,11 +133,10 @@ impl Command {
     /// What [`Command::linking`] adds.
     fn additions(&self, image: &Path, object: Option<&Path>) -> Vec<OsString> {
         let mut added = vec!["-o".into(), image.into()];
-        let is_passed_on = |argument: &Argument| {
-            matches!(argument.meaning, Meaning::Output(_)) && argument.is_passed_on
-        };
-        if self.arguments.iter().any(is_passed_on) {
-            // To linkers, the last one counts.
+        let mut outputs =
+            self.arguments.iter().filter(|argument| matches!(argument.meaning, Meaning::Output(_)));
+        if outputs.any(|output| output.is_passed_on) {
+            // For linkers, the last one counts.
             let words = ["-Xlinker".into(), "-o".into(), "-Xlinker".into(), image.into()];
             added.extend(words);
         }
@@ -153,18 +150,17 @@ impl Command {
     }
 }
 
-/// How often the output is named.
+/// How many arguments name an output.
 fn outputs(arguments: &[Argument]) -> usize {
     arguments.iter().filter(|argument| matches!(argument.meaning, Meaning::Output(_))).count()
 }
 
-/// Names the output, and not only to the linker of a compiler.
+/// Whether an argument names the output, and not only for the linker of a compiler.
 fn is_own_output(argument: &Argument) -> bool {
     matches!(argument.meaning, Meaning::Output(_)) && !argument.is_passed_on
 }
 
-/// Whether `words` are `mold -run` and a command: not a link, but a command with mold as its linker,
-/// whatever that command's linker is.
+/// Whether `words` are `mold -run` and a command. That runs any command with mold as its linker.
 #[must_use]
 pub fn replaces_linkers(words: &[OsString]) -> bool {
     let [program, option, ..] = words else { return false };
@@ -173,13 +169,12 @@ pub fn replaces_linkers(words: &[OsString]) -> bool {
     is_mold && (option == "-run" || option == "--run")
 }
 
-/// How the program called `name` reads its arguments. Linkers are called ld, x86_64-linux-gnu-ld,
-/// ld.bfd, gold, ld.lld-19, mold.
+/// How the program `name` reads its arguments. Linkers have names such as ld, x86_64-linux-gnu-ld,
+/// ld.bfd, gold, ld.lld-19 and mold.
 fn dialect(name: &OsStr) -> Dialect {
     let name = Path::new(name).file_name().map(OsStr::as_bytes).unwrap_or_default();
-    let is_version = |byte: &u8| byte.is_ascii_digit() || b".-".contains(byte);
-    let end = name.iter().rposition(|byte| !is_version(byte)).map_or(0, |at| at + 1);
-    let name = name.get(..end).unwrap_or_default();
+    let version = name.iter().rev().take_while(|byte| b"0123456789.-".contains(byte)).count();
+    let name = name.get(..name.len() - version).unwrap_or_default();
     if name.ends_with(b"gold") {
         Dialect::Gold
     } else if name.ends_with(b"ld") || name.windows(3).any(|part| part == b"ld.") {

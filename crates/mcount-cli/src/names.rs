@@ -1,6 +1,6 @@
-//! Names that are like another one: for who typed a wrong one.
+//! Names similar to another one, for somebody who mistyped it.
 
-/// Up to five of `names` that are most like `name`, the most alike first.
+/// Up to five of `names` that are similar to `name`, the most similar first.
 #[must_use]
 pub fn alike<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     let most = (name.chars().count() / 3).clamp(1, 4);

@@ -1,6 +1,6 @@
-//! The drop-in for the kernel's `scripts/recordmcount`: its arguments, its exit codes, and its messages
-//! where a build may look for them. It runs once for each object, so it starts nothing that it doesn't
-//! need: no threads, and no argument parser as large as `mcount`'s.
+//! The drop-in for the kernel's `scripts/recordmcount`. It has the same arguments and exit codes, and the
+//! messages that a build may look for. It runs once for each object, so it avoids what it doesn't need:
+//! it has no threads, and a small argument parser.
 
 use crate::commit::record_file;
 use crate::response;
@@ -22,7 +22,7 @@ enum Command {
     Version,
 }
 
-/// Runs the command with these arguments; its exit code.
+/// Runs the command with these arguments. Returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     signals::take_failed_writes_as_errors();
     let command =
@@ -39,7 +39,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Prints the version. Somebody asked for it, so failing to write it is an error.
+/// Prints the version. If that fails, it is an error, because the user asked for it.
 fn version() -> u8 {
     let mut out = io::stdout();
     let line = concat!("recordmcount (mcount) ", env!("CARGO_PKG_VERSION"));
@@ -64,7 +64,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, lexop
             other => return Err(other.unexpected()),
         }
     }
-    // If there is nothing to do we print the usage, as the original does; it is no error.
+    // Without files, print the usage, as the original does. That isn't an error.
     Ok(if files.is_empty() {
         Command::Usage { error: None }
     } else {
@@ -99,7 +99,7 @@ fn report(recording: &Recording, warn: bool, file: &OsStr) {
     }
 }
 
-/// Writes one line, whatever names are in it; a reader that has gone away is no error.
+/// Writes one line, even if names in it have line breaks. A reader that has gone away is no error.
 fn say(stream: &mut impl Write, line: &str) -> u8 {
     let _ = writeln!(stream, "{}", printable(line));
     0

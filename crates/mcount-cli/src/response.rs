@@ -1,28 +1,28 @@
-//! Response files: `@FILE` on a command line stands for the words in that file, so that a command line
-//! can be as long as it must be.
+//! Response files. `@FILE` on a command line stands for the words in that file, so that a command line
+//! can have any length.
 //!
-//! The rules are those of gcc and binutils (libiberty, `expandargv` and `buildargv`). rustc has rules of
-//! its own: a word a line.
+//! The rules are those of gcc and binutils (libiberty, `expandargv` and `buildargv`). rustc has its own
+//! rule: each line is a word.
 
 use crate::files::Input;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// At most this many response files are read for one command line. One that names itself would
-/// have no end.
+/// How many response files to read for a command line, at most. A file that names itself would have no
+/// end.
 const FILES: usize = 2000;
 
-/// At most this many bytes of them.
+/// How many bytes of them to read, at most.
 const BYTES: usize = 64 << 20;
 
-/// `arguments` with each `@FILE` replaced by the words in that file, which may be such words
-/// themselves. One that cannot be read, or is too much, stands for itself.
+/// `arguments` with each `@FILE` replaced by the words in that file, which may contain `@FILE` too. If a
+/// file can't be read, or is too much, the word stays.
 pub fn expand(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     expand_by(arguments, words)
 }
 
-/// As [`expand`], where `split` makes words of a response file.
+/// As [`expand`], with `split` to split a response file into words.
 pub fn expand_by(
     arguments: impl IntoIterator<Item = OsString>,
     split: impl Fn(&[u8]) -> Vec<OsString>,
@@ -46,8 +46,8 @@ pub fn expand_by(
     expanded
 }
 
-/// The words of a response file: separated by white space, quoted by `'` and `"`, a backslash
-/// takes the next character as it is (libiberty, `buildargv`).
+/// The words of a response file. White space separates them, `'` and `"` quote, and a backslash quotes
+/// the next character (libiberty, `buildargv`).
 #[must_use]
 pub fn words(text: &[u8]) -> Vec<OsString> {
     let mut words = Vec::new();
@@ -70,14 +70,14 @@ pub fn words(text: &[u8]) -> Vec<OsString> {
     words.into_iter().map(OsString::from_vec).collect()
 }
 
-/// The words of a response file of rustc: its lines.
+/// The words of a response file for rustc, which are its lines.
 #[must_use]
 pub fn lines(text: &[u8]) -> Vec<OsString> {
     let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines.map(|line| OsStr::from_bytes(line).to_owned()).collect()
 }
 
-/// The text of a response file with these words.
+/// A response file with these words.
 #[must_use]
 pub fn text(words: &[OsString]) -> Vec<u8> {
     let mut text = Vec::new();

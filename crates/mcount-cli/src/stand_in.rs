@@ -1,20 +1,20 @@
-//! Standing in for the linker that a compiler runs.
+//! Takes the place of the linker that a compiler runs.
 //!
-//! `mcount link -- gcc -MMD main.c one.o -o program` compiles and links. Only the link is to be
-//! repeated, and what gcc writes beside the program (`program-main.d` here) must not know that. So gcc
+//! `mcount link -- gcc -MMD main.c one.o -o program` compiles and links. We only want to repeat the link,
+//! and it must not show in what gcc writes beside the program, which is `program-main.d` here. So gcc
 //! runs once, as it was given, and finds this program where it looks for its linker:
 //!
 //! ```text
 //! mcount link -- gcc -MMD main.c one.o -o program
 //!   COMPILER_PATH=/tmp/mcount-link-1 gcc -MMD main.c one.o -o program
-//!     cc1, as: main.c becomes /tmp/cc1.o
+//!     cc1, as: compile main.c to /tmp/cc1.o
 //!     collect2
 //!       /tmp/mcount-link-1/ld -o program crt1.o /tmp/cc1.o one.o -lc    this program again
-//!         /usr/bin/ld -o .program.mcount-link/program ...               as often as it takes
+//!         /usr/bin/ld -o .program.mcount-link/program ...               as often as necessary
 //! ```
 //!
-//! gcc and clang look in `COMPILER_PATH` before anywhere else but in the folders of `-B`. Where there is
-//! a `-B`, ours goes before it.
+//! gcc and clang first look in the folders of `-B`, and then in `COMPILER_PATH`. If there is a `-B`, we
+//! put one of ours before it.
 
 use crate::arguments::{Argument, Meaning};
 use crate::children;
@@ -31,48 +31,49 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{self, Stdio};
 
-/// The environment variable that names the folder to the stand-in.
+/// The environment variable that tells the stand-in its folder.
 const FOLDER: &str = "MCOUNT_LINK_FOLDER";
 
 /// The environment variable by which compilers find their programs.
 const COMPILER_PATH: &str = "COMPILER_PATH";
 
-/// What compilers call linkers that they look for.
+/// The names by which compilers look for linkers.
 const LINKERS: &[&str] = &["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
 
-/// The words of our own command, as a response file.
+/// The file with the words of our own command, as a response file.
 const OPTIONS: &str = "options";
-/// The words of the compiler's command up to its name.
+/// The file with the words of the compiler's command up to its name.
 const COMPILER: &str = "compiler";
-/// Those behind it that say where its programs are.
+/// The file with the words behind it that say where its programs are.
 const ARGUMENTS: &str = "arguments";
-/// The `COMPILER_PATH` that was set before.
+/// The file with the `COMPILER_PATH` that was set before.
 const PATH: &str = "path";
-/// The path of the linker, where the command has it.
+/// The file with the path of the linker, if the command has it.
 const LINKER: &str = "linker";
-/// What the stand-in has to say: see [`Said`].
+/// The file with what the stand-in says: see [`Said`].
 const SAID: &str = "said";
 
-/// What became of the link.
+/// How the link ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Said {
     /// The compiler ran no linker, or another one.
     Nothing,
-    /// It came to the linker's end.
+    /// The linker ran, and ended in some way.
     Linked,
-    /// There was an error of our own, and a message.
+    /// We had an error, and printed it.
     Refused,
 }
 
-/// A folder of programs called like linkers, all of which are this one; gone when dropped.
+/// A folder of programs with the names of linkers. All of them are this program. It is removed when
+/// dropped.
 pub(crate) struct StandIn(PathBuf);
 
 impl StandIn {
-    /// For the compiler that is the word `at` of `command`, and for our own `options`.
+    /// A stand-in for the compiler that is the word `at` of `command`, with our own `options`.
     ///
     /// # Errors
     ///
-    /// The folder cannot be made.
+    /// The folder can't be made.
     pub(crate) fn new(command: &Command, at: usize, options: &[OsString]) -> io::Result<Self> {
         let stand_in = Self(new_folder()?);
         stand_in.furnish(command, at, options).map_err(|error| about(&stand_in.0, error))?;
@@ -115,13 +116,13 @@ impl StandIn {
         }
     }
 
-    /// Notes the path of the linker that is to run; what it is called here.
+    /// Stores the path of the linker to run. Returns its name in the folder.
     fn name_for(&self, path: &OsStr) -> io::Result<OsString> {
         write_new(&self.0.join(LINKER), path.as_bytes())?;
         Ok(Path::new(path).file_name().unwrap_or(path).to_owned())
     }
 
-    /// The compiler's command, such that it runs the stand-in.
+    /// The compiler's command, changed so that it runs the stand-in.
     pub(crate) fn command(&self, command: &Command, at: usize) -> process::Command {
         let mut words = command.as_given().to_vec();
         let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
@@ -141,7 +142,7 @@ impl StandIn {
         compiler
     }
 
-    /// Options that name the stand-in, where the command names the path of a linker.
+    /// Options that name the stand-in, if the command names the path of a linker.
     fn linker_options(&self, arguments: &[Argument]) -> Vec<OsString> {
         let option = |option: &str, path: &OsStr| {
             let name = Path::new(path).file_name().unwrap_or(path);
@@ -167,7 +168,7 @@ impl StandIn {
 
 impl Drop for StandIn {
     fn drop(&mut self) {
-        // It is in the folder for temporary files, so nobody minds one that cannot be removed.
+        // It is in the folder for temporary files, so it doesn't matter if it can't be removed.
         let _ = fs::remove_dir_all(&self.0);
         children::finish(&self.0);
     }
@@ -187,8 +188,8 @@ fn new_folder() -> io::Result<PathBuf> {
     }
 }
 
-/// Whether a compiler looks for its programs elsewhere with this option. Others must not be asked with:
-/// clang removes the file of `--serialize-diagnostics` as soon as it starts.
+/// Whether this option changes where a compiler looks for its programs. We must not pass other options
+/// when we ask: clang removes the file of `--serialize-diagnostics` as soon as it starts.
 fn is_about_place(option: &OsStr) -> bool {
     const PLACES: &[&str] = &[
         "-m",
@@ -207,23 +208,23 @@ fn is_about_place(option: &OsStr) -> bool {
     PLACES.iter().any(|place| option.as_bytes().starts_with(place.as_bytes()))
 }
 
-/// Whether a linker is given as a path, and not as the end of a name.
+/// Whether a linker is given as a path, not as the end of a name.
 fn is_path(linker: &OsStr) -> bool {
     linker.as_bytes().contains(&b'/')
 }
 
-/// The parts of a name, put together.
+/// A name made of these parts.
 fn joined<const COUNT: usize>(parts: [&OsStr; COUNT]) -> OsString {
     parts.into_iter().collect()
 }
 
-/// The folder, if `called`, the words of this process's own command, are those of a stand-in.
+/// The folder, if the words of this process's own command, `called`, are those of a stand-in.
 fn folder_of(called: &[OsString]) -> Option<PathBuf> {
     let folder = PathBuf::from(env::var_os(FOLDER)?);
     (Path::new(called.first()?).parent()? == folder).then_some(folder)
 }
 
-/// The arguments of `mcount`, if a compiler `called` it as its linker.
+/// The arguments for `mcount`, if a compiler `called` it as its linker.
 pub(crate) fn arguments(called: &[OsString]) -> Option<Vec<OsString>> {
     let folder = folder_of(called)?;
     let linker = linker(&folder, Path::new(called.first()?).file_name()?);
@@ -234,7 +235,7 @@ pub(crate) fn arguments(called: &[OsString]) -> Option<Vec<OsString>> {
     Some(arguments)
 }
 
-/// The linker that the compiler would have run under `name`; a path, or a name to be looked up.
+/// The linker that the compiler would have run as `name`: a path, or a name to look up.
 fn linker(folder: &Path, name: &OsStr) -> OsString {
     if let Ok(input) = Input::open(&folder.join(LINKER)) {
         return OsStr::from_bytes(input.bytes()).to_owned();
@@ -261,12 +262,12 @@ fn words(path: &Path) -> Vec<OsString> {
     Input::open(path).map(|input| response::words(input.bytes())).unwrap_or_default()
 }
 
-/// Tells the process that waits for the compiler what became of the link, if this is a stand-in.
+/// Tells the process that waits for the compiler how the link ended, if this is a stand-in.
 pub(crate) fn say(said: Said) {
     let called: Vec<OsString> = env::args_os().take(1).collect();
     if let Some(folder) = folder_of(&called) {
         let text: &[u8] = if said == Said::Refused { b"refused" } else { b"linked" };
-        // If it cannot be written, the other side says that no linker was run.
+        // If this can't be written, that process says that no linker ran.
         let _ = write_new(&folder.join(SAID), text);
     }
 }

@@ -22,7 +22,7 @@ pub fn functions_have(part: usize, whole: usize, shown: fn(usize) -> String) -> 
     format!("{} of {} {noun} {verb}", shown(part), shown(whole))
 }
 
-/// `name` with every character escaped that would move the cursor, change a colour or begin a line.
+/// `name`, with every character escaped that would move the cursor, change a colour or begin a line.
 #[must_use]
 pub fn printable(name: &str) -> Cow<'_, str> {
     if !name.contains(char::is_control) {
@@ -31,7 +31,7 @@ pub fn printable(name: &str) -> Cow<'_, str> {
     name.chars().fold(String::new(), escaped).into()
 }
 
-/// `text`, and behind it `c`.
+/// `text`, with `c` behind it.
 fn escaped(mut text: String, c: char) -> String {
     if c.is_control() {
         text.extend(c.escape_default());

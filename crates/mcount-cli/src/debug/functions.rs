@@ -1,10 +1,11 @@
-//! What debug information says of functions: where they are defined, what compiled them with which
-//! flags, and where they were inlined, which no symbol tells.
+//! What debug information says about functions: where they are defined, with which flags they were
+//! compiled, and where they were inlined. No symbol tells that.
 //!
-//! DWARF 5, 3.3: a function is a `DW_TAG_subprogram`; an inlined one has an abstract instance, and its
-//! copies refer to that by `DW_AT_abstract_origin`. Units are looked at in parallel, and most of them
-//! only once: what refers to a function is in the unit of its abstract instance, unless the linker
-//! optimized.
+//! A function is a `DW_TAG_subprogram`. An inlined function has an abstract instance, and its copies
+//! refer to that by `DW_AT_abstract_origin`. Without link-time optimization, they are in the same unit.
+//! So we read all units in parallel, and most of them only once.
+//!
+//! Source: DWARF 5, 3.3.
 
 use super::lines::relative;
 use super::{Sections, Slice};
@@ -13,29 +14,30 @@ use gimli::{
     UnitOffset, UnitSectionOffset,
 };
 use rayon::prelude::*;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// What debug information says of the functions of one name.
+/// What debug information says about the functions of one name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Where it is defined, in the source, and what compiled it.
+    /// Where it is defined in the source, and how it was compiled.
     pub definitions: BTreeSet<Definition>,
     /// Where it was inlined.
     pub inlined: BTreeSet<Inlined>,
-    /// It is declared somewhere.
+    /// Whether it is declared somewhere.
     pub is_declared: bool,
 }
 
 /// A definition of a function.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Definition {
-    /// Where its code begins, if it has code of its own: as [`Sections::address`] has it.
+    /// Where its code begins, if it has code of its own, as [`Sections::address`] returns it.
     pub address: Option<u64>,
-    /// The source file, and the line; 0 if it is not known.
+    /// The source file and the line; 0 if the line isn't known.
     pub place: (String, u32),
     /// The source file that was compiled.
     pub unit: String,
-    /// Whether that was compiled so that functions get hooks.
+    /// Whether that was compiled with hooks.
     pub hooks: Hooks,
 }
 
@@ -44,27 +46,27 @@ pub struct Definition {
 pub enum Hooks {
     /// `-pg` or `-fpatchable-function-entry` is among the flags.
     Wanted,
-    /// The flags are known, and neither is among them.
+    /// Neither is among the flags.
     NotWanted,
-    /// An assembler leaves none.
+    /// It was assembled, and an assembler leaves no hooks.
     Assembly,
-    /// The flags are not known.
+    /// We don't know the flags.
     Unknown,
 }
 
 /// A place where a function was inlined.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Inlined {
-    /// The source file of the call, and the line; 0 if it is not known.
+    /// The source file and the line of the call; 0 if the line isn't known.
     pub place: (String, u32),
     /// The function that has the code now.
     pub into: String,
-    /// The function that has the call in the source, if that was inlined too.
+    /// The function that has the call in the source, if it was inlined too.
     pub by: Option<String>,
 }
 
 impl Hooks {
-    /// What `DW_AT_producer` says. GCC writes its flags there, `-pg` as `-p`; clang only with
+    /// What `DW_AT_producer` says. gcc writes its flags there, and `-pg` as `-p`. clang only does so with
     /// `-grecord-command-line`.
     #[must_use]
     pub fn of(producer: &str) -> Self {
@@ -80,7 +82,7 @@ impl Hooks {
     }
 }
 
-/// `-fpatchable-function-entry=N[,M]` with an area that is not empty.
+/// Whether `flag` is `-fpatchable-function-entry=N[,M]` and makes an area that isn't empty.
 fn is_patchable(flag: &str) -> bool {
     let size = flag.strip_prefix("-fpatchable-function-entry=");
     size.is_some_and(|size| size.split(',').next() != Some("0"))
@@ -88,16 +90,16 @@ fn is_patchable(flag: &str) -> bool {
 
 type Entry<'s> = DebuggingInformationEntry<Slice<'s>>;
 
-/// A unit, and what was found in it at the first look.
+/// What the first reading of a unit finds.
 struct Found<'s> {
     unit: Unit<Slice<'s>>,
-    /// The functions of the names that are wanted: where, and the name.
+    /// The place and the name of each function that is wanted.
     wanted: Vec<(DebugInfoOffset, String)>,
-    /// It refers to functions of other units.
+    /// Whether it refers to functions of other units.
     refers_out: bool,
 }
 
-/// What `sections` say of the functions whose name `is_wanted`, by name.
+/// What `sections` say about the functions whose name `is_wanted`, by name.
 #[must_use]
 pub fn facts(
     sections: &Sections<'_>,
@@ -105,19 +107,17 @@ pub fn facts(
 ) -> BTreeMap<String, Facts> {
     let dwarf = sections.dwarf();
     let headers = headers(&dwarf);
-    // A malformed unit says nothing; the others do.
+    // Ignore malformed units. The others may tell something.
     let units: Vec<Found<'_>> =
         headers.par_iter().filter_map(|header| look(&dwarf, *header, &is_wanted).ok()).collect();
     let wanted = units.iter().flat_map(|found| found.wanted.iter().cloned());
     let wanted: HashMap<usize, String> = wanted.map(|(at, name)| (at.0, name)).collect();
     let mut facts: BTreeMap<String, Facts> = BTreeMap::new();
-    let worth = |found: &&Found<'_>| !found.wanted.is_empty() || found.refers_out;
-    let of_unit = |found: &Found<'_>| Reading::new(&dwarf, &found.unit, &wanted).facts();
-    let partial: Vec<_> = if wanted.is_empty() {
-        Vec::new()
-    } else {
-        units.par_iter().filter(worth).filter_map(|found| of_unit(found).ok()).collect()
-    };
+    let units = units
+        .par_iter()
+        .filter(|found| !wanted.is_empty() && (!found.wanted.is_empty() || found.refers_out));
+    let partial: Vec<_> =
+        units.filter_map(|found| Reading::new(&dwarf, &found.unit, &wanted).facts().ok()).collect();
     for (name, more) in partial.into_iter().flatten() {
         let all = facts.entry(name).or_default();
         all.definitions.extend(more.definitions);
@@ -136,7 +136,7 @@ fn headers<'s>(dwarf: &Dwarf<Slice<'s>>) -> Vec<UnitHeader<Slice<'s>>> {
     headers
 }
 
-/// Looks for the functions that are wanted in one unit.
+/// Finds the functions that are wanted in a unit.
 fn look<'s>(
     dwarf: &Dwarf<Slice<'s>>,
     header: UnitHeader<Slice<'s>>,
@@ -179,24 +179,30 @@ fn look<'s>(
     Ok(found)
 }
 
-/// Reads all that one unit says of some functions.
+/// Reads everything that a unit says about some functions.
 struct Reading<'r, 's> {
     dwarf: &'r Dwarf<Slice<'s>>,
     unit: &'r Unit<Slice<'s>>,
-    /// Names of the functions that are wanted, by where they are in `.debug_info`.
+    /// The names of the functions that are wanted, by their offset in `.debug_info`.
     wanted: &'r HashMap<usize, String>,
-    /// The same of what refers to one of them, in this unit.
+    /// The same for entries of this unit that refer to one of them.
     instances: HashMap<usize, String>,
     folder: Vec<String>,
     name: String,
     hooks: Hooks,
 }
 
-/// Function in function in function: what encloses an entry.
+/// A function around an entry.
 struct Frame {
     depth: isize,
     name: Option<String>,
     is_inlined: bool,
+}
+
+impl Frame {
+    fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or("?")
+    }
 }
 
 impl<'r, 's> Reading<'r, 's> {
@@ -205,10 +211,10 @@ impl<'r, 's> Reading<'r, 's> {
         unit: &'r Unit<Slice<'s>>,
         wanted: &'r HashMap<usize, String>,
     ) -> Self {
-        let text = |slice: &Slice<'s>| slice.to_string_lossy().into_owned();
-        let folder: Vec<String> = unit.comp_dir.iter().map(text).collect();
-        let name = unit.name.as_ref().map(text).unwrap_or_default();
-        let name = relative(&name, &folder);
+        let [folder, name] =
+            [unit.comp_dir, unit.name].map(|text| text.map(|text| text.to_string_lossy()));
+        let folder: Vec<String> = folder.into_iter().map(Cow::into_owned).collect();
+        let name = relative(&name.unwrap_or_default(), &folder);
         let instances = HashMap::new();
         Self { dwarf, unit, wanted, instances, folder, name, hooks: Hooks::Unknown }
     }
@@ -249,8 +255,8 @@ impl<'r, 's> Reading<'r, 's> {
         Ok(facts)
     }
 
-    /// Adds the functions that refer to one that is wanted, twice: a concrete instance refers to
-    /// an abstract one, and that to its declaration.
+    /// Adds the functions that refer to one that is wanted. It does so twice, because a concrete instance
+    /// refers to an abstract one, which refers to its declaration.
     fn add_instances(&mut self) -> gimli::Result<()> {
         for _ in 0..2 {
             let mut entries = self.unit.entries_raw(None)?;
@@ -270,15 +276,18 @@ impl<'r, 's> Reading<'r, 's> {
         Ok(())
     }
 
-    /// The name by which the function that `entry` is, or is a copy of, is wanted.
+    /// The wanted name of the function that `entry` is, or is a copy of.
     fn wanted_name(&self, entry: &Entry<'s>) -> Option<&str> {
         let own = entry.offset().to_debug_info_offset(&self.unit.header)?;
-        let get = |at: usize| self.wanted.get(&at).or_else(|| self.instances.get(&at));
-        let found = get(own.0).or_else(|| get(self.origin(entry)?));
-        found.map(String::as_str)
+        self.wanted_at(own.0).or_else(|| self.wanted_at(self.origin(entry)?))
     }
 
-    /// What `entry` refers to, in `.debug_info`.
+    /// The wanted name of the function at this offset in `.debug_info`.
+    fn wanted_at(&self, at: usize) -> Option<&str> {
+        self.wanted.get(&at).or_else(|| self.instances.get(&at)).map(String::as_str)
+    }
+
+    /// The offset in `.debug_info` of what `entry` refers to.
     fn origin(&self, entry: &Entry<'s>) -> Option<usize> {
         let attributes = [gimli::DW_AT_abstract_origin, gimli::DW_AT_specification];
         let value = attributes.into_iter().find_map(|name| entry.attr_value(name))?;
@@ -302,7 +311,7 @@ impl<'r, 's> Reading<'r, 's> {
         }
     }
 
-    /// The name of a function of another unit.
+    /// The name of a function in another unit.
     fn name_elsewhere(&self, at: DebugInfoOffset) -> Option<String> {
         let mut units = self.dwarf.units();
         while let Ok(Some(header)) = units.next() {
@@ -317,23 +326,26 @@ impl<'r, 's> Reading<'r, 's> {
     }
 
     fn string(&self, entry: &Entry<'s>, name: gimli::DwAt) -> Option<String> {
-        let value = self.dwarf.attr_string(self.unit, entry.attr_value(name)?).ok()?;
+        self.text(entry.attr_value(name)?)
+    }
+
+    fn text(&self, value: AttributeValue<Slice<'s>>) -> Option<String> {
+        let value = self.dwarf.attr_string(self.unit, value).ok()?;
         Some(value.to_string_lossy().into_owned())
     }
 
     fn inlined(&self, entry: &Entry<'s>, frames: &[Frame]) -> Inlined {
-        let name = |frame: &Frame| frame.name.clone().unwrap_or_else(|| "?".to_owned());
         let outer = frames.iter().rfind(|frame| !frame.is_inlined);
         let by = frames.last().filter(|frame| frame.is_inlined);
         Inlined {
             place: self.place(entry, gimli::DW_AT_call_file, gimli::DW_AT_call_line),
-            into: outer.map_or_else(|| "?".to_owned(), name),
-            by: by.map(name),
+            into: outer.map_or("?", Frame::name).to_owned(),
+            by: by.map(|frame| frame.name().to_owned()),
         }
     }
 
-    /// Adds what the function `entry` says. A part of an inlined function (`.cold`) has several
-    /// ranges, of which the first counts.
+    /// Adds what the function `entry` says. If a part of the function is elsewhere (`.cold`), it has
+    /// several ranges, and the first one counts.
     fn define(&self, entry: &Entry<'s>, facts: &mut Facts) -> gimli::Result<()> {
         if entry.attr_value(gimli::DW_AT_declaration).is_some() {
             facts.is_declared = true;
@@ -351,7 +363,7 @@ impl<'r, 's> Reading<'r, 's> {
         Ok(())
     }
 
-    /// Where the source has `entry`, or what it is a copy of.
+    /// Where `entry`, or what it is a copy of, is in the source.
     fn declared_at(&self, entry: &Entry<'s>, depth: usize) -> (String, u32) {
         let own = self.place(entry, gimli::DW_AT_decl_file, gimli::DW_AT_decl_line);
         if !own.0.is_empty() || depth > 3 {
@@ -376,12 +388,9 @@ impl<'r, 's> Reading<'r, 's> {
         };
         let header = self.unit.line_program.as_ref()?.header();
         let file = header.file(index)?;
-        let text = |value| {
-            let value = self.dwarf.attr_string(self.unit, value).ok()?;
-            Some(value.to_string_lossy().into_owned())
-        };
-        let path = text(file.path_name())?;
-        let folder = file.directory(header).and_then(text).unwrap_or_default();
+        let path = self.text(file.path_name())?;
+        let folder = file.directory(header).and_then(|folder| self.text(folder));
+        let folder = folder.unwrap_or_default();
         if path.starts_with('/') || folder.is_empty() {
             return Some(relative(&path, &self.folder));
         }
@@ -389,7 +398,7 @@ impl<'r, 's> Reading<'r, 's> {
     }
 }
 
-/// The names of all functions, of `sections` that are to be searched for a name like another.
+/// The names of all functions in `sections`.
 #[must_use]
 pub fn names(sections: &Sections<'_>) -> HashSet<String> {
     let dwarf = sections.dwarf();

@@ -8,23 +8,23 @@ use std::sync::Arc;
 /// A place in the source.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Line {
-    /// Relative to the folder where it was compiled, where it is below that.
+    /// The file, relative to the folder where it was compiled if it is in that folder.
     pub file: Arc<str>,
-    /// From 1 on; 0 if it is of no line.
+    /// The line, from 1 on; 0 if there is none.
     pub line: u32,
 }
 
-/// What finds lines.
+/// Finds lines.
 pub struct Lines<'s> {
     sections: &'s Sections<'s>,
     context: Context<Slice<'s>>,
-    /// The folders that units were compiled in.
+    /// The folders in which units were compiled.
     folders: Vec<String>,
     names: HashMap<String, Arc<str>>,
 }
 
 impl<'s> Lines<'s> {
-    /// Finds lines in `sections`; `None` where they are malformed from the start.
+    /// Finds lines in `sections`. `None` if they are malformed.
     #[must_use]
     pub fn new(sections: &'s Sections<'s>) -> Option<Self> {
         let dwarf = sections.dwarf();
@@ -33,7 +33,7 @@ impl<'s> Lines<'s> {
         Some(Self { sections, context, folders, names: HashMap::new() })
     }
 
-    /// The line of byte `offset` of `section`, its index and name, or of `address` in an image.
+    /// The line of byte `offset` of `section`, which is its index and name, or of `address` in an image.
     pub fn find(
         &mut self,
         section: Option<(u32, &str)>,
@@ -67,10 +67,11 @@ fn folders(dwarf: &gimli::Dwarf<Slice<'_>>) -> Vec<String> {
     folders
 }
 
-/// `path` from the folder of `folders` that it is below, without `..`.
+/// `path`, relative to the first of `folders` that it is in, without `..`.
 pub(super) fn relative(path: &str, folders: &[String]) -> String {
-    let below = |folder: &String| path.strip_prefix(folder.as_str())?.strip_prefix('/');
-    let path = folders.iter().find_map(below).unwrap_or(path);
+    let mut below =
+        folders.iter().filter_map(|folder| path.strip_prefix(folder.as_str())?.strip_prefix('/'));
+    let path = below.next().unwrap_or(path);
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match (part, parts.last()) {

@@ -1,7 +1,6 @@
-//! Debug information: where it is, and what it says of addresses and functions.
+//! Debug information: where it is, and what it says about addresses and functions.
 //!
-//! Its own room, so that commands that do not ask pay nothing, and because DWARF of an object has to
-//! be relocated first, which no other part needs. `gimli` and `addr2line` read DWARF.
+//! `gimli` and `addr2line` read DWARF. The DWARF of an object must be relocated first; that happens here.
 
 pub mod functions;
 pub mod lines;
@@ -19,42 +18,44 @@ use object::read::{
 use object::{ObjectKind, RelocationFlags, SectionFlags, SectionIndex};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::convert::Infallible;
 
 /// The bytes of a section, relocated and decompressed.
 pub type Slice<'d> = EndianSlice<'d, RunTimeEndian>;
 
-/// The debug sections of one file.
+/// The debug sections of a file.
 #[derive(Debug)]
 pub struct Sections<'d> {
     bytes: gimli::DwarfSections<Cow<'d, [u8]>>,
     endian: RunTimeEndian,
-    /// Where the sections of an object are placed; an image needs no places.
+    /// Where the sections of an object are placed. An image needs no places.
     places: Option<Places>,
 }
 
-/// Where the sections of an object are placed: the name, and the address, by index.
+/// The name and the address of each section, by index.
 type Places = HashMap<usize, (Vec<u8>, u64)>;
 
-/// The first section of an object is placed here, so that 0 is no address.
+/// The first section of an object is placed here, so that 0 isn't an address.
 const FIRST_PLACE: u64 = 0x1_0000;
 
 impl<'d> Sections<'d> {
-    /// Whether `file` has any.
+    /// Whether `file` has debug sections.
     #[must_use]
     pub fn is_in(file: &[u8]) -> bool {
         File::parse(file)
             .is_ok_and(|file| file.section_by_name(SectionId::DebugInfo.name()).is_some())
     }
 
-    /// The debug sections of `file`, an ELF file; `None` if it has none that can be read.
+    /// The debug sections of the ELF file `file`. `None` if it has none that we can read.
     #[must_use]
     pub fn load(file: &'d [u8]) -> Option<Self> {
         let file = File::parse(file).ok()?;
         file.section_by_name(SectionId::DebugInfo.name())?;
         let places = (file.kind() == ObjectKind::Relocatable).then(|| places(&file));
-        let load =
-            |id: SectionId| Ok::<_, ()>(load(&file, id, places.as_ref()).unwrap_or_default());
-        let bytes = gimli::DwarfSections::load(load).ok()?;
+        let bytes = gimli::DwarfSections::load(|id| {
+            Ok::<_, Infallible>(load(&file, id, places.as_ref()).unwrap_or_default())
+        });
+        let Ok(bytes) = bytes;
         let endian =
             if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
         Some(Self { bytes, endian, places })
@@ -66,8 +67,9 @@ impl<'d> Sections<'d> {
         self.bytes.borrow(|bytes| EndianSlice::new(bytes, self.endian))
     }
 
-    /// The address by which the debug information knows byte `offset` of `section`, its index and its
-    /// name, or `address` of an image. A separate debug file may count its sections otherwise.
+    /// The address that the debug information has for byte `offset` of `section`, or for `address` in an
+    /// image. `section` is its index and name, because the sections of a separate debug file may have
+    /// other indices.
     #[must_use]
     pub fn address(
         &self,
@@ -77,19 +79,20 @@ impl<'d> Sections<'d> {
     ) -> Option<u64> {
         let Some(places) = &self.places else { return address };
         let (index, name) = section?;
-        let is_it = |place: &&(Vec<u8>, u64)| place.0 == name.as_bytes();
-        let mut named = places.values().filter(is_it);
-        let found = match places.get(&(index as usize)).filter(is_it) {
-            Some(place) => place,
-            // Of several with this name it is not known which.
-            None => named.next().filter(|_| named.next().is_none())?,
+        let start = match places.get(&(index as usize)) {
+            Some((own, start)) if own == name.as_bytes() => *start,
+            _ => {
+                let mut named = places.values().filter(|(own, _)| own == name.as_bytes());
+                // If there are several with this name, we don't know which one it is.
+                named.next().filter(|_| named.next().is_none())?.1
+            }
         };
-        found.1.checked_add(offset?)
+        start.checked_add(offset?)
     }
 }
 
-/// An address for each loaded section of an object: all begin at 0 there, so one address would be in
-/// many functions.
+/// An address for each loaded section of an object. In the object all sections begin at 0, so that one
+/// address is in many functions.
 fn places(file: &File<'_>) -> Places {
     let mut next = FIRST_PLACE;
     let mut places = HashMap::new();
@@ -124,7 +127,7 @@ fn load<'d>(file: &File<'d>, id: SectionId, places: Option<&Places>) -> Option<C
     let (arithmetic, addend_in_section) = mcount::debug_relocations(machine(file));
     let rules = Rules { file, places, arithmetic, addend_in_section };
     for (offset, relocation) in section.relocations() {
-        // What cannot be applied leaves a wrong number, not a wrong file.
+        // If one can't be applied, a number is wrong, and the rest is still useful.
         let _ = rules.apply(&mut bytes, offset, &relocation);
     }
     Some(Cow::Owned(bytes))
@@ -144,12 +147,12 @@ struct Rules<'f, 'd> {
     file: &'f File<'d>,
     places: &'f Places,
     arithmetic: &'static [Arithmetic],
-    /// The addend is in the section, whatever the relocation says.
+    /// Whether the addend is in the section even if the relocation has a field for it.
     addend_in_section: bool,
 }
 
 impl Rules<'_, '_> {
-    /// Applies `relocation` at `offset` of a section; `None` if it is of no kind that debug sections
+    /// Applies `relocation` at `offset` of a section. `None` if it is of a kind that debug sections don't
     /// have.
     fn apply(&self, bytes: &mut [u8], offset: u64, relocation: &Relocation) -> Option<()> {
         let start = usize::try_from(offset).ok()?;
@@ -180,17 +183,20 @@ impl Rules<'_, '_> {
 
     /// The address of what `relocation` refers to.
     fn target(&self, relocation: &Relocation) -> Option<u64> {
-        let place = |section: Option<SectionIndex>| {
-            section.and_then(|section| self.places.get(&section.0)).map_or(0, |place| place.1)
-        };
         Some(match relocation.target() {
             RelocationTarget::Symbol(symbol) => {
                 let symbol = self.file.symbol_by_index(symbol).ok()?;
-                place(symbol.section_index()).wrapping_add(symbol.address())
+                let place = symbol.section_index().map_or(0, |section| self.place(section));
+                place.wrapping_add(symbol.address())
             }
-            RelocationTarget::Section(section) => place(Some(section)),
+            RelocationTarget::Section(section) => self.place(section),
             _ => 0,
         })
+    }
+
+    /// The address at which a section is placed; 0 if it isn't loaded.
+    fn place(&self, section: SectionIndex) -> u64 {
+        self.places.get(&section.0).map_or(0, |(_, start)| *start)
     }
 }
 
@@ -202,7 +208,7 @@ fn computed(old: u64, step: Step, value: u64) -> u64 {
     }
 }
 
-/// The same in the ULEB128 number at the start of `bytes`, which keeps its length.
+/// Changes the ULEB128 number at the start of `bytes`, without changing its length.
 fn uleb128(bytes: &mut [u8], step: Step, value: u64) -> Option<()> {
     let length = bytes.iter().take(10).position(|byte| byte & 0x80 == 0)? + 1;
     let field = bytes.get_mut(..length)?;
@@ -217,8 +223,13 @@ fn uleb128(bytes: &mut [u8], step: Step, value: u64) -> Option<()> {
 }
 
 fn number(field: &[u8], little_endian: bool) -> u64 {
-    let join = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
-    if little_endian { field.iter().rev().fold(0, join) } else { field.iter().fold(0, join) }
+    let bytes = field.iter().copied();
+    if little_endian { bytes.rev().fold(0, append) } else { bytes.fold(0, append) }
+}
+
+/// `value`, with `byte` behind it.
+fn append(value: u64, byte: u8) -> u64 {
+    value << 8 | u64::from(byte)
 }
 
 fn store(field: &mut [u8], value: u64, little_endian: bool) {

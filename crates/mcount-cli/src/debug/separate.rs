@@ -1,6 +1,6 @@
-//! Separate debug files: by build ID, and by the name and checksum in `.gnu_debuglink`, in the places
-//! where debuggers look (gdb manual, "Separate Debug Files"); and where distributions put those of
-//! kernels, which have no link.
+//! Separate debug files. They are found by build ID, or by the name and checksum in `.gnu_debuglink`,
+//! where debuggers look for them (gdb manual, "Separate Debug Files"), and where distributions put those
+//! of kernels.
 
 use super::Sections;
 use crate::commit::Failure;
@@ -19,9 +19,9 @@ const INSTALLED: &str = "/usr/lib/debug";
 /// Where to look for debug files.
 #[derive(Debug, Clone, Default)]
 pub struct Search {
-    /// Folders of debug files, besides the one of the system.
+    /// Folders of debug files, besides that of the system.
     pub folders: Vec<PathBuf>,
-    /// How large a compressed one may become.
+    /// How large a compressed file may become.
     pub limits: Limits,
 }
 
@@ -29,25 +29,25 @@ pub struct Search {
 pub struct DebugFile {
     /// Where it is.
     pub path: PathBuf,
-    /// What it holds.
+    /// Its contents.
     pub contents: Contents,
 }
 
 /// A file that a command reads, with the debug file that belongs to it.
 pub struct Subject {
     contents: Contents,
-    /// The same with the symbols of the debug file.
+    /// The same, with the symbols of the debug file.
     named: Option<Vec<u8>>,
     debug: Option<DebugFile>,
 }
 
 impl Subject {
-    /// The file at `path`. Its debug file is looked for if it has no symbols, or no debug information
-    /// and that is wanted.
+    /// The file at `path`. Looks for its debug file if it has no symbols, or if it has no debug
+    /// information and that is wanted.
     ///
     /// # Errors
     ///
-    /// It cannot be read, is corrupt, or holds no ELF file.
+    /// It can't be read, is corrupt, or has no ELF file in it.
     pub fn open(path: &Path, search: &Search, wants_debug: bool) -> Result<Self, Failure> {
         let contents = Contents::open(path, search.limits)?;
         let bytes = contents.bytes();
@@ -57,19 +57,19 @@ impl Subject {
         }
         let debug = search.find(bytes, path);
         let named = debug.as_ref().filter(|_| is_stripped).and_then(|debug| {
-            // A debug file that does not fit is as good as none.
+            // Ignore a debug file that doesn't fit.
             mcount::with_symbols(bytes, debug.contents.bytes()).ok().flatten()
         });
         Ok(Self { contents, named, debug })
     }
 
-    /// The file, with symbols if there are any.
+    /// The file; with the symbols of the debug file if it has none itself.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.named.as_deref().unwrap_or_else(|| self.contents.bytes())
     }
 
-    /// The file that has the debug information, if any has.
+    /// The file with the debug information. If there is none, the file itself.
     #[must_use]
     pub fn debug(&self) -> &[u8] {
         let own = self.contents.bytes();
@@ -77,14 +77,14 @@ impl Subject {
         other.filter(|other| !Sections::is_in(own) && Sections::is_in(other)).unwrap_or(own)
     }
 
-    /// Whether it is an image that has lost its symbols, all but those that the loader needs, and has
-    /// no debug file either.
+    /// Whether it is an image that only has the symbols that the loader needs, and there is no debug file
+    /// either.
     #[must_use]
     pub fn is_stripped(&self) -> bool {
         is_stripped(self.bytes())
     }
 
-    /// Why nothing can be found in it, if it is an image without any symbol.
+    /// If it is an image without any symbols, says that nothing can be found in it.
     #[must_use]
     pub fn is_nameless(&self) -> Option<String> {
         let file = File::parse(self.bytes()).ok()?;
@@ -100,11 +100,11 @@ impl Subject {
     }
 }
 
-/// What commands say that go by names, of an image which [`Subject::is_stripped`].
+/// What commands that need names say about an image that [`Subject::is_stripped`].
 pub const FEW_NAMES: &str =
-    "stripped: of its functions only those that others may call have names: see --debug-dir";
+    "stripped: only functions that other files may call have names: see --debug-dir";
 
-/// Whether it is an image that has lost its symbols.
+/// Whether `bytes` are an image that has lost its symbols.
 fn is_stripped(bytes: &[u8]) -> bool {
     File::parse(bytes)
         .is_ok_and(|file| file.kind() != ObjectKind::Relocatable && file.symbol_table().is_none())
@@ -127,8 +127,8 @@ impl Search {
         self.folders.iter().map(PathBuf::as_path).chain([Path::new(INSTALLED)])
     }
 
-    /// The file with the build ID `id`: in `.build-id`, or in the folder that corresponds to that of
-    /// `path`, as Debian has kernels and modules.
+    /// The file with the build ID `id`, in `.build-id`, or in the folder that corresponds to that of
+    /// `path`, where Debian puts those of kernels and modules.
     fn by_id(&self, id: &[u8], path: &Path) -> Option<DebugFile> {
         let hex = hex(id);
         let (first, rest) = hex.split_at_checked(2)?;
@@ -147,10 +147,10 @@ impl Search {
         None
     }
 
-    /// The file `name` with this CRC, beside the file at `path`, in `.debug`, or in the folder of
-    /// debug files that corresponds.
+    /// The file `name` with this CRC, beside the file at `path`, in `.debug` there, or in the
+    /// corresponding folder of debug files.
     fn by_link(&self, name: &[u8], checksum: u32, path: &Path) -> Option<DebugFile> {
-        // A name, not a path: it comes from the file.
+        // This comes from the file, so it may only be a name and not a path.
         let name = Path::new(OsStr::from_bytes(name)).file_name()?;
         let own = std::path::absolute(path).ok()?;
         let folder = own.parent()?;
@@ -161,7 +161,7 @@ impl Search {
         found.find(|found| crc32fast::hash(found.contents.bytes()) == checksum)
     }
 
-    /// The file at `candidate`, if it is another than that at `path`.
+    /// The file at `candidate`, if that isn't `path`.
     fn open(&self, candidate: PathBuf, path: &Path) -> Option<DebugFile> {
         if !candidate.is_file() || candidate == path {
             return None;
@@ -183,7 +183,7 @@ fn has_id(file: &[u8], id: &[u8]) -> bool {
     File::parse(file).is_ok_and(|file| file.build_id().ok().flatten() == Some(id))
 }
 
-/// `path` without the suffix of a compressor, and with `vmlinux` for `vmlinuz`.
+/// `path` without the extension of a compressor, and with `vmlinux` instead of `vmlinuz`.
 fn image_name(path: &Path) -> PathBuf {
     let path = unpacked_name(path);
     let name = path.file_name().and_then(OsStr::to_str);

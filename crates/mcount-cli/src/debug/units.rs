@@ -1,5 +1,5 @@
-//! Which source file an address was compiled from, by the units of the debug information alone: their
-//! names and address ranges, without a look at any line table.
+//! The source file of an address, by the names and address ranges of the units of the debug information.
+//! This doesn't need line tables.
 
 use super::Sections;
 use super::lines::relative;
@@ -8,12 +8,12 @@ use super::lines::relative;
 #[derive(Debug, Default)]
 pub struct Units {
     names: Vec<String>,
-    /// Start, end, and the position of the name; by start.
+    /// Start, end, and the position of the name, in order of start.
     ranges: Vec<(u64, u64, usize)>,
 }
 
 impl Units {
-    /// The units in `sections`; those that are malformed are passed over.
+    /// The units in `sections`. Malformed ones are ignored.
     #[must_use]
     pub fn of(sections: &Sections<'_>) -> Self {
         let dwarf = sections.dwarf();
@@ -47,11 +47,10 @@ impl Units {
         found
     }
 
-    /// Takes the folder off absolute names that they and `folders` are all below.
+    /// Makes absolute names relative to the folder that contains all of them and all `folders`.
     fn shorten(&mut self, folders: &[String]) {
-        let is_absolute = |name: &&String| name.starts_with('/');
         // A build that hides where it was made has relative folders.
-        let names = self.names.iter().chain(folders).filter(is_absolute);
+        let names = self.names.iter().chain(folders).filter(|name| name.starts_with('/'));
         let Some(root) = names.map(String::as_str).reduce(common) else {
             return;
         };
@@ -75,13 +74,12 @@ impl Units {
 
 /// The longest path of folders that both begin with, without the last slash.
 fn common<'p>(one: &'p str, other: &str) -> &'p str {
-    let is_end = |path: &str, at: usize| matches!(path.as_bytes().get(at), None | Some(b'/'));
     let ends = one.match_indices('/').map(|(at, _)| at).chain([one.len()]);
-    let mut shared = ends.filter(|end| {
-        let start = one.get(..*end);
-        start.is_some_and(|start| other.starts_with(start)) && is_end(other, *end)
+    let mut starts = ends.rev().filter_map(|end| one.get(..end));
+    let shared = starts.find(|start| {
+        other.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     });
-    one.get(..shared.next_back().unwrap_or(0)).unwrap_or_default()
+    shared.unwrap_or_default()
 }
 
 #[cfg(test)]

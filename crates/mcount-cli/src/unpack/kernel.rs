@@ -1,5 +1,5 @@
-//! Kernel images that hold a compressed kernel, and where in them it is; and the raw binaries that
-//! some processors boot, which are no ELF.
+//! Kernel images: where the compressed kernel in them is. Also raw binaries, which some processors boot,
+//! and which aren't ELF.
 //!
 //! Sources: the kernel's documents x86/boot, arm/booting, arch/arm64/booting, arch/riscv/boot-image
 //! and admin-guide/efi-stub with the header of EFI zboot images; U-Boot's `include/image.h`; the
@@ -10,11 +10,11 @@ use super::streams::{self, Format};
 use crate::files::ELF_MAGIC;
 use std::ops::Range;
 
-/// What an image holds.
+/// The payload of a kernel image.
 pub(super) struct Payload<'d> {
-    /// What the image is.
+    /// The kind of image.
     pub(super) container: &'static str,
-    /// What it holds, and perhaps more behind that.
+    /// The payload. There may be something behind it.
     pub(super) bytes: &'d [u8],
 }
 
@@ -23,11 +23,12 @@ const ZIMAGE: &str = "arm zImage";
 const ZBOOT: &str = "EFI zboot image";
 const UIMAGE: &str = "uImage";
 
-/// Streams that are tried where no header says where the payload is. Random bytes look like one
-/// every few megabytes.
+/// How many streams to try if no header says where the payload is. In random bytes, something looks like
+/// a stream every few megabytes.
 const CANDIDATES: usize = 256;
 
-/// What kind of kernel image `bytes` are, by their first KiB, if they are one with a payload.
+/// The kind of kernel image that begins with these bytes, of which the first KiB is enough. `None` if it
+/// isn't one with a payload.
 pub(super) fn container(bytes: &[u8]) -> Option<&'static str> {
     Some(if at(bytes, 0x202, b"HdrS") && at(bytes, 0x1fe, &[0x55, 0xaa]) {
         BZIMAGE
@@ -42,11 +43,11 @@ pub(super) fn container(bytes: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// What the kernel image `bytes` holds; `None` if it is none.
+/// The payload of the kernel image `bytes`. `None` if it isn't a kernel image.
 ///
 /// # Errors
 ///
-/// It holds nothing that can be found.
+/// No payload was found.
 pub(super) fn payload(bytes: &[u8]) -> Result<Option<Payload<'_>>, Error> {
     let Some(container) = container(bytes) else { return Ok(None) };
     let place = match container {
@@ -59,7 +60,8 @@ pub(super) fn payload(bytes: &[u8]) -> Result<Option<Payload<'_>>, Error> {
     Ok(Some(Payload { container, bytes }))
 }
 
-/// By its header from boot protocol 2.08 on (Linux 2.6.26); behind the real-mode code before.
+/// From boot protocol 2.08 on (Linux 2.6.26), the header says where the payload is. Before, it is behind
+/// the real-mode code.
 fn bzimage(bytes: &[u8]) -> Option<Range<usize>> {
     const SECTOR: usize = 512;
     let sectors = match *bytes.get(0x1f1)? {
@@ -95,12 +97,12 @@ fn zimage_order(bytes: &[u8]) -> Option<bool> {
     (found == MAGIC.to_be_bytes()).then_some(true)
 }
 
-/// A header of 64 bytes, big endian; then the body, which may be compressed.
+/// A big-endian header of 64 bytes, and then the body, which may be compressed.
 fn uimage(bytes: &[u8]) -> Result<Payload<'_>, Error> {
     const HEADER: usize = 64;
-    /// `ih_type` of an image of several files.
+    /// The `ih_type` of an image with several files.
     const MULTI: u8 = 4;
-    /// `ih_comp` of LZO.
+    /// The `ih_comp` of LZO.
     const LZO: u8 = 4;
     let missing = || Error::NoPayload(UIMAGE);
     let size =
@@ -114,8 +116,8 @@ fn uimage(bytes: &[u8]) -> Result<Payload<'_>, Error> {
     }
 }
 
-/// The first stream in `bytes`, from `start` on, that begins with something. Code may look like one
-/// by chance, so what is not recognized inside is taken only where nothing else is found.
+/// The first stream in `bytes`, from `start` on, whose contents we recognize. Code may look like a stream
+/// by chance, so a stream with unknown contents is only used if there is no other.
 fn search(bytes: &[u8], start: usize) -> Option<Range<usize>> {
     let mut second = None;
     for place in Format::positions(bytes, start).take(CANDIDATES) {
@@ -136,7 +138,7 @@ fn search(bytes: &[u8], start: usize) -> Option<Range<usize>> {
     second.map(|place| place..bytes.len())
 }
 
-/// A binary that is no ELF, and has neither sections nor symbols.
+/// A raw binary. It isn't ELF, and has neither sections nor symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Raw {
     Arm64,
@@ -164,7 +166,7 @@ impl Raw {
     }
 }
 
-/// What raw binary begins with `bytes`, of which 64 are enough.
+/// The kind of raw binary that begins with `bytes`, of which 64 are enough.
 pub(super) fn raw(bytes: &[u8]) -> Option<Raw> {
     /// `mov r0, r0`, which the entry code of arm kernels begins with, seven times and more, or the
     /// kernel's first instruction: `bic`/`mrs r9, cpsr` and the switch of mode.

@@ -1,8 +1,8 @@
-//! What a compressed file holds. Modules and kernel images are installed compressed, and a kernel image
-//! wraps its payload once more. We unpack everything in memory, and go by contents, not by names.
+//! Unpacks compressed files. Modules and kernel images are installed compressed, and the payload of a
+//! kernel image may be compressed again. We unpack in memory, and look at contents, not at names.
 //!
-//! This is for commands that read. A file that is to be changed is never unpacked, and `recordmcount`
-//! contains nothing of this.
+//! This is for commands that only read. A file that is changed is never unpacked, and `recordmcount`
+//! doesn't contain this.
 
 mod kernel;
 mod streams;
@@ -15,47 +15,48 @@ use crate::words::counted;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Containers in containers: `Image.gz` in a uImage is two, an EFI zboot image in it three.
+/// How many containers may be in each other. `Image.gz` in a uImage is two, and an EFI zboot image in
+/// that is three.
 const MAX_LAYERS: usize = 4;
 
-/// A file may become so many times as large; kernels and modules become 3 to 10 times as large.
+/// How many times as large a file may become. Kernels and modules become 3 to 10 times as large.
 const MAX_RATIO: u64 = 100;
-/// Small files may become this large, in bytes, whatever the ratio.
+/// How many bytes even a small file may become.
 const ALWAYS_ALLOWED: u64 = 64 << 20;
-/// No file may become larger than this, in bytes, unless it is asked for: all that the addresses of a
-/// 32-bit host reach is 4 GiB.
+/// How many bytes any file may become, unless the user asks for more. A 32-bit host only has 4 GiB of
+/// addresses.
 const NEVER_ALLOWED: u64 = if usize::BITS == 32 { 1 << 30 } else { 4 << 30 };
 
 /// How large a file may become.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
-    /// In bytes; without it, a hundred times the file's size, from 64 MiB to 4 GiB, or 1 GiB on a
-    /// 32-bit host.
+    /// The limit in bytes. By default it is a hundred times the file's size, but at least 64 MiB and at
+    /// most 4 GiB, or 1 GiB on a 32-bit host.
     pub max_size: Option<u64>,
 }
 
 impl Limits {
-    /// The most that a file of `size` bytes may become, in bytes.
+    /// How many bytes a file of `size` bytes may become.
     fn of(self, size: usize) -> u64 {
         let usual = (size as u64).saturating_mul(MAX_RATIO);
         self.max_size.unwrap_or(usual.clamp(ALWAYS_ALLOWED, NEVER_ALLOWED))
     }
 }
 
-/// Why a file could not be unpacked.
+/// Why a file couldn't be unpacked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// The stream of this format cannot be decoded, and why.
+    /// The stream of this format can't be decoded, for this reason.
     Corrupt(&'static str, &'static str),
     /// It would become larger than this, in bytes.
     TooLarge(&'static str, u64),
-    /// A format that is known and not supported.
+    /// A known format that isn't supported.
     Unsupported(&'static str),
-    /// An image of this kind has no payload that can be found.
+    /// No payload was found in an image of this kind.
     NoPayload(&'static str),
-    /// These containers, from outside to inside, hold something that is not ELF.
+    /// What is in these containers, which are listed from outside to inside, isn't ELF.
     NotElf(Vec<&'static str>, &'static str),
-    /// Containers in containers, without end.
+    /// Too many containers are in each other.
     TooDeep,
 }
 
@@ -87,11 +88,11 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What `bytes` hold, unpacked; `None` if they are no container.
+/// The unpacked contents of `bytes`. `None` if they aren't a container.
 ///
 /// # Errors
 ///
-/// They are a container that is corrupt, holds no ELF file, or would become too large.
+/// The container is corrupt, has no ELF file in it, or would become too large.
 pub fn unpack(bytes: &[u8], limits: Limits) -> Result<Option<Vec<u8>>, Error> {
     let limit = limits.of(bytes.len());
     let mut layers = Vec::new();
@@ -113,7 +114,7 @@ pub fn unpack(bytes: &[u8], limits: Limits) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-/// What is in the outermost container of `bytes`, and what that is; `None` if they are none.
+/// The contents of the outermost container of `bytes`, and its kind. `None` if they aren't a container.
 fn open_layer(bytes: &[u8], limit: u64) -> Result<Option<(&'static str, Vec<u8>)>, Error> {
     if bytes.starts_with(ELF_MAGIC) {
         return Ok(None);
@@ -133,7 +134,7 @@ fn open_layer(bytes: &[u8], limit: u64) -> Result<Option<(&'static str, Vec<u8>)
 const UNKNOWN: &str = "something unknown";
 const ARCHIVE: &str = "an archive";
 
-/// What `bytes` are, if not ELF.
+/// What `bytes` are, if they aren't ELF.
 fn what_is(bytes: &[u8]) -> Option<&'static str> {
     if bytes.starts_with(ELF_MAGIC) {
         return None;
@@ -144,15 +145,14 @@ fn what_is(bytes: &[u8]) -> Option<&'static str> {
     Some(kernel::raw(bytes).map_or(UNKNOWN, Raw::name))
 }
 
-/// The first bytes of what the compressed `bytes` hold, with zeros where there are fewer; `None` if
-/// they are not compressed. Kernel images are passed over.
+/// The first bytes of the contents of the compressed `bytes`. If there are fewer, the rest is zeros.
+/// `None` if they aren't compressed, or are a kernel image.
 #[must_use]
 pub fn peek<const SIZE: usize>(bytes: &[u8]) -> Option<[u8; SIZE]> {
     streams::peek(bytes, Format::of(bytes)?)
 }
 
-/// What the file that begins with `head` is, if it is compressed or a kernel image: for those who
-/// want plain ELF.
+/// The kind of compressed file or kernel image that begins with `head`. For commands that need plain ELF.
 #[must_use]
 pub fn packed_as(head: &[u8]) -> Option<&'static str> {
     match Format::of(head) {
@@ -161,7 +161,7 @@ pub fn packed_as(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// `path` without the suffix of a compressor.
+/// `path` without the extension of a compressor.
 #[must_use]
 pub fn unpacked_name(path: &Path) -> PathBuf {
     const SUFFIXES: [&str; 6] = ["gz", "xz", "zst", "lz4", "bz2", "lzma"];
@@ -171,8 +171,8 @@ pub fn unpacked_name(path: &Path) -> PathBuf {
     }
 }
 
-/// The contents of a compressed debug section (`SHF_COMPRESSED`), which says that it has `size`
-/// bytes; `None` if it is corrupt, or would become too large.
+/// The contents of a compressed debug section (`SHF_COMPRESSED`), whose header says that they have `size`
+/// bytes. `None` if it is corrupt, or would become too large.
 #[must_use]
 pub fn section(bytes: &[u8], is_zstd: bool, size: u64) -> Option<Vec<u8>> {
     let limit = Limits::default().of(bytes.len());

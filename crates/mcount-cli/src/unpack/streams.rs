@@ -1,9 +1,9 @@
-//! Streams of the compressors that modules and kernels are packed with. We know them by their first
-//! bytes, and read them to the end or to a limit. Each decoder is a crate of its own, all in Rust; what
-//! they say about damage is for their authors, so [`reason`] says it in our words.
+//! The formats in which modules and kernels are compressed. We recognize them by their first bytes, and
+//! read them to the end or to a limit. Each decoder is a crate, and all are written in Rust. Their
+//! messages about damage are for their authors, so [`reason`] says it in our words.
 //!
-//! Formats: RFC 1952 (gzip), the .xz file format, the .lzma header of LZMA Utils, RFC 8878
-//! (Zstandard), the LZ4 frame format with its legacy frame, and bzip2, which is its source.
+//! Formats: RFC 1952 (gzip), the .xz file format, the .lzma header of LZMA Utils, RFC 8878 (Zstandard),
+//! and the LZ4 frame format with its legacy frame. The format of bzip2 is only defined by its source.
 
 use super::Error;
 use ruzstd::decoding::errors::FrameDecoderError;
@@ -23,23 +23,23 @@ pub(super) enum Format {
     Lzo,
 }
 
-/// How much of the input is of the format.
+/// How much of the input to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// All of it: several streams may follow each other.
+    /// All of it. Several streams may follow each other.
     Whole,
-    /// The first stream; a kernel image has other things behind it.
+    /// Only the first stream. A kernel image has other things behind it.
     First,
 }
 
-/// A block of the legacy frame of LZ4 holds no more than this, in bytes.
+/// The largest block in a legacy frame of LZ4, in bytes.
 const LZ4_LEGACY_BLOCK: usize = 8 << 20;
-/// What zstd -22 declares where it cannot know the size of its input: bytes.
+/// The window that zstd -22 declares if it doesn't know the size of its input, in bytes.
 const ZSTD_WINDOW: u64 = 128 << 20;
-/// The most that any frame of zstd may declare, in bytes: the decoder takes up to twice that at once, and
-/// ends the process where it cannot have it. On a 32-bit host, a window of 256 MiB is let pass.
+/// The largest window that a frame of zstd may declare, in bytes. The decoder allocates up to twice as
+/// much at once, and ends the process if it can't. On a 32-bit host, the limit is 256 MiB.
 const ZSTD_LARGEST_WINDOW: u64 = (usize::MAX / 8) as u64;
-/// KiB: enough for the dictionary of xz -9, and of kernels.
+/// The limit for memory in KiB. It is enough for the dictionary of xz -9 and of kernels.
 const LZMA_MEMORY: u32 = 512 << 10;
 
 impl Format {
@@ -48,7 +48,7 @@ impl Format {
         Some(match bytes {
             [0x1f, 0x8b, 8, ..] => Self::Gzip,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
-            // A frame, or one to skip: pzstd and seekable archives begin so.
+            // A frame, or a frame to skip, with which pzstd and seekable archives begin.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             [0x04, 0x22, 0x4d, 0x18, ..] => Self::Lz4,
             [0x02, 0x21, 0x4c, 0x18, ..] => Self::Lz4Legacy,
@@ -71,10 +71,10 @@ impl Format {
         }
     }
 
-    /// The first bytes of its streams, where the first says most.
+    /// The bytes that its streams begin with, if they are always the same.
     const FIRST: [u8; 8] = [0x1f, 0xfd, 0x28, 0x04, 0x02, b'B', 0x89, 0x5d];
 
-    /// Where in `bytes`, from `start` on, something begins that looks like a stream.
+    /// The places in `bytes`, from `start` on, at which something looks like a stream.
     pub(super) fn positions(bytes: &[u8], start: usize) -> impl Iterator<Item = usize> {
         let rest = bytes.get(start..).unwrap_or_default();
         rest.iter().enumerate().filter_map(move |(at, byte)| {
@@ -84,8 +84,9 @@ impl Format {
     }
 }
 
-/// There is no magic number: the usual properties, a dictionary of a size that encoders choose (one
-/// or two bits are set), and a size that is unknown or below 256 GiB.
+/// Whether this looks like a stream of lzma. It has no magic number, so this looks for the usual
+/// properties, a dictionary of a size that encoders choose (one or two bits are set), and a size that is
+/// unknown or below 256 GiB.
 fn is_lzma(bytes: &[u8]) -> bool {
     let Some(([0x5d, d0, d1, d2, d3], rest)) = bytes.split_first_chunk::<5>() else { return false };
     let dictionary = u32::from_le_bytes([*d0, *d1, *d2, *d3]);
@@ -96,11 +97,11 @@ fn is_lzma(bytes: &[u8]) -> bool {
     is_usual && size.is_some_and(|size| size == u64::MAX || size < 256 << 30)
 }
 
-/// What the stream of `format` at the start of `bytes` holds, up to `limit` bytes.
+/// The contents of the stream of `format` at the start of `bytes`, up to `limit` bytes.
 ///
 /// # Errors
 ///
-/// The stream is truncated or corrupt, or holds more.
+/// The stream is truncated or corrupt, or has more in it.
 pub(super) fn decompress(
     bytes: &[u8],
     format: Format,
@@ -120,7 +121,7 @@ pub(super) fn decompress(
             return Err(Error::TooLarge(format.name(), limit));
         }
         rest = rest.get(taken..).unwrap_or_default();
-        // What follows a stream of lzma was read with it.
+        // A decoder of lzma reads what is behind the stream too.
         let is_last = extent == Extent::First || format == Format::Lzma || taken == 0;
         if is_last || Format::of(rest) != Some(format) {
             break;
@@ -129,8 +130,8 @@ pub(super) fn decompress(
     Ok(out)
 }
 
-/// Appends what the first stream of `bytes` holds to `out`, or a little more than `room` bytes of
-/// it; how much of `bytes` was read.
+/// Appends the contents of the first stream of `bytes` to `out`, but only a little more than `room`
+/// bytes. Returns how much of `bytes` was read.
 fn stream(
     bytes: &[u8],
     format: Format,
@@ -149,7 +150,7 @@ fn stream(
     Ok(bytes.len() - rest.len())
 }
 
-/// The decoder of one stream of `format`.
+/// A decoder for one stream of `format`.
 fn decoder<'r>(bytes: &'r mut &[u8], format: Format) -> io::Result<Box<dyn Read + 'r>> {
     Ok(match format {
         Format::Gzip => Box::new(flate2::bufread::GzDecoder::new(bytes)),
@@ -164,7 +165,7 @@ fn decoder<'r>(bytes: &'r mut &[u8], format: Format) -> io::Result<Box<dyn Read 
     })
 }
 
-/// The frames that are to be skipped, and the one after them, with its checksum.
+/// The frames to skip, and the one behind them with its checksum.
 fn zstd(bytes: &mut &[u8], room: u64, out: &mut Vec<u8>) -> io::Result<()> {
     skip_zstd_frames(bytes)?;
     if bytes.is_empty() {
@@ -199,8 +200,8 @@ fn zstd_decoder<'r, 'd>(
     decoder.map_err(io::Error::other)
 }
 
-/// The legacy frame of LZ4: blocks with their sizes, to the end of the input. In a kernel image the
-/// size of the kernel stands behind them, which is no block.
+/// A legacy frame of LZ4: blocks with their sizes, up to the end of the input. In a kernel image, the
+/// size of the kernel is behind them, which isn't a block.
 fn lz4_legacy(bytes: &mut &[u8], extent: Extent, room: u64, out: &mut Vec<u8>) -> io::Result<()> {
     let start = out.len();
     *bytes = bytes.get(4..).unwrap_or_default();
@@ -226,8 +227,8 @@ fn lz4_legacy(bytes: &mut &[u8], extent: Extent, room: u64, out: &mut Vec<u8>) -
     if bytes.is_empty() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// The first bytes of what the stream of `format` holds, with zeros where it has fewer; `None` if it
-/// is corrupt so early, or in a format that cannot be read in part.
+/// The first bytes of the contents of the stream of `format`. If there are fewer, the rest is zeros.
+/// `None` if it is corrupt there, or if we can't read only a part of this format.
 pub(super) fn peek<const SIZE: usize>(bytes: &[u8], format: Format) -> Option<[u8; SIZE]> {
     let mut head = Vec::new();
     let mut rest = bytes;
@@ -237,7 +238,7 @@ pub(super) fn peek<const SIZE: usize>(bytes: &[u8], format: Format) -> Option<[u
     head.try_into().ok()
 }
 
-/// Why a stream could not be decoded.
+/// Why a stream couldn't be decoded.
 fn reason(error: &io::Error) -> &'static str {
     let error = innermost(error);
     match error.kind() {
@@ -249,7 +250,7 @@ fn reason(error: &io::Error) -> &'static str {
     }
 }
 
-/// The error that caused `error`, where that is one of reading: decoders wrap it in their own.
+/// The error of reading that caused `error`, because decoders wrap it in their own.
 fn innermost(error: &io::Error) -> &io::Error {
     let mut found = error;
     let mut cause = error.get_ref().map(|inner| inner as &(dyn std::error::Error + 'static));
@@ -266,8 +267,8 @@ fn is_too_large_a_window(error: &io::Error) -> bool {
     matches!(inner, Some(FrameDecoderError::WindowSizeTooBig { .. }))
 }
 
-/// What the zlib stream (RFC 1950), or the frames of Zstandard, in a compressed section hold: `size`
-/// bytes at most.
+/// The contents of the zlib stream (RFC 1950), or of the frames of Zstandard, in a compressed section: at
+/// most `size` bytes.
 pub(super) fn decompress_section(bytes: &[u8], is_zstd: bool, size: u64) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     if is_zstd {
