@@ -1,8 +1,10 @@
-//! The documents: every link leads somewhere, and every file on the map in ARCHITECTURE.md is there.
+//! The documents: every link leads somewhere, and the map in ARCHITECTURE.md has the files that are there,
+//! and no others.
 //!
 //! Its own file because it reads Markdown, and no source.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use testkit::{files, prebuilt, test};
 
@@ -63,25 +65,66 @@ fn links_lead_somewhere() {
     assert!(links > 30, "only {links} links were found");
 }
 
-#[test]
-fn the_map_names_what_is_there() {
+/// The rows of the map: the folder that a row is about (empty for the last part), and a name in it.
+fn rows_of_the_map() -> Vec<(String, String)> {
     let architecture = text(&prebuilt::root().join("ARCHITECTURE.md"));
     let (_, map) = architecture.split_once("\n## Map\n").unwrap();
     let (map, _) = map.split_once("\n## ").unwrap();
-    let mut folder = prebuilt::root();
-    let mut names = 0;
+    let mut folder = "";
+    let mut rows = Vec::new();
     for row in map.lines().filter(|line| line.starts_with('|')) {
         let cell = row.split('|').nth(1).unwrap().trim();
         if cell.starts_with("**") {
-            // The last part has none: its names are from the root.
-            folder = prebuilt::root().join(cell.split('`').nth(1).unwrap_or(""));
-            assert!(folder.exists(), "{cell}: no such folder");
-            continue;
-        }
-        for name in cell.split('`').skip(1).step_by(2).filter(|name| !name.contains('<')) {
-            assert!(folder.join(name).exists(), "{name}: on the map, and not in {folder:?}");
-            names += 1;
+            folder = cell.split('`').nth(1).unwrap_or("");
+        } else {
+            let names = cell.split('`').skip(1).step_by(2);
+            rows.extend(names.map(|name| (folder.to_owned(), name.to_owned())));
         }
     }
-    assert!(names > 50, "only {names} files are on the map");
+    rows
+}
+
+#[test]
+fn the_map_names_what_is_there() {
+    let rows = rows_of_the_map();
+    assert!(rows.len() > 50, "only {} files are on the map", rows.len());
+    for (folder, name) in rows.iter().filter(|(_, name)| !name.contains('<')) {
+        let path = prebuilt::root().join(folder).join(name);
+        assert!(path.exists(), "{name}: on the map, and not in {folder:?}");
+    }
+}
+
+/// Adds the source files in `folder` and the folders in it, but for those of tests.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("tests") {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Whether `row` of the map means the file at `path`, by its own name or by that of its folder.
+fn means((folder, name): &(String, String), path: &Path) -> bool {
+    let path = path.strip_prefix(prebuilt::root().join(folder));
+    let path = path.ok().and_then(Path::to_str).filter(|_| !folder.is_empty());
+    // `arch/<processor>.rs` stands for all in `arch`.
+    let name = name.split('<').next().unwrap();
+    path.is_some_and(|path| path == name || name.ends_with('/') && path.starts_with(name))
+}
+
+#[test]
+fn what_is_there_is_on_the_map() {
+    let rows = rows_of_the_map();
+    let folders: BTreeSet<_> = rows.iter().map(|(folder, _)| folder.as_str()).collect();
+    let mut files = Vec::new();
+    for folder in folders.into_iter().filter(|folder| !folder.is_empty()) {
+        sources(&prebuilt::root().join(folder), &mut files);
+    }
+    assert!(files.len() > 150, "only {} files were found", files.len());
+    // The bold row of a crate says what its `lib.rs` is.
+    files.retain(|path| !path.ends_with("lib.rs") && !rows.iter().any(|row| means(row, path)));
+    assert!(files.is_empty(), "not on the map in ARCHITECTURE.md: {files:#?}");
 }

@@ -31,7 +31,10 @@ fn main() -> ExitCode {
     let is_all = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.list;
     let conclusion = libtest_mimic::run(&arguments, trials);
     let passed = !conclusion.has_failed();
-    report::print(passed && is_all && std::env::var_os("MCOUNT_BLESS").is_some());
+    let injected: Vec<_> = inject::FAULTS.iter().map(|fault| fault.name).collect();
+    let others: Vec<_> = surroundings::FAULTS.iter().map(|fault| fault.name).collect();
+    let writes = passed && is_all && std::env::var_os("MCOUNT_BLESS").is_some();
+    report::print(&injected, &others, writes);
     if passed { ExitCode::SUCCESS } else { ExitCode::from(101) }
 }
 

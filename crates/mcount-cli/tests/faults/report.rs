@@ -1,7 +1,5 @@
 //! What came of the faults, counted, as a table.
 
-use super::inject;
-use super::surroundings;
 use super::way::{Outcome, WAYS};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,11 +13,10 @@ pub(crate) fn count(way: &'static str, fault: &'static str, outcome: Outcome) {
     counts.entry((way, fault)).or_default()[outcome as usize] += 1;
 }
 
-/// Prints the table; if `write`, into the documentation too.
-pub(crate) fn print(write: bool) {
-    let injected: Vec<&str> = inject::FAULTS.iter().map(|fault| fault.name).collect();
-    let others: Vec<&str> = surroundings::FAULTS.iter().map(|fault| fault.name).collect();
-    let table = format!("{}\n{}\n{}", matrix(&injected), matrix(&others), total());
+/// Prints a table of `injected` faults and one of `others`. If `write` is set, writes them into the
+/// documentation too.
+pub(crate) fn print(injected: &[&'static str], others: &[&'static str], write: bool) {
+    let table = format!("{}\n{}\n{}", matrix(injected), matrix(others), total());
     println!("{table}");
     if write {
         let path = testkit::prebuilt::root().join("docs/reliability.md");
