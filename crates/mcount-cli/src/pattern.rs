@@ -95,7 +95,7 @@ fn regex(text: &str) -> Result<Regex, String> {
 }
 
 /// The name of a C++ function without its arguments.
-fn bare_name(name: &str) -> &str {
+pub(crate) fn bare_name(name: &str) -> &str {
     let end = name.trim_end_matches(" const");
     let Some(inside) = end.strip_suffix(')') else { return name };
     let mut depth = 1;

@@ -95,6 +95,56 @@ fn a_call_graph_without_ends() {
 }
 
 #[test]
+fn columns_of_ones_own() {
+    let mut writer = sample();
+    writer.header(mcount_trace::layout::header::START_REALTIME, 1_700_000_000_123_456_789);
+    writer.process_end(100, 0, 3_000_000);
+    let bytes = writer.finish();
+    let some = ["--thread", "101", "--fields"];
+    let table = [
+        ("none", "# FUNCTION\nwork() {\n  shape::draw(int);\n} /* work: exit */\n"),
+        (
+            "elapsed,delta,pid",
+            "#       ELAPSED      DELTA     PID     FUNCTION
+    0.000003000            [    100] | work() {
+    0.000003500   0.500 us [    100] |   shape::draw(int);
+    0.003000000   2.996 ms [    100] | } /* work: exit */
+",
+        ),
+        (
+            "time,task,module,address",
+            "#               TIME            TASK           MODULE            ADDRESS   FUNCTION
+1700000000.123459789          worker          program             0x10c0 | work() {
+1700000000.123460289          worker  libdraw.so.1               0x2000 |   shape::draw(int);
+1700000000.126456789          worker          program             0x10c0 | } /* work: exit */
+",
+        ),
+    ];
+    for (fields, expected) in table {
+        let text = printed(&bytes, &[&some[..], &[fields]].concat());
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&text), words(expected), "{fields}");
+        let bars: Vec<_> = text.lines().skip(1).map(|line| line.find('|')).collect();
+        assert!(bars.iter().all(|bar| *bar == bars[0]), "{fields}: {text}");
+    }
+}
+
+#[test]
+fn names_without_arguments() {
+    let text = printed(&finished(), &["--simple-names", "--function", "shape::*"]);
+    assert_eq!(text.matches("shape::draw();").count(), 3, "{text}");
+    let lines = printed(&finished(), &["--simple-names", "--format", "jsonl", "--thread", "101"]);
+    assert!(lines.contains("\"function\":\"shape::draw\""), "{lines}");
+}
+
+#[test]
+fn colours_where_they_are_wanted() {
+    let coloured = printed(&finished(), &["--color", "always"]);
+    assert!(coloured.contains("\u{1b}[33m  2.500 ms\u{1b}[0m [    100] |   work();"), "{coloured}");
+    assert!(!printed(&finished(), &[]).contains('\u{1b}'));
+}
+
+#[test]
 fn one_object_a_call() {
     let lines = printed(&finished(), &["--format", "jsonl"]);
     let expected = [
@@ -140,6 +190,21 @@ program;main;work 2500000
     for trace in [finished(), sample().finish()] {
         assert_eq!(printed(&trace, &["--format", "folded"]), expected);
     }
+}
+
+#[test]
+fn folded_stacks_of_calls() {
+    let expected = "\
+program;main 1
+program;main;tail 1
+program;main;shape::draw(int) 1
+program;main;jumps 1
+program;main;jumps;shape::draw(int) 1
+program;work 1
+program;work;shape::draw(int) 1
+program;main;work 1
+";
+    assert_eq!(printed(&finished(), &["--format", "folded", "--weight", "calls"]), expected);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::commit::Failure;
 use crate::files::Input;
 use crate::pager::paged;
 use crate::pattern::{Language, Pattern};
-use crate::replay::{Format, Selection, parse_time, print};
+use crate::replay::{Field, Format, Manner, Selection, Weight, parse_time, print};
 use clap::{Args, ValueHint};
 use mcount_trace::Trace;
 use std::io;
@@ -40,12 +40,21 @@ pub(super) struct ReplayArgs {
     /// flame graph programs; or JSON for chrome://tracing and Perfetto
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    /// The columns of text, from left to right
+    #[arg(long, value_enum, value_name = "FIELD", value_delimiter = ',', default_values_t = Field::USUAL)]
+    fields: Vec<Field>,
+    /// Print names of C++ without arguments
+    #[arg(long)]
+    simple_names: bool,
+    /// What folded stacks count: nanoseconds in a function but not in what it called; or calls
+    #[arg(long, value_enum, default_value = "time")]
+    weight: Weight,
     #[command(flatten)]
     selection: SelectionArgs,
 }
 
 /// Which calls are meant.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(super) struct SelectionArgs {
     /// Only calls of these functions; may be given again
     #[arg(long, value_name = "GLOB", help_heading = "Which calls")]
@@ -95,15 +104,38 @@ impl SelectionArgs {
 
 /// Runs the command; its exit code.
 pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
-    let format = arguments.format;
+    let manner = Manner {
+        format: arguments.format,
+        has_colour: false,
+        has_simple_names: arguments.simple_names,
+        fields: arguments.fields.clone(),
+        weight: arguments.weight,
+    };
     with_trace(&arguments.trace, &arguments.selection, |trace, selection| {
-        if format != Format::Text {
-            return print(&mut io::stdout().lock(), trace, selection, format, false);
+        if manner.format == Format::Text {
+            return show(trace, selection, manner);
         }
-        let choice = anstream::AutoStream::choice(&io::stdout());
-        let has_colour = choice != anstream::ColorChoice::Never;
-        paged(|out| print(out, trace, selection, format, has_colour))
+        print(&mut io::stdout().lock(), trace, selection, &manner)
     })
+}
+
+/// Prints text, in colours and through a pager on a terminal.
+fn show(trace: &Trace<'_>, selection: &Selection, manner: Manner) -> io::Result<()> {
+    let choice = anstream::AutoStream::choice(&io::stdout());
+    let manner = Manner { has_colour: choice != anstream::ColorChoice::Never, ..manner };
+    paged(|out| print(out, trace, selection, &manner))
+}
+
+/// Prints all calls of a trace as text.
+pub(super) fn show_all(path: &Path) -> io::Result<u8> {
+    let manner = Manner {
+        format: Format::Text,
+        has_colour: false,
+        has_simple_names: false,
+        fields: Field::USUAL.to_vec(),
+        weight: Weight::Time,
+    };
+    with_trace(path, &SelectionArgs::default(), |trace, selection| show(trace, selection, manner))
 }
 
 /// Reads a trace and lets `print` print it, then says what is missing; the exit code.

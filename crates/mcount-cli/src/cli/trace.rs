@@ -1,13 +1,16 @@
 //! `mcount trace`: runs a program and records its calls.
 
 use super::options::number;
-use super::{ERROR, complain};
+use super::replay::show_all;
+use super::{ERROR, SUCCESS, complain};
 use crate::children::SIGNALLED;
 use crate::pattern::{Language, Pattern};
 use crate::replay::parse_time;
 use crate::trace::{Ended, Limit, Outcome, Request, Scope, Size, run};
+use crate::words::printable;
 use clap::{Args, ValueEnum, ValueHint};
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -27,7 +30,8 @@ Examples: mcount trace -- ./program arguments
           mcount trace --filter 'parse_*' --exclude '*_slow' -o parse.mcount -- ./program
           mcount trace --only-under handle_request --depth 3 -- ./server
           mcount trace --ring 64M --min-duration 10us -- ./server
-          mcount replay program.mcount";
+          mcount trace --print --filter 'parse_*' -- ./program
+          mcount trace --list -- ./program";
 
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
@@ -81,6 +85,13 @@ pub(super) struct TraceArgs {
         help_heading = "What is recorded"
     )]
     max_size: Option<u64>,
+    /// Print the calls when the program has ended, as mcount replay does. Without --output, no trace is
+    /// left behind
+    #[arg(long)]
+    print: bool,
+    /// Print which functions would be traced, as patterns, and don't run the program
+    #[arg(long, visible_alias = "dry-run", conflicts_with_all = ["print", "output"])]
+    list: bool,
     /// Run the program even if it has no hooks, to trace what it starts
     #[arg(long)]
     children: bool,
@@ -178,28 +189,56 @@ pub(super) fn trace(arguments: &TraceArgs) -> u8 {
     if scope.untimed && scope.min_duration != 0 {
         return complain("--min-duration needs a clock");
     }
+    let output = default_output(&arguments.command);
+    let (output, _folder) = match (&arguments.output, arguments.print || arguments.list) {
+        (Some(output), _) => (output.clone(), None),
+        (None, false) => (output, None),
+        (None, true) => match tempfile::tempdir() {
+            Ok(folder) => (folder.path().join(output), Some(folder)),
+            Err(error) => return complain(&error.to_string()),
+        },
+    };
     let request = Request {
         command: arguments.command.clone(),
-        output: arguments.output.clone().unwrap_or_else(|| default_output(&arguments.command)),
+        output: output.clone(),
         scope,
         size: arguments.size(),
         children: arguments.children,
         verbose: arguments.verbose,
+        is_list: arguments.list,
     };
     match run(request) {
-        Ok(Outcome { ended, notes }) => {
-            for note in notes {
-                complain(&note);
-            }
-            match ended {
-                Ended::Code(code) => code,
-                Ended::Signal(signal) => {
-                    u8::try_from(signal).map_or(ERROR, |signal| signal.saturating_add(SIGNALLED))
-                }
-            }
-        }
+        Ok(outcome) => end(&outcome, arguments.print.then_some(&output)),
         Err(error) => complain(&error.to_string()),
     }
+}
+
+/// Says what is to be said at the end, and prints the trace if it's to be printed; the exit code.
+fn end(outcome: &Outcome, printed: Option<&PathBuf>) -> u8 {
+    let listed = write_lines(&outcome.listed);
+    for note in &outcome.notes {
+        complain(note);
+    }
+    let shown = printed.map_or(Ok(SUCCESS), |path| show_all(path));
+    if let Err(error) = listed.and(shown)
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        return complain(&error.to_string());
+    }
+    match outcome.ended {
+        Ended::Code(code) => code,
+        Ended::Signal(signal) => {
+            u8::try_from(signal).map_or(ERROR, |signal| signal.saturating_add(SIGNALLED))
+        }
+    }
+}
+
+fn write_lines(lines: &[String]) -> io::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    for line in lines {
+        writeln!(out, "{}", printable(line))?;
+    }
+    out.flush()
 }
 
 /// `PROGRAM.mcount`, without the program's folder.

@@ -1,10 +1,19 @@
 //! A line for each chain of callers, with the nanoseconds that were spent in its last function and in
-//! nothing that it called: what flame graph programs read.
+//! nothing that it called, or the number of its calls: what flame graph programs read.
 
 use super::Names;
 use mcount_trace::Call;
 use std::collections::HashMap;
 use std::io::{self, Write};
+
+/// What the number behind a chain is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Weight {
+    /// Nanoseconds that were spent there
+    Time,
+    /// How many calls there were
+    Calls,
+}
 
 /// Deeper chains are cut off here: every chain is a line, and one of a million names serves nobody.
 const DEEPEST: usize = 512;
@@ -68,12 +77,14 @@ pub(super) fn print(
     out: &mut impl Write,
     names: &Names<'_, '_>,
     calls: impl Iterator<Item = Call>,
+    weight: Weight,
 ) -> io::Result<()> {
     let mut chains = Chains::default();
     // The calls that enclose the next, of each thread: depth and chain.
     let mut stacks: Vec<Vec<(usize, usize)>> = vec![Vec::new(); names.trace.threads.len()];
     // Without durations, calls are counted.
-    let counts = !names.trace.has_times() || names.trace.header.has_only_entries;
+    let has_durations = names.trace.has_times() && !names.trace.header.has_only_entries;
+    let counts = weight == Weight::Calls || !has_durations;
     let mut open = Vec::new();
     let mut latest = names.trace.header.end.map_or(0, |end| names.trace.nanoseconds(end));
     for call in calls {

@@ -2,6 +2,7 @@
 
 mod chrome;
 mod csv;
+mod fields;
 mod folded;
 mod jsonl;
 mod select;
@@ -9,10 +10,13 @@ pub mod stats;
 mod text;
 mod time;
 
+pub use fields::Field;
+pub use folded::Weight;
 pub use select::Selection;
 pub use time::parse_time;
 
 use crate::output::{name_of, printable};
+use crate::pattern::bare_name;
 use clap::ValueEnum;
 use mcount_trace::{Call, End, Trace};
 use std::cell::OnceCell;
@@ -33,6 +37,21 @@ pub enum Format {
     Chrome,
 }
 
+/// How calls are printed.
+#[derive(Debug, Clone)]
+pub struct Manner {
+    /// The format.
+    pub format: Format,
+    /// Text has colours.
+    pub has_colour: bool,
+    /// Names of C++ are without arguments.
+    pub has_simple_names: bool,
+    /// The columns of text.
+    pub fields: Vec<Field>,
+    /// What the numbers of folded stacks are.
+    pub weight: Weight,
+}
+
 /// Prints what `selection` has of a trace.
 ///
 /// # Errors
@@ -42,18 +61,17 @@ pub fn print(
     out: &mut dyn Write,
     trace: &Trace<'_>,
     selection: &Selection,
-    format: Format,
-    has_colour: bool,
+    manner: &Manner,
 ) -> io::Result<()> {
-    let names = Names::new(trace);
+    let names = Names::with(trace, manner.has_simple_names);
     let mut out = io::BufWriter::with_capacity(1 << 16, out);
     let filter = selection.filter(trace);
     let calls = filter.calls();
-    match format {
-        Format::Text => text::print(&mut out, &names, calls, has_colour)?,
+    match manner.format {
+        Format::Text => text::print(&mut out, &names, calls, manner)?,
         Format::Jsonl => jsonl::print(&mut out, &names, calls)?,
         Format::Csv => csv::print(&mut out, &names, calls)?,
-        Format::Folded => folded::print(&mut out, &names, calls)?,
+        Format::Folded => folded::print(&mut out, &names, calls, manner.weight)?,
         Format::Chrome => chrome::print(&mut out, &names, calls)?,
     }
     out.flush()
@@ -66,6 +84,7 @@ const NAMELESS: &str = "?";
 pub(crate) struct Names<'t, 'a> {
     pub(crate) trace: &'t Trace<'a>,
     functions: Vec<OnceCell<Box<Name>>>,
+    is_simple: bool,
     unknown: Name,
 }
 
@@ -85,10 +104,9 @@ pub(crate) struct Name {
 
 impl Name {
     fn new(name: &str, module: Option<&str>, address: Option<u64>) -> Self {
-        let name = name_of(name, true);
         Self {
-            text: printable(&name).into_owned(),
-            json: json_string(&name),
+            text: printable(name).into_owned(),
+            json: json_string(name),
             module: printable(module.unwrap_or_default()).into_owned(),
             module_json: module.map_or_else(|| "null".to_owned(), json_string),
             address,
@@ -98,8 +116,13 @@ impl Name {
 
 impl<'t, 'a> Names<'t, 'a> {
     pub(crate) fn new(trace: &'t Trace<'a>) -> Self {
+        Self::with(trace, false)
+    }
+
+    /// Names of C++ are without arguments if `is_simple`.
+    pub(crate) fn with(trace: &'t Trace<'a>, is_simple: bool) -> Self {
         let functions = trace.functions.iter().map(|_| OnceCell::new()).collect();
-        Self { trace, functions, unknown: Name::new(NAMELESS, None, None) }
+        Self { trace, functions, is_simple, unknown: Name::new(NAMELESS, None, None) }
     }
 
     /// The names of the function with this number.
@@ -114,7 +137,9 @@ impl<'t, 'a> Names<'t, 'a> {
             // Of a stripped file only addresses are known.
             let nameless = text.is_empty();
             let text = if nameless { format!("{:#x}", function.address).into() } else { text };
-            Box::new(Name::new(&text, path.as_deref(), Some(function.address)))
+            let name = name_of(&text, true);
+            let name = if self.is_simple { bare_name(&name) } else { &name };
+            Box::new(Name::new(name, path.as_deref(), Some(function.address)))
         })
     }
 

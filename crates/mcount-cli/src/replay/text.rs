@@ -1,9 +1,8 @@
 //! A call graph, as ftrace and uftrace print it: a line where a call begins and one where it ends, or
 //! one for both if nothing comes between.
 
-use super::time::Duration;
-use super::{Names, end_name};
-use anstyle::{AnsiColor, Style};
+use super::fields::{Columns, Event};
+use super::{Manner, Names, end_name};
 use mcount_trace::{Call, End};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,20 +11,17 @@ use std::io::{self, Write};
 /// Deeper calls are not moved further to the right.
 const INDENTATION: usize = 100;
 
-/// Durations from this on are coloured, in nanoseconds, the longest first.
-const COLOURS: [(u64, AnsiColor); 3] =
-    [(1_000_000_000, AnsiColor::Red), (1_000_000, AnsiColor::Yellow), (100_000, AnsiColor::Green)];
-
 pub(super) fn print(
     out: &mut impl Write,
     names: &Names<'_, '_>,
     calls: impl Iterator<Item = Call>,
-    has_colour: bool,
+    manner: &Manner,
 ) -> io::Result<()> {
-    let levels = vec![0; names.trace.threads.len()];
-    let mut graph =
-        Graph { out, names, has_colour, levels, held: None, open: BinaryHeap::new(), count: 0 };
-    writeln!(graph.out, "# DURATION     TID     FUNCTION")?;
+    let threads = names.trace.threads.len();
+    let columns = Columns::new(&manner.fields, manner.has_colour, threads);
+    columns.head(out)?;
+    let (levels, open) = (vec![0; threads], BinaryHeap::new());
+    let mut graph = Graph { out, names, columns, levels, held: None, open, count: 0 };
     for call in calls {
         graph.ends_before(&call)?;
         graph.begin(call)?;
@@ -73,7 +69,7 @@ impl PartialEq for Ending {
 struct Graph<'g, 't, 'a, W> {
     out: &'g mut W,
     names: &'g Names<'t, 'a>,
-    has_colour: bool,
+    columns: Columns,
     /// How many calls of each thread have begun and not ended.
     levels: Vec<usize>,
     /// The call that began last, if its line isn't written yet.
@@ -110,7 +106,8 @@ impl<W: Write> Graph<'_, '_, '_, W> {
     /// Prints the line of the call that began last, if it isn't there yet.
     fn release(&mut self) -> io::Result<()> {
         let Some(call) = self.held.take() else { return Ok(()) };
-        self.prefix(&call, None)?;
+        let at = self.names.times(&call).0;
+        self.prefix(&Event { call: &call, at, duration: None })?;
         let has_only_entries = self.has_only_entries();
         if let Some(level) = self.levels.get_mut(call.thread).filter(|_| !has_only_entries) {
             *level += 1;
@@ -133,7 +130,7 @@ impl<W: Write> Graph<'_, '_, '_, W> {
         let how = call.how.filter(|how| *how != End::Return).map(end_name);
         if self.held == Some(*call) {
             self.held = None;
-            self.prefix(call, duration)?;
+            self.prefix(&Event { call, at: start, duration })?;
             write!(self.out, "{name}{};", parentheses(name))?;
             return match how {
                 Some(how) => writeln!(self.out, " /* {how} */"),
@@ -144,32 +141,20 @@ impl<W: Write> Graph<'_, '_, '_, W> {
         if let Some(level) = self.levels.get_mut(call.thread) {
             *level = level.saturating_sub(1);
         }
-        self.prefix(call, duration)?;
+        self.prefix(&Event { call, at: end.unwrap_or(start), duration })?;
         match how {
             Some(how) => writeln!(self.out, "}} /* {name}: {how} */"),
             None => writeln!(self.out, "}} /* {name} */"),
         }
     }
 
-    /// Prints what stands before the name: duration, thread and nesting.
-    fn prefix(&mut self, call: &Call, duration: Option<u64>) -> io::Result<()> {
-        let (_, tid) = self.names.ids(call);
-        match duration.filter(|_| self.names.trace.has_times()) {
-            Some(duration) => {
-                let style = if self.has_colour { style(duration) } else { Style::new() };
-                write!(self.out, "{style}{}{style:#}", Duration(duration))?;
-            }
-            None => write!(self.out, "{:10}", "")?,
-        }
-        let level = self.levels.get(call.thread).copied().unwrap_or(0);
+    /// Prints what stands before the name: columns and nesting.
+    fn prefix(&mut self, event: &Event<'_>) -> io::Result<()> {
+        self.columns.print(self.out, self.names, event)?;
+        let level = self.levels.get(event.call.thread).copied().unwrap_or(0);
         let indentation = 2 * level.min(INDENTATION);
-        write!(self.out, " [{tid:>7}] | {:indentation$}", "")
+        write!(self.out, "{:indentation$}", "")
     }
-}
-
-fn style(duration: u64) -> Style {
-    let colour = COLOURS.into_iter().find(|(from, _)| duration >= *from);
-    colour.map_or_else(Style::new, |(_, colour)| colour.on_default())
 }
 
 /// What a name needs to look like a call: names of C++ have their arguments.

@@ -54,6 +54,8 @@ pub struct Request {
     pub children: bool,
     /// Say which modules have hooks.
     pub verbose: bool,
+    /// Don't run the program, only say what would be traced.
+    pub is_list: bool,
 }
 
 /// How the program ended.
@@ -71,6 +73,8 @@ pub struct Outcome {
     pub ended: Ended,
     /// What is missing from the trace, a line each.
     pub notes: Vec<String>,
+    /// What would be traced, as patterns, if that was asked for.
+    pub listed: Vec<String>,
 }
 
 /// One process.
@@ -97,6 +101,7 @@ struct Recorder {
     /// The main program has run.
     begun: bool,
     refused: Option<String>,
+    listed: Option<Vec<String>>,
     notes: Vec<String>,
     noted: BTreeSet<String>,
 }
@@ -132,6 +137,7 @@ fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcom
         ended: None,
         begun: false,
         refused: None,
+        listed: None,
         notes: Vec::new(),
         noted: BTreeSet::new(),
     };
@@ -201,7 +207,8 @@ impl Recorder {
     fn untraced(&mut self, process: i32, why: &Untraced) {
         let name = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
         let text = format!("{}: not traced: {why}", name.display());
-        if process == self.main && !self.begun && !self.request.children {
+        let is_run = self.request.children && !self.request.is_list;
+        if process == self.main && !self.begun && !is_run {
             self.refuse(process, text);
         } else {
             self.note(text);
@@ -211,6 +218,10 @@ impl Recorder {
     /// Ends the main program before any of its code runs.
     fn refuse(&mut self, process: i32, why: String) {
         self.refused = Some(why);
+        Self::kill(process);
+    }
+
+    fn kill(process: i32) {
         // SAFETY: no pointer is passed.
         unsafe { libc::kill(process, libc::SIGKILL) };
     }
@@ -234,7 +245,7 @@ impl Recorder {
 
     fn finish(mut self) -> io::Result<Outcome> {
         let failed = spawn::exec_error();
-        if failed.is_some() || self.refused.is_some() {
+        if failed.is_some() || self.refused.is_some() || self.listed.is_some() {
             self.trace.remove_unpublished();
         } else if !self.begun {
             // Only programs that can't be traced were run.
@@ -250,6 +261,9 @@ impl Recorder {
         for pattern in self.request.scope.unknown() {
             self.notes.push(format!("warning: no function is called {pattern}"));
         }
+        if let Some(listed) = self.listed {
+            return Ok(Outcome { ended: Ended::Code(0), notes: self.notes, listed });
+        }
         let (dropped, error) = self.trace.dropped();
         if let Some(error) = error {
             let path = self.trace.path().display();
@@ -264,7 +278,7 @@ impl Recorder {
         }
         self.trace.finish()?;
         let ended = self.ended.unwrap_or(Ended::Code(0));
-        Ok(Outcome { ended, notes: self.notes })
+        Ok(Outcome { ended, notes: self.notes, listed: Vec::new() })
     }
 }
 

@@ -4,6 +4,7 @@
 use super::functions::Functions;
 use crate::files::Input;
 use mcount::{Base, CallSite, Kind, Options, Policy};
+use mcount_agent::class;
 use mcount_live::x86_64::{Area, SHORT_JUMP, SITE, Unusable, nop_length};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
@@ -126,6 +127,22 @@ fn read(bytes: &[u8]) -> io::Result<Module> {
 }
 
 impl Module {
+    /// The functions whose calls are recorded, as patterns.
+    pub(super) fn recorded(&self) -> impl Iterator<Item = String> {
+        let hooks = self.hooks.iter().filter(|hook| {
+            hook.is_wanted && ![class::NOT_UNDER, class::UNDER_HIDDEN].contains(&hook.class)
+        });
+        hooks.map(|hook| {
+            let name = crate::output::name_of(&hook.name, true);
+            let path = self.path.display();
+            if name.is_empty() {
+                format!("{:#x}@{path}", hook.function)
+            } else {
+                format!("{name}@{path}")
+            }
+        })
+    }
+
     fn add(&mut self, code: &Code<'_>, site: &CallSite, functions: &Functions) {
         let Some(recorded) = site.address else { return };
         let distance = site.symbol_offset.filter(|offset| *offset < 0).map_or(0, i64::unsigned_abs);

@@ -129,6 +129,9 @@ impl Recorder {
         if hooks == 0 && !self.request.children {
             let why = format!("{}: no function has a hook; {NO_HOOKS}", program(id).display());
             self.refuse(id, why);
+        } else if self.request.is_list {
+            self.listed = Some(self.modules.iter().flat_map(Module::recorded).collect());
+            Self::kill(id);
         } else if let Err(error) = self.trace.publish() {
             self.refuse(id, about(&self.request.output, error).to_string());
         }

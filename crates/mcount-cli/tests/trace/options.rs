@@ -89,12 +89,70 @@ pub(crate) fn tests() -> Vec<Test> {
     tests.push(test("option::ring", || ring(&["1M", "2M"], "plain.c")));
     tests.push(test("option::small-ring", || ring(&["1", "128K"], "threads.c")));
     tests.push(test("option::max-size", max_size));
+    tests.push(test("option::print", print));
+    tests.push(test("option::list", list));
     tests.push(test("option::refused", refused));
     tests
 }
 
 fn test(name: &str, run: impl FnOnce() -> Result<(), String> + Send + 'static) -> Test {
     Test { name: name.to_owned(), wants: vec!["gcc"], open: None, run: Box::new(run) }
+}
+
+/// The calls are printed behind what the program prints, and no trace is left.
+fn print() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &["-O2", "-fpatchable-function-entry=5"], "options.c")?;
+    let untraced = room.run("untraced", &mut Command::new(&program))?;
+    let mcount = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+        command.arg("trace").args(options).arg("--").arg(&program);
+        command
+    };
+    for options in [&["--print", "--filter", "mid"][..], &["--print", "-f", "mid", "-o", "kept"]] {
+        let ended = room.run("print", &mut mcount(options))?;
+        let calls = ended.stdout.strip_prefix(&untraced.stdout);
+        let calls = calls.ok_or_else(|| format!("{ended:?}"))?;
+        let is_right = calls.starts_with("# DURATION") && calls.matches("mid();").count() == 4;
+        if !is_right || ended.code != untraced.code {
+            return Err(format!("{options:?}: {ended:?}"));
+        }
+        let kept = room.path("print").join("kept").exists();
+        let left = room.path("print").join("options.mcount").exists();
+        if left || kept != options.contains(&"kept") {
+            return Err(format!("{options:?}: left {left}, kept {kept}"));
+        }
+    }
+    Ok(())
+}
+
+/// What would be traced is said, and the program isn't run.
+fn list() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &["-O2", "-fpatchable-function-entry=5"], "options.c")?;
+    let path = program.display();
+    let rows: &[(&[&str], &[&str], &str)] = &[
+        (&["--list", "-f", "l*"], &["leaf", "leap"], ""),
+        (&["--dry-run", "-f", "m*", "--not-under", "mid"], &["main"], ""),
+        (&["--list", "-f", "x"], &[], "mcount: warning: no function is called x\n"),
+    ];
+    for (options, expected, said) in rows {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+        command.arg("trace").args(*options).arg("--").arg(&program);
+        let ended = room.run("list", &mut command)?;
+        let mut lines: Vec<_> = ended.stdout.lines().map(str::to_owned).collect();
+        lines.sort();
+        let expected: Vec<_> = expected.iter().map(|name| format!("{name}@{path}")).collect();
+        if lines != expected || ended.stderr != *said {
+            return Err(format!("{options:?}: {ended:?}"));
+        }
+        let files = std::fs::read_dir(room.path("list")).map_err(|error| error.to_string())?;
+        let files: Vec<_> = files.flatten().map(|file| file.path()).collect();
+        if files.iter().any(|file| file.extension().is_some_and(|name| name == "mcount")) {
+            return Err(format!("{options:?}: {files:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// `mcount trace` with these options.
