@@ -167,66 +167,69 @@ impl File {
     fn change(&mut self, [kind, a, b, field, how, value @ ..]: [u8; 12]) {
         let which = usize::from(u16::from_le_bytes([a, b]));
         let value = value.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte));
+        if !(0x80..=0xdf).contains(&kind) && kind % 8 == 7 {
+            self.cut_or_extend(which, how);
+        } else if let Some(place) = self.place(kind, which, field, value) {
+            self.put(place, how, value);
+        }
+    }
+
+    /// Cuts the end off, or adds to it.
+    fn cut_or_extend(&mut self, which: usize, how: u8) {
+        if how & 1 == 0 {
+            self.bytes.truncate(self.bytes.len() * which / 0xffff);
+        } else {
+            self.bytes.extend([how; 24]);
+        }
+    }
+
+    /// The field that a change is about: offset and size.
+    fn place(&self, kind: u8, which: usize, field: u8, value: u64) -> Option<(usize, usize)> {
         let class = usize::from(self.is_64);
         let pick = |fields: Fields| fields[usize::from(field) % fields.len()];
-        let nth = |base: usize, room: usize, size: usize| {
-            base.saturating_add(which % (room / size.max(1)).max(1) * size.max(1))
-        };
         let word = (0, if self.is_64 { 8 } else { 4 });
+        let of_symbol = if self.is_64 { 24 } else { 16 };
+        let of_segment = if self.is_64 { 56 } else { 32 };
         let (base, (offset, size)) = match kind {
             0x80..=0x9f => {
-                let size = if self.is_64 { 56 } else { 32 };
-                (nth(self.segments.0, self.segments.1 * size, size), pick(SEGMENT[class]))
+                let (at, count) = self.segments;
+                (nth(which, at, count * of_segment, of_segment), pick(SEGMENT[class]))
             }
             0xa0..=0xaf => {
                 let (at, room) = self.dynamic_symbols;
-                let size = if self.is_64 { 24 } else { 16 };
-                (nth(at, room, size), pick(SYMBOL[class]))
+                (nth(which, at, room, of_symbol), pick(SYMBOL[class]))
             }
-            0xb0..=0xbf => (nth(self.dynamic.0, self.dynamic.1, word.1), word),
-            0xc0..=0xdf => match self.contents.get(which % self.contents.len().max(1)) {
-                Some((offset, size)) => {
-                    let words = (size / word.1).max(1);
-                    (offset + usize::try_from(value >> 32).unwrap_or(0) % words * word.1, word)
-                }
-                None => return,
-            },
+            0xb0..=0xbf => (nth(which, self.dynamic.0, self.dynamic.1, word.1), word),
+            0xc0..=0xdf => {
+                let (offset, size) = self.contents.get(which % self.contents.len().max(1))?;
+                let words = (size / word.1).max(1);
+                (offset + usize::try_from(value >> 32).unwrap_or(0) % words * word.1, word)
+            }
             _ => match kind % 8 {
                 0 => (0, pick(HEADER[class])),
                 1 | 2 => {
                     let size = self.header_size();
-                    (nth(self.headers, self.count * size, size), pick(SECTION[class]))
+                    (nth(which, self.headers, self.count * size, size), pick(SECTION[class]))
                 }
                 3 => {
-                    let size = if self.is_64 { 24 } else { 16 };
-                    (nth(self.symbols.0, self.symbols.1, size), pick(SYMBOL[class]))
+                    let (at, room) = self.symbols;
+                    (nth(which, at, room, of_symbol), pick(SYMBOL[class]))
                 }
-                4 | 5 => match self.relocations.get(which % self.relocations.len().max(1)) {
-                    Some((offset, size, entry)) => {
-                        let room = (*size / (*entry).max(1)).max(1);
-                        let at = offset + usize::try_from(value >> 16).unwrap_or(0) % room * entry;
-                        (at, pick(RELOCATION[class]))
-                    }
-                    None => return,
-                },
-                6 => match self.contents.get(which % self.contents.len().max(1)) {
-                    Some((offset, size)) => {
-                        (offset + usize::try_from(value >> 8).unwrap_or(0) % (*size).max(1), (0, 1))
-                    }
-                    None => return,
-                },
+                4 | 5 => {
+                    let relocations = self.relocations.len().max(1);
+                    let (offset, size, entry) = self.relocations.get(which % relocations)?;
+                    let room = (*size / (*entry).max(1)).max(1);
+                    let at = offset + usize::try_from(value >> 16).unwrap_or(0) % room * entry;
+                    (at, pick(RELOCATION[class]))
+                }
                 _ => {
-                    let end = self.bytes.len() * which / 0xffff;
-                    if how & 1 == 0 {
-                        self.bytes.truncate(end)
-                    } else {
-                        self.bytes.extend([how; 24])
-                    }
-                    return;
+                    let (offset, size) = self.contents.get(which % self.contents.len().max(1))?;
+                    let at = usize::try_from(value >> 8).unwrap_or(0) % (*size).max(1);
+                    (offset + at, (0, 1))
                 }
             },
         };
-        self.put((base.saturating_add(offset), size), how, value);
+        Some((base.saturating_add(offset), size))
     }
 
     fn put(&mut self, (at, size): (usize, usize), how: u8, value: u64) {
@@ -252,6 +255,11 @@ impl File {
             *byte = bytes[if self.big_endian { size - 1 - index } else { index }];
         }
     }
+}
+
+/// Where element `which` of a table begins that has `room` bytes at `base`.
+fn nth(which: usize, base: usize, room: usize, size: usize) -> usize {
+    base.saturating_add(which % (room / size.max(1)).max(1) * size.max(1))
 }
 
 /// Options that between them go through all the code.

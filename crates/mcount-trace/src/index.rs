@@ -59,6 +59,30 @@ impl ThreadIndex {
     }
 }
 
+/// The calls of a piece that can be found in it.
+struct Tally {
+    /// The earliest start.
+    first: u64,
+    /// The latest end, also of the pieces before.
+    latest: u64,
+    calls: u64,
+}
+
+impl Tally {
+    /// Counts a call, or makes it an extra of `thread` if its piece won't have it: it's still open, or
+    /// it started no later than `floor`.
+    fn add(&mut self, raw: Raw, floor: Option<u64>, thread: &mut ThreadIndex) {
+        self.latest = self.latest.max(raw.end);
+        if raw.is_pending() || floor.is_some_and(|floor| raw.start <= floor) {
+            thread.add_extra(raw);
+        } else {
+            thread.reference.get_or_insert(raw.slot);
+            self.first = self.first.min(raw.start);
+            self.calls += 1;
+        }
+    }
+}
+
 /// What special records say of the next call.
 #[derive(Debug, Default, Clone, Copy)]
 struct Modifiers {
@@ -167,8 +191,7 @@ impl Index {
         let thread = self.threads.get_mut(thread_at).unwrap_or(&mut nobody);
         let floor = thread.latest;
         let is_first_modified = !modifiers.is_none();
-        let mut latest = floor.unwrap_or(0);
-        let (mut first, mut calls) = (u64::MAX, 0);
+        let mut own = Tally { first: u64::MAX, latest: floor.unwrap_or(0), calls: 0 };
         let (mut used, mut stop) = (0, None);
         for bytes in records {
             let ordinal = (offset + used * call::SIZE) as u64;
@@ -176,43 +199,28 @@ impl Index {
             match record(bytes, big_endian) {
                 Record::Call(w0, w1) => {
                     let mut raw = Raw::new(w0, w1, base, ordinal);
-                    if !modifiers.is_none() {
-                        match modifiers.apply(&mut raw) {
-                            Some(owner) => foreign.push((owner, raw)),
-                            None => thread.add_extra(raw),
-                        }
-                        continue;
-                    }
-                    latest = latest.max(raw.end);
-                    if raw.is_pending() || floor.is_some_and(|floor| raw.start <= floor) {
-                        thread.add_extra(raw);
+                    if modifiers.is_none() {
+                        own.add(raw, floor, thread);
+                    } else if let Some(owner) = modifiers.apply(&mut raw) {
+                        foreign.push((owner, raw));
                     } else {
-                        thread.reference.get_or_insert(raw.slot);
-                        first = first.min(raw.start);
-                        calls += 1;
+                        thread.add_extra(raw);
                     }
                 }
-                Record::Special(special::START, _, ticks) => modifiers.start = Some(ticks),
-                Record::Special(special::SLOT, _, address) => modifiers.slot = Some(address),
-                Record::Special(special::OWNER, number, _) => modifiers.owner = Some(number),
                 Record::Special(kind @ (special::THREAD | special::BASE), value, word) => {
                     stop = Some((kind, value, word));
                     break;
                 }
-                Record::Special(..) | Record::Empty => {}
+                Record::Special(kind, value, word) => modifiers.learn(kind, value, word),
+                Record::Empty => {}
             }
         }
-        if calls > 0 {
-            thread.latest = Some(latest);
-            thread.first = thread.first.min(first);
-            thread.calls += calls;
-            thread.pieces.push(Piece {
-                offset,
-                size: used * call::SIZE,
-                base,
-                floor,
-                is_first_modified,
-            });
+        if own.calls > 0 {
+            thread.latest = Some(own.latest);
+            thread.first = thread.first.min(own.first);
+            thread.calls += own.calls;
+            let size = used * call::SIZE;
+            thread.pieces.push(Piece { offset, size, base, floor, is_first_modified });
         }
         for (owner, raw) in foreign {
             let owner = self.thread(owner, 0, 0);
@@ -257,6 +265,16 @@ fn is_thread(bytes: &[u8; call::SIZE], big_endian: bool) -> bool {
 impl Modifiers {
     fn is_none(&self) -> bool {
         self.start.is_none() && self.slot.is_none() && self.owner.is_none()
+    }
+
+    /// Takes in a special record that is about the next call; others are skipped.
+    fn learn(&mut self, kind: u64, value: u32, word: u64) {
+        match kind {
+            special::START => self.start = Some(word),
+            special::SLOT => self.slot = Some(word),
+            special::OWNER => self.owner = Some(value),
+            _ => {}
+        }
     }
 
     /// Changes the call as they say, and are used up then; the thread that it belongs to, if that is

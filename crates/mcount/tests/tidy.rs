@@ -354,6 +354,73 @@ fn every_file_says_what_it_is_for() {
     }
 }
 
+/// The most lines of a source file, and of a function, from its `fn` to its last brace.
+const LONGEST_FILE: usize = 600;
+const LONGEST_FUNCTION: usize = 60;
+
+#[test]
+fn no_file_is_too_long() {
+    let files = sources("");
+    let long = files.iter().filter(|(_, source)| source.lines().count() > LONGEST_FILE);
+    let long: Vec<_> =
+        long.map(|(name, source)| format!("{name}: {}", source.lines().count())).collect();
+    none(&long, "files of more than 600 lines");
+}
+
+/// The name behind the `fn` that begins on this line of rustfmt's.
+fn function_name(line: &str) -> Option<&str> {
+    let (before, rest) = line.trim_start().split_once("fn ")?;
+    let is_signature = before.split(' ').all(|word| {
+        word.is_empty()
+            || word.starts_with("pub")
+            || word.ends_with(')')
+            || word.starts_with('"')
+            || ["const", "async", "unsafe", "extern", "in", "safe"].contains(&word)
+    });
+    is_signature.then(|| rest.split(['(', '<']).next()).flatten()
+}
+
+/// The functions of `source` with their lines, as rustfmt writes them: the brace that closes one stands
+/// below the beginning of its first line.
+fn functions(source: &str) -> Vec<(&str, usize)> {
+    let lines: Vec<&str> = source.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some(name) = function_name(line) else { continue };
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let ends = |other: &&str| {
+            let same = other.strip_prefix(indent).is_some_and(|rest| !rest.starts_with(' '));
+            same && (other.ends_with('}') || other.ends_with(';'))
+        };
+        let length = lines[at..].iter().position(ends).map_or(1, |more| more + 1);
+        found.push((name, length));
+    }
+    found
+}
+
+#[test]
+fn lines_of_functions_are_counted() {
+    let source = "fn one() {}\n\nimpl X {\n    pub(crate) const fn four<T>(\n        a: T,\n    ) {\n    }\n}\n\
+                  unsafe extern \"C\" fn three() {\n    let f = |fn_| fn_;\n}\ntrait T {\n    fn none(&self);\n}\n";
+    assert_eq!(functions(source), [("one", 1), ("four", 4), ("three", 3), ("none", 1)]);
+}
+
+#[test]
+fn no_function_is_too_long() {
+    let mut long = Vec::new();
+    let mut count = 0;
+    for (file, source) in sources("") {
+        for (name, length) in functions(&source) {
+            count += 1;
+            if length > LONGEST_FUNCTION {
+                long.push(format!("{file}: {name}: {length}"));
+            }
+        }
+    }
+    assert!(count > 3000, "only {count} functions were found");
+    none(&long, "functions of more than 60 lines");
+}
+
 #[test]
 fn no_lint_is_switched_off_without_a_reason() {
     for folder in ["crates/mcount/src", "crates/mcount-cli/src"] {

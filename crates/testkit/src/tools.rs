@@ -76,12 +76,6 @@ pub fn need<'a>(programs: impl IntoIterator<Item = &'a str>) {
     ignore(reason);
 }
 
-/// As [`need`], for tests that ask; what it returns is always `true`.
-pub fn are_here<'a>(programs: impl IntoIterator<Item = &'a str>) -> bool {
-    need(programs);
-    true
-}
-
 /// What is missing of `program`: itself, or the C library of a compiler.
 fn missing(program: &str) -> Option<String> {
     if find(program).is_none() {

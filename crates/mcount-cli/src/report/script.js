@@ -1,6 +1,6 @@
 "use strict";
 // Names come from the file and go into the page as text only, never as markup.
-(function () {
+{
   const data = JSON.parse(document.getElementById("data").textContent);
   const rows = data.rows;
   const HEIGHT = 28;
@@ -137,4 +137,4 @@
     });
   });
   choose();
-})();
+}

@@ -227,21 +227,28 @@ fn write_tables(
     let count = headers.len() / HEADER_WORDS;
     let mut bytes: Vec<u8> = headers.iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.resize(usize::try_from(frames - place.tables).unwrap_or(0), 0);
-    bytes.extend_from_slice(&[1, 0x1b, 0x03, 0x3b]);
-    let frame = all.iter().map(|(_, description)| *description).min().unwrap_or(frames);
-    let mut distance = |to: u64, from: u64| -> io::Result<()> {
-        let distance = to.wrapping_sub(from).cast_signed();
-        let distance = i32::try_from(distance).map_err(io::Error::other)?;
-        bytes.extend_from_slice(&distance.to_le_bytes());
-        Ok(())
-    };
-    distance(frame, frames + 4)?;
-    distance(all.len() as u64, 0)?;
-    for (code, description) in &all {
-        distance(*code, frames)?;
-        distance(*description, frames)?;
-    }
+    add_search_table(&mut bytes, frames, &all)?;
     memory.write(place.tables, &bytes)?;
     stack.set_auxiliary(memory, AT_PHDR, place.tables)?;
     stack.set_auxiliary(memory, AT_PHNUM, count as u64)
+}
+
+/// Appends what `.eh_frame_hdr` is at `frames`: a sorted table of the code that each frame description is
+/// for, as distances.
+fn add_search_table(bytes: &mut Vec<u8>, frames: u64, all: &[(u64, u64)]) -> io::Result<()> {
+    bytes.extend_from_slice(&[1, 0x1b, 0x03, 0x3b]);
+    let frame = all.iter().map(|(_, description)| *description).min().unwrap_or(frames);
+    add_distance(bytes, frame, frames + 4)?;
+    add_distance(bytes, all.len() as u64, 0)?;
+    for (code, description) in all {
+        add_distance(bytes, *code, frames)?;
+        add_distance(bytes, *description, frames)?;
+    }
+    Ok(())
+}
+
+fn add_distance(bytes: &mut Vec<u8>, to: u64, from: u64) -> io::Result<()> {
+    let distance = i32::try_from(to.wrapping_sub(from).cast_signed()).map_err(io::Error::other)?;
+    bytes.extend_from_slice(&distance.to_le_bytes());
+    Ok(())
 }

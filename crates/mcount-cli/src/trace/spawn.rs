@@ -46,16 +46,7 @@ pub(super) fn spawn(command: &[OsString]) -> io::Result<i32> {
     if child < 0 {
         return Err(io::Error::last_os_error());
     }
-    if let Err(error) = tracee::seize(nix::unistd::Pid::from_raw(child)) {
-        // SAFETY: no pointer is passed. It hasn't executed anything yet, and nobody else waits for it.
-        unsafe { libc::kill(child, libc::SIGKILL) };
-        let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(child), None);
-        let why = match error.raw_os_error() {
-            Some(libc::EPERM) => "another program traces it, or the system doesn't allow it",
-            _ => "it can't be traced",
-        };
-        return Err(io::Error::new(error.kind(), format!("{}: {why}: {error}", name_of(command))));
-    }
+    seize(child, command)?;
     // SAFETY: descriptors of ours; the child waits for the byte.
     let error = unsafe {
         libc::close(go[0]);
@@ -67,6 +58,20 @@ pub(super) fn spawn(command: &[OsString]) -> io::Result<i32> {
     };
     FAILED.set(error).map_err(|_| io::Error::other("one program at a time"))?;
     Ok(child)
+}
+
+/// Attaches to the child, or ends it.
+fn seize(child: i32, command: &[OsString]) -> io::Result<()> {
+    let pid = nix::unistd::Pid::from_raw(child);
+    let Err(error) = tracee::seize(pid) else { return Ok(()) };
+    // SAFETY: no pointer is passed. It hasn't executed anything yet, and nobody else waits for it.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    let _ = nix::sys::wait::waitpid(pid, None);
+    let why = match error.raw_os_error() {
+        Some(libc::EPERM) => "another program traces it, or the system doesn't allow it",
+        _ => "it can't be traced",
+    };
+    Err(io::Error::new(error.kind(), format!("{}: {why}: {error}", name_of(command))))
 }
 
 /// The name of a program.

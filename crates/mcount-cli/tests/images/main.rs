@@ -11,7 +11,7 @@ mod commands;
 mod matrix;
 mod nop;
 mod sort;
-#[path = "../runtime/targets.rs"]
+#[path = "../runtime/targets/mod.rs"]
 #[expect(dead_code, reason = "the runtime oracle uses the rest")]
 mod targets;
 mod truth;

@@ -8,7 +8,8 @@ mod compilers;
 #[expect(clippy::match_same_arms, reason = "each arm is a fact of its own")]
 mod matrix;
 mod programs;
-#[path = "../runtime/targets.rs"]
+mod spellings;
+#[path = "../runtime/targets/mod.rs"]
 #[expect(dead_code, reason = "the runtime oracle uses the rest")]
 mod targets;
 #[expect(clippy::match_same_arms, reason = "one arm a processor")]
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
         let shared = shared.clone();
         trials.push(trial(case.name(), case.programs(), move || perform(&case, &*shared?)));
     }
-    for test in [command::TESTS, beside::TESTS, compilers::TESTS].concat() {
+    for test in [command::TESTS, spellings::TESTS, beside::TESTS, compilers::TESTS].concat() {
         trials.push(trial(format!("link::{}", test.name), test.programs.iter().copied(), test.run));
     }
     libtest_mimic::run(&arguments, trials).exit_code()

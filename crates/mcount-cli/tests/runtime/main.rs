@@ -17,7 +17,8 @@ use libtest_mimic::Arguments;
 use testkit::trial::trial;
 
 use build::{Case, Route, Untraced, perform};
-use targets::{TARGETS, Target, patchable};
+use targets::target::patchable;
+use targets::{TARGETS, Target};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();

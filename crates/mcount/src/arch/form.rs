@@ -239,7 +239,7 @@ mod tests {
     }
 
     /// Of every processor, in each byte order, whatever the bits are that an instruction leaves open.
-    /// Calls of no fixed length are in `tests/matrix.rs`.
+    /// Calls of no fixed length are in `tests/matrix`.
     #[test]
     fn every_form_is_known_again_once_it_is_a_nop() {
         for arch in ALL {
