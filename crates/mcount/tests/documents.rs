@@ -69,7 +69,6 @@ fn links_lead_somewhere() {
 fn rows_of_the_map() -> Vec<(String, String)> {
     let architecture = text(&prebuilt::root().join("ARCHITECTURE.md"));
     let (_, map) = architecture.split_once("\n## Map\n").unwrap();
-    let (map, _) = map.split_once("\n## ").unwrap();
     let mut folder = "";
     let mut rows = Vec::new();
     for row in map.lines().filter(|line| line.starts_with('|')) {
@@ -82,6 +81,39 @@ fn rows_of_the_map() -> Vec<(String, String)> {
         }
     }
     rows
+}
+
+/// A newcomer reads it whole: one page, and one table.
+#[test]
+fn the_architecture_is_a_page_and_a_table() {
+    let architecture = text(&prebuilt::root().join("ARCHITECTURE.md"));
+    let (page, map) = architecture.split_once("\n## Map\n").unwrap();
+    assert!(page.lines().count() <= 60, "the page has {} lines", page.lines().count());
+    let beside = map.lines().find(|line| !line.is_empty() && !line.starts_with('|'));
+    assert_eq!(beside, None, "beside the table");
+    assert_eq!(map.matches("\n\n").count(), 0, "one table");
+}
+
+/// What docs/design.md says is tested by a test of that name.
+#[test]
+fn the_design_names_tests_that_are_there() {
+    let design = text(&prebuilt::root().join("docs/design.md"));
+    let mut sources = Vec::new();
+    for folder in ["crates/mcount/tests", "crates/mcount-cli/tests"] {
+        for entry in std::fs::read_dir(prebuilt::root().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            sources.extend(path.is_file().then(|| text(&path)));
+        }
+    }
+    let words = design.split('`').skip(1).step_by(2);
+    let words = words.filter(|name| !name.contains(['.', ' ', ':', '-', '/']));
+    let mut count = 0;
+    for name in words.filter(|name| name.matches('_').count() >= 3 && !name.starts_with('_')) {
+        let is_there = sources.iter().any(|source| source.contains(&format!("fn {name}(")));
+        assert!(is_there, "{name}: no such test");
+        count += 1;
+    }
+    assert!(count > 8, "only {count} tests were found");
 }
 
 #[test]
