@@ -62,9 +62,11 @@ impl Content {
     }
 }
 
-/// What a compiler does, removal of its output after an error included.
+/// What a compiler does, removal of its output after an error included. As LLVM does, it renames a
+/// finished object: if one run truncated the file to which another appends, the result would have the
+/// right table, but neither the old bytes nor the new ones.
 const COMPILER: &str = "#!/bin/sh
-cat a.in > a.o || { rm -f a.o; exit 1; }
+cat a.in > a.$$ && mv -f a.$$ \"$(readlink -f a.o)\" || { rm -f a.$$ a.o; exit 1; }
 ";
 
 impl Way {
