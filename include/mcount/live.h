@@ -97,9 +97,10 @@ enum mcount_wanted {
  * a lock. Calls that they make themselves aren't shown to handlers. They must return: no longjmp, no exception. */
 mcount_tracer *mcount_handlers(mcount_entry_handler *entry, mcount_exit_handler *exit, void *data, unsigned flags);
 
-/* Makes functions ready to be armed, without arming them; returns how many. At the start of main, while the program has one
- * thread, this never has to stop another. docs/live.md says why. */
-long mcount_prepare(const char *pattern);
+/* Creates a trace, in the place of an older one; what is armed for it is recorded there, and `mcount replay` prints it.
+ * NULL if it can't be written, or if another one is being recorded. It ends when it's closed, or when the program exits;
+ * if the program is killed, what was recorded so far is in it. mcount_close says if calls are missing. */
+mcount_tracer *mcount_trace(const char *path);
 
 /* Shows the tracer the calls of functions from now on, or not any more; returns how many functions those are. All
  * threads may run meanwhile. Either all functions are armed, or none is.
@@ -114,6 +115,10 @@ long mcount_disarm_address(mcount_tracer *tracer, const void *address);
 
 /* Disarms everything that the tracer sees, and frees it. */
 int mcount_close(mcount_tracer *tracer);
+
+/* Makes functions ready to be armed, and does nothing else. A program that does this before it has threads can arm them
+ * later even where it isn't allowed to stop its threads. Returns how many they are. */
+long mcount_prepare(const char *pattern);
 
 /* Has the calls of one function go to another one of the same type, in all threads. Unless original is NULL, an
  * address gets there that calls the function itself. */

@@ -1,5 +1,6 @@
 /* Shows all functions of the program that it's linked into to handlers, which count them. What they have counted goes
- * to the file that the variable WATCHED names, in lines "process function entries exits", and then "process - missed 0". */
+ * to the file that the variable WATCHED names, in lines "process function entries exits", and then "process - missed 0".
+ * TRACED names a trace, in which the same functions are recorded. Either may be missing. */
 #include "check.h"
 #include <errno.h>
 #include <stdint.h>
@@ -89,6 +90,9 @@ BARE void watched_(int is_end)
 }
 __attribute__((constructor, no_instrument_function, patchable_function_entry(0))) static void watch(void)
 {
+    /* The trace ends when the program exits. */
+    if (getenv("TRACED"))
+        CHECK(mcount_arm(mcount_trace(getenv("TRACED")), "*") > 0);
     if (!getenv("WATCHED"))
         return;
     unsigned flags = getenv("VECTORS") ? MCOUNT_VECTORS : 0;

@@ -1,7 +1,8 @@
 //! Chunks of the trace: taking a new one, or, in a ring, the oldest one again.
 
-use crate::{AtomicU64, Relaxed, SeqCst, config, sys, trace};
-use trace::{directory, ring};
+use super::layout::{self as trace, directory, ring};
+use super::{config, host};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// A chunk in memory.
 pub(crate) struct Place {
@@ -61,7 +62,7 @@ fn new_number(kind: u32, thread: u32, base: u64, process: u32) -> Option<u64> {
     let (next, ready) = (header(trace::header::NEXT_CHUNK)?, header(trace::header::READY)?);
     let number = loop {
         let number = next.load(SeqCst);
-        if !has_room(ready, number) {
+        if !host::has_room(ready, number) {
             return None;
         }
         // Every 1024th chunk is a directory.
@@ -143,41 +144,3 @@ unsafe fn empty(place: &Place) {
         dropped.fetch_add(calls, Relaxed);
     }
 }
-
-/// Is there room for the chunk with this number? The recorder makes some ahead; if it is behind, it is waited
-/// for, unless it has ended or the disk is full.
-fn has_room(ready: &AtomicU64, number: u64) -> bool {
-    /// Looks at it, the last ones a millisecond apart.
-    const PATIENCE: u32 = 1200;
-    const QUICK: u32 = 200;
-    /// The heartbeat at which it was last waited for in vain: who comes next doesn't wait again.
-    static GAVE_UP_AT: AtomicU64 = AtomicU64::new(u64::MAX);
-    let (Some(full), Some(heartbeat)) =
-        (header(trace::header::FULL), header(trace::header::HEARTBEAT))
-    else {
-        return false;
-    };
-    let mut heard = heartbeat.load(Relaxed);
-    let mut waited = 0;
-    while number + 2 > ready.load(SeqCst) {
-        if full.load(Relaxed) != 0 || heard == GAVE_UP_AT.load(Relaxed) {
-            return false;
-        }
-        if waited == PATIENCE {
-            GAVE_UP_AT.store(heard, Relaxed);
-            return false;
-        }
-        if waited < QUICK {
-            sys::yield_now();
-        } else {
-            sys::sleep_a_millisecond();
-        }
-        waited += 1;
-        if heartbeat.load(Relaxed) != heard {
-            heard = heartbeat.load(Relaxed);
-            waited = 0;
-        }
-    }
-    true
-}
-

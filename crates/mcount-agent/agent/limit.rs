@@ -7,8 +7,9 @@
 //! A call that was left by `longjmp` gives nothing back. It's noticed when the thread calls from higher up on its
 //! stack: then the caller is looked for there.
 
-use crate::thread::Block;
-use crate::{NOT_UNDER, UNDER, UNDER_HIDDEN, config, shadow};
+use super::calls::{NOT_UNDER, UNDER, UNDER_HIDDEN};
+use super::thread::Block;
+use super::{config, shadow};
 
 /// What becomes of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 //! For the same reason the recorder never has the thread run code of the program's or a breakpoint. It
 //! leaves what is to be done in [`mcount_request`], and the agent does it.
 
-use crate::{config, mcount_config, sys, thread};
+use super::{config, mcount_config, sys, thread};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 const SIGURG: u64 = 23;
@@ -61,13 +61,13 @@ extern "C" fn mcount_start() -> i64 {
         let first = names.iter().position(|byte| *byte == 0).unwrap_or(0);
         let stubs = (&raw const mcount_stubs) as u64;
         let size = (&raw const mcount_stubs_end) as u64 - stubs;
-        if !sys::map_stubs(stubs, size) || !thread::start() {
+        if !map_stubs(stubs, size) || !thread::start() {
             return -ENOMEM;
         }
         let length = config().length;
-        let mut file = sys::map_file(names.as_ptr(), length);
+        let mut file = map_file(names.as_ptr(), length);
         if file < 0 {
-            file = sys::map_file(names.as_ptr().wrapping_add(first + 1), length);
+            file = map_file(names.as_ptr().wrapping_add(first + 1), length);
         }
         if file > 0 {
             (&raw mut mcount_config.file).write_volatile(file as *mut u8);
@@ -94,4 +94,37 @@ fn ask() {
         }
     }
     sys::set_signals(before);
+}
+
+/// Makes the room for stubs readable and executable memory that costs nothing until it's written to.
+///
+/// # Safety
+///
+/// It must be the agent's room for stubs.
+unsafe fn map_stubs(address: u64, size: u64) -> bool {
+    const PROT_READ_EXECUTE: u64 = 5;
+    let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED;
+    // SAFETY: the caller's.
+    let result = unsafe { sys::call(9, [address, size, PROT_READ_EXECUTE, flags, u64::MAX, 0]) };
+    u64::try_from(result).ok() == Some(address)
+}
+
+/// Maps the first `length` bytes of the file with this name, shared and writable; where, or `-errno`.
+///
+/// # Safety
+///
+/// `name` must end with a zero byte.
+unsafe fn map_file(name: *const u8, length: u64) -> i64 {
+    const MAP_SHARED: u64 = 1;
+    const AT_FDCWD: u64 = -100_i64 as u64;
+    const O_RDWR_CLOEXEC: u64 = 0x8_0002;
+    // SAFETY: the caller's; the descriptor is closed by whoever opened it.
+    unsafe {
+        let opened = sys::call(257, [AT_FDCWD, name as u64, O_RDWR_CLOEXEC, 0, 0, 0]);
+        let Ok(file) = u64::try_from(opened) else { return opened };
+        let flags = MAP_SHARED | sys::MAP_NORESERVE;
+        let found = sys::call(9, [0, length, sys::PROT_READ_WRITE, flags, file, 0]);
+        sys::call(3, [file, 0, 0, 0, 0, 0]);
+        found
+    }
 }

@@ -5,16 +5,15 @@
 //! still has its parent's TIM and OPN mapped, and must not write there: so which of them are
 //! mapped is kept in memory that `fork` wipes, and the child maps its own when it first needs them.
 
-use crate::trace;
-use crate::chunks::new_chunk;
-use crate::{LIMITED, has, sys};
+use super::chunks::new_chunk;
+use super::{host, layout as trace, sys};
 
 /// Bytes of stack in a piece.
 pub(crate) const PIECE: u64 = trace::CHUNK_SIZE;
-const RET: u64 = 1 << 46;
-const START: u64 = 1 << 46 | 1 << 45;
-const OPEN: u64 = 1 << 45;
-const NEST: u64 = 1 << 46 | 1 << 44;
+pub(crate) const RET: u64 = 1 << 46;
+pub(crate) const START: u64 = 1 << 46 | 1 << 45;
+pub(crate) const OPEN: u64 = 1 << 45;
+pub(crate) const NEST: u64 = 1 << 46 | 1 << 44;
 
 /// How many pieces can be kept in mind: 2 GiB of stacks.
 const PIECES: usize = 1 << 15;
@@ -35,7 +34,7 @@ pub(crate) fn of(slot: u64) -> Shadow {
     }
 }
 
-/// The word of [`crate::limit`] that belongs to the slot at this address.
+/// The word of `limit.rs` that belongs to the slot at this address.
 pub(crate) fn nest_of(slot: u64) -> *mut u64 {
     (slot ^ NEST) as *mut u64
 }
@@ -44,13 +43,11 @@ pub(crate) fn nest_of(slot: u64) -> *mut u64 {
 pub(crate) struct Pieces([u64; PIECES]);
 
 impl Pieces {
-    pub(crate) const NONE: Self = Self([0; PIECES]);
-
     fn place(&self, piece: u64) -> Option<usize> {
         let start = (piece.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize;
-        (0..PIECES)
-            .map(|step| start.wrapping_add(step) % PIECES)
-            .find(|place| matches!(self.0.get(*place), Some(found) if *found == 0 || *found == piece))
+        (0..PIECES).map(|step| start.wrapping_add(step) % PIECES).find(
+            |place| matches!(self.0.get(*place), Some(found) if *found == 0 || *found == piece),
+        )
     }
 
     fn has(&self, piece: u64) -> bool {
@@ -65,7 +62,7 @@ impl Pieces {
 }
 
 /// The pieces whose addresses are the agent's, in this process or, before a fork, in its parent.
-static mut RESERVED: Pieces = Pieces::NONE;
+static mut RESERVED: Pieces = Pieces([0; PIECES]);
 
 /// Sees to it that the shadows of `slot` are mapped. The range of stack around it, lowest address and size,
 /// that is mapped as well; `None` if it can't be had. The caller holds the agent's lock.
@@ -76,7 +73,7 @@ pub(crate) fn cover(slot: u64, mapped: &mut Pieces) -> Option<(u64, u64)> {
     }
     if !mapped.has(piece) {
         // SAFETY: the lock is held.
-        let reserved = unsafe { &mut *(&raw mut RESERVED) };
+        let reserved = unsafe { (&raw mut RESERVED).as_mut() }?;
         map_piece(piece, reserved)?;
         mapped.add(piece);
     }
@@ -90,25 +87,23 @@ pub(crate) fn cover(slot: u64, mapped: &mut Pieces) -> Option<(u64, u64)> {
     Some((low * PIECE, (high - low + 1) * PIECE))
 }
 
+/// Gives the mappings of the trace up.
+pub(crate) fn give_up(mapped: &mut Pieces) {
+    for piece in mapped.0.iter_mut().filter(|piece| **piece != 0) {
+        let stack = *piece * PIECE;
+        // SAFETY: the addresses are reserved for this.
+        unsafe {
+            sys::reserve_again(stack ^ START, PIECE);
+            sys::reserve_again(stack ^ OPEN, PIECE);
+        }
+        *piece = 0;
+    }
+}
+
 fn map_piece(piece: u64, reserved: &mut Pieces) -> Option<()> {
     let stack = piece * PIECE;
     if !reserved.has(piece) {
-        let wanted = [
-            (stack ^ RET, sys::PROT_READ_WRITE),
-            (stack ^ START, sys::PROT_NONE),
-            (stack ^ OPEN, sys::PROT_NONE),
-            (stack ^ NEST, sys::PROT_READ_WRITE),
-        ];
-        let count = if has(LIMITED) { 4 } else { 3 };
-        for (at, (address, protection)) in wanted.into_iter().take(count).enumerate() {
-            if sys::map(address, PIECE, protection).is_none() {
-                for (mapped, _) in wanted.into_iter().take(at) {
-                    // SAFETY: mapped just now, by us.
-                    unsafe { sys::call(11, [mapped, PIECE, 0, 0, 0, 0]) };
-                }
-                return None;
-            }
-        }
+        host::reserve(stack)?;
         reserved.add(piece);
     }
     let process = sys::process_id();
@@ -116,8 +111,7 @@ fn map_piece(piece: u64, reserved: &mut Pieces) -> Option<()> {
     let open = new_chunk(trace::chunk::OPEN, 0, stack, process)?.bytes as u64;
     // SAFETY: the addresses are reserved for this; the chunks are nobody else's.
     let done = unsafe {
-        sys::duplicate(starts, PIECE, stack ^ START)
-            && sys::duplicate(open, PIECE, stack ^ OPEN)
+        sys::duplicate(starts, PIECE, stack ^ START) && sys::duplicate(open, PIECE, stack ^ OPEN)
     };
     if !done {
         // SAFETY: as above.

@@ -2,14 +2,11 @@
 
 use core::arch::asm;
 
-pub(crate) const PROT_NONE: u64 = 0;
 pub(crate) const PROT_READ_WRITE: u64 = 3;
-const PROT_READ_EXECUTE: u64 = 5;
-const MAP_SHARED: u64 = 1;
-const MAP_PRIVATE: u64 = 2;
-const MAP_FIXED: u64 = 0x10;
-const MAP_ANONYMOUS: u64 = 0x20;
-const MAP_NORESERVE: u64 = 0x4000;
+pub(crate) const MAP_PRIVATE: u64 = 2;
+pub(crate) const MAP_FIXED: u64 = 0x10;
+pub(crate) const MAP_ANONYMOUS: u64 = 0x20;
+pub(crate) const MAP_NORESERVE: u64 = 0x4000;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 const MREMAP_MAYMOVE: u64 = 1;
 const MREMAP_FIXED: u64 = 2;
@@ -23,11 +20,11 @@ const MADV_NOHUGEPAGE: u64 = 15;
 /// As of that call.
 pub(crate) unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     let result: i64;
-    let [a, b, c, d, e, f] = arguments;
+    let [rdi, rsi, rdx, r10, r8, r9] = arguments;
     // SAFETY: the caller's.
     unsafe {
-        asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c,
-            in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
+        asm!("syscall", inlateout("rax") number => result, in("rdi") rdi, in("rsi") rsi, in("rdx") rdx,
+            in("r10") r10, in("r8") r8, in("r9") r9, lateout("rcx") _, lateout("r11") _, options(nostack));
     }
     result
 }
@@ -69,7 +66,7 @@ pub(crate) unsafe fn duplicate(from: u64, size: u64, to: u64) -> bool {
     u64::try_from(result).ok() == Some(to)
 }
 
-/// Puts anonymous memory without access at `to`, in the place of what is there.
+/// Puts zeroes at `to`, private ones, in the place of what is there.
 ///
 /// # Safety
 ///
@@ -77,7 +74,7 @@ pub(crate) unsafe fn duplicate(from: u64, size: u64, to: u64) -> bool {
 pub(crate) unsafe fn reserve_again(to: u64, size: u64) {
     let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     // SAFETY: the caller's.
-    unsafe { call(9, [to, size, PROT_NONE, flags, u64::MAX, 0]) };
+    unsafe { call(9, [to, size, PROT_READ_WRITE, flags, u64::MAX, 0]) };
 }
 
 pub(crate) fn thread_id() -> u32 {
@@ -110,59 +107,12 @@ pub(crate) fn sleep_a_millisecond() {
     unsafe { call(35, [(&raw const time) as u64, 0, 0, 0, 0, 0]) };
 }
 
-/// Sets the base of `%gs`.
-///
-/// # Safety
-///
-/// `base` must be a block that lives as long as the thread.
-pub(crate) unsafe fn set_gs(base: u64, by_instruction: bool) {
-    if by_instruction {
-        // SAFETY: the recorder has seen that the kernel allows it.
-        unsafe { asm!("wrgsbase {}", in(reg) base, options(nostack, nomem)) };
-    } else {
-        const ARCH_SET_GS: u64 = 0x1001;
-        // SAFETY: the caller's.
-        unsafe { call(158, [ARCH_SET_GS, base, 0, 0, 0, 0]) };
-    }
-}
-
 /// Blocks these signals of this thread, and no others; what was blocked before.
 pub(crate) fn set_signals(blocked: u64) -> u64 {
     let mut before = 0_u64;
     // SAFETY: both words live during the call; 8 is the size of a signal set.
     unsafe { call(14, [2, (&raw const blocked) as u64, (&raw mut before) as u64, 8, 0, 0]) };
     before
-}
-
-/// Makes the room for stubs readable and executable memory that costs nothing until it's written to.
-///
-/// # Safety
-///
-/// It must be the agent's room for stubs.
-pub(crate) unsafe fn map_stubs(address: u64, size: u64) -> bool {
-    let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-    // SAFETY: the caller's.
-    let result = unsafe { call(9, [address, size, PROT_READ_EXECUTE, flags, u64::MAX, 0]) };
-    u64::try_from(result).ok() == Some(address)
-}
-
-/// Maps the first `length` bytes of the file with this name, shared and writable; where, or `-errno`.
-///
-/// # Safety
-///
-/// `name` must end with a zero byte.
-pub(crate) unsafe fn map_file(name: *const u8, length: u64) -> i64 {
-    const AT_FDCWD: u64 = -100_i64 as u64;
-    const O_RDWR_CLOEXEC: u64 = 0x8_0002;
-    // SAFETY: the caller's; the descriptor is closed by whoever opened it.
-    unsafe {
-        let opened = call(257, [AT_FDCWD, name as u64, O_RDWR_CLOEXEC, 0, 0, 0]);
-        let Ok(file) = u64::try_from(opened) else { return opened };
-        let flags = MAP_SHARED | MAP_NORESERVE;
-        let found = call(9, [0, length, PROT_READ_WRITE, flags, file, 0]);
-        call(3, [file, 0, 0, 0, 0, 0]);
-        found
-    }
 }
 
 /// Ends the process: something is wrong that can't be mended.

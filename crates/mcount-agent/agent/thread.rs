@@ -1,12 +1,14 @@
 //! Threads and what they write to: a block of private memory for each, and chunks of the trace.
 //!
-//! The block is what `%gs` points to. It is in memory that `fork` wipes, so a child finds an owner of 0 and comes
+//! The block is what `%gs` points to, or in a library what a word of thread-local storage does. It is in memory that `fork` wipes, so a child finds an owner of 0 and comes
 //! here to get a block of its own; its thread number, chunk and shadows are then its own as well.
 
-use crate::shadow::{self, Pieces};
-use crate::chunks::{self, drop_call, header};
-use crate::{AtomicU32, ENTRIES, FSGSBASE, Relaxed, SeqCst, UNTIMED, config, has, sys, trace};
+use super::calls::{ENTRIES, UNTIMED, UNWOUND, has};
+use super::chunks::{self, drop_call, header};
+use super::shadow::{self, Pieces};
+use super::{config, host, layout as trace, sys};
 use core::arch::asm;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 
 /// What is known of a thread; `x86_64.s` has the offsets of what it uses.
 #[repr(C)]
@@ -31,7 +33,7 @@ pub(crate) struct Block {
     process: u32,
     /// Without a clock: the time.
     count: u64,
-    /// How many calls, one in the other, are still to be recorded; see [`crate::limit`].
+    /// How many calls, one in the other, are still to be recorded; see `limit.rs`.
     pub(crate) budget: u64,
     /// The slot of the innermost call that is watched. 0: not looked for yet.
     pub(crate) innermost: u64,
@@ -51,6 +53,8 @@ struct Wiped {
     lock: AtomicU32,
     blocks: AtomicU32,
     next_look: u32,
+    /// Memory for blocks: the first word of each slab leads to the one before.
+    slabs: u64,
     slab: u64,
     left: u64,
     all: [u64; 4096],
@@ -58,10 +62,6 @@ struct Wiped {
 }
 
 static mut WIPED: *mut Wiped = core::ptr::null_mut();
-
-/// What `%gs` points to before a thread has a block.
-#[unsafe(no_mangle)]
-static mut mcount_nobody: [u64; 16] = [0; 16];
 
 /// Makes what forked children don't inherit. Called once, before the program runs.
 pub(crate) fn start() -> bool {
@@ -97,16 +97,9 @@ fn thread_pointer() -> u64 {
     found
 }
 
-fn current() -> *mut Block {
-    let found: u64;
-    // SAFETY: `%gs` points to a block, or to `mcount_nobody`, whose eighth word is 0.
-    unsafe { asm!("mov {}, gs:56", out(reg) found, options(nostack, readonly)) };
-    found as *mut Block
-}
-
 /// The block of this thread, ready for the call at `slot`. `None`: it can't be recorded.
 pub(crate) unsafe fn prepare(slot: u64) -> Option<*mut Block> {
-    let block = current();
+    let block = host::current();
     // SAFETY: blocks stay mapped for ever; those of others are only read.
     unsafe {
         if !block.is_null()
@@ -115,17 +108,10 @@ pub(crate) unsafe fn prepare(slot: u64) -> Option<*mut Block> {
         {
             return Some(block);
         }
-        if WIPED.is_null() {
+        if WIPED.is_null() || !host::is_recording() {
             return None;
         }
-        let before = sys::set_signals(u64::MAX);
-        let wiped = &mut *WIPED;
-        while wiped.lock.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
-            sys::yield_now();
-        }
-        let found = set_up(wiped, slot);
-        wiped.lock.store(0, SeqCst);
-        sys::set_signals(before);
+        let found = locked(|wiped| set_up(wiped, slot));
         if found.is_none() {
             drop_call();
         }
@@ -133,13 +119,49 @@ pub(crate) unsafe fn prepare(slot: u64) -> Option<*mut Block> {
     }
 }
 
+/// Calls `act` with what belongs to the process, in one thread at a time.
+unsafe fn locked<T>(act: impl FnOnce(&mut Wiped) -> T) -> T {
+    let before = sys::set_signals(u64::MAX);
+    // SAFETY: the caller's: it's there.
+    let wiped = unsafe { &mut *WIPED };
+    while wiped.lock.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
+        sys::yield_now();
+    }
+    let result = act(wiped);
+    wiped.lock.store(0, SeqCst);
+    sys::set_signals(before);
+    result
+}
+
+/// Takes their blocks and shadows away from all threads. A call that's just being recorded still is.
+pub(crate) fn dismiss() {
+    // SAFETY: slabs and blocks stay mapped; a thread that finds an owner of 0 asks for a block.
+    unsafe {
+        if WIPED.is_null() {
+            return;
+        }
+        locked(|wiped| {
+            let mut slab = wiped.slabs;
+            while slab != 0 {
+                for at in (BLOCK..SLAB).step_by(BLOCK as usize) {
+                    let block = (slab + at) as *mut Block;
+                    (&raw mut (*block).owner).write_volatile(0);
+                    (&raw mut (*block).end).write_volatile(0);
+                    (&raw mut (*block).chunk).write_volatile(0);
+                }
+                slab = *(slab as *const u64);
+            }
+            shadow::give_up(&mut wiped.pieces);
+        });
+    }
+}
+
 unsafe fn set_up(wiped: &mut Wiped, slot: u64) -> Option<*mut Block> {
     // Entries alone need no shadows.
     let everywhere = Some((0, u64::MAX));
-    let covered =
-        if has(ENTRIES) { everywhere } else { shadow::cover(slot, &mut wiped.pieces) };
+    let covered = if has(ENTRIES) { everywhere } else { shadow::cover(slot, &mut wiped.pieces) };
     let (low, size) = covered?;
-    let mut block = current();
+    let mut block = host::current();
     // SAFETY: the lock is held; blocks stay mapped.
     unsafe {
         if block.is_null() || (*block).owner != thread_pointer() {
@@ -148,7 +170,7 @@ unsafe fn set_up(wiped: &mut Wiped, slot: u64) -> Option<*mut Block> {
         (*block).low = low;
         (*block).size = size;
         (*block).owner = thread_pointer();
-        sys::set_gs(block as u64, has(FSGSBASE));
+        host::set_current(block);
     }
     Some(block)
 }
@@ -193,8 +215,12 @@ unsafe fn take_block(wiped: &mut Wiped) -> Option<*mut Block> {
 
 fn new_block(wiped: &mut Wiped) -> Option<*mut Block> {
     if wiped.left < BLOCK {
-        wiped.slab = sys::map_wiped_on_fork(SLAB)?;
-        wiped.left = SLAB;
+        let slab = sys::map_wiped_on_fork(SLAB)?;
+        // SAFETY: new memory.
+        unsafe { (slab as *mut u64).write(wiped.slabs) };
+        wiped.slabs = slab;
+        wiped.slab = slab + BLOCK;
+        wiped.left = SLAB - BLOCK;
     }
     let block = wiped.slab;
     wiped.slab += BLOCK;
@@ -297,7 +323,7 @@ pub(crate) unsafe fn record(block: *mut Block, slot: u64, end: u64, time: u64) {
         let open = shadow.open.read_volatile();
         let start = shadow.start.read_volatile();
         // Of one that was unwound nobody knows how long it took.
-        if end != crate::UNWOUND && time.wrapping_sub(start) < config().shortest {
+        if end != UNWOUND && time.wrapping_sub(start) < config().shortest {
             return;
         }
         let mut before: [(u64, u64); 4] = [(0, 0); 4];
@@ -316,7 +342,7 @@ pub(crate) unsafe fn record(block: *mut Block, slot: u64, end: u64, time: u64) {
         if time.wrapping_sub(start) >> 40 != 0 {
             add(trace::special::START, 0, start);
         }
-        if end == crate::UNWOUND {
+        if end == UNWOUND {
             add(trace::special::SLOT, 0, slot);
         }
         if is_late && new_calls_chunk(block).is_none() {

@@ -5,7 +5,8 @@
 //! handler. This personality routine has it stop there, in the cleanup phase: the call is
 //! recorded, the stack is as it would be without tracing, and unwinding is resumed from the caller.
 
-use crate::{config, is_return, mcount_landing};
+use super::config;
+use super::host::{is_return, landing};
 
 /// An unwinder in the process: the code that calls personality routines, and what it lets them do.
 #[repr(C)]
@@ -68,7 +69,7 @@ unsafe extern "C" fn mcount_personality_of(
         // The landing finds them in %rax and %rdx.
         set_gr(context, 0, exception);
         set_gr(context, 1, unwinder.resume);
-        set_ip(context, (&raw const mcount_landing) as u64);
+        set_ip(context, landing());
     }
     INSTALL_CONTEXT
 }

@@ -1,8 +1,10 @@
-# The entry and exit of a traced call, x86-64.
+# The entry and exit of a traced call, x86-64: macros, and the ways from them into Rust. `agent.s` makes the agent's
+# routines of them, `crates/mcount-inside` those of a library that programs are linked with; that one sets INSIDE.
 #
-# A stub (see `mcount_live::x86_64`) calls `mcount_entry`; the traced function returns through the stub to
-# `mcount_exit`. Both may clobber nothing but %r11 and the flags, and at the exit also the flags only: a
-# function may have any calling convention as long as %r11 is scratch in it.
+# In the agent, a stub (see `mcount_live::x86_64`) calls the entry; the traced function returns through the stub to
+# the exit. In the library, a stub jumps to the entry with the address of a record in %r11, and the routine that
+# follows the entry calls the function. Both may clobber nothing but %r11 and the flags, and at the exit also the
+# flags only: a function may have any calling convention as long as %r11 is scratch in it.
 #
 # The *slot* is the word on the stack that holds the caller's address. Three shadows of the stack, each at a
 # constant distance, belong to it:
@@ -10,9 +12,9 @@
 #   TIM = slot ^ (2^46 | 2^45)  when the call began, shared with the trace
 #   OPN = slot ^ 2^45           thread number << 32 | function number, shared; 0: no call is open here
 #
-# %gs leads to the thread's block. It isn't the thread's if OWNER differs from the thread pointer: a new
-# thread inherits its parent's %gs, and a forked child finds zeroes. Then, and in all rarer cases, the slow
-# path in Rust does the work.
+# %gs leads to the thread's block; in the library, a word of thread-local storage does. It isn't the thread's if OWNER
+# differs from the thread pointer: a new thread inherits its parent's %gs, and a forked child finds zeroes. Then, and
+# in all rarer cases, the slow path in Rust does the work.
 
     .set OWNER, 0
     .set LOW, 8
@@ -27,9 +29,12 @@
     .set INNERMOST, 96
 
     # Fields of the configuration.
-    .hidden mcount_config
     .set SHORTEST, 24
     .set PG_EXIT, 32
+
+    # Fields of a record.
+    .set RECORD_BODY, 0
+    .set RECORD_ID, 28
 
 # What routines differ in.
     .set BEFORE, 0              # the hook is at the function's entry, %rsp is the slot but for what is pushed
@@ -43,7 +48,23 @@
     orq %rdx, %rax
     .else
     movl $1, %eax
-    xaddq %rax, %gs:COUNT
+    TO xaddq, %rax, COUNT
+    .endif
+    .endm
+
+# An instruction with a field of the thread's block. In the library %r11 leads to it, from OWN on.
+    .macro FROM instruction, field, register
+    .if INSIDE
+    \instruction \field(%r11), \register
+    .else
+    \instruction %gs:\field, \register
+    .endif
+    .endm
+    .macro TO instruction, register, field
+    .if INSIDE
+    \instruction \register, \field(%r11)
+    .else
+    \instruction \register, %gs:\field
     .endif
     .endm
 
@@ -81,37 +102,96 @@
     .endif
     .endm
 
-# To 1 if %gs doesn't lead to this thread's block.
+# To 1 if the block isn't this thread's.
     .macro OWN
+    .if INSIDE
+    movq mcount_inside_block@gottpoff(%rip), %r11
+    movq %fs:(%r11), %r11
+    .endif
     movq %fs:0, %rax
-    cmpq %rax, %gs:OWNER
+    TO cmpq, %rax, OWNER
     jne 1f
     .endm
 
 # To 1 if the shadows of the slot in %rcx may not be mapped.
     .macro MAPPED
     movq %rcx, %rdx
-    subq %gs:LOW, %rdx
-    cmpq %gs:SIZE, %rdx
+    FROM subq, LOW, %rdx
+    FROM cmpq, SIZE, %rdx
     jae 1f
     .endm
 
-# The way back to the stub. Carry: the function is to be entered without watching its return.
-    .macro LEAVE carry
+# What the routine begins with. Then there are four words on the stack, and the fourth leads to the function's number:
+# the return address into the stub, or the record.
+    .macro ENTER place
+    .if INSIDE
+    .if \place == BEHIND
+    # As if the hook were a call.
+    .cfi_def_cfa_offset 0
+    .cfi_undefined %rip
+    pushq RECORD_BODY(%r11)
+    .cfi_def_cfa_offset 8
+    .cfi_offset %rip, -8
+    .endif
+    PUSH %r11
+    .endif
+    PUSH %rax
+    PUSH %rdx
+    PUSH %rcx
+    SLOT \place
+    .endm
+
+# The function's number into a register, by way of another one.
+    .macro NUMBER register, by
+    movq 24(%rsp), \by
+    .if INSIDE
+    movl RECORD_ID(\by), \register
+    .else
+    movl 21(\by), \register
+    .endif
+    .endm
+
+# The way back to the stub, or on to the function. Carry: it's to be entered without watching its return.
+    .macro LEAVE place, carry
     POP %rcx
     POP %rdx
     POP %rax
+    GO \place, \carry
+    .cfi_adjust_cfa_offset 24
+    .endm
+
+    .macro GO place, carry
+    .if INSIDE
+    POP %r11
+    .if \place == BEHIND
+    leaq 8(%rsp), %rsp
+    .cfi_adjust_cfa_offset -8
+    jmp *RECORD_BODY(%r11)
+    .cfi_adjust_cfa_offset 8
+    .else
+    .ifc \carry, clc
+    jmp mcount_inside_traced
+    .else
+    jmp *RECORD_BODY(%r11)
+    .endif
+    .endif
+    .cfi_adjust_cfa_offset 8
+    .else
     \carry
     ret
-    .cfi_adjust_cfa_offset 24
+    .endif
     .endm
 
 # The rest of a routine: the slow path, where everything that Rust may clobber is kept; %rcx is the slot.
     .macro SLOW place
-    movq 24(%rsp), %r11
     PUSH %rdi
     PUSH %rsi
+    movq 40(%rsp), %r11
+    .if INSIDE
+    movl RECORD_ID(%r11), %esi
+    .else
     movl 21(%r11), %esi
+    .endif
     movq %rcx, %rdi
     .if \place == BEFORE
     call slow_entry_kept
@@ -125,24 +205,30 @@
     POP %rcx
     POP %rdx
     POP %rax
+    .if INSIDE
+    .if \place == BEFORE
+    jc 4f
+    GO \place, clc
+4:
+    .endif
+    GO \place, stc
+    .else
     ret
+    .endif
     .endm
 
 # The entry of a traced call. With `limited`, whatever is recorded takes the slow path.
     .macro ENTRY name, place, clock, limited
     BEGIN \name
-    PUSH %rax
-    PUSH %rdx
-    PUSH %rcx
-    SLOT \place
+    ENTER \place
     OWN
     .if \limited
     movq 24(%rsp), %r11
     cmpb $0, 24(%r11)           # a function by which what is recorded changes
     jne 1f
-    cmpq $0, %gs:BUDGET
+    TO cmpq, $0, BUDGET
     jne 1f
-    cmpq %gs:INNERMOST, %rcx    # that one was left by longjmp
+    FROM cmpq, INNERMOST, %rcx  # that one was left by longjmp
     jae 1f
     movq (%rcx), %r11
     leaq mcount_pg_return(%rip), %rax
@@ -152,27 +238,26 @@
     subq %rax, %r11
     cmpq $mcount_stubs_size, %r11
     jb 1f                       # a tail call of a function that was recorded
-    LEAVE stc
+    LEAVE \place, stc
     .else
     MAPPED
-    movq (%rcx), %r11
+    movq (%rcx), %rdx
     btcq $46, %rcx
     cmpq $0, (%rcx)
     jne 2f
-    movq %r11, (%rcx)
+    movq %rdx, (%rcx)
     NOW \clock
     btcq $45, %rcx
     movq %rax, (%rcx)
-    movq 24(%rsp), %r11
-    movl 21(%r11), %eax
-    orq %gs:TAG, %rax
+    NUMBER %eax, %rdx
+    FROM orq, TAG, %rax
     btcq $46, %rcx
     movq %rax, (%rcx)
     .if \place == BEHIND
-    leaq mcount_pg_return(%rip), %r11
-    movq %r11, 8(%rbp)
+    leaq mcount_pg_return(%rip), %rdx
+    movq %rdx, 8(%rbp)
     .endif
-    LEAVE clc
+    LEAVE \place, clc
 2:  btcq $46, %rcx
     .endif
 1:  SLOW \place
@@ -183,10 +268,7 @@
 # w0 = (now - base) << 24 | function.
     .macro ENTRY_ONLY name, place, clock
     BEGIN \name
-    PUSH %rax
-    PUSH %rdx
-    PUSH %rcx
-    SLOT \place
+    ENTER \place
     OWN
     NOW \clock
     movq %gs:BASE, %r11
@@ -208,26 +290,16 @@
     movl 21(%r11), %ecx
     orq %rcx, %rax
     movq %rax, (%rdx)
-    LEAVE stc
+    LEAVE \place, stc
 1:  SLOT \place
     SLOW \place
     FINISH \name
     .endm
 
-    ENTRY mcount_entry, BEFORE, 1, 0
-    ENTRY mcount_pg_entry, BEHIND, 1, 0
-    ENTRY mcount_entry_untimed, BEFORE, 0, 0
-    ENTRY mcount_pg_entry_untimed, BEHIND, 0, 0
-    ENTRY mcount_entry_limited, BEFORE, 0, 1
-    ENTRY mcount_pg_entry_limited, BEHIND, 0, 1
-    ENTRY_ONLY mcount_entry_only, BEFORE, 1
-    ENTRY_ONLY mcount_pg_entry_only, BEHIND, 1
-    ENTRY_ONLY mcount_entry_only_untimed, BEFORE, 0
-    ENTRY_ONLY mcount_pg_entry_only_untimed, BEHIND, 0
-
-# Calls mcount_slow_entry with %rdi, %rsi and %rdx as they are, and keeps the rest of what a call may clobber:
-# vector and x87 state by fxsave, which Rust's baseline code doesn't go beyond.
+# Calls a routine in Rust with %rdi, %rsi and %rdx as they are, and keeps the rest of what a call may clobber:
+# vector and x87 state by KEEP_STATE, below a stack pointer that's aligned to 64. The result is in %rax.
     .macro KEPT name, routine
+    .text
     .type \name, @function
 \name:
     .cfi_startproc
@@ -244,12 +316,10 @@
     .cfi_offset %r10, -40
     pushq %r11
     .cfi_offset %r11, -48
-    subq $512, %rsp
-    andq $-64, %rsp
-    fxsave64 (%rsp)
+    KEEP_STATE
     cld
     call \routine
-    fxrstor64 (%rsp)
+    RESTORE_STATE
     leaq -32(%rbp), %rsp
     popq %r11
     popq %r10
@@ -262,9 +332,6 @@
     .size \name, . - \name
     .endm
 
-    KEPT slow_entry_kept, mcount_slow_entry
-    KEPT slow_exit_kept, mcount_slow_exit
-    KEPT slow_pg_kept, mcount_slow_pg
 
 # Unwinders find the caller's address in RET: CFA-8 ^ 2^46.
     .macro CALLER_IN_SHADOW
@@ -278,16 +345,59 @@
     .cfi_personality 0x1b, mcount_personality
     .cfi_def_cfa %rsp, 0
     CALLER_IN_SHADOW
+    EXIT_BODY \clock, \shortest
+    FINISH \name
+    .endm
+
+    .macro EXIT_BODY clock, shortest
     leaq -8(%rsp), %rsp
     .cfi_adjust_cfa_offset 8
     PUSH %rax
     PUSH %rdx
     PUSH %rcx
     PUSH %rsi
-    leaq 32(%rsp), %rcx
+    .if INSIDE
+    PUSH %rdi
+    .endif
+    leaq EXIT_SLOT(%rsp), %rcx
     OWN
     MAPPED
     NOW \clock
+    .if INSIDE
+    RECORD %rdi, \shortest
+    .else
+    RECORD %r11, \shortest
+    .endif
+    # Slot first, then the shadows: unwinders and signal handlers always find one of both.
+7:  movq $0, (%rcx)
+    btcq $45, %rcx
+    btcq $46, %rcx
+    movq (%rcx), %r11
+    movq %r11, EXIT_SLOT(%rsp)
+    .cfi_offset %rip, -8
+    movq $0, (%rcx)
+    .if INSIDE
+    POP %rdi
+    .endif
+    POP %rsi
+    POP %rcx
+    POP %rdx
+    POP %rax
+    ret
+    .cfi_adjust_cfa_offset 32 + 8 * INSIDE
+    CALLER_IN_SHADOW
+5:  .cfi_adjust_cfa_offset 8
+    leaq 8(%rsp), %rsp
+    .cfi_adjust_cfa_offset -8
+1:  SLOW_EXIT
+    .endm
+
+    # Where the slot is when registers are saved.
+    .set EXIT_SLOT, 32 + 8 * INSIDE
+
+# Writes the record of the call of which %rcx is the slot, and %rax is the time: w1 = duration << 24 | slot bits << 2,
+# w0 = (now - base) << 24 | function. Then %rcx is OPN.
+    .macro RECORD spare, shortest
     btcq $46, %rcx
     btcq $45, %rcx
     movq (%rcx), %rsi           # start
@@ -295,62 +405,43 @@
     movl (%rcx), %edx           # function
     testl %edx, %edx
     jz 1f
-    # The record: w1 = duration << 24 | slot bits << 2, w0 = (now - base) << 24 | function
-    movq %rax, %r11
-    subq %rsi, %r11
+    movq %rax, \spare
+    subq %rsi, \spare
     .if \shortest
-    cmpq mcount_config+SHORTEST(%rip), %r11
+    cmpq mcount_config+SHORTEST(%rip), \spare
     jb 7f
     .endif
-    movq %gs:BASE, %rsi
+    FROM movq, BASE, %rsi
     subq %rsi, %rax
     PUSH %rdx
     movq %rax, %rdx
-    orq %r11, %rdx
+    orq \spare, %rdx
     shrq $40, %rdx
     jnz 5f
     movl $16, %edx
-    xaddq %rdx, %gs:HEAD
-    cmpq %gs:END, %rdx
+    TO xaddq, %rdx, HEAD
+    FROM cmpq, END, %rdx
     jae 5f
-    cmpq %gs:BASE, %rsi
+    FROM cmpq, BASE, %rsi
     jne 5f
-    shlq $24, %r11
+    shlq $24, \spare
     leal (%rcx), %esi
     shrl $1, %esi
     andl $0xfffffc, %esi
-    orq %rsi, %r11
-    movq %r11, 8(%rdx)
+    orq %rsi, \spare
+    movq \spare, 8(%rdx)
     shlq $24, %rax
     orq (%rsp), %rax
     movq %rax, (%rdx)
     leaq 8(%rsp), %rsp
     .cfi_adjust_cfa_offset -8
-    # Slot first, then the shadows: unwinders and signal handlers always find one of both.
-7:  movq $0, (%rcx)
-    btcq $45, %rcx
-    btcq $46, %rcx
-    movq (%rcx), %r11
-    movq %r11, 32(%rsp)
-    .cfi_offset %rip, -8
-    movq $0, (%rcx)
-6:  POP %rsi
-    POP %rcx
-    POP %rdx
-    POP %rax
-    ret
-    .cfi_adjust_cfa_offset 32
-    CALLER_IN_SHADOW
-5:  .cfi_adjust_cfa_offset 8
-    leaq 8(%rsp), %rsp
-    .cfi_adjust_cfa_offset -8
-1:  SLOW_EXIT
-    FINISH \name
     .endm
 
 # The rest of an exit: the slow path.
     .macro SLOW_EXIT
+    .if INSIDE == 0
     PUSH %rdi
+    .endif
     leaq 40(%rsp), %rdi
     xorl %esi, %esi
     call slow_exit_kept
@@ -363,110 +454,3 @@
     POP %rax
     ret
     .endm
-
-    EXIT mcount_exit, 1, 0
-    EXIT mcount_exit_untimed, 0, 0
-    EXIT mcount_exit_shortest, 1, 1
-
-# The exit of a call by which what is recorded may have changed.
-    BEGIN mcount_exit_limited
-    .cfi_personality 0x1b, mcount_personality
-    .cfi_def_cfa %rsp, 0
-    CALLER_IN_SHADOW
-    leaq -8(%rsp), %rsp
-    .cfi_adjust_cfa_offset 8
-    PUSH %rax
-    PUSH %rdx
-    PUSH %rcx
-    PUSH %rsi
-    SLOW_EXIT
-    FINISH mcount_exit_limited
-
-# The return of a function that was entered by `mcount_pg_entry`.
-# Which exit follows is said by the configuration.
-    .balign 16
-    nop
-    .globl mcount_pg_return
-    .hidden mcount_pg_return
-    .type mcount_pg_return, @function
-    .cfi_startproc
-    .cfi_personality 0x1b, mcount_personality
-    .cfi_def_cfa %rsp, 0
-    CALLER_IN_SHADOW
-    nop
-mcount_pg_return:
-    jmp *mcount_config+PG_EXIT(%rip)
-    .cfi_endproc
-    .size mcount_pg_return, . - mcount_pg_return
-
-# An exception passes through a traced call: the personality routine has had the unwinder come here with the
-# exception in %rax and, in %rdx, the address of the unwinder's `_Unwind_Resume`. %rsp is just above the slot.
-    .globl mcount_landing
-    .hidden mcount_landing
-    .type mcount_landing, @function
-    .balign 16
-mcount_landing:
-    .cfi_startproc
-    .cfi_personality 0x1b, mcount_personality
-    .cfi_def_cfa %rsp, 0
-    CALLER_IN_SHADOW
-    leaq -8(%rsp), %rsp
-    .cfi_adjust_cfa_offset 8
-    PUSH %rax
-    PUSH %rdx
-    leaq 16(%rsp), %rdi
-    movl $2, %esi
-    call slow_exit_kept
-    movq %rax, 16(%rsp)
-    .cfi_offset %rip, -8
-    POP %rdx
-    POP %rdi
-    jmp *%rdx
-    .cfi_endproc
-    .size mcount_landing, . - mcount_landing
-
-# kill(2) in the form of tgkill(%edi, %esi, %edx). The recorder knows by the address behind the system call that
-# the signal is a question to it.
-    .globl mcount_ask
-    .hidden mcount_ask
-    .globl mcount_asked
-    .hidden mcount_asked
-    .type mcount_ask, @function
-    .balign 16
-mcount_ask:
-    .cfi_startproc
-    movl $234, %eax
-    syscall
-mcount_asked:
-    ret
-    .cfi_endproc
-    .size mcount_ask, . - mcount_ask
-
-# Where functions that the recorder calls in a static program return to.
-    .globl mcount_trap
-    .hidden mcount_trap
-    .balign 16
-mcount_trap:
-    int3
-    ret
-
-# Room for stubs. One description of how to unwind serves them all, by the address within 32 bytes.
-# CFA = %rsp + ((((%rip + 11) & 31) < 22) << 3)
-# caller's address at (CFA - 8) ^ ((((%rip + 1) & 31) >> 1 == 8) << 46)
-    .section .stubs, "axR", @nobits
-    .globl mcount_stubs
-    .hidden mcount_stubs
-    .balign 4096
-mcount_stubs:
-    .cfi_startproc
-    .cfi_personality 0x1b, mcount_personality
-    .cfi_escape 0x0f,0x0d,0x77,0x00,0x80,0x0b,0x08,0x1f,0x1a,0x08,0x16,0x2d,0x33,0x24,0x22
-    .cfi_escape 0x10,0x10,0x0f,0x38,0x1c,0x80,0x01,0x08,0x1f,0x1a,0x31,0x25,0x38,0x29,0x08,0x2e,0x24,0x27
-    .set mcount_stubs_size, 0x4000000
-    .skip mcount_stubs_size
-    .cfi_endproc
-    .globl mcount_stubs_end
-    .hidden mcount_stubs_end
-mcount_stubs_end:
-    .section .note.GNU-stack, "", @progbits
-    .text

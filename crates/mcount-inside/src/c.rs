@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handlers::Handlers;
 use crate::program::{self, Which};
 use crate::record::{EntryHandler, ExitHandler, flags};
+use crate::trace::Trace;
 use crate::watch;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_void};
@@ -50,7 +51,33 @@ unsafe fn text<'a>(text: *const c_char) -> Result<&'a str> {
 }
 
 /// What is behind a `mcount_tracer *`.
-struct Tracer(Handlers);
+enum Tracer {
+    Handlers(Handlers),
+    Trace(Trace),
+}
+
+impl Tracer {
+    fn arm(&self, which: Which<'_>) -> Result<usize> {
+        match self {
+            Self::Handlers(handlers) => handlers.arm(which),
+            Self::Trace(trace) => trace.arm(which),
+        }
+    }
+
+    fn disarm(&self, which: Which<'_>) -> Result<usize> {
+        match self {
+            Self::Handlers(handlers) => handlers.disarm(which),
+            Self::Trace(trace) => trace.disarm(which),
+        }
+    }
+
+    fn disarm_all(&self) -> Result<usize> {
+        match self {
+            Self::Handlers(handlers) => handlers.disarm_all(),
+            Self::Trace(trace) => trace.disarm_all(),
+        }
+    }
+}
 
 unsafe fn tracer<'a>(tracer: *const c_void) -> Result<&'a Tracer> {
     let none = || Error::new(ErrorKind::Argument, "no tracer");
@@ -97,7 +124,25 @@ pub extern "C" fn mcount_handlers(
         return std::ptr::null_mut();
     }
     let flags = if wanted & WANT_VECTORS != 0 { flags::VECTORS } else { 0 };
-    Box::into_raw(Box::new(Tracer(Handlers::raw(entry, exit, data, flags)))).cast()
+    Box::into_raw(Box::new(Tracer::Handlers(Handlers::raw(entry, exit, data, flags)))).cast()
+}
+
+/// Creates a trace, and begins to record; null if it can't be written.
+///
+/// # Safety
+///
+/// The path ends with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcount_trace(path: *const c_char) -> *mut c_void {
+    // SAFETY: the caller's.
+    let path = unsafe { text(path) };
+    match path.and_then(Trace::start) {
+        Ok(trace) => Box::into_raw(Box::new(Tracer::Trace(trace))).cast(),
+        Err(error) => {
+            keep(error);
+            std::ptr::null_mut()
+        }
+    }
 }
 
 /// Makes functions ready to be armed.
@@ -121,7 +166,7 @@ pub unsafe extern "C" fn mcount_prepare(pattern: *const c_char) -> c_long {
 pub unsafe extern "C" fn mcount_arm(who: *const c_void, pattern: *const c_char) -> c_long {
     // SAFETY: the caller's.
     let arguments = unsafe { tracer(who).and_then(|who| Ok((who, text(pattern)?))) };
-    count(arguments.and_then(|(who, pattern)| who.0.arm(pattern)))
+    count(arguments.and_then(|(who, pattern)| who.arm(Which::Pattern(pattern))))
 }
 
 /// The same for the function at an address.
@@ -133,7 +178,7 @@ pub unsafe extern "C" fn mcount_arm(who: *const c_void, pattern: *const c_char) 
 pub unsafe extern "C" fn mcount_arm_address(who: *const c_void, at: *const c_void) -> c_long {
     // SAFETY: the caller's.
     let who = unsafe { tracer(who) };
-    count(who.and_then(|who| who.0.arm(Which::Address(at as usize))))
+    count(who.and_then(|who| who.arm(Which::Address(at as usize))))
 }
 
 /// Doesn't show a tracer the calls of functions any more; without a pattern, of none.
@@ -146,11 +191,11 @@ pub unsafe extern "C" fn mcount_disarm(who: *const c_void, pattern: *const c_cha
     // SAFETY: the caller's.
     let who = unsafe { tracer(who) };
     if pattern.is_null() {
-        return count(who.and_then(|who| who.0.disarm_all()));
+        return count(who.and_then(Tracer::disarm_all));
     }
     // SAFETY: the caller's.
     let pattern = unsafe { text(pattern) };
-    count(who.and_then(|who| who.0.disarm(pattern?)))
+    count(who.and_then(|who| who.disarm(Which::Pattern(pattern?))))
 }
 
 /// The same for the function at an address.
@@ -162,7 +207,7 @@ pub unsafe extern "C" fn mcount_disarm(who: *const c_void, pattern: *const c_cha
 pub unsafe extern "C" fn mcount_disarm_address(who: *const c_void, at: *const c_void) -> c_long {
     // SAFETY: the caller's.
     let who = unsafe { tracer(who) };
-    count(who.and_then(|who| who.0.disarm(Which::Address(at as usize))))
+    count(who.and_then(|who| who.disarm(Which::Address(at as usize))))
 }
 
 /// Disarms everything that a tracer sees, and frees it.
@@ -175,9 +220,11 @@ pub unsafe extern "C" fn mcount_close(who: *mut c_void) -> c_int {
     if who.is_null() {
         return 0;
     }
-    // SAFETY: the caller's: it was made by `mcount_handlers`.
-    let tracer = unsafe { Box::from_raw(who.cast::<Tracer>()) };
-    code(tracer.0.close().map(drop))
+    // SAFETY: the caller's: it was made here.
+    match *unsafe { Box::from_raw(who.cast::<Tracer>()) } {
+        Tracer::Handlers(handlers) => code(handlers.close().map(drop)),
+        Tracer::Trace(trace) => code(trace.stop()),
+    }
 }
 
 /// Has the calls of one function go to another.

@@ -22,6 +22,10 @@ pub(crate) enum Edit {
     Watch(&'static Handlers),
     /// These handlers don't see them any more.
     Unwatch(&'static Handlers),
+    /// Their calls are recorded in the trace.
+    Trace,
+    /// Their calls aren't recorded any more.
+    Untrace,
     /// Their calls go there.
     Replace(u64),
     /// Their calls go where they went before.
@@ -191,7 +195,10 @@ impl Plan {
                 self.lists.insert(old as usize, new);
                 let new =
                     new.map_or(std::ptr::null_mut(), |list| std::ptr::from_ref(list).cast_mut());
-                set_list(record, new, hook.is_after_prologue);
+                set_list(record, new, hook.is_after_prologue, is_traced(record));
+            }
+            Edit::Trace | Edit::Untrace => {
+                set_list(record, old, hook.is_after_prologue, matches!(edit, Edit::Trace));
             }
             Edit::Replace(_) if hook.is_after_prologue => {
                 let text = format!(
@@ -269,23 +276,32 @@ fn edited(old: *const List, edit: Edit) -> Result<Option<&'static List>> {
     lists::of(&all)
 }
 
-/// Has the record's calls seen by the handlers of this list. A thread may read it at any time: whatever mixture it
-/// finds makes sense.
-fn set_list(record: &Record, list: *mut List, is_after_prologue: bool) {
+/// Has the record's calls seen by the handlers of this list, and recorded. A thread may read it at any time: whatever
+/// mixture it finds makes sense.
+fn set_list(record: &Record, list: *mut List, is_after_prologue: bool, is_traced: bool) {
     // SAFETY: lists are never freed.
     let wanted = unsafe { list.as_ref() }.map_or(0, |list| list.flags);
-    let enter = match () {
-        () if list.is_null() => arch::pass(),
-        () if is_after_prologue => arch::enter_late(),
-        () => arch::enter(),
+    let enter = match (list.is_null(), is_traced, is_after_prologue) {
+        (true, false, _) => arch::pass(),
+        (true, true, false) => arch::enter_traced(),
+        (true, true, true) => arch::enter_traced_late(),
+        (false, _, false) => arch::enter(),
+        (false, _, true) => arch::enter_late(),
     };
+    let traced = if is_traced { flags::TRACED } else { 0 };
     record.list.store(list, Release);
-    record.flags.store(wanted & flags::VECTORS, Release);
+    record.flags.store(wanted & flags::VECTORS | traced, Release);
     record.enter.store(enter, Release);
+}
+
+/// Are its calls recorded?
+pub(crate) fn is_traced(record: &Record) -> bool {
+    record.flags.load(Acquire) & flags::TRACED != 0
 }
 
 fn is_wanted(record: &Record) -> bool {
     !record.list.load(Acquire).is_null()
+        || is_traced(record)
         || record.body.load(Acquire) != record.original.load(Acquire)
 }
 

@@ -2,8 +2,10 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use memmap2::Mmap;
+use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 /// A module's file, mapped.
 pub(crate) struct Input {
@@ -33,6 +35,23 @@ impl Input {
 pub(crate) fn open_to_change(path: &str) -> Result<File> {
     let wrong = |error| Error::new(ErrorKind::Denied, format!("{path}: {error}"));
     OpenOptions::new().read(true).write(true).open(path).map_err(wrong)
+}
+
+/// Creates a file beside `path`, which only this user may read, and which is to get its name; its name until then.
+pub(crate) fn create_beside(path: &Path) -> Result<(File, PathBuf)> {
+    let wrong = |error| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
+    if let Ok(found) = std::fs::metadata(path)
+        && !found.is_file()
+    {
+        return Err(wrong(std::io::Error::other("isn't a regular file")));
+    }
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create_new(true).mode(0o600).open(&temporary);
+    Ok((file.map_err(wrong)?, temporary))
 }
 
 /// The text of a small file of the system; empty if it can't be read.

@@ -55,7 +55,7 @@ pub(crate) fn cover(slot: u64) -> bool {
             return true;
         }
         let piece = slot / PIECE;
-        if slot >> 47 != 0 || piece == 0 || !is_ready(piece) {
+        if slot >> 47 != 0 || piece == 0 || !cover_piece(piece) {
             return false;
         }
         (*thread).size = 0;
@@ -65,7 +65,8 @@ pub(crate) fn cover(slot: u64) -> bool {
     true
 }
 
-fn is_ready(piece: u64) -> bool {
+/// Maps the shadows of the piece with this number, if they aren't. `false` if they can't be.
+pub(crate) fn cover_piece(piece: u64) -> bool {
     /// Looks at a piece that another thread is mapping. A forked child may look in vain.
     const PATIENCE: usize = 10_000;
     let start = usize::try_from(piece.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40).unwrap_or(0);

@@ -2,6 +2,7 @@
 
 use crate::edit::Edit;
 use crate::error::Result;
+use crate::module::Site;
 use crate::program::{self, Which};
 use crate::record::{self, Call, flags};
 use std::ffi::{c_int, c_void};
@@ -105,7 +106,8 @@ impl Handlers {
     ///
     /// Code can't be changed.
     pub fn disarm_all(&self) -> Result<usize> {
-        program::lock()?.edit_watched(self.inner)
+        let is_seen = |site: &Site| site.is_seen_by(self.inner);
+        program::lock()?.edit_armed(is_seen, Edit::Unwatch(self.inner))
     }
 
     /// Disarms everything: none of the handlers begins from now on.

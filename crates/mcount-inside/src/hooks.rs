@@ -22,6 +22,8 @@ pub(crate) struct Hooks {
     /// Functions whose hook is neither at the entry nor behind a prologue that sets up a frame, as gcc's nested
     /// functions have it with `-mfentry`.
     pub(crate) odd: usize,
+    /// Its build ID.
+    pub(crate) build_id: Vec<u8>,
     /// The functions of an unwinder, if it has all of them, in the order of `unwinders::NAMES`.
     pub(crate) unwinder: Option<[u64; 4]>,
 }
@@ -63,6 +65,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Hooks> {
     found.all.sort_by_key(|hook| hook.site);
     found.all.dedup_by_key(|hook| hook.site);
     found.unwinder = unwinder(&file);
+    found.build_id = file.build_id().ok().flatten().unwrap_or_default().to_vec();
     Ok(found)
 }
 

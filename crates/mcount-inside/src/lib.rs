@@ -1,6 +1,7 @@
 //! Arms the hooks of the program that it's part of, while the program runs.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", target_pointer_width = "64"))]
 
+mod agent;
 mod arch;
 pub mod c;
 mod edit;
@@ -14,9 +15,11 @@ mod module;
 mod pattern;
 mod program;
 mod record;
+mod recording;
 mod records;
 mod routines;
 mod system;
+mod trace;
 mod unwinders;
 mod watch;
 
@@ -25,3 +28,4 @@ pub use error::{Error, ErrorKind, Result};
 pub use handlers::{Action, Handlers};
 pub use program::Which;
 pub use record::{Call, Function, Registers, Vector, end};
+pub use trace::Trace;

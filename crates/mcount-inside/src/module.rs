@@ -25,6 +25,7 @@ pub(crate) struct Module {
     /// The path of its file.
     pub(crate) path: PathBuf,
     pub(crate) identity: Identity,
+    pub(crate) build_id: Vec<u8>,
     /// `None`: it was unloaded.
     pub(crate) loaded: Option<Loaded>,
     pub(crate) hooks: Vec<Hook>,
@@ -77,6 +78,7 @@ impl Module {
             path: path.to_owned(),
             identity: identity(input),
             notes: notes(path, &found),
+            build_id: found.build_id,
             loaded: None,
             hooks: found.all,
             sites: Vec::new(),

@@ -5,9 +5,9 @@
 use crate::edit::{Edit, Place, Protocol, apply};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::Input;
-use crate::module::{self, Module};
+use crate::module::{self, Module, Site};
 use crate::pattern::Pattern;
-use crate::record::Handlers;
+use crate::recording::Recording;
 use crate::system::code;
 use crate::system::loaded::{Loaded, with_modules};
 use crate::{arch, unwinders};
@@ -37,6 +37,7 @@ pub(crate) struct Program {
     pub(crate) modules: Vec<Module>,
     is_open: bool,
     pub(crate) protocol: Protocol,
+    pub(crate) recording: Option<Recording>,
     /// What could not be done, a line each.
     pub(crate) notes: Vec<String>,
 }
@@ -109,7 +110,13 @@ fn survive_forks() {
 
 impl Program {
     const fn new() -> Self {
-        Self { modules: Vec::new(), is_open: false, protocol: Protocol::OneByte, notes: Vec::new() }
+        Self {
+            modules: Vec::new(),
+            is_open: false,
+            protocol: Protocol::OneByte,
+            recording: None,
+            notes: Vec::new(),
+        }
     }
 
     fn open(&mut self) {
@@ -158,8 +165,11 @@ impl Program {
     }
 
     fn forget_gone(&mut self, all: &[Loaded]) {
-        for module in &mut self.modules {
+        for (number, module) in self.modules.iter_mut().enumerate() {
             if module.loaded.as_ref().is_some_and(|it| !all.iter().any(|one| one.is(it))) {
+                if let Some(recording) = &mut self.recording {
+                    recording.forget(number, module);
+                }
                 module.forget();
             }
         }
@@ -170,29 +180,40 @@ impl Program {
         with_modules(|all| {
             self.forget_gone(all);
             let chosen = self.choose(which)?;
-            let note = apply(&mut self.modules, &chosen, edit, self.protocol)?;
-            self.notes.extend(note);
-            Ok(chosen.len())
+            self.apply(&chosen, edit)
         })
     }
 
-    /// Has no function seen by these handlers any more; how many were.
-    pub(crate) fn edit_watched(&mut self, handlers: &'static Handlers) -> Result<usize> {
+    /// The same for all functions that are armed for something; how many.
+    pub(crate) fn edit_armed(
+        &mut self,
+        is_meant: impl Fn(&Site) -> bool,
+        edit: Edit,
+    ) -> Result<usize> {
         with_modules(|all| {
             self.forget_gone(all);
             let mut chosen = Vec::new();
             for (number, module) in self.modules.iter().enumerate() {
-                for (index, site) in module.sites.iter().enumerate() {
-                    if site.is_seen_by(handlers) {
-                        chosen.push((number, index));
-                    }
+                let sites = module.sites.iter().enumerate().filter(|(_, site)| is_meant(site));
+                chosen.extend(sites.map(|(index, _)| (number, index)));
+            }
+            self.apply(&chosen, edit)
+        })
+    }
+
+    fn apply(&mut self, chosen: &[Place], edit: Edit) -> Result<usize> {
+        if matches!(edit, Edit::Trace) {
+            for (number, _) in chosen {
+                let Some(module) = self.modules.get_mut(*number) else { continue };
+                module.prepare()?;
+                if let Some(recording) = &mut self.recording {
+                    recording.know(*number, module);
                 }
             }
-            let edit = Edit::Unwatch(handlers);
-            let note = apply(&mut self.modules, &chosen, edit, self.protocol)?;
-            self.notes.extend(note);
-            Ok(chosen.len())
-        })
+        }
+        let note = apply(&mut self.modules, chosen, edit, self.protocol)?;
+        self.notes.extend(note);
+        Ok(chosen.len())
     }
 
     /// The hooks that are meant, in the order of modules and addresses; at least one.

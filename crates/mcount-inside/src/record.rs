@@ -56,6 +56,8 @@ pub(crate) mod flags {
     pub(crate) const VECTORS: u32 = 1;
     /// Somebody wants to see the return.
     pub(crate) const EXITS: u32 = 2;
+    /// Calls are recorded in the trace.
+    pub(crate) const TRACED: u32 = 4;
 }
 
 /// The handlers of a site. There's one list of each combination, and none is ever freed.

@@ -9,7 +9,7 @@
 use crate::arch;
 use crate::frames::{self, Frame};
 use crate::record::{Call, Handlers, List, Record, action, end, flags};
-use crate::{lists, records, unwinders};
+use crate::{agent, lists, records, unwinders};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -92,21 +92,27 @@ unsafe fn begin(call: &mut Call) {
     call.data = 0;
     call.end = end::RETURN;
     // SAFETY: lists are never freed.
-    let Some(list) = (unsafe { record.list.load(Ordering::Acquire).as_ref() }) else { return };
-    let Some(_turn) = Turn::begin() else { return miss() };
+    let list = unsafe { record.list.load(Ordering::Acquire).as_ref() };
+    let turn = list.and_then(|_| Turn::begin());
+    if list.is_some() && turn.is_none() {
+        miss();
+    }
+    let list = list.filter(|_| turn.is_some());
     // SAFETY: the routine has made the call; a slot with an address of ours has shadows.
     unsafe {
         let frame = frames::of(call.stack);
         let is_tail_call = arch::is_return(call.return_address);
-        if is_tail_call {
+        if is_tail_call && turn.is_some() {
             end_before(call, &frame);
         }
-        arch::show_vectors(call, list.flags);
-        if !enter(call, list) {
-            call.action = action::RETURN;
-        } else if list.flags & flags::EXITS != 0 {
-            watch(call, record, list, &frame, is_tail_call);
+        if let Some(list) = list {
+            arch::show_vectors(call, list.flags);
+            if !enter(call, list) {
+                call.action = action::RETURN;
+                return;
+            }
         }
+        follow(call, record, list, &frame, is_tail_call);
     }
 }
 
@@ -141,21 +147,34 @@ unsafe fn leave(call: &mut Call, all: &[&'static Handlers]) {
     }
 }
 
-/// Sees to it that the return of this call is seen.
-unsafe fn watch(call: &mut Call, record: &Record, list: &List, frame: &Frame, is_tail_call: bool) {
+/// Records the call, and sees to it that its return is seen, if anybody wants that.
+unsafe fn follow(
+    call: &mut Call,
+    record: &Record,
+    list: Option<&List>,
+    frame: &Frame,
+    is_tail_call: bool,
+) {
+    let list = list.filter(|list| list.flags & flags::EXITS != 0);
+    let is_traced = record.flags.load(Ordering::Acquire) & flags::TRACED != 0;
+    if list.is_none() && !is_traced {
+        return;
+    }
     // SAFETY: the shadows are there if the slot is covered, and it is if it's watched already.
     unsafe {
+        if !is_tail_call && !frames::cover(call.stack) {
+            return miss();
+        }
+        let who = list.map_or(0, |list| who(record, list));
+        let is_recorded = is_traced && agent::enter(call.stack, record.id);
         if is_tail_call {
             (call.stack as *mut u64).write_volatile(arch::return_address());
-        } else {
-            if !frames::cover(call.stack) {
-                return miss();
-            }
+        } else if is_recorded || who != 0 {
             frame.ret.write_volatile(call.return_address);
             call.action = action::CALL;
         }
         frame.data.write_volatile(call.data);
-        frame.who.write_volatile(who(record, list));
+        frame.who.write_volatile(who);
     }
 }
 
@@ -210,6 +229,7 @@ pub(crate) unsafe extern "C" fn left(call: *mut Call) {
                 None => miss(),
             }
         }
+        agent::finish(call.stack, false);
         call.return_address = frame.ret.read_volatile();
         if call.return_address == 0 {
             std::process::abort();
@@ -231,6 +251,7 @@ pub(crate) unsafe extern "C" fn unwound(call: *mut Call) -> u64 {
         if let Some(_turn) = Turn::begin() {
             finish(call, &frame, end::UNWOUND);
         }
+        agent::finish(call.stack, true);
         frame.ret.read_volatile()
     }
 }

@@ -24,13 +24,16 @@ pub(crate) const PATCHABLE: Hooks = hooks("patchable-5", &["-fpatchable-function
 /// A call at the entry.
 pub(crate) const FENTRY: Hooks = hooks("fentry", &["-pg", "-mfentry"]);
 
+/// A call behind the prologue.
+pub(crate) const PG: Hooks = Hooks { after_prologue: true, ..hooks("pg", &["-pg"]) };
+
 pub(crate) const HOOKS: &[Hooks] = &[
     PATCHABLE,
     hooks("patchable-16", &["-fpatchable-function-entry=16"]),
     hooks("patchable-7,2", &["-fpatchable-function-entry=7,2"]),
     hooks("patchable-5-cet", &["-fpatchable-function-entry=5", "-fcf-protection"]),
     FENTRY,
-    Hooks { after_prologue: true, ..hooks("pg", &["-pg"]) },
+    PG,
     Hooks {
         gcc_fixed_only: true,
         ..hooks("nop-mcount", &["-pg", "-mfentry", "-mnop-mcount", "-mrecord-mcount"])

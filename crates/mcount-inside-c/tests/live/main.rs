@@ -3,6 +3,9 @@
 
 mod build;
 mod own;
+#[path = "../../../mcount-cli/tests/trace/reader.rs"]
+mod reader;
+mod traces;
 mod truth;
 
 use libtest_mimic::Arguments;
@@ -23,7 +26,8 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let header = Test { name: "header".to_owned(), wants: vec![], run: Box::new(header) };
-    let tests = own::tests().into_iter().chain(truth::tests()).chain([header]);
+    let own = own::tests().into_iter().chain([header]);
+    let tests = own.chain(traces::tests()).chain(truth::tests());
     let trials = tests.map(|test| trial(test.name, test.wants, test.run)).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

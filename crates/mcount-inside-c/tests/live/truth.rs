@@ -2,6 +2,7 @@
 
 use crate::Test;
 use crate::build::{HOOKS, Hooks, LINKS, Link, PATCHABLE, Room, USUAL, sources};
+use crate::reader::Trace;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,10 +16,21 @@ struct Program {
     returns: bool,
     /// Calls are made by signal handlers, perhaps while a handler runs.
     may_miss: bool,
+    /// It executes programs.
+    executes: bool,
+    /// Calls of a thread aren't nested.
+    changes_stacks: bool,
 }
 
 const fn program(source: &'static str) -> Program {
-    Program { source, flags: &[], returns: true, may_miss: false }
+    Program {
+        source,
+        flags: &[],
+        returns: true,
+        may_miss: false,
+        executes: false,
+        changes_stacks: false,
+    }
 }
 
 /// Frames are left by `longjmp`, by `exit`, or by the end of a thread.
@@ -33,11 +45,11 @@ const PROGRAMS: &[Program] = &[
     program("threads.c"),
     program("depth.c"),
     program("fork.c"),
-    program("spawn.c"),
+    Program { executes: true, ..program("spawn.c") },
     program("unwind.cpp"),
     leaves("jumps.c"),
     leaves("signals.c"),
-    leaves("fibres.c"),
+    Program { changes_stacks: true, ..leaves("fibres.c") },
     leaves("throw.cpp"),
     leaves("terminate.cpp"),
     leaves("thread-ends.cpp"),
@@ -111,12 +123,29 @@ fn same(
     let path = room.program(compiler, &flags, link, &parts)?;
     let alone = run(&room, &path, &[], "alone")?;
     let counted = room.path("watched").display().to_string();
+    let trace = room.path("trace").display().to_string();
     let variables = [variables, &[("WATCHED", counted.as_str())]].concat();
     let seen = run(&room, &path, &variables, "seen")?;
     if alone != seen {
         return Err(format!("without handlers:\n{alone}\nwith handlers:\n{seen}"));
     }
-    compare(&room.text("truth-seen")?, &room.text("watched")?, program)
+    compare(&room.text("truth-seen")?, &room.text("watched")?, program)?;
+    if program.executes {
+        // What it executes writes traces as well.
+        return Ok(());
+    }
+    let traced = run(&room, &path, &[("TRACED", &trace)], "traced")?;
+    if alone != traced {
+        return Err(format!("without a trace:\n{alone}\nwith a trace:\n{traced}"));
+    }
+    let both = [variables.as_slice(), &[("TRACED", trace.as_str())]].concat();
+    compare_trace(&room.text("truth-traced")?, &mut Trace::read(&room.path("trace"))?, program)?;
+    // All at once.
+    let seen = run(&room, &path, &both, "both")?;
+    if alone != seen {
+        return Err(format!("without anything:\n{alone}\nwith handlers and a trace:\n{seen}"));
+    }
+    compare_trace(&room.text("truth-both")?, &mut Trace::read(&room.path("trace"))?, program)
 }
 
 /// What it prints, and how it ends.
@@ -153,6 +182,24 @@ fn counts(text: &str) -> Result<Counts<'_>, String> {
         }
     }
     Ok(found)
+}
+
+fn compare_trace(truth: &str, trace: &mut Trace, program: &Program) -> Result<(), String> {
+    let mut wrong = Vec::new();
+    for ((process, function), count) in counts(truth)? {
+        let process = process.parse().unwrap_or(0);
+        let found = trace.count(process, function);
+        if count != [found] {
+            wrong.push(format!("{function}: {found} traced instead of {count:?}"));
+        }
+    }
+    if trace.dropped != 0 {
+        wrong.push(format!("{} calls were dropped", trace.dropped));
+    }
+    if !wrong.is_empty() {
+        return Err(wrong.join("\n"));
+    }
+    if program.changes_stacks { Ok(()) } else { trace.check_nesting() }
 }
 
 fn compare(truth: &str, seen: &str, program: &Program) -> Result<(), String> {

@@ -3,7 +3,8 @@
 mod x86_64;
 
 pub(crate) use x86_64::{
-    AREA, SIGNAL_FRAME, Stopped, Thread, VECTORS, enter, enter_late, go_on, interrupted, is_return,
-    is_signal_return, landing, pass, place_of_trap, prepare, return_address, show_vectors,
-    system_call, thread, through_linkage,
+    AREA, SIGNAL_FRAME, Stopped, Thread, VECTORS, block, enter, enter_late, enter_traced,
+    enter_traced_late, go_on, interrupted, is_return, is_signal_return, landing, late_return, pass,
+    place_of_trap, prepare, return_address, set_block, show_vectors, system_call, thread,
+    through_linkage,
 };

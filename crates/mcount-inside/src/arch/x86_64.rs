@@ -13,8 +13,13 @@ unsafe extern "C" {
     fn mcount_inside_pass();
     fn mcount_inside_enter();
     fn mcount_inside_enter_late();
+    fn mcount_inside_enter_traced();
+    fn mcount_inside_enter_traced_late();
     fn mcount_inside_landing();
     static mcount_inside_return: u8;
+    static mcount_inside_traced_return: u8;
+    static mcount_pg_return: u8;
+    static mcount_inside_nobody: u8;
 }
 
 /// Which vector registers there are, as `x86_64.s` numbers it: `%xmm`, `%ymm`, `%zmm`.
@@ -72,9 +77,57 @@ pub(crate) fn return_address() -> u64 {
     (&raw const mcount_inside_return) as u64
 }
 
-/// Is it an address that a watched function returns to?
+/// Is it an address that a watched or a traced function returns to?
 pub(crate) fn is_return(address: u64) -> bool {
-    address == return_address()
+    [return_address(), (&raw const mcount_inside_traced_return) as u64, late_return()]
+        .contains(&address)
+}
+
+/// Where a traced function returns to that has its hook behind the prologue.
+pub(crate) fn late_return() -> u64 {
+    (&raw const mcount_pg_return) as u64
+}
+
+/// The routine of traced functions without handlers.
+pub(crate) fn enter_traced() -> u64 {
+    mcount_inside_enter_traced as *const () as u64
+}
+
+/// The routine of those with their hook behind the prologue.
+pub(crate) fn enter_traced_late() -> u64 {
+    mcount_inside_enter_traced_late as *const () as u64
+}
+
+/// Where this thread keeps which block of the trace is its own.
+fn block_word() -> *mut *mut c_void {
+    let found: u64;
+    // SAFETY: as of `thread`.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + mcount_inside_block@GOTTPOFF]", "add {0}, qword ptr fs:[0]",
+            out(reg) found, options(nostack, pure, readonly));
+    }
+    found as *mut *mut c_void
+}
+
+/// This thread's block of the trace; null: none.
+pub(crate) fn block() -> *mut c_void {
+    // SAFETY: this thread's own.
+    let found = unsafe { block_word().read_volatile() };
+    if found.cast_const().cast() == &raw const mcount_inside_nobody {
+        std::ptr::null_mut()
+    } else {
+        found
+    }
+}
+
+/// Makes `block` this thread's.
+///
+/// # Safety
+///
+/// It lives as long as the thread.
+pub(crate) unsafe fn set_block(block: *mut c_void) {
+    // SAFETY: this thread's own.
+    unsafe { block_word().write_volatile(block) };
 }
 
 /// Finds out what the processor has. Called before anything is armed.

@@ -29,14 +29,9 @@
     .set CALL_AREA, 144
     .set CALL_SIZE, 192
 
-    .set RECORD_BODY, 0
-    .set RECORD_LIST, 16
     .set RECORD_FLAGS, 24
 
     .set FLAG_VECTORS, 1
-
-    # The state that XSAVE keeps: x87, SSE, AVX, and the three parts of AVX-512.
-    .set STATE, 0xe7
 
     # How vector state is kept, in CALL_SAVED.
     .set BY_SSE, 0
@@ -153,18 +148,7 @@
     testq %rcx, %rcx
     jz 3f
     subq %rcx, %rsp
-    xorl %eax, %eax
-    movq %rax, 512(%rsp)
-    movq %rax, 520(%rsp)
-    movq %rax, 528(%rsp)
-    movq %rax, 536(%rsp)
-    movq %rax, 544(%rsp)
-    movq %rax, 552(%rsp)
-    movq %rax, 560(%rsp)
-    movq %rax, 568(%rsp)
-    movl $STATE, %eax
-    xorl %edx, %edx
-    xsave64 (%rsp)
+    BY_XSAVE_TO
     movl $BY_XSAVE, %eax
     jmp 6f
 3:  subq $512, %rsp
@@ -214,9 +198,7 @@
     movw $0xffff, AREA_MASKS-32+8(%rsp)
     fldenv AREA_MASKS-32(%rsp)
     jmp 8b
-2:  movl $STATE, %eax
-    xorl %edx, %edx
-    xrstor64 (%rsp)
+2:  BY_XSAVE_FROM
     jmp 4f
 3:  fxrstor64 (%rsp)
 4:
@@ -459,6 +441,54 @@ mcount_inside_personality:
     jmp {personality}
     .cfi_endproc
     .size mcount_inside_personality, . - mcount_inside_personality
+
+# The entries and exits of functions that are traced and have no handlers, and where they return to.
+    KEPT slow_entry_kept, {slow_entry}
+    KEPT slow_exit_kept, {slow_exit}
+    KEPT slow_pg_kept, {slow_entry_late}
+
+    ENTRY mcount_inside_enter_traced, BEFORE, 1, 0
+    ENTRY mcount_inside_enter_traced_late, BEHIND, 1, 0
+
+    BEGIN mcount_inside_traced
+    .cfi_personality 0x1b, mcount_inside_personality
+    addq $8, %rsp
+    .cfi_def_cfa %rsp, 0
+    CALLER_IN_SHADOW
+    call *RECORD_BODY(%r11)
+    .globl mcount_inside_traced_return
+    .hidden mcount_inside_traced_return
+mcount_inside_traced_return:
+    EXIT_BODY 1, 0
+    FINISH mcount_inside_traced
+
+    BEGIN mcount_inside_traced_late
+    .cfi_personality 0x1b, mcount_inside_personality
+    .cfi_def_cfa %rsp, 0
+    CALLER_IN_SHADOW
+    nop
+    .globl mcount_pg_return
+    .hidden mcount_pg_return
+mcount_pg_return:
+    EXIT_BODY 1, 0
+    FINISH mcount_inside_traced_late
+
+# What a thread without a block has.
+    .section .bss.mcount_inside, "aw", @nobits
+    .globl mcount_inside_nobody
+    .hidden mcount_inside_nobody
+    .balign 64
+mcount_inside_nobody:
+    .skip 128
+
+    .section .tdata.mcount_inside, "awT", @progbits
+    .globl mcount_inside_block
+    .hidden mcount_inside_block
+    .type mcount_inside_block, @object
+    .balign 8
+mcount_inside_block:
+    .quad mcount_inside_nobody
+    .size mcount_inside_block, 8
 
 # What the library knows of a thread: zeroes at first.
     .section .tbss.mcount_inside, "awT", @nobits

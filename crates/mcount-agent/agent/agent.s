@@ -1,0 +1,135 @@
+# The agent's routines, x86-64, of the macros in `x86_64.s`; how exceptions pass; room for stubs.
+
+    .hidden mcount_config
+
+# Rust's baseline code, which the agent is made of, doesn't go beyond what FXSAVE keeps.
+    .macro KEEP_STATE
+    subq $512, %rsp
+    andq $-64, %rsp
+    fxsave64 (%rsp)
+    .endm
+    .macro RESTORE_STATE
+    fxrstor64 (%rsp)
+    .endm
+
+    KEPT slow_entry_kept, {slow_entry}
+    KEPT slow_exit_kept, {slow_exit}
+    KEPT slow_pg_kept, {slow_pg}
+
+    ENTRY mcount_entry, BEFORE, 1, 0
+    ENTRY mcount_pg_entry, BEHIND, 1, 0
+    ENTRY mcount_entry_untimed, BEFORE, 0, 0
+    ENTRY mcount_pg_entry_untimed, BEHIND, 0, 0
+    ENTRY mcount_entry_limited, BEFORE, 0, 1
+    ENTRY mcount_pg_entry_limited, BEHIND, 0, 1
+    ENTRY_ONLY mcount_entry_only, BEFORE, 1
+    ENTRY_ONLY mcount_pg_entry_only, BEHIND, 1
+    ENTRY_ONLY mcount_entry_only_untimed, BEFORE, 0
+    ENTRY_ONLY mcount_pg_entry_only_untimed, BEHIND, 0
+
+    EXIT mcount_exit, 1, 0
+    EXIT mcount_exit_untimed, 0, 0
+    EXIT mcount_exit_shortest, 1, 1
+
+# The exit of a call by which what is recorded may have changed.
+    BEGIN mcount_exit_limited
+    .cfi_personality 0x1b, mcount_personality
+    .cfi_def_cfa %rsp, 0
+    CALLER_IN_SHADOW
+    leaq -8(%rsp), %rsp
+    .cfi_adjust_cfa_offset 8
+    PUSH %rax
+    PUSH %rdx
+    PUSH %rcx
+    PUSH %rsi
+    SLOW_EXIT
+    FINISH mcount_exit_limited
+
+# The return of a function that was entered by `mcount_pg_entry`.
+# Which exit follows is said by the configuration.
+    .balign 16
+    nop
+    .globl mcount_pg_return
+    .hidden mcount_pg_return
+    .type mcount_pg_return, @function
+    .cfi_startproc
+    .cfi_personality 0x1b, mcount_personality
+    .cfi_def_cfa %rsp, 0
+    CALLER_IN_SHADOW
+    nop
+mcount_pg_return:
+    jmp *mcount_config+PG_EXIT(%rip)
+    .cfi_endproc
+    .size mcount_pg_return, . - mcount_pg_return
+
+# An exception passes through a traced call: the personality routine has had the unwinder come here with the
+# exception in %rax and, in %rdx, the address of the unwinder's `_Unwind_Resume`. %rsp is just above the slot.
+    .globl mcount_landing
+    .hidden mcount_landing
+    .type mcount_landing, @function
+    .balign 16
+mcount_landing:
+    .cfi_startproc
+    .cfi_personality 0x1b, mcount_personality
+    .cfi_def_cfa %rsp, 0
+    CALLER_IN_SHADOW
+    leaq -8(%rsp), %rsp
+    .cfi_adjust_cfa_offset 8
+    PUSH %rax
+    PUSH %rdx
+    leaq 16(%rsp), %rdi
+    movl $2, %esi
+    call slow_exit_kept
+    movq %rax, 16(%rsp)
+    .cfi_offset %rip, -8
+    POP %rdx
+    POP %rdi
+    jmp *%rdx
+    .cfi_endproc
+    .size mcount_landing, . - mcount_landing
+
+# kill(2) in the form of tgkill(%edi, %esi, %edx). The recorder knows by the address behind the system call that
+# the signal is a question to it.
+    .globl mcount_ask
+    .hidden mcount_ask
+    .globl mcount_asked
+    .hidden mcount_asked
+    .type mcount_ask, @function
+    .balign 16
+mcount_ask:
+    .cfi_startproc
+    movl $234, %eax
+    syscall
+mcount_asked:
+    ret
+    .cfi_endproc
+    .size mcount_ask, . - mcount_ask
+
+# Where functions that the recorder calls in a static program return to.
+    .globl mcount_trap
+    .hidden mcount_trap
+    .balign 16
+mcount_trap:
+    int3
+    ret
+
+# Room for stubs. One description of how to unwind serves them all, by the address within 32 bytes.
+# CFA = %rsp + ((((%rip + 11) & 31) < 22) << 3)
+# caller's address at (CFA - 8) ^ ((((%rip + 1) & 31) >> 1 == 8) << 46)
+    .section .stubs, "axR", @nobits
+    .globl mcount_stubs
+    .hidden mcount_stubs
+    .balign 4096
+mcount_stubs:
+    .cfi_startproc
+    .cfi_personality 0x1b, mcount_personality
+    .cfi_escape 0x0f,0x0d,0x77,0x00,0x80,0x0b,0x08,0x1f,0x1a,0x08,0x16,0x2d,0x33,0x24,0x22
+    .cfi_escape 0x10,0x10,0x0f,0x38,0x1c,0x80,0x01,0x08,0x1f,0x1a,0x31,0x25,0x38,0x29,0x08,0x2e,0x24,0x27
+    .set mcount_stubs_size, 0x4000000
+    .skip mcount_stubs_size
+    .cfi_endproc
+    .globl mcount_stubs_end
+    .hidden mcount_stubs_end
+mcount_stubs_end:
+    .section .note.GNU-stack, "", @progbits
+    .text

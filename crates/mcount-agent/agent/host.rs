@@ -1,0 +1,130 @@
+//! What is the agent's own, and different where the same sources are part of a library (`crates/mcount-inside`): how a
+//! thread finds its block, who makes room in the trace, where traced functions return to.
+
+use super::calls::{LIMITED, has};
+use super::chunks::header;
+use super::shadow::{NEST, OPEN, PIECE, RET, START};
+use super::thread::Block;
+use super::{layout as trace, sys};
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+unsafe extern "C" {
+    static mcount_stubs: u8;
+    static mcount_stubs_end: u8;
+    static mcount_pg_return: u8;
+    static mcount_landing: u8;
+}
+
+/// A flag of the configuration: `wrgsbase` may be used. The others are in `calls.rs`.
+const FSGSBASE: u64 = 1;
+
+const PROT_NONE: u64 = 0;
+
+/// What `%gs` points to before a thread has a block.
+#[unsafe(no_mangle)]
+static mut mcount_nobody: [u64; 16] = [0; 16];
+
+/// Is `address` one that a traced function returns to?
+pub(crate) fn is_return(address: u64) -> bool {
+    let stubs = (&raw const mcount_stubs) as u64..(&raw const mcount_stubs_end) as u64;
+    (stubs.contains(&address) && address & 31 == 16) || address == (&raw const mcount_pg_return) as u64
+}
+
+/// Is there a trace to record into? The agent has one as long as it lives.
+pub(crate) fn is_recording() -> bool {
+    true
+}
+
+/// Where functions return to whose hook is behind the prologue.
+pub(crate) fn late_return() -> u64 {
+    (&raw const mcount_pg_return) as u64
+}
+
+/// Where exceptions go that pass through a traced call.
+pub(crate) fn landing() -> u64 {
+    (&raw const mcount_landing) as u64
+}
+
+/// The block that this thread has, or that the one had which made it; null: none.
+pub(crate) fn current() -> *mut Block {
+    let found: u64;
+    // SAFETY: `%gs` points to a block, or to `mcount_nobody`, whose eighth word is 0.
+    unsafe { asm!("mov {}, gs:56", out(reg) found, options(nostack, readonly)) };
+    found as *mut Block
+}
+
+/// Makes `block` this thread's.
+///
+/// # Safety
+///
+/// It must live as long as the thread.
+pub(crate) unsafe fn set_current(block: *mut Block) {
+    if has(FSGSBASE) {
+        // SAFETY: the recorder has seen that the kernel allows it.
+        unsafe { asm!("wrgsbase {}", in(reg) block, options(nostack, nomem)) };
+    } else {
+        const ARCH_SET_GS: u64 = 0x1001;
+        // SAFETY: the caller's.
+        unsafe { sys::call(158, [ARCH_SET_GS, block as u64, 0, 0, 0, 0]) };
+    }
+}
+
+/// Takes the addresses of the shadows of a piece of stack, which begins at `stack`.
+pub(crate) fn reserve(stack: u64) -> Option<()> {
+    let wanted = [
+        (stack ^ RET, sys::PROT_READ_WRITE),
+        (stack ^ START, PROT_NONE),
+        (stack ^ OPEN, PROT_NONE),
+        (stack ^ NEST, sys::PROT_READ_WRITE),
+    ];
+    let count = if has(LIMITED) { 4 } else { 3 };
+    for (at, (address, protection)) in wanted.into_iter().take(count).enumerate() {
+        if sys::map(address, PIECE, protection).is_none() {
+            for (mapped, _) in wanted.into_iter().take(at) {
+                // SAFETY: mapped just now, by us.
+                unsafe { sys::call(11, [mapped, PIECE, 0, 0, 0, 0]) };
+            }
+            return None;
+        }
+    }
+    Some(())
+}
+
+/// Is there room for the chunk with this number? The recorder makes some ahead; if it is behind, it is waited
+/// for, unless it has ended or the disk is full.
+pub(crate) fn has_room(ready: &AtomicU64, number: u64) -> bool {
+    /// Looks at it, the last ones a millisecond apart.
+    const PATIENCE: u32 = 1200;
+    const QUICK: u32 = 200;
+    /// The heartbeat at which it was last waited for in vain: who comes next doesn't wait again.
+    static GAVE_UP_AT: AtomicU64 = AtomicU64::new(u64::MAX);
+    let (Some(full), Some(heartbeat)) =
+        (header(trace::header::FULL), header(trace::header::HEARTBEAT))
+    else {
+        return false;
+    };
+    let mut heard = heartbeat.load(Relaxed);
+    let mut waited = 0;
+    while number + 2 > ready.load(SeqCst) {
+        if full.load(Relaxed) != 0 || heard == GAVE_UP_AT.load(Relaxed) {
+            return false;
+        }
+        if waited == PATIENCE {
+            GAVE_UP_AT.store(heard, Relaxed);
+            return false;
+        }
+        if waited < QUICK {
+            sys::yield_now();
+        } else {
+            sys::sleep_a_millisecond();
+        }
+        waited += 1;
+        if heartbeat.load(Relaxed) != heard {
+            heard = heartbeat.load(Relaxed);
+            waited = 0;
+        }
+    }
+    true
+}
+

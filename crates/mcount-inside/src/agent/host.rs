@@ -1,0 +1,183 @@
+//! What is different in a library: how a thread finds its block, who makes room in the trace, where traced functions
+//! return to.
+
+use super::layout::{self as trace, header};
+use super::shadow::{OPEN, PIECE, START};
+use super::thread::Block;
+use super::{FILE, IS_RECORDING, sys};
+use crate::{arch, frames};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+/// Is `address` one that a traced or a watched function returns to?
+pub(super) fn is_return(address: u64) -> bool {
+    arch::is_return(address)
+}
+
+/// Is there a trace to record into?
+pub(super) fn is_recording() -> bool {
+    IS_RECORDING.load(SeqCst)
+}
+
+/// Where functions return to whose hook is behind the prologue.
+pub(super) fn late_return() -> u64 {
+    arch::late_return()
+}
+
+/// The block that this thread has; null: none.
+pub(super) fn current() -> *mut Block {
+    arch::block().cast()
+}
+
+/// Makes `block` this thread's.
+///
+/// # Safety
+///
+/// It must live as long as the thread.
+pub(super) unsafe fn set_current(block: *mut Block) {
+    // SAFETY: the caller's.
+    unsafe { arch::set_block(block.cast()) };
+}
+
+/// Takes the addresses of the shadows of a piece of stack, which begins at `stack`.
+pub(super) fn reserve(stack: u64) -> Option<()> {
+    // The caller's address is kept whether calls are traced or not.
+    if !frames::cover_piece(stack / PIECE) {
+        return None;
+    }
+    sys::map(stack ^ START, PIECE, sys::PROT_READ_WRITE)?;
+    if sys::map(stack ^ OPEN, PIECE, sys::PROT_READ_WRITE).is_none() {
+        // SAFETY: mapped just now, by us.
+        unsafe { sys::call(11, [stack ^ START, PIECE, 0, 0, 0, 0]) };
+        return None;
+    }
+    Some(())
+}
+
+/// How many chunks there is room for ahead of need: 2 MiB.
+const AHEAD: u64 = 32;
+/// Bytes that a trace leaves free on its disk.
+const RESERVE: u64 = 16 << 20;
+
+/// The file of the trace, as far as making room in it is concerned.
+#[derive(Debug)]
+pub(crate) struct Room {
+    /// A descriptor, as long as nobody has closed it.
+    descriptor: AtomicI32,
+    /// What tells the file from others that may get the descriptor's number.
+    device: AtomicU64,
+    file: AtomicU64,
+    /// The most chunks that it may have.
+    pub(crate) most: AtomicU64,
+    /// Why there's no more room: `errno`.
+    pub(crate) error: AtomicI32,
+}
+
+/// The only one: one trace is recorded at a time.
+pub(crate) fn rooms() -> &'static Room {
+    static ROOM: Room = Room {
+        descriptor: AtomicI32::new(-1),
+        device: AtomicU64::new(0),
+        file: AtomicU64::new(0),
+        most: AtomicU64::new(0),
+        error: AtomicI32::new(0),
+    };
+    &ROOM
+}
+
+impl Room {
+    /// Makes room in this file from now on, for up to `most` chunks. -1: no more.
+    pub(crate) fn set(&self, descriptor: i32, (device, file): (u64, u64), most: u64) {
+        self.device.store(device, SeqCst);
+        self.file.store(file, SeqCst);
+        self.most.store(most, SeqCst);
+        self.error.store(0, SeqCst);
+        self.descriptor.store(descriptor, SeqCst);
+    }
+
+    /// Makes room for `count` chunks, `ready` of which there are already; 0 or `errno`.
+    fn make(&self, ready: u64, count: u64) -> i32 {
+        let descriptor = self.descriptor.load(SeqCst);
+        if !self.is_it(descriptor) {
+            // The program has closed all its descriptors.
+            return libc::EBADF;
+        }
+        let start = if ready == 0 { 0 } else { trace::HEADER_BLOCK + ready * trace::CHUNK_SIZE };
+        let end = trace::HEADER_BLOCK + count * trace::CHUNK_SIZE;
+        if end > most_bytes() {
+            return libc::EFBIG;
+        }
+        if free(descriptor) < RESERVE + (end - start) {
+            return libc::ENOSPC;
+        }
+        let file = u64::from(descriptor.cast_unsigned());
+        // SAFETY: takes numbers.
+        let result = unsafe { sys::call(FALLOCATE, [file, 0, start, end - start, 0, 0]) };
+        i32::try_from(-result).unwrap_or(libc::EIO)
+    }
+
+    fn is_it(&self, descriptor: i32) -> bool {
+        if descriptor < 0 {
+            return false;
+        }
+        let mut status = [0_u64; 18];
+        let file = u64::from(descriptor.cast_unsigned());
+        // SAFETY: `struct stat` has 144 bytes; it begins with device and inode.
+        let result = unsafe { sys::call(FSTAT, [file, status.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+        let [device, inode, ..] = status;
+        result == 0 && device == self.device.load(SeqCst) && inode == self.file.load(SeqCst)
+    }
+}
+
+const FSTAT: u64 = libc::SYS_fstat.cast_unsigned();
+const FALLOCATE: u64 = libc::SYS_fallocate.cast_unsigned();
+
+/// Bytes that are free where the file is.
+fn free(descriptor: i32) -> u64 {
+    const FSTATFS: u64 = libc::SYS_fstatfs.cast_unsigned();
+    let mut status = [0_u64; 15];
+    let file = u64::from(descriptor.cast_unsigned());
+    // SAFETY: `struct statfs` has 120 bytes: type, bytes of a block, blocks, free ones, those for everybody.
+    let result = unsafe { sys::call(FSTATFS, [file, status.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+    let [_, size, _, _, available, ..] = status;
+    if result == 0 { size.saturating_mul(available) } else { 0 }
+}
+
+/// The bytes that a file of this process may have. Going beyond would end it by a signal.
+fn most_bytes() -> u64 {
+    const PRLIMIT: u64 = libc::SYS_prlimit64.cast_unsigned();
+    let mut limit = [u64::MAX; 2];
+    let which = u64::from(libc::RLIMIT_FSIZE);
+    // SAFETY: a limit has two words.
+    unsafe { sys::call(PRLIMIT, [0, which, 0, limit.as_mut_ptr() as u64, 0, 0]) };
+    let [soft, _] = limit;
+    soft
+}
+
+/// Is there room for the chunk with this number, and for its directory? Who needs it makes some, and some ahead. Two
+/// threads may do that at once; it's done once then.
+pub(super) fn has_room(ready: &AtomicU64, number: u64) -> bool {
+    let file = FILE.load(SeqCst);
+    if file.is_null() {
+        return false;
+    }
+    // SAFETY: the header is mapped as long as anybody uses the trace, and its fields are aligned.
+    let full = unsafe { &*file.wrapping_add(header::FULL).cast::<AtomicU64>() };
+    let room = rooms();
+    loop {
+        let now = ready.load(SeqCst);
+        if number + 2 <= now {
+            return true;
+        }
+        if full.load(Relaxed) != 0 {
+            return false;
+        }
+        let count = (number + 2 + AHEAD).min(room.most.load(SeqCst));
+        let error = if count <= now { libc::EFBIG } else { room.make(now, count) };
+        if error != 0 {
+            room.error.store(error, SeqCst);
+            full.store(1, SeqCst);
+            return false;
+        }
+        ready.fetch_max(count, SeqCst);
+    }
+}

@@ -1,0 +1,233 @@
+//! A trace while it's written: the file, its header, and what is known of the program (docs/trace-format.md).
+
+use crate::agent::{self, rooms};
+use crate::error::{Error, ErrorKind, Result};
+use crate::files;
+use crate::module::Module;
+use mcount_trace::layout::{self, directory, header, metadata};
+use std::collections::HashSet;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Bytes of address space that a trace takes while it's recorded: the most that it can grow to.
+const LIMIT: u64 = 1 << 36;
+
+/// The longest metadata record: one has to fit into a chunk.
+const MOST: usize = 60_000;
+
+/// A trace that is being recorded.
+pub(crate) struct Recording {
+    file: File,
+    path: PathBuf,
+    /// Where it's mapped.
+    start: *mut u8,
+    /// The process that began it; a forked child must not end it.
+    process: u32,
+    begin: (u64, Instant),
+    /// The modules that it knows, by their numbers.
+    known: HashSet<usize>,
+    /// Where metadata goes: descriptor, bytes, and how many are used.
+    metadata: Option<(*mut u8, *mut u8, usize)>,
+}
+
+// SAFETY: what the pointers lead to is written under the lock of the program.
+unsafe impl Send for Recording {}
+
+/// Reads the processor's clock.
+fn ticks() -> u64 {
+    // SAFETY: reads the time stamp counter.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+impl Recording {
+    /// Creates the trace at `path`, in the place of an older one, and begins to record into it.
+    pub(crate) fn begin(path: &Path) -> Result<Self> {
+        let (file, temporary) = files::create_beside(path)?;
+        let result = Self::with(file, path);
+        let wrong = |error| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
+        match result {
+            Ok(recording) => {
+                std::fs::rename(&temporary, path).map_err(wrong)?;
+                Ok(recording)
+            }
+            Err(error) => {
+                let _ = std::fs::remove_file(&temporary);
+                Err(error)
+            }
+        }
+    }
+
+    fn with(file: File, path: &Path) -> Result<Self> {
+        let wrong = |error| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
+        file.set_len(layout::HEADER_BLOCK).map_err(wrong)?;
+        let known = file.metadata().map_err(wrong)?;
+        let start = map(&file).map_err(wrong)?;
+        let most = (LIMIT - layout::HEADER_BLOCK) / layout::CHUNK_SIZE - 2;
+        rooms().set(file.as_raw_fd(), (known.dev(), known.ino()), most);
+        let mut recording = Self {
+            file,
+            path: path.to_owned(),
+            start,
+            process: std::process::id(),
+            begin: (ticks(), Instant::now()),
+            known: HashSet::new(),
+            metadata: None,
+        };
+        recording.write_header().map_err(wrong)?;
+        if !agent::begin(start) {
+            return Err(Error::new(ErrorKind::NoRoom, "no memory for a trace"));
+        }
+        let name = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+        let head = [recording.process.to_ne_bytes(), 0_u32.to_ne_bytes()].concat();
+        let time = ticks().to_ne_bytes();
+        recording.add(metadata::PROCESS, &[&head, &time[..], name.as_os_str().as_bytes()].concat());
+        recording.file.write_all_at(&layout::MAGIC, header::MAGIC as u64).map_err(wrong)?;
+        Ok(recording)
+    }
+
+    fn write_header(&mut self) -> std::io::Result<()> {
+        self.file.write_all_at(&layout::BYTE_ORDER.to_ne_bytes(), header::BYTE_ORDER as u64)?;
+        self.file.write_all_at(&layout::VERSION.to_ne_bytes(), header::VERSION as u64)?;
+        let realtime = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let realtime = realtime.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0));
+        self.set(header::CHUNK_SIZE, layout::CHUNK_SIZE);
+        self.set(header::CLOCK, layout::clock::TSC);
+        self.set(header::START_TICKS, self.begin.0);
+        self.set(header::START_REALTIME, realtime);
+        // Long enough for three digits; the rest comes at the end.
+        std::thread::sleep(Duration::from_millis(2));
+        self.measure_clock();
+        Ok(())
+    }
+
+    fn measure_clock(&self) {
+        let elapsed = self.begin.1.elapsed().as_nanos().max(1);
+        let ticks = u128::from(ticks() - self.begin.0) * 1_000_000_000 / elapsed;
+        self.set(header::TICKS_PER_SECOND, u64::try_from(ticks).unwrap_or(0));
+    }
+
+    #[expect(clippy::cast_ptr_alignment, reason = "fields of a trace are aligned")]
+    fn field(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: the header is mapped as long as this lives, the offset is one of its fields and a multiple of 8.
+        unsafe { &*self.start.wrapping_add(offset).cast::<AtomicU64>() }
+    }
+
+    fn set(&self, offset: usize, value: u64) {
+        self.field(offset).store(value, SeqCst);
+    }
+
+    /// Adds a metadata record. If there's no room, calls are dropped as well, and [`Self::finish`] says so.
+    #[expect(clippy::cast_ptr_alignment, reason = "fields of a trace are aligned")]
+    fn add(&mut self, kind: u32, payload: &[u8]) {
+        let payload = payload.get(..MOST).unwrap_or(payload);
+        let mut bytes = Vec::with_capacity(payload.len() + 16);
+        bytes.extend_from_slice(&kind.to_ne_bytes());
+        bytes.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(0).to_ne_bytes());
+        bytes.extend_from_slice(payload);
+        bytes.resize(bytes.len().next_multiple_of(metadata::ALIGNMENT), 0);
+        let size = usize::try_from(layout::CHUNK_SIZE).unwrap_or(0);
+        if self.metadata.is_none_or(|(_, _, used)| used + bytes.len() > size) {
+            self.metadata = agent::metadata_chunk().map(|(what, place)| (what, place, 0));
+        }
+        let Some((descriptor, place, used)) = self.metadata else { return };
+        let after = used + bytes.len();
+        // SAFETY: the chunk is this recording's, and has so many bytes.
+        unsafe {
+            place.add(used).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            descriptor.add(directory::USED).cast::<u64>().write_volatile(after as u64);
+        }
+        self.metadata = Some((descriptor, place, after));
+    }
+
+    /// Lets the trace know a module, by this number, if it doesn't yet.
+    pub(crate) fn know(&mut self, number: usize, module: &Module) {
+        if !self.known.insert(number) {
+            return;
+        }
+        let word = |number: usize| u32::try_from(number).unwrap_or(0).to_ne_bytes();
+        let path = module.path.as_os_str().as_bytes();
+        let build_id = module.build_id.as_slice();
+        let head = [word(number + 1), word(build_id.len()), word(path.len()), word(0)].concat();
+        self.add(metadata::MODULE, &[&head, build_id, path].concat());
+        for (hook, site) in module.hooks.iter().zip(&module.sites) {
+            let head = [site.record.id.to_ne_bytes(), word(number + 1)].concat();
+            let place = [hook.function.to_ne_bytes(), hook.size.to_ne_bytes()].concat();
+            let name = hook.names.first().map_or("", String::as_str);
+            self.add(metadata::FUNCTION, &[&head, &place, name.as_bytes()].concat());
+        }
+        self.loaded(metadata::LOADED, number, module);
+    }
+
+    /// The module was unloaded.
+    pub(crate) fn forget(&mut self, number: usize, module: &Module) {
+        if self.known.remove(&number) {
+            self.loaded(metadata::UNLOADED, number, module);
+        }
+    }
+
+    fn loaded(&mut self, kind: u32, number: usize, module: &Module) {
+        let number = u32::try_from(number + 1).unwrap_or(0).to_ne_bytes();
+        let bias = module.loaded.as_ref().map_or(0, |loaded| loaded.bias);
+        let head = [number, self.process.to_ne_bytes()].concat();
+        let places = [bias.to_ne_bytes(), ticks().to_ne_bytes()].concat();
+        self.add(kind, &[head, places].concat());
+    }
+
+    /// Ends it. Calls that are under way are in it as such. The caller has disarmed what was armed for it.
+    ///
+    /// # Errors
+    ///
+    /// Some calls are missing from it.
+    pub(crate) fn finish(self) -> Result<()> {
+        let is_quiet = agent::end();
+        if self.process != std::process::id() {
+            // A forked child: the trace is its parent's.
+            return Ok(());
+        }
+        // A child that still records finds no more room.
+        self.set(header::FULL, 1);
+        self.set(header::READY, 0);
+        self.measure_clock();
+        self.set(header::END_TICKS, ticks());
+        let dropped = self.field(header::DROPPED).load(SeqCst);
+        self.field(header::FLAGS).fetch_or(layout::flags::FINISHED, SeqCst);
+        let chunks = self.field(header::NEXT_CHUNK).load(SeqCst);
+        let size = layout::HEADER_BLOCK + chunks * layout::CHUNK_SIZE;
+        let error = rooms().error.load(SeqCst);
+        rooms().set(-1, (0, 0), 0);
+        if is_quiet {
+            // A thread may just be writing a record: what has been written to stays mapped.
+            unmap(self.start, size);
+            let _ = self.file.set_len(size);
+        }
+        if dropped == 0 {
+            return Ok(());
+        }
+        let why = std::io::Error::from_raw_os_error(error);
+        let text = format!("{}: {why}: {dropped} calls were not recorded", self.path.display());
+        Err(Error::new(ErrorKind::File, text))
+    }
+}
+
+fn map(file: &File) -> std::io::Result<*mut u8> {
+    let size = usize::try_from(LIMIT).unwrap_or(0);
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+    // SAFETY: new memory.
+    let found =
+        unsafe { libc::mmap(std::ptr::null_mut(), size, protection, flags, file.as_raw_fd(), 0) };
+    if found == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(found.cast()) }
+}
+
+/// Gives back what is mapped from `size` bytes on.
+fn unmap(start: *mut u8, size: u64) {
+    let size = usize::try_from(size).unwrap_or(0);
+    let rest = usize::try_from(LIMIT).unwrap_or(0).saturating_sub(size);
+    // SAFETY: it's the mapping of a trace, and nobody has got a chunk there.
+    unsafe { libc::munmap(start.wrapping_add(size).cast(), rest) };
+}
