@@ -142,7 +142,8 @@ pub struct Call {
     /// How vector registers are saved, and where.
     pub(crate) saved: u64,
     pub(crate) area: *mut Vector,
-    pub(crate) unused: u64,
+    /// Where a handler was running in this thread already, or 0.
+    pub(crate) handler: u64,
 }
 
 impl Call {
@@ -162,7 +163,7 @@ impl Call {
             record: std::ptr::null(),
             saved: 0,
             area: std::ptr::null_mut(),
-            unused: 0,
+            handler: 0,
         }
     }
 }
@@ -198,6 +199,7 @@ const _: () = {
     assert!(std::mem::offset_of!(Call, record) == 128);
     assert!(std::mem::offset_of!(Call, saved) == 136);
     assert!(std::mem::offset_of!(Call, area) == 144);
+    assert!(std::mem::offset_of!(Call, handler) == 152);
     assert!(std::mem::offset_of!(Record, enter) == 8);
     assert!(std::mem::offset_of!(Record, list) == 16);
     assert!(std::mem::offset_of!(Record, flags) == 24);

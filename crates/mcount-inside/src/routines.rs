@@ -3,7 +3,7 @@
 
 use crate::agent::{slow_entry, slow_entry_late, slow_exit};
 use crate::arch::{AREA, VECTORS};
-use crate::watch::{entered, entered_late, left, personality, unwound};
+use crate::watch::{MISSED, entered, entered_late, left, personality, unwound};
 use std::arch::global_asm;
 
 global_asm!(
@@ -16,6 +16,7 @@ global_asm!(
     entered = sym entered,
     entered_late = sym entered_late,
     left = sym left,
+    missed = sym MISSED,
     unwound = sym unwound,
     personality = sym personality,
     area = sym AREA,

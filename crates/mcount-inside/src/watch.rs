@@ -13,7 +13,8 @@ use crate::{agent, lists, records, unwinders};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-static MISSED: AtomicU64 = AtomicU64::new(0);
+/// How many calls were not shown to handlers.
+pub(crate) static MISSED: AtomicU64 = AtomicU64::new(0);
 
 /// How many calls were not shown to handlers, because one was running.
 pub(crate) fn missed() -> u64 {
@@ -24,34 +25,22 @@ fn miss() {
     MISSED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The time in which handlers run: no others begin in this thread, and `errno` is put back.
+/// The time in which handlers run: `errno` is put back. The routines see to it that no others begin in this thread.
 struct Turn {
     errno: c_int,
 }
 
 impl Turn {
-    /// `None` if a handler runs in this thread already.
-    fn begin() -> Option<Self> {
-        let thread = arch::thread();
+    fn begin() -> Self {
         // SAFETY: this thread's own.
-        unsafe {
-            if (&raw const (*thread).is_busy).read_volatile() != 0 {
-                return None;
-            }
-            (&raw mut (*thread).is_busy).write_volatile(1);
-            Some(Self { errno: *libc::__errno_location() })
-        }
+        Self { errno: unsafe { *libc::__errno_location() } }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let thread = arch::thread();
         // SAFETY: this thread's own.
-        unsafe {
-            *libc::__errno_location() = self.errno;
-            (&raw mut (*thread).is_busy).write_volatile(0);
-        }
+        unsafe { *libc::__errno_location() = self.errno };
     }
 }
 
@@ -93,16 +82,12 @@ unsafe fn begin(call: &mut Call) {
     call.end = end::RETURN;
     // SAFETY: lists are never freed.
     let list = unsafe { record.list.load(Ordering::Acquire).as_ref() };
-    let turn = list.and_then(|_| Turn::begin());
-    if list.is_some() && turn.is_none() {
-        miss();
-    }
-    let list = list.filter(|_| turn.is_some());
+    let _turn = Turn::begin();
     // SAFETY: the routine has made the call; a slot with an address of ours has shadows.
     unsafe {
         let frame = frames::of(call.stack);
         let is_tail_call = arch::is_return(call.return_address);
-        if is_tail_call && turn.is_some() {
+        if is_tail_call {
             end_before(call, &frame);
         }
         if let Some(list) = list {
@@ -223,11 +208,10 @@ pub(crate) unsafe extern "C" fn left(call: *mut Call) {
     unsafe {
         let call = &mut *call;
         let frame = frames::of(call.stack);
+        // It can't be busy: calls that begin in a handler aren't watched.
         if frame.who.read_volatile() != 0 {
-            match Turn::begin() {
-                Some(_turn) => finish(call, &frame, end::RETURN),
-                None => miss(),
-            }
+            let _turn = Turn::begin();
+            finish(call, &frame, end::RETURN);
         }
         agent::finish(call.stack, false);
         call.return_address = frame.ret.read_volatile();
@@ -246,9 +230,10 @@ pub(crate) unsafe extern "C" fn unwound(call: *mut Call) -> u64 {
     // SAFETY: the landing has made room for the call, and the stack in it; its slot has shadows.
     unsafe {
         let call = &mut *call;
-        *call = Call::at(call.stack);
+        *call = Call { handler: call.handler, ..Call::at(call.stack) };
         let frame = frames::of(call.stack);
-        if let Some(_turn) = Turn::begin() {
+        {
+            let _turn = Turn::begin();
             finish(call, &frame, end::UNWOUND);
         }
         agent::finish(call.stack, true);

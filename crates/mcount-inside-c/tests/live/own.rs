@@ -1,7 +1,7 @@
 //! Programs that check themselves: they print "ok" and end with 0.
 
 use crate::Test;
-use crate::build::{FENTRY, HOOKS, Hooks, LINKS, Link, PATCHABLE, Room, USUAL, sources as folder};
+use crate::build::{FENTRY, HOOKS, Hooks, LINKS, Link, PATCHABLE, PG, Room, USUAL, sources as folder};
 use std::process::Command;
 
 /// Builds a program of `tests/live`, and runs it with these arguments.
@@ -68,6 +68,11 @@ pub(crate) fn tests() -> Vec<Test> {
     for (compiler, hooks, argument) in refused {
         tests.push(test(format!("refused/{compiler}/{}", hooks.name), compiler, move || {
             check(compiler, hooks, USUAL, &["refused.c"], &[argument])
+        }));
+    }
+    for hooks in [PATCHABLE, PG] {
+        tests.push(test(format!("left/{}", hooks.name), "gcc", move || {
+            check("gcc", hooks, USUAL, &["left.c"], &[])
         }));
     }
     tests.push(test("library", "gcc", || {

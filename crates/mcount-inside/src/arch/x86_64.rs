@@ -34,8 +34,8 @@ const BY_FXSAVE: u64 = 4;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Thread {
-    /// A handler runs.
-    pub(crate) is_busy: u64,
+    /// How far up the stack the handler is that's running; 0: none.
+    pub(crate) handler: u64,
     /// The range of stack whose shadows are known to be mapped: lowest address, and bytes.
     pub(crate) low: u64,
     pub(crate) size: u64,

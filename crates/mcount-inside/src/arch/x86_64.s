@@ -27,11 +27,16 @@
     .set CALL_RECORD, 128
     .set CALL_SAVED, 136
     .set CALL_AREA, 144
+    .set CALL_HANDLER, 152
     .set CALL_SIZE, 192
 
+    .set RECORD_LIST, 16
     .set RECORD_FLAGS, 24
 
     .set FLAG_VECTORS, 1
+    .set FLAG_TRACED, 4
+
+    .set THREAD_HANDLER, 0
 
     # How vector state is kept, in CALL_SAVED.
     .set BY_SSE, 0
@@ -204,6 +209,49 @@
 4:
     .endm
 
+# The place on the stack at which this thread runs a handler, so that no other one begins further down: that leads to
+# \busy. Changes %rax, %rcx and %rdx; %r11 is the record.
+    .macro AWAIT_TURN busy
+    movq mcount_inside_thread@gottpoff(%rip), %rax
+    movq %fs:THREAD_HANDLER(%rax), %rdx
+    cmpq %rdx, %rbp
+    jb \busy
+    testq %rdx, %rdx
+    jz 9f
+    LEFT_TURN \busy
+9:
+    .endm
+
+# A handler runs here from now on. Before any Rust: its functions may have hooks as well. If the stack is full, that shows
+# before, so that the handler of SIGSEGV isn't taken for a part of this one.
+    .macro BEGIN_TURN
+    cmpb $0, -2048(%rsp)
+    movq mcount_inside_thread@gottpoff(%rip), %rax
+    movq %fs:THREAD_HANDLER(%rax), %rdx
+    movq %rdx, CALL_HANDLER(%rbx)
+    movq %rbp, %fs:THREAD_HANDLER(%rax)
+    .endm
+
+# A handler was running further down. Either this is a signal handler's stack, or the handler is gone: its stack was
+# full, say, and the handler of SIGSEGV has jumped away.
+    .macro LEFT_TURN busy
+    xorl %edi, %edi
+    leaq -32(%rbx), %rsi        # in the red zone
+    movl %edi, -24(%rbx)
+    movl $131, %eax             # sigaltstack
+    syscall
+    testb $1, -24(%rbx)         # SS_ONSTACK
+    jnz \busy
+    movq mcount_inside_thread@gottpoff(%rip), %rax
+    movq $0, %fs:THREAD_HANDLER(%rax)
+    movq CALL_RECORD(%rbx), %r11
+    .endm
+    .macro END_TURN
+    movq mcount_inside_thread@gottpoff(%rip), %rax
+    movq CALL_HANDLER(%rbx), %rdx
+    movq %rdx, %fs:THREAD_HANDLER(%rax)
+    .endm
+
     .macro KEEP_GENERAL
     movq %rdi, CALL_RDI(%rbx)
     movq %rsi, CALL_RSI(%rbx)
@@ -227,6 +275,14 @@
     .endm
 
     .text
+
+# Nobody is shown this call. %r11 is the record.
+    .macro MISS
+    cmpq $0, RECORD_LIST(%r11)
+    je 8f
+    lock incq {missed}(%rip)
+8:
+    .endm
 
 # The site only leads elsewhere: its function was replaced, or nobody wants to see it any more.
     .globl mcount_inside_pass
@@ -264,11 +320,14 @@ mcount_inside_enter:
     movq %rax, CALL_STACK(%rbx)
     movq 8(%rbp), %rax
     movq %rax, CALL_RETURN(%rbx)
+    AWAIT_TURN 20f
     movl RECORD_FLAGS(%r11), %ecx
     KEEP_VECTORS
+    BEGIN_TURN
     cld
     movq %rbx, %rdi
     call {entered}
+    END_TURN
     RESTORE_VECTORS
     RESTORE_GENERAL
     movq CALL_TARGET(%rbx), %r11
@@ -282,6 +341,21 @@ mcount_inside_enter:
     ja 6f
     jmp *%r11
 6:  ret
+    # A call that a handler makes: it's only traced, if it is.
+    .cfi_def_cfa %rbp, 16
+    .cfi_offset %rbp, -16
+    .cfi_offset %rbx, -24
+20: movq CALL_RECORD(%rbx), %r11
+    MISS
+    testl $FLAG_TRACED, RECORD_FLAGS(%r11)
+    RESTORE_GENERAL
+    movq -8(%rbp), %rbx
+    .cfi_restore %rbx
+    leave
+    .cfi_def_cfa %rsp, 8
+    .cfi_restore %rbp
+    jnz mcount_inside_enter_traced
+    jmp *RECORD_BODY(%r11)
     .cfi_endproc
     .size mcount_inside_enter, . - mcount_inside_enter
 
@@ -319,9 +393,11 @@ mcount_inside_return:
     movq (%rax), %rcx           # WHO
     shrq $63, %rcx
     KEEP_VECTORS
+    BEGIN_TURN
     cld
     movq %rbx, %rdi
     call {left}
+    END_TURN
     RESTORE_VECTORS
     # Slot first, then the shadow: unwinders and signal handlers always find one of both.
     movq CALL_RETURN(%rbx), %rax
@@ -370,11 +446,14 @@ mcount_inside_enter_late:
     movq %rdx, CALL_RETURN(%rbx)
     addq $8, %rax
     movq %rax, CALL_STACK(%rbx)
+    AWAIT_TURN 20f
     movl RECORD_FLAGS(%r11), %ecx
     KEEP_VECTORS
+    BEGIN_TURN
     cld
     movq %rbx, %rdi
     call {entered_late}
+    END_TURN
     RESTORE_VECTORS
     RESTORE_GENERAL
     movq -8(%rbp), %rbx
@@ -386,6 +465,24 @@ mcount_inside_enter_late:
     .cfi_def_cfa_offset 0
     .cfi_undefined %rip
     jmp *%r11
+    .cfi_def_cfa %rbp, 16
+    .cfi_offset %rip, -8
+    .cfi_offset %rbp, -16
+    .cfi_offset %rbx, -24
+20: movq CALL_RECORD(%rbx), %r11
+    MISS
+    testl $FLAG_TRACED, RECORD_FLAGS(%r11)
+    RESTORE_GENERAL
+    movq -8(%rbp), %rbx
+    .cfi_restore %rbx
+    leave
+    .cfi_def_cfa %rsp, 8
+    .cfi_restore %rbp
+    leaq 8(%rsp), %rsp          # not addq: flags
+    .cfi_def_cfa_offset 0
+    .cfi_undefined %rip
+    jnz mcount_inside_enter_traced_late
+    jmp *RECORD_BODY(%r11)
     .cfi_endproc
     .size mcount_inside_enter_late, . - mcount_inside_enter_late
 
@@ -410,12 +507,19 @@ mcount_inside_landing:
     .cfi_def_cfa_register %rbp
     pushq %rax
     pushq %rdx
+    pushq %rbx
+    .cfi_offset %rbx, -40
     subq $CALL_SIZE, %rsp
     andq $-64, %rsp
+    movq %rsp, %rbx
     leaq 8(%rbp), %rax
-    movq %rax, CALL_STACK(%rsp)
-    movq %rsp, %rdi
+    movq %rax, CALL_STACK(%rbx)
+    BEGIN_TURN
+    movq %rbx, %rdi
     call {unwound}
+    movq %rax, CALL_RETURN(%rbx)
+    END_TURN
+    movq CALL_RETURN(%rbx), %rax
     movq %rax, 8(%rbp)
     .cfi_offset %rip, -8
     leaq 8(%rbp), %rax
@@ -423,6 +527,8 @@ mcount_inside_landing:
     movq $0, (%rax)
     movq -8(%rbp), %rdi
     movq -16(%rbp), %rdx
+    movq -24(%rbp), %rbx
+    .cfi_restore %rbx
     leave
     .cfi_def_cfa %rsp, 8
     .cfi_restore %rbp
