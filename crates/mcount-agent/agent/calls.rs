@@ -1,31 +1,8 @@
 //! Entries and exits in the rarer cases: the first call of a thread, a full chunk, tail calls, and frames that were left
 //! without a return.
 
-use super::{config, host, limit, shadow, sys, thread};
-
-/// Times are counts of events.
-pub(crate) const UNTIMED: u64 = 2;
-/// Only entries are recorded.
-pub(crate) const ENTRIES: u64 = 4;
-/// What is recorded depends on what a call is nested in.
-pub(crate) const LIMITED: u64 = 8;
-
-/// Calls beneath this function are recorded, and it is, too.
-pub(crate) const UNDER: u32 = 1;
-/// Neither this function nor what is beneath it is recorded.
-pub(crate) const NOT_UNDER: u32 = 2;
-/// Calls beneath this function are recorded, and it isn't.
-pub(crate) const UNDER_HIDDEN: u32 = 3;
-
-/// Is this flag of the configuration set?
-pub(crate) fn has(flag: u64) -> bool {
-    config().flags & flag != 0
-}
-
-/// How a call ended, as the trace has it.
-pub(crate) const RETURN: u64 = 0;
-pub(crate) const TAIL_CALL: u64 = 1;
-pub(crate) const UNWOUND: u64 = 2;
+use super::numbers::{ENTRIES, LIMITED, TAIL_CALL, UNWOUND, has};
+use super::{host, limit, shadow, sys, thread};
 
 /// The entry of function `id` in a rarer case. 0: go on and watch the return; 1: don't.
 pub(crate) unsafe extern "C" fn mcount_slow_entry(slot: *mut u64, id: u32) -> u64 {

@@ -1,20 +1,14 @@
 //! Chunks of the trace: taking a new one, or, in a ring, the oldest one again.
 
+use super::config;
+use super::host::{self, header};
 use super::layout::{self as trace, directory, ring};
-use super::{config, host};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// A chunk in memory.
 pub(crate) struct Place {
     pub(crate) descriptor: *mut u8,
     pub(crate) bytes: *mut u8,
-}
-
-/// The counter at this offset of the trace's header.
-pub(crate) fn header(offset: usize) -> Option<&'static AtomicU64> {
-    let file = config().file;
-    // SAFETY: the header is mapped as long as the program runs, and aligned.
-    (!file.is_null()).then(|| unsafe { &*file.add(offset).cast::<AtomicU64>() })
 }
 
 pub(crate) fn drop_call() {

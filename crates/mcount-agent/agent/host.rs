@@ -1,11 +1,9 @@
 //! What is the agent's own, and different where the same sources are part of a library (`crates/mcount-inside`): how a
 //! thread finds its block, who makes room in the trace, where traced functions return to.
 
-use super::calls::{LIMITED, has};
-use super::chunks::header;
-use super::shadow::{NEST, OPEN, PIECE, RET, START};
-use super::thread::Block;
-use super::{layout as trace, sys};
+use super::block::Block;
+use super::numbers::{LIMITED, NEST, OPEN, PIECE, RET, START, has};
+use super::{config, layout as trace, sys};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -16,7 +14,7 @@ unsafe extern "C" {
     static mcount_landing: u8;
 }
 
-/// A flag of the configuration: `wrgsbase` may be used. The others are in `calls.rs`.
+/// A flag of the configuration: `wrgsbase` may be used. The others are in `numbers.rs`.
 const FSGSBASE: u64 = 1;
 
 const PROT_NONE: u64 = 0;
@@ -89,6 +87,13 @@ pub(crate) fn reserve(stack: u64) -> Option<()> {
         }
     }
     Some(())
+}
+
+/// The counter at this offset of the trace's header.
+pub(crate) fn header(offset: usize) -> Option<&'static AtomicU64> {
+    let file = config().file;
+    // SAFETY: the header is mapped as long as the program runs, and aligned.
+    (!file.is_null()).then(|| unsafe { &*file.add(offset).cast::<AtomicU64>() })
 }
 
 /// Is there room for the chunk with this number? The recorder makes some ahead; if it is behind, it is waited

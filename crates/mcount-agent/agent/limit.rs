@@ -7,8 +7,8 @@
 //! A call that was left by `longjmp` gives nothing back. It's noticed when the thread calls from higher up on its
 //! stack: then the caller is looked for there.
 
-use super::calls::{NOT_UNDER, UNDER, UNDER_HIDDEN};
-use super::thread::Block;
+use super::block::Block;
+use super::numbers::{NOT_UNDER, UNDER, UNDER_HIDDEN};
 use super::{config, shadow};
 
 /// What becomes of a call.

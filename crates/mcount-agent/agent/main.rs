@@ -17,11 +17,13 @@ use core::arch::global_asm;
 #[path = "../../mcount-trace/src/layout.rs"]
 #[allow(dead_code, reason = "the reader uses the rest of it")]
 mod layout;
+mod block;
 mod calls;
 mod chunks;
 mod host;
 mod limit;
 mod memory;
+mod numbers;
 mod rendezvous;
 #[allow(dead_code, reason = "a library gives a trace up, and the agent doesn't")]
 mod shadow;
@@ -50,7 +52,7 @@ pub struct Config {
     file: *mut u8,
     /// Bytes of that mapping.
     length: u64,
-    /// Bits: that of `host.rs`, and those of `calls.rs`.
+    /// Bits: that of `host.rs`, and those of `numbers.rs`.
     flags: u64,
     /// Calls of fewer ticks aren't recorded, if the exit that looks at it is used.
     shortest: u64,
@@ -58,7 +60,7 @@ pub struct Config {
     pg_exit: u64,
     /// How many calls may be nested and recorded at the start of a thread.
     budget: u64,
-    /// The same beneath a function that has [`calls::UNDER`].
+    /// The same beneath a function that has [`numbers::UNDER`].
     depth: u64,
     /// The unwinders of the process, as far as they are known.
     unwinders: [unwind::Unwinder; 8],

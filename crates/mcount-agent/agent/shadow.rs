@@ -6,14 +6,8 @@
 //! mapped is kept in memory that `fork` wipes, and the child maps its own when it first needs them.
 
 use super::chunks::new_chunk;
+use super::numbers::{NEST, OPEN, PIECE, RET, START};
 use super::{host, layout as trace, sys};
-
-/// Bytes of stack in a piece.
-pub(crate) const PIECE: u64 = trace::CHUNK_SIZE;
-pub(crate) const RET: u64 = 1 << 46;
-pub(crate) const START: u64 = 1 << 46 | 1 << 45;
-pub(crate) const OPEN: u64 = 1 << 45;
-pub(crate) const NEST: u64 = 1 << 46 | 1 << 44;
 
 /// How many pieces can be kept in mind: 2 GiB of stacks.
 const PIECES: usize = 1 << 15;

@@ -1,43 +1,16 @@
 //! Threads and what they write to: a block of private memory for each, and chunks of the trace.
 //!
-//! The block is what `%gs` points to, or in a library what a word of thread-local storage does. It is in memory that `fork` wipes, so a child finds an owner of 0 and comes
-//! here to get a block of its own; its thread number, chunk and shadows are then its own as well.
+//! A block is in memory that `fork` wipes, so a child finds an owner of 0 and comes here to get a block of its own; its
+//! thread number, chunk and shadows are then its own as well.
 
-use super::calls::{ENTRIES, UNTIMED, UNWOUND, has};
-use super::chunks::{self, drop_call, header};
+use super::block::Block;
+use super::chunks::{self, drop_call};
+use super::host::{self, header};
+use super::numbers::{ENTRIES, UNTIMED, UNWOUND, has};
 use super::shadow::{self, Pieces};
-use super::{config, host, layout as trace, sys};
+use super::{config, layout as trace, sys};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
-
-/// What is known of a thread; `x86_64.s` has the offsets of what it uses.
-#[repr(C)]
-pub(crate) struct Block {
-    /// The thread pointer of the thread that has it; 0: nobody's yet.
-    owner: u64,
-    /// The lowest address of the stack whose shadows are known to be mapped, and its bytes.
-    pub(crate) low: u64,
-    pub(crate) size: u64,
-    /// Where the next record goes, and the end of the chunk.
-    head: u64,
-    end: u64,
-    /// The time that records of this chunk count from.
-    base: u64,
-    /// Thread number << 32.
-    pub(crate) tag: u64,
-    /// This block's own address.
-    this: u64,
-    /// The descriptor of the chunk that it writes to.
-    chunk: u64,
-    thread: u32,
-    process: u32,
-    /// Without a clock: the time.
-    count: u64,
-    /// How many calls, one in the other, are still to be recorded; see `limit.rs`.
-    pub(crate) budget: u64,
-    /// The slot of the innermost call that is watched. 0: not looked for yet.
-    pub(crate) innermost: u64,
-}
 
 const BLOCK: u64 = 128;
 /// Without a clock, a thread begins at its number and so many zeroes. So threads, and programs that a process

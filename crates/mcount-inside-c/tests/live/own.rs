@@ -1,7 +1,9 @@
 //! Programs that check themselves: they print "ok" and end with 0.
 
 use crate::Test;
-use crate::build::{FENTRY, HOOKS, Hooks, LINKS, Link, PATCHABLE, PG, Room, USUAL, sources as folder};
+use crate::build::{
+    FENTRY, HOOKS, Hooks, LINKS, Link, PATCHABLE, PG, Room, USUAL, sources as folder,
+};
 use std::process::Command;
 
 /// Builds a program of `tests/live`, and runs it with these arguments.

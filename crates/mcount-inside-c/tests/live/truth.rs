@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// One of the programs in `tests/trace`.
+#[expect(clippy::struct_excessive_bools, reason = "a table")]
 #[derive(Clone, Copy)]
 struct Program {
     source: &'static str,

@@ -1,9 +1,9 @@
 //! What is different in a library: how a thread finds its block, who makes room in the trace, where traced functions
 //! return to.
 
-use super::layout::{self as trace, header};
-use super::shadow::{OPEN, PIECE, START};
-use super::thread::Block;
+use super::block::Block;
+use super::layout as trace;
+use super::numbers::{OPEN, PIECE, START};
 use super::{FILE, IS_RECORDING, sys};
 use crate::{arch, frames};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -153,15 +153,17 @@ fn most_bytes() -> u64 {
     soft
 }
 
+/// The counter at this offset of the trace's header.
+pub(super) fn header(offset: usize) -> Option<&'static AtomicU64> {
+    let file = FILE.load(SeqCst);
+    // SAFETY: the header is mapped as long as anybody uses the trace, and its fields are aligned.
+    (!file.is_null()).then(|| unsafe { &*file.wrapping_add(offset).cast::<AtomicU64>() })
+}
+
 /// Is there room for the chunk with this number, and for its directory? Who needs it makes some, and some ahead. Two
 /// threads may do that at once; it's done once then.
 pub(super) fn has_room(ready: &AtomicU64, number: u64) -> bool {
-    let file = FILE.load(SeqCst);
-    if file.is_null() {
-        return false;
-    }
-    // SAFETY: the header is mapped as long as anybody uses the trace, and its fields are aligned.
-    let full = unsafe { &*file.wrapping_add(header::FULL).cast::<AtomicU64>() };
+    let Some(full) = header(trace::header::FULL) else { return false };
     let room = rooms();
     loop {
         let now = ready.load(SeqCst);

@@ -1,6 +1,8 @@
 //! Recording calls into a trace. The sources are those of the agent of `mcount trace`, which are made for running
 //! anywhere in a program; here is what they find different in a library.
 
+#[path = "../../../mcount-agent/agent/block.rs"]
+mod block;
 #[path = "../../../mcount-agent/agent/calls.rs"]
 mod calls;
 #[path = "../../../mcount-agent/agent/chunks.rs"]
@@ -14,6 +16,8 @@ mod chunks;
 mod host;
 #[path = "../../../mcount-agent/agent/limit.rs"]
 mod limit;
+#[path = "../../../mcount-agent/agent/numbers.rs"]
+mod numbers;
 #[path = "../../../mcount-agent/agent/shadow.rs"]
 mod shadow;
 #[path = "../../../mcount-agent/agent/sys.rs"]
@@ -159,7 +163,7 @@ pub(crate) unsafe fn finish(slot: u64, is_unwound: bool) {
     if !host::is_recording() {
         return;
     }
-    let end = if is_unwound { calls::UNWOUND } else { calls::RETURN };
+    let end = if is_unwound { numbers::UNWOUND } else { numbers::RETURN };
     // SAFETY: the caller's.
     busy(|| unsafe { calls::finish(slot as *mut u64, end) });
 }

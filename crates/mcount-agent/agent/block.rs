@@ -1,0 +1,32 @@
+//! The block of a thread: what `%gs` points to, or in a library what a word of thread-local storage does.
+//!
+//! Its own file because both sides of `host.rs` know it, and it knows nothing.
+
+/// What is known of a thread; `x86_64.s` has the offsets of what it uses.
+#[repr(C)]
+pub(crate) struct Block {
+    /// The thread pointer of the thread that has it; 0: nobody's yet.
+    pub(crate) owner: u64,
+    /// The lowest address of the stack whose shadows are known to be mapped, and its bytes.
+    pub(crate) low: u64,
+    pub(crate) size: u64,
+    /// Where the next record goes, and the end of the chunk.
+    pub(crate) head: u64,
+    pub(crate) end: u64,
+    /// The time that records of this chunk count from.
+    pub(crate) base: u64,
+    /// Thread number << 32.
+    pub(crate) tag: u64,
+    /// This block's own address.
+    pub(crate) this: u64,
+    /// The descriptor of the chunk that it writes to.
+    pub(crate) chunk: u64,
+    pub(crate) thread: u32,
+    pub(crate) process: u32,
+    /// Without a clock: the time.
+    pub(crate) count: u64,
+    /// How many calls, one in the other, are still to be recorded; see `limit.rs`.
+    pub(crate) budget: u64,
+    /// The slot of the innermost call that is watched. 0: not looked for yet.
+    pub(crate) innermost: u64,
+}

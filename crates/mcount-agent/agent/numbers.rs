@@ -1,0 +1,37 @@
+//! Numbers that more than one module knows: flags of the configuration, how calls end, where shadows are.
+//!
+//! Their own file so that no two modules need each other for them.
+
+use super::{config, layout as trace};
+
+/// Times are counts of events.
+pub(crate) const UNTIMED: u64 = 2;
+/// Only entries are recorded.
+pub(crate) const ENTRIES: u64 = 4;
+/// What is recorded depends on what a call is nested in.
+pub(crate) const LIMITED: u64 = 8;
+
+/// Is this flag of the configuration set?
+pub(crate) fn has(flag: u64) -> bool {
+    config().flags & flag != 0
+}
+
+/// Calls beneath this function are recorded, and it is, too.
+pub(crate) const UNDER: u32 = 1;
+/// Neither this function nor what is beneath it is recorded.
+pub(crate) const NOT_UNDER: u32 = 2;
+/// Calls beneath this function are recorded, and it isn't.
+pub(crate) const UNDER_HIDDEN: u32 = 3;
+
+/// How a call ended, as the trace has it.
+pub(crate) const RETURN: u64 = 0;
+pub(crate) const TAIL_CALL: u64 = 1;
+pub(crate) const UNWOUND: u64 = 2;
+
+/// Bytes of stack in a piece, whose shadows are mapped together.
+pub(crate) const PIECE: u64 = trace::CHUNK_SIZE;
+/// The bits of a slot's address in which those of its shadows differ.
+pub(crate) const RET: u64 = 1 << 46;
+pub(crate) const START: u64 = 1 << 46 | 1 << 45;
+pub(crate) const OPEN: u64 = 1 << 45;
+pub(crate) const NEST: u64 = 1 << 46 | 1 << 44;
