@@ -80,14 +80,20 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// Writes the agent into a folder of its own that only this user can reach.
+    /// Writes the agent into a folder of its own that only this user can reach. It's one for temporary files, or,
+    /// where nothing can be written there, beside `output`.
     ///
     /// # Errors
     ///
     /// There is none for this processor, or no place to write it.
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new(output: &Path) -> io::Result<Self> {
         let image = Self::image()?;
-        let folder = tempfile::Builder::new().prefix("mcount-").tempdir()?;
+        let folder = match folder_in(&std::env::temp_dir()) {
+            Ok(folder) => folder,
+            Err(error) => std::path::absolute(output)
+                .and_then(|output| folder_in(output.parent().unwrap_or(&output)))
+                .map_err(|_| error)?,
+        };
         let path = folder.path().join("agent.so");
         crate::commit::write_new(&path, image)?;
         Ok(Self { symbols: symbols(image)?, path, _folder: folder })
@@ -102,6 +108,11 @@ impl Agent {
     pub(super) fn is_at(&self, path: &Path) -> bool {
         path == self.path
     }
+}
+
+/// Makes a new folder.
+fn folder_in(place: &Path) -> io::Result<TempDir> {
+    tempfile::Builder::new().prefix(".mcount-").tempdir_in(place)
 }
 
 fn symbols(image: &[u8]) -> io::Result<Symbols> {

@@ -112,7 +112,7 @@ struct Recorder {
 ///
 /// It can't be started, or the trace can't be written.
 pub fn run(request: Request) -> io::Result<Outcome> {
-    let agent = Agent::new()?;
+    let agent = Agent::new(&request.output)?;
     let trace = TraceFile::create(&request.output, request.size, &request.scope)
         .map_err(|error| about(&request.output, error))?;
     record(request, agent, trace)

@@ -48,6 +48,8 @@ pub(super) struct Hook {
     pub(super) before: Option<u64>,
     /// The call is behind the prologue.
     pub(super) after_prologue: bool,
+    /// The function has another hook before this one, so this one stays idle.
+    pub(super) is_second: bool,
     /// It is to be armed, and not just made idle.
     pub(super) is_wanted: bool,
     /// What it is for what is recorded: one of [`mcount_agent::class`], or 0.
@@ -123,6 +125,7 @@ fn read(bytes: &[u8]) -> io::Result<Module> {
     }
     module.hooks.sort_by_key(|hook| hook.site);
     module.hooks.dedup_by_key(|hook| hook.site);
+    module.mark_second_hooks();
     Ok(module)
 }
 
@@ -175,9 +178,24 @@ impl Module {
             area,
             before,
             after_prologue: area.is_call && !is_entry(code.at(address), distance),
+            is_second: false,
             is_wanted: true,
             class: 0,
         });
+    }
+
+    /// Compiled with `-pg` and `-fpatchable-function-entry`, a function has two hooks. One call is to be seen once.
+    fn mark_second_hooks(&mut self) {
+        let mut last = None;
+        for hook in &mut self.hooks {
+            // Where no symbol tells, hooks that touch are of one function.
+            let is_named = !hook.name.is_empty();
+            hook.is_second = last.is_some_and(|(function, end)| {
+                function == hook.function || !is_named && end == hook.site
+            });
+            hook.is_wanted = !hook.is_second;
+            last = Some((hook.function, hook.site + hook.area.length as u64));
+        }
     }
 }
 

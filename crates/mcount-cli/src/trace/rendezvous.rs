@@ -181,6 +181,7 @@ impl Recorder {
         for hook in hooks {
             let name = crate::output::name_of(&hook.name, true);
             (hook.is_wanted, hook.class) = self.request.scope.choose(&name, &hook.name, &path);
+            hook.is_wanted &= !hook.is_second;
         }
         let Some(module) = self.modules.at(index) else { return Ok(()) };
         if module.too_small != 0 {

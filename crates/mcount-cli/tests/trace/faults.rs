@@ -3,7 +3,7 @@
 
 use crate::Test;
 use crate::reader::{Trace, word};
-use crate::truth::{Ended, Room, kill_group, kill_one, tracer, until};
+use crate::truth::{Ended, Room, kill_group, kill_one, traced_process, tracer, until};
 use nix::sys::signal::Signal;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -199,19 +199,6 @@ fn stop() -> Result<(), String> {
     kill_group(&child, Signal::SIGCONT);
     ended_with(&room.wait("traced", &mut child)?, 9, "stop\n")?;
     room.compare_counts("traced", &room.trace("traced")?)
-}
-
-/// The process that the tracer `child` has started.
-fn traced_process(child: &Child) -> Result<u64, String> {
-    let (id, mut found) = (child.id(), None);
-    until("it starts the program", || {
-        let path = format!("/proc/{id}/task/{id}/children");
-        let text = testkit::files::read(Path::new(&path)).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text).into_owned();
-        found = text.split_whitespace().next().and_then(|word| word.parse().ok());
-        found.is_some()
-    })?;
-    found.ok_or_else(|| "it has no child".to_owned())
 }
 
 /// The letter that the kernel has for what a process does.

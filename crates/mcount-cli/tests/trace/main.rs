@@ -9,6 +9,7 @@ mod matrix;
 mod options;
 mod programs;
 mod reader;
+mod surroundings;
 mod truth;
 
 use libtest_mimic::{Arguments, Trial};
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let tests = matrix::tests().into_iter().chain(programs::tests());
-    let tests = tests.chain(faults::tests()).chain(options::tests());
+    let tests = tests.chain(faults::tests()).chain(options::tests()).chain(surroundings::tests());
     let trials = tests.map(|test| test.trial(include_open)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

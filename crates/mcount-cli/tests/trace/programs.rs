@@ -37,6 +37,15 @@ const PROGRAMS: &[Program] = &[
     program("thread-ends", "thread-ends.cpp"),
     Program { also: Also::Nothing, ..program("fibres", "fibres.c") },
     program("profiler", "profiler.c"),
+    Program { flags: &["-rdynamic"], ..program("backtrace", "backtrace.cpp") },
+    // These functions have two hooks each.
+    Program {
+        flags: &["-rdynamic", "-pg", "-mfentry"],
+        ..program("two-hooks-fentry", "backtrace.cpp")
+    },
+    Program { flags: &["-rdynamic", "-pg"], ..program("two-hooks-pg", "backtrace.cpp") },
+    program("red-zone", "red-zone.c"),
+    program("patches-itself", "patches.c"),
     program("a-million-deep", "depth.c"),
     program("tail-calls", "tail.c"),
     program("fork", "fork.c"),
@@ -88,6 +97,7 @@ pub(crate) fn tests() -> Vec<Test> {
     let simple = [
         simple("program::dlopen", dlopen),
         simple("program::preload", preload),
+        simple("program::hostile-preload", hostile_preload),
         simple("program::many-functions", many_functions),
         simple("program::inherited-child", inherited_child),
     ];
@@ -133,6 +143,25 @@ fn preload() -> Result<(), String> {
         command.env("LD_PRELOAD", &library);
     };
     same(&room, &program, change, Also::Nesting)
+}
+
+/// It's loaded before the agent, and ends a program in which others than the program call what it has.
+fn hostile_preload() -> Result<(), String> {
+    let room = Room::new()?;
+    let library = room.compile("gcc", LIBRARY, "hostile.c")?;
+    let program = room.compile("gcc", HOOKS, "uses-preload.c")?;
+    let change = |command: &mut Command| {
+        command.env("LD_PRELOAD", &library);
+    };
+    same(&room, &program, change, Also::Nesting)?;
+    let trace = room.trace("traced")?;
+    let process = trace.processes.first().copied().unwrap_or(0);
+    let found = trace.count(process, "hostile_leaf");
+    if found == 2 {
+        Ok(())
+    } else {
+        Err(format!("{found} calls of its constructor and its function"))
+    }
 }
 
 fn many_functions() -> Result<(), String> {

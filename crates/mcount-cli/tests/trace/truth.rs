@@ -171,6 +171,19 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) -> Result<(), St
     Ok(())
 }
 
+/// The process that the tracer `child` has started.
+pub(crate) fn traced_process(child: &Child) -> Result<u64, String> {
+    let (id, mut found) = (child.id(), None);
+    until("it starts the program", || {
+        let path = format!("/proc/{id}/task/{id}/children");
+        let text = testkit::files::read(Path::new(&path)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        found = text.split_whitespace().next().and_then(|word| word.parse().ok());
+        found.is_some()
+    })?;
+    found.ok_or_else(|| "it has no child".to_owned())
+}
+
 /// Sends a signal to one process. 0 and 1 are none, or too many.
 pub(crate) fn kill_one(process: u64, signal: Signal) {
     if let Some(process) = i32::try_from(process).ok().filter(|process| *process > 1) {
