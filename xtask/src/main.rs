@@ -18,8 +18,10 @@ mod kernel;
 mod modules;
 mod programs;
 mod project;
+mod sources;
 mod test;
 mod test_programs;
+mod traced;
 
 use std::process::ExitCode;
 
@@ -41,7 +43,8 @@ chores:
   modules   record the kernel modules of Debian again and compare with the tables they came with
   kernel    build a kernel with our recordmcount in its place, boot it in QEMU, and trace
   hosts     run the tests on 32-bit and big-endian hosts, by emulation where that is needed
-  project   build C projects of Debian with mcount cc and compare every table with objdump
+  project   build C projects of Debian with mcount cc and compare every table with objdump; --trace: run
+            the tests of programs of Debian traced
 ";
 
 fn main() -> ExitCode {

@@ -4,22 +4,27 @@
 //! its table, and lets the program show that it still works.
 //!
 //! The truth is the text that binutils print, read here: no code is shared with mcount. `apt-get`
-//! fetches the sources with lists of its own, so that the machine needs no `deb-src` lines; they
-//! stay in `target/project` and are used again.
+//! fetches the sources ([`crate::sources`]).
+//!
+//! With `--trace`, other programs run their own tests traced ([`crate::traced`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lexopt::Arg;
+use lexopt::{Arg, ValueExt as _};
 
 use crate::programs::{self, Profile};
-use crate::{Result, files};
+use crate::sources::{shell, unpack};
+use crate::{Result, files, traced};
 
 const USAGE: &str = "\
 usage: cargo xtask project [OPTION…]
 
   --mcount PATH   the program to test (default: target/release/mcount, built now)
+  --trace         build real programs, and run their own tests with `mcount trace` and without
+  --only NAME     with --trace: only builds whose name has this in it; may be given again
+  --docs          with --trace: write what was found, now and before, to docs/live.md
 ";
 
 /// The hook that the traced functions call; that of the C library counts for gprof.
@@ -76,9 +81,14 @@ type Places = BTreeSet<(String, u64)>;
 /// Runs the chore: `false` when a table is wrong or a program does not work.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     let mut mcount = None;
+    let mut is_trace = false;
+    let (mut only, mut docs) = (Vec::new(), false);
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Long("mcount") => mcount = Some(PathBuf::from(parser.value()?)),
+            Arg::Long("trace") => is_trace = true,
+            Arg::Long("only") => only.push(parser.value()?.string()?),
+            Arg::Long("docs") => docs = true,
             Arg::Short('h') | Arg::Long("help") => {
                 print!("{USAGE}");
                 return Ok(true);
@@ -90,8 +100,11 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
         Some(path) => std::path::absolute(path)?,
         None => programs::build("mcount-cli", Profile::Release)?.join("mcount"),
     };
-    let root = files::workspace().join("target/project");
+    let root = files::target().join("project");
     files::make_folder(&root)?;
+    if is_trace {
+        return traced::run(&mcount, &root, &only, docs);
+    }
     files::write(&root.join("hook.c"), HOOK.as_bytes())?;
     shell(&root, "gcc -O2 -c hook.c")?;
     let mut all_well = true;
@@ -131,7 +144,7 @@ fn check(project: &Project, root: &Path, mcount: &Path) -> Result<bool> {
 
 /// Builds `project` in a new folder, with `mcount COMMAND` before the compiler; the folder.
 fn build(project: &Project, root: &Path, mcount: &Path, command: &str) -> Result<PathBuf> {
-    let source = unpack(project.package, root)?;
+    let source = unpack(project.package, root, &root.join(project.package))?;
     let build = project
         .build
         .replace("{cc}", &format!("{} {command} -- gcc", mcount.display()))
@@ -173,57 +186,6 @@ fn check_images(project: &Project, source: &Path) -> Result<(Vec<Places>, usize)
 fn is_working(project: &Project, source: &Path) -> Result<bool> {
     let (trial, expected) = project.trial;
     Ok(shell(source, trial)? == expected)
-}
-
-/// A new folder with the sources of `package`, as upstream has them.
-fn unpack(package: &str, root: &Path) -> Result<PathBuf> {
-    let downloads = root.join("downloads");
-    let is_source = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.starts_with(&format!("{package}_")) && name.contains(".orig.tar.")
-    };
-    files::make_folder(&downloads)?;
-    let find = || -> Result<_> { Ok(files::list(&downloads)?.into_iter().find(is_source)) };
-    let archive = if let Some(archive) = find()? {
-        archive
-    } else {
-        download(package, root)?;
-        find()?.ok_or("apt-get downloaded nothing")?
-    };
-    let folder = root.join(package);
-    shell(root, &format!("rm -rf '{package}' && mkdir '{package}'"))?;
-    shell(&folder, &format!("tar xf '{}' --strip-components=1", archive.display()))?;
-    Ok(folder)
-}
-
-fn download(package: &str, root: &Path) -> Result<()> {
-    files::make_folder(&root.join("lists/partial"))?;
-    files::make_folder(&root.join("sources"))?;
-    let downloads = root.join("downloads");
-    // The machine's own lists, asked for sources.
-    let copy = "for list in /etc/apt/sources.list.d/*.sources; do [ -e \"$list\" ] && \
-                sed 's/^Types:.*/Types: deb-src/' \"$list\" >../sources/\"${list##*/}\"; done; \
-                cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | \
-                sed -n 's/^deb /deb-src /p' >../sources/sources.list; true";
-    shell(&downloads, copy)?;
-    let options = format!(
-        "-qq -o Dir::Etc::sourcelist='{0}/sources/sources.list' -o Dir::Etc::sourceparts='{0}/sources' \
-         -o Dir::State::lists='{0}/lists' -o APT::Sandbox::User=root",
-        root.display()
-    );
-    shell(&downloads, &format!("apt-get {options} update"))?;
-    shell(&downloads, &format!("apt-get {options} source --download-only {package}"))?;
-    Ok(())
-}
-
-/// What a line of sh prints on standard output.
-fn shell(folder: &Path, line: &str) -> Result<String> {
-    let output = Command::new("sh").args(["-c", line]).current_dir(folder).output()?;
-    if !output.status.success() {
-        let why = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(format!("cd {} && {line}\n{why}", folder.display()).into());
-    }
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 fn objdump(options: &[&str], file: &Path) -> Result<String> {

@@ -1,0 +1,23 @@
+CREATE TABLE number(n INTEGER PRIMARY KEY, square INTEGER, word TEXT);
+WITH RECURSIVE count(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM count WHERE n < 3000)
+INSERT INTO number SELECT n, n * n, printf('%x', n * 7919 % 10007) FROM count;
+CREATE INDEX by_word ON number(word, square);
+SELECT count(*), sum(square), max(word) FROM number WHERE word LIKE '1%';
+SELECT a.n, b.n FROM number a JOIN number b ON a.square = b.n AND a.word < b.word ORDER BY 1 LIMIT 20;
+SELECT n, sum(square) OVER (ORDER BY n ROWS 3 PRECEDING) FROM number WHERE n % 500 = 0;
+BEGIN;
+UPDATE number SET word = word || 'x' WHERE n % 3 = 0;
+SAVEPOINT here;
+DELETE FROM number WHERE n % 7 = 0;
+ROLLBACK TO here;
+COMMIT;
+SELECT count(*), group_concat(DISTINCT length(word)) FROM number;
+CREATE VIRTUAL TABLE text USING fts5(body);
+INSERT INTO text SELECT 'the ' || word || ' of ' || n || ' and ' || square FROM number WHERE n < 400;
+SELECT count(*), snippet(text, 0, '[', ']', '..', 4) FROM text WHERE text MATCH 'the AND 16';
+CREATE VIRTUAL TABLE box USING rtree(id, x0, x1, y0, y1);
+INSERT INTO box SELECT n, n % 50, n % 50 + 2, n / 50, n / 50 + 1 FROM number WHERE n < 1500;
+SELECT count(*) FROM box WHERE x0 > 10 AND x1 < 20 AND y0 > 5;
+SELECT json_extract('{"a": [1, 2, {"b": "c"}]}', '$.a[2].b'), json_group_array(n) FROM number WHERE n < 9;
+SELECT * FROM nothing;
+PRAGMA integrity_check;
