@@ -39,7 +39,7 @@ use crate::policy::Treatment;
 use crate::scan::calls::{self, Calls, FoundCall};
 use crate::scan::functions::Functions;
 use crate::scan::source_files::SourceFiles;
-use crate::scan::{Target, nops};
+use crate::scan::{Target, nops, patchable};
 use crate::table::encode::{Anchors, Entries, References};
 use crate::table::right::{Linker, PartFlaw, carries_addends};
 use crate::table::write::{Home, Shape, Tables, Writer};
@@ -251,7 +251,9 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
         let mut places = nops::recorded(&self.target, entries, &plan.record)?;
         let of_table = places.len();
         if let (true, Some((functions, _))) = (self.options.nops, &self.functions) {
-            places.extend(nops::decoded(&self.target, functions, &self.options.hooks)?);
+            let listed = table::read(&self.target, patchable::SECTION.as_bytes())?;
+            let listed = listed.iter().filter_map(|entry| entry.place).collect();
+            places.extend(nops::decoded(&self.target, functions, &self.options.hooks, listed)?);
         }
         for (at, (section, offset)) in places.into_iter().enumerate() {
             let name = self.target.view.section_name(section);

@@ -8,7 +8,9 @@
 //! processor that a compiler has no patchable entries for is reported as ignored.
 
 use libtest_mimic::Arguments;
-use mcount::{Base, CallSite, CheckOptions, LateOptions, Level, NopChange, Options, Policy};
+use mcount::{
+    Base, CallSite, CheckOptions, LateOptions, Level, NopChange, Options, Policy, RecordOptions,
+};
 use std::fmt::{Debug, Write as _};
 use std::process::{Command, ExitCode};
 use testkit::process::run;
@@ -244,6 +246,16 @@ fn judge(case: &Case, what: &str, file: &[u8], places: &[u64]) -> Result<(), Str
     same(what, &denied.map(|finding| format!("{finding:?}")).collect::<Vec<_>>(), &[])
 }
 
+/// Who looks for the NOPs that compilers leave in place of calls doesn't find areas a second time.
+fn judge_unlisted(case: &Case, file: &[u8], places: &[u64]) -> Result<(), String> {
+    let options = Options::default().policy(Policy::of(Base::All)).nops(true);
+    let text = |error: mcount::Error| format!("with --nops: {error}");
+    let sites = mcount::scan(file, &options).map_err(text)?.sites;
+    same("with --nops", &found(&sites), &expected(case, places))?;
+    let recording = mcount::record(file, &options, &RecordOptions::default()).map_err(text)?;
+    same("record --nops", &[recording.recorded], &[0])
+}
+
 /// Areas of long NOPs are the same areas, and once they are there, nothing more is to do.
 fn judge_joined(case: &Case, file: &[u8], places: &[u64]) -> Result<(), String> {
     let options = Options::default();
@@ -257,6 +269,7 @@ fn judge_joined(case: &Case, file: &[u8], places: &[u64]) -> Result<(), String> 
     let Some(change) = join(file)? else { return Ok(()) };
     let joined = change.apply(file);
     judge(case, "joined", &joined, places)?;
+    judge_unlisted(case, &joined, places)?;
     same("joined twice", &[join(&joined)?.is_some()], &[false])
 }
 

@@ -41,7 +41,7 @@ use crate::files::is_standard;
 use crate::response;
 use crate::signals;
 use crate::words::printable;
-use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -59,7 +59,7 @@ const ERROR: u8 = 2;
 /// For tracing, a compiler leaves a hook at the start of each function: a call to mcount, _mcount,
 /// __fentry__ or __gnu_mcount_nc (-pg, -mfentry), or an area of NOPs (-fpatchable-function-entry). A
 /// tracer needs the addresses of all hooks in one table, __mcount_loc. mcount makes that table and
-/// checks it, on every processor.
+/// checks it, on every processor. On x86-64 Linux it also runs programs and records their calls.
 #[derive(Parser)]
 #[command(name = "mcount", version, propagate_version = true, max_term_width = 100)]
 #[command(
@@ -198,22 +198,7 @@ enum Command {
 
 /// The command line. An option that is given twice is no error: the last one counts, as with compilers.
 fn command() -> clap::Command {
-    let mut command = Cli::command();
-    let names: Vec<String> =
-        command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    for name in names {
-        command = command.mut_subcommand(name, last_counts);
-    }
-    last_counts(command)
-}
-
-/// Makes the last of several options of one name count, where options don't add up.
-fn last_counts(command: clap::Command) -> clap::Command {
-    command.mut_args(|arg| {
-        let is_single = matches!(arg.get_action(), ArgAction::Set | ArgAction::SetTrue);
-        let id = arg.get_id().clone();
-        if is_single && !arg.is_positional() { arg.overrides_with(id) } else { arg }
-    })
+    Cli::command().args_override_self(true)
 }
 
 /// Runs `mcount` with these arguments, the program's name first; its exit code.

@@ -118,6 +118,14 @@ impl Form {
         if is_made { end.checked_sub(recorded) } else { None }
     }
 
+    /// The recorded address of the call of this form that the NOPs at `offset` were written over.
+    pub(super) fn site_of_nop(&self, code: Code<'_>, offset: u64) -> Option<u64> {
+        let Nop::Write([(first, _), ..]) = self.nop else { return None };
+        let reference = offset.checked_add_signed(-i64::from(*first))?;
+        let recorded = reference.checked_add_signed(self.recorded.into())?;
+        self.made_nop(code, recorded).map(|_| recorded)
+    }
+
     /// Whether `patch` was written over a call of this form with its relocation at `offset`. Then `patch`
     /// is there, and so is the rest of the call.
     fn has(&self, code: Code<'_>, offset: u64, patch: Patch) -> bool {

@@ -127,6 +127,13 @@ impl Arch {
         entry.filter(|at| nop.instruction.is_at(code, *at)).collect()
     }
 
+    /// The recorded address of the call that the NOP at `offset` stands for. The NOP takes the place of the
+    /// call alone, and what belongs to the call may begin before it, as on s390.
+    pub(crate) fn site_of_nop(&self, code: Code<'_>, offset: u64) -> u64 {
+        let sites = self.forms.iter().filter_map(|form| form.site_of_nop(code, offset));
+        sites.min().unwrap_or(offset)
+    }
+
     /// The size in bytes of the landing pad at `offset`; 0 if there is none.
     pub(crate) fn pad(&self, code: Code<'_>, offset: u64) -> u64 {
         self.pads.iter().find(|pad| pad.is_at(code, offset)).map_or(0, Instruction::size)

@@ -6,7 +6,7 @@
 //! a function. Entries always count. The rest counts only if it is asked for (`--nops`).
 
 use super::functions::Functions;
-use super::{Target, calls};
+use super::{Target, calls, patchable};
 use crate::elf::Relocation;
 use crate::error::Result;
 use object::read::elf::FileHeader;
@@ -53,6 +53,8 @@ pub(crate) fn size<Elf: FileHeader>(
 /// order. Either the compiler left it in place of a call, or another tool made it of a call and left the
 /// relocation as an `R_*_NONE` to the hook. `extra` are names of hooks.
 ///
+/// NOPs of patchable entries aren't among them: the compiler's lists lead to these, and `listed` is where.
+///
 /// # Errors
 ///
 /// Relocations of code are malformed.
@@ -60,8 +62,10 @@ pub(crate) fn decoded<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     functions: &Functions<'_>,
     extra: &[String],
+    listed: Vec<(u32, u64)>,
 ) -> Result<Vec<(u32, u64)>> {
     let found = marked(target, extra)?;
+    let mut places: Vec<_> = found.keys().copied().collect();
     let mut plain = Vec::new();
     for (section, header) in (0u32..).zip(target.view.sections()) {
         if header.is_code() {
@@ -71,13 +75,19 @@ pub(crate) fn decoded<Elf: FileHeader>(
     }
     if !plain.is_empty() {
         let relocated = relocated(target)?;
+        let areas = patchable::areas(target, functions, listed)?;
+        let areas = areas.iter().map(|area| ((area.section, area.offset), area.size)).collect();
         let size = target.arch.call_size;
-        plain.retain(|(section, offset)| {
-            let ahead = (*section, *offset)..(*section, offset.saturating_add(size));
-            relocated.range(ahead).next().is_none() && !is_inside(&found, *section, *offset)
-        });
+        for (section, offset) in plain {
+            let ahead = (section, offset)..(section, offset.saturating_add(size));
+            let is_other = relocated.range(ahead).next().is_some()
+                || is_inside(&found, section, offset)
+                || is_inside(&areas, section, offset);
+            if !is_other {
+                places.push((section, target.arch.site_of_nop(target.code(section)?, offset)));
+            }
+        }
     }
-    let mut places: Vec<_> = found.into_keys().chain(plain).collect();
     places.sort_unstable();
     places.dedup();
     Ok(places)

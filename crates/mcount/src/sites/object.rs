@@ -119,8 +119,10 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
             _ => calls.iter().map(FoundCall::place).collect(),
         };
         let mut nops = nops::recorded(self.target, entries, &at_calls)?;
+        let lists: Vec<_> = self.listed.iter().filter_map(|entry| entry.place).collect();
         if self.options.nops {
-            nops.extend(nops::decoded(self.target, self.functions, &self.options.hooks)?);
+            let hooks = &self.options.hooks;
+            nops.extend(nops::decoded(self.target, self.functions, hooks, lists.clone())?);
         }
         for at in nops {
             let size = nops::size(self.target, at)?;
@@ -129,7 +131,6 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
                 Place { kind: Kind::Nop, hook: None, size, recorded: recorded.contains(&at) },
             );
         }
-        let lists = self.listed.iter().filter_map(|entry| entry.place).collect();
         for area in patchable::areas(self.target, self.functions, lists)? {
             let place =
                 Place { kind: Kind::Patchable, hook: None, size: area.size, recorded: true };
