@@ -67,6 +67,7 @@ const PACKAGES: &[&str] = &[
     "make",
     "mold",
     "musl-tools",
+    "protobuf-compiler",
     "qemu-user",
     "strace",
     "uftrace",

@@ -7,7 +7,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, read};
 use rustix::stdio::{stderr, stdin, stdout};
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::IntoRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -127,6 +127,24 @@ fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => Err(is_folder()),
         other => other,
     }
+}
+
+/// Makes a folder.
+///
+/// # Errors
+///
+/// It's there already, or can't be made.
+pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+    std::fs::create_dir(path)
+}
+
+/// Appends to a file, which is made if it isn't there.
+///
+/// # Errors
+///
+/// It can't be written.
+pub(crate) fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    OpenOptions::new().append(true).create(true).open(path)?.write_all(bytes)
 }
 
 /// Opens `/dev/null` for each standard stream that is closed, so that no file can take its number.

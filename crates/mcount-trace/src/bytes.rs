@@ -19,6 +19,16 @@ impl<'a> Bytes<'a> {
         Some(word(*self.bytes.get(offset..)?.first_chunk()?, self.big_endian))
     }
 
+    /// `value` in this order.
+    pub(crate) fn encoded(self, value: u64) -> [u8; 8] {
+        if self.big_endian { value.to_be_bytes() } else { value.to_le_bytes() }
+    }
+
+    /// `value` in this order.
+    pub(crate) fn encoded_half(self, value: u32) -> [u8; 4] {
+        if self.big_endian { value.to_be_bytes() } else { value.to_le_bytes() }
+    }
+
     /// `size` bytes from `offset` on, or as many of them as there are.
     pub(crate) fn up_to(self, offset: usize, size: usize) -> Bytes<'a> {
         let rest = self.bytes.get(offset..).unwrap_or_default();

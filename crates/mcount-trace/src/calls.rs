@@ -62,6 +62,19 @@ impl<'t, 'a> ThreadCalls<'t, 'a> {
         Self { has_only_entries: true, ..self }
     }
 
+    /// Leaves out what started before the stretch that begins last of those that begin before `ticks`.
+    pub(crate) fn starting_at(mut self, ticks: u64) -> Self {
+        let Self { ordered, nest, has_only_entries, first, .. } = &mut self;
+        if let Some(floor) = ordered.seek(ticks, |raw| {
+            if !*has_only_entries {
+                nest.enter(raw);
+            }
+        }) {
+            *first = floor.max(*first);
+        }
+        self
+    }
+
     /// The program that ran when a call started.
     #[inline]
     fn process(&self, start: u64) -> Option<usize> {

@@ -12,7 +12,7 @@ use crate::record::{Raw, Record, address_slot, record, unwrap_slot};
 use std::collections::HashMap;
 
 /// The most records in a piece.
-const PIECE: usize = 4096;
+pub(crate) const PIECE: usize = 4096;
 
 /// Call records of one thread, one after the other, with one base.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +27,8 @@ pub(crate) struct Piece {
     pub(crate) floor: Option<u64>,
     /// A special record before the piece says something of its first call.
     pub(crate) is_first_modified: bool,
+    /// Special records say something of calls in it.
+    pub(crate) has_modifiers: bool,
 }
 
 /// What is known of a thread that made calls.
@@ -40,8 +42,10 @@ pub(crate) struct ThreadIndex {
     pub(crate) extras: Vec<Raw>,
     /// What slots of this thread are compared with.
     pub(crate) reference: Option<u32>,
-    /// The latest end so far.
-    latest: Option<u64>,
+    /// The latest end of a call in a piece.
+    pub(crate) latest: Option<u64>,
+    /// Some records aren't in the order of ends, as a signal handler can leave them.
+    pub(crate) is_disordered: bool,
     /// The earliest start.
     pub(crate) first: u64,
     /// How many calls there are.
@@ -49,6 +53,13 @@ pub(crate) struct ThreadIndex {
 }
 
 impl ThreadIndex {
+    /// The latest time that its calls tell of.
+    pub(crate) fn latest(&self) -> u64 {
+        let known = |raw: &Raw| if raw.end == u64::MAX { raw.start } else { raw.end };
+        let extras = self.extras.iter().map(known).max();
+        self.latest.unwrap_or(0).max(extras.unwrap_or(0))
+    }
+
     /// Takes in a call that isn't to be found in its piece.
     fn add_extra(&mut self, mut raw: Raw) {
         let reference = *self.reference.get_or_insert(raw.slot);
@@ -66,14 +77,24 @@ struct Tally {
     /// The latest end, also of the pieces before.
     latest: u64,
     calls: u64,
+    /// How many calls are extras although they are in it.
+    early: u64,
+    is_disordered: bool,
 }
 
 impl Tally {
+    fn new(floor: Option<u64>) -> Self {
+        let latest = floor.unwrap_or(0);
+        Self { first: u64::MAX, latest, calls: 0, early: 0, is_disordered: false }
+    }
+
     /// Counts a call, or makes it an extra of `thread` if its piece won't have it: it's still open, or
     /// it started no later than `floor`.
     fn add(&mut self, raw: Raw, floor: Option<u64>, thread: &mut ThreadIndex) {
+        self.is_disordered |= raw.end < self.latest;
         self.latest = self.latest.max(raw.end);
         if raw.is_pending() || floor.is_some_and(|floor| raw.start <= floor) {
+            self.early += 1;
             thread.add_extra(raw);
         } else {
             thread.reference.get_or_insert(raw.slot);
@@ -191,7 +212,8 @@ impl Index {
         let thread = self.threads.get_mut(thread_at).unwrap_or(&mut nobody);
         let floor = thread.latest;
         let is_first_modified = !modifiers.is_none();
-        let mut own = Tally { first: u64::MAX, latest: floor.unwrap_or(0), calls: 0 };
+        let mut own = Tally::new(floor);
+        let mut has_modifiers = is_first_modified;
         let (mut used, mut stop) = (0, None);
         for bytes in records {
             let ordinal = (offset + used * call::SIZE) as u64;
@@ -201,7 +223,11 @@ impl Index {
                     let mut raw = Raw::new(w0, w1, base, ordinal);
                     if modifiers.is_none() {
                         own.add(raw, floor, thread);
-                    } else if let Some(owner) = modifiers.apply(&mut raw) {
+                        continue;
+                    }
+                    has_modifiers = true;
+                    raw.set_apart();
+                    if let Some(owner) = modifiers.apply(&mut raw) {
                         foreign.push((owner, raw));
                     } else {
                         thread.add_extra(raw);
@@ -215,12 +241,14 @@ impl Index {
                 Record::Empty => {}
             }
         }
-        if own.calls > 0 {
+        if own.calls + own.early > 0 {
+            thread.is_disordered |= own.is_disordered;
             thread.latest = Some(own.latest);
             thread.first = thread.first.min(own.first);
             thread.calls += own.calls;
             let size = used * call::SIZE;
-            thread.pieces.push(Piece { offset, size, base, floor, is_first_modified });
+            let piece = Piece { offset, size, base, floor, is_first_modified, has_modifiers };
+            thread.pieces.push(piece);
         }
         for (owner, raw) in foreign {
             let owner = self.thread(owner, 0, 0);

@@ -56,6 +56,8 @@ pub mod header {
     pub const RING: usize = 216;
     /// u64: how many times one of them was asked for. An atomic counter.
     pub const RING_NEXT: usize = 224;
+    /// u64: bytes of the index; 0 if there is none.
+    pub const INDEX: usize = 232;
     /// u64: how many calls could not be recorded, or were recorded over. An atomic counter.
     pub const DROPPED: usize = 256;
 }
@@ -121,6 +123,8 @@ pub mod chunk {
     pub const OPEN: u32 = 3;
     /// Processes, threads, modules, functions, notes.
     pub const METADATA: u32 = 4;
+    /// Where which calls are, for readers.
+    pub const INDEX: u32 = 5;
 }
 
 /// Call records: two words, `w0` and `w1`.

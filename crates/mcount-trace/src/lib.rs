@@ -22,6 +22,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod append;
 mod bytes;
 mod calls;
 mod error;
@@ -31,12 +32,17 @@ mod metadata;
 mod nest;
 mod order;
 mod record;
+mod scale;
+mod stored;
 mod trace;
+mod walk;
 mod writer;
 
+pub use append::{Patch, index};
 pub use calls::{Call, Calls, ThreadCalls};
 pub use error::{Damage, Error};
 pub use metadata::{Function, Mapping, Module, Process, Thread};
 pub use record::End;
 pub use trace::{Header, Trace};
+pub use walk::{Stretch, Visitor};
 pub use writer::{NewCall, ThreadId, Writer};

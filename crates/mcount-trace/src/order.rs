@@ -38,6 +38,20 @@ impl<'a> Ordered<'a> {
         }
     }
 
+    /// Leaves out pieces that end before `ticks`. Calls that are open there are told to `enclose`. Returns when that
+    /// is: what comes now starts later.
+    pub(crate) fn seek(&mut self, ticks: u64, mut enclose: impl FnMut(&Raw)) -> Option<u64> {
+        let pieces = &self.thread.pieces;
+        let behind = pieces.partition_point(|piece| piece.floor.is_none_or(|floor| floor < ticks));
+        let at = behind.checked_sub(1)?;
+        let floor = pieces.get(at)?.floor?;
+        self.next_piece = at;
+        self.next_extra = self.extras.partition_point(|raw| raw.start <= floor);
+        let before = self.extras.get(..self.next_extra).unwrap_or_default();
+        before.iter().filter(|raw| raw.end > floor).for_each(&mut enclose);
+        Some(floor)
+    }
+
     /// The next call, and which of the extras it is, if it is one.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<(Raw, Option<usize>)> {
@@ -74,7 +88,7 @@ impl<'a> Ordered<'a> {
             if raw.is_pending() || piece.floor.is_some_and(|floor| raw.start <= floor) {
                 continue;
             }
-            if self.is_modified(piece, records, at) {
+            if piece.has_modifiers && is_modified(self.file, piece, records, at) {
                 continue;
             }
             raw.slot = unwrap_slot(raw.slot, self.thread.reference.unwrap_or(0));
@@ -93,21 +107,24 @@ impl<'a> Ordered<'a> {
             self.window.sort_unstable_by(|a, b| b.order(a));
         }
     }
+}
 
-    /// Whether the record before `at` says something of it.
-    fn is_modified(&self, piece: &Piece, records: &[[u8; call::SIZE]], at: usize) -> bool {
-        let before = records.get(..at).unwrap_or_default();
-        for bytes in before.iter().rev() {
-            match record(bytes, self.file.big_endian) {
-                Record::Call(..) => return false,
-                Record::Special(special::START | special::SLOT | special::OWNER, ..) => {
-                    return true;
-                }
-                Record::Special(..) | Record::Empty => {}
-            }
+/// Whether the record before `at` says something of it.
+pub(crate) fn is_modified(
+    file: Bytes<'_>,
+    piece: &Piece,
+    records: &[[u8; call::SIZE]],
+    at: usize,
+) -> bool {
+    let before = records.get(..at).unwrap_or_default();
+    for bytes in before.iter().rev() {
+        match record(bytes, file.big_endian) {
+            Record::Call(..) => return false,
+            Record::Special(special::START | special::SLOT | special::OWNER, ..) => return true,
+            Record::Special(..) | Record::Empty => {}
         }
-        piece.is_first_modified
     }
+    piece.is_first_modified
 }
 
 /// Appends `raw`; whether that left `window` in order.

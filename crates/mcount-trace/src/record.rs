@@ -61,6 +61,8 @@ const OPEN: u8 = 4;
 const PENDING: u8 = 8;
 /// The call is known from the shadow of the stack: it had not ended when the recording stopped.
 const SHADOW: u8 = 16;
+/// Special records say something of the call, or another thread recorded it: it can't be read from its record alone.
+const APART: u8 = 32;
 
 impl Raw {
     /// The call that a record's words say, the slot still as it is there.
@@ -116,10 +118,33 @@ impl Raw {
         self.how() & SHADOW != 0
     }
 
+    /// It can't be read from its record alone.
+    pub(crate) fn set_apart(&mut self) {
+        self.function_and_end |= u32::from(APART) << 24;
+    }
+
+    /// Whether it is only found among the extras: nobody saw its end, or it was set apart.
+    #[inline]
+    pub(crate) fn is_only_extra(&self) -> bool {
+        self.how() & (PENDING | APART) != 0
+    }
+
+    /// The words that an index has of it.
+    pub(crate) fn words(&self) -> [u64; 4] {
+        let last = u64::from(self.function_and_end) << 32 | u64::from(self.slot);
+        [self.start, self.end, self.ordinal, last]
+    }
+
+    /// The call that these words are of.
+    pub(crate) fn from_words([start, end, ordinal, last]: [u64; 4]) -> Self {
+        let end = end.max(start);
+        Self { start, end, ordinal, function_and_end: low_half(last >> 32), slot: low_half(last) }
+    }
+
     /// How it ended, if it did.
     #[inline]
     pub(crate) fn how_ended(&self) -> Option<End> {
-        match self.how() & !(PENDING | SHADOW) {
+        match self.how() & !(PENDING | SHADOW | APART) {
             0 => Some(End::Return),
             1 => Some(End::TailCall),
             2 => Some(End::Unwound),
@@ -137,7 +162,7 @@ impl Raw {
             End::Exit => 3,
         };
         self.end = end.max(self.start);
-        let how = how | PENDING | self.how() & SHADOW;
+        let how = how | PENDING | self.how() & (SHADOW | APART);
         self.function_and_end = self.function() | u32::from(how) << 24;
     }
 

@@ -8,6 +8,9 @@ use crate::layout::{self, chunk, clock, directory, flags, header};
 use crate::metadata::{Event, Function, Mapping, Metadata, Module, Process, Thread};
 use crate::nest::resolve;
 use crate::record::End;
+use crate::scale::Scale;
+use crate::stored;
+use crate::walk::{Stretch, Visitor, backwards, forwards};
 use std::collections::HashMap;
 
 /// What the header says.
@@ -61,6 +64,8 @@ pub struct Trace<'a> {
     indices: Vec<ThreadIndex>,
     /// The programs of each process, by start.
     programs: HashMap<u32, Vec<u32>>,
+    scale: Scale,
+    has_index: bool,
 }
 
 impl<'a> Trace<'a> {
@@ -83,19 +88,24 @@ impl<'a> Trace<'a> {
             }
         }
         damage.bad_metadata = metadata.bad;
-        let mut index = chunks.index(&descriptors, &mut damage);
-        index.threads.sort_by_key(|thread| thread.number);
         let processes = processes(&metadata);
         let mut programs: HashMap<u32, Vec<u32>> = HashMap::new();
         for (at, process) in (0..).zip(&processes) {
             programs.entry(process.pid).or_default().push(at);
         }
-        let thread_ends = by_id(&metadata.thread_ends, |event| (event.pid, event.other));
-        let limits = Limits { thread_ends, processes: &processes, programs: &programs };
-        for thread in &mut index.threads {
-            let (pid, tid) = (thread.pid, thread.tid);
-            resolve(file, thread, |start| limits.of(pid, tid, start));
-        }
+        let stored = chunks.stored(&header, &descriptors, &mut damage);
+        let has_index = stored.is_some();
+        let index = stored.unwrap_or_else(|| {
+            let mut index = chunks.index(&descriptors, &mut damage);
+            index.threads.sort_by_key(|thread| thread.number);
+            let thread_ends = by_id(&metadata.thread_ends, |event| (event.pid, event.other));
+            let limits = Limits { thread_ends, processes: &processes, programs: &programs };
+            for thread in &mut index.threads {
+                let (pid, tid) = (thread.pid, thread.tid);
+                resolve(file, thread, |start| limits.of(pid, tid, start));
+            }
+            index
+        });
         let threads = threads(&metadata, &index.threads);
         let Metadata { mut modules, mut functions, mappings, notes, .. } = metadata;
         modules.sort_by_key(|module| module.number);
@@ -113,6 +123,8 @@ impl<'a> Trace<'a> {
             file,
             indices,
             programs,
+            scale: Scale::new(header.ticks_per_second),
+            has_index,
         })
     }
 
@@ -120,6 +132,26 @@ impl<'a> Trace<'a> {
     #[must_use]
     pub fn calls(&self) -> Calls<'_, 'a> {
         self.calls_of(|_| true)
+    }
+
+    /// Whether the trace has an index, so that reading needn't begin with a pass over all calls.
+    #[must_use]
+    pub fn has_index(&self) -> bool {
+        self.has_index
+    }
+
+    pub(crate) fn indices(&self) -> &[ThreadIndex] {
+        &self.indices
+    }
+
+    /// The calls of those threads that `is_wanted` names which start `nanoseconds` after the start of the trace, or
+    /// later; in the order of starts. A few that start earlier can come before them.
+    #[must_use]
+    pub fn calls_from(&self, nanoseconds: u64, is_wanted: impl Fn(usize) -> bool) -> Calls<'_, 'a> {
+        let ticks = self.header.start.saturating_add(self.scale.ticks(nanoseconds));
+        let threads = (0..self.indices.len()).filter(|at| is_wanted(*at));
+        let calls = threads.filter_map(|at| self.thread_calls(at));
+        Calls::new(calls.map(|calls| calls.starting_at(ticks)).collect())
     }
 
     /// The calls of those threads, by their place in [`Trace::threads`], that `is_wanted` names; in the
@@ -138,6 +170,39 @@ impl<'a> Trace<'a> {
         let has_only_entries = self.header.has_only_entries;
         let calls = ThreadCalls::new(self.file, thread, &self.processes, at, programs);
         Some(if has_only_entries { calls.only_entries() } else { calls })
+    }
+
+    /// The calls of those threads that `is_wanted` names, in stretches of about `size` calls that can be visited by
+    /// several processors ([`Trace::visit`]).
+    #[must_use]
+    pub fn stretches(&self, size: u64, is_wanted: impl Fn(usize) -> bool) -> Vec<Stretch> {
+        let threads = self.indices.iter().enumerate().filter(|(at, _)| is_wanted(*at));
+        threads
+            .flat_map(|(at, thread)| {
+                let is_whole = self.header.has_only_entries || thread.is_disordered;
+                Stretch::all(at, thread, if is_whole { u64::MAX } else { size })
+            })
+            .collect()
+    }
+
+    /// Shows `visitor` the calls of a stretch, callers before what they call. That is quicker than
+    /// [`Trace::calls`], which has to find the order of starts; here the last call comes first.
+    pub fn visit<V: Visitor>(&self, stretch: &Stretch, visitor: &mut V) {
+        let Some(thread) = self.indices.get(stretch.thread) else { return };
+        if self.header.has_only_entries || thread.is_disordered {
+            self.thread_calls(stretch.thread)
+                .into_iter()
+                .for_each(|calls| forwards(calls, visitor));
+        } else {
+            backwards(self.file, thread, stretch, visitor);
+        }
+    }
+
+    /// The latest time that the trace knows of: its end, or that of a call.
+    #[must_use]
+    pub fn latest(&self) -> u64 {
+        let threads = self.indices.iter().map(ThreadIndex::latest).max();
+        self.header.end.unwrap_or(0).max(threads.unwrap_or(0))
     }
 
     /// How many calls thread `at` of [`Trace::threads`] made.
@@ -175,18 +240,7 @@ impl<'a> Trace<'a> {
     #[must_use]
     #[inline]
     pub fn nanoseconds(&self, ticks: u64) -> u64 {
-        let ticks = ticks.saturating_sub(self.header.start);
-        match self.header.ticks_per_second {
-            0 | NANOSECONDS => ticks,
-            rate if rate < 1 << 34 => {
-                let part = ticks % rate * NANOSECONDS / rate;
-                (ticks / rate).saturating_mul(NANOSECONDS).saturating_add(part)
-            }
-            rate => {
-                let long = u128::from(ticks) * u128::from(NANOSECONDS) / u128::from(rate);
-                u64::try_from(long).unwrap_or(u64::MAX)
-            }
-        }
+        self.scale.nanoseconds(ticks.saturating_sub(self.header.start))
     }
 
     /// Whether times are nanoseconds, and not just an order.
@@ -195,9 +249,6 @@ impl<'a> Trace<'a> {
         self.header.ticks_per_second != 0 && self.header.clock != clock::NONE
     }
 }
-
-/// In a second.
-const NANOSECONDS: u64 = 1_000_000_000;
 
 /// Reads the header.
 fn header(bytes: &[u8]) -> Result<(Bytes<'_>, Header), Error> {
@@ -284,6 +335,26 @@ impl Chunks<'_> {
         found
     }
 
+    /// The index that the trace has, if it can be believed.
+    fn stored(
+        &self,
+        header: &Header,
+        descriptors: &[Descriptor],
+        damage: &mut Damage,
+    ) -> Option<Index> {
+        let size = self.file.u64(layout::header::INDEX).filter(|size| *size != 0)?;
+        if !header.is_finished || damage.missing_chunks != 0 {
+            return None;
+        }
+        let chunks = descriptors.iter().filter(|of| of.kind == chunk::INDEX);
+        let chunks = chunks.filter_map(|of| Some((*of, self.place(of.number)?)));
+        let (index, without_start) = stored::read(self.file, size, chunks)?;
+        let is_unknown = |of: &&Descriptor| of.kind > chunk::INDEX;
+        damage.unknown_chunks = descriptors.iter().filter(is_unknown).count() as u64;
+        damage.open_without_start = without_start;
+        Some(index)
+    }
+
     /// Goes through all calls.
     fn index(&self, descriptors: &[Descriptor], damage: &mut Damage) -> Index {
         let (mut index, mut starts) = (Index::default(), Starts::default());
@@ -302,7 +373,7 @@ impl Chunks<'_> {
                     let starts = starts.map(|(offset, _)| offset);
                     index.open(self.file, (starts, offset), size, of, damage);
                 }
-                chunk::STARTS | chunk::METADATA => {}
+                chunk::STARTS | chunk::METADATA | chunk::INDEX => {}
                 _ => damage.unknown_chunks += 1,
             }
         }

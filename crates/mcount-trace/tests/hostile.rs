@@ -3,7 +3,7 @@
 #![expect(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "a test")]
 
 use mcount_trace::layout::{chunk, directory, header};
-use mcount_trace::{End, Trace, Writer};
+use mcount_trace::{Call, End, Trace, Visitor, Writer};
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
@@ -31,8 +31,46 @@ fn read(bytes: &[u8]) {
     for (thread, count) in counts.into_iter().enumerate() {
         assert_eq!(count, trace.count(thread));
     }
+    for (thread, count) in visited(&trace).into_iter().enumerate() {
+        assert_eq!(count, trace.count(thread));
+    }
     // A record has 16 bytes, an open call has 8 and 8 more for its start.
     assert!(latest.len() * 8 <= bytes.len());
+}
+
+/// Reads everything of a trace whose index may lie.
+fn read_indexed(bytes: &[u8]) {
+    let Ok(trace) = Trace::parse(bytes) else { return };
+    let count = trace.calls().count().max(trace.calls_from(100, |_| true).count());
+    let visited: u64 = visited(&trace).iter().sum();
+    // A record has 16 bytes, an open call has 8 and 8 more for its start, and an index has 32 for what it has.
+    assert!(count.max(visited as usize) * 8 <= bytes.len());
+}
+
+/// Counts the calls of each thread.
+struct Count(Vec<u64>);
+
+impl Visitor for Count {
+    type Mark = ();
+
+    fn enter(&mut self, call: &Call, _: Option<()>) {
+        assert!(call.end.is_none_or(|end| end >= call.start));
+        assert_eq!(call.caller.is_some(), call.depth > 0);
+        self.0[call.thread] += 1;
+    }
+
+    fn enclose(&mut self, _: &Call, _: Option<()>) {}
+
+    fn leave(&mut self, (): ()) {}
+}
+
+/// How many calls of each thread are visited from the last to the first.
+fn visited(trace: &Trace<'_>) -> Vec<u64> {
+    let mut count = Count(vec![0; trace.threads.len()]);
+    for stretch in trace.stretches(1, |_| true) {
+        trace.visit(&stretch, &mut count);
+    }
+    count.0
 }
 
 /// A trace with something of everything.
@@ -100,6 +138,43 @@ fn every_byte_damaged() {
             }
             bytes[at] = before;
         }
+    }
+}
+
+fn indexed() -> Vec<u8> {
+    let mut bytes = sample(false);
+    for patch in mcount_trace::index(&bytes.clone()).unwrap_or_default() {
+        let (from, to) = (patch.offset as usize, patch.offset as usize + patch.bytes.len());
+        bytes.resize(bytes.len().max(to), 0);
+        bytes[from..to].copy_from_slice(&patch.bytes);
+    }
+    assert!(Trace::parse(&bytes).is_ok_and(|trace| trace.has_index()));
+    bytes
+}
+
+#[test]
+fn an_index_that_lies() {
+    let mut bytes = indexed();
+    let start = bytes.len() - 65_536;
+    let places: Vec<usize> = places(&bytes).into_iter().filter(|at| *at >= start).collect();
+    for at in places {
+        let before = bytes[at];
+        for value in [before ^ 1, before ^ 0x80, 0, 0xff, before.wrapping_add(1)] {
+            bytes[at] = value;
+            read_indexed(&bytes);
+        }
+        bytes[at] = before;
+        let word = at & !7;
+        let before: [u8; 8] = bytes[word..word + 8].try_into().unwrap_or_default();
+        for number in NUMBERS {
+            bytes[word..word + 8].copy_from_slice(&number.to_le_bytes());
+            read_indexed(&bytes);
+        }
+        bytes[word..word + 8].copy_from_slice(&before);
+    }
+    for size in NUMBERS {
+        bytes[header::INDEX..header::INDEX + 8].copy_from_slice(&size.to_le_bytes());
+        read_indexed(&bytes);
     }
 }
 

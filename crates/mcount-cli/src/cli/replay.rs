@@ -6,7 +6,7 @@ use crate::commit::Failure;
 use crate::files::Input;
 use crate::pager::paged;
 use crate::pattern::{Language, Pattern};
-use crate::replay::{Field, Format, Manner, Selection, Weight, parse_time, print};
+use crate::replay::{Field, Format, Manner, Selection, Weight, parse_time, print, write_uftrace};
 use clap::{Args, ValueHint};
 use mcount_trace::Trace;
 use std::io;
@@ -29,7 +29,9 @@ Examples: mcount replay program.mcount
           mcount replay --function 'parse_*' --min-duration 10us program.mcount
           mcount replay --from 1.5s --to 1.6s --thread 4711 program.mcount
           mcount replay --format jsonl program.mcount | jq -r 'select(.end == \"unwound\").function'
-          mcount replay --format folded program.mcount | flamegraph.pl > program.svg";
+          mcount replay --format folded program.mcount | flamegraph.pl > program.svg
+          mcount replay --format perfetto program.mcount > program.perfetto-trace
+          mcount replay --format uftrace -o uftrace.data program.mcount; uftrace report";
 
 #[derive(Args)]
 pub(super) struct ReplayArgs {
@@ -37,9 +39,13 @@ pub(super) struct ReplayArgs {
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     trace: PathBuf,
     /// How to print: a call graph; one JSON object a call; comma-separated values; folded stacks for
-    /// flame graph programs; or JSON for chrome://tracing and Perfetto
+    /// flame graph programs; JSON for chrome://tracing; protocol buffers for Perfetto; or a folder that
+    /// uftrace reads
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    /// The folder to write for --format uftrace, which must not exist
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    output: Option<PathBuf>,
     /// The columns of text, from left to right
     #[arg(long, value_enum, value_name = "FIELD", value_delimiter = ',', default_values_t = Field::USUAL)]
     fields: Vec<Field>,
@@ -111,11 +117,22 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
         fields: arguments.fields.clone(),
         weight: arguments.weight,
     };
-    with_trace(&arguments.trace, &arguments.selection, |trace, selection| {
-        if manner.format == Format::Text {
-            return show(trace, selection, manner);
+    let output = match (arguments.format, &arguments.output) {
+        (Format::Uftrace, None) => return Ok(complain("--format uftrace needs --output DIR")),
+        (Format::Uftrace, output) => output.as_ref(),
+        (_, None) => None,
+        (_, Some(_)) => return Ok(complain("--output is only for --format uftrace")),
+    };
+    with_trace(&arguments.trace, &arguments.selection, |trace, selection| match output {
+        Some(folder) => {
+            let left_out = write_uftrace(folder, trace, selection, &manner)?;
+            if left_out > 0 {
+                complain(&format!("warning: {left_out} calls are too deep for uftrace"));
+            }
+            Ok(())
         }
-        print(&mut io::stdout().lock(), trace, selection, &manner)
+        None if manner.format == Format::Text => show(trace, selection, manner),
+        None => print(&mut io::stdout().lock(), trace, selection, &manner),
     })
 }
 

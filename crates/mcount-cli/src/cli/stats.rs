@@ -1,8 +1,9 @@
 //! `mcount stats`: how often each function of a trace was called, and how long it took.
 
+use super::complain;
 use super::replay::{SelectionArgs, with_trace};
 use crate::pager::paged;
-use crate::replay::stats::{Column, Format, print};
+use crate::replay::stats::{By, Column, Format, Manner, print};
 use clap::{Args, ValueHint};
 use std::io;
 use std::path::PathBuf;
@@ -11,11 +12,15 @@ use std::path::PathBuf;
 pub(super) const HELP: &str = "\
 Total is the time in a function and in what it called; of calls within calls of the same function \
 only the outermost count. Self leaves out the functions that it called. Median and 99th percentile \
-are within 2 % of the true ones; all else is exact. A call that hadn't ended counts up to the end of \
-the trace.
+are within 1 % of the true ones, and exact where there are up to 64 calls; all else is exact. A call \
+that hadn't ended counts up to the end of the trace.
+
+With --by, the calls of a module, source file, thread or caller have a row together. Source files are \
+looked up in the debug information of the modules, which must still be there.
 
 Examples: mcount stats program.mcount
           mcount stats --sort self --module libc.so.6 program.mcount
+          mcount stats --by caller --function malloc program.mcount
           mcount stats --format jsonl program.mcount | jq -r 'select(.p99_ns > 1000000).function'";
 
 #[derive(Args)]
@@ -23,23 +28,39 @@ pub(super) struct StatsArgs {
     /// The trace
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     trace: PathBuf,
-    /// What functions are sorted by: the one with most comes first
+    /// What has a row of its own
+    #[arg(long, value_enum, default_value = "function")]
+    by: By,
+    /// What rows are sorted by: the one with most comes first
     #[arg(long, value_enum, value_name = "COLUMN", default_value = "total")]
     sort: Column,
-    /// How to print: aligned text, one JSON object a function, or comma-separated values
+    /// How to print: aligned text, one JSON object a row, or comma-separated values
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    /// Print names of C++ without arguments
+    #[arg(long)]
+    simple_names: bool,
     #[command(flatten)]
     selection: SelectionArgs,
 }
 
 /// Runs the command; its exit code.
 pub(super) fn stats(arguments: &StatsArgs) -> io::Result<u8> {
-    let how = (arguments.sort, arguments.format);
+    let manner = Manner {
+        by: arguments.by,
+        sort: arguments.sort,
+        format: arguments.format,
+        has_simple_names: arguments.simple_names,
+    };
     with_trace(&arguments.trace, &arguments.selection, |trace, selection| {
-        if arguments.format != Format::Text {
-            return print(&mut io::stdout().lock(), trace, selection, how);
+        let warnings = if arguments.format == Format::Text {
+            paged(|out| print(out, trace, selection, manner))?
+        } else {
+            print(&mut io::stdout().lock(), trace, selection, manner)?
+        };
+        for warning in warnings {
+            complain(&warning);
         }
-        paged(|out| print(out, trace, selection, how))
+        Ok(())
     })
 }

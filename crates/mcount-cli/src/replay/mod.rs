@@ -5,10 +5,13 @@ mod csv;
 mod fields;
 mod folded;
 mod jsonl;
+mod lanes;
+mod perfetto;
 mod select;
 pub mod stats;
 mod text;
 mod time;
+mod uftrace;
 
 pub use fields::Field;
 pub use folded::Weight;
@@ -21,6 +24,7 @@ use clap::ValueEnum;
 use mcount_trace::{Call, End, Trace};
 use std::cell::OnceCell;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// How to print calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -35,6 +39,10 @@ pub enum Format {
     Folded,
     /// JSON for the tracing page of Chrome, and for Perfetto.
     Chrome,
+    /// Protocol buffers for Perfetto.
+    Perfetto,
+    /// A folder that uftrace reads.
+    Uftrace,
 }
 
 /// How calls are printed.
@@ -73,8 +81,27 @@ pub fn print(
         Format::Csv => csv::print(&mut out, &names, calls)?,
         Format::Folded => folded::print(&mut out, &names, calls, manner.weight)?,
         Format::Chrome => chrome::print(&mut out, &names, calls)?,
+        Format::Perfetto => perfetto::print(&mut out, &names, calls)?,
+        // That is a folder: see `write_uftrace`.
+        Format::Uftrace => {}
     }
     out.flush()
+}
+
+/// Writes what `selection` has of a trace into a new folder that uftrace reads; how many calls are left out because
+/// they are too deep for it.
+///
+/// # Errors
+///
+/// There is something else, or it can't be written.
+pub fn write_uftrace(
+    folder: &Path,
+    trace: &Trace<'_>,
+    selection: &Selection,
+    manner: &Manner,
+) -> io::Result<u64> {
+    let names = Names::with(trace, manner.has_simple_names);
+    uftrace::write(folder, &names, selection.filter(trace).calls())
 }
 
 /// What output calls a function that the trace doesn't name.

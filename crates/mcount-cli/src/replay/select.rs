@@ -2,7 +2,7 @@
 
 use super::Names;
 use crate::pattern::Pattern;
-use mcount_trace::{Call, Calls, Trace};
+use mcount_trace::{Call, Trace};
 
 /// Which calls are wanted: those that all of these say.
 #[derive(Debug, Clone, Default)]
@@ -95,16 +95,17 @@ pub(crate) struct Filter<'s> {
     to: Option<u64>,
 }
 
-impl<'s> Filter<'s> {
-    /// All calls of the threads that are wanted, by start.
-    pub(crate) fn of_threads(&self) -> Calls<'s, 's> {
-        self.trace.calls_of(|at| self.threads.get(at).copied().unwrap_or(false))
-    }
-
+impl Filter<'_> {
     /// The calls that are wanted, by start.
     pub(crate) fn calls(&self) -> impl Iterator<Item = Call> {
-        let calls = self.of_threads().take_while(|call| !self.is_too_late(call));
-        calls.filter(|call| self.is_wanted(call))
+        let calls = self.trace.calls_from(self.from, |at| self.has_thread(at));
+        let calls = calls.take_while(|call| {
+            self.to.is_none() || !self.is_too_late(self.trace.nanoseconds(call.start))
+        });
+        calls.filter(|call| {
+            let (start, end) = self.times(call);
+            self.is_wanted(call, start, end)
+        })
     }
 
     fn is_in(&self, functions: Option<&Vec<bool>>, number: Option<u32>) -> bool {
@@ -114,23 +115,31 @@ impl<'s> Filter<'s> {
         })
     }
 
-    /// Whether this call and all that begin later are not wanted.
-    pub(crate) fn is_too_late(&self, call: &Call) -> bool {
-        self.to.is_some_and(|to| self.trace.nanoseconds(call.start) >= to)
+    /// Whether calls that start then, in nanoseconds since the start of the trace, and later are not wanted.
+    #[inline]
+    pub(crate) fn is_too_late(&self, start: u64) -> bool {
+        self.to.is_some_and(|to| start >= to)
     }
 
-    /// Whether a call of a wanted thread that isn't too late is wanted.
-    pub(crate) fn is_wanted(&self, call: &Call) -> bool {
+    /// Start and end of a call, in nanoseconds since the start of the trace.
+    #[inline]
+    pub(crate) fn times(&self, call: &Call) -> (u64, Option<u64>) {
+        (self.trace.nanoseconds(call.start), call.end.map(|end| self.trace.nanoseconds(end)))
+    }
+
+    /// Whether calls of a thread are wanted.
+    pub(crate) fn has_thread(&self, thread: usize) -> bool {
+        self.threads.get(thread).copied().unwrap_or(false)
+    }
+
+    /// Whether a call of a wanted thread is wanted that isn't too late and has these times.
+    #[inline]
+    pub(crate) fn is_wanted(&self, call: &Call, start: u64, end: Option<u64>) -> bool {
         call.depth < self.depth
+            && start >= self.from
             && self.is_in(self.functions.as_ref(), Some(call.function))
             && self.is_in(self.callers.as_ref(), call.caller)
-            && (self.from == 0 || self.trace.nanoseconds(call.start) >= self.from)
-            && (self.min_duration == 0 || self.is_long(call))
-    }
-
-    fn is_long(&self, call: &Call) -> bool {
-        let start = self.trace.nanoseconds(call.start);
-        let end = call.end.map(|end| self.trace.nanoseconds(end));
-        end.is_none_or(|end| end.saturating_sub(start) >= self.min_duration)
+            && (self.min_duration == 0
+                || end.is_none_or(|end| end.saturating_sub(start) >= self.min_duration))
     }
 }

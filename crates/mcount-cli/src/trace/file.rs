@@ -5,6 +5,7 @@
 //! recorder hasn't made room for on disk, so a full disk is an error here and not a signal there.
 
 use super::scope::Scope;
+use crate::files::Input;
 use mcount_trace::layout::{self, chunk, directory, header, metadata};
 use memmap2::{MmapMut, MmapOptions};
 use nix::libc;
@@ -29,6 +30,9 @@ const AHEAD: u64 = 256;
 
 /// The longest metadata record: one has to fit into a chunk.
 const MOST: usize = 60_000;
+
+/// Traces of so many chunks get an index: 4 MiB, which is read in a millisecond.
+const INDEXED: u64 = 64;
 
 /// How large a trace may get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -353,7 +357,25 @@ impl TraceFile {
         self.shared.set(header::END_TICKS, self.ticks());
         self.shared.field(header::FLAGS).fetch_or(layout::flags::FINISHED, SeqCst);
         let chunks = self.shared.field(header::NEXT_CHUNK).load(SeqCst);
-        self.shared.file.set_len(layout::HEADER_BLOCK + chunks * layout::CHUNK_SIZE)
+        let size = layout::HEADER_BLOCK + chunks * layout::CHUNK_SIZE;
+        self.shared.file.set_len(size)?;
+        if chunks >= INDEXED && self.add_index(size).is_err() {
+            // There's no room for it. Readers can do without.
+            self.shared.set(header::NEXT_CHUNK, chunks);
+            return self.shared.file.set_len(size);
+        }
+        Ok(())
+    }
+
+    /// Adds an index to the trace, so that reading a part of it doesn't begin with reading all.
+    fn add_index(&self, size: u64) -> io::Result<()> {
+        let input = Input::new(&self.shared.file, size)?;
+        let patches = mcount_trace::index(input.bytes()).map_err(io::Error::other)?;
+        drop(input);
+        for patch in patches {
+            self.shared.file.write_all_at(&patch.bytes, patch.offset)?;
+        }
+        Ok(())
     }
 }
 

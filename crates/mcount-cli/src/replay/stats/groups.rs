@@ -1,0 +1,146 @@
+//! What has a row of its own: functions, modules, source files, threads, or callers.
+
+use super::By;
+use super::sources::Sources;
+use crate::replay::{NAMELESS, Name, Names};
+use mcount_trace::Call;
+use std::collections::HashMap;
+
+/// What has a row.
+pub(super) enum Group<'n> {
+    /// A function, or what called.
+    Function(&'n Name),
+    /// A module, or a source file.
+    File(String),
+    Thread {
+        pid: u32,
+        tid: u32,
+        name: String,
+    },
+    /// What isn't known, or nobody: of the outermost calls, the caller.
+    Nobody,
+}
+
+impl Group<'_> {
+    /// What rows are sorted by that are equal otherwise.
+    pub(super) fn key(&self) -> (&str, &str, u32) {
+        match self {
+            Self::Function(name) => (&name.text, &name.module, 0),
+            Self::File(path) => (path, "", 0),
+            Self::Thread { tid, .. } => ("", "", *tid),
+            Self::Nobody => ("", "", 0),
+        }
+    }
+
+    /// What it is called in text.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Function(name) => name.text.clone(),
+            Self::File(path) => path.clone(),
+            Self::Thread { tid, name, .. } if name.is_empty() => tid.to_string(),
+            Self::Thread { tid, name, .. } => format!("{tid} {name}"),
+            Self::Nobody => NAMELESS.to_owned(),
+        }
+    }
+}
+
+/// All groups of a trace.
+pub(super) struct Groups<'n> {
+    by: By,
+    all: Vec<Group<'n>>,
+    /// The group of each function, by its place in the trace.
+    of_functions: Vec<usize>,
+    names: &'n mcount_trace::Trace<'n>,
+    warnings: Vec<String>,
+}
+
+impl<'n> Groups<'n> {
+    pub(super) fn new(names: &'n Names<'n, 'n>, by: By) -> Self {
+        let trace = names.trace;
+        let mut groups = Self {
+            by,
+            all: Vec::new(),
+            of_functions: Vec::new(),
+            names: trace,
+            warnings: Vec::new(),
+        };
+        match by {
+            By::Function | By::Caller => {
+                let functions = trace.functions.iter();
+                let name = |function: &mcount_trace::Function<'_>| {
+                    Group::Function(names.function(function.number))
+                };
+                groups.all = functions.map(name).collect();
+                groups.of_functions = (0..groups.all.len()).collect();
+            }
+            By::Module => {
+                let path = |at: usize| {
+                    let function = trace.functions.get(at);
+                    function.map(|function| names.function(function.number).module.clone())
+                };
+                groups.add_files((0..trace.functions.len()).map(path));
+            }
+            By::Source => {
+                let mut sources = Sources::default();
+                let files: Vec<_> =
+                    trace.functions.iter().map(|function| sources.find(trace, function)).collect();
+                groups.add_files(files.into_iter());
+                groups.warnings = sources.into_warnings();
+            }
+            By::Thread => {
+                groups.all = trace
+                    .threads
+                    .iter()
+                    .map(|thread| Group::Thread {
+                        pid: thread.pid,
+                        tid: thread.tid,
+                        name: String::from_utf8_lossy(thread.name).into_owned(),
+                    })
+                    .collect();
+            }
+        }
+        groups.all.push(Group::Nobody);
+        groups
+    }
+
+    /// Groups functions by these files.
+    fn add_files(&mut self, files: impl Iterator<Item = Option<String>>) {
+        let mut known: HashMap<String, usize> = HashMap::new();
+        let files: Vec<_> = files.collect();
+        for path in files.iter().flatten().filter(|path| !path.is_empty()) {
+            if !known.contains_key(path) {
+                known.insert(path.clone(), self.all.len());
+                self.all.push(Group::File(path.clone()));
+            }
+        }
+        let nobody = self.all.len();
+        let place = |path: &Option<String>| path.as_ref().and_then(|path| known.get(path)).copied();
+        self.of_functions = files.iter().map(|path| place(path).unwrap_or(nobody)).collect();
+    }
+
+    /// They all, the unknown one last.
+    pub(super) fn all(&self) -> &[Group<'n>] {
+        &self.all
+    }
+
+    /// The place of a call's group.
+    #[inline]
+    pub(super) fn of(&self, call: &Call) -> usize {
+        let nobody = self.all.len() - 1;
+        match self.by {
+            By::Thread => call.thread.min(nobody),
+            By::Caller => call.caller.map_or(nobody, |caller| self.of_function(caller)),
+            By::Function | By::Module | By::Source => self.of_function(call.function),
+        }
+    }
+
+    #[inline]
+    fn of_function(&self, number: u32) -> usize {
+        let place = self.names.function_index(number).and_then(|at| self.of_functions.get(at));
+        place.copied().unwrap_or(self.all.len() - 1)
+    }
+
+    pub(super) fn into_warnings(self) -> Vec<String> {
+        self.warnings
+    }
+}

@@ -1,0 +1,291 @@
+//! What `mcount replay` and `mcount stats` make of traces, opened by the programs that it is for: uftrace, a decoder of
+//! protocol buffers, a flame graph program, Chromium; and counted again by a script.
+//!
+//! Its own file because each test needs another program, and is ignored without it.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+
+use mcount_trace::{End, Writer};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use testkit::room::Room;
+use testkit::test;
+use testkit::tools::{find, need};
+use testkit::trial::ignore;
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
+
+const MCOUNT: &str = env!("CARGO_BIN_EXE_mcount");
+const TOP: u64 = 0x7ffd_1234_5000;
+
+/// What a program prints that must succeed.
+fn run(room: &Room, program: &str, arguments: &[&str]) -> String {
+    let outcome = room.run(Path::new(program), arguments).unwrap();
+    assert_eq!(outcome.code, Some(0), "{program} {arguments:?}: {}", outcome.stderr);
+    outcome.stdout
+}
+
+fn mcount(room: &Room, arguments: &[&str]) -> String {
+    run(room, MCOUNT, arguments)
+}
+
+/// A program of threads whose functions call each other and themselves.
+const PROGRAM: &str = r#"
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#define NI __attribute__((noinline))
+static __thread jmp_buf out;
+NI int leaf(int x) { __asm__ volatile(""); return x + 1; }
+NI int fib(int n) { return n < 2 ? leaf(n) : fib(n - 1) + fib(n - 2); }
+NI void leave(int n) { if (!n) longjmp(out, 1); leave(n - 1); __asm__ volatile(""); }
+NI int jump(int n) { if (!setjmp(out)) leave(n); return n; }
+NI void *work(void *p) {
+    long n = 0;
+    for (int i = 0; i < 200; i++) n += fib(i % 12) + jump(i % 7);
+    return (void *)n;
+}
+int main(void) {
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++) pthread_create(&threads[i], 0, work, 0);
+    for (int i = 0; i < 3; i++) pthread_join(threads[i], 0);
+    work(0);
+    exit(0);
+}
+"#;
+
+/// A room with `t.mcount`, a trace of it.
+fn traced() -> Room {
+    need(["gcc"]);
+    let room = Room::new().unwrap();
+    room.put("threads.c", PROGRAM.as_bytes()).unwrap();
+    let flags = ["-O2", "-g", "-fpatchable-function-entry=5", "-fno-optimize-sibling-calls"];
+    let names = ["-o", "threads", "threads.c", "-lpthread"];
+    run(&room, "gcc", &[&flags[..], &names[..]].concat());
+    mcount(&room, &["trace", "-o", "t.mcount", "--", "./threads"]);
+    room
+}
+
+/// A trace with calls of fibres, which overlap, and functions of the same name in files of the same name.
+fn odd() -> Room {
+    let room = Room::new().unwrap();
+    let mut writer = Writer::new();
+    writer.process(7, 1, 0, "/bin/program").thread_name(7, 7, 0, "first");
+    let one = writer.function_at("/lib/one/same.so", "a b(int)", 0x10, 8);
+    let two = writer.function_at("/lib/two/same.so", "twin", 0x10, 8);
+    let far = writer.function_at("/lib/two/same.so", "far", u64::MAX - 3, u64::MAX);
+    let thread = writer.thread(7, 7);
+    for at in 0..50 {
+        let start = at * 100;
+        writer.call(thread, one).from(start + 10).to(start + 50).slot(TOP).end(End::Return);
+        let other = TOP - 0x100_0000;
+        writer.call(thread, two).from(start + 40).to(start + 80).slot(other).end(End::Unwound);
+        writer.call(thread, far).from(start + 85).to(start + 85).slot(TOP).end(End::TailCall);
+    }
+    writer.open(thread, one, 6_000, TOP);
+    writer.header(mcount_trace::layout::header::END_TICKS, 9_000);
+    room.put("t.mcount", &writer.finish()).unwrap();
+    room
+}
+
+/// How often each function was called, by `stats`.
+fn counts(room: &Room) -> BTreeMap<String, u64> {
+    let lines = mcount(room, &["stats", "--format", "jsonl", "t.mcount"]);
+    let values = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let pair = |value: serde_json::Value| {
+        (value["function"].as_str().unwrap().to_owned(), value["calls"].as_u64().unwrap())
+    };
+    values.map(pair).collect()
+}
+
+#[test]
+fn uftrace_counts_as_many_calls() {
+    need(["uftrace"]);
+    for room in [traced(), odd()] {
+        mcount(&room, &["replay", "--format", "uftrace", "-o", "data", "t.mcount"]);
+        let text = run(&room, "uftrace", &["report", "--no-pager", "-d", "data", "-f", "call"]);
+        let row = |line: &str| {
+            let (count, name) = line.trim().split_once("  ")?;
+            Some((name.trim().to_owned(), count.parse().ok()?))
+        };
+        let found: BTreeMap<String, u64> = text.lines().filter_map(row).collect();
+        assert_eq!(found, counts(&room), "{text}");
+        let graph = run(&room, "uftrace", &["replay", "--no-pager", "-d", "data"]);
+        let (begun, ended) = (graph.matches('{').count(), graph.matches("} /*").count());
+        assert!(begun >= ended && begun > 0, "{begun} {ended}");
+    }
+}
+
+#[test]
+fn a_folder_for_uftrace_must_be_new() {
+    let room = odd();
+    let outcome = |arguments: &[&str]| {
+        let arguments = [&["replay"], arguments, &["t.mcount"]].concat();
+        room.run(Path::new(MCOUNT), &arguments).unwrap()
+    };
+    let table: [(&[&str], &str); 3] = [
+        (&["--format", "uftrace"], "--format uftrace needs --output DIR"),
+        (&["--format", "csv", "-o", "x"], "--output is only for --format uftrace"),
+        (&["--format", "uftrace", "-o", "."], ".: File exists"),
+    ];
+    for (arguments, expected) in table {
+        let found = outcome(arguments);
+        assert_eq!((found.code, found.stderr), (Some(2), format!("mcount: {expected}\n")));
+    }
+}
+
+#[test]
+fn a_decoder_of_protocol_buffers_reads_what_is_for_perfetto() {
+    need(["protoc", "sh"]);
+    for room in [traced(), odd()] {
+        let script = "\"$0\" replay --format perfetto t.mcount > t.perfetto && \
+                      protoc --decode_raw < t.perfetto";
+        let text = run(&room, "sh", &["-c", script, MCOUNT]);
+        let calls = mcount(&room, &["replay", "--format", "jsonl", "t.mcount"]);
+        let open = calls.lines().filter(|line| line.ends_with("\"end\":null}")).count();
+        let all = calls.lines().count();
+        // TrackEvent.type: begin, end.
+        let of_type = |kind: u8| text.matches(&format!("\n    9: {kind}\n")).count();
+        let events =
+            |kind: u8| of_type(kind) + text.matches(&format!("\n  11 {{\n    9: {kind}\n")).count();
+        let (begun, ended) = (events(1) / 2 + events(1) % 2, events(2) / 2 + events(2) % 2);
+        assert_eq!((begun, ended), (all, all - open));
+        for name in counts(&room).keys() {
+            assert!(text.contains(&format!("2: \"{name}\"")), "{name}");
+        }
+        // Names are said once a thread.
+        let threads = text.matches("\n    4 {\n").count();
+        let first = counts(&room).keys().next().unwrap().clone();
+        assert!(text.matches(&format!("\"{first}\"")).count() <= threads);
+    }
+}
+
+#[test]
+fn a_flame_graph_of_folded_stacks() {
+    // Debian doesn't have it: `cargo install inferno`.
+    if find("inferno-flamegraph").is_none() {
+        ignore("not installed: inferno-flamegraph");
+    }
+    let room = traced();
+    for (weight, least) in [("time", 1), ("calls", 1_000)] {
+        let folded = ["replay", "--format", "folded", "--weight", weight, "t.mcount"];
+        let folded = mcount(&room, &folded);
+        let total: u64 = folded
+            .lines()
+            .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+            .sum();
+        assert!(total > least);
+        room.put("folded", folded.as_bytes()).unwrap();
+        let picture = run(&room, "inferno-flamegraph", &["folded"]);
+        for name in ["threads", "main", "fib", "leave"] {
+            assert!(picture.contains(&format!("<title>{name} (")), "{weight}: {name}");
+        }
+    }
+}
+
+#[test]
+fn a_browser_reads_what_is_for_chrome() {
+    need(["chromium"]);
+    let room = traced();
+    let json = mcount(&room, &["replay", "--format", "chrome", "t.mcount"]);
+    let calls = mcount(&room, &["replay", "--format", "csv", "t.mcount"]).lines().count() - 1;
+    let page = format!(
+        "<title>no</title><script>const trace = {json};\
+         const calls = trace.traceEvents.filter(e => e.ph != 'M');\
+         const right = calls.every(e => e.ts >= 0 && e.name && e.pid && e.tid);\
+         document.title = calls.length + ' ' + right;</script>"
+    );
+    room.put("page.html", page.as_bytes()).unwrap();
+    let mut browser = Command::new("chromium");
+    browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
+    browser.args(["--disable-background-networking", "--disable-component-update"]);
+    browser.arg("--host-resolver-rules=MAP * ~NOTFOUND");
+    browser.arg(format!("--user-data-dir={}", room.path("browser").display()));
+    let script =
+        format!("{browser:?} --dump-dom page.html | grep -o '<title>[^<]*</title>' | head -1");
+    let title = run(&room, "sh", &["-c", &script]);
+    assert_eq!(title.trim(), format!("<title>{calls} true</title>"));
+}
+
+/// Reads calls as JSON and says what `stats` should: the keys are given, and the numbers for each.
+const SCRIPT: &str = r#"
+import collections, json, sys
+calls = [json.loads(line) for line in open("calls.jsonl")]
+end = max(c["start_ns"] + (c["duration_ns"] or 0) for c in calls)
+by = sys.argv[1]
+key = {
+    "function": lambda c: c["function"],
+    "module": lambda c: c["module"],
+    "thread": lambda c: c["thread"],
+    "caller": lambda c: c["caller"],
+}[by]
+rows = collections.defaultdict(lambda: dict(durations=[], total=0, own=0))
+stacks = collections.defaultdict(list)
+for c in calls:
+    stack = stacks[c["thread"]]
+    while stack and stack[-1]["depth"] >= c["depth"]:
+        stack.pop()
+    c["key"] = key(c)
+    assert (stack[-1]["function"] if stack else None) == c["caller"]
+    duration = c["duration_ns"] if c["duration_ns"] is not None else end - c["start_ns"]
+    row = rows[c["key"]]
+    row["durations"].append(duration)
+    row["own"] += duration
+    if all(other["key"] != c["key"] for other in stack):
+        row["total"] += duration
+    if stack:
+        rows[stack[-1]["key"]]["own"] -= duration
+    stack.append(c)
+failed = 0
+for line in open("stats.jsonl"):
+    found = json.loads(line)
+    row = rows.pop(found[by])
+    d = sorted(row["durations"])
+    rank = lambda q: d[max(0, -(-len(d) * q // 100) - 1)]
+    exact = dict(calls=len(d), total_ns=row["total"], self_ns=max(0, row["own"]),
+                 mean_ns=sum(d) // len(d), min_ns=d[0], max_ns=d[-1])
+    for name, value in exact.items():
+        if found[name] != value:
+            failed += 1
+            print(by, found[by], name, found[name], value)
+    for name, value in dict(median_ns=rank(50), p99_ns=rank(99)).items():
+        if abs(found[name] - value) > value / 100:
+            failed += 1
+            print(by, found[by], name, found[name], value)
+print("missing", [key for key in rows if rows[key]["durations"]], "failed", failed)
+"#;
+
+/// A script of its own, which knows only the calls, comes to the same numbers.
+#[test]
+fn a_script_counts_the_same() {
+    need(["python3"]);
+    let room = traced();
+    room.put("count.py", SCRIPT.as_bytes()).unwrap();
+    let calls = mcount(&room, &["replay", "--format", "jsonl", "t.mcount"]);
+    assert!(calls.lines().count() > 50_000, "{}", calls.lines().count());
+    room.put("calls.jsonl", calls.as_bytes()).unwrap();
+    for by in ["function", "module", "thread", "caller"] {
+        let stats = mcount(&room, &["stats", "--format", "jsonl", "--by", by, "t.mcount"]);
+        room.put("stats.jsonl", stats.as_bytes()).unwrap();
+        let said = run(&room, "python3", &["count.py", by]);
+        assert_eq!(said, "missing [] failed 0\n", "{by}");
+    }
+}
+
+#[test]
+fn rows_of_source_files() {
+    let room = traced();
+    let stats = ["stats", "--by", "source", "--format", "csv", "t.mcount"];
+    let text = mcount(&room, &stats);
+    let total: u64 = counts(&room).values().sum();
+    let row = text.lines().nth(1).unwrap();
+    assert!(text.starts_with("source,calls,") && text.lines().count() == 2, "{text}");
+    assert!(row.starts_with(&format!("threads.c,{total},")), "{row}");
+    // Another program in its place isn't taken for it.
+    run(&room, "gcc", &["-g", "-o", "threads", "threads.c", "-lpthread"]);
+    let outcome = room.run(Path::new(MCOUNT), &stats).unwrap();
+    assert!(outcome.stderr.contains("isn't the file that was traced any more"), "{outcome:?}");
+    assert!(outcome.stdout.lines().nth(1).unwrap().starts_with(&format!(",{total},")));
+}

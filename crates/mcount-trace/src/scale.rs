@@ -1,0 +1,75 @@
+//! Ticks to nanoseconds, without a division where that can be had.
+
+/// In a second.
+const NANOSECONDS: u64 = 1_000_000_000;
+
+/// How many nanoseconds ticks are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scale {
+    /// Ticks in a second; 0 if not known.
+    rate: u64,
+    /// Nanoseconds in a tick × 2^64, rounded down; 0 where that doesn't fit.
+    reciprocal: u64,
+}
+
+impl Scale {
+    pub(crate) fn new(rate: u64) -> Self {
+        let quotient = u128::from(NANOSECONDS) << 64;
+        let reciprocal = quotient.checked_div(u128::from(rate)).unwrap_or(0);
+        Self { rate, reciprocal: u64::try_from(reciprocal).unwrap_or(0) }
+    }
+
+    /// So many nanoseconds, rounded down. Where the length of a tick isn't known, it is taken for a nanosecond.
+    #[inline]
+    pub(crate) fn nanoseconds(self, ticks: u64) -> u64 {
+        if self.rate == 0 || self.rate == NANOSECONDS {
+            return ticks;
+        }
+        if self.reciprocal == 0 {
+            let exact = u128::from(ticks) * u128::from(NANOSECONDS) / u128::from(self.rate);
+            return u64::try_from(exact).unwrap_or(u64::MAX);
+        }
+        // The product is less than a nanosecond too small, so the quotient is right or one too small.
+        let product = u128::from(ticks) * u128::from(self.reciprocal);
+        let quotient = u64::try_from(product >> 64).unwrap_or(u64::MAX);
+        let done = quotient.wrapping_mul(self.rate);
+        let rest = ticks.wrapping_mul(NANOSECONDS).wrapping_sub(done);
+        quotient + u64::from(rest >= self.rate)
+    }
+
+    /// A tick that isn't later than the first one that so many nanoseconds have passed at.
+    pub(crate) fn ticks(self, nanoseconds: u64) -> u64 {
+        if self.rate == 0 || self.rate == NANOSECONDS {
+            return nanoseconds;
+        }
+        let exact = u128::from(nanoseconds) * u128::from(self.rate) / u128::from(NANOSECONDS);
+        u64::try_from(exact).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_by_division() {
+        let rates = [1, 24_000_000, 999_999_999, 1_000_000_001, 2_445_123_456, 1 << 40, u64::MAX];
+        let mut ticks = 1_u64;
+        for step in 0..20_000_u64 {
+            for rate in rates {
+                let exact = u128::from(ticks) * u128::from(NANOSECONDS) / u128::from(rate);
+                let exact = u64::try_from(exact).unwrap_or(u64::MAX);
+                let scale = Scale::new(rate);
+                assert_eq!(scale.nanoseconds(ticks), exact, "{ticks} at {rate}");
+                let back = scale.ticks(exact);
+                assert!(back <= ticks || exact == u64::MAX, "{ticks} at {rate}: {back}");
+            }
+            // Numbers of all lengths, and the greatest.
+            ticks = if step == 10_000 {
+                u64::MAX
+            } else {
+                (ticks ^ ticks >> 7).wrapping_mul(step * 2 + 3)
+            };
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Calls from the last to the first, with what encloses them: for totals, which need no order of starts.
+//!
+//! The file has calls in the order of ends. Read backwards, callers come before what they call, so a stack is all
+//! that's needed, and every record is decoded once. A stretch of a thread can be read without what lies behind
+//! it: the calls that reach into it from there are known ([`crate::index`]: the extras).
+
+use crate::bytes::Bytes;
+use crate::calls::{Call, ThreadCalls};
+use crate::index::{Piece, ThreadIndex};
+use crate::layout::call;
+use crate::order::is_modified;
+use crate::record::{Raw, Record, record, unwrap_slot};
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// How many enclosing calls are compared, in the long run, to find the nearest where calls overlap.
+const COMPARED: usize = 64;
+
+/// Some calls of one thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stretch {
+    pub(crate) thread: usize,
+    pieces: Range<usize>,
+    /// How many calls it has, about.
+    pub calls: u64,
+}
+
+/// What looks at calls.
+pub trait Visitor {
+    /// What it wants to know of a call when it sees those that it encloses.
+    type Mark: Copy;
+
+    /// A call, and the mark of the one that encloses it most closely. `call.process` isn't known here.
+    fn enter(&mut self, call: &Call, caller: Option<Self::Mark>) -> Self::Mark;
+
+    /// A call of another stretch that encloses calls of this one.
+    fn enclose(&mut self, call: &Call, caller: Option<Self::Mark>) -> Self::Mark;
+
+    /// No more calls are enclosed by this one, which was entered or encloses.
+    fn leave(&mut self, mark: Self::Mark);
+}
+
+impl Stretch {
+    /// All calls of a thread, in stretches of about `size`.
+    pub(crate) fn all(at: usize, thread: &ThreadIndex, size: u64) -> Vec<Self> {
+        let mut found = Vec::new();
+        let (mut begin, mut calls) = (0, 0);
+        for (end, piece) in (1..).zip(&thread.pieces) {
+            calls += (piece.size / call::SIZE) as u64;
+            if calls >= size && end < thread.pieces.len() {
+                found.push(Self { thread: at, pieces: begin..end, calls });
+                (begin, calls) = (end, 0);
+            }
+        }
+        // Those without a piece of their own are in the last.
+        found.push(Self { thread: at, pieces: begin..thread.pieces.len(), calls });
+        found
+    }
+}
+
+/// A call that encloses others.
+struct Open<M> {
+    raw: Raw,
+    mark: M,
+    /// How many calls were seen before it: those with a greater number ended earlier.
+    seen: u64,
+}
+
+struct Walk<'v, V: Visitor> {
+    thread: usize,
+    reference: u32,
+    visitor: &'v mut V,
+    /// The earliest start first.
+    stack: Vec<Open<V::Mark>>,
+    seen: u64,
+    /// Calls that overlap were seen: those of fibres.
+    is_tangled: bool,
+    /// How many calls may still be compared.
+    budget: usize,
+}
+
+/// Shows the calls of a stretch to `visitor`, the last one first.
+pub(crate) fn backwards<V: Visitor>(
+    file: Bytes<'_>,
+    index: &ThreadIndex,
+    stretch: &Stretch,
+    visitor: &mut V,
+) {
+    let (thread, reference) = (stretch.thread, index.reference.unwrap_or(0));
+    let mut walk = Walk {
+        thread,
+        reference,
+        visitor,
+        stack: Vec::new(),
+        seen: 0,
+        is_tangled: false,
+        budget: 1 << 16,
+    };
+    let floor = |at: usize| index.pieces.get(at).and_then(|piece| piece.floor);
+    let lower = floor(stretch.pieces.start).filter(|_| stretch.pieces.start > 0);
+    let behind = index.pieces.get(stretch.pieces.end);
+    let upper = behind.and_then(|piece| piece.floor);
+    if let (Some(behind), Some(upper)) = (behind, upper) {
+        walk.enclose(index, behind, upper);
+    }
+    let is_here = |raw: &&Raw| {
+        raw.is_only_extra()
+            && lower.is_none_or(|lower| raw.end > lower)
+            && upper.is_none_or(|upper| raw.end <= upper)
+    };
+    let mut extras: Vec<Raw> = index.extras.iter().filter(is_here).copied().collect();
+    // Of equal ends, which are those of open calls, the caller's is the later one.
+    extras.sort_unstable_by(|a, b| a.end_key().cmp(&b.end_key()).then(b.order(a)));
+    for piece in index.pieces.get(stretch.pieces.clone()).unwrap_or_default().iter().rev() {
+        walk.piece(file, piece, &mut extras);
+    }
+    while let Some(raw) = extras.pop() {
+        walk.call(raw);
+    }
+    walk.finish();
+}
+
+impl<V: Visitor> Walk<'_, V> {
+    /// Begins with the calls that end behind the stretch, and start in it or before.
+    fn enclose(&mut self, index: &ThreadIndex, behind: &Piece, upper: u64) {
+        let ordinal = behind.offset as u64;
+        let early = index.extras.partition_point(|raw| raw.start <= upper);
+        for raw in index.extras.get(..early).unwrap_or_default() {
+            let is_behind = raw.end > upper
+                || raw.end == upper && !raw.is_only_extra() && raw.ordinal >= ordinal;
+            if is_behind {
+                self.is_tangled |=
+                    self.stack.last().is_some_and(|below| below.raw.end_key() < raw.end_key());
+                let (call, caller) = self.place(raw, self.stack.len());
+                let mark = self.visitor.enclose(&call, caller);
+                self.stack.push(Open { raw: *raw, mark, seen: self.seen });
+                self.seen += 1;
+            }
+        }
+    }
+
+    /// Goes through a piece, and through those of `extras`, the last ones, that ended later than its calls.
+    fn piece(&mut self, file: Bytes<'_>, piece: &Piece, extras: &mut Vec<Raw>) {
+        let records = file.up_to(piece.offset, piece.size).bytes.as_chunks::<{ call::SIZE }>().0;
+        let mut at = records.len();
+        for bytes in records.iter().rev() {
+            at -= 1;
+            let Record::Call(w0, w1) = record(bytes, file.big_endian) else { continue };
+            let ordinal = (piece.offset + at * call::SIZE) as u64;
+            let mut raw = Raw::new(w0, w1, piece.base, ordinal);
+            if raw.is_pending() || piece.has_modifiers && is_modified(file, piece, records, at) {
+                continue;
+            }
+            raw.slot = unwrap_slot(raw.slot, self.reference);
+            while let Some(extra) = extras.pop_if(|extra| extra.end_key() > raw.end_key()) {
+                self.call(extra);
+            }
+            self.call(raw);
+        }
+    }
+
+    #[inline]
+    fn call(&mut self, raw: Raw) {
+        while let Some(top) = self.stack.pop_if(|top| is_over(&top.raw, &raw)) {
+            self.visitor.leave(top.mark);
+        }
+        let mut at = self.stack.len();
+        while let Some(below) = at.checked_sub(1).and_then(|at| self.stack.get(at))
+            && raw.order(&below.raw) == Ordering::Less
+            && self.budget > 0
+        {
+            at -= 1;
+            self.budget -= 1;
+        }
+        self.budget = self.budget.saturating_add(COMPARED).min(1 << 24);
+        let (call, caller) = self.place(&raw, at);
+        let mark = self.visitor.enter(&call, caller);
+        let open = Open { raw, mark, seen: self.seen };
+        self.seen += 1;
+        if at == self.stack.len() {
+            self.stack.push(open);
+        } else {
+            self.is_tangled = true;
+            self.stack.insert(at, open);
+        }
+    }
+
+    /// A call that the first `depth` ones of the stack enclose, and the mark of the nearest.
+    #[inline]
+    fn place(&mut self, raw: &Raw, depth: usize) -> (Call, Option<V::Mark>) {
+        let enclosing = self.stack.get(..depth).unwrap_or_default();
+        let caller = if self.is_tangled && self.budget > depth {
+            self.budget -= depth;
+            enclosing.iter().max_by_key(|open| open.seen)
+        } else {
+            enclosing.last()
+        };
+        let how = raw.how_ended();
+        let call = Call {
+            thread: self.thread,
+            process: None,
+            function: raw.function(),
+            caller: caller.map(|caller| caller.raw.function()),
+            depth,
+            start: raw.start,
+            end: how.map(|_| raw.end),
+            how,
+        };
+        (call, caller.map(|caller| caller.mark))
+    }
+
+    fn finish(&mut self) {
+        while let Some(top) = self.stack.pop() {
+            self.visitor.leave(top.mark);
+        }
+    }
+}
+
+/// Whether `raw`, which ended before `top` did, ended before it began.
+#[inline]
+fn is_over(top: &Raw, raw: &Raw) -> bool {
+    top.start > raw.end || top.start == raw.end && raw.start < top.start
+}
+
+/// Shows calls to `visitor` in the order of starts.
+pub(crate) fn forwards<V: Visitor>(calls: ThreadCalls<'_, '_>, visitor: &mut V) {
+    let mut stack: Vec<(usize, V::Mark)> = Vec::new();
+    for call in calls {
+        while let Some((_, mark)) = stack.pop_if(|(depth, _)| *depth >= call.depth) {
+            visitor.leave(mark);
+        }
+        let caller = stack.last().map(|(_, mark)| *mark);
+        let mark = visitor.enter(&call, caller);
+        stack.push((call.depth, mark));
+    }
+    while let Some((_, mark)) = stack.pop() {
+        visitor.leave(mark);
+    }
+}

@@ -1,0 +1,226 @@
+//! Calls that are visited from the last to the first, in stretches, against the same calls in the order of starts.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+
+use mcount_trace::{Call, End, Patch, Trace, Visitor, Writer, index};
+use proptest::prelude::*;
+
+const TOP: u64 = 0x7ffd_1234_5000;
+
+/// Collects what it is shown, and checks the marks.
+#[derive(Default)]
+struct Seen {
+    calls: Vec<Call>,
+    open: Vec<u32>,
+}
+
+impl Visitor for Seen {
+    type Mark = u32;
+
+    fn enter(&mut self, call: &Call, caller: Option<u32>) -> u32 {
+        self.calls.push(*call);
+        self.enclose(call, caller)
+    }
+
+    fn enclose(&mut self, call: &Call, caller: Option<u32>) -> u32 {
+        assert_eq!(call.caller, caller);
+        self.open.push(call.function);
+        call.function
+    }
+
+    fn leave(&mut self, mark: u32) {
+        let place = self.open.iter().rposition(|open| *open == mark).unwrap();
+        self.open.remove(place);
+    }
+}
+
+/// The calls that visiting in stretches of `size` shows, in the order of starts.
+fn visited(trace: &Trace<'_>, size: u64) -> Vec<Call> {
+    let mut calls = Vec::new();
+    for stretch in trace.stretches(size, |_| true) {
+        let mut seen = Seen::default();
+        trace.visit(&stretch, &mut seen);
+        assert!(seen.open.is_empty());
+        calls.extend(seen.calls);
+    }
+    sorted(calls)
+}
+
+fn sorted(mut calls: Vec<Call>) -> Vec<Call> {
+    for call in &mut calls {
+        call.process = None;
+    }
+    let key = |call: &Call| {
+        (call.thread, call.start, call.depth, call.function, call.end.unwrap_or(u64::MAX))
+    };
+    calls.sort_by_key(key);
+    calls
+}
+
+/// The trace with an index.
+fn indexed(bytes: &[u8]) -> Vec<u8> {
+    let mut indexed = bytes.to_vec();
+    for Patch { offset, bytes } in index(&indexed.clone()).unwrap() {
+        let offset = usize::try_from(offset).unwrap();
+        let end = offset + bytes.len();
+        indexed.resize(indexed.len().max(end), 0);
+        indexed[offset..end].copy_from_slice(&bytes);
+    }
+    indexed
+}
+
+/// Calls from any time on are those that start then, with their depth and caller; a few may come before them.
+fn compare_later(trace: &Trace<'_>, expected: &[Call]) {
+    let last = expected.last().map_or(0, |call| call.start);
+    for part in 0..=7 {
+        let from = last / 7 * part;
+        let later: Vec<Call> = expected.iter().filter(|call| call.start >= from).copied().collect();
+        let found: Vec<Call> = trace.calls_from(from, |_| true).collect();
+        let before = found.iter().filter(|call| call.start < from).count();
+        assert!(before <= 3 * 4096, "{before} calls before {from}");
+        assert!(found[before..] == later, "from {from}");
+    }
+}
+
+fn compare(writer: Writer) {
+    let bytes = writer.finish();
+    let trace = Trace::parse(&bytes).unwrap();
+    let all: Vec<Call> = trace.calls().collect();
+    let with_index = indexed(&bytes);
+    let indexed = Trace::parse(&with_index).unwrap();
+    assert!(!trace.has_index() && indexed.has_index());
+    assert!(index(&with_index).unwrap().is_empty());
+    assert!(!indexed.damage.is_any());
+    assert!(indexed.calls().eq(all.iter().copied()));
+    assert_eq!(indexed.threads, trace.threads);
+    assert_eq!(indexed.latest(), trace.latest());
+    compare_later(&indexed, &all);
+    let expected = sorted(all);
+    compare_visits(&indexed, &expected);
+    compare_visits(&trace, &expected);
+}
+
+fn compare_visits(trace: &Trace<'_>, expected: &[Call]) {
+    for size in [1, 10_000, u64::MAX] {
+        let found = visited(trace, size);
+        let different = found.iter().zip(expected).position(|(found, expected)| found != expected);
+        let pair = different.map(|at| (found.get(at), expected.get(at)));
+        assert_eq!((pair, found.len()), (None, expected.len()), "stretches of {size}");
+    }
+}
+
+/// Threads with calls by `choices`, a number a step: whether and how deep a call begins, and how long that takes. The
+/// chunks of all threads together are many.
+fn writer_of(choices: impl Fn(u64) -> u64, steps: u64, gap: u64) -> Writer {
+    let mut writer = Writer::new();
+    writer.header(mcount_trace::layout::header::END_TICKS, steps * 10);
+    for name in ["a", "b", "c", "d"] {
+        writer.function("/bin/program", name);
+    }
+    for number in 0..2 {
+        let thread = writer.thread(100, 100 + number);
+        let (mut now, mut stack) = (1, Vec::new());
+        for step in 0..steps {
+            let choice = choices(step * 2 + u64::from(number));
+            now += gap + choice % 3;
+            let function = 1 + u32::try_from(choice / 8 % 4).unwrap();
+            // Now and then it goes far up or down, so that calls reach over pieces.
+            let is_rising = step / 7_000 % 2 == 0;
+            if stack.len() < 2 || choice % 16 < if is_rising { 9 } else { 7 } && stack.len() < 500 {
+                stack.push((function, now));
+            } else if let Some((function, start)) = stack.pop() {
+                let slot = TOP - stack.len() as u64 * 32;
+                let how = match choice / 64 % 64 {
+                    0 => End::Unwound,
+                    1 => End::Exit,
+                    _ => End::Return,
+                };
+                writer.call(thread, function).from(start).to(now).slot(slot).end(how);
+            }
+        }
+        for (depth, (function, start)) in stack.into_iter().enumerate() {
+            writer.open(thread, function, start, TOP - depth as u64 * 32);
+        }
+    }
+    writer
+}
+
+fn random(step: u64) -> u64 {
+    let mixed = (step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 20
+}
+
+#[test]
+fn many_pieces() {
+    compare(writer_of(random, 60_000, 1));
+}
+
+/// A signal handler's calls can be recorded before one that ended earlier.
+#[test]
+fn records_out_of_order() {
+    let mut writer = Writer::new();
+    let thread = writer.thread(1, 1);
+    for at in 0..20_000 {
+        let start = at * 10;
+        writer.call(thread, 2).from(start + 5).to(start + 6).slot(TOP - 64).end(End::Return);
+        writer.call(thread, 1).from(start).to(start + 4).slot(TOP).end(End::Return);
+    }
+    compare(writer);
+}
+
+/// Calls of two fibres overlap.
+#[test]
+fn fibres() {
+    let mut writer = Writer::new();
+    let thread = writer.thread(1, 1);
+    let other = TOP - 0x100_0000;
+    for at in 0..10_000 {
+        let start = at * 100;
+        writer.call(thread, 3).from(start + 20).to(start + 30).slot(TOP - 64).end(End::Return);
+        writer.call(thread, 1).from(start + 10).to(start + 50).slot(TOP).end(End::Return);
+        writer.call(thread, 4).from(start + 60).to(start + 70).slot(other - 64).end(End::Return);
+        writer.call(thread, 2).from(start + 40).to(start + 80).slot(other).end(End::Return);
+    }
+    compare(writer);
+}
+
+#[test]
+fn special_records() {
+    const LONG: u64 = 1 << 41;
+    let mut writer = Writer::new();
+    let (first, second) = (writer.thread(1, 1), writer.thread(1, 2));
+    for at in 0..6_000 {
+        let start = LONG + at * 10;
+        writer.call(first, 1).from(start).to(start + 5).slot(TOP - 64).end(End::Return);
+        if at % 1_000 == 7 {
+            writer
+                .call(first, 2)
+                .from(start)
+                .to(start + 7)
+                .slot(TOP)
+                .owner(second)
+                .end(End::Unwound);
+        }
+    }
+    writer.call(first, 3).from(1).to(2 * LONG).slot(TOP).end(End::Return);
+    compare(writer);
+}
+
+#[test]
+fn only_entries() {
+    let mut writer = Writer::new();
+    writer.header(mcount_trace::layout::header::FLAGS, mcount_trace::layout::flags::ENTRIES | 1);
+    let thread = writer.thread(1, 1);
+    for at in 0..10_000 {
+        writer.call(thread, 1 + u32::try_from(at % 3).unwrap()).from(at).to(at).end(End::Return);
+    }
+    compare(writer);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    #[test]
+    fn any_nesting(seed: u64) {
+        compare(writer_of(|step| random(step ^ seed), 12_000, 1));
+    }
+}
