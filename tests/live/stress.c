@@ -1,13 +1,17 @@
 /* Eight threads call ten thousand functions, signals come a thousand times a second, and one thread arms and disarms
  * them all as fast as it can. Every result is checked, by the callers and by the handlers.
  *
- * stress SECONDS PROTOCOL HOW, with HOW one of: toggle, replace, new (first arms while threads run). */
+ * stress SECONDS PROTOCOL HOW [LIBRARY], with HOW one of: toggle, replace, new (first arms while threads run), random (a
+ * part of them each time, while threads, processes and the library come and go). */
 #include "check.h"
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { FUNCTIONS = 10000, THREADS = 8 };
 extern uint64_t (*const table[])(uint64_t);
@@ -127,6 +131,75 @@ BARE static unsigned long arm_new(mcount_tracer *tracer, double end)
     }
     return count;
 }
+/* A part of them, armed or disarmed. */
+BARE static unsigned long at_random(mcount_tracer *tracer, double end)
+{
+    unsigned seed = 1;
+    unsigned long count = 0;
+    for (; now() < end && !wrong; count++) {
+        char pattern[16];
+        unsigned n = (unsigned)rand_r(&seed), kind = n >> 16;
+        const char *forms[] = {"f%04u", "f%03u?", "f%02u??", "f???%u", "f%u???"};
+        const unsigned most[] = {10000, 1000, 100, 10, 10};
+        const long matches[] = {1, 10, 100, 1000, 1000};
+        snprintf(pattern, sizeof pattern, forms[kind % 5], n % most[kind % 5]);
+        long result = kind / 5 % 2 ? mcount_disarm(tracer, pattern) : mcount_arm(tracer, pattern);
+        if (result != matches[kind % 5]) {
+            fprintf(stderr, "%s: %ld functions (%s)\n", pattern, result, mcount_error());
+            wrong = 1;
+        }
+    }
+    return count;
+}
+BARE static void *short_one(void *data)
+{
+    for (unsigned i = 0; i < 200; i++)
+        check((unsigned)(uintptr_t)data % 97 * 100 + i % 100, i);
+    return data;
+}
+BARE static int in_child(unsigned n)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        short_one((void *)(uintptr_t)n);
+        _exit(wrong);
+    }
+    int status = -1;
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status;
+}
+BARE static int in_library(const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW);
+    long (*twice)(long) = library ? (long (*)(long))dlsym(library, "plugin_twice") : 0;
+    long result = twice ? twice(21) : 0;
+    return library && dlclose(library) == 0 && result == 42 ? 0 : -1;
+}
+/* What comes and goes, until it's told to stop. */
+BARE static void *come_and_go(void *library)
+{
+    unsigned long count = 0;
+    for (; !stop && !wrong; count++) {
+        pthread_t thread;
+        void *result = 0;
+        if (pthread_create(&thread, 0, short_one, (void *)count) || pthread_join(thread, &result)
+            || result != (void *)count) {
+            fprintf(stderr, "a short thread\n");
+            wrong = 1;
+        }
+        int status = in_child((unsigned)count);
+        if (status) {
+            fprintf(stderr, "a child ended with %x\n", (unsigned)status);
+            wrong = 1;
+        }
+        if (library && in_library(library)) {
+            fprintf(stderr, "the library\n");
+            wrong = 1;
+        }
+    }
+    return (void *)count;
+}
 BARE int main(int argc, char **argv)
 {
     double seconds = argc > 1 ? atof(argv[1]) : 2;
@@ -137,13 +210,24 @@ BARE int main(int argc, char **argv)
     for (uintptr_t i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], 0, run, (void *)i) == 0);
     begin_signals();
+    int is_random = !strcmp(how, "random");
+    pthread_t other;
+    void *rounds = 0;
+    if (is_random)
+        CHECK(pthread_create(&other, 0, come_and_go, argc > 4 ? argv[4] : 0) == 0);
     double end = now() + seconds;
     unsigned long count = !strcmp(how, "toggle")    ? toggle(tracer, end)
                           : !strcmp(how, "replace") ? replace(end)
+                          : is_random               ? at_random(tracer, end)
                                                     : arm_new(tracer, end);
     stop = 1;
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], 0);
+    if (is_random) {
+        pthread_join(other, &rounds);
+        printf("%lu times, %lu threads and children\n", count, (unsigned long)(uintptr_t)rounds);
+        CHECK(rounds != 0);
+    }
     CHECK(mcount_close(tracer) == 0);
     CHECK(!wrong && count > 0 && calls > 0 && entries == exits);
     printf("%lu calls, %lu seen, %lu signals, %lu missed\n", calls, entries, signals, (unsigned long)mcount_missed());

@@ -19,6 +19,7 @@ mod modules;
 mod programs;
 mod project;
 mod sources;
+mod stress;
 mod test;
 mod test_programs;
 mod traced;
@@ -45,6 +46,7 @@ chores:
   hosts     run the tests on 32-bit and big-endian hosts, by emulation where that is needed
   project   build C projects of Debian with mcount cc and compare every table with objdump; --trace: run
             the tests of programs of Debian traced
+  stress    arm and disarm 10,000 functions for minutes, while threads, signals and processes go on
 ";
 
 fn main() -> ExitCode {
@@ -69,6 +71,7 @@ fn run() -> Result<bool> {
             Some("kernel") => kernel::run(parser),
             Some("modules") => modules::run(parser),
             Some("project") => project::run(parser),
+            Some("stress") => stress::run(parser),
             _ => Err(format!("no chore is called {}\n\n{USAGE}", chore.display()).into()),
         },
         Some(Arg::Short('h') | Arg::Long("help")) => {

@@ -21,7 +21,7 @@ const WORK: &str = include_str!("traced/work.sql");
 
 /// How long tests may run, in seconds, and what their trace may take.
 const PATIENCE: &str = "3000";
-const MOST: &str = "8G";
+const MOST: &str = "4G";
 
 const BEGIN: &str = "<!-- begin: cargo xtask project --trace -->\n";
 const END: &str = "<!-- end of cargo xtask project --trace -->\n";

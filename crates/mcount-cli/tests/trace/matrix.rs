@@ -72,10 +72,6 @@ const STATIC: &[(&str, &str, &[&str])] = &[
     ("musl-dynamic", "musl-gcc", &["-O2", "-pie", "-fPIE"]),
 ];
 
-/// Builds that are known to be wrong: a part of their name, and why.
-const OPEN: &[(&str, &str)] =
-    &[("throw.cpp/g++/pg/O0-fixed/", "seen once in 60 runs to end with SIGSEGV, under load")];
-
 pub(crate) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     for hooks in HOOKS {
@@ -116,10 +112,6 @@ fn compilers(
     gcc.into_iter().chain(clang)
 }
 
-fn known(name: &str) -> Option<&'static str> {
-    OPEN.iter().find(|(part, _)| name.contains(part)).map(|(_, why)| *why)
-}
-
 fn build(
     compiler: &'static str,
     hooks: &'static Hooks,
@@ -135,7 +127,7 @@ fn build(
         all.push("-fuse-ld=lld");
     }
     Test {
-        open: known(&name),
+        open: None,
         name,
         wants: vec![compiler],
         run: Box::new(move || {

@@ -51,13 +51,16 @@ pub(crate) fn tests() -> Vec<Test> {
         for (how, compiler, seconds) in [
             ("toggle", "gcc", "10"),
             ("replace", "gcc", "2"),
+            ("random", "gcc", "5"),
             ("new", "gcc", "3"),
             ("new", "clang", "3"),
         ] {
             let name = format!("stress/{how}/{protocol}/{compiler}");
             tests.push(test(name, compiler, move || {
-                let arguments = [seconds, number, how];
-                check(compiler, PATCHABLE, USUAL, &["stress.c", "many.c"], &arguments)
+                let room = Room::new()?;
+                let plugin = room.shared(compiler, PATCHABLE.flags, "plugin.c")?;
+                let arguments = [seconds, number, how, &plugin.to_string_lossy()];
+                check_in(&room, compiler, PATCHABLE, USUAL, &["stress.c", "many.c"], &arguments)
             }));
         }
     }
