@@ -159,8 +159,9 @@ pub(crate) const PROGRAMS: &[Program] = &[
         make: "make -s defconfig >/dev/null && sed -i 's/.*CONFIG_STATIC[ =].*/CONFIG_STATIC=y/; s/^CONFIG_TC=y/# off/' \
                .config && yes '' | make -s oldconfig >/dev/null && make -s CC='{cc}' EXTRA_CFLAGS='{flags}' \
                SKIP_STRIP=y busybox 2>&1 | tail -5; [ -e busybox ]",
-        about: "testsuite/runtest",
-        tests: "cd testsuite && ./runtest",
+        about: "testsuite/runtest, without bc",
+        // Traced, bc computes for minutes.
+        tests: "cd testsuite && rm -rf bc* && ./runtest",
         mask: "",
         work: None,
     },
