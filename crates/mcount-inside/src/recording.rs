@@ -1,13 +1,13 @@
 //! A trace while it's written: the file, its header, and what is known of the program (docs/trace-format.md).
 
-use crate::agent::{self, rooms};
+use crate::agent::{self, most_bytes, rooms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::module::Module;
 use mcount_trace::layout::{self, directory, header, metadata};
 use std::collections::HashSet;
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,8 @@ const MOST: usize = 60_000;
 
 /// A trace that is being recorded.
 pub(crate) struct Recording {
-    file: File,
+    /// None once the program has closed its descriptor.
+    file: Option<File>,
     path: PathBuf,
     /// Where it's mapped.
     start: *mut u8,
@@ -64,13 +65,17 @@ impl Recording {
 
     fn with(file: File, path: &Path) -> Result<Self> {
         let wrong = |error| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
+        if most_bytes() < layout::HEADER_BLOCK {
+            // Trying it would end the program by a signal.
+            return Err(wrong(std::io::Error::from_raw_os_error(libc::EFBIG)));
+        }
         file.set_len(layout::HEADER_BLOCK).map_err(wrong)?;
         let known = file.metadata().map_err(wrong)?;
         let start = map(&file).map_err(wrong)?;
         let most = (LIMIT - layout::HEADER_BLOCK) / layout::CHUNK_SIZE - 2;
         rooms().set(file.as_raw_fd(), (known.dev(), known.ino()), most);
         let mut recording = Self {
-            file,
+            file: None,
             path: path.to_owned(),
             start,
             process: std::process::id(),
@@ -78,7 +83,7 @@ impl Recording {
             known: HashSet::new(),
             metadata: None,
         };
-        recording.write_header().map_err(wrong)?;
+        recording.write_header(&file).map_err(wrong)?;
         if !agent::begin(start) {
             return Err(Error::new(ErrorKind::NoRoom, "no memory for a trace"));
         }
@@ -86,13 +91,14 @@ impl Recording {
         let head = [recording.process.to_ne_bytes(), 0_u32.to_ne_bytes()].concat();
         let time = ticks().to_ne_bytes();
         recording.add(metadata::PROCESS, &[&head, &time[..], name.as_os_str().as_bytes()].concat());
-        recording.file.write_all_at(&layout::MAGIC, header::MAGIC as u64).map_err(wrong)?;
+        file.write_all_at(&layout::MAGIC, header::MAGIC as u64).map_err(wrong)?;
+        recording.file = Some(file);
         Ok(recording)
     }
 
-    fn write_header(&mut self) -> std::io::Result<()> {
-        self.file.write_all_at(&layout::BYTE_ORDER.to_ne_bytes(), header::BYTE_ORDER as u64)?;
-        self.file.write_all_at(&layout::VERSION.to_ne_bytes(), header::VERSION as u64)?;
+    fn write_header(&self, file: &File) -> std::io::Result<()> {
+        file.write_all_at(&layout::BYTE_ORDER.to_ne_bytes(), header::BYTE_ORDER as u64)?;
+        file.write_all_at(&layout::VERSION.to_ne_bytes(), header::VERSION as u64)?;
         let realtime = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let realtime = realtime.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0));
         self.set(header::CHUNK_SIZE, layout::CHUNK_SIZE);
@@ -183,8 +189,9 @@ impl Recording {
     /// # Errors
     ///
     /// Some calls are missing from it.
-    pub(crate) fn finish(self) -> Result<()> {
+    pub(crate) fn finish(mut self) -> Result<()> {
         let is_quiet = agent::end();
+        self.file = self.file.and_then(|file| own(file, &self.path));
         if self.process != std::process::id() {
             // A forked child: the trace is its parent's.
             return Ok(());
@@ -203,7 +210,7 @@ impl Recording {
         if is_quiet {
             // A thread may just be writing a record: what has been written to stays mapped.
             unmap(self.start, size);
-            let _ = self.file.set_len(size);
+            let _ = self.file.map(|file| file.set_len(size));
         }
         if dropped == 0 {
             return Ok(());
@@ -212,6 +219,17 @@ impl Recording {
         let text = format!("{}: {why}: {dropped} calls were not recorded", self.path.display());
         Err(Error::new(ErrorKind::File, text))
     }
+}
+
+/// The file of a trace that's being recorded, if its descriptor is still its own. Else the program has closed it, and may
+/// have opened another file with this number; so it's looked for at `path`.
+fn own(file: File, path: &Path) -> Option<File> {
+    if rooms().is_it(file.as_raw_fd()) {
+        return Some(file);
+    }
+    let _ = file.into_raw_fd();
+    let found = File::options().write(true).open(path).ok()?;
+    rooms().is_it(found.as_raw_fd()).then_some(found)
 }
 
 fn map(file: &File) -> std::io::Result<*mut u8> {

@@ -20,7 +20,41 @@ pub(crate) fn tests() -> Vec<Test> {
         wants: vec![compiler],
         run: Box::new(move || check(compiler, hooks, link)),
     })
+    .chain(["file-size", "disk", "closed"].map(|what| Test {
+        name: format!("traces/full/{what}"),
+        wants: vec!["gcc"],
+        run: Box::new(move || full(what)),
+    }))
     .collect()
+}
+
+/// There's no more room for the trace: it has all calls but those that are said to be missing.
+fn full(what: &str) -> Result<(), String> {
+    const CALLS: u64 = 2_000_000;
+    let room = Room::new()?;
+    let program = room.program("gcc", PATCHABLE.flags, USUAL, &[sources("live").join("full.c")])?;
+    let disk = room.path("disk");
+    std::fs::create_dir(&disk).map_err(|error| error.to_string())?;
+    if what == "disk" {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"]).arg(&disk);
+        if let Err(why) = testkit::process::run(&mut mount) {
+            testkit::trial::ignore(why);
+        }
+    }
+    let path = disk.join("trace");
+    let mut command = Command::new(program);
+    command.arg(&path).args([what, &CALLS.to_string()]).current_dir(room.path(""));
+    let result = testkit::process::run(&mut command).and_then(|_| Trace::read(&path));
+    if what == "disk" {
+        testkit::process::run(Command::new("umount").arg(&disk))?;
+    }
+    let trace = result?;
+    let found = trace.count(0, "leaf");
+    if found > 1000 && trace.dropped > 1000 && found + trace.dropped == CALLS && trace.finished {
+        return Ok(());
+    }
+    Err(format!("{found} calls, {} dropped, finished {}", trace.dropped, trace.finished))
 }
 
 /// The program starts and ends many traces, and lists how many calls each must have.

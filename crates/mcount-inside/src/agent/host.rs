@@ -115,7 +115,8 @@ impl Room {
         i32::try_from(-result).unwrap_or(libc::EIO)
     }
 
-    fn is_it(&self, descriptor: i32) -> bool {
+    /// Does the descriptor lead to the file?
+    pub(crate) fn is_it(&self, descriptor: i32) -> bool {
         if descriptor < 0 {
             return false;
         }
@@ -143,7 +144,7 @@ fn free(descriptor: i32) -> u64 {
 }
 
 /// The bytes that a file of this process may have. Going beyond would end it by a signal.
-fn most_bytes() -> u64 {
+pub(crate) fn most_bytes() -> u64 {
     const PRLIMIT: u64 = libc::SYS_prlimit64.cast_unsigned();
     let mut limit = [u64::MAX; 2];
     let which = u64::from(libc::RLIMIT_FSIZE);

@@ -27,7 +27,7 @@ mod sys;
 mod thread;
 
 use crate::frames;
-pub(crate) use host::rooms;
+pub(crate) use host::{most_bytes, rooms};
 use mcount_trace::layout;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};
 
