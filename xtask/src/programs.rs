@@ -29,8 +29,17 @@ impl Profile {
 
 /// Builds the programs of `package`, and returns the folder that holds them.
 pub(crate) fn build(package: &str, profile: Profile) -> Result<PathBuf> {
+    build_those("--bins", package, profile)
+}
+
+/// Builds the libraries of `package`, and returns the folder that holds them.
+pub(crate) fn build_libraries(package: &str, profile: Profile) -> Result<PathBuf> {
+    build_those("--lib", package, profile)
+}
+
+fn build_those(what: &str, package: &str, profile: Profile) -> Result<PathBuf> {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--bins", "--profile", profile.name(), "-p", package]);
+    cargo.args(["build", "--quiet", what, "--profile", profile.name(), "-p", package]);
     if !cargo.current_dir(files::workspace()).status()?.success() {
         return Err(format!("{package} does not build").into());
     }

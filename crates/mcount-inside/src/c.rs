@@ -1,12 +1,12 @@
 //! The C interface, as `include/mcount/live.h` has it.
 
-use crate::edit::{Edit, Protocol};
+use crate::commands;
+use crate::edit::Protocol;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handlers::Handlers;
-use crate::program::{self, Which};
+use crate::program::Which;
 use crate::record::{EntryHandler, ExitHandler, flags};
 use crate::trace::Trace;
-use crate::watch;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_void};
 
@@ -94,7 +94,7 @@ pub extern "C" fn mcount_error() -> *const c_char {
 /// Looks for modules and hooks again.
 #[unsafe(no_mangle)]
 pub extern "C" fn mcount_rescan() -> c_int {
-    code(program::lock().map(|mut program| program.rescan()))
+    code(commands::rescan())
 }
 
 /// Chooses how sites are changed while other threads run.
@@ -105,10 +105,7 @@ pub extern "C" fn mcount_protocol(protocol: c_int) -> c_int {
         1 => Ok(Protocol::Breakpoint),
         _ => Err(Error::new(ErrorKind::Argument, "no such protocol")),
     };
-    code(protocol.and_then(|protocol| {
-        program::lock()?.protocol = protocol;
-        Ok(())
-    }))
+    code(protocol.and_then(commands::set_protocol))
 }
 
 /// Makes a pair of handlers; null if that makes no sense.
@@ -154,7 +151,7 @@ pub unsafe extern "C" fn mcount_trace(path: *const c_char) -> *mut c_void {
 pub unsafe extern "C" fn mcount_prepare(pattern: *const c_char) -> c_long {
     // SAFETY: the caller's.
     let pattern = unsafe { text(pattern) };
-    count(pattern.and_then(|text| program::lock()?.edit(Which::Pattern(text), Edit::Prepare)))
+    count(pattern.and_then(commands::prepare))
 }
 
 /// Shows a tracer the calls of functions.
@@ -239,7 +236,7 @@ pub unsafe extern "C" fn mcount_replace(
     original: *mut *const c_void,
 ) -> c_int {
     // SAFETY: the caller's.
-    code(unsafe { program::replace(function as usize, new as usize) }.map(|address| {
+    code(unsafe { commands::replace(function as usize, new as usize) }.map(|address| {
         if !original.is_null() {
             // SAFETY: the caller's.
             unsafe { original.write(address as *const c_void) };
@@ -250,24 +247,20 @@ pub unsafe extern "C" fn mcount_replace(
 /// Has its calls go to itself again.
 #[unsafe(no_mangle)]
 pub extern "C" fn mcount_put_back(function: *const c_void) -> c_int {
-    let edit = |mut program: program::Locked| {
-        program.edit(Which::Address(function as usize), Edit::Restore).map(drop)
-    };
-    code(program::lock().and_then(edit))
+    code(commands::put_back(function as usize))
 }
 
 /// How many calls were not shown to handlers, because one was running.
 #[unsafe(no_mangle)]
 pub extern "C" fn mcount_missed() -> u64 {
-    watch::missed()
+    commands::missed()
 }
 
 /// A line about something that could not be done; null if there are no more.
 #[unsafe(no_mangle)]
 pub extern "C" fn mcount_note(number: c_uint) -> *const c_char {
-    let note = program::lock().ok().and_then(|program| {
-        program.notes.get(number as usize).and_then(|text| CString::new(text.as_str()).ok())
-    });
+    let notes = commands::notes().unwrap_or_default();
+    let note = notes.into_iter().nth(number as usize).and_then(|text| CString::new(text).ok());
     let Some(note) = note else { return std::ptr::null() };
     TEXT.with_borrow_mut(|room| {
         *room = note;

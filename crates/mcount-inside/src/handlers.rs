@@ -10,11 +10,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What becomes of a call when its entry was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub struct Action {
+    returns: bool,
+}
+
+impl Action {
     /// It goes on.
-    Continue,
+    pub const CONTINUE: Self = Self { returns: false };
+
     /// It returns at once, with the result that the handler has left in the registers.
-    Return,
+    ///
+    /// # Safety
+    ///
+    /// The caller must be able to go on with that result, and without what the function does.
+    #[must_use]
+    pub const unsafe fn skip() -> Self {
+        Self { returns: true }
+    }
 }
 
 type Entry = Box<dyn Fn(&mut Call) -> Action + Send + Sync>;
@@ -127,8 +139,8 @@ impl Drop for Handlers {
 unsafe extern "C" fn call_entry(call: *mut Call, data: *mut c_void) -> c_int {
     // SAFETY: `Handlers::of` gives its closures, which are never freed; a call is whole while handlers run.
     let (call, closures) = unsafe { (&mut *call, &*data.cast::<Closures>()) };
-    let action = closures.entry.as_ref().map_or(Action::Continue, |entry| entry(call));
-    c_int::from(action == Action::Return)
+    let action = closures.entry.as_ref().map_or(Action::CONTINUE, |entry| entry(call));
+    c_int::from(action.returns)
 }
 
 unsafe extern "C" fn call_exit(call: *mut Call, data: *mut c_void) {

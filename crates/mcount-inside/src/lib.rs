@@ -1,9 +1,12 @@
-//! Arms the hooks of the program that it's part of, while the program runs.
+//! Arms the hooks of the program that it's part of, while the program runs: [`Handlers`] see calls, a [`Trace`] records
+//! them, [`replace`] sends them elsewhere. docs/live.md says what to expect, `examples/watch.rs` is one.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", target_pointer_width = "64"))]
 
 mod agent;
 mod arch;
 pub mod c;
+mod call;
+mod commands;
 mod edit;
 mod error;
 mod files;
@@ -23,6 +26,7 @@ mod trace;
 mod unwinders;
 mod watch;
 
+pub use commands::{missed, notes, prepare, put_back, replace, rescan, set_protocol};
 pub use edit::Protocol;
 pub use error::{Error, ErrorKind, Result};
 pub use handlers::{Action, Handlers};

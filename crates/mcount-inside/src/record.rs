@@ -118,24 +118,20 @@ pub struct Vector(pub [u8; 16]);
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Call {
-    /// They get into the processor when the handlers are done.
-    pub registers: Registers,
-    /// Where on the stack the return address is. Behind it are the arguments that aren't in registers.
-    pub stack: u64,
-    /// Where the function returns to.
-    pub return_address: u64,
-    /// The function that is called.
-    pub function: *const Function,
+    pub(crate) registers: Registers,
+    pub(crate) stack: u64,
+    pub(crate) return_address: u64,
+    pub(crate) function: *const Function,
     /// For the handlers: 0 at the entry, and kept for the exit.
     pub data: u64,
-    /// At the entry: where the call goes. Another function with the same type may be put here.
-    pub target: u64,
+    /// At the entry: where the call goes.
+    pub(crate) target: u64,
     /// `xmm0` to `xmm15`; null unless the handlers have asked for them.
-    pub vectors: *mut Vector,
+    pub(crate) vectors: *mut Vector,
     /// The upper halves, `ymm0` to `ymm15`; null as well on a processor without AVX.
-    pub vectors_high: *mut Vector,
+    pub(crate) vectors_high: *mut Vector,
     /// At the exit: how the call ended, one of [`end`].
-    pub end: u32,
+    pub(crate) end: u32,
     /// What the assembly is to do.
     pub(crate) action: u32,
     pub(crate) record: *const Record,

@@ -2,6 +2,7 @@
 //! count their own calls (`tests/trace`), all of whose functions are shown to handlers that count, too.
 
 mod build;
+mod examples;
 mod own;
 #[path = "../../../mcount-cli/tests/trace/reader.rs"]
 mod reader;
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
     }
     let header = Test { name: "header".to_owned(), wants: vec![], run: Box::new(header) };
     let own = own::tests().into_iter().chain([header]);
-    let tests = own.chain(traces::tests()).chain(truth::tests());
+    let tests = own.chain(examples::tests()).chain(traces::tests()).chain(truth::tests());
     let trials = tests.map(|test| trial(test.name, test.wants, test.run)).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -1,0 +1,76 @@
+//! What a program can ask for besides handlers and traces.
+
+use crate::edit::{Edit, Protocol};
+use crate::error::Result;
+use crate::program::{self, Which};
+use crate::watch;
+
+/// Makes functions ready to be armed, and does nothing else; how many functions those are. A program that does this before
+/// it has threads can arm them later even where it isn't allowed to stop its threads.
+///
+/// # Errors
+///
+/// None is changed if one of them can't be.
+pub fn prepare<'a>(which: impl Into<Which<'a>>) -> Result<usize> {
+    program::lock()?.edit(which.into(), Edit::Prepare)
+}
+
+/// Has the calls of the function at one address go to another, in all threads. What is returned is an address that calls
+/// the function itself.
+///
+/// # Safety
+///
+/// Both functions have the same type.
+///
+/// # Errors
+///
+/// The function has no hook, or one behind its prologue, or code can't be changed.
+#[expect(clippy::cast_possible_truncation, reason = "addresses have 64 bits")]
+pub unsafe fn replace(function: usize, replacement: usize) -> Result<usize> {
+    // SAFETY: the caller's.
+    unsafe { program::replace(function, replacement) }.map(|original| original as usize)
+}
+
+/// Has the calls of a function that was replaced go to itself again.
+///
+/// # Errors
+///
+/// The function has no hook, or code can't be changed.
+pub fn put_back(function: usize) -> Result<()> {
+    program::lock()?.edit(Which::Address(function), Edit::Restore).map(drop)
+}
+
+/// Looks for modules that were opened since, by `dlopen`.
+///
+/// # Errors
+///
+/// It's called from a handler of a function that this library is just calling.
+pub fn rescan() -> Result<()> {
+    program::lock()?.rescan();
+    Ok(())
+}
+
+/// Chooses how sites are changed while other threads run.
+///
+/// # Errors
+///
+/// As [`rescan`].
+pub fn set_protocol(protocol: Protocol) -> Result<()> {
+    program::lock()?.protocol = protocol;
+    Ok(())
+}
+
+/// How many calls were not shown to handlers, because one was running in the same thread.
+#[must_use]
+pub fn missed() -> u64 {
+    watch::missed()
+}
+
+/// What could not be done, a line each.
+///
+/// # Errors
+///
+/// As [`rescan`].
+pub fn notes() -> Result<Vec<String>> {
+    Ok(program::lock()?.notes.clone())
+}
