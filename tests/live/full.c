@@ -1,6 +1,6 @@
 /* There's no more room for a trace: the program runs on, and mcount_close says why calls are missing.
  *
- * full TRACE file-size|disk|closed CALLS */
+ * full TRACE file-size|disk|closed|killed CALLS */
 #include "check.h"
 #include <fcntl.h>
 #include <signal.h>
@@ -42,6 +42,8 @@ BARE int main(int argc, char **argv)
         close_all();
     for (long i = 0; i < calls; i++)
         CHECK(leaf(i) == i + 1);
+    if (!strcmp(what, "killed"))
+        raise(SIGKILL);
     CHECK(mcount_close(trace) == -MCOUNT_FILE);
     fprintf(stderr, "%s\n", mcount_error());
     CHECK(strstr(mcount_error(), "calls were not recorded"));

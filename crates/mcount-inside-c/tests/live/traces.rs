@@ -4,6 +4,7 @@ use crate::Test;
 use crate::build::{FENTRY, Hooks, LINKS, Link, PATCHABLE, PG, Room, USUAL, sources};
 use crate::reader::Trace;
 use std::collections::HashMap;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
 pub(crate) fn tests() -> Vec<Test> {
@@ -25,7 +26,22 @@ pub(crate) fn tests() -> Vec<Test> {
         wants: vec!["gcc"],
         run: Box::new(move || full(what)),
     }))
+    .chain([Test { name: "traces/killed".to_owned(), wants: vec!["gcc"], run: Box::new(killed) }])
     .collect()
+}
+
+/// The program is killed: the trace has what was recorded so far, which is all.
+fn killed() -> Result<(), String> {
+    const CALLS: u64 = 300_000;
+    let room = Room::new()?;
+    let program = room.program("gcc", PATCHABLE.flags, USUAL, &[sources("live").join("full.c")])?;
+    let path = room.path("trace");
+    let mut command = Command::new(program);
+    command.arg(&path).args(["killed", &CALLS.to_string()]);
+    let status = command.status().map_err(|error| error.to_string())?;
+    let trace = Trace::read(&path)?;
+    let found = (status.signal(), trace.count(0, "leaf"), trace.dropped, trace.finished);
+    if found == (Some(9), CALLS, 0, false) { Ok(()) } else { Err(format!("{found:?}")) }
 }
 
 /// There's no more room for the trace: it has all calls but those that are said to be missing.
