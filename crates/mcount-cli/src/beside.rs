@@ -81,6 +81,9 @@ impl Written {
 
 /// Removes the temporary names from the file at `path`, if it is text.
 ///
+/// mold's `--repro` packs the command and its inputs, in an archive that knows how long each of them is. So
+/// the name of the image gives way to one of the same length. The table is an input, and stays.
+///
 /// # Errors
 ///
 /// It can't be read or written. The error names it.
@@ -91,21 +94,40 @@ pub(crate) fn clean(path: &Path, names: &Names<'_>, lists_inputs: bool) -> io::R
     let [image, output, table, words] =
         [names.image, names.output, table, words].map(|name| name.as_os_str().as_bytes());
     let is_named = [image, table, words].iter().any(|name| memmem::find(text, name).is_some());
-    if !is_named || memchr::memchr(0, text).is_some() {
+    let is_binary = memchr::memchr(0, text).is_some();
+    let is_packed = path.as_os_str().as_bytes().ends_with(b".repro.tar");
+    if !is_named || is_binary && !is_packed {
         return Ok(());
     }
-    let cleaned = if lists_inputs {
+    let cleaned = if is_binary {
+        replaced(text, image, &of_length(names.output, image.len()))
+    } else if lists_inputs {
         let all = [table, words].map(|name| [name.to_vec(), escaped(name)]).into_iter().flatten();
         all.fold(text.to_vec(), |text, name| without_input(&text, &name))
     } else {
         replaced(text, table, TABLE.as_bytes())
     };
-    let cleaned = replaced(&cleaned, image, output);
+    let cleaned = if is_binary { cleaned } else { replaced(&cleaned, image, output) };
     if cleaned == text {
         return Ok(());
     }
     drop(input);
     write_new(path, &cleaned).map_err(|error| about(path, error))
+}
+
+/// The name of the file at `path`, spelt in `length` bytes. The folder of temporary names is in the folder of
+/// the output, so there is room for `./`.
+fn of_length(path: &Path, length: usize) -> Vec<u8> {
+    let bytes = path.as_os_str().as_bytes();
+    let name = path.file_name().map_or(bytes, OsStrExt::as_bytes);
+    let (folder, _) = bytes.split_at_checked(bytes.len() - name.len()).unwrap_or_default();
+    let mut spelt = folder.to_vec();
+    let room = length.saturating_sub(bytes.len());
+    spelt.extend(b"./".iter().cycle().take(room / 2 * 2));
+    // One more slash is no other folder.
+    spelt.extend(b"/".iter().take(if room < 2 { 0 } else { room % 2 }));
+    spelt.extend(name);
+    spelt
 }
 
 /// `name` as lld writes it in a list for make.
@@ -180,5 +202,13 @@ mod tests {
     fn names_are_replaced() {
         assert_eq!(replaced(b"a bb abba", b"bb", b"c"), b"a c aca");
         assert_eq!(escaped(b"a b$"), b"a\\ b$$");
+        for (path, length, spelt) in [
+            ("p", 5, "././p"),
+            ("p", 6, "././/p"),
+            ("/a/b/p", 10, "/a/b/././p"),
+            ("../p", 7, ".././/p"),
+        ] {
+            assert_eq!(of_length(Path::new(path), length), spelt.as_bytes(), "{path}");
+        }
     }
 }

@@ -26,6 +26,10 @@ pub(crate) const TESTS: &[Test] = &[
         programs: &["gcc", "ld.lld", "tar"],
         ..test("what_lld_packs_can_be_linked", what_lld_packs_can_be_linked)
     },
+    Test {
+        programs: &["gcc", "ld.mold", "tar"],
+        ..test("what_mold_packs_can_be_linked", what_mold_packs_can_be_linked)
+    },
 ];
 
 /// The files in a room, with what is in them.
@@ -275,6 +279,35 @@ fn what_lld_packs_can_be_linked() -> Result<(), String> {
         }
     }
     let _ = std::fs::remove_dir_all(room.path("packed"));
+    is_clean(&room)
+}
+
+/// The same of mold's `--repro`, which packs all into a file beside the image, with paths from the root.
+fn what_mold_packs_can_be_linked() -> Result<(), String> {
+    let room = room()?;
+    let folder = room.path(".").canonicalize().map_err(|error| error.to_string())?;
+    std::fs::create_dir(room.path("sub")).map_err(|error| error.to_string())?;
+    let whole = folder.join("whole").display().to_string();
+    for output in ["out", "out2", "./out", "sub/out", &whole] {
+        must(
+            &room,
+            &format!(
+                "mcount link -- ld.mold -m elf_x86_64 --repro -e f one.o two.o hook.o -o {output}"
+            ),
+        )?;
+        let name = Path::new(output).file_name().unwrap_or_default().display().to_string();
+        must(&room, &format!("tar -xf {output}.repro.tar"))?;
+        let unpacked = room.path(&format!("{name}.repro"));
+        let mut link = room.command(Path::new("ld.mold"), &["@response.txt"]);
+        let status = link.current_dir(&unpacked).status();
+        same(&status.is_ok_and(|status| status.success()), &true, output)?;
+        // An absolute path is that of the image itself.
+        if !output.starts_with('/') {
+            let image = unpacked.join(folder.strip_prefix("/").unwrap_or(&folder)).join(output);
+            same(&image.is_file(), &true, &image.display().to_string())?;
+        }
+        std::fs::remove_dir_all(unpacked).map_err(|error| error.to_string())?;
+    }
     is_clean(&room)
 }
 
