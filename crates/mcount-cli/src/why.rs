@@ -1,5 +1,5 @@
-//! Why a function has a hook in the table, or has none: from the symbols, the sites and the table of
-//! a file, and from its debug information where there is some.
+//! Why a function can or can't be traced, from the symbols, sites and table of a file, and from its debug
+//! information if there is any.
 //!
 //! Plain data in and out; `cli/why.rs` reads the files and prints the answers.
 
@@ -8,28 +8,28 @@ use crate::debug::functions::{Definition, Facts, Hooks, Inlined};
 use mcount::{CallSite, Exclusion, Function, Functions};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Why a function is traceable or is not.
+/// Why a function can or can't be traced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// It is in the table.
     Recorded,
-    /// It has a site, and the table has not.
+    /// It has a site, and no entry in the table.
     Missing,
     /// The section policy leaves it out.
     Excluded,
-    /// Another definition took its place.
+    /// Another definition overrode it.
     Overridden,
     /// It was compiled without hooks.
     WithoutHooks,
     /// It was written in assembly.
     Assembly,
-    /// It was compiled with hooks, and has none: its source asks for that.
+    /// Its file was compiled with hooks, and it has none, because its source says so.
     NoHook,
     /// It has no hook, and nothing says why.
     Unknown,
-    /// It has no code of its own: all calls were inlined.
+    /// It has no code of its own, because all calls were inlined.
     Inlined,
-    /// It is defined in the debug information, and has no code: nothing calls it.
+    /// It has a definition in the debug information, and no code, because nothing calls it.
     NoCode,
     /// It is the unlikely part of a function.
     ColdPart,
@@ -37,14 +37,14 @@ pub enum Reason {
     Clone,
     /// It is declared here, and defined elsewhere.
     Declaration,
-    /// The name is of something else.
+    /// Something else has this name.
     NotAFunction,
     /// Nothing has this name.
     NoSuchName,
 }
 
 impl Reason {
-    /// The name that machine output has for it.
+    /// Its name in machine output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -67,59 +67,59 @@ impl Reason {
     }
 }
 
-/// One answer: of a function, or of a name that is of none.
+/// One answer: about a function, or about a name that no function has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The name that was asked for.
+    /// The name that the user gave.
     pub name: String,
     /// Why.
     pub reason: Reason,
     /// The same in words.
     pub words: String,
-    /// Name of the symbol, where there is one.
+    /// The name of the symbol, if there is one.
     pub symbol: Option<String>,
     /// Its section.
     pub section: Option<String>,
-    /// Where its site or entry is, or its code, in the section.
+    /// Where its site, its entry or its code is: of an object, the offset in the section.
     pub offset: Option<u64>,
-    /// The same in an image.
+    /// Of an image, the address.
     pub address: Option<u64>,
-    /// Where the source has it; line 0 if that is not known.
+    /// Source file and line; line 0 if it isn't known.
     pub place: Option<(String, u32)>,
     /// Where it was inlined.
     pub inlined: Vec<Inlined>,
-    /// Its clones and parts that have code, or names like the one that was asked for.
+    /// Its clones and parts that have code, or names that look like the one that was given.
     pub others: Vec<String>,
 }
 
-/// What is known of one file.
+/// What we know about one file.
 pub struct Knowledge<'k> {
     functions: &'k Functions,
     facts: Option<&'k BTreeMap<String, Facts>>,
     sections: Option<&'k Sections<'k>>,
     others: Others,
-    /// The functions by each of their names, as indices, and the names by what the source calls
-    /// them.
+    /// Indices of functions by each of their names.
     by_name: HashMap<&'k str, Vec<usize>>,
+    /// Names of functions by what the source calls them.
     by_base: HashMap<&'k str, BTreeSet<&'k str>>,
-    /// Start and end of the code that symbols cover, ascending, where the debug information has it.
+    /// Start and end of each function that has a symbol, as addresses in the debug information, ascending.
     covered: Vec<(u64, u64)>,
 }
 
-/// What other symbols of a file say.
+/// What other symbols of a file tell.
 #[derive(Debug, Clone, Default)]
 pub struct Others {
-    /// Names of what is no function.
+    /// Names of things that aren't functions.
     pub data: Vec<String>,
-    /// Start and end of the code of an image that its source keeps tracers out of.
+    /// Start and end of the code that an image keeps tracers out of.
     pub noinstr: Option<(u64, u64)>,
 }
 
 const NEEDS_DEBUG: &str = "debug information would tell";
 
 impl<'k> Knowledge<'k> {
-    /// What is known of a file with these functions; of its debug information, if there is any, the
-    /// facts and the sections.
+    /// Gathers what we know about a file with these functions. `debug` is its debug information, if there
+    /// is any.
     #[must_use]
     pub fn new(
         functions: &'k Functions,
@@ -137,16 +137,12 @@ impl<'k> Knowledge<'k> {
         }
         let mut known =
             Self { functions, facts, sections, others, by_name, by_base, covered: Vec::new() };
-        let span = |function: &Function| {
-            let start = known.place_of(function)?;
-            Some((start, start.checked_add(function.size.max(1))?))
-        };
-        known.covered = functions.functions.iter().filter_map(span).collect();
+        known.covered = functions.functions.iter().filter_map(|f| known.span(f)).collect();
         known.covered.sort_unstable();
         known
     }
 
-    /// Why the functions called `name` are traceable or are not; nothing where nothing is called so.
+    /// Why the functions called `name` can or can't be traced. Empty if nothing has that name.
     #[must_use]
     pub fn why(&self, name: &str) -> Vec<Answer> {
         let base = mcount::source_name(name);
@@ -171,7 +167,7 @@ impl<'k> Knowledge<'k> {
         answers
     }
 
-    /// Why `function`, which has a symbol, has a site or has none.
+    /// Why `function`, which has a symbol, can or can't be traced.
     fn of_function(&self, name: &str, function: &Function, facts: Option<&Facts>) -> Answer {
         let definition = facts.and_then(|facts| self.definition(function, facts));
         let mut answer = Answer {
@@ -192,7 +188,7 @@ impl<'k> Knowledge<'k> {
         answer
     }
 
-    /// What the debug information says of `function`, by its place.
+    /// The definition of `function` in the debug information, by its place.
     fn definition<'f>(&self, function: &Function, facts: &'f Facts) -> Option<&'f Definition> {
         let at = self.place_of(function);
         let mut all = facts.definitions.iter();
@@ -206,6 +202,13 @@ impl<'k> Knowledge<'k> {
         self.sections?.address(section, Some(function.offset), function.address)
     }
 
+    /// Where `function` starts and ends, as addresses in the debug information.
+    fn span(&self, function: &Function) -> Option<(u64, u64)> {
+        let start = self.place_of(function)?;
+        Some((start, start.checked_add(function.size.max(1))?))
+    }
+
+    /// Why `function` has no site.
     fn without_site(
         &self,
         name: &str,
@@ -217,10 +220,10 @@ impl<'k> Knowledge<'k> {
             let words = format!("the unlikely part of {whole}, which is entered by jumps only");
             return (Reason::ColdPart, words);
         }
-        let within =
-            |(start, end)| function.address.is_some_and(|address| (start..end).contains(&address));
-        if self.others.noinstr.is_some_and(within) {
-            let words = "its source says noinstr: it is among the code that no tracer may enter";
+        if let (Some((start, end)), Some(address)) = (self.others.noinstr, function.address)
+            && (start..end).contains(&address)
+        {
+            let words = "its source says noinstr: tracers must not enter that code";
             return (Reason::NoHook, words.to_owned());
         }
         let excluded = function.excluded.map(|excluded| exclusion(function, excluded));
@@ -234,58 +237,65 @@ impl<'k> Knowledge<'k> {
             }
             (_, Some(excluded)) => (Reason::Excluded, format!("no hook; {excluded}")),
             (Some(Hooks::Wanted), _) => {
-                let words = "compiled with hooks, and has none: its source says notrace \
+                let words = "compiled with hooks, but has none: its source says notrace \
                              (no_instrument_function; Linux says it of every inline function), or naked";
                 (Reason::NoHook, words.to_owned())
             }
             (Some(Hooks::Unknown), _) => (
                 Reason::Unknown,
-                format!(
-                    "no hook; the compiler did not write down with which flags {unit} was compiled"
-                ),
+                format!("no hook; the compiler didn't write down the flags of {unit}"),
             ),
             (None, _) if self.facts.is_some() => {
-                (Reason::Unknown, "no hook, and no debug information of it".to_owned())
+                (Reason::Unknown, "no hook, and no debug information about it".to_owned())
             }
             (None, _) => (Reason::Unknown, format!("no hook; {NEEDS_DEBUG} why")),
         }
     }
 
-    /// Definitions that have code, and no symbol there: another one has the name.
+    /// Definitions called `name` that have code and no symbol, because another one overrode them.
     fn overridden(&self, name: &str, facts: &Facts) -> Vec<Answer> {
-        let ends = self.covered.first().zip(self.covered.iter().map(|(_, end)| end).max());
-        let dead = |definition: &&Definition| {
-            let Some(address) = definition.address else { return false };
-            let after = self.covered.partition_point(|(start, _)| *start <= address);
-            let mut before = self.covered.get(..after).unwrap_or_default().iter().rev().take(8);
-            let is_code = ends.is_some_and(|((start, _), end)| (start..end).contains(&&address));
-            is_code && !before.any(|(_, end)| address < *end)
-        };
-        let answer = |definition: &Definition| {
-            let entry = self.functions.entries.iter().find(|entry| {
-                let near = definition.address.and_then(|start| entry.address?.checked_sub(start));
-                near.is_some_and(|distance| distance <= 16)
-            });
-            let words = "a weak definition that another one took the place of; ".to_owned()
-                + if entry.is_some() {
-                    "the table still has it"
-                } else {
-                    "the table has it no more"
-                };
-            Answer {
-                address: entry.map_or(definition.address, |entry| entry.address),
-                section: entry.and_then(|entry| entry.section.as_deref().map(str::to_owned)),
-                offset: entry.and_then(|entry| entry.offset),
-                place: known_place(definition),
-                ..Answer::new(name, Reason::Overridden, words)
-            }
-        };
-        // In an object every definition has its symbol.
-        let all = facts.definitions.iter().filter(|_| self.functions.is_image);
-        all.filter(dead).map(answer).collect()
+        // In an object, every definition has its symbol.
+        if !self.functions.is_image {
+            return Vec::new();
+        }
+        let dead = facts.definitions.iter().filter(|definition| self.is_dead(definition));
+        dead.map(|definition| self.of_overridden(name, definition)).collect()
     }
 
-    /// Why there is no symbol called `name`.
+    /// Whether `definition` has code that no symbol covers.
+    fn is_dead(&self, definition: &Definition) -> bool {
+        let Some(address) = definition.address else { return false };
+        let start = self.covered.first().map(|(start, _)| *start);
+        let end = self.covered.iter().map(|(_, end)| *end).max();
+        if start.is_none_or(|start| address < start) || end.is_none_or(|end| address >= end) {
+            return false;
+        }
+        let after = self.covered.partition_point(|(start, _)| *start <= address);
+        let mut before = self.covered.get(..after).unwrap_or_default().iter().rev().take(8);
+        !before.any(|(_, end)| address < *end)
+    }
+
+    /// The answer about a definition that another one overrode.
+    fn of_overridden(&self, name: &str, definition: &Definition) -> Answer {
+        let entry = self.functions.entries.iter().find(|entry| {
+            let near = definition.address.and_then(|start| entry.address?.checked_sub(start));
+            near.is_some_and(|distance| distance <= 16)
+        });
+        let of_table = match entry {
+            Some(_) => "its entry is still in the table",
+            None => "the table has no entry for it",
+        };
+        let words = format!("a weak definition, overridden by another one; {of_table}");
+        Answer {
+            address: entry.map_or(definition.address, |entry| entry.address),
+            section: entry.and_then(|entry| entry.section.as_deref().map(str::to_owned)),
+            offset: entry.and_then(|entry| entry.offset),
+            place: known_place(definition),
+            ..Answer::new(name, Reason::Overridden, words)
+        }
+    }
+
+    /// Why no symbol is called `name`. `None` if nothing else is, either.
     fn without_symbol(&self, name: &str, facts: Option<&Facts>) -> Option<Answer> {
         let clones = self.clones(name);
         let inlined: Vec<_> = facts.iter().flat_map(|facts| &facts.inlined).cloned().collect();
@@ -295,16 +305,13 @@ impl<'k> Knowledge<'k> {
         } else if !inlined.is_empty() {
             (Reason::Inlined, "inlined everywhere".to_owned())
         } else if facts.is_some_and(|facts| !facts.definitions.is_empty()) {
-            (
-                Reason::NoCode,
-                "defined, and has no code: nothing calls it, or not from here".to_owned(),
-            )
+            (Reason::NoCode, "defined, but without code: nothing here calls it".to_owned())
         } else if self.functions.undefined.iter().any(|other| other == name) {
-            (Reason::Declaration, "used here, and defined in another file".to_owned())
+            (Reason::Declaration, "used here, but defined in another file".to_owned())
         } else if self.others.data.iter().any(|other| other == name) {
-            (Reason::NotAFunction, "the symbol is of no function".to_owned())
+            (Reason::NotAFunction, "not a function".to_owned())
         } else if facts.is_some_and(|facts| facts.is_declared) {
-            (Reason::Declaration, "declared here, and defined in another file".to_owned())
+            (Reason::Declaration, "declared here, but defined in another file".to_owned())
         } else {
             return None;
         };
@@ -319,7 +326,7 @@ impl<'k> Knowledge<'k> {
 }
 
 impl Answer {
-    /// An answer that says nothing but this.
+    /// An answer with nothing but a reason.
     #[must_use]
     pub fn new(name: &str, reason: Reason, words: String) -> Self {
         Self {
@@ -336,7 +343,7 @@ impl Answer {
         }
     }
 
-    /// Nothing is called `name`; `alike` is.
+    /// The answer if nothing is called `name`. `alike` are names that look like it.
     #[must_use]
     pub fn no_such_name(name: &str, alike: Vec<String>, has_debug: bool) -> Self {
         let mut words = "no such name".to_owned();
@@ -348,17 +355,18 @@ impl Answer {
     }
 }
 
-/// Where the source has `definition`, if that is known: of assembly it is not.
+/// Source file and line of `definition`. They aren't known for assembly.
 fn known_place(definition: &Definition) -> Option<(String, u32)> {
     Some(definition.place.clone()).filter(|(file, _)| !file.is_empty())
 }
 
-/// Why `function` has `site`, its first or its recorded one, in the table or not.
+/// Whether the table has `site` of `function`, and why not.
 fn with_site(function: &Function, site: &CallSite) -> (Reason, String) {
     let what = match (&site.kind, &site.hook) {
         (_, Some(hook)) => format!("a call of {hook}"),
         (Some(kind), None) => match kind.name() {
             "patchable" => "a patchable entry".to_owned(),
+            "nop" => "a NOP".to_owned(),
             name => format!("a {name}"),
         },
         (None, None) => "a site".to_owned(),
@@ -368,15 +376,16 @@ fn with_site(function: &Function, site: &CallSite) -> (Reason, String) {
     }
     match function.excluded {
         Some(excluded) => (Reason::Excluded, format!("{what}; {}", exclusion(function, excluded))),
-        None => (Reason::Missing, format!("{what}, which the table misses")),
+        None => (Reason::Missing, format!("{what}, missing from the table")),
     }
 }
 
+/// Why `function` is excluded, in words.
 fn exclusion(function: &Function, excluded: Exclusion) -> String {
     match excluded {
         Exclusion::Section => format!("section {} is not recorded", function.section),
-        Exclusion::Symbol => "it is to be left alone by its name".to_owned(),
-        Exclusion::SourceFile => "it is to be left alone by its source file".to_owned(),
-        _ => "it is to be left alone".to_owned(),
+        Exclusion::Symbol => "excluded by its name".to_owned(),
+        Exclusion::SourceFile => "excluded by its source file".to_owned(),
+        _ => "excluded".to_owned(),
     }
 }

@@ -314,7 +314,7 @@ fn what_the_original_made_nops_are_sites(compile: &&str) {
     assert_eq!(sites(&room, false).0.len(), 1, "the original made no NOPs");
     assert_eq!(sites(&room, true), (before.0, 2));
     let said = why(&room, "plain");
-    assert!(said.ends_with("a nop; section .other.text is not recorded\n"), "{said}");
+    assert!(said.ends_with("a NOP; section .other.text is not recorded\n"), "{said}");
 }
 
 /// objtool makes NOPs of all calls and writes a table. Without the table they are known by their
@@ -332,5 +332,5 @@ fn what_objtool_made_nops_are_sites() {
     assert_eq!(sites(&room, false).0.len(), 0, "objtool made no NOPs");
     assert_eq!(sites(&room, true), (before.0, 3));
     let said = why(&room, "recorded");
-    assert!(said.ends_with("a nop, which the table misses\n"), "{said}");
+    assert!(said.ends_with("a NOP, missing from the table\n"), "{said}");
 }

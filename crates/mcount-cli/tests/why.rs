@@ -121,13 +121,13 @@ type Row = (&'static str, &'static str, &'static [&'static str], &'static str);
 const ROWS: &[Row] = &[
     ("recorded.o", "traced", &["recorded"], "a call of __fentry__, recorded"),
     ("image", "traced", &["recorded"], "a call of __fentry__, recorded"),
-    ("a.o", "traced", &["missing"], "which the table misses"),
+    ("a.o", "traced", &["missing"], "missing from the table"),
     ("a.o", "leaving", &["excluded"], "a call of __fentry__; section .exit.text is not recorded"),
     ("recorded.o", "leaving", &["excluded"], "section .exit.text is not recorded"),
-    ("image", "notrace", &["no-hook"], "compiled with hooks, and has none: its source says"),
+    ("image", "notrace", &["no-hook"], "compiled with hooks, but has none: its source says"),
     ("image", "elsewhere", &["compiled-without-hooks"], "other.c was compiled without -pg"),
     ("image", "written", &["assembly"], "written in assembly, without a hook: written.S"),
-    ("image", "overridden", &["compiled-without-hooks", "overridden"], "the table still has it"),
+    ("image", "overridden", &["compiled-without-hooks", "overridden"], "still in the table"),
     ("recorded.o", "overridden", &["recorded"], ""),
     ("image", "smaller", &["inlined"], "inlined everywhere"),
     ("image", "small", &["inlined"], "inlined everywhere"),
@@ -135,8 +135,8 @@ const ROWS: &[Row] = &[
     ("recorded.o", "cloned", &["clone", "recorded"], ""),
     ("image", "checked", &["recorded"], ""),
     ("image", "checked.cold", &["cold-part"], "the unlikely part of checked"),
-    ("recorded.o", "elsewhere", &["declaration"], "used here, and defined in another file"),
-    ("image", "variable", &["not-a-function"], "of no function"),
+    ("recorded.o", "elsewhere", &["declaration"], "used here, but defined in another file"),
+    ("image", "variable", &["not-a-function"], "not a function"),
     ("image", "trased", &["no-such-name"], "no such name"),
 ];
 
@@ -257,7 +257,7 @@ fn without_debug_information() {
         ("small", "no-such-name", "debug information would tell"),
         ("cloned", "clone", "only clones"),
         ("checked.cold", "cold-part", "unlikely"),
-        ("variable", "not-a-function", "no function"),
+        ("variable", "not-a-function", "not a function"),
     ];
     for (function, reason, text) in rows {
         let answer = answers(&room, "plain", &[function]).remove(0);

@@ -7,6 +7,7 @@ use crate::files::Input;
 use crate::pager::paged;
 use crate::pattern::{Language, Pattern};
 use crate::replay::{Field, Format, Manner, Selection, Weight, parse_time, print, write_uftrace};
+use crate::words::counted;
 use clap::{Args, ValueHint};
 use mcount_trace::Trace;
 use std::io;
@@ -191,19 +192,28 @@ fn warn(path: &Path, trace: &Trace<'_>) {
     }
     let damage = trace.damage;
     let dropped = if trace.header.is_ring {
-        "older calls were dropped for newer ones"
+        ["older call was dropped for newer ones", "older calls were dropped for newer ones"]
     } else {
-        "calls could not be recorded"
+        ["call could not be recorded", "calls could not be recorded"]
     };
     let counts = [
         (trace.header.dropped, dropped),
-        (damage.missing_chunks, "pieces of the file are missing: it was cut off"),
-        (damage.unknown_chunks, "pieces are of an unknown kind"),
-        (damage.bad_metadata, "names or events are damaged"),
-        (damage.open_without_start, "calls that had not ended have no start"),
+        (
+            damage.missing_chunks,
+            [
+                "piece of the file is missing: it was cut off",
+                "pieces of the file are missing: it was cut off",
+            ],
+        ),
+        (damage.unknown_chunks, ["piece is of an unknown kind", "pieces are of an unknown kind"]),
+        (damage.bad_metadata, ["name or event is damaged", "names or events are damaged"]),
+        (
+            damage.open_without_start,
+            ["call that had not ended has no start", "calls that had not ended have no start"],
+        ),
     ];
-    for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
-        warn(format!("{count} {what}"));
+    for (count, [one, many]) in counts.into_iter().filter(|(count, _)| *count > 0) {
+        warn(counted(count, one, many));
     }
     if !trace.has_times() {
         warn("it has no clock, or one of unknown speed: times only give an order".to_owned());

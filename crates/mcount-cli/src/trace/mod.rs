@@ -28,6 +28,7 @@ use self::space::Space;
 use self::start::Untraced;
 use self::tracee::{Memory, Tracee};
 use crate::commit::{Failure, about};
+use crate::words::counted;
 use mcount_trace::layout::metadata;
 use nix::errno::Errno;
 use nix::libc;
@@ -267,19 +268,23 @@ impl Recorder {
         let (dropped, error) = self.trace.dropped();
         if let Some(error) = error {
             let path = self.trace.path().display();
-            self.notes.push(format!(
-                "{path}: {}; {dropped} calls were not recorded",
-                Failure::from(error)
-            ));
+            let why = Failure::from(error);
+            self.notes.push(format!("{path}: {why}; {}", not_recorded(dropped)));
         } else if dropped != 0 && matches!(self.request.size, Size::Ring(_)) {
-            self.notes.push(format!("{dropped} older calls were dropped for newer ones"));
+            let older = counted(dropped, "older call was", "older calls were");
+            self.notes.push(format!("{older} dropped for newer ones"));
         } else if dropped != 0 {
-            self.notes.push(format!("{dropped} calls were not recorded"));
+            self.notes.push(not_recorded(dropped));
         }
         self.trace.finish()?;
         let ended = self.ended.unwrap_or(Ended::Code(0));
         Ok(Outcome { ended, notes: self.notes, listed: Vec::new() })
     }
+}
+
+/// Says that this many calls are missing from the trace.
+fn not_recorded(calls: u64) -> String {
+    counted(calls, "call was not recorded", "calls were not recorded")
 }
 
 fn program(process: i32) -> PathBuf {

@@ -7,6 +7,7 @@ use super::start::Untraced;
 use super::tracee::{Desk, Memory, Tracee, to_result};
 use super::{Process, Recorder, program};
 use crate::commit::{Failure, about};
+use crate::words::{counted, functions_have};
 use mcount_trace::layout::metadata;
 use nix::libc;
 use std::ffi::OsString;
@@ -186,10 +187,9 @@ impl Recorder {
         let Some(module) = self.modules.at(index) else { return Ok(()) };
         if module.too_small != 0 {
             let text = format!(
-                "{}: the hooks of {} functions have too few bytes and stay idle: compile with \
-                 -fpatchable-function-entry=5",
+                "{}: {} too few bytes and stay idle: compile with -fpatchable-function-entry=5",
                 module.path.display(),
-                module.too_small
+                counted(module.too_small, "hook has", "hooks have")
             );
             self.noted.insert(text.clone());
             self.notes.push(text);
@@ -198,7 +198,8 @@ impl Recorder {
         if self.request.verbose && !module.hooks.is_empty() {
             let (hooks, functions) = (module.hooks.len(), module.functions);
             let name = module.path.display();
-            eprintln_line(&format!("{name}: {hooks} of {functions} functions have hooks"));
+            let have = functions_have(hooks, functions, |count| count.to_string());
+            eprintln_line(&format!("{name}: {have} hooks"));
         }
         Ok(())
     }

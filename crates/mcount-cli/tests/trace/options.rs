@@ -92,6 +92,7 @@ pub(crate) fn tests() -> Vec<Test> {
     tests.push(test("option::print", print));
     tests.push(test("option::list", list));
     tests.push(test("option::refused", refused));
+    tests.push(test("option::numbers", numbers_and_nouns));
     tests
 }
 
@@ -121,6 +122,30 @@ fn print() -> Result<(), String> {
         let left = room.path("print").join("options.mcount").exists();
         if left || kept != options.contains(&"kept") {
             return Err(format!("{options:?}: left {left}, kept {kept}"));
+        }
+    }
+    Ok(())
+}
+
+/// Numbers go with their nouns: one hook that is too short, and two.
+fn numbers_and_nouns() -> Result<(), String> {
+    let room = Room::new()?;
+    let short = "__attribute__((patchable_function_entry(2, 0)))";
+    for (names, expected) in [("a", ": 1 hook has too few"), ("a b", ": 2 hooks have too few")] {
+        let functions =
+            names.split(' ').map(|name| format!("{short} int {name}(void) {{ return 1; }}\n"));
+        let text = functions.collect::<String>() + "int main(void) { return 0; }\n";
+        let source = room.path("short.c");
+        testkit::files::write(&source, text.as_bytes())?;
+        let flags = ["-O1", "-fpatchable-function-entry=5"];
+        let program = room.compile("gcc", &flags, &source.display().to_string())?;
+        let ended = room.run("traced", &mut tracer_with(&["-v"], &program))?;
+        if ended.code != 0 || !ended.stderr.contains(expected) {
+            return Err(format!("{expected}: {ended:?}"));
+        }
+        if !ended.stderr.contains("short: 1 of ") || !ended.stderr.contains(" functions has hooks")
+        {
+            return Err(format!("-v: {ended:?}"));
         }
     }
     Ok(())
