@@ -122,7 +122,7 @@ impl<'d> Verb<'d> for Survey<'_, 'd> {
 /// The functions of `target`, whose sites are `found`.
 pub(crate) fn of<'d, Elf: FileHeader>(
     target: &Target<'_, 'd, Elf>,
-    index: &names::Functions<'d>,
+    index: &names::FunctionIndex<'d>,
     options: &Options,
     found: Vec<CallSite>,
     entries: Vec<CallSite>,
@@ -148,15 +148,15 @@ pub(crate) fn of<'d, Elf: FileHeader>(
 }
 
 /// The names of one place: the symbol's binding, position, name and size. They sort by preference.
-type Names<'d> = Vec<(Binding, u32, &'d [u8], u64)>;
+type Candidates<'d> = Vec<(Binding, u32, &'d [u8], u64)>;
 
 /// The functions of `target`, without their sites.
 fn functions<'d, Elf: FileHeader>(
     target: &Target<'_, 'd, Elf>,
-    index: &names::Functions<'d>,
+    index: &names::FunctionIndex<'d>,
     options: &Options,
 ) -> Vec<Function> {
-    let mut places: BTreeMap<(u32, u64), Names<'d>> = BTreeMap::new();
+    let mut places: BTreeMap<(u32, u64), Candidates<'d>> = BTreeMap::new();
     for (at, symbol) in target.symbols.iter().flat_map(Symbols::iter) {
         let name = target.symbols.as_ref().map(|symbols| symbols.name(&symbol));
         let Some(name) = name.filter(|name| symbol.is_function() && !name.is_empty()) else {
@@ -189,10 +189,10 @@ fn functions<'d, Elf: FileHeader>(
 /// Why the function with these `names` is excluded, if its section isn't.
 fn excluded_by_name(
     options: &Options,
-    index: &names::Functions<'_>,
+    index: &names::FunctionIndex<'_>,
     files: &SourceFiles<'_>,
     (section, offset): (u32, u64),
-    names: &Names<'_>,
+    names: &Candidates<'_>,
 ) -> Option<Exclusion> {
     let policy = &options.policy;
     if names.iter().any(|(_, _, name, _)| policy.excludes_symbol(name)) {
@@ -206,7 +206,7 @@ fn excluded_by_name(
 fn function<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     (section, offset): (u32, u64),
-    mut names: Names<'_>,
+    mut names: Candidates<'_>,
 ) -> Function {
     names.sort_unstable();
     let size = names.iter().map(|name| name.3).max().unwrap_or(0);

@@ -37,7 +37,7 @@ use crate::nop;
 use crate::options::{Options, RecordOptions};
 use crate::policy::Treatment;
 use crate::scan::calls::{self, Calls, FoundCall};
-use crate::scan::functions::Functions;
+use crate::scan::functions::FunctionIndex;
 use crate::scan::source_files::SourceFiles;
 use crate::scan::{Target, nops, patchable};
 use crate::table::encode::{Anchors, Entries, References};
@@ -111,7 +111,7 @@ impl<'d> Verb<'d> for Record<'_> {
         let policy = &options.policy;
         let is_left_out = [&policy.exclude_symbols, &policy.exclude_file_symbols];
         let needs_names = options.nops || is_left_out.iter().any(|globs| !globs.is_empty());
-        let functions = if needs_names { Some(Functions::new(&target)?) } else { None };
+        let functions = if needs_names { Some(FunctionIndex::new(&target)?) } else { None };
         let files =
             functions.as_ref().map(|functions| SourceFiles::new(&target, functions, policy));
         let functions = functions.zip(files);
@@ -126,7 +126,7 @@ struct Recorder<'v, 'd, 'o, Elf: FileHeader> {
     calls: Calls,
     had_table: bool,
     /// `None` if the options need neither names nor the starts of functions.
-    functions: Option<(Functions<'d>, SourceFiles<'d>)>,
+    functions: Option<(FunctionIndex<'d>, SourceFiles<'d>)>,
 }
 
 /// What becomes of each call. Places are in section order, then offset order.

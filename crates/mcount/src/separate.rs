@@ -23,7 +23,8 @@ impl<'d> Verb<'d> for WithSymbols<'_> {
         if Symbols::read(view)?.is_some() {
             return Ok(None);
         }
-        let names = open(self.0, Names { class: view.is_64(), big_endian: view.is_big_endian() })?;
+        let names =
+            open(self.0, ReadSymbols { class: view.is_64(), big_endian: view.is_big_endian() })?;
         let Some(names) = names.filter(|names| names.machine == view.machine()) else {
             return Ok(None);
         };
@@ -34,38 +35,40 @@ impl<'d> Verb<'d> for WithSymbols<'_> {
 }
 
 /// A section of the debug file.
-struct Named {
+struct DebugSection {
     name: Vec<u8>,
     header: Section,
 }
 
 /// The symbol table of the debug file.
-struct Table {
+struct DebugSymbols {
     machine: u16,
-    sections: Vec<Named>,
+    sections: Vec<DebugSection>,
     header: Section,
     entries: Vec<u8>,
     strings: Vec<u8>,
 }
 
 /// Reads the symbol table of a file of this class and byte order.
-struct Names {
+struct ReadSymbols {
     class: bool,
     big_endian: bool,
 }
 
-impl<'d> Verb<'d> for Names {
-    type Output = Option<Table>;
+impl<'d> Verb<'d> for ReadSymbols {
+    type Output = Option<DebugSymbols>;
 
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Option<Table>> {
+    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Option<DebugSymbols>> {
         let Some(symbols) = Symbols::read(view)? else { return Ok(None) };
         if (view.is_64(), view.is_big_endian()) != (self.class, self.big_endian) {
             return Ok(None);
         }
         let sections = (0u32..).zip(view.sections());
-        let sections = sections
-            .map(|(index, header)| Named { name: view.section_name(index).to_vec(), header });
-        Ok(Some(Table {
+        let sections = sections.map(|(index, header)| DebugSection {
+            name: view.section_name(index).to_vec(),
+            header,
+        });
+        Ok(Some(DebugSymbols {
             machine: view.machine(),
             sections: sections.collect(),
             header: view.section(symbols.section)?,
@@ -76,7 +79,7 @@ impl<'d> Verb<'d> for Names {
 }
 
 /// The section of `view` that has the name and address of `section` of the debug file.
-fn counterpart<Elf: FileHeader>(view: &View<'_, Elf>, section: &Named) -> Option<u32> {
+fn counterpart<Elf: FileHeader>(view: &View<'_, Elf>, section: &DebugSection) -> Option<u32> {
     let is_loaded = section.header.flags & elf::SHF_ALLOC.0 != 0;
     let mut all = (0u32..).zip(view.sections()).filter(|_| is_loaded);
     let found = all.find(|(index, own)| {
@@ -89,7 +92,7 @@ fn counterpart<Elf: FileHeader>(view: &View<'_, Elf>, section: &Named) -> Option
 /// file.
 fn add<Elf: FileHeader>(
     view: &View<'_, Elf>,
-    table: &Table,
+    table: &DebugSymbols,
     sections: &[Option<u32>],
 ) -> Result<Vec<u8>> {
     let mut edit = Edit::new(view);

@@ -13,13 +13,13 @@
 //!   0x3018: R_X86_64_RELATIVE 0x1030          0x3018: R_X86_64_RELATIVE 0x1050
 //! ```
 //!
-//! 1. [`Table::read`] reads the values as the loader leaves them, and which relocation is over which
+//! 1. [`ImageTable::read`] reads the values as the loader leaves them, and which relocation is over which
 //!    word.
 //! 2. No function covers 0x1040, so this entry is stale ([`is_covered`]). Its value becomes zero, and
 //!    zeros come first.
 //! 3. `R_X86_64_RELATIVE` adds the load address to its addend, so it can hold any value. The relocations
 //!    at 0x3008 to 0x3018 stay where they are, and only their addends change. The zero must stay zero, so
-//!    the relocation at 0x3000 becomes `R_X86_64_NONE` ([`Table::move_dynamic`]).
+//!    the relocation at 0x3000 becomes `R_X86_64_NONE` ([`ImageTable::move_dynamic`]).
 //! 4. The loader handles the first `DT_RELACOUNT` relocations without looking at their types. So the
 //!    removed relocation must leave that run: it goes behind the others, and the count becomes 3.
 //!
@@ -29,16 +29,16 @@
 //!   `go` in another file, so nobody knows the value yet. The relocation moves as a whole, together with
 //!   its word.
 //! - RELR packs the places of relative relocations in bitmaps; the values are in the words. The bitmaps
-//!   are made again ([`Table::repack`]).
+//!   are made again ([`ImageTable::repack`]).
 //! - Relocations that the linker kept for other tools (`--emit-relocs`) move to where their values go
-//!   ([`Table::move_kept`]).
+//!   ([`ImageTable::move_kept`]).
 
 use crate::elf::dynamic::{RelocationEdit, Write};
 use crate::elf::loaded::{self, Loader};
 use crate::elf::{Relocations, Section, Verb, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Options, SortOptions};
-use crate::scan::functions::Functions;
+use crate::scan::functions::FunctionIndex;
 use crate::scan::{Target, patchable};
 use ::object::elf;
 use ::object::read::elf::FileHeader;
@@ -83,10 +83,10 @@ impl<'d> Verb<'d> for Sort<'_> {
 
     fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Sorted> {
         let target = Target::image(view)?;
-        let Some(table) = Table::read(&target, self.options.table_section.as_bytes())? else {
+        let Some(table) = ImageTable::read(&target, self.options.table_section.as_bytes())? else {
             return Err(Error::new(ErrorKind::Unsupported("the image has no table")));
         };
-        let functions = Functions::new(&target)?;
+        let functions = FunctionIndex::new(&target)?;
         let is_stale = |value: &u64| *value != 0 && !is_covered(&target, &functions, *value);
         let stale: Vec<u64> = table.values.iter().copied().filter(|v| is_stale(v)).collect();
         let dropped =
@@ -101,7 +101,7 @@ impl<'d> Verb<'d> for Sort<'_> {
 /// Which functions at the addresses `entries` have symbols.
 fn named<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
-    functions: &Functions<'_>,
+    functions: &FunctionIndex<'_>,
     entries: &[u64],
 ) -> Named {
     let view = target.view;
@@ -125,7 +125,7 @@ const LONGEST_AREA: u64 = 1024;
 /// Whether `address` is in a function, or in the area before one.
 fn is_covered<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
-    functions: &Functions<'_>,
+    functions: &FunctionIndex<'_>,
     address: u64,
 ) -> bool {
     let address = target.arch.entry(address);
@@ -142,7 +142,7 @@ fn is_covered<Elf: FileHeader>(
 /// The size in bytes of the area at `offset`, up to the function that it belongs to. 0 if there is none.
 fn area<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
-    functions: &Functions<'_>,
+    functions: &FunctionIndex<'_>,
     section: u32,
     offset: u64,
 ) -> u64 {
@@ -153,7 +153,7 @@ fn area<Elf: FileHeader>(
 }
 
 /// The table of an image.
-struct Table {
+struct ImageTable {
     address: u64,
     /// The offset of its words in the file.
     offset: u64,
@@ -179,7 +179,7 @@ struct Over {
 }
 
 /// What a relocated word holds after sorting.
-enum Held {
+enum SortedWord {
     /// Nothing that matters: the relocation has the value.
     Addend,
     /// The value.
@@ -192,7 +192,7 @@ enum Held {
 struct Moved {
     writes: Vec<Write>,
     /// What each relocated word holds, by slot.
-    held: BTreeMap<usize, Held>,
+    held: BTreeMap<usize, SortedWord>,
 }
 
 impl Over {
@@ -203,7 +203,7 @@ impl Over {
     }
 }
 
-impl Table {
+impl ImageTable {
     fn read<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]) -> Result<Option<Self>> {
         let view = target.view;
         let Some((address, size)) = target.table_range(name) else { return Ok(None) };
@@ -291,9 +291,9 @@ impl Table {
         for (slot, value) in values.iter().enumerate() {
             let old = |slot: usize| old.get(slot).copied().unwrap_or(0);
             words.word(match held.get(&slot) {
-                Some(Held::Moved(from)) => old(*from),
+                Some(SortedWord::Moved(from)) => old(*from),
                 // If the linker left a 0 there, it stays.
-                Some(Held::Addend) if old(slot) == 0 => 0,
+                Some(SortedWord::Addend) if old(slot) == 0 => 0,
                 _ => *value,
             });
         }
@@ -321,7 +321,7 @@ impl Table {
                 continue;
             };
             entries.set(&over.section, over.index, self.place(view, *slot), None);
-            held.insert(*slot, Held::Moved(over.slot));
+            held.insert(*slot, SortedWord::Moved(over.slot));
         }
         let free: BTreeSet<_> =
             (zeroes..values.len()).filter(|slot| !held.contains_key(slot)).collect();
@@ -335,7 +335,10 @@ impl Table {
             };
             let value = values.get(*slot).copied().filter(|_| over.has_addend);
             entries.set(&over.section, over.index, self.place(view, *slot), value);
-            held.insert(*slot, if over.has_addend { Held::Addend } else { Held::Value });
+            held.insert(
+                *slot,
+                if over.has_addend { SortedWord::Addend } else { SortedWord::Value },
+            );
         }
         entries.remove(&left_over);
         Moved { writes: entries.writes(), held }

@@ -421,6 +421,35 @@ fn no_function_is_too_long() {
     none(&long, "functions of more than 60 lines");
 }
 
+/// The types that `source` defines outside of functions, but for those of its tests.
+fn types(source: &str) -> impl Iterator<Item = &str> {
+    code(source).filter_map(|(_, line)| {
+        let line =
+            line.strip_prefix("pub(crate) ").or(line.strip_prefix("pub(super) ")).unwrap_or(line);
+        let line = line.strip_prefix("pub ").unwrap_or(line);
+        let (kind, rest) = line.split_once(' ')?;
+        let is_type = ["struct", "enum", "trait", "type", "union"].contains(&kind);
+        is_type.then(|| identifiers(rest).next()).flatten()
+    })
+}
+
+/// One name, one thing: a reader of the library meets a name in one meaning.
+#[test]
+fn no_two_types_of_the_library_have_one_name() {
+    let files = sources("crates/mcount/src");
+    let mut places: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (file, source) in &files {
+        for name in types(source) {
+            places.entry(name).or_default().push(file);
+        }
+    }
+    assert!(places.len() > 150, "only {} types were found", places.len());
+    let twice = places.iter().filter(|(_, files)| files.len() > 1);
+    let twice: Vec<_> =
+        twice.map(|(name, files)| format!("{name}: {}", files.join(", "))).collect();
+    none(&twice, "types of one name");
+}
+
 #[test]
 fn no_lint_is_switched_off_without_a_reason() {
     for folder in ["crates/mcount/src", "crates/mcount-cli/src"] {

@@ -269,7 +269,7 @@ fn is_jump(word: u32) -> bool {
 
 /// What is known about a register while a call is followed.
 #[derive(Clone, Copy)]
-struct Held {
+struct Register {
     value: Goal,
     /// Whether the value was computed from that of the first instruction of the call.
     is_ours: bool,
@@ -279,7 +279,7 @@ struct Held {
 /// `jalr`, or to the `bal` that a linker made of it.
 fn register_call(place: &Place<'_>) -> Option<Branch> {
     let mut registers = [None; 32];
-    let gp = Held { value: Goal::Address(place.data_base), is_ours: false };
+    let gp = Register { value: Goal::Address(place.data_base), is_ours: false };
     *registers.get_mut(GP as usize)? = Some(gp);
     let first = place.word(0)?;
     let base = first >> 21 & 31;
@@ -305,7 +305,7 @@ fn register_call(place: &Place<'_>) -> Option<Branch> {
         }
         if let Some(register) = target(word) {
             let held = compute(place, word, &registers);
-            let held = held.map(|held| Held { is_ours: held.is_ours || at == 0, ..held });
+            let held = held.map(|held| Register { is_ours: held.is_ours || at == 0, ..held });
             *registers.get_mut(register as usize)? = held;
         }
     }
@@ -327,7 +327,7 @@ fn is_gp(place: &Place<'_>, register: u32) -> bool {
 }
 
 /// What an instruction of a long call puts into its register, given what is known about all registers.
-fn compute(place: &Place<'_>, word: u32, registers: &[Option<Held>; 32]) -> Option<Held> {
+fn compute(place: &Place<'_>, word: u32, registers: &[Option<Register>; 32]) -> Option<Register> {
     let low = signed(word & 0xffff, 16);
     let (rs, rt, shift) = (word >> 21, word >> 16, word >> 6 & 31);
     let (value, is_ours) = match (word >> 26, word & 0x7ff & !(31 << 6)) {
@@ -342,7 +342,7 @@ fn compute(place: &Place<'_>, word: u32, registers: &[Option<Held>; 32]) -> Opti
         (0x23 | 0x37, _) => {
             let (value, is_ours) = address_in(registers, rs)?;
             let slot = place.truncate(value.wrapping_add_signed(low));
-            return Some(Held { value: Goal::Slot(slot), is_ours });
+            return Some(Register { value: Goal::Slot(slot), is_ours });
         }
         // dsll, dsll32
         (0, 0x38) => {
@@ -360,14 +360,14 @@ fn compute(place: &Place<'_>, word: u32, registers: &[Option<Held>; 32]) -> Opti
         }
         _ => return None,
     };
-    Some(Held { value: Goal::Address(place.truncate(value)), is_ours })
+    Some(Register { value: Goal::Address(place.truncate(value)), is_ours })
 }
 
 /// The address in the register that the lowest five bits of `register` name, if it is known, and whether
 /// it is ours.
-fn address_in(registers: &[Option<Held>; 32], register: u32) -> Option<(u64, bool)> {
+fn address_in(registers: &[Option<Register>; 32], register: u32) -> Option<(u64, bool)> {
     match *registers.get((register & 31) as usize)? {
-        Some(Held { value: Goal::Address(value), is_ours }) => Some((value, is_ours)),
+        Some(Register { value: Goal::Address(value), is_ours }) => Some((value, is_ours)),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! The tables of a linked image: their words after loading, and the flaws that show before we look at
 //! where the words lead.
 
-use super::{Entry, Place, Rule, Table, reversed};
+use super::{InSection, JudgedEntry, JudgedTable, Rule, reversed};
 use crate::elf::loaded::Changes;
 use crate::elf::{Relocations, View, addresses, loaded};
 use crate::error::Result;
@@ -23,7 +23,7 @@ pub(super) fn tables<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     options: &Options,
     bare: Option<Bare>,
-) -> Result<Vec<Table>> {
+) -> Result<Vec<JudgedTable>> {
     let mut loaded = Loaded::new(target);
     let main = table_range(target, options.table_section.as_bytes(), bare);
     let mut tables = Vec::new();
@@ -56,7 +56,7 @@ impl Map {
     }
 
     /// The section that is loaded at `address`, and bytes from its start.
-    fn place(&self, address: u64) -> Option<Place> {
+    fn place(&self, address: u64) -> Option<InSection> {
         let after = self.0.partition_point(|(start, ..)| *start <= address);
         let (start, size, index) = *self.0.get(after.checked_sub(1)?)?;
         (address - start < size).then_some((index, address - start))
@@ -92,12 +92,12 @@ fn table<Elf: FileHeader>(
     loaded: &mut Loaded,
     (address, size): (u64, u64),
     sorted: bool,
-) -> Result<Table> {
+) -> Result<JudgedTable> {
     let view = target.view;
     let word = view.word();
     let words = loaded.words(view, address, size);
     let start = loaded.map.place(address).unwrap_or_default();
-    let mut found = Table::default();
+    let mut found = JudgedTable::default();
     if sorted {
         found.flaws.extend(order(&words).map(|(at, detail)| {
             (Rule::Unsorted, (start.0, start.1.saturating_add(at as u64 * word)), detail)
@@ -119,7 +119,7 @@ fn table<Elf: FileHeader>(
         let [place, reversed] = [value, reversed(value, word)]
             .map(|value| map.place(if sorted { arch.entry(value) } else { arch.listed(value) }));
         let slot = (start.0, start.1.saturating_add(at.saturating_mul(word)));
-        found.entries.push(Entry { slot, place, reversed, flaws: Vec::new() });
+        found.entries.push(JudgedEntry { slot, place, reversed, flaws: Vec::new() });
     }
     Ok(found)
 }

@@ -1,10 +1,10 @@
 //! Goes through the tables of a file entry by entry, and then through the hooks that no entry leads to.
 //! If an entry breaks several rules about where it leads, only the most specific one is reported.
 
-use super::{Entry, Finding, Place, Rule, Table};
+use super::{Finding, InSection, JudgedEntry, JudgedTable, Rule};
 use crate::options::CheckOptions;
 use crate::scan::Target;
-use crate::scan::functions::Functions;
+use crate::scan::functions::FunctionIndex;
 use crate::site::{CallSite, Kind};
 use crate::words::counted;
 use object::read::elf::FileHeader;
@@ -19,18 +19,18 @@ const SHOWN: usize = 6;
 
 pub(super) struct Judge<'a, 'v, 'd, Elf: FileHeader> {
     target: &'a Target<'v, 'd, Elf>,
-    functions: &'a Functions<'d>,
+    functions: &'a FunctionIndex<'d>,
     how: &'a CheckOptions,
-    sites: BTreeMap<Place, &'a CallSite>,
+    sites: BTreeMap<InSection, &'a CallSite>,
     /// The hooks that no entry leads to and that no entry is meant for.
-    lost: BTreeSet<Place>,
+    lost: BTreeSet<InSection>,
     findings: Vec<Finding>,
 }
 
 impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
     pub(super) fn new(
         target: &'a Target<'v, 'd, Elf>,
-        functions: &'a Functions<'d>,
+        functions: &'a FunctionIndex<'d>,
         how: &'a CheckOptions,
         sites: &'a [CallSite],
     ) -> Self {
@@ -41,7 +41,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
 
     /// What is wrong with `tables`, which are all tables of the file: first in the order of their
     /// entries, then by place.
-    pub(super) fn of(mut self, tables: &[Table]) -> Vec<Finding> {
+    pub(super) fn of(mut self, tables: &[JudgedTable]) -> Vec<Finding> {
         self.lost = self.sites.keys().copied().collect();
         for entry in tables.iter().flat_map(|table| &table.entries) {
             if let Some(place) = entry.place {
@@ -68,7 +68,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
         self.findings
     }
 
-    fn entry(&mut self, entry: &Entry) {
+    fn entry(&mut self, entry: &JudgedEntry) {
         for (rule, detail) in &entry.flaws {
             self.find(*rule, entry.place.unwrap_or(entry.slot), detail.clone());
         }
@@ -97,7 +97,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
     }
 
     /// Reports an entry that leads to no hook.
-    fn no_site(&mut self, entry: &Entry, place: Place) {
+    fn no_site(&mut self, entry: &JudgedEntry, place: InSection) {
         if self.is_meant_for(entry.reversed) {
             self.find(Rule::ForeignEndian, place, foreign());
             return;
@@ -126,13 +126,13 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
     }
 
     /// Whether there is a hook at `place` without an entry. It then counts as having one.
-    fn is_meant_for(&mut self, place: Option<Place>) -> bool {
+    fn is_meant_for(&mut self, place: Option<InSection>) -> bool {
         place.is_some_and(|place| self.lost.remove(&place))
     }
 
     /// The hook without an entry that the entry for `place` is meant for: one very near, or the nearest
     /// one in the same function.
-    fn meant(&self, place: Place) -> Option<Place> {
+    fn meant(&self, place: InSection) -> Option<InSection> {
         let (section, offset) = place;
         let around =
             (section, offset.saturating_sub(NEAR))..=(section, offset.saturating_add(NEAR));
@@ -147,7 +147,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
     }
 
     /// Says how far the hook at `meant` is from `place`.
-    fn beside(&self, meant: Place, place: Place) -> String {
+    fn beside(&self, meant: InSection, place: InSection) -> String {
         let (distance, side) = if meant.1 > place.1 {
             (meant.1 - place.1, "further on")
         } else {
@@ -158,7 +158,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
     }
 
     /// Whether the hook at `place` belongs to a function that was overridden.
-    fn is_stale(&self, place: Place, site: &CallSite) -> bool {
+    fn is_stale(&self, place: InSection, site: &CallSite) -> bool {
         let is_area = site.kind == Some(Kind::Patchable);
         let area = site.size.filter(|_| is_area).unwrap_or(0);
         self.target.is_image && !self.covers(place, area)
@@ -166,7 +166,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
 
     /// Whether a function covers `place`, or an area of `size` bytes there reaches one. `true` if no
     /// symbols tell.
-    fn covers(&self, (section, offset): Place, size: u64) -> bool {
+    fn covers(&self, (section, offset): InSection, size: u64) -> bool {
         !self.functions.is_uncovered(section, offset, size)
     }
 
@@ -202,7 +202,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
         }
     }
 
-    fn find(&mut self, rule: Rule, place: Place, detail: String) {
+    fn find(&mut self, rule: Rule, place: InSection, detail: String) {
         let (section, offset) = place;
         let name = self.target.view.section_name(section);
         let is_code = self.target.view.section(section).is_ok_and(|section| section.is_code());
@@ -221,13 +221,13 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
         });
     }
 
-    fn address(&self, (section, offset): Place) -> Option<u64> {
+    fn address(&self, (section, offset): InSection) -> Option<u64> {
         let header = self.target.view.section(section).ok().filter(|_| self.target.is_image)?;
         Some(header.address.wrapping_add(offset))
     }
 
     /// The first bytes at `place`, in hexadecimal.
-    fn bytes(&self, (section, offset): Place) -> String {
+    fn bytes(&self, (section, offset): InSection) -> String {
         let data = self.target.view.section_data(section).unwrap_or_default();
         let at = usize::try_from(offset).ok().and_then(|start| data.get(start..));
         let shown = at.unwrap_or_default().iter().take(SHOWN);

@@ -1,7 +1,7 @@
 //! The verb `check` compares the hooks in the code with the table. There is a named rule for each way in
 //! which they can disagree.
 //!
-//! `object` and `image` read the tables of both kinds of files, as [`Table`]s. [`Judge`] goes through
+//! `object` and `image` read the tables of both kinds of files, as [`JudgedTable`]s. [`Judge`] goes through
 //! those.
 
 mod image;
@@ -65,27 +65,27 @@ impl<'d> Verb<'d> for Check<'_, 'd> {
 }
 
 /// The index of a section, and bytes from its start.
-type Place = (u32, u64);
+type InSection = (u32, u64);
 
 /// A rule that is broken at a place, and how.
-type Flaw = (Rule, Place, String);
+type Flaw = (Rule, InSection, String);
 
 /// A table of an object or of an image.
 #[derive(Default)]
-struct Table {
-    entries: Vec<Entry>,
+struct JudgedTable {
+    entries: Vec<JudgedEntry>,
     /// What is wrong with it as a whole.
     flaws: Vec<Flaw>,
 }
 
 /// One entry of a table.
-struct Entry {
+struct JudgedEntry {
     /// Where the entry is.
-    slot: Place,
+    slot: InSection,
     /// Where it leads; `None` if that is in no section of this file.
-    place: Option<Place>,
+    place: Option<InSection>,
     /// Where it would lead with its bytes reversed.
-    reversed: Option<Place>,
+    reversed: Option<InSection>,
     /// What is wrong with how it leads there.
     flaws: Vec<(Rule, String)>,
 }

@@ -1,7 +1,7 @@
 //! The tables of an object, and the flaws that show before we look at where the entries lead: those in
 //! what a linker will do with their relocations.
 
-use super::{Entry, Flaw, Rule, Table, reversed};
+use super::{Flaw, JudgedEntry, JudgedTable, Rule, reversed};
 use crate::elf::Symbol;
 use crate::error::Result;
 use crate::options::Options;
@@ -18,7 +18,7 @@ use object::read::elf::FileHeader;
 pub(super) fn tables<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     options: &Options,
-) -> Result<Vec<Table>> {
+) -> Result<Vec<JudgedTable>> {
     let linker = Linker::new(target)?;
     let mut names = vec![options.table_section.as_str(), patchable::SECTION];
     names.dedup();
@@ -30,7 +30,7 @@ pub(super) fn tables<Elf: FileHeader>(
         }
         let entries = table::entries(target, &parts)?;
         let mut entries = entries.iter().peekable();
-        let mut found = Table::default();
+        let mut found = JudgedTable::default();
         for part in &parts {
             let flaws = linker.part_flaws(part);
             found.flaws.extend(flaws.iter().map(|flaw| of_part(target, part, flaw)));
@@ -38,7 +38,12 @@ pub(super) fn tables<Elf: FileHeader>(
                 let flaws = linker.entry_flaws(part, entry)?;
                 let flaws = flaws.iter().map(|flaw| of_entry(target, flaw)).collect();
                 let reversed = turned(target, entry);
-                found.entries.push(Entry { slot: entry.slot, place: entry.place, reversed, flaws });
+                found.entries.push(JudgedEntry {
+                    slot: entry.slot,
+                    place: entry.place,
+                    reversed,
+                    flaws,
+                });
             }
         }
         tables.push(found);

@@ -24,10 +24,10 @@ pub(crate) struct Relocation {
 pub(crate) struct Relocations<'d, Elf: FileHeader> {
     endian: Elf::Endian,
     mips64el: bool,
-    entries: Entries<'d, Elf>,
+    entries: RelocationEntries<'d, Elf>,
 }
 
-enum Entries<'d, Elf: FileHeader> {
+enum RelocationEntries<'d, Elf: FileHeader> {
     Rel(&'d [Elf::Rel]),
     Rela(&'d [Elf::Rela]),
     Packed(Vec<Relocation>),
@@ -41,11 +41,11 @@ impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
     /// `sh_entsize` or `sh_size` is wrong, or packed relocations are malformed.
     pub(crate) fn read(view: &View<'d, Elf>, index: u32, section: &Section) -> Result<Self> {
         let entries = if section.kind == elf::SHT_REL.0 {
-            Entries::Rel(view.entries(index, section)?)
+            RelocationEntries::Rel(view.entries(index, section)?)
         } else if section.is_packed_for_android() {
-            Entries::Packed(android::read(view, index, section)?)
+            RelocationEntries::Packed(android::read(view, index, section)?)
         } else {
-            Entries::Rela(view.entries(index, section)?)
+            RelocationEntries::Rela(view.entries(index, section)?)
         };
         if u32::try_from(entries.len()).is_err() {
             let kind = ErrorKind::Unsupported("more than 4 billion relocations");
@@ -57,9 +57,13 @@ impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
     /// Relocation `index`, or `None` if there is no such relocation.
     pub(crate) fn get(&self, index: u32) -> Option<Relocation> {
         match &self.entries {
-            Entries::Rel(list) => list.get(index as usize).map(|entry| self.rel(index, entry)),
-            Entries::Rela(list) => list.get(index as usize).map(|entry| self.rela(index, entry)),
-            Entries::Packed(list) => list.get(index as usize).copied(),
+            RelocationEntries::Rel(list) => {
+                list.get(index as usize).map(|entry| self.rel(index, entry))
+            }
+            RelocationEntries::Rela(list) => {
+                list.get(index as usize).map(|entry| self.rela(index, entry))
+            }
+            RelocationEntries::Packed(list) => list.get(index as usize).copied(),
         }
     }
 
@@ -83,28 +87,28 @@ impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
         let e = self.endian;
         match &self.entries {
             // Each arm has its own loop, so that no loop asks which kind it is.
-            Entries::Rel(list) if self.mips64el => each(
+            RelocationEntries::Rel(list) if self.mips64el => each(
                 list,
                 |entry| mips64el_info::<Elf>(entry, e).0,
                 wanted,
                 |i, entry| found(self.rel(i, entry)),
             ),
-            Entries::Rel(list) => {
+            RelocationEntries::Rel(list) => {
                 each(list, |entry| entry.r_sym(e), wanted, |i, entry| found(self.rel(i, entry)))
             }
-            Entries::Rela(list) if self.mips64el => each(
+            RelocationEntries::Rela(list) if self.mips64el => each(
                 list,
                 |entry| entry.r_sym(e, true),
                 wanted,
                 |i, entry| found(self.rela(i, entry)),
             ),
-            Entries::Rela(list) => each(
+            RelocationEntries::Rela(list) => each(
                 list,
                 |entry| entry.r_sym(e, false),
                 wanted,
                 |i, entry| found(self.rela(i, entry)),
             ),
-            Entries::Packed(list) => {
+            RelocationEntries::Packed(list) => {
                 each(list, |entry| entry.symbol, wanted, |_, entry| found(*entry))
             }
         }
@@ -164,7 +168,7 @@ fn each<T>(
     greatest
 }
 
-impl<Elf: FileHeader> Entries<'_, Elf> {
+impl<Elf: FileHeader> RelocationEntries<'_, Elf> {
     fn len(&self) -> usize {
         match self {
             Self::Rel(list) => list.len(),

@@ -63,7 +63,7 @@ const OS_ABI_GNU: u8 = 3;
 const SECTIONS: u16 = 7;
 
 fn build(table: &LateTable, options: &ObjectOptions, anchor: &str, entries: &[u64]) -> Vec<u8> {
-    let Bodies { words, relocations } = bodies(table, entries);
+    let TableBodies { words, relocations } = bodies(table, entries);
     let (symbols, strings) = symbols(table, options, anchor, words.len() as u64);
     let prefix = if is_rel_form(table) { ".rel" } else { ".rela" };
     let name = &options.table_section;
@@ -126,12 +126,12 @@ fn assemble<'b>(table: &LateTable, sections: impl Iterator<Item = (Section, &'b 
 }
 
 /// The words of the table and their relocations.
-struct Bodies {
+struct TableBodies {
     words: Vec<u8>,
     relocations: Vec<u8>,
 }
 
-fn bodies(table: &LateTable, entries: &[u64]) -> Bodies {
+fn bodies(table: &LateTable, entries: &[u64]) -> TableBodies {
     let header = &table.header;
     let (mut words, mut relocations) = (table.encoder(), table.encoder());
     for (offset, entry) in (0..).step_by(usize::from(table.bits / 8)).zip(entries) {
@@ -140,7 +140,7 @@ fn bodies(table: &LateTable, entries: &[u64]) -> Bodies {
         let fields = (offset, 2, header.address, if header.rel { 0 } else { *entry });
         encode_relocation(&mut relocations, header.mips64el, !is_rel_form(table), fields);
     }
-    Bodies { words: words.out, relocations: relocations.out }
+    TableBodies { words: words.out, relocations: relocations.out }
 }
 
 /// Whether the object has REL sections. SH has RELA sections, although the addends are in the table.

@@ -7,7 +7,7 @@ use crate::elf::{Relocations, View, loaded};
 use crate::error::Result;
 use crate::options::Options;
 use crate::scan::Target;
-use crate::scan::functions::Functions;
+use crate::scan::functions::FunctionIndex;
 use crate::scan::image::{CallAt, Finder, Found, FoundSite};
 use crate::scan::{nops, patchable};
 use crate::site::Kind;
@@ -28,7 +28,7 @@ pub(super) fn nops<Elf: FileHeader>(
 ) -> Result<Nops> {
     let target = Target::image(view)?;
     loaded::check_writable(view)?;
-    let functions = Functions::new(&target)?;
+    let functions = FunctionIndex::new(&target)?;
     let selected = Selected { functions: &functions, select };
     let mut finder = Finder::new(&target, &functions, &options.hooks, options.helpers.clone())?;
     finder.keep_calls();

@@ -14,7 +14,7 @@ use crate::elf::edit::Change;
 use crate::elf::{Verb, View};
 use crate::error::Result;
 use crate::options::Options;
-use crate::scan::functions::Functions;
+use crate::scan::functions::FunctionIndex;
 use crate::scan::is_image;
 use ::object::read::elf::FileHeader;
 
@@ -78,7 +78,7 @@ impl<'d> Verb<'d> for MakeNops<'_> {
 
 /// The functions whose calls become NOPs.
 struct Selected<'f, 'd> {
-    functions: &'f Functions<'d>,
+    functions: &'f FunctionIndex<'d>,
     select: Select<'f>,
 }
 

@@ -8,7 +8,7 @@ use crate::elf::edit::Edit;
 use crate::error::Result;
 use crate::options::Options;
 use crate::scan::calls::{self, FoundCall};
-use crate::scan::functions::Functions;
+use crate::scan::functions::FunctionIndex;
 use crate::scan::{Target, nops, patchable};
 use crate::table;
 use object::read::elf::FileHeader;
@@ -26,7 +26,7 @@ pub(super) fn nops<Elf: FileHeader>(
     select: Select<'_>,
 ) -> Result<Nops> {
     let target = Target::new(view)?;
-    let functions = Functions::new(&target)?;
+    let functions = FunctionIndex::new(&target)?;
     let selected = Selected { functions: &functions, select };
     let table = table::read(&target, options.table_section.as_bytes())?;
     let listed: BTreeSet<_> = table.iter().filter_map(|entry| entry.place).collect();
@@ -75,7 +75,7 @@ fn is_stray<Elf: FileHeader>(
 /// which function it belongs to.
 fn join<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
-    functions: &Functions<'_>,
+    functions: &FunctionIndex<'_>,
     edit: &mut Edit<'_, '_, Elf>,
     area: patchable::Area,
 ) -> Result<Option<bool>> {

@@ -34,7 +34,7 @@ enum Hook {
 
 /// A run of ascending words that all lead to calls of one address, or to NOPs as long as a call.
 #[derive(Clone, Copy, Default)]
-struct Run {
+struct Ascent {
     start: usize,
     length: usize,
     last: u64,
@@ -92,10 +92,10 @@ impl<'t, 'v, 'd, Elf: FileHeader> Search<'t, 'v, 'd, Elf> {
     }
 
     /// The longest run of words in `section`, if it is long enough.
-    fn longest(&self, section: &Section) -> Option<Run> {
+    fn longest(&self, section: &Section) -> Option<Ascent> {
         let word = self.target.view.word();
         let words = loaded::in_file(self.target.view, section.address, section.size / word);
-        let (mut best, mut run) = (Run::default(), Run::default());
+        let (mut best, mut run) = (Ascent::default(), Ascent::default());
         let places = addresses(section.address, word);
         for (at, (place, in_file)) in places.zip(words).enumerate() {
             let word = self.changes.word(place, || Some(in_file)).unwrap_or(in_file);
@@ -103,15 +103,15 @@ impl<'t, 'v, 'd, Elf: FileHeader> Search<'t, 'v, 'd, Elf> {
                 Some(Hook::Called(address)) => Some(address),
                 Some(Hook::Nops) => None,
                 None => {
-                    run = Run::default();
+                    run = Ascent::default();
                     continue;
                 }
             };
             let agrees = hook.is_none() || run.hook.is_none() || hook == run.hook;
             if run.length == 0 || word <= run.last || !agrees {
-                run = Run { start: at, ..Run::default() };
+                run = Ascent { start: at, ..Ascent::default() };
             }
-            run = Run { length: run.length + 1, last: word, hook: run.hook.or(hook), ..run };
+            run = Ascent { length: run.length + 1, last: word, hook: run.hook.or(hook), ..run };
             if run.length > best.length {
                 best = run;
             }

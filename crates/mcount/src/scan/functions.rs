@@ -14,8 +14,8 @@
 //!
 //! - Offset 24 is in `run`. Of two names for one place, a global one wins over a weak one, and a weak one
 //!   over a local one. `.L3` is a label of the assembler, so it isn't a function ([`rank`]).
-//! - Offset 62 is padding, because `run` ends at 60. So no function covers it ([`Functions::covers`]).
-//!   But if somebody only wants a name to show, `run` is the nearest one before ([`Functions::find`]).
+//! - Offset 62 is padding, because `run` ends at 60. So no function covers it ([`FunctionIndex::covers`]).
+//!   But if somebody only wants a name to show, `run` is the nearest one before ([`FunctionIndex::find`]).
 //! - Offset 70 is in `start`. Assembly code often has symbols without sizes. They reach up to the next
 //!   symbol.
 //! - 16 bytes of NOPs at offset 88 belong to `patched`: with `-fpatchable-function-entry=16,8`, half of
@@ -35,7 +35,7 @@ use std::ops::Range;
 /// All function symbols at one place. They share an entry, so that a search costs the same however many
 /// names a place has.
 #[derive(Debug, Clone, Copy)]
-struct Function {
+struct Extent {
     start: u64,
     /// The size in bytes that the symbol with the best rank has.
     size: u64,
@@ -50,7 +50,7 @@ struct Function {
     is_open: bool,
 }
 
-impl Function {
+impl Extent {
     /// Whether `offset`, which is before the next function, is in this one.
     fn covers(&self, offset: u64) -> bool {
         self.is_open || offset - self.start < self.longest
@@ -65,9 +65,9 @@ impl Function {
 }
 
 /// The functions of each section, in order of address.
-pub(crate) struct Functions<'d> {
+pub(crate) struct FunctionIndex<'d> {
     /// By section index.
-    sections: Vec<Vec<Function>>,
+    sections: Vec<Vec<Extent>>,
     strings: &'d [u8],
     /// Whether the file isn't stripped, so that every function has a symbol.
     pub(crate) are_all: bool,
@@ -75,14 +75,14 @@ pub(crate) struct Functions<'d> {
     budget: Budget,
 }
 
-impl<'d> Functions<'d> {
+impl<'d> FunctionIndex<'d> {
     /// The functions of all sections of `target` that hold code.
     ///
     /// # Errors
     ///
     /// The relocations of a descriptor section are malformed.
     pub(crate) fn new<Elf: FileHeader>(target: &Target<'_, 'd, Elf>) -> Result<Self> {
-        let mut sections: Vec<Vec<Function>> = Vec::new();
+        let mut sections: Vec<Vec<Extent>> = Vec::new();
         let Some(symbols) = &target.symbols else {
             return Ok(Self {
                 sections,
@@ -118,11 +118,11 @@ impl<'d> Functions<'d> {
     }
 
     /// The functions of `section`, in order.
-    fn list(&self, section: u32) -> &[Function] {
+    fn list(&self, section: u32) -> &[Extent] {
         self.sections.get(section as usize).map(Vec::as_slice).unwrap_or_default()
     }
 
-    fn name(&self, function: &Function) -> &'d [u8] {
+    fn name(&self, function: &Extent) -> &'d [u8] {
         self.budget.name(|| string(self.strings, function.name))
     }
 
@@ -219,18 +219,18 @@ impl<'d> Functions<'d> {
 }
 
 /// The last function at a place or before it, and the one after that.
-type Around<'f> = (Option<&'f Function>, Option<&'f Function>);
+type Around<'f> = (Option<&'f Extent>, Option<&'f Extent>);
 
-fn around(list: &[Function], after: usize) -> Around<'_> {
+fn around(list: &[Extent], after: usize) -> Around<'_> {
     (after.checked_sub(1).and_then(|at| list.get(at)), list.get(after))
 }
 
-/// Chooses what [`Functions::find`] returns from the functions before and after `offset`.
-fn choose((best, next): Around<'_>, offset: u64, size: u64) -> Option<&Function> {
-    let covers = |f: &&Function| f.size == 0 || offset - f.start < f.size;
+/// Chooses what [`FunctionIndex::find`] returns from the functions before and after `offset`.
+fn choose((best, next): Around<'_>, offset: u64, size: u64) -> Option<&Extent> {
+    let covers = |f: &&Extent| f.size == 0 || offset - f.start < f.size;
     let next = next.filter(|next| next.start <= offset.saturating_add(size));
     // A function without a size ends where the area of the next one begins.
-    let is_over = |f: &&Function| f.size == 0 && next.is_some();
+    let is_over = |f: &&Extent| f.size == 0 && next.is_some();
     // Otherwise the area of the next function. Or padding, or code behind the size that the function's symbol
     // has: then the nearest function before it.
     best.filter(|f| covers(f) && !is_over(f)).or(next).or(best)
@@ -241,10 +241,10 @@ fn covers((last, next): Around<'_>, offset: u64, size: u64) -> bool {
     is_reached && size != 0 || last.is_some_and(|last| last.covers(offset))
 }
 
-/// [`Functions`] for places in order of section and offset. Each search begins where the last one ended.
+/// [`FunctionIndex`] for places in order of section and offset. Each search begins where the last one ended.
 /// Places in another order get the right answer too, only later.
 pub(crate) struct Walk<'f, 'd> {
-    functions: &'f Functions<'d>,
+    functions: &'f FunctionIndex<'d>,
     section: u32,
     /// How many functions of the section start at the last place or before it.
     after: usize,
@@ -256,7 +256,7 @@ impl<'f, 'd> Walk<'f, 'd> {
 
     fn around(&mut self, section: u32, offset: u64) -> Around<'f> {
         let list = self.functions.list(section);
-        let is_before = |function: &Function| function.start <= offset;
+        let is_before = |function: &Extent| function.start <= offset;
         let start = if section == self.section { self.after } else { 0 };
         let is_ahead = start.checked_sub(1).and_then(|at| list.get(at)).is_none_or(is_before);
         let (_, rest) = list.split_at_checked(if is_ahead { start } else { 0 }).unwrap_or_default();
@@ -267,18 +267,18 @@ impl<'f, 'd> Walk<'f, 'd> {
         around(list, self.after)
     }
 
-    /// As [`Functions::find`].
+    /// As [`FunctionIndex::find`].
     pub(crate) fn find(&mut self, section: u32, offset: u64, size: u64) -> Option<(&'d [u8], u64)> {
         let function = choose(self.around(section, offset), offset, size)?;
         Some((self.functions.name(function), function.start))
     }
 
-    /// Where the function begins that [`Functions::find`] finds.
+    /// Where the function begins that [`FunctionIndex::find`] finds.
     pub(crate) fn start(&mut self, section: u32, offset: u64, size: u64) -> Option<u64> {
         choose(self.around(section, offset), offset, size).map(|function| function.start)
     }
 
-    /// As [`Functions::is_uncovered`].
+    /// As [`FunctionIndex::is_uncovered`].
     pub(crate) fn is_uncovered(&mut self, section: u32, offset: u64, size: u64) -> bool {
         let functions = self.functions;
         let is_told = functions.are_all && !functions.list(section).is_empty();
@@ -287,8 +287,8 @@ impl<'f, 'd> Walk<'f, 'd> {
 }
 
 /// The function of `symbol`, whose code starts at `start`.
-fn function(symbol: &Symbol, start: u64, rank: u8) -> Function {
-    Function {
+fn function(symbol: &Symbol, start: u64, rank: u8) -> Extent {
+    Extent {
         start,
         size: symbol.size,
         longest: symbol.size,

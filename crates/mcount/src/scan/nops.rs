@@ -5,7 +5,7 @@
 //! and the original recorder do. Some compilers' NOPs look like no other, or are the first instruction of
 //! a function. Entries always count. The rest counts only if it is asked for (`--nops`).
 
-use super::functions::Functions;
+use super::functions::FunctionIndex;
 use super::{Target, calls, patchable};
 use crate::elf::Relocation;
 use crate::error::Result;
@@ -60,7 +60,7 @@ pub(crate) fn size<Elf: FileHeader>(
 /// Relocations of code are malformed.
 pub(crate) fn decoded<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
-    functions: &Functions<'_>,
+    functions: &FunctionIndex<'_>,
     extra: &[String],
     listed: Vec<(u32, u64)>,
 ) -> Result<Vec<(u32, u64)>> {

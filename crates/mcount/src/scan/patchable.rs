@@ -16,7 +16,7 @@
 //! Sources: GCC manual, "-fpatchable-function-entry"; gABI, `SHF_LINK_ORDER`.
 
 use super::Target;
-use super::functions::Functions;
+use super::functions::FunctionIndex;
 use crate::arch::CodeMut;
 use crate::error::Result;
 use object::read::elf::FileHeader;
@@ -41,7 +41,7 @@ pub(crate) struct Area {
 /// A section can't be read.
 pub(crate) fn areas<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
-    functions: &Functions<'_>,
+    functions: &FunctionIndex<'_>,
     mut places: Vec<(u32, u64)>,
 ) -> Result<Vec<Area>> {
     places.sort_unstable();
@@ -58,7 +58,7 @@ pub(crate) fn areas<Elf: FileHeader>(
 /// The size in bytes of the NOPs at `offset`, up to the offset `next`, without a landing pad among them.
 pub(crate) fn size<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
-    functions: &Functions<'_>,
+    functions: &FunctionIndex<'_>,
     section: u32,
     offset: u64,
     next: Option<u64>,
@@ -76,7 +76,7 @@ pub(crate) fn size<Elf: FileHeader>(
 }
 
 /// Whether a function may start at `offset` of `section`. In a stripped file, it may start anywhere.
-fn may_start(functions: &Functions<'_>, section: u32, offset: u64) -> bool {
+fn may_start(functions: &FunctionIndex<'_>, section: u32, offset: u64) -> bool {
     !functions.are_all || functions.next_start(section, offset.saturating_sub(1)) == Some(offset)
 }
 
@@ -87,7 +87,7 @@ fn may_start(functions: &Functions<'_>, section: u32, offset: u64) -> bool {
 /// Returns `None`, with the code unchanged, if no symbol says which function the area belongs to.
 pub(crate) fn join<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
-    functions: &Functions<'_>,
+    functions: &FunctionIndex<'_>,
     code: &mut CodeMut<'_>,
     area: Area,
 ) -> Option<bool> {

@@ -13,7 +13,7 @@
 //! behind the last.
 
 use super::Target;
-use super::functions::{Functions, code_of};
+use super::functions::{FunctionIndex, code_of};
 use crate::elf::Symbol;
 use crate::policy::Policy;
 use object::elf;
@@ -29,7 +29,7 @@ struct Local {
 }
 
 /// A source file.
-struct File<'d> {
+struct SourceFile<'d> {
     name: &'d [u8],
     /// Whether the policy leaves its functions alone.
     excluded: bool,
@@ -38,7 +38,7 @@ struct File<'d> {
 /// The source files of an object or image, and what belongs to each.
 #[derive(Default)]
 pub(crate) struct SourceFiles<'d> {
-    files: Vec<File<'d>>,
+    files: Vec<SourceFile<'d>>,
     /// Whether it is an object of a single file.
     whole: bool,
     /// The local symbols of each section, in order of address.
@@ -49,7 +49,7 @@ impl<'d> SourceFiles<'d> {
     /// The files of `target`, if `policy` leaves any file alone. Otherwise none.
     pub(crate) fn new<Elf: FileHeader>(
         target: &Target<'_, 'd, Elf>,
-        functions: &Functions<'d>,
+        functions: &FunctionIndex<'d>,
         policy: &Policy,
     ) -> Self {
         if policy.exclude_file_symbols.is_empty() {
@@ -61,7 +61,7 @@ impl<'d> SourceFiles<'d> {
     /// All files of `target`.
     pub(crate) fn all<Elf: FileHeader>(
         target: &Target<'_, 'd, Elf>,
-        functions: &Functions<'d>,
+        functions: &FunctionIndex<'d>,
         policy: &Policy,
     ) -> Self {
         let mut found = Self::default();
@@ -69,7 +69,7 @@ impl<'d> SourceFiles<'d> {
         for (_, symbol) in symbols.iter().take(symbols.first_global as usize) {
             if symbol.kind == elf::STT_FILE.0 {
                 let name = symbols.name(&symbol);
-                found.files.push(File { name, excluded: policy.excludes_file_symbol(name) });
+                found.files.push(SourceFile { name, excluded: policy.excludes_file_symbol(name) });
             } else if !symbol.is_section()
                 && let Some((section, start)) = code_of(target, &symbol, &functions.descriptors)
             {
@@ -87,7 +87,7 @@ impl<'d> SourceFiles<'d> {
 
     /// The files of the local symbols before and behind the function that starts at `start` of `section`.
     /// If the function has a local symbol, or there is only one file, both are its own.
-    fn around(&self, section: u32, start: u64) -> [Option<&File<'d>>; 2] {
+    fn around(&self, section: u32, start: u64) -> [Option<&SourceFile<'d>>; 2] {
         let whole = if self.whole { self.files.first() } else { None };
         let Some(list) = self.locals.get(&section) else { return [whole; 2] };
         let first = list.partition_point(|local| local.start < start);
@@ -104,7 +104,7 @@ impl<'d> SourceFiles<'d> {
     }
 
     /// The file of a local symbol.
-    fn file(&self, local: &Local) -> Option<&File<'d>> {
+    fn file(&self, local: &Local) -> Option<&SourceFile<'d>> {
         self.files.get(local.file?)
     }
 
@@ -126,7 +126,7 @@ impl Policy {
     /// the one that an area of `size` bytes there reaches.
     pub(crate) fn leaves_alone(
         &self,
-        functions: &Functions<'_>,
+        functions: &FunctionIndex<'_>,
         files: &SourceFiles<'_>,
         (section, offset, size): (u32, u64, u64),
     ) -> bool {

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::policy::Treatment;
 use crate::scan::bare::Bare;
-use crate::scan::functions::Functions;
+use crate::scan::functions::FunctionIndex;
 use crate::scan::image::{Finder, Found};
 use crate::scan::sections::{SiteSections, text};
 use crate::scan::source_files::SourceFiles;
@@ -27,7 +27,7 @@ type Sources = BTreeMap<Source, usize>;
 /// As [`crate::late_table`].
 pub(crate) fn sites<'d, Elf: FileHeader>(
     target: &Target<'_, 'd, Elf>,
-    functions: &Functions<'d>,
+    functions: &FunctionIndex<'d>,
     options: &Options,
     bare: Option<Bare>,
     has_names: bool,
@@ -66,7 +66,7 @@ pub(crate) fn table_range<Elf: FileHeader>(
 /// The entries of the tables of the image `target` in their own order. `found` are its sites.
 pub(super) fn entries<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
-    functions: &Functions<'_>,
+    functions: &FunctionIndex<'_>,
     options: &Options,
     bare: Bare,
     found: &[CallSite],
@@ -95,7 +95,7 @@ pub(super) fn entries<Elf: FileHeader>(
 /// The sites of an image. They have names if the names of the `hooks` are given.
 fn named<'d, Elf: FileHeader>(
     target: &Target<'_, 'd, Elf>,
-    functions: &Functions<'d>,
+    functions: &FunctionIndex<'d>,
     options: &Options,
     found: &Found,
     hooks: Option<&[Arc<str>]>,
@@ -157,7 +157,7 @@ impl<'t> Ascending<'t> {
 /// An entry that doesn't lead to a site.
 fn unknown<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
-    functions: &Functions<'_>,
+    functions: &FunctionIndex<'_>,
     options: &Options,
     sections: &mut SiteSections,
     address: u64,

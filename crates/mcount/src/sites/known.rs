@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::scan::Target;
 use crate::scan::bare::Bare;
-use crate::scan::functions::Functions;
+use crate::scan::functions::FunctionIndex;
 use crate::site::CallSite;
 use ::object::read::elf::FileHeader;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 pub(crate) struct Known<'d> {
     /// Whether there may be another question.
     keeps: bool,
-    functions: Option<Rc<Functions<'d>>>,
+    functions: Option<Rc<FunctionIndex<'d>>>,
     bare: Option<Bare>,
     sites: Option<Vec<CallSite>>,
 }
@@ -34,11 +34,11 @@ impl<'d> Known<'d> {
     pub(crate) fn functions<Elf: FileHeader>(
         &mut self,
         target: &Target<'_, 'd, Elf>,
-    ) -> Result<Rc<Functions<'d>>> {
+    ) -> Result<Rc<FunctionIndex<'d>>> {
         if let Some(functions) = &self.functions {
             return Ok(Rc::clone(functions));
         }
-        let functions = Rc::new(Functions::new(target)?);
+        let functions = Rc::new(FunctionIndex::new(target)?);
         self.functions = Some(Rc::clone(&functions));
         Ok(functions)
     }

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::policy::Treatment;
 use crate::scan::calls::{self, FoundCall};
-use crate::scan::functions::Functions;
+use crate::scan::functions::FunctionIndex;
 use crate::scan::sections::{SiteSections, text};
 use crate::scan::source_files::SourceFiles;
 use crate::scan::{Target, nops, patchable};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// A site before its names are looked up.
 #[derive(Clone, Copy)]
-struct Place {
+struct UnnamedSite {
     kind: Kind,
     hook: Option<u32>,
     size: u64,
@@ -25,7 +25,7 @@ struct Place {
 }
 
 /// Sites by section and offset.
-type Places = BTreeMap<(u32, u64), Place>;
+type Places = BTreeMap<(u32, u64), UnnamedSite>;
 
 /// The sites of the object `target`.
 ///
@@ -34,7 +34,7 @@ type Places = BTreeMap<(u32, u64), Place>;
 /// As [`crate::scan()`].
 pub(super) fn found<'d, Elf: FileHeader>(
     target: &Target<'_, 'd, Elf>,
-    functions: &Functions<'d>,
+    functions: &FunctionIndex<'d>,
     options: &Options,
 ) -> Result<Vec<CallSite>> {
     let surveyor = Surveyor::new(target, functions, options)?;
@@ -48,7 +48,7 @@ pub(super) fn found<'d, Elf: FileHeader>(
 /// As [`crate::read_table`].
 pub(super) fn entries<'d, Elf: FileHeader>(
     target: &Target<'_, 'd, Elf>,
-    functions: &Functions<'d>,
+    functions: &FunctionIndex<'d>,
     options: &Options,
 ) -> Result<Vec<CallSite>> {
     let surveyor = Surveyor::new(target, functions, options)?;
@@ -62,7 +62,7 @@ fn nowhere(raw: u64) -> CallSite {
 
 struct Surveyor<'a, 'v, 'd, Elf: FileHeader> {
     target: &'a Target<'v, 'd, Elf>,
-    functions: &'a Functions<'d>,
+    functions: &'a FunctionIndex<'d>,
     files: SourceFiles<'d>,
     sections: RefCell<SiteSections>,
     /// The last hook and its name, because the next site nearly always has the same.
@@ -77,7 +77,7 @@ struct Surveyor<'a, 'v, 'd, Elf: FileHeader> {
 impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
     fn new(
         target: &'a Target<'v, 'd, Elf>,
-        functions: &'a Functions<'d>,
+        functions: &'a FunctionIndex<'d>,
         options: &'a Options,
     ) -> Result<Self> {
         Ok(Self {
@@ -128,12 +128,12 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
             let size = nops::size(self.target, at)?;
             places.insert(
                 at,
-                Place { kind: Kind::Nop, hook: None, size, recorded: recorded.contains(&at) },
+                UnnamedSite { kind: Kind::Nop, hook: None, size, recorded: recorded.contains(&at) },
             );
         }
         for area in patchable::areas(self.target, self.functions, lists)? {
             let place =
-                Place { kind: Kind::Patchable, hook: None, size: area.size, recorded: true };
+                UnnamedSite { kind: Kind::Patchable, hook: None, size: area.size, recorded: true };
             if area.size != 0 {
                 places.insert((area.section, area.offset), place);
             }
@@ -144,13 +144,13 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
         Ok(places)
     }
 
-    fn call(call: &FoundCall, recorded: bool) -> Place {
+    fn call(call: &FoundCall, recorded: bool) -> UnnamedSite {
         let size = call.call.end.saturating_sub(call.call.recorded);
-        Place { kind: call.call.kind(), hook: Some(call.hook), size, recorded }
+        UnnamedSite { kind: call.call.kind(), hook: Some(call.hook), size, recorded }
     }
 
     /// The site or entry at `at`, with its names.
-    fn site(&self, at: (u32, u64), place: Option<&Place>) -> CallSite {
+    fn site(&self, at: (u32, u64), place: Option<&UnnamedSite>) -> CallSite {
         let (section, offset) = at;
         let size = place.map(|place| place.size);
         let function = self.functions.find(section, offset, size.unwrap_or(0));

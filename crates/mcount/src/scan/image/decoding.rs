@@ -10,7 +10,7 @@ use super::hooks::Hooks;
 use super::{Finder, Found};
 use crate::arch::decode::{Branch, Goal};
 use crate::helpers::Helpers;
-use crate::scan::functions::Functions;
+use crate::scan::functions::FunctionIndex;
 use crate::site::Source;
 use foldhash::HashMap;
 use object::read::elf::FileHeader;
@@ -133,12 +133,12 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
 /// share it.
 struct Sweep<'s, 'd> {
     code: &'s ImageCode<'d>,
-    functions: &'s Functions<'d>,
+    functions: &'s FunctionIndex<'d>,
     hooks: &'s Hooks,
 }
 
 /// Whether a call of each address may reach a hook.
-type Known = HashMap<u64, bool>;
+type Reaches = HashMap<u64, bool>;
 
 /// The position of a piece, and the calls in it.
 type Done = (usize, Vec<Branch>);
@@ -158,7 +158,7 @@ impl Sweep<'_, '_> {
 
     /// Works on one piece after the other, until none is left.
     fn work(&self, pieces: &[Piece], next: &AtomicUsize, done: &Mutex<Vec<Done>>) {
-        let mut known = Known::default();
+        let mut known = Reaches::default();
         let mut own = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
@@ -168,7 +168,7 @@ impl Sweep<'_, '_> {
         done.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
     }
 
-    fn piece(&self, known: &mut Known, piece: &Piece) -> Vec<Branch> {
+    fn piece(&self, known: &mut Reaches, piece: &Piece) -> Vec<Branch> {
         let Some(section) = self.code.sections.get(piece.section) else { return Vec::new() };
         if self.code.decode.anchors.is_empty() {
             self.walk(known, section, piece.region)
@@ -180,7 +180,7 @@ impl Sweep<'_, '_> {
     /// The call at `at` of `section`, if it may reach a hook.
     fn call(
         &self,
-        known: &mut Known,
+        known: &mut Reaches,
         layout: Layout,
         section: &CodeSection<'_>,
         at: u64,
@@ -190,7 +190,7 @@ impl Sweep<'_, '_> {
     }
 
     /// The calls in a region in which we can start decoding at any instruction.
-    fn walk(&self, known: &mut Known, section: &CodeSection<'_>, region: Region) -> Vec<Branch> {
+    fn walk(&self, known: &mut Reaches, section: &CodeSection<'_>, region: Region) -> Vec<Branch> {
         let layout = Layout { alternate: region.alternate, ..self.code.layout };
         let mut branches = Vec::new();
         let mut at = region.start;
@@ -207,7 +207,12 @@ impl Sweep<'_, '_> {
 
     /// The calls in a region that must be decoded from the starts of functions. First finds the bytes
     /// that would be such calls, and then those of them that begin an instruction.
-    fn search(&self, known: &mut Known, section: &CodeSection<'_>, region: Region) -> Vec<Branch> {
+    fn search(
+        &self,
+        known: &mut Reaches,
+        section: &CodeSection<'_>,
+        region: Region,
+    ) -> Vec<Branch> {
         let mut candidates = Vec::new();
         let size = region.end.saturating_sub(region.start);
         let bytes = section.code.from(region.start);
@@ -240,7 +245,7 @@ impl Sweep<'_, '_> {
     // Most instructions aren't calls. Without this inside, the code that looks at each of them stays
     // small.
     #[inline(never)]
-    fn may_reach(&self, known: &mut Known, goal: Goal) -> bool {
+    fn may_reach(&self, known: &mut Reaches, goal: Goal) -> bool {
         let Goal::Address(address) = goal else { return true };
         *known.entry(address).or_insert_with(|| {
             self.code.chain(goal).any(|goal| match goal {

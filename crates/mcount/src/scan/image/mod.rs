@@ -14,7 +14,7 @@ mod relocations;
 use self::code::{CodeSection, ImageCode, Layout};
 use self::hooks::{Hooks, find_data_base};
 use self::relocations::Followed;
-use super::functions::Functions;
+use super::functions::FunctionIndex;
 use super::{Target, nops};
 use crate::arch::Call;
 use crate::arch::decode::{Branch, Goal};
@@ -52,7 +52,7 @@ pub(crate) type Found = BTreeMap<(u32, u64), FoundSite>;
 /// The work on one image.
 pub(crate) struct Finder<'t, 'v, 'd, Elf: FileHeader> {
     target: &'t Target<'v, 'd, Elf>,
-    functions: &'t Functions<'d>,
+    functions: &'t FunctionIndex<'d>,
     code: ImageCode<'d>,
     pub(crate) hooks: Hooks,
     helpers: Helpers,
@@ -72,7 +72,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
     /// We can't decode the processor's code, or the image is malformed.
     pub(crate) fn new(
         target: &'t Target<'v, 'd, Elf>,
-        functions: &'t Functions<'d>,
+        functions: &'t FunctionIndex<'d>,
         extra: &[String],
         helpers: Helpers,
     ) -> Result<Self> {
