@@ -17,6 +17,9 @@ unsafe extern "C" {
 /// A flag of the configuration: `wrgsbase` may be used. The others are in `numbers.rs`.
 const FSGSBASE: u64 = 1;
 
+/// The recorder has attached to the program, and will leave it.
+const ATTACHED: u64 = 16;
+
 const PROT_NONE: u64 = 0;
 
 /// What `%gs` points to before a thread has a block.
@@ -76,7 +79,8 @@ pub(crate) fn reserve(stack: u64) -> Option<()> {
         (stack ^ OPEN, PROT_NONE),
         (stack ^ NEST, sys::PROT_READ_WRITE),
     ];
-    let count = if has(LIMITED) { 4 } else { 3 };
+    // Where recorders come and go, the next one may be told of limits.
+    let count = if has(LIMITED) || has(ATTACHED) { 4 } else { 3 };
     for (at, (address, protection)) in wanted.into_iter().take(count).enumerate() {
         if sys::map(address, PIECE, protection).is_none() {
             for (mapped, _) in wanted.into_iter().take(at) {

@@ -17,6 +17,7 @@ use core::arch::global_asm;
 #[path = "../../mcount-trace/src/layout.rs"]
 #[allow(dead_code, reason = "the reader uses the rest of it")]
 mod layout;
+mod attach;
 mod block;
 mod calls;
 mod chunks;

@@ -94,6 +94,22 @@ pub(crate) fn give_up(mapped: &mut Pieces) {
     }
 }
 
+/// Gives all mappings of the trace up, also those of pieces that were a parent's, and what `limit.rs` knows.
+pub(crate) fn give_all_up(mapped: &mut Pieces) {
+    // SAFETY: the lock is held.
+    let Some(reserved) = (unsafe { (&raw const RESERVED).as_ref() }) else { return };
+    for piece in reserved.0.iter().filter(|piece| **piece != 0) {
+        let stack = *piece * PIECE;
+        // SAFETY: the addresses are reserved for this.
+        unsafe {
+            sys::reserve_again(stack ^ START, PIECE);
+            sys::reserve_again(stack ^ OPEN, PIECE);
+            sys::reserve_again(stack ^ NEST, PIECE);
+        }
+    }
+    mapped.0.fill(0);
+}
+
 fn map_piece(piece: u64, reserved: &mut Pieces) -> Option<()> {
     let stack = piece * PIECE;
     if !reserved.has(piece) {

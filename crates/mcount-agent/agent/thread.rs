@@ -38,6 +38,10 @@ static mut WIPED: *mut Wiped = core::ptr::null_mut();
 
 /// Makes what forked children don't inherit. Called once, before the program runs.
 pub(crate) fn start() -> bool {
+    // SAFETY: only read.
+    if unsafe { !WIPED.is_null() } {
+        return true;
+    }
     let size = (size_of::<Wiped>() as u64).next_multiple_of(4096);
     let found = sys::map_wiped_on_fork(size);
     if let Some(found) = found {
@@ -108,6 +112,15 @@ unsafe fn locked<T>(act: impl FnOnce(&mut Wiped) -> T) -> T {
 
 /// Takes their blocks and shadows away from all threads. A call that's just being recorded still is.
 pub(crate) fn dismiss() {
+    dismiss_and(shadow::give_up);
+}
+
+/// The same where also shadows are the trace's that a parent has mapped, before it forked.
+pub(crate) fn leave() {
+    dismiss_and(shadow::give_all_up);
+}
+
+fn dismiss_and(give_up: fn(&mut Pieces)) {
     // SAFETY: slabs and blocks stay mapped; a thread that finds an owner of 0 asks for a block.
     unsafe {
         if WIPED.is_null() {
@@ -124,7 +137,7 @@ pub(crate) fn dismiss() {
                 }
                 slab = *(slab as *const u64);
             }
-            shadow::give_up(&mut wiped.pieces);
+            give_up(&mut wiped.pieces);
         });
     }
 }
@@ -152,8 +165,15 @@ unsafe fn set_up(wiped: &mut Wiped, slot: u64) -> Option<*mut Block> {
 unsafe fn take_block(wiped: &mut Wiped) -> Option<*mut Block> {
     let (process, thread) = (sys::process_id(), sys::thread_id());
     let count = wiped.blocks.load(Relaxed);
-    let mut found = None;
+    let own = host::current();
+    // SAFETY: blocks stay mapped. It was this thread's for another trace.
+    let is_own = !own.is_null()
+        && unsafe { ((*own).process, (*own).thread, (*own).this) == (process, thread, own as u64) };
+    let mut found = is_own.then_some(own);
     for _ in 0..LOOK_AT.min(count) {
+        if found.is_some() {
+            break;
+        }
         wiped.next_look = (wiped.next_look + 1) % count;
         let block = *wiped.all.get(wiped.next_look as usize)? as *mut Block;
         // SAFETY: blocks stay mapped; the lock is held.

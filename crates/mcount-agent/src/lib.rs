@@ -44,6 +44,8 @@ pub mod flags {
     pub const ENTRIES: u64 = 4;
     /// What is recorded depends on what a call is nested in.
     pub const LIMITED: u64 = 8;
+    /// The recorder has attached to a program that runs, and will leave it.
+    pub const ATTACHED: u64 = 16;
 }
 
 /// What a function is for what is recorded: bits 24 to 31 of its number in a stub.

@@ -1,6 +1,10 @@
 //! The command line of `mcount`: the commands, and what they have in common. One file a command.
 #![expect(clippy::doc_markdown, reason = "doc comments here are help on a terminal")]
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod attach;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod calls;
 mod cc;
 mod check;
 mod diff;
@@ -19,6 +23,8 @@ mod table;
 mod trace;
 mod why;
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use self::attach::{AttachArgs, attach};
 use self::cc::{CcArgs, cc};
 use self::check::{CheckArgs, check};
 use self::diff::{DiffArgs, diff};
@@ -175,6 +181,10 @@ enum Command {
         override_usage = "mcount trace [OPTIONS] [--] PROGRAM [ARG]..."
     )]
     Trace(TraceArgs),
+    /// Trace a process that runs already, and leave it as it was
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[command(after_help = attach::HELP)]
+    Attach(AttachArgs),
     /// Print the calls of a trace: the call graph, or one call a line for other programs
     #[command(after_help = replay::HELP)]
     Replay(ReplayArgs),
@@ -279,6 +289,8 @@ fn execute(command: Command) -> io::Result<u8> {
         Command::Cc(arguments) => Ok(cc(&arguments)),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         Command::Trace(arguments) => Ok(trace(&arguments)),
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        Command::Attach(arguments) => Ok(attach(arguments)),
         Command::Replay(arguments) => replay(&arguments),
         Command::Stats(arguments) => stats(&arguments),
         Command::Demo => demo::run(&mut anstream::stdout().lock()),

@@ -1,18 +1,15 @@
 //! `mcount trace`: runs a program and records its calls.
 
-use super::options::number;
+use super::calls::CallsArgs;
 use super::replay::show_all;
 use super::{ERROR, SUCCESS, complain};
 use crate::children::SIGNALLED;
-use crate::pattern::{Language, Pattern};
-use crate::replay::parse_time;
-use crate::trace::{Ended, Limit, Outcome, Request, Scope, Size, run};
+use crate::trace::{Ended, Outcome, Request, Size, run};
 use crate::words::printable;
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What `--help` says below the options.
 pub(super) const HELP: &str = "\
@@ -39,52 +36,8 @@ pub(super) struct TraceArgs {
     /// The trace to write [default: PROGRAM.mcount in the current folder]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Trace only these functions; may be given again
-    #[arg(short, long, value_name = "PATTERN", help_heading = "Which calls")]
-    filter: Vec<String>,
-    /// Leave these functions out; may be given again
-    #[arg(short, long, value_name = "PATTERN", help_heading = "Which calls")]
-    exclude: Vec<String>,
-    /// Trace only these functions and what they call; may be given again
-    #[arg(long, value_name = "PATTERN", value_parser = ordered, help_heading = "Which calls")]
-    only_under: Vec<Ordered>,
-    /// Leave out these functions and what they call. Of several that match, here or in --only-under, the
-    /// last one counts
-    #[arg(long, value_name = "PATTERN", value_parser = ordered, help_heading = "Which calls")]
-    not_under: Vec<Ordered>,
-    /// Patterns are regular expressions, found anywhere in a name
-    #[arg(long, help_heading = "Which calls")]
-    regex: bool,
-    /// Trace calls with fewer than N callers: 1 is the outermost. Functions of --only-under count from
-    /// themselves on
-    #[arg(long, value_name = "N", value_parser = depth, help_heading = "Which calls")]
-    depth: Option<u64>,
-    /// Trace calls that took this long, such as 10us or 0.5s
-    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Which calls")]
-    min_duration: Option<u64>,
-    /// Record entries only: faster, and return addresses stay as they are
-    #[arg(
-        long,
-        help_heading = "What is recorded",
-        conflicts_with_all = ["only_under", "not_under", "depth", "min_duration"]
-    )]
-    entries: bool,
-    /// What times are of: the processor's time-stamp counter; or none, so that only order and counts are
-    /// recorded, which is faster
-    #[arg(long, value_enum, default_value = "tsc", help_heading = "What is recorded")]
-    clock: Clock,
-    /// Keep only the newest calls, in so many bytes
-    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "What is recorded")]
-    ring: Option<u64>,
-    /// Stop recording when the trace has so many bytes
-    #[arg(
-        long,
-        value_name = "SIZE",
-        value_parser = size,
-        conflicts_with = "ring",
-        help_heading = "What is recorded"
-    )]
-    max_size: Option<u64>,
+    #[command(flatten)]
+    calls: CallsArgs,
     /// Print the calls when the program has ended, as mcount replay does. Without --output, no trace is
     /// left behind
     #[arg(long)]
@@ -109,86 +62,12 @@ pub(super) struct TraceArgs {
     command: Vec<OsString>,
 }
 
-/// What times are of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Clock {
-    /// The time-stamp counter.
-    Tsc,
-    /// None.
-    None,
-}
-
-/// A pattern, and how many of its kind were given before it.
-#[derive(Debug, Clone)]
-struct Ordered(usize, String);
-
-/// Never fails: what's wrong with a pattern is known when the others are.
-#[expect(clippy::unnecessary_wraps, reason = "clap wants a result")]
-fn ordered(text: &str) -> Result<Ordered, std::convert::Infallible> {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    Ok(Ordered(NEXT.fetch_add(1, Ordering::Relaxed), text.to_owned()))
-}
-
-fn depth(text: &str) -> Result<u64, String> {
-    match number::<u64>(text)? {
-        0 => Err("nothing is that shallow: 1 is the outermost call".to_owned()),
-        depth => Ok(depth.min(Scope::ANY_DEPTH)),
-    }
-}
-
-/// The bytes that `64M` says.
-fn size(text: &str) -> Result<u64, String> {
-    const UNITS: [(char, u64); 4] =
-        [('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30), ('T', 1 << 40)];
-    let unit = |(name, factor)| text.strip_suffix(name).map(|digits| (digits, factor));
-    let (digits, factor) = UNITS.into_iter().find_map(unit).unwrap_or((text, 1));
-    let wrong = || "not a size such as 500K, 64M or 1G".to_owned();
-    let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
-    let count: u64 = if is_number { digits.parse().map_err(|_| wrong())? } else { 0 };
-    count.checked_mul(factor).filter(|bytes| *bytes != 0).ok_or_else(wrong)
-}
-
-impl TraceArgs {
-    fn scope(&self) -> Result<Scope, String> {
-        let language = if self.regex { Language::Regex } else { Language::Glob };
-        let with = |patterns: &[Ordered], is_recorded: bool| {
-            patterns.iter().map(|pattern| (pattern.clone(), is_recorded)).collect::<Vec<_>>()
-        };
-        let mut limits = [with(&self.only_under, true), with(&self.not_under, false)].concat();
-        limits.sort_by_key(|(Ordered(place, _), _)| *place);
-        let limit = |(Ordered(_, text), is_recorded): (Ordered, bool)| {
-            Pattern::new(&text, language).map(|pattern| Limit { pattern, is_recorded })
-        };
-        Ok(Scope {
-            filter: Pattern::all(&self.filter, language)?,
-            exclude: Pattern::all(&self.exclude, language)?,
-            limits: limits.into_iter().map(limit).collect::<Result<_, _>>()?,
-            depth: self.depth.unwrap_or(Scope::ANY_DEPTH),
-            min_duration: self.min_duration.unwrap_or(0),
-            entries: self.entries,
-            untimed: self.clock == Clock::None,
-            ..Scope::default()
-        })
-    }
-
-    fn size(&self) -> Size {
-        match (self.ring, self.max_size) {
-            (Some(bytes), _) => Size::Ring(bytes),
-            (None, Some(bytes)) => Size::Most(bytes),
-            (None, None) => Size::Any,
-        }
-    }
-}
-
 /// Runs the command; its exit code.
 pub(super) fn trace(arguments: &TraceArgs) -> u8 {
-    let scope = match arguments.scope() {
+    let scope = match arguments.calls.scope() {
         Ok(scope) => scope,
         Err(error) => return complain(&error),
     };
-    if scope.untimed && scope.min_duration != 0 {
-        return complain("--min-duration needs a clock");
-    }
     let output = default_output(&arguments.command);
     let (output, _folder) = match (&arguments.output, arguments.print || arguments.list) {
         (Some(output), _) => (output.clone(), None),
@@ -202,7 +81,7 @@ pub(super) fn trace(arguments: &TraceArgs) -> u8 {
         command: arguments.command.clone(),
         output: output.clone(),
         scope,
-        size: arguments.size(),
+        size: arguments.calls.size().unwrap_or(Size::Any),
         children: arguments.children,
         verbose: arguments.verbose,
         is_list: arguments.list,
@@ -233,7 +112,7 @@ fn end(outcome: &Outcome, printed: Option<&PathBuf>) -> u8 {
     }
 }
 
-fn write_lines(lines: &[String]) -> io::Result<()> {
+pub(super) fn write_lines(lines: &[String]) -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     for line in lines {
         writeln!(out, "{}", printable(line))?;

@@ -26,6 +26,12 @@ pub(super) struct Symbols {
     pub(super) request: u64,
     /// The names of the trace.
     pub(super) names: u64,
+    /// What is called when a recorder attaches, and when it leaves.
+    pub(super) begin: u64,
+    pub(super) leave: u64,
+    /// Where these return to, and where their thread stands then.
+    pub(super) done: u64,
+    pub(super) is_done: u64,
 }
 
 /// The routines that stubs call, for one kind of recording.
@@ -115,7 +121,8 @@ fn folder_in(place: &Path) -> io::Result<TempDir> {
     tempfile::Builder::new().prefix(".mcount-").tempdir_in(place)
 }
 
-fn symbols(image: &[u8]) -> io::Result<Symbols> {
+/// The symbols of the agent, whose bytes these are.
+pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
     let file = ElfFile64::<Endianness>::parse(image).map_err(io::Error::other)?;
     let mut found = Symbols::default();
     for symbol in file.symbols() {
@@ -139,13 +146,18 @@ fn symbols(image: &[u8]) -> io::Result<Symbols> {
             "mcount_names" => &mut found.names,
             "mcount_trap" => &mut found.trap,
             "mcount_rendezvous" => &mut found.rendezvous,
+            "mcount_begin" => &mut found.begin,
+            "mcount_leave" => &mut found.leave,
+            "mcount_done" => &mut found.done,
+            "mcount_is_done" => &mut found.is_done,
             _ => continue,
         };
         *field = symbol.address();
     }
     let Symbols { config, nobody, start, stubs, stubs_end, .. } = found;
     let Symbols { trap, rendezvous, asked, request, names, .. } = found;
-    let code = [start, stubs, stubs_end, trap, rendezvous, asked];
+    let Symbols { begin, leave, done, is_done, .. } = found;
+    let code = [start, stubs, stubs_end, trap, rendezvous, asked, begin, leave, done, is_done];
     let is_missing = |of: &Routines| [of.entry, of.pg_entry, of.exit].contains(&0);
     if code.contains(&0)
         || [config, nobody, request, names].contains(&0)

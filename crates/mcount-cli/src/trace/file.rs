@@ -5,10 +5,13 @@
 //! recorder hasn't made room for on disk, so a full disk is an error here and not a signal there.
 
 use super::scope::Scope;
+use crate::commit::Failure;
 use crate::files::Input;
+use crate::words::counted;
 use mcount_trace::layout::{self, chunk, directory, header, metadata};
 use memmap2::{MmapMut, MmapOptions};
 use nix::libc;
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -189,6 +192,8 @@ impl TraceFile {
             shared.set(header::RING, (bytes / layout::CHUNK_SIZE).clamp(2, layout::ring::MOST));
         }
         shared.set(header::START_REALTIME, realtime);
+        // An agent that has had another trace before must not take this one's for that one's.
+        shared.set(header::HEARTBEAT, realtime);
         shared.make_room(AHEAD.min(limit))?;
         let shared = Arc::new(shared);
         let keeper = Arc::clone(&shared);
@@ -241,6 +246,11 @@ impl TraceFile {
         } else {
             clock()
         }
+    }
+
+    /// When it began.
+    pub(super) fn start(&self) -> u64 {
+        self.shared.field(header::START_TICKS).load(SeqCst)
     }
 
     /// How many ticks there are in so many nanoseconds.
@@ -347,15 +357,88 @@ impl TraceFile {
         self.shared.file.write_all_at(&used, descriptor(at.chunk) + directory::USED as u64)
     }
 
+    /// The file.
+    pub(super) fn file(&self) -> &File {
+        &self.shared.file
+    }
+
+    /// What is missing from it, a line each.
+    pub(super) fn missing(&self, is_ring: bool) -> Option<String> {
+        let (dropped, error) = self.dropped();
+        if let Some(error) = error {
+            let (path, why) = (self.path.display(), Failure::from(error));
+            return Some(format!("{path}: {why}; {}", not_recorded(dropped)));
+        }
+        match (dropped, is_ring) {
+            (0, _) => None,
+            (_, true) => {
+                let older = counted(dropped, "older call was", "older calls were");
+                Some(format!("{older} dropped for newer ones"))
+            }
+            (_, false) => Some(not_recorded(dropped)),
+        }
+    }
+
+    /// How many calls there are, or have been, so far.
+    pub(super) fn calls(&self) -> u64 {
+        let chunks = self.shared.field(header::NEXT_CHUNK).load(SeqCst);
+        let dropped = self.shared.field(header::DROPPED).load(SeqCst);
+        (0..chunks).map(|chunk| self.calls_in(chunk)).sum::<u64>() + dropped
+    }
+
+    /// How many calls there are in a chunk: one after the other, from its start on.
+    fn calls_in(&self, chunk: u64) -> u64 {
+        const RECORDS: u64 = layout::CHUNK_SIZE / layout::call::SIZE as u64;
+        let mut kind = [0; 4];
+        let place = descriptor(chunk) + directory::KIND as u64;
+        let read = self.shared.file.read_exact_at(&mut kind, place);
+        if chunk.is_multiple_of(directory::SPAN)
+            || read.is_err()
+            || u32::from_ne_bytes(kind) != chunk::CALLS
+        {
+            return 0;
+        }
+        let start = layout::HEADER_BLOCK + chunk * layout::CHUNK_SIZE;
+        let (mut low, mut high) = (0, RECORDS);
+        while low < high {
+            let middle = low.midpoint(high);
+            let mut word = [0; 8];
+            let at = start + middle * layout::call::SIZE as u64;
+            let is_there = self.shared.file.read_exact_at(&mut word, at).is_ok() && word != [0; 8];
+            if is_there { low = middle + 1 } else { high = middle }
+        }
+        // The first one says whose they are.
+        low.saturating_sub(1)
+    }
+
+    /// The processes that have recorded calls.
+    pub(super) fn processes(&self) -> BTreeSet<u32> {
+        let chunks = self.shared.field(header::NEXT_CHUNK).load(SeqCst);
+        let mut found = BTreeSet::new();
+        for chunk in (0..chunks).filter(|chunk| !chunk.is_multiple_of(directory::SPAN)) {
+            let mut bytes = [0; directory::DESCRIPTOR_SIZE];
+            let read = self.shared.file.read_exact_at(&mut bytes, descriptor(chunk));
+            let field = |offset: usize| {
+                let bytes = bytes.get(offset..offset + 4)?;
+                bytes.try_into().ok().map(u32::from_ne_bytes)
+            };
+            if read.is_ok() && field(directory::KIND) == Some(chunk::CALLS) {
+                found.extend(field(directory::PID));
+            }
+        }
+        found
+    }
+
+    /// The same as [`Self::finish`], where programs may still write into it: room that isn't used stays, and nobody gets
+    /// more.
+    pub(super) fn finish_mapped(mut self) {
+        self.shared.set(header::FULL, 1);
+        self.end();
+    }
+
     /// Nobody writes any more: puts the end into the header and gives unused room back.
     pub(super) fn finish(mut self) -> io::Result<()> {
-        self.shared.stop.store(true, SeqCst);
-        if let Some(keeper) = self.keeper.take() {
-            let _ = keeper.join();
-        }
-        self.measure_clock();
-        self.shared.set(header::END_TICKS, self.ticks());
-        self.shared.field(header::FLAGS).fetch_or(layout::flags::FINISHED, SeqCst);
+        self.end();
         let chunks = self.shared.field(header::NEXT_CHUNK).load(SeqCst);
         let size = layout::HEADER_BLOCK + chunks * layout::CHUNK_SIZE;
         self.shared.file.set_len(size)?;
@@ -365,6 +448,16 @@ impl TraceFile {
             return self.shared.file.set_len(size);
         }
         Ok(())
+    }
+
+    fn end(&mut self) {
+        self.shared.stop.store(true, SeqCst);
+        if let Some(keeper) = self.keeper.take() {
+            let _ = keeper.join();
+        }
+        self.measure_clock();
+        self.shared.set(header::END_TICKS, self.ticks());
+        self.shared.field(header::FLAGS).fetch_or(layout::flags::FINISHED, SeqCst);
     }
 
     /// Adds an index to the trace, so that reading a part of it doesn't begin with reading all.
@@ -377,6 +470,11 @@ impl TraceFile {
         }
         Ok(())
     }
+}
+
+/// Says that this many calls are missing from the trace.
+fn not_recorded(calls: u64) -> String {
+    counted(calls, "call was not recorded", "calls were not recorded")
 }
 
 /// Appends a metadata record to `bytes`.

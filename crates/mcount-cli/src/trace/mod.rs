@@ -6,6 +6,7 @@
 //! runs on.
 
 mod agent;
+pub mod attach;
 mod file;
 mod functions;
 mod inject;
@@ -27,8 +28,7 @@ pub use self::scope::{Limit, Scope};
 use self::space::Space;
 use self::start::Untraced;
 use self::tracee::{Memory, Tracee};
-use crate::commit::{Failure, about};
-use crate::words::counted;
+use crate::commit::about;
 use mcount_trace::layout::metadata;
 use nix::errno::Errno;
 use nix::libc;
@@ -265,26 +265,11 @@ impl Recorder {
         if let Some(listed) = self.listed {
             return Ok(Outcome { ended: Ended::Code(0), notes: self.notes, listed });
         }
-        let (dropped, error) = self.trace.dropped();
-        if let Some(error) = error {
-            let path = self.trace.path().display();
-            let why = Failure::from(error);
-            self.notes.push(format!("{path}: {why}; {}", not_recorded(dropped)));
-        } else if dropped != 0 && matches!(self.request.size, Size::Ring(_)) {
-            let older = counted(dropped, "older call was", "older calls were");
-            self.notes.push(format!("{older} dropped for newer ones"));
-        } else if dropped != 0 {
-            self.notes.push(not_recorded(dropped));
-        }
+        self.notes.extend(self.trace.missing(matches!(self.request.size, Size::Ring(_))));
         self.trace.finish()?;
         let ended = self.ended.unwrap_or(Ended::Code(0));
         Ok(Outcome { ended, notes: self.notes, listed: Vec::new() })
     }
-}
-
-/// Says that this many calls are missing from the trace.
-fn not_recorded(calls: u64) -> String {
-    counted(calls, "call was not recorded", "calls were not recorded")
 }
 
 fn program(process: i32) -> PathBuf {

@@ -215,17 +215,17 @@ fn is_entry(code: &[u8], distance: u64) -> bool {
 }
 
 /// The bytes of a file by the address that they are linked at.
-struct Code<'d>(Vec<(u64, &'d [u8])>);
+pub(super) struct Code<'d>(Vec<(u64, &'d [u8])>);
 
 impl<'d> Code<'d> {
-    fn of(file: &ElfFile64<'d, Endianness>) -> Self {
+    pub(super) fn of(file: &ElfFile64<'d, Endianness>) -> Self {
         let bytes = |one: object::read::elf::ElfSegment64<'d, '_, Endianness>| {
             one.data().ok().map(|data| (one.address(), data))
         };
         Self(file.segments().filter_map(bytes).collect())
     }
 
-    fn at(&self, address: u64) -> &'d [u8] {
+    pub(super) fn at(&self, address: u64) -> &'d [u8] {
         let from = |(start, bytes): &(u64, &'d [u8])| {
             let offset = usize::try_from(address.checked_sub(*start)?).ok()?;
             bytes.get(offset..).filter(|bytes| !bytes.is_empty())

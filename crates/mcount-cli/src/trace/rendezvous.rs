@@ -250,7 +250,7 @@ fn link_maps(memory: &Memory, first: u64) -> io::Result<Vec<(u64, PathBuf)>> {
 }
 
 /// Writes what is known of a module: its path, its build ID and its functions.
-fn write_module(trace: &TraceFile, module: &Module) -> io::Result<()> {
+pub(super) fn write_module(trace: &TraceFile, module: &Module) -> io::Result<()> {
     let path = module.path.as_os_str().as_bytes();
     let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(0).to_ne_bytes();
     let head =

@@ -76,6 +76,11 @@ impl Scope {
         }
     }
 
+    /// Does it take the returns of calls to know what is recorded?
+    pub(super) fn needs_returns(&self) -> bool {
+        self.is_limited() || self.min_duration != 0
+    }
+
     /// The flags of the agent's configuration.
     pub(super) fn flags(&self) -> u64 {
         let all = [

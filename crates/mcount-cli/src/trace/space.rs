@@ -1,7 +1,7 @@
 //! The address space of a traced program: the agent in it, the modules that are loaded, and the sites that are
 //! armed.
 
-use super::agent::{Agent, Kind, Routines};
+use super::agent::{Agent, Kind, Routines, Symbols};
 use super::file::{LIMIT, TraceFile};
 use super::modules::{Hook, Module};
 use super::scope::Scope;
@@ -94,17 +94,8 @@ impl Space {
             return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
         }
         memory.write(bias + symbols.names, &names)?;
-        let shortest = trace.ticks_in(scope.min_duration);
-        let fsgsbase = if has_fsgsbase() { flags::FSGSBASE } else { 0 };
-        let fields = [
-            (config::LENGTH, LIMIT),
-            (config::FLAGS, scope.flags() | fsgsbase),
-            (config::SHORTEST, shortest),
-            (config::PG_EXIT, bias + symbols.routines(scope.kind()).exit),
-            (config::BUDGET, scope.budget()),
-            (config::DEPTH, scope.depth),
-        ];
-        for (offset, value) in fields {
+        memory.write(bias + symbols.config + config::LENGTH, &LIMIT.to_le_bytes())?;
+        for (offset, value) in configuration(symbols, bias, (trace, scope), false) {
             memory.write(bias + symbols.config + offset, &value.to_le_bytes())?;
         }
         self.desk = Some(Desk { asked: bias + symbols.asked, request: bias + symbols.request });
@@ -337,8 +328,26 @@ impl Pages {
     }
 }
 
+/// Fields of the configuration of the agent at load bias `bias`, which say what is recorded.
+pub(super) fn configuration(
+    symbols: &Symbols,
+    bias: u64,
+    (trace, scope): (&TraceFile, &Scope),
+    is_attached: bool,
+) -> [(u64, u64); 5] {
+    let fsgsbase = if has_fsgsbase() { flags::FSGSBASE } else { 0 };
+    let attached = if is_attached { flags::ATTACHED } else { 0 };
+    [
+        (config::FLAGS, scope.flags() | fsgsbase | attached),
+        (config::SHORTEST, trace.ticks_in(scope.min_duration)),
+        (config::PG_EXIT, bias + symbols.routines(scope.kind()).exit),
+        (config::BUDGET, scope.budget()),
+        (config::DEPTH, scope.depth),
+    ]
+}
+
 /// Can code in one of these ranges jump to any place in the other?
-fn reaches(one: (u64, u64), other: (u64, u64)) -> bool {
+pub(super) fn reaches(one: (u64, u64), other: (u64, u64)) -> bool {
     let (low, high) = (one.0.min(other.0), one.1.max(other.1));
     high - low <= REACH
 }

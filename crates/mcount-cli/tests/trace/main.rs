@@ -4,6 +4,8 @@
 //!
 //! What is known to be wrong is in the tables with the reason, and ignored; `--include-ignored` runs it.
 
+mod attach;
+mod attach_where;
 mod faults;
 mod matrix;
 mod options;
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
     }
     let tests = matrix::tests().into_iter().chain(programs::tests());
     let tests = tests.chain(faults::tests()).chain(options::tests()).chain(surroundings::tests());
+    let tests = tests.chain(attach::tests()).chain(attach_where::tests());
     let trials = tests.map(|test| test.trial(include_open)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -1,0 +1,102 @@
+//! `mcount attach`: traces a process that runs already.
+
+use super::calls::CallsArgs;
+use super::trace::write_lines;
+use super::{SUCCESS, complain};
+use crate::replay::parse_time;
+use crate::trace::Size;
+use crate::trace::attach::{Request, attach as run, list};
+use crate::words::printable;
+use clap::{Args, ValueHint};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What `--help` says below the options.
+pub(super) const HELP: &str = "\
+The process needs no preparation but hooks: its program is compiled with -fpatchable-function-entry=5, or \
+with -pg, with or without -mfentry. All its threads are traced, and the processes that it makes by fork \
+meanwhile; what it executes or loads later isn't. Tracing ends with ^C, SIGTERM, --duration, --calls, or the \
+process. Then all hooks are NOPs again, and the process runs on.
+
+Unless --ring or --max-size says otherwise, the newest 480M of calls are kept.
+
+You have to be allowed to debug the process (ptrace). Processes in a sandbox (seccomp) are refused.
+
+Exit codes: 0 if it was traced, 2 if it can't be.
+
+Examples: mcount attach 1234
+          mcount attach --duration 5s --filter 'handle_*' -o handle.mcount 1234
+          mcount attach --list 1234
+          mcount replay handle.mcount";
+
+/// How much of the calls is kept if nobody says, in bytes: as much as a ring can have.
+const KEPT: u64 = 480 << 20;
+
+#[derive(Args)]
+pub(super) struct AttachArgs {
+    /// The trace to write [default: PROGRAM.mcount in the current folder]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    /// Trace for so long, such as 5s or 2m
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    duration: Option<u64>,
+    /// Trace until there are about N calls, or a few more
+    #[arg(long, value_name = "N", value_parser = super::options::number::<u64>)]
+    calls: Option<u64>,
+    #[command(flatten)]
+    which: CallsArgs,
+    /// Print which functions would be traced, as patterns, and leave the process alone
+    #[arg(long, visible_alias = "dry-run", conflicts_with_all = ["output", "duration", "calls"])]
+    list: bool,
+    /// Say how many functions of which module have hooks, and for how long the process stood
+    #[arg(short, long)]
+    verbose: bool,
+    /// The process
+    #[arg(value_name = "PID", value_parser = process)]
+    process: i32,
+}
+
+fn process(text: &str) -> Result<i32, String> {
+    match super::options::number::<i32>(text)? {
+        process if process > 0 => Ok(process),
+        _ => Err("processes are numbered from 1 on".to_owned()),
+    }
+}
+
+/// Runs the command; its exit code.
+pub(super) fn attach(arguments: AttachArgs) -> u8 {
+    let scope = match arguments.which.scope() {
+        Ok(scope) => scope,
+        Err(error) => return complain(&error),
+    };
+    let process = arguments.process;
+    let result = if arguments.list {
+        list(process, &scope).and_then(|(lines, notes)| {
+            for note in notes {
+                complain(&note);
+            }
+            match write_lines(&lines) {
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+                _ => Ok(SUCCESS),
+            }
+        })
+    } else {
+        run(Request {
+            process,
+            output: arguments.output,
+            scope,
+            size: arguments.which.size().unwrap_or(Size::Ring(KEPT)),
+            duration: arguments.duration.map(Duration::from_nanos),
+            calls: arguments.calls,
+            verbose: arguments.verbose,
+            say,
+            complain,
+        })
+    };
+    result.unwrap_or_else(|error| complain(&format!("process {process}: {error}")))
+}
+
+fn say(text: &str) {
+    let _ = writeln!(anstream::stderr(), "mcount: {}", printable(text));
+}

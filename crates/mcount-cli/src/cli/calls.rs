@@ -1,0 +1,131 @@
+//! Which calls are recorded, and what of them: options that `mcount trace` and `mcount attach` have in common.
+
+use super::options::number;
+use crate::pattern::{Language, Pattern};
+use crate::replay::parse_time;
+use crate::trace::{Limit, Scope, Size};
+use clap::{Args, ValueEnum};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[derive(Args)]
+pub(super) struct CallsArgs {
+    /// Trace only these functions; may be given again
+    #[arg(short, long, value_name = "PATTERN", help_heading = "Which calls")]
+    filter: Vec<String>,
+    /// Leave these functions out; may be given again
+    #[arg(short, long, value_name = "PATTERN", help_heading = "Which calls")]
+    exclude: Vec<String>,
+    /// Trace only these functions and what they call; may be given again
+    #[arg(long, value_name = "PATTERN", value_parser = ordered, help_heading = "Which calls")]
+    only_under: Vec<Ordered>,
+    /// Leave out these functions and what they call. Of several that match, here or in --only-under, the
+    /// last one counts
+    #[arg(long, value_name = "PATTERN", value_parser = ordered, help_heading = "Which calls")]
+    not_under: Vec<Ordered>,
+    /// Patterns are regular expressions, found anywhere in a name
+    #[arg(long, help_heading = "Which calls")]
+    regex: bool,
+    /// Trace calls with fewer than N callers: 1 is the outermost. Functions of --only-under count from
+    /// themselves on
+    #[arg(long, value_name = "N", value_parser = depth, help_heading = "Which calls")]
+    depth: Option<u64>,
+    /// Trace calls that took this long, such as 10us or 0.5s
+    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Which calls")]
+    min_duration: Option<u64>,
+    /// Record entries only: faster, and return addresses stay as they are
+    #[arg(
+        long,
+        help_heading = "What is recorded",
+        conflicts_with_all = ["only_under", "not_under", "depth", "min_duration"]
+    )]
+    entries: bool,
+    /// What times are of: the processor's time-stamp counter; or none, so that only order and counts are
+    /// recorded, which is faster
+    #[arg(long, value_enum, default_value = "tsc", help_heading = "What is recorded")]
+    clock: Clock,
+    /// Keep only the newest calls, in so many bytes
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "What is recorded")]
+    ring: Option<u64>,
+    /// Stop recording when the trace has so many bytes
+    #[arg(
+        long,
+        value_name = "SIZE",
+        value_parser = size,
+        conflicts_with = "ring",
+        help_heading = "What is recorded"
+    )]
+    max_size: Option<u64>,
+}
+
+/// What times are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Clock {
+    /// The time-stamp counter.
+    Tsc,
+    /// None.
+    None,
+}
+
+/// A pattern, and how many of its kind were given before it.
+#[derive(Debug, Clone)]
+struct Ordered(usize, String);
+
+/// Never fails: what's wrong with a pattern is known when the others are.
+#[expect(clippy::unnecessary_wraps, reason = "clap wants a result")]
+fn ordered(text: &str) -> Result<Ordered, std::convert::Infallible> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    Ok(Ordered(NEXT.fetch_add(1, Ordering::Relaxed), text.to_owned()))
+}
+
+fn depth(text: &str) -> Result<u64, String> {
+    match number::<u64>(text)? {
+        0 => Err("nothing is that shallow: 1 is the outermost call".to_owned()),
+        depth => Ok(depth.min(Scope::ANY_DEPTH)),
+    }
+}
+
+/// The bytes that `64M` says.
+fn size(text: &str) -> Result<u64, String> {
+    const UNITS: [(char, u64); 4] =
+        [('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30), ('T', 1 << 40)];
+    let unit = |(name, factor)| text.strip_suffix(name).map(|digits| (digits, factor));
+    let (digits, factor) = UNITS.into_iter().find_map(unit).unwrap_or((text, 1));
+    let wrong = || "not a size such as 500K, 64M or 1G".to_owned();
+    let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    let count: u64 = if is_number { digits.parse().map_err(|_| wrong())? } else { 0 };
+    count.checked_mul(factor).filter(|bytes| *bytes != 0).ok_or_else(wrong)
+}
+
+impl CallsArgs {
+    /// What they say.
+    pub(super) fn scope(&self) -> Result<Scope, String> {
+        let language = if self.regex { Language::Regex } else { Language::Glob };
+        let with = |patterns: &[Ordered], is_recorded: bool| {
+            patterns.iter().map(|pattern| (pattern.clone(), is_recorded)).collect::<Vec<_>>()
+        };
+        let mut limits = [with(&self.only_under, true), with(&self.not_under, false)].concat();
+        limits.sort_by_key(|(Ordered(place, _), _)| *place);
+        let limit = |(Ordered(_, text), is_recorded): (Ordered, bool)| {
+            Pattern::new(&text, language).map(|pattern| Limit { pattern, is_recorded })
+        };
+        let (untimed, min_duration) = (self.clock == Clock::None, self.min_duration.unwrap_or(0));
+        if untimed && min_duration != 0 {
+            return Err("--min-duration needs a clock".to_owned());
+        }
+        Ok(Scope {
+            filter: Pattern::all(&self.filter, language)?,
+            exclude: Pattern::all(&self.exclude, language)?,
+            limits: limits.into_iter().map(limit).collect::<Result<_, _>>()?,
+            depth: self.depth.unwrap_or(Scope::ANY_DEPTH),
+            min_duration,
+            entries: self.entries,
+            untimed,
+            ..Scope::default()
+        })
+    }
+
+    /// How large the trace may get, if they say.
+    pub(super) fn size(&self) -> Option<Size> {
+        self.ring.map(Size::Ring).or(self.max_size.map(Size::Most))
+    }
+}

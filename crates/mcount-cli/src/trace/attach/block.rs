@@ -1,0 +1,416 @@
+//! The agent in a process that it wasn't started with: one block of memory, which stays when the recorder leaves, since
+//! calls under way return through it. The next recorder finds it and uses it again.
+//!
+//! ```text
+//! header      a page, of the same file in memory as the agent ("mcount-agent")
+//! agent       as it's linked, 64 MiB of room for stubs at its end
+//! notes       a page: who is attached, which unwinders know the agent
+//! objects     a page: what the unwinders keep about it
+//! stack       for what the recorder has a thread do
+//! ```
+//!
+//! What is found in a process is the process's: all that isn't written anew is compared with what it should be. The notes
+//! are the exception, and they can only do harm to the process itself.
+
+use super::maps::{self, Mapping};
+use super::remote::{End, Remote};
+use crate::trace::agent::{Agent, Symbols, symbols};
+use crate::trace::space::gaps;
+use crate::trace::tracee::Memory;
+use nix::libc;
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{Endianness, Object, ObjectSection, RelocationFlags};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+
+const PAGE: u64 = 4096;
+const MAGIC: &[u8; 16] = b"mcount-agent  1\n";
+/// What the kernel shows for the file in memory.
+const NAME: &str = "/memfd:mcount-agent (deleted)";
+const RELATIVE: u32 = 8;
+const NOTES: u64 = PAGE;
+const OBJECTS: u64 = PAGE;
+const STACK: u64 = 64 << 10;
+
+/// Fields of the notes.
+const OWNER: u64 = 0;
+const OWNER_START: u64 = 8;
+const REGISTERED: u64 = 64;
+/// How many unwinders can be noted, and bytes of what each keeps.
+const REGISTERED_COUNT: u64 = 16;
+const OBJECT: u64 = 128;
+
+/// The agent, as it's mapped.
+pub(super) struct Image {
+    pub(super) symbols: Symbols,
+    /// Its bytes by address, without the room for stubs.
+    bytes: Vec<u8>,
+    loads: Vec<Load>,
+    relocations: Vec<(u64, i64)>,
+    /// Its unwind information (`.eh_frame`).
+    pub(super) frames: u64,
+    /// Where its code is.
+    pub(super) code: (u64, u64),
+    size: u64,
+}
+
+/// Whole pages of one kind.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    start: u64,
+    end: u64,
+    protection: i32,
+    /// It's in the file.
+    has_bytes: bool,
+}
+
+impl Image {
+    pub(super) fn new() -> io::Result<Self> {
+        let bytes = Agent::image()?;
+        let file = ElfFile64::<Endianness>::parse(bytes).map_err(io::Error::other)?;
+        let endian = file.endian();
+        let mut image = Self {
+            symbols: symbols(bytes)?,
+            bytes: Vec::new(),
+            loads: Vec::new(),
+            relocations: Vec::new(),
+            frames: file.section_by_name(".eh_frame").map_or(0, |section| section.address()),
+            code: (0, 0),
+            size: 0,
+        };
+        for header in file.elf_program_headers().iter().filter(|one| one.p_type(endian).0 == 1) {
+            let (address, flags) = (header.p_vaddr(endian), header.p_flags(endian).0);
+            let data = header.data(endian, bytes).unwrap_or_default();
+            let end = (address + header.p_memsz(endian)).next_multiple_of(PAGE);
+            let protection = [(4, libc::PROT_READ), (2, libc::PROT_WRITE), (1, libc::PROT_EXEC)];
+            let protection = protection.iter().filter(|(flag, _)| flags & flag != 0);
+            let protection = protection.fold(0, |all, (_, one)| all | one);
+            let start = address & !(PAGE - 1);
+            let has_bytes = !data.is_empty();
+            if has_bytes {
+                image.bytes.resize(size(end)?.max(image.bytes.len()), 0);
+                let place = size(address)?;
+                if let Some(room) = image.bytes.get_mut(place..place + data.len()) {
+                    room.copy_from_slice(data);
+                }
+                if protection & libc::PROT_EXEC != 0 {
+                    image.code = (start, end);
+                }
+            }
+            image.loads.push(Load { start, end, protection, has_bytes });
+            image.size = image.size.max(end);
+        }
+        for (offset, relocation) in file.dynamic_relocations().into_iter().flatten() {
+            match relocation.flags() {
+                RelocationFlags::Elf { r_type } if r_type.0 == RELATIVE => {
+                    image.relocations.push((offset, relocation.addend()));
+                }
+                _ => return Err(io::Error::other("the agent has a relocation of another kind")),
+            }
+        }
+        Ok(image)
+    }
+
+    /// Bytes of the whole block.
+    fn total(&self) -> u64 {
+        PAGE + self.size + NOTES + OBJECTS + STACK
+    }
+
+    /// Header and agent for a block at `start`.
+    fn at(&self, start: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = header(start);
+        bytes.extend_from_slice(&self.bytes);
+        for (offset, addend) in &self.relocations {
+            let value = (start + PAGE).wrapping_add_signed(*addend).to_le_bytes();
+            let place = size(PAGE + offset)?;
+            if let Some(room) = bytes.get_mut(place..place + 8) {
+                room.copy_from_slice(&value);
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+fn header(start: u64) -> Vec<u8> {
+    let mut bytes = [MAGIC.as_slice(), &start.to_le_bytes()].concat();
+    bytes.resize(size(PAGE).unwrap_or(0), 0);
+    bytes
+}
+
+fn size(bytes: u64) -> io::Result<usize> {
+    usize::try_from(bytes).map_err(io::Error::other)
+}
+
+/// The block of a process.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Block {
+    start: u64,
+    /// What the agent's symbols are to be added to.
+    pub(super) bias: u64,
+    notes: u64,
+}
+
+impl Block {
+    fn new(image: &Image, start: u64) -> Self {
+        Self { start, bias: start + PAGE, notes: start + PAGE + image.size }
+    }
+
+    /// The block that is in a process already; `None` if there's none, or one of another agent.
+    pub(super) fn find(image: &Image, memory: &Memory, maps: &[Mapping]) -> Option<Self> {
+        let starts = maps.iter().filter(|map| is_ours(map) && map.offset == 0);
+        starts.map(|map| map.start).find_map(|start| Self::at(image, memory, maps, start))
+    }
+
+    fn at(image: &Image, memory: &Memory, maps: &[Mapping], start: u64) -> Option<Self> {
+        let expected = image.at(start).ok()?;
+        let block = Self::new(image, start);
+        for load in &image.loads {
+            let all = letters(load.protection);
+            let is_right = |at: u64| maps::find(maps, at).is_some_and(|map| map.permissions == all);
+            let (from, to) = (block.bias + load.start, block.bias + load.end);
+            if !is_right(from) || !is_right(to - 1) {
+                return None;
+            }
+            if load.protection & libc::PROT_WRITE == 0 && load.has_bytes {
+                let range = size(PAGE + load.start).ok()?..size(PAGE + load.end).ok()?;
+                let right = expected.get(range)?;
+                let mut found = vec![0; right.len()];
+                memory.read(from, &mut found).ok()?;
+                if found != right {
+                    return None;
+                }
+            }
+        }
+        let mut found = vec![0; 24];
+        memory.read(start, &mut found).ok()?;
+        let is_mapped =
+            maps::find(maps, block.stack() - 1).is_some_and(|map| map.permissions == *b"rw-p");
+        (is_mapped && expected.starts_with(&found)).then_some(block)
+    }
+
+    /// The end of the stack for what a thread is made to do.
+    fn stack(&self) -> u64 {
+        self.notes + NOTES + OBJECTS + STACK
+    }
+
+    /// Where functions return to.
+    pub(super) fn end(&self, image: &Image) -> End {
+        let (done, is_done) = (self.bias + image.symbols.done, self.bias + image.symbols.is_done);
+        End { done, is_done, stack: self.stack() }
+    }
+
+    /// A `syscall` instruction.
+    pub(super) fn gate(&self, image: &Image) -> u64 {
+        self.bias + image.symbols.is_done - 2
+    }
+
+    pub(super) fn code(&self, image: &Image) -> (u64, u64) {
+        (self.bias + image.code.0, self.bias + image.code.1)
+    }
+
+    pub(super) fn stubs(&self, image: &Image) -> (u64, u64) {
+        (self.bias + image.symbols.stubs, self.bias + image.symbols.stubs_end)
+    }
+
+    /// Maps the block near `extent`.
+    pub(super) fn inject(
+        image: &Image,
+        remote: &mut Remote<'_>,
+        (process, memory): (i32, &Memory),
+        maps: &[Mapping],
+        extent: (u64, u64),
+    ) -> io::Result<Self> {
+        let places = gaps(&maps::ranges(maps), extent, image.total());
+        let mut result = Err(io::Error::other("no free memory near it"));
+        for start in places.into_iter().take(8) {
+            let arguments =
+                anonymous(start, image.total(), libc::PROT_READ | libc::PROT_WRITE, true);
+            result = remote.call(libc::SYS_mmap, &arguments);
+            if result.as_ref().is_ok_and(|found| *found == start) {
+                break;
+            }
+        }
+        let start = result?;
+        let block = Self::new(image, start);
+        let done = block.map(image, remote, (process, memory));
+        if done.is_err() {
+            let _ = remote.call(libc::SYS_munmap, &[start, image.total()]);
+        }
+        done.map(|()| block)
+    }
+
+    fn map(
+        &self,
+        image: &Image,
+        remote: &mut Remote<'_>,
+        (process, memory): (i32, &Memory),
+    ) -> io::Result<()> {
+        let mut file = in_memory()?;
+        file.write_all(&image.at(self.start)?)?;
+        let descriptor = self.hand_over(remote, (process, memory), &file)?;
+        let mut result = map_file(remote, (self.start, PAGE), libc::PROT_READ, (descriptor, 0));
+        for load in &image.loads {
+            let (at, size) = (self.bias + load.start, load.end - load.start);
+            let from = (descriptor, PAGE + load.start);
+            result = result.and_then(|()| {
+                if load.has_bytes {
+                    return map_file(remote, (at, size), load.protection, from);
+                }
+                let arguments = anonymous(at, size, load.protection, false);
+                remote.call(libc::SYS_mmap, &arguments).map(|_| ())
+            });
+        }
+        let closed = remote.call(libc::SYS_close, &[descriptor]);
+        result.and(closed.map(|_| ()))
+    }
+
+    /// Gives `file` to the process, in whatever namespaces it is: through a pair of sockets of its own. The descriptor
+    /// that it has there.
+    pub(super) fn hand_over(
+        &self,
+        remote: &mut Remote<'_>,
+        (process, memory): (i32, &Memory),
+        file: &File,
+    ) -> io::Result<u64> {
+        let kind = u64::from((libc::SOCK_DGRAM | libc::SOCK_CLOEXEC).cast_unsigned());
+        let place = self.stack() - STACK;
+        let unix = u64::from(libc::AF_UNIX.cast_unsigned());
+        remote.call(libc::SYS_socketpair, &[unix, kind, 0, place])?;
+        let pair = memory.word(place)?;
+        let (ours, theirs) = (pair & 0xffff_ffff, pair >> 32);
+        let received =
+            send(process, ours, file).and_then(|()| receive(remote, memory, place + 64, theirs));
+        let closed = [ours, theirs].map(|one| remote.call(libc::SYS_close, &[one]));
+        let received = received?;
+        closed.into_iter().collect::<io::Result<Vec<_>>>()?;
+        Ok(received)
+    }
+
+    /// Who is attached, as it says: its process and when that began.
+    pub(super) fn owner(&self, memory: &Memory) -> io::Result<(u64, u64)> {
+        Ok((memory.word(self.notes + OWNER)?, memory.word(self.notes + OWNER_START)?))
+    }
+
+    pub(super) fn set_owner(&self, memory: &Memory, owner: (u64, u64)) -> io::Result<()> {
+        memory.write(self.notes + OWNER_START, &owner.1.to_le_bytes())?;
+        memory.write(self.notes + OWNER, &owner.0.to_le_bytes())
+    }
+
+    /// Where the unwinder whose function is at `address` keeps what it knows of the agent, and where it's noted that it
+    /// knows. `None` if it does already, or if there's no more room.
+    pub(super) fn room_for(&self, memory: &Memory, address: u64) -> io::Result<Option<(u64, u64)>> {
+        for place in 0..REGISTERED_COUNT {
+            let note = self.notes + REGISTERED + 8 * place;
+            match memory.word(note)? {
+                0 => return Ok(Some((self.notes + NOTES + OBJECT * place, note))),
+                found if found == address => return Ok(None),
+                _ => {}
+            }
+        }
+        Err(io::Error::other("it has had too many unwinders"))
+    }
+}
+
+/// Is this a mapping of an agent?
+pub(super) fn is_ours(map: &Mapping) -> bool {
+    map.path == Path::new(NAME)
+}
+
+/// A file in memory with the agent's name.
+pub(super) fn in_memory() -> io::Result<File> {
+    // SAFETY: the name is a string; the descriptor is new.
+    unsafe {
+        let file = libc::memfd_create(c"mcount-agent".as_ptr(), libc::MFD_CLOEXEC);
+        if file < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(File::from(OwnedFd::from_raw_fd(file)))
+    }
+}
+
+/// The arguments of `mmap` for private memory that isn't a file's; `is_new`: nothing may be there yet.
+pub(super) fn anonymous(address: u64, size: u64, protection: i32, is_new: bool) -> [u64; 6] {
+    let fixed = if is_new { libc::MAP_FIXED_NOREPLACE } else { libc::MAP_FIXED };
+    crate::trace::space::mapping(address, size, protection, fixed)
+}
+
+/// Maps a piece of a file in the place of what's there.
+pub(super) fn map_file(
+    remote: &mut Remote<'_>,
+    (at, size): (u64, u64),
+    protection: i32,
+    (descriptor, offset): (u64, u64),
+) -> io::Result<()> {
+    let number = |value: i32| u64::from(value.cast_unsigned());
+    let flags = number(libc::MAP_PRIVATE | libc::MAP_FIXED);
+    remote
+        .call(libc::SYS_mmap, &[at, size, number(protection), flags, descriptor, offset])
+        .map(|_| ())
+}
+
+fn letters(protection: i32) -> [u8; 4] {
+    let letter = |flag: i32, letter: u8| if protection & flag == 0 { b'-' } else { letter };
+    [
+        letter(libc::PROT_READ, b'r'),
+        letter(libc::PROT_WRITE, b'w'),
+        letter(libc::PROT_EXEC, b'x'),
+        b'p',
+    ]
+}
+
+/// Sends `file` through the socket that has the number `socket` in `process`.
+fn send(process: i32, socket: u64, file: &File) -> io::Result<()> {
+    let socket = socket_of(process, socket)?;
+    let mut byte = [0_u8];
+    let mut piece = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
+    // Length, level and type of the control message, and the descriptor.
+    let (level, kind) = (libc::SOL_SOCKET, libc::SCM_RIGHTS);
+    let mut control = [0_u64; 3];
+    let words = [20, 0, level, kind, file.as_raw_fd(), 0];
+    for (room, pair) in control.iter_mut().zip(words.chunks_exact(2)) {
+        let [low, high] = pair else { continue };
+        *room = u64::from(low.cast_unsigned()) | u64::from(high.cast_unsigned()) << 32;
+    }
+    // SAFETY: all that the message leads to lives during the call.
+    let sent = unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &raw mut piece;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control);
+        libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT)
+    };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The socket that has this number in `process`.
+fn socket_of(process: i32, socket: u64) -> io::Result<OwnedFd> {
+    let owned = |number: i64| match i32::try_from(number) {
+        // SAFETY: it was made just now.
+        Ok(number) if number >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(number) }),
+        _ => Err(io::Error::last_os_error()),
+    };
+    // SAFETY: no pointer is passed.
+    let process = owned(unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) })?;
+    // SAFETY: as above.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), socket, 0) })
+}
+
+/// Has the process receive a file from its socket; `place` has room for what that takes.
+fn receive(remote: &mut Remote<'_>, memory: &Memory, place: u64, socket: u64) -> io::Result<u64> {
+    const CONTROL: u64 = 24;
+    // struct msghdr: name and its length, pieces and their count, control and its length, flags. Then a piece, its byte,
+    // and the control message, whose descriptor is behind length, level and type.
+    let (piece, byte, control) = (place + 64, place + 80, place + 96);
+    let words = [0, 0, piece, 1, control, CONTROL, 0, 0, byte, 1];
+    let bytes: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
+    memory.write(place, &bytes)?;
+    let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT;
+    remote.call(libc::SYS_recvmsg, &[socket, place, u64::from(flags.cast_unsigned())])?;
+    match memory.word(place + 40)? {
+        CONTROL => Ok(memory.word(control + 16)? & 0xffff_ffff),
+        _ => Err(io::Error::other("it couldn't be given the trace: it has too many files open")),
+    }
+}

@@ -1,0 +1,71 @@
+//! The process that was started: it makes the worker, waits for it, and hears signals.
+
+use super::worker::{self, work};
+use super::{Request, check};
+use nix::libc;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::fs::File;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+/// Attaches, traces until it's time to stop, and leaves; the exit code of the worker, which has said all there is to say.
+///
+/// # Errors
+///
+/// The process can't be attached to, or the worker couldn't be made.
+pub fn attach(request: Request) -> io::Result<u8> {
+    check(request.process)?;
+    let mut ends = [0; 2];
+    // SAFETY: there's room for two descriptors, which are new.
+    let (read, write) = unsafe {
+        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
+    };
+    let process = request.process;
+    // SAFETY: this process has one thread, so the child may do anything.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            drop(write);
+            // SAFETY: no pointer is passed.
+            unsafe { libc::setsid() };
+            let code = work(request, &File::from(read));
+            // SAFETY: ends the process; nothing of the other's is to be done twice.
+            unsafe { libc::_exit(i32::from(code)) }
+        }
+        child => {
+            drop(read);
+            wait(child, process, write)
+        }
+    }
+}
+
+/// Waits for the worker; it's told to stop by the end of `pipe`.
+fn wait(worker: i32, process: i32, pipe: OwnedFd) -> io::Result<u8> {
+    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    std::thread::spawn(move || {
+        let _ = signals.forever().next();
+        drop(pipe);
+        // Once more, and again: it's being done.
+        for _ in signals.forever() {}
+    });
+    let mut status = 0;
+    loop {
+        // SAFETY: the status is a number of ours.
+        let found = unsafe { libc::waitpid(worker, &raw mut status, 0) };
+        if found == worker {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    if libc::WIFEXITED(status) {
+        return Ok(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(2));
+    }
+    worker::recover(process)?;
+    Err(io::Error::other("the process that wrote the trace was killed; it isn't finished"))
+}

@@ -1,0 +1,104 @@
+//! Where threads stand: inside an area that's to be changed, which they are moved out of, or inside the agent, which has
+//! to be waited for. The same goes for code that a signal has interrupted, so stacks are searched for the frames of
+//! signals.
+
+use super::maps::{self, Mapping};
+use super::stop::Thread;
+use crate::trace::tracee::Memory;
+use std::collections::HashMap;
+
+/// Offsets in the frame of a signal (`struct rt_sigframe`): its own return address, then `ucontext_t`.
+const STACK: usize = 168;
+const PLACE: usize = 176;
+const SEGMENTS: usize = 192;
+const FRAME: usize = 200;
+/// The code segment of 64-bit programs.
+const CODE_SEGMENT: u64 = 0x33;
+/// Bytes of one stack that are searched at a time, and the most of all.
+const PIECE: u64 = 1 << 13;
+const MOST: u64 = 64 << 20;
+
+/// A place where a thread goes on: in its registers, or in the frame of a signal at this address.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) address: u64,
+    pub(super) frame: Option<u64>,
+}
+
+/// All places where `thread` goes on, now and when its signal handlers return.
+pub(super) fn places(
+    thread: &Thread,
+    memory: &Memory,
+    maps: &[Mapping],
+    returns: &mut HashMap<u64, bool>,
+) -> Vec<Place> {
+    let mut found = vec![Place { address: thread.registers.rip, frame: None }];
+    let mut stack = thread.registers.rsp;
+    // Handlers may run on stacks of their own, one upon the other.
+    for _ in 0..8 {
+        match search(stack, memory, maps, returns, &mut found) {
+            Some(next) => stack = next,
+            None => break,
+        }
+    }
+    found
+}
+
+/// Looks for frames of signals on a stack, from `start` on to its end; where the code that was interrupted has its own,
+/// if that's another one.
+fn search(
+    start: u64,
+    memory: &Memory,
+    maps: &[Mapping],
+    returns: &mut HashMap<u64, bool>,
+    found: &mut Vec<Place>,
+) -> Option<u64> {
+    let map = maps::find(maps, start)?;
+    let mut elsewhere = None;
+    let (mut at, end) = (start & !7, map.end.min(start.saturating_add(MOST)));
+    while at + (FRAME as u64) <= end {
+        let size = (end - at).min(PIECE + FRAME as u64);
+        let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
+        if memory.read(at, &mut bytes).is_err() {
+            break;
+        }
+        let mut offset = 0;
+        while let Some(frame) = bytes.get(offset..offset + FRAME) {
+            if word(frame, SEGMENTS) & 0xffff_ffff == CODE_SEGMENT
+                && is_return(word(frame, 0), memory, maps, returns)
+            {
+                let place = at + (offset + PLACE) as u64;
+                found.push(Place { address: word(frame, PLACE), frame: Some(place) });
+                let stack = word(frame, STACK);
+                if !(start..map.end).contains(&stack) {
+                    elsewhere = Some(stack);
+                }
+            }
+            offset += 8;
+        }
+        at += offset as u64;
+    }
+    elsewhere
+}
+
+/// Does a signal handler return to this code? It makes the system call `rt_sigreturn`.
+fn is_return(
+    address: u64,
+    memory: &Memory,
+    maps: &[Mapping],
+    known: &mut HashMap<u64, bool>,
+) -> bool {
+    const LONG: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+    const SHORT: [u8; 7] = [0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05];
+    *known.entry(address).or_insert_with(|| {
+        let mut bytes = [0; 9];
+        maps::find(maps, address).is_some_and(Mapping::is_code)
+            && memory.read(address, &mut bytes).is_ok()
+            && (bytes == LONG || bytes.starts_with(&SHORT))
+    })
+}
+
+fn word(bytes: &[u8], offset: usize) -> u64 {
+    let eight = bytes.get(offset..offset + 8).and_then(|bytes| bytes.try_into().ok());
+    eight.map_or(0, u64::from_le_bytes)
+}

@@ -1,0 +1,221 @@
+//! The program of a process that runs: its modules, by what is mapped, and the hooks that are wanted in them.
+
+use super::block::is_ours;
+use super::maps::{self, Mapping};
+use super::sites::{self, Change, Stubs, Thunks};
+use crate::commit::Failure;
+use crate::files::{ELF_MAGIC, Input, open_regular};
+use crate::trace::modules::{Code, Hook, Module, Modules};
+use crate::trace::scope::Scope;
+use crate::trace::tracee::Memory;
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{Endianness, Object};
+use std::fs::OpenOptions;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const PAGE: u64 = 4096;
+
+/// One module, as it's mapped.
+pub(super) struct Loaded {
+    pub(super) index: usize,
+    pub(super) bias: u64,
+    input: Input,
+    /// A mapping with its code.
+    code: Mapping,
+}
+
+/// A process's program.
+pub(super) struct Program {
+    pub(super) process: i32,
+    pub(super) path: PathBuf,
+    pub(super) modules: Modules,
+    pub(super) loaded: Vec<Loaded>,
+    /// Modules that can't be read, a line each.
+    pub(super) notes: Vec<String>,
+}
+
+impl Program {
+    /// Reads all modules of `process`, and decides which of their functions are wanted.
+    pub(super) fn read(process: i32, memory: &Memory, scope: &Scope) -> io::Result<Self> {
+        let path = std::fs::read_link(format!("/proc/{process}/exe"))?;
+        let path = maps::without_deleted(&path).0;
+        let modules = Modules::default();
+        let mut all = Self { process, path, modules, loaded: Vec::new(), notes: Vec::new() };
+        let maps = maps::read(process)?;
+        let code = maps.iter().filter(|map| map.is_code() && map.is_file() && !is_ours(map));
+        for map in code {
+            let (path, is_deleted) = maps::without_deleted(&map.path);
+            if let Err(error) = all.load(map, &path, memory) {
+                let why = if is_deleted {
+                    "its file is gone".to_owned()
+                } else {
+                    Failure::from(error).to_string()
+                };
+                let text = format!("{}: stays idle: {why}", path.display());
+                if !all.notes.contains(&text) {
+                    all.notes.push(text);
+                }
+            }
+        }
+        for index in all.loaded.iter().map(|one| one.index) {
+            if let Some(module) = all.modules.at_mut(index) {
+                choose(module, scope);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Reads the module whose code is in `map`, unless that's none, or known.
+    fn load(&mut self, map: &Mapping, path: &Path, memory: &Memory) -> io::Result<()> {
+        let file = self.file(map, path);
+        let input = Input::open(&file)?;
+        if !input.bytes().starts_with(ELF_MAGIC) {
+            return Ok(());
+        }
+        let Some((bias, start)) = bias(input.bytes(), map)? else { return Ok(()) };
+        if self.loaded.iter().any(|one| one.bias == bias && one.code.file() == map.file()) {
+            return Ok(());
+        }
+        if !is_same(input.bytes(), memory, bias.wrapping_add(start)) {
+            return Err(io::Error::other("its file isn't what is in memory"));
+        }
+        let (index, _) = self.modules.get(path, &file)?;
+        self.loaded.push(Loaded { index, bias, input, code: map.clone() });
+        Ok(())
+    }
+
+    /// Where the file of a mapping can be opened: by the mapping itself, if that's allowed.
+    fn file(&self, map: &Mapping, path: &Path) -> PathBuf {
+        let process = PathBuf::from(format!("/proc/{}", self.process));
+        let mapped = process.join(format!("map_files/{:x}-{:x}", map.start, map.end));
+        if open_regular(&mapped, OpenOptions::new().read(true)).is_ok() {
+            mapped
+        } else if path == self.path {
+            process.join("exe")
+        } else {
+            process.join("root").join(path.strip_prefix("/").unwrap_or(path))
+        }
+    }
+
+    pub(super) fn module(&self, one: &Loaded) -> Option<&Module> {
+        self.modules.at(one.index)
+    }
+
+    /// How many functions are wanted.
+    pub(super) fn wanted(&self) -> usize {
+        let all = self.loaded.iter().filter_map(|one| self.module(one));
+        all.map(|module| module.hooks.iter().filter(|hook| hook.is_wanted).count()).sum()
+    }
+
+    /// How many functions have hooks.
+    pub(super) fn hooks(&self) -> usize {
+        self.loaded.iter().filter_map(|one| self.module(one)).map(|one| one.hooks.len()).sum()
+    }
+
+    /// The addresses of the first module that has wanted functions.
+    pub(super) fn extent(&self) -> (u64, u64) {
+        let has_wanted = |module: &Module| module.hooks.iter().any(|hook| hook.is_wanted);
+        let all = self.loaded.iter().filter_map(|one| Some((one, self.module(one)?)));
+        let mut all = all.filter(|(_, module)| has_wanted(module));
+        all.next().map_or((0, 0), |(one, module)| one.extent(module))
+    }
+}
+
+impl Loaded {
+    pub(super) fn extent(&self, module: &Module) -> (u64, u64) {
+        (self.bias.wrapping_add(module.extent.0), self.bias.wrapping_add(module.extent.1))
+    }
+
+    /// The bytes of its file.
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.input.bytes()
+    }
+
+    /// Is it a program without a dynamic linker?
+    pub(super) fn is_static(&self) -> bool {
+        const PT_INTERP: u32 = 3;
+        let Ok(file) = ElfFile64::<Endianness>::parse(self.bytes()) else { return false };
+        let endian = file.endian();
+        let mut headers = file.elf_program_headers().iter();
+        file.entry() != 0 && headers.all(|one| one.p_type(endian).0 != PT_INTERP)
+    }
+
+    /// Are both the same file, at the same place?
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.bias == other.bias && self.code.file() == other.code.file()
+    }
+
+    /// Is it still where it was?
+    pub(super) fn is_in(&self, maps: &[Mapping]) -> bool {
+        maps::find(maps, self.code.start).is_some_and(|map| *map == self.code)
+    }
+
+    /// What is to be changed in it: the wanted hooks, or all.
+    pub(super) fn plan(
+        &self,
+        module: &Module,
+        all: bool,
+        stubs: &mut Stubs,
+        thunks: Option<&mut Thunks>,
+    ) -> io::Result<Vec<Change>> {
+        let file = ElfFile64::<Endianness>::parse(self.input.bytes()).map_err(io::Error::other)?;
+        let code = Code::of(&file);
+        let wanted = module.hooks.iter().filter(|hook| all || hook.is_wanted);
+        let bytes = |hook: &Hook| {
+            let before = hook.before.map(|before| code.at(before)).unwrap_or_default();
+            let before = before.get(..mcount_live::x86_64::SITE).unwrap_or_default();
+            (before.to_vec(), code.at(hook.site).to_vec())
+        };
+        let hooks: Vec<_> = wanted.map(|hook| (hook, bytes(hook))).collect();
+        let hooks: Vec<_> = hooks
+            .iter()
+            .map(|(hook, (before, area))| (*hook, before.as_slice(), area.as_slice()))
+            .collect();
+        sites::plan(&hooks, self.bias, stubs, thunks)
+            .ok_or_else(|| io::Error::other("no room for more stubs, or they're too far away"))
+    }
+
+    /// Bytes that a module needs for thunks.
+    pub(super) fn thunks(module: &Module) -> u64 {
+        let hooks = module.hooks.iter().filter(|hook| hook.is_wanted).count() as u64;
+        (hooks * mcount_live::x86_64::THUNK as u64).next_multiple_of(PAGE)
+    }
+}
+
+fn choose(module: &mut Module, scope: &Scope) {
+    let path = module.path.to_string_lossy().into_owned();
+    let hooks = module.hooks.iter_mut().filter(|_| scope.has_patterns());
+    for hook in hooks {
+        let name = crate::output::name_of(&hook.name, true);
+        (hook.is_wanted, hook.class) = scope.choose(&name, &hook.name, &path);
+    }
+}
+
+/// The load bias of a module with this file, whose code is in `map`, and the address of its first segment before that.
+/// `None` if it's mapped in another way than loaders do.
+fn bias(bytes: &[u8], map: &Mapping) -> io::Result<Option<(u64, u64)>> {
+    let file = ElfFile64::<Endianness>::parse(bytes).map_err(io::Error::other)?;
+    let endian = file.endian();
+    let loads = file.elf_program_headers().iter().filter(|one| one.p_type(endian).0 == 1);
+    let first = loads.clone().find(|one| one.p_offset(endian) / PAGE == 0);
+    let first = first.map(|one| one.p_vaddr(endian).wrapping_sub(one.p_offset(endian)));
+    for header in loads {
+        let (from, size) = (header.p_offset(endian) & !(PAGE - 1), header.p_filesz(endian));
+        let end = header.p_offset(endian).saturating_add(size);
+        if header.p_flags(endian).0 & 1 != 0 && (from..end).contains(&map.offset) {
+            let address = (header.p_vaddr(endian) & !(PAGE - 1)).wrapping_add(map.offset - from);
+            let bias = map.start.wrapping_sub(address);
+            return Ok(first.map(|first| (bias, first)));
+        }
+    }
+    Ok(None)
+}
+
+/// Is what the file begins with in memory there? That's its headers, and in general its build ID.
+fn is_same(bytes: &[u8], memory: &Memory, start: u64) -> bool {
+    const SIZE: usize = 1024;
+    let head = bytes.get(..SIZE).unwrap_or(bytes);
+    let mut found = vec![0; head.len()];
+    memory.read(start, &mut found).is_ok() && found == head
+}

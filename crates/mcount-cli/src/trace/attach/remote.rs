@@ -1,0 +1,181 @@
+//! What one stopped thread is made to do: system calls, and functions of the agent's and of the program's unwinder.
+//!
+//! No breakpoint and no single step is used: their SIGTRAP would be forced upon a program that ignores it. The thread
+//! stops at system calls.
+
+use super::stop::{Thread, restarted};
+use crate::trace::tracee::{Memory, Registers, Tracee, to_result};
+use nix::errno::Errno;
+use nix::libc;
+use std::io;
+
+const PTRACE_SETSIGMASK: u32 = 0x420b;
+const NT_X86_XSTATE: libc::c_long = 0x202;
+/// Bytes that the state of vector registers may have.
+const STATE: usize = 1 << 15;
+
+/// A thread that does what it's told, until it gets its own registers back.
+pub(super) struct Remote<'m> {
+    thread: Tracee,
+    memory: &'m Memory,
+    before: Registers,
+    blocked: u64,
+    state: Vec<u8>,
+    /// Where there is a `syscall` instruction.
+    gate: u64,
+    /// Signals that came meanwhile.
+    signals: Vec<i32>,
+}
+
+/// Where a function returns to, and where its thread stands when the recorder hears of that.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    pub(super) done: u64,
+    pub(super) is_done: u64,
+    /// The end of the stack that it has.
+    pub(super) stack: u64,
+}
+
+impl<'m> Remote<'m> {
+    pub(super) fn of(thread: &mut Thread, memory: &'m Memory, gate: u64) -> io::Result<Self> {
+        let before = restarted(&thread.registers);
+        *thread.change() = before;
+        let tracee = thread.tracee;
+        let mut blocked = 0;
+        // All but SIGURG, by which the end of a function is told.
+        let all = !(1_u64 << (libc::SIGURG - 1));
+        ptrace(0x420a, tracee, 8, (&raw mut blocked).cast())?;
+        let state = state(tracee)?;
+        ptrace(PTRACE_SETSIGMASK, tracee, 8, (&raw const all).cast_mut().cast())?;
+        Ok(Self { thread: tracee, memory, before, blocked, state, gate, signals: Vec::new() })
+    }
+
+    /// Another `syscall` instruction is to be used from now on.
+    pub(super) fn set_gate(&mut self, gate: u64) {
+        self.gate = gate;
+    }
+
+    /// Makes a system call.
+    pub(super) fn call(&mut self, number: i64, arguments: &[u64]) -> io::Result<u64> {
+        let argument = |index: usize| arguments.get(index).copied().unwrap_or(0);
+        let registers = Registers {
+            rip: self.gate,
+            rax: number.cast_unsigned(),
+            orig_rax: u64::MAX,
+            rdi: argument(0),
+            rsi: argument(1),
+            rdx: argument(2),
+            r10: argument(3),
+            r8: argument(4),
+            r9: argument(5),
+            ..self.before
+        };
+        self.thread.set_registers(&registers)?;
+        for _ in 0..2 {
+            self.run(libc::PTRACE_SYSCALL, |signal, _| signal == libc::SIGTRAP | 0x80)?;
+        }
+        to_result(self.thread.registers()?.rax)
+    }
+
+    /// Calls a function; what it returns.
+    pub(super) fn function(
+        &mut self,
+        function: u64,
+        arguments: [u64; 2],
+        end: End,
+    ) -> io::Result<u64> {
+        let stack = (end.stack & !63) - 8;
+        self.memory.write(stack, &end.done.to_le_bytes())?;
+        let [rdi, rsi] = arguments;
+        let direction = 1 << 10;
+        let registers = Registers {
+            rip: function,
+            rsp: stack,
+            rdi,
+            rsi,
+            rax: 0,
+            orig_rax: u64::MAX,
+            eflags: self.before.eflags & !direction,
+            ..self.before
+        };
+        self.thread.set_registers(&registers)?;
+        self.run(libc::PTRACE_CONT, |signal, thread| {
+            signal == libc::SIGURG && thread.has_asked(end.is_done)
+        })?;
+        Ok(self.thread.registers()?.rbx)
+    }
+
+    /// Lets it run until it stops by what `is_end` says.
+    fn run(&mut self, how: u32, is_end: impl Fn(i32, Tracee) -> bool) -> io::Result<()> {
+        loop {
+            ptrace(how, self.thread, 0, std::ptr::null_mut())?;
+            let status = self.wait()?;
+            let signal = libc::WSTOPSIG(status);
+            if status >> 16 == 0 && is_end(signal, self.thread) {
+                return Ok(());
+            }
+            if status >> 16 == 0 && signal != libc::SIGTRAP | 0x80 {
+                if [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE].contains(&signal) {
+                    return Err(io::Error::other(format!("signal {signal} in the program")));
+                }
+                self.signals.push(signal);
+            }
+        }
+    }
+
+    fn wait(&self) -> io::Result<i32> {
+        let mut status = 0;
+        loop {
+            // SAFETY: the status is a number of ours.
+            let found = unsafe { libc::waitpid(self.thread.id(), &raw mut status, libc::__WALL) };
+            match found {
+                _ if found < 0 && Errno::last() == Errno::EINTR => {}
+                _ if found < 0 => return Err(io::Error::last_os_error()),
+                _ if libc::WIFSTOPPED(status) => return Ok(status),
+                _ => return Err(io::Error::other("the program ended")),
+            }
+        }
+    }
+}
+
+impl Drop for Remote<'_> {
+    /// It's as it was.
+    fn drop(&mut self) {
+        let state =
+            libc::iovec { iov_base: self.state.as_mut_ptr().cast(), iov_len: self.state.len() };
+        // It may have been killed meanwhile; then there's nothing to put back.
+        // SAFETY: the state lives during the call.
+        unsafe {
+            libc::ptrace(libc::PTRACE_SETREGSET, self.thread.id(), NT_X86_XSTATE, &raw const state);
+        }
+        let _ = self.thread.set_registers(&self.before);
+        let blocked = (&raw const self.blocked).cast_mut().cast();
+        let _ = ptrace(PTRACE_SETSIGMASK, self.thread, 8, blocked);
+        for signal in self.signals.drain(..) {
+            // SAFETY: no pointer is passed.
+            unsafe { libc::syscall(libc::SYS_tkill, self.thread.id(), signal) };
+        }
+    }
+}
+
+/// The vector registers and all that goes with them.
+fn state(thread: Tracee) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; STATE];
+    let mut room = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: STATE };
+    // SAFETY: the kernel writes at most as much as there's room for, and says how much.
+    let got =
+        unsafe { libc::ptrace(libc::PTRACE_GETREGSET, thread.id(), NT_X86_XSTATE, &raw mut room) };
+    if got != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    bytes.truncate(room.iov_len);
+    Ok(bytes)
+}
+
+fn ptrace(request: u32, thread: Tracee, address: u64, data: *mut libc::c_void) -> io::Result<()> {
+    // SAFETY: the callers': `data` is what the request wants.
+    match unsafe { libc::ptrace(request, thread.id(), address, data) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,416 @@
+//! Attaching to one process, and leaving it: the order in which everything is done.
+//!
+//! Threads stand for two moments. In the first, the agent is mapped, or found as a former recorder left it; it changes
+//! nothing in the program. In the second, the trace is handed over and all hooks are armed. Both are as short as can be:
+//! all that can be found out and made ready is, before.
+
+use super::block::{Block, Image, in_memory, is_ours, map_file};
+use super::inside::{self, Place};
+use super::maps::{self, Mapping};
+use super::program::{Loaded, Program};
+use super::remote::Remote;
+use super::sites::{self, Change, Stubs, Thunks};
+use super::stop::Standing;
+use crate::trace::file::{LIMIT, TraceFile};
+use crate::trace::scope::Scope;
+use crate::trace::space::{configuration, gaps, reaches};
+use crate::trace::tracee::{Memory, to_result};
+use mcount_agent::config;
+use nix::libc;
+use std::collections::HashMap;
+use std::io;
+use std::time::Duration;
+
+/// How often it's looked whether all threads are out of the agent, and how long in between.
+const TRIES: u32 = 1000;
+const BETWEEN: Duration = Duration::from_millis(1);
+
+/// A process with the agent in it.
+pub(super) struct Session {
+    pub(super) process: i32,
+    pub(super) memory: Memory,
+    pub(super) image: Image,
+    pub(super) block: Block,
+    /// What is armed.
+    changes: Vec<Change>,
+    /// Where the jumps of sites lead to.
+    rooms: Vec<(u64, u64)>,
+    /// Rooms for thunks, by the place of the module in the list.
+    near: HashMap<usize, u64>,
+    /// How long all threads stood, the longest time.
+    pub(super) stood: Duration,
+}
+
+/// Where each of some threads goes on.
+type Places = Vec<Vec<Place>>;
+
+/// What is to be written while all threads stand.
+pub(super) struct Plan {
+    /// By the place of the module in the list.
+    changes: Vec<(usize, Vec<Change>)>,
+    thunks: Vec<Thunks>,
+    stubs: Stubs,
+}
+
+impl Session {
+    /// Puts the agent into the process of `program`, or finds it there, and makes room near modules that are out of its
+    /// reach. Nothing is armed yet.
+    pub(super) fn prepare(program: &Program, memory: Memory) -> io::Result<Self> {
+        let image = Image::new()?;
+        let process = program.process;
+        let mut standing = Standing::of(process)?;
+        let maps = maps::read(process)?;
+        let found = Block::find(&image, &memory, &maps);
+        if let Some(block) = &found {
+            is_free(block, &memory)?;
+        } else if standing.threads.iter().any(|thread| thread.registers.gs_base != 0) {
+            return Err(io::Error::other("it uses %gs itself, which tracing needs"));
+        }
+        let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
+        let gate = match &found {
+            Some(block) => block.gate(&image),
+            None => gate(&memory, &maps)?,
+        };
+        let mut remote = Remote::of(thread, &memory, gate)?;
+        let block = if let Some(block) = found {
+            block
+        } else {
+            let extent = program.extent();
+            Block::inject(&image, &mut remote, (process, &memory), &maps, extent)?
+        };
+        remote.set_gate(block.gate(&image));
+        let begin = block.bias + image.symbols.begin;
+        to_result(remote.function(begin, [0, 0], block.end(&image))?)?;
+        let near = make_room(program, (&image, &block), &mut remote, (&memory, &maps))?;
+        drop(remote);
+        let stood = standing.since.elapsed();
+        drop(standing);
+        let (changes, rooms) = (Vec::new(), Vec::new());
+        Ok(Self { process, memory, image, block, changes, rooms, near, stood })
+    }
+
+    /// The agent in the process of `program`, if it's there.
+    pub(super) fn find(program: &Program, memory: Memory) -> io::Result<Option<Self>> {
+        let (image, process) = (Image::new()?, program.process);
+        let maps = maps::read(process)?;
+        let Some(block) = Block::find(&image, &memory, &maps) else { return Ok(None) };
+        let (changes, rooms, near) = (Vec::new(), Vec::new(), HashMap::new());
+        let stood = Duration::ZERO;
+        Ok(Some(Self { process, memory, image, block, changes, rooms, near, stood }))
+    }
+
+    /// Takes all hooks for armed, as nobody knows which are.
+    pub(super) fn take_over(&mut self, program: &Program, scope: &Scope) -> io::Result<()> {
+        let maps = maps::read(self.process)?;
+        self.rooms = sites::rooms(&maps, &self.image, self.block.bias);
+        let plan = self.plan(program, scope, true)?;
+        self.changes = plan.changes.into_iter().flat_map(|(_, changes)| changes).collect();
+        self.changes.sort_unstable_by_key(|change| change.at);
+        Ok(())
+    }
+
+    /// What is to be written for the hooks that are wanted, or for all of them.
+    pub(super) fn plan(&self, program: &Program, scope: &Scope, all: bool) -> io::Result<Plan> {
+        let routines = self.image.symbols.routines(scope.kind());
+        let stubs = Stubs::new(self.block.stubs(&self.image), self.block.bias, routines);
+        let mut plan = Plan { changes: Vec::new(), thunks: Vec::new(), stubs };
+        for (place, one) in program.loaded.iter().enumerate() {
+            let Some(module) = program.module(one) else { continue };
+            let start = self.near.get(&place).copied();
+            let mut near = start.map(|start| Thunks { start, bytes: Vec::new() });
+            // What is only to be found armed needn't be reached.
+            if near.is_none() && !reaches(one.extent(module), self.block.stubs(&self.image)) {
+                if !all {
+                    continue;
+                }
+                near = Some(Thunks { start: one.extent(module).0, bytes: Vec::new() });
+            }
+            let changes = one.plan(module, all, &mut plan.stubs, near.as_mut())?;
+            plan.changes.push((place, changes));
+            plan.thunks.extend(near);
+        }
+        Ok(plan)
+    }
+
+    /// Hands the trace over and arms what is planned. How many hooks couldn't be, because they aren't as in their file.
+    pub(super) fn arm(
+        &mut self,
+        program: &Program,
+        plan: Plan,
+        (trace, scope): (&TraceFile, &Scope),
+        owner: (u64, u64),
+    ) -> io::Result<usize> {
+        let (mut standing, maps, places) = self.stand_outside()?;
+        is_free(&self.block, &self.memory)?;
+        self.rooms = sites::rooms(&maps, &self.image, self.block.bias);
+        if self.block.owner(&self.memory)?.0 != 0 {
+            self.clean_up(program, scope, &maps)?;
+        }
+        let there = |place: &usize| program.loaded.get(*place).is_some_and(|one| one.is_in(&maps));
+        let changes = plan.changes.into_iter().filter(|(place, _)| there(place));
+        self.changes = changes.flat_map(|(_, changes)| changes).collect();
+        self.changes.sort_unstable_by_key(|change| change.at);
+        let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
+        let mut remote = Remote::of(thread, &self.memory, self.block.gate(&self.image))?;
+        self.hand_over(&mut remote, (trace, scope))?;
+        drop(remote);
+        self.block.set_owner(&self.memory, owner)?;
+        self.memory.write(plan.stubs.start, &plan.stubs.bytes)?;
+        for thunks in plan.thunks.iter().filter(|thunks| !thunks.bytes.is_empty()) {
+            self.memory.write(thunks.start, &thunks.bytes)?;
+        }
+        self.move_out(&mut standing, &places)?;
+        let foreign = sites::arm(&self.memory, &mut self.changes, &self.rooms)?;
+        self.let_go(standing);
+        Ok(foreign)
+    }
+
+    fn let_go(&mut self, standing: Standing) {
+        let since = standing.since;
+        drop(standing);
+        self.stood = self.stood.max(since.elapsed());
+    }
+
+    /// Maps the trace, and tells the agent what to record.
+    fn hand_over(
+        &self,
+        remote: &mut Remote<'_>,
+        (trace, scope): (&TraceFile, &Scope),
+    ) -> io::Result<()> {
+        let bias = self.block.bias;
+        if self.memory.word(bias + self.image.symbols.config + config::FILE)? != 0 {
+            // The last recorder was killed.
+            let leave = bias + self.image.symbols.leave;
+            remote.function(leave, [0, 0], self.block.end(&self.image))?;
+        }
+        let file = self.block.hand_over(remote, (self.process, &self.memory), trace.file())?;
+        let number = |value: i32| u64::from(value.cast_unsigned());
+        let protection = number(libc::PROT_READ | libc::PROT_WRITE);
+        let flags = number(libc::MAP_SHARED | libc::MAP_NORESERVE);
+        let mut length = LIMIT;
+        // It may have a limit on its address space; 64 GiB are a long trace as well.
+        let mut mapped = remote.call(libc::SYS_mmap, &[0, length, protection, flags, file, 0]);
+        if mapped.is_err() {
+            length = LIMIT >> 6;
+            mapped = remote.call(libc::SYS_mmap, &[0, length, protection, flags, file, 0]);
+        }
+        remote.call(libc::SYS_close, &[file])?;
+        let fields = configuration(&self.image.symbols, bias, (trace, scope), true);
+        for (offset, value) in fields {
+            self.memory.write(bias + self.image.symbols.config + offset, &value.to_le_bytes())?;
+        }
+        for (offset, value) in [(config::LENGTH, length), (config::FILE, mapped?)] {
+            self.memory.write(bias + self.image.symbols.config + offset, &value.to_le_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Tells the agent which unwinders there are.
+    pub(super) fn set_unwinders(&self, program: &Program) -> io::Result<()> {
+        let mut words = Vec::new();
+        for one in &program.loaded {
+            let Some(module) = program.module(one) else { continue };
+            let Some(unwinder) = module.unwinder else { continue };
+            let (low, high) = one.extent(module);
+            words.extend([low, high]);
+            words.extend(unwinder.map(|address| one.bias.wrapping_add(address)));
+        }
+        words.resize(6 * config::UNWINDERS_COUNT, 0);
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let at = self.block.bias + self.image.symbols.config + config::UNWINDERS;
+        self.memory.write(at, &bytes)
+    }
+
+    /// A former recorder was killed: what it has left armed, and isn't wanted now, becomes idle.
+    fn clean_up(&self, program: &Program, scope: &Scope, maps: &[Mapping]) -> io::Result<usize> {
+        let mut count = 0;
+        for (place, mut changes) in self.plan(program, scope, true)?.changes {
+            if program.loaded.get(place).is_some_and(|one| one.is_in(maps)) {
+                changes.sort_unstable_by_key(|change| change.at);
+                count += sites::restore(&self.memory, &changes, &self.rooms)?;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Stops all threads at a moment when none is in the agent.
+    fn stand_outside(&self) -> io::Result<(Standing, Vec<Mapping>, Places)> {
+        for _ in 0..TRIES {
+            let standing = Standing::of(self.process)?;
+            let maps = maps::read(self.process)?;
+            let places = self.places(&standing, &maps);
+            if self.nobody_inside(&places, &maps) {
+                return Ok((standing, maps, places));
+            }
+            drop(standing);
+            std::thread::sleep(BETWEEN);
+        }
+        Err(io::Error::other("a thread doesn't come out of the code that an earlier trace left"))
+    }
+
+    /// Where each thread goes on, now and when its signal handlers return.
+    fn places(&self, standing: &Standing, maps: &[Mapping]) -> Places {
+        let mut returns = HashMap::new();
+        let threads = standing.threads.iter();
+        threads.map(|one| inside::places(one, &self.memory, maps, &mut returns)).collect()
+    }
+
+    /// Is no thread in the agent, or in what leads there?
+    fn nobody_inside(&self, places: &[Vec<Place>], maps: &[Mapping]) -> bool {
+        let code = [self.block.code(&self.image)];
+        let rooms = sites::rooms(maps, &self.image, self.block.bias);
+        let is_inside = |address: u64| {
+            code.iter().chain(&rooms).any(|(from, to)| (*from..*to).contains(&address))
+        };
+        !places.iter().flatten().any(|place| is_inside(place.address))
+    }
+
+    /// Moves threads that stand in the middle of what's about to be changed behind it, and lets all that have none yet
+    /// find that they have no block.
+    fn move_out(&self, standing: &mut Standing, places: &[Vec<Place>]) -> io::Result<()> {
+        let nobody = self.block.bias + self.image.symbols.nobody;
+        for (thread, places) in standing.threads.iter_mut().zip(places) {
+            for place in places {
+                let after = self.changes.partition_point(|change| change.at < place.address);
+                let change = after.checked_sub(1).and_then(|index| self.changes.get(index));
+                let Some(change) = change.filter(|change| place.address < change.end()) else {
+                    continue;
+                };
+                match place.frame {
+                    Some(frame) => self.memory.write(frame, &change.end().to_le_bytes())?,
+                    None => thread.change().rip = change.end(),
+                }
+            }
+            let gs = thread.registers.gs_base;
+            // A block begins at where its eighth word says.
+            let is_block =
+                gs != 0 && self.memory.word(gs.wrapping_add(56)).is_ok_and(|this| this == gs);
+            if gs != nobody && !is_block {
+                thread.change().gs_base = nobody;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes all hooks idle again and takes the trace away. `false` if a thread stays inside the agent, so that the trace
+    /// is still mapped.
+    pub(super) fn leave(&mut self) -> io::Result<bool> {
+        let mut is_armed = true;
+        for _ in 0..TRIES {
+            let mut standing = Standing::of(self.process)?;
+            if is_armed {
+                sites::restore(&self.memory, &self.changes, &self.rooms)?;
+                is_armed = false;
+            }
+            let maps = maps::read(self.process)?;
+            if self.nobody_inside(&self.places(&standing, &maps), &maps) {
+                let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
+                let mut remote = Remote::of(thread, &self.memory, self.block.gate(&self.image))?;
+                let leave = self.block.bias + self.image.symbols.leave;
+                to_result(remote.function(leave, [0, 0], self.block.end(&self.image))?)?;
+                drop(remote);
+                self.block.set_owner(&self.memory, (0, 0))?;
+                self.let_go(standing);
+                return Ok(true);
+            }
+            self.let_go(standing);
+            std::thread::sleep(BETWEEN);
+        }
+        Ok(false)
+    }
+
+    /// A process that this one has made by `fork` while its hooks were armed; `None` if it isn't there any more.
+    pub(super) fn forked(&self, process: i32) -> io::Result<Option<Self>> {
+        let memory = match Memory::open(process) {
+            Ok(memory) => memory,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let image = Image::new()?;
+        let maps = maps::read(process)?;
+        let found = Block::find(&image, &memory, &maps);
+        let Some(block) = found.filter(|found| found.bias == self.block.bias) else {
+            return Ok(None);
+        };
+        let (changes, rooms) = (self.changes.clone(), self.rooms.clone());
+        let (near, stood) = (HashMap::new(), Duration::ZERO);
+        Ok(Some(Self { process, memory, image, block, changes, rooms, near, stood }))
+    }
+
+    /// Is it the same program still?
+    pub(super) fn is_there(&self) -> bool {
+        self.memory.word(self.block.bias).is_ok()
+    }
+}
+
+/// Fails if another recorder that lives has this process.
+fn is_free(block: &Block, memory: &Memory) -> io::Result<()> {
+    let (owner, start) = block.owner(memory)?;
+    let owner = i32::try_from(owner).unwrap_or(0);
+    if owner != 0 && super::start_of(owner).is_some_and(|found| found == start) {
+        let text = format!("mcount attach (process {owner}) is attached to it already");
+        return Err(io::Error::other(text));
+    }
+    Ok(())
+}
+
+/// Makes room for thunks near all modules that are out of the agent's reach, and have functions that are wanted.
+fn make_room(
+    program: &Program,
+    (image, block): (&Image, &Block),
+    remote: &mut Remote<'_>,
+    (memory, maps): (&Memory, &[Mapping]),
+) -> io::Result<HashMap<usize, u64>> {
+    let mut near = HashMap::new();
+    let mut taken: Vec<(u64, u64)> = maps::ranges(maps);
+    for (place, one) in program.loaded.iter().enumerate() {
+        let Some(module) = program.module(one) else { continue };
+        let (extent, size) = (one.extent(module), Loaded::thunks(module));
+        if size == 0 || reaches(extent, block.stubs(image)) {
+            continue;
+        }
+        let is_usable = |map: &&Mapping| {
+            is_ours(map)
+                && map.is_code()
+                && map.start != block.code(image).0
+                && map.end - map.start >= size
+                && reaches(extent, (map.start, map.end))
+                && !near.values().any(|start| *start == map.start)
+        };
+        let start = if let Some(map) = maps.iter().find(is_usable) {
+            map.start
+        } else {
+            let start = gaps(&taken, extent, size).first().copied();
+            let start = start.ok_or_else(|| io::Error::other("no free memory within 2 GiB"))?;
+            let file = in_memory()?;
+            file.set_len(size)?;
+            let descriptor = block.hand_over(remote, (program.process, memory), &file)?;
+            let protection = libc::PROT_READ | libc::PROT_EXEC;
+            let mapped = map_file(remote, (start, size), protection, (descriptor, 0));
+            remote.call(libc::SYS_close, &[descriptor])?;
+            mapped?;
+            taken.push((start, start + size));
+            start
+        };
+        near.insert(place, start);
+    }
+    Ok(near)
+}
+
+/// A `syscall` instruction in what is mapped: the kernel's own code has one.
+fn gate(memory: &Memory, maps: &[Mapping]) -> io::Result<u64> {
+    const SYSCALL: &[u8] = &[0x0f, 0x05];
+    const MOST: u64 = 4 << 20;
+    let is_kernels = |map: &&Mapping| map.path.as_os_str() == "[vdso]";
+    let others = maps.iter().filter(|map| map.is_code() && map.is_file());
+    for map in maps.iter().filter(is_kernels).chain(others) {
+        let size = usize::try_from((map.end - map.start).min(MOST)).unwrap_or(0);
+        let mut bytes = vec![0; size];
+        if memory.read(map.start, &mut bytes).is_ok()
+            && let Some(found) = memchr::memmem::find(&bytes, SYSCALL)
+        {
+            return Ok(map.start + found as u64);
+        }
+    }
+    Err(io::Error::other("it has no system call to borrow"))
+}

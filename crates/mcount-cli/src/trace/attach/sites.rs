@@ -1,0 +1,245 @@
+//! The hooks of one module: what is there, what is to be there while they're armed, and changing one into the other
+//! while all threads stand.
+//!
+//! What is there before is known from the module's file. So nobody has to keep it, and a recorder that was killed leaves
+//! nothing behind that the next one can't undo. What is neither as in the file nor a jump into our stubs is somebody else's,
+//! such as a debugger's breakpoint, and stays.
+
+use super::block::{Image, is_ours};
+use super::maps::Mapping;
+use crate::trace::agent::Routines;
+use crate::trace::modules::Hook;
+use crate::trace::tracee::Memory;
+use mcount_live::x86_64 as code;
+use std::collections::BTreeMap;
+use std::io;
+
+const PAGE: u64 = 4096;
+/// The longest area, and a jump before it.
+const LONGEST: usize = 24;
+
+/// Bytes of code in two states.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Change {
+    pub(super) at: u64,
+    length: usize,
+    idle: [u8; LONGEST],
+    armed: [u8; LONGEST],
+}
+
+impl Change {
+    fn new(at: u64, idle: &[u8], armed: &[u8]) -> Option<Self> {
+        let length = idle.len();
+        let mut change = Self { at, length, idle: [0; LONGEST], armed: [0; LONGEST] };
+        change.idle.get_mut(..length)?.copy_from_slice(idle);
+        change.armed.get_mut(..length)?.copy_from_slice(armed.get(..length)?);
+        Some(change)
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.at + self.length as u64
+    }
+
+    fn idle(&self) -> &[u8] {
+        self.idle.get(..self.length).unwrap_or_default()
+    }
+
+    fn armed(&self) -> &[u8] {
+        self.armed.get(..self.length).unwrap_or_default()
+    }
+
+    /// Is this the site, armed by us, perhaps for another stub?
+    fn is_armed(&self, now: &[u8], rooms: &[(u64, u64)]) -> bool {
+        let (Some((jump, rest)), Some((expected, behind))) =
+            (now.split_at_checked(code::SITE), self.armed().split_at_checked(code::SITE))
+        else {
+            return now == self.armed();
+        };
+        let (&[0xe9, a, b, c, d], [0xe9, ..]) = (jump, expected) else {
+            return now == self.armed();
+        };
+        let distance = i64::from(i32::from_le_bytes([a, b, c, d]));
+        let target = (self.at + code::SITE as u64).wrapping_add_signed(distance);
+        rest == behind && rooms.iter().any(|(from, to)| (*from..*to).contains(&target))
+    }
+}
+
+/// Where stubs are made: what of their room is taken.
+#[derive(Debug, Clone)]
+pub(super) struct Stubs {
+    pub(super) start: u64,
+    end: u64,
+    pub(super) bytes: Vec<u8>,
+    bias: u64,
+    routines: Routines,
+}
+
+impl Stubs {
+    pub(super) fn new((start, end): (u64, u64), bias: u64, routines: Routines) -> Self {
+        Self { start, end, bytes: Vec::new(), bias, routines }
+    }
+
+    fn next(&self) -> Option<u64> {
+        let at = self.start + self.bytes.len() as u64;
+        (at + code::STUB as u64 <= self.end).then_some(at)
+    }
+
+    /// Adds a stub. Calls of former traces may still return to it: whatever it's now, there's a way out.
+    fn add(&mut self, mut stub: [u8; code::STUB]) -> Option<()> {
+        let at = self.next()? + code::STUB_RETURN as u64;
+        let back = code::armed(at, self.bias + self.routines.exit)?;
+        stub.get_mut(code::STUB_RETURN..)?.get_mut(..back.len())?.copy_from_slice(&back);
+        self.bytes.extend_from_slice(&stub);
+        Some(())
+    }
+
+    /// Makes the stub of `hook`, whose function goes on at `body`.
+    fn of(&mut self, hook: &Hook, body: u64) -> Option<u64> {
+        let at = self.next()?;
+        let (routines, bias) = (self.routines, self.bias);
+        let number = hook.id | hook.class << 24;
+        self.add(if hook.after_prologue {
+            after_prologue(at, bias + routines.pg_entry, body, number)?
+        } else {
+            code::stub(at, bias + routines.entry, body, bias + routines.exit, number)?
+        })?;
+        Some(at)
+    }
+}
+
+/// As [`code::stub_after_prologue`].
+fn after_prologue(at: u64, entry: u64, body: u64, number: u32) -> Option<[u8; code::STUB]> {
+    code::stub_after_prologue(at, entry, body, number)
+}
+
+/// Room near a module for jumps to stubs that are out of its reach.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Thunks {
+    pub(super) start: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// What is to be changed in one module.
+pub(super) fn plan(
+    hooks: &[(&Hook, &[u8], &[u8])],
+    bias: u64,
+    stubs: &mut Stubs,
+    mut thunks: Option<&mut Thunks>,
+) -> Option<Vec<Change>> {
+    let mut changes = Vec::new();
+    for (hook, before, area) in hooks {
+        let site = bias + hook.site;
+        let jump = if hook.before.is_some() { code::SHORT_JUMP } else { code::SITE };
+        let body = site + jump as u64;
+        let mut behind = body;
+        if thunks.is_some() {
+            // The way back, in a stub of its own.
+            behind = stubs.next()?;
+            let mut back = [0xcc; code::STUB];
+            back.get_mut(..code::THUNK)?.copy_from_slice(&code::thunk(body));
+            stubs.add(back)?;
+        }
+        let mut target = stubs.of(hook, behind)?;
+        if let Some(thunks) = &mut thunks {
+            let thunk = thunks.start + thunks.bytes.len() as u64;
+            thunks.bytes.extend_from_slice(&code::thunk(target));
+            target = thunk;
+        }
+        let mut armed = hook.area.filled_behind(jump);
+        match hook.before.map(|before| bias + before) {
+            Some(place) => {
+                let short = code::armed_short(site, place)?;
+                armed.get_mut(..short.len())?.copy_from_slice(&short);
+                changes.push(Change::new(place, before, &code::armed(place, target)?)?);
+            }
+            None => armed.get_mut(..code::SITE)?.copy_from_slice(&code::armed(site, target)?),
+        }
+        changes.push(Change::new(site, area.get(..hook.area.length)?, &armed)?);
+    }
+    changes.sort_unstable_by_key(|change| change.at);
+    Some(changes)
+}
+
+/// Arms all that is idle, or that a former recorder has left armed; the ones that it couldn't, because they are
+/// neither, are taken off the list. How many these were.
+pub(super) fn arm(
+    memory: &Memory,
+    changes: &mut Vec<Change>,
+    rooms: &[(u64, u64)],
+) -> io::Result<usize> {
+    let mut pages = Pages::read(memory, changes)?;
+    let count = changes.len();
+    changes.retain(|change| {
+        let Some(now) = pages.at(change.at, change.length) else { return false };
+        let is_right = now == change.idle() || change.is_armed(now, rooms);
+        if is_right {
+            now.copy_from_slice(change.armed());
+        }
+        is_right
+    });
+    pages.write(memory)?;
+    Ok(count - changes.len())
+}
+
+/// Puts back what was there before, where it still is as it was armed.
+pub(super) fn restore(
+    memory: &Memory,
+    changes: &[Change],
+    rooms: &[(u64, u64)],
+) -> io::Result<usize> {
+    let mut pages = Pages::read(memory, changes)?;
+    let mut count = 0;
+    for change in changes {
+        let Some(now) = pages.at(change.at, change.length) else { continue };
+        if now != change.idle() && change.is_armed(now, rooms) {
+            now.copy_from_slice(change.idle());
+            count += 1;
+        }
+    }
+    if count != 0 {
+        pages.write(memory)?;
+    }
+    Ok(count)
+}
+
+/// Code that is changed in many places: runs of whole pages, by their first address.
+struct Pages(BTreeMap<u64, Vec<u8>>);
+
+impl Pages {
+    /// The pages of `changes`, which are in ascending order. What can't be read isn't there.
+    fn read(memory: &Memory, changes: &[Change]) -> io::Result<Self> {
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        for change in changes {
+            let (start, end) = (change.at / PAGE * PAGE, change.end().next_multiple_of(PAGE));
+            match runs.last_mut() {
+                Some((_, last)) if start <= *last => *last = end.max(*last),
+                _ => runs.push((start, end)),
+            }
+        }
+        let mut pages = BTreeMap::new();
+        for (start, end) in runs {
+            let mut bytes = vec![0; usize::try_from(end - start).map_err(io::Error::other)?];
+            if memory.read(start, &mut bytes).is_ok() {
+                pages.insert(start, bytes);
+            }
+        }
+        Ok(Self(pages))
+    }
+
+    fn at(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
+        let (start, bytes) = self.0.range_mut(..=address).next_back()?;
+        let offset = usize::try_from(address - start).ok()?;
+        bytes.get_mut(offset..)?.get_mut(..length)
+    }
+
+    fn write(&self, memory: &Memory) -> io::Result<()> {
+        self.0.iter().try_for_each(|(start, bytes)| memory.write(*start, bytes))
+    }
+}
+
+/// Where code of ours may be that a site jumps to.
+pub(super) fn rooms(maps: &[Mapping], image: &Image, bias: u64) -> Vec<(u64, u64)> {
+    let code = maps.iter().filter(|map| is_ours(map) && map.is_code());
+    let stubs = (bias + image.symbols.stubs, bias + image.symbols.stubs_end);
+    code.map(|map| (map.start, map.end)).chain([stubs]).collect()
+}

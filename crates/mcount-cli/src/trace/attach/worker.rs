@@ -1,0 +1,350 @@
+//! The worker: attaches, waits, leaves, and says what came of it.
+
+use super::block::is_ours;
+use super::maps::{self, Mapping};
+use super::program::Program;
+use super::session::Session;
+use super::unwinders;
+use super::{Request, start_of};
+use crate::commit::about;
+use crate::trace::file::TraceFile;
+use crate::trace::scope::Scope;
+use crate::trace::tracee::Memory;
+use crate::trace::{Size, rendezvous};
+use crate::words::{counted, functions_have};
+use mcount_trace::layout::metadata;
+use nix::libc;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// How often it's looked whether there are enough calls, and whether the program is still the same.
+const OFTEN: Duration = Duration::from_millis(5);
+const SELDOM: Duration = Duration::from_millis(200);
+
+/// Does all of it; the exit code. `pipe` ends when it's time to stop.
+pub(super) fn work(request: Request, pipe: &File) -> u8 {
+    let (process, complain) = (request.process, request.complain);
+    match Worker::begin(request).and_then(|worker| worker.trace(pipe)) {
+        Ok(()) => 0,
+        Err(error) => complain(&format!("process {process}: {error}")),
+    }
+}
+
+/// Makes the hooks of a process idle whose worker was killed.
+///
+/// # Errors
+///
+/// That isn't possible any more.
+pub(super) fn recover(process: i32) -> io::Result<()> {
+    let memory = Memory::open(process)?;
+    let scope = Scope::default();
+    let program = Program::read(process, &memory, &scope)?;
+    let Some(mut session) = Session::find(&program, memory)? else { return Ok(()) };
+    session.take_over(&program, &scope)?;
+    session.leave().map(|_| ())
+}
+
+/// A process that is attached to.
+struct Worker {
+    request: Request,
+    program: Program,
+    session: Session,
+    trace: TraceFile,
+    notes: Vec<String>,
+}
+
+impl Worker {
+    fn begin(mut request: Request) -> io::Result<Self> {
+        let process = request.process;
+        let memory = Memory::open(process).map_err(|error| super::refused(process, error))?;
+        let program = Program::read(process, &memory, &request.scope)?;
+        let mut notes = program.notes.clone();
+        describe(&program, &request, &mut notes);
+        if program.hooks() == 0 {
+            return Err(io::Error::other(format!(
+                "no function of {} has a hook; compile with -fpatchable-function-entry=5, or -pg",
+                program.path.display()
+            )));
+        }
+        if program.wanted() == 0 {
+            return Err(io::Error::other("no function that has a hook is meant"));
+        }
+        let mut session = Session::prepare(&program, memory)?;
+        if !request.scope.entries && !can_unwind(&program, &session)? {
+            if request.scope.needs_returns() {
+                return Err(io::Error::other(NO_UNWINDER));
+            }
+            notes.push(format!("warning: {NO_UNWINDER}: only entries are recorded"));
+            request.scope.entries = true;
+        }
+        session.set_unwinders(&program)?;
+        let target = request.output.clone().unwrap_or_else(|| default_output(&program));
+        let mut trace = TraceFile::create(&target, request.size, &request.scope)
+            .map_err(|error| about(&target, error))?;
+        let armed = describe_in(&trace, &program).and_then(|()| {
+            let plan = session.plan(&program, &request.scope, false)?;
+            let owner = std::process::id();
+            let start = i32::try_from(owner).ok().and_then(start_of).unwrap_or(0);
+            let owner = (u64::from(owner), start);
+            session.arm(&program, plan, (&trace, &request.scope), owner)
+        });
+        match armed {
+            Ok(0) => {}
+            Ok(count) => {
+                let hooks = counted(count, "hook", "hooks");
+                notes.push(format!("not as in their file, and left alone: {hooks}"));
+            }
+            Err(error) => {
+                let _ = session.leave();
+                trace.remove_unpublished();
+                return Err(error);
+            }
+        }
+        if let Err(error) = trace.publish() {
+            let _ = session.leave();
+            trace.remove_unpublished();
+            return Err(about(&target, error));
+        }
+        Ok(Self { request, program, session, trace, notes })
+    }
+
+    /// Waits until it's time, and leaves.
+    fn trace(mut self, pipe: &File) -> io::Result<()> {
+        let functions = counted(self.program.wanted(), "function", "functions");
+        let name = self.program.path.display();
+        let process = self.request.process;
+        (self.request.say)(&format!("{name} (process {process}): tracing {functions}; ^C ends it"));
+        self.wait(pipe)?;
+        let mut is_mapped = false;
+        if self.session.is_there() {
+            self.note_new_modules();
+            is_mapped = !left(&mut self.session)?;
+        } else if start_of(process).is_some() {
+            self.notes.push("it has executed another program, which isn't traced".to_owned());
+        }
+        is_mapped |= !self.leave_forked()?;
+        self.describe_forked();
+        self.finish(is_mapped)
+    }
+
+    /// Leaves the processes that were made by `fork` meanwhile. `false` if one of them keeps the trace.
+    fn leave_forked(&self) -> io::Result<bool> {
+        // Those may make others as long as they run.
+        const ROUNDS: u32 = 100;
+        let file = self.trace.file().metadata()?;
+        for _ in 0..ROUNDS {
+            let mut is_done = true;
+            for process in processes_with(&file)? {
+                let Some(mut session) = self.session.forked(process)? else { continue };
+                is_done = false;
+                if !left(&mut session)? {
+                    return Ok(false);
+                }
+            }
+            if is_done {
+                return Ok(processes_with(&file)?.is_empty());
+            }
+        }
+        Ok(false)
+    }
+
+    /// Puts into the trace what is known of processes that nobody has told of.
+    fn describe_forked(&self) {
+        let own = inner_id(self.request.process);
+        for process in self.trace.processes() {
+            let process = process.cast_signed();
+            if process != own {
+                // If there's no more room, that's said anyway.
+                let _ = describe_process(&self.trace, &self.program, (process, own));
+            }
+        }
+    }
+
+    /// Says what is missing from the trace, and finishes it.
+    fn finish(mut self, is_mapped: bool) -> io::Result<()> {
+        for pattern in self.request.scope.unknown() {
+            self.notes.push(format!("warning: no function is called {pattern}"));
+        }
+        self.notes.extend(self.trace.missing(matches!(self.request.size, Size::Ring(_))));
+        if self.request.verbose {
+            let time = self.session.stood.as_secs_f64() * 1000.0;
+            (self.request.say)(&format!("the program stood for {time:.2} ms at most"));
+        }
+        for note in &self.notes {
+            (self.request.complain)(note);
+            // If there's no room for it any more, it has been said.
+            let _ = self.trace.add(metadata::NOTE, note.as_bytes());
+        }
+        if is_mapped {
+            self.trace.finish_mapped();
+            return Ok(());
+        }
+        let path = self.trace.path().to_owned();
+        self.trace.finish().map_err(|error| about(&path, error))
+    }
+
+    /// Waits for the end of `pipe`, of the process, of the time, or for enough calls.
+    fn wait(&self, pipe: &File) -> io::Result<()> {
+        let is_told = Arc::new(AtomicBool::new(false));
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&is_told))?;
+        }
+        let process = handle(self.request.process)?;
+        let deadline = self.request.duration.map(|duration| Instant::now() + duration);
+        let look = if self.request.calls.is_some() { OFTEN } else { SELDOM };
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let time = left.unwrap_or(look).min(look);
+            let mut polled = [pipe.as_raw_fd(), process.as_raw_fd()].map(|fd| libc::pollfd {
+                fd,
+                events: libc::POLLIN,
+                revents: 0,
+            });
+            let time = i32::try_from(time.as_micros().div_ceil(1000)).unwrap_or(0);
+            // SAFETY: two entries.
+            let found = unsafe { libc::poll(polled.as_mut_ptr(), 2, time) };
+            let is_enough = || self.request.calls.is_some_and(|most| self.trace.calls() >= most);
+            if found > 0
+                || is_told.load(SeqCst)
+                || left.is_some_and(|left| left.is_zero())
+                || !self.session.is_there()
+                || is_enough()
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Modules that were loaded meanwhile stayed idle.
+    fn note_new_modules(&mut self) {
+        let Ok(program) =
+            Program::read(self.request.process, &self.session.memory, &Scope::default())
+        else {
+            return;
+        };
+        for one in &program.loaded {
+            let is_known = self.program.loaded.iter().any(|known| known.is_same(one));
+            let Some(module) = program.module(one).filter(|module| !module.hooks.is_empty()) else {
+                continue;
+            };
+            if !is_known {
+                let path = module.path.display();
+                self.notes.push(format!("{path} was loaded later, and isn't traced"));
+            }
+        }
+    }
+}
+
+const NO_UNWINDER: &str =
+    "its unwinder can't be told of the agent, and exceptions couldn't pass through traced calls";
+
+fn can_unwind(program: &Program, session: &Session) -> io::Result<bool> {
+    if unwinders::has_deaf_one(program) {
+        return Ok(false);
+    }
+    unwinders::tell(program, session)
+}
+
+/// Leaves a process, if it hasn't ended meanwhile. `false` if it keeps the trace.
+fn left(session: &mut Session) -> io::Result<bool> {
+    match session.leave() {
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) || !session.is_there() => Ok(true),
+        result => result,
+    }
+}
+
+/// The processes that have this file mapped.
+fn processes_with(file: &Metadata) -> io::Result<Vec<i32>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let name = entry?.file_name().into_string().unwrap_or_default();
+        let Ok(process) = name.parse() else { continue };
+        // One that may not be looked at can't have come from one that may.
+        let Ok(maps) = maps::read(process) else { continue };
+        let is_it = |map: &Mapping| map.inode == file.ino() && map.permissions == *b"rw-s";
+        if maps.iter().any(is_it) && maps.iter().any(is_ours) {
+            found.push(process);
+        }
+    }
+    Ok(found)
+}
+
+/// Says what has hooks and what hasn't.
+fn describe(program: &Program, request: &Request, notes: &mut Vec<String>) {
+    for module in program.modules.iter() {
+        if module.too_small != 0 {
+            let name = module.path.display();
+            let have = counted(module.too_small, "hook has", "hooks have");
+            notes.push(format!(
+                "{name}: {have} too few bytes and stay idle: compile with -fpatchable-function-entry=5"
+            ));
+        }
+        if request.verbose && !module.hooks.is_empty() {
+            let (hooks, functions) = (module.hooks.len(), module.functions);
+            let name = module.path.display();
+            let have = functions_have(hooks, functions, |count| count.to_string());
+            (request.say)(&format!("{name}: {have} hooks"));
+        }
+    }
+}
+
+/// Writes into the trace what is known of the process and its modules.
+fn describe_in(trace: &TraceFile, program: &Program) -> io::Result<()> {
+    for module in program.modules.iter() {
+        rendezvous::write_module(trace, module)?;
+    }
+    describe_process(trace, program, (inner_id(program.process), 0))
+}
+
+/// Writes into the trace that there is a process, and where its modules are.
+fn describe_process(
+    trace: &TraceFile,
+    program: &Program,
+    (process, parent): (i32, i32),
+) -> io::Result<()> {
+    let ticks = trace.start().to_ne_bytes();
+    let head = [process.to_ne_bytes(), parent.to_ne_bytes()].concat();
+    let path = program.path.as_os_str().as_bytes();
+    trace.add(metadata::PROCESS, &[&head, ticks.as_slice(), path].concat())?;
+    for one in &program.loaded {
+        let Some(module) = program.module(one).filter(|module| !module.hooks.is_empty()) else {
+            continue;
+        };
+        let head = [module.number.to_ne_bytes(), process.to_ne_bytes()].concat();
+        let bias = one.bias.to_ne_bytes();
+        trace.add(metadata::LOADED, &[&head, bias.as_slice(), &ticks].concat())?;
+    }
+    Ok(())
+}
+
+/// The number that a process has in its own namespace.
+fn inner_id(process: i32) -> i32 {
+    crate::trace::tracee::Tracee::new(process).inner_id().unwrap_or(process)
+}
+
+/// A descriptor that tells when the process ends.
+fn handle(process: i32) -> io::Result<OwnedFd> {
+    // SAFETY: no pointer is passed; the descriptor is new.
+    unsafe {
+        let handle = libc::syscall(libc::SYS_pidfd_open, process, 0);
+        match i32::try_from(handle) {
+            Ok(handle) if handle >= 0 => Ok(OwnedFd::from_raw_fd(handle)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// `PROGRAM.mcount`, without the program's folder.
+fn default_output(program: &Program) -> PathBuf {
+    let mut name = program.path.file_name().unwrap_or_default().to_owned();
+    name.push(".mcount");
+    PathBuf::from(name)
+}

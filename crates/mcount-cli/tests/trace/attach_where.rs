@@ -1,0 +1,186 @@
+//! `mcount attach` where it isn't allowed, where the process sees other files and numbers, and where it stands still.
+
+use crate::Test;
+use crate::attach::{Attached, Served, compare, text};
+use crate::truth::{Room, kill_one, until};
+use nix::sys::signal::Signal;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
+/// A user with no privileges.
+const NOBODY: &[&str] = &["--reuid=65534", "--regid=65534", "--clear-groups"];
+
+/// Name, what else it takes, and what is done.
+type Row = (&'static str, &'static str, fn() -> Result<(), String>);
+
+pub(crate) fn tests() -> Vec<Test> {
+    let rows: [Row; 7] = [
+        ("attach::other-user", "setpriv", other_user),
+        ("attach::not-dumpable", "setpriv", not_dumpable),
+        ("attach::same-user", "setpriv", same_user),
+        ("attach::namespaces", "unshare", namespaces),
+        ("attach::sandbox", "gcc", sandbox),
+        ("attach::traced", "gcc", traced),
+        ("attach::stopped", "gcc", stopped),
+    ];
+    let test = |(name, program, run): Row| Test {
+        name: name.to_owned(),
+        wants: vec!["gcc", program],
+        open: None,
+        run: Box::new(run),
+    };
+    rows.map(test).into()
+}
+
+/// Becomes another user, or this test is ignored.
+fn nobody() -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(NOBODY);
+    let mut allowed = Command::new("setpriv");
+    let program = env!("CARGO_BIN_EXE_mcount");
+    if let Err(why) = testkit::process::run(allowed.args(NOBODY).arg(program).arg("--version")) {
+        testkit::trial::ignore(why);
+    }
+    command
+}
+
+/// A room that everybody may use.
+fn open_room() -> Result<Room, String> {
+    let room = Room::new()?;
+    for folder in ["", "attached", "refused"] {
+        let path = room.path(folder);
+        std::fs::create_dir_all(&path).map_err(text)?;
+        let all = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(&path, all).map_err(text)?;
+    }
+    Ok(room)
+}
+
+/// Attaching, as this user or by this command, is refused in one line.
+fn is_refused(room: &Room, mut by: Command, process: u32, why: &str) -> Result<(), String> {
+    let ended = room.run("refused", by.args(["attach"]).arg(process.to_string()))?;
+    let is_line = ended.stderr.lines().count() == 1 && ended.stderr.contains(why);
+    if ended.code == 2 && is_line { Ok(()) } else { Err(format!("{ended:?}")) }
+}
+
+fn mcount() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_mcount"))
+}
+
+fn mcount_of_nobody() -> Command {
+    let mut command = nobody();
+    command.arg(env!("CARGO_BIN_EXE_mcount"));
+    command
+}
+
+fn other_user() -> Result<(), String> {
+    let room = open_room()?;
+    let program = room.compile("gcc", HOOKS, "served.c")?;
+    let served = Served::start(&program)?;
+    is_refused(&room, mcount_of_nobody(), served.id(), "it may not be traced")?;
+    served.end()
+}
+
+fn not_dumpable() -> Result<(), String> {
+    let room = open_room()?;
+    let program = room.compile("gcc", &[HOOKS, &["-DNOT_DUMPABLE"]].concat(), "served.c")?;
+    let mut served = Served::command(nobody().arg(&program))?;
+    is_refused(&room, mcount_of_nobody(), served.id(), "it may not be traced")?;
+    served.work()?;
+    served.end()
+}
+
+/// It takes no privileges.
+fn same_user() -> Result<(), String> {
+    let room = open_room()?;
+    let program = room.compile("gcc", HOOKS, "served.c")?;
+    let mut served = Served::command(nobody().arg(&program))?;
+    let attached = Attached::by(&room, "attached", mcount_of_nobody(), &[], served.id())?;
+    let counts = served.work()?;
+    compare(&counts, &attached.stop()?)?;
+    served.end()
+}
+
+/// The program's file is in another place for it, or in none for us, it has another number there, and the trace's folder
+/// isn't there for it.
+fn namespaces() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "served.c")?;
+    let mut allowed = Command::new("unshare");
+    if let Err(why) = testkit::process::run(allowed.args(["-mpf", "--mount-proc", "true"])) {
+        testkit::trial::ignore(why);
+    }
+    let script = "mount -t tmpfs tmpfs /mnt && cp \"$1\" /mnt/inside && mount -t tmpfs tmpfs \"$2\" && \
+                  cd / && exec /mnt/inside";
+    let mut command = Command::new("unshare");
+    command.args(["-mpf", "--kill-child", "--mount-proc", "sh", "-c", script, "sh"]);
+    let hidden = room.path("attached");
+    std::fs::create_dir_all(&hidden).map_err(text)?;
+    let mut served = Served::command(command.arg(&program).arg(&hidden))?;
+    let path = format!("/proc/{0}/task/{0}/children", served.id());
+    let inside = std::fs::read_to_string(path).map_err(text)?;
+    let inside: u32 = inside.trim().parse().map_err(text)?;
+    for _ in 0..2 {
+        let attached = Attached::start(&room, "attached", &[], inside)?;
+        let counts = served.work()?;
+        let trace = attached.stop()?;
+        compare(&counts, &trace)?;
+        if trace.processes != [1] {
+            return Err(format!("processes {:?}", trace.processes));
+        }
+    }
+    served.end()
+}
+
+/// A sandbox might end the program for what the agent does.
+fn sandbox() -> Result<(), String> {
+    let room = open_room()?;
+    let program = room.compile("gcc", &[HOOKS, &["-DSANDBOX"]].concat(), "served.c")?;
+    let mut served = Served::start(&program)?;
+    is_refused(&room, mcount(), served.id(), "sandbox")?;
+    served.work()?;
+    served.end()
+}
+
+fn traced() -> Result<(), String> {
+    let room = open_room()?;
+    let program = room.compile("gcc", HOOKS, "served.c")?;
+    let mut command = mcount();
+    command.args(["trace", "-o"]).arg(room.path("trace.mcount")).arg("--").arg(&program);
+    let mut served = Served::command(&mut command)?;
+    let tracer = served.id();
+    let path = format!("/proc/{tracer}/task/{tracer}/children");
+    let process = std::fs::read_to_string(path).map_err(text)?.trim().parse().map_err(text)?;
+    is_refused(&room, mcount(), process, &format!("process {tracer} traces it already"))?;
+    served.work()?;
+    served.end()
+}
+
+/// The letter that the kernel has for what a process does.
+fn state(process: u32) -> Option<char> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    text.rsplit_once(") ")?.1.chars().next()
+}
+
+/// A process that's stopped stays so, and goes on when it's told to.
+fn stopped() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "served.c")?;
+    let mut served = Served::start(&program)?;
+    kill_one(served.id().into(), Signal::SIGSTOP);
+    until("it stops", || state(served.id()) == Some('T'))?;
+    let attached = Attached::start(&room, "attached", &[], served.id())?;
+    until("it's stopped again", || state(served.id()) == Some('T'))?;
+    kill_one(served.id().into(), Signal::SIGCONT);
+    let counts = served.work()?;
+    kill_one(served.id().into(), Signal::SIGSTOP);
+    until("it stops", || state(served.id()) == Some('T'))?;
+    compare(&counts, &attached.stop()?)?;
+    until("it's stopped again", || state(served.id()) == Some('T'))?;
+    kill_one(served.id().into(), Signal::SIGCONT);
+    if served.work()? != counts {
+        return Err("it counts otherwise".to_owned());
+    }
+    served.end()
+}
