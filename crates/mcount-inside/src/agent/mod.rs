@@ -24,6 +24,7 @@ mod shadow;
 mod sys;
 #[path = "../../../mcount-agent/agent/thread.rs"]
 #[expect(clippy::cast_possible_truncation, reason = "addresses have 64 bits")]
+#[expect(dead_code, reason = "only the agent is left by a recorder")]
 mod thread;
 
 use crate::frames;
