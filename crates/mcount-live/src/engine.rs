@@ -5,7 +5,8 @@
 //! all processors have to see the first one, and that is what takes time.
 //!
 //! Memory is behind a trait, [`Code`]. If writing fails half-way, the same steps are made backwards, and no site is
-//! left between two states.
+//! left between two states. The last of several steps is different: threads go through the new code then, and may
+//! stand in it where the old one has no instruction. So it's made once more, and nothing leads back from there.
 
 /// The code of the program, as the engine needs it.
 pub trait Code {
@@ -101,14 +102,16 @@ pub fn change<const N: usize, C: Code>(
     steps: &[Step],
     changes: &[Change<N>],
 ) -> Result<(), Failure<C::Error>> {
-    match run(code, steps, changes, Change::after) {
-        Ok(()) => Ok(()),
-        // The steps lead from any mixture of both states to either of them.
-        Err(error) => {
-            let is_undone = run(code, steps, changes, Change::before).is_ok();
-            Err(Failure { error, is_undone })
-        }
+    let (head, last) =
+        if steps.len() > 1 { steps.split_at(steps.len() - 1) } else { (steps, &[][..]) };
+    // The steps lead from any mixture of both states to either of them.
+    if let Err(error) = run(code, head, changes, Change::after) {
+        let is_undone = run(code, steps, changes, Change::before).is_ok();
+        return Err(Failure { error, is_undone });
     }
+    run(code, last, changes, Change::after)
+        .or_else(|_| run(code, last, changes, Change::after))
+        .map_err(|error| Failure { error, is_undone: false })
 }
 
 fn run<const N: usize, C: Code>(
@@ -173,6 +176,13 @@ mod tests {
         }
     }
 
+    impl Memory {
+        fn has(&self, address: u64, bytes: &[u8]) -> bool {
+            let at = usize::try_from(address - FIRST).unwrap();
+            self.bytes[at..].starts_with(bytes)
+        }
+    }
+
     fn sites(count: u64) -> (Memory, Vec<Change<SITE>>) {
         let mut bytes = std::vec![0xc3; usize::try_from(count * 16).unwrap()];
         let mut changes = Vec::new();
@@ -229,15 +239,21 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_anywhere_leaves_all_as_it_was() {
+    fn a_failure_anywhere_leaves_nothing_between() {
         for steps in [BY_BREAKPOINT, BY_ONE_BYTE, ALL_STAND] {
             let (memory, changes) = sites(4);
             for left in 0..steps.len() * changes.len() {
                 let mut memory = Memory { bytes: memory.bytes.clone(), left, seen: Vec::new() };
                 let before = memory.bytes.clone();
                 let result = change(&mut memory, steps, &changes);
-                assert_eq!(result, Err(Failure { error: (), is_undone: true }), "{left}");
-                assert_eq!(memory.bytes, before, "{left}");
+                if steps.len() > 1 && left >= (steps.len() - 1) * changes.len() {
+                    // Too late to go back.
+                    assert_eq!(result, Ok(()), "{left}");
+                    assert!(changes.iter().all(|change| memory.has(change.address, &change.to)));
+                } else {
+                    assert_eq!(result, Err(Failure { error: (), is_undone: true }), "{left}");
+                    assert_eq!(memory.bytes, before, "{left}");
+                }
                 if steps != ALL_STAND {
                     for (site, bytes) in memory.seen.iter().flatten() {
                         let change = &changes[usize::try_from(*site / 16).unwrap()];
