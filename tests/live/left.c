@@ -58,10 +58,12 @@ BARE int main(void)
     static char below[64 << 10];
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
     CHECK(sigaction(SIGUSR1, &action, 0) == 0);
-    CHECK(mcount_arm(mcount_handlers(on_entry, 0, 0, 0), "*") == 2);
+    mcount_tracer *tracer = mcount_handlers(on_entry, 0, 0, 0);
+    CHECK(mcount_arm(tracer, "called") == 1 && mcount_arm(tracer, "in_signal") == 1);
     leave(0);
     leave(below);
     leave(above);
+    CHECK(mcount_close(tracer) == 0);
     puts("ok");
     return 0;
 }

@@ -215,7 +215,10 @@ impl Recording {
         if dropped == 0 {
             return Ok(());
         }
-        let why = std::io::Error::from_raw_os_error(error);
+        let why = match error {
+            0 => "no memory where the shadows of stacks are".to_owned(),
+            error => std::io::Error::from_raw_os_error(error).to_string(),
+        };
         let text = format!("{}: {why}: {dropped} calls were not recorded", self.path.display());
         Err(Error::new(ErrorKind::File, text))
     }

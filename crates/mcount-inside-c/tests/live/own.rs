@@ -6,6 +6,8 @@ use crate::build::{
 };
 use std::process::Command;
 
+const SANITIZED: &[&str] = &["-fpatchable-function-entry=5", "-g", "-fsanitize=address,undefined"];
+
 /// Builds a program of `tests/live`, and runs it with these arguments.
 fn check(
     compiler: &'static str,
@@ -78,6 +80,17 @@ pub(crate) fn tests() -> Vec<Test> {
     for hooks in [PATCHABLE, PG] {
         tests.push(test(format!("left/{}", hooks.name), "gcc", move || {
             check("gcc", hooks, USUAL, &["left.c"], &[])
+        }));
+    }
+    // With the checkers for memory and leaks, which find nothing.
+    for compiler in ["gcc", "clang"] {
+        tests.push(test(format!("sanitized/{compiler}"), compiler, move || {
+            let hooks = Hooks { flags: SANITIZED, ..PATCHABLE };
+            check(compiler, hooks, USUAL, &["left.c"], &[])?;
+            let room = Room::new()?;
+            let trace = room.path("trace").display().to_string();
+            let arguments = [trace.as_str(), "file-size", "200000", &trace];
+            check_in(&room, compiler, hooks, USUAL, &["full.c"], &arguments)
         }));
     }
     tests.push(test("library", "gcc", || {
