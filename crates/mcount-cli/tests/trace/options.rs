@@ -78,6 +78,7 @@ const BUILDS: &[(&str, &[&str], bool)] = &[
     ("patchable", &["-O2", "-fpatchable-function-entry=5"], true),
     ("fentry", &["-O2", "-pg", "-mfentry"], true),
     ("pg", &["-O2", "-pg"], false),
+    ("two-hooks", &["-O2", "-fpatchable-function-entry=5", "-pg", "-mfentry"], true),
     ("static", &["-O2", "-static", "-fpatchable-function-entry=16"], true),
 ];
 

@@ -9,7 +9,6 @@ use crate::elf::{addresses, loaded};
 use crate::error::Result;
 use crate::scan::patchable;
 use crate::site::{Kind, Source};
-use foldhash::HashSet;
 use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 
@@ -30,8 +29,8 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
         listed.sort_unstable();
         listed.dedup();
         let mut forms = BTreeMap::new();
-        let mut have_one = HashSet::default();
-        have_one.reserve(listed.len());
+        let mut have_one = Vec::with_capacity(listed.len());
+        let mut areas = Vec::with_capacity(listed.len());
         let mut walk = self.functions.walk();
         let following = listed.iter().skip(1).map(Some).chain([None]);
         for (address, following) in listed.iter().zip(following).filter(|(at, _)| **at != 0) {
@@ -41,13 +40,16 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
             let next = next.filter(|next| *next < section.header.size);
             let size = patchable::size(self.target, self.functions, section.index, offset, next)?;
             if size != 0 {
-                Self::add_area(found, section.index, offset, size, Source::PatchableEntries);
+                areas.push(area(section.index, offset, size, Source::PatchableEntries));
                 if let Some(start) = walk.start(section.index, offset, size) {
                     *forms.entry((offset.wrapping_sub(start), size)).or_insert(0) |= *address;
-                    have_one.insert((section.index, start));
+                    have_one.push((section.index, start));
                 }
             }
         }
+        // In one go, which takes a third of the time that as many insertions take.
+        found.append(&mut areas.into_iter().collect());
+        have_one.sort_unstable();
         self.lost_areas(found, &forms, &have_one)
     }
 
@@ -75,18 +77,21 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
 
     /// Adds the areas that have the same form as a listed one, and whose functions have no listed area.
     /// `forms` has the distance from the function's start, the size, and the bits that the listed
-    /// addresses have. `have_one` has the sections and starts of the functions with a listed area.
+    /// addresses have. `have_one` has the sections and starts of the functions with a listed area, in order.
     fn lost_areas(
         &self,
         found: &mut Found,
         forms: &BTreeMap<(u64, u64), u64>,
-        have_one: &HashSet<(u32, u64)>,
+        have_one: &[(u32, u64)],
     ) -> Result<()> {
         let code: u64 = self.code.sections.iter().map(|section| section.code.len()).sum();
         let mut left = code.saturating_mul(WORK);
         for section in &self.code.sections {
-            let starts = self.functions.starts(section.index);
-            for start in starts.filter(|start| !have_one.contains(&(section.index, *start))) {
+            let mut listed = have_one;
+            for start in self.functions.starts(section.index) {
+                if is_among(&mut listed, (section.index, start)) {
+                    continue;
+                }
                 for ((distance, size), bits) in forms {
                     let offset = start.wrapping_add(*distance);
                     // Before a function there may be padding of the same instructions. An area that
@@ -107,18 +112,28 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
                         return Ok(());
                     }
                     if run == *size && !overlaps(found, section.index, offset, run) {
-                        Self::add_area(found, section.index, offset, run, Source::Decoding);
+                        let (place, site) = area(section.index, offset, run, Source::Decoding);
+                        found.insert(place, site);
                     }
                 }
             }
         }
         Ok(())
     }
+}
 
-    fn add_area(found: &mut Found, section: u32, offset: u64, size: u64, source: Source) {
-        found.insert(
-            (section, offset),
-            FoundSite { kind: Kind::Patchable, size, hook: None, source },
-        );
+fn area(section: u32, offset: u64, size: u64, source: Source) -> ((u32, u64), FoundSite) {
+    ((section, offset), FoundSite { kind: Kind::Patchable, size, hook: None, source })
+}
+
+/// Is `one` in `rest`, which is in order? Takes what is before it away, so that what is asked next, and is greater, is
+/// found at once.
+fn is_among(rest: &mut &[(u32, u64)], one: (u32, u64)) -> bool {
+    while let Some((first, others)) = rest.split_first() {
+        if *first >= one {
+            return *first == one;
+        }
+        *rest = others;
     }
+    false
 }
