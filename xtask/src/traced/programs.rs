@@ -134,7 +134,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
                >/dev/null && { make -s -k >/dev/null 2>&1; [ -e gawk ]; }",
         about: "make check",
         tests: "make -s -k check",
-        mask: "/^make/d; s/[0-9][0-9]*:[0-9:]*//g",
+        mask: "/^make/d; s/[0-9][0-9]*:[0-9:.]*//g",
         work: Some((
             "gawk",
             "{run} ./gawk '{ for (i = 1; i <= NF; i++) n[$i]++; gsub(/[aeiou]/, \"_\"); m += length($0) } \
