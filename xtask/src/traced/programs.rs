@@ -55,7 +55,8 @@ const CPP_FENTRY: Build = gcc("g++, -pg -mfentry", "-pg -mfentry", "");
 const CPP_CLANG: Build = clang("clang++, patchable", PATCHABLE, "");
 
 /// What stays the same in what a test of sqlite prints.
-const SQLITE_MASK: &str = "/^Time:/d; /^Memory used/d; /^Maximum/d; s/[0-9.]* *seconds//";
+const SQLITE_MASK: &str =
+    "/^Time:/d; /^Memory used/d; /^Page-cache/d; /^Maximum/d; s/[0-9.]* *seconds//";
 
 pub(crate) const PROGRAMS: &[Program] = &[
     Program {
@@ -73,7 +74,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
         about: "all.lua, _soft (static: and _port)",
         tests: "cd tests && mkfifo in 2>/dev/null; case '{link}' in *static*) port=true;; *) port=false;; esac; \
                 ../src/lua -e \"_soft=true _port=$port\" all.lua 0<>in",
-        mask: "/time difference/d; s/lua_[A-Za-z0-9]*/F/g; s/[0-9.e+-]*[0-9]/N/g; s/\\.\\.\\.*/../g",
+        mask: "/time difference/d; s/lua_[A-Za-z0-9]*/F/g; s/[0-9.e+-]*[0-9]/N/g; s/N[KM]/N/g; s/\\.\\.\\.*/../g",
         work: Some((
             "src/lua",
             "{run} src/lua -e 'local t = {} for i = 1, 3e4 do t[i] = (i * 7919) % 10007 end \
