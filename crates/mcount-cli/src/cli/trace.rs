@@ -4,6 +4,8 @@ use super::calls::CallsArgs;
 use super::replay::show_all;
 use super::{ERROR, SUCCESS, complain};
 use crate::children::SIGNALLED;
+use crate::commit::Failure;
+use crate::files::is_standard;
 use crate::trace::{Ended, Outcome, Request, Size, run};
 use crate::words::printable;
 use clap::{Args, ValueHint};
@@ -74,9 +76,14 @@ pub(super) fn trace(arguments: &TraceArgs) -> u8 {
         (None, false) => (output, None),
         (None, true) => match tempfile::tempdir() {
             Ok(folder) => (folder.path().join(output), Some(folder)),
-            Err(error) => return complain(&error.to_string()),
+            Err(error) => return complain(&Failure::from(error).to_string()),
         },
     };
+    if is_standard(&output) {
+        return complain(
+            "the program writes the trace while it runs, so it has to be a file: --output NAME",
+        );
+    }
     let request = Request {
         command: arguments.command.clone(),
         output: output.clone(),
@@ -88,7 +95,7 @@ pub(super) fn trace(arguments: &TraceArgs) -> u8 {
     };
     match run(request) {
         Ok(outcome) => end(&outcome, arguments.print.then_some(&output)),
-        Err(error) => complain(&error.to_string()),
+        Err(error) => complain(&Failure::from(error).to_string()),
     }
 }
 

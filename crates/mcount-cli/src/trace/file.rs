@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 const RESERVE: u64 = 16 << 20;
 
 /// Bytes of the mapping that programs have of the trace: the most that it can grow to.
-pub(super) const LIMIT: u64 = 1 << 38;
+const LIMIT: u64 = 1 << 38;
 
 /// Chunks that there is room for ahead of need: 16 MiB.
 const AHEAD: u64 = 256;
@@ -77,7 +77,7 @@ struct Shared {
     stop: AtomicBool,
     error: Mutex<Option<io::Error>>,
     /// How many chunks it may have.
-    limit: u64,
+    limit: AtomicU64,
 }
 
 /// Where the next metadata record goes.
@@ -134,8 +134,9 @@ impl Shared {
             last = next;
             let ready = self.field(header::READY).load(SeqCst);
             if next + ahead / 2 > ready && self.field(header::FULL).load(SeqCst) == 0 {
-                let result = if ready < self.limit {
-                    self.make_room((next + ahead).min(self.limit))
+                let limit = self.limit.load(SeqCst);
+                let result = if ready < limit {
+                    self.make_room((next + ahead).min(limit))
                 } else {
                     Err(io::Error::other("it's as large as it may be"))
                 };
@@ -147,6 +148,26 @@ impl Shared {
             thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// How many chunks a trace of so many bytes has room for.
+fn chunks(bytes: u64) -> u64 {
+    (bytes.saturating_sub(layout::HEADER_BLOCK) / layout::CHUNK_SIZE).max(4) - 2
+}
+
+/// How many bytes `process` can still map, if that is limited (`RLIMIT_AS`).
+fn address_space(process: i32) -> io::Result<Option<u64>> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: no limit is set, and the old one goes to a value of ours.
+    if unsafe { libc::prlimit(process, libc::RLIMIT_AS, std::ptr::null(), &raw mut limit) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if limit.rlim_cur == libc::RLIM_INFINITY {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(format!("/proc/{process}/statm"))?;
+    let pages = text.split(' ').next().and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);
+    Ok(Some(limit.rlim_cur.saturating_sub(pages.saturating_mul(4096))))
 }
 
 impl TraceFile {
@@ -176,9 +197,10 @@ impl TraceFile {
             Size::Most(bytes) => bytes.min(LIMIT),
             _ => LIMIT,
         };
-        let limit = (limit.saturating_sub(layout::HEADER_BLOCK) / layout::CHUNK_SIZE).max(4) - 2;
+        let limit = chunks(limit);
         let stop = AtomicBool::new(false);
-        let shared = Shared { file, header, stop, error: Mutex::new(None), limit };
+        let error = Mutex::new(None);
+        let shared = Shared { file, header, stop, error, limit: AtomicU64::new(limit) };
         let begin = (clock(), Instant::now());
         shared.file.write_all_at(&layout::BYTE_ORDER.to_ne_bytes(), header::BYTE_ORDER as u64)?;
         shared.file.write_all_at(&layout::VERSION.to_ne_bytes(), header::VERSION as u64)?;
@@ -212,6 +234,21 @@ impl TraceFile {
         std::fs::rename(&self.path, &self.target)?;
         self.path.clone_from(&self.target);
         Ok(())
+    }
+
+    /// How many bytes of it `process` can map. If its address space is limited, a quarter of what is left there, and
+    /// the trace doesn't grow beyond that.
+    pub(super) fn length_for(&self, process: i32) -> io::Result<u64> {
+        let Some(room) = address_space(process)? else { return Ok(LIMIT) };
+        let length = (room / 4).min(LIMIT) & !(layout::CHUNK_SIZE - 1);
+        let most = chunks(length);
+        // The keeper reads the limit before it makes room, so this may be too late.
+        self.shared.limit.fetch_min(most, SeqCst);
+        let was_ready = self.shared.field(header::READY).load(SeqCst);
+        if was_ready > most {
+            return Err(io::Error::other("its address space has too little room (ulimit -v)"));
+        }
+        Ok(length)
     }
 
     /// Its absolute path.

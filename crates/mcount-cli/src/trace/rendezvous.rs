@@ -45,7 +45,7 @@ impl Recorder {
         };
         self.processes.insert(id, process);
         if let Err(error) = result {
-            self.untraced(id, &Untraced::Other(error));
+            self.untraced(id, &Untraced::from(error));
         }
     }
 

@@ -2,7 +2,7 @@
 //! armed.
 
 use super::agent::{Agent, Kind, Routines, Symbols};
-use super::file::{LIMIT, TraceFile};
+use super::file::TraceFile;
 use super::modules::{Hook, Module};
 use super::scope::Scope;
 use super::tracee::{Desk, Memory, Tracee, to_result};
@@ -94,7 +94,8 @@ impl Space {
             return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
         }
         memory.write(bias + symbols.names, &names)?;
-        memory.write(bias + symbols.config + config::LENGTH, &LIMIT.to_le_bytes())?;
+        let length = trace.length_for(thread.id())?;
+        memory.write(bias + symbols.config + config::LENGTH, &length.to_le_bytes())?;
         for (offset, value) in configuration(symbols, bias, (trace, scope), false) {
             memory.write(bias + symbols.config + offset, &value.to_le_bytes())?;
         }

@@ -1,6 +1,7 @@
 //! Starting the program: a child that stands until it's traced, and then executes it.
 
 use super::tracee;
+use crate::commit::Failure;
 use nix::libc;
 use std::ffi::{CString, OsString};
 use std::io;
@@ -71,7 +72,8 @@ fn seize(child: i32, command: &[OsString]) -> io::Result<()> {
         Some(libc::EPERM) => "another program traces it, or the system doesn't allow it",
         _ => "it can't be traced",
     };
-    Err(io::Error::new(error.kind(), format!("{}: {why}: {error}", name_of(command))))
+    let (kind, failure) = (error.kind(), Failure::from(error));
+    Err(io::Error::new(kind, format!("{}: {why}: {failure}", name_of(command))))
 }
 
 /// The name of a program.

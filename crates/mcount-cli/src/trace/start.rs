@@ -11,6 +11,7 @@ use super::scope::Scope;
 use super::space::{Rendezvous, Space};
 use super::stack::Stack;
 use super::tracee::{Memory, Tracee};
+use crate::commit::Failure;
 use nix::libc;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol};
@@ -41,12 +42,12 @@ pub(super) enum Untraced {
     Foreign,
     /// It's statically linked and stripped, and its exceptions could not pass through traced calls.
     Static,
-    Other(io::Error),
+    Other(Failure),
 }
 
 impl From<io::Error> for Untraced {
     fn from(error: io::Error) -> Self {
-        Self::Other(error)
+        Self::Other(error.into())
     }
 }
 
@@ -58,7 +59,7 @@ impl std::fmt::Display for Untraced {
             Self::Static => {
                 f.write_str("it's statically linked, throws exceptions, and is stripped")
             }
-            Self::Other(error) => error.fmt(f),
+            Self::Other(failure) => failure.fmt(f),
         }
     }
 }
@@ -82,6 +83,8 @@ pub(super) fn prepare(
     if stack.auxiliary(AT_SECURE).is_some_and(|secure| secure != 0) {
         return Err(Untraced::Privileged);
     }
+    // Refuse now what would be refused when libraries are loaded. The dynamic linker complains if it can't map one.
+    trace.0.length_for(thread.id())?;
     let Some((interpreter, debug)) = interpreter(memory, &stack, &program)? else {
         return prepare_static(thread, memory, agent, (&stack, &program), trace);
     };

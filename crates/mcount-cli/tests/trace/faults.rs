@@ -18,6 +18,7 @@ const TESTS: &[(&str, Option<&str>, Run)] = &[
     ("no-such-program", None, no_such_program),
     ("no-such-folder", None, no_such_folder),
     ("output-is-a-device", None, device),
+    ("output-is-standard", None, standard_output),
     ("refused-keeps-trace", None, keeps_trace),
     ("two-tracers", None, two_tracers),
     ("no-proc", None, no_proc),
@@ -53,6 +54,7 @@ fn is_refused(room: &Room, command: &mut Command, text: &str) -> Result<(), Stri
     let ended = room.run("traced", command)?;
     let is_one_line = ended.stderr.lines().count() == 1 && ended.stderr.contains(text);
     let has_run = room.path("traced").join("mark").exists();
+    let is_one_line = is_one_line && !ended.stderr.contains("os error");
     if ended.code == 2 && is_one_line && ended.stdout.is_empty() && !has_run {
         return Ok(());
     }
@@ -98,6 +100,15 @@ fn device() -> Result<(), String> {
     is_refused(&room, &mut command, "pipe: ")?;
     let is_file = std::fs::metadata(&place).map_or(true, |found| found.is_file());
     if is_file { Err("the pipe is gone".to_owned()) } else { Ok(()) }
+}
+
+/// The program maps its trace, so that can't be standard output.
+fn standard_output() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "bare.c")?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    command.args(["trace", "-o", "-", "--"]).arg(program).arg("mark");
+    is_refused(&room, &mut command, "it has to be a file: --output NAME")
 }
 
 /// A trace that's there is only replaced by another one.

@@ -15,6 +15,8 @@ const TESTS: &[(&str, &str, Run)] = &[
     ("no-temporary-folder", "gcc", no_temporary_folder),
     ("read-only-root", "unshare", read_only_root),
     ("few-descriptors", "bash", few_descriptors),
+    ("address-space", "bash", || address_space(&[HOOKS, STATIC], "1000000")),
+    ("no-address-space", "bash", no_address_space),
     ("another-root", "chroot", another_root),
     ("debugger", "gdb", debugger),
 ];
@@ -62,6 +64,39 @@ fn is_unnoticed(room: &Room, program: &Path, command: &mut Command) -> Result<()
         return Err(format!("{untraced:?}, traced {traced:?}"));
     }
     room.compare_counts("traced", &room.trace("traced")?)
+}
+
+/// Runs `mcount trace` in an address space of so many KiB.
+fn limited(program: &Path, kibibytes: &str) -> Command {
+    let mut command = Command::new("bash");
+    command.args(["-c", "ulimit -v $0; exec \"$@\"", kibibytes, env!("CARGO_BIN_EXE_mcount")]);
+    command.args(["trace", "-o", "trace.mcount", "--"]).arg(program);
+    command
+}
+
+/// A limit of the address space (`RLIMIT_AS`) that leaves room for a small trace.
+fn address_space(builds: &[&[&str]], kibibytes: &str) -> Result<(), String> {
+    for flags in builds {
+        let room = Room::new()?;
+        let program = room.compile("gcc", flags, "plain.c")?;
+        is_unnoticed(&room, &program, &mut limited(&program, kibibytes))?;
+    }
+    Ok(())
+}
+
+/// One that leaves none: the program isn't run, and one line says why.
+fn no_address_space() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "plain.c")?;
+    for kibibytes in ["50000", "60000", "70000", "80000"] {
+        let ended = room.run("traced", &mut limited(&program, kibibytes))?;
+        let text = "plain: not traced: its address space has too little room (ulimit -v)\n";
+        let is_one_line = ended.stderr.lines().count() == 1 && ended.stderr.ends_with(text);
+        if ended.code != 2 || !ended.stdout.is_empty() || !is_one_line {
+            return Err(format!("{kibibytes} KiB: {ended:?}"));
+        }
+    }
+    Ok(())
 }
 
 fn no_temporary_folder() -> Result<(), String> {

@@ -11,7 +11,7 @@ use super::program::{Loaded, Program};
 use super::remote::Remote;
 use super::sites::{self, Change, Stubs, Thunks};
 use super::stop::Standing;
-use crate::trace::file::{LIMIT, TraceFile};
+use crate::trace::file::TraceFile;
 use crate::trace::scope::Scope;
 use crate::trace::space::{configuration, gaps, reaches};
 use crate::trace::tracee::{Memory, to_result};
@@ -187,13 +187,8 @@ impl Session {
         let number = |value: i32| u64::from(value.cast_unsigned());
         let protection = number(libc::PROT_READ | libc::PROT_WRITE);
         let flags = number(libc::MAP_SHARED | libc::MAP_NORESERVE);
-        let mut length = LIMIT;
-        // It may have a limit on its address space; 64 GiB are a long trace as well.
-        let mut mapped = remote.call(libc::SYS_mmap, &[0, length, protection, flags, file, 0]);
-        if mapped.is_err() {
-            length = LIMIT >> 6;
-            mapped = remote.call(libc::SYS_mmap, &[0, length, protection, flags, file, 0]);
-        }
+        let length = trace.length_for(self.process)?;
+        let mapped = remote.call(libc::SYS_mmap, &[0, length, protection, flags, file, 0]);
         remote.call(libc::SYS_close, &[file])?;
         let fields = configuration(&self.image.symbols, bias, (trace, scope), true);
         for (offset, value) in fields {
