@@ -5,6 +5,7 @@ pub mod arguments;
 mod beside;
 mod children;
 pub mod commit;
+pub mod compare;
 pub mod compiler;
 pub mod debug;
 pub mod files;

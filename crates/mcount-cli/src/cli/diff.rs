@@ -1,10 +1,12 @@
 //! `mcount diff`: which functions gained or lost a site between two builds. It compares two files, or two
-//! folders file by file.
+//! folders file by file. Traces are for [`super::diff_traces`].
 
+use super::diff_traces::{TraceDiffArgs, diff_traces, traces};
 use super::many::over;
 use super::options::{InputArgs, ManyArgs, OptionArgs};
 use super::{ERROR, FOUND, SUCCESS, complain};
 use crate::commit::Failure;
+use crate::compare;
 use crate::debug::separate::{FEW_NAMES, Search, Subject};
 use crate::files::is_standard;
 use crate::inputs::{Take, is_folder};
@@ -19,21 +21,38 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+/// What `--help` says below the options.
+pub(super) const HELP: &str = "\
+Functions are matched by name; a clone counts as the function it was made from. Two folders are \
+compared file by file, by the paths inside them. The exit code is 1 if there is a difference.
+
+Of traces, several should be given on each side, split by commas: what lies within their spread is no \
+difference. Record them in turns, old and new. A time is a mean of the fastest calls, because other work \
+on the machine makes some calls slow. NOISE is what chance doesn't pass: a difference is printed if it is \
+greater than that and the threshold, and if all traces of one side are beyond all of the other. The odds \
+that equal builds differ are about 1 in 100.
+
+Examples: mcount diff /lib/modules/6.1.0-47-amd64 /lib/modules/6.1.0-50-amd64
+          mcount diff old1.mcount,old2.mcount,old3.mcount new1.mcount,new2.mcount,new3.mcount
+          mcount diff --worse --threshold 5% old1.mcount,old2.mcount new1.mcount,new2.mcount";
+
 #[derive(Args)]
 pub(super) struct DiffArgs {
     /// The build before: an image, a module, an object, or a folder of modules or objects; - for standard
-    /// input
+    /// input; or traces, split by commas
     #[arg(value_name = "OLD", value_hint = ValueHint::AnyPath)]
     old: PathBuf,
     /// The build after
     #[arg(value_name = "NEW", value_hint = ValueHint::AnyPath)]
     new: PathBuf,
-    /// How to print: text, a JSON object per line, or a Markdown table
+    /// How to print: text, a JSON object per line, comma-separated values (of traces), or a Markdown table
     #[arg(long, value_enum, default_value = "text")]
     format: DiffFormat,
     /// Treat each clone of a function (.constprop.0, .isra.0, .part.0) as a function of its own
     #[arg(long)]
     exact: bool,
+    #[command(flatten)]
+    traces: TraceDiffArgs,
     #[command(flatten)]
     options: OptionArgs,
     #[command(flatten)]
@@ -46,7 +65,20 @@ pub(super) struct DiffArgs {
 enum DiffFormat {
     Text,
     Jsonl,
+    Csv,
     Markdown,
+}
+
+impl DiffFormat {
+    /// The same of traces.
+    fn of_traces(self) -> compare::Format {
+        match self {
+            Self::Text => compare::Format::Text,
+            Self::Jsonl => compare::Format::Jsonl,
+            Self::Csv => compare::Format::Csv,
+            Self::Markdown => compare::Format::Markdown,
+        }
+    }
 }
 
 /// The functions of the files of one side, by path in the folder; by an empty one of a file.
@@ -62,6 +94,13 @@ enum Compared {
 
 /// Runs the command; its exit code.
 pub(super) fn diff(arguments: &DiffArgs) -> io::Result<u8> {
+    if let Some(sides) = traces(&arguments.old, &arguments.new) {
+        let format = arguments.format.of_traces();
+        return diff_traces(&arguments.traces, &sides, arguments.exact, format);
+    }
+    if arguments.format == DiffFormat::Csv {
+        return Ok(complain("--format csv is for traces"));
+    }
     if let Some(why) = cannot_be_compared([&arguments.old, &arguments.new]) {
         return Ok(complain(&why));
     }
@@ -77,7 +116,7 @@ pub(super) fn diff(arguments: &DiffArgs) -> io::Result<u8> {
     if let Some(new) = &new {
         failed |= complain_of(&arguments.new, new);
     }
-    let compared = compare(arguments, &old, new.as_ref().unwrap_or(&old));
+    let compared = compare_sides(arguments, &old, new.as_ref().unwrap_or(&old));
     match print(arguments, &compared) {
         // Whoever read the output has enough of it; the exit code stays.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
@@ -120,6 +159,8 @@ fn cannot_be_compared(paths: [&Path; 2]) -> Option<String> {
 fn print(arguments: &DiffArgs, compared: &[(PathBuf, Compared)]) -> io::Result<()> {
     let mut out = io::BufWriter::new(stdout(arguments.format == DiffFormat::Text));
     match arguments.format {
+        // Refused above.
+        DiffFormat::Csv => {}
         DiffFormat::Text => text(&mut out, compared)?,
         DiffFormat::Jsonl => {
             compared.iter().try_for_each(|(path, one)| jsonl(&mut out, path, one))?;
@@ -174,7 +215,7 @@ fn functions_of(
 }
 
 /// What differs, by file. A file that could not be read is not compared.
-fn compare(arguments: &DiffArgs, old: &Side, new: &Side) -> Vec<(PathBuf, Compared)> {
+fn compare_sides(arguments: &DiffArgs, old: &Side, new: &Side) -> Vec<(PathBuf, Compared)> {
     let paths: BTreeSet<&PathBuf> = old.keys().chain(new.keys()).collect();
     let mut compared = Vec::new();
     for path in paths {

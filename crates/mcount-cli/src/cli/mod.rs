@@ -8,6 +8,7 @@ mod calls;
 mod cc;
 mod check;
 mod diff;
+mod diff_traces;
 mod link;
 mod many;
 mod nop;
@@ -114,13 +115,8 @@ enum Command {
         override_usage = "mcount check [OPTIONS] FILE...\n       mcount check --explain RULE"
     )]
     Check(CheckArgs),
-    /// Compare two builds: which functions gained or lost a site
-    #[command(
-        after_help = "Functions are matched by name; a clone counts as the function it was made \
-                            from. Two folders are compared file by file, by the paths inside them. \
-                            The exit code is 1 if there is a difference.\n\n\
-                            Example: mcount diff /lib/modules/6.1.0-47-amd64 /lib/modules/6.1.0-50-amd64"
-    )]
+    /// Compare two builds: which functions gained or lost a site; or traces: which take longer
+    #[command(after_help = diff::HELP)]
     Diff(DiffArgs),
     /// Say why functions can or cannot be traced
     #[command(

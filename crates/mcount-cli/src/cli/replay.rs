@@ -184,7 +184,7 @@ pub(super) fn with_trace(
 }
 
 /// Says what is missing from a trace.
-fn warn(path: &Path, trace: &Trace<'_>) {
+pub(super) fn warn(path: &Path, trace: &Trace<'_>) {
     let name = path.display();
     let warn = |what: String| complain(&format!("warning: {name}: {what}"));
     for note in &trace.notes {

@@ -1,0 +1,118 @@
+//! `mcount diff` of traces: which functions take longer, are called more often, are new or gone.
+//!
+//! Its own file because images and traces have nothing in common but the command.
+
+use super::replay::warn;
+use super::{ERROR, FOUND, SUCCESS, complain};
+use crate::commit::Failure;
+use crate::compare::{By, Format, Functions, Rule, compare, measure, print};
+use crate::files::{Input, is_standard};
+use crate::output::stdout;
+use clap::Args;
+use mcount_trace::{Trace, layout};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub(super) struct TraceDiffArgs {
+    /// The time that is compared: of a call without what it called, with it, the median of that; or only
+    /// how often functions were called
+    #[arg(
+        long,
+        visible_alias = "sort",
+        value_enum,
+        default_value = "own",
+        help_heading = "Traces"
+    )]
+    by: By,
+    /// Ignore differences up to this, such as 5%
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "3%", help_heading = "Traces")]
+    threshold: f64,
+    /// Only what got worse: functions that are slower, called more often, or new
+    #[arg(long, help_heading = "Traces")]
+    worse: bool,
+    /// Print functions without a difference too
+    #[arg(long, help_heading = "Traces")]
+    all: bool,
+}
+
+/// `5%` or `2.5%` as a part of 1.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    match number.parse::<f64>() {
+        Ok(number) if is_number => Ok(number / 100.0),
+        _ => Err("not a percentage such as 5% or 2.5%".to_owned()),
+    }
+}
+
+/// The traces on both sides, if the first file that can be looked at is one.
+pub(super) fn traces(old: &Path, new: &Path) -> Option<[Vec<PathBuf>; 2]> {
+    let sides = [old, new].map(paths);
+    let first = sides.iter().flatten().find(|path| !is_standard(path))?;
+    let input = Input::open(first).ok()?;
+    input.bytes().starts_with(&layout::MAGIC).then_some(sides)
+}
+
+/// `OLD1,OLD2`, unless a file is called that.
+fn paths(text: &Path) -> Vec<PathBuf> {
+    if text.exists() {
+        return vec![text.to_owned()];
+    }
+    let parts = text.as_os_str().as_bytes().split(|byte| *byte == b',');
+    parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect()
+}
+
+/// Runs the command; its exit code.
+pub(super) fn diff_traces(
+    arguments: &TraceDiffArgs,
+    [old, new]: &[Vec<PathBuf>; 2],
+    is_exact: bool,
+    format: Format,
+) -> io::Result<u8> {
+    let mut by = arguments.by;
+    let (Some(old), Some(new)) = (side(old, &mut by, is_exact), side(new, &mut by, is_exact))
+    else {
+        return Ok(ERROR);
+    };
+    if old.len() + new.len() == 2 && by != By::Calls {
+        complain(
+            "warning: one trace a side doesn't tell what is noise: give several, as OLD1,OLD2",
+        );
+    }
+    let rule = Rule {
+        by,
+        threshold: arguments.threshold,
+        only_worse: arguments.worse,
+        has_all: arguments.all,
+    };
+    let comparison = compare(&old, &new, &rule);
+    match print(&mut stdout(format == Format::Text), &comparison, &rule, format) {
+        // Whoever read the output has enough of it; the exit code stays.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        other => other?,
+    }
+    Ok(if comparison.differences == 0 { SUCCESS } else { FOUND })
+}
+
+/// What the traces of a side say, one after the other; `None` if one can't be read, which is said.
+fn side(paths: &[PathBuf], by: &mut By, is_exact: bool) -> Option<Vec<Functions>> {
+    let mut found = Vec::new();
+    for path in paths {
+        let name = path.display();
+        let input = Input::given(path);
+        let input =
+            input.map_err(|error| complain(&format!("{name}: {}", Failure::from(error)))).ok()?;
+        let trace = Trace::parse(input.bytes());
+        let trace = trace.map_err(|error| complain(&format!("{name}: {error}"))).ok()?;
+        if !trace.has_times() || trace.header.has_only_entries {
+            // Said below, or by the recorder: what is left are the numbers of calls.
+            *by = By::Calls;
+        }
+        found.push(measure(&trace, *by, is_exact));
+        warn(path, &trace);
+    }
+    Some(found)
+}

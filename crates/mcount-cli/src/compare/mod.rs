@@ -1,0 +1,270 @@
+//! Comparing the traces of two builds, several on each side: which functions take longer, are called more
+//! often, are new or gone. What lies within the spread of the traces is no difference.
+//!
+//! Two traces of one program differ as well: the machine did something else, memory lay elsewhere. So a
+//! difference counts if three things are true: every trace of one side is beyond all of the other, the
+//! difference is greater than what chance makes of so many functions ([`statistics`]), and it's greater than
+//! the threshold.
+
+mod measure;
+mod print;
+mod statistics;
+
+pub use measure::{By, Functions, Key, Measured, measure};
+pub use print::{Format, print};
+
+use measure::VIEWS;
+use statistics::{Sample, median};
+use std::collections::BTreeSet;
+
+/// What is compared.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule {
+    /// Which time.
+    pub by: By,
+    /// A difference is greater than this part of what it was.
+    pub threshold: f64,
+    /// Only what takes longer, is called more often, or is new.
+    pub only_worse: bool,
+    /// Functions without a difference too.
+    pub has_all: bool,
+}
+
+/// A number of both sides.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Change {
+    /// The median of the traces.
+    pub old: f64,
+    /// Likewise.
+    pub new: f64,
+    /// As a part of the old number.
+    pub difference: f64,
+    /// What chance doesn't pass, likewise; not known of one number a side.
+    pub noise: Option<f64>,
+    /// Whether this is a difference.
+    pub counts: bool,
+}
+
+/// A function of both sides, or one.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Which.
+    pub key: Key,
+    /// How often it was called.
+    pub calls: Change,
+    /// Nanoseconds of a call.
+    pub time: Option<Change>,
+}
+
+impl Row {
+    /// What is different: words for a program to read.
+    #[must_use]
+    pub fn words(&self) -> Vec<&'static str> {
+        let calls = self.calls;
+        if calls.counts && calls.old == 0.0 {
+            return vec!["new"];
+        }
+        if calls.counts && calls.new == 0.0 {
+            return vec!["gone"];
+        }
+        let time = self.time.filter(|time| time.counts);
+        let time = time.map(|time| if time.difference > 0.0 { "slower" } else { "faster" });
+        let more = if calls.difference > 0.0 { "more-calls" } else { "fewer-calls" };
+        time.into_iter().chain(calls.counts.then_some(more)).collect()
+    }
+
+    /// Whether somebody who waits for the program has to wait longer for this.
+    #[must_use]
+    pub fn is_worse(&self) -> bool {
+        self.words().iter().any(|word| ["new", "slower", "more-calls"].contains(word))
+    }
+
+    /// Nanoseconds that it costs more or less in a run, about.
+    fn impact(&self) -> f64 {
+        self.time.map_or(0.0, |time| (time.new * self.calls.new - time.old * self.calls.old).abs())
+    }
+}
+
+/// What two sides come to.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    /// How many traces each side has.
+    pub traces: [usize; 2],
+    /// How many functions were compared.
+    pub functions: usize,
+    /// What is different, that with the greatest effect first; or all functions.
+    pub rows: Vec<Row>,
+    /// How many of them are different.
+    pub differences: usize,
+    /// What is noise of the time of half of the functions.
+    pub noise: Option<f64>,
+}
+
+/// Compares two sides, with functions of each trace.
+#[must_use]
+pub fn compare(old: &[Functions], new: &[Functions], rule: &Rule) -> Comparison {
+    let keys: BTreeSet<&Key> = old.iter().chain(new).flat_map(|trace| trace.keys()).collect();
+    let views: Vec<View> = (0..VIEWS).map(|view| View::new(&keys, old, new, view)).collect();
+    let timed = views.first().map_or(0, |view| view.samples.iter().flatten().count());
+    let mut rows: Vec<Row> = Vec::new();
+    for (at, key) in keys.iter().enumerate() {
+        let calls = calls_of(key, old, new, keys.len(), rule);
+        let times = views.iter().filter_map(|view| view.change(at, timed * VIEWS, rule));
+        // The view that tells most; if none tells anything, the last: most calls.
+        let time =
+            times.reduce(|best, next| if best.surplus() > next.surplus() { best } else { next });
+        rows.push(Row { key: (*key).clone(), calls, time });
+    }
+    let functions = rows.len();
+    let noise: Vec<f64> = rows.iter().filter_map(|row| row.time?.noise).collect();
+    let noise = (!noise.is_empty()).then(|| median(&noise));
+    let is_wanted =
+        |row: &Row| if rule.only_worse { row.is_worse() } else { !row.words().is_empty() };
+    let differences = rows.iter().filter(|row| is_wanted(row)).count();
+    rows.retain(|row| rule.has_all || is_wanted(row));
+    rows.sort_by(|a, b| {
+        let first = is_wanted(b).cmp(&is_wanted(a));
+        first.then(b.impact().total_cmp(&a.impact())).then_with(|| a.key.cmp(&b.key))
+    });
+    Comparison { traces: [old.len(), new.len()], functions, rows, differences, noise }
+}
+
+impl Change {
+    fn new(sample: &Sample, noise: Option<f64>, rule: &Rule) -> Self {
+        let difference = sample.difference();
+        let is_beyond = difference.abs() > noise.unwrap_or(0.0) && sample.is_apart();
+        let relative = difference.exp_m1();
+        Self {
+            old: median(&sample.old).exp(),
+            new: median(&sample.new).exp(),
+            difference: relative,
+            noise: noise.map(f64::exp_m1),
+            counts: is_beyond && relative.abs() > rule.threshold,
+        }
+    }
+
+    /// How many times the noise the difference is.
+    fn surplus(&self) -> f64 {
+        self.difference.ln_1p().abs() / self.noise.map_or(1.0, f64::ln_1p)
+    }
+}
+
+/// One view of the time of all functions.
+struct View {
+    /// Of each function that is timed on both sides, and matters.
+    samples: Vec<Option<Timed>>,
+    /// The variance that functions usually have: those that are called seldom, and those called often.
+    usual: [Option<f64>; 2],
+}
+
+/// The time of a function.
+struct Timed {
+    sample: Sample,
+    /// The least one, in nanoseconds.
+    least: f64,
+    /// Nanoseconds of all its calls in a trace, about.
+    sum: f64,
+    /// It has enough calls for means.
+    is_frequent: bool,
+}
+
+/// Calls of fewer nanoseconds don't tell how much functions vary: the clock's steps do.
+const SHORT: f64 = 100.0;
+
+/// Nanoseconds that a clock may be off by, and code that lies elsewhere.
+const UNSURE: f64 = 2.0;
+
+/// Calls from which on one that was interrupted makes no difference.
+const FREQUENT: f64 = 30.0;
+
+/// What takes less than this part of the function that takes most isn't compared by time: each function
+/// that is makes it harder to be sure of the others.
+const MATTERS: f64 = 1e-4;
+
+impl View {
+    fn new(keys: &BTreeSet<&Key>, old: &[Functions], new: &[Functions], view: usize) -> Self {
+        let mut samples: Vec<_> = keys.iter().map(|key| Timed::new(key, old, new, view)).collect();
+        let greatest = samples.iter().flatten().map(|timed| timed.sum).fold(0.0, f64::max);
+        for sample in &mut samples {
+            sample.take_if(|timed| timed.sum < greatest * MATTERS);
+        }
+        let usual = [false, true].map(|is_frequent| usual(&samples, is_frequent));
+        Self { samples, usual }
+    }
+
+    fn change(&self, at: usize, tests: usize, rule: &Rule) -> Option<Change> {
+        let timed = self.samples.get(at)?.as_ref()?;
+        let usual = self.usual.get(usize::from(timed.is_frequent)).copied().flatten();
+        let noise = timed.sample.noise(tests, usual, (UNSURE / timed.least).powi(2));
+        Some(Change::new(&timed.sample, Some(noise), rule))
+    }
+}
+
+/// The variance that is usual for functions that are called often, or not.
+fn usual(samples: &[Option<Timed>], is_frequent: bool) -> Option<f64> {
+    let like = |timed: &&Timed| timed.least > SHORT && timed.is_frequent == is_frequent;
+    let like: Vec<&Timed> = samples.iter().flatten().filter(like).collect();
+    if like.is_empty() {
+        return None;
+    }
+    let variances: Vec<f64> = like.iter().filter_map(|timed| timed.sample.variance()).collect();
+    if !variances.is_empty() {
+        return Some(median(&variances));
+    }
+    // With one trace a side: most functions are as they were, so what they differ by is noise. The median of
+    // absolute values is 0.6745 deviations of a normal distribution.
+    let apart: Vec<f64> = like.iter().map(|timed| timed.sample.difference().abs()).collect();
+    Some((median(&apart) / 0.6745).powi(2) / 2.0)
+}
+
+impl Timed {
+    /// The times of a function, if every trace has one.
+    fn new(key: &Key, old: &[Functions], new: &[Functions], view: usize) -> Option<Self> {
+        let side = |traces: &[Functions]| -> Option<Vec<f64>> {
+            let time =
+                |trace: &Functions| trace.get(key)?.times?.get(view).map(|time| time.max(1.0));
+            traces.iter().map(time).collect()
+        };
+        let (old_times, new_times) = (side(old)?, side(new)?);
+        let times = || old_times.iter().chain(&new_times).copied();
+        let least = times().fold(f64::INFINITY, f64::min);
+        let calls = old.iter().chain(new).filter_map(|trace| trace.get(key));
+        let calls: Vec<f64> = calls.map(|measured| float(measured.calls)).collect();
+        let fewest = calls.iter().copied().fold(f64::INFINITY, f64::min);
+        let sum = median(&calls) * median(&times().collect::<Vec<_>>());
+        let logarithms = |side: &[f64]| side.iter().map(|time| time.ln()).collect();
+        let sample = Sample { old: logarithms(&old_times), new: logarithms(&new_times) };
+        Some(Self { sample, least, sum, is_frequent: fewest >= FREQUENT })
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "2^53 calls are more than a file holds")]
+fn float(calls: u64) -> f64 {
+    calls as f64
+}
+
+/// How often a function was called.
+fn calls_of(key: &Key, old: &[Functions], new: &[Functions], tests: usize, rule: &Rule) -> Change {
+    let side = |traces: &[Functions]| -> Vec<f64> {
+        traces.iter().map(|trace| trace.get(key).map_or(0.0, |row| float(row.calls))).collect()
+    };
+    let (old, new) = (side(old), side(new));
+    let logarithms = |side: &[f64]| side.iter().map(|calls| calls.ln()).collect();
+    let sample = Sample { old: logarithms(&old), new: logarithms(&new) };
+    let is_missing = |side: &[f64]| side.contains(&0.0);
+    let (before, after) = (median(&old), median(&new));
+    if is_missing(&old) || is_missing(&new) {
+        // There is no logarithm of 0, and no part of it.
+        let difference = if before > 0.0 { after / before - 1.0 } else { f64::INFINITY };
+        return Change {
+            old: before,
+            new: after,
+            difference,
+            noise: None,
+            counts: sample.is_apart(),
+        };
+    }
+    // What usually varies by nothing has no usual variance.
+    let noise = sample.variance().map(|_| sample.noise(tests, None, 0.0));
+    Change { old: before, new: after, ..Change::new(&sample, noise, rule) }
+}

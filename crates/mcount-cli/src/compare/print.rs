@@ -1,0 +1,211 @@
+//! Printing what is different between traces: as text, as JSON, as comma-separated values and as a table of
+//! Markdown.
+
+use super::{Change, Comparison, Row, Rule};
+use crate::words::{counted, printable};
+use anstyle::{AnsiColor, Style};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Aligned columns.
+    Text,
+    /// One JSON object a function and line.
+    Jsonl,
+    /// Comma-separated values; the first line names them.
+    Csv,
+    /// A table for a comment on a change.
+    Markdown,
+}
+
+/// Prints what is different.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn print(
+    out: &mut dyn Write,
+    comparison: &Comparison,
+    rule: &Rule,
+    format: Format,
+) -> io::Result<()> {
+    let mut out = io::BufWriter::new(out);
+    match format {
+        Format::Text => text(&mut out, comparison, rule)?,
+        Format::Jsonl => {
+            for row in &comparison.rows {
+                writeln!(out, "{}", Value::from_iter(fields(row)))?;
+            }
+        }
+        Format::Csv => csv(&mut out, comparison)?,
+        Format::Markdown => markdown(&mut out, comparison, rule)?,
+    }
+    out.flush()
+}
+
+/// A part of 1 in per cent.
+fn percent(part: f64) -> String {
+    if part.is_finite() { format!("{:.1} %", part * 100.0) } else { String::new() }
+}
+
+fn signed(part: f64) -> String {
+    if part.is_finite() { format!("{:+.1} %", part * 100.0) } else { String::new() }
+}
+
+/// Nanoseconds in the unit that has them in three digits before the point.
+fn time(nanoseconds: f64) -> String {
+    let (number, unit) = match nanoseconds {
+        0.0..1e3 => (nanoseconds, "ns"),
+        1e3..1e6 => (nanoseconds / 1e3, "us"),
+        1e6..1e9 => (nanoseconds / 1e6, "ms"),
+        _ => (nanoseconds / 1e9, "s "),
+    };
+    format!("{number:.3} {unit}")
+}
+
+/// `300`, or `300 -> 330 (+10.0 %)`.
+fn calls(calls: Change) -> String {
+    let Change { old, new, difference, .. } = calls;
+    if !calls.counts {
+        return new.to_string();
+    }
+    match signed(difference) {
+        part if part.is_empty() => format!("{old} -> {new}"),
+        part => format!("{old} -> {new} ({part})"),
+    }
+}
+
+/// What is different, in words for people.
+fn change(row: &Row) -> String {
+    let words = row.words();
+    if words.is_empty() { "same".to_owned() } else { words.join(", ").replace('-', " ") }
+}
+
+fn function(row: &Row) -> String {
+    let name = printable(&row.key.name);
+    match row.key.module.as_str() {
+        "" => name.into_owned(),
+        module => format!("{name} ({})", printable(module)),
+    }
+}
+
+/// A row as text: change, old and new time, difference, noise, calls, function.
+fn cells(row: &Row) -> [String; 7] {
+    let [old, new, difference, noise] = row.time.map_or_else(Default::default, |change| {
+        let noise = change.noise.map(percent).unwrap_or_default();
+        [time(change.old), time(change.new), signed(change.difference), noise]
+    });
+    [change(row), old, new, difference, noise, calls(row.calls), function(row)]
+}
+
+const HEADINGS: [&str; 7] = ["CHANGE", "OLD", "NEW", "DIFF", "NOISE", "CALLS", "FUNCTION"];
+
+fn text(out: &mut impl Write, comparison: &Comparison, rule: &Rule) -> io::Result<()> {
+    let lines: Vec<[String; 7]> = comparison.rows.iter().map(cells).collect();
+    if !lines.is_empty() {
+        let widths: [usize; 7] = std::array::from_fn(|at| {
+            let cells = lines.iter().filter_map(|line| line.get(at));
+            let longest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
+            longest.max(HEADINGS.get(at).map_or(0, |heading| heading.len()))
+        });
+        line(out, &HEADINGS, &widths, Style::new())?;
+        for (cells, row) in lines.iter().zip(&comparison.rows) {
+            let style = match row.is_worse() {
+                _ if row.words().is_empty() => Style::new(),
+                true => AnsiColor::Red.on_default(),
+                false => AnsiColor::Green.on_default(),
+            };
+            line(out, &cells.each_ref().map(String::as_str), &widths, style)?;
+        }
+    }
+    writeln!(out, "{}", summary(comparison, rule))
+}
+
+fn line(
+    out: &mut impl Write,
+    [change, old, new, difference, noise, calls, function]: &[&str; 7],
+    [wide, times, news, differences, noises, counts, _]: &[usize; 7],
+    style: Style,
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "{style}{change:wide$}{style:#}  {old:>times$}  {new:>news$}  {difference:>differences$}  \
+         {noise:>noises$}  {calls:>counts$}  {function}"
+    )
+}
+
+/// What was compared, and what there is to see.
+fn summary(comparison: &Comparison, rule: &Rule) -> String {
+    let [old, new] = comparison.traces;
+    let functions = counted(comparison.functions, "function", "functions");
+    let traces = format!("{} against {new}", counted(old, "trace", "traces"));
+    let threshold = percent(rule.threshold);
+    let found = match comparison.differences {
+        0 => format!("No difference above {threshold} in {functions}"),
+        some => format!("{some} of {functions} differ by more than {threshold}"),
+    };
+    let noise = comparison.noise.map(|noise| {
+        format!(
+            "; for half of the functions, differences in time below {} are noise",
+            percent(noise)
+        )
+    });
+    format!("{found}: {traces}{}", noise.unwrap_or_default())
+}
+
+/// A row for programs.
+fn fields(row: &Row) -> [(&'static str, Value); 11] {
+    let calls = row.calls;
+    let time = |of: fn(Change) -> f64| row.time.map(of).filter(|number| number.is_finite());
+    [
+        ("function", json!(row.key.name)),
+        ("module", json!(row.key.module)),
+        ("changes", json!(row.words())),
+        ("old_ns", json!(time(|time| time.old))),
+        ("new_ns", json!(time(|time| time.new))),
+        ("time_difference", json!(time(|time| time.difference))),
+        ("time_noise", json!(row.time.and_then(|time| time.noise))),
+        ("old_calls", json!(calls.old)),
+        ("new_calls", json!(calls.new)),
+        ("calls_difference", json!(Some(calls.difference).filter(|part| part.is_finite()))),
+        ("calls_noise", json!(calls.noise)),
+    ]
+}
+
+fn csv(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
+    let mut out = csv::Writer::from_writer(out);
+    let error = |error: csv::Error| io::Error::other(error);
+    let none = Row { key: super::Key::default(), calls: Change::default(), time: None };
+    out.write_record(fields(&none).map(|(name, _)| name)).map_err(error)?;
+    for row in &comparison.rows {
+        let cells = fields(row).map(|(_, value)| match value {
+            Value::Null => String::new(),
+            Value::String(text) => printable(&text).into_owned(),
+            Value::Array(_) => row.words().join(" "),
+            other => other.to_string(),
+        });
+        out.write_record(cells).map_err(error)?;
+    }
+    out.flush()
+}
+
+fn markdown(out: &mut impl Write, comparison: &Comparison, rule: &Rule) -> io::Result<()> {
+    if !comparison.rows.is_empty() {
+        writeln!(
+            out,
+            "| {} |\n|---|---:|---:|---:|---:|---:|---|",
+            HEADINGS.join(" | ").to_lowercase()
+        )?;
+        for row in &comparison.rows {
+            let mut cells = cells(row);
+            if let Some(name) = cells.last_mut() {
+                *name = format!("`{}`", name.replace('`', "'").replace('|', "\\|"));
+            }
+            writeln!(out, "| {} |", cells.join(" | "))?;
+        }
+        writeln!(out)?;
+    }
+    writeln!(out, "{}.", summary(comparison, rule))
+}

@@ -1,0 +1,156 @@
+//! What is noise: the numbers of several traces of one side, as logarithms, and a bound that chance does
+//! not pass.
+//!
+//! The bound is that of Student's t-test, with two additions. Many functions are compared, so each gets its
+//! part of the odds (Bonferroni). And a spread of a few traces can be small by luck, so it is averaged
+//! with that of the other functions, as for gene expression (Smyth 2004, "Linear models and empirical
+//! Bayes methods").
+
+/// The odds that any difference is found between equal programs.
+const ODDS: f64 = 0.01;
+
+/// How many traces the spread of the other functions counts for.
+const USUAL_WEIGHT: usize = 4;
+
+/// Numbers of the traces of both sides.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sample {
+    /// Natural logarithms, one a trace.
+    pub(super) old: Vec<f64>,
+    /// Likewise.
+    pub(super) new: Vec<f64>,
+}
+
+impl Sample {
+    /// How many numbers can vary freely.
+    fn freedom(&self) -> usize {
+        self.old.len().saturating_sub(1) + self.new.len().saturating_sub(1)
+    }
+
+    /// The variance within the sides; `None` if no side has two numbers.
+
+    pub(super) fn variance(&self) -> Option<f64> {
+        let freedom = self.freedom();
+        (freedom > 0).then(|| (squares(&self.old) + squares(&self.new)) / count(freedom))
+    }
+
+    /// From the median of the one side to that of the other.
+
+    pub(super) fn difference(&self) -> f64 {
+        median(&self.new) - median(&self.old)
+    }
+
+    /// Whether every number of one side is greater than all of the other.
+
+    pub(super) fn is_apart(&self) -> bool {
+        let least = |side: &[f64]| side.iter().copied().fold(f64::INFINITY, f64::min);
+        let greatest = |side: &[f64]| side.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        least(&self.new) > greatest(&self.old) || least(&self.old) > greatest(&self.new)
+    }
+
+    /// The difference that chance doesn't pass in `tests` such samples. `usual` is the variance that other
+    /// samples have, if that's known, and `floor` the least that there can be.
+
+    pub(super) fn noise(&self, tests: usize, usual: Option<f64>, floor: f64) -> f64 {
+        let own = self.variance().map(|variance| variance.max(floor));
+        let (variance, freedom) = match (own, usual) {
+            (Some(own), Some(usual)) => {
+                let (weight, freedom) = (count(USUAL_WEIGHT), count(self.freedom()));
+                let mean = (own * freedom + usual.max(floor) * weight) / (freedom + weight);
+                (mean, self.freedom() + USUAL_WEIGHT)
+            }
+            (Some(own), None) => (own, self.freedom()),
+            (None, usual) => (usual.unwrap_or(0.0).max(floor), GUESSED),
+        };
+        let per_trace = 1.0 / count(self.old.len()) + 1.0 / count(self.new.len());
+        limit(ODDS / count(tests), freedom) * (variance * per_trace).sqrt()
+    }
+}
+
+/// How many numbers a spread is taken to come from that was guessed of many functions.
+const GUESSED: usize = 12;
+
+#[expect(clippy::cast_precision_loss, reason = "a number of traces or functions")]
+fn count(number: usize) -> f64 {
+    number.max(1) as f64
+}
+
+/// The sum of squares of what numbers differ by from their mean.
+fn squares(numbers: &[f64]) -> f64 {
+    let mean = numbers.iter().sum::<f64>() / count(numbers.len());
+    numbers.iter().map(|number| (number - mean).powi(2)).sum()
+}
+
+/// The number in the middle; 0 of none.
+
+pub(super) fn median(numbers: &[f64]) -> f64 {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match (sorted.get(half), half.checked_sub(1).and_then(|at| sorted.get(at))) {
+        (Some(upper), Some(lower)) if sorted.len().is_multiple_of(2) => {
+            f64::midpoint(*lower, *upper)
+        }
+        (Some(middle), _) => *middle,
+        _ => 0.0,
+    }
+}
+
+/// What Student's t passes, up or down, with these odds.
+fn limit(odds: f64, freedom: usize) -> f64 {
+    let (mut low, mut high) = (0.0, 1e6);
+    for _ in 0..80 {
+        let middle = f64::midpoint(low, high);
+        if odds_beyond(middle, freedom) > odds { low = middle } else { high = middle }
+    }
+    high
+}
+
+/// The odds that Student's t is farther from 0 than this. Of an odd number of degrees of freedom, one is
+/// left out: the sum is finite only for even ones (Abramowitz and Stegun, 26.7.4).
+fn odds_beyond(t: f64, freedom: usize) -> f64 {
+    let even = (freedom / 2 * 2).max(2);
+    let angle = (t / count(even).sqrt()).atan();
+    let cosine = angle.cos().powi(2);
+    let (mut term, mut sum) = (1.0, 1.0);
+    for k in (2..even).step_by(2) {
+        term *= cosine * count(k - 1) / count(k);
+        sum += term;
+    }
+    1.0 - angle.sin() * sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From printed tables of Student's distribution.
+    #[test]
+    fn limits_of_tables() {
+        let rows = [(0.05, 2, 4.303), (0.05, 8, 2.306), (0.01, 12, 3.055), (0.001, 8, 5.041)];
+        for (odds, freedom, expected) in rows {
+            let found = limit(odds, freedom);
+            assert!((found - expected).abs() < 0.001, "{odds} {freedom}: {found}");
+        }
+        assert!((limit(0.05, 9) - limit(0.05, 8)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn medians() {
+        assert!((median(&[3.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);
+        assert!((median(&[4.0, 1.0]) - 2.5).abs() < 1e-9);
+        assert!(median(&[]).abs() < 1e-9);
+    }
+
+    #[test]
+    fn noise_grows_with_the_spread_and_the_number_of_functions() {
+        let sample = |spread: f64| Sample {
+            old: vec![0.0, spread, -spread, spread, -spread],
+            new: vec![0.05, 0.05 + spread, 0.05 - spread, 0.05 + spread, 0.05 - spread],
+        };
+        assert!(sample(0.002).noise(100, None, 0.0) < 0.05);
+        assert!(sample(0.03).noise(100, None, 0.0) > 0.05);
+        assert!(sample(0.01).noise(1_000, None, 0.0) > sample(0.01).noise(10, None, 0.0));
+        assert!(sample(0.02).is_apart() && !sample(0.03).is_apart());
+    }
+}

@@ -1,0 +1,274 @@
+//! `mcount diff` of traces: on traces that are made here, whose noise is known; and on a program that has
+//! one function made slower by a twentieth.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+
+use mcount_trace::{End, Writer};
+use serde_json::Value;
+use std::path::Path;
+use testkit::room::{Outcome, Room};
+use testkit::test;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use testkit::tools::need;
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
+
+const MCOUNT: &str = env!("CARGO_BIN_EXE_mcount");
+
+/// What each trace has of `work`, which `main` calls: how often, and nanoseconds.
+#[derive(Clone, Copy)]
+struct Build {
+    calls: u64,
+    time: u64,
+    /// How many calls of `extra` there are.
+    extra: u64,
+}
+
+const USUAL: Build = Build { calls: 200, time: 10_000, extra: 0 };
+
+/// Random enough to be noise, and the same each time.
+fn random(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *seed >> 33
+}
+
+/// A trace of a program with 40 functions, of which `work` is the one of interest. Times of calls vary by
+/// a tenth, those of a trace by a hundredth, and a call in 20 is interrupted.
+fn trace(build: Build, seed: u64, path: &str) -> Vec<u8> {
+    let mut seed = seed * 7919 + 1;
+    let mut writer = Writer::new();
+    writer.process(100, 1, 0, path);
+    let thread = writer.thread(100, 100);
+    let main = writer.function_at(path, "main", 0x1000, 64);
+    let mut now = 1_000;
+    let mut functions = vec![("work.constprop.0".to_owned(), build.calls, build.time)];
+    functions.extend((0..38).map(|at| (format!("other{at}"), 100, 2_000 + at * 300)));
+    functions.push(("extra".to_owned(), build.extra, 1_000));
+    for (name, calls, time) in functions {
+        let library = if name.starts_with("other") { "/lib/libother.so.1" } else { path };
+        let number = writer.function_at(library, &name, 0x2000, 64);
+        // In hundredths of a per cent.
+        let of_trace = 9_900 + random(&mut seed) % 200;
+        for _ in 0..calls {
+            let own = time * of_trace / 10_000 * (950 + random(&mut seed) % 100) / 1_000;
+            let interrupted = if random(&mut seed) % 20 == 0 { 4_000_000 } else { 0 };
+            let end = now + own + interrupted;
+            writer.call(thread, number).from(now).to(end).slot(0x7ffe_0000).end(End::Return);
+            now = end + 10;
+        }
+    }
+    writer.call(thread, main).from(500).to(now).slot(0x7ffe_1000).end(End::Return);
+    writer.finish()
+}
+
+/// Runs `mcount diff ARGUMENT…` on so many traces a side.
+fn diff(builds: [Build; 2], count: u64, seed: u64, arguments: &[&str]) -> Outcome {
+    let room = Room::new().unwrap();
+    let mut sides = Vec::new();
+    for (side, build) in ["old", "new"].into_iter().zip(builds) {
+        let mut names = Vec::new();
+        for at in 0..count {
+            let name = format!("{side}{at}.mcount");
+            let seed = seed * 1_000 + at * 2 + u64::from(side == "new");
+            room.put(&name, &trace(build, seed, &format!("/{side}/program"))).unwrap();
+            names.push(name);
+        }
+        sides.push(names.join(","));
+    }
+    let arguments = [&["diff"], arguments, &[&sides[0], &sides[1]]].concat();
+    room.run(Path::new(MCOUNT), &arguments).unwrap()
+}
+
+/// Function and changes of each line of jsonl; the exit code says whether there are any.
+fn changes(builds: [Build; 2], seed: u64, arguments: &[&str]) -> Vec<(String, String)> {
+    let outcome = diff(builds, 5, seed, &[&["--format", "jsonl"], arguments].concat());
+    assert_eq!(outcome.stderr, "");
+    let mut found = Vec::new();
+    for line in outcome.stdout.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let words: Vec<_> = line["changes"].as_array().unwrap().iter().map(Value::as_str).collect();
+        let words: Vec<_> = words.into_iter().flatten().collect();
+        found.push((line["function"].as_str().unwrap().to_owned(), words.join(" ")));
+    }
+    assert_eq!(outcome.code, Some(i32::from(!found.is_empty())), "{found:?}");
+    found
+}
+
+fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+    expected.iter().map(|(name, change)| ((*name).to_owned(), (*change).to_owned())).collect()
+}
+
+#[test]
+fn equal_builds_do_not_differ() {
+    for seed in 0..20 {
+        assert_eq!(changes([USUAL, USUAL], seed, &["--threshold", "0"]), [], "{seed}");
+    }
+}
+
+#[test]
+fn a_twentieth_is_found() {
+    let slower = Build { time: 10_500, ..USUAL };
+    for seed in 0..20 {
+        let expected = pairs(&[("work", "slower")]);
+        assert_eq!(changes([USUAL, slower], seed, &[]), expected, "{seed}");
+        assert_eq!(changes([USUAL, slower], seed, &["--worse"]), expected, "{seed}");
+        assert_eq!(changes([slower, USUAL], seed, &[]), pairs(&[("work", "faster")]), "{seed}");
+        assert_eq!(changes([slower, USUAL], seed, &["--worse"]), [], "{seed}");
+    }
+    assert_eq!(changes([USUAL, slower], 1, &["--threshold", "10%"]), []);
+    assert_eq!(changes([USUAL, slower], 1, &["--by", "calls"]), []);
+    assert_eq!(changes([USUAL, slower], 1, &["--sort", "total"]), pairs(&[("work", "slower")]));
+}
+
+#[test]
+fn calls_and_functions_that_come_and_go() {
+    let table = [
+        (Build { calls: 300, ..USUAL }, "work", "more-calls"),
+        (Build { calls: 100, ..USUAL }, "work", "fewer-calls"),
+        (Build { calls: 0, ..USUAL }, "work", "gone"),
+        (Build { extra: 7, ..USUAL }, "extra", "new"),
+        (Build { calls: 300, time: 20_000, ..USUAL }, "work", "slower more-calls"),
+    ];
+    for (build, name, words) in table {
+        assert_eq!(changes([USUAL, build], 1, &[]), pairs(&[(name, words)]), "{words}");
+    }
+    let exact = changes([USUAL, Build { calls: 300, ..USUAL }], 1, &["--exact"]);
+    assert_eq!(exact, pairs(&[("work.constprop.0", "more-calls")]));
+    let all = changes([USUAL, Build { extra: 7, ..USUAL }], 1, &["--all", "--by", "calls"]);
+    assert_eq!((all.len(), &all[0].1[..]), (41, "new"));
+}
+
+#[test]
+fn text_and_tables() {
+    let slower = Build { time: 12_000, calls: 220, extra: 0 };
+    let text = diff([USUAL, slower], 5, 1, &[]).stdout;
+    let lines: Vec<&str> = text.lines().collect();
+    let words: Vec<&str> = lines[1].split_whitespace().collect();
+    assert_eq!(words[..3], ["slower,", "more", "calls"], "{text}");
+    assert!(lines[1].ends_with("%  200 -> 220 (+10.0 %)  work"), "{text}");
+    assert!(
+        lines[2].starts_with("1 of 40 functions differ by more than 3.0 %: 5 traces"),
+        "{text}"
+    );
+    let csv = diff([USUAL, slower], 5, 1, &["--format", "csv"]).stdout;
+    assert!(csv.starts_with("function,module,changes,old_ns,"), "{csv}");
+    assert!(csv.lines().nth(1).unwrap().starts_with("work,,slower more-calls,"), "{csv}");
+    let table = diff([USUAL, slower], 5, 1, &["--format", "markdown"]).stdout;
+    assert!(
+        table.lines().nth(2).unwrap().ends_with("| 200 -> 220 (+10.0 %) | `work` |"),
+        "{table}"
+    );
+    let none = diff([USUAL, USUAL], 5, 1, &[]).stdout;
+    assert!(none.starts_with("No difference above 3.0 % in 40 functions: 5 traces"), "{none}");
+}
+
+#[test]
+fn one_trace_a_side() {
+    let outcome = diff([USUAL, Build { time: 20_000, ..USUAL }], 1, 1, &["--format", "jsonl"]);
+    assert!(outcome.stderr.starts_with("mcount: warning: one trace a side"), "{}", outcome.stderr);
+    assert_eq!((outcome.code, outcome.stdout.lines().count()), (Some(1), 1), "{outcome:?}");
+    let equal = diff([USUAL, USUAL], 1, 1, &[]);
+    assert_eq!(equal.code, Some(0), "{equal:?}");
+}
+
+#[test]
+fn what_cannot_be_compared() {
+    let room = Room::new().unwrap();
+    room.put("t.mcount", &trace(USUAL, 1, "/bin/program")).unwrap();
+    room.put("a,b.mcount", &trace(USUAL, 1, "/bin/program")).unwrap();
+    room.put("elf", b"\x7fELF").unwrap();
+    let table = [
+        (["t.mcount", "elf"], 2, "mcount: elf: not a trace\n"),
+        (["elf", "t.mcount"], 2, ""),
+        (["t.mcount", "t.mcount,none"], 2, "mcount: none: No such file or directory\n"),
+        (["t.mcount", "t.mcount,"], 2, "mcount: : No such file or directory\n"),
+        (["a,b.mcount", "t.mcount"], 0, ""),
+    ];
+    for (files, code, stderr) in table {
+        let arguments = [&["diff", "--format", "csv"], &files[..]].concat();
+        let outcome = room.run(Path::new(MCOUNT), &arguments).unwrap();
+        assert_eq!(outcome.code, Some(code), "{files:?}: {outcome:?}");
+        assert!(outcome.stderr.contains(stderr), "{files:?}: {}", outcome.stderr);
+    }
+    for wrong in ["x", "-1%", "", "1e9", "inf"] {
+        let wrong = format!("--threshold={wrong}");
+        let outcome =
+            room.run(Path::new(MCOUNT), &["diff", &wrong, "t.mcount", "t.mcount"]).unwrap();
+        assert_eq!(outcome.code, Some(2), "{wrong}: {outcome:?}");
+    }
+}
+
+/// Bytes are changed, and the file is cut off: one line, or what is left is compared.
+#[test]
+fn damaged_traces() {
+    let room = Room::new().unwrap();
+    let whole = trace(USUAL, 1, "/bin/\u{1b}[2J");
+    let mut seed = 5;
+    for _ in 0..60 {
+        let mut bytes = whole.clone();
+        for _ in 0..20 {
+            let at = usize::try_from(random(&mut seed)).unwrap() % bytes.len();
+            bytes[at] = random(&mut seed).to_le_bytes()[0];
+        }
+        bytes.truncate(bytes.len() - usize::try_from(random(&mut seed)).unwrap() % bytes.len() / 2);
+        room.put("t.mcount", &bytes).unwrap();
+        room.put("whole.mcount", &whole).unwrap();
+        for format in ["text", "csv", "jsonl", "markdown"] {
+            let arguments = ["diff", "--format", format, "whole.mcount", "t.mcount"];
+            let outcome = room.run(Path::new(MCOUNT), &arguments).unwrap();
+            assert!(outcome.code.is_some_and(|code| code < 3), "{outcome:?}");
+            assert!(!outcome.stdout.contains('\u{1b}') && !outcome.stderr.contains("panicked"));
+        }
+    }
+}
+
+/// `work` counts to N; the other functions are for company.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+const PROGRAM: &str = "
+#define F __attribute__((noinline)) void
+F turn(int n) { for (volatile int i = 0; i < n; i++) { } }
+F work(void) { for (volatile int i = 0; i < 10 * N; i++) { } }
+F other(void) { for (volatile int i = 0; i < 2000; i++) { } }
+F rest(void) { for (volatile int i = 0; i < 500; i++) { } }
+int main(void) { for (int i = 0; i < 1500; i++) { work(); other(); rest(); turn(i % 7 * 300); } }
+";
+
+/// 105 rounds against 100. The machine may do other work: then the noise is greater, and that's said.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn a_program_with_one_slower_function() {
+    need(["gcc"]);
+    let room = Room::new().unwrap();
+    room.put("p.c", PROGRAM.as_bytes()).unwrap();
+    for (name, rounds) in [("old", "-DN=100"), ("new", "-DN=105")] {
+        let flags = ["-O2", "-fpatchable-function-entry=5", rounds, "-o", name, "p.c"];
+        assert_eq!(room.run(Path::new("gcc"), &flags).unwrap().code, Some(0));
+    }
+    let mut sides = [Vec::new(), Vec::new(), Vec::new()];
+    for at in 0..5 {
+        for (side, program) in ["old", "new", "old"].into_iter().enumerate() {
+            let name = format!("{side}-{at}.mcount");
+            let program = format!("./{program}");
+            let traced = room.run(Path::new(MCOUNT), &["trace", "-o", &name, "--", &program]);
+            assert_eq!(traced.unwrap().code, Some(0));
+            sides[side].push(name);
+        }
+    }
+    let [old, new, again] = sides.map(|side| side.join(","));
+    let arguments = ["diff", "--format", "jsonl", "--all", &old, &new];
+    let lines = room.run(Path::new(MCOUNT), &arguments).unwrap().stdout;
+    for line in lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        let difference = line["time_difference"].as_f64().unwrap();
+        let (noise, is_work) = (line["time_noise"].as_f64().unwrap(), line["function"] == "work");
+        let changes = line["changes"].to_string();
+        if is_work && noise < 0.03 {
+            assert_eq!(changes, "[\"slower\"]", "{lines}");
+            assert!((0.03..0.07).contains(&difference), "{lines}");
+        } else if !is_work {
+            assert_eq!(changes, "[]", "{lines}");
+        }
+    }
+    let equal = room.run(Path::new(MCOUNT), &["diff", &old, &again]).unwrap();
+    assert_eq!(equal.code, Some(0), "{}", equal.stdout);
+}
