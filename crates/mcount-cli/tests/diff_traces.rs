@@ -55,7 +55,7 @@ fn trace(build: Build, seed: u64, path: &str) -> Vec<u8> {
             let interrupted = if random(&mut seed) % 20 == 0 { 4_000_000 } else { 0 };
             let end = now + own + interrupted;
             writer.call(thread, number).from(now).to(end).slot(0x7ffe_0000).end(End::Return);
-            now = end + 10;
+            now = end;
         }
     }
     writer.call(thread, main).from(500).to(now).slot(0x7ffe_1000).end(End::Return);

@@ -126,11 +126,14 @@ enum Command {
                             Example: mcount why vmlinux vfs_read 'rcu_read_*'"
     )]
     Why(WhyArgs),
-    /// Write an HTML page that shows which functions of an image can be traced
+    /// Write an HTML page that shows which functions of an image can be traced, or what a trace has
     #[command(
-        after_help = "The page is a single file and needs no network. It groups functions by \
-                            directory if there is debug information.\n\n\
-                            Example: mcount report -o report.html vmlinux"
+        after_help = "The page is a single file and needs no network. That of an image groups \
+                            functions by directory if there is debug information. That of a trace has \
+                            a flame graph, a timeline of threads, and a table of functions; of a trace \
+                            of very many calls, the timeline has the longest, and counts the others.\n\n\
+                            Examples: mcount report -o report.html vmlinux\n          \
+                            mcount report -o report.html program.mcount"
     )]
     Report(ReportArgs),
     /// Make the table of a linked image: late recording

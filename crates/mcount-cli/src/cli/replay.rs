@@ -185,11 +185,15 @@ pub(super) fn with_trace(
 
 /// Says what is missing from a trace.
 pub(super) fn warn(path: &Path, trace: &Trace<'_>) {
-    let name = path.display();
-    let warn = |what: String| complain(&format!("warning: {name}: {what}"));
-    for note in &trace.notes {
-        warn(String::from_utf8_lossy(note).into_owned());
+    for what in missing(trace) {
+        complain(&format!("warning: {}: {what}", path.display()));
     }
+}
+
+/// What is missing from a trace.
+pub(super) fn missing(trace: &Trace<'_>) -> Vec<String> {
+    let notes = trace.notes.iter().map(|note| String::from_utf8_lossy(note).into_owned());
+    let mut found: Vec<String> = notes.collect();
     let damage = trace.damage;
     let dropped = if trace.header.is_ring {
         ["older call was dropped for newer ones", "older calls were dropped for newer ones"]
@@ -212,10 +216,11 @@ pub(super) fn warn(path: &Path, trace: &Trace<'_>) {
             ["call that had not ended has no start", "calls that had not ended have no start"],
         ),
     ];
-    for (count, [one, many]) in counts.into_iter().filter(|(count, _)| *count > 0) {
-        warn(counted(count, one, many));
-    }
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    found.extend(counts.map(|(count, [one, many])| counted(count, one, many)));
     if !trace.has_times() {
-        warn("it has no clock, or one of unknown speed: times only give an order".to_owned());
+        let what = "it has no clock, or one of unknown speed: times only give an order";
+        found.push(what.to_owned());
     }
+    found
 }

@@ -1,18 +1,22 @@
-//! `mcount report`: a page that shows which functions of an image can be traced.
+//! `mcount report`: a page that shows which functions of an image can be traced, or what a trace has.
 
 use super::options::{InputArgs, OptionArgs};
+use super::replay::{missing, warn};
 use super::{SUCCESS, complain};
 use crate::commit::{Failure, output_name, write_new};
 use crate::debug::Sections;
 use crate::debug::separate::Subject;
-use crate::report::{Report, html, with_sources};
+use crate::files::Input;
+use crate::report::{Report, html, trace_html, with_sources};
 use clap::{Args, ValueHint};
 use mcount::{CheckOptions, File, Level, Options};
+use mcount_trace::{Trace, layout};
+use std::io;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct ReportArgs {
-    /// The linked image or the object, compressed or not; - for standard input
+    /// The trace, the linked image or the object, compressed or not; - for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
     /// Write the page here; - for standard output
@@ -41,6 +45,14 @@ pub(super) fn report(arguments: &ReportArgs) -> u8 {
 }
 
 fn page(arguments: &ReportArgs, options: &Options) -> Result<String, Failure> {
+    let name = arguments.file.file_name().map_or(arguments.file.as_path(), Path::new);
+    let title = name.display().to_string();
+    let input = Input::given(&arguments.file)?;
+    if input.bytes().starts_with(&layout::MAGIC) {
+        let trace = Trace::parse(input.bytes()).map_err(io::Error::other)?;
+        warn(&arguments.file, &trace);
+        return Ok(trace_html(&title, &trace, &missing(&trace)));
+    }
     let subject = Subject::open(&arguments.file, &arguments.inputs.search(), true)?;
     let file = File::parse(subject.bytes())?.with_options(options);
     let mut functions = file.functions()?;
@@ -49,8 +61,6 @@ fn page(arguments: &ReportArgs, options: &Options) -> Result<String, Failure> {
     if let Some(debug) = Sections::load(subject.debug()) {
         with_sources(&mut functions, &debug);
     }
-    let name = arguments.file.file_name().map_or(arguments.file.as_path(), Path::new);
-    let title = name.display().to_string();
     let report = Report { title: &title, functions: &functions, findings: &findings };
     Ok(html(&report))
 }

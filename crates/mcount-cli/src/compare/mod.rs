@@ -96,7 +96,7 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// How many of them are different.
     pub differences: usize,
-    /// What is noise of the time of half of the functions.
+    /// What is noise of the time of half of the functions that are called often and aren't very short.
     pub noise: Option<f64>,
 }
 
@@ -116,7 +116,9 @@ pub fn compare(old: &[Functions], new: &[Functions], rule: &Rule) -> Comparison 
         rows.push(Row { key: (*key).clone(), calls, time });
     }
     let functions = rows.len();
-    let noise: Vec<f64> = rows.iter().filter_map(|row| row.time?.noise).collect();
+    let is_clear =
+        |row: &&Row| row.calls.old >= FREQUENT && row.time.is_some_and(|time| time.old > SHORT);
+    let noise: Vec<f64> = rows.iter().filter(is_clear).filter_map(|row| row.time?.noise).collect();
     let noise = (!noise.is_empty()).then(|| median(&noise));
     let is_wanted =
         |row: &Row| if rule.only_worse { row.is_worse() } else { !row.words().is_empty() };
@@ -172,7 +174,7 @@ struct Timed {
 const SHORT: f64 = 100.0;
 
 /// Nanoseconds that a clock may be off by, and code that lies elsewhere.
-const UNSURE: f64 = 2.0;
+const UNSURE: f64 = 1.0;
 
 /// Calls from which on one that was interrupted makes no difference.
 const FREQUENT: f64 = 30.0;

@@ -148,7 +148,7 @@ fn summary(comparison: &Comparison, rule: &Rule) -> String {
     };
     let noise = comparison.noise.map(|noise| {
         format!(
-            "; for half of the functions, differences in time below {} are noise",
+            "; in half of those called often, differences in time below {} are noise",
             percent(noise)
         )
     });

@@ -1,10 +1,14 @@
-//! The report of an image: one page that needs nothing else, made of what `functions` and `check` say.
+//! The report of an image: one page that needs nothing else, made of what `functions` and `check` say. That
+//! of a trace is in `trace`.
 //!
 //! Its own room because most of it is text for browsers. What comes from the file goes into the page
 //! through [`escape`] or as JSON without a `<`, so that no name is markup.
 
 mod page;
+mod trace;
 mod treemap;
+
+pub use trace::trace_html;
 
 use crate::debug::Sections;
 use crate::debug::units::Units;

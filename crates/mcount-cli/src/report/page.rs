@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 const TEMPLATE: &str = include_str!("template.html");
-const STYLE: &str = include_str!("style.css");
+pub(super) const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
 /// Fields of a treemap that have a name of their own; the rest is one field.
@@ -45,13 +45,13 @@ pub(super) fn page(report: &Report<'_>, model: &Model) -> String {
         ("script", SCRIPT.to_owned()),
         ("data", data(functions, model)),
     ];
-    fill(&parts)
+    fill(TEMPLATE, &parts)
 }
 
 /// The template with `parts` in the places that name them. What is put in is not looked at again.
-fn fill(parts: &[(&str, String)]) -> String {
+pub(super) fn fill(template: &str, parts: &[(&str, String)]) -> String {
     let mut out = String::new();
-    let mut rest = TEMPLATE;
+    let mut rest = template;
     while let Some((before, after)) = rest.split_once("{{") {
         let (name, later) = after.split_once("}}").unwrap_or((after, ""));
         out.push_str(before);
@@ -65,7 +65,7 @@ fn fill(parts: &[(&str, String)]) -> String {
 }
 
 /// A number with a comma between thousands.
-fn grouped(number: usize) -> String {
+pub(super) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -78,7 +78,7 @@ fn grouped(number: usize) -> String {
 }
 
 /// A number and its noun.
-fn counted(number: usize, one: &str, many: &str) -> String {
+pub(super) fn counted(number: usize, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 

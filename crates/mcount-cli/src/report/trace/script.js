@@ -1,0 +1,494 @@
+"use strict";
+// Names come from the trace and go into the page as text only, never as markup.
+const data = JSON.parse(document.getElementById("data").textContent);
+const by = (id) => document.getElementById(id);
+const NAME = 0, MODULE = 1;
+
+function nameOf(at) {
+  return at === null || !data.functions[at] ? "?" : data.functions[at][NAME];
+}
+
+function duration(ns) {
+  if (ns < 1e3) return ns.toFixed(0) + " ns";
+  if (ns < 1e6) return (ns / 1e3).toFixed(3) + " µs";
+  if (ns < 1e9) return (ns / 1e6).toFixed(3) + " ms";
+  return (ns / 1e9).toFixed(3) + " s";
+}
+
+function grouped(number) {
+  return number.toLocaleString("en");
+}
+
+const words = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
+
+// The flame graph: a button for each field that is wide enough, so that each has a name and takes the focus.
+{
+  const PARENT = 0, WHAT = 1, CALLS = 2, WEIGHT = 3;
+  const HEIGHT = 20, NARROW = 3, MOST = 2500;
+  const view = by("flame");
+  const fields = data.flame;
+  const name = fields.map((field) => (typeof field[WHAT] === "string" ? field[WHAT] : nameOf(field[WHAT])));
+  const children = fields.map(() => []);
+  const roots = [];
+  fields.forEach((field, at) => (field[PARENT] === null ? roots : children[field[PARENT]]).push(at));
+  for (const list of [roots, ...children]) list.sort((a, b) => fields[b][WEIGHT] - fields[a][WEIGHT] || a - b);
+  const whole = roots.reduce((sum, at) => sum + fields[at][WEIGHT], 0);
+  let zoomed = null;
+  let drawn = new Map();
+
+  function amount(at) {
+    const weight = fields[at][WEIGHT];
+    const share = ((100 * weight) / (whole || 1)).toFixed(1) + " %";
+    const calls = grouped(fields[at][CALLS]) + (fields[at][CALLS] === 1 ? " call" : " calls");
+    return data.hasTimes ? duration(weight) + ", " + share + ", " + calls : calls + ", " + share;
+  }
+
+  function around(at) {
+    const chain = [];
+    for (let next = at; next !== null; next = fields[next][PARENT]) chain.unshift(next);
+    return chain;
+  }
+
+  function button(at, left, width, depth, found) {
+    const field = document.createElement("button");
+    field.type = "button";
+    field.textContent = width > 25 ? name[at] : "";
+    field.title = name[at] + ": " + amount(at);
+    field.setAttribute("aria-label", name[at] + ", " + amount(at));
+    field.style.left = left + "px";
+    field.style.width = Math.max(width, 1) + "px";
+    field.style.top = depth * HEIGHT + "px";
+    field.tabIndex = -1;
+    field.dataset.at = String(at);
+    if (depth % 2) field.classList.add("odd");
+    if (found(at)) field.classList.add("match");
+    drawn.set(at, field);
+    return field;
+  }
+
+  // What is looked for, as a test of a field.
+  function wanted() {
+    const looked = words(by("find").value);
+    return (at) => looked.length > 0 && looked.every((word) => name[at].toLowerCase().includes(word));
+  }
+
+  function draw() {
+    const width = view.clientWidth || 1200;
+    const found = wanted();
+    const fresh = document.createDocumentFragment();
+    const chain = zoomed === null ? [] : around(zoomed);
+    drawn = new Map();
+    let deepest = 0;
+    chain.slice(0, -1).forEach((at, depth) => {
+      const field = button(at, 0, width, depth, found);
+      field.classList.add("around");
+      fresh.append(field);
+    });
+    const all = zoomed === null ? whole : fields[zoomed][WEIGHT];
+    const scale = width / (all || 1);
+    const waiting = [{ list: zoomed === null ? roots : [zoomed], left: 0, depth: Math.max(chain.length - 1, 0) }];
+    for (let next = 0; next < waiting.length && drawn.size < MOST; next++) {
+      const { list, left, depth } = waiting[next];
+      let at = left;
+      for (const one of list) {
+        const wide = fields[one][WEIGHT] * scale;
+        if (wide < NARROW && drawn.size > 0) break;
+        fresh.append(button(one, at, wide, depth, found));
+        deepest = Math.max(deepest, depth);
+        waiting.push({ list: children[one], left: at, depth: depth + 1 });
+        at += wide;
+      }
+    }
+    view.replaceChildren(fresh);
+    view.style.height = Math.min((deepest + 1) * HEIGHT + 2, 460) + "px";
+    const first = drawn.get(zoomed === null ? roots[0] : zoomed);
+    if (first) first.tabIndex = 0;
+  }
+
+  function say(at) {
+    by("flame-said").textContent = around(at).map((one) => name[one]).join(" › ") + ": " + amount(at);
+  }
+
+  function focus(at) {
+    const field = drawn.get(at);
+    if (!field) return;
+    view.querySelectorAll("[tabindex='0']").forEach((other) => (other.tabIndex = -1));
+    field.tabIndex = 0;
+    field.focus();
+  }
+
+  function zoom(at) {
+    zoomed = at;
+    draw();
+    focus(at === null ? roots[0] : at);
+  }
+
+  function search() {
+    const found = wanted();
+    draw();
+    // A field inside one that was found is a part of it.
+    let count = 0, weight = 0;
+    const inside = [];
+    fields.forEach((field, at) => {
+      const is = found(at);
+      const isInside = field[PARENT] !== null && inside[field[PARENT]];
+      inside[at] = is || isInside;
+      count += is ? 1 : 0;
+      weight += is && !isInside ? field[WEIGHT] : 0;
+    });
+    by("found").textContent = words(by("find").value).length
+      ? grouped(count) + " found, " + ((100 * weight) / (whole || 1)).toFixed(1) + " %" : "";
+  }
+
+  function neighbour(at, key) {
+    const parent = fields[at][PARENT];
+    if (key === "ArrowUp") return parent;
+    if (key === "ArrowDown") return children[at].find((one) => drawn.has(one)) ?? null;
+    const beside = parent === null ? roots : children[parent];
+    return beside[beside.indexOf(at) + (key === "ArrowLeft" ? -1 : 1)] ?? null;
+  }
+
+  view.addEventListener("click", (event) => {
+    const field = event.target.closest("button");
+    if (field) zoom(Number(field.dataset.at));
+  });
+  view.addEventListener("focusin", (event) => say(Number(event.target.dataset.at)));
+  view.addEventListener("mouseover", (event) => {
+    if (event.target.dataset.at) say(Number(event.target.dataset.at));
+  });
+  view.addEventListener("keydown", (event) => {
+    const at = Number(event.target.dataset.at);
+    if (event.key === "Escape") {
+      zoom(zoomed === null ? null : fields[zoomed][PARENT]);
+    } else if (event.key.startsWith("Arrow")) {
+      const next = neighbour(at, event.key);
+      if (next !== null) focus(next);
+    } else {
+      return;
+    }
+    event.preventDefault();
+  });
+  by("whole").addEventListener("click", () => zoom(null));
+  by("find").addEventListener("input", search);
+  window.addEventListener("resize", draw);
+  draw();
+}
+
+// The timeline: a canvas for each thread, drawn anew at each zoom; what's in view is also listed below it.
+{
+  const HEIGHT = 17, LISTED = 10, LEAST = 50;
+  const view = by("timeline");
+  let from = 0, to = data.end;
+  let hovered = null;
+  const threads = data.threads.map((thread) => {
+    const count = thread.bars.length / 4;
+    const lane = { thread, start: new Float64Array(count), time: new Float64Array(count), depth: new Uint16Array(count), what: [], rows: [], title: "" };
+    let at = 0, deepest = 0;
+    for (let i = 0; i < count; i++) {
+      at += thread.bars[i * 4];
+      lane.start[i] = at;
+      lane.time[i] = thread.bars[i * 4 + 1];
+      lane.depth[i] = thread.bars[i * 4 + 2];
+      lane.what.push(thread.bars[i * 4 + 3]);
+      deepest = Math.max(deepest, lane.depth[i]);
+      // Calls of one depth don't overlap, so they end in the order in which they start.
+      (lane.rows[lane.depth[i]] ??= []).push(i);
+    }
+    for (let i = 0; i < thread.counts.length; i += 5) deepest = Math.max(deepest, thread.counts[i + 1]);
+    lane.title = (thread.name || "thread") + " " + thread.tid + " of process " + thread.pid;
+    const heading = document.createElement("h3");
+    heading.textContent = lane.title + ": " + grouped(thread.calls) + (thread.calls === 1 ? " call" : " calls");
+    lane.canvas = document.createElement("canvas");
+    lane.canvas.setAttribute("role", "img");
+    lane.tall = (deepest + 1) * HEIGHT + 4;
+    lane.canvas.style.height = lane.tall + "px";
+    view.append(heading, lane.canvas);
+    return lane;
+  });
+
+  // The first call of a row that ends later than a time.
+  function firstAfter(lane, row, time) {
+    let low = 0, high = row.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (lane.start[row[middle]] + lane.time[row[middle]] < time) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  function colour(at) {
+    return "hsl(" + (((at ?? 0) * 137) % 360) + (dark() ? " 45% 32%)" : " 60% 78%)");
+  }
+
+  const dark = () => matchMedia("(prefers-color-scheme: dark)").matches;
+
+  function paint(lane) {
+    const canvas = lane.canvas;
+    const wide = canvas.clientWidth || 1200;
+    const ratio = window.devicePixelRatio || 1;
+    canvas.width = wide * ratio;
+    canvas.height = lane.tall * ratio;
+    const pen = canvas.getContext("2d");
+    pen.scale(ratio, ratio);
+    pen.font = "11.5px system-ui, sans-serif";
+    const scale = wide / (to - from);
+    const text = getComputedStyle(view).color;
+    counted(lane, pen, scale);
+    for (const row of lane.rows) {
+      if (!row) continue;
+      let last = -1;
+      for (let i = firstAfter(lane, row, from); i < row.length; i++) {
+        const at = row[i];
+        if (lane.start[at] > to) break;
+        const left = Math.max((lane.start[at] - from) * scale, 0);
+        const right = Math.min((lane.start[at] + lane.time[at] - from) * scale, wide);
+        // What would be in a pixel that has been painted isn't painted again.
+        if (right < last + 0.5 && i > 0) continue;
+        last = Math.max(right, left + 1);
+        pen.fillStyle = colour(lane.what[at]);
+        pen.fillRect(left, lane.depth[at] * HEIGHT + 2, Math.max(right - left - 0.5, 1), HEIGHT - 1);
+        if (right - left > 30) label(pen, text, nameOf(lane.what[at]), left, right, lane.depth[at]);
+      }
+    }
+  }
+
+  function label(pen, text, name, left, right, depth) {
+    const room = Math.floor((right - left - 6) / 6.5);
+    pen.fillStyle = text;
+    pen.fillText(name.length > room ? name.slice(0, room - 1) + "…" : name, left + 3, depth * HEIGHT + 14);
+  }
+
+  // Calls that the page has only numbers of: light, and hatched.
+  function counted(lane, pen, scale) {
+    const length = data.end / data.stretches;
+    const counts = lane.thread.counts;
+    pen.strokeStyle = dark() ? "#4b5563" : "#b6bec8";
+    pen.beginPath();
+    for (let i = 0; i < counts.length; i += 5) {
+      const begin = counts[i] * length;
+      if (begin + length < from || begin > to) continue;
+      const top = counts[i + 1] * HEIGHT + 2;
+      const left = Math.max((begin - from) * scale, 0);
+      const right = Math.min((begin + length - from) * scale, lane.canvas.clientWidth);
+      for (let x = left; x < right; x += 4) {
+        pen.moveTo(x, top + HEIGHT - 2);
+        pen.lineTo(Math.min(x + 4, right), top);
+      }
+    }
+    pen.stroke();
+  }
+
+  function inView() {
+    const found = [];
+    for (const lane of threads) {
+      for (const row of lane.rows) {
+        if (!row) continue;
+        for (let i = firstAfter(lane, row, from); i < row.length && lane.start[row[i]] <= to; i++) {
+          found.push([lane, row[i]]);
+        }
+      }
+    }
+    return found.sort(([a, i], [b, j]) => b.time[j] - a.time[i] || a.start[i] - b.start[j]);
+  }
+
+  function list() {
+    const fresh = document.createDocumentFragment();
+    for (const [lane, at] of inView().slice(0, LISTED)) {
+      const row = document.createElement("tr");
+      const go = document.createElement("button");
+      go.type = "button";
+      go.textContent = nameOf(lane.what[at]);
+      go.title = "Zoom to this call";
+      go.addEventListener("click", () => show(lane.start[at], lane.start[at] + lane.time[at]));
+      row.insertCell().append(go);
+      row.insertCell().textContent = lane.title;
+      for (const time of [lane.start[at], lane.time[at]]) {
+        const cell = row.insertCell();
+        cell.className = "number";
+        cell.textContent = duration(time);
+      }
+      fresh.append(row);
+    }
+    by("longest").replaceChildren(fresh);
+  }
+
+  let waiting = 0;
+  function draw() {
+    by("range").textContent = duration(from) + " to " + duration(to);
+    for (const lane of threads) {
+      const count = "from " + duration(from) + " to " + duration(to);
+      lane.canvas.setAttribute("aria-label", "Calls of " + lane.title + ", " + count);
+      paint(lane);
+    }
+    clearTimeout(waiting);
+    waiting = setTimeout(list, 60);
+  }
+
+  function show(begin, end) {
+    const length = Math.min(Math.max(end - begin, LEAST), data.end);
+    from = Math.min(Math.max(begin - (length - (end - begin)) / 2, 0), data.end - length);
+    to = from + length;
+    draw();
+  }
+
+  // Makes the view so many times as long, around a time.
+  function zoom(factor, middle = (from + to) / 2) {
+    show(middle - (middle - from) * factor, middle + (to - middle) * factor);
+  }
+
+  function move(part) {
+    const step = (to - from) * part;
+    show(from + step, to + step);
+  }
+
+  const actions = {
+    in: () => zoom(0.5), out: () => zoom(2), left: () => move(-0.25), right: () => move(0.25), all: () => show(0, data.end),
+  };
+  const keys = { "+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right", 0: "all" };
+  document.querySelectorAll("[data-zoom]").forEach((button) => {
+    button.addEventListener("click", () => actions[button.dataset.zoom]());
+  });
+  view.addEventListener("keydown", (event) => {
+    if (!(event.key in keys) || event.ctrlKey || event.metaKey) return;
+    actions[keys[event.key]]();
+    event.preventDefault();
+  });
+
+  function timeAt(event) {
+    const box = event.target.getBoundingClientRect();
+    return from + ((event.clientX - box.left) / box.width) * (to - from);
+  }
+
+  view.addEventListener("wheel", (event) => {
+    if (event.target.tagName !== "CANVAS") return;
+    event.preventDefault();
+    zoom(event.deltaY > 0 ? 1.25 : 0.8, timeAt(event));
+  }, { passive: false });
+  let dragged = null;
+  view.addEventListener("pointerdown", (event) => {
+    if (event.target.tagName === "CANVAS") dragged = event.clientX;
+  });
+  window.addEventListener("pointerup", () => (dragged = null));
+  view.addEventListener("pointermove", (event) => {
+    if (event.target.tagName !== "CANVAS") return;
+    if (dragged !== null) {
+      move((dragged - event.clientX) / event.target.clientWidth);
+      dragged = event.clientX;
+      return;
+    }
+    tell(threads.find((lane) => lane.canvas === event.target), timeAt(event), event.offsetY);
+  });
+
+  // Says what is under the pointer.
+  function tell(lane, time, y) {
+    const depth = Math.floor((y - 2) / HEIGHT);
+    const row = lane.rows[depth] || [];
+    const at = row[firstAfter(lane, row, time)];
+    if (at !== undefined && lane.start[at] <= time) {
+      hovered = nameOf(lane.what[at]) + ": " + duration(lane.time[at]) + ", at " + duration(lane.start[at]);
+    } else {
+      const stretch = Math.floor((time / data.end) * data.stretches);
+      const counts = lane.thread.counts;
+      hovered = "";
+      for (let i = 0; i < counts.length; i += 5) {
+        if (counts[i] !== stretch || counts[i + 1] !== depth) continue;
+        const length = data.end / data.stretches;
+        hovered = grouped(counts[i + 2]) + " short calls, " + duration(counts[i + 3]) + " in all, the longest of " +
+          nameOf(counts[i + 4]) + ": mcount replay --thread " + lane.thread.tid + " --from " +
+          Math.floor(stretch * length) + "ns --to " + Math.ceil((stretch + 1) * length) + "ns";
+      }
+    }
+    by("time-said").textContent = hovered;
+  }
+
+  window.addEventListener("resize", draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  draw();
+  list();
+}
+
+// The table of functions: only the rows in view are in the page.
+{
+  const HEIGHT = 28, MORE = 15;
+  const rows = data.functions;
+  const view = by("rows");
+  let order = [];
+  let sort = { key: 4, down: true };
+  let drawn = "";
+
+  const moduleOf = (row) => data.modules[row[MODULE]];
+
+  function compare(a, b) {
+    const [left, right] = sort.key === MODULE ? [moduleOf(a), moduleOf(b)] : [a[sort.key], b[sort.key]];
+    return left < right ? -1 : left > right ? 1 : 0;
+  }
+
+  function choose() {
+    const looked = words(by("search").value);
+    order = [];
+    rows.forEach((row, at) => {
+      const where = (row[NAME] + " " + moduleOf(row)).toLowerCase();
+      if (looked.every((word) => where.includes(word))) order.push(at);
+    });
+    const sign = sort.down ? -1 : 1;
+    order.sort((a, b) => sign * compare(rows[a], rows[b]) || a - b);
+    by("count").textContent = grouped(order.length) + " of " + grouped(rows.length);
+    view.scrollTop = 0;
+    drawn = "";
+    draw();
+  }
+
+  function cell(row, kind, value) {
+    const td = row.insertCell();
+    td.className = kind;
+    td.textContent = value;
+    td.title = value;
+  }
+
+  function space(count) {
+    const row = document.createElement("tr");
+    row.className = "space";
+    row.setAttribute("aria-hidden", "true");
+    const td = row.insertCell();
+    td.colSpan = 6;
+    td.style.height = count * HEIGHT + "px";
+    return row;
+  }
+
+  function draw() {
+    const first = Math.max(0, Math.floor(view.scrollTop / HEIGHT) - MORE);
+    const last = Math.min(order.length, Math.ceil((view.scrollTop + view.clientHeight) / HEIGHT) + MORE);
+    if (drawn === first + "," + last) return;
+    drawn = first + "," + last;
+    const fresh = document.createDocumentFragment();
+    fresh.append(space(first));
+    for (let at = first; at < last; at++) {
+      const [name, , calls, ...times] = rows[order[at]];
+      const row = document.createElement("tr");
+      row.setAttribute("aria-rowindex", String(at + 2));
+      cell(row, "function", name);
+      cell(row, "module", moduleOf(rows[order[at]]));
+      cell(row, "amount", grouped(calls));
+      times.forEach((time) => cell(row, "amount", data.hasTimes ? duration(time) : "–"));
+      fresh.append(row);
+    }
+    fresh.append(space(order.length - last));
+    by("body").replaceChildren(fresh);
+    view.querySelector("table").setAttribute("aria-rowcount", String(order.length + 1));
+  }
+
+  by("search").addEventListener("input", choose);
+  view.addEventListener("scroll", draw, { passive: true });
+  window.addEventListener("resize", draw);
+  view.querySelectorAll("th button").forEach((button) => {
+    button.addEventListener("click", () => {
+      const key = Number(button.dataset.key);
+      sort = { key, down: sort.key === key ? !sort.down : key > MODULE };
+      view.querySelectorAll("th").forEach((th) => th.setAttribute("aria-sort", "none"));
+      button.parentElement.setAttribute("aria-sort", sort.down ? "descending" : "ascending");
+      choose();
+    });
+  });
+  choose();
+}
