@@ -52,7 +52,7 @@ fn trace(build: Build, seed: u64, path: &str) -> Vec<u8> {
         let of_trace = 9_900 + random(&mut seed) % 200;
         for _ in 0..calls {
             let own = time * of_trace / 10_000 * (950 + random(&mut seed) % 100) / 1_000;
-            let interrupted = if random(&mut seed) % 20 == 0 { 4_000_000 } else { 0 };
+            let interrupted = if random(&mut seed).is_multiple_of(20) { 4_000_000 } else { 0 };
             let end = now + own + interrupted;
             writer.call(thread, number).from(now).to(end).slot(0x7ffe_0000).end(End::Return);
             now = end;

@@ -105,11 +105,11 @@ pub struct Comparison {
 pub fn compare(old: &[Functions], new: &[Functions], rule: &Rule) -> Comparison {
     let keys: BTreeSet<&Key> = old.iter().chain(new).flat_map(|trace| trace.keys()).collect();
     let views: Vec<View> = (0..VIEWS).map(|view| View::new(&keys, old, new, view)).collect();
-    let timed = views.first().map_or(0, |view| view.samples.iter().flatten().count());
+    let tests = VIEWS * views.first().map_or(0, |view| view.samples.iter().flatten().count());
     let mut rows: Vec<Row> = Vec::new();
     for (at, key) in keys.iter().enumerate() {
         let calls = calls_of(key, old, new, keys.len(), rule);
-        let times = views.iter().filter_map(|view| view.change(at, timed * VIEWS, rule));
+        let times = views.iter().filter_map(|view| view.change(at, tests, rule));
         // The view that tells most; if none tells anything, the last: most calls.
         let time =
             times.reduce(|best, next| if best.surplus() > next.surplus() { best } else { next });

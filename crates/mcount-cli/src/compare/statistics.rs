@@ -28,20 +28,17 @@ impl Sample {
     }
 
     /// The variance within the sides; `None` if no side has two numbers.
-
     pub(super) fn variance(&self) -> Option<f64> {
         let freedom = self.freedom();
         (freedom > 0).then(|| (squares(&self.old) + squares(&self.new)) / count(freedom))
     }
 
     /// From the median of the one side to that of the other.
-
     pub(super) fn difference(&self) -> f64 {
         median(&self.new) - median(&self.old)
     }
 
     /// Whether every number of one side is greater than all of the other.
-
     pub(super) fn is_apart(&self) -> bool {
         let least = |side: &[f64]| side.iter().copied().fold(f64::INFINITY, f64::min);
         let greatest = |side: &[f64]| side.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -50,7 +47,6 @@ impl Sample {
 
     /// The difference that chance doesn't pass in `tests` such samples. `usual` is the variance that other
     /// samples have, if that's known, and `floor` the least that there can be.
-
     pub(super) fn noise(&self, tests: usize, usual: Option<f64>, floor: f64) -> f64 {
         let own = self.variance().map(|variance| variance.max(floor));
         let (variance, freedom) = match (own, usual) {
@@ -82,7 +78,6 @@ fn squares(numbers: &[f64]) -> f64 {
 }
 
 /// The number in the middle; 0 of none.
-
 pub(super) fn median(numbers: &[f64]) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
