@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Archives and compressed files to begin with, in corpus/archive and corpus/unpack.
+"""Archives, compressed files and traces to begin with, in corpus/archive, corpus/unpack and corpus/trace.
 
 Needs ar, llvm-ar, gzip, xz, zstd, lz4 and bzip2; run it in this folder."""
 
@@ -67,6 +67,32 @@ def archives():
                         yield (place / "x.a").read_bytes()
 
 
+def traces():
+    """A trace with calls, two functions and a process, in both byte orders; see docs/trace-format.md."""
+    for order in "<>":
+        head = bytearray(65536)
+        head[:8] = b"\x89MCOUNT\n"
+        fields = {8: 0x01020304 | 1 << 32 if order == "<" else 0x01020304 << 32 | 1, 16: 65536, 24: 10**9, 32: 2, 64: 1, 128: 3}
+        for offset, value in fields.items():
+            struct.pack_into(order + "Q", head, offset, value)
+        directory = bytearray(65536)
+        calls, names = bytearray(65536), bytearray(65536)
+        words = [1 << 32 | 1 << 24, 7 << 32 | 7]
+        for at in range(20):
+            words += [(at * 10 + 9) << 24 | 1 + at % 2, (at % 7) << 24 | at << 2 | at % 4]
+        struct.pack_into(f"{order}{len(words)}Q", calls, 0, *words)
+        used = 0
+        for kind, body in [(1, struct.pack(order + "IIQ", 7, 1, 0) + b"/bin/p"), (5, struct.pack(order + "IIII", 1, 0, 6, 0) + b"/bin/p")] + [
+                (6, struct.pack(order + "IIQQ", number, 1, number * 16, 16) + b"f") for number in (1, 2)]:
+            record = struct.pack(order + "II", kind, len(body)) + body
+            record += bytes(-len(record) % 8)
+            names[used:used + len(record)] = record
+            used += len(record)
+        struct.pack_into(order + "IIQQQ", directory, 64, 1, 1, 0, 7, 0)
+        struct.pack_into(order + "IIQQQ", directory, 128, 4, 0, 0, 0, used)
+        yield bytes(head + directory + calls + names)
+
+
 def keep(target, seeds):
     folder = CORPUS / target
     folder.mkdir(parents=True, exist_ok=True)
@@ -78,3 +104,4 @@ if __name__ == "__main__":
     streams = list(compressed())
     keep("unpack", streams + [image for stream in streams for image in wrapped(stream)])
     keep("archive", archives())
+    keep("trace", traces())

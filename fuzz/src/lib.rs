@@ -9,6 +9,8 @@ use mcount::{
     Base, CheckOptions, Glob, GlobSetBuilder, LateOptions, NopChange, Options, Policy,
     RecordOptions, SortOptions,
 };
+use mcount_cli::replay::stats::{self, By};
+use mcount_cli::replay::{self, Field, Format, Manner, Progress, Selection, Weight};
 use mcount_cli::{archive, unpack};
 use std::path::Path;
 use std::sync::LazyLock;
@@ -386,6 +388,27 @@ pub fn unpack(file: &[u8]) {
         let held = unpack::section(file, is_zstd, LIMIT);
         assert!(held.is_none_or(|held| held.len() as u64 <= LIMIT));
     }
+}
+
+/// What reads traces: whatever is in them can be printed in each format.
+pub fn trace(bytes: &[u8]) {
+    let Ok(trace) = mcount_trace::Trace::parse(bytes) else { return };
+    let (selection, none) = (Selection::default(), &mut std::io::sink());
+    let progress = Progress::new(&trace, None);
+    for format in [Format::Text, Format::Jsonl, Format::Folded, Format::Chrome, Format::Perfetto] {
+        let fields = Field::USUAL.to_vec();
+        let (has_colour, has_simple_names) = (false, true);
+        let manner = Manner { format, has_colour, has_simple_names, fields, weight: Weight::Time };
+        replay::print(none, &trace, &selection, &manner, &progress).expect("nothing is written");
+    }
+    for by in [By::Function, By::Thread, By::Caller] {
+        let (sort, format) = (stats::Column::Total, stats::Format::Jsonl);
+        let manner = stats::Manner { by, sort, format, has_simple_names: false };
+        stats::print(none, &trace, &selection, manner, &progress).expect("nothing is written");
+    }
+    let calls = trace.calls().count();
+    assert!(calls * 8 <= bytes.len(), "more calls than there is room for");
+    mcount_trace::index(bytes).expect("it was read before");
 }
 
 fn written(file: &[u8], writes: &[mcount::Write]) -> Vec<u8> {

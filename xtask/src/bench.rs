@@ -14,9 +14,10 @@ mod report;
 mod row;
 mod rows;
 mod sample;
+mod trace;
 
 use lexopt::{Arg, ValueExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use self::inputs::Inputs;
 use crate::programs::{self, Profile};
@@ -25,7 +26,7 @@ use crate::{Result, files};
 const USAGE: &str = "\
 usage: cargo xtask bench [ROW…] [OPTION…]
 
-rows: one, many, large, debug, peers, table, list (default: these); live (into docs/live.md)
+rows: one, many, large, debug, peers, table, list (default: these); live, trace (into docs/live.md)
 
   --runs N     runs of each program (default 15); a slow one runs less often, and the report says so
   --ours DIR   the folder with the programs to measure (default: the profile dist, built now)
@@ -36,6 +37,9 @@ rows: one, many, large, debug, peers, table, list (default: these); live (into d
 Debian packages: linux-kbuild-6.1, binutils, perl, time, valgrind; kernels and their debug information
 are downloaded, 500 MB, and unpacked to 3 GB in target/.
 ";
+
+/// What measures rows that have tables of their own.
+type Tables = fn(&Path, usize, bool) -> Result<()>;
 
 struct Options {
     rows: Vec<String>,
@@ -62,11 +66,13 @@ pub(crate) fn run(parser: lexopt::Parser) -> Result<bool> {
         Some(ours) => std::path::absolute(ours)?,
         None => programs::build("mcount-cli", Profile::Dist)?,
     };
-    if options.rows.iter().any(|row| row == "live") {
-        live::run(&ours, options.runs, options.docs)?;
-        options.rows.retain(|row| row != "live");
-        if options.rows.is_empty() {
-            return Ok(true);
+    for (name, run) in [("live", live::run as Tables), ("trace", trace::run as Tables)] {
+        if options.rows.iter().any(|row| row == name) {
+            run(&ours, options.runs, options.docs)?;
+            options.rows.retain(|row| row != name);
+            if options.rows.is_empty() {
+                return Ok(true);
+            }
         }
     }
     let inputs = Inputs::new(&folder, &ours);

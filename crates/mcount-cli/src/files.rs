@@ -1,6 +1,6 @@
 //! Opening and reading files, and standard input. This is the only place that maps memory.
 
-use memmap2::Mmap;
+use memmap2::{Mmap, UncheckedAdvice};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
@@ -74,6 +74,14 @@ impl Input {
     /// As [`Input::open`].
     pub fn given(path: &Path) -> io::Result<Self> {
         if is_standard(path) { standard_input().map(Self::Standard) } else { Self::open(path) }
+    }
+
+    /// Gives back the memory that holds what was read so far. It's read again where it is asked for again.
+    pub(crate) fn give_back(&self) {
+        if let Self::Mapped(map) = self {
+            // SAFETY: the map is read-only, so what is read again is what the file has.
+            let _ = unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) };
+        }
     }
 
     /// The bytes.

@@ -4,10 +4,14 @@
 //! Its own file because each test needs another program, and is ignored without it.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
+use clap::ValueEnum;
+use mcount_cli::replay::stats::{self, By};
+use mcount_cli::replay::{Field, Format, Manner, Progress, Selection, Weight, print};
 use mcount_trace::{End, Writer};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 use testkit::room::Room;
 use testkit::test;
 use testkit::tools::{find, need};
@@ -288,4 +292,104 @@ fn rows_of_source_files() {
     let outcome = room.run(Path::new(MCOUNT), &stats).unwrap();
     assert!(outcome.stderr.contains("isn't the file that was traced any more"), "{outcome:?}");
     assert!(outcome.stdout.lines().nth(1).unwrap().starts_with(&format!(",{total},")));
+}
+
+/// Prints a trace in every way, to nowhere.
+fn print_all(bytes: &[u8]) {
+    let Ok(trace) = mcount_trace::Trace::parse(bytes) else { return };
+    let progress = Progress::new(&trace, None);
+    let selection = Selection { from: 20, ..Selection::default() };
+    for selection in [Selection::default(), selection] {
+        for format in FORMATS {
+            let manner = Manner {
+                format,
+                has_colour: true,
+                has_simple_names: true,
+                fields: Field::value_variants().to_vec(),
+                weight: Weight::Time,
+            };
+            print(&mut std::io::sink(), &trace, &selection, &manner, &progress).unwrap();
+        }
+        for by in [By::Function, By::Module, By::Thread, By::Caller] {
+            let manner = stats::Manner {
+                by,
+                sort: stats::Column::Total,
+                format: stats::Format::Jsonl,
+                has_simple_names: false,
+            };
+            stats::print(&mut std::io::sink(), &trace, &selection, manner, &progress).unwrap();
+        }
+    }
+}
+
+const FORMATS: [Format; 6] =
+    [Format::Text, Format::Jsonl, Format::Csv, Format::Folded, Format::Chrome, Format::Perfetto];
+
+/// A trace with something of everything and an index, small enough to be damaged everywhere.
+fn small() -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.process(7, 1, 0, "/bin/program").process_end(7, 0, 900).thread_name(7, 8, 3, "second");
+    let functions =
+        ["_ZN1a1bEi", "twin", "\u{1b}[2J"].map(|name| writer.function("/bin/program", name));
+    let threads = [writer.thread(7, 7), writer.thread(7, 8)];
+    for at in 0..20 {
+        let (thread, function) = (threads[at % 2], functions[at % 3]);
+        let start = at as u64 * 10;
+        let how = [End::Return, End::TailCall, End::Unwound, End::Exit][at % 4];
+        writer.call(thread, function).from(start).to(start + 25).slot(TOP - start * 8).end(how);
+    }
+    writer.open(threads[0], functions[0], 5, TOP + 64);
+    let mut bytes = writer.finish();
+    for patch in mcount_trace::index(&bytes.clone()).unwrap() {
+        let from = usize::try_from(patch.offset).unwrap();
+        let to = from + patch.bytes.len();
+        bytes.resize(bytes.len().max(to), 0);
+        bytes[from..to].copy_from_slice(&patch.bytes);
+    }
+    bytes
+}
+
+/// Whatever is damaged, each way to print a trace comes to an end, and without a panic.
+#[test]
+fn damaged_traces_are_printed() {
+    let mut bytes = small();
+    print_all(&bytes);
+    let places: Vec<usize> =
+        (0..bytes.len()).filter(|at| bytes[*at] != 0 || (16..280).contains(at)).collect();
+    let begin = Instant::now();
+    for (count, at) in places.iter().step_by(5).enumerate() {
+        let before = bytes[*at];
+        for value in [before ^ 1, before ^ 0x80, 0xff] {
+            bytes[*at] = value;
+            print_all(&bytes);
+        }
+        bytes[*at] = before;
+        if count % 16 == 0 {
+            print_all(&bytes[..*at]);
+        }
+    }
+    assert!(begin.elapsed() < Duration::from_secs(600), "{:?}", begin.elapsed());
+}
+
+/// Calls that all overlap, and a depth that grows with the trace: time grows no faster than the trace.
+#[test]
+fn traces_that_would_take_long() {
+    const MANY: u64 = 50_000;
+    let made = |start: fn(u64) -> u64, end: fn(u64) -> u64| {
+        let mut writer = Writer::new();
+        let function = writer.function("/bin/program", "f");
+        let thread = writer.thread(1, 1);
+        for at in 0..MANY {
+            let slot = TOP - at * 8;
+            writer.call(thread, function).from(start(at)).to(end(at)).slot(slot).end(End::Return);
+        }
+        writer.finish()
+    };
+    let overlapping = made(|at| at, |at| MANY + at);
+    let deep = made(|at| MANY - at, |at| MANY + at);
+    for bytes in [overlapping, deep] {
+        let begin = Instant::now();
+        print_all(&bytes);
+        assert!(begin.elapsed() < Duration::from_secs(300), "{:?}", begin.elapsed());
+    }
 }

@@ -178,13 +178,13 @@ process,thread,depth,function,module,address,caller,start_ns,duration_ns,end
 fn folded_stacks() {
     let expected = "\
 program;main 497100
-program;main;tail 100
-program;main;shape::draw(int) 300
 program;main;jumps 1400
 program;main;jumps;shape::draw(int) 100
+program;main;shape::draw(int) 300
+program;main;tail 100
+program;main;work 2500000
 program;work 2996900
 program;work;shape::draw(int) 100
-program;main;work 2500000
 ";
     // It makes no difference whether the process or the trace ended then.
     for trace in [finished(), sample().finish()] {
@@ -196,13 +196,13 @@ program;main;work 2500000
 fn folded_stacks_of_calls() {
     let expected = "\
 program;main 1
-program;main;tail 1
-program;main;shape::draw(int) 1
 program;main;jumps 1
 program;main;jumps;shape::draw(int) 1
+program;main;shape::draw(int) 1
+program;main;tail 1
+program;main;work 1
 program;work 1
 program;work;shape::draw(int) 1
-program;main;work 1
 ";
     assert_eq!(printed(&finished(), &["--format", "folded", "--weight", "calls"]), expected);
 }

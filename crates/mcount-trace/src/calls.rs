@@ -77,7 +77,7 @@ impl<'t, 'a> ThreadCalls<'t, 'a> {
 
     /// The program that ran when a call started.
     #[inline]
-    fn process(&self, start: u64) -> Option<usize> {
+    pub(crate) fn process(&self, start: u64) -> Option<usize> {
         let at = match self.programs {
             [] => return None,
             [only] => *only,

@@ -134,6 +134,12 @@ impl<'a> Trace<'a> {
         self.calls_of(|_| true)
     }
 
+    /// Which of [`Trace::processes`] thread `at` of [`Trace::threads`] was in at that time, if that is known.
+    #[must_use]
+    pub fn process_at(&self, at: usize, ticks: u64) -> Option<usize> {
+        self.thread_calls(at)?.process(ticks)
+    }
+
     /// Whether the trace has an index, so that reading needn't begin with a pass over all calls.
     #[must_use]
     pub fn has_index(&self) -> bool {

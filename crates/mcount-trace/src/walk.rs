@@ -152,7 +152,11 @@ impl<V: Visitor> Walk<'_, V> {
                 continue;
             }
             raw.slot = unwrap_slot(raw.slot, self.reference);
-            while let Some(extra) = extras.pop_if(|extra| extra.end_key() > raw.end_key()) {
+            while let Some(extra) = extras.last()
+                && extra.end_key() > raw.end_key()
+            {
+                let extra = *extra;
+                extras.pop();
                 self.call(extra);
             }
             self.call(raw);
@@ -161,8 +165,11 @@ impl<V: Visitor> Walk<'_, V> {
 
     #[inline]
     fn call(&mut self, raw: Raw) {
-        while let Some(top) = self.stack.pop_if(|top| is_over(&top.raw, &raw)) {
+        while let Some(top) = self.stack.last()
+            && is_over(&top.raw, &raw)
+        {
             self.visitor.leave(top.mark);
+            self.stack.pop();
         }
         let mut at = self.stack.len();
         while let Some(below) = at.checked_sub(1).and_then(|at| self.stack.get(at))

@@ -6,7 +6,9 @@ use crate::commit::Failure;
 use crate::files::Input;
 use crate::pager::paged;
 use crate::pattern::{Language, Pattern};
-use crate::replay::{Field, Format, Manner, Selection, Weight, parse_time, print, write_uftrace};
+use crate::replay::{
+    Field, Format, Manner, Progress, Selection, Weight, parse_time, print, write_uftrace,
+};
 use crate::words::counted;
 use clap::{Args, ValueHint};
 use mcount_trace::Trace;
@@ -124,24 +126,29 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
         (_, None) => None,
         (_, Some(_)) => return Ok(complain("--output is only for --format uftrace")),
     };
-    with_trace(&arguments.trace, &arguments.selection, |trace, selection| match output {
+    with_trace(&arguments.trace, &arguments.selection, |trace, selection, progress| match output {
         Some(folder) => {
-            let left_out = write_uftrace(folder, trace, selection, &manner)?;
+            let left_out = write_uftrace(folder, trace, selection, &manner, progress)?;
             if left_out > 0 {
                 complain(&format!("warning: {left_out} calls are too deep for uftrace"));
             }
             Ok(())
         }
-        None if manner.format == Format::Text => show(trace, selection, manner),
-        None => print(&mut io::stdout().lock(), trace, selection, &manner),
+        None if manner.format == Format::Text => show(trace, selection, manner, progress),
+        None => print(&mut io::stdout().lock(), trace, selection, &manner, progress),
     })
 }
 
 /// Prints text, in colours and through a pager on a terminal.
-fn show(trace: &Trace<'_>, selection: &Selection, manner: Manner) -> io::Result<()> {
+fn show(
+    trace: &Trace<'_>,
+    selection: &Selection,
+    manner: Manner,
+    progress: &Progress<'_>,
+) -> io::Result<()> {
     let choice = anstream::AutoStream::choice(&io::stdout());
     let manner = Manner { has_colour: choice != anstream::ColorChoice::Never, ..manner };
-    paged(|out| print(out, trace, selection, &manner))
+    paged(|out| print(out, trace, selection, &manner, progress))
 }
 
 /// Prints all calls of a trace as text.
@@ -153,14 +160,16 @@ pub(super) fn show_all(path: &Path) -> io::Result<u8> {
         fields: Field::USUAL.to_vec(),
         weight: Weight::Time,
     };
-    with_trace(path, &SelectionArgs::default(), |trace, selection| show(trace, selection, manner))
+    with_trace(path, &SelectionArgs::default(), |trace, selection, progress| {
+        show(trace, selection, manner, progress)
+    })
 }
 
 /// Reads a trace and lets `print` print it, then says what is missing; the exit code.
 pub(super) fn with_trace(
     path: &Path,
     selection: &SelectionArgs,
-    print: impl FnOnce(&Trace<'_>, &Selection) -> io::Result<()>,
+    print: impl FnOnce(&Trace<'_>, &Selection, &Progress<'_>) -> io::Result<()>,
 ) -> io::Result<u8> {
     let selection = match selection.selection() {
         Ok(selection) => selection,
@@ -178,7 +187,7 @@ pub(super) fn with_trace(
     for pattern in selection.unknown(&trace) {
         complain(&format!("warning: {name}: nothing is called {pattern}"));
     }
-    print(&trace, &selection)?;
+    print(&trace, &selection, &Progress::new(&trace, Some(&input)))?;
     warn(path, &trace);
     Ok(SUCCESS)
 }

@@ -52,11 +52,11 @@ pub(super) fn stats(arguments: &StatsArgs) -> io::Result<u8> {
         format: arguments.format,
         has_simple_names: arguments.simple_names,
     };
-    with_trace(&arguments.trace, &arguments.selection, |trace, selection| {
+    with_trace(&arguments.trace, &arguments.selection, |trace, selection, progress| {
         let warnings = if arguments.format == Format::Text {
-            paged(|out| print(out, trace, selection, manner))?
+            paged(|out| print(out, trace, selection, manner, progress))?
         } else {
-            print(&mut io::stdout().lock(), trace, selection, manner)?
+            print(&mut io::stdout().lock(), trace, selection, manner, progress)?
         };
         for warning in warnings {
             complain(&warning);

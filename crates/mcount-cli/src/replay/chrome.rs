@@ -32,16 +32,18 @@ pub(super) fn print(
         )?;
         separator = ",\n";
     }
+    let mut event = separator.as_bytes().to_vec();
     for call in calls {
-        out.write_all(separator.as_bytes())?;
-        event(out, names, &call)?;
-        separator = ",\n";
+        add(&mut event, names, &call);
+        out.write_all(&event)?;
+        event.clear();
+        event.extend(b",\n");
     }
     writeln!(out, "\n]}}")
 }
 
-/// A complete event, the beginning of one that had not ended, or one that is only known to have begun.
-fn event(out: &mut impl Write, names: &Names<'_, '_>, call: &Call) -> io::Result<()> {
+/// Adds a complete event, the beginning of one that had not ended, or one that is only known to have begun.
+fn add(event: &mut Vec<u8>, names: &Names<'_, '_>, call: &Call) {
     let (pid, tid) = names.ids(call);
     let (start, end) = names.times(call);
     let name = names.function(call.function);
@@ -50,16 +52,36 @@ fn event(out: &mut impl Write, names: &Names<'_, '_>, call: &Call) -> io::Result
         None if names.trace.header.has_only_entries => "i",
         None => "B",
     };
-    write!(out, "{{\"ph\":\"{phase}\",\"name\":{},\"cat\":{}", name.json, category(name))?;
-    write!(out, ",\"pid\":{pid},\"tid\":{tid},\"ts\":{}.{:03}", start / 1000, start % 1000)?;
+    let parts = ["{\"ph\":\"", phase, "\",\"name\":", &name.json, ",\"cat\":", category(name)];
+    for part in parts {
+        event.extend(part.as_bytes());
+    }
+    let mut digits = itoa::Buffer::new();
+    for (key, id) in [(",\"pid\":", pid), (",\"tid\":", tid)] {
+        event.extend(key.as_bytes());
+        event.extend(digits.format(id).as_bytes());
+    }
+    microseconds(event, ",\"ts\":", start);
     if let Some(end) = end {
-        let duration = end.saturating_sub(start);
-        write!(out, ",\"dur\":{}.{:03}", duration / 1000, duration % 1000)?;
+        microseconds(event, ",\"dur\":", end.saturating_sub(start));
     }
-    match call.how {
-        Some(how) => write!(out, ",\"args\":{{\"end\":\"{}\"}}}}", end_name(how)),
-        None => write!(out, "}}"),
+    if let Some(how) = call.how {
+        event.extend(b",\"args\":{\"end\":\"");
+        event.extend(end_name(how).as_bytes());
+        event.extend(b"\"}");
     }
+    event.push(b'}');
+}
+
+/// Adds a time, with three digits behind the point.
+fn microseconds(event: &mut Vec<u8>, key: &str, nanoseconds: u64) {
+    event.extend(key.as_bytes());
+    event.extend(itoa::Buffer::new().format(nanoseconds / 1_000).as_bytes());
+    // One more digit in front keeps the zeros.
+    let mut part = itoa::Buffer::new();
+    let part = part.format(1_000 + nanoseconds % 1_000);
+    event.push(b'.');
+    event.extend(part.as_bytes().get(1..).unwrap_or_default());
 }
 
 fn category(name: &super::Name) -> &str {

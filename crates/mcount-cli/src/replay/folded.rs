@@ -2,7 +2,10 @@
 //! nothing that it called, or the number of its calls: what flame graph programs read.
 
 use super::Names;
-use mcount_trace::Call;
+use super::progress::Progress;
+use super::select::Filter;
+use mcount_trace::{Call, Trace, Visitor};
+use rayon::prelude::*;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -18,12 +21,15 @@ pub enum Weight {
 /// Deeper chains are cut off here: every chain is a line, and one of a million names serves nobody.
 const DEEPEST: usize = 512;
 
+/// Calls that a processor takes at a time.
+const STRETCH: u64 = 500_000;
+
 /// A chain: the one without its last function, and that.
 struct Chain {
     parent: Option<usize>,
     last: Last,
     length: usize,
-    nanoseconds: i64,
+    weight: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,10 +38,11 @@ enum Last {
     Function(u32),
 }
 
+/// The chains of some calls. A parent comes before what it is in.
 #[derive(Default)]
 struct Chains {
     chains: Vec<Chain>,
-    numbers: HashMap<(Option<usize>, Last), usize>,
+    numbers: HashMap<(Option<usize>, Last), usize, foldhash::fast::RandomState>,
 }
 
 impl Chains {
@@ -47,89 +54,146 @@ impl Chains {
             return parent;
         }
         *self.numbers.entry((parent, last)).or_insert_with(|| {
-            self.chains.push(Chain { parent, last, length, nanoseconds: 0 });
+            self.chains.push(Chain { parent, last, length, weight: 0 });
             self.chains.len() - 1
         })
     }
 
-    fn count(&mut self, chain: usize) {
+    fn add(&mut self, chain: usize, weight: i64) {
         if let Some(chain) = self.chains.get_mut(chain) {
-            chain.nanoseconds = chain.nanoseconds.saturating_add(1);
+            chain.weight = chain.weight.saturating_add(weight);
         }
     }
 
     /// `chain` took this time, which wasn't its caller's.
     fn spend(&mut self, chain: usize, nanoseconds: u64) {
         let nanoseconds = i64::try_from(nanoseconds).unwrap_or(i64::MAX);
-        let parent = self.chains.get_mut(chain).and_then(|chain| {
-            chain.nanoseconds = chain.nanoseconds.saturating_add(nanoseconds);
-            chain.parent
-        });
+        self.add(chain, nanoseconds);
+        let parent = self.chains.get(chain).and_then(|chain| chain.parent);
         if let Some(parent) = parent.and_then(|parent| self.chains.get_mut(parent))
             && matches!(parent.last, Last::Function(_))
         {
-            parent.nanoseconds = parent.nanoseconds.saturating_sub(nanoseconds);
+            parent.weight = parent.weight.saturating_sub(nanoseconds);
         }
     }
+
+    fn merge(mut self, other: Self) -> Self {
+        let mut places = Vec::with_capacity(other.chains.len());
+        for chain in other.chains {
+            let parent = chain.parent.and_then(|parent| places.get(parent)).copied();
+            let place = self.get(parent, chain.last);
+            self.add(place, chain.weight);
+            places.push(place);
+        }
+        self
+    }
+}
+
+/// Where a chain is, if there is one.
+#[derive(Clone, Copy, Default)]
+struct Place(Option<usize>);
+
+/// Adds up the calls of stretches.
+struct Collector<'c> {
+    chains: Chains,
+    trace: &'c Trace<'c>,
+    filter: &'c Filter<'c>,
+    counts: bool,
+    /// When calls that had not ended count as ended.
+    latest: u64,
+}
+
+impl Collector<'_> {
+    /// The chain of a call; of one that isn't wanted, that of what it's called by. Also whether it is wanted.
+    fn chain(&mut self, call: &Call, caller: Option<Place>) -> (Place, bool) {
+        let (start, end) = self.filter.times(call);
+        let caller = caller.unwrap_or_default();
+        if self.filter.is_too_late(start) || !self.filter.is_wanted(call, start, end) {
+            return (caller, false);
+        }
+        let parent = caller.0.unwrap_or_else(|| {
+            let process = self.trace.process_at(call.thread, call.start);
+            self.chains.get(None, Last::Process(process))
+        });
+        let chain = self.chains.get(Some(parent), Last::Function(call.function));
+        // Deeper ones are counted with the deepest that has a line.
+        (Place(Some(chain)), self.counts || chain != parent)
+    }
+}
+
+impl Visitor for Collector<'_> {
+    /// The chain of the call, or of the nearest around it that's wanted.
+    type Mark = Place;
+
+    fn enter(&mut self, call: &Call, caller: Option<Place>) -> Place {
+        let (chain, is_counted) = self.chain(call, caller);
+        if let Some(place) = chain.0.filter(|_| is_counted) {
+            if self.counts {
+                self.chains.add(place, 1);
+            } else {
+                let (start, end) = self.filter.times(call);
+                self.chains.spend(place, end.unwrap_or(self.latest).saturating_sub(start));
+            }
+        }
+        chain
+    }
+
+    fn enclose(&mut self, call: &Call, caller: Option<Place>) -> Place {
+        self.chain(call, caller).0
+    }
+
+    fn leave(&mut self, _: Place) {}
 }
 
 pub(super) fn print(
     out: &mut impl Write,
     names: &Names<'_, '_>,
-    calls: impl Iterator<Item = Call>,
+    filter: &Filter<'_>,
     weight: Weight,
+    progress: &Progress<'_>,
 ) -> io::Result<()> {
-    let mut chains = Chains::default();
-    // The calls that enclose the next, of each thread: depth and chain.
-    let mut stacks: Vec<Vec<(usize, usize)>> = vec![Vec::new(); names.trace.threads.len()];
+    let trace = names.trace;
     // Without durations, calls are counted.
-    let has_durations = names.trace.has_times() && !names.trace.header.has_only_entries;
+    let has_durations = trace.has_times() && !trace.header.has_only_entries;
     let counts = weight == Weight::Calls || !has_durations;
-    let mut open = Vec::new();
-    let mut latest = names.trace.header.end.map_or(0, |end| names.trace.nanoseconds(end));
-    for call in calls {
-        let Some(stack) = stacks.get_mut(call.thread) else { continue };
-        while stack.last().is_some_and(|(depth, _)| *depth >= call.depth) {
-            stack.pop();
-        }
-        let parent = match stack.last() {
-            Some((_, parent)) => *parent,
-            None => chains.get(None, Last::Process(call.process)),
-        };
-        let chain = chains.get(Some(parent), Last::Function(call.function));
-        stack.push((call.depth, chain));
-        if counts {
-            chains.count(chain);
-            continue;
-        }
-        let (start, end) = names.times(&call);
-        latest = latest.max(end.unwrap_or(start));
-        match end {
-            Some(end) if chain != parent => chains.spend(chain, end.saturating_sub(start)),
-            Some(_) => {}
-            None => open.push((chain, start)),
-        }
-    }
-    for (chain, start) in open {
-        chains.spend(chain, latest.saturating_sub(start));
-    }
-    write(out, names, &chains)
+    let latest = trace.nanoseconds(trace.latest());
+    let new = || Collector { chains: Chains::default(), trace, filter, counts, latest };
+    let stretches = trace.stretches(STRETCH, |thread| filter.has_thread(thread));
+    let collectors = stretches.par_iter().fold(new, |mut collector, stretch| {
+        trace.visit(stretch, &mut collector);
+        progress.add(stretch.calls);
+        collector
+    });
+    let chains = collectors.map(|collector| collector.chains);
+    write(out, names, &chains.reduce(Chains::default, Chains::merge))
 }
 
+/// Writes the chains in the order of their names: which processor saw what first is chance.
 fn write(out: &mut impl Write, names: &Names<'_, '_>, chains: &Chains) -> io::Result<()> {
-    let mut path = Vec::new();
-    for (at, chain) in chains.chains.iter().enumerate().filter(|(_, chain)| chain.nanoseconds > 0) {
-        path.clear();
-        let mut next = Some(at);
-        while let Some(chain) = next.and_then(|at| chains.chains.get(at)) {
-            path.push(chain.last);
-            next = chain.parent;
+    let mut inside: Vec<Vec<usize>> = vec![Vec::new(); chains.chains.len()];
+    let mut rest = Vec::new();
+    for (at, chain) in chains.chains.iter().enumerate() {
+        match chain.parent.and_then(|parent| inside.get_mut(parent)) {
+            Some(siblings) => siblings.push(at),
+            None => rest.push((at, 0)),
         }
-        for (place, last) in path.iter().rev().enumerate() {
-            let separator = if place == 0 { "" } else { ";" };
-            write!(out, "{separator}{}", name(names, *last).replace(';', ":"))?;
+    }
+    let name_at = |at: usize| chains.chains.get(at).map(|chain| name(names, chain.last));
+    rest.sort_by_cached_key(|(at, _)| std::cmp::Reverse(name_at(*at)));
+    let mut path = String::new();
+    while let Some((at, length)) = rest.pop() {
+        path.truncate(length);
+        if length > 0 {
+            path.push(';');
         }
-        writeln!(out, " {}", chain.nanoseconds)?;
+        path.push_str(&name_at(at).unwrap_or_default().replace(';', ":"));
+        let weight = chains.chains.get(at).map_or(0, |chain| chain.weight);
+        if weight > 0 {
+            writeln!(out, "{path} {weight}")?;
+        }
+        let mut siblings = inside.get_mut(at).map(std::mem::take).unwrap_or_default();
+        siblings.sort_by_cached_key(|at| std::cmp::Reverse(name_at(*at)));
+        rest.extend(siblings.into_iter().map(|at| (at, path.len())));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ mod folded;
 mod jsonl;
 mod lanes;
 mod perfetto;
+mod progress;
 mod select;
 pub mod stats;
 mod text;
@@ -15,6 +16,7 @@ mod uftrace;
 
 pub use fields::Field;
 pub use folded::Weight;
+pub use progress::Progress;
 pub use select::Selection;
 pub use time::parse_time;
 
@@ -70,16 +72,17 @@ pub fn print(
     trace: &Trace<'_>,
     selection: &Selection,
     manner: &Manner,
+    progress: &Progress<'_>,
 ) -> io::Result<()> {
     let names = Names::with(trace, manner.has_simple_names);
     let mut out = io::BufWriter::with_capacity(1 << 16, out);
     let filter = selection.filter(trace);
-    let calls = filter.calls();
+    let calls = filter.calls(progress);
     match manner.format {
         Format::Text => text::print(&mut out, &names, calls, manner)?,
         Format::Jsonl => jsonl::print(&mut out, &names, calls)?,
         Format::Csv => csv::print(&mut out, &names, calls)?,
-        Format::Folded => folded::print(&mut out, &names, calls, manner.weight)?,
+        Format::Folded => folded::print(&mut out, &names, &filter, manner.weight, progress)?,
         Format::Chrome => chrome::print(&mut out, &names, calls)?,
         Format::Perfetto => perfetto::print(&mut out, &names, calls)?,
         // That is a folder: see `write_uftrace`.
@@ -99,9 +102,11 @@ pub fn write_uftrace(
     trace: &Trace<'_>,
     selection: &Selection,
     manner: &Manner,
+    progress: &Progress<'_>,
 ) -> io::Result<u64> {
     let names = Names::with(trace, manner.has_simple_names);
-    uftrace::write(folder, &names, selection.filter(trace).calls())
+    let filter = selection.filter(trace);
+    uftrace::write(folder, &names, filter.calls(progress))
 }
 
 /// What output calls a function that the trace doesn't name.

@@ -1,6 +1,7 @@
 //! Which calls of a trace are printed.
 
 use super::Names;
+use super::progress::Progress;
 use crate::pattern::Pattern;
 use mcount_trace::{Call, Trace};
 
@@ -65,6 +66,10 @@ impl Selection {
             depth: self.depth.unwrap_or(usize::MAX),
             from: self.from,
             to: self.to,
+            is_all: is_everything
+                && self.callers.is_empty()
+                && self.depth.is_none()
+                && (self.min_duration, self.from, self.to) == (0, 0, None),
         }
     }
 }
@@ -93,16 +98,24 @@ pub(crate) struct Filter<'s> {
     depth: usize,
     from: u64,
     to: Option<u64>,
+    /// All calls of these threads are wanted.
+    is_all: bool,
 }
 
 impl Filter<'_> {
     /// The calls that are wanted, by start.
-    pub(crate) fn calls(&self) -> impl Iterator<Item = Call> {
+    pub(super) fn calls<'p>(
+        &'p self,
+        progress: &'p Progress<'_>,
+    ) -> impl Iterator<Item = Call> + 'p {
         let calls = self.trace.calls_from(self.from, |at| self.has_thread(at));
-        let calls = calls.take_while(|call| {
+        let calls = progress.over(calls).take_while(|call| {
             self.to.is_none() || !self.is_too_late(self.trace.nanoseconds(call.start))
         });
         calls.filter(|call| {
+            if self.is_all {
+                return true;
+            }
             let (start, end) = self.times(call);
             self.is_wanted(call, start, end)
         })
@@ -135,6 +148,9 @@ impl Filter<'_> {
     /// Whether a call of a wanted thread is wanted that isn't too late and has these times.
     #[inline]
     pub(crate) fn is_wanted(&self, call: &Call, start: u64, end: Option<u64>) -> bool {
+        if self.is_all {
+            return true;
+        }
         call.depth < self.depth
             && start >= self.from
             && self.is_in(self.functions.as_ref(), Some(call.function))

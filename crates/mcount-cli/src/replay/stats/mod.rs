@@ -7,6 +7,7 @@ mod groups;
 mod print;
 mod sources;
 
+use super::progress::Progress;
 use super::select::Filter;
 use super::{Names, Selection};
 use collect::{Collector, Row};
@@ -81,11 +82,12 @@ pub fn print(
     trace: &Trace<'_>,
     selection: &Selection,
     manner: Manner,
+    progress: &Progress<'_>,
 ) -> io::Result<Vec<String>> {
     let names = Names::with(trace, manner.has_simple_names);
     let groups = Groups::new(&names, manner.by);
     let filter = selection.filter(trace);
-    let rows = collect(trace, &filter, &groups);
+    let rows = collect(trace, &filter, &groups, progress);
     let rows = rows.iter().zip(groups.all()).filter(|(row, _)| row.calls > 0);
     let mut rows: Vec<Printed<'_>> = rows.map(|(row, group)| Printed::new(row, group)).collect();
     rows.sort_by(|a, b| {
@@ -102,12 +104,18 @@ pub fn print(
 }
 
 /// A row for each group. Stretches of threads are looked at by all processors.
-fn collect(trace: &Trace<'_>, filter: &Filter<'_>, groups: &Groups<'_>) -> Vec<Row> {
+fn collect(
+    trace: &Trace<'_>,
+    filter: &Filter<'_>,
+    groups: &Groups<'_>,
+    progress: &Progress<'_>,
+) -> Vec<Row> {
     let stretches = trace.stretches(STRETCH, |thread| filter.has_thread(thread));
     let latest = trace.nanoseconds(trace.latest());
     let new = || Collector::new(filter, groups, latest);
     let collectors = stretches.par_iter().fold(new, |mut collector, stretch| {
         trace.visit(stretch, &mut collector);
+        progress.add(stretch.calls);
         collector
     });
     collectors.reduce(new, Collector::merge).rows
