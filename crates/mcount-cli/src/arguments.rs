@@ -183,11 +183,9 @@ fn linker_meaning(name: &[u8], value: Option<&[u8]>) -> Meaning {
 
 /// Whether this is `-T`. Options that set an address begin with it too.
 fn script_meaning(value: Option<&[u8]>) -> Meaning {
-    let is_address = |value: &[u8]| {
-        has_start(&["text", "data", "bss", "rodata-segment", "ldata-segment"], value)
-    };
+    const ADDRESSES: &[&str] = &["text", "data", "bss", "rodata-segment", "ldata-segment"];
     match value {
-        Some(value) if is_address(value) => Meaning::Option(Some(string(value))),
+        Some(value) if has_start(ADDRESSES, value) => Meaning::Option(Some(string(value))),
         _ => Meaning::Script,
     }
 }

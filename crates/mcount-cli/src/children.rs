@@ -215,8 +215,8 @@ pub(crate) fn status(command: &mut Command) -> io::Result<ExitStatus> {
     let mut child = start(command)?;
     // Until we have waited for it, no other program gets its number, so we can send it a signal.
     let until_end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    let is_disturbed = |pid| matches!(waitid(WaitId::Pid(pid), until_end), Err(Errno::INTR));
-    while is_disturbed(Pid::from_child(&child)) {}
+    let pid = Pid::from_child(&child);
+    while matches!(waitid(WaitId::Pid(pid), until_end), Err(Errno::INTR)) {}
     let mut running = locked(&RUNNING);
     let status = child.wait();
     *running = None;

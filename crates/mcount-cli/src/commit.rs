@@ -362,17 +362,19 @@ fn create_new(path: &Path, like: Like<'_>) -> io::Result<File> {
                     // It is a link, or not ours. Removing it says what is wrong.
                     Err(_) => None,
                 };
-                let is_there = |file: &File| {
-                    lock(file);
-                    file.metadata().is_ok_and(|metadata| is_at(&metadata, path))
-                };
-                if stale.as_ref().is_none_or(is_there) {
+                if stale.as_ref().is_none_or(|file| is_still_at(file, path)) {
                     remove(path)?;
                 }
             }
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Waits until nobody else has locked `file`. Then, whether it still has the name `path`.
+fn is_still_at(file: &File, path: &Path) -> bool {
+    lock(file);
+    file.metadata().is_ok_and(|metadata| is_at(&metadata, path))
 }
 
 /// Removes `path`. It may be gone already.

@@ -128,8 +128,8 @@ impl StandIn {
         let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
         // The last one counts.
         words.splice(end..end, self.linker_options(command.arguments()));
-        let has_folder = |argument: &Argument| argument.meaning == Meaning::ProgramFolder;
-        if command.arguments().iter().any(has_folder) {
+        let mut meanings = command.arguments().iter().map(|argument| &argument.meaning);
+        if meanings.any(|meaning| *meaning == Meaning::ProgramFolder) {
             words.insert(at + 1, joined([OsStr::new("-B"), self.0.as_os_str(), OsStr::new("/")]));
         }
         let mut compiler = process::Command::new(words.first().cloned().unwrap_or_default());
@@ -144,16 +144,18 @@ impl StandIn {
 
     /// Options that name the stand-in, if the command names the path of a linker.
     fn linker_options(&self, arguments: &[Argument]) -> Vec<OsString> {
-        let option = |option: &str, path: &OsStr| {
-            let name = Path::new(path).file_name().unwrap_or(path);
-            joined([OsStr::new(option), self.0.join(name).as_os_str()])
-        };
         let last = arguments.iter().rev().find_map(|argument| match &argument.meaning {
-            Meaning::UseLinker(path) if is_path(path) => Some(option("-fuse-ld=", path)),
-            Meaning::LinkerPath(path) => Some(option("--ld-path=", path)),
+            Meaning::UseLinker(path) if is_path(path) => Some(self.option("-fuse-ld=", path)),
+            Meaning::LinkerPath(path) => Some(self.option("--ld-path=", path)),
             _ => None,
         });
         last.into_iter().collect()
+    }
+
+    /// `option` with the path of the stand-in that has the name of the linker at `path`.
+    fn option(&self, option: &str, path: &OsStr) -> OsString {
+        let name = Path::new(path).file_name().unwrap_or(path);
+        joined([OsStr::new(option), self.0.join(name).as_os_str()])
     }
 
     /// What the stand-in said.

@@ -126,8 +126,8 @@ fn compile_and_link(arguments: &LinkArgs, at: usize) -> io::Result<u8> {
         (Outcome::Failure(code), _) => Ok(code),
         (Outcome::Success, Said::Linked) => Ok(SUCCESS),
         (Outcome::Success, Said::Nothing) => {
-            let is_new = |output: &PathBuf| Stamp::of(output) != before && is_image(output);
-            let Some(output) = output.filter(is_new) else { return Ok(SUCCESS) };
+            let new = output.filter(|output| Stamp::of(output) != before && is_image(output));
+            let Some(output) = new else { return Ok(SUCCESS) };
             // Else make would take it for done.
             let _ = fs::remove_file(&output);
             let compiler = arguments.command.get(at).map(OsString::as_os_str).unwrap_or_default();

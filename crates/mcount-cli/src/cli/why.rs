@@ -77,10 +77,10 @@ pub(super) fn why(arguments: &WhyArgs) -> io::Result<u8> {
     Ok(if is_unknown { FOUND } else { SUCCESS })
 }
 
-/// The functions that are asked for.
+/// The functions that the user asks about.
 struct Wanted {
     names: BTreeSet<String>,
-    /// The same as the source has them: debug information has no suffixes.
+    /// The same names as the source has them, because debug information has no suffixes.
     bases: HashSet<String>,
     patterns: Vec<(String, GlobSet)>,
 }
@@ -90,8 +90,7 @@ impl Wanted {
         let (patterns, names): (Vec<_>, Vec<_>) =
             arguments.iter().cloned().partition(|name| name.contains(['*', '?', '[']));
         let bases = names.iter().map(|name| mcount::source_name(name).to_owned()).collect();
-        let glob = |pattern: String| Ok((pattern.clone(), globs(&[pattern])?));
-        let patterns = patterns.into_iter().map(glob).collect::<Result<_, _>>()?;
+        let patterns = patterns.into_iter().map(with_glob).collect::<Result<_, _>>()?;
         Ok(Self { names: names.into_iter().collect(), bases, patterns })
     }
 
@@ -100,7 +99,13 @@ impl Wanted {
     }
 }
 
-/// The answers, by name as they were asked for, then those of the patterns.
+/// `pattern`, with the names that it means.
+fn with_glob(pattern: String) -> Result<(String, GlobSet), GlobError> {
+    let glob = globs(std::slice::from_ref(&pattern))?;
+    Ok((pattern, glob))
+}
+
+/// The answers, in the order of the arguments.
 fn answers(
     arguments: &WhyArgs,
     options: &Options,
@@ -115,14 +120,15 @@ fn answers(
         complain(&format!("warning: {}: {FEW_NAMES}", arguments.image.display()));
     }
     let sections = Sections::load(subject.debug());
-    // A clone that a pattern means has the facts of the function it was made of.
+    // If a pattern means a clone, we need the facts about the function that it was made of.
     let clones = found.functions.iter().flat_map(Function::names).filter(|name| {
         wanted.patterns.iter().any(|(_, glob)| glob.is_match(name))
             && mcount::source_name(name) != *name
     });
     let clones: HashSet<&str> = clones.map(mcount::source_name).collect();
-    let is_wanted = |name: &str| wanted.has_base(name) || clones.contains(name);
-    let facts = sections.as_ref().map(|sections| functions::facts(sections, is_wanted));
+    let facts = sections.as_ref().map(|sections| {
+        functions::facts(sections, |name| wanted.has_base(name) || clones.contains(name))
+    });
     let debug = facts.as_ref().zip(sections.as_ref());
     let known = Knowledge::new(&found, debug, others(subject.bytes(), &wanted.names));
     let (mut answers, mut seen) = (Vec::new(), HashSet::new());
@@ -138,30 +144,33 @@ fn answers(
         if of_name.is_empty() {
             of_name.push(unknown(name, &found, sections.as_ref()));
         }
-        // A clone answers for itself, and for the function that it was made of.
-        let is_new = |answer: &Answer| {
-            let place = (answer.section.clone(), answer.offset, answer.address);
-            seen.insert((answer.name.clone(), answer.reason.name(), place))
-        };
-        answers.extend(of_name.into_iter().filter(is_new));
+        // A clone may be asked about by its own name and by that of its function. Answer once.
+        answers.extend(of_name.into_iter().filter(|answer| seen.insert(identity(answer))));
     }
     Ok(answers)
 }
 
-/// The names that `glob` means: of functions with code, and of those that were inlined.
+/// What two equal answers have in common.
+fn identity(answer: &Answer) -> (String, &'static str, Option<String>, [Option<u64>; 2]) {
+    let places = [answer.offset, answer.address];
+    (answer.name.clone(), answer.reason.name(), answer.section.clone(), places)
+}
+
+/// The names that `glob` means, of functions with code and of inlined functions.
 fn matching(
     glob: &GlobSet,
     found: &Functions,
     facts: Option<&BTreeMap<String, Facts>>,
 ) -> BTreeSet<String> {
     let symbols = found.functions.iter().flat_map(Function::names).map(str::to_owned);
-    let has_code = |facts: &Facts| !facts.definitions.is_empty() || !facts.inlined.is_empty();
-    let inlined = facts.into_iter().flatten().filter(|(_, facts)| has_code(facts));
+    let inlined = facts.into_iter().flatten();
+    let inlined =
+        inlined.filter(|(_, facts)| !facts.definitions.is_empty() || !facts.inlined.is_empty());
     let names = symbols.chain(inlined.map(|(name, _)| name.clone()));
     names.filter(|name| glob.is_match(name)).collect()
 }
 
-/// That nothing is called `name`, and what is called almost so.
+/// The answer if nothing is called `name`, with names that look like it.
 fn unknown(name: &str, found: &Functions, sections: Option<&Sections<'_>>) -> Answer {
     let inlined = sections.map(functions::names).unwrap_or_default();
     let symbols = found.functions.iter().flat_map(Function::names);
@@ -233,11 +242,15 @@ fn inlined_at(Inlined { place: (file, line), into, by }: &Inlined) -> String {
     }
 }
 
-fn json(file: &Path, answer: &Answer) -> Value {
-    let source = |place: Option<&(String, u32)>| match place {
+/// Source file and line; null if they aren't known.
+fn source(place: Option<&(String, u32)>) -> (Value, Value) {
+    match place {
         Some((file, line)) => (json!(file), json!(line)),
         None => (Value::Null, Value::Null),
-    };
+    }
+}
+
+fn json(file: &Path, answer: &Answer) -> Value {
     let (source_file, source_line) = source(answer.place.as_ref());
     let inlined = answer.inlined.iter().map(|inlined| {
         let (source_file, source_line) = source(Some(&inlined.place));

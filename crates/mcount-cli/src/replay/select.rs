@@ -45,23 +45,18 @@ impl Selection {
     #[must_use]
     pub(crate) fn filter<'s>(&self, trace: &'s Trace<'s>) -> Filter<'s> {
         let names = Names::new(trace);
-        let any = |patterns: &[Pattern], number| {
-            patterns.is_empty() || patterns.iter().any(|one| is_function(one, &names, number))
-        };
-        let of_functions = |is: &dyn Fn(u32) -> bool| {
-            trace.functions.iter().map(|function| is(function.number)).collect()
-        };
         let is_everything = self.functions.is_empty() && self.modules.is_empty();
-        let function = |number| any(&self.functions, number) && any(&self.modules, number);
-        let caller = |number| any(&self.callers, number);
-        let thread = |at| {
+        let by_function = chosen(&self.functions, &names);
+        let by_module = chosen(&self.modules, &names);
+        let both = by_function.into_iter().zip(by_module).map(|(one, other)| one && other);
+        let threads = (0..trace.threads.len()).map(|at| {
             self.threads.is_empty() || self.threads.iter().any(|one| is_thread(one, trace, at))
-        };
+        });
         Filter {
             trace,
-            threads: (0..trace.threads.len()).map(thread).collect(),
-            functions: (!is_everything).then(|| of_functions(&function)),
-            callers: (!self.callers.is_empty()).then(|| of_functions(&caller)),
+            threads: threads.collect(),
+            functions: (!is_everything).then(|| both.collect()),
+            callers: (!self.callers.is_empty()).then(|| chosen(&self.callers, &names)),
             min_duration: self.min_duration,
             depth: self.depth.unwrap_or(usize::MAX),
             from: self.from,
@@ -74,6 +69,16 @@ impl Selection {
     }
 }
 
+/// Of each function of a trace, whether one of `patterns` means it. Without patterns, all are meant.
+fn chosen(patterns: &[Pattern], names: &Names<'_, '_>) -> Vec<bool> {
+    let numbers = names.trace.functions.iter().map(|function| function.number);
+    let chosen = numbers.map(|number| {
+        patterns.is_empty() || patterns.iter().any(|one| is_function(one, names, number))
+    });
+    chosen.collect()
+}
+
+/// Whether `pattern` means the function with this number.
 fn is_function(pattern: &Pattern, names: &Names<'_, '_>, number: u32) -> bool {
     let symbol = names.trace.function(number).map_or(&b""[..], |function| function.name);
     let name = names.function(number);

@@ -90,8 +90,8 @@ struct State {
 
 impl Model {
     fn new(functions: &Functions) -> Self {
-        let source = |function: &Function| function.file.clone().unwrap_or_default();
-        let sources: Vec<String> = functions.functions.iter().map(source).collect();
+        let sources = functions.functions.iter().map(|f| f.file.clone().unwrap_or_default());
+        let sources: Vec<String> = sources.collect();
         let grouping = grouping(&sources);
         let states = states(functions);
         let (mut source_names, mut group_names, mut section_names) =
@@ -194,7 +194,13 @@ fn states(functions: &Functions) -> Vec<State> {
     for (gap, own) in mcount::coverage(functions).gaps {
         causes.extend(own.into_iter().map(|at| (at, gap.clone())));
     }
-    let state = |(at, function): (usize, &Function)| match causes.get(&at) {
+    let all = functions.functions.iter().enumerate();
+    all.map(|(at, function)| state(function, causes.get(&at))).collect()
+}
+
+/// The state of a function. `gap` is why it has no hook.
+fn state(function: &Function, gap: Option<&Gap>) -> State {
+    match gap {
         Some(gap) => State { kind: "none", mark: "○", text: format!("no hook: {}", why(gap)) },
         None if function.is_recorded() => {
             State { kind: "recorded", mark: "●", text: "in the table".to_owned() }
@@ -203,8 +209,7 @@ fn states(functions: &Functions) -> Vec<State> {
             State { kind: "excluded", mark: "–", text: "hook, excluded by the policy".to_owned() }
         }
         None => State { kind: "missing", mark: "✕", text: "hook, not in the table".to_owned() },
-    };
-    functions.functions.iter().enumerate().map(state).collect()
+    }
 }
 
 /// The cause in a few words.

@@ -88,22 +88,26 @@ fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 100.0 } else { 100.0 * part as f64 / whole as f64 }
 }
 
+/// The same for people.
+fn percent(part: usize, whole: usize) -> String {
+    format!("{:.1} %", share(part, whole))
+}
+
 fn cards(report: &Report<'_>) -> String {
     let all = &report.functions.functions;
     let with_hook = all.iter().filter(|function| !function.sites.is_empty()).count();
     let recorded = all.iter().filter(|function| function.is_recorded()).count();
     let errors = report.findings.iter().filter(|f| f.rule.default_level() == Level::Deny).count();
-    let of_all = |count| format!("{:.1} %", share(count, all.len()));
     let missing = all
         .iter()
         .filter(|f| !f.sites.is_empty() && !f.is_recorded() && f.excluded.is_none())
         .count();
     let rows = [
         ("Functions", all.len(), String::new()),
-        ("With a hook", with_hook, of_all(with_hook)),
-        ("In the table", recorded, of_all(recorded)),
+        ("With a hook", with_hook, percent(with_hook, all.len())),
+        ("In the table", recorded, percent(recorded, all.len())),
         ("Hook, not in the table", missing, String::new()),
-        ("Without a hook", all.len() - with_hook, of_all(all.len() - with_hook)),
+        ("Without a hook", all.len() - with_hook, percent(all.len() - with_hook, all.len())),
         ("Findings", report.findings.len(), counted(errors, "error", "errors")),
     ];
     let mut out = String::new();
@@ -286,26 +290,29 @@ fn gaps(functions: &Functions) -> String {
     out
 }
 
+fn names_of(groups: &[Group]) -> Vec<&str> {
+    groups.iter().map(|group| group.name.as_str()).collect()
+}
+
 /// What the list of functions is made of, as JSON that a script element can hold.
 fn data(functions: &Functions, model: &Model) -> String {
     let all = &functions.functions;
     let names: Vec<String> = all.iter().map(|f| f.names().collect::<Vec<_>>().join(", ")).collect();
-    let place = |f: &mcount::Function| format!("{:x}", f.address.unwrap_or(f.offset));
-    let names_of =
-        |groups: &[Group]| groups.iter().map(|g| g.name.clone()).collect::<Vec<String>>();
-    let state = |s: &super::State| json!({"kind": s.kind, "mark": s.mark, "text": s.text});
+    let places = all.iter().map(|f| format!("{:x}", f.address.unwrap_or(f.offset)));
+    let states = model.states.iter();
+    let states = states.map(|s| json!({"kind": s.kind, "mark": s.mark, "text": s.text}));
     let data = json!({
         "sources": model.sources,
         "groupOf": model.group_of,
         "groups": names_of(&model.groups),
         "sections": names_of(&model.sections),
-        "states": model.states.iter().map(state).collect::<Vec<_>>(),
+        "states": states.collect::<Vec<_>>(),
         "rows": {
             "name": names,
             "state": model.rows.iter().map(|row| row.state).collect::<Vec<_>>(),
             "source": model.rows.iter().map(|row| row.source).collect::<Vec<_>>(),
             "section": model.rows.iter().map(|row| row.section).collect::<Vec<_>>(),
-            "place": all.iter().map(place).collect::<Vec<_>>(),
+            "place": places.collect::<Vec<_>>(),
             "size": all.iter().map(|function| function.size).collect::<Vec<_>>(),
         },
     });

@@ -21,8 +21,7 @@ pub(super) fn fields(weights: &[f64], whole: Field) -> Vec<Field> {
     while !areas.is_empty() {
         let side = rest.width.min(rest.height);
         let mut count = 1;
-        let worst_of = |count: usize| worst(areas.get(..count).unwrap_or_default(), side);
-        while count < areas.len() && worst_of(count + 1) <= worst_of(count) {
+        while count < areas.len() && worst(areas, count + 1, side) <= worst(areas, count, side) {
             count += 1;
         }
         let (row, later) = areas.split_at(count);
@@ -32,15 +31,12 @@ pub(super) fn fields(weights: &[f64], whole: Field) -> Vec<Field> {
     found
 }
 
-/// The worst ratio of the sides of `row` along a side of that length.
-fn worst(row: &[f64], side: f64) -> f64 {
-    let sum: f64 = row.iter().sum();
-    let depth = sum / side;
-    let ratio = |area: &f64| {
-        let length = area / depth;
-        (depth / length).max(length / depth)
-    };
-    row.iter().map(ratio).fold(1.0, f64::max)
+/// The worst ratio of the sides of the first `count` of `areas`, laid along a side of that length.
+fn worst(areas: &[f64], count: usize, side: f64) -> f64 {
+    let row = areas.get(..count).unwrap_or_default();
+    let depth = row.iter().sum::<f64>() / side;
+    let lengths = row.iter().map(|area| area / depth);
+    lengths.map(|length| (depth / length).max(length / depth)).fold(1.0, f64::max)
 }
 
 /// Lays `row` along the shorter side of `rest`; what is left of it.
