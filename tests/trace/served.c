@@ -2,6 +2,7 @@
  * called for that. So whoever attaches to it between two lines knows what the trace is to have. */
 #include "hits.h"
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #ifdef SANDBOX
 #include <linux/filter.h>
@@ -68,6 +69,14 @@ QUIET int main(void) {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
         return 2;
 #endif
+#ifdef IMPOSTOR
+    /* What looks like the agent of an earlier trace, but for its code. */
+    int fake = memfd_create("mcount-agent", MFD_CLOEXEC);
+    char *at = (char *)0x600000000000;
+    if (ftruncate(fake, 64 << 20) || pwrite(fake, "mcount-agent  1\n", 16, 0) != 16 || pwrite(fake, &at, 8, 16) != 8)
+        return 2;
+    mmap(at, 64 << 20, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fake, 0);
+#endif
     pthread_t t[THREADS], one;
     pthread_barrier_init(&barrier, 0, THREADS + 1);
     for (long i = 0; i < THREADS; i++)
@@ -76,6 +85,8 @@ QUIET int main(void) {
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
         void *result;
+        if (!strcmp(line, "exec\n"))
+            execl("/proc/self/exe", "served", (char *)0);
         long sum = work(100);
         pthread_barrier_wait(&barrier);
         pthread_barrier_wait(&barrier);

@@ -9,6 +9,7 @@
 )]
 
 mod apt;
+mod attached;
 mod bench;
 mod debian;
 mod dist;

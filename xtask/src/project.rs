@@ -6,6 +6,8 @@
 //! The truth is the text that binutils print, read here: no code is shared with mcount. `apt-get`
 //! fetches the sources ([`crate::sources`]).
 //!
+//! With `--attach`, a server is attached to while it's under load ([`crate::attached`]).
+//!
 //! With `--trace`, other programs run their own tests traced ([`crate::traced`]).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +18,7 @@ use lexopt::{Arg, ValueExt as _};
 
 use crate::programs::{self, Profile};
 use crate::sources::{shell, unpack};
-use crate::{Result, files, traced};
+use crate::{Result, attached, files, traced};
 
 const USAGE: &str = "\
 usage: cargo xtask project [OPTION…]
@@ -24,6 +26,7 @@ usage: cargo xtask project [OPTION…]
   --mcount PATH   the program to test (default: target/release/mcount, built now)
   --trace         build real programs, and run their own tests with `mcount trace` and without
   --only NAME     with --trace: only builds whose name has this in it; may be given again
+  --attach N      attach to redis under load N times, for a second each
   --docs          with --trace: write what was found, now and before, to docs/live.md
 ";
 
@@ -82,11 +85,13 @@ type Places = BTreeSet<(String, u64)>;
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     let mut mcount = None;
     let mut is_trace = false;
+    let mut attached = None;
     let (mut only, mut docs) = (Vec::new(), false);
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Long("mcount") => mcount = Some(PathBuf::from(parser.value()?)),
             Arg::Long("trace") => is_trace = true,
+            Arg::Long("attach") => attached = Some(parser.value()?.parse()?),
             Arg::Long("only") => only.push(parser.value()?.string()?),
             Arg::Long("docs") => docs = true,
             Arg::Short('h') | Arg::Long("help") => {
@@ -102,6 +107,9 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     };
     let root = files::target().join("project");
     files::make_folder(&root)?;
+    if let Some(count) = attached {
+        return attached::run(&mcount, &root, count);
+    }
     if is_trace {
         return traced::run(&mcount, &root, &only, docs);
     }

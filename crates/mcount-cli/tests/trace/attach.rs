@@ -115,6 +115,16 @@ impl Served {
         Ok(line.trim_end().to_owned())
     }
 
+    /// Has it execute itself.
+    pub(crate) fn execute(&mut self) -> Result<(), String> {
+        let input = self.input.as_mut().ok_or("no input")?;
+        input.write_all(b"exec\n").and_then(|()| input.flush()).map_err(text)?;
+        match self.line()?.as_str() {
+            "ready" => Ok(()),
+            other => Err(format!("it began with {other:?}")),
+        }
+    }
+
     /// Has it work; how often it called each function.
     pub(crate) fn work(&mut self) -> Result<BTreeMap<String, u64>, String> {
         let input = self.input.as_mut().ok_or("no input")?;
@@ -211,7 +221,7 @@ impl Attached {
     }
 
     /// The trace, once it has ended.
-    fn finish(mut self) -> Result<Trace, String> {
+    pub(crate) fn finish(mut self) -> Result<Trace, String> {
         let mut status = ExitStatus::from_raw(0);
         until("mcount attach ends", || match self.child.try_wait() {
             Ok(None) => false,

@@ -15,7 +15,10 @@ const NOBODY: &[&str] = &["--reuid=65534", "--regid=65534", "--clear-groups"];
 type Row = (&'static str, &'static str, fn() -> Result<(), String>);
 
 pub(crate) fn tests() -> Vec<Test> {
-    let rows: [Row; 7] = [
+    let rows: [Row; 10] = [
+        ("attach::impostor", "gcc", impostor),
+        ("attach::deleted", "gcc", deleted),
+        ("attach::executes", "gcc", executes),
         ("attach::other-user", "setpriv", other_user),
         ("attach::not-dumpable", "setpriv", not_dumpable),
         ("attach::same-user", "setpriv", same_user),
@@ -153,6 +156,49 @@ fn traced() -> Result<(), String> {
     let path = format!("/proc/{tracer}/task/{tracer}/children");
     let process = std::fs::read_to_string(path).map_err(text)?.trim().parse().map_err(text)?;
     is_refused(&room, mcount(), process, &format!("process {tracer} traces it already"))?;
+    served.work()?;
+    served.end()
+}
+
+/// What claims to be the agent of an earlier trace, and isn't, is left alone.
+fn impostor() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &[HOOKS, &["-DIMPOSTOR"]].concat(), "served.c")?;
+    let mut served = Served::start(&program)?;
+    for _ in 0..2 {
+        let attached = Attached::start(&room, "attached", &[], served.id())?;
+        let counts = served.work()?;
+        compare(&counts, &attached.stop()?)?;
+    }
+    served.end()
+}
+
+/// The program's file is gone, as after an upgrade, and another one has its name.
+fn deleted() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "served.c")?;
+    let mut served = Served::start(&program)?;
+    std::fs::remove_file(&program).map_err(text)?;
+    room.compile("gcc", &[HOOKS, &["-O0"]].concat(), "served.c")?;
+    let attached = Attached::start(&room, "attached", &[], served.id())?;
+    let counts = served.work()?;
+    compare(&counts, &attached.stop()?)?;
+    served.end()
+}
+
+/// The process executes another program: the trace ends, and has what was there before.
+fn executes() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "served.c")?;
+    let mut served = Served::start(&program)?;
+    let attached = Attached::start(&room, "attached", &[], served.id())?;
+    let counts = served.work()?;
+    served.execute()?;
+    let trace = attached.finish()?;
+    compare(&counts, &trace)?;
+    if !trace.notes.concat().contains("it has executed another program") {
+        return Err(format!("{:?}", trace.notes));
+    }
     served.work()?;
     served.end()
 }
