@@ -125,7 +125,7 @@ fn examine(program: &Program, build: &Build, root: &Path, mcount: &Path) -> Resu
             for wrong in &compared.wrong {
                 println!("{wrong}");
             }
-            finding.is_well &= compared.wrong.is_empty() && compared.calls > 1000;
+            finding.is_well &= compared.wrong.is_empty() && compared.calls > 100;
             match compared.wrong.len() {
                 0 => format!("{} functions, {} calls: equal", compared.functions, compared.calls),
                 wrong => format!("**{wrong} functions differ**, {} are equal", compared.functions),
