@@ -9,9 +9,8 @@ use mcount::{
     RecordOptions, SortOptions,
 };
 use peak_alloc::PeakAlloc;
-use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
-use testkit::budget::on_this_host;
+use testkit::budget::{on_this_host, thread_time};
 use testkit::test;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol, get, put, section_fields};
 
@@ -416,18 +415,13 @@ fn images() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// How long this thread has been on a processor, which others that run do not change.
-fn time() -> Duration {
-    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
-}
-
 /// What is wrong with the cost of `verb` on `file`, and whether it takes the file.
 fn measured((name, verb): Verb, file: &[u8], options: &Both) -> (bool, Option<String>) {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
-    let begin = time();
+    let begin = thread_time();
     let takes = verb(file, options);
-    let elapsed = time().saturating_sub(begin);
+    let elapsed = thread_time().saturating_sub(begin);
     let room = MEMORY.peak_usage().saturating_sub(before);
     let time = on_this_host(TIME * u32::try_from(file.len()).unwrap() + LEAST_TIME);
     let is_right = elapsed <= time && room <= ROOM * file.len() + LEAST_ROOM;
