@@ -71,6 +71,12 @@ impl Recorder {
         }
         let found = maps.iter().find(|(_, path)| self.agent.is_at(path));
         let (bias, _) = found.ok_or_else(|| io::Error::other("the agent was not loaded"))?;
+        let is_agent = |path: &Path| self.agent.is_at(path);
+        let is_sanitizer = |path: &Path| {
+            let path = path.as_os_str().as_bytes();
+            SANITIZERS.iter().any(|name| memchr::memmem::find(path, name).is_some())
+        };
+        put_behind(memory, &space, is_agent, is_sanitizer)?;
         space.place(thread, memory, &self.agent, *bias, (&self.trace, &self.request.scope))?;
         if place.is_breakpoint {
             let mut registers = thread.registers()?;
@@ -247,6 +253,49 @@ fn link_maps(memory: &Memory, first: u64) -> io::Result<Vec<(u64, PathBuf)>> {
         at = *next;
     }
     Ok(found)
+}
+
+/// Runtimes that end a program in which they aren't the first library.
+const SANITIZERS: [&[u8]; 2] = [b"libasan.so", b"libclang_rt.asan"];
+
+/// Has the module `one` change places with the next one if that's an `other`, in the list that the dynamic linker has for
+/// debuggers and `dl_iterate_phdr`. Nobody has looked at it yet.
+fn put_behind(
+    memory: &Memory,
+    space: &Space,
+    one: impl Fn(&Path) -> bool,
+    other: impl Fn(&Path) -> bool,
+) -> io::Result<()> {
+    /// Where in a `struct link_map` those are.
+    const NEXT: u64 = 24;
+    const PREVIOUS: u64 = 32;
+    let Some(debug) = space.debug else { return Ok(()) };
+    let (mut before, mut at) = (0, memory.word(memory.word(debug)? + 8)?);
+    let path = |at: u64| -> io::Result<PathBuf> {
+        Ok(PathBuf::from(OsString::from_vec(memory.string(memory.word(at + 8)?)?)))
+    };
+    while at != 0 && !one(&path(at)?) {
+        (before, at) = (at, memory.word(at + NEXT)?);
+    }
+    let next = if at == 0 { 0 } else { memory.word(at + NEXT)? };
+    if before == 0 || next == 0 || !other(&path(next)?) {
+        return Ok(());
+    }
+    let behind = memory.word(next + NEXT)?;
+    let links = [
+        (before + NEXT, next),
+        (next + PREVIOUS, before),
+        (next + NEXT, at),
+        (at + PREVIOUS, next),
+        (at + NEXT, behind),
+        (behind + PREVIOUS, at),
+    ];
+    // With musl the last one is known elsewhere, too, so it has to stay the last one.
+    let links = if behind == 0 { &[][..] } else { &links };
+    for (place, link) in links {
+        memory.write(*place, &link.to_le_bytes())?;
+    }
+    Ok(())
 }
 
 /// Writes what is known of a module: its path, its build ID and its functions.

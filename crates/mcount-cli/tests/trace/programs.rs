@@ -98,6 +98,7 @@ pub(crate) fn tests() -> Vec<Test> {
         simple("program::dlopen", dlopen),
         simple("program::preload", preload),
         simple("program::hostile-preload", hostile_preload),
+        simple("program::address-sanitizer", sanitized),
         simple("program::many-functions", many_functions),
         simple("program::inherited-child", inherited_child),
     ];
@@ -141,6 +142,17 @@ fn preload() -> Result<(), String> {
     let program = room.compile("gcc", HOOKS, "uses-preload.c")?;
     let change = |command: &mut Command| {
         command.env("LD_PRELOAD", &library);
+    };
+    same(&room, &program, change, Also::Nesting)
+}
+
+/// Its runtime has to be the program's first library. Leaks can't be looked for in a program that has a tracer.
+fn sanitized() -> Result<(), String> {
+    let room = Room::new()?;
+    let flags = [HOOKS, &["-O1", "-fsanitize=address"]].concat();
+    let program = room.compile("gcc", &flags, "plain.c")?;
+    let change = |command: &mut Command| {
+        command.env("ASAN_OPTIONS", "detect_leaks=0");
     };
     same(&room, &program, change, Also::Nesting)
 }
