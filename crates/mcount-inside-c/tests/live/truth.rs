@@ -56,7 +56,7 @@ const PROGRAMS: &[Program] = &[
     leaves("terminate.cpp"),
     leaves("thread-ends.cpp"),
     Program { may_miss: true, ..leaves("plain.c") },
-    Program { may_miss: true, ..program("profiler.c") },
+    Program { may_miss: true, flags: &["-DBARE_STUBS"], ..program("profiler.c") },
 ];
 
 /// Those that are tried with every way to ask for hooks, and to link.
