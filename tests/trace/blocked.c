@@ -144,6 +144,8 @@ int main(void) {
         return 2;
     for (long i = 0; i < WAYS; i++)
         pthread_create(&t[i], 0, run, (void *)i);
+    /* If it hangs, it doesn't for ever. */
+    alarm(100);
     printf("ready\n");
     fflush(stdout);
     while (fgets(line, sizeof line, stdin))

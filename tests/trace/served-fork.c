@@ -35,6 +35,8 @@ QUIET int main(void) {
     char line[16];
     int report[2], tell[2], child = 0, status;
     struct hit theirs[64];
+    /* If it hangs, it doesn't for ever. */
+    alarm(100);
     printf("ready\n");
     fflush(stdout);
     if (pipe(report))

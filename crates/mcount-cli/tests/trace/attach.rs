@@ -115,13 +115,13 @@ impl Served {
         Ok(line.trim_end().to_owned())
     }
 
-    /// Has it execute itself.
-    pub(crate) fn execute(&mut self) -> Result<(), String> {
+    /// Tells it something; it has to answer this.
+    pub(crate) fn tell(&mut self, what: &str, answer: &str) -> Result<(), String> {
         let input = self.input.as_mut().ok_or("no input")?;
-        input.write_all(b"exec\n").and_then(|()| input.flush()).map_err(text)?;
+        input.write_all(what.as_bytes()).and_then(|()| input.flush()).map_err(text)?;
         match self.line()?.as_str() {
-            "ready" => Ok(()),
-            other => Err(format!("it began with {other:?}")),
+            line if line == answer => Ok(()),
+            other => Err(format!("it answers {other:?} and not {answer:?}")),
         }
     }
 

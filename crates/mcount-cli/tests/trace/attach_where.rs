@@ -15,7 +15,9 @@ const NOBODY: &[&str] = &["--reuid=65534", "--regid=65534", "--clear-groups"];
 type Row = (&'static str, &'static str, fn() -> Result<(), String>);
 
 pub(crate) fn tests() -> Vec<Test> {
-    let rows: [Row; 10] = [
+    let rows: [Row; 12] = [
+        ("attach::spoilt", "gcc", spoilt),
+        ("attach::inside-a-hook", "gcc", inside_a_hook),
         ("attach::impostor", "gcc", impostor),
         ("attach::deleted", "gcc", deleted),
         ("attach::executes", "gcc", executes),
@@ -173,6 +175,42 @@ fn impostor() -> Result<(), String> {
     served.end()
 }
 
+/// The process has overwritten the agent of an earlier trace: that one isn't used, and no other one can be.
+fn spoilt() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "served.c")?;
+    let mut served = Served::start(&program)?;
+    let attached = Attached::start(&room, "attached", &[], served.id())?;
+    let counts = served.work()?;
+    compare(&counts, &attached.stop()?)?;
+    served.tell("spoil\n", "spoilt 1")?;
+    is_refused(&room, mcount(), served.id(), "of another version of mcount, or was changed")?;
+    if served.work()? != counts {
+        return Err("it counts otherwise".to_owned());
+    }
+    served.end()
+}
+
+/// A signal handler is to return into the middle of a hook that is armed meanwhile.
+fn inside_a_hook() -> Result<(), String> {
+    let room = Room::new()?;
+    let flags = [HOOKS, &["-fcf-protection=none", "-DINSIDE"]].concat();
+    let program = room.compile("gcc", &flags, "served.c")?;
+    let mut served = Served::start(&program)?;
+    served.tell("go\n", "inside")?;
+    let attached = Attached::start(&room, "attached", &[], served.id())?;
+    served.tell("on\n", "outside")?;
+    let counts = served.work()?;
+    let trace = attached.stop()?;
+    // One call of each came from there, and only the second one began at its beginning.
+    let found = (trace.count(0, "leaf"), trace.count(0, "target"));
+    let expected = |function| counts.get(function).copied().unwrap_or(0);
+    if found != (expected("leaf") + 1, expected("target")) {
+        return Err(format!("{found:?} instead of {counts:?}"));
+    }
+    served.end()
+}
+
 /// The program's file is gone, as after an upgrade, and another one has its name.
 fn deleted() -> Result<(), String> {
     let room = Room::new()?;
@@ -193,7 +231,7 @@ fn executes() -> Result<(), String> {
     let mut served = Served::start(&program)?;
     let attached = Attached::start(&room, "attached", &[], served.id())?;
     let counts = served.work()?;
-    served.execute()?;
+    served.tell("exec\n", "ready")?;
     let trace = attached.finish()?;
     compare(&counts, &trace)?;
     if !trace.notes.concat().contains("it has executed another program") {

@@ -64,7 +64,12 @@ impl Session {
         if let Some(block) = &found {
             is_free(block, &memory)?;
         } else if standing.threads.iter().any(|thread| thread.registers.gs_base != 0) {
-            return Err(io::Error::other("it uses %gs itself, which tracing needs"));
+            let why = if maps.iter().any(is_ours) {
+                "the agent of an earlier trace in it is of another version of mcount, or was changed"
+            } else {
+                "it uses %gs itself, which tracing needs"
+            };
+            return Err(io::Error::other(why));
         }
         let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
         let gate = match &found {
