@@ -3,6 +3,7 @@
 use super::config;
 use super::host::{self, header};
 use super::layout::{self as trace, directory, ring};
+use super::numbers::{IN_MEMORY, has};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// A chunk in memory.
@@ -74,7 +75,11 @@ fn new_number(kind: u32, thread: u32, base: u64, process: u32) -> Option<u64> {
 pub(crate) fn new_calls(thread: u32, base: u64, process: u32) -> Option<Place> {
     let count = header(trace::header::RING)?.load(Relaxed).min(ring::MOST);
     if count == 0 {
-        return new_chunk(trace::chunk::CALLS, thread, base, process);
+        let place = new_chunk(trace::chunk::CALLS, thread, base, process)?;
+        if has(IN_MEMORY) {
+            touch(place.bytes);
+        }
+        return Some(place);
     }
     let next = header(trace::header::RING_NEXT)?;
     // Once around: all others are being written to.
@@ -103,6 +108,17 @@ pub(crate) fn new_calls(thread: u32, base: u64, process: u32) -> Option<Place> {
         }
     }
     None
+}
+
+/// Maps the pages of a chunk before they are written to, which the recorder has cleared.
+///
+/// The kernel maps the one page that is written to, but where one is read, all that are ready in the 64 KiB around it
+/// (`do_fault_around`). If the mapping isn't aligned to 64 KiB, a chunk is in two of those.
+fn touch(bytes: *mut u8) {
+    for at in [0, trace::CHUNK_SIZE as usize - 1] {
+        // SAFETY: within the chunk, which is the caller's.
+        unsafe { bytes.add(at).read_volatile() };
+    }
 }
 
 /// The chunk with this descriptor, if it's one, is no longer written to.

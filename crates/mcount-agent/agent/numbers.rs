@@ -10,6 +10,8 @@ pub(crate) const UNTIMED: u64 = 2;
 pub(crate) const ENTRIES: u64 = 4;
 /// What is recorded depends on what a call is nested in.
 pub(crate) const LIMITED: u64 = 8;
+/// The trace is in memory.
+pub(crate) const IN_MEMORY: u64 = 256;
 
 /// Is this flag of the configuration set?
 pub(crate) fn has(flag: u64) -> bool {

@@ -46,6 +46,8 @@ pub mod flags {
     pub const LIMITED: u64 = 8;
     /// The recorder has attached to a program that runs, and will leave it.
     pub const ATTACHED: u64 = 16;
+    /// The trace is in memory, where reading from a page maps those around it too.
+    pub const IN_MEMORY: u64 = 256;
 }
 
 /// What a function is for what is recorded: bits 24 to 31 of its number in a stub.

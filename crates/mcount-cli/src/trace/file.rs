@@ -4,6 +4,7 @@
 //! Programs write calls into the file through shared mappings. They never touch a chunk that the
 //! recorder hasn't made room for on disk, so a full disk is an error here and not a signal there.
 
+use super::prepare::{self, Prepared};
 use super::scope::Scope;
 use crate::commit::Failure;
 use crate::files::Input;
@@ -127,10 +128,12 @@ impl Shared {
     /// Keeps room ahead until told to stop.
     fn keep(&self) {
         let mut last = self.field(header::NEXT_CHUNK).load(SeqCst);
+        let mut prepared = Prepared::default();
         while !self.stop.load(SeqCst) {
             self.field(header::HEARTBEAT).fetch_add(1, SeqCst);
             let next = self.field(header::NEXT_CHUNK).load(SeqCst);
-            let ahead = AHEAD.max(8 * (next - last));
+            let used = next - last;
+            let ahead = AHEAD.max(8 * used);
             last = next;
             let ready = self.field(header::READY).load(SeqCst);
             if next + ahead / 2 > ready && self.field(header::FULL).load(SeqCst) == 0 {
@@ -144,6 +147,10 @@ impl Shared {
                     self.set(header::FULL, 1);
                     *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 }
+            }
+            if self.field(header::CLOCK).load(SeqCst) != layout::clock::NONE {
+                let ready = self.field(header::READY).load(SeqCst);
+                prepared.keep_ahead(&self.file, next, used, ready);
             }
             thread::sleep(Duration::from_millis(1));
         }
@@ -249,6 +256,11 @@ impl TraceFile {
             return Err(io::Error::other("its address space has too little room (ulimit -v)"));
         }
         Ok(length)
+    }
+
+    /// Are its pages ready before they are written to, and nowhere but in memory?
+    pub(super) fn is_prepared_in_memory(&self) -> bool {
+        !self.untimed && prepare::is_in_memory(&self.shared.file)
     }
 
     /// Its absolute path.

@@ -11,6 +11,7 @@ mod file;
 mod functions;
 mod inject;
 mod modules;
+mod prepare;
 mod processes;
 mod rendezvous;
 mod scope;

@@ -338,8 +338,9 @@ pub(super) fn configuration(
 ) -> [(u64, u64); 5] {
     let fsgsbase = if has_fsgsbase() { flags::FSGSBASE } else { 0 };
     let attached = if is_attached { flags::ATTACHED } else { 0 };
+    let in_memory = if trace.is_prepared_in_memory() { flags::IN_MEMORY } else { 0 };
     [
-        (config::FLAGS, scope.flags() | fsgsbase | attached),
+        (config::FLAGS, scope.flags() | fsgsbase | attached | in_memory),
         (config::SHORTEST, trace.ticks_in(scope.min_duration)),
         (config::PG_EXIT, bias + symbols.routines(scope.kind()).exit),
         (config::BUDGET, scope.budget()),
