@@ -26,6 +26,8 @@ pub mod pattern;
 pub mod replay;
 mod stand_in;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod top;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod trace;
 pub mod unpack;
 pub mod why;

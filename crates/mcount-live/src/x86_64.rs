@@ -214,6 +214,17 @@ pub fn armed_short(site: u64, before: u64) -> Option<[u8; SHORT_JUMP]> {
     Some([0xeb, i8::try_from(distance).ok()?.cast_unsigned()])
 }
 
+/// What becomes of the first byte of an armed site that's made idle while threads run: a jump, long or short, turns into
+/// a `test` of as many bytes. `None` if it's no armed site.
+#[must_use]
+pub fn switched_off(first: u8) -> Option<u8> {
+    match first {
+        0xe9 => Some(0xa9),
+        0xeb => Some(0xa8),
+        _ => None,
+    }
+}
+
 /// The idle site at `site` that becomes a jump to `target` when its first byte is changed. `None` if that's out
 /// of reach.
 #[must_use]

@@ -2,13 +2,12 @@
 
 use super::calls::CallsArgs;
 use super::trace::write_lines;
-use super::{SUCCESS, complain};
+use super::{SUCCESS, complain, say};
 use crate::replay::parse_time;
 use crate::trace::Size;
 use crate::trace::attach::{Request, attach as run, list};
-use crate::words::printable;
 use clap::{Args, ValueHint};
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -57,7 +56,7 @@ pub(super) struct AttachArgs {
     process: i32,
 }
 
-fn process(text: &str) -> Result<i32, String> {
+pub(super) fn process(text: &str) -> Result<i32, String> {
     match super::options::number::<i32>(text)? {
         process if process > 0 => Ok(process),
         _ => Err("processes are numbered from 1 on".to_owned()),
@@ -84,19 +83,18 @@ pub(super) fn attach(arguments: AttachArgs) -> u8 {
     } else {
         run(Request {
             process,
+            command: Vec::new(),
             output: arguments.output,
             scope,
             size: arguments.which.size().unwrap_or(Size::Ring(KEPT)),
             duration: arguments.duration.map(Duration::from_nanos),
             calls: arguments.calls,
+            budget: arguments.which.budget,
+            view: None,
             verbose: arguments.verbose,
             say,
             complain,
         })
     };
     result.unwrap_or_else(|error| complain(&format!("process {process}: {error}")))
-}
-
-fn say(text: &str) {
-    let _ = writeln!(anstream::stderr(), "mcount: {}", printable(text));
 }

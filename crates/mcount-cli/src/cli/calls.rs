@@ -39,6 +39,16 @@ pub(super) struct CallsArgs {
         conflicts_with_all = ["only_under", "not_under", "depth", "min_duration"]
     )]
     entries: bool,
+    /// Let tracing cost this part of the program's processor time at most, such as 2%: functions that are
+    /// called too often for that aren't traced any more, and it's said which
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        value_parser = budget,
+        help_heading = "What is recorded",
+        conflicts_with_all = ["only_under", "not_under", "depth", "min_duration"]
+    )]
+    pub(super) budget: Option<f64>,
     /// What times are of: the processor's time-stamp counter; or none, so that only order and counts are
     /// recorded, which is faster
     #[arg(long, value_enum, default_value = "tsc", help_heading = "What is recorded")]
@@ -84,8 +94,15 @@ fn depth(text: &str) -> Result<u64, String> {
     }
 }
 
+/// The part that `2%` says.
+pub(super) fn budget(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|digits| digits.parse::<f64>().ok());
+    let number = number.filter(|number| *number > 0.0 && *number <= 100.0);
+    number.map(|number| number / 100.0).ok_or_else(|| "not a part such as 2% or 0.5%".to_owned())
+}
+
 /// The bytes that `64M` says.
-fn size(text: &str) -> Result<u64, String> {
+pub(super) fn size(text: &str) -> Result<u64, String> {
     const UNITS: [(char, u64); 4] =
         [('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30), ('T', 1 << 40)];
     let unit = |(name, factor)| text.strip_suffix(name).map(|digits| (digits, factor));

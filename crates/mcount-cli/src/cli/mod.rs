@@ -21,6 +21,8 @@ mod sort;
 mod stats;
 mod table;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod top;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod trace;
 mod why;
 
@@ -38,6 +40,8 @@ use self::report::{ReportArgs, report};
 use self::sort::{SortArgs, sort};
 use self::stats::{StatsArgs, stats};
 use self::table::{TableArgs, table};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use self::top::{TopArgs, top};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use self::trace::{TraceArgs, trace};
 use self::why::{WhyArgs, why};
@@ -184,6 +188,13 @@ enum Command {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     #[command(after_help = attach::HELP)]
     Attach(AttachArgs),
+    /// Show which functions of a running program are called now, and how long they take
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[command(
+        after_help = top::HELP,
+        override_usage = "mcount top [OPTIONS] PID\n       mcount top [OPTIONS] -- PROGRAM [ARG]..."
+    )]
+    Top(TopArgs),
     /// Print the calls of a trace: the call graph, or one call a line for other programs
     #[command(after_help = replay::HELP)]
     Replay(ReplayArgs),
@@ -290,6 +301,8 @@ fn execute(command: Command) -> io::Result<u8> {
         Command::Trace(arguments) => Ok(trace(&arguments)),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         Command::Attach(arguments) => Ok(attach(arguments)),
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        Command::Top(arguments) => Ok(top(arguments)),
         Command::Replay(arguments) => replay(&arguments),
         Command::Stats(arguments) => stats(&arguments),
         Command::Demo => demo::run(&mut anstream::stdout().lock()),
@@ -323,6 +336,11 @@ fn notes(inputs: &[PathBuf], output: Option<&Path>) -> Box<dyn Write> {
 fn ended_by(signal: i32, program: &OsStr) -> u8 {
     complain(&format!("{}: ended by signal {signal}", program.display()));
     u8::try_from(signal).map_or(ERROR, |signal| signal.saturating_add(SIGNALLED))
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn say(text: &str) {
+    let _ = writeln!(anstream::stderr(), "mcount: {}", printable(text));
 }
 
 fn complain(message: &str) -> u8 {

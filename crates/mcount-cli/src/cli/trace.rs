@@ -89,6 +89,7 @@ pub(super) fn trace(arguments: &TraceArgs) -> u8 {
         output: output.clone(),
         scope,
         size: arguments.calls.size().unwrap_or(Size::Any),
+        budget: arguments.calls.budget,
         children: arguments.children,
         verbose: arguments.verbose,
         is_list: arguments.list,

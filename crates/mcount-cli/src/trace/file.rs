@@ -50,7 +50,7 @@ pub enum Size {
 }
 
 /// Reads the processor's clock.
-fn clock() -> u64 {
+pub(super) fn clock() -> u64 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: reads the time stamp counter.
     unsafe {
@@ -411,6 +411,21 @@ impl TraceFile {
         &self.shared.file
     }
 
+    /// Reads from it. `false` if so much isn't there.
+    pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) -> bool {
+        self.shared.file.read_exact_at(bytes, offset).is_ok()
+    }
+
+    /// How many ticks there are in a second; 0 if they're no times.
+    pub(super) fn rate(&self) -> u64 {
+        self.shared.field(header::TICKS_PER_SECOND).load(SeqCst)
+    }
+
+    /// Takes its name away: it goes when it's closed.
+    pub(super) fn hide(&self) -> io::Result<()> {
+        std::fs::remove_file(&self.path)
+    }
+
     /// What is missing from it, a line each.
     pub(super) fn missing(&self, is_ring: bool) -> Option<String> {
         let (dropped, error) = self.dropped();
@@ -542,7 +557,7 @@ fn free(file: &File) -> io::Result<u64> {
 }
 
 /// Where the descriptor of a chunk is in the file.
-fn descriptor(chunk: u64) -> u64 {
+pub(super) fn descriptor(chunk: u64) -> u64 {
     let start = chunk - chunk % directory::SPAN;
     let entry = (chunk - start) * directory::DESCRIPTOR_SIZE as u64;
     layout::HEADER_BLOCK + start * layout::CHUNK_SIZE + entry

@@ -7,9 +7,11 @@
 
 mod agent;
 pub mod attach;
+mod budget;
 mod file;
 mod functions;
 mod inject;
+mod live;
 mod modules;
 mod prepare;
 mod processes;
@@ -17,6 +19,7 @@ mod rendezvous;
 mod scope;
 mod space;
 mod spawn;
+mod spend;
 mod stack;
 mod start;
 mod tracee;
@@ -27,6 +30,7 @@ use self::file::TraceFile;
 use self::modules::Modules;
 pub use self::scope::{Limit, Scope};
 use self::space::Space;
+use self::spend::Spending;
 use self::start::Untraced;
 use self::tracee::{Memory, Tracee};
 use crate::commit::about;
@@ -52,6 +56,8 @@ pub struct Request {
     pub scope: Scope,
     /// How large the trace may get, in bytes, and whether older calls make room for newer ones.
     pub size: Size,
+    /// The part of the programs' processor time that tracing may cost.
+    pub budget: Option<f64>,
     /// Run the program even if it has no hooks itself, for what it starts.
     pub children: bool,
     /// Say which modules have hooks.
@@ -106,6 +112,7 @@ struct Recorder {
     listed: Option<Vec<String>>,
     notes: Vec<String>,
     noted: BTreeSet<String>,
+    spending: Option<Spending>,
 }
 
 /// Runs the program and traces it until it and all that it started have ended.
@@ -142,7 +149,9 @@ fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcom
         listed: None,
         notes: Vec::new(),
         noted: BTreeSet::new(),
+        spending: None,
     };
+    recorder.begin_spending();
     recorder.follow()?;
     recorder.finish()
 }
@@ -165,7 +174,10 @@ impl Recorder {
             let thread = unsafe { libc::waitpid(-1, &raw mut status, flags) };
             if thread < 0 {
                 match Errno::last() {
-                    Errno::EINTR => continue,
+                    Errno::EINTR => {
+                        self.look_at_spending();
+                        continue;
+                    }
                     Errno::ECHILD => return Ok(()),
                     error => return Err(error.into()),
                 }

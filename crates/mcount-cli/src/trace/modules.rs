@@ -96,6 +96,10 @@ impl Modules {
         self.all.get_mut(index)
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Module> {
+        self.all.iter_mut()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Module> {
         self.all.iter()
     }

@@ -89,6 +89,7 @@ impl Recorder {
             let loaded: Vec<_> = space.borrow().loaded.iter().map(|(a, b)| (*a, *b)).collect();
             self.processes.insert(new, Process { space, memory, traced });
             self.process_record(new, parent);
+            self.give_up_again(new);
             for (bias, index) in loaded {
                 self.loaded_record(metadata::LOADED, new, bias, index);
             }

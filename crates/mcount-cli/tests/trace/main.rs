@@ -12,6 +12,7 @@ mod options;
 mod programs;
 mod reader;
 mod surroundings;
+mod top;
 mod truth;
 
 use libtest_mimic::{Arguments, Trial};
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
     }
     let tests = matrix::tests().into_iter().chain(programs::tests());
     let tests = tests.chain(faults::tests()).chain(options::tests()).chain(surroundings::tests());
-    let tests = tests.chain(attach::tests()).chain(attach_where::tests());
+    let tests = tests.chain(attach::tests()).chain(attach_where::tests()).chain(top::tests());
     let trials = tests.map(|test| test.trial(include_open)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -14,7 +14,9 @@ use std::os::fd::{FromRawFd, OwnedFd};
 ///
 /// The process can't be attached to, or the worker couldn't be made.
 pub fn attach(request: Request) -> io::Result<u8> {
-    check(request.process)?;
+    if request.command.is_empty() {
+        check(request.process)?;
+    }
     let mut ends = [0; 2];
     // SAFETY: there's room for two descriptors, which are new.
     let (read, write) = unsafe {
@@ -29,8 +31,6 @@ pub fn attach(request: Request) -> io::Result<u8> {
         -1 => Err(io::Error::last_os_error()),
         0 => {
             drop(write);
-            // SAFETY: no pointer is passed.
-            unsafe { libc::setsid() };
             let code = work(request, &File::from(read));
             // SAFETY: ends the process; nothing of the other's is to be done twice.
             unsafe { libc::_exit(i32::from(code)) }
@@ -66,6 +66,8 @@ fn wait(worker: i32, process: i32, pipe: OwnedFd) -> io::Result<u8> {
     if libc::WIFEXITED(status) {
         return Ok(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(2));
     }
-    worker::recover(process)?;
+    if process != 0 {
+        worker::recover(process)?;
+    }
     Err(io::Error::other("the process that wrote the trace was killed; it isn't finished"))
 }

@@ -9,14 +9,17 @@
 mod block;
 mod front;
 mod inside;
+mod launch;
 mod list;
 mod maps;
 mod program;
 mod remote;
+mod save;
 mod session;
 mod sites;
 mod stop;
 mod unwinders;
+mod watch;
 mod worker;
 
 pub use self::front::attach;
@@ -24,15 +27,19 @@ pub use self::list::list;
 use super::file::Size;
 use super::scope::Scope;
 use nix::libc;
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What to trace.
 pub struct Request {
-    /// The process.
+    /// The process; 0 if it's to be started.
     pub process: i32,
-    /// The trace; by default it's named after the program.
+    /// The program to start and its arguments, if it doesn't run yet. It's ended with the trace.
+    pub command: Vec<OsString>,
+    /// The trace; by default it's named after the program. If there is a view, it's written when that's wished.
     pub output: Option<PathBuf>,
     /// Which calls, and what of them.
     pub scope: Scope,
@@ -42,12 +49,91 @@ pub struct Request {
     pub duration: Option<Duration>,
     /// How many calls.
     pub calls: Option<u64>,
+    /// The part of the program's processor time that tracing may cost.
+    pub budget: Option<f64>,
+    /// Who looks at the calls.
+    pub view: Option<Box<dyn View>>,
     /// Say which modules have hooks, and how long the program stood.
     pub verbose: bool,
     /// Says something, while it's being traced.
     pub say: fn(&str),
     /// Says what is wrong or missing; the exit code for an error.
     pub complain: fn(&str) -> u8,
+}
+
+/// One function, as of now.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Its name, demangled.
+    pub function: Arc<str>,
+    /// The path of its module.
+    pub module: Arc<str>,
+    /// Calls that ended since the last picture.
+    pub calls: u64,
+    /// Calls that ended since the beginning.
+    pub total_calls: u64,
+    /// How long those since the last picture took together, in nanoseconds.
+    pub total: u64,
+    /// The same without what they called.
+    pub own: u64,
+    /// How long the longest of them took, in nanoseconds.
+    pub longest: u64,
+    /// Calls are still recorded.
+    pub is_armed: bool,
+}
+
+/// What is going on.
+#[derive(Debug, Clone)]
+pub struct Picture {
+    /// The path of the program.
+    pub program: String,
+    /// The process.
+    pub process: i32,
+    /// For how long it has been traced.
+    pub running: Duration,
+    /// Since the last picture.
+    pub elapsed: Duration,
+    /// Calls that nobody has seen, as they came too fast.
+    pub missed: u64,
+    /// All functions.
+    pub rows: Vec<Row>,
+}
+
+/// What who looks at it wants to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// Go on.
+    Nothing,
+    /// Write the newest calls to a trace.
+    Save,
+    /// Stop tracing.
+    End,
+}
+
+/// Who looks at the calls while they're being traced.
+pub trait View {
+    /// It's going to be shown something.
+    ///
+    /// # Errors
+    ///
+    /// There's nothing to show it on.
+    fn begin(&mut self) -> io::Result<()>;
+    /// How often it wants to be shown something.
+    fn interval(&self) -> Duration;
+    /// A descriptor where something can be typed.
+    fn input(&self) -> Option<i32>;
+    /// Something was typed.
+    fn typed(&mut self) -> Wish;
+    /// This is going on.
+    ///
+    /// # Errors
+    ///
+    /// It can't be shown.
+    fn show(&mut self, picture: Picture) -> io::Result<Wish>;
+    /// This is the last picture.
+    fn end(&mut self, picture: Picture);
+    /// Something is to be said.
+    fn say(&mut self, text: &str);
 }
 
 /// Why process `process` can't be traced, if the kernel says `error`.
@@ -102,6 +188,12 @@ fn check(process: i32) -> io::Result<()> {
     if status(process, "Seccomp:").is_some_and(|mode| mode != 0) {
         return other("it runs in a sandbox (seccomp), which may end it for what the agent does");
     }
+    check_program(process)
+}
+
+/// Is it a program for this processor?
+fn check_program(process: i32) -> io::Result<()> {
+    let other = |text: &str| Err(io::Error::other(text.to_owned()));
     let path = format!("/proc/{process}/exe");
     let head = crate::files::head::<20>(std::path::Path::new(&path));
     let head = head.map_err(|error| match error.raw_os_error() {

@@ -17,7 +17,7 @@ use crate::trace::space::{configuration, gaps, reaches};
 use crate::trace::tracee::{Memory, to_result};
 use mcount_agent::config;
 use nix::libc;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::time::Duration;
 
@@ -165,6 +165,7 @@ impl Session {
             self.memory.write(thunks.start, &thunks.bytes)?;
         }
         self.move_out(&mut standing, &places)?;
+        self.set_nobody(&mut standing);
         let foreign = sites::arm(&self.memory, &mut self.changes, &self.rooms)?;
         self.let_go(standing);
         Ok(foreign)
@@ -265,10 +266,28 @@ impl Session {
         !places.iter().flatten().any(|place| is_inside(place.address))
     }
 
-    /// Moves threads that stand in the middle of what's about to be changed behind it, and lets all that have none yet
-    /// find that they have no block.
-    fn move_out(&self, standing: &mut Standing, places: &[Vec<Place>]) -> io::Result<()> {
+    /// Makes hooks of these functions idle while all threads run.
+    pub(super) fn switch_off(&self, functions: &BTreeSet<u32>) -> io::Result<()> {
+        let is_one = |change: &&Change| functions.contains(&change.function);
+        sites::switch_off(&self.memory, self.changes.iter().filter(is_one))
+    }
+
+    /// Lets all threads that have none yet find that they have no block.
+    fn set_nobody(&self, standing: &mut Standing) {
         let nobody = self.block.bias + self.image.symbols.nobody;
+        for thread in &mut standing.threads {
+            let gs = thread.registers.gs_base;
+            // A block begins at where its eighth word says.
+            let is_block =
+                gs != 0 && self.memory.word(gs.wrapping_add(56)).is_ok_and(|this| this == gs);
+            if gs != nobody && !is_block {
+                thread.change().gs_base = nobody;
+            }
+        }
+    }
+
+    /// Moves threads that stand in the middle of what's about to be changed behind it.
+    fn move_out(&self, standing: &mut Standing, places: &[Vec<Place>]) -> io::Result<()> {
         for (thread, places) in standing.threads.iter_mut().zip(places) {
             for place in places {
                 let after = self.changes.partition_point(|change| change.at < place.address);
@@ -281,13 +300,6 @@ impl Session {
                     None => thread.change().rip = change.end(),
                 }
             }
-            let gs = thread.registers.gs_base;
-            // A block begins at where its eighth word says.
-            let is_block =
-                gs != 0 && self.memory.word(gs.wrapping_add(56)).is_ok_and(|this| this == gs);
-            if gs != nobody && !is_block {
-                thread.change().gs_base = nobody;
-            }
         }
         Ok(())
     }
@@ -298,12 +310,15 @@ impl Session {
         let mut is_armed = true;
         for _ in 0..TRIES {
             let mut standing = Standing::of(self.process)?;
+            let maps = maps::read(self.process)?;
+            let places = self.places(&standing, &maps);
             if is_armed {
+                // What's behind a jump in the armed area may be the middle of an instruction in the idle one.
+                self.move_out(&mut standing, &places)?;
                 sites::restore(&self.memory, &self.changes, &self.rooms)?;
                 is_armed = false;
             }
-            let maps = maps::read(self.process)?;
-            if self.nobody_inside(&self.places(&standing, &maps), &maps) {
+            if self.nobody_inside(&places, &maps) {
                 let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
                 let mut remote = Remote::of(thread, &self.memory, self.block.gate(&self.image))?;
                 let leave = self.block.bias + self.image.symbols.leave;

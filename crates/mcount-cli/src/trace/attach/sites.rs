@@ -22,15 +22,17 @@ const LONGEST: usize = 24;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Change {
     pub(super) at: u64,
+    /// The number of the function that this arms; 0 for the part that isn't the switch.
+    pub(super) function: u32,
     length: usize,
     idle: [u8; LONGEST],
     armed: [u8; LONGEST],
 }
 
 impl Change {
-    fn new(at: u64, idle: &[u8], armed: &[u8]) -> Option<Self> {
+    fn new((at, function): (u64, u32), idle: &[u8], armed: &[u8]) -> Option<Self> {
         let length = idle.len();
-        let mut change = Self { at, length, idle: [0; LONGEST], armed: [0; LONGEST] };
+        let mut change = Self { at, function, length, idle: [0; LONGEST], armed: [0; LONGEST] };
         change.idle.get_mut(..length)?.copy_from_slice(idle);
         change.armed.get_mut(..length)?.copy_from_slice(armed.get(..length)?);
         Some(change)
@@ -48,8 +50,20 @@ impl Change {
         self.armed.get(..self.length).unwrap_or_default()
     }
 
-    /// Is this the site, armed by us, perhaps for another stub?
+    /// Is this the site, armed by us, perhaps for another stub? It may have been switched off while threads ran.
     fn is_armed(&self, now: &[u8], rooms: &[(u64, u64)]) -> bool {
+        let mut whole = [0; LONGEST];
+        let Some(now) = whole.get_mut(..now.len()).map(|room| {
+            room.copy_from_slice(now);
+            if let (Some(first), Some(armed)) = (room.first_mut(), self.armed().first())
+                && code::switched_off(*armed) == Some(*first)
+            {
+                *first = *armed;
+            }
+            &*room
+        }) else {
+            return false;
+        };
         let (Some((jump, rest)), Some((expected, behind))) =
             (now.split_at_checked(code::SITE), self.armed().split_at_checked(code::SITE))
         else {
@@ -150,11 +164,11 @@ pub(super) fn plan(
             Some(place) => {
                 let short = code::armed_short(site, place)?;
                 armed.get_mut(..short.len())?.copy_from_slice(&short);
-                changes.push(Change::new(place, before, &code::armed(place, target)?)?);
+                changes.push(Change::new((place, 0), before, &code::armed(place, target)?)?);
             }
             None => armed.get_mut(..code::SITE)?.copy_from_slice(&code::armed(site, target)?),
         }
-        changes.push(Change::new(site, area.get(..hook.area.length)?, &armed)?);
+        changes.push(Change::new((site, hook.id), area.get(..hook.area.length)?, &armed)?);
     }
     changes.sort_unstable_by_key(|change| change.at);
     Some(changes)
@@ -179,6 +193,22 @@ pub(super) fn arm(
     });
     pages.write(memory)?;
     Ok(count - changes.len())
+}
+
+/// Makes armed sites idle while all threads run: by one byte, as docs/live.md says. They stay on the list.
+pub(super) fn switch_off<'c>(
+    memory: &Memory,
+    changes: impl Iterator<Item = &'c Change>,
+) -> io::Result<()> {
+    for change in changes {
+        let mut first = [0];
+        memory.read(change.at, &mut first)?;
+        let armed = change.armed().first();
+        if let Some(off) = armed.filter(|armed| first == [**armed]).copied() {
+            memory.write(change.at, &[code::switched_off(off).unwrap_or(off)])?;
+        }
+    }
+    Ok(())
 }
 
 /// Puts back what was there before, where it still is as it was armed.

@@ -1,6 +1,7 @@
 //! The worker: attaches, waits, leaves, and says what came of it.
 
 use super::block::is_ours;
+use super::launch::{self, Launched};
 use super::maps::{self, Mapping};
 use super::program::Program;
 use super::session::Session;
@@ -14,28 +15,56 @@ use crate::trace::{Size, rendezvous};
 use crate::words::{counted, functions_have};
 use mcount_trace::layout::metadata;
 use nix::libc;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::{Duration, Instant};
-
-/// How often it's looked whether there are enough calls, and whether the program is still the same.
-const OFTEN: Duration = Duration::from_millis(5);
-const SELDOM: Duration = Duration::from_millis(200);
 
 /// Does all of it; the exit code. `pipe` ends when it's time to stop.
-pub(super) fn work(request: Request, pipe: &File) -> u8 {
-    let (process, complain) = (request.process, request.complain);
-    match Worker::begin(request).and_then(|worker| worker.trace(pipe)) {
+pub(super) fn work(mut request: Request, pipe: &File) -> u8 {
+    let complain = request.complain;
+    if let Some(view) = &mut request.view
+        && let Err(error) = view.begin()
+    {
+        return complain(&error.to_string());
+    }
+    let launched = match launch(&mut request) {
+        Ok(launched) => launched,
+        Err(error) => {
+            drop(request);
+            return complain(&error.to_string());
+        }
+    };
+    // What is typed for the program isn't for this process.
+    // SAFETY: no pointer is passed.
+    unsafe { libc::setsid() };
+    let process = request.process;
+    let result = Worker::begin(request).and_then(|worker| match &launched {
+        Some(launched) => {
+            launched.release(&worker.session.memory).and_then(|()| worker.trace(pipe))
+        }
+        None => worker.trace(pipe),
+    });
+    if launched.is_some() {
+        launch::end(process);
+    }
+    match result {
         Ok(()) => 0,
         Err(error) => complain(&format!("process {process}: {error}")),
     }
+}
+
+/// Starts the program, if that's to be done.
+fn launch(request: &mut Request) -> io::Result<Option<Launched>> {
+    if request.command.is_empty() {
+        return Ok(None);
+    }
+    let is_hidden = request.view.as_ref().is_some_and(|view| view.input().is_some());
+    let launched = Launched::start(&request.command, is_hidden)?;
+    request.process = launched.process;
+    Ok(Some(launched))
 }
 
 /// Makes the hooks of a process idle whose worker was killed.
@@ -53,12 +82,14 @@ pub(super) fn recover(process: i32) -> io::Result<()> {
 }
 
 /// A process that is attached to.
-struct Worker {
-    request: Request,
-    program: Program,
-    session: Session,
-    trace: TraceFile,
-    notes: Vec<String>,
+pub(super) struct Worker {
+    pub(super) request: Request,
+    pub(super) program: Program,
+    pub(super) session: Session,
+    pub(super) trace: TraceFile,
+    /// Nobody keeps the trace.
+    is_hidden: bool,
+    pub(super) notes: Vec<String>,
 }
 
 impl Worker {
@@ -86,7 +117,10 @@ impl Worker {
             request.scope.entries = true;
         }
         session.set_unwinders(&program)?;
-        let target = request.output.clone().unwrap_or_else(|| default_output(&program));
+        // What is only looked at has no name.
+        let folder = request.view.as_ref().map(|_| tempfile::tempdir()).transpose()?;
+        let output = || request.output.clone().unwrap_or_else(|| default_output(&program));
+        let target = folder.as_ref().map_or_else(output, |folder| folder.path().join("top.mcount"));
         let mut trace = TraceFile::create(&target, request.size, &request.scope)
             .map_err(|error| about(&target, error))?;
         let armed = describe_in(&trace, &program).and_then(|()| {
@@ -108,12 +142,14 @@ impl Worker {
                 return Err(error);
             }
         }
-        if let Err(error) = trace.publish() {
+        let named = if folder.is_some() { trace.hide() } else { trace.publish() };
+        if let Err(error) = named {
             let _ = session.leave();
             trace.remove_unpublished();
             return Err(about(&target, error));
         }
-        Ok(Self { request, program, session, trace, notes })
+        let is_hidden = folder.is_some();
+        Ok(Self { request, program, session, trace, is_hidden, notes })
     }
 
     /// Waits until it's time, and leaves.
@@ -121,8 +157,18 @@ impl Worker {
         let functions = counted(self.program.wanted(), "function", "functions");
         let name = self.program.path.display();
         let process = self.request.process;
-        (self.request.say)(&format!("{name} (process {process}): tracing {functions}; ^C ends it"));
-        self.wait(pipe)?;
+        if self.request.view.is_none() {
+            let text = format!("{name} (process {process}): tracing {functions}; ^C ends it");
+            (self.request.say)(&text);
+        }
+        let waited = self.wait(pipe);
+        // The terminal is as it was before anything else is said.
+        drop(self.request.view.take());
+        let left = self.leave(process);
+        waited.and(left)
+    }
+
+    fn leave(mut self, process: i32) -> io::Result<()> {
         let mut is_mapped = false;
         if self.session.is_there() {
             self.note_new_modules();
@@ -173,7 +219,10 @@ impl Worker {
         for pattern in self.request.scope.unknown() {
             self.notes.push(format!("warning: no function is called {pattern}"));
         }
-        self.notes.extend(self.trace.missing(matches!(self.request.size, Size::Ring(_))));
+        if !self.is_hidden {
+            let is_ring = matches!(self.request.size, Size::Ring(_));
+            self.notes.extend(self.trace.missing(is_ring));
+        }
         if self.request.verbose {
             let time = self.session.stood.as_secs_f64() * 1000.0;
             (self.request.say)(&format!("the program stood for {time:.2} ms at most"));
@@ -183,7 +232,7 @@ impl Worker {
             // If there's no room for it any more, it has been said.
             let _ = self.trace.add(metadata::NOTE, note.as_bytes());
         }
-        if is_mapped {
+        if is_mapped || self.is_hidden {
             self.trace.finish_mapped();
             return Ok(());
         }
@@ -191,36 +240,9 @@ impl Worker {
         self.trace.finish().map_err(|error| about(&path, error))
     }
 
-    /// Waits for the end of `pipe`, of the process, of the time, or for enough calls.
-    fn wait(&self, pipe: &File) -> io::Result<()> {
-        let is_told = Arc::new(AtomicBool::new(false));
-        for signal in [SIGHUP, SIGINT, SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&is_told))?;
-        }
-        let process = handle(self.request.process)?;
-        let deadline = self.request.duration.map(|duration| Instant::now() + duration);
-        let look = if self.request.calls.is_some() { OFTEN } else { SELDOM };
-        loop {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            let time = left.unwrap_or(look).min(look);
-            let mut polled = [pipe.as_raw_fd(), process.as_raw_fd()].map(|fd| libc::pollfd {
-                fd,
-                events: libc::POLLIN,
-                revents: 0,
-            });
-            let time = i32::try_from(time.as_micros().div_ceil(1000)).unwrap_or(0);
-            // SAFETY: two entries.
-            let found = unsafe { libc::poll(polled.as_mut_ptr(), 2, time) };
-            let is_enough = || self.request.calls.is_some_and(|most| self.trace.calls() >= most);
-            if found > 0
-                || is_told.load(SeqCst)
-                || left.is_some_and(|left| left.is_zero())
-                || !self.session.is_there()
-                || is_enough()
-            {
-                return Ok(());
-            }
-        }
+    /// Where the trace goes that's asked for.
+    pub(super) fn output(&self) -> PathBuf {
+        self.request.output.clone().unwrap_or_else(|| default_output(&self.program))
     }
 
     /// Modules that were loaded meanwhile stayed idle.
@@ -331,7 +353,7 @@ fn inner_id(process: i32) -> i32 {
 }
 
 /// A descriptor that tells when the process ends.
-fn handle(process: i32) -> io::Result<OwnedFd> {
+pub(super) fn handle(process: i32) -> io::Result<OwnedFd> {
     // SAFETY: no pointer is passed; the descriptor is new.
     unsafe {
         let handle = libc::syscall(libc::SYS_pidfd_open, process, 0);

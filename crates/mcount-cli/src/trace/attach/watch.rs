@@ -1,0 +1,201 @@
+//! What the worker does while calls are recorded: it waits for the end, keeps to the budget, and shows who looks at it what is
+//! being called.
+
+use super::worker::Worker;
+use super::{Picture, Row, Wish, save};
+use crate::trace::budget::{self, Budget};
+use crate::trace::live::{Live, Tally};
+use mcount_trace::layout::metadata;
+use nix::libc;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// How often it's looked whether there are enough calls, whether the program is still the same, and what was recorded.
+const OFTEN: Duration = Duration::from_millis(5);
+const SELDOM: Duration = Duration::from_millis(200);
+const LIVE: Duration = Duration::from_millis(10);
+/// After so much time calls are read, however few they are.
+const STALE: Duration = Duration::from_millis(100);
+
+/// Looks at what is recorded.
+pub(super) struct Watch {
+    live: Live,
+    budget: Option<Budget>,
+    /// Function and module, by number.
+    names: BTreeMap<u32, (Arc<str>, Arc<str>)>,
+    looked: Instant,
+    /// When something was shown last.
+    shown: Instant,
+    began: Instant,
+}
+
+impl Worker {
+    /// Waits for the end of `pipe`, of the process, of the time, or for enough calls.
+    pub(super) fn wait(&mut self, pipe: &File) -> io::Result<()> {
+        let is_told = Arc::new(AtomicBool::new(false));
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&is_told))?;
+        }
+        let process = super::worker::handle(self.request.process)?;
+        let mut watch = self.watch();
+        let deadline = self.request.duration.map(|duration| Instant::now() + duration);
+        let look = match (&watch, self.request.calls) {
+            (Some(_), _) => LIVE,
+            (None, Some(_)) => OFTEN,
+            (None, None) => SELDOM,
+        };
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let has_more = watch.as_ref().is_some_and(|watch| watch.live.left != 0);
+            let look = if has_more { Duration::ZERO } else { look };
+            let time = left.unwrap_or(look).min(look);
+            let input = self.request.view.as_ref().and_then(|view| view.input()).unwrap_or(-1);
+            let mut polled = [pipe.as_raw_fd(), process.as_raw_fd(), input]
+                .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+            let time = i32::try_from(time.as_micros().div_ceil(1000)).unwrap_or(0);
+            // SAFETY: three entries.
+            unsafe { libc::poll(polled.as_mut_ptr(), 3, time) };
+            let [end, gone, typed] = polled.map(|one| one.revents != 0);
+            let wish = self.see(watch.as_mut(), typed);
+            let is_enough = || self.request.calls.is_some_and(|most| self.trace.calls() >= most);
+            if end
+                || gone
+                || is_told.load(SeqCst)
+                || wish == Wish::End
+                || left.is_some_and(|left| left.is_zero())
+                || !self.session.is_there()
+                || is_enough()
+            {
+                self.see_last(watch.as_mut(), gone);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Shows what there was, to somebody who hasn't seen anything yet.
+    fn see_last(&mut self, watch: Option<&mut Watch>, is_over: bool) {
+        if let (Some(watch), Some(mut view)) = (watch, self.request.view.take()) {
+            if is_over {
+                watch.live.look_at_all(&self.trace);
+            } else {
+                watch.live.look(&self.trace);
+            }
+            view.end(self.picture(watch));
+        }
+    }
+
+    /// What it takes to look at calls, if that's asked for.
+    fn watch(&self) -> Option<Watch> {
+        let mut budget = self.request.budget.map(Budget::new);
+        if budget.is_none() && self.request.view.is_none() {
+            return None;
+        }
+        if let Some(budget) = &mut budget {
+            budget.begin(budget::used(self.request.process));
+        }
+        let mut names = BTreeMap::new();
+        for module in self.program.modules.iter() {
+            let path: Arc<str> = module.path.to_string_lossy().into();
+            for hook in module.hooks.iter().filter(|hook| hook.is_wanted) {
+                let name = crate::output::name_of(&hook.name, true);
+                names.insert(hook.id, (Arc::from(&*name), Arc::clone(&path)));
+            }
+        }
+        let now = Instant::now();
+        Some(Watch { live: Live::default(), budget, names, looked: now, shown: now, began: now })
+    }
+
+    /// Looks at what is new, and does what is wished.
+    fn see(&mut self, watch: Option<&mut Watch>, typed: bool) -> Wish {
+        let Some(watch) = watch else { return Wish::Nothing };
+        // A quarter of what a ring keeps may be new, or what takes much of a budget.
+        if watch.live.news(&self.trace) >= 4 || watch.looked.elapsed() >= STALE {
+            watch.looked = Instant::now();
+            watch.live.look(&self.trace);
+            self.keep_to_budget(watch);
+        }
+        let Some(mut view) = self.request.view.take() else { return Wish::Nothing };
+        let mut wish = if typed { view.typed() } else { Wish::Nothing };
+        if wish == Wish::Nothing && watch.shown.elapsed() >= view.interval() {
+            let picture = self.picture(watch);
+            wish = view.show(picture).unwrap_or(Wish::End);
+        }
+        if wish == Wish::Save {
+            let text = match save::save(&self.trace, self.request.process, &self.output()) {
+                Ok(path) => format!("written to {}", path.display()),
+                Err(error) => error.to_string(),
+            };
+            view.say(&text);
+        }
+        self.request.view = Some(view);
+        wish
+    }
+
+    /// Gives up functions that are called too often.
+    fn keep_to_budget(&mut self, watch: &mut Watch) {
+        let Some(budget) = &mut watch.budget else { return };
+        let used = budget::used(self.request.process);
+        let given_up = budget.decide(used, watch.live.all_calls());
+        if given_up.is_empty() {
+            return;
+        }
+        let numbers = given_up.iter().copied().collect();
+        if let Err(error) = self.session.switch_off(&numbers) {
+            self.notes.push(format!("--budget: {error}"));
+            return;
+        }
+        let names: Vec<&str> = given_up
+            .iter()
+            .map(|number| watch.names.get(number).map_or("?", |(name, _)| &**name))
+            .collect();
+        for note in budget::notes(&names) {
+            // If there's no room, that's said anyway.
+            let _ = self.trace.add(metadata::NOTE, note.as_bytes());
+        }
+        let line = budget::line(&names);
+        match &mut self.request.view {
+            Some(view) => view.say(&line),
+            None => (self.request.say)(&line),
+        }
+    }
+
+    fn picture(&self, watch: &mut Watch) -> Picture {
+        let elapsed = watch.shown.elapsed();
+        watch.shown = Instant::now();
+        let tallies = watch.live.take();
+        let rate = self.trace.rate().max(1);
+        let time = |ticks: u64| {
+            let nanoseconds = u128::from(ticks) * 1_000_000_000 / u128::from(rate);
+            u64::try_from(nanoseconds).unwrap_or(u64::MAX)
+        };
+        let given_up = watch.budget.as_ref().map(Budget::given_up);
+        let row = |(number, (function, module)): (&u32, &(Arc<str>, Arc<str>))| {
+            let at = usize::try_from(*number).unwrap_or(usize::MAX);
+            let Tally { calls, total, own, longest } = tallies.get(at).copied().unwrap_or_default();
+            Row {
+                function: Arc::clone(function),
+                module: Arc::clone(module),
+                calls,
+                total_calls: watch.live.calls(*number),
+                total: time(total),
+                own: time(own),
+                longest: time(longest),
+                is_armed: given_up.is_none_or(|all| !all.contains(number)),
+            }
+        };
+        Picture {
+            program: self.program.path.to_string_lossy().into_owned(),
+            process: self.request.process,
+            running: watch.began.elapsed(),
+            elapsed,
+            missed: watch.live.missed,
+            rows: watch.names.iter().map(row).collect(),
+        }
+    }
+}

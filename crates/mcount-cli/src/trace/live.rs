@@ -1,0 +1,168 @@
+//! What is known of calls while they are being traced: how often each function was called since the last look, and how
+//! long it took.
+//!
+//! Time in a function without what it called is known because calls of a thread come in the order of their ends: those
+//! that began after a call's start, and came before it, are what it called.
+
+use super::file::TraceFile;
+use mcount_trace::{Ended, Follower, layout};
+use std::collections::HashMap;
+
+/// Calls of one function. Times are ticks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) calls: u64,
+    pub(super) total: u64,
+    /// Without what it called.
+    pub(super) own: u64,
+    pub(super) longest: u64,
+}
+
+impl Tally {
+    fn add(&mut self, elapsed: u64, inside: u64) {
+        self.calls += 1;
+        self.total += elapsed;
+        self.own += elapsed.saturating_sub(inside);
+        self.longest = self.longest.max(elapsed);
+    }
+}
+
+/// Calls that have ended and whose caller hasn't.
+#[derive(Debug, Default)]
+struct Waiting(Vec<(u64, u64)>);
+
+impl Waiting {
+    /// How many are kept apart. Beyond that, the oldest are taken for one.
+    const MOST: usize = 4096;
+
+    /// Takes in a call; the time that it spent in what it called.
+    fn add(&mut self, start: u64, elapsed: u64) -> u64 {
+        let mut inside = 0;
+        while let Some((_, took)) = self.0.pop_if(|(began, _)| *began >= start) {
+            inside += took;
+        }
+        self.0.push((start, elapsed));
+        if self.0.len() > Self::MOST {
+            let oldest: u64 = self.0.drain(1..Self::MOST / 2).map(|(_, took)| took).sum();
+            if let Some((_, first)) = self.0.first_mut() {
+                *first += oldest;
+            }
+        }
+        inside
+    }
+}
+
+/// What is known of a trace that's being written.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    follower: Follower,
+    /// By number, since the last [`Self::take`].
+    now: Vec<Tally>,
+    /// How often each function was called since the beginning.
+    calls: Vec<u64>,
+    /// Where in `waiting` each thread's calls are.
+    threads: HashMap<u32, usize>,
+    waiting: Vec<Waiting>,
+    /// Calls that were written over before anybody looked.
+    pub(super) missed: u64,
+    /// Chunks that have not been read yet.
+    pub(super) left: u64,
+}
+
+impl Live {
+    /// Threads whose calls are kept in mind.
+    const THREADS: usize = 10_000;
+    /// Chunks that are read before somebody decides upon what was in them: 400,000 calls.
+    const AT_ONCE: usize = 100;
+
+    /// How many chunks haven't been read, or have been begun since the last look.
+    pub(super) fn news(&self, trace: &TraceFile) -> u64 {
+        self.left + self.follower.news(&mut |offset, bytes: &mut [u8]| trace.read(offset, bytes))
+    }
+
+    /// Reads what is new, but not for long.
+    pub(super) fn look(&mut self, trace: &TraceFile) {
+        let Self { follower, now, calls, threads, waiting, .. } = self;
+        if threads.len() > Self::THREADS {
+            threads.clear();
+            waiting.clear();
+        }
+        let mut last = (0, usize::MAX);
+        let mut read = |offset: u64, bytes: &mut [u8]| trace.read(offset, bytes);
+        let look = follower.look(&mut read, Self::AT_ONCE, |call: &Ended| {
+            if last != (call.thread, last.1) || last.1 == usize::MAX {
+                let at = *threads.entry(call.thread).or_insert(waiting.len());
+                waiting.resize_with(waiting.len().max(at + 1), Waiting::default);
+                last = (call.thread, at);
+            }
+            let Ok(function) = usize::try_from(call.function) else { return };
+            if now.len() <= function {
+                now.resize(function + 1, Tally::default());
+                calls.resize(function + 1, 0);
+            }
+            let elapsed = call.end.saturating_sub(call.start);
+            let inside = waiting.get_mut(last.1).map_or(0, |one| one.add(call.start, elapsed));
+            if let (Some(tally), Some(calls)) = (now.get_mut(function), calls.get_mut(function)) {
+                tally.add(elapsed, inside);
+                *calls += 1;
+            }
+        });
+        (self.missed, self.left) = (look.missed, look.left);
+    }
+
+    /// Reads all that is new.
+    pub(super) fn look_at_all(&mut self, trace: &TraceFile) {
+        const MOST: u32 = 1000;
+        for _ in 0..MOST {
+            self.look(trace);
+            if self.left == 0 {
+                return;
+            }
+        }
+    }
+
+    /// How often each function was called since the beginning, by number, and about how many calls nobody has seen.
+    pub(super) fn all_calls(&self) -> (&[u64], u64) {
+        const CALLS: u64 = layout::CHUNK_SIZE / layout::call::SIZE as u64;
+        (&self.calls, self.missed + self.left * CALLS)
+    }
+
+    /// What was seen since the last time, by the functions' numbers.
+    pub(super) fn take(&mut self) -> Vec<Tally> {
+        let count = self.now.len();
+        std::mem::replace(&mut self.now, vec![Tally::default(); count])
+    }
+
+    /// How often function `number` was called since the beginning.
+    pub(super) fn calls(&self, number: u32) -> u64 {
+        let at = usize::try_from(number).ok().and_then(|at| self.calls.get(at));
+        at.copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_call_called_is_not_its_own_time() {
+        let mut waiting = Waiting::default();
+        // c in b in a, then d in a, then e beside a.
+        assert_eq!(waiting.add(30, 5), 0);
+        assert_eq!(waiting.add(20, 20), 5);
+        assert_eq!(waiting.add(50, 10), 0);
+        assert_eq!(waiting.add(10, 90), 30);
+        assert_eq!(waiting.add(200, 1), 0);
+        assert_eq!(waiting.0, [(10, 90), (200, 1)]);
+    }
+
+    #[test]
+    fn calls_whose_caller_goes_on_for_ever_take_no_memory() {
+        let mut waiting = Waiting::default();
+        for number in 0..100_000 {
+            waiting.add(number * 10 + 10, 5);
+        }
+        assert!(waiting.0.len() <= Waiting::MOST);
+        assert_eq!(waiting.add(0, 2_000_000), 500_000);
+    }
+}

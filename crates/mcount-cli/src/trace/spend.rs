@@ -1,0 +1,140 @@
+//! `--budget` for programs that are run by the recorder: functions that are called too often become idle while all threads run.
+//!
+//! The recorder sleeps until something happens to a process. So a thread wakes it now and then, by a signal that
+//! does nothing.
+
+use super::budget::{self, Budget};
+use super::live::Live;
+use super::{Process, Recorder};
+use crate::words::printable;
+use mcount_live::x86_64::switched_off;
+use mcount_trace::layout::metadata;
+use nix::libc;
+use std::collections::{BTreeSet, HashMap};
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// How often it's looked whether there is much to read.
+const OFTEN: Duration = Duration::from_millis(10);
+/// After so much time calls are read, however few they are.
+const STALE: Duration = Duration::from_millis(100);
+
+/// What tracing has cost so far.
+pub(super) struct Spending {
+    live: Live,
+    budget: Budget,
+    looked: Instant,
+    /// The processor time of each process, and of all together.
+    last: HashMap<i32, Duration>,
+    used: Duration,
+}
+
+impl Spending {
+    fn count_time(&mut self, processes: impl Iterator<Item = i32>) {
+        for process in processes {
+            let now = budget::used(process);
+            let before = self.last.insert(process, now).unwrap_or_default();
+            self.used += now.saturating_sub(before);
+        }
+    }
+}
+
+impl Recorder {
+    /// From now on it's looked at what tracing costs, if that's asked for.
+    pub(super) fn begin_spending(&mut self) {
+        let Some(share) = self.request.budget else { return };
+        self.spending = Some(Spending {
+            live: Live::default(),
+            budget: Budget::new(share),
+            looked: Instant::now(),
+            last: HashMap::new(),
+            used: Duration::ZERO,
+        });
+        wake_often();
+    }
+
+    /// Looks at what tracing costs, and gives functions up if that's too much.
+    pub(super) fn look_at_spending(&mut self) {
+        let Some(mut spending) = self.spending.take() else { return };
+        if spending.live.news(&self.trace) >= 2 || spending.looked.elapsed() >= STALE {
+            spending.looked = Instant::now();
+            spending.live.look(&self.trace);
+            spending.count_time(self.processes.keys().copied());
+            let used = spending.used;
+            let given_up = spending.budget.decide(used, spending.live.all_calls());
+            if !given_up.is_empty() {
+                self.give_up(&given_up);
+            }
+        }
+        self.spending = Some(spending);
+    }
+
+    fn give_up(&mut self, numbers: &[u32]) {
+        let set: BTreeSet<u32> = numbers.iter().copied().collect();
+        let mut names = HashMap::new();
+        for module in self.modules.iter_mut() {
+            for hook in module.hooks.iter_mut().filter(|hook| set.contains(&hook.id)) {
+                hook.is_wanted = false;
+                names.insert(hook.id, crate::output::name_of(&hook.name, true).into_owned());
+            }
+        }
+        for process in self.processes.values() {
+            self.switch_off(process, &set);
+        }
+        let names: Vec<&str> =
+            numbers.iter().map(|number| names.get(number).map_or("?", |name| name)).collect();
+        for note in budget::notes(&names) {
+            self.add(metadata::NOTE, note.as_bytes());
+        }
+        let line = budget::line(&names);
+        let _ = writeln!(anstream::stderr(), "mcount: {}", printable(&line));
+    }
+
+    /// A new process may have been made before functions were given up, and be known only now.
+    pub(super) fn give_up_again(&self, process: i32) {
+        let given_up = self.spending.as_ref().map(|spending| spending.budget.given_up());
+        let given_up = given_up.filter(|given_up| !given_up.is_empty());
+        if let (Some(given_up), Some(process)) = (given_up, self.processes.get(&process)) {
+            self.switch_off(process, given_up);
+        }
+    }
+
+    /// Makes hooks of these functions idle, by one byte each.
+    fn switch_off(&self, process: &Process, functions: &BTreeSet<u32>) {
+        for (bias, index) in &process.space.borrow().loaded {
+            let hooks = self.modules.at(*index).map(|module| module.hooks.as_slice());
+            let hooks = hooks.unwrap_or_default().iter();
+            for hook in hooks.filter(|hook| functions.contains(&hook.id)) {
+                let site = bias + hook.site;
+                let mut first = [0];
+                // It may have ended meanwhile.
+                if process.memory.read(site, &mut first).is_ok()
+                    && let Some(off) = switched_off(u8::from_ne_bytes(first))
+                {
+                    let _ = process.memory.write(site, &[off]);
+                }
+            }
+        }
+    }
+}
+
+/// Interrupts this thread's sleep now and then.
+fn wake_often() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: the handler does nothing; numbers of this process and thread.
+    let (process, thread) = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+        libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut());
+        (libc::getpid(), libc::gettid())
+    };
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(OFTEN);
+            // SAFETY: no pointer is passed.
+            if unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGALRM) } != 0 {
+                return;
+            }
+        }
+    });
+}

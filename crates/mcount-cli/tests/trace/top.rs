@@ -1,0 +1,452 @@
+//! `mcount top`: what it says was called is what the program counted; its keys do what they say, on a terminal that `script`
+//! makes; and `--budget` gives up the functions that cost too much, here and in `mcount attach` and `mcount trace`.
+
+use crate::Test;
+use crate::attach::{Served, text};
+use crate::reader::Trace;
+use crate::truth::{Room, until};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
+
+/// What a test does.
+type Check = fn() -> Result<(), String>;
+
+pub(crate) fn tests() -> Vec<Test> {
+    let builds: [(&str, &str, &[&str]); 5] = [
+        ("pie", "gcc", HOOKS),
+        ("static", "gcc", &["-O2", "-static", "-fpatchable-function-entry=5"]),
+        ("static-pie", "gcc", &["-O2", "-static-pie", "-fpatchable-function-entry=5"]),
+        ("musl", "musl-gcc", HOOKS),
+        ("musl-static", "musl-gcc", &["-O2", "-static", "-fpatchable-function-entry=5"]),
+    ];
+    let mut tests = Vec::new();
+    for (name, compiler, flags) in builds {
+        let run = || started(compiler, flags);
+        tests.push(test(&format!("top::started-{name}"), &[compiler], run));
+    }
+    let rows: [(&str, &[&'static str], Check); 9] = [
+        ("top::once", &["gcc"], once),
+        ("top::text", &["gcc"], in_words),
+        ("top::refused", &["gcc"], refused),
+        ("top::keys", &["gcc", "script"], keys),
+        ("top::killed", &["gcc", "script", "stty"], killed),
+        ("budget::top", &["gcc"], budget_of_top),
+        ("budget::attach", &["gcc"], budget_of_attach),
+        ("budget::trace", &["gcc"], budget_of_trace),
+        ("budget::short-jump", &["gcc"], budget_with_short_jumps),
+    ];
+    tests.extend(rows.map(|(name, wants, run)| test(name, wants, run)));
+    tests
+}
+
+fn test(
+    name: &str,
+    wants: &[&'static str],
+    run: impl FnOnce() -> Result<(), String> + Send + 'static,
+) -> Test {
+    Test { name: name.to_owned(), wants: wants.to_vec(), open: None, run: Box::new(run) }
+}
+
+fn mcount(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    command.args(arguments);
+    command
+}
+
+/// How often each function was called, and which aren't armed, as `--format jsonl` has it.
+fn rows(lines: &str) -> Result<BTreeMap<String, (u64, bool)>, String> {
+    let mut rows = BTreeMap::new();
+    for line in lines.lines() {
+        let row: serde_json::Value =
+            serde_json::from_str(line).map_err(|error| format!("{line:?}: {error}"))?;
+        let number = |name: &str| row.get(name).and_then(serde_json::Value::as_u64);
+        let function = row.get("function").and_then(|name| name.as_str()).ok_or("no name")?;
+        let armed = row.get("armed").and_then(serde_json::Value::as_bool).ok_or("armed?")?;
+        let (Some(calls), Some(total), Some(own), Some(mean), Some(max)) = (
+            number("calls"),
+            number("total_ns"),
+            number("self_ns"),
+            number("mean_ns"),
+            number("max_ns"),
+        ) else {
+            return Err(format!("{line} lacks a number"));
+        };
+        if own > total || mean > max || max > total {
+            return Err(format!("{line} makes no sense"));
+        }
+        rows.insert(function.to_owned(), (calls, armed));
+    }
+    Ok(rows)
+}
+
+/// Waits until a process has the trace mapped.
+fn is_watched(process: u32) -> Result<(), String> {
+    let maps = || std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+    until("it's attached to", || maps().contains("top.mcount"))?;
+    // It's armed in the same moment, in which it stands.
+    sleep(Duration::from_millis(50));
+    Ok(())
+}
+
+/// The process under test is looked at while it works.
+fn once() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "served.c")?;
+    let mut served = Served::start(&program)?;
+    let process = served.id().to_string();
+    for _ in 0..2 {
+        let options = ["top", "--once", "--format", "jsonl", "--interval", "2s", &process];
+        let mut child = room.start("top", &mut mcount(&options))?;
+        is_watched(served.id())?;
+        let counts = served.work()?;
+        let ended = room.wait("top", &mut child)?;
+        if ended.code != 0 || !ended.stderr.is_empty() {
+            return Err(format!("{ended:?}"));
+        }
+        let found = rows(&ended.stdout)?;
+        let found: BTreeMap<String, u64> =
+            found.into_iter().map(|(name, (calls, _))| (name, calls)).collect();
+        let wrong = counts.iter().find(|(name, count)| {
+            // These don't end while it's looked.
+            found.get(*name) != Some(*count) && !["run", "main"].contains(&&***name)
+        });
+        if let Some((name, count)) = wrong {
+            return Err(format!("{name}: {:?} instead of {count}", found.get(name)));
+        }
+    }
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).map_err(text)?;
+    if maps.contains("top.mcount") {
+        return Err("the trace is still mapped".to_owned());
+    }
+    served.end()
+}
+
+/// A program that's started is traced from its `main` on.
+fn started(compiler: &str, flags: &[&str]) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile(compiler, flags, "threads.c")?;
+    let options = ["top", "--once", "--format", "jsonl", "--interval", "1m", "--"];
+    let ended = room.run("top", mcount(&options).arg(&program))?;
+    if ended.code != 0 {
+        return Err(format!("{ended:?}"));
+    }
+    let found = rows(&ended.stdout)?;
+    let counted = room.counted("top")?;
+    for ((_, function), count) in &counted {
+        let found = found.get(function).map_or(0, |(calls, _)| *calls);
+        if found != *count {
+            return Err(format!("{function}: {found} instead of {count}"));
+        }
+    }
+    if counted.is_empty() { Err("it counted nothing".to_owned()) } else { Ok(()) }
+}
+
+/// Text has a row of each function; `--filter` and `--sort` say which, and in which order.
+fn in_words() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "hot.c")?;
+    let options = ["top", "--once", "--sort", "name", "--exclude", "hot", "--"];
+    let ended = room.run("top", mcount(&options).arg(&program).arg("5"))?;
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    let last: Vec<&str> = lines.iter().filter_map(|line| line.split_whitespace().last()).collect();
+    let (
+        Some(title),
+        Some(
+            &["*FUNCTION", "goes_on", "main", "rare", "warm"]
+            | &["*FUNCTION", "main", "rare", "warm"],
+        ),
+    ) = (lines.first(), last.get(1..))
+    else {
+        return Err(format!("{ended:?}"));
+    };
+    if !title.starts_with("hot (process ") || !ended.stderr.starts_with("ready\n") {
+        return Err(format!("{ended:?}"));
+    }
+    Ok(())
+}
+
+fn refused() -> Result<(), String> {
+    let room = Room::new()?;
+    let plain = room.compile("gcc", &["-O2"], "served.c")?;
+    let plain = plain.to_string_lossy();
+    let rows: &[(&[&str], &str)] = &[
+        (&["top", "1"], "use --once"),
+        (&["top", "--once", "--", "/nowhere/x"], "/nowhere/x: no such file"),
+        (&["top", "--once", "--", &plain], "no function of"),
+        (&["top", "--once", "--budget", "2", "1"], "not a part such as 2%"),
+        (&["top", "--once"], "required"),
+    ];
+    for (arguments, expected) in rows {
+        let ended = room.run("refused", &mut mcount(arguments))?;
+        if ended.code != 2 || !ended.stderr.to_lowercase().contains(expected) {
+            return Err(format!("{arguments:?}: {ended:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// `mcount top` on a terminal of its own.
+struct Terminal {
+    child: Child,
+    shown: std::path::PathBuf,
+}
+
+impl Terminal {
+    /// Runs a command of the shell.
+    fn start(room: &Room, command: &str) -> Result<Self, String> {
+        let shown = room.path("shown");
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(&shown);
+        let mut script = Command::new("script");
+        script.args(["--quiet", "--return", "--command", command, "/dev/null"]);
+        script.stdin(Stdio::piped()).stdout(file.map_err(text)?).env("TERM", "xterm");
+        script.current_dir(room.path(""));
+        Ok(Self { child: script.spawn().map_err(text)?, shown })
+    }
+
+    fn shown(&self) -> String {
+        let bytes = testkit::files::read(&self.shown).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// What has been shown since there were so many bytes has to have this in it before long.
+    fn expect(&self, what: &str, since: usize) -> Result<(), String> {
+        let is_there = || self.shown().get(since..).is_some_and(|shown| shown.contains(what));
+        until(&format!("{what:?} is shown"), is_there)
+            .map_err(|error| format!("{error}: {:?}", self.shown()))
+    }
+
+    /// Presses keys, and waits until this is shown.
+    fn press(&mut self, keys: &str, expected: &str) -> Result<(), String> {
+        let since = self.shown().len();
+        let input = self.child.stdin.as_mut().ok_or("no input")?;
+        input.write_all(keys.as_bytes()).and_then(|()| input.flush()).map_err(text)?;
+        self.expect(expected, since)
+    }
+
+    /// Waits for its end.
+    fn wait(mut self) -> Result<String, String> {
+        until("it ends", || !matches!(self.child.try_wait(), Ok(None)))?;
+        Ok(self.shown())
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A program that works all the time, and its number.
+fn busy(program: &Path) -> Result<(Served, String), String> {
+    let served = Served::start(program)?;
+    let process = served.id().to_string();
+    Ok((served, process))
+}
+
+fn keys() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "hot.c")?;
+    let (_served, process) = busy(&program)?;
+    let exe = env!("CARGO_BIN_EXE_mcount");
+    let command =
+        format!("{exe} top --interval 0.1s --filter rare --filter warm {process}; echo; stty -a");
+    let mut terminal = Terminal::start(&room, &command)?;
+    terminal.expect("*SELF", 0)?;
+    terminal.expect("warm", 0)?;
+    terminal.press("c", "*CALLS/S")?;
+    terminal.press("n", "*FUNCTION")?;
+    terminal.press("/rar\r", "only what has \"rar\"")?;
+    let since = terminal.shown().len();
+    terminal.press("x", "*MAX")?;
+    terminal.expect("rare", since)?;
+    if terminal.shown().get(since..).is_some_and(|shown| shown.contains("warm")) {
+        return Err("the filter doesn't filter".to_owned());
+    }
+    terminal.press("w", "written to")?;
+    terminal.press("w", "hot-2.mcount")?;
+    terminal.press("p", "paused")?;
+    terminal.press("q", "\x1b[?1049l")?;
+    let shown = terminal.wait()?;
+    let (_, after) = shown.rsplit_once("\x1b[?1049l").ok_or("it doesn't leave the screen")?;
+    if !after.contains(" icanon") || !after.contains(" echo ") {
+        return Err(format!("the terminal isn't as before: {after}"));
+    }
+    for name in ["hot.mcount", "hot-2.mcount"] {
+        let mut trace = Trace::read(&room.path(name))?;
+        let process = process.parse().unwrap_or(0);
+        if !trace.finished || trace.count(process, "warm") < 100 || trace.count(process, "hot") != 0
+        {
+            return Err(format!("{name}: {} calls", trace.count(process, "warm")));
+        }
+        trace.check_nesting()?;
+    }
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).map_err(text)?;
+    if maps.contains("top.mcount") { Err("it's still traced".to_owned()) } else { Ok(()) }
+}
+
+/// Whichever of both processes is killed, the terminal is as it was, and the program is let go.
+fn killed() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "hot.c")?;
+    let exe = env!("CARGO_BIN_EXE_mcount");
+    // The newest child of the newest one is the worker.
+    for victim in ["$first", "$(cat /proc/$first/task/$first/children)"] {
+        let (_served, process) = busy(&program)?;
+        let command = format!(
+            "{exe} top --interval 0.1s --exclude hot {process} < /dev/tty & first=$!; sleep 2; \
+             kill -9 {victim}; wait; sleep 1; echo; stty -a; echo over"
+        );
+        // In a shell's background, and still allowed to read.
+        let terminal = Terminal::start(&room, &format!("sh -c '{command}'"))?;
+        let shown = terminal.wait()?;
+        let after = shown.rsplit_once("\x1b[?1049l").ok_or("it doesn't leave the screen")?.1;
+        if !after.contains(" icanon") || !after.contains("over") {
+            return Err(format!("{victim}: the terminal isn't as before: {after}"));
+        }
+        let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).map_err(text)?;
+        if maps.contains("top.mcount") {
+            return Err(format!("{victim}: it's still traced"));
+        }
+    }
+    Ok(())
+}
+
+/// The last line of `hot.c`: the microseconds that it took.
+fn time(lines: &str) -> Result<u64, String> {
+    let last = lines.lines().last().unwrap_or_default();
+    last.parse().map_err(|_| format!("{lines:?} ends with no time"))
+}
+
+/// How long `hot.c` takes untraced, for so many rounds.
+fn untraced(room: &Room, program: &Path, rounds: &str) -> Result<u64, String> {
+    let mut best = u64::MAX;
+    for _ in 0..2 {
+        best = best.min(time(&room.run("untraced", Command::new(program).arg(rounds))?.stdout)?);
+    }
+    Ok(best)
+}
+
+const ROUNDS: &str = "60";
+
+/// Tracing everything takes several times as long; this is the first second and what a busy machine does.
+fn is_cheap(traced: u64, untraced: u64) -> Result<(), String> {
+    const FIRST: u64 = 400_000;
+    if traced < untraced * 5 / 4 + FIRST {
+        Ok(())
+    } else {
+        Err(format!("{traced} us instead of {untraced} us"))
+    }
+}
+
+fn budget_of_top() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "hot.c")?;
+    let untraced = untraced(&room, &program, ROUNDS)?;
+    let options =
+        ["top", "--once", "--format", "jsonl", "--budget", "2%", "--interval", "1m", "--"];
+    let ended = room.run("top", mcount(&options).arg(&program).arg(ROUNDS))?;
+    let found = rows(&ended.stdout)?;
+    // What the program prints goes to standard error here.
+    let printed = ended.stderr.lines().filter(|line| !line.starts_with("mcount:"));
+    is_cheap(time(&printed.collect::<Vec<_>>().join("\n"))?, untraced)?;
+    let said = "--budget: called too often, so not traced any more, is hot";
+    match (found.get("hot"), found.get("rare")) {
+        (Some((_, false)), Some((60, true))) if ended.stderr.matches(said).count() == 1 => Ok(()),
+        _ => Err(format!("{ended:?}")),
+    }
+}
+
+/// What the trace in `folder` has to have, and not.
+fn check_trace(room: &Room, folder: &str, process: Option<u32>) -> Result<(), String> {
+    let mut trace = room.trace(folder)?;
+    let process = process.or(trace.processes.first().copied()).unwrap_or(0);
+    let counts = ["hot", "rare"].map(|name| trace.count(process, name));
+    let [hot, rare] = counts;
+    let notes: Vec<&String> =
+        trace.notes.iter().filter(|note| note.starts_with("--budget: called too often")).collect();
+    let is_said = matches!(notes.as_slice(), [note] if note.ends_with(": hot"))
+        || notes.iter().any(|note| note.contains("hot"));
+    if hot == 0 || hot > 100_000_000 || rare < 10 || !is_said {
+        return Err(format!("hot {hot}, rare {rare}, {:?}", trace.notes));
+    }
+    trace.check_nesting()
+}
+
+fn budget_of_attach() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "hot.c")?;
+    let untraced = untraced(&room, &program, ROUNDS)?;
+    let mut child = room.start("program", Command::new(&program).arg(ROUNDS))?;
+    until("it's ready", || room.printed("program").contains("ready"))?;
+    let options = ["attach", "--output", "trace.mcount", "--budget", "2%", "--max-size", "1G"];
+    let attached = room.run("attach", mcount(&options).arg(child.id().to_string()))?;
+    let ended = room.wait("program", &mut child)?;
+    is_cheap(time(&ended.stdout)?, untraced)?;
+    if attached.code != 0 || !attached.stderr.contains("not traced any more, is hot") {
+        return Err(format!("{attached:?}"));
+    }
+    check_trace(&room, "attach", None)
+}
+
+fn budget_of_trace() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "hot.c")?;
+    let untraced = untraced(&room, &program, ROUNDS)?;
+    let options = ["trace", "--output", "trace.mcount", "--budget", "2%", "--"];
+    let ended = room.run("trace", mcount(&options).arg(&program).arg(ROUNDS))?;
+    is_cheap(time(&ended.stdout)?, untraced)?;
+    if !ended.stderr.contains("not traced any more, is hot") {
+        return Err(format!("{ended:?}"));
+    }
+    check_trace(&room, "trace", None)?;
+    let mut trace = room.trace("trace")?;
+    let process = trace.processes.first().copied().unwrap_or(0);
+    match trace.count(process, "rare") {
+        60 => trace.check_nesting(),
+        other => Err(format!("rare: {other}")),
+    }
+}
+
+/// Hooks of two bytes, with five before them, are switched off as well, and are what they were in the end.
+fn budget_with_short_jumps() -> Result<(), String> {
+    let room = Room::new()?;
+    let flags = ["-O2", "-fpatchable-function-entry=7,5"];
+    let program = room.compile("gcc", &flags, "hot.c")?;
+    let (served, process) = busy(&program)?;
+    let options = ["top", "--once", "--format", "jsonl", "--budget", "2%", "--interval", "1s"];
+    for _ in 0..2 {
+        let ended = room.run("top", mcount(&options).arg(&process))?;
+        if !matches!(rows(&ended.stdout)?.get("hot"), Some((_, false))) {
+            return Err(format!("{ended:?}"));
+        }
+    }
+    code_is_as_in_file(&program, served.id())
+}
+
+/// The code of a position-independent program in memory is that of its file.
+fn code_is_as_in_file(program: &Path, process: u32) -> Result<(), String> {
+    use std::os::unix::fs::FileExt;
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).map_err(text)?;
+    let name = program.to_string_lossy();
+    let line = maps.lines().find(|line| line.contains("r-xp") && line.ends_with(&*name));
+    let words: Vec<&str> = line.ok_or("it has no code")?.split_whitespace().collect();
+    let number = |digits: &str| u64::from_str_radix(digits, 16).map_err(text);
+    let (range, offset) =
+        (words.first().copied().unwrap_or(""), words.get(2).copied().unwrap_or(""));
+    let (start, end) = range.split_once('-').ok_or("no range")?;
+    let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
+    let mut memory = vec![0; usize::try_from(end - start).unwrap_or(0)];
+    let file = std::fs::OpenOptions::new().read(true).open(format!("/proc/{process}/mem"));
+    file.and_then(|file| file.read_exact_at(&mut memory, start)).map_err(text)?;
+    let bytes = testkit::files::read(program)?;
+    let from = usize::try_from(offset).unwrap_or(0);
+    let expected = bytes.get(from..from + memory.len()).ok_or("the file is too short")?;
+    if memory == expected { Ok(()) } else { Err("its code has changed".to_owned()) }
+}

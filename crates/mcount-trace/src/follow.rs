@@ -1,0 +1,338 @@
+//! Following a trace while it's written: the calls that have ended since the last look.
+//!
+//! Only what is new is read. What is kept is where each chunk was read up to, so memory is in proportion to the chunks of a
+//! ring, or, in a trace that grows, to the threads that write to it. In a ring, chunks are written over while they are
+//! read: a chunk's descriptor is looked at before and after, and what was read in between counts only if both are the
+//! same.
+
+use crate::bytes::Bytes;
+use crate::index::{Descriptor, descriptor};
+use crate::layout::{self, call, chunk, directory, header, special};
+use crate::record::{End, Raw, Record, record};
+use std::collections::BTreeMap;
+
+/// A trace that can be read at any place: fills the bytes from this offset on, or says that it can't.
+pub trait Source {
+    /// Reads bytes. `false` if they aren't all there.
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> bool;
+}
+
+impl<F: FnMut(u64, &mut [u8]) -> bool> Source for F {
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> bool {
+        self(offset, bytes)
+    }
+}
+
+/// A call that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// The number of its thread in the trace.
+    pub thread: u32,
+    /// The number of its function in the trace.
+    pub function: u32,
+    /// Ticks when it began.
+    pub start: u64,
+    /// Ticks when it ended.
+    pub end: u64,
+    /// How it ended.
+    pub how: Option<End>,
+}
+
+/// What a look has found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Calls that were handed out.
+    pub calls: u64,
+    /// Calls since the beginning that were written over before they were read, or weren't recorded.
+    pub missed: u64,
+    /// Chunks that are left for the next look.
+    pub left: u64,
+}
+
+/// Whose a chunk is. In a ring that changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Whose {
+    base: u64,
+    thread: u32,
+    pid: u32,
+}
+
+impl Whose {
+    fn of(of: &Descriptor) -> Self {
+        Self { base: of.base, thread: of.thread, pid: of.pid }
+    }
+}
+
+/// How far a chunk has been read.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    whose: Whose,
+    /// Bytes that were read.
+    at: usize,
+    calls: u64,
+    base: u64,
+    thread: u32,
+    /// What special records say of the next call.
+    start: Option<u64>,
+    owner: Option<u32>,
+    /// There was nothing at [`Self::at`] the last time either.
+    is_stuck: bool,
+}
+
+impl Place {
+    fn new(whose: Whose) -> Self {
+        let Whose { base, thread, .. } = whose;
+        Self { whose, at: 0, calls: 0, base, thread, start: None, owner: None, is_stuck: false }
+    }
+}
+
+/// How far a trace has been read.
+#[derive(Debug, Default)]
+pub struct Follower {
+    /// Chunks with smaller numbers are known.
+    next: u64,
+    /// How often a chunk of the ring had been asked for.
+    turns: u64,
+    places: BTreeMap<u64, Place>,
+    /// Chunks that nobody had described yet.
+    later: Vec<u64>,
+    /// Calls that were read of chunks that have been written over since.
+    gone: u64,
+    missed: u64,
+    buffer: Vec<u8>,
+}
+
+impl Follower {
+    /// One that has read nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many chunks have been taken since the last look: a measure of how much there is to read, for little work.
+    pub fn news(&self, file: &mut impl Source) -> u64 {
+        let next = word(file, header::NEXT_CHUNK as u64).unwrap_or(self.next);
+        let turns = word(file, header::RING_NEXT as u64).unwrap_or(self.turns);
+        next.saturating_sub(self.next).max(turns.saturating_sub(self.turns))
+    }
+
+    /// Shows `each` the calls that have ended since the last look, those of a thread in the order of their ends; but of no
+    /// more than `most` chunks.
+    pub fn look(
+        &mut self,
+        file: &mut impl Source,
+        most: usize,
+        mut each: impl FnMut(&Ended),
+    ) -> Look {
+        let dropped = word(file, header::DROPPED as u64).unwrap_or(0);
+        let ring = word(file, header::RING as u64).unwrap_or(0);
+        let is_ring = ring != 0;
+        self.turns = word(file, header::RING_NEXT as u64).unwrap_or(self.turns);
+        let mut found = self.chunks(file, is_ring);
+        // Those of one thread in the order in which it had them.
+        found.sort_unstable_by_key(|(number, whose)| (whose.base, *number));
+        let mut left = if is_ring && found.len() > most && found.len() as u64 > ring / 2 {
+            self.skip(&mut found, most)
+        } else {
+            Vec::new()
+        };
+        left.extend(found.split_off(found.len().min(most)));
+        if !is_ring {
+            let known = |number: &u64| !self.places.contains_key(number);
+            self.later.extend(left.iter().map(|(number, _)| *number).filter(known));
+        }
+        let mut calls = 0;
+        for one in found {
+            calls += self.read(file, one, &mut each);
+        }
+        if !is_ring {
+            self.places.retain(|_, place| place.at < SIZE);
+        }
+        self.missed = self.missed.max(dropped.saturating_sub(self.gone));
+        Look { calls, missed: self.missed, left: left.len() as u64 }
+    }
+
+    /// Gives up all chunks but the newest: the others are written over before they can be read.
+    fn skip(&mut self, found: &mut Vec<(u64, Whose)>, most: usize) -> Vec<(u64, Whose)> {
+        let newest = found.split_off(found.len() - most);
+        let skipped = std::mem::replace(found, newest);
+        for (number, whose) in &skipped {
+            let place = self.place(*number, *whose);
+            self.places.insert(*number, Place { at: SIZE, ..place });
+        }
+        skipped
+    }
+
+    /// How far chunk `number` has been read.
+    fn place(&mut self, number: u64, whose: Whose) -> Place {
+        match self.places.get(&number) {
+            Some(place) if place.whose == whose => *place,
+            other => {
+                self.gone += other.map_or(0, |place| place.calls);
+                Place::new(whose)
+            }
+        }
+    }
+
+    /// Chunks of calls in which there may be something new.
+    fn chunks(&mut self, file: &mut impl Source, is_ring: bool) -> Vec<(u64, Whose)> {
+        const MOST: u64 = 1 << 22;
+        let next = word(file, header::NEXT_CHUNK as u64).unwrap_or(self.next).min(MOST);
+        let numbers: Vec<u64> = if is_ring {
+            // Any of them may have become another thread's.
+            (0..next).collect()
+        } else {
+            let known = self.places.keys().copied();
+            known.chain(std::mem::take(&mut self.later)).chain(self.next..next).collect()
+        };
+        self.next = next;
+        let mut descriptors = Descriptors::default();
+        let mut found = Vec::new();
+        for number in numbers.into_iter().filter(|number| !number.is_multiple_of(directory::SPAN)) {
+            let Some(of) = descriptors.of(file, number) else { continue };
+            if of.kind == chunk::UNUSED && !is_ring {
+                // Who takes one counts first, and says afterwards what it is.
+                self.later.push(number);
+            }
+            let whose = Whose::of(&of);
+            let known = self.places.get(&number).filter(|place| place.whose == whose);
+            if of.kind == chunk::CALLS && known.is_none_or(|place| has_more(file, number, place)) {
+                found.push((number, whose));
+            }
+        }
+        found
+    }
+
+    /// Reads what is new in a chunk; how many calls that is.
+    fn read(
+        &mut self,
+        file: &mut impl Source,
+        (number, whose): (u64, Whose),
+        each: &mut impl FnMut(&Ended),
+    ) -> u64 {
+        let mut place = self.place(number, whose);
+        let before = place.calls;
+        let start = layout::HEADER_BLOCK + number * layout::CHUNK_SIZE;
+        while place.at < SIZE {
+            let end = SIZE.min(place.at + AT_ONCE);
+            self.buffer.resize(end - place.at, 0);
+            let is_there = file.read(start + place.at as u64, &mut self.buffer);
+            // It may be another one's by now; what was in it is gone then.
+            if !is_there || self::whose(file, number) != Some(whose) {
+                break;
+            }
+            take(&self.buffer, &mut place, each);
+            if place.at < end {
+                break;
+            }
+        }
+        self.places.insert(number, place);
+        place.calls - before
+    }
+}
+
+/// Is there anything in chunk `number` that hasn't been read?
+fn has_more(file: &mut impl Source, number: u64, place: &Place) -> bool {
+    let start = layout::HEADER_BLOCK + number * layout::CHUNK_SIZE + place.at as u64;
+    // The next record, or the one behind it.
+    let mut is_there =
+        |place: usize, at: u64| place < SIZE && word(file, at).is_some_and(|w| w != 0);
+    is_there(place.at, start) || is_there(place.at + call::SIZE, start + call::SIZE as u64)
+}
+
+/// Bytes that are read at a time.
+const AT_ONCE: usize = 8 << 10;
+
+/// Bytes of a chunk.
+#[expect(clippy::cast_possible_truncation, reason = "it's 64 KiB")]
+const SIZE: usize = layout::CHUNK_SIZE as usize;
+
+/// Shows `each` the calls in `bytes`, up to the first record that isn't there yet.
+fn take(bytes: &[u8], place: &mut Place, each: &mut impl FnMut(&Ended)) {
+    let records = bytes.as_chunks::<{ call::SIZE }>().0;
+    for (index, bytes) in records.iter().enumerate() {
+        match record(bytes, BIG) {
+            Record::Empty => {
+                // A signal handler may have left one for ever that was begun; what is behind it counts.
+                let more = records.get(index + 1..).unwrap_or_default();
+                let is_behind = more.iter().take(64).any(|record| record[..8] != [0; 8]);
+                if !(is_behind && place.is_stuck) {
+                    place.is_stuck = true;
+                    return;
+                }
+            }
+            Record::Special(special::THREAD, number, _) => place.thread = number,
+            Record::Special(special::START, _, ticks) => place.start = Some(ticks),
+            Record::Special(special::OWNER, number, _) => place.owner = Some(number),
+            Record::Special(special::BASE, _, ticks) => place.base = ticks,
+            Record::Special(..) => {}
+            Record::Call(first, second) => {
+                let raw = Raw::new(first, second, place.base, 0);
+                each(&Ended {
+                    thread: place.owner.take().unwrap_or(place.thread),
+                    function: raw.function(),
+                    start: place.start.take().unwrap_or(raw.start),
+                    end: raw.end,
+                    how: raw.how_ended(),
+                });
+                place.calls += 1;
+            }
+        }
+        place.is_stuck = false;
+        place.at += call::SIZE;
+    }
+}
+
+/// Whose chunk `number` is now, if it has calls.
+fn whose(file: &mut impl Source, number: u64) -> Option<Whose> {
+    let of = one(file, number)?;
+    (of.kind == chunk::CALLS).then(|| Whose::of(&of))
+}
+
+/// Descriptors, of which a few are read at once.
+#[derive(Default)]
+struct Descriptors {
+    first: u64,
+    bytes: Vec<u8>,
+}
+
+impl Descriptors {
+    /// As many as a page has.
+    const SPAN: u64 = 64;
+
+    fn of(&mut self, file: &mut impl Source, number: u64) -> Option<Descriptor> {
+        let first = number - number % Self::SPAN;
+        if self.bytes.is_empty() || self.first != first {
+            self.first = first;
+            self.bytes.resize(64 * directory::DESCRIPTOR_SIZE, 0);
+            if !file.read(place(first), &mut self.bytes) {
+                self.bytes.clear();
+                return one(file, number);
+            }
+        }
+        let at = usize::try_from(number - first).ok()? * directory::DESCRIPTOR_SIZE;
+        descriptor(Bytes { bytes: &self.bytes, big_endian: BIG }, at, number)
+    }
+}
+
+/// The descriptor of chunk `number`.
+fn one(file: &mut impl Source, number: u64) -> Option<Descriptor> {
+    let mut bytes = [0; directory::DESCRIPTOR_SIZE];
+    let is_there = file.read(place(number), &mut bytes);
+    is_there.then(|| descriptor(Bytes { bytes: &bytes, big_endian: BIG }, 0, number))?
+}
+
+/// Where the descriptor of chunk `number` is in the file.
+fn place(number: u64) -> u64 {
+    let first = number - number % directory::SPAN;
+    let entry = (number - first) * directory::DESCRIPTOR_SIZE as u64;
+    layout::HEADER_BLOCK + first * layout::CHUNK_SIZE + entry
+}
+
+/// The byte order of this machine, which the trace is written on.
+const BIG: bool = cfg!(target_endian = "big");
+
+fn word(file: &mut impl Source, offset: u64) -> Option<u64> {
+    let mut bytes = [0; 8];
+    file.read(offset, &mut bytes).then(|| u64::from_ne_bytes(bytes))
+}
