@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 const TABLE: &str = "<mcount-link>";
 
 /// The temporary names that the linker saw.
-pub(crate) struct Names<'a> {
+pub(crate) struct LinkNames<'a> {
     /// The temporary name of the image, and the final one.
     pub(crate) image: &'a Path,
     pub(crate) output: &'a Path,
@@ -69,7 +69,7 @@ impl Written {
     /// # Errors
     ///
     /// A file can't be read or written. The error names it.
-    pub(crate) fn clean(&self, names: &Names<'_>) -> io::Result<()> {
+    pub(crate) fn clean(&self, names: &LinkNames<'_>) -> io::Result<()> {
         for (path, before) in &self.0 {
             if path.is_file() && Stamp::of(path) != before.stamp {
                 clean(path, names, before.lists_inputs)?;
@@ -87,7 +87,7 @@ impl Written {
 /// # Errors
 ///
 /// It can't be read or written. The error names it.
-pub(crate) fn clean(path: &Path, names: &Names<'_>, lists_inputs: bool) -> io::Result<()> {
+pub(crate) fn clean(path: &Path, names: &LinkNames<'_>, lists_inputs: bool) -> io::Result<()> {
     let input = Input::open(path).map_err(|error| about(path, error))?;
     let text = input.bytes();
     let [table, words] = names.inputs;
@@ -113,6 +113,13 @@ pub(crate) fn clean(path: &Path, names: &Names<'_>, lists_inputs: bool) -> io::R
     }
     drop(input);
     write_new(path, &cleaned).map_err(|error| about(path, error))
+}
+
+/// `text`, which a linker printed, without the temporary names.
+pub(crate) fn cleaned(text: &[u8], names: &LinkNames<'_>) -> Vec<u8> {
+    let [image, output, table] =
+        [names.image, names.output, names.inputs[0]].map(|name| name.as_os_str().as_bytes());
+    replaced(&replaced(text, table, TABLE.as_bytes()), image, output)
 }
 
 /// The name of the file at `path`, spelt in `length` bytes. The folder of temporary names is in the folder of

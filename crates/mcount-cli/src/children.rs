@@ -178,7 +178,7 @@ pub(crate) fn finish(path: &Path) {
 
 /// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum Ending {
     /// With exit code 0.
     Success,
     /// With this exit code.
@@ -192,12 +192,12 @@ pub(crate) enum Outcome {
 /// # Errors
 ///
 /// It can't be started. The error names it.
-pub(crate) fn run(command: &mut Command) -> io::Result<Outcome> {
+pub(crate) fn run(command: &mut Command) -> io::Result<Ending> {
     let status = status(command).map_err(|error| naming(command.get_program(), error))?;
     Ok(match (status.signal(), status.code()) {
-        (Some(signal), _) => Outcome::Killed(signal),
-        (None, Some(0)) => Outcome::Success,
-        (None, code) => Outcome::Failure(code.map_or(1, |code| u8::try_from(code).unwrap_or(1))),
+        (Some(signal), _) => Ending::Killed(signal),
+        (None, Some(0)) => Ending::Success,
+        (None, code) => Ending::Failure(code.map_or(1, |code| u8::try_from(code).unwrap_or(1))),
     })
 }
 

@@ -19,6 +19,7 @@ pub mod signals;
 pub mod cli;
 pub mod demo;
 pub mod linker;
+mod messages;
 pub mod names;
 pub mod output;
 mod pager;

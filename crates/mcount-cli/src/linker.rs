@@ -2,6 +2,7 @@
 
 use crate::arguments::{Argument, Dialect, Meaning, parse};
 use crate::response;
+use memchr::memmem;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
@@ -66,6 +67,16 @@ impl Command {
     #[must_use]
     pub fn needs_response_file(&self) -> bool {
         self.outside.is_none()
+    }
+
+    /// The option with which the linker prints in colours even if it doesn't print to a terminal, if it
+    /// has one.
+    #[must_use]
+    pub fn colour_option(&self) -> Option<&'static str> {
+        let program = self.given.first().map(Path::new)?.file_name()?.as_bytes();
+        let has_colours = [&b"ld.lld"[..], b"mold"];
+        let is_one = has_colours.iter().any(|name| memmem::find(program, name).is_some());
+        is_one.then_some("--color-diagnostics=always")
     }
 
     /// The files that are linked, or compiled first.

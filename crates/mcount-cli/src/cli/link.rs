@@ -1,7 +1,7 @@
 //! `mcount link`: runs a linker until the table and the image agree.
 //!
-//! The table lists the calls of the image, and it is a part of the image. So it must be there before
-//! anybody knows what is in it. An example: `a.o` calls the hook at three places, one of them in a
+//! The table lists the calls of the image, and it is itself part of the image. So it has to be linked in
+//! before we know what goes into it. An example: `a.o` calls the hook at three places, one of them in a
 //! function that `--gc-sections` removes.
 //!
 //! ```text
@@ -29,29 +29,29 @@
 //! If the command is a compiler's, [`crate::stand_in`] first makes this program the compiler's linker.
 
 use super::options::{OptionArgs, number};
+use super::scratch::Scratch;
 use super::table::parse_bounds;
 use super::{ERROR, SUCCESS, complain, ended_by};
 use crate::archive;
-use crate::beside::{self, Names, Written};
-use crate::children::{self, Outcome, Stamp};
+use crate::beside::{LinkNames, Written};
+use crate::children::{self, Ending, Stamp};
 use crate::commit::{Failure, overwrite, write_new};
 use crate::compiler;
-use crate::files::{ELF_MAGIC, Input, head, is_at, lock};
+use crate::files::{ELF_MAGIC, Input, head};
 use crate::jobs::Threads;
 use crate::linker::{self, Command};
+use crate::messages::Messages;
 use crate::response;
 use crate::stand_in::{self, Said, StandIn};
 use crate::words::{counted, printable};
 use clap::Args;
 use mcount::{Base, Fill, Kind, LateOptions, LateTable, ObjectOptions, Options, table_object};
-use rustix::fs::OFlags;
 use std::collections::BTreeMap;
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::Display;
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{self, Stdio};
 use std::sync::Arc;
@@ -82,13 +82,13 @@ pub(super) struct LinkArgs {
     command: Vec<OsString>,
 }
 
-/// A number of links: one at least.
+/// A number of links, at least 1.
 fn passes(text: &str) -> Result<u32, String> {
     number(text)
         .and_then(|passes| if passes == 0 { Err("at least 1".to_owned()) } else { Ok(passes) })
 }
 
-/// Runs the command; its exit code, or that of the linker if it failed.
+/// Runs the command. Returns its exit code, or the linker's if the linker failed.
 pub(super) fn link(arguments: &LinkArgs) -> io::Result<u8> {
     let options = match arguments.options.options_or(Base::All) {
         Ok(options) => options,
@@ -121,14 +121,14 @@ fn compile_and_link(arguments: &LinkArgs, at: usize) -> io::Result<u8> {
     let stand_in = StandIn::new(&command, at, &own_words(arguments))?;
     let outcome = children::run(&mut stand_in.command(&command, at))?;
     match (outcome, stand_in.said()) {
-        (Outcome::Killed(signal), _) => Ok(killed(&arguments.command, signal)),
+        (Ending::Killed(signal), _) => Ok(killed(&arguments.command, signal)),
         (_, Said::Refused) => Ok(ERROR),
-        (Outcome::Failure(code), _) => Ok(code),
-        (Outcome::Success, Said::Linked) => Ok(SUCCESS),
-        (Outcome::Success, Said::Nothing) => {
+        (Ending::Failure(code), _) => Ok(code),
+        (Ending::Success, Said::Linked) => Ok(SUCCESS),
+        (Ending::Success, Said::Nothing) => {
             let new = output.filter(|output| Stamp::of(output) != before && is_image(output));
             let Some(output) = new else { return Ok(SUCCESS) };
-            // Else make would take it for done.
+            // Otherwise make would think that it is done.
             let _ = fs::remove_file(&output);
             let compiler = arguments.command.get(at).map(OsString::as_os_str).unwrap_or_default();
             Ok(complain(&format!(
@@ -142,7 +142,7 @@ fn compile_and_link(arguments: &LinkArgs, at: usize) -> io::Result<u8> {
     }
 }
 
-/// The words of this process's command between its name and the command that it runs.
+/// The words of this process's own command line, without its name and without the command that it runs.
 fn own_words(arguments: &LinkArgs) -> Vec<OsString> {
     let all: Vec<OsString> = env::args_os().skip(1).collect();
     let count = all.len().saturating_sub(arguments.command.len());
@@ -153,7 +153,7 @@ fn own_words(arguments: &LinkArgs) -> Vec<OsString> {
     own
 }
 
-/// Runs a linker as often as it takes; its exit code, or a message of our own.
+/// Runs a linker as often as necessary. Returns its exit code, or what we have to say.
 fn run_linker(arguments: &LinkArgs, options: Options) -> Result<u8, String> {
     let command = if arguments.linker {
         Command::of_linker(&arguments.command)
@@ -169,10 +169,24 @@ fn run_linker(arguments: &LinkArgs, options: Options) -> Result<u8, String> {
         .bounds(arguments.bounds.clone())
         .writable(!arguments.read_only);
     let written = Written::by(command.arguments(), &output);
-    Driver { arguments, options, object, command, output, scratch, written, expected: 0 }.drive()
+    let messages = Messages::new().map_err(|error| Failure::from(error).to_string())?;
+    let mut driver = Driver {
+        arguments,
+        options,
+        object,
+        command,
+        output,
+        scratch,
+        written,
+        messages,
+        expected: 0,
+    };
+    let result = driver.drive();
+    driver.messages.print(&driver.names());
+    result
 }
 
-/// Whether `output` is a file or not there. Nothing is to be renamed over `/dev/null`.
+/// Whether `output` is a regular file, or doesn't exist. We must not rename an image over `/dev/null`.
 fn may_be_replaced(output: &Path) -> bool {
     fs::metadata(output).map_or(true, |metadata| metadata.is_file())
 }
@@ -187,34 +201,30 @@ fn is_image(path: &Path) -> bool {
     })
 }
 
-/// Runs a command with this process's streams; its exit code.
+/// Runs a command that prints to this process's streams. Returns its exit code.
 fn run(words: &[OsString]) -> Result<u8, String> {
-    Ok(match execute(words, false).map_err(|error| error.to_string())? {
-        Outcome::Success => SUCCESS,
-        Outcome::Failure(code) => code,
-        Outcome::Killed(signal) => killed(words, signal),
+    let outcome = command(words).and_then(|mut command| children::run(&mut command));
+    Ok(match outcome.map_err(|error| error.to_string())? {
+        Ending::Success => SUCCESS,
+        Ending::Failure(code) => code,
+        Ending::Killed(signal) => killed(words, signal),
     })
 }
 
-/// Runs a command to its end; with this process's streams, or with none.
-fn execute(words: &[OsString], is_silent: bool) -> io::Result<Outcome> {
-    let Some((program, arguments)) = words.split_first() else {
-        return Err(io::Error::other("no command"));
-    };
+/// The command of these words.
+fn command(words: &[OsString]) -> io::Result<process::Command> {
+    let (program, arguments) = words.split_first().ok_or_else(|| io::Error::other("no command"))?;
     let mut command = process::Command::new(program);
     command.args(arguments);
-    if is_silent {
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    }
-    children::run(&mut command)
+    Ok(command)
 }
 
-/// Says that `signal` ended the program of `words`; the exit code.
+/// Says that `signal` ended the program of `words`. Returns the exit code for that.
 fn killed(words: &[OsString], signal: i32) -> u8 {
     ended_by(signal, words.first().map(OsString::as_os_str).unwrap_or_default())
 }
 
-/// One link, up to the image that is right.
+/// The links that it takes to make one image.
 struct Driver<'a> {
     arguments: &'a LinkArgs,
     options: Options,
@@ -224,6 +234,8 @@ struct Driver<'a> {
     scratch: Scratch,
     /// What the linker may write beside the output.
     written: Written,
+    /// What the last link printed.
+    messages: Messages,
     /// How many sites the input objects have.
     expected: usize,
 }
@@ -265,8 +277,8 @@ impl Driver<'_> {
         Err(self.diverged(room, moved.as_deref()))
     }
 
-    /// Links with `table`. An exit code if that is all there is to do: the linker failed, or it makes
-    /// no image.
+    /// Links with `table`. Returns an exit code if we are done: the linker failed, or it doesn't make an
+    /// image.
     fn link(&self, table: Option<&LateTable>) -> Result<Option<u8>, String> {
         if let Some(table) = table {
             let object = table_object(table, &self.object).map_err(|error| self.say(&error))?;
@@ -274,23 +286,42 @@ impl Driver<'_> {
                 .map_err(|error| self.say(&Failure::from(error)))?;
         }
         let words = self.words(table.map(|_| self.scratch.table.as_path()))?;
-        // What is there after a failure is the linker's.
+        // So if the linker fails and there is an image, the linker left it.
         let _ = fs::remove_file(&self.scratch.image);
-        match execute(&words, false).map_err(|error| self.say(&Failure::from(error)))? {
-            Outcome::Success if is_image(&self.scratch.image) => Ok(None),
-            Outcome::Success if self.scratch.image.exists() => {
-                // An option that we don't know made it something else, and the table is no part of that.
+        match self.execute(&words).map_err(|error| self.say(&Failure::from(error)))? {
+            Ending::Success if is_image(&self.scratch.image) => Ok(None),
+            Ending::Success if self.scratch.image.exists() => {
+                // An option that we don't know has the linker make something else, which has no table.
+                self.messages.forget();
                 run(self.command.as_given()).map(Some)
             }
-            Outcome::Success => Ok(Some(SUCCESS)),
-            Outcome::Failure(code) => Ok(Some(self.leave(code))),
-            Outcome::Killed(signal) => Ok(Some(killed(&words, signal))),
+            Ending::Success => Ok(Some(SUCCESS)),
+            Ending::Failure(code) => Ok(Some(self.leave(code))),
+            Ending::Killed(signal) => Ok(Some(killed(&words, signal))),
         }
     }
 
-    /// The command that links the image with `object`; in a response file, if it was in one.
+    /// Runs a command to its end, and keeps what it prints.
+    fn execute(&self, words: &[OsString]) -> io::Result<Ending> {
+        let mut command = command(words)?;
+        self.messages.take_from(&mut command)?;
+        children::run(&mut command)
+    }
+
+    /// Runs the command as it was given, without a word.
+    fn execute_again(&self) -> io::Result<Ending> {
+        let mut command = command(self.command.as_given())?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        children::run(&mut command)
+    }
+
+    /// The command that links the image with `object`. It is in a response file if it was given in one.
     fn words(&self, object: Option<&Path>) -> Result<Vec<OsString>, String> {
         let mut words = self.command.linking(&self.scratch.image, object);
+        if let (Some(option), true) = (self.command.colour_option(), io::stderr().is_terminal()) {
+            // It prints to memory, and wouldn't see that there is a terminal. Options that come later count.
+            words.insert(1, option.into());
+        }
         if self.command.needs_response_file() {
             let text = response::text(words.get(1..).unwrap_or_default());
             write_new(&self.scratch.words, &text)
@@ -303,8 +334,8 @@ impl Driver<'_> {
         Ok(words)
     }
 
-    /// A table for as many sites as the input objects have. That is what the image will have, unless
-    /// the linker discards some. `None` where a linker script places the table itself, or has none.
+    /// A table for as many sites as the input objects have. The image will have as many, unless the linker
+    /// discards some. `None` if there is a linker script: it decides whether there is a table, and where.
     fn placeholder(&mut self) -> Option<LateTable> {
         if self.command.has_script() {
             return None;
@@ -322,8 +353,8 @@ impl Driver<'_> {
         Some(table)
     }
 
-    /// Of each object in the file at `path`, which may be an archive: an empty table for it, and how
-    /// many sites it has.
+    /// For each object in the file at `path`, which may be an archive: an empty table, and the number of
+    /// sites.
     fn sites_in(&self, path: &Path) -> Vec<(LateTable, usize)> {
         let Ok(input) = Input::open(path) else { return Vec::new() };
         if !input.bytes().starts_with(archive::MAGIC) {
@@ -333,7 +364,7 @@ impl Driver<'_> {
         members.unwrap_or_default().into_iter().filter_map(|(_, sites)| sites.ok()).collect()
     }
 
-    /// The same of one object. An image can be scanned, but is not linked in.
+    /// The same for one object. A shared library is an error, because the image doesn't get its sites.
     fn sites_of(&self, object: &[u8]) -> mcount::Result<(LateTable, usize)> {
         let object = mcount::File::parse(object)?.with_options(&self.options);
         let (table, sites) = (object.placeholder()?, object.sites()?.sites);
@@ -350,41 +381,44 @@ impl Driver<'_> {
         let image = image.with_options(options);
         let table = image.late_table(&LateOptions::default());
         let mut table = table.map_err(|error| self.say(&error))?;
-        // A NOP is known by an entry, and those of the last link may lead to padding by now.
+        // Only an entry tells that a NOP is a site, and entries of the link before may lead to padding now.
         table.sites.retain(|site| site.kind != Some(Kind::Nop));
         let filled = image.fill(&table).map_err(|error| self.say(&error))?;
         Ok((table, filled))
     }
 
-    /// Puts the image where the linker would have put it, with what is beside it.
+    /// Moves the image, and the files beside it, to where the linker would have put them.
     fn finish(&self, count: usize) -> Result<u8, String> {
         if count == 0 && self.expected != 0 {
             let sites = counted(self.expected, "site", "sites");
             let what = format!("warning: the objects have {sites} and the image has none");
             complain(&self.say(&what));
         }
-        let Scratch { image, table, words, .. } = &self.scratch;
-        let names = Names { image, output: &self.output, inputs: [table, words] };
+        let names = self.names();
         self.written.clean(&names).map_err(|error| error.to_string())?;
         self.scratch.move_others(&names).map_err(|error| error.to_string())?;
-        fs::rename(image, &self.output).map_err(|error| self.say(&Failure::from(error)))?;
+        fs::rename(names.image, &self.output).map_err(|error| self.say(&Failure::from(error)))?;
         Ok(SUCCESS)
+    }
+
+    /// The names that the linker saw.
+    fn names(&self) -> LinkNames<'_> {
+        let Scratch { image, table, words, .. } = &self.scratch;
+        LinkNames { image, output: &self.output, inputs: [table, words] }
     }
 
     /// After a failed link, leaves the output as the linker does. Some linkers remove what was there,
     /// some don't. We find out by running the command again, which fails the same way.
     fn leave(&self, code: u8) -> u8 {
         let is_moved = fs::rename(&self.scratch.image, &self.output).is_ok();
-        if !is_moved && self.output.exists() {
-            let again = execute(self.command.as_given(), true);
-            if matches!(again, Ok(Outcome::Success)) {
-                let _ = fs::remove_file(&self.output);
-            }
+        let is_old = !is_moved && self.output.exists();
+        if is_old && matches!(self.execute_again(), Ok(Ending::Success)) {
+            let _ = fs::remove_file(&self.output);
         }
         code
     }
 
-    /// Says what a pass found, if that was asked for.
+    /// Says what a pass found, with `--verbose`.
     fn report(&self, pass: u32, count: usize, filled: &Fill) {
         if self.arguments.verbose {
             let what = match filled {
@@ -406,7 +440,7 @@ impl Driver<'_> {
         format!("{}: {error}", self.output.display())
     }
 
-    /// The table has another size than the object that was linked in.
+    /// What to say if the table isn't as long as the one that was linked in.
     fn foreign(&self, now: usize, asked: usize) -> String {
         if now < asked {
             let asked = counted(asked, "entry was", "entries were");
@@ -423,7 +457,7 @@ impl Driver<'_> {
         ))
     }
 
-    /// There were too many links.
+    /// What to say after too many links.
     fn diverged(&self, room: Option<(usize, usize)>, moved: Option<&str>) -> String {
         let passes = self.arguments.max_passes;
         let (had, found) = room.unwrap_or_default();
@@ -474,109 +508,4 @@ fn change(what: &str, places: &[&Place]) -> String {
     let more = if places.len() > NAMED { ", …" } else { "" };
     let names = names.collect::<Vec<_>>().join(", ");
     format!("; {} {what} since the link before: {names}{more}", places.len())
-}
-
-/// A folder beside the output, so that the image can be moved there; gone when dropped.
-struct Scratch {
-    folder: PathBuf,
-    /// Where the image is linked to, under its own name.
-    image: PathBuf,
-    /// The object with the table.
-    table: PathBuf,
-    /// The response file.
-    words: PathBuf,
-    /// The folder, locked. Another run with the same output waits, and does not think that a killed
-    /// run left the folder.
-    _lock: File,
-}
-
-impl Scratch {
-    fn beside(output: &Path) -> io::Result<Self> {
-        let name = output.file_name().ok_or_else(|| io::Error::other("not a file name"))?;
-        let mut hidden = OsString::from(".");
-        hidden.push(name);
-        hidden.push(".mcount-link");
-        // Without the ./ in front, which lld leaves out where it names a file.
-        let folder = output.with_file_name(hidden);
-        let folder = folder.strip_prefix(".").map_or(folder.clone(), Path::to_owned);
-        loop {
-            match children::begin(&folder, || fs::create_dir(&folder)) {
-                Ok(()) => {
-                    if let Ok(Some(lock)) = locked_folder(&folder) {
-                        return Ok(Self::of(folder, name, lock));
-                    }
-                    children::finish(&folder);
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    // Once it can be locked, the run that made it is done, or was killed. If it
-                    // cannot be opened it is no folder of ours; removing it says what is wrong.
-                    let stale = locked_folder(&folder);
-                    if !matches!(stale, Ok(None)) {
-                        remove_folder(&folder).map_err(|error| about(&folder, error))?;
-                    }
-                }
-                Err(error) => return Err(about(&folder, error)),
-            }
-        }
-    }
-
-    fn of(folder: PathBuf, name: &OsStr, lock: File) -> Self {
-        let [image, table, words] = [name, OsStr::new("mcount.o"), OsStr::new("mcount.words")]
-            .map(|name| folder.join(name));
-        Self { folder, image, table, words, _lock: lock }
-    }
-
-    /// Moves what the linker named after its image, such as the files of `--save-temps`, beside the
-    /// output.
-    fn move_others(&self, names: &Names<'_>) -> io::Result<()> {
-        let entries = fs::read_dir(&self.folder).map_err(|error| about(&self.folder, error))?;
-        for entry in entries {
-            let path = entry.map_err(|error| about(&self.folder, error))?.path();
-            if [&self.image, &self.table, &self.words].contains(&&path) {
-                continue;
-            }
-            if path.is_file() {
-                beside::clean(&path, names, false)?;
-            }
-            let place = names.output.with_file_name(path.file_name().unwrap_or_default());
-            fs::rename(&path, &place).map_err(|error| about(&place, error))?;
-        }
-        Ok(())
-    }
-}
-
-/// `error`, of `path`.
-fn about(path: &Path, error: io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {}", path.display(), Failure::from(error)))
-}
-
-/// The folder at `path`, locked; `None` if by then it is not there any more.
-fn locked_folder(path: &Path) -> io::Result<Option<File>> {
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(flags.bits().cast_signed());
-    let folder = match options.open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other?,
-    };
-    lock(&folder);
-    Ok(is_at(&folder.metadata()?, path).then_some(folder))
-}
-
-/// Removes a folder; that it is gone already is no error.
-fn remove_folder(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Err(error) = remove_folder(&self.folder) {
-            let error = Failure::from(error);
-            complain(&format!("warning: {}: cannot be removed: {error}", self.folder.display()));
-        }
-        children::finish(&self.folder);
-    }
 }

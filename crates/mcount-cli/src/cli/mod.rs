@@ -17,6 +17,7 @@ mod read;
 mod record;
 mod replay;
 mod report;
+mod scratch;
 mod sort;
 mod stats;
 mod table;

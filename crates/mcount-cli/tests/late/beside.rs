@@ -3,7 +3,7 @@
 //!
 //! The options are those that compilers and linkers list themselves.
 
-use crate::command::{Test, has_table, is_clean, line, must, room, same, test};
+use crate::command::{Test, has_table, is_clean, line, mcount, must, room, same, test};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use testkit::room::Room;
@@ -17,6 +17,14 @@ pub(crate) const TESTS: &[Test] = &[
     Test {
         programs: &["gcc", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"],
         ..test("what_linkers_write_beside_an_image", what_linkers_write_beside_an_image)
+    },
+    Test {
+        programs: &["gcc", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"],
+        ..test("linkers_print_the_names_that_were_given", linkers_print_the_names_that_were_given)
+    },
+    Test {
+        programs: &["gcc", "ld.lld", "ld.mold", "script"],
+        ..test("linkers_print_in_colours_on_a_terminal", linkers_print_in_colours_on_a_terminal)
     },
     Test {
         programs: &["gcc", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"],
@@ -61,6 +69,8 @@ fn clear(room: &Room, before: &Files) -> Result<(), String> {
 /// What a command adds to the room; it is removed again. `None` if the command fails.
 fn added(room: &Room, before: &Files, words: &str) -> Result<Option<Files>, String> {
     let outcome = line(room, words)?;
+    let names_it = [&outcome.stdout, &outcome.stderr].map(|said| said.contains(".mcount-link"));
+    same(&names_it, &[false, false], &format!("{words}: {outcome:?}"))?;
     let mut added = files(room)?;
     added.retain(|name, _| !before.contains_key(name));
     clear(room, before)?;
@@ -225,6 +235,60 @@ fn what_linkers_write_beside_an_image() -> Result<(), String> {
         same(&["Map", "dependency-file"].map(is_there), &[true, true], linker)?;
     }
     is_clean(&room)
+}
+
+/// What a linker says of its output and of its inputs, once, whatever it takes to make a table: here two
+/// links, as the first image has no table to fill in.
+fn linkers_print_the_names_that_were_given() -> Result<(), String> {
+    let room = room()?;
+    let script = "SECTIONS { .text : { *(.text*) } __mcount_loc : { *(__mcount_loc) } }\n";
+    room.put("script", script.as_bytes())?;
+    // GNU ld warns of this, and names the output.
+    room.put("awx.s", b".section .awx, \"awx\"\n.byte 1\n")?;
+    must(&room, "gcc -c awx.s")?;
+    for (linker, options) in [
+        ("bfd", "-t"),
+        ("bfd", "--warn-common -z execstack"),
+        ("bfd", "-T script"),
+        ("gold", "-t"),
+        ("lld", "-t"),
+        ("lld", "--verbose -T script"),
+        ("mold", "--trace"),
+        ("mold", "--no-such-option"),
+    ] {
+        for output in ["out", "./out"] {
+            let words = format!("ld.{linker} {options} -e f one.o two.o awx.o hook.o -o {output}");
+            let plain = line(&room, &words)?;
+            let mut through = line(&room, &format!("mcount link -- {words}"))?;
+            let lines = through.stdout.split_inclusive('\n');
+            through.stdout = lines.filter(|line| !line.contains("<mcount-link>")).collect();
+            let lines = through.stderr.split_inclusive('\n');
+            through.stderr = lines.filter(|line| !line.contains("<mcount-link>")).collect();
+            same(&through, &plain, &words)?;
+            same(&(through.stdout.len() + through.stderr.len() > 0), &true, &words)?;
+        }
+    }
+    let warning = must(&room, "mcount link -- ld.bfd -e f one.o two.o awx.o hook.o -o sub")?.stderr;
+    same(&warning.matches("sub has a LOAD segment").count(), &1, &warning)?;
+    is_clean(&room)
+}
+
+/// They see that they don't print to the terminal, and are told that it's one.
+fn linkers_print_in_colours_on_a_terminal() -> Result<(), String> {
+    let room = room()?;
+    for linker in ["ld.lld", "ld.mold"] {
+        for (option, expected) in [("", true), ("--color-diagnostics=never ", false)] {
+            let link = format!("{linker} {option}-e f one.o hook.o missing.o -o out");
+            let link = format!("{} link -- {link}", mcount().display());
+            let mut terminal = room.command(Path::new("script"), &["-qec", &link, "/dev/null"]);
+            let output =
+                terminal.env("TERM", "xterm").output().map_err(|error| error.to_string())?;
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            same(&said.contains("missing.o"), &true, &said)?;
+            same(&said.contains("\x1b["), &expected, &format!("{linker}: {said:?}"))?;
+        }
+    }
+    Ok(())
 }
 
 /// Word for word: ninja links again if an input in it is newer, or not there.

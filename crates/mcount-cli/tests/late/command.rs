@@ -171,8 +171,7 @@ fn failed() -> Result<(), String> {
             let plain = (line(&room, &words)?, room.get("out").ok());
             room.put("out", b"old")?;
             let through = (line(&room, &format!("mcount link -- {words}"))?, room.get("out").ok());
-            same(&through.0.code, &plain.0.code, &words)?;
-            same(&through.1, &plain.1, &words)?;
+            same(&through, &plain, &words)?;
             same(&through.0.stderr.is_empty(), &false, &words)?;
         }
     }
