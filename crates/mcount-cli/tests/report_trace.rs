@@ -7,9 +7,8 @@
 use mcount_trace::{End, Writer, layout};
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
-use testkit::process;
+use testkit::browser::{HOSTILE_NAMES, title_after};
 use testkit::room::Room;
 use testkit::test;
 use testkit::tools::need;
@@ -20,14 +19,6 @@ fn main() -> std::process::ExitCode {
 
 /// Far more than the page needs, even on a loaded machine.
 const BUDGET: Duration = Duration::from_secs(120);
-
-/// What somebody could call a function so that a page does more than name it.
-const HOSTILE: [&str; 4] = [
-    "</script><script>document.title='owned'</script>",
-    "<img src=x onerror=document.title='owned'>",
-    "\" autofocus onfocus=document.title='owned' x=\"",
-    "{{data}}<!--<script>",
-];
 
 /// The page of a trace.
 fn page(room: &Room, trace: &[u8]) -> String {
@@ -96,9 +87,9 @@ fn what_the_page_is_made_of() {
 
 #[test]
 fn names_are_never_markup() {
-    let calls = HOSTILE.map(|name| (name, 1_000, 2_000, 0));
+    let calls = HOSTILE_NAMES.map(|name| (name, 1_000, 2_000, 0));
     let page = page(&Room::new().unwrap(), &trace(&calls));
-    for name in HOSTILE {
+    for name in HOSTILE_NAMES {
         assert!(!page.contains(name), "{name}");
     }
     for tag in ["<b>program", "<i>", "<u>", "<s>lost"] {
@@ -111,35 +102,15 @@ fn names_are_never_markup() {
     }
 }
 
-/// The document after `script` was run in `page`: what it made of the title.
 fn browse(room: &Room, page: &str, script: &str) -> String {
-    let acting = format!(
-        "<script>window.addEventListener('error', (event) => {{ document.title = event.message; }});\
-         window.addEventListener('load', () => {{ {script} }});</script>"
-    );
-    // Before the scripts of the page, so that their errors are seen.
-    let path = room
-        .put("acting.html", page.replace("<body>", &("<body>".to_owned() + &acting)).as_bytes());
-    let mut browser = Command::new("chromium");
-    browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
-    browser.args(["--disable-background-networking", "--disable-component-update"]);
-    browser.args(["--host-resolver-rules=MAP * ~NOTFOUND", "--window-size=1200,900"]);
-    browser.arg("--virtual-time-budget=5000");
-    browser.arg(format!("--user-data-dir={}", room.path("browser").display()));
-    // Of the document only the title is printed: it may be larger than a pipe.
-    let command =
-        format!("{browser:?} --dump-dom \"$1\" | grep -o '<title>[^<]*</title>' | head -1");
-    let mut shell = Command::new("sh");
-    shell.arg("-c").arg(command).arg("sh").arg(path.unwrap());
-    let title = process::run(&mut shell).unwrap().trim().to_owned();
-    title.trim_start_matches("<title>").trim_end_matches("</title>").to_owned()
+    title_after(room, page, script).unwrap()
 }
 
 #[test]
 fn a_browser_shows_hostile_names_as_text() {
     need(["chromium"]);
     let room = Room::new().unwrap();
-    let calls = HOSTILE.map(|name| (name, 1_000, 2_000, 0));
+    let calls = HOSTILE_NAMES.map(|name| (name, 1_000, 2_000, 0));
     let page = page(&room, &trace(&calls));
     let script = "const names = [...document.querySelectorAll('td.function')].map(t => t.textContent);\
                   const made = document.querySelectorAll('img, b b, i, u, s').length;\

@@ -1,5 +1,6 @@
 //! Helpers for the tests of mcount.
 
+pub mod browser;
 pub mod budget;
 pub mod files;
 #[cfg(feature = "harness")]

@@ -95,7 +95,7 @@ impl Model {
         let grouping = grouping(&sources);
         let states = states(functions);
         let (mut source_names, mut group_names, mut section_names) =
-            (Names::default(), Names::default(), Names::default());
+            (Numbered::default(), Numbered::default(), Numbered::default());
         let (mut groups, mut sections) = (Vec::new(), Vec::new());
         let (mut group_of, mut rows) = (Vec::new(), Vec::new());
         let mut known_states: Vec<State> = Vec::new();
@@ -121,11 +121,11 @@ impl Model {
     }
 }
 
-/// Names in the order in which they came up.
+/// Names, numbered in the order in which they came up.
 #[derive(Default)]
-struct Names(Vec<String>, HashMap<String, usize>);
+struct Numbered(Vec<String>, HashMap<String, usize>);
 
-impl Names {
+impl Numbered {
     fn number(&mut self, name: &str) -> usize {
         if let Some(number) = self.1.get(name) {
             return *number;

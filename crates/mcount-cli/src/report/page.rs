@@ -8,8 +8,10 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+const FRAME: &str = include_str!("frame.html");
+const STYLE: &str = include_str!("style.css");
+const TABLE: &str = include_str!("table.js");
 const TEMPLATE: &str = include_str!("template.html");
-pub(super) const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
 /// Fields of a treemap that have a name of their own; the rest is one field.
@@ -29,11 +31,6 @@ pub(super) fn page(report: &Report<'_>, model: &Model) -> String {
     };
     let entries = functions.entries.len();
     let parts = [
-        ("title", escape(report.title)),
-        ("machine", format!("{}, {} bits, {order}", functions.machine, functions.bits)),
-        ("table", format!("{} in the table", counted(entries, "entry", "entries"))),
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("cards", cards(report)),
         ("by_source", by_source.to_owned()),
         ("source_map", treemap(source_groups, filter, 1200.0, 470.0)),
         ("section_map", treemap(&model.sections, "section", 1200.0, 150.0)),
@@ -41,11 +38,59 @@ pub(super) fn page(report: &Report<'_>, model: &Model) -> String {
         ("gaps", gaps(functions)),
         ("group", group.to_owned()),
         ("place", if functions.is_image { "Address" } else { "Offset" }.to_owned()),
-        ("style", STYLE.to_owned()),
-        ("script", SCRIPT.to_owned()),
-        ("data", data(functions, model)),
     ];
-    fill(TEMPLATE, &parts)
+    let entries = counted(entries, "entry", "entries");
+    let machine = format!("{}, {} bits, {order}", functions.machine, functions.bits);
+    Frame {
+        title: report.title,
+        subject: "function tracing",
+        heading: "Function tracing in",
+        about: format!("{machine} · {entries} in the table · made"),
+        cards: cards(report),
+        content: fill(TEMPLATE, &parts),
+        style: "",
+        script: SCRIPT,
+        data: data(functions, model),
+    }
+    .page()
+}
+
+/// What the page of an image and that of a trace have in common, and where they differ.
+pub(super) struct Frame<'a> {
+    /// The name of the file.
+    pub(super) title: &'a str,
+    /// What the page is about, for its title.
+    pub(super) subject: &'a str,
+    /// What stands before the name of the file.
+    pub(super) heading: &'a str,
+    /// What stands before `by mcount` and the version.
+    pub(super) about: String,
+    pub(super) cards: String,
+    pub(super) content: String,
+    /// What is added to the common style.
+    pub(super) style: &'a str,
+    /// What uses `table.js`.
+    pub(super) script: &'a str,
+    /// What the script reads.
+    pub(super) data: String,
+}
+
+impl Frame<'_> {
+    pub(super) fn page(self) -> String {
+        let parts = [
+            ("title", escape(self.title)),
+            ("subject", self.subject.to_owned()),
+            ("heading", self.heading.to_owned()),
+            ("about", self.about),
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("cards", self.cards),
+            ("content", self.content),
+            ("style", format!("{STYLE}{}", self.style)),
+            ("script", format!("{TABLE}{}", self.script)),
+            ("data", self.data),
+        ];
+        fill(FRAME, &parts)
+    }
 }
 
 /// The template with `parts` in the places that name them. What is put in is not looked at again.

@@ -5,7 +5,7 @@ use super::timeline::{Lane, STRETCHES};
 use super::{Collector, timeline};
 use crate::replay::{Names, program_name};
 use crate::report::escape;
-use crate::report::page::{STYLE, counted, fill, grouped};
+use crate::report::page::{Frame, counted, fill, grouped};
 use crate::words::printable;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -32,18 +32,23 @@ pub(super) fn page(
         some => format!(" {} with less are left out.", counted(some, "chain", "chains")),
     };
     let parts = [
-        ("title", escape(title)),
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("cards", cards(&collector)),
         ("missing", list(missing)),
         ("weight", if has_times { "time" } else { "number of calls" }.to_owned()),
         ("flame_note", flame_note),
         ("timeline_note", timeline_note(&collector)),
-        ("style", format!("{STYLE}{OWN_STYLE}")),
-        ("script", SCRIPT.to_owned()),
-        ("data", data(names, &collector, &fields, has_times)),
     ];
-    fill(TEMPLATE, &parts)
+    Frame {
+        title,
+        subject: "trace",
+        heading: "Calls in",
+        about: "Made".to_owned(),
+        cards: cards(&collector),
+        content: fill(TEMPLATE, &parts),
+        style: OWN_STYLE,
+        script: SCRIPT,
+        data: data(names, &collector, &fields, has_times),
+    }
+    .page()
 }
 
 fn cards(collector: &Collector<'_, '_>) -> String {

@@ -1,7 +1,4 @@
-"use strict";
-// Names come from the trace and go into the page as text only, never as markup.
-const data = JSON.parse(document.getElementById("data").textContent);
-const by = (id) => document.getElementById(id);
+// The flame graph, the timeline and the table of a trace.
 const NAME = 0, MODULE = 1;
 
 function nameOf(at) {
@@ -14,12 +11,6 @@ function duration(ns) {
   if (ns < 1e9) return (ns / 1e6).toFixed(3) + " ms";
   return (ns / 1e9).toFixed(3) + " s";
 }
-
-function grouped(number) {
-  return number.toLocaleString("en");
-}
-
-const words = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
 
 // The flame graph: a button for each field that is wide enough, so that each has a name and takes the focus.
 {
@@ -408,87 +399,36 @@ const words = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
   list();
 }
 
-// The table of functions: only the rows in view are in the page.
+// The table of functions.
 {
-  const HEIGHT = 28, MORE = 15;
   const rows = data.functions;
-  const view = by("rows");
-  let order = [];
-  let sort = { key: 4, down: true };
-  let drawn = "";
-
   const moduleOf = (row) => data.modules[row[MODULE]];
+  const sortedBy = (key, row) => (key === MODULE ? moduleOf(row) : row[key]);
 
-  function compare(a, b) {
-    const [left, right] = sort.key === MODULE ? [moduleOf(a), moduleOf(b)] : [a[sort.key], b[sort.key]];
-    return left < right ? -1 : left > right ? 1 : 0;
+  function cells(at) {
+    const [name, , calls, ...times] = rows[at];
+    const amounts = [grouped(calls), ...times.map((time) => (data.hasTimes ? duration(time) : "–"))];
+    return [["function", name], ["module", moduleOf(rows[at])], ...amounts.map((text) => ["amount", text])];
   }
+
+  const show = longTable({
+    count: rows.length,
+    cells,
+    compare: (key, a, b) => textOrder(sortedBy(Number(key), rows[a]), sortedBy(Number(key), rows[b])),
+    key: "4",
+    isDown: (key) => Number(key) > MODULE,
+  });
 
   function choose() {
     const looked = words(by("search").value);
-    order = [];
+    const order = [];
     rows.forEach((row, at) => {
       const where = (row[NAME] + " " + moduleOf(row)).toLowerCase();
       if (looked.every((word) => where.includes(word))) order.push(at);
     });
-    const sign = sort.down ? -1 : 1;
-    order.sort((a, b) => sign * compare(rows[a], rows[b]) || a - b);
-    by("count").textContent = grouped(order.length) + " of " + grouped(rows.length);
-    view.scrollTop = 0;
-    drawn = "";
-    draw();
-  }
-
-  function cell(row, kind, value) {
-    const td = row.insertCell();
-    td.className = kind;
-    td.textContent = value;
-    td.title = value;
-  }
-
-  function space(count) {
-    const row = document.createElement("tr");
-    row.className = "space";
-    row.setAttribute("aria-hidden", "true");
-    const td = row.insertCell();
-    td.colSpan = 6;
-    td.style.height = count * HEIGHT + "px";
-    return row;
-  }
-
-  function draw() {
-    const first = Math.max(0, Math.floor(view.scrollTop / HEIGHT) - MORE);
-    const last = Math.min(order.length, Math.ceil((view.scrollTop + view.clientHeight) / HEIGHT) + MORE);
-    if (drawn === first + "," + last) return;
-    drawn = first + "," + last;
-    const fresh = document.createDocumentFragment();
-    fresh.append(space(first));
-    for (let at = first; at < last; at++) {
-      const [name, , calls, ...times] = rows[order[at]];
-      const row = document.createElement("tr");
-      row.setAttribute("aria-rowindex", String(at + 2));
-      cell(row, "function", name);
-      cell(row, "module", moduleOf(rows[order[at]]));
-      cell(row, "amount", grouped(calls));
-      times.forEach((time) => cell(row, "amount", data.hasTimes ? duration(time) : "–"));
-      fresh.append(row);
-    }
-    fresh.append(space(order.length - last));
-    by("body").replaceChildren(fresh);
-    view.querySelector("table").setAttribute("aria-rowcount", String(order.length + 1));
+    show(order);
   }
 
   by("search").addEventListener("input", choose);
-  view.addEventListener("scroll", draw, { passive: true });
-  window.addEventListener("resize", draw);
-  view.querySelectorAll("th button").forEach((button) => {
-    button.addEventListener("click", () => {
-      const key = Number(button.dataset.key);
-      sort = { key, down: sort.key === key ? !sort.down : key > MODULE };
-      view.querySelectorAll("th").forEach((th) => th.setAttribute("aria-sort", "none"));
-      button.parentElement.setAttribute("aria-sort", sort.down ? "descending" : "ascending");
-      choose();
-    });
-  });
   choose();
 }
