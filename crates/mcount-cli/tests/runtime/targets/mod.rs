@@ -4,7 +4,7 @@
 pub(crate) mod target;
 
 pub(crate) use target::{Link, Program, System, Target, Variant};
-use target::{ORDINARY, PIE, STATIC, by_clang, by_lld, gcc, pg, weak_alone};
+use target::{ORDINARY, PIE, STATIC, bare, by_clang, by_lld, gcc, hosted, pg, weak_alone};
 use testkit::tools::Toolchain;
 
 const X86_PG: Variant = pg("mcount", "x86/hook.S");
@@ -53,51 +53,44 @@ const X86_64: Target = Target {
 };
 
 const I686: Target = Target {
-    toolchain: Toolchain {
-        sysroot: Some("/usr/i686-linux-gnu"),
-        ..gcc("i686", "i686-linux-gnu-gcc", "qemu-i386")
-    },
-    folder: "x86",
-    system: System::Host,
     oracle: &["-mgeneral-regs-only"],
-    variants: &[
-        X86_PG,
-        Variant { links: STATIC, ..X86_FENTRY },
-        Variant { label: "plt", flags: &["-pg", "-fplt"], links: PIE, ..X86_PG },
-        by_lld("lld", X86_PG),
-        by_clang(&["clang", "--target=i686-linux-gnu"], X86_PG),
-    ],
+    ..hosted(
+        "x86",
+        "/usr/i686-linux-gnu",
+        gcc("i686", "i686-linux-gnu-gcc", "qemu-i386"),
+        &[
+            X86_PG,
+            Variant { links: STATIC, ..X86_FENTRY },
+            Variant { label: "plt", flags: &["-pg", "-fplt"], links: PIE, ..X86_PG },
+            by_lld("lld", X86_PG),
+            by_clang(&["clang", "--target=i686-linux-gnu"], X86_PG),
+        ],
+    )
 };
 
 const AARCH64_PG: Variant = pg("_mcount", ORDINARY);
 const CLANG_AARCH64: &[&str] = &["clang", "--target=aarch64-linux-gnu"];
 
-const AARCH64: Target = Target {
-    toolchain: Toolchain {
-        sysroot: Some("/usr/aarch64-linux-gnu"),
-        ..gcc("aarch64", "aarch64-linux-gnu-gcc", "qemu-aarch64")
-    },
-    folder: "aarch64",
-    system: System::Host,
-    oracle: &[],
-    variants: &[
+const AARCH64: Target = hosted(
+    "aarch64",
+    "/usr/aarch64-linux-gnu",
+    gcc("aarch64", "aarch64-linux-gnu-gcc", "qemu-aarch64"),
+    &[
         AARCH64_PG,
         by_lld("lld", AARCH64_PG),
         by_clang(CLANG_AARCH64, AARCH64_PG),
         weak_alone("clang-weak", by_clang(CLANG_AARCH64, AARCH64_PG)),
     ],
-};
+);
 
-const AARCH64_BE: Target = Target {
-    toolchain: Toolchain {
+const AARCH64_BE: Target = bare(
+    "aarch64",
+    Toolchain {
         flags: &["-mbig-endian"],
         ..gcc("aarch64_be", "aarch64-linux-gnu-gcc", "qemu-aarch64_be")
     },
-    folder: "aarch64",
-    system: System::Bare,
-    oracle: &[],
-    variants: &[Variant { links: STATIC, ..pg("_mcount", ORDINARY) }],
-};
+    &[Variant { links: STATIC, ..pg("_mcount", ORDINARY) }],
+);
 
 const ARM_PG: Variant = pg("__gnu_mcount_nc", "arm/hook.S");
 
@@ -107,15 +100,11 @@ const CLANG_ARMHF: &[&str] = &["clang", "--target=arm-linux-gnueabihf", "-meabi"
 const CLANG_ARMHF_OLD: Variant =
     by_clang(&["clang", "--target=arm-linux-gnueabihf"], pg("mcount", ORDINARY));
 
-const ARMHF: Target = Target {
-    toolchain: Toolchain {
-        sysroot: Some("/usr/arm-linux-gnueabihf"),
-        ..gcc("armhf", "arm-linux-gnueabihf-gcc", "qemu-arm")
-    },
-    folder: "arm",
-    system: System::Host,
-    oracle: &[],
-    variants: &[
+const ARMHF: Target = hosted(
+    "arm",
+    "/usr/arm-linux-gnueabihf",
+    gcc("armhf", "arm-linux-gnueabihf-gcc", "qemu-arm"),
+    &[
         ARM_THUMB,
         Variant { label: "arm", flags: &["-pg", "-marm"], ..ARM_PG },
         by_lld("thumb-lld", ARM_THUMB),
@@ -129,28 +118,22 @@ const ARMHF: Target = Target {
         weak_alone("weak", ARM_PG),
         weak_alone("clang-weak", by_clang(CLANG_ARMHF, ARM_PG)),
     ],
-};
+);
 
-const ARMEL: Target = Target {
-    toolchain: Toolchain {
-        sysroot: Some("/usr/arm-linux-gnueabi"),
-        ..gcc("armel", "arm-linux-gnueabi-gcc", "qemu-arm")
-    },
-    folder: "arm",
-    system: System::Host,
-    oracle: &[],
-    variants: &[ARM_PG],
-};
+const ARMEL: Target = hosted(
+    "arm",
+    "/usr/arm-linux-gnueabi",
+    gcc("armel", "arm-linux-gnueabi-gcc", "qemu-arm"),
+    &[ARM_PG],
+);
 
-const ARMEB: Target = Target {
-    toolchain: Toolchain {
+const ARMEB: Target = bare(
+    "arm",
+    Toolchain {
         flags: &["-mbig-endian", "-march=armv7-a"],
         ..gcc("armeb", "arm-linux-gnueabi-gcc", "qemu-armeb")
     },
-    folder: "arm",
-    system: System::Bare,
-    oracle: &[],
-    variants: &[
+    &[
         Variant {
             label: "be8",
             flags: &["-pg", "-marm"],
@@ -166,37 +149,29 @@ const ARMEB: Target = Target {
             ..ARM_PG
         },
     ],
-};
+);
 
 const ARMEB32: Target = Target {
-    toolchain: Toolchain {
-        flags: &["-mbig-endian", "-march=armv5te"],
-        ..gcc("armeb-be32", "arm-linux-gnueabi-gcc", "qemu-armeb")
-    },
-    folder: "arm",
-    system: System::Bare,
     oracle: &["-DCODE_BIG"],
-    variants: &[Variant {
-        flags: &["-pg", "-marm"],
-        link_flags: &["-mbe32"],
-        links: STATIC,
-        ..ARM_PG
-    }],
+    ..bare(
+        "arm",
+        Toolchain {
+            flags: &["-mbig-endian", "-march=armv5te"],
+            ..gcc("armeb-be32", "arm-linux-gnueabi-gcc", "qemu-armeb")
+        },
+        &[Variant { flags: &["-pg", "-marm"], link_flags: &["-mbe32"], links: STATIC, ..ARM_PG }],
+    )
 };
 
 const RISCV_PG: Variant = pg("_mcount", ORDINARY);
 
 const CLANG_RISCV: &[&str] = &["clang", "--target=riscv64-linux-gnu", "-march=rv64gc"];
 
-const RISCV64: Target = Target {
-    toolchain: Toolchain {
-        sysroot: Some("/usr/riscv64-linux-gnu"),
-        ..gcc("riscv64", "riscv64-linux-gnu-gcc", "qemu-riscv64")
-    },
-    folder: "riscv",
-    system: System::Host,
-    oracle: &[],
-    variants: &[
+const RISCV64: Target = hosted(
+    "riscv",
+    "/usr/riscv64-linux-gnu",
+    gcc("riscv64", "riscv64-linux-gnu-gcc", "qemu-riscv64"),
+    &[
         Variant { label: "relax", link_flags: &["-Wl,--relax"], ..RISCV_PG },
         Variant { label: "no-relax", link_flags: &["-Wl,--no-relax"], ..RISCV_PG },
         Variant {
@@ -208,58 +183,44 @@ const RISCV64: Target = Target {
         by_clang(CLANG_RISCV, RISCV_PG),
         weak_alone("clang-weak", by_clang(CLANG_RISCV, RISCV_PG)),
     ],
-};
+);
 
-const RISCV32: Target = Target {
-    toolchain: Toolchain {
+const RISCV32: Target = bare(
+    "riscv",
+    Toolchain {
         flags: &["-march=rv32imac", "-mabi=ilp32"],
         ..gcc("riscv32", "riscv64-linux-gnu-gcc", "qemu-riscv32")
     },
-    folder: "riscv",
-    system: System::Bare,
-    oracle: &[],
-    variants: &[Variant { links: STATIC, ..RISCV_PG }],
-};
+    &[Variant { links: STATIC, ..RISCV_PG }],
+);
 
 const CLANG_POWERPC: &[&str] = &["clang", "--target=powerpc-linux-gnu"];
 
-const POWERPC: Target = Target {
-    toolchain: Toolchain {
-        sysroot: Some("/usr/powerpc-linux-gnu"),
-        ..gcc("powerpc", "powerpc-linux-gnu-gcc", "qemu-ppc")
-    },
-    folder: "powerpc",
-    system: System::Host,
-    oracle: &[],
-    variants: &[
+const POWERPC: Target = hosted(
+    "powerpc",
+    "/usr/powerpc-linux-gnu",
+    gcc("powerpc", "powerpc-linux-gnu-gcc", "qemu-ppc"),
+    &[
         pg("_mcount", "powerpc/hook.S"),
         Variant { links: STATIC, ..by_clang(CLANG_POWERPC, pg("_mcount", "powerpc/hook.S")) },
     ],
-};
+);
 
-const POWERPC64: Target = Target {
-    toolchain: Toolchain {
-        sysroot: Some("/usr/powerpc64-linux-gnu"),
-        ..gcc("powerpc64", "powerpc64-linux-gnu-gcc", "qemu-ppc64")
-    },
-    folder: "powerpc64",
-    system: System::Host,
-    oracle: &[],
-    variants: &[
+const POWERPC64: Target = hosted(
+    "powerpc64",
+    "/usr/powerpc64-linux-gnu",
+    gcc("powerpc64", "powerpc64-linux-gnu-gcc", "qemu-ppc64"),
+    &[
         pg("_mcount", ORDINARY),
         by_clang(&["clang", "--target=powerpc64-linux-gnu"], pg("_mcount", ORDINARY)),
     ],
-};
+);
 
-const POWERPC64LE: Target = Target {
-    toolchain: Toolchain {
-        sysroot: Some("/usr/powerpc64le-linux-gnu"),
-        ..gcc("powerpc64le", "powerpc64le-linux-gnu-gcc", "qemu-ppc64le")
-    },
-    folder: "powerpc64",
-    system: System::Host,
-    oracle: &[],
-    variants: &[
+const POWERPC64LE: Target = hosted(
+    "powerpc64",
+    "/usr/powerpc64le-linux-gnu",
+    gcc("powerpc64le", "powerpc64le-linux-gnu-gcc", "qemu-ppc64le"),
+    &[
         pg("_mcount", ORDINARY),
         Variant {
             label: "profile-kernel",
@@ -270,76 +231,60 @@ const POWERPC64LE: Target = Target {
         by_lld("lld", pg("_mcount", ORDINARY)),
         by_clang(&["clang", "--target=powerpc64le-linux-gnu"], pg("_mcount", ORDINARY)),
     ],
-};
+);
 
 const S390_PG: Variant = pg("_mcount", "s390x/hook.S");
 const S390_FENTRY: Variant =
     Variant { label: "fentry", flags: &["-pg", "-mfentry"], ..pg("__fentry__", "s390x/hook.S") };
 const CLANG_S390: &[&str] = &["clang", "--target=s390x-linux-gnu"];
 
-const S390X: Target = Target {
-    toolchain: Toolchain {
-        sysroot: Some("/usr/s390x-linux-gnu"),
-        ..gcc("s390x", "s390x-linux-gnu-gcc", "qemu-s390x")
-    },
-    folder: "s390x",
-    system: System::Host,
-    oracle: &[],
-    variants: &[
+const S390X: Target = hosted(
+    "s390x",
+    "/usr/s390x-linux-gnu",
+    gcc("s390x", "s390x-linux-gnu-gcc", "qemu-s390x"),
+    &[
         S390_PG,
         S390_FENTRY,
         by_clang(CLANG_S390, pg("mcount", "s390x/hook.S")),
         Variant { label: "clang-fentry", ..by_clang(CLANG_S390, S390_FENTRY) },
     ],
-};
+);
 
 const SH_PG: Variant = Variant { links: STATIC, ..pg("mcount", "sh/hook.S") };
 
 /// Bare, for the C library of Debian does not start under the qemu of Debian.
 const SH4: Target = Target {
-    toolchain: gcc("sh4", "sh4-linux-gnu-gcc", "qemu-sh4"),
-    folder: "sh",
-    system: System::Bare,
     // With any optimisation gcc 12 drops the test before a conditional branch.
     oracle: &["-O0"],
-    variants: &[SH_PG, Variant { label: "pic", flags: &["-pg", "-fPIC"], ..SH_PG }],
+    ..bare(
+        "sh",
+        gcc("sh4", "sh4-linux-gnu-gcc", "qemu-sh4"),
+        &[SH_PG, Variant { label: "pic", flags: &["-pg", "-fPIC"], ..SH_PG }],
+    )
 };
 
-const SPARC64: Target = Target {
-    toolchain: Toolchain {
-        sysroot: Some("/usr/sparc64-linux-gnu"),
-        ..gcc("sparc64", "sparc64-linux-gnu-gcc", "qemu-sparc64")
-    },
-    folder: "sparc",
-    system: System::Host,
-    oracle: &[],
-    variants: &[
+const SPARC64: Target = hosted(
+    "sparc",
+    "/usr/sparc64-linux-gnu",
+    gcc("sparc64", "sparc64-linux-gnu-gcc", "qemu-sparc64"),
+    &[
         pg("_mcount", ORDINARY),
         by_clang(&["clang", "--target=sparc64-linux-gnu"], pg("mcount", ORDINARY)),
     ],
-};
+);
 
-const SPARC: Target = Target {
-    toolchain: Toolchain {
-        flags: &["-m32"],
-        ..gcc("sparc", "sparc64-linux-gnu-gcc", "qemu-sparc32plus")
-    },
-    folder: "sparc",
-    system: System::Bare,
-    oracle: &[],
-    variants: &[Variant { links: STATIC, ..pg("_mcount", ORDINARY) }],
-};
+const SPARC: Target = bare(
+    "sparc",
+    Toolchain { flags: &["-m32"], ..gcc("sparc", "sparc64-linux-gnu-gcc", "qemu-sparc32plus") },
+    &[Variant { links: STATIC, ..pg("_mcount", ORDINARY) }],
+);
 
-const HPPA: Target = Target {
-    toolchain: Toolchain {
-        sysroot: Some("/usr/hppa-linux-gnu"),
-        ..gcc("hppa", "hppa-linux-gnu-gcc", "qemu-hppa")
-    },
-    folder: "hppa",
-    system: System::Host,
-    oracle: &[],
-    variants: &[pg("_mcount", ORDINARY)],
-};
+const HPPA: Target = hosted(
+    "hppa",
+    "/usr/hppa-linux-gnu",
+    gcc("hppa", "hppa-linux-gnu-gcc", "qemu-hppa"),
+    &[pg("_mcount", ORDINARY)],
+);
 
 const MIPS_PG: Variant = pg("_mcount", "mips/hook.S");
 const XGOT: Variant = Variant { label: "xgot", flags: &["-pg", "-mxgot"], ..MIPS_PG };
@@ -361,89 +306,69 @@ const LONG_CALLS: Variant = Variant {
 };
 const MIPS_VARIANTS: &[Variant] = &[MIPS_PG, XGOT, NO_ABICALLS, LONG_CALLS];
 
-const MIPS: Target = Target {
-    toolchain: Toolchain {
-        sysroot: Some("/usr/mips-linux-gnu"),
-        ..gcc("mips", "mips-linux-gnu-gcc", "qemu-mips")
-    },
-    folder: "mips",
-    system: System::Host,
-    oracle: &[],
-    variants: MIPS_VARIANTS,
-};
+const MIPS: Target = hosted(
+    "mips",
+    "/usr/mips-linux-gnu",
+    gcc("mips", "mips-linux-gnu-gcc", "qemu-mips"),
+    MIPS_VARIANTS,
+);
 
 const CLANG_MIPSEL: &[&str] = &["clang", "--target=mipsel-linux-gnu", "-mips32r2"];
 
-const MIPSEL: Target = Target {
-    toolchain: Toolchain {
-        sysroot: Some("/usr/mipsel-linux-gnu"),
-        ..gcc("mipsel", "mipsel-linux-gnu-gcc", "qemu-mipsel")
-    },
-    folder: "mips",
-    system: System::Host,
-    oracle: &[],
-    variants: &[
+const MIPSEL: Target = hosted(
+    "mips",
+    "/usr/mipsel-linux-gnu",
+    gcc("mipsel", "mipsel-linux-gnu-gcc", "qemu-mipsel"),
+    &[
         MIPS_PG,
         NO_ABICALLS,
         LONG_CALLS,
         by_clang(CLANG_MIPSEL, MIPS_PG),
         weak_alone("clang-weak", by_clang(CLANG_MIPSEL, MIPS_PG)),
     ],
-};
+);
 
-const MIPS64: Target = Target {
-    toolchain: Toolchain {
-        sysroot: Some("/usr/mips64-linux-gnuabi64"),
-        ..gcc("mips64", "mips64-linux-gnuabi64-gcc", "qemu-mips64")
-    },
-    folder: "mips",
-    system: System::Host,
-    oracle: &[],
-    variants: MIPS_VARIANTS,
-};
+const MIPS64: Target = hosted(
+    "mips",
+    "/usr/mips64-linux-gnuabi64",
+    gcc("mips64", "mips64-linux-gnuabi64-gcc", "qemu-mips64"),
+    MIPS_VARIANTS,
+);
 
 const CLANG_MIPS64EL: &[&str] = &["clang", "--target=mips64el-linux-gnuabi64", "-mips64r2"];
 
-const MIPS64EL: Target = Target {
-    toolchain: Toolchain {
-        sysroot: Some("/usr/mips64el-linux-gnuabi64"),
-        ..gcc("mips64el", "mips64el-linux-gnuabi64-gcc", "qemu-mips64el")
-    },
-    folder: "mips",
-    system: System::Host,
-    oracle: &[],
-    variants: &[
+const MIPS64EL: Target = hosted(
+    "mips",
+    "/usr/mips64el-linux-gnuabi64",
+    gcc("mips64el", "mips64el-linux-gnuabi64-gcc", "qemu-mips64el"),
+    &[
         MIPS_PG,
         NO_ABICALLS,
         LONG_CALLS,
         Variant { links: PIE, ..by_clang(CLANG_MIPS64EL, MIPS_PG) },
     ],
-};
+);
 
 const MIPSN32_VARIANTS: &[Variant] =
     &[Variant { links: STATIC, ..MIPS_PG }, NO_ABICALLS, LONG_CALLS];
 
-const MIPSN32: Target = Target {
-    toolchain: Toolchain {
+const MIPSN32: Target = bare(
+    "mips",
+    Toolchain {
         flags: &["-mabi=n32"],
         ..gcc("mipsn32", "mips64-linux-gnuabi64-gcc", "qemu-mipsn32")
     },
-    folder: "mips",
-    system: System::Bare,
-    oracle: &[],
-    variants: MIPSN32_VARIANTS,
-};
+    MIPSN32_VARIANTS,
+);
 
-const MIPSN32EL: Target = Target {
-    toolchain: Toolchain {
+const MIPSN32EL: Target = bare(
+    "mips",
+    Toolchain {
         flags: &["-mabi=n32"],
         ..gcc("mipsn32el", "mips64el-linux-gnuabi64-gcc", "qemu-mipsn32el")
     },
-    folder: "mips",
-    system: System::Bare,
-    oracle: &[],
-    variants: MIPSN32_VARIANTS,
-};
+    MIPSN32_VARIANTS,
+);
 
 const LOONGARCH64: Target = Target {
     toolchain: Toolchain {

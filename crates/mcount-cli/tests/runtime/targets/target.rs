@@ -130,3 +130,23 @@ pub(crate) const fn gcc(
 ) -> Toolchain {
     Toolchain { name, compiler, flags: &[], qemu: Some(qemu), sysroot: None }
 }
+
+/// A target with a C library in `sysroot`, where the emulator looks for it too.
+pub(super) const fn hosted(
+    folder: &'static str,
+    sysroot: &'static str,
+    toolchain: Toolchain,
+    variants: &'static [Variant],
+) -> Target {
+    let toolchain = Toolchain { sysroot: Some(sysroot), ..toolchain };
+    Target { toolchain, folder, system: System::Host, oracle: &[], variants }
+}
+
+/// A target without a C library.
+pub(super) const fn bare(
+    folder: &'static str,
+    toolchain: Toolchain,
+    variants: &'static [Variant],
+) -> Target {
+    Target { toolchain, folder, system: System::Bare, oracle: &[], variants }
+}
