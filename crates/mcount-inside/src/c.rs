@@ -42,12 +42,12 @@ fn code(result: Result<()>) -> c_int {
 }
 
 unsafe fn text<'a>(text: *const c_char) -> Result<&'a str> {
-    let wrong = |why: &str| Error::new(ErrorKind::Argument, why.to_owned());
     if text.is_null() {
-        return Err(wrong("a text is missing"));
+        return Err(Error::new(ErrorKind::Argument, "a text is missing"));
     }
     // SAFETY: the caller's.
-    unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| wrong("a text isn't UTF-8"))
+    let text = unsafe { CStr::from_ptr(text) }.to_str();
+    text.map_err(|_| Error::new(ErrorKind::Argument, "a text isn't UTF-8"))
 }
 
 /// What is behind a `mcount_tracer *`.
@@ -80,9 +80,9 @@ impl Tracer {
 }
 
 unsafe fn tracer<'a>(tracer: *const c_void) -> Result<&'a Tracer> {
-    let none = || Error::new(ErrorKind::Argument, "no tracer");
     // SAFETY: the caller's: it's one that was handed out, and not closed.
-    unsafe { tracer.cast::<Tracer>().as_ref() }.ok_or_else(none)
+    let tracer = unsafe { tracer.cast::<Tracer>().as_ref() };
+    tracer.ok_or_else(|| Error::new(ErrorKind::Argument, "no tracer"))
 }
 
 /// The text of this thread's last error.

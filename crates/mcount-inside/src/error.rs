@@ -1,6 +1,7 @@
 //! Why something could not be done: a code for programs, a text for people.
 
 use std::fmt;
+use std::path::Path;
 
 /// What kind of thing went wrong. The numbers are those of `include/mcount/live.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,6 +44,11 @@ pub struct Error {
 impl Error {
     pub(crate) fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
+    }
+
+    /// That something went wrong with the file at `path`.
+    pub(crate) fn file(path: &Path, error: &std::io::Error) -> Self {
+        Self::new(ErrorKind::File, format!("{}: {error}", path.display()))
     }
 
     /// That the system call or the file `what` failed, and why.

@@ -4,6 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use memmap2::Mmap;
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -17,11 +18,14 @@ pub(crate) struct Input {
 impl Input {
     /// Maps the file at `path`.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let wrong = |error| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
-        let file = OpenOptions::new().read(true).open(path).map_err(wrong)?;
-        let metadata = file.metadata().map_err(wrong)?;
+        Self::map(path).map_err(|error| Error::file(path, &error))
+    }
+
+    fn map(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).open(path)?;
+        let metadata = file.metadata()?;
         // SAFETY: the map is private and read only. The program runs this file, so nobody shortens it.
-        let map = unsafe { Mmap::map(&file) }.map_err(wrong)?;
+        let map = unsafe { Mmap::map(&file) }?;
         Ok(Self { map, metadata })
     }
 
@@ -33,17 +37,16 @@ impl Input {
 
 /// Opens `path` for reading and writing.
 pub(crate) fn open_to_change(path: &str) -> Result<File> {
-    let wrong = |error| Error::new(ErrorKind::Denied, format!("{path}: {error}"));
-    OpenOptions::new().read(true).write(true).open(path).map_err(wrong)
+    let file = OpenOptions::new().read(true).write(true).open(path);
+    file.map_err(|error| Error::new(ErrorKind::Denied, format!("{path}: {error}")))
 }
 
 /// Creates a file beside `path`, which only this user may read, and which is to get its name; its name until then.
 pub(crate) fn create_beside(path: &Path) -> Result<(File, PathBuf)> {
-    let wrong = |error| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
     if let Ok(found) = std::fs::metadata(path)
         && !found.is_file()
     {
-        return Err(wrong(std::io::Error::other("isn't a regular file")));
+        return Err(Error::file(path, &io::Error::other("isn't a regular file")));
     }
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -51,7 +54,8 @@ pub(crate) fn create_beside(path: &Path) -> Result<(File, PathBuf)> {
     let temporary = path.with_file_name(name);
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create_new(true).mode(0o600).open(&temporary);
-    Ok((file.map_err(wrong)?, temporary))
+    let file = file.map_err(|error| Error::file(path, &error))?;
+    Ok((file, temporary))
 }
 
 /// The text of a small file of the system; empty if it can't be read.

@@ -8,6 +8,7 @@ use mcount_live::x86_64::{Area, Unusable};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 /// Bytes of the longest area: four of which three were too few, and the longest NOP.
 pub(crate) const AREA: usize = 24;
@@ -49,10 +50,9 @@ pub(crate) struct Hook {
 
 /// Reads an ELF file.
 pub(crate) fn read(bytes: &[u8]) -> Result<Hooks> {
-    let wrong = |error: String| Error::new(ErrorKind::File, error);
-    let file = ElfFile64::<Endianness>::parse(bytes).map_err(|error| wrong(error.to_string()))?;
+    let file = ElfFile64::<Endianness>::parse(bytes).map_err(malformed)?;
     let options = Options::default().policy(Policy::of(Base::All)).nops(true);
-    let survey = mcount::functions(bytes, &options).map_err(|error| wrong(error.to_string()))?;
+    let survey = mcount::functions(bytes, &options).map_err(malformed)?;
     let code = Code::of(&file);
     let all = survey.functions.iter();
     let functions: BTreeMap<u64, &Function> =
@@ -67,6 +67,10 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Hooks> {
     found.unwinder = unwinder(&file);
     found.build_id = file.build_id().ok().flatten().unwrap_or_default().to_vec();
     Ok(found)
+}
+
+fn malformed(error: impl Display) -> Error {
+    Error::new(ErrorKind::File, error.to_string())
 }
 
 impl Hooks {

@@ -23,8 +23,8 @@ pub(crate) fn of(all: &[&'static Handlers]) -> Result<Option<&'static List>> {
     }
     for index in 1..=u16::MAX {
         let Some(found) = get(index) else { return Ok(Some(add(index, all))) };
-        let is_same = |(one, other): (&&Handlers, &&Handlers)| std::ptr::eq(*one, *other);
-        if found.all.len() == all.len() && found.all.iter().zip(all).all(is_same) {
+        let mut pairs = found.all.iter().zip(all);
+        if found.all.len() == all.len() && pairs.all(|(one, other)| std::ptr::eq(*one, *other)) {
             return Ok(Some(found));
         }
     }

@@ -10,7 +10,7 @@ use crate::system::near::Region;
 use crate::system::trap::{self, Traps};
 use crate::{arch, records, unwinders};
 use mcount_live::x86_64 as code;
-use std::ffi::CString;
+use std::ffi::{CString, c_char};
 use std::mem::offset_of;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -92,11 +92,16 @@ impl Module {
         Ok(module)
     }
 
+    /// Whether this is the module that is `loaded`.
+    pub(crate) fn is(&self, loaded: &Loaded) -> bool {
+        self.loaded.as_ref().is_some_and(|it| it.is(loaded))
+    }
+
     /// It is loaded now, perhaps again, and perhaps elsewhere.
     pub(crate) fn load(&mut self, loaded: &Loaded) {
-        let of_module = |address: u64| loaded.bias.wrapping_add(address);
         if let Some(functions) = self.unwinder {
-            unwinders::add(loaded.extent, functions.map(of_module));
+            let functions = functions.map(|address| loaded.bias.wrapping_add(address));
+            unwinders::add(loaded.extent, functions);
         }
         self.loaded = Some(loaded.clone());
     }
@@ -169,31 +174,31 @@ impl Module {
 }
 
 fn notes(path: &Path, found: &hooks::Hooks) -> Vec<String> {
-    let path = path.display();
-    let line = |count: usize, what: &str| {
+    let odd = "the hook is neither at the entry nor behind a frame pointer";
+    let causes = [(found.too_small, "fewer than five bytes of NOP"), (found.odd, odd)];
+    let mut notes = Vec::new();
+    for (count, cause) in causes.into_iter().filter(|(count, _)| *count != 0) {
         let functions = if count == 1 { "function" } else { "functions" };
-        (count != 0).then(|| format!("{path}: {count} {functions} can't be armed: {what}"))
-    };
-    [
-        line(found.too_small, "fewer than five bytes of NOP"),
-        line(found.odd, "the hook is neither at the entry nor behind a frame pointer"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+        notes.push(format!("{}: {count} {functions} can't be armed: {cause}", path.display()));
+    }
+    notes
+}
+
+/// `text` for C, which is never freed.
+fn leaked(text: &[u8]) -> *const c_char {
+    CString::new(text).unwrap_or_default().into_raw().cast_const()
 }
 
 fn new_sites(path: &Path, hooks: &[Hook]) -> Result<Vec<Site>> {
     let no_room = || Error::new(ErrorKind::NoRoom, "no memory for the records of functions");
-    let text = |bytes: &[u8]| CString::new(bytes).unwrap_or_default().into_raw().cast_const();
-    let module = text(path.as_os_str().as_bytes());
+    let module = leaked(path.as_os_str().as_bytes());
     hooks
         .iter()
         .map(|hook| {
             let symbol = hook.names.first().map_or("", String::as_str);
             let function: &'static Function = Box::leak(Box::new(Function {
-                name: text(demangled(symbol).as_bytes()),
-                symbol: text(symbol.as_bytes()),
+                name: leaked(demangled(symbol).as_bytes()),
+                symbol: leaked(symbol.as_bytes()),
                 module,
                 address: AtomicU64::new(0),
                 size: hook.size,

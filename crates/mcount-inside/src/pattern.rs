@@ -24,9 +24,9 @@ impl Part {
         if text.is_empty() {
             return Ok(None);
         }
-        let wrong = |error: globset::Error| Error::new(ErrorKind::BadPattern, error.to_string());
-        let glob = Glob::new(text).map_err(wrong)?.compile_matcher();
-        Ok(Some(Self { text: text.to_owned(), glob }))
+        let glob = Glob::new(text)
+            .map_err(|error| Error::new(ErrorKind::BadPattern, error.to_string()))?;
+        Ok(Some(Self { text: text.to_owned(), glob: glob.compile_matcher() }))
     }
 
     fn is_match(&self, name: &str) -> bool {

@@ -138,11 +138,10 @@ impl Program {
             unwinders::add(loaded.extent, own);
         }
         for loaded in &all {
-            let is_it = |module: &Module| module.loaded.as_ref().is_some_and(|it| it.is(loaded));
-            let Some(path) = loaded.path.as_deref().filter(|_| !self.modules.iter().any(is_it))
-            else {
+            if self.modules.iter().any(|module| module.is(loaded)) {
                 continue;
-            };
+            }
+            let Some(path) = &loaded.path else { continue };
             if let Err(error) = self.read(path, loaded) {
                 self.notes.push(error.text);
             }
@@ -152,8 +151,8 @@ impl Program {
     fn read(&mut self, path: &Path, loaded: &Loaded) -> Result<()> {
         let input = Input::open(path)?;
         let identity = module::identity(&input);
-        let was_it = |module: &Module| module.loaded.is_none() && module.identity == identity;
-        if let Some(module) = self.modules.iter_mut().find(|module| was_it(module)) {
+        let mut gone = self.modules.iter_mut().filter(|module| module.loaded.is_none());
+        if let Some(module) = gone.find(|module| module.identity == identity) {
             module.load(loaded);
             return Ok(());
         }
@@ -223,11 +222,10 @@ impl Program {
             Which::Address(address) => {
                 let address = address as u64;
                 let place = self.place_of(address).or_else(|| self.place_behind(address));
-                let none = || {
+                place.map(|place| vec![place]).ok_or_else(|| {
                     let text = format!("the code at {address:#x} is of no function with a hook");
                     Error::new(ErrorKind::NoMatch, text)
-                };
-                Ok(vec![place.ok_or_else(none)?])
+                })
             }
         }
     }

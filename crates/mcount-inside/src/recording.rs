@@ -7,6 +7,7 @@ use crate::module::Module;
 use mcount_trace::layout::{self, directory, header, metadata};
 use std::collections::HashSet;
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -39,6 +40,11 @@ pub(crate) struct Recording {
 // SAFETY: what the pointers lead to is written under the lock of the program.
 unsafe impl Send for Recording {}
 
+/// A number of the trace, which are 32-bit words.
+fn word(number: usize) -> [u8; 4] {
+    u32::try_from(number).unwrap_or(0).to_ne_bytes()
+}
+
 /// Reads the processor's clock.
 fn ticks() -> u64 {
     // SAFETY: reads the time stamp counter.
@@ -50,10 +56,9 @@ impl Recording {
     pub(crate) fn begin(path: &Path) -> Result<Self> {
         let (file, temporary) = files::create_beside(path)?;
         let result = Self::with(file, path);
-        let wrong = |error| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
         match result {
             Ok(recording) => {
-                std::fs::rename(&temporary, path).map_err(wrong)?;
+                std::fs::rename(&temporary, path).map_err(|error| Error::file(path, &error))?;
                 Ok(recording)
             }
             Err(error) => {
@@ -64,10 +69,10 @@ impl Recording {
     }
 
     fn with(file: File, path: &Path) -> Result<Self> {
-        let wrong = |error| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
+        let wrong = |error: io::Error| Error::file(path, &error);
         if most_bytes() < layout::HEADER_BLOCK {
             // Trying it would end the program by a signal.
-            return Err(wrong(std::io::Error::from_raw_os_error(libc::EFBIG)));
+            return Err(wrong(io::Error::from_raw_os_error(libc::EFBIG)));
         }
         file.set_len(layout::HEADER_BLOCK).map_err(wrong)?;
         let known = file.metadata().map_err(wrong)?;
@@ -96,7 +101,7 @@ impl Recording {
         Ok(recording)
     }
 
-    fn write_header(&self, file: &File) -> std::io::Result<()> {
+    fn write_header(&self, file: &File) -> io::Result<()> {
         file.write_all_at(&layout::BYTE_ORDER.to_ne_bytes(), header::BYTE_ORDER as u64)?;
         file.write_all_at(&layout::VERSION.to_ne_bytes(), header::VERSION as u64)?;
         let realtime = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -155,7 +160,6 @@ impl Recording {
         if !self.known.insert(number) {
             return;
         }
-        let word = |number: usize| u32::try_from(number).unwrap_or(0).to_ne_bytes();
         let path = module.path.as_os_str().as_bytes();
         let build_id = module.build_id.as_slice();
         let head = [word(number + 1), word(build_id.len()), word(path.len()), word(0)].concat();
@@ -217,7 +221,7 @@ impl Recording {
         }
         let why = match error {
             0 => "no memory where the shadows of stacks are".to_owned(),
-            error => std::io::Error::from_raw_os_error(error).to_string(),
+            error => io::Error::from_raw_os_error(error).to_string(),
         };
         let text = format!("{}: {why}: {dropped} calls were not recorded", self.path.display());
         Err(Error::new(ErrorKind::File, text))
@@ -235,14 +239,14 @@ fn own(file: File, path: &Path) -> Option<File> {
     rooms().is_it(found.as_raw_fd()).then_some(found)
 }
 
-fn map(file: &File) -> std::io::Result<*mut u8> {
+fn map(file: &File) -> io::Result<*mut u8> {
     let size = usize::try_from(LIMIT).unwrap_or(0);
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
     // SAFETY: new memory.
     let found =
         unsafe { libc::mmap(std::ptr::null_mut(), size, protection, flags, file.as_raw_fd(), 0) };
-    if found == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(found.cast()) }
+    if found == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(found.cast()) }
 }
 
 /// Gives back what is mapped from `size` bytes on.

@@ -44,8 +44,7 @@ static ALL: [Unwinder; MOST] = [const {
 
 /// Takes note of the unwinder in the module at these addresses.
 pub(crate) fn add((low, high): (u64, u64), functions: [u64; 4]) {
-    let is_free = |one: &&Unwinder| [0, high].contains(&one.high.load(Relaxed));
-    let Some(room) = ALL.iter().find(is_free) else { return };
+    let Some(room) = ALL.iter().find(|one| one.has_room_for(high)) else { return };
     for (room, function) in room.functions.iter().zip(functions) {
         room.store(function, Relaxed);
     }
@@ -59,6 +58,11 @@ pub(crate) fn of(caller: u64) -> Option<&'static Unwinder> {
 }
 
 impl Unwinder {
+    /// Whether it is that of no module, or of the one that ends at `high`.
+    fn has_room_for(&self, high: u64) -> bool {
+        [0, high].contains(&self.high.load(Relaxed))
+    }
+
     fn function(&self, index: usize) -> *const () {
         self.functions.get(index).map_or(0, |function| function.load(Relaxed)) as *const ()
     }

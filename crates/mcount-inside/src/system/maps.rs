@@ -31,14 +31,17 @@ impl Maps {
 fn parse(line: &str) -> Option<Map> {
     let mut words = line.split(' ');
     let (start, end) = words.next()?.split_once('-')?;
-    let number = |text| u64::from_str_radix(text, 16).ok();
     let flags = words.next()?;
     Some(Map {
-        start: number(start)?,
-        end: number(end)?,
+        start: address(start)?,
+        end: address(end)?,
         is_readable: flags.starts_with('r'),
         is_code: flags.contains('x'),
     })
+}
+
+fn address(text: &str) -> Option<u64> {
+    u64::from_str_radix(text, 16).ok()
 }
 
 #[cfg(test)]

@@ -34,8 +34,7 @@ pub(crate) fn add(sites: Vec<(u64, usize)>) -> Option<&'static Traps> {
 
 /// The module is no longer there. The caller holds the lock of the program.
 pub(crate) fn remove(traps: &'static Traps) {
-    let is_it = |place: &&AtomicPtr<Traps>| std::ptr::eq(place.load(Acquire), traps);
-    if let Some(place) = ALL.iter().find(is_it) {
+    if let Some(place) = ALL.iter().find(|place| std::ptr::eq(place.load(Acquire), traps)) {
         place.store(std::ptr::null_mut(), Release);
     }
 }
