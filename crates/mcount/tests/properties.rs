@@ -7,8 +7,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
 use mcount::{
-    Base, Change, CheckOptions, Finding, Glob, GlobSetBuilder, Options, Policy, RecordOptions,
-    Rule, record,
+    Base, Change, CheckOptions, Finding, Glob, GlobSetBuilder, NopChange, Options, Policy,
+    RecordOptions, Rule, make_nops, record,
 };
 use object::read::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget};
 use object::{File, RelocationFlags, SymbolIndex};
@@ -289,6 +289,27 @@ fn recording_again_with_other_options() {
         }
     }
     assert!(changed > 500, "only {changed} of the recordings changed an object");
+}
+
+/// Nothing but the table tells that such a NOP was a call, in whatever form it was.
+#[test]
+fn what_becomes_a_nop_stays_in_the_table() {
+    let (options, how) = all();
+    let mut changed = 0;
+    for object in prebuilt::all().unwrap() {
+        println!("{}", object.name);
+        let recorded = check(&object.bytes, &(options.clone(), how.clone()));
+        let recorded = recorded.map_or_else(|| object.bytes.clone(), |(new, _)| new);
+        let Ok(nops) = make_nops(&recorded, &options, &|_| true) else { continue };
+        let NopChange::Object(Some(change)) = nops.change else { continue };
+        let without_calls = change.apply(&recorded);
+        let again = record(&without_calls, &options, &how).unwrap().change;
+        assert_eq!(again, None, "the table of NOPs isn't right any more");
+        let entries = |file: &[u8]| reader::table(file, &options.table_section).unwrap();
+        assert_eq!(entries(&without_calls), entries(&recorded));
+        changed += 1;
+    }
+    assert!(changed > 80, "only {changed} objects have calls");
 }
 
 #[test]
