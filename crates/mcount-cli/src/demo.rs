@@ -1,7 +1,7 @@
 //! `mcount demo`: records an object for each processor. The objects are part of the program.
 
 use crate::inputs::Label;
-use crate::output::{Format, Listing};
+use crate::output::{Listing, SiteFormat};
 use mcount::{Base, Options, Policy, RecordOptions, read_table, record};
 use std::io::{self, Write};
 use std::path::Path;
@@ -75,7 +75,7 @@ pub fn run(out: &mut impl Write) -> io::Result<u8> {
             Ok(table) => {
                 sites += table.sites.len();
                 let label = Label::of(Path::new(&format!("{name}.o")));
-                Format::Text.export().sites(out, false, &label, &Listing::new(table))?;
+                SiteFormat::Text.export().sites(out, false, &label, &Listing::new(table))?;
                 writeln!(out)?;
             }
             Err(error) => {

@@ -6,7 +6,7 @@
 
 use clap::ValueEnum;
 use mcount_cli::replay::stats::{self, By};
-use mcount_cli::replay::{Field, Format, Manner, Progress, Selection, Weight, print};
+use mcount_cli::replay::{CallFormat, Field, Manner, Progress, Selection, Weight, print};
 use mcount_trace::{End, Writer};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -314,7 +314,7 @@ fn print_all(bytes: &[u8]) {
             let manner = stats::Manner {
                 by,
                 sort: stats::Column::Total,
-                format: stats::Format::Jsonl,
+                format: stats::StatsFormat::Jsonl,
                 has_simple_names: false,
             };
             stats::print(&mut std::io::sink(), &trace, &selection, manner, &progress).unwrap();
@@ -322,8 +322,14 @@ fn print_all(bytes: &[u8]) {
     }
 }
 
-const FORMATS: [Format; 6] =
-    [Format::Text, Format::Jsonl, Format::Csv, Format::Folded, Format::Chrome, Format::Perfetto];
+const FORMATS: [CallFormat; 6] = [
+    CallFormat::Text,
+    CallFormat::Jsonl,
+    CallFormat::Csv,
+    CallFormat::Folded,
+    CallFormat::Chrome,
+    CallFormat::Perfetto,
+];
 
 /// A trace with something of everything and an index, small enough to be damaged everywhere.
 fn small() -> Vec<u8> {

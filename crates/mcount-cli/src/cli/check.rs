@@ -60,7 +60,7 @@ pub(super) struct CheckArgs {
     coverage: Option<String>,
     /// How to print: text, or a JSON object per line
     #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    format: CheckFormat,
     #[command(flatten)]
     options: OptionArgs,
     #[command(flatten)]
@@ -70,7 +70,7 @@ pub(super) struct CheckArgs {
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Format {
+enum CheckFormat {
     Text,
     Jsonl,
 }
@@ -120,7 +120,7 @@ pub(super) fn check(arguments: &CheckArgs) -> io::Result<u8> {
         complain("nothing to check: no objects; --allow-empty accepts that");
         printer.totals.failed = true;
     }
-    let mut out = io::BufWriter::new(stdout(arguments.format == Format::Text));
+    let mut out = io::BufWriter::new(stdout(arguments.format == CheckFormat::Text));
     let mut is_read = true;
     for (label, result) in results {
         match result {
@@ -253,14 +253,14 @@ impl Printer<'_> {
                 Level::Deny => self.totals.errors += 1,
             }
             match self.arguments.format {
-                Format::Text => text(out, label, finding, level)?,
-                Format::Jsonl => writeln!(out, "{}", json_line(label, finding, level))?,
+                CheckFormat::Text => text(out, label, finding, level)?,
+                CheckFormat::Jsonl => writeln!(out, "{}", json_line(label, finding, level))?,
             }
         }
         let Some(functions) = &checked.functions else { return Ok(()) };
         match self.arguments.format {
-            Format::Text => self.coverage(out, label, functions),
-            Format::Jsonl => self.coverage_lines(out, label, functions),
+            CheckFormat::Text => self.coverage(out, label, functions),
+            CheckFormat::Jsonl => self.coverage_lines(out, label, functions),
         }
     }
 
@@ -337,7 +337,7 @@ impl Printer<'_> {
     fn end(&self) -> u8 {
         let Totals { files, errors, warnings, failed } = self.totals;
         // Of nothing, nothing is said: it would look like a success.
-        if self.arguments.format == Format::Text && (files != 0 || !failed) {
+        if self.arguments.format == CheckFormat::Text && (files != 0 || !failed) {
             let found = match (errors, warnings) {
                 (0, 0) => "nothing found".to_owned(),
                 _ => [counted(errors, "error", "errors"), counted(warnings, "warning", "warnings")]

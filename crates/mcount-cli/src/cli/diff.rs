@@ -71,12 +71,12 @@ enum DiffFormat {
 
 impl DiffFormat {
     /// The same of traces.
-    fn of_traces(self) -> compare::Format {
+    fn of_traces(self) -> compare::ComparisonFormat {
         match self {
-            Self::Text => compare::Format::Text,
-            Self::Jsonl => compare::Format::Jsonl,
-            Self::Csv => compare::Format::Csv,
-            Self::Markdown => compare::Format::Markdown,
+            Self::Text => compare::ComparisonFormat::Text,
+            Self::Jsonl => compare::ComparisonFormat::Jsonl,
+            Self::Csv => compare::ComparisonFormat::Csv,
+            Self::Markdown => compare::ComparisonFormat::Markdown,
         }
     }
 }

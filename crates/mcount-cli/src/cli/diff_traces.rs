@@ -5,7 +5,7 @@
 use super::replay::warn;
 use super::{ERROR, FOUND, SUCCESS, complain};
 use crate::commit::Failure;
-use crate::compare::{By, Format, Functions, Rule, compare, measure, print};
+use crate::compare::{By, ComparisonFormat, Functions, Rule, compare, measure, print};
 use crate::files::{Input, is_standard};
 use crate::output::stdout;
 use clap::Args;
@@ -70,7 +70,7 @@ pub(super) fn diff_traces(
     arguments: &TraceDiffArgs,
     [old, new]: &[Vec<PathBuf>; 2],
     is_exact: bool,
-    format: Format,
+    format: ComparisonFormat,
 ) -> io::Result<u8> {
     let mut by = arguments.by;
     let (Some(old), Some(new)) = (side(old, &mut by, is_exact), side(new, &mut by, is_exact))
@@ -89,7 +89,7 @@ pub(super) fn diff_traces(
         has_all: arguments.all,
     };
     let comparison = compare(&old, &new, &rule);
-    match print(&mut stdout(format == Format::Text), &comparison, &rule, format) {
+    match print(&mut stdout(format == ComparisonFormat::Text), &comparison, &rule, format) {
         // Whoever read the output has enough of it; the exit code stays.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         other => other?,

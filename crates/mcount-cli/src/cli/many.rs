@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const PROGRESS_FROM: usize = 200;
 
 /// What it is about, and the result.
-pub(super) type Outcome<T> = (Label, Result<T, Failure>);
+pub(super) type FileResult<T> = (Label, Result<T, Failure>);
 
 /// Runs `file` on each file and `archive` on each archive that `paths` stand for, in parallel. The
 /// results come in the order of the paths. `take` says which files of a folder are taken. `file` learns
@@ -27,7 +27,7 @@ pub(super) fn over<T: Send>(
     take: Take,
     file: impl Fn(&Path, bool) -> Result<T, Failure> + Sync,
     archive: impl Fn(&Path) -> Result<Members<T>, Failure> + Sync,
-) -> io::Result<Vec<Outcome<T>>> {
+) -> io::Result<Vec<FileResult<T>>> {
     let mut threads = if paths.len() > 1 { pool(many)? } else { None };
     let items = each(threads.as_ref(), paths.iter().collect(), |path: &PathBuf| {
         let items = expand(path, take);
@@ -68,7 +68,7 @@ fn without_objects(path: &Path, take: Take) -> Item {
 }
 
 /// The outcomes of `members`, which are of the archive `label`, and which of them are archives.
-fn of_members<T>(label: &Label, members: Members<T>) -> (Vec<Outcome<T>>, Vec<Label>) {
+fn of_members<T>(label: &Label, members: Members<T>) -> (Vec<FileResult<T>>, Vec<Label>) {
     let results = members.results.into_iter();
     let nested = members.nested.into_iter();
     (
@@ -80,7 +80,7 @@ fn of_members<T>(label: &Label, members: Members<T>) -> (Vec<Outcome<T>>, Vec<La
 /// Complains about what failed and prints the rest, in order; the exit code. A reader that has seen
 /// enough is no error, and hides no error either.
 pub(super) fn report<T>(
-    results: Vec<Outcome<T>>,
+    results: Vec<FileResult<T>>,
     mut print: impl FnMut(&Label, &T) -> io::Result<()>,
 ) -> io::Result<u8> {
     let mut code = SUCCESS;

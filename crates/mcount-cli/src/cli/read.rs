@@ -1,7 +1,7 @@
 //! `mcount scan` and `mcount list`: reading, and printing what was found.
 
 use super::complain;
-use super::many::{Outcome, over, report};
+use super::many::{FileResult, over, report};
 use super::options::{InputArgs, ManyArgs, OptionArgs};
 use crate::archive::{self, Members};
 use crate::commit::Failure;
@@ -10,7 +10,7 @@ use crate::debug::lines::{Line, Lines};
 use crate::debug::separate::{Search, Subject};
 use crate::inputs::Take;
 use crate::jobs::Threads;
-use crate::output::{self, Format, Listing};
+use crate::output::{self, Listing, SiteFormat};
 use clap::{Args, ValueEnum, ValueHint};
 use mcount::{CallSite, Options};
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub(super) struct ReadArgs {
     files: Vec<PathBuf>,
     /// How to print: aligned text, a JSON object per line, or comma-separated values
     #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    format: SiteFormat,
     /// Print the names of Rust and C++ functions as their source has them
     #[arg(long)]
     demangle: bool,
@@ -115,7 +115,7 @@ impl Reading {
 }
 
 /// Prints the sites of each file; the exit code.
-fn print(arguments: &ReadArgs, results: Vec<Outcome<Listing>>) -> io::Result<u8> {
+fn print(arguments: &ReadArgs, results: Vec<FileResult<Listing>>) -> io::Result<u8> {
     let export = arguments.format.export();
     let mut out = buffered(arguments.format);
     export.head(&mut out)?;
@@ -127,7 +127,7 @@ fn print(arguments: &ReadArgs, results: Vec<Outcome<Listing>>) -> io::Result<u8>
 }
 
 /// Prints how many sites there are; the exit code.
-fn print_counts(arguments: &ReadArgs, results: Vec<Outcome<Listing>>) -> io::Result<u8> {
+fn print_counts(arguments: &ReadArgs, results: Vec<FileResult<Listing>>) -> io::Result<u8> {
     let mut counts = Vec::new();
     let code = report(results, |label, listing| {
         match arguments.by {
@@ -145,8 +145,8 @@ fn print_counts(arguments: &ReadArgs, results: Vec<Outcome<Listing>>) -> io::Res
 }
 
 /// Standard output, with one write for many lines.
-fn buffered(format: Format) -> impl Write {
-    BufWriter::with_capacity(1 << 16, output::stdout(format == Format::Text))
+fn buffered(format: SiteFormat) -> impl Write {
+    BufWriter::with_capacity(1 << 16, output::stdout(format == SiteFormat::Text))
 }
 
 /// The sites or entries of `file`, with source lines if the debug information is `debug`.

@@ -7,7 +7,7 @@ use crate::files::Input;
 use crate::pager::paged;
 use crate::pattern::{Language, Pattern};
 use crate::replay::{
-    Field, Format, Manner, Progress, Selection, Weight, parse_time, print, write_uftrace,
+    CallFormat, Field, Manner, Progress, Selection, Weight, parse_time, print, write_uftrace,
 };
 use crate::words::counted;
 use clap::{Args, ValueHint};
@@ -45,7 +45,7 @@ pub(super) struct ReplayArgs {
     /// flame graph programs; JSON for chrome://tracing; protocol buffers for Perfetto; or a folder that
     /// uftrace reads
     #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    format: CallFormat,
     /// The folder to write for --format uftrace, which must not exist
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     output: Option<PathBuf>,
@@ -121,8 +121,8 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
         weight: arguments.weight,
     };
     let output = match (arguments.format, &arguments.output) {
-        (Format::Uftrace, None) => return Ok(complain("--format uftrace needs --output DIR")),
-        (Format::Uftrace, output) => output.as_ref(),
+        (CallFormat::Uftrace, None) => return Ok(complain("--format uftrace needs --output DIR")),
+        (CallFormat::Uftrace, output) => output.as_ref(),
         (_, None) => None,
         (_, Some(_)) => return Ok(complain("--output is only for --format uftrace")),
     };
@@ -134,7 +134,7 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
             }
             Ok(())
         }
-        None if manner.format == Format::Text => show(trace, selection, manner, progress),
+        None if manner.format == CallFormat::Text => show(trace, selection, manner, progress),
         None => print(&mut io::stdout().lock(), trace, selection, &manner, progress),
     })
 }
@@ -154,7 +154,7 @@ fn show(
 /// Prints all calls of a trace as text.
 pub(super) fn show_all(path: &Path) -> io::Result<u8> {
     let manner = Manner {
-        format: Format::Text,
+        format: CallFormat::Text,
         has_colour: false,
         has_simple_names: false,
         fields: Field::USUAL.to_vec(),

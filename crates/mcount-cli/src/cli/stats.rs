@@ -3,7 +3,7 @@
 use super::complain;
 use super::replay::{SelectionArgs, with_trace};
 use crate::pager::paged;
-use crate::replay::stats::{By, Column, Format, Manner, print};
+use crate::replay::stats::{By, Column, Manner, StatsFormat, print};
 use clap::{Args, ValueHint};
 use std::io;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub(super) struct StatsArgs {
     sort: Column,
     /// How to print: aligned text, one JSON object a row, or comma-separated values
     #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    format: StatsFormat,
     /// Print names of C++ without arguments
     #[arg(long)]
     simple_names: bool,
@@ -53,7 +53,7 @@ pub(super) fn stats(arguments: &StatsArgs) -> io::Result<u8> {
         has_simple_names: arguments.simple_names,
     };
     with_trace(&arguments.trace, &arguments.selection, |trace, selection, progress| {
-        let warnings = if arguments.format == Format::Text {
+        let warnings = if arguments.format == StatsFormat::Text {
             paged(|out| print(out, trace, selection, manner, progress))?
         } else {
             print(&mut io::stdout().lock(), trace, selection, manner, progress)?

@@ -11,7 +11,7 @@ mod print;
 mod statistics;
 
 pub use measure::{By, Functions, Key, Measured, measure};
-pub use print::{Format, print};
+pub use print::{ComparisonFormat, print};
 
 use measure::VIEWS;
 use statistics::{Sample, median};

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ComparisonFormat {
     /// Aligned columns.
     Text,
     /// One JSON object a function and line.
@@ -29,18 +29,18 @@ pub fn print(
     out: &mut dyn Write,
     comparison: &Comparison,
     rule: &Rule,
-    format: Format,
+    format: ComparisonFormat,
 ) -> io::Result<()> {
     let mut out = io::BufWriter::new(out);
     match format {
-        Format::Text => text(&mut out, comparison, rule)?,
-        Format::Jsonl => {
+        ComparisonFormat::Text => text(&mut out, comparison, rule)?,
+        ComparisonFormat::Jsonl => {
             for row in &comparison.rows {
                 writeln!(out, "{}", Value::from_iter(fields(row)))?;
             }
         }
-        Format::Csv => csv(&mut out, comparison)?,
-        Format::Markdown => markdown(&mut out, comparison, rule)?,
+        ComparisonFormat::Csv => csv(&mut out, comparison)?,
+        ComparisonFormat::Markdown => markdown(&mut out, comparison, rule)?,
     }
     out.flush()
 }

@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum SiteFormat {
     /// Aligned columns.
     Text,
     /// One JSON object a line.
@@ -25,7 +25,7 @@ pub enum Format {
     Csv,
 }
 
-impl Format {
+impl SiteFormat {
     /// What prints it.
     #[must_use]
     pub fn export(self) -> &'static dyn Export {
@@ -124,7 +124,7 @@ pub fn stdout(is_for_people: bool) -> anstream::AutoStream<StdoutLock<'static>> 
 ///
 /// Those of `out`.
 pub fn late_jsonl(out: &mut impl Write, path: &Path, table: &LateTable) -> io::Result<()> {
-    Format::Jsonl.export().sites(out, false, &Label::of(path), &Listing::new(table.to_sites()))
+    SiteFormat::Jsonl.export().sites(out, false, &Label::of(path), &Listing::new(table.to_sites()))
 }
 
 /// Prints the sites of a linked image as text, and how they were found.
@@ -134,7 +134,7 @@ pub fn late_jsonl(out: &mut impl Write, path: &Path, table: &LateTable) -> io::R
 /// Those of `out`.
 pub fn late_text(out: &mut impl Write, path: &Path, table: &LateTable) -> io::Result<()> {
     let listing = Listing::new(table.to_sites());
-    Format::Text.export().sites(out, false, &Label::of(path), &listing)?;
+    SiteFormat::Text.export().sites(out, false, &Label::of(path), &listing)?;
     for (source, count) in &table.sources {
         writeln!(out, "by {}: {count}", source.name())?;
     }

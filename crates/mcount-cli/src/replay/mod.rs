@@ -30,7 +30,7 @@ use std::path::Path;
 
 /// How to print calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum CallFormat {
     /// A call graph, as ftrace and uftrace print it.
     Text,
     /// One JSON object a call and line.
@@ -51,7 +51,7 @@ pub enum Format {
 #[derive(Debug, Clone)]
 pub struct Manner {
     /// The format.
-    pub format: Format,
+    pub format: CallFormat,
     /// Text has colours.
     pub has_colour: bool,
     /// Names of C++ are without arguments.
@@ -79,14 +79,14 @@ pub fn print(
     let filter = selection.filter(trace);
     let calls = filter.calls(progress);
     match manner.format {
-        Format::Text => text::print(&mut out, &names, calls, manner)?,
-        Format::Jsonl => jsonl::print(&mut out, &names, calls)?,
-        Format::Csv => csv::print(&mut out, &names, calls)?,
-        Format::Folded => folded::print(&mut out, &names, &filter, manner.weight, progress)?,
-        Format::Chrome => chrome::print(&mut out, &names, calls)?,
-        Format::Perfetto => perfetto::print(&mut out, &names, calls)?,
+        CallFormat::Text => text::print(&mut out, &names, calls, manner)?,
+        CallFormat::Jsonl => jsonl::print(&mut out, &names, calls)?,
+        CallFormat::Csv => csv::print(&mut out, &names, calls)?,
+        CallFormat::Folded => folded::print(&mut out, &names, &filter, manner.weight, progress)?,
+        CallFormat::Chrome => chrome::print(&mut out, &names, calls)?,
+        CallFormat::Perfetto => perfetto::print(&mut out, &names, calls)?,
         // That is a folder: see `write_uftrace`.
-        Format::Uftrace => {}
+        CallFormat::Uftrace => {}
     }
     out.flush()
 }

@@ -6,7 +6,7 @@
 //! PE/COFF specification; the Devicetree specification, 5.2; Android's `bootimg.h`.
 
 use super::Error;
-use super::streams::{self, Format};
+use super::streams::{self, Compression};
 use crate::files::ELF_MAGIC;
 use std::ops::Range;
 
@@ -74,7 +74,8 @@ fn bzimage(bytes: &[u8]) -> Option<Range<usize>> {
         let start = code.checked_add(little(bytes, 0x248)?)?;
         let place = start..start.checked_add(little(bytes, 0x24c)?)?;
         let payload = bytes.get(place.clone());
-        if payload.is_some_and(|bytes| Format::of(bytes).is_some() || bytes.starts_with(ELF_MAGIC))
+        if payload
+            .is_some_and(|bytes| Compression::of(bytes).is_some() || bytes.starts_with(ELF_MAGIC))
         {
             return Some(place);
         }
@@ -120,10 +121,10 @@ fn uimage(bytes: &[u8]) -> Result<Payload<'_>, Error> {
 /// by chance, so a stream with unknown contents is only used if there is no other.
 fn search(bytes: &[u8], start: usize) -> Option<Range<usize>> {
     let mut second = None;
-    for place in Format::positions(bytes, start).take(CANDIDATES) {
+    for place in Compression::positions(bytes, start).take(CANDIDATES) {
         let stream = bytes.get(place..).unwrap_or_default();
-        let format = Format::of(stream)?;
-        if format == Format::Lz4Legacy {
+        let format = Compression::of(stream)?;
+        if format == Compression::Lz4Legacy {
             second = second.or(Some(place));
             continue;
         }

@@ -8,7 +8,7 @@ mod kernel;
 mod streams;
 
 use self::kernel::Raw;
-use self::streams::{Extent, Format};
+use self::streams::{Compression, Extent};
 use crate::archive;
 use crate::files::ELF_MAGIC;
 use crate::words::counted;
@@ -119,12 +119,12 @@ fn open_layer(bytes: &[u8], limit: u64) -> Result<Option<(&'static str, Vec<u8>)
     if bytes.starts_with(ELF_MAGIC) {
         return Ok(None);
     }
-    if let Some(format) = Format::of(bytes) {
+    if let Some(format) = Compression::of(bytes) {
         let unpacked = streams::decompress(bytes, format, Extent::Whole, limit)?;
         return Ok(Some((format.name(), unpacked)));
     }
     let Some(payload) = kernel::payload(bytes)? else { return Ok(None) };
-    let unpacked = match Format::of(payload.bytes) {
+    let unpacked = match Compression::of(payload.bytes) {
         Some(format) => streams::decompress(payload.bytes, format, Extent::First, limit)?,
         None => payload.bytes.to_vec(),
     };
@@ -149,13 +149,13 @@ fn what_is(bytes: &[u8]) -> Option<&'static str> {
 /// `None` if they aren't compressed, or are a kernel image.
 #[must_use]
 pub fn peek<const SIZE: usize>(bytes: &[u8]) -> Option<[u8; SIZE]> {
-    streams::peek(bytes, Format::of(bytes)?)
+    streams::peek(bytes, Compression::of(bytes)?)
 }
 
 /// The kind of compressed file or kernel image that begins with `head`. For commands that need plain ELF.
 #[must_use]
 pub fn packed_as(head: &[u8]) -> Option<&'static str> {
-    match Format::of(head) {
+    match Compression::of(head) {
         Some(format) => Some(format.name()),
         None => kernel::container(head),
     }

@@ -12,7 +12,7 @@ use std::io::{self, Read};
 
 /// A compressed format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum Compression {
     Gzip,
     Xz,
     Lzma,
@@ -42,7 +42,7 @@ const ZSTD_LARGEST_WINDOW: u64 = (usize::MAX / 8) as u64;
 /// The limit for memory in KiB. It is enough for the dictionary of xz -9 and of kernels.
 const LZMA_MEMORY: u32 = 512 << 10;
 
-impl Format {
+impl Compression {
     /// The format of a stream that begins with `bytes`.
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         Some(match bytes {
@@ -104,11 +104,11 @@ fn is_lzma(bytes: &[u8]) -> bool {
 /// The stream is truncated or corrupt, or has more in it.
 pub(super) fn decompress(
     bytes: &[u8],
-    format: Format,
+    format: Compression,
     extent: Extent,
     limit: u64,
 ) -> Result<Vec<u8>, Error> {
-    if format == Format::Lzo {
+    if format == Compression::Lzo {
         return Err(Error::Unsupported("lzo"));
     }
     let mut out = Vec::new();
@@ -122,8 +122,8 @@ pub(super) fn decompress(
         }
         rest = rest.get(taken..).unwrap_or_default();
         // A decoder of lzma reads what is behind the stream too.
-        let is_last = extent == Extent::First || format == Format::Lzma || taken == 0;
-        if is_last || Format::of(rest) != Some(format) {
+        let is_last = extent == Extent::First || format == Compression::Lzma || taken == 0;
+        if is_last || Compression::of(rest) != Some(format) {
             break;
         }
     }
@@ -134,15 +134,15 @@ pub(super) fn decompress(
 /// bytes. Returns how much of `bytes` was read.
 fn stream(
     bytes: &[u8],
-    format: Format,
+    format: Compression,
     extent: Extent,
     room: u64,
     out: &mut Vec<u8>,
 ) -> io::Result<usize> {
     let mut rest = bytes;
     match format {
-        Format::Lz4Legacy => lz4_legacy(&mut rest, extent, room, out)?,
-        Format::Zstd => zstd(&mut rest, room, out)?,
+        Compression::Lz4Legacy => lz4_legacy(&mut rest, extent, room, out)?,
+        Compression::Zstd => zstd(&mut rest, room, out)?,
         _ => {
             decoder(&mut rest, format)?.take(room.saturating_add(1)).read_to_end(out)?;
         }
@@ -151,15 +151,17 @@ fn stream(
 }
 
 /// A decoder for one stream of `format`.
-fn decoder<'r>(bytes: &'r mut &[u8], format: Format) -> io::Result<Box<dyn Read + 'r>> {
+fn decoder<'r>(bytes: &'r mut &[u8], format: Compression) -> io::Result<Box<dyn Read + 'r>> {
     Ok(match format {
-        Format::Gzip => Box::new(flate2::bufread::GzDecoder::new(bytes)),
-        Format::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(bytes, false, LZMA_MEMORY)),
-        Format::Lzma => Box::new(lzma_rust2::LzmaReader::new_mem_limit(bytes, LZMA_MEMORY, None)?),
-        Format::Zstd => Box::new(zstd_decoder(bytes, 0)?),
-        Format::Lz4 => Box::new(lz4_flex::frame::FrameDecoder::new(bytes)),
-        Format::Bzip2 => Box::new(bzip2::bufread::BzDecoder::new(bytes)),
-        Format::Lz4Legacy | Format::Lzo => {
+        Compression::Gzip => Box::new(flate2::bufread::GzDecoder::new(bytes)),
+        Compression::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(bytes, false, LZMA_MEMORY)),
+        Compression::Lzma => {
+            Box::new(lzma_rust2::LzmaReader::new_mem_limit(bytes, LZMA_MEMORY, None)?)
+        }
+        Compression::Zstd => Box::new(zstd_decoder(bytes, 0)?),
+        Compression::Lz4 => Box::new(lz4_flex::frame::FrameDecoder::new(bytes)),
+        Compression::Bzip2 => Box::new(bzip2::bufread::BzDecoder::new(bytes)),
+        Compression::Lz4Legacy | Compression::Lzo => {
             return Err(io::ErrorKind::Unsupported.into());
         }
     })
@@ -209,7 +211,7 @@ fn lz4_legacy(bytes: &mut &[u8], extent: Extent, room: u64, out: &mut Vec<u8>) -
     while let Some((size, rest)) = bytes.split_first_chunk::<4>() {
         let at_end = extent == Extent::First && rest.is_empty();
         // Another frame may follow.
-        if at_end || Format::of(bytes) == Some(Format::Lz4Legacy) {
+        if at_end || Compression::of(bytes) == Some(Compression::Lz4Legacy) {
             return Ok(());
         }
         let size = u32::from_le_bytes(*size) as usize;
@@ -229,7 +231,7 @@ fn lz4_legacy(bytes: &mut &[u8], extent: Extent, room: u64, out: &mut Vec<u8>) -
 
 /// The first bytes of the contents of the stream of `format`. If there are fewer, the rest is zeros.
 /// `None` if it is corrupt there, or if we can't read only a part of this format.
-pub(super) fn peek<const SIZE: usize>(bytes: &[u8], format: Format) -> Option<[u8; SIZE]> {
+pub(super) fn peek<const SIZE: usize>(bytes: &[u8], format: Compression) -> Option<[u8; SIZE]> {
     let mut head = Vec::new();
     let mut rest = bytes;
     let decoder = decoder(&mut rest, format).ok()?;

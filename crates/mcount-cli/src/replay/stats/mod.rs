@@ -35,7 +35,7 @@ pub enum Column {
 
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum StatsFormat {
     /// Aligned columns.
     Text,
     /// One JSON object a row and line.
@@ -63,7 +63,7 @@ pub struct Manner {
     /// What rows are sorted by.
     pub sort: Column,
     /// The format.
-    pub format: Format,
+    pub format: StatsFormat,
     /// Names of C++ are without arguments.
     pub has_simple_names: bool,
 }
@@ -95,9 +95,9 @@ pub fn print(
     });
     let mut out = io::BufWriter::new(out);
     match manner.format {
-        Format::Text => print::text(&mut out, manner.by, &rows)?,
-        Format::Jsonl => print::jsonl(&mut out, manner.by, &rows)?,
-        Format::Csv => print::csv(&mut out, manner.by, &rows)?,
+        StatsFormat::Text => print::text(&mut out, manner.by, &rows)?,
+        StatsFormat::Jsonl => print::jsonl(&mut out, manner.by, &rows)?,
+        StatsFormat::Csv => print::csv(&mut out, manner.by, &rows)?,
     }
     out.flush()?;
     Ok(groups.into_warnings())
