@@ -23,9 +23,9 @@
 //! 5. `jalr v1` jumps through a live register. So this is a call. It is recorded where the sequence
 //!    begins, at 0xc.
 //!
-//! If a branch comes first, or no register is live any more, it is no call. The n64 ABI builds a 64-bit
-//! address from four parts in two registers, and then two registers are live. Position-independent
-//! code loads the address from the GOT, so there the first instruction is a `lw` or `ld`.
+//! If there is a branch before the `jalr`, or if no register is live any more, this isn't a call. In the
+//! n64 ABI, code builds a 64-bit address from four parts in two registers, so two registers can be live.
+//! Position-independent code loads the address from the GOT, so its first instruction is a `lw` or `ld`.
 //!
 //! This is the same call as a NOP ([`long_nop`]):
 //!
@@ -37,13 +37,13 @@
 //!  1c: 00000000     nop
 //! ```
 //!
-//! The `jalr` had to go. The `addiu sp, sp, -8` behind it is in the delay slot, so it is executed before
-//! the hook is. It pushes eight bytes, which the o32 hook pops. Without the hook nobody would pop them,
-//! so it goes too; it may also stand in front of the sequence or within it. The `lui` goes so that we
-//! know the sequence again.
+//! Three instructions became NOPs. The `jalr` is the call itself. The `addiu sp, sp, -8` behind it is in
+//! the delay slot, so it runs before the hook does. It pushes eight bytes, which the o32 hook pops. Without
+//! the hook, nobody would pop them. (It may also be before the sequence, or within it.) The `lui` becomes a
+//! NOP so that we can recognize the sequence later.
 //!
-//! Linked images have no relocations. There, [`register_call`] computes the values that the instructions
-//! put into the registers. At the `jalr` it knows where the call leads.
+//! Linked images have no relocations. There, [`register_call`] computes what the instructions put into the
+//! registers. When it gets to the `jalr`, it knows where the call leads.
 //!
 //! Sources: System V ABI, MIPS RISC Processor Supplement, 4; MIPS 64-bit ELF Object File
 //! Specification, 2.9 (three relocation types packed in one word).
@@ -215,7 +215,7 @@ fn long_nop(code: &mut CodeMut<'_>, start: u64, end: u64) -> Option<()> {
     push.map_or(Some(()), |at| code.put(at, &NOP))
 }
 
-/// The size of what shows that a long call became a NOP: its first instruction did.
+/// The size in bytes of the NOP at `start`, if there is one. A long call that became a NOP begins with it.
 fn long_made(code: Code<'_>, start: u64) -> Option<u64> {
     NOP.is_at(code, start).then_some(NOP.size())
 }
