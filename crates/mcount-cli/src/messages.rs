@@ -63,7 +63,9 @@ impl Messages {
 }
 
 /// Prints what is in `file`.
-fn copy(file: &File, stream: &mut impl Write, names: &LinkNames<'_>) -> io::Result<()> {
+fn copy(mut file: &File, stream: &mut impl Write, names: &LinkNames<'_>) -> io::Result<()> {
+    // The linker's position in the file is ours.
+    file.rewind()?;
     let input = Input::new(file, file.metadata()?.len())?;
     stream.write_all(&cleaned(input.bytes(), names))?;
     stream.flush()

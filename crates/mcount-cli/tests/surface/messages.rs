@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use testkit::room::Room;
 use testkit::test;
+use testkit::tiny_elf::{Object, Relocation, Section, Symbol};
 
 /// Whether a message speaks to the one who reads it, and not of what a program is made of.
 fn is_plain(said: &str) -> bool {
@@ -178,6 +179,47 @@ fn one_of_each(room: &Room) {
             room.put(&format!("{folder}/{file}"), &room.get(file).unwrap()).unwrap();
         }
     }
+}
+
+/// `nop` warns of an entry that leads to no hook, and does the rest; an object and an image are the same to it.
+#[test]
+fn an_entry_that_leads_to_no_hook_is_a_warning() {
+    let room = room();
+    one_of_each(&room);
+    // One entry that is right, and one that leads to the byte behind its hook.
+    tool(&room, "ld", &["-r", "-o", "both.o", "moved.o", "done.o", "-z", "muldefs"]);
+    tool(&room, "ld", &["-e", "f", "-z", "muldefs", "-o", "both", "both.o", "hook.o"]);
+    for file in ["both.o", "both"] {
+        let outcome = mcount(&room, &["nop", "-v", file]);
+        let warning = format!(
+            "mcount: warning: {file}: 1 entry of the table leads to no call or NOP that is known\n"
+        );
+        assert_eq!((outcome.code, &outcome.stderr), (Some(0), &warning), "{file}");
+        assert_eq!(outcome.stdout, format!("{file}: 2 NOPs made, 1 call not in the table\n"));
+    }
+}
+
+/// A file with a recorded call that has no NOP stays as it is.
+#[test]
+fn a_call_without_a_nop_is_an_error() {
+    let room = Room::new().unwrap();
+    // C-SKY's `jsri` without the `push` before it.
+    let mut object = Object::new(252, false, false, true);
+    let call = Relocation { offset: 0, symbol: 2, kind: 40, addend: 0 };
+    let code = Section::code(".text", &[0xe0, 0xea, 0, 0]);
+    object.sections.push(Section { relocations: vec![call], ..code });
+    object.symbols.push(Symbol::function("f", 1, 1, 0, 4));
+    object.symbols.push(Symbol::undefined("_mcount"));
+    room.put("csky.o", &object.build()).unwrap();
+    tool(&room, MCOUNT, &["record", "csky.o"]);
+    let before = room.get("csky.o").unwrap();
+    let outcome = mcount(&room, &["nop", "csky.o"]);
+    let said = "mcount: csky.o: 1 call has no NOP, the first in f (--keep leaves functions out); the file is \
+                unchanged\n";
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(2), said));
+    assert!(room.get("csky.o").unwrap() == before);
+    let outcome = mcount(&room, &["nop", "--keep", "f", "csky.o"]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
 }
 
 /// The first number in `said` whose noun doesn't go with it.
