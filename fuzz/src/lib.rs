@@ -390,25 +390,43 @@ pub fn unpack(file: &[u8]) {
     }
 }
 
-/// What reads traces: whatever is in them can be printed in each format.
+/// What reads traces: whatever is in them can be printed in each format, and compressed and brought back.
 pub fn trace(bytes: &[u8]) {
-    let Ok(trace) = mcount_trace::Trace::parse(bytes) else { return };
+    let Ok(calls) = mcount_trace::read(bytes, print_trace) else { return };
+    let Ok(packer) = mcount_trace::Packer::new(bytes) else { return };
+    assert!(calls * 8 <= bytes.len(), "more calls than there is room for");
+    mcount_trace::index(bytes).expect("it was read before");
+    let mut file = packer.head();
+    let mut sizes = Vec::new();
+    for number in 0..packer.blocks() {
+        let (frame, whole) = packer.frame(number);
+        sizes.push((frame.len() as u32, whole as u32));
+        file.extend(frame);
+    }
+    file.extend(packer.table(&sizes));
+    let packed = mcount_trace::Packed::open(&file).expect("it was just made");
+    let blocks = (0..packed.blocks()).flat_map(|number| packed.block(number).expect("it is whole"));
+    assert!(blocks.eq(bytes.iter().copied()));
+}
+
+/// Prints a trace in every way; how many calls it has.
+fn print_trace(trace: &mcount_trace::Trace<'_>) -> usize {
     let (selection, none) = (Selection::default(), &mut std::io::sink());
-    let progress = Progress::new(&trace, None);
-    for format in [Format::Text, Format::Jsonl, Format::Folded, Format::Chrome, Format::Perfetto] {
+    let progress = Progress::new(trace, None);
+    let formats =
+        [Format::Text, Format::Jsonl, Format::Csv, Format::Folded, Format::Chrome, Format::Perfetto];
+    for format in formats {
         let fields = Field::USUAL.to_vec();
         let (has_colour, has_simple_names) = (false, true);
         let manner = Manner { format, has_colour, has_simple_names, fields, weight: Weight::Time };
-        replay::print(none, &trace, &selection, &manner, &progress).expect("nothing is written");
+        replay::print(none, trace, &selection, &manner, &progress).expect("nothing is written");
     }
     for by in [By::Function, By::Thread, By::Caller] {
         let (sort, format) = (stats::Column::Total, stats::Format::Jsonl);
         let manner = stats::Manner { by, sort, format, has_simple_names: false };
-        stats::print(none, &trace, &selection, manner, &progress).expect("nothing is written");
+        stats::print(none, trace, &selection, manner, &progress).expect("nothing is written");
     }
-    let calls = trace.calls().count();
-    assert!(calls * 8 <= bytes.len(), "more calls than there is room for");
-    mcount_trace::index(bytes).expect("it was read before");
+    trace.calls().count()
 }
 
 fn written(file: &[u8], writes: &[mcount::Write]) -> Vec<u8> {

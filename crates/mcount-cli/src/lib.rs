@@ -22,6 +22,7 @@ pub mod linker;
 mod messages;
 pub mod names;
 pub mod output;
+mod packing;
 mod pager;
 pub mod pattern;
 pub mod replay;

@@ -366,6 +366,29 @@ tail,/bin/program,4160,1,100,100,100,100,100,100,100
     );
 }
 
+/// A trace of entries has no durations, and one without a clock has none that mean anything.
+#[test]
+fn durations_that_were_not_recorded() {
+    use mcount_trace::layout::{clock, flags, header};
+    let room = Room::new().unwrap();
+    let entries = flags::FINISHED | flags::ENTRIES;
+    for (offset, value) in [(header::FLAGS, entries), (header::CLOCK, clock::NONE)] {
+        let mut writer = sample();
+        writer.header(offset, value);
+        room.put("t.mcount", &writer.finish()).unwrap();
+        let mcount = Path::new(env!("CARGO_BIN_EXE_mcount"));
+        let print = |format| room.run(mcount, &["stats", "--format", format, "t.mcount"]).unwrap();
+        let csv = print("csv").stdout;
+        let rows: Vec<&str> = csv.lines().skip(1).collect();
+        assert_eq!(rows[0], "shape::draw(int),/lib/libdraw.so.1,8192,3,,,,,,,", "{csv}");
+        let json = print("jsonl").stdout;
+        assert_eq!(json.matches("\"median_ns\":null").count(), rows.len(), "{json}");
+        let text = print("text").stdout;
+        let row: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().take(8).collect();
+        assert_eq!(row, ["3", "-", "-", "-", "-", "-", "-", "-"], "{text}");
+    }
+}
+
 /// Counts 200,000 calls, in dozens of chunks.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 const PROGRAM: &str = "

@@ -1,6 +1,6 @@
 //! Calls as they are handed out: of one thread, and of all threads in the order of time.
 
-use crate::bytes::Bytes;
+use crate::file::File;
 use crate::index::ThreadIndex;
 use crate::metadata::Process;
 use crate::nest::Nest;
@@ -46,7 +46,7 @@ pub struct ThreadCalls<'t, 'a> {
 
 impl<'t, 'a> ThreadCalls<'t, 'a> {
     pub(crate) fn new(
-        file: Bytes<'t>,
+        file: File<'t>,
         index: &'t ThreadIndex,
         processes: &'t [Process<'a>],
         thread: usize,

@@ -12,6 +12,10 @@ pub enum Error {
     TooShort,
     /// It was written by a version that came after this one.
     Version(u32),
+    /// It was compressed in a way that came after this version.
+    PackedVersion(u32),
+    /// It is compressed: [`crate::Packed`] reads it.
+    Packed,
     /// The number that tells the byte order is in neither order.
     ByteOrder,
     /// Chunks of so many bytes are not possible.
@@ -26,6 +30,10 @@ impl fmt::Display for Error {
             Self::Version(version) => {
                 write!(f, "a trace of version {version}: this program knows version 1")
             }
+            Self::PackedVersion(version) => {
+                write!(f, "a trace compressed in version {version}: this program knows version 1")
+            }
+            Self::Packed => f.write_str("a compressed trace"),
             Self::ByteOrder => f.write_str("a trace whose byte order is damaged"),
             Self::ChunkSize(size) => write!(f, "a trace with chunks of {size} bytes"),
         }
@@ -45,6 +53,8 @@ pub struct Damage {
     pub bad_metadata: u64,
     /// Open calls whose start isn't known.
     pub open_without_start: u64,
+    /// Calls of a compressed trace that would take more memory than its size allows.
+    pub left_out: u64,
 }
 
 impl Damage {

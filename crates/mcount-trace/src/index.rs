@@ -7,12 +7,13 @@
 
 use crate::bytes::Bytes;
 use crate::error::Damage;
+use crate::file::File;
 use crate::layout::{call, chunk, directory, open, special};
 use crate::record::{Raw, Record, address_slot, record, unwrap_slot};
 use std::collections::HashMap;
 
 /// The most records in a piece.
-pub(crate) const PIECE: usize = 4096;
+pub(crate) const PIECE: usize = WINDOW / call::SIZE;
 
 /// Call records of one thread, one after the other, with one base.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +59,13 @@ impl ThreadIndex {
         let known = |raw: &Raw| if raw.end == u64::MAX { raw.start } else { raw.end };
         let extras = self.extras.iter().map(known).max();
         self.latest.unwrap_or(0).max(extras.unwrap_or(0))
+    }
+
+    /// When calls of each piece but the first begin, at the earliest; and how many there are, about.
+    pub(crate) fn boundaries(&self) -> impl Iterator<Item = (u64, u64)> {
+        let start = |piece: &Piece| Some(piece.floor?.saturating_add(1));
+        let calls = |piece: &Piece| (piece.size / call::SIZE) as u64;
+        self.pieces.iter().filter_map(move |piece| Some((start(piece)?, calls(piece))))
     }
 
     /// Takes in a call that isn't to be found in its piece.
@@ -136,18 +144,35 @@ pub(crate) fn descriptor(file: Bytes<'_>, offset: usize, number: u64) -> Option<
 }
 
 /// All threads that made calls.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Index {
     pub(crate) threads: Vec<ThreadIndex>,
     numbers: HashMap<u32, usize>,
+    /// How many more things may be kept: pieces and extras; a thread counts as some.
+    room: u64,
+    left_out: u64,
 }
 
+/// What a thread takes from the room for pieces and extras.
+const THREAD: u64 = 8;
+
 impl Index {
+    /// Without threads yet, and with room for so many pieces and extras.
+    pub(crate) fn new(room: u64) -> Self {
+        Self { threads: Vec::new(), numbers: HashMap::new(), room, left_out: 0 }
+    }
+
+    /// How many things were left out because there was no room for them.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
     /// The thread with this number, new if there was none.
     fn thread(&mut self, number: u32, pid: u32, tid: u32) -> usize {
         let next = self.threads.len();
         let at = *self.numbers.entry(number).or_insert(next);
         if at == next {
+            self.room = self.room.saturating_sub(THREAD);
             self.threads.push(ThreadIndex {
                 number,
                 pid,
@@ -164,23 +189,35 @@ impl Index {
     }
 
     /// Takes in a chunk of calls.
-    pub(crate) fn calls(&mut self, file: Bytes<'_>, offset: usize, size: usize, of: &Descriptor) {
-        let records = file.up_to(offset, size).bytes.as_chunks::<{ call::SIZE }>().0;
+    pub(crate) fn calls(&mut self, file: File<'_>, offset: usize, size: usize, of: &Descriptor) {
+        let big_endian = file.is_big_endian();
         let mut at = offset;
         let mut thread = None;
         let mut base = of.base;
         let mut modifiers = Modifiers::default();
-        for piece in records.chunks(PIECE) {
-            let mut rest = piece;
+        for window in (0..size).step_by(WINDOW) {
+            let part = file.load(offset + window, (size - window).min(WINDOW));
+            let mut rest = part.as_chunks::<{ call::SIZE }>().0;
+            at = at.max(offset + window);
+            if rest.is_empty() {
+                // Its frame is damaged: whose calls follow isn't known.
+                break;
+            }
+            if self.room == 0 {
+                let is_call = |bytes: &&[u8; call::SIZE]| {
+                    matches!(record(bytes, big_endian), Record::Call(..))
+                };
+                self.left_out += rest.iter().filter(is_call).count() as u64;
+                continue;
+            }
             while !rest.is_empty() {
                 let thread_at = *thread.get_or_insert_with(|| {
                     // A chunk whose first record was interrupted.
-                    let is_special =
-                        rest.first().is_some_and(|first| is_thread(first, file.big_endian));
+                    let is_special = rest.first().is_some_and(|first| is_thread(first, big_endian));
                     if is_special { usize::MAX } else { self.thread(of.thread, of.pid, 0) }
                 });
                 let (used, stop) =
-                    self.piece(thread_at, rest, at, base, file.big_endian, &mut modifiers);
+                    self.piece(thread_at, rest, at, base, big_endian, &mut modifiers);
                 at += used * call::SIZE;
                 rest = rest.get(used..).unwrap_or_default();
                 match stop {
@@ -210,6 +247,7 @@ impl Index {
         let mut nobody = ThreadIndex::default();
         let mut foreign = Vec::new();
         let thread = self.threads.get_mut(thread_at).unwrap_or(&mut nobody);
+        let before = thread.extras.len();
         let floor = thread.latest;
         let is_first_modified = !modifiers.is_none();
         let mut own = Tally::new(floor);
@@ -250,6 +288,8 @@ impl Index {
             let piece = Piece { offset, size, base, floor, is_first_modified, has_modifiers };
             thread.pieces.push(piece);
         }
+        let added = (thread.extras.len() - before + foreign.len() + 1) as u64;
+        self.room = self.room.saturating_sub(added);
         for (owner, raw) in foreign {
             let owner = self.thread(owner, 0, 0);
             if let Some(owner) = self.threads.get_mut(owner) {
@@ -262,28 +302,49 @@ impl Index {
     /// Takes in a chunk of open calls, whose starts are in the chunk at `starts`.
     pub(crate) fn open(
         &mut self,
-        file: Bytes<'_>,
+        file: File<'_>,
         (starts, offset): (Option<usize>, usize),
         size: usize,
         of: &Descriptor,
         damage: &mut Damage,
     ) {
-        let words = file.up_to(offset, size);
-        for at in (0..words.bytes.len()).step_by(8) {
-            let Some(word @ 1..) = words.u64(at) else { continue };
-            let Some(start) = starts.and_then(|starts| file.u64(starts + at)) else {
-                damage.open_without_start += 1;
-                continue;
-            };
-            let number = u32::try_from(word >> open::THREAD_SHIFT).unwrap_or(0);
-            let thread = self.thread(number, of.pid, 0);
-            let address = of.base.wrapping_add(at as u64);
-            let raw = Raw::open(word & open::FUNCTION_MASK, start, address, (offset + at) as u64);
-            if let Some(thread) = self.threads.get_mut(thread) {
-                thread.add_extra(raw);
+        for window in (0..size).step_by(WINDOW) {
+            let there = (size - window).min(WINDOW);
+            let words = file.load(offset + window, there);
+            let words = in_order(&words, file);
+            let starts = starts.map(|starts| file.load(starts + window, there));
+            let starts = starts.as_deref().map(|starts| in_order(starts, file));
+            for at in (0..words.bytes.len()).step_by(8) {
+                let Some(word @ 1..) = words.u64(at) else { continue };
+                let Some(start) = starts.and_then(|starts| starts.u64(at)) else {
+                    damage.open_without_start += 1;
+                    continue;
+                };
+                let at = window + at;
+                let number = u32::try_from(word >> open::THREAD_SHIFT).unwrap_or(0);
+                let address = of.base.wrapping_add(at as u64);
+                let (function, ordinal) = (word & open::FUNCTION_MASK, (offset + at) as u64);
+                let raw = Raw::open(function, start, address, ordinal);
+                if self.room == 0 {
+                    self.left_out += 1;
+                    continue;
+                }
+                self.room = self.room.saturating_sub(1);
+                let thread = self.thread(number, of.pid, 0);
+                if let Some(thread) = self.threads.get_mut(thread) {
+                    thread.add_extra(raw);
+                }
             }
         }
     }
+}
+
+/// How much of a chunk is looked at at a time.
+const WINDOW: usize = 65_536;
+
+/// `bytes` with the byte order of `file`.
+fn in_order<'b>(bytes: &'b [u8], file: File<'_>) -> Bytes<'b> {
+    Bytes { bytes, big_endian: file.is_big_endian() }
 }
 
 fn is_thread(bytes: &[u8; call::SIZE], big_endian: bool) -> bool {

@@ -215,3 +215,41 @@ pub mod metadata {
     /// u32 module, u32 pid, u64 bias, u64 ticks.
     pub const UNLOADED: u32 = 9;
 }
+
+/// Compressed traces: frames of zstd, each with a block of the file or, the first and the last, about all of them.
+pub mod packed {
+    /// What the skippable frames that zstd leaves to others begin with; the first and the last one.
+    pub const HEAD: u32 = 0x184d_2a5a;
+    /// The one with the table, of which zstd's own seekable format has the number.
+    pub const TABLE: u32 = 0x184d_2a5e;
+    /// Bytes of that beginning: the number above, and how many bytes follow.
+    pub const SKIPPABLE: usize = 8;
+    /// What the first frame has: these bytes, u32 version, u32 0, u64 bytes of the trace.
+    pub const MAGIC: [u8; 8] = *b"\x89MCOUNZ\n";
+    /// The version of compressed traces.
+    pub const VERSION: u32 = 1;
+    /// Bytes of the first frame's contents.
+    pub const HEAD_SIZE: usize = 24;
+    /// Bytes of the trace that a frame holds; the last one may hold fewer.
+    pub const BLOCK: usize = 65_536;
+    /// Bytes of an entry of the table: u32 compressed size of a frame, u32 size of what's in it.
+    pub const ENTRY: usize = 8;
+    /// Bytes behind the table: u32 number of frames, u8 0, u32 [`TABLE_MAGIC`].
+    pub const FOOTER: usize = 9;
+    /// The last bytes of the file.
+    pub const TABLE_MAGIC: u32 = 0x8f92_eab1;
+    /// The first byte of a frame's contents: the bytes of the block follow.
+    pub const PLAIN: u8 = 0;
+    /// Call records as columns follow, little-endian: behind 3 bytes of 0, a u32 with the size of each column.
+    pub const COLUMNS: u8 = 1;
+    /// The same, big-endian.
+    pub const COLUMNS_BIG_ENDIAN: u8 = 2;
+    /// Codes of the first column: the record isn't a call, or its function has no rank.
+    pub const ESCAPE: u8 = 0;
+    /// The function is the one that came last time after the two before.
+    pub const FOLLOWS: u8 = 1;
+    /// The function that came first in the block; the second is one more.
+    pub const FIRST_RANK: u8 = 2;
+    /// The last function that has a rank.
+    pub const LAST_RANK: usize = 253;
+}

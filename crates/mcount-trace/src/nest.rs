@@ -5,7 +5,7 @@
 //! that they were gone: a later call from the same place on the stack or above it, or the end of
 //! their caller. After that, all calls have ends, and a second walk only compares those.
 
-use crate::bytes::Bytes;
+use crate::file::File;
 use crate::index::ThreadIndex;
 use crate::order::Ordered;
 use crate::record::{End, Raw};
@@ -125,7 +125,7 @@ fn is_above(slot: u32, other: u32) -> bool {
 /// Finds out when the calls of a thread ended that nobody saw ending. `limit` says until when a call
 /// with this start can have been open at most.
 pub(crate) fn resolve(
-    file: Bytes<'_>,
+    file: File<'_>,
     thread: &mut ThreadIndex,
     limit: impl Fn(u64) -> Option<(u64, End)>,
 ) {

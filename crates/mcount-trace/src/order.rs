@@ -5,7 +5,7 @@
 //! around: a call that starts earlier than the top of the stack shows that everything in the top
 //! has been seen.
 
-use crate::bytes::Bytes;
+use crate::file::File;
 use crate::index::{Piece, ThreadIndex};
 use crate::layout::{call, special};
 use crate::record::{Raw, Record, record, unwrap_slot};
@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 /// The calls of a thread in the order of starts.
 #[derive(Debug)]
 pub(crate) struct Ordered<'a> {
-    file: Bytes<'a>,
+    file: File<'a>,
     thread: &'a ThreadIndex,
     /// The extras of the thread, in order.
     extras: &'a [Raw],
@@ -26,7 +26,7 @@ pub(crate) struct Ordered<'a> {
 }
 
 impl<'a> Ordered<'a> {
-    pub(crate) fn new(file: Bytes<'a>, thread: &'a ThreadIndex, extras: &'a [Raw]) -> Self {
+    pub(crate) fn new(file: File<'a>, thread: &'a ThreadIndex, extras: &'a [Raw]) -> Self {
         Self {
             file,
             thread,
@@ -77,18 +77,20 @@ impl<'a> Ordered<'a> {
 
     /// Fills the window with the calls of a piece.
     fn load(&mut self, piece: &Piece) {
-        let records = self.file.up_to(piece.offset, piece.size).bytes.as_chunks().0;
+        let big_endian = self.file.is_big_endian();
+        let part = self.file.load(piece.offset, piece.size);
+        let records = part.as_chunks().0;
         let mut at = records.len();
         let mut is_sorted = true;
         for bytes in records.iter().rev() {
             at -= 1;
-            let Record::Call(w0, w1) = record(bytes, self.file.big_endian) else { continue };
+            let Record::Call(w0, w1) = record(bytes, big_endian) else { continue };
             let ordinal = (piece.offset + at * call::SIZE) as u64;
             let mut raw = Raw::new(w0, w1, piece.base, ordinal);
             if raw.is_pending() || piece.floor.is_some_and(|floor| raw.start <= floor) {
                 continue;
             }
-            if piece.has_modifiers && is_modified(self.file, piece, records, at) {
+            if piece.has_modifiers && is_modified(big_endian, piece, records, at) {
                 continue;
             }
             raw.slot = unwrap_slot(raw.slot, self.thread.reference.unwrap_or(0));
@@ -111,14 +113,14 @@ impl<'a> Ordered<'a> {
 
 /// Whether the record before `at` says something of it.
 pub(crate) fn is_modified(
-    file: Bytes<'_>,
+    big_endian: bool,
     piece: &Piece,
     records: &[[u8; call::SIZE]],
     at: usize,
 ) -> bool {
     let before = records.get(..at).unwrap_or_default();
     for bytes in before.iter().rev() {
-        match record(bytes, file.big_endian) {
+        match record(bytes, big_endian) {
             Record::Call(..) => return false,
             Record::Special(special::START | special::SLOT | special::OWNER, ..) => return true,
             Record::Special(..) | Record::Empty => {}

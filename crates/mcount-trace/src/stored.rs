@@ -5,6 +5,7 @@
 //! file, and none of them twice.
 
 use crate::bytes::Bytes;
+use crate::file::File;
 use crate::index::{Descriptor, Index, PIECE, Piece, ThreadIndex};
 use crate::layout::call;
 use crate::record::Raw;
@@ -58,20 +59,18 @@ fn bits(flags: &[(bool, u64)]) -> u64 {
 
 /// The words of an index, one after the other.
 struct Words<'a> {
-    file: Bytes<'a>,
-    /// Offset and size of the pieces that aren't read yet, the next one last.
-    rest: Vec<(usize, usize)>,
+    /// What isn't read yet, the next piece last.
+    rest: Vec<Bytes<'a>>,
     /// How many words there are at most.
     left: u64,
 }
 
 impl Words<'_> {
     fn next(&mut self) -> Option<u64> {
-        let (offset, size) = self.rest.last_mut()?;
-        let word = self.file.u64(*offset)?;
-        *offset += 8;
-        *size = size.saturating_sub(8);
-        if *size < 8 {
+        let part = self.rest.last_mut()?;
+        let word = part.u64(0)?;
+        part.bytes = part.bytes.get(8..)?;
+        if part.bytes.len() < 8 {
             self.rest.pop();
         }
         self.left = self.left.checked_sub(1)?;
@@ -95,29 +94,29 @@ impl Words<'_> {
 /// Reads an index of `size` bytes from the chunks that have it; and how many open calls have no start. `None` if it
 /// isn't whole, or can't be right.
 pub(crate) fn read(
-    file: Bytes<'_>,
+    file: File<'_>,
     size: u64,
     chunks: impl Iterator<Item = (Descriptor, (usize, usize))>,
 ) -> Option<(Index, u64)> {
     let parts = chunks.map(|(of, (offset, there))| {
-        (offset, usize::try_from(of.used).unwrap_or(there).min(there))
+        file.kept(offset, usize::try_from(of.used).unwrap_or(there).min(there))
     });
-    let mut rest: Vec<_> = parts.filter(|(_, size)| *size >= 8).collect();
+    let mut rest: Vec<_> = parts.filter(|part| part.bytes.len() >= 8).collect();
     rest.reverse();
-    let there: usize = rest.iter().map(|(_, size)| size / 8).sum();
+    let there: usize = rest.iter().map(|part| part.bytes.len() / 8).sum();
     let left = (there as u64).min(size / 8);
-    let mut words = Words { file, rest, left };
+    let mut words = Words { rest, left };
     let [threads, without_start] = words.array()?;
-    let mut index = Index::default();
+    let mut index = Index::new(u64::MAX);
     // No byte of the file is in two pieces.
-    let mut room = file.bytes.len();
+    let mut room = file.len();
     for _ in 0..threads {
-        index.threads.push(thread(&mut words, &mut room)?);
+        index.threads.push(thread(&mut words, file.len(), &mut room)?);
     }
     Some((index, without_start))
 }
 
-fn thread(words: &mut Words<'_>, room: &mut usize) -> Option<ThreadIndex> {
+fn thread(words: &mut Words<'_>, size: usize, room: &mut usize) -> Option<ThreadIndex> {
     let [names, ids, flags, first, latest, calls, pieces, extras] = words.array()?;
     let half = |word: u64| u32::try_from(word & 0xffff_ffff).unwrap_or(0);
     let mut thread = ThreadIndex {
@@ -134,7 +133,7 @@ fn thread(words: &mut Words<'_>, room: &mut usize) -> Option<ThreadIndex> {
     let pieces = words.count(pieces)?;
     thread.pieces.reserve_exact(pieces);
     for _ in 0..pieces {
-        let piece = piece(words.array()?, words.file.bytes.len())?;
+        let piece = piece(words.array()?, size)?;
         *room = room.checked_sub(piece.size)?;
         if thread.pieces.last().is_some_and(|last: &Piece| last.floor > piece.floor) {
             return None;

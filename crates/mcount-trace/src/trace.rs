@@ -3,6 +3,7 @@
 use crate::bytes::Bytes;
 use crate::calls::{Calls, ThreadCalls};
 use crate::error::{Damage, Error};
+use crate::file::File;
 use crate::index::{Descriptor, Index, Starts, ThreadIndex, descriptor};
 use crate::layout::{self, chunk, clock, directory, flags, header};
 use crate::metadata::{Event, Function, Mapping, Metadata, Module, Process, Thread};
@@ -10,6 +11,7 @@ use crate::nest::resolve;
 use crate::record::End;
 use crate::scale::Scale;
 use crate::stored;
+use crate::unpack::{Packed, is_packed};
 use crate::walk::{Stretch, Visitor, backwards, forwards};
 use std::collections::HashMap;
 
@@ -60,7 +62,7 @@ pub struct Trace<'a> {
     pub notes: Vec<&'a [u8]>,
     /// What could not be read.
     pub damage: Damage,
-    file: Bytes<'a>,
+    file: File<'a>,
     indices: Vec<ThreadIndex>,
     /// The programs of each process, by start.
     programs: HashMap<u32, Vec<u32>>,
@@ -76,15 +78,30 @@ impl<'a> Trace<'a> {
     /// The bytes are no trace, or one of a version that isn't known. Damage behind the header is no
     /// error: see [`Trace::damage`].
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
-        let (file, header) = header(bytes)?;
+        if is_packed(bytes) { Err(Error::Packed) } else { Self::read(File::plain(bytes)) }
+    }
+
+    /// The same of a compressed trace.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trace::parse`].
+    pub fn unpack(packed: &'a Packed<'a>) -> Result<Self, Error> {
+        Self::read(File::packed(packed))
+    }
+
+    fn read(file: File<'a>) -> Result<Self, Error> {
+        let header = header(&file.load(0, usize::try_from(layout::HEADER_SIZE).unwrap_or(0)))?;
+        let file = file.with_order(header.big_endian);
         let mut damage = Damage::default();
         let chunks = Chunks { file, size: header.chunk_size, is_ring: header.is_ring };
         let descriptors = chunks.descriptors(&mut damage);
+        file.keep(descriptors.iter().filter_map(|of| chunks.kept(of)));
         let mut metadata = Metadata::default();
         for of in descriptors.iter().filter(|of| of.kind == chunk::METADATA) {
             if let Some((offset, size)) = chunks.place(of.number) {
                 let used = usize::try_from(of.used).unwrap_or(size).min(size);
-                metadata.read(file.up_to(offset, used));
+                metadata.read(file.kept(offset, used));
             }
         }
         damage.bad_metadata = metadata.bad;
@@ -154,7 +171,7 @@ impl<'a> Trace<'a> {
     /// later; in the order of starts. A few that start earlier can come before them.
     #[must_use]
     pub fn calls_from(&self, nanoseconds: u64, is_wanted: impl Fn(usize) -> bool) -> Calls<'_, 'a> {
-        let ticks = self.header.start.saturating_add(self.scale.ticks(nanoseconds));
+        let ticks = self.ticks(nanoseconds);
         let threads = (0..self.indices.len()).filter(|at| is_wanted(*at));
         let calls = threads.filter_map(|at| self.thread_calls(at));
         Calls::new(calls.map(|calls| calls.starting_at(ticks)).collect())
@@ -204,6 +221,12 @@ impl<'a> Trace<'a> {
         }
     }
 
+    /// How many frames of a compressed trace couldn't be read so far.
+    #[must_use]
+    pub fn bad_frames(&self) -> u64 {
+        self.file.bad_frames()
+    }
+
     /// The latest time that the trace knows of: its end, or that of a call.
     #[must_use]
     pub fn latest(&self) -> u64 {
@@ -249,6 +272,11 @@ impl<'a> Trace<'a> {
         self.scale.nanoseconds(ticks.saturating_sub(self.header.start))
     }
 
+    /// A tick that isn't later than so many nanoseconds after the start of the trace.
+    pub(crate) fn ticks(&self, nanoseconds: u64) -> u64 {
+        self.header.start.saturating_add(self.scale.ticks(nanoseconds))
+    }
+
     /// Whether times are nanoseconds, and not just an order.
     #[must_use]
     pub fn has_times(&self) -> bool {
@@ -256,8 +284,28 @@ impl<'a> Trace<'a> {
     }
 }
 
+/// Whether these bytes are a trace, compressed or not, by what they begin with.
+#[must_use]
+pub fn is_trace(bytes: &[u8]) -> bool {
+    bytes.starts_with(&layout::MAGIC) || is_packed(bytes)
+}
+
+/// Shows `look` the trace that these bytes are, compressed or not.
+///
+/// # Errors
+///
+/// As [`Trace::parse`].
+pub fn read<T>(bytes: &[u8], look: impl FnOnce(&Trace<'_>) -> T) -> Result<T, Error> {
+    if is_packed(bytes) {
+        let packed = Packed::open(bytes)?;
+        Trace::unpack(&packed).map(|trace| look(&trace))
+    } else {
+        Trace::parse(bytes).map(|trace| look(&trace))
+    }
+}
+
 /// Reads the header.
-fn header(bytes: &[u8]) -> Result<(Bytes<'_>, Header), Error> {
+fn header(bytes: &[u8]) -> Result<Header, Error> {
     let rest = bytes.strip_prefix(&layout::MAGIC).ok_or(Error::NotATrace)?;
     let order = rest.first_chunk().ok_or(Error::TooShort)?;
     let big_endian = match (u32::from_le_bytes(*order), u32::from_be_bytes(*order)) {
@@ -276,7 +324,7 @@ fn header(bytes: &[u8]) -> Result<(Bytes<'_>, Header), Error> {
     if !chunk_size.is_power_of_two() || !sizes.contains(&chunk_size) {
         return Err(Error::ChunkSize(chunk_size));
     }
-    let header = Header {
+    Ok(Header {
         big_endian,
         chunk_size,
         ticks_per_second: field(header::TICKS_PER_SECOND)?,
@@ -288,24 +336,40 @@ fn header(bytes: &[u8]) -> Result<(Bytes<'_>, Header), Error> {
         has_only_entries: field(header::FLAGS)? & flags::ENTRIES != 0,
         dropped: field(header::DROPPED)?,
         is_ring: field(header::RING)? != 0,
-    };
-    Ok((file, header))
+    })
+}
+
+/// The byte order of a trace, and where its chunks of calls are: offsets and sizes.
+pub(crate) fn call_chunks(bytes: &[u8]) -> Result<(bool, Vec<(usize, usize)>), Error> {
+    let header = header(bytes)?;
+    let file = File::plain(bytes).with_order(header.big_endian);
+    let chunks = Chunks { file, size: header.chunk_size, is_ring: header.is_ring };
+    let all = chunks.descriptors(&mut Damage::default());
+    let of_calls = all.iter().filter(|of| of.kind == chunk::CALLS);
+    Ok((header.big_endian, of_calls.filter_map(|of| chunks.place(of.number)).collect()))
 }
 
 /// Where chunks are.
 struct Chunks<'a> {
-    file: Bytes<'a>,
+    file: File<'a>,
     /// Bytes of each.
     size: u64,
     is_ring: bool,
 }
 
 impl Chunks<'_> {
+    /// Where the bytes of a chunk are that has to be kept in memory, and how many they are.
+    fn kept(&self, of: &Descriptor) -> Option<(usize, usize)> {
+        let is_kept = matches!(of.kind, chunk::METADATA | chunk::INDEX);
+        let (offset, size) = self.place(of.number).filter(|_| is_kept)?;
+        Some((offset, usize::try_from(of.used).unwrap_or(size).min(size)))
+    }
+
     /// Where chunk `number` begins in the file, and how many bytes of it there are; `None` if none are.
     fn place(&self, number: u64) -> Option<(usize, usize)> {
         let offset = number.checked_mul(self.size)?.checked_add(layout::HEADER_BLOCK)?;
         let offset = usize::try_from(offset).ok()?;
-        let there = self.file.bytes.len().checked_sub(offset).filter(|there| *there > 0)?;
+        let there = self.file.len().checked_sub(offset).filter(|there| *there > 0)?;
         Some((offset, there.min(usize::try_from(self.size).ok()?)))
     }
 
@@ -316,12 +380,14 @@ impl Chunks<'_> {
         let mut first = 0;
         while let Some((directory, size)) = self.place(first) {
             let known = found.len() as u64 + damage.missing_chunks;
+            let part = self.file.load(directory, size.min(DIRECTORY));
+            let all = Bytes { bytes: &part, big_endian: self.file.is_big_endian() };
             for k in 1..directory::SPAN {
                 let at = usize::try_from(k).unwrap_or(usize::MAX) * directory::DESCRIPTOR_SIZE;
                 if at + directory::DESCRIPTOR_SIZE > size {
                     break;
                 }
-                match descriptor(self.file, directory + at, first + k) {
+                match descriptor(all, at, first + k) {
                     Some(of) if of.kind != chunk::UNUSED => match self.place(of.number) {
                         Some((_, there)) => {
                             let is_short = (there as u64) < self.size;
@@ -348,7 +414,9 @@ impl Chunks<'_> {
         descriptors: &[Descriptor],
         damage: &mut Damage,
     ) -> Option<Index> {
-        let size = self.file.u64(layout::header::INDEX).filter(|size| *size != 0)?;
+        let head = self.file.load(layout::header::INDEX, 8);
+        let head = Bytes { bytes: &head, big_endian: header.big_endian };
+        let size = head.u64(0).filter(|size| *size != 0)?;
         if !header.is_finished || damage.missing_chunks != 0 {
             return None;
         }
@@ -363,7 +431,7 @@ impl Chunks<'_> {
 
     /// Goes through all calls.
     fn index(&self, descriptors: &[Descriptor], damage: &mut Damage) -> Index {
-        let (mut index, mut starts) = (Index::default(), Starts::default());
+        let (mut index, mut starts) = (Index::new(self.file.room()), Starts::default());
         // The chunks of a ring are used again in any order.
         let mut ordered: Vec<&Descriptor> = descriptors.iter().collect();
         if self.is_ring {
@@ -383,9 +451,14 @@ impl Chunks<'_> {
                 _ => damage.unknown_chunks += 1,
             }
         }
+        damage.left_out = index.left_out();
         index
     }
 }
+
+/// Bytes of a directory.
+const DIRECTORY: usize = 65_536;
+const _: () = assert!(DIRECTORY as u64 == directory::SPAN * directory::DESCRIPTOR_SIZE as u64);
 
 /// The programs, by start, with their ends.
 fn processes<'a>(metadata: &Metadata<'a>) -> Vec<Process<'a>> {

@@ -4,8 +4,8 @@
 //! that's needed, and every record is decoded once. A stretch of a thread can be read without what lies behind
 //! it: the calls that reach into it from there are known ([`crate::index`]: the extras).
 
-use crate::bytes::Bytes;
 use crate::calls::{Call, ThreadCalls};
+use crate::file::File;
 use crate::index::{Piece, ThreadIndex};
 use crate::layout::call;
 use crate::order::is_modified;
@@ -81,7 +81,7 @@ struct Walk<'v, V: Visitor> {
 
 /// Shows the calls of a stretch to `visitor`, the last one first.
 pub(crate) fn backwards<V: Visitor>(
-    file: Bytes<'_>,
+    file: File<'_>,
     index: &ThreadIndex,
     stretch: &Stretch,
     visitor: &mut V,
@@ -140,15 +140,19 @@ impl<V: Visitor> Walk<'_, V> {
     }
 
     /// Goes through a piece, and through those of `extras`, the last ones, that ended later than its calls.
-    fn piece(&mut self, file: Bytes<'_>, piece: &Piece, extras: &mut Vec<Raw>) {
-        let records = file.up_to(piece.offset, piece.size).bytes.as_chunks::<{ call::SIZE }>().0;
+    fn piece(&mut self, file: File<'_>, piece: &Piece, extras: &mut Vec<Raw>) {
+        let big_endian = file.is_big_endian();
+        let part = file.load(piece.offset, piece.size);
+        let records = part.as_chunks::<{ call::SIZE }>().0;
         let mut at = records.len();
         for bytes in records.iter().rev() {
             at -= 1;
-            let Record::Call(w0, w1) = record(bytes, file.big_endian) else { continue };
+            let Record::Call(w0, w1) = record(bytes, big_endian) else { continue };
             let ordinal = (piece.offset + at * call::SIZE) as u64;
             let mut raw = Raw::new(w0, w1, piece.base, ordinal);
-            if raw.is_pending() || piece.has_modifiers && is_modified(file, piece, records, at) {
+            if raw.is_pending()
+                || piece.has_modifiers && is_modified(big_endian, piece, records, at)
+            {
                 continue;
             }
             raw.slot = unwrap_slot(raw.slot, self.reference);

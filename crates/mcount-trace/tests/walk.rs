@@ -68,6 +68,24 @@ fn indexed(bytes: &[u8]) -> Vec<u8> {
     indexed
 }
 
+/// Slices of time have every call once, in the order of starts.
+fn compare_slices(trace: &Trace<'_>, expected: &[Call]) {
+    for size in [1, 3000, u64::MAX] {
+        let slices = trace.slices(size, (0, None), |_| true);
+        let found: Vec<Call> =
+            slices.iter().flat_map(|slice| trace.calls_within(*slice, |_| true)).collect();
+        assert!(found == expected, "slices of {size}");
+    }
+    let last = expected.last().map_or(0, |call| call.start);
+    let (from, to) = (last / 3, last / 2);
+    let is_meant = |call: &&Call| (from..to).contains(&call.start);
+    let meant: Vec<Call> = expected.iter().filter(is_meant).copied().collect();
+    let slices = trace.slices(2000, (from, Some(to)), |_| true);
+    let found = slices.iter().flat_map(|slice| trace.calls_within(*slice, |_| true));
+    let found: Vec<Call> = found.filter(|call| is_meant(&call)).collect();
+    assert!(found == meant, "from {from} to {to}");
+}
+
 /// Calls from any time on are those that start then, with their depth and caller; a few may come before them.
 fn compare_later(trace: &Trace<'_>, expected: &[Call]) {
     let last = expected.last().map_or(0, |call| call.start);
@@ -94,6 +112,8 @@ fn compare(writer: Writer) {
     assert_eq!(indexed.threads, trace.threads);
     assert_eq!(indexed.latest(), trace.latest());
     compare_later(&indexed, &all);
+    compare_slices(&trace, &all);
+    compare_slices(&indexed, &all);
     let expected = sorted(all);
     compare_visits(&indexed, &expected);
     compare_visits(&trace, &expected);

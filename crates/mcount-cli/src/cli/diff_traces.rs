@@ -9,7 +9,7 @@ use crate::compare::{By, ComparisonFormat, Functions, Rule, compare, measure, pr
 use crate::files::{Input, is_standard};
 use crate::output::stdout;
 use clap::Args;
-use mcount_trace::{Trace, layout};
+use mcount_trace::{is_trace, read};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -53,7 +53,7 @@ pub(super) fn traces(old: &Path, new: &Path) -> Option<[Vec<PathBuf>; 2]> {
     let sides = [old, new].map(paths);
     let first = sides.iter().flatten().find(|path| !is_standard(path))?;
     let input = Input::open(first).ok()?;
-    input.bytes().starts_with(&layout::MAGIC).then_some(sides)
+    is_trace(input.bytes()).then_some(sides)
 }
 
 /// `OLD1,OLD2`, unless a file is called that.
@@ -105,14 +105,16 @@ fn side(paths: &[PathBuf], by: &mut By, is_exact: bool) -> Option<Vec<Functions>
         let input = Input::given(path);
         let input =
             input.map_err(|error| complain(&format!("{name}: {}", Failure::from(error)))).ok()?;
-        let trace = Trace::parse(input.bytes());
-        let trace = trace.map_err(|error| complain(&format!("{name}: {error}"))).ok()?;
-        if !trace.has_times() || trace.header.has_only_entries {
-            // Said below, or by the recorder: what is left are the numbers of calls.
-            *by = By::Calls;
-        }
-        found.push(measure(&trace, *by, is_exact));
-        warn(path, &trace);
+        let measured = read(input.bytes(), |trace| {
+            if !trace.has_times() || trace.header.has_only_entries {
+                // Said below, or by the recorder: what is left are the numbers of calls.
+                *by = By::Calls;
+            }
+            let functions = measure(trace, *by, is_exact);
+            warn(path, trace);
+            functions
+        });
+        found.push(measured.map_err(|error| complain(&format!("{name}: {error}"))).ok()?);
     }
     Some(found)
 }

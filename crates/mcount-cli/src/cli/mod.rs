@@ -7,6 +7,7 @@ mod attach;
 mod calls;
 mod cc;
 mod check;
+mod compress;
 mod diff;
 mod diff_traces;
 mod link;
@@ -31,6 +32,7 @@ mod why;
 use self::attach::{AttachArgs, attach};
 use self::cc::{CcArgs, cc};
 use self::check::{CheckArgs, check};
+use self::compress::CompressArgs;
 use self::diff::{DiffArgs, diff};
 use self::link::{LinkArgs, link};
 use self::nop::{NopArgs, nop};
@@ -202,6 +204,9 @@ enum Command {
     /// Say how often each function of a trace was called, and how long it took
     #[command(after_help = stats::HELP)]
     Stats(StatsArgs),
+    /// Make a trace small; every command reads it as it is then
+    #[command(after_help = compress::HELP)]
+    Compress(CompressArgs),
     /// Record a bundled object for each processor and print what was found
     Demo,
     /// Print a completion script for a shell
@@ -306,6 +311,7 @@ fn execute(command: Command) -> io::Result<u8> {
         Command::Top(arguments) => Ok(top(arguments)),
         Command::Replay(arguments) => replay(&arguments),
         Command::Stats(arguments) => stats(&arguments),
+        Command::Compress(arguments) => Ok(compress::run(&arguments)),
         Command::Demo => demo::run(&mut anstream::stdout().lock()),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -11,7 +11,7 @@ use crate::replay::{
 };
 use crate::words::counted;
 use clap::{Args, ValueHint};
-use mcount_trace::Trace;
+use mcount_trace::{Trace, read};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -180,16 +180,15 @@ pub(super) fn with_trace(
         Ok(input) => input,
         Err(error) => return Ok(complain(&format!("{name}: {}", Failure::from(error)))),
     };
-    let trace = match Trace::parse(input.bytes()) {
-        Ok(trace) => trace,
-        Err(error) => return Ok(complain(&format!("{name}: {error}"))),
-    };
-    for pattern in selection.unknown(&trace) {
-        complain(&format!("warning: {name}: nothing is called {pattern}"));
-    }
-    print(&trace, &selection, &Progress::new(&trace, Some(&input)))?;
-    warn(path, &trace);
-    Ok(SUCCESS)
+    let printed = read(input.bytes(), |trace| {
+        for pattern in selection.unknown(trace) {
+            complain(&format!("warning: {name}: nothing is called {pattern}"));
+        }
+        print(trace, &selection, &Progress::new(trace, Some(&input)))?;
+        warn(path, trace);
+        Ok(SUCCESS)
+    });
+    printed.unwrap_or_else(|error| Ok(complain(&format!("{name}: {error}"))))
 }
 
 /// Says what is missing from a trace.
@@ -223,6 +222,14 @@ pub(super) fn missing(trace: &Trace<'_>) -> Vec<String> {
         (
             damage.open_without_start,
             ["call that had not ended has no start", "calls that had not ended have no start"],
+        ),
+        (trace.bad_frames(), ["piece of the file is damaged", "pieces of the file are damaged"]),
+        (
+            damage.left_out,
+            [
+                "call was left out: the file unfolds to far more than such a file should",
+                "calls were left out: the file unfolds to far more than such a file should",
+            ],
         ),
     ];
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);

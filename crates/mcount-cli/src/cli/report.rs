@@ -10,7 +10,7 @@ use crate::files::Input;
 use crate::report::{Report, html, trace_html, with_sources};
 use clap::{Args, ValueHint};
 use mcount::{CheckOptions, File, Level, Options};
-use mcount_trace::{Trace, layout};
+use mcount_trace::{is_trace, read};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -48,10 +48,13 @@ fn page(arguments: &ReportArgs, options: &Options) -> Result<String, Failure> {
     let name = arguments.file.file_name().map_or(arguments.file.as_path(), Path::new);
     let title = name.display().to_string();
     let input = Input::given(&arguments.file)?;
-    if input.bytes().starts_with(&layout::MAGIC) {
-        let trace = Trace::parse(input.bytes()).map_err(io::Error::other)?;
-        warn(&arguments.file, &trace);
-        return Ok(trace_html(&title, &trace, &missing(&trace)));
+    if is_trace(input.bytes()) {
+        let page = read(input.bytes(), |trace| {
+            let page = trace_html(&title, trace, missing);
+            warn(&arguments.file, trace);
+            page
+        });
+        return Ok(page.map_err(io::Error::other)?);
     }
     let subject = Subject::open(&arguments.file, &arguments.inputs.search(), true)?;
     let file = File::parse(subject.bytes())?.with_options(options);

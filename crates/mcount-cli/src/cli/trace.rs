@@ -6,6 +6,7 @@ use super::{ERROR, SUCCESS, complain};
 use crate::children::SIGNALLED;
 use crate::commit::Failure;
 use crate::files::is_standard;
+use crate::packing::compress;
 use crate::trace::{Ended, Outcome, Request, Size, run};
 use crate::words::printable;
 use clap::{Args, ValueHint};
@@ -47,6 +48,9 @@ pub(super) struct TraceArgs {
     /// Print which functions would be traced, as patterns, and don't run the program
     #[arg(long, visible_alias = "dry-run", conflicts_with_all = ["print", "output"])]
     list: bool,
+    /// Compress the trace when the program has ended, as mcount compress does
+    #[arg(long, conflicts_with = "list")]
+    compress: bool,
     /// Run the program even if it has no hooks, to trace what it starts
     #[arg(long)]
     children: bool,
@@ -95,7 +99,14 @@ pub(super) fn trace(arguments: &TraceArgs) -> u8 {
         is_list: arguments.list,
     };
     match run(request) {
-        Ok(outcome) => end(&outcome, arguments.print.then_some(&output)),
+        Ok(outcome) => {
+            if arguments.compress
+                && let Err(error) = compress(&output, &output)
+            {
+                complain(&format!("{}: {}", output.display(), Failure::from(error)));
+            }
+            end(&outcome, arguments.print.then_some(&output))
+        }
         Err(error) => complain(&Failure::from(error).to_string()),
     }
 }

@@ -1,15 +1,13 @@
 //! JSON for Chrome (`about:tracing`) and Perfetto: an event for each call, and the names of processes and
 //! threads. The format is that of Google's "Trace Event Format".
 
+use super::parallel::{self, Format, Work};
 use super::{Names, end_name, json_string, printable, program_name};
 use mcount_trace::Call;
 use std::io::{self, Write};
 
-pub(super) fn print(
-    out: &mut impl Write,
-    names: &Names<'_, '_>,
-    calls: impl Iterator<Item = Call>,
-) -> io::Result<()> {
+pub(super) fn print(out: &mut impl Write, work: &Work<'_, '_, '_>) -> io::Result<()> {
+    let names = work.names;
     write!(out, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
     let mut separator = "\n";
     for (at, process) in names.trace.processes.iter().enumerate() {
@@ -32,14 +30,42 @@ pub(super) fn print(
         )?;
         separator = ",\n";
     }
-    let mut event = separator.as_bytes().to_vec();
-    for call in calls {
-        add(&mut event, names, &call);
-        out.write_all(&event)?;
-        event.clear();
-        event.extend(b",\n");
+    if separator == ",\n" {
+        parallel::print(out, work, &Events)?;
+    } else {
+        // A comma that there's nothing before.
+        parallel::print(&mut Behind { out, skipped: 1 }, work, &Events)?;
     }
     writeln!(out, "\n]}}")
+}
+
+/// An event for each call, behind a comma.
+struct Events;
+
+impl Format for Events {
+    fn print(&self, out: &mut Vec<u8>, names: &Names<'_, '_>, calls: impl Iterator<Item = Call>) {
+        for call in calls {
+            add(out, names, &call);
+        }
+    }
+}
+
+/// Leaves out the first bytes.
+struct Behind<'o, W> {
+    out: &'o mut W,
+    skipped: usize,
+}
+
+impl<W: Write> Write for Behind<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let skipped = self.skipped.min(bytes.len());
+        self.skipped -= skipped;
+        self.out.write_all(bytes.get(skipped..).unwrap_or_default()).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// Adds a complete event, the beginning of one that had not ended, or one that is only known to have begun.
@@ -52,15 +78,14 @@ fn add(event: &mut Vec<u8>, names: &Names<'_, '_>, call: &Call) {
         None if names.trace.header.has_only_entries => "i",
         None => "B",
     };
-    let parts = ["{\"ph\":\"", phase, "\",\"name\":", &name.json, ",\"cat\":", category(name)];
-    for part in parts {
-        event.extend(part.as_bytes());
-    }
+    event.extend(b",\n{\"ph\":\"");
+    event.extend(phase.as_bytes());
+    event.extend(b"\",");
+    event.extend(name.chrome.as_bytes());
     let mut digits = itoa::Buffer::new();
-    for (key, id) in [(",\"pid\":", pid), (",\"tid\":", tid)] {
-        event.extend(key.as_bytes());
-        event.extend(digits.format(id).as_bytes());
-    }
+    event.extend(digits.format(pid).as_bytes());
+    event.extend(b",\"tid\":");
+    event.extend(digits.format(tid).as_bytes());
     microseconds(event, ",\"ts\":", start);
     if let Some(end) = end {
         microseconds(event, ",\"dur\":", end.saturating_sub(start));
@@ -82,8 +107,4 @@ fn microseconds(event: &mut Vec<u8>, key: &str, nanoseconds: u64) {
     let part = part.format(1_000 + nanoseconds % 1_000);
     event.push(b'.');
     event.extend(part.as_bytes().get(1..).unwrap_or_default());
-}
-
-fn category(name: &super::Name) -> &str {
-    if name.module.is_empty() { "\"\"" } else { &name.module_json }
 }

@@ -1,5 +1,6 @@
 //! Comma-separated values (RFC 4180); the columns are the fields of `--format jsonl`.
 
+use super::parallel::{self, Format, Work};
 use super::{Names, end_name};
 use mcount_trace::Call;
 use std::io::{self, Write};
@@ -17,37 +18,48 @@ const HEADINGS: [&str; 10] = [
     "end",
 ];
 
-pub(super) fn print(
-    out: &mut impl Write,
-    names: &Names<'_, '_>,
-    calls: impl Iterator<Item = Call>,
-) -> io::Result<()> {
-    let mut out = csv::Writer::from_writer(out);
-    out.write_record(HEADINGS).map_err(io_error)?;
-    for call in calls {
-        let (pid, tid) = names.ids(&call);
-        let (start, end) = names.times(&call);
-        let name = names.function(call.function);
-        let numbers = [u64::from(pid), u64::from(tid), call.depth as u64];
-        for number in numbers {
-            field(&mut out, Some(number))?;
-        }
-        out.write_field(&name.text).map_err(io_error)?;
-        out.write_field(&name.module).map_err(io_error)?;
-        field(&mut out, name.address)?;
-        let caller = call.caller.map_or("", |caller| &names.function(caller).text);
-        out.write_field(caller).map_err(io_error)?;
-        field(&mut out, Some(start))?;
-        field(&mut out, end.map(|end| end.saturating_sub(start)))?;
-        out.write_field(call.how.map_or("", end_name)).map_err(io_error)?;
-        out.write_record(None::<&[u8]>).map_err(io_error)?;
-    }
-    out.flush()
+pub(super) fn print(out: &mut impl Write, work: &Work<'_, '_, '_>) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(&mut *out);
+    writer.write_record(HEADINGS).map_err(io_error)?;
+    writer.flush()?;
+    drop(writer);
+    parallel::print(out, work, &Records)
 }
 
-fn field(out: &mut csv::Writer<impl Write>, value: Option<u64>) -> io::Result<()> {
+/// A record for each call.
+struct Records;
+
+impl Format for Records {
+    fn print(&self, out: &mut Vec<u8>, names: &Names<'_, '_>, calls: impl Iterator<Item = Call>) {
+        let mut out = csv::Writer::from_writer(out);
+        for call in calls {
+            // Writing to memory doesn't fail, and all records have as many fields.
+            let _ = add(&mut out, names, &call);
+        }
+        let _ = out.flush();
+    }
+}
+
+fn add(out: &mut csv::Writer<&mut Vec<u8>>, names: &Names<'_, '_>, call: &Call) -> csv::Result<()> {
+    let (pid, tid) = names.ids(call);
+    let (start, end) = names.times(call);
+    let name = names.function(call.function);
+    for number in [u64::from(pid), u64::from(tid), call.depth as u64] {
+        field(out, Some(number))?;
+    }
+    out.write_field(&name.text)?;
+    out.write_field(&name.module)?;
+    field(out, name.address)?;
+    out.write_field(call.caller.map_or("", |caller| &names.function(caller).text))?;
+    field(out, Some(start))?;
+    field(out, end.map(|end| end.saturating_sub(start)))?;
+    out.write_field(call.how.map_or("", end_name))?;
+    out.write_record(None::<&[u8]>)
+}
+
+fn field(out: &mut csv::Writer<impl Write>, value: Option<u64>) -> csv::Result<()> {
     let mut buffer = itoa::Buffer::new();
-    out.write_field(value.map_or("", |value| buffer.format(value))).map_err(io_error)
+    out.write_field(value.map_or("", |value| buffer.format(value)))
 }
 
 /// What `csv` fails with: the error of what it writes to.

@@ -1,58 +1,46 @@
 //! One JSON object a call and line. The names of a function are made into JSON once, and numbers are
 //! all that is formatted for each call.
 
+use super::parallel::Format;
 use super::{Names, end_name};
 use mcount_trace::Call;
-use std::io::{self, Write};
 
-pub(super) fn print(
-    out: &mut impl Write,
-    names: &Names<'_, '_>,
-    calls: impl Iterator<Item = Call>,
-) -> io::Result<()> {
-    let mut line = Vec::new();
-    for call in calls {
-        line.clear();
-        add(&mut line, names, &call);
-        out.write_all(&line)?;
+/// A line for each call.
+pub(super) struct Lines;
+
+impl Format for Lines {
+    fn print(&self, out: &mut Vec<u8>, names: &Names<'_, '_>, calls: impl Iterator<Item = Call>) {
+        for call in calls {
+            add(out, names, &call);
+        }
     }
-    Ok(())
 }
 
 fn add(line: &mut Vec<u8>, names: &Names<'_, '_>, call: &Call) {
     let (pid, tid) = names.ids(call);
     let (start, end) = names.times(call);
-    let name = names.function(call.function);
     number(line, "{\"process\":", u64::from(pid));
     number(line, ",\"thread\":", u64::from(tid));
     number(line, ",\"depth\":", call.depth as u64);
-    text(line, ",\"function\":", &name.json);
-    text(line, ",\"module\":", &name.module_json);
-    match name.address {
-        Some(address) => number(line, ",\"address\":", address),
-        None => text(line, ",\"address\":", "null"),
-    }
+    line.extend(names.function(call.function).jsonl.as_bytes());
     let caller = call.caller.map(|caller| names.function(caller));
-    text(line, ",\"caller\":", caller.map_or("null", |caller| &caller.json));
+    line.extend(caller.map_or("null", |caller| &caller.json).as_bytes());
     number(line, ",\"start_ns\":", start);
     match end {
         Some(end) => number(line, ",\"duration_ns\":", end.saturating_sub(start)),
-        None => text(line, ",\"duration_ns\":", "null"),
+        None => line.extend(b",\"duration_ns\":null"),
     }
     match call.how {
         Some(how) => {
-            text(line, ",\"end\":\"", end_name(how));
+            line.extend(b",\"end\":\"");
+            line.extend(end_name(how).as_bytes());
             line.extend(b"\"}\n");
         }
         None => line.extend(b",\"end\":null}\n"),
     }
 }
 
-fn text(line: &mut Vec<u8>, key: &str, value: &str) {
-    line.extend(key.as_bytes());
-    line.extend(value.as_bytes());
-}
-
 fn number(line: &mut Vec<u8>, key: &str, value: u64) {
-    text(line, key, itoa::Buffer::new().format(value));
+    line.extend(key.as_bytes());
+    line.extend(itoa::Buffer::new().format(value).as_bytes());
 }

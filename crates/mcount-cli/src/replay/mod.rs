@@ -6,6 +6,7 @@ mod fields;
 mod folded;
 mod jsonl;
 mod lanes;
+mod parallel;
 mod perfetto;
 mod progress;
 mod select;
@@ -13,6 +14,8 @@ pub mod stats;
 mod text;
 mod time;
 mod uftrace;
+
+use parallel::Work;
 
 pub use fields::Field;
 pub use folded::Weight;
@@ -24,9 +27,9 @@ use crate::output::{name_of, printable};
 use crate::pattern::bare_name;
 use clap::ValueEnum;
 use mcount_trace::{Call, End, Trace};
-use std::cell::OnceCell;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// How to print calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -77,14 +80,14 @@ pub fn print(
     let names = Names::with(trace, manner.has_simple_names);
     let mut out = io::BufWriter::with_capacity(1 << 16, out);
     let filter = selection.filter(trace);
-    let calls = filter.calls(progress);
+    let work = Work { names: &names, filter: &filter, progress };
     match manner.format {
-        CallFormat::Text => text::print(&mut out, &names, calls, manner)?,
-        CallFormat::Jsonl => jsonl::print(&mut out, &names, calls)?,
-        CallFormat::Csv => csv::print(&mut out, &names, calls)?,
+        CallFormat::Text => text::print(&mut out, &names, filter.calls(progress), manner)?,
+        CallFormat::Jsonl => parallel::print(&mut out, &work, &jsonl::Lines)?,
+        CallFormat::Csv => csv::print(&mut out, &work)?,
         CallFormat::Folded => folded::print(&mut out, &names, &filter, manner.weight, progress)?,
-        CallFormat::Chrome => chrome::print(&mut out, &names, calls)?,
-        CallFormat::Perfetto => perfetto::print(&mut out, &names, calls)?,
+        CallFormat::Chrome => chrome::print(&mut out, &work)?,
+        CallFormat::Perfetto => perfetto::print(&mut out, &names, filter.calls(progress))?,
         // That is a folder: see `write_uftrace`.
         CallFormat::Uftrace => {}
     }
@@ -115,7 +118,7 @@ const NAMELESS: &str = "?";
 /// A trace with its names as they are printed, made when first asked for.
 pub(crate) struct Names<'t, 'a> {
     pub(crate) trace: &'t Trace<'a>,
-    functions: Vec<OnceCell<Box<Name>>>,
+    functions: Vec<OnceLock<Box<Name>>>,
     is_simple: bool,
     unknown: Name,
 }
@@ -132,16 +135,29 @@ pub(crate) struct Name {
     pub(crate) module_json: String,
     /// Its address in the module's file.
     pub(crate) address: Option<u64>,
+    /// What `--format jsonl` has of it, up to its caller.
+    jsonl: String,
+    /// What `--format chrome` has of it.
+    chrome: String,
 }
 
 impl Name {
     fn new(name: &str, module: Option<&str>, address: Option<u64>) -> Self {
+        let json = json_string(name);
+        let module_json = module.map_or_else(|| "null".to_owned(), json_string);
+        let place = address.map_or_else(|| "null".to_owned(), |address| address.to_string());
+        let has_module = module.is_some_and(|module| !module.is_empty());
+        let category = if has_module { &module_json } else { "\"\"" };
         Self {
             text: printable(name).into_owned(),
-            json: json_string(name),
             module: printable(module.unwrap_or_default()).into_owned(),
-            module_json: module.map_or_else(|| "null".to_owned(), json_string),
             address,
+            jsonl: format!(
+                ",\"function\":{json},\"module\":{module_json},\"address\":{place},\"caller\":"
+            ),
+            chrome: format!("\"name\":{json},\"cat\":{category},\"pid\":"),
+            json,
+            module_json,
         }
     }
 }
@@ -153,7 +169,7 @@ impl<'t, 'a> Names<'t, 'a> {
 
     /// Names of C++ are without arguments if `is_simple`.
     pub(crate) fn with(trace: &'t Trace<'a>, is_simple: bool) -> Self {
-        let functions = trace.functions.iter().map(|_| OnceCell::new()).collect();
+        let functions = trace.functions.iter().map(|_| OnceLock::new()).collect();
         Self { trace, functions, is_simple, unknown: Name::new(NAMELESS, None, None) }
     }
 

@@ -3,7 +3,7 @@
 use super::Names;
 use super::progress::Progress;
 use crate::pattern::Pattern;
-use mcount_trace::{Call, Trace};
+use mcount_trace::{Call, Slice, Trace};
 
 /// Which calls are wanted: those that all of these say.
 #[derive(Debug, Clone, Default)]
@@ -124,6 +124,33 @@ impl Filter<'_> {
             let (start, end) = self.times(call);
             self.is_wanted(call, start, end)
         })
+    }
+
+    /// Slices of time with about `size` calls each, which have all calls that are wanted.
+    pub(super) fn slices(&self, size: u64) -> Vec<Slice> {
+        self.trace.slices(size, (self.from, self.to), |at| self.has_thread(at))
+    }
+
+    /// How many threads have calls that may be wanted.
+    pub(super) fn threads(&self) -> usize {
+        let is_wanted = |at: &usize| self.has_thread(*at) && self.trace.count(*at) > 0;
+        (0..self.threads.len()).filter(is_wanted).count()
+    }
+
+    /// The calls of a slice that are wanted, by start.
+    pub(super) fn calls_within(&self, slice: Slice) -> impl Iterator<Item = Call> {
+        let calls = self.trace.calls_within(slice, |at| self.has_thread(at));
+        calls
+            .take_while(|call| {
+                self.to.is_none() || !self.is_too_late(self.trace.nanoseconds(call.start))
+            })
+            .filter(|call| {
+                if self.is_all {
+                    return true;
+                }
+                let (start, end) = self.times(call);
+                self.is_wanted(call, start, end)
+            })
     }
 
     fn is_in(&self, functions: Option<&Vec<bool>>, number: Option<u32>) -> bool {

@@ -89,7 +89,9 @@ pub fn print(
     let filter = selection.filter(trace);
     let rows = collect(trace, &filter, &groups, progress);
     let rows = rows.iter().zip(groups.all()).filter(|(row, _)| row.calls > 0);
-    let mut rows: Vec<Printed<'_>> = rows.map(|(row, group)| Printed::new(row, group)).collect();
+    let is_timed = trace.has_times() && !trace.header.has_only_entries;
+    let new = |(row, group)| Printed::new(row, group, is_timed);
+    let mut rows: Vec<Printed<'_>> = rows.map(new).collect();
     rows.sort_by(|a, b| {
         b.value(manner.sort).cmp(&a.value(manner.sort)).then(a.group.key().cmp(&b.group.key()))
     });
@@ -124,19 +126,21 @@ fn collect(
 /// A row as it is printed.
 struct Printed<'g> {
     calls: u64,
-    /// In the order of [`print::TIMES`].
-    times: [u64; 7],
+    /// In the order of [`print::TIMES`]; none if the trace hasn't recorded any.
+    times: Option<[u64; 7]>,
     group: &'g Group<'g>,
 }
 
 impl<'g> Printed<'g> {
-    fn new(row: &Row, group: &'g Group<'g>) -> Self {
-        Self { calls: row.calls, times: row.times(), group }
+    fn new(row: &Row, group: &'g Group<'g>, is_timed: bool) -> Self {
+        Self { calls: row.calls, times: is_timed.then(|| row.times()), group }
     }
 
     /// What rows with more of it come first by.
     fn value(&self, column: Column) -> u64 {
-        let [total, own, mean, min, median, p99, max] = self.times;
+        let Some([total, own, mean, min, median, p99, max]) = self.times else {
+            return if column == Column::Name { 0 } else { self.calls };
+        };
         match column {
             Column::Calls => self.calls,
             Column::Total => total,

@@ -43,8 +43,13 @@ pub(super) fn text(out: &mut impl Write, by: By, rows: &[Printed<'_>]) -> io::Re
     )?;
     for row in rows {
         write!(out, "{:>10} ", row.calls)?;
-        for time in row.times {
-            write!(out, "{} ", Duration(time))?;
+        match row.times {
+            Some(times) => {
+                for time in times {
+                    write!(out, "{} ", Duration(time))?;
+                }
+            }
+            None => (0..TIMES.len()).try_for_each(|_| write!(out, "{:>10} ", "-"))?,
         }
         writeln!(out, "{}", crate::output::printable(&row.group.name()))?;
     }
@@ -68,8 +73,11 @@ pub(super) fn jsonl(out: &mut impl Write, by: By, rows: &[Printed<'_>]) -> io::R
             write!(out, "{before}\"{name}\":{value}")?;
         }
         write!(out, ",\"calls\":{}", row.calls)?;
-        for (name, time) in TIMES.into_iter().zip(row.times) {
-            write!(out, ",\"{name}\":{time}")?;
+        for (at, name) in TIMES.into_iter().enumerate() {
+            match row.times.and_then(|times| times.get(at).copied()) {
+                Some(time) => write!(out, ",\"{name}\":{time}")?,
+                None => write!(out, ",\"{name}\":null")?,
+            }
         }
         writeln!(out, "}}")?;
     }
@@ -93,7 +101,8 @@ pub(super) fn csv(out: &mut impl Write, by: By, rows: &[Printed<'_>]) -> io::Res
             }
             Group::Nobody => vec![String::new(); headings.len()],
         };
-        let numbers = std::iter::once(row.calls).chain(row.times).map(|number| number.to_string());
+        let times = row.times.map(|times| times.map(|time| time.to_string()));
+        let numbers = std::iter::once(row.calls.to_string()).chain(times.unwrap_or_default());
         out.write_record(values.into_iter().chain(numbers)).map_err(io_error)?;
     }
     out.flush()

@@ -15,9 +15,13 @@ use functions::Functions;
 use mcount_trace::{Call, Trace};
 use timeline::Timeline;
 
-/// The page of a trace. `title` is what it's about, `missing` what the trace hasn't, in sentences.
+/// The page of a trace. `title` is what it's about; `missing` says what the trace hasn't, in sentences, once it was read.
 #[must_use]
-pub fn trace_html(title: &str, trace: &Trace<'_>, missing: &[String]) -> String {
+pub fn trace_html(
+    title: &str,
+    trace: &Trace<'_>,
+    missing: impl FnOnce(&Trace<'_>) -> Vec<String>,
+) -> String {
     let names = Names::new(trace);
     let mut collector = Collector {
         trace,
@@ -34,7 +38,7 @@ pub fn trace_html(title: &str, trace: &Trace<'_>, missing: &[String]) -> String 
         }
         collector.leave(0);
     }
-    page::page(title, &names, collector, missing)
+    page::page(title, &names, collector, &missing(trace))
 }
 
 /// A call that may enclose the next one of its thread.
