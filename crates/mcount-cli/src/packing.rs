@@ -19,7 +19,7 @@ const BATCH: usize = 256;
 pub(crate) fn compress(path: &Path, output: &Path) -> io::Result<()> {
     let input = Input::open(path)?;
     let packer = Packer::new(input.bytes()).map_err(io::Error::other)?;
-    write_beside(output, |file| {
+    write_beside(path, output, |file| {
         let mut out = BufWriter::new(file);
         out.write_all(&packer.head())?;
         let mut sizes = Vec::with_capacity(packer.blocks());
@@ -54,7 +54,7 @@ pub(crate) fn decompress(path: &Path, output: &Path) -> io::Result<()> {
     if packed.is_cut_off() {
         return Err(io::Error::other("a compressed trace that was cut off"));
     }
-    write_beside(output, |file| {
+    write_beside(path, output, |file| {
         let mut out = BufWriter::new(file);
         for batch in batches(packed.blocks()) {
             let blocks: Vec<_> = batch.into_par_iter().map(|number| packed.block(number)).collect();
@@ -74,8 +74,9 @@ fn batches(blocks: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
     (0..blocks).step_by(BATCH).map(move |first| first..(first + BATCH).min(blocks))
 }
 
-/// Lets `write` write a new file, which only its owner can read, and puts that in the place of `output`.
+/// Lets `write` write a new file, which those can read who can read `path`, and puts it in the place of `output`.
 fn write_beside(
+    path: &Path,
     output: &Path,
     write: impl FnOnce(&mut NamedTempFile) -> io::Result<()>,
 ) -> io::Result<()> {
@@ -84,5 +85,6 @@ fn write_beside(
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
     write(&mut file)?;
+    file.as_file().set_permissions(path.metadata()?.permissions())?;
     file.persist(output).map(drop).map_err(|error| error.error)
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use mcount_trace::{End, Writer};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use testkit::room::{Outcome, Room};
 use testkit::test;
@@ -75,7 +76,10 @@ fn every_command_reads_it_as_it_is() {
 fn what_comes_back_is_the_same_file() {
     let room = Room::new().unwrap();
     room.put("t.mcount", &sample()).unwrap();
+    let readable = std::fs::Permissions::from_mode(0o640);
+    std::fs::set_permissions(room.path("t.mcount"), readable).unwrap();
     assert_eq!(mcount(&room, &["compress", "-o", "small", "t.mcount"]).code, Some(0));
+    assert_eq!(room.path("small").metadata().unwrap().permissions().mode() & 0o777, 0o640);
     assert_eq!(room.get("t.mcount").unwrap(), sample());
     assert_eq!(mcount(&room, &["compress", "--undo", "-o", "again", "small"]).code, Some(0));
     assert!(room.get("again").unwrap() == sample());

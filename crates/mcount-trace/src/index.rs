@@ -290,13 +290,18 @@ impl Index {
         }
         let added = (thread.extras.len() - before + foreign.len() + 1) as u64;
         self.room = self.room.saturating_sub(added);
-        for (owner, raw) in foreign {
+        self.give(foreign);
+        (used, stop)
+    }
+
+    /// Takes in calls with the numbers of the threads that made them.
+    fn give(&mut self, calls: Vec<(u32, Raw)>) {
+        for (owner, raw) in calls {
             let owner = self.thread(owner, 0, 0);
             if let Some(owner) = self.threads.get_mut(owner) {
                 owner.add_extra(raw);
             }
         }
-        (used, stop)
     }
 
     /// Takes in a chunk of open calls, whose starts are in the chunk at `starts`.
