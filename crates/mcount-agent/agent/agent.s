@@ -27,6 +27,16 @@
     ENTRY_ONLY mcount_entry_only_untimed, BEFORE, 0
     ENTRY_ONLY mcount_pg_entry_only_untimed, BEHIND, 0
 
+# The entry of a call whose arguments are recorded.
+    BEGIN mcount_entry_values
+    ENTER BEFORE
+    SLOW BEFORE
+    FINISH mcount_entry_values
+    BEGIN mcount_pg_entry_values
+    ENTER BEHIND
+    SLOW BEHIND
+    FINISH mcount_pg_entry_values
+
     EXIT mcount_exit, 1, 0
     EXIT mcount_exit_untimed, 0, 0
     EXIT mcount_exit_shortest, 1, 1

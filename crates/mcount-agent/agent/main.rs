@@ -11,7 +11,6 @@
 #![no_std]
 #![no_main]
 
-use calls::{mcount_slow_entry, mcount_slow_exit, mcount_slow_pg};
 use core::arch::global_asm;
 
 #[path = "../../mcount-trace/src/layout.rs"]
@@ -32,16 +31,18 @@ mod sys;
 #[allow(dead_code, reason = "a library gives a trace up, and the agent doesn't")]
 mod thread;
 mod unwind;
+mod values;
 
 use layout as trace;
+use values::{mcount_entry_with, mcount_exit_with, mcount_late_entry_with};
 
 global_asm!(
     ".set INSIDE, 0",
     include_str!("x86_64.s"),
     include_str!("agent.s"),
-    slow_entry = sym mcount_slow_entry,
-    slow_exit = sym mcount_slow_exit,
-    slow_pg = sym mcount_slow_pg,
+    slow_entry = sym mcount_entry_with,
+    slow_exit = sym mcount_exit_with,
+    slow_pg = sym mcount_late_entry_with,
     options(att_syntax)
 );
 

@@ -266,7 +266,7 @@ unsafe fn new_calls_chunk(block: *mut Block) -> Option<()> {
     Some(())
 }
 
-unsafe fn put(at: u64, first: u64, second: u64) {
+pub(crate) unsafe fn put(at: u64, first: u64, second: u64) {
     // SAFETY: the caller's: `at` is a record in a chunk of this thread.
     unsafe {
         (at as *mut u64).add(1).write_volatile(second);
@@ -275,7 +275,7 @@ unsafe fn put(at: u64, first: u64, second: u64) {
 }
 
 /// Takes room for `count` records of this thread.
-unsafe fn take_records(block: *mut Block, count: u64) -> Option<u64> {
+pub(crate) unsafe fn take_records(block: *mut Block, count: u64) -> Option<u64> {
     for _ in 0..3 {
         let mut at = count * 16;
         // SAFETY: the block is this thread's. One instruction, so that signal handlers don't get in between.
@@ -310,6 +310,18 @@ pub(crate) unsafe fn record_entry(block: *mut Block, slot: u64, id: u32) {
 
 /// Records the call of `slot`, which is open and ended in this way at `time`.
 pub(crate) unsafe fn record(block: *mut Block, slot: u64, end: u64, time: u64) {
+    // SAFETY: the caller's.
+    unsafe { record_behind(block, slot, (end, time), 0, |_| ()) }
+}
+
+/// The same behind `count` records that `write` writes.
+pub(crate) unsafe fn record_behind(
+    block: *mut Block,
+    slot: u64,
+    (end, time): (u64, u64),
+    values: u64,
+    write: impl FnOnce(u64),
+) {
     let shadow = shadow::of(slot);
     // SAFETY: the shadows of `slot` are mapped; the block is this thread's.
     unsafe {
@@ -342,10 +354,12 @@ pub(crate) unsafe fn record(block: *mut Block, slot: u64, end: u64, time: u64) {
             drop_call();
             return;
         }
-        let Some(mut at) = take_records(block, count as u64 + 1) else {
+        let Some(mut at) = take_records(block, values + count as u64 + 1) else {
             drop_call();
             return;
         };
+        write(at);
+        at += 16 * values;
         for (first, second) in before.into_iter().take(count) {
             put(at, first, second);
             at += 16;

@@ -296,8 +296,8 @@
     FINISH \name
     .endm
 
-# Calls a routine in Rust with %rdi, %rsi and %rdx as they are, and keeps the rest of what a call may clobber:
-# vector and x87 state by KEEP_STATE, below a stack pointer that's aligned to 64. The result is in %rax.
+# Calls a routine in Rust with %rdi and %rsi as they are, and keeps the rest of what a call may clobber: vector and x87
+# state by KEEP_STATE, below a stack pointer that's aligned to 64; %rdx leads to it. The result is in %rax.
     .macro KEPT name, routine
     .text
     .type \name, @function
@@ -318,6 +318,7 @@
     .cfi_offset %r11, -48
     KEEP_STATE
     cld
+    movq %rsp, %rdx
     call \routine
     RESTORE_STATE
     leaq -32(%rbp), %rsp
@@ -404,7 +405,7 @@
     btcq $46, %rcx
     movl (%rcx), %edx           # function
     testl %edx, %edx
-    jz 1f
+    jle 1f                      # there's none, or its result is to be recorded
     movq %rax, \spare
     subq %rsi, \spare
     .if \shortest

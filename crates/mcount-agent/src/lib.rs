@@ -48,6 +48,8 @@ pub mod flags {
     pub const ATTACHED: u64 = 16;
     /// The trace is in memory, where reading from a page maps those around it too.
     pub const IN_MEMORY: u64 = 256;
+    /// Arguments or results are recorded.
+    pub const VALUES: u64 = 32;
 }
 
 /// What a function is for what is recorded: bits 24 to 31 of its number in a stub.
@@ -58,6 +60,37 @@ pub mod class {
     pub const NOT_UNDER: u32 = 2;
     /// Calls beneath it are recorded, and it isn't.
     pub const UNDER_HIDDEN: u32 = 3;
+}
+
+/// What the recorder wants of a function's arguments and result: how many words for each, two u32, then these words. Where
+/// it is, is said by a table of addresses at the end of the room for stubs, of which the last is function 1's.
+pub mod recipe {
+    /// Copies bits 24 to 31 bytes of a source, bits 8 to 15.
+    pub const COPY: u64 = 1;
+    /// Copies the text that a source leads to, up to its zero.
+    pub const TEXT: u64 = 2;
+    /// Copies the text that a source leads to, of the length that the source in bits 16 to 23 has.
+    pub const COUNTED: u64 = 3;
+    /// The same where the source leads to pointer and length.
+    pub const STRING: u64 = 4;
+
+    /// Sources: %rdi, %rsi, %rdx, %rcx, %r8 and %r9 are 0 to 5.
+    pub const GENERAL: u64 = 0;
+    /// %xmm0 to %xmm7.
+    pub const VECTOR: u64 = 8;
+    /// %rax, at the exit.
+    pub const RAX: u64 = 16;
+    /// %rdx, at the exit.
+    pub const RDX: u64 = 17;
+    /// The top of the x87 stack.
+    pub const X87: u64 = 18;
+    /// The stack above the return address, so many bytes as bits 32 to 47 say; of lengths, bits 48 to 63.
+    pub const STACK: u64 = 19;
+
+    /// The most bytes of values that are recorded of a call.
+    pub const MOST: usize = 492;
+    /// The most bytes of a text.
+    pub const TEXT_MOST: usize = 64;
 }
 
 /// Where the fields of a request are: bytes from the symbol `mcount_request`. Its first word is the number of the

@@ -29,6 +29,8 @@ pub struct Call {
     pub end: Option<u64>,
     /// How it ended, if it did.
     pub how: Option<End>,
+    /// Where in the file it was recorded.
+    pub(crate) place: u64,
 }
 
 /// The calls of one thread in the order of starts, callers first.
@@ -105,6 +107,7 @@ impl<'t, 'a> ThreadCalls<'t, 'a> {
             start: raw.start,
             end: how.map(|_| raw.end),
             how,
+            place: raw.ordinal,
         }
     }
 }

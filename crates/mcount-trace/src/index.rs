@@ -68,6 +68,18 @@ impl ThreadIndex {
         self.pieces.iter().filter_map(move |piece| Some((start(piece)?, calls(piece))))
     }
 
+    /// Takes in what is known of a piece; `false` if it has no calls.
+    fn count(&mut self, of: &Tally) -> bool {
+        if of.calls + of.early == 0 {
+            return false;
+        }
+        self.is_disordered |= of.is_disordered;
+        self.latest = Some(of.latest);
+        self.first = self.first.min(of.first);
+        self.calls += of.calls;
+        true
+    }
+
     /// Takes in a call that isn't to be found in its piece.
     fn add_extra(&mut self, mut raw: Raw) {
         let reference = *self.reference.get_or_insert(raw.slot);
@@ -252,7 +264,7 @@ impl Index {
         let is_first_modified = !modifiers.is_none();
         let mut own = Tally::new(floor);
         let mut has_modifiers = is_first_modified;
-        let (mut used, mut stop) = (0, None);
+        let (mut used, mut stop, mut has_values) = (0, None, false);
         for bytes in records {
             let ordinal = (offset + used * call::SIZE) as u64;
             used += 1;
@@ -275,15 +287,12 @@ impl Index {
                     stop = Some((kind, value, word));
                     break;
                 }
+                Record::Special(special::ARGUMENTS, ..) => has_values = true,
                 Record::Special(kind, value, word) => modifiers.learn(kind, value, word),
                 Record::Empty => {}
             }
         }
-        if own.calls + own.early > 0 {
-            thread.is_disordered |= own.is_disordered;
-            thread.latest = Some(own.latest);
-            thread.first = thread.first.min(own.first);
-            thread.calls += own.calls;
+        if thread.count(&own) || has_values {
             let size = used * call::SIZE;
             let piece = Piece { offset, size, base, floor, is_first_modified, has_modifiers };
             thread.pieces.push(piece);

@@ -178,6 +178,49 @@ pub mod special {
     pub const OWNER: u64 = 4;
     /// The base ticks of what follows in this chunk are `w1`.
     pub const BASE: u64 = 5;
+    /// The arguments of a call: the function's number is the low 24 bits of `value`, the rest says how many records with
+    /// bytes follow; `w1` is the call's start in ticks.
+    pub const ARGUMENTS: u64 = 6;
+    /// The same of its result; the call follows.
+    pub const RESULT: u64 = 7;
+    /// Bytes of them: `value`, then `w1`, the lowest byte first.
+    pub const BYTES: u64 = 8;
+}
+
+/// Values: arguments and results.
+pub mod value {
+    /// Bytes of values in a record.
+    pub const IN_RECORD: usize = 12;
+    /// A text is more than what was recorded.
+    pub const CUT: u16 = 1 << 14;
+    /// The memory behind the recorded bytes of a text could not be read.
+    pub const BAD: u16 = 1 << 15;
+    /// The bits of a text's head that are its length.
+    pub const LENGTH: u16 = (1 << 14) - 1;
+}
+
+/// Codes of types.
+pub mod kind {
+    /// No value was recorded.
+    pub const NONE: u8 = 0;
+    /// u8 size.
+    pub const SIGNED: u8 = 1;
+    /// u8 size.
+    pub const UNSIGNED: u8 = 2;
+    /// u8 size.
+    pub const BOOLEAN: u8 = 3;
+    /// u8 size.
+    pub const CHARACTER: u8 = 4;
+    /// u8 size: 4, 8, or 16 for those of 80 bits.
+    pub const FLOAT: u8 = 5;
+    /// Eight bytes.
+    pub const POINTER: u8 = 6;
+    /// u64 address, u16 length and flags of [`super::value`], bytes.
+    pub const TEXT: u8 = 7;
+    /// u8 size, u32 number of the enumeration.
+    pub const ENUMERATION: u8 = 8;
+    /// u16 size, u8 count of fields; each is u16 offset, u8 length of name, name, type.
+    pub const STRUCTURE: u8 = 9;
 }
 
 /// Words of open calls: thread << 32 | function; 0 where no call is open.
@@ -214,6 +257,10 @@ pub mod metadata {
     pub const LOADED: u32 = 8;
     /// u32 module, u32 pid, u64 bias, u64 ticks.
     pub const UNLOADED: u32 = 9;
+    /// u32 function, then values: u8 1 for an argument and 2 for the result, u8 length of name, name, type.
+    pub const VALUES: u32 = 10;
+    /// u32 number, u32 count, then enumerators: u64 value, u8 length of name, name.
+    pub const ENUMERATION: u32 = 11;
 }
 
 /// Compressed traces: frames of zstd, each with a block of the file or, the first and the last, about all of them.

@@ -41,6 +41,7 @@ mod slices;
 mod stored;
 mod trace;
 mod unpack;
+mod values;
 mod walk;
 mod writer;
 
@@ -54,5 +55,6 @@ pub use record::End;
 pub use slices::Slice;
 pub use trace::{Header, Trace, is_trace, read};
 pub use unpack::{Packed, is_packed};
+pub use values::{Field, Named, Value, Values};
 pub use walk::{Stretch, Visitor};
 pub use writer::{NewCall, ThreadId, Writer};

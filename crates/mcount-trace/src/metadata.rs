@@ -99,6 +99,10 @@ pub(crate) struct Metadata<'a> {
     pub(crate) functions: Vec<Function<'a>>,
     pub(crate) mappings: Vec<Mapping>,
     pub(crate) notes: Vec<&'a [u8]>,
+    /// What is recorded of arguments and results: functions, and what follows their numbers.
+    pub(crate) values: Vec<(u32, &'a [u8])>,
+    /// Enumerations, and what follows their numbers.
+    pub(crate) enumerations: Vec<(u32, &'a [u8])>,
     /// Records that could not be read.
     pub(crate) bad: u64,
 }
@@ -132,6 +136,10 @@ impl<'a> Metadata<'a> {
             kind::THREAD_END => self.thread_ends.push(event(payload)?),
             kind::MODULE => self.modules.push(module(payload)?),
             kind::FUNCTION => self.functions.push(function(payload)?),
+            kind::VALUES => self.values.push((payload.u32(0)?, payload.bytes.get(4..)?)),
+            kind::ENUMERATION => {
+                self.enumerations.push((payload.u32(0)?, payload.bytes.get(4..)?));
+            }
             kind::NOTE => self.notes.push(payload.bytes),
             kind::LOADED | kind::UNLOADED => self.mappings.push(Mapping {
                 module: payload.u32(0)?,

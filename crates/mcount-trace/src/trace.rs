@@ -12,6 +12,7 @@ use crate::record::End;
 use crate::scale::Scale;
 use crate::stored;
 use crate::unpack::{Packed, is_packed};
+use crate::values::{Signatures, Values};
 use crate::walk::{Stretch, Visitor, backwards, forwards};
 use std::collections::HashMap;
 
@@ -68,6 +69,7 @@ pub struct Trace<'a> {
     programs: HashMap<u32, Vec<u32>>,
     scale: Scale,
     has_index: bool,
+    signatures: Signatures<'a>,
 }
 
 impl<'a> Trace<'a> {
@@ -125,6 +127,7 @@ impl<'a> Trace<'a> {
         });
         let threads = threads(&metadata, &index.threads);
         let Metadata { mut modules, mut functions, mappings, notes, .. } = metadata;
+        let signatures = Signatures::new(metadata.values, metadata.enumerations);
         modules.sort_by_key(|module| module.number);
         functions.sort_by_key(|function| function.number);
         let indices = index.threads;
@@ -142,6 +145,7 @@ impl<'a> Trace<'a> {
             programs,
             scale: Scale::new(header.ticks_per_second),
             has_index,
+            signatures,
         })
     }
 
@@ -161,6 +165,18 @@ impl<'a> Trace<'a> {
     #[must_use]
     pub fn has_index(&self) -> bool {
         self.has_index
+    }
+
+    /// Whether it has arguments or results of functions: then [`Trace::values`] tells of them.
+    #[must_use]
+    pub fn has_values(&self) -> bool {
+        !self.signatures.is_empty()
+    }
+
+    /// The arguments and results of calls.
+    #[must_use]
+    pub fn values(&self) -> Values<'_> {
+        Values::new(self.file, &self.signatures, &self.indices)
     }
 
     pub(crate) fn indices(&self) -> &[ThreadIndex] {

@@ -216,6 +216,7 @@ impl<V: Visitor> Walk<'_, V> {
             start: raw.start,
             end: how.map(|_| raw.end),
             how,
+            place: raw.ordinal,
         };
         (call, caller.map(|caller| caller.mark))
     }

@@ -32,11 +32,17 @@ pub(super) struct CallsArgs {
     /// Trace calls that took this long, such as 10us or 0.5s
     #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Which calls")]
     min_duration: Option<u64>,
+    /// Record the arguments of these functions, as debug information tells of them; may be given again
+    #[arg(long, value_name = "PATTERN", help_heading = "What is recorded")]
+    args: Vec<String>,
+    /// Record the results of these functions; may be given again
+    #[arg(long, value_name = "PATTERN", help_heading = "What is recorded")]
+    results: Vec<String>,
     /// Record entries only: faster, and return addresses stay as they are
     #[arg(
         long,
         help_heading = "What is recorded",
-        conflicts_with_all = ["only_under", "not_under", "depth", "min_duration"]
+        conflicts_with_all = ["only_under", "not_under", "depth", "min_duration", "args", "results"]
     )]
     entries: bool,
     /// Let tracing cost this part of the program's processor time at most, such as 2%: functions that are
@@ -132,6 +138,8 @@ impl CallsArgs {
         Ok(Scope {
             filter: Pattern::all(&self.filter, language)?,
             exclude: Pattern::all(&self.exclude, language)?,
+            arguments: Pattern::all(&self.args, language)?,
+            results: Pattern::all(&self.results, language)?,
             limits: limits.into_iter().map(limit).collect::<Result<_, _>>()?,
             depth: self.depth.unwrap_or(Scope::ANY_DEPTH),
             min_duration,

@@ -2,6 +2,7 @@
 //! threads. The format is that of Google's "Trace Event Format".
 
 use super::parallel::{self, Format, Work};
+use super::values::{self, Recorded};
 use super::{Names, end_name, json_string, printable, program_name};
 use mcount_trace::Call;
 use std::io::{self, Write};
@@ -44,8 +45,9 @@ struct Events;
 
 impl Format for Events {
     fn print(&self, out: &mut Vec<u8>, names: &Names<'_, '_>, calls: impl Iterator<Item = Call>) {
+        let mut values = Recorded::of(names.trace);
         for call in calls {
-            add(out, names, &call);
+            add(out, names, &mut values, &call);
         }
     }
 }
@@ -69,7 +71,7 @@ impl<W: Write> Write for Behind<'_, W> {
 }
 
 /// Adds a complete event, the beginning of one that had not ended, or one that is only known to have begun.
-fn add(event: &mut Vec<u8>, names: &Names<'_, '_>, call: &Call) {
+fn add(event: &mut Vec<u8>, names: &Names<'_, '_>, values: &mut Recorded<'_>, call: &Call) {
     let (pid, tid) = names.ids(call);
     let (start, end) = names.times(call);
     let name = names.function(call.function);
@@ -90,12 +92,22 @@ fn add(event: &mut Vec<u8>, names: &Names<'_, '_>, call: &Call) {
     if let Some(end) = end {
         microseconds(event, ",\"dur\":", end.saturating_sub(start));
     }
+    let mut inner = &b",\"args\":{"[..];
     if let Some(how) = call.how {
         event.extend(b",\"args\":{\"end\":\"");
         event.extend(end_name(how).as_bytes());
-        event.extend(b"\"}");
+        event.push(b'"');
+        inner = b",";
     }
-    event.push(b'}');
+    let values = [
+        (&b"\"arguments\":"[..], values.arguments(call).map(|all| values::arguments_json(&all))),
+        (b"\"result\":", values.result(call).map(|value| values::result_json(&value))),
+    ];
+    for (key, value) in values.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+        event.extend([inner, key, value.as_bytes()].concat());
+        inner = b",";
+    }
+    event.extend(if inner == b"," { &b"}}"[..] } else { &b"}"[..] });
 }
 
 /// Adds a time, with three digits behind the point.

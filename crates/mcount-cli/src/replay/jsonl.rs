@@ -2,6 +2,7 @@
 //! all that is formatted for each call.
 
 use super::parallel::Format;
+use super::values::{self, Recorded};
 use super::{Names, end_name};
 use mcount_trace::Call;
 
@@ -10,13 +11,14 @@ pub(super) struct Lines;
 
 impl Format for Lines {
     fn print(&self, out: &mut Vec<u8>, names: &Names<'_, '_>, calls: impl Iterator<Item = Call>) {
+        let mut values = Recorded::of(names.trace);
         for call in calls {
-            add(out, names, &call);
+            add(out, names, &mut values, &call);
         }
     }
 }
 
-fn add(line: &mut Vec<u8>, names: &Names<'_, '_>, call: &Call) {
+fn add(line: &mut Vec<u8>, names: &Names<'_, '_>, values: &mut Recorded<'_>, call: &Call) {
     let (pid, tid) = names.ids(call);
     let (start, end) = names.times(call);
     number(line, "{\"process\":", u64::from(pid));
@@ -34,10 +36,19 @@ fn add(line: &mut Vec<u8>, names: &Names<'_, '_>, call: &Call) {
         Some(how) => {
             line.extend(b",\"end\":\"");
             line.extend(end_name(how).as_bytes());
-            line.extend(b"\"}\n");
+            line.push(b'"');
         }
-        None => line.extend(b",\"end\":null}\n"),
+        None => line.extend(b",\"end\":null"),
     }
+    if let Some(arguments) = values.arguments(call) {
+        line.extend(b",\"arguments\":");
+        line.extend(values::arguments_json(&arguments).as_bytes());
+    }
+    if let Some(result) = values.result(call) {
+        line.extend(b",\"result\":");
+        line.extend(values::result_json(&result).as_bytes());
+    }
+    line.extend(b"}\n");
 }
 
 fn number(line: &mut Vec<u8>, key: &str, value: u64) {

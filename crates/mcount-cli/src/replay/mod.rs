@@ -14,6 +14,7 @@ pub mod stats;
 mod text;
 mod time;
 mod uftrace;
+mod values;
 
 use parallel::Work;
 

@@ -5,6 +5,7 @@
 //! a number.
 
 use super::lanes::{Lane, Step, walk};
+use super::values::{self, Recorded};
 use super::{Names, end_name, program_name};
 use mcount_trace::{Call, End};
 use std::collections::HashSet;
@@ -74,7 +75,14 @@ pub(super) fn print(
     names: &Names<'_, '_>,
     calls: impl Iterator<Item = Call>,
 ) -> io::Result<()> {
-    let mut file = File { out, names, known: HashSet::new(), packet: Vec::new(), part: Vec::new() };
+    let mut file = File {
+        out,
+        names,
+        values: Recorded::of(names.trace),
+        known: HashSet::new(),
+        packet: Vec::new(),
+        part: Vec::new(),
+    };
     file.processes()?;
     file.threads()?;
     walk(names.trace.threads.len(), calls, |lane, step, call| file.event(lane, step, call))
@@ -83,6 +91,7 @@ pub(super) fn print(
 struct File<'f, 't, 'a, W> {
     out: &'f mut W,
     names: &'f Names<'t, 'a>,
+    values: Recorded<'t>,
     /// What was said already.
     known: HashSet<Known>,
     packet: Vec<u8>,
@@ -199,11 +208,17 @@ impl<W: Write> File<'_, '_, '_, W> {
         number(&mut self.packet, field::TIMESTAMP, time);
         if step == Step::Begin {
             self.name(lane.thread, call.function, &mut event);
-        } else if let Some(how) = call.how.filter(|how| *how != End::Return) {
-            let mut annotation = Vec::new();
-            bytes(&mut annotation, field::KEY, b"end");
-            bytes(&mut annotation, field::STRING, end_name(how).as_bytes());
-            bytes(&mut event, field::ANNOTATION, &annotation);
+            for (at, one) in self.values.arguments(call).iter().flatten().enumerate() {
+                let name = if one.name.is_empty() { format!("{at}") } else { one.name.clone() };
+                annotate(&mut event, &name, &values::text(&one.value));
+            }
+        } else {
+            if let Some(how) = call.how.filter(|how| *how != End::Return) {
+                annotate(&mut event, "end", end_name(how));
+            }
+            if let Some(value) = self.values.result(call) {
+                annotate(&mut event, "result", &values::text(&value));
+            }
         }
         bytes(&mut self.packet, field::TRACK_EVENT, &event);
         self.end_packet()
@@ -230,6 +245,14 @@ impl<W: Write> File<'_, '_, '_, W> {
             bytes(&mut self.packet, field::INTERNED, &interned);
         }
     }
+}
+
+/// Adds a `DebugAnnotation`.
+fn annotate(event: &mut Vec<u8>, key: &str, text: &str) {
+    let mut annotation = Vec::new();
+    bytes(&mut annotation, field::KEY, key.as_bytes());
+    bytes(&mut annotation, field::STRING, text.as_bytes());
+    bytes(event, field::ANNOTATION, &annotation);
 }
 
 /// An `EventName` or `EventCategory`.

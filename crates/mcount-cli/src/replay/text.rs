@@ -2,7 +2,9 @@
 //! one for both if nothing comes between.
 
 use super::fields::{Columns, Event};
+use super::values::{self, Recorded};
 use super::{Manner, Names, end_name};
+use crate::pattern::bare_name;
 use mcount_trace::{Call, End};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,7 +23,16 @@ pub(super) fn print(
     let columns = Columns::new(&manner.fields, manner.has_colour, threads);
     columns.head(out)?;
     let (levels, open) = (vec![0; threads], BinaryHeap::new());
-    let mut graph = Graph { out, names, columns, levels, held: None, open, count: 0 };
+    let mut graph = Graph {
+        out,
+        names,
+        values: Recorded::of(names.trace),
+        columns,
+        levels,
+        held: None,
+        open,
+        count: 0,
+    };
     for call in calls {
         graph.ends_before(&call)?;
         graph.begin(call)?;
@@ -69,11 +80,12 @@ impl PartialEq for Ending {
 struct Graph<'g, 't, 'a, W> {
     out: &'g mut W,
     names: &'g Names<'t, 'a>,
+    values: Recorded<'t>,
     columns: Columns,
     /// How many calls of each thread have begun and not ended.
     levels: Vec<usize>,
     /// The call that began last, if its line isn't written yet.
-    held: Option<Call>,
+    held: Option<(Call, Option<String>)>,
     open: BinaryHeap<Reverse<Ending>>,
     /// How many calls began.
     count: u64,
@@ -99,23 +111,24 @@ impl<W: Write> Graph<'_, '_, '_, W> {
             self.open.push(Reverse(Ending { end, count: self.count, call }));
         }
         self.count += 1;
-        self.held = Some(call);
+        let arguments = self.values.arguments(&call);
+        self.held = Some((call, arguments.map(|all| values::arguments(&all))));
         Ok(())
     }
 
     /// Prints the line of the call that began last, if it isn't there yet.
     fn release(&mut self) -> io::Result<()> {
-        let Some(call) = self.held.take() else { return Ok(()) };
+        let Some((call, arguments)) = self.held.take() else { return Ok(()) };
         let at = self.names.times(&call).0;
         self.prefix(&Event { call: &call, at, duration: None })?;
         let has_only_entries = self.has_only_entries();
         if let Some(level) = self.levels.get_mut(call.thread).filter(|_| !has_only_entries) {
             *level += 1;
         }
-        let name = &self.names.function(call.function).text;
+        let name = called(&self.names.function(call.function).text, arguments);
         // Of a call of which only the entry is known, nobody knows what it encloses.
         let rest = if self.has_only_entries() { ";" } else { " {" };
-        writeln!(self.out, "{name}{}{rest}", parentheses(name))
+        writeln!(self.out, "{name}{rest}")
     }
 
     fn has_only_entries(&self) -> bool {
@@ -128,10 +141,12 @@ impl<W: Write> Graph<'_, '_, '_, W> {
         let duration = end.map(|end| end.saturating_sub(start));
         let name = &self.names.function(call.function).text;
         let how = call.how.filter(|how| *how != End::Return).map(end_name);
-        if self.held == Some(*call) {
-            self.held = None;
+        let result = self.values.result(call).map(|value| values::text(&value));
+        let result = result.map_or_else(String::new, |value| format!(" = {value};"));
+        if let Some((_, arguments)) = self.held.take_if(|(held, _)| held == call) {
             self.prefix(&Event { call, at: start, duration })?;
-            write!(self.out, "{name}{};", parentheses(name))?;
+            let end = if result.is_empty() { ";" } else { &result };
+            write!(self.out, "{}{end}", called(name, arguments))?;
             return match how {
                 Some(how) => writeln!(self.out, " /* {how} */"),
                 None => writeln!(self.out),
@@ -143,8 +158,8 @@ impl<W: Write> Graph<'_, '_, '_, W> {
         }
         self.prefix(&Event { call, at: end.unwrap_or(start), duration })?;
         match how {
-            Some(how) => writeln!(self.out, "}} /* {name}: {how} */"),
-            None => writeln!(self.out, "}} /* {name} */"),
+            Some(how) => writeln!(self.out, "}}{result} /* {name}: {how} */"),
+            None => writeln!(self.out, "}}{result} /* {name} */"),
         }
     }
 
@@ -157,7 +172,11 @@ impl<W: Write> Graph<'_, '_, '_, W> {
     }
 }
 
-/// What a name needs to look like a call: names of C++ have their arguments.
-fn parentheses(name: &str) -> &'static str {
-    if name.ends_with(')') { "" } else { "()" }
+/// What a name looks like as a call: names of C++ have the types of their arguments, unless these are known.
+fn called(name: &str, arguments: Option<String>) -> String {
+    match arguments {
+        Some(arguments) => format!("{}({arguments})", bare_name(name)),
+        None if name.ends_with(')') => name.to_owned(),
+        None => format!("{name}()"),
+    }
 }

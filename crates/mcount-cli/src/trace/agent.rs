@@ -12,6 +12,9 @@ use tempfile::TempDir;
 pub(super) struct Symbols {
     pub(super) config: u64,
     pub(super) routines: [Routines; KINDS],
+    /// What stubs of functions call whose arguments or results are recorded.
+    pub(super) values_entry: u64,
+    pub(super) values_pg_entry: u64,
     pub(super) nobody: u64,
     pub(super) start: u64,
     pub(super) stubs: u64,
@@ -136,6 +139,8 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
             }
         }
         let field = match name {
+            "mcount_entry_values" => &mut found.values_entry,
+            "mcount_pg_entry_values" => &mut found.values_pg_entry,
             "mcount_config" => &mut found.config,
             "mcount_nobody" => &mut found.nobody,
             "mcount_start" => &mut found.start,
@@ -160,6 +165,7 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
     let code = [start, stubs, stubs_end, trap, rendezvous, asked, begin, leave, done, is_done];
     let is_missing = |of: &Routines| [of.entry, of.pg_entry, of.exit].contains(&0);
     if code.contains(&0)
+        || [found.values_entry, found.values_pg_entry].contains(&0)
         || [config, nobody, request, names].contains(&0)
         || found.routines.iter().any(is_missing)
     {

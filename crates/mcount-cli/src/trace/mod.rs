@@ -15,6 +15,7 @@ mod live;
 mod modules;
 mod prepare;
 mod processes;
+mod recipe;
 mod rendezvous;
 mod scope;
 mod space;
@@ -23,6 +24,7 @@ mod spend;
 mod stack;
 mod start;
 mod tracee;
+mod values;
 
 use self::agent::Agent;
 pub use self::file::Size;
@@ -98,6 +100,8 @@ struct Recorder {
     agent: Agent,
     trace: TraceFile,
     modules: Modules,
+    /// How many enumerations the trace has.
+    enumerations: u32,
     processes: HashMap<i32, Process>,
     /// The process of each thread.
     threads: HashMap<i32, i32>,
@@ -139,6 +143,7 @@ fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcom
         agent,
         trace,
         modules: Modules::default(),
+        enumerations: 0,
         processes: HashMap::new(),
         threads: HashMap::from([(main, main)]),
         early: BTreeSet::new(),

@@ -2,6 +2,7 @@
 //! are, the bytes there say how each is armed.
 
 use super::functions::Functions;
+use super::recipe::Recipe;
 use crate::files::Input;
 use mcount::{Base, CallSite, Kind, Options, Policy};
 use mcount_agent::class;
@@ -54,6 +55,8 @@ pub(super) struct Hook {
     pub(super) is_wanted: bool,
     /// What it is for what is recorded: one of [`mcount_agent::class`], or 0.
     pub(super) class: u32,
+    /// What of its arguments and result is recorded.
+    pub(super) recipe: Option<Arc<Recipe>>,
 }
 
 /// All modules that were seen, so that each file is read once.
@@ -185,6 +188,7 @@ impl Module {
             is_second: false,
             is_wanted: true,
             class: 0,
+            recipe: None,
         });
     }
 

@@ -5,6 +5,7 @@ use super::modules::{Hook, Module};
 use super::space::{Rendezvous, Space};
 use super::start::Untraced;
 use super::tracee::{Desk, Memory, Tracee, to_result};
+use super::values::{self, Found};
 use super::{Process, Recorder, program};
 use crate::commit::{Failure, about};
 use crate::words::{counted, functions_have};
@@ -157,7 +158,7 @@ impl Recorder {
         let file = seen.join(path.strip_prefix("/").unwrap_or(path));
         let (index, is_new) = self.modules.get(path, &file)?;
         if is_new {
-            self.introduce(index)?;
+            self.introduce(index, &file)?;
         }
         let Some(module) = self.modules.at(index) else { return Ok(()) };
         if let (Some(unwinder), Some(placed)) = (module.unwinder, &space.agent)
@@ -181,7 +182,7 @@ impl Recorder {
     }
 
     /// Puts a module that is new into the trace, and decides which of its functions are armed.
-    pub(super) fn introduce(&mut self, index: usize) -> io::Result<()> {
+    pub(super) fn introduce(&mut self, index: usize, file: &Path) -> io::Result<()> {
         let Some(module) = self.modules.at_mut(index) else { return Ok(()) };
         let path = module.path.to_string_lossy().into_owned();
         let hooks = module.hooks.iter_mut().filter(|_| self.request.scope.has_patterns());
@@ -190,6 +191,7 @@ impl Recorder {
             (hook.is_wanted, hook.class) = self.request.scope.choose(&name, &hook.name, &path);
             hook.is_wanted &= !hook.is_second;
         }
+        let found = values::prepare(module, file, &self.request.scope, &mut self.enumerations);
         let Some(module) = self.modules.at(index) else { return Ok(()) };
         if module.too_small != 0 {
             let text = format!(
@@ -201,11 +203,15 @@ impl Recorder {
             self.notes.push(text);
         }
         write_module(&self.trace, module)?;
+        write_values(&self.trace, &found)?;
         if self.request.verbose && !module.hooks.is_empty() {
             let (hooks, functions) = (module.hooks.len(), module.functions);
             let name = module.path.display();
             let have = functions_have(hooks, functions, |count| count.to_string());
             eprintln_line(&format!("{name}: {have} hooks"));
+        }
+        for note in found.notes {
+            self.note(note);
         }
         Ok(())
     }
@@ -313,4 +319,11 @@ pub(super) fn write_module(trace: &TraceFile, module: &Module) -> io::Result<()>
         payload.extend(hook.name.as_bytes());
     };
     trace.add_all(metadata::FUNCTION, &module.hooks, function)
+}
+
+/// Writes what is recorded of the arguments and results of a module's functions.
+pub(super) fn write_values(trace: &TraceFile, found: &Found) -> io::Result<()> {
+    let payload = |bytes: &Vec<u8>, to: &mut Vec<u8>| to.extend(bytes);
+    trace.add_all(metadata::ENUMERATION, &found.enumerations, payload)?;
+    trace.add_all(metadata::VALUES, &found.functions, payload)
 }

@@ -24,6 +24,10 @@ pub struct Scope {
     pub exclude: Vec<Pattern>,
     /// Only beneath some functions, or not beneath others; the last that matches counts.
     pub limits: Vec<Limit>,
+    /// Record the arguments of these functions.
+    pub arguments: Vec<Pattern>,
+    /// Record the results of these functions.
+    pub results: Vec<Pattern>,
     /// How many calls, one in the other; [`Scope::ANY_DEPTH`] if that doesn't matter.
     pub depth: u64,
     /// Calls that took at least so many nanoseconds.
@@ -42,6 +46,8 @@ impl Default for Scope {
             filter: Vec::new(),
             exclude: Vec::new(),
             limits: Vec::new(),
+            arguments: Vec::new(),
+            results: Vec::new(),
             depth: Self::ANY_DEPTH,
             min_duration: 0,
             entries: false,
@@ -62,6 +68,29 @@ impl Scope {
     /// Does it matter what functions are called?
     pub(super) fn has_patterns(&self) -> bool {
         !(self.filter.is_empty() && self.exclude.is_empty() && self.limits.is_empty())
+    }
+
+    /// Are arguments or results recorded?
+    pub(super) fn has_values(&self) -> bool {
+        !(self.arguments.is_empty() && self.results.is_empty())
+    }
+
+    /// Whether arguments and result of this function are recorded.
+    pub(super) fn values(&self, name: &str, symbol: &str, module: &str) -> (bool, bool) {
+        (
+            self.matches(&self.arguments, (name, symbol, module)),
+            self.matches(&self.results, (name, symbol, module)),
+        )
+    }
+
+    /// Does one of `patterns` mean this function? All of them are looked at: each is to be known as one that means
+    /// something.
+    fn matches(&self, patterns: &[Pattern], (name, symbol, module): (&str, &str, &str)) -> bool {
+        let found = patterns.iter().filter(|one| one.is_match(name, symbol, module));
+        let texts: Vec<String> = found.map(|one| one.text().to_owned()).collect();
+        let is_found = !texts.is_empty();
+        self.known.borrow_mut().extend(texts);
+        is_found
     }
 
     /// The kind of routines that record it.
@@ -87,6 +116,7 @@ impl Scope {
             (self.untimed, flags::UNTIMED),
             (self.entries, flags::ENTRIES),
             (self.is_limited(), flags::LIMITED),
+            (self.has_values(), flags::VALUES),
         ];
         all.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag)
     }
@@ -124,7 +154,8 @@ impl Scope {
     /// The patterns that mean no function that was seen.
     pub(super) fn unknown(&self) -> Vec<&str> {
         let limits = self.limits.iter().map(|limit| &limit.pattern);
-        let all = self.filter.iter().chain(&self.exclude).chain(limits);
+        let values = self.arguments.iter().chain(&self.results);
+        let all = self.filter.iter().chain(&self.exclude).chain(limits).chain(values);
         let known = self.known.borrow();
         all.map(Pattern::text).filter(|text| !known.contains(*text)).collect()
     }

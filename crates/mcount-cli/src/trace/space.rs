@@ -4,6 +4,7 @@
 use super::agent::{Agent, Kind, Routines, Symbols};
 use super::file::TraceFile;
 use super::modules::{Hook, Module};
+use super::recipe::Recipe;
 use super::scope::Scope;
 use super::tracee::{Desk, Memory, Tracee, to_result};
 use mcount_agent::{config, flags};
@@ -29,6 +30,12 @@ struct Room {
 }
 
 impl Room {
+    /// Keeps what lies from `start` on free.
+    fn limit(&mut self, start: u64) -> Option<()> {
+        self.end = self.end.min(start);
+        (self.next <= self.end).then_some(())
+    }
+
     fn take(&mut self, size: u64) -> Option<u64> {
         let at = self.next;
         let next = at.checked_add(size).filter(|next| *next <= self.end)?;
@@ -175,8 +182,15 @@ impl Space {
             let far = || io::Error::other("it's too far from the agent");
             thunks = Some(near(thread, memory, self.desk.ok_or_else(far)?, extent, size)?);
         }
-        let routines = agent.symbols.routines(kind);
-        let mut writer = Writer { memory, placed, routines, bias, thunks, pages: Pages::default() };
+        let mut with_values = agent.symbols.routines(kind);
+        if kind != Kind::Limited {
+            with_values.entry = agent.symbols.values_entry;
+            with_values.pg_entry = agent.symbols.values_pg_entry;
+        }
+        let recipes = placed.bias + agent.symbols.stubs_end;
+        let routines = (agent.symbols.routines(kind), with_values);
+        let pages = Pages::default();
+        let mut writer = Writer { memory, placed, routines, recipes, bias, thunks, pages };
         let mut stubs = Batch::default();
         let mut near_thunks = Batch::default();
         for hook in &module.hooks {
@@ -192,7 +206,10 @@ impl Space {
 struct Writer<'s> {
     memory: &'s Memory,
     placed: &'s mut Placed,
-    routines: Routines,
+    /// What stubs call, and what those of functions with recipes call.
+    routines: (Routines, Routines),
+    /// The end of the table of recipes.
+    recipes: u64,
     bias: u64,
     /// Room near the module, if the stubs are out of its reach.
     thunks: Option<Room>,
@@ -236,6 +253,9 @@ impl Writer<'_> {
             Some(before) => (self.bias + before, site + code::SHORT_JUMP as u64),
             None => (site, site + code::SITE as u64),
         };
+        if let Some(recipe) = &hook.recipe {
+            self.recipe(hook.id, recipe, stubs)?;
+        }
         let at = self.placed.stubs.take(code::STUB as u64)?;
         let (mut target, mut behind) = (at, body);
         if let Some(room) = &mut self.thunks {
@@ -257,8 +277,21 @@ impl Writer<'_> {
         code::armed(jump, target)
     }
 
+    /// Writes a recipe in the place of stubs, and its address into the table.
+    fn recipe(&mut self, id: u32, recipe: &Recipe, stubs: &mut Batch) -> Option<()> {
+        let mut bytes = recipe.bytes();
+        bytes.resize(bytes.len().next_multiple_of(code::STUB), 0);
+        let entry = self.recipes - 8 * u64::from(id);
+        self.placed.stubs.limit(entry)?;
+        let at = self.placed.stubs.take(bytes.len() as u64)?;
+        stubs.add(at, &bytes);
+        self.memory.write(entry, &at.to_le_bytes()).ok()
+    }
+
     fn bytes(&self, hook: &Hook, at: u64, body: u64) -> Option<[u8; code::STUB]> {
-        let (routines, bias) = (self.routines, self.placed.bias);
+        let (plain, with_values) = self.routines;
+        let routines = if hook.recipe.is_some() { with_values } else { plain };
+        let bias = self.placed.bias;
         let number = hook.id | hook.class << 24;
         if hook.after_prologue {
             code::stub_after_prologue(at, bias + routines.pg_entry, body, number)

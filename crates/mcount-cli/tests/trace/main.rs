@@ -14,6 +14,7 @@ mod reader;
 mod surroundings;
 mod top;
 mod truth;
+mod values;
 
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
     let tests = matrix::tests().into_iter().chain(programs::tests());
     let tests = tests.chain(faults::tests()).chain(options::tests()).chain(surroundings::tests());
     let tests = tests.chain(attach::tests()).chain(attach_where::tests()).chain(top::tests());
+    let tests = tests.chain(values::tests());
     let trials = tests.map(|test| test.trial(include_open)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -1,0 +1,335 @@
+//! Arguments and results: what a *recipe* says is copied from registers, the stack, and strings that they lead to.
+//!
+//! The recorder reads debug information, and makes a recipe for each function whose arguments or result are wanted. It
+//! puts it into the room for stubs, and its address into a table at the end of that room, by the function's number. A
+//! recipe is a list of words, so nothing of types is known here.
+//!
+//! Memory that a pointer leads to may not be there, or may go while it's read. So it's read by a system call, which fails
+//! then. A load would end the program.
+
+use super::block::Block;
+use super::numbers::{ENTRIES, RETURN, UNTIMED, has};
+use super::{calls, layout as trace, shadow, sys, thread};
+
+unsafe extern "C" {
+    static mcount_stubs_end: u8;
+}
+
+/// Arguments or results are recorded: a flag of the configuration.
+const VALUES: u64 = 32;
+/// The most bytes of values that are recorded of a call.
+const MOST: usize = 492;
+/// The most bytes of a text.
+const TEXT: usize = 64;
+const PAGE: u64 = 4096;
+
+/// What is done: bits 0 to 7 of a word of a recipe.
+mod action {
+    pub(super) const COPY: u64 = 1;
+    pub(super) const TEXT: u64 = 2;
+    pub(super) const COUNTED: u64 = 3;
+    pub(super) const STRING: u64 = 4;
+}
+
+/// Where values are: bits 8 to 15 of a word of a recipe, and, of lengths, bits 16 to 23.
+mod source {
+    pub(super) const VECTOR: u64 = 8;
+    pub(super) const RAX: u64 = 16;
+    pub(super) const RDX: u64 = 17;
+    pub(super) const X87: u64 = 18;
+    pub(super) const STACK: u64 = 19;
+}
+
+/// A bit of the shadow OPN: the call's result is to be recorded. The exit in `x86_64.s` looks for it by the sign.
+const HAS_RESULT: u64 = 1 << 31;
+
+/// Where in what FXSAVE keeps the registers are.
+const X87: usize = 32;
+const VECTORS: usize = 160;
+
+/// What the recorder wants of a function: the words of the recipe of its arguments, then those of its result.
+#[repr(C)]
+pub(crate) struct Recipe {
+    arguments: u32,
+    result: u32,
+    words: [u64; 0],
+}
+
+impl Recipe {
+    fn words(&self, is_result: bool) -> &[u64] {
+        let (from, count) = if is_result { (self.arguments, self.result) } else { (0, self.arguments) };
+        // SAFETY: the recorder has put so many words behind it.
+        unsafe { core::slice::from_raw_parts(self.words.as_ptr().add(from as usize), count as usize) }
+    }
+}
+
+/// What the recorder wants of the arguments and the result of function `id`; `None` if it's nothing. A table of addresses
+/// is at the end of the room for stubs, the last one for function 1.
+fn recipe(id: u32) -> Option<&'static Recipe> {
+    if !has(VALUES) {
+        return None;
+    }
+    let entry = (&raw const mcount_stubs_end) as u64 - 8 * u64::from(id);
+    // SAFETY: the recorder keeps so many words free, and what it puts there stays.
+    unsafe { (*(entry as *const *const Recipe)).as_ref() }
+}
+
+/// The registers at the entry of a function, or at its exit.
+struct Registers {
+    slot: u64,
+    /// What FXSAVE has kept of the others.
+    state: *const u8,
+}
+
+impl Registers {
+    /// How many bytes below the slot the entry of a call saves %rdi, %rsi, %rdx, %rcx, %r8 and %r9; its exit %rax and
+    /// %rdx. See `ENTER`, `SLOW`, `KEPT` and `EXIT_BODY` in `x86_64.s`.
+    const BELOW: [u64; 6] = [40, 48, 24, 32, 72, 80];
+
+    /// Copies the value with this source; the stack's is so many bytes above the return address.
+    fn copy(&self, source: u64, offset: u64, to: &mut [u8]) {
+        let below = match source {
+            source::RAX => 8,
+            source::RDX => 16,
+            source::X87 => return self.copy_state(X87, to),
+            source::STACK => return self.copy_stack(self.slot + 8 + offset, to),
+            source::VECTOR.. => {
+                return self.copy_state(VECTORS + 16 * (source - source::VECTOR) as usize, to);
+            }
+            general => Self::BELOW.get(general as usize).copied().unwrap_or(8),
+        };
+        // SAFETY: the register was saved there.
+        let word = unsafe { *((self.slot - below) as *const u64) };
+        for (room, byte) in to.iter_mut().zip(word.to_le_bytes()) {
+            *room = byte;
+        }
+    }
+
+    fn copy_state(&self, at: usize, to: &mut [u8]) {
+        // SAFETY: FXSAVE has kept 512 bytes, and each register has 16 of them.
+        let kept = unsafe { core::slice::from_raw_parts(self.state.add(at), 16) };
+        for (room, byte) in to.iter_mut().zip(kept) {
+            *room = *byte;
+        }
+    }
+
+    /// The stack may end there: if a function is called with fewer arguments than it has.
+    fn copy_stack(&self, from: u64, to: &mut [u8]) {
+        let end = from + to.len() as u64;
+        if from / PAGE == self.slot / PAGE && (end - 1) / PAGE == from / PAGE {
+            // SAFETY: the page that the slot is in is there.
+            to.copy_from_slice(unsafe { core::slice::from_raw_parts(from as *const u8, to.len()) });
+        } else {
+            read(from, to);
+        }
+    }
+
+    fn word(&self, source: u64, offset: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.copy(source, offset, &mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+}
+
+/// What is recorded of one call.
+struct Values {
+    bytes: [u8; MOST],
+    used: usize,
+}
+
+impl Values {
+    fn add(&mut self, bytes: &[u8]) {
+        if let Some(room) = self.bytes.get_mut(self.used..self.used + bytes.len()) {
+            room.copy_from_slice(bytes);
+            self.used += bytes.len();
+        }
+    }
+
+    /// Does what the words of a recipe say.
+    fn collect(&mut self, recipe: &[u64], registers: &Registers) {
+        for word in recipe {
+            let (from, of_length, size) = (word >> 8 & 0xff, word >> 16 & 0xff, word >> 24 & 0xff);
+            let (at, length_at) = (word >> 32 & 0xffff, word >> 48);
+            match word & 0xff {
+                action::COPY => {
+                    let mut room = [0_u8; 255];
+                    if let Some(room) = room.get_mut(..size as usize) {
+                        registers.copy(from, at, room);
+                        self.add(room);
+                    }
+                }
+                action::TEXT => self.text(registers.word(from, at), u64::MAX, false),
+                action::COUNTED => {
+                    let length = registers.word(of_length, length_at);
+                    self.text(registers.word(from, at), length, true);
+                }
+                action::STRING => self.string(registers.word(from, at)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Adds the text that two words at `object` tell of.
+    fn string(&mut self, object: u64) {
+        let mut fields = [0; 16];
+        if read(object, &mut fields) != fields.len() {
+            return self.head(object, 0, trace::value::BAD);
+        }
+        let field = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        self.text(field(fields.first_chunk()), field(fields.last_chunk()), true);
+    }
+
+    /// The pointer and the length of a text that follows.
+    fn head(&mut self, pointer: u64, length: usize, flags: u16) {
+        self.add(&pointer.to_le_bytes());
+        self.add(&(length as u16 | flags).to_le_bytes());
+    }
+
+    /// Adds the `length` bytes at `pointer`, or, unless it `is_counted`, what comes before a zero there.
+    fn text(&mut self, pointer: u64, length: u64, is_counted: bool) {
+        // One more shows whether a text goes on.
+        let mut room = [0_u8; TEXT + 1];
+        let wanted = length.min(TEXT as u64 + 1) as usize;
+        let found = match room.get_mut(..wanted) {
+            Some(room) if pointer != 0 && wanted != 0 => read(pointer, room),
+            _ => 0,
+        };
+        let bytes = room.get(..found).unwrap_or_default();
+        let end = if is_counted { None } else { bytes.iter().position(|byte| *byte == 0) };
+        let is_bad = found < wanted && end.is_none() && pointer != 0;
+        let is_cut = found > TEXT && end.is_none();
+        let bad = if is_bad { trace::value::BAD } else { 0 };
+        let cut = if is_cut { trace::value::CUT } else { 0 };
+        let bytes = bytes.get(..end.unwrap_or(found.min(TEXT))).unwrap_or_default();
+        self.head(pointer, bytes.len(), bad | cut);
+        self.add(bytes);
+    }
+
+    /// How many records they take.
+    fn count(&self) -> u64 {
+        (1 + self.used.div_ceil(trace::value::IN_RECORD)) as u64
+    }
+
+    /// Writes them as records, from `at` on: `head` comes last, so that nobody finds a part of them.
+    unsafe fn write(&self, at: u64, kind: u64, function: u64, start: u64) {
+        let count = self.count();
+        for number in 1..count {
+            let from = (number as usize - 1) * trace::value::IN_RECORD;
+            let mut piece = [0_u8; 16];
+            // Four bytes in the first word, above the kind, and eight in the second.
+            for (room, byte) in piece.iter_mut().skip(4).zip(self.bytes.iter().take(self.used).skip(from)) {
+                *room = *byte;
+            }
+            let word = u128::from_le_bytes(piece);
+            let low = (word as u64 & !0xffff_ffff) | trace::special::BYTES << trace::special::KIND_SHIFT;
+            // SAFETY: the caller's.
+            unsafe { thread::put(at + 16 * number, low, (word >> 64) as u64) };
+        }
+        let value = function & 0xff_ffff | (count - 1) << 24;
+        // SAFETY: the caller's.
+        unsafe { thread::put(at, value << 32 | kind << trace::special::KIND_SHIFT, start) };
+    }
+}
+
+/// Reads memory that may not be there; how many bytes of it are, from the first on.
+fn read(from: u64, to: &mut [u8]) -> usize {
+    let size = to.len() as u64;
+    let first = size.min(PAGE - from % PAGE);
+    let local = [to.as_mut_ptr() as u64, size];
+    // Two pieces: if the second page isn't there, the first one still is read.
+    let remote = [from, first, from.wrapping_add(first), size - first];
+    let count = if first == size { 1 } else { 2 };
+    let process = u64::from(sys::process_id());
+    // SAFETY: it writes to `to` only.
+    let result = unsafe {
+        sys::call(310, [process, (&raw const local) as u64, 1, (&raw const remote) as u64, count, 0])
+    };
+    usize::try_from(result).unwrap_or(0).min(to.len())
+}
+
+/// The entry of function `word`, when its arguments are still in their registers.
+pub(crate) unsafe extern "C" fn mcount_entry_with(slot: *mut u64, word: u32, state: *const u8) -> u64 {
+    // SAFETY: the caller is the entry trampoline.
+    unsafe {
+        let answer = calls::mcount_slow_entry(slot, word);
+        if let Some(recipe) = recipe(word & 0xff_ffff) {
+            enter(slot as u64, word & 0xff_ffff, recipe, Some(state));
+        }
+        answer
+    }
+}
+
+/// The entry of function `word` when arguments may have left their registers: only a result can be had.
+pub(crate) unsafe extern "C" fn mcount_late_entry_with(slot: *mut u64, word: u32) {
+    // SAFETY: the caller is the entry trampoline.
+    unsafe {
+        calls::mcount_slow_pg(slot, word);
+        if let Some(recipe) = recipe(word & 0xff_ffff) {
+            enter(slot as u64, word & 0xff_ffff, recipe, None);
+        }
+    }
+}
+
+/// The call of function `id` at `slot` was recorded as open, or wasn't.
+unsafe fn enter(slot: u64, id: u32, recipe: &Recipe, state: Option<*const u8>) {
+    if has(ENTRIES) {
+        return;
+    }
+    let shadow = shadow::of(slot);
+    // SAFETY: the shadows are mapped if there's a block for the slot.
+    unsafe {
+        let Some(block) = thread::prepare(slot) else { return };
+        let open = shadow.open.read_volatile();
+        if open & 0xff_ffff != u64::from(id) || open >> 32 != (*block).tag >> 32 {
+            return;
+        }
+        let words = recipe.words(false);
+        if let Some(state) = state.filter(|_| !words.is_empty()) {
+            let mut values = Values { bytes: [0; MOST], used: 0 };
+            values.collect(words, &Registers { slot, state });
+            // What this took isn't the function's time.
+            if !has(UNTIMED) {
+                shadow.start.write_volatile(thread::now(block));
+            }
+            let start = shadow.start.read_volatile();
+            add(block, &values, (u64::from(id), start));
+        }
+        if !recipe.words(true).is_empty() {
+            shadow.open.write_volatile(open | HAS_RESULT);
+        }
+    }
+}
+
+/// Records the arguments of a call that began just now.
+unsafe fn add(block: *mut Block, values: &Values, (function, start): (u64, u64)) {
+    // SAFETY: the block is this thread's.
+    unsafe {
+        if let Some(at) = thread::take_records(block, values.count()) {
+            values.write(at, trace::special::ARGUMENTS, function, start);
+        }
+    }
+}
+
+/// The exit of the call of `slot`, when its result is still in its registers; the caller's address.
+pub(crate) unsafe extern "C" fn mcount_exit_with(slot: *mut u64, end: u64, state: *const u8) -> u64 {
+    let shadow = shadow::of(slot as u64);
+    // SAFETY: the caller is the exit trampoline.
+    unsafe {
+        if end == RETURN
+            && shadow.open.read_volatile() & HAS_RESULT != 0
+            && let Some(block) = thread::prepare(slot as u64)
+        {
+            let id = shadow.open.read_volatile() & 0xff_ffff;
+            let time = thread::now(block);
+            if let Some(recipe) = recipe(id as u32) {
+                let mut values = Values { bytes: [0; MOST], used: 0 };
+                values.collect(recipe.words(true), &Registers { slot: slot as u64, state });
+                let start = shadow.start.read_volatile();
+                let write = |at: u64| values.write(at, trace::special::RESULT, id, start);
+                thread::record_behind(block, slot as u64, (end, time), values.count(), write);
+                shadow.open.write_volatile(0);
+            }
+        }
+        calls::mcount_slow_exit(slot, end)
+    }
+}

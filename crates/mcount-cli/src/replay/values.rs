@@ -1,0 +1,148 @@
+//! Arguments and results as they're printed: as in C for people, and as JSON.
+
+use super::json_string;
+use mcount_trace::{Call, Field, Named, Trace, Value, Values};
+use std::fmt::Write;
+
+/// The arguments and results that a trace has, for calls in the order of starts.
+pub(super) struct Recorded<'t>(Option<Values<'t>>);
+
+impl<'t> Recorded<'t> {
+    pub(super) fn of(trace: &'t Trace<'_>) -> Self {
+        Self(trace.has_values().then(|| trace.values()))
+    }
+
+    /// The arguments of a call, if they were recorded.
+    pub(super) fn arguments(&mut self, call: &Call) -> Option<Vec<Named>> {
+        self.0.as_mut()?.arguments(call)
+    }
+
+    /// The result of a call, if it was recorded. Calls can be in any order.
+    pub(super) fn result(&self, call: &Call) -> Option<Value> {
+        self.0.as_ref()?.result(call)
+    }
+}
+
+/// The arguments of a call, as they stand between parentheses.
+pub(super) fn arguments(all: &[Named]) -> String {
+    let all: Vec<String> = all.iter().map(|one| text(&one.value)).collect();
+    all.join(", ")
+}
+
+/// A value as in C.
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::Missing => "?".to_owned(),
+        Value::Signed(value) => value.to_string(),
+        Value::Unsigned(value) => value.to_string(),
+        Value::Boolean(value) => value.to_string(),
+        Value::Character(value) => match char::from_u32(*value).filter(|one| *one != '\0') {
+            Some(one) => format!("'{}'", escaped(one, '\'')),
+            None => format!("'\\{value:o}'"),
+        },
+        Value::Float(value) => format!("{value:?}"),
+        Value::Single(value) => format!("{value:?}"),
+        Value::Pointer(0) | Value::Text { address: 0, .. } => "NULL".to_owned(),
+        Value::Pointer(address) => format!("{address:#x}"),
+        Value::Text { address, bytes, is_bad: true, .. } if bytes.is_empty() => {
+            format!("{address:#x} /* unreadable */")
+        }
+        Value::Text { bytes, is_cut, is_bad, .. } => {
+            let inner: String = lossy(bytes).chars().map(|one| escaped(one, '"')).collect();
+            let more = match (is_cut, is_bad) {
+                (_, true) => " /* unreadable */",
+                (true, _) => "...",
+                _ => "",
+            };
+            format!("\"{inner}\"{more}")
+        }
+        Value::Enumerator(Some(name), _) => name.clone(),
+        Value::Enumerator(None, number) => number.to_string(),
+        Value::Structure(fields) => {
+            let field = |one: &Field| format!("{}={}", one.name, text(&one.value));
+            let fields: Vec<String> = fields.iter().map(field).collect();
+            format!("{{{}}}", fields.join(", "))
+        }
+    }
+}
+
+/// The recorded bytes of a text. A character that was cut in two isn't shown.
+fn lossy(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => {
+            String::from_utf8_lossy(bytes.get(..error.valid_up_to()).unwrap_or_default())
+        }
+        _ => String::from_utf8_lossy(bytes),
+    }
+}
+
+fn escaped(one: char, quote: char) -> String {
+    match one {
+        '\n' => "\\n".to_owned(),
+        '\t' => "\\t".to_owned(),
+        '\r' => "\\r".to_owned(),
+        '\\' => "\\\\".to_owned(),
+        _ if one == quote => format!("\\{quote}"),
+        _ if one.is_control() => format!("\\{:o}", u32::from(one)),
+        _ => one.to_string(),
+    }
+}
+
+/// The arguments of a call as a JSON array: an object each, with its name.
+pub(super) fn arguments_json(all: &[Named]) -> String {
+    let one = |named: &Named| {
+        format!("{{\"name\":{},{}}}", json_string(&named.name), members(&named.value))
+    };
+    let all: Vec<String> = all.iter().map(one).collect();
+    format!("[{}]", all.join(","))
+}
+
+/// A result as a JSON object.
+pub(super) fn result_json(value: &Value) -> String {
+    format!("{{{}}}", members(value))
+}
+
+/// What a JSON object says of a value.
+fn members(value: &Value) -> String {
+    let mut members = format!("\"value\":{}", json(value));
+    let _ = match value {
+        Value::Missing => write!(members, ",\"missing\":true"),
+        Value::Enumerator(Some(_), number) => write!(members, ",\"number\":{number}"),
+        Value::Text { address, is_cut, is_bad, .. } => {
+            let cut = if *is_cut { ",\"cut\":true" } else { "" };
+            let bad = if *is_bad { ",\"unreadable\":true" } else { "" };
+            write!(members, ",\"address\":\"{address:#x}\"{cut}{bad}")
+        }
+        _ => Ok(()),
+    };
+    members
+}
+
+/// A value as JSON.
+pub(super) fn json(value: &Value) -> String {
+    match value {
+        Value::Signed(value) => value.to_string(),
+        Value::Unsigned(value) => value.to_string(),
+        Value::Boolean(value) => value.to_string(),
+        Value::Character(value) => {
+            let one = char::from_u32(*value).unwrap_or(char::REPLACEMENT_CHARACTER);
+            json_string(one.encode_utf8(&mut [0; 4]))
+        }
+        Value::Float(value) if value.is_finite() => format!("{value:?}"),
+        Value::Single(value) if value.is_finite() => format!("{value:?}"),
+        // JSON has no numbers for these.
+        Value::Float(value) => format!("\"{value:?}\""),
+        Value::Single(value) => format!("\"{value:?}\""),
+        Value::Pointer(address) => format!("\"{address:#x}\""),
+        Value::Missing | Value::Text { address: 0, .. } => "null".to_owned(),
+        Value::Text { bytes, is_bad: true, .. } if bytes.is_empty() => "null".to_owned(),
+        Value::Text { bytes, .. } => json_string(&lossy(bytes)),
+        Value::Enumerator(Some(name), _) => json_string(name),
+        Value::Enumerator(None, number) => number.to_string(),
+        Value::Structure(fields) => {
+            let field = |one: &Field| format!("{}:{}", json_string(&one.name), json(&one.value));
+            let fields: Vec<String> = fields.iter().map(field).collect();
+            format!("{{{}}}", fields.join(","))
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! What the agent is to copy of the calls of a function.
+//!
+//! Its own file because hooks have recipes, and whoever makes these knows hooks.
+
+/// What the agent is to copy of a call: the words of the recipes of [`mcount_agent::recipe`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Recipe {
+    pub(super) arguments: Vec<u64>,
+    pub(super) result: Vec<u64>,
+}
+
+impl Recipe {
+    /// As the agent has it in memory.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let count = |words: &[u64]| u32::try_from(words.len()).unwrap_or(0).to_le_bytes();
+        let words = self.arguments.iter().chain(&self.result).flat_map(|word| word.to_le_bytes());
+        [count(&self.arguments), count(&self.result)].into_iter().flatten().chain(words).collect()
+    }
+}

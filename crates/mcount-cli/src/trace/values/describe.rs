@@ -1,0 +1,87 @@
+//! What the trace says about the values of a function: names and types, in the order in which they're recorded.
+//! docs/trace-format.md, "Values".
+
+use super::types::{Structure, Type};
+use mcount_trace::layout::kind;
+
+/// What a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Argument = 1,
+    Result = 2,
+}
+
+/// The description of the values of one function.
+pub(super) struct Description(Vec<u8>);
+
+impl Description {
+    pub(super) fn new(function: u32) -> Self {
+        Self(function.to_ne_bytes().to_vec())
+    }
+
+    /// Adds a value; `is_recorded`: and not just known to be there.
+    pub(super) fn add(&mut self, role: Role, name: &str, kind: &Type, is_recorded: bool) {
+        self.0.push(role as u8);
+        self.name(name);
+        if is_recorded { self.kind(kind) } else { self.0.push(kind::NONE) }
+    }
+
+    pub(super) fn bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    fn name(&mut self, name: &str) {
+        name_of(&mut self.0, name);
+    }
+
+    fn kind(&mut self, kind: &Type) {
+        let bytes: &[u8] = match kind {
+            Type::Signed(size) => &[kind::SIGNED, *size],
+            Type::Unsigned(size) => &[kind::UNSIGNED, *size],
+            Type::Boolean(size) => &[kind::BOOLEAN, *size],
+            Type::Character(size) => &[kind::CHARACTER, *size],
+            Type::Float(size @ (4 | 8)) => &[kind::FLOAT, *size],
+            Type::Extended => &[kind::FLOAT, 16],
+            Type::Wide => &[kind::SIGNED, 16],
+            Type::Pointer => &[kind::POINTER],
+            Type::Text | Type::StringReference | Type::View { .. } => &[kind::TEXT],
+            Type::Enumeration { size, number } => {
+                self.0.extend([kind::ENUMERATION, *size]);
+                &number.to_ne_bytes()
+            }
+            Type::Structure(of) if of.is_string => &[kind::TEXT],
+            Type::Structure(of) => return self.structure(of),
+            Type::Float(_) | Type::Unknown => &[kind::NONE],
+        };
+        self.0.extend(bytes);
+    }
+
+    fn structure(&mut self, of: &Structure) {
+        let shown: Vec<_> = of.fields.iter().filter(|field| !field.is_hidden).take(255).collect();
+        self.0.push(kind::STRUCTURE);
+        self.0.extend(u16::try_from(of.size).unwrap_or(0).to_ne_bytes());
+        self.0.push(u8::try_from(shown.len()).unwrap_or(0));
+        for field in shown {
+            self.0.extend(u16::try_from(field.offset).unwrap_or(0).to_ne_bytes());
+            self.name(&field.name);
+            match &field.kind {
+                // Only what is in the structure itself was recorded.
+                Type::Text | Type::StringReference => self.0.push(kind::POINTER),
+                Type::View { .. } => self.0.push(kind::NONE),
+                Type::Structure(of) if of.is_string => self.0.push(kind::NONE),
+                kind => self.kind(kind),
+            }
+        }
+    }
+}
+
+/// Appends a name with its length, as far as that's one byte.
+pub(super) fn name_of(bytes: &mut Vec<u8>, name: &str) {
+    let mut end = name.len().min(255);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    let name = name.get(..end).unwrap_or_default();
+    bytes.push(u8::try_from(name.len()).unwrap_or(0));
+    bytes.extend(name.as_bytes());
+}

@@ -1,0 +1,20 @@
+/* clang doesn't pass what a static function makes no use of, and the other arguments move up. */
+#include <stdio.h>
+
+static __attribute__((noinline)) int moved(int unused, int b, int *p)
+{
+    printf("[\"moved\",[null,null,null],%d]\n", b + 1);
+    return b + 1;
+}
+
+static __attribute__((noinline)) int kept(int a, int unused)
+{
+    printf("[\"kept\",[%d,null],%d]\n", a, a + 1);
+    return a + 1;
+}
+
+int main(int argc, char **argv)
+{
+    int some = argc;
+    return moved(3, argc, &some) + moved(4, argc + 1, &some) + kept(argc, 5) + kept(6, argc) - 14;
+}
