@@ -3,13 +3,13 @@
 
 static __attribute__((noinline)) int moved(int unused, int b, int *p)
 {
-    printf("[\"moved\",[null,null,null],%d]\n", b + 1);
+    printf("[\"moved\",[],%d]\n", b + 1);
     return b + 1;
 }
 
 static __attribute__((noinline)) int kept(int a, int unused)
 {
-    printf("[\"kept\",[%d,null],%d]\n", a, a + 1);
+    printf("[\"kept\",[],%d]\n", a + 1);
     return a + 1;
 }
 
