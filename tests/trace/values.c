@@ -188,8 +188,14 @@ KEPT int variadic(const char *format, ...)
     return 2;
 }
 
-KEPT int main(void)
+KEPT int main(int argc, char **argv)
 {
+    if (argc > 1) {
+        /* Until somebody has attached. */
+        puts("ready");
+        fflush(stdout);
+        getchar();
+    }
     sizes(-1, 200, -30000, 60000, -2000000000, 4000000000u);
     longs(-5, 1UL << 63, -(1LL << 62), 7, 65535, -1);
     small(true, false, 'x', BLUE, LARGE);

@@ -75,6 +75,16 @@ const NAMES: [[&str; 3]; KINDS] = [
 ];
 
 impl Symbols {
+    /// The routines for functions whose arguments or results are recorded.
+    pub(super) fn routines_with_values(&self, kind: Kind) -> Routines {
+        let routines = self.routines(kind);
+        // What is limited looks at everything that's recorded anyway.
+        if kind == Kind::Limited {
+            return routines;
+        }
+        Routines { entry: self.values_entry, pg_entry: self.values_pg_entry, ..routines }
+    }
+
     /// The routines for what is recorded.
     pub(super) fn routines(&self, kind: Kind) -> Routines {
         self.routines.get(kind as usize).copied().unwrap_or_default()

@@ -182,11 +182,7 @@ impl Space {
             let far = || io::Error::other("it's too far from the agent");
             thunks = Some(near(thread, memory, self.desk.ok_or_else(far)?, extent, size)?);
         }
-        let mut with_values = agent.symbols.routines(kind);
-        if kind != Kind::Limited {
-            with_values.entry = agent.symbols.values_entry;
-            with_values.pg_entry = agent.symbols.values_pg_entry;
-        }
+        let with_values = agent.symbols.routines_with_values(kind);
         let recipes = placed.bias + agent.symbols.stubs_end;
         let routines = (agent.symbols.routines(kind), with_values);
         let pages = Pages::default();

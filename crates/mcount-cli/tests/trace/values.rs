@@ -1,9 +1,12 @@
 //! Arguments and results: programs print those of each of their calls, and the trace has to say the same.
 
 use crate::Test;
-use crate::truth::Room;
+use crate::attach::Attached;
+use crate::truth::{Room, until};
 use serde_json::{Value, json};
-use std::process::Command;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Compiler, its flags, and the source.
 type Build = (&'static str, &'static str, &'static [&'static str], &'static str);
@@ -30,7 +33,114 @@ pub(crate) fn tests() -> Vec<Test> {
         open: None,
         run: Box::new(move || same_values(compiler, flags, source, &[])),
     });
-    builds.collect()
+    let others: [(&str, fn() -> Result<(), String>); 4] = [
+        ("values::attach", attached),
+        ("values::behind-the-prologue", behind_the_prologue),
+        ("values::no-debug-information", no_debug_information),
+        ("values::formats", formats),
+    ];
+    let others = others.map(|(name, run)| Test {
+        name: name.to_owned(),
+        wants: vec!["gcc"],
+        open: None,
+        run: Box::new(run),
+    });
+    builds.chain(others).collect()
+}
+
+const HOOKS: &[&str] = &["-O2", "-g", "-fpatchable-function-entry=5"];
+
+/// A program that runs already.
+fn attached() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "values.c")?;
+    let told = room.path("told");
+    let output = std::fs::File::create(&told).map_err(text)?;
+    let mut command = Command::new(&program);
+    let mut child =
+        command.arg("served").stdin(Stdio::piped()).stdout(output).spawn().map_err(text)?;
+    let said = || std::fs::read_to_string(&told).unwrap_or_default();
+    until("it's ready", || said() == "ready\n")?;
+    let options = ["--args", "*", "--results", "*"];
+    let attached = Attached::start(&room, "attached", &options, child.id())?;
+    child.stdin.take().ok_or("no input")?.write_all(b"go\n").map_err(text)?;
+    child.wait().map_err(text)?;
+    attached.finish()?;
+    let said = said();
+    let said = said.strip_prefix("ready\n").unwrap_or_default();
+    compare(&room, said, &room.path("attached/trace.mcount"), "")
+}
+
+/// With `-pg` alone only results can be had, and it's said.
+fn behind_the_prologue() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &["-O2", "-g", "-pg"], "values.c")?;
+    let (calls, said) = traced(&room, &program, &["--args", "*", "--results", "*"])?;
+    let has = |key: &str| calls.iter().filter(|call| call.get(key).is_some()).count();
+    let sizes = calls.iter().find(|call| call.get("function") == Some(&json!("sizes")));
+    let result = sizes.and_then(|call| call.pointer("/result/value"));
+    if has("arguments") == 0
+        && result == Some(&json!(1_999_999_999))
+        && said.contains("compile with -mfentry")
+    {
+        Ok(())
+    } else {
+        Err(format!("{} arguments, {result:?}: {said}", has("arguments")))
+    }
+}
+
+/// It's said what to compile with, once.
+fn no_debug_information() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &HOOKS[2..], "values.c")?;
+    let (calls, said) = traced(&room, &program, &["--args", "*", "--results", "nobody"])?;
+    let has = calls.iter().any(|call| call.get("arguments").is_some());
+    let is_said =
+        said.matches("no debug information, so no arguments and results: compile with -g");
+    let is_unknown = said.contains("no function is called nobody");
+    if is_said.count() == 1 && !has && is_unknown && !calls.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{has} {said}"))
+    }
+}
+
+/// Other formats have them, too.
+fn formats() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "values.c")?;
+    let options = ["--args", "text", "--results", "text", "--filter", "text", "--filter", "main"];
+    traced(&room, &program, &options)?;
+    let trace = room.path("trace.mcount");
+    let rows = [
+        ("text", "text(\"hello\", \"world\") = \"world\";"),
+        ("chrome", "\"arguments\":[{\"name\":\"a\",\"value\":\"hello\",\"address\":\"0x"),
+        ("perfetto", "\"hello\""),
+    ];
+    for (format, expected) in rows {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+        command.args(["replay", "--format", format]).arg(&trace).current_dir(room.path(""));
+        let printed = command.output().map_err(text)?;
+        let printed = String::from_utf8_lossy(&printed.stdout);
+        if printed.matches(expected).count() != 1 {
+            return Err(format!("{format}: {printed}"));
+        }
+    }
+    Ok(())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn text<E: ToString>(error: E) -> String {
+    error.to_string()
+}
+
+/// The calls of a program that is traced with these options, and what `mcount` says.
+fn traced(room: &Room, program: &Path, options: &[&str]) -> Result<(Vec<Value>, String), String> {
+    let trace = room.path("trace.mcount");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    command.arg("trace").args(options).arg("-o").arg(&trace).arg("--").arg(program);
+    let ended = room.run("traced", &mut command)?;
+    Ok((replay(room, &trace)?, ended.stderr))
 }
 
 /// The calls of the program that it tells of, as it tells of them, are those of the trace.
@@ -51,8 +161,13 @@ fn same_values(
     if ended.code != 0 {
         return Err(format!("{ended:?}"));
     }
-    let mut told: Vec<Value> = lines(&ended.stdout)?;
-    let calls = replay(&room, &trace)?;
+    compare(&room, &ended.stdout, &trace, &ended.stderr)
+}
+
+/// The calls that a program tells of are in a trace as it tells of them.
+fn compare(room: &Room, told: &str, trace: &Path, said: &str) -> Result<(), String> {
+    let mut told: Vec<Value> = lines(told)?;
+    let calls = replay(room, trace)?;
     let mut found = Vec::new();
     for call in &calls {
         let name = call.get("function").and_then(Value::as_str).unwrap_or_default();
@@ -70,13 +185,13 @@ fn same_values(
     found.sort_by_key(key);
     for (told, found) in told.iter().zip(&found) {
         if told != found {
-            return Err(format!("the program: {told}\nthe trace:   {found}\n{}", ended.stderr));
+            return Err(format!("the program: {told}\nthe trace:   {found}\n{said}"));
         }
     }
     if told.len() == found.len() && !told.is_empty() {
         Ok(())
     } else {
-        Err(format!("{} calls, {} in the trace: {}", told.len(), found.len(), ended.stderr))
+        Err(format!("{} calls, {} in the trace: {said}", told.len(), found.len()))
     }
 }
 
@@ -107,7 +222,7 @@ fn lines(text: &str) -> Result<Vec<Value>, String> {
 }
 
 /// The calls of a trace, as `mcount replay --format jsonl` has them.
-fn replay(room: &Room, trace: &std::path::Path) -> Result<Vec<Value>, String> {
+fn replay(room: &Room, trace: &Path) -> Result<Vec<Value>, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
     let ended = room.run("replay", command.args(["replay", "--format", "jsonl"]).arg(trace))?;
     let line = |line| serde_json::from_str(line).map_err(|error| format!("{line}: {error}"));

@@ -8,6 +8,7 @@ use crate::files::{ELF_MAGIC, Input, open_regular};
 use crate::trace::modules::{Code, Hook, Module, Modules};
 use crate::trace::scope::Scope;
 use crate::trace::tracee::Memory;
+use crate::trace::values::{self, Found};
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object};
 use std::fs::OpenOptions;
@@ -31,8 +32,10 @@ pub(super) struct Program {
     pub(super) path: PathBuf,
     pub(super) modules: Modules,
     pub(super) loaded: Vec<Loaded>,
-    /// Modules that can't be read, a line each.
+    /// Modules that can't be read, and values that can't be had, a line each.
     pub(super) notes: Vec<String>,
+    /// What is recorded of arguments and results.
+    pub(super) values: Vec<Found>,
 }
 
 impl Program {
@@ -41,7 +44,8 @@ impl Program {
         let path = std::fs::read_link(format!("/proc/{process}/exe"))?;
         let path = maps::without_deleted(&path).0;
         let modules = Modules::default();
-        let mut all = Self { process, path, modules, loaded: Vec::new(), notes: Vec::new() };
+        let (loaded, notes, values) = (Vec::new(), Vec::new(), Vec::new());
+        let mut all = Self { process, path, modules, loaded, notes, values };
         let maps = maps::read(process)?;
         let code = maps.iter().filter(|map| map.is_code() && map.is_file() && !is_ours(map));
         for map in code {
@@ -58,9 +62,18 @@ impl Program {
                 }
             }
         }
-        for index in all.loaded.iter().map(|one| one.index) {
+        let mut enumerations = 0;
+        for at in 0..all.loaded.len() {
+            let Some((index, code)) = all.loaded.get(at).map(|one| (one.index, one.code.clone()))
+            else {
+                break;
+            };
+            let file = all.file(&code, &maps::without_deleted(&code.path).0);
             if let Some(module) = all.modules.at_mut(index) {
                 choose(module, scope);
+                let mut found = values::prepare(module, &file, scope, &mut enumerations);
+                all.notes.append(&mut found.notes);
+                all.values.push(found);
             }
         }
         Ok(all)

@@ -116,7 +116,8 @@ impl Session {
 
     /// What is to be written for the hooks that are wanted, or for all of them.
     pub(super) fn plan(&self, program: &Program, scope: &Scope, all: bool) -> io::Result<Plan> {
-        let routines = self.image.symbols.routines(scope.kind());
+        let (symbols, kind) = (&self.image.symbols, scope.kind());
+        let routines = (symbols.routines(kind), symbols.routines_with_values(kind));
         let stubs = Stubs::new(self.block.stubs(&self.image), self.block.bias, routines);
         let mut plan = Plan { changes: Vec::new(), thunks: Vec::new(), stubs };
         for (place, one) in program.loaded.iter().enumerate() {
@@ -161,6 +162,11 @@ impl Session {
         drop(remote);
         self.block.set_owner(&self.memory, owner)?;
         self.memory.write(plan.stubs.start, &plan.stubs.bytes)?;
+        if scope.has_values() {
+            let (at, bytes) =
+                plan.stubs.recipes().ok_or_else(|| io::Error::other("no room for recipes"))?;
+            self.memory.write(at, &bytes)?;
+        }
         for thunks in plan.thunks.iter().filter(|thunks| !thunks.bytes.is_empty()) {
             self.memory.write(thunks.start, &thunks.bytes)?;
         }

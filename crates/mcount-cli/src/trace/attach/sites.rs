@@ -85,12 +85,36 @@ pub(super) struct Stubs {
     end: u64,
     pub(super) bytes: Vec<u8>,
     bias: u64,
-    routines: Routines,
+    /// What stubs call, and what those of functions with recipes call.
+    routines: (Routines, Routines),
+    /// By function.
+    recipes: BTreeMap<u32, Vec<u8>>,
+    /// The greatest number of a function.
+    last: u32,
 }
 
 impl Stubs {
-    pub(super) fn new((start, end): (u64, u64), bias: u64, routines: Routines) -> Self {
-        Self { start, end, bytes: Vec::new(), bias, routines }
+    pub(super) fn new((start, end): (u64, u64), bias: u64, routines: (Routines, Routines)) -> Self {
+        Self { start, end, bytes: Vec::new(), bias, routines, recipes: BTreeMap::new(), last: 0 }
+    }
+
+    /// Where recipes and the table of them go, at the end of the room, and their bytes. The table has all functions: one
+    /// of an earlier trace may be there.
+    pub(super) fn recipes(&self) -> Option<(u64, Vec<u8>)> {
+        let mut all = Vec::new();
+        let mut places = BTreeMap::new();
+        for (id, recipe) in &self.recipes {
+            places.insert(*id, all.len() as u64);
+            all.extend_from_slice(recipe);
+            all.resize(all.len().next_multiple_of(8), 0);
+        }
+        let size = all.len() as u64 + 8 * u64::from(self.last);
+        let start = self.end.checked_sub(size)?;
+        for id in (1..=self.last).rev() {
+            let place = places.get(&id).map_or(0, |place| start + place);
+            all.extend(place.to_le_bytes());
+        }
+        (start >= self.start + self.bytes.len() as u64).then_some((start, all))
     }
 
     fn next(&self) -> Option<u64> {
@@ -101,7 +125,7 @@ impl Stubs {
     /// Adds a stub. Calls of former traces may still return to it: whatever it's now, there's a way out.
     fn add(&mut self, mut stub: [u8; code::STUB]) -> Option<()> {
         let at = self.next()? + code::STUB_RETURN as u64;
-        let back = code::armed(at, self.bias + self.routines.exit)?;
+        let back = code::armed(at, self.bias + self.routines.0.exit)?;
         stub.get_mut(code::STUB_RETURN..)?.get_mut(..back.len())?.copy_from_slice(&back);
         self.bytes.extend_from_slice(&stub);
         Some(())
@@ -110,7 +134,13 @@ impl Stubs {
     /// Makes the stub of `hook`, whose function goes on at `body`.
     fn of(&mut self, hook: &Hook, body: u64) -> Option<u64> {
         let at = self.next()?;
-        let (routines, bias) = (self.routines, self.bias);
+        let (plain, with_values) = self.routines;
+        let routines = if hook.recipe.is_some() { with_values } else { plain };
+        let bias = self.bias;
+        self.last = self.last.max(hook.id);
+        if let Some(recipe) = &hook.recipe {
+            self.recipes.insert(hook.id, recipe.bytes());
+        }
         let number = hook.id | hook.class << 24;
         self.add(if hook.after_prologue {
             after_prologue(at, bias + routines.pg_entry, body, number)?

@@ -323,6 +323,9 @@ fn describe_in(trace: &TraceFile, program: &Program) -> io::Result<()> {
     for module in program.modules.iter() {
         rendezvous::write_module(trace, module)?;
     }
+    for found in &program.values {
+        rendezvous::write_values(trace, found)?;
+    }
     describe_process(trace, program, (inner_id(program.process), 0))
 }
 
