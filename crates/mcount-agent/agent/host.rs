@@ -3,7 +3,7 @@
 
 use super::block::Block;
 use super::numbers::{LIMITED, NEST, OPEN, PIECE, RET, START, has};
-use super::{config, layout as trace, sys};
+use super::{config, layout as trace, mcount_config, sys};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -35,6 +35,18 @@ pub(crate) fn is_return(address: u64) -> bool {
 /// Is there a trace to record into? The agent has one as long as it lives.
 pub(crate) fn is_recording() -> bool {
     true
+}
+
+/// Is nothing recorded for now?
+pub(crate) fn is_paused() -> bool {
+    // SAFETY: an aligned word that others may change at any time.
+    unsafe { (&raw const mcount_config.is_paused).read_volatile() != 0 }
+}
+
+/// Nothing is recorded from now on, in no thread of this process; or everything is.
+pub(crate) fn set_paused(is_paused: bool) {
+    // SAFETY: as above.
+    unsafe { (&raw mut mcount_config.is_paused).write_volatile(u64::from(is_paused)) };
 }
 
 /// Where functions return to whose hook is behind the prologue.

@@ -1,4 +1,5 @@
-//! What is recorded depends on what a call is nested in: `--depth`, `--only-under` and `--not-under`.
+//! What is recorded depends on what a call is nested in: `--depth`, `--only-under` and `--not-under`. And on what was called
+//! before: `--start-at` and `--stop-at`.
 //!
 //! A thread has a *budget*: how many calls, nested in each other, are still to be recorded. It's 0 where nothing is.
 //! A call that is recorded leaves one less to those beneath it, and gives it back at its exit. So each watched call
@@ -8,8 +9,8 @@
 //! stack: then the caller is looked for there.
 
 use super::block::Block;
-use super::numbers::{NOT_UNDER, UNDER, UNDER_HIDDEN};
-use super::{config, shadow};
+use super::numbers::{NESTING, NOT_UNDER, STARTS, STOPS, UNDER, UNDER_HIDDEN};
+use super::{config, host, shadow};
 
 /// What becomes of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,13 +48,23 @@ unsafe fn nest(slot: u64) -> *mut u64 {
 ///
 /// The block is the thread's, and the shadows of `slot` are mapped.
 pub(crate) unsafe fn enter(block: *mut Block, slot: u64, class: u32) -> Nesting {
+    if class & STARTS != 0 {
+        host::set_paused(false);
+    }
+    if host::is_paused() {
+        return Nesting::Unwatched;
+    }
+    if class & STOPS != 0 {
+        // Its own call is the last.
+        host::set_paused(true);
+    }
     // SAFETY: the caller's.
     unsafe {
         if slot >= (*block).innermost {
             find_caller(block, slot);
         }
         let (caller, budget) = ((*block).innermost, (*block).budget);
-        let (nesting, beneath) = match class {
+        let (nesting, beneath) = match class & NESTING {
             UNDER => (Nesting::Recorded, config().depth.saturating_sub(1)),
             UNDER_HIDDEN => (Nesting::Hidden, config().depth),
             NOT_UNDER if budget == 0 => return Nesting::Unwatched,

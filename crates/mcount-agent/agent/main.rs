@@ -64,6 +64,8 @@ pub struct Config {
     budget: u64,
     /// The same beneath a function that has [`numbers::UNDER`].
     depth: u64,
+    /// Nothing is recorded until a function with [`numbers::STARTS`] is called, or the recorder says so.
+    is_paused: u64,
     /// The unwinders of the process, as far as they are known.
     unwinders: [unwind::Unwinder; 8],
 }
@@ -80,6 +82,7 @@ static mut mcount_config: Config = Config {
     pg_exit: 0,
     budget: 0,
     depth: 0,
+    is_paused: 0,
     unwinders: [unwind::Unwinder::NONE; 8],
 };
 

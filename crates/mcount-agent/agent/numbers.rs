@@ -24,6 +24,12 @@ pub(crate) const UNDER: u32 = 1;
 pub(crate) const NOT_UNDER: u32 = 2;
 /// Calls beneath this function are recorded, and it isn't.
 pub(crate) const UNDER_HIDDEN: u32 = 3;
+/// The bits of these.
+pub(crate) const NESTING: u32 = 3;
+/// A bit besides: recording starts with calls of this function.
+pub(crate) const STARTS: u32 = 4;
+/// A bit besides: recording stops when this function has been called.
+pub(crate) const STOPS: u32 = 8;
 
 /// How a call ended, as the trace has it.
 pub(crate) const RETURN: u64 = 0;

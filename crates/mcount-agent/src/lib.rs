@@ -27,9 +27,11 @@ pub mod config {
     pub const BUDGET: u64 = 40;
     /// The same beneath a function that has [`super::class::UNDER`].
     pub const DEPTH: u64 = 48;
+    /// Not 0: nothing is recorded until a function that has [`super::class::STARTS`] is called.
+    pub const PAUSED: u64 = 56;
     /// Unwinders: six words each: first and last address of the module, then the addresses of
     /// `_Unwind_GetIP`, `_Unwind_SetIP`, `_Unwind_SetGR` and `_Unwind_Resume`.
-    pub const UNWINDERS: u64 = 56;
+    pub const UNWINDERS: u64 = 64;
     /// How many unwinders there is room for.
     pub const UNWINDERS_COUNT: usize = 8;
 }
@@ -60,6 +62,12 @@ pub mod class {
     pub const NOT_UNDER: u32 = 2;
     /// Calls beneath it are recorded, and it isn't.
     pub const UNDER_HIDDEN: u32 = 3;
+    /// The bits of these.
+    pub const NESTING: u32 = 3;
+    /// A bit besides: recording starts with its calls.
+    pub const STARTS: u32 = 4;
+    /// A bit besides: recording stops when it has been called.
+    pub const STOPS: u32 = 8;
 }
 
 /// What the recorder wants of a function's arguments and result: how many words for each, two u32, then these words. Where

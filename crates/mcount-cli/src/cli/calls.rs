@@ -22,6 +22,18 @@ pub(super) struct CallsArgs {
     /// last one counts
     #[arg(long, value_name = "PATTERN", value_parser = ordered, help_heading = "Which calls")]
     not_under: Vec<Ordered>,
+    /// Record nothing until one of these functions is called; may be given again. Its call is recorded
+    #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
+    start_at: Vec<String>,
+    /// Record nothing more once one of these functions is called, until one of --start-at is; may be given again.
+    /// Its call is recorded. With --ring, the trace has what happened before
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        visible_alias = "snapshot-at",
+        help_heading = "Which calls"
+    )]
+    stop_at: Vec<String>,
     /// Patterns are regular expressions, found anywhere in a name
     #[arg(long, help_heading = "Which calls")]
     regex: bool,
@@ -42,7 +54,9 @@ pub(super) struct CallsArgs {
     #[arg(
         long,
         help_heading = "What is recorded",
-        conflicts_with_all = ["only_under", "not_under", "depth", "min_duration", "args", "results"]
+        conflicts_with_all = [
+            "only_under", "not_under", "depth", "min_duration", "args", "results", "start_at", "stop_at"
+        ]
     )]
     entries: bool,
     /// Let tracing cost this part of the program's processor time at most, such as 2%: functions that are
@@ -138,6 +152,8 @@ impl CallsArgs {
         Ok(Scope {
             filter: Pattern::all(&self.filter, language)?,
             exclude: Pattern::all(&self.exclude, language)?,
+            start_at: Pattern::all(&self.start_at, language)?,
+            stop_at: Pattern::all(&self.stop_at, language)?,
             arguments: Pattern::all(&self.args, language)?,
             results: Pattern::all(&self.results, language)?,
             limits: limits.into_iter().map(limit).collect::<Result<_, _>>()?,

@@ -140,7 +140,8 @@ impl Module {
     /// The functions whose calls are recorded, as patterns.
     pub(super) fn recorded(&self) -> impl Iterator<Item = String> {
         let hooks = self.hooks.iter().filter(|hook| {
-            hook.is_wanted && ![class::NOT_UNDER, class::UNDER_HIDDEN].contains(&hook.class)
+            hook.is_wanted
+                && ![class::NOT_UNDER, class::UNDER_HIDDEN].contains(&(hook.class & class::NESTING))
         });
         hooks.map(|hook| {
             let name = crate::output::name_of(&hook.name, true);

@@ -24,6 +24,10 @@ pub struct Scope {
     pub exclude: Vec<Pattern>,
     /// Only beneath some functions, or not beneath others; the last that matches counts.
     pub limits: Vec<Limit>,
+    /// Recording starts when one of these is called.
+    pub start_at: Vec<Pattern>,
+    /// Recording stops when one of these has been called.
+    pub stop_at: Vec<Pattern>,
     /// Record the arguments of these functions.
     pub arguments: Vec<Pattern>,
     /// Record the results of these functions.
@@ -46,6 +50,8 @@ impl Default for Scope {
             filter: Vec::new(),
             exclude: Vec::new(),
             limits: Vec::new(),
+            start_at: Vec::new(),
+            stop_at: Vec::new(),
             arguments: Vec::new(),
             results: Vec::new(),
             depth: Self::ANY_DEPTH,
@@ -62,12 +68,22 @@ impl Scope {
     pub const ANY_DEPTH: u64 = 1 << 30;
 
     fn is_limited(&self) -> bool {
-        self.depth != Self::ANY_DEPTH || !self.limits.is_empty()
+        self.depth != Self::ANY_DEPTH || !self.limits.is_empty() || self.has_triggers()
+    }
+
+    fn has_triggers(&self) -> bool {
+        !(self.start_at.is_empty() && self.stop_at.is_empty())
+    }
+
+    /// Is nothing recorded before something happens?
+    pub(super) fn is_paused(&self) -> bool {
+        !self.start_at.is_empty()
     }
 
     /// Does it matter what functions are called?
     pub(super) fn has_patterns(&self) -> bool {
         !(self.filter.is_empty() && self.exclude.is_empty() && self.limits.is_empty())
+            || self.has_triggers()
     }
 
     /// Are arguments or results recorded?
@@ -148,6 +164,10 @@ impl Scope {
             Some(true) if is_wanted => class::UNDER,
             Some(true) => class::UNDER_HIDDEN,
         };
+        let of = (name, symbol, module);
+        let starts = if self.matches(&self.start_at, of) { class::STARTS } else { 0 };
+        let stops = if self.matches(&self.stop_at, of) { class::STOPS } else { 0 };
+        let class = class | starts | stops;
         (is_wanted || class != 0, class)
     }
 
@@ -155,6 +175,7 @@ impl Scope {
     pub(super) fn unknown(&self) -> Vec<&str> {
         let limits = self.limits.iter().map(|limit| &limit.pattern);
         let values = self.arguments.iter().chain(&self.results);
+        let values = values.chain(&self.start_at).chain(&self.stop_at);
         let all = self.filter.iter().chain(&self.exclude).chain(limits).chain(values);
         let known = self.known.borrow();
         all.map(Pattern::text).filter(|text| !known.contains(*text)).collect()

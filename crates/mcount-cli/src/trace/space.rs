@@ -364,7 +364,7 @@ pub(super) fn configuration(
     bias: u64,
     (trace, scope): (&TraceFile, &Scope),
     is_attached: bool,
-) -> [(u64, u64); 5] {
+) -> [(u64, u64); 6] {
     let fsgsbase = if has_fsgsbase() { flags::FSGSBASE } else { 0 };
     let attached = if is_attached { flags::ATTACHED } else { 0 };
     let in_memory = if trace.is_prepared_in_memory() { flags::IN_MEMORY } else { 0 };
@@ -374,6 +374,7 @@ pub(super) fn configuration(
         (config::PG_EXIT, bias + symbols.routines(scope.kind()).exit),
         (config::BUDGET, scope.budget()),
         (config::DEPTH, scope.depth),
+        (config::PAUSED, u64::from(scope.is_paused())),
     ]
 }
 

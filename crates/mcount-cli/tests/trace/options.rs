@@ -63,6 +63,23 @@ const ROWS: &[Row] = &[
     (&["--filter", "leaf@libc*"], &[], "mcount: warning: no function is called leaf@libc*\n"),
     (&["--not-under", "nobody"], ALL, "mcount: warning: no function is called nobody\n"),
     (&["--regex", "--filter", "^(mid|le)"], &[("mid", 4), ("leaf", 10), ("leap", 8)], ""),
+    (&["--start-at", "fib"], &[("fib", 15)], ""),
+    (
+        &["--stop-at", "fib"],
+        &[("main", 1), ("other", 2), ("mid", 4), ("leaf", 10), ("leap", 8), ("fib", 1)],
+        "",
+    ),
+    (
+        &["--start-at", "other", "--snapshot-at", "leap"],
+        &[("other", 2), ("mid", 2), ("leaf", 6), ("leap", 2)],
+        "",
+    ),
+    (
+        &["--start-at", "mid", "--depth", "1"],
+        &[("other", 1), ("mid", 3), ("leaf", 1), ("leap", 2), ("fib", 1)],
+        "",
+    ),
+    (&["--start-at", "nobody"], &[], "mcount: warning: no function is called nobody\n"),
     (&["--entries"], ALL, ""),
     (&["--entries", "--filter", "l*"], &[("leaf", 10), ("leap", 8)], ""),
     (&["--clock", "none"], ALL, ""),
@@ -214,10 +231,12 @@ fn all_rows(flags: &[&str], jumps: bool) -> Result<(), String> {
     Ok(())
 }
 
+const FREE: [&str; 5] = ["--depth", "--only-under", "--not-under", "--start-at", "--stop-at"];
+
 /// The rows don't say it of tail calls, but where there are all calls.
 fn is_free(options: &[&str], function: &str) -> bool {
     let is_tail = ["first", "second"].contains(&function);
-    is_tail && options.iter().any(|one| ["--depth", "--only-under", "--not-under"].contains(one))
+    is_tail && options.iter().any(|one| FREE.contains(one))
 }
 
 /// What a ring has and what it says it has dropped is what the program counted.

@@ -4,12 +4,16 @@ use crate::Test;
 use crate::attach::Attached;
 use crate::truth::{Room, until};
 use serde_json::{Value, json};
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Compiler, its flags, and the source.
 type Build = (&'static str, &'static str, &'static [&'static str], &'static str);
+
+/// What a test does.
+type Check = fn() -> Result<(), String>;
 
 const BUILDS: &[Build] = &[
     ("gcc-O2", "gcc", &["-O2"], "values.c"),
@@ -33,7 +37,7 @@ pub(crate) fn tests() -> Vec<Test> {
         open: None,
         run: Box::new(move || same_values(compiler, flags, source, &[])),
     });
-    let others: [(&str, fn() -> Result<(), String>); 4] = [
+    let others: [(&str, Check); 4] = [
         ("values::attach", attached),
         ("values::behind-the-prologue", behind_the_prologue),
         ("values::no-debug-information", no_debug_information),
@@ -55,7 +59,8 @@ fn attached() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", HOOKS, "values.c")?;
     let told = room.path("told");
-    let output = std::fs::File::create(&told).map_err(text)?;
+    testkit::files::write(&told, b"")?;
+    let output = OpenOptions::new().append(true).open(&told).map_err(text)?;
     let mut command = Command::new(&program);
     let mut child =
         command.arg("served").stdin(Stdio::piped()).stdout(output).spawn().map_err(text)?;
@@ -92,7 +97,7 @@ fn behind_the_prologue() -> Result<(), String> {
 /// It's said what to compile with, once.
 fn no_debug_information() -> Result<(), String> {
     let room = Room::new()?;
-    let program = room.compile("gcc", &HOOKS[2..], "values.c")?;
+    let program = room.compile("gcc", &["-O2", "-fpatchable-function-entry=5"], "values.c")?;
     let (calls, said) = traced(&room, &program, &["--args", "*", "--results", "nobody"])?;
     let has = calls.iter().any(|call| call.get("arguments").is_some());
     let is_said =

@@ -18,6 +18,14 @@ pub(super) fn is_recording() -> bool {
     IS_RECORDING.load(SeqCst)
 }
 
+/// Is nothing recorded for now? A library isn't told of limits.
+pub(super) fn is_paused() -> bool {
+    false
+}
+
+/// Not for a library.
+pub(super) fn set_paused(_: bool) {}
+
 /// Where functions return to whose hook is behind the prologue.
 pub(super) fn late_return() -> u64 {
     arch::late_return()
