@@ -4,7 +4,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::unwinders;
 use mcount::{Base, CallSite, Function, Kind, Options, Policy};
-use mcount_live::x86_64::{Area, Unusable};
+use mcount_live::x86_64::{Area, Position, Unusable, position};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(crate) struct Hooks {
     /// Functions whose area of NOPs is too small for a jump.
     pub(crate) too_small: usize,
     /// Functions whose hook is neither at the entry nor behind a prologue that sets up a frame, as gcc's nested
-    /// functions have it with `-mfentry`.
+    /// functions have it with `-mfentry`; and those of which no symbol says where they begin.
     pub(crate) odd: usize,
     /// Its build ID.
     pub(crate) build_id: Vec<u8>,
@@ -91,13 +91,16 @@ impl Hooks {
         }
         let before = functions.range(..=entry).next_back().map(|(_, function)| *function);
         let function = before.filter(|function| covers(function, entry));
-        let address = function.and_then(|function| function.address).unwrap_or(entry);
-        let start = code.at(address);
-        let distance = entry.wrapping_sub(address);
-        let is_at_entry = is_entry(start, distance);
-        if !is_at_entry && !has_frame(start, distance) {
-            return self.odd += 1;
-        }
+        let start = function.and_then(|function| function.address);
+        let address = start.unwrap_or(entry);
+        let place = match (start, site.kind) {
+            // The area may begin before the function, and nobody knows how far.
+            (None, _) => None,
+            // The compiler lists entries only.
+            (Some(_), Some(Kind::Patchable)) => Some(Position::Entry),
+            (Some(start), _) => position(code.at(start), entry.wrapping_sub(start)),
+        };
+        let Some(place) = place else { return self.odd += 1 };
         let names = function.map(|one| one.names().map(str::to_owned).collect());
         let mut copy = [0; AREA];
         let there = bytes.get(area.start..area.start + area.length).unwrap_or_default();
@@ -111,7 +114,7 @@ impl Hooks {
             site: entry + area.start as u64,
             area,
             bytes: copy,
-            is_after_prologue: !is_at_entry,
+            is_after_prologue: place == Position::AfterPrologue,
         });
     }
 }
@@ -119,20 +122,6 @@ impl Hooks {
 fn covers(function: &Function, entry: u64) -> bool {
     let start = function.address.unwrap_or(0);
     entry == start || entry - start < function.size
-}
-
-/// Is this the first instruction of the function that begins with `code`, but for a landing pad?
-fn is_entry(code: &[u8], distance: u64) -> bool {
-    const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
-    distance == 0 || distance == ENDBR64.len() as u64 && code.starts_with(ENDBR64)
-}
-
-/// Does the code from the function's start to its hook set up a frame pointer?
-fn has_frame(code: &[u8], distance: u64) -> bool {
-    const PUSH_AND_MOVE: [&[u8]; 2] = [&[0x55, 0x48, 0x89, 0xe5], &[0x55, 0x48, 0x8b, 0xec]];
-    let distance = usize::try_from(distance).unwrap_or(usize::MAX);
-    let before = code.get(..distance).unwrap_or(code);
-    before.windows(4).any(|bytes| PUSH_AND_MOVE.contains(&bytes))
 }
 
 fn unwinder(file: &ElfFile64<'_, Endianness>) -> Option<[u64; 4]> {

@@ -197,6 +197,38 @@ impl Area {
     }
 }
 
+/// Where in its function a hook is. It decides where the caller's address is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    /// The first instruction but for a landing pad: the caller's address is on top of the stack.
+    Entry,
+    /// Behind a prologue that has set up a frame pointer (`-pg` without `-mfentry`): it's above the saved `%rbp`.
+    AfterPrologue,
+}
+
+/// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
+/// start on.
+///
+/// `None`: neither, and nobody knows where the caller's address is. gcc's nested functions with `-mfentry` are
+/// so: they push the static chain, then call the hook.
+#[must_use]
+pub fn position(code: &[u8], distance: u64) -> Option<Position> {
+    /// `mov %rsp, %rbp`, in both encodings.
+    const SETS_UP: [&[u8]; 2] = [&[0x48, 0x89, 0xe5], &[0x48, 0x8b, 0xec]];
+    if is_entry(code, distance) {
+        return Some(Position::Entry);
+    }
+    let before = usize::try_from(distance).ok().and_then(|distance| code.get(..distance));
+    let mut windows = before.unwrap_or(code).windows(3);
+    windows.any(|bytes| SETS_UP.contains(&bytes)).then_some(Position::AfterPrologue)
+}
+
+/// Is `distance` bytes behind the start of the function `code` its first instruction but for a landing pad?
+#[must_use]
+pub fn is_entry(code: &[u8], distance: u64) -> bool {
+    distance == 0 || distance == ENDBR64.len() as u64 && code.starts_with(&ENDBR64)
+}
+
 /// The armed site at `site`: a jump to `target`. `None` if that's out of reach.
 #[must_use]
 pub fn armed(site: u64, target: u64) -> Option<[u8; SITE]> {

@@ -3,8 +3,10 @@
 //! The library's survey ([`mcount::functions`]) says much more of each function, and takes three times as long as
 //! finding the hooks. A program waits for this before it runs.
 
+use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, UnwindSection};
 use object::read::elf::{ElfFile64, Sym};
-use object::{Endianness, elf};
+use object::{Endianness, Object, ObjectSection, elf};
+use std::cell::OnceCell;
 
 /// The code of one function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,12 +24,18 @@ impl Function {
     }
 }
 
-/// All functions of a file, in order of address.
-pub(super) struct Functions(Vec<Function>);
+/// All functions of a file.
+pub(super) struct Functions<'f, 'd> {
+    file: &'f ElfFile64<'d, Endianness>,
+    /// Those that have a symbol, in order of address.
+    named: Vec<Function>,
+    /// Those that have unwind information, if they were asked for.
+    unwound: OnceCell<Vec<Function>>,
+}
 
-impl Functions {
+impl<'f, 'd> Functions<'f, 'd> {
     /// Those that symbols tell of; in a stripped file, dynamic ones.
-    pub(super) fn of(file: &ElfFile64<'_, Endianness>) -> Self {
+    pub(super) fn of(file: &'f ElfFile64<'d, Endianness>) -> Self {
         let endian = file.endian();
         let all = file.elf_symbol_table();
         let symbols = if all.is_empty() { file.elf_dynamic_symbol_table() } else { all };
@@ -39,20 +47,63 @@ impl Functions {
                 functions.push(Function { address, size });
             }
         }
-        functions.sort_unstable_by_key(|function| (function.address, u64::MAX - function.size));
-        functions.dedup_by_key(|function| function.address);
-        Self(functions)
+        Self { file, named: in_order(functions), unwound: OnceCell::new() }
     }
 
-    /// How many there are.
+    /// How many have a symbol.
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.named.len()
     }
 
-    /// The function that `address` is in.
-    pub(super) fn at(&self, address: u64) -> Option<&Function> {
-        let after = self.0.partition_point(|function| function.address <= address);
-        let before = after.checked_sub(1).and_then(|index| self.0.get(index));
-        before.filter(|function| function.covers(address))
+    /// The function that `address` is in, if it has a symbol.
+    pub(super) fn at(&self, address: u64) -> Option<Function> {
+        find(&self.named, address)
     }
+
+    /// The function that `address` is in, as unwind information has it: what a stripped file still tells.
+    pub(super) fn without_symbol(&self, address: u64) -> Option<Function> {
+        find(self.unwound(), address)
+    }
+
+    /// The first one that begins behind `address`, as unwind information has it.
+    pub(super) fn next_without_symbol(&self, address: u64) -> Option<Function> {
+        let functions = self.unwound();
+        let after = functions.partition_point(|function| function.address <= address);
+        functions.get(after).copied()
+    }
+
+    fn unwound(&self) -> &[Function] {
+        self.unwound.get_or_init(|| in_order(unwound(self.file)))
+    }
+}
+
+fn in_order(mut functions: Vec<Function>) -> Vec<Function> {
+    functions.sort_unstable_by_key(|function| (function.address, u64::MAX - function.size));
+    functions.dedup_by_key(|function| function.address);
+    functions
+}
+
+fn find(functions: &[Function], address: u64) -> Option<Function> {
+    let after = functions.partition_point(|function| function.address <= address);
+    let before = after.checked_sub(1).and_then(|index| functions.get(index));
+    before.copied().filter(|function| function.covers(address))
+}
+
+/// The functions of `.eh_frame`: each has an entry of its own there (x86-64 psABI, 3.7).
+fn unwound(file: &ElfFile64<'_, Endianness>) -> Vec<Function> {
+    let mut functions = Vec::new();
+    let Some(section) = file.section_by_name(".eh_frame") else { return functions };
+    let Ok(bytes) = section.data() else { return functions };
+    let mut frames = EhFrame::new(bytes, LittleEndian);
+    frames.set_address_size(8);
+    let bases = BaseAddresses::default().set_eh_frame(section.address());
+    let mut entries = frames.entries(&bases);
+    while let Ok(Some(entry)) = entries.next() {
+        if let CieOrFde::Fde(partial) = entry
+            && let Ok(entry) = partial.parse(EhFrame::cie_from_offset)
+        {
+            functions.push(Function { address: entry.initial_address(), size: entry.len() });
+        }
+    }
+    functions
 }

@@ -1,12 +1,15 @@
 //! The hooks of an executable or a shared library, found in its file: the library `mcount` knows where they
 //! are, the bytes there say how each is armed.
 
-use super::functions::Functions;
+use super::functions::{Function, Functions};
 use super::recipe::Recipe;
 use crate::files::Input;
+use crate::words::counted;
 use mcount::{Base, CallSite, Kind, Options, Policy};
 use mcount_agent::class;
-use mcount_live::x86_64::{Area, SHORT_JUMP, SITE, Unusable, nop_length};
+use mcount_live::x86_64::{
+    Area, Position, SHORT_JUMP, SITE, Unusable, is_entry, nop_length, position,
+};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
 use std::collections::HashMap;
@@ -24,6 +27,8 @@ pub(super) struct Module {
     pub(super) hooks: Vec<Hook>,
     /// Functions whose area of NOPs is too small for a jump.
     pub(super) too_small: usize,
+    /// Hooks of which nobody knows where their function begins.
+    pub(super) unplaced: usize,
     /// All functions, with a hook or without.
     pub(super) functions: usize,
     /// Addresses of its first and behind its last byte in memory, before the load bias.
@@ -47,8 +52,8 @@ pub(super) struct Hook {
     pub(super) area: Area,
     /// Where the jump to the stub has room, if not at the hook: five bytes before the function.
     pub(super) before: Option<u64>,
-    /// The call is behind the prologue.
-    pub(super) after_prologue: bool,
+    /// Where in the function it is. `None`: nobody knows where the caller's address is there, so it stays idle.
+    pub(super) position: Option<Position>,
     /// The function has another hook before this one, so this one stays idle.
     pub(super) is_second: bool,
     /// It is to be armed, and not just made idle.
@@ -57,6 +62,18 @@ pub(super) struct Hook {
     pub(super) class: u32,
     /// What of its arguments and result is recorded.
     pub(super) recipe: Option<Arc<Recipe>>,
+}
+
+impl Hook {
+    /// Is it a call behind the prologue?
+    pub(super) fn is_after_prologue(&self) -> bool {
+        self.position == Some(Position::AfterPrologue)
+    }
+
+    /// Does it record its function's calls, if that is wanted?
+    pub(super) fn can_be_armed(&self) -> bool {
+        !self.is_second && self.position.is_some()
+    }
 }
 
 /// All modules that were seen, so that each file is read once.
@@ -154,10 +171,33 @@ impl Module {
         })
     }
 
-    fn add(&mut self, code: &Code<'_>, site: &CallSite, functions: &Functions) {
+    /// What is to be said of hooks that can't be armed.
+    pub(super) fn notes(&self) -> Vec<String> {
+        const SMALL: [&str; 2] =
+            ["hook has too few bytes and stays idle", "hooks have too few bytes and stay idle"];
+        const ODD: [&str; 2] = [
+            "hook is neither at the entry of a function nor behind a frame pointer, and stays idle",
+            "hooks are neither at the entry of a function nor behind a frame pointer, and stay idle",
+        ];
+        let path = self.path.display();
+        let is_odd = |hook: &&Hook| hook.position.is_none() && !hook.is_second;
+        let odd = self.unplaced + self.hooks.iter().filter(is_odd).count();
+        let causes = [(self.too_small, SMALL), (odd, ODD)];
+        let causes = causes.into_iter().filter(|(count, _)| *count != 0);
+        causes
+            .map(|(count, [one, more])| {
+                let what = counted(count, one, more);
+                format!("{path}: {what}: compile with -fpatchable-function-entry=5")
+            })
+            .collect()
+    }
+
+    fn add(&mut self, code: &Code<'_>, site: &CallSite, functions: &Functions<'_, '_>) {
         let Some(recorded) = site.address else { return };
-        let distance = site.symbol_offset.filter(|offset| *offset < 0).map_or(0, i64::unsigned_abs);
-        let entry = recorded + distance;
+        let Some(Place { entry, function, is_named }) = Place::of(site, recorded, code, functions)
+        else {
+            return self.unplaced += 1;
+        };
         let bytes = code.at(entry);
         let (area, before) = match Area::find(bytes) {
             Ok(area) => (area, None),
@@ -174,18 +214,20 @@ impl Module {
         if area.is_call && site.kind != Some(Kind::Call) {
             return;
         }
-        let function = functions.at(entry);
-        let address = function.map_or(entry, |function| function.address);
-        let distance = entry.wrapping_sub(address);
+        let place = match site.kind {
+            // The compiler lists entries only.
+            Some(Kind::Patchable) => Some(Position::Entry),
+            _ => position(code.at(function.address), entry.wrapping_sub(function.address)),
+        };
         self.hooks.push(Hook {
             id: 0,
-            function: address,
-            size: function.map_or(0, |function| function.size),
-            name: function.and(site.symbol.clone()).unwrap_or_default(),
+            function: function.address,
+            size: function.size,
+            name: site.symbol.clone().filter(|_| is_named).unwrap_or_default(),
             site: entry + area.start as u64,
             area,
             before,
-            after_prologue: area.is_call && !is_entry(code.at(address), distance),
+            position: place,
             is_second: false,
             is_wanted: true,
             class: 0,
@@ -202,25 +244,56 @@ impl Module {
             hook.is_second = last.is_some_and(|(function, end)| {
                 function == hook.function || !is_named && end == hook.site
             });
-            hook.is_wanted = !hook.is_second;
+            hook.is_wanted = hook.can_be_armed();
             last = Some((hook.function, hook.site + hook.area.length as u64));
         }
     }
 }
 
-/// Where a jump fits that ends where the function begins: the area has only NOPs from `start` to `entry`.
-fn room_before(code: &Code<'_>, start: u64, entry: u64) -> Option<u64> {
-    let mut at = start;
-    while at < entry {
-        at += nop_length(code.at(at))? as u64;
-    }
-    (at == entry && entry - start >= SITE as u64).then(|| entry - SITE as u64)
+/// Where a hook is executed.
+struct Place {
+    entry: u64,
+    function: Function,
+    /// A symbol says which function it is.
+    is_named: bool,
 }
 
-/// Is this the first instruction of the function that begins with `code`, but for a landing pad?
-fn is_entry(code: &[u8], distance: u64) -> bool {
-    const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
-    distance == 0 || distance == ENDBR64.len() as u64 && code.starts_with(ENDBR64)
+impl Place {
+    /// That of the site whose entry in the table is `recorded`. `None`: nobody knows where its function begins.
+    fn of(
+        site: &CallSite,
+        recorded: u64,
+        code: &Code<'_>,
+        functions: &Functions<'_, '_>,
+    ) -> Option<Self> {
+        // An area may begin before the function: what counts is what is executed.
+        let before = site.symbol_offset.filter(|offset| *offset < 0).map_or(0, i64::unsigned_abs);
+        let entry = recorded.saturating_add(before);
+        if let Some(function) = functions.at(entry) {
+            return Some(Self { entry, function, is_named: true });
+        }
+        if let Some(function) = functions.without_symbol(recorded) {
+            return Some(Self { entry: recorded, function, is_named: false });
+        }
+        let function = functions.next_without_symbol(recorded)?;
+        let entry = function.address;
+        are_nops(code, recorded, entry).then_some(Self { entry, function, is_named: false })
+    }
+}
+
+/// Is there nothing but NOPs from `start` to `end`, and the start of an instruction at both?
+fn are_nops(code: &Code<'_>, start: u64, end: u64) -> bool {
+    let mut at = start;
+    while at < end {
+        let Some(length) = nop_length(code.at(at)) else { return false };
+        at += length as u64;
+    }
+    at == end
+}
+
+/// Where a jump fits that ends where the function begins: the area has only NOPs from `start` to `entry`.
+fn room_before(code: &Code<'_>, start: u64, entry: u64) -> Option<u64> {
+    (are_nops(code, start, entry) && entry - start >= SITE as u64).then(|| entry - SITE as u64)
 }
 
 /// The bytes of a file by the address that they are linked at.

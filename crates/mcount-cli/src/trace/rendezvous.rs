@@ -8,7 +8,7 @@ use super::tracee::{Desk, Memory, Tracee, to_result};
 use super::values::{self, Found};
 use super::{Process, Recorder, program};
 use crate::commit::{Failure, about};
-use crate::words::{counted, functions_have};
+use crate::words::functions_have;
 use mcount_trace::layout::metadata;
 use nix::libc;
 use std::ffi::OsString;
@@ -189,18 +189,13 @@ impl Recorder {
         for hook in hooks {
             let name = crate::output::name_of(&hook.name, true);
             (hook.is_wanted, hook.class) = self.request.scope.choose(&name, &hook.name, &path);
-            hook.is_wanted &= !hook.is_second;
+            hook.is_wanted &= hook.can_be_armed();
         }
         let found = values::prepare(module, file, &self.request.scope, &mut self.enumerations);
         let Some(module) = self.modules.at(index) else { return Ok(()) };
-        if module.too_small != 0 {
-            let text = format!(
-                "{}: {} too few bytes and stay idle: compile with -fpatchable-function-entry=5",
-                module.path.display(),
-                counted(module.too_small, "hook has", "hooks have")
-            );
-            self.noted.insert(text.clone());
-            self.notes.push(text);
+        for note in module.notes() {
+            self.noted.insert(note.clone());
+            self.notes.push(note);
         }
         write_module(&self.trace, module)?;
         write_values(&self.trace, &found)?;

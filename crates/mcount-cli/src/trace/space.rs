@@ -289,7 +289,7 @@ impl Writer<'_> {
         let routines = if hook.recipe.is_some() { with_values } else { plain };
         let bias = self.placed.bias;
         let number = hook.id | hook.class << 24;
-        if hook.after_prologue {
+        if hook.is_after_prologue() {
             code::stub_after_prologue(at, bias + routines.pg_entry, body, number)
         } else {
             code::stub(at, bias + routines.entry, body, bias + routines.exit, number)

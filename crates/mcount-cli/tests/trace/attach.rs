@@ -306,8 +306,13 @@ fn nobody_is_interrupted() -> Result<(), String> {
 
 /// Only what is meant is armed.
 fn patterns() -> Result<(), String> {
+    patterns_in(HOOKS)?;
+    patterns_in(&["-O2", "-fpatchable-function-entry=5", "-pg", "-mfentry"])
+}
+
+fn patterns_in(hooks: &[&str]) -> Result<(), String> {
     let room = Room::new()?;
-    let program = room.compile("gcc", HOOKS, "served.c")?;
+    let program = room.compile("gcc", hooks, "served.c")?;
     let mut served = Served::start(&program)?;
     let rows: &[(&[&str], &[&str])] = &[
         (&["--filter", "leaf", "--filter", "d*"], &["leaf", "deep"]),
@@ -378,7 +383,6 @@ fn calls() -> Result<(), String> {
     let mut served = Served::start(&program)?;
     let mut attached = Attached::start(&room, "attached", &["--calls", "100000"], served.id())?;
     let mut count = 0;
-    // On a busy machine the recorder looks rarely, and many times as many calls are made until it does.
     let begin = Instant::now();
     while !attached.has_ended() {
         count += served.work()?.values().sum::<u64>();

@@ -32,7 +32,6 @@ const TESTS: &[(&str, Option<&str>, Run)] = &[
     ("kill-tracer-at-dlopen", None, kill_tracer_that_was_asked),
     ("kill-tracer-early", None, kill_tracer_early),
     ("trace-deleted", None, deleted),
-    ("trace-deleted-before-exec", None, deleted_before_exec),
     ("disk-full", None, disk_full),
     ("file-size-limit", None, file_size_limit),
 ];
@@ -364,18 +363,6 @@ fn deleted() -> Result<(), String> {
     until("it runs on", || busy.counted().is_ok_and(|now| now > before + 1000))?;
     kill_one(busy.process, Signal::SIGTERM);
     ended_with(&busy.room.wait("traced", &mut busy.child)?, 0, "ready\nwrong 0\n")
-}
-
-/// A program that begins later still finds the trace.
-fn deleted_before_exec() -> Result<(), String> {
-    let room = Room::new()?;
-    let program = room.compile("gcc", HOOKS, "deletes.c")?;
-    let ended = room.run("traced", tracer(&program).arg("trace.mcount"))?;
-    ended_with(&ended, 42, "again\n")?;
-    if room.path("traced").join("trace.mcount").exists() {
-        return Err("it wasn't deleted".to_owned());
-    }
-    if ended.stderr.contains("not traced") { Err(ended.stderr) } else { Ok(()) }
 }
 
 /// Calls of `big.c`, which don't fit into 64 MiB.

@@ -7,6 +7,8 @@
 mod attach;
 mod attach_where;
 mod faults;
+mod languages;
+mod layouts;
 mod matrix;
 mod options;
 mod programs;
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
     let tests = tests.chain(faults::tests()).chain(options::tests()).chain(surroundings::tests());
     let tests = tests.chain(attach::tests()).chain(attach_where::tests()).chain(top::tests());
     let tests = tests.chain(values::tests());
+    let tests = tests.chain(languages::tests()).chain(layouts::tests());
     let trials = tests.map(|test| test.trial(include_open)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

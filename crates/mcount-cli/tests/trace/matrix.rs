@@ -4,11 +4,11 @@ use crate::Test;
 use crate::truth::{Also, Room, same};
 
 /// How a compiler is asked for hooks, and in which layouts it can.
-struct Hooks {
-    name: &'static str,
-    flags: &'static [&'static str],
-    gcc: bool,
-    clang: bool,
+pub(crate) struct Hooks {
+    pub(crate) name: &'static str,
+    pub(crate) flags: &'static [&'static str],
+    pub(crate) gcc: bool,
+    pub(crate) clang: bool,
     /// Refused in a position-independent executable.
     fixed_only: bool,
 }
@@ -17,7 +17,7 @@ const fn both(name: &'static str, flags: &'static [&'static str]) -> Hooks {
     Hooks { name, flags, gcc: true, clang: true, fixed_only: false }
 }
 
-const HOOKS: &[Hooks] = &[
+pub(crate) const HOOKS: &[Hooks] = &[
     both("patchable-5", &["-fpatchable-function-entry=5"]),
     both("patchable-16", &["-fpatchable-function-entry=16"]),
     both("patchable-7,2", &["-fpatchable-function-entry=7,2"]),

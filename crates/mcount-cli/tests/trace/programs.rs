@@ -96,8 +96,6 @@ pub(crate) fn tests() -> Vec<Test> {
     });
     let simple = [
         simple("program::dlopen", dlopen),
-        simple("program::child-opens", child_opens),
-        simple("program::one-by-one", one_by_one),
         simple("program::preload", preload),
         simple("program::hostile-preload", hostile_preload),
         simple("program::address-sanitizer", sanitized),
@@ -136,32 +134,6 @@ fn dlopen() -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// What is armed in a child isn't armed in its parent: they have no memory in common.
-fn child_opens() -> Result<(), String> {
-    let room = Room::new()?;
-    let plugin = room.compile("gcc", LIBRARY, "plugin.c")?;
-    let program = room.compile("gcc", HOOKS, "child-opens.c")?;
-    let change = |command: &mut Command| {
-        command.arg(&plugin);
-    };
-    same(&room, &program, change, Also::Nesting)?;
-    let trace = room.trace("traced")?;
-    let found: Vec<u64> =
-        trace.processes.iter().map(|process| trace.count(*process, "plugin")).collect();
-    if found == [1, 1] { Ok(()) } else { Err(format!("calls of the library: {found:?}")) }
-}
-
-/// What an ended thread leaves of its piece of the trace is the next thread's.
-fn one_by_one() -> Result<(), String> {
-    const MOST: u64 = 16 << 20;
-    let room = Room::new()?;
-    let program = room.compile("gcc", HOOKS, "one-by-one.c")?;
-    same(&room, &program, |_| {}, Also::Nesting)?;
-    let trace = room.path("traced").join("trace.mcount");
-    let size = trace.metadata().map_err(|error| error.to_string())?.len();
-    if size < MOST { Ok(()) } else { Err(format!("a trace of {size} bytes for 4,000 calls")) }
 }
 
 fn preload() -> Result<(), String> {

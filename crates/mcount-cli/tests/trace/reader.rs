@@ -78,6 +78,11 @@ impl Trace {
         self.counts.iter().filter(|(key, _)| is_it(key)).map(|(_, count)| count).sum()
     }
 
+    /// How many calls there are.
+    pub(crate) fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
     /// Of two calls of a thread, one is inside the other or they don't overlap.
     pub(crate) fn check_nesting(&mut self) -> Result<(), String> {
         for (thread, calls) in &mut self.returned {

@@ -202,6 +202,7 @@ fn choose(module: &mut Module, scope: &Scope) {
     for hook in hooks {
         let name = crate::output::name_of(&hook.name, true);
         (hook.is_wanted, hook.class) = scope.choose(&name, &hook.name, &path);
+        hook.is_wanted &= hook.can_be_armed();
     }
 }
 

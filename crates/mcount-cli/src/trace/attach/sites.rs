@@ -142,7 +142,7 @@ impl Stubs {
             self.recipes.insert(hook.id, recipe.bytes());
         }
         let number = hook.id | hook.class << 24;
-        self.add(if hook.after_prologue {
+        self.add(if hook.is_after_prologue() {
             after_prologue(at, bias + routines.pg_entry, body, number)?
         } else {
             code::stub(at, bias + routines.entry, body, bias + routines.exit, number)?

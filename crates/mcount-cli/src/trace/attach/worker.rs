@@ -302,13 +302,7 @@ fn processes_with(file: &Metadata) -> io::Result<Vec<i32>> {
 /// Says what has hooks and what hasn't.
 fn describe(program: &Program, request: &Request, notes: &mut Vec<String>) {
     for module in program.modules.iter() {
-        if module.too_small != 0 {
-            let name = module.path.display();
-            let have = counted(module.too_small, "hook has", "hooks have");
-            notes.push(format!(
-                "{name}: {have} too few bytes and stay idle: compile with -fpatchable-function-entry=5"
-            ));
-        }
+        notes.extend(module.notes());
         if request.verbose && !module.hooks.is_empty() {
             let (hooks, functions) = (module.hooks.len(), module.functions);
             let name = module.path.display();

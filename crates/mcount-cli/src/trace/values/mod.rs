@@ -78,7 +78,7 @@ pub(super) fn prepare(
         }
         let mut recipe = Recipe::default();
         let mut description = describe::Description::new(hook.id);
-        if one.arguments && !hook.after_prologue && !is_clone(hook) {
+        if one.arguments && !hook.is_after_prologue() && !is_clone(hook) {
             recipe.arguments = plan.arguments(&mut description);
         }
         if one.result && !is_clone(hook) {
@@ -129,7 +129,7 @@ fn reason(
 ) -> Option<Reason> {
     if is_clone(hook) {
         Some(Reason::Clone)
-    } else if wanted.arguments && hook.after_prologue {
+    } else if wanted.arguments && hook.is_after_prologue() {
         Some(Reason::Prologue)
     } else if wanted.arguments && !signature.is_whole() {
         Some(Reason::Type)
