@@ -40,8 +40,9 @@ fn killed() -> Result<(), String> {
     command.arg(&path).args(["killed", &CALLS.to_string()]);
     let status = command.status().map_err(|error| error.to_string())?;
     let trace = Trace::read(&path)?;
-    let found = (status.signal(), trace.count(0, "leaf"), trace.dropped, trace.finished);
-    if found == (Some(9), CALLS, 0, false) { Ok(()) } else { Err(format!("{found:?}")) }
+    let calls = (trace.count(0, "leaf"), trace.total());
+    let found = (status.signal(), calls, trace.dropped, trace.finished);
+    if found == (Some(9), (CALLS, CALLS), 0, false) { Ok(()) } else { Err(format!("{found:?}")) }
 }
 
 /// There's no more room for the trace: it has all calls but those that are said to be missing.
