@@ -18,6 +18,8 @@ const BLOCK: u64 = 128;
 const COUNT_BITS: u32 = 36;
 /// Bytes that are mapped for blocks at a time.
 const SLAB: u64 = 128 << 10;
+/// Bytes of stack that is used while the lock is held, at most.
+const STACK: usize = 2048;
 /// How many blocks of ended threads are looked for when a thread comes: more would cost more than it saves.
 const LOOK_AT: u32 = 8;
 
@@ -96,8 +98,16 @@ pub(crate) unsafe fn prepare(slot: u64) -> Option<*mut Block> {
     }
 }
 
+/// Faults if there are fewer than [`STACK`] bytes of stack left. A program may handle that on another stack. Where
+/// signals are blocked it couldn't: the kernel would end it.
+fn need_stack() {
+    // SAFETY: reads a byte and forgets it. A stack that has no such byte has overflowed.
+    unsafe { asm!("test byte ptr [rsp - {}], 0", const STACK, options(nostack, readonly)) };
+}
+
 /// Calls `act` with what belongs to the process, in one thread at a time.
 unsafe fn locked<T>(act: impl FnOnce(&mut Wiped) -> T) -> T {
+    need_stack();
     let before = sys::set_signals(u64::MAX);
     // SAFETY: the caller's: it's there.
     let wiped = unsafe { &mut *WIPED };
