@@ -9,7 +9,7 @@
 
 use super::block::Block;
 use super::numbers::{ENTRIES, RETURN, UNTIMED, has};
-use super::{calls, layout as trace, shadow, sys, thread};
+use super::{calls, config, layout as trace, shadow, sys, thread};
 
 unsafe extern "C" {
     static mcount_stubs_end: u8;
@@ -40,8 +40,9 @@ mod source {
     pub(super) const STACK: u64 = 19;
 }
 
-/// A bit of the shadow OPN: the call's result is to be recorded. The exit in `x86_64.s` looks for it by the sign.
-const HAS_RESULT: u64 = 1 << 31;
+/// A bit of the shadow OPN: at the end of the call there's more to do than to record it. The exit in `x86_64.s` looks for it by
+/// the sign.
+const HAS_MORE: u64 = 1 << 31;
 
 /// Where in what FXSAVE keeps the registers are.
 const X87: usize = 32;
@@ -294,8 +295,9 @@ unsafe fn enter(slot: u64, id: u32, recipe: &Recipe, state: Option<*const u8>) {
             let start = shadow.start.read_volatile();
             add(block, &values, (u64::from(id), start));
         }
-        if !recipe.words(true).is_empty() {
-            shadow.open.write_volatile(open | HAS_RESULT);
+        // Arguments of a call that was too short are taken back.
+        if !recipe.words(true).is_empty() || config().shortest != 0 {
+            shadow.open.write_volatile(open | HAS_MORE);
         }
     }
 }
@@ -312,24 +314,69 @@ unsafe fn add(block: *mut Block, values: &Values, (function, start): (u64, u64))
 
 /// The exit of the call of `slot`, when its result is still in its registers; the caller's address.
 pub(crate) unsafe extern "C" fn mcount_exit_with(slot: *mut u64, end: u64, state: *const u8) -> u64 {
-    let shadow = shadow::of(slot as u64);
     // SAFETY: the caller is the exit trampoline.
     unsafe {
         if end == RETURN
-            && shadow.open.read_volatile() & HAS_RESULT != 0
+            && shadow::of(slot as u64).open.read_volatile() & HAS_MORE != 0
             && let Some(block) = thread::prepare(slot as u64)
         {
-            let id = shadow.open.read_volatile() & 0xff_ffff;
-            let time = thread::now(block);
-            if let Some(recipe) = recipe(id as u32) {
-                let mut values = Values { bytes: [0; MOST], used: 0 };
-                values.collect(recipe.words(true), &Registers { slot: slot as u64, state });
-                let start = shadow.start.read_volatile();
-                let write = |at: u64| values.write(at, trace::special::RESULT, id, start);
-                thread::record_behind(block, slot as u64, (end, time), values.count(), write);
-                shadow.open.write_volatile(0);
-            }
+            leave(block, slot as u64, state);
         }
         calls::mcount_slow_exit(slot, end)
+    }
+}
+
+/// Records the call of `slot` with its result.
+unsafe fn leave(block: *mut Block, slot: u64, state: *const u8) {
+    let shadow = shadow::of(slot);
+    // SAFETY: the block is this thread's, and the call is open.
+    unsafe {
+        let id = shadow.open.read_volatile() & 0xff_ffff;
+        let (time, start) = (thread::now(block), shadow.start.read_volatile());
+        let Some(recipe) = recipe(id as u32) else { return };
+        if time.wrapping_sub(start) < config().shortest {
+            take_back(block, start);
+        } else if recipe.words(true).is_empty() {
+            thread::record(block, slot, RETURN, time);
+        } else {
+            let mut values = Values { bytes: [0; MOST], used: 0 };
+            values.collect(recipe.words(true), &Registers { slot, state });
+            let write = |at: u64| values.write(at, trace::special::RESULT, id, start);
+            thread::record_behind(block, slot, (RETURN, time), values.count(), write);
+        }
+        shadow.open.write_volatile(0);
+    }
+}
+
+/// Takes the arguments of the call that began at `start` out of the trace, if nothing was recorded since.
+unsafe fn take_back(block: *mut Block, start: u64) {
+    // SAFETY: the block is this thread's, and what lies before its head in its chunk.
+    unsafe {
+        let head = (&raw const (*block).head).read_volatile();
+        if head > (*block).end {
+            return;
+        }
+        let first = (*block).end.saturating_sub(trace::CHUNK_SIZE);
+        let most = (1 + MOST.div_ceil(trace::value::IN_RECORD)) as u64;
+        for count in 1..=most {
+            let at = head - 16 * count;
+            if at <= first {
+                return;
+            }
+            let (low, high) = (*(at as *const u64), *((at + 8) as *const u64));
+            if low == trace::special::ARGUMENTS << trace::special::KIND_SHIFT | low & !0xffff_ffff && high == start {
+                for record in (0..count).rev() {
+                    thread::put(at + 16 * record, 0, 0);
+                }
+                // A signal handler that has recorded something meanwhile finds its place taken, and zeroes before it.
+                let expected = head;
+                core::arch::asm!("cmpxchg [{}], {}", in(reg) &raw mut (*block).head, in(reg) at,
+                    inout("rax") expected => _, options(nostack));
+                return;
+            }
+            if low & 0xffff_ffff != trace::special::BYTES << trace::special::KIND_SHIFT {
+                return;
+            }
+        }
     }
 }

@@ -37,11 +37,13 @@ pub(crate) fn tests() -> Vec<Test> {
         open: None,
         run: Box::new(move || same_values(compiler, flags, source, &[])),
     });
-    let others: [(&str, Check); 4] = [
+    let others: [(&str, Check); 6] = [
         ("values::attach", attached),
         ("values::behind-the-prologue", behind_the_prologue),
         ("values::no-debug-information", no_debug_information),
         ("values::formats", formats),
+        ("values::short-calls", short_calls),
+        ("values::as-untraced", as_untraced),
     ];
     let others = others.map(|(name, run)| Test {
         name: name.to_owned(),
@@ -108,6 +110,49 @@ fn no_debug_information() -> Result<(), String> {
     } else {
         Err(format!("{has} {said}"))
     }
+}
+
+/// Calls that are too short leave nothing behind, their arguments neither; longer ones do.
+fn short_calls() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "values.c")?;
+    let records = |options: &[&str]| -> Result<usize, String> {
+        traced(&room, &program, &[&["--args", "*", "--results", "*"], options].concat())?;
+        let bytes = testkit::files::read(&room.path("trace.mcount"))?;
+        // Special records of kind 6: arguments.
+        let is_one = |record: &&[u8]| record.get(..4) == Some(&[0, 0, 0, 6]);
+        Ok(bytes.chunks_exact(16).filter(is_one).count())
+    };
+    let (all, long) = (records(&[])?, records(&["--min-duration", "1h"])?);
+    // What had not ended when the trace did isn't known to be short.
+    if all > 30 && long <= 1 {
+        Ok(())
+    } else {
+        Err(format!("{all} of all calls, {long} of long ones"))
+    }
+}
+
+/// Programs that leave calls in all possible ways, and in threads and processes, don't notice.
+fn as_untraced() -> Result<(), String> {
+    let sources = ["unwind.cpp", "threads.c", "jumps.c", "signals.c"];
+    for source in sources {
+        let room = Room::new()?;
+        let compiler = if source.ends_with("cpp") { "g++" } else { "gcc" };
+        let program = room.compile(compiler, HOOKS, source)?;
+        let untraced = room.run("untraced", &mut Command::new(&program))?;
+        let trace = room.path("trace.mcount");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+        command.args(["trace", "--args", "*", "--results", "*", "-o"]).arg(&trace);
+        let ended = room.run("traced", command.arg("--").arg(&program))?;
+        if (ended.code, &ended.stdout) != (untraced.code, &untraced.stdout) {
+            return Err(format!("{source}: {ended:?} instead of {untraced:?}"));
+        }
+        let calls = replay(&room, &trace)?;
+        if !calls.iter().any(|call| call.get("arguments").is_some()) {
+            return Err(format!("{source}: no arguments in {} calls", calls.len()));
+        }
+    }
+    Ok(())
 }
 
 /// Other formats have them, too.

@@ -135,7 +135,8 @@ impl<'s> Reader<'s> {
         };
         // gcc gives functions other names when it changes their parameters. LLVM changes those that nobody else calls.
         let is_external = self.attribute(function, &entry, gimli::DW_AT_external).is_some();
-        let is_sure = is_external || self.is_gcc(function);
+        let is_rust = language == Some(gimli::DW_LANG_Rust);
+        let is_sure = is_external && !is_rust || self.is_gcc(function);
         let mut parameters = Vec::new();
         for offset in children(function) {
             let at = At { unit: Rc::clone(&function.unit), offset };
@@ -153,7 +154,10 @@ impl<'s> Reader<'s> {
             let evidence = self.evidence(&at, &entry, (address, is_sure));
             parameters.push(Parameter { name, kind, evidence });
         }
-        Some(Signature { parameters, result, is_rust: language == Some(gimli::DW_LANG_Rust) })
+        // Without optimization all parameters are put into the frame.
+        let is_home = |parameter: &Parameter| parameter.evidence == Evidence::Home;
+        let is_plain = !parameters.is_empty() && parameters.iter().all(is_home);
+        Some(Signature { parameters, result, is_result_sure: is_sure || is_plain, is_rust })
     }
 
     fn is_gcc(&self, at: &At<'s>) -> bool {
@@ -493,7 +497,7 @@ fn place(operation: &gimli::Operation<Slice<'_>>, at: &At<'_>) -> Option<Evidenc
         }
         gimli::Operation::RegisterOffset { .. }
         | gimli::Operation::FrameOffset { .. }
-        | gimli::Operation::CallFrameCFA => Some(Evidence::Expected),
+        | gimli::Operation::CallFrameCFA => Some(Evidence::Home),
         gimli::Operation::EntryValue { expression } => {
             let inner = gimli::Expression(*expression);
             match inner.operations(at.unit.encoding()).next() {

@@ -81,7 +81,7 @@ pub(super) fn prepare(
         if one.arguments && !hook.is_after_prologue() && !is_clone(hook) {
             recipe.arguments = plan.arguments(&mut description);
         }
-        if one.result && !is_clone(hook) {
+        if one.result && !is_clone(hook) && signature.is_result_sure {
             recipe.result = plan.result(&mut description);
         }
         if recipe != Recipe::default() {
@@ -115,7 +115,7 @@ enum Reason {
     Prologue,
     /// The compiler has changed the function.
     Clone,
-    /// The compiler doesn't pass some of its arguments.
+    /// The compiler may not pass some of its arguments, or its result.
     LeftOut,
     /// A parameter's type isn't understood, so nobody knows where the ones behind it are.
     Type,
@@ -133,7 +133,9 @@ fn reason(
         Some(Reason::Prologue)
     } else if wanted.arguments && !signature.is_whole() {
         Some(Reason::Type)
-    } else if wanted.arguments && !plan.is_abi_kept() {
+    } else if wanted.arguments && !plan.is_abi_kept()
+        || wanted.result && signature.result.is_some() && !signature.is_result_sure
+    {
         Some(Reason::LeftOut)
     } else {
         None
@@ -174,7 +176,9 @@ impl Missing {
                 Reason::Clone => {
                     "the compiler has changed its parameters, so no arguments and results"
                 }
-                Reason::LeftOut => "some arguments aren't recorded: the compiler doesn't pass them",
+                Reason::LeftOut => {
+                    "some arguments and results aren't recorded: the compiler may have left them out"
+                }
                 Reason::Type => "some arguments aren't recorded: their type isn't understood",
             };
             format!("{}: {more}: {text}", module.path.display())

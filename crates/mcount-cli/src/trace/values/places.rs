@@ -169,7 +169,7 @@ impl<'s> Plan<'s> {
                 })
             };
             found.push(match parameter.evidence {
-                Evidence::Expected => Some(true),
+                Evidence::Expected | Evidence::Home => Some(true),
                 Evidence::Register(number) => Some(is_there(number)),
                 Evidence::Nowhere => None,
             });
@@ -177,7 +177,8 @@ impl<'s> Plan<'s> {
         // One that's elsewhere shows that some are missing, but not which.
         let is_changed = found.contains(&Some(false));
         let confirmed = |(is_there, parameter): (&Option<bool>, &Parameter)| {
-            *is_there == Some(true) && (!is_changed || parameter.evidence != Evidence::Expected)
+            *is_there == Some(true)
+                && (!is_changed || matches!(parameter.evidence, Evidence::Register(_)))
         };
         found.iter().zip(&self.signature.parameters).map(confirmed).collect()
     }

@@ -8,6 +8,8 @@ pub(super) struct Signature {
     pub(super) parameters: Vec<Parameter>,
     /// `None`: it returns nothing.
     pub(super) result: Option<Type>,
+    /// It leaves its result where the ABI has it, as far as anybody knows. LLVM leaves results out that nobody uses.
+    pub(super) is_result_sure: bool,
     /// It follows the rules of Rust, which differ from those of C in what is passed in two registers.
     pub(super) is_rust: bool,
 }
@@ -34,6 +36,8 @@ pub(super) struct Parameter {
 pub(super) enum Evidence {
     /// Where the ABI has it, as far as anybody knows.
     Expected,
+    /// In the frame, where the function itself puts it.
+    Home,
     /// In this register, by its number in DWARF.
     Register(u16),
     /// Nowhere: it may not be passed at all.
