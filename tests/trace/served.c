@@ -5,10 +5,6 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#ifdef SANDBOX
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#endif
 TRUTH()
 enum { THREADS = 3 };
 static pthread_barrier_t barrier;
@@ -92,12 +88,6 @@ QUIET int main(void) {
     alarm(100);
 #ifdef NOT_DUMPABLE
     prctl(PR_SET_DUMPABLE, 0);
-#endif
-#ifdef SANDBOX
-    struct sock_filter all = {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW};
-    struct sock_fprog filter = {1, &all};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
-        return 2;
 #endif
 #ifdef IMPOSTOR
     /* What looks like the agent of an earlier trace, but for its code. */

@@ -58,6 +58,12 @@ impl Pattern {
         &self.text
     }
 
+    /// How it was written.
+    #[must_use]
+    pub fn language(&self) -> Language {
+        if matches!(self.kind, Kind::Regex(_)) { Language::Regex } else { Language::Glob }
+    }
+
     /// Whether it means the function with this name, as in its source, and this symbol, of the module with
     /// this path.
     #[must_use]

@@ -20,7 +20,11 @@ process. Then all hooks are NOPs again, and the process runs on.
 
 Unless --ring or --max-size says otherwise, the newest 480M of calls are kept.
 
-You have to be allowed to debug the process (ptrace). Processes in a sandbox (seccomp) are refused.
+If another mcount attach of yours has the process, --filter and --exclude change which functions that one \
+traces, from now on.
+
+You have to be allowed to debug the process (ptrace). A process in a sandbox (seccomp) has to allow what \
+tracing takes, and only root may look whether it does.
 
 Exit codes: 0 if it was traced, 2 if it can't be.
 

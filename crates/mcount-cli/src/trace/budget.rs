@@ -99,6 +99,11 @@ impl Budget {
         new
     }
 
+    /// Forgets which functions were given up: they're armed again.
+    pub(super) fn forgive(&mut self) {
+        self.given_up.clear();
+    }
+
     /// The functions that were given up.
     pub(super) fn given_up(&self) -> &BTreeSet<u32> {
         &self.given_up

@@ -80,6 +80,15 @@ impl Scope {
         !self.start_at.is_empty()
     }
 
+    /// Does it say more than which functions?
+    pub(super) fn is_more_than_patterns(&self) -> bool {
+        self.is_limited()
+            || self.has_values()
+            || self.min_duration != 0
+            || self.entries
+            || self.untimed
+    }
+
     /// Does it matter what functions are called?
     pub(super) fn has_patterns(&self) -> bool {
         !(self.filter.is_empty() && self.exclude.is_empty() && self.limits.is_empty())

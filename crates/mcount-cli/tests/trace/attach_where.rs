@@ -5,6 +5,7 @@ use crate::attach::{Attached, Served, compare, text};
 use crate::truth::{Room, kill_one, until};
 use nix::sys::signal::Signal;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
@@ -15,7 +16,7 @@ const NOBODY: &[&str] = &["--reuid=65534", "--regid=65534", "--clear-groups"];
 type Row = (&'static str, &'static str, fn() -> Result<(), String>);
 
 pub(crate) fn tests() -> Vec<Test> {
-    let rows: [Row; 12] = [
+    let rows: [Row; 14] = [
         ("attach::spoilt", "gcc", spoilt),
         ("attach::inside-a-hook", "gcc", inside_a_hook),
         ("attach::impostor", "gcc", impostor),
@@ -25,7 +26,9 @@ pub(crate) fn tests() -> Vec<Test> {
         ("attach::not-dumpable", "setpriv", not_dumpable),
         ("attach::same-user", "setpriv", same_user),
         ("attach::namespaces", "unshare", namespaces),
-        ("attach::sandbox", "gcc", sandbox),
+        ("attach::sandbox", "setpriv", sandbox),
+        ("attach::sandboxes", "setpriv", sandboxes),
+        ("attach::child-is-idle", "gcc", child_is_idle),
         ("attach::traced", "gcc", traced),
         ("attach::stopped", "gcc", stopped),
     ];
@@ -139,12 +142,88 @@ fn namespaces() -> Result<(), String> {
 }
 
 /// A sandbox might end the program for what the agent does.
+/// Whoever may not look into a sandbox doesn't attach.
 fn sandbox() -> Result<(), String> {
     let room = open_room()?;
-    let program = room.compile("gcc", &[HOOKS, &["-DSANDBOX"]].concat(), "served.c")?;
-    let mut served = Served::start(&program)?;
-    is_refused(&room, mcount(), served.id(), "sandbox")?;
+    let program =
+        room.compile("gcc", &[HOOKS, &["-DFORBIDDEN=SYS_swapon"]].concat(), "sandboxed.c")?;
+    let mut served = Served::command(nobody().arg(&program))?;
+    is_refused(&room, mcount_of_nobody(), served.id(), "only root may look what it allows")?;
     served.work()?;
+    served.end()
+}
+
+/// A sandbox that forbids what tracing needs would end the process. One that forbids something else doesn't matter.
+fn sandboxes() -> Result<(), String> {
+    let _ = nobody();
+    for call in ["mmap", "mremap", "madvise", "rt_sigprocmask", "tgkill", "socketpair", "recvmsg"] {
+        let room = open_room()?;
+        let flag = format!("-DFORBIDDEN=SYS_{call}");
+        let program = room.compile("gcc", &[HOOKS, &[&flag]].concat(), "sandboxed.c")?;
+        let mut served = Served::start(&program)?;
+        is_refused(&room, mcount(), served.id(), &format!("forbids the system call {call},"))?;
+        served.work()?;
+        served.end()?;
+    }
+    let room = open_room()?;
+    let program =
+        room.compile("gcc", &[HOOKS, &["-DFORBIDDEN=SYS_swapon"]].concat(), "sandboxed.c")?;
+    let mut served = Served::start(&program)?;
+    for _ in 0..2 {
+        let attached = Attached::start(&room, "attached", &[], served.id())?;
+        let counts = served.work()?;
+        compare(&counts, &attached.stop()?)?;
+    }
+    served.end()
+}
+
+/// The code of a position-independent program in memory is that of its file.
+pub(crate) fn code_is_as_in_file(program: &Path, process: u32) -> Result<(), String> {
+    use std::os::unix::fs::FileExt;
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).map_err(text)?;
+    let name = program.to_string_lossy();
+    let line = maps.lines().find(|line| line.contains("r-xp") && line.ends_with(&*name));
+    let words: Vec<&str> = line.ok_or("it has no code")?.split_whitespace().collect();
+    let number = |digits: &str| u64::from_str_radix(digits, 16).map_err(text);
+    let word = |at: usize| words.get(at).copied().unwrap_or_default();
+    let (start, end) = word(0).split_once('-').ok_or("no range")?;
+    let (start, end, offset) = (number(start)?, number(end)?, number(word(2))?);
+    let mut memory = vec![0; usize::try_from(end - start).unwrap_or(0)];
+    let file = std::fs::OpenOptions::new().read(true).open(format!("/proc/{process}/mem"));
+    file.and_then(|file| file.read_exact_at(&mut memory, start)).map_err(text)?;
+    let bytes = testkit::files::read(program)?;
+    let from = usize::try_from(offset).unwrap_or(0);
+    let there = bytes.get(from..).unwrap_or_default();
+    // Behind the file's end there are zeroes.
+    if memory.starts_with(there) || there.starts_with(&memory) {
+        Ok(())
+    } else {
+        Err(format!("the code of process {process} isn't as in its file"))
+    }
+}
+
+/// A process that was made by `fork` meanwhile, and lives on, is let go as well.
+fn child_is_idle() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "served-fork.c")?;
+    let mut served = Served::start(&program)?;
+    let id = served.id();
+    for _ in 0..2 {
+        let attached = Attached::start(&room, "attached", &[], id)?;
+        let counts = served.work()?;
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+        let child = children.map_err(text)?.trim().parse().map_err(text)?;
+        if code_is_as_in_file(&program, child).is_ok() {
+            return Err("it isn't traced".to_owned());
+        }
+        compare(&counts, &attached.stop()?)?;
+        code_is_as_in_file(&program, child)?;
+        code_is_as_in_file(&program, id)?;
+        let maps = std::fs::read_to_string(format!("/proc/{child}/maps")).map_err(text)?;
+        if maps.contains("trace.mcount") {
+            return Err("it has the trace mapped".to_owned());
+        }
+    }
     served.end()
 }
 

@@ -6,6 +6,7 @@
 
 mod attach;
 mod attach_where;
+mod control;
 mod faults;
 mod languages;
 mod layouts;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
     let tests = matrix::tests().into_iter().chain(programs::tests());
     let tests = tests.chain(faults::tests()).chain(options::tests()).chain(surroundings::tests());
     let tests = tests.chain(attach::tests()).chain(attach_where::tests()).chain(top::tests());
+    let tests = tests.chain(control::tests());
     let tests = tests.chain(values::tests());
     let tests = tests.chain(languages::tests()).chain(layouts::tests());
     let trials = tests.map(|test| test.trial(include_open)).collect();

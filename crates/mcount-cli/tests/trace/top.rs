@@ -3,6 +3,7 @@
 
 use crate::Test;
 use crate::attach::{Served, text};
+use crate::attach_where::code_is_as_in_file;
 use crate::reader::Trace;
 use crate::truth::{Room, until};
 use std::collections::BTreeMap;
@@ -428,25 +429,4 @@ fn budget_with_short_jumps() -> Result<(), String> {
         }
     }
     code_is_as_in_file(&program, served.id())
-}
-
-/// The code of a position-independent program in memory is that of its file.
-fn code_is_as_in_file(program: &Path, process: u32) -> Result<(), String> {
-    use std::os::unix::fs::FileExt;
-    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).map_err(text)?;
-    let name = program.to_string_lossy();
-    let line = maps.lines().find(|line| line.contains("r-xp") && line.ends_with(&*name));
-    let words: Vec<&str> = line.ok_or("it has no code")?.split_whitespace().collect();
-    let number = |digits: &str| u64::from_str_radix(digits, 16).map_err(text);
-    let (range, offset) =
-        (words.first().copied().unwrap_or(""), words.get(2).copied().unwrap_or(""));
-    let (start, end) = range.split_once('-').ok_or("no range")?;
-    let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
-    let mut memory = vec![0; usize::try_from(end - start).unwrap_or(0)];
-    let file = std::fs::OpenOptions::new().read(true).open(format!("/proc/{process}/mem"));
-    file.and_then(|file| file.read_exact_at(&mut memory, start)).map_err(text)?;
-    let bytes = testkit::files::read(program)?;
-    let from = usize::try_from(offset).unwrap_or(0);
-    let expected = bytes.get(from..from + memory.len()).ok_or("the file is too short")?;
-    if memory == expected { Ok(()) } else { Err("its code has changed".to_owned()) }
 }

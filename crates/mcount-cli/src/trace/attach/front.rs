@@ -1,7 +1,7 @@
 //! The process that was started: it makes the worker, waits for it, and hears signals.
 
 use super::worker::{self, work};
-use super::{Request, check};
+use super::{Request, check, control};
 use nix::libc;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::File;
@@ -16,6 +16,10 @@ use std::os::fd::{FromRawFd, OwnedFd};
 pub fn attach(request: Request) -> io::Result<u8> {
     if request.command.is_empty() {
         check(request.process)?;
+        if let Some(answer) = control::ask(&request) {
+            (request.say)(&answer?);
+            return Ok(0);
+        }
     }
     let mut ends = [0; 2];
     // SAFETY: there's room for two descriptors, which are new.

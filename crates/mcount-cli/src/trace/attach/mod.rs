@@ -7,6 +7,7 @@
 //! `mcount attach` does.
 
 mod block;
+mod control;
 mod front;
 mod inside;
 mod launch;
@@ -14,6 +15,7 @@ mod list;
 mod maps;
 mod program;
 mod remote;
+mod sandbox;
 mod save;
 mod session;
 mod sites;
@@ -155,6 +157,22 @@ fn status(process: i32, field: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(field))?.trim().parse().ok()
 }
 
+/// Has a thread of the process a shadow stack that the processor keeps (CET)? Then return addresses have to stay as they
+/// are.
+fn has_shadow_stack(process: i32) -> bool {
+    let threads = stop::threads(process).unwrap_or_default();
+    threads.into_iter().any(|thread| {
+        let text = std::fs::read_to_string(format!("/proc/{thread}/status"));
+        text.is_ok_and(|text| says_shadow_stack(&text))
+    })
+}
+
+/// Does `/proc/THREAD/status` say so (the kernel's `arch/x86/shstk.rst`)?
+fn says_shadow_stack(status: &str) -> bool {
+    let mut features = status.lines().filter_map(|line| line.strip_prefix("x86_Thread_features:"));
+    features.any(|features| features.split_whitespace().any(|feature| feature == "shstk"))
+}
+
 /// When a process that hasn't ended began, in ticks since the system did: with its number, that's nobody else.
 fn start_of(process: i32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
@@ -185,9 +203,6 @@ fn check(process: i32) -> io::Result<()> {
     if let Some(tracer) = status(process, "TracerPid:").filter(|tracer| *tracer != 0) {
         return Err(io::Error::other(format!("process {tracer} traces it already")));
     }
-    if status(process, "Seccomp:").is_some_and(|mode| mode != 0) {
-        return other("it runs in a sandbox (seccomp), which may end it for what the agent does");
-    }
     check_program(process)
 }
 
@@ -209,4 +224,21 @@ fn check_program(process: i32) -> io::Result<()> {
         return other("it isn't a 64-bit x86 program");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shadow_stacks_are_among_the_features() {
+        let rows = [
+            ("Name:\ta\nx86_Thread_features:\tshstk wrss \nx86_Thread_features_locked:\t\n", true),
+            ("x86_Thread_features:\t\nx86_Thread_features_locked:\tshstk wrss\n", false),
+            ("Name:\tshstk\n", false),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(says_shadow_stack(text), expected, "{text:?}");
+        }
+    }
 }

@@ -111,6 +111,15 @@ impl Program {
         }
     }
 
+    /// Decides once more which functions are wanted.
+    pub(super) fn choose(&mut self, scope: &Scope) {
+        for index in self.loaded.iter().map(|one| one.index) {
+            if let Some(module) = self.modules.at_mut(index) {
+                choose(module, scope);
+            }
+        }
+    }
+
     pub(super) fn module(&self, one: &Loaded) -> Option<&Module> {
         self.modules.at(one.index)
     }
@@ -191,15 +200,19 @@ impl Loaded {
 
     /// Bytes that a module needs for thunks.
     pub(super) fn thunks(module: &Module) -> u64 {
-        let hooks = module.hooks.iter().filter(|hook| hook.is_wanted).count() as u64;
+        // Which ones are wanted may change.
+        let hooks = module.hooks.len() as u64;
         (hooks * mcount_live::x86_64::THUNK as u64).next_multiple_of(PAGE)
     }
 }
 
 fn choose(module: &mut Module, scope: &Scope) {
     let path = module.path.to_string_lossy().into_owned();
-    let hooks = module.hooks.iter_mut().filter(|_| scope.has_patterns());
-    for hook in hooks {
+    for hook in &mut module.hooks {
+        if !scope.has_patterns() {
+            (hook.is_wanted, hook.class) = (hook.can_be_armed(), 0);
+            continue;
+        }
         let name = crate::output::name_of(&hook.name, true);
         (hook.is_wanted, hook.class) = scope.choose(&name, &hook.name, &path);
         hook.is_wanted &= hook.can_be_armed();

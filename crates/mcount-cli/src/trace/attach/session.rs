@@ -25,6 +25,8 @@ use std::time::Duration;
 const TRIES: u32 = 1000;
 const BETWEEN: Duration = Duration::from_millis(1);
 
+const NO_ROOM: &str = "no free memory within 2 GiB";
+
 /// A process with the agent in it.
 pub(super) struct Session {
     pub(super) process: i32,
@@ -126,6 +128,9 @@ impl Session {
             let mut near = start.map(|start| Thunks { start, bytes: Vec::new() });
             // What is only to be found armed needn't be reached.
             if near.is_none() && !reaches(one.extent(module), self.block.stubs(&self.image)) {
+                if !all && module.hooks.iter().any(|hook| hook.is_wanted) {
+                    return Err(io::Error::other(NO_ROOM));
+                }
                 if !all {
                     continue;
                 }
@@ -152,29 +157,47 @@ impl Session {
         if self.block.owner(&self.memory)?.0 != 0 {
             self.clean_up(program, scope, &maps)?;
         }
-        let there = |place: &usize| program.loaded.get(*place).is_some_and(|one| one.is_in(&maps));
-        let changes = plan.changes.into_iter().filter(|(place, _)| there(place));
-        self.changes = changes.flat_map(|(_, changes)| changes).collect();
-        self.changes.sort_unstable_by_key(|change| change.at);
         let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
         let mut remote = Remote::of(thread, &self.memory, self.block.gate(&self.image))?;
         self.hand_over(&mut remote, (trace, scope))?;
         drop(remote);
         self.block.set_owner(&self.memory, owner)?;
-        self.memory.write(plan.stubs.start, &plan.stubs.bytes)?;
         if scope.has_values() {
             let (at, bytes) =
                 plan.stubs.recipes().ok_or_else(|| io::Error::other("no room for recipes"))?;
             self.memory.write(at, &bytes)?;
         }
-        for thunks in plan.thunks.iter().filter(|thunks| !thunks.bytes.is_empty()) {
-            self.memory.write(thunks.start, &thunks.bytes)?;
-        }
+        self.follow_plan(program, plan, &maps)?;
         self.move_out(&mut standing, &places)?;
         self.set_nobody(&mut standing);
         let foreign = sites::arm(&self.memory, &mut self.changes, &self.rooms)?;
         self.let_go(standing);
         Ok(foreign)
+    }
+
+    /// Arms what is planned instead of what is armed. How many hooks couldn't be.
+    pub(super) fn change(&mut self, program: &Program, plan: Plan) -> io::Result<usize> {
+        let (mut standing, maps, places) = self.stand_outside()?;
+        self.move_out(&mut standing, &places)?;
+        sites::restore(&self.memory, &self.changes, &self.rooms)?;
+        self.follow_plan(program, plan, &maps)?;
+        self.move_out(&mut standing, &places)?;
+        let foreign = sites::arm(&self.memory, &mut self.changes, &self.rooms)?;
+        self.let_go(standing);
+        Ok(foreign)
+    }
+
+    /// Writes the stubs that are planned. What is to be armed is what's planned and still there.
+    fn follow_plan(&mut self, program: &Program, plan: Plan, maps: &[Mapping]) -> io::Result<()> {
+        let there = |place: &usize| program.loaded.get(*place).is_some_and(|one| one.is_in(maps));
+        let changes = plan.changes.into_iter().filter(|(place, _)| there(place));
+        self.changes = changes.flat_map(|(_, changes)| changes).collect();
+        self.changes.sort_unstable_by_key(|change| change.at);
+        self.memory.write(plan.stubs.start, &plan.stubs.bytes)?;
+        for thunks in plan.thunks.iter().filter(|thunks| !thunks.bytes.is_empty()) {
+            self.memory.write(thunks.start, &thunks.bytes)?;
+        }
+        Ok(())
     }
 
     fn let_go(&mut self, standing: Standing) {
@@ -375,7 +398,7 @@ fn is_free(block: &Block, memory: &Memory) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes room for thunks near all modules that are out of the agent's reach, and have functions that are wanted.
+/// Makes room for thunks near all modules that are out of the agent's reach: others of their functions may be wanted later.
 fn make_room(
     program: &Program,
     (image, block): (&Image, &Block),
@@ -401,8 +424,12 @@ fn make_room(
         let start = if let Some(map) = maps.iter().find(is_usable) {
             map.start
         } else {
-            let start = gaps(&taken, extent, size).first().copied();
-            let start = start.ok_or_else(|| io::Error::other("no free memory within 2 GiB"))?;
+            let Some(start) = gaps(&taken, extent, size).first().copied() else {
+                if module.hooks.iter().any(|hook| hook.is_wanted) {
+                    return Err(io::Error::other(NO_ROOM));
+                }
+                continue;
+            };
             let file = in_memory()?;
             file.set_len(size)?;
             let descriptor = block.hand_over(remote, (program.process, memory), &file)?;

@@ -1,6 +1,7 @@
 //! What the worker does while calls are recorded: it waits for the end, keeps to the budget, and shows who looks at it what is
 //! being called.
 
+use super::control::{self, Control};
 use super::worker::Worker;
 use super::{Picture, Row, Wish, save};
 use crate::trace::budget::{self, Budget};
@@ -56,12 +57,16 @@ impl Worker {
             let look = if has_more { Duration::ZERO } else { look };
             let time = left.unwrap_or(look).min(look);
             let input = self.request.view.as_ref().and_then(|view| view.input()).unwrap_or(-1);
-            let mut polled = [pipe.as_raw_fd(), process.as_raw_fd(), input]
+            let control = self.control.as_ref().map_or(-1, Control::input);
+            let mut polled = [pipe.as_raw_fd(), process.as_raw_fd(), input, control]
                 .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
             let time = i32::try_from(time.as_micros().div_ceil(1000)).unwrap_or(0);
-            // SAFETY: three entries.
-            unsafe { libc::poll(polled.as_mut_ptr(), 3, time) };
-            let [end, gone, typed] = polled.map(|one| one.revents != 0);
+            // SAFETY: four entries.
+            unsafe { libc::poll(polled.as_mut_ptr(), 4, time) };
+            let [end, gone, typed, asked] = polled.map(|one| one.revents != 0);
+            if asked && !gone {
+                self.hear(watch.as_mut());
+            }
             let wish = self.see(watch.as_mut(), typed);
             let is_enough = || self.request.calls.is_some_and(|most| self.trace.calls() >= most);
             if end
@@ -76,6 +81,19 @@ impl Worker {
                 return Ok(());
             }
         }
+    }
+
+    /// Somebody asks for other functions.
+    fn hear(&mut self, watch: Option<&mut Watch>) {
+        let Some((wanted, stream)) = self.control.as_ref().and_then(Control::hear) else { return };
+        let done = wanted.and_then(|wanted| self.change(&wanted));
+        if let (Some(watch), Ok(_)) = (watch, &done) {
+            watch.names = self.names();
+            if let Some(budget) = &mut watch.budget {
+                budget.forgive();
+            }
+        }
+        control::answer(stream, &done);
     }
 
     /// Shows what there was, to somebody who hasn't seen anything yet.
@@ -99,6 +117,12 @@ impl Worker {
         if let Some(budget) = &mut budget {
             budget.begin(budget::used(self.request.process));
         }
+        let (names, now) = (self.names(), Instant::now());
+        Some(Watch { live: Live::default(), budget, names, looked: now, shown: now, began: now })
+    }
+
+    /// The functions that are traced: names and modules, by number.
+    fn names(&self) -> BTreeMap<u32, (Arc<str>, Arc<str>)> {
         let mut names = BTreeMap::new();
         for module in self.program.modules.iter() {
             let path: Arc<str> = module.path.to_string_lossy().into();
@@ -107,8 +131,7 @@ impl Worker {
                 names.insert(hook.id, (Arc::from(&*name), Arc::clone(&path)));
             }
         }
-        let now = Instant::now();
-        Some(Watch { live: Live::default(), budget, names, looked: now, shown: now, began: now })
+        names
     }
 
     /// Looks at what is new, and does what is wished.

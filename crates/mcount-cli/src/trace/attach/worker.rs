@@ -1,9 +1,11 @@
 //! The worker: attaches, waits, leaves, and says what came of it.
 
 use super::block::is_ours;
+use super::control::{Control, Wanted};
 use super::launch::{self, Launched};
 use super::maps::{self, Mapping};
 use super::program::Program;
+use super::sandbox;
 use super::session::Session;
 use super::unwinders;
 use super::{Request, start_of};
@@ -21,6 +23,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::time::Instant;
 
 /// Does all of it; the exit code. `pipe` ends when it's time to stop.
 pub(super) fn work(mut request: Request, pipe: &File) -> u8 {
@@ -89,6 +92,9 @@ pub(super) struct Worker {
     pub(super) trace: TraceFile,
     /// Nobody keeps the trace.
     is_hidden: bool,
+    /// Where others ask for other functions.
+    pub(super) control: Option<Control>,
+    began: Instant,
     pub(super) notes: Vec<String>,
 }
 
@@ -108,12 +114,13 @@ impl Worker {
         if program.wanted() == 0 {
             return Err(io::Error::other("no function that has a hook is meant"));
         }
+        sandbox::check(process)?;
         let mut session = Session::prepare(&program, memory)?;
-        if !request.scope.entries && !can_unwind(&program, &session)? {
+        if let Some(why) = no_returns(&program, &session, &request)? {
             if request.scope.needs_returns() {
-                return Err(io::Error::other(NO_UNWINDER));
+                return Err(io::Error::other(why));
             }
-            notes.push(format!("warning: {NO_UNWINDER}: only entries are recorded"));
+            notes.push(format!("warning: {why}: only entries are recorded"));
             request.scope.entries = true;
         }
         session.set_unwinders(&program)?;
@@ -149,7 +156,8 @@ impl Worker {
             return Err(about(&target, error));
         }
         let is_hidden = folder.is_some();
-        Ok(Self { request, program, session, trace, is_hidden, notes })
+        let (control, began) = (Control::open(process), Instant::now());
+        Ok(Self { request, program, session, trace, is_hidden, control, began, notes })
     }
 
     /// Waits until it's time, and leaves.
@@ -240,6 +248,36 @@ impl Worker {
         self.trace.finish().map_err(|error| about(&path, error))
     }
 
+    /// Traces other functions from now on. What has come of it.
+    pub(super) fn change(&mut self, wanted: &Wanted) -> io::Result<String> {
+        if self.request.scope.has_values() {
+            let why = "arguments are being recorded, which can't be changed";
+            return Err(io::Error::other(why));
+        }
+        let scope = wanted.scope(&self.request.scope)?;
+        self.program.choose(&scope);
+        let changed = match self.program.wanted() {
+            0 => Err(io::Error::other("no function that has a hook is meant")),
+            _ => self.session.plan(&self.program, &scope, false),
+        };
+        let changed = changed.and_then(|plan| self.session.change(&self.program, plan));
+        if let Err(error) = changed {
+            self.program.choose(&self.request.scope);
+            return Err(error);
+        }
+        self.request.scope = scope;
+        let functions = counted(self.program.wanted(), "function", "functions");
+        let seconds = self.began.elapsed().as_secs_f64();
+        let note = format!("from {seconds:.3} s on: {functions}, as another mcount attach asked");
+        // If there's no room for it, that's said anyway.
+        let _ = self.trace.add(metadata::NOTE, note.as_bytes());
+        let (name, owner) = (self.program.path.display(), std::process::id());
+        let process = self.request.process;
+        Ok(format!(
+            "{name} (process {process}): {functions} from now on, traced by process {owner}"
+        ))
+    }
+
     /// Where the trace goes that's asked for.
     pub(super) fn output(&self) -> PathBuf {
         self.request.output.clone().unwrap_or_else(|| default_output(&self.program))
@@ -267,6 +305,23 @@ impl Worker {
 
 const NO_UNWINDER: &str =
     "its unwinder can't be told of the agent, and exceptions couldn't pass through traced calls";
+
+const SHADOW_STACK: &str = "it has a shadow stack (CET), with which return addresses have to stay";
+
+/// Why returns can't be traced, if they're to be.
+fn no_returns(
+    program: &Program,
+    session: &Session,
+    request: &Request,
+) -> io::Result<Option<&'static str>> {
+    if request.scope.entries {
+        return Ok(None);
+    }
+    if super::has_shadow_stack(request.process) {
+        return Ok(Some(SHADOW_STACK));
+    }
+    Ok((!can_unwind(program, session)?).then_some(NO_UNWINDER))
+}
 
 fn can_unwind(program: &Program, session: &Session) -> io::Result<bool> {
     if unwinders::has_deaf_one(program) {

@@ -1,0 +1,295 @@
+//! Processes that have forbidden themselves system calls (seccomp): may they make those that tracing takes?
+//!
+//! The kernel shows the filters to whoever may administer the system (`PTRACE_SECCOMP_GET_FILTER`). A filter is a small program
+//! without loops that looks at the number of a system call, and perhaps at its arguments; those aren't known here, so all
+//! ways that lead on from there have to end well. The instructions are in `<linux/filter.h>`, what a filter is given in
+//! `seccomp(2)`.
+
+use super::status;
+use super::stop::{self, Standing};
+use nix::errno::Errno;
+use nix::libc;
+use std::io;
+
+const PTRACE_SECCOMP_GET_FILTER: u32 = 0x420c;
+/// As much as a filter may have (`BPF_MAXINSNS`), and as many as a thread may have here.
+const LONGEST: usize = 4096;
+const MOST: usize = 512;
+/// Instructions that are looked at, at most.
+const STEPS: u32 = 1 << 20;
+/// `AUDIT_ARCH_X86_64`.
+const ARCHITECTURE: u32 = 0xc000_003e;
+
+/// What the recorder makes the process do, and what the agent does.
+const NEEDED: [(&str, i64); 13] = [
+    ("mmap", libc::SYS_mmap),
+    ("munmap", libc::SYS_munmap),
+    ("mremap", libc::SYS_mremap),
+    ("madvise", libc::SYS_madvise),
+    ("rt_sigprocmask", libc::SYS_rt_sigprocmask),
+    ("getpid", libc::SYS_getpid),
+    ("gettid", libc::SYS_gettid),
+    ("tgkill", libc::SYS_tgkill),
+    ("sched_yield", libc::SYS_sched_yield),
+    ("nanosleep", libc::SYS_nanosleep),
+    ("socketpair", libc::SYS_socketpair),
+    ("recvmsg", libc::SYS_recvmsg),
+    ("close", libc::SYS_close),
+];
+
+/// One instruction of a filter (`struct sock_filter`).
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct Instruction {
+    code: u16,
+    if_true: u8,
+    if_false: u8,
+    value: u32,
+}
+
+/// May all threads of `process` make the system calls that tracing takes?
+///
+/// # Errors
+///
+/// They mayn't, or that can't be known.
+pub(super) fn check(process: i32) -> io::Result<()> {
+    for id in stop::threads(process)? {
+        match status(id, "Seccomp:") {
+            None | Some(0) => continue,
+            Some(1) => {
+                return Err(io::Error::other("it has forbidden itself all system calls (seccomp)"));
+            }
+            Some(_) => {}
+        }
+        let Some(standing) = Standing::one(process, id)? else { continue };
+        let filters = filters(id).map_err(|error| match error {
+            Errno::EACCES | Errno::EPERM => io::Error::other(
+                "it runs in a sandbox (seccomp), which may end it for what the agent does, and only \
+                 root may look what it allows",
+            ),
+            error => error.into(),
+        })?;
+        drop(standing);
+        for (name, number) in NEEDED {
+            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            if !filters.iter().all(|filter| allows(filter, number)) {
+                let text = format!(
+                    "its sandbox (seccomp) forbids the system call {name}, which tracing needs"
+                );
+                return Err(io::Error::other(text));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The filters of a thread that stands.
+fn filters(thread: i32) -> Result<Vec<Vec<Instruction>>, Errno> {
+    let mut found = Vec::new();
+    for index in 0..MOST {
+        let mut filter = vec![Instruction::default(); LONGEST];
+        // SAFETY: there's room for the longest filter there can be.
+        let length =
+            unsafe { libc::ptrace(PTRACE_SECCOMP_GET_FILTER, thread, index, filter.as_mut_ptr()) };
+        match (usize::try_from(length), Errno::last()) {
+            (Ok(length), _) => filter.truncate(length),
+            (Err(_), Errno::ENOENT) => return Ok(found),
+            (Err(_), error) => return Err(error),
+        }
+        found.push(filter);
+    }
+    Err(Errno::E2BIG)
+}
+
+/// What is known at one point of a filter: where it is, and the two registers and the memory, as far as they're known.
+#[derive(Debug, Clone)]
+struct State {
+    at: usize,
+    accumulator: Option<u32>,
+    index: Option<u32>,
+    memory: [Option<u32>; 16],
+}
+
+/// Does `filter` let the system call pass, whatever its arguments are?
+fn allows(filter: &[Instruction], number: u32) -> bool {
+    let first = State { at: 0, accumulator: Some(0), index: Some(0), memory: [Some(0); 16] };
+    let mut states = vec![first];
+    for _ in 0..STEPS {
+        let Some(mut state) = states.pop() else { return true };
+        let Some(instruction) = filter.get(state.at).copied() else { return false };
+        state.at += 1;
+        match instruction.code & 7 {
+            5 => branch(instruction, &state, &mut states),
+            6 => {
+                let result = if instruction.code & 0x18 == 0x10 {
+                    state.accumulator
+                } else {
+                    Some(instruction.value)
+                };
+                if !result.is_some_and(passes) {
+                    return false;
+                }
+            }
+            _ => {
+                step(instruction, number, &mut state);
+                states.push(state);
+            }
+        }
+    }
+    false
+}
+
+/// Is the system call made, if a filter says so? `SECCOMP_RET_ALLOW` and `SECCOMP_RET_LOG`.
+fn passes(result: u32) -> bool {
+    matches!(result >> 16, 0x7fff | 0x7ffc)
+}
+
+/// Adds the states that a jump leads to.
+fn branch(instruction: Instruction, state: &State, states: &mut Vec<State>) {
+    let Instruction { code, if_true, if_false, value } = instruction;
+    let to = |distance: usize| State { at: state.at.saturating_add(distance), ..state.clone() };
+    if code & 0xf0 == 0 {
+        states.push(to(usize::try_from(value).unwrap_or(usize::MAX)));
+        return;
+    }
+    let other = if code & 8 == 0 { Some(value) } else { state.index };
+    let is_true = state.accumulator.zip(other).and_then(|(one, other)| match code & 0xf0 {
+        0x10 => Some(one == other),
+        0x20 => Some(one > other),
+        0x30 => Some(one >= other),
+        0x40 => Some(one & other != 0),
+        _ => None,
+    });
+    if is_true != Some(false) {
+        states.push(to(usize::from(if_true)));
+    }
+    if is_true != Some(true) {
+        states.push(to(usize::from(if_false)));
+    }
+}
+
+/// Any instruction but jumps and returns.
+fn step(instruction: Instruction, number: u32, state: &mut State) {
+    let Instruction { code, value, .. } = instruction;
+    let cell = usize::try_from(value).unwrap_or(usize::MAX);
+    let in_memory = state.memory.get(cell).copied().flatten();
+    match code {
+        // What the filter is given: number, architecture, then what isn't known.
+        0x20 => {
+            state.accumulator = match value {
+                0 => Some(number),
+                4 => Some(ARCHITECTURE),
+                _ => None,
+            }
+        }
+        0x80 => state.accumulator = Some(64),
+        0x81 => state.index = Some(64),
+        0x00 => state.accumulator = Some(value),
+        0x01 => state.index = Some(value),
+        0x60 => state.accumulator = in_memory,
+        0x61 => state.index = in_memory,
+        0x02 | 0x03 => {
+            if let Some(room) = state.memory.get_mut(cell) {
+                *room = if code == 2 { state.accumulator } else { state.index };
+            }
+        }
+        0x07 => state.index = state.accumulator,
+        0x87 => state.accumulator = state.index,
+        _ => {
+            let other = if code & 8 == 0 { Some(value) } else { state.index };
+            let both = state.accumulator.zip(other);
+            state.accumulator = both.and_then(|(one, other)| compute(code & 0xf0, one, other));
+        }
+    }
+}
+
+fn compute(operation: u16, one: u32, other: u32) -> Option<u32> {
+    match operation {
+        0x00 => Some(one.wrapping_add(other)),
+        0x10 => Some(one.wrapping_sub(other)),
+        0x20 => Some(one.wrapping_mul(other)),
+        0x30 => one.checked_div(other),
+        0x40 => Some(one | other),
+        0x50 => Some(one & other),
+        0x60 => one.checked_shl(other),
+        0x70 => one.checked_shr(other),
+        0x80 => Some(one.wrapping_neg()),
+        0xa0 => Some(one ^ other),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALLOW: u32 = 0x7fff_0000;
+    const KILL: u32 = 0x8000_0000;
+
+    /// Code, jumps if true and if false, value.
+    type Row = (u16, u8, u8, u32);
+
+    fn program(instructions: &[Row]) -> Vec<Instruction> {
+        let one = |&(code, if_true, if_false, value): &Row| Instruction {
+            code,
+            if_true,
+            if_false,
+            value,
+        };
+        instructions.iter().map(one).collect()
+    }
+
+    #[test]
+    fn filters_by_number() {
+        let load = (0x20, 0, 0, 0);
+        let rows: [(&str, Vec<Row>, bool); 8] = [
+            ("all", vec![(6, 0, 0, ALLOW)], true),
+            ("logged", vec![(6, 0, 0, 0x7ffc_0000)], true),
+            ("none", vec![(6, 0, 0, KILL)], false),
+            ("an error", vec![(6, 0, 0, 0x0005_0001)], false),
+            ("not 9", vec![load, (0x15, 0, 1, 9), (6, 0, 0, KILL), (6, 0, 0, ALLOW)], false),
+            ("only 9", vec![load, (0x15, 1, 0, 9), (6, 0, 0, KILL), (6, 0, 0, ALLOW)], true),
+            ("up to 8", vec![load, (0x25, 0, 1, 8), (6, 0, 0, KILL), (6, 0, 0, ALLOW)], false),
+            // Another architecture is forbidden.
+            (
+                "x86-64",
+                vec![
+                    (0x20, 0, 0, 4),
+                    (0x15, 1, 0, ARCHITECTURE),
+                    (6, 0, 0, KILL),
+                    (6, 0, 0, ALLOW),
+                ],
+                true,
+            ),
+        ];
+        for (name, instructions, expected) in rows {
+            assert_eq!(allows(&program(&instructions), 9), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_depends_on_arguments_has_to_end_well_in_all_ways() {
+        let argument = (0x20, 0, 0, 32);
+        let both = [argument, (0x45, 0, 1, 4), (6, 0, 0, ALLOW), (6, 0, 0, 0x7ffc_0000)];
+        assert!(allows(&program(&both), 9));
+        let one = [argument, (0x45, 0, 1, 4), (6, 0, 0, ALLOW), (6, 0, 0, KILL)];
+        assert!(!allows(&program(&one), 9));
+        // By way of memory and arithmetic: (argument & 0) isn't known to be 0 here, and needn't be.
+        let hidden = [argument, (0x54, 0, 0, 7), (2, 0, 0, 3), (0x60, 0, 0, 3), (0x16, 0, 0, 0)];
+        assert!(!allows(&program(&hidden), 9));
+        let known =
+            [(0, 0, 0, 0x7fff), (0x64, 0, 0, 16), (7, 0, 0, 0), (0x87, 0, 0, 0), (0x16, 0, 0, 0)];
+        assert!(allows(&program(&known), 9));
+    }
+
+    #[test]
+    fn what_is_no_filter_allows_nothing() {
+        for instructions in [vec![], vec![(0x05, 0, 0, 7)], vec![(0x20, 0, 0, 0)]] {
+            assert!(!allows(&program(&instructions), 9), "{instructions:?}");
+        }
+        // Each argument doubles the ways; it ends all the same.
+        let mut long = [(0x20, 0, 0, 32), (0x15, 0, 0, 1)].repeat(100);
+        long.push((6, 0, 0, ALLOW));
+        assert!(!allows(&program(&long), 9));
+    }
+}
