@@ -10,7 +10,7 @@ use mcount::{
     RecordOptions, SortOptions,
 };
 use mcount_cli::replay::stats::{self, By};
-use mcount_cli::replay::{self, Field, Format, Manner, Progress, Selection, Weight};
+use mcount_cli::replay::{self, CallFormat, Field, Manner, Progress, Selection, Weight};
 use mcount_cli::{archive, unpack};
 use std::path::Path;
 use std::sync::LazyLock;
@@ -413,16 +413,15 @@ pub fn trace(bytes: &[u8]) {
 fn print_trace(trace: &mcount_trace::Trace<'_>) -> usize {
     let (selection, none) = (Selection::default(), &mut std::io::sink());
     let progress = Progress::new(trace, None);
-    let formats =
-        [Format::Text, Format::Jsonl, Format::Csv, Format::Folded, Format::Chrome, Format::Perfetto];
-    for format in formats {
+    use CallFormat::{Chrome, Csv, Folded, Jsonl, Perfetto, Text};
+    for format in [Text, Jsonl, Csv, Folded, Chrome, Perfetto] {
         let fields = Field::USUAL.to_vec();
         let (has_colour, has_simple_names) = (false, true);
         let manner = Manner { format, has_colour, has_simple_names, fields, weight: Weight::Time };
         replay::print(none, trace, &selection, &manner, &progress).expect("nothing is written");
     }
     for by in [By::Function, By::Thread, By::Caller] {
-        let (sort, format) = (stats::Column::Total, stats::Format::Jsonl);
+        let (sort, format) = (stats::Column::Total, stats::StatsFormat::Jsonl);
         let manner = stats::Manner { by, sort, format, has_simple_names: false };
         stats::print(none, trace, &selection, manner, &progress).expect("nothing is written");
     }

@@ -8,7 +8,6 @@ use crate::order::Ordered;
 use crate::record::{End, Raw};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
 
 /// A call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,13 +129,16 @@ pub struct Calls<'t, 'a> {
     /// When each thread has its next call. Of a thread that wasn't looked at yet, it may be later: there
     /// can be very many, and each takes memory once it is read.
     next: BinaryHeap<Reverse<(u64, usize)>>,
+    /// The thread whose calls come now, which isn't in `next`; and until when.
+    current: Option<(usize, Option<(u64, usize)>)>,
 }
 
 impl<'t, 'a> Calls<'t, 'a> {
     pub(crate) fn new(threads: Vec<ThreadCalls<'t, 'a>>) -> Self {
         let starts = threads.iter().enumerate();
         let next = starts.map(|(at, thread)| Reverse((thread.first, at))).collect();
-        Self { next, threads: threads.into_iter().map(|thread| (thread, None)).collect() }
+        let threads = threads.into_iter().map(|thread| (thread, None)).collect();
+        Self { next, threads, current: None }
     }
 }
 
@@ -146,14 +148,23 @@ impl Iterator for Calls<'_, '_> {
     #[inline]
     fn next(&mut self) -> Option<Call> {
         loop {
-            let mut first = self.next.peek_mut()?;
-            let Reverse((start, at)) = &mut *first;
-            let (thread, held) = self.threads.get_mut(*at)?;
+            let (at, limit) = if let Some(current) = self.current {
+                current
+            } else {
+                let Reverse((_, at)) = self.next.pop()?;
+                let limit = self.next.peek().map(|Reverse(other)| *other);
+                *self.current.insert((at, limit))
+            };
+            let (thread, held) = self.threads.get_mut(at)?;
             let call = held.take();
             *held = thread.next();
             match held {
-                Some(next) => *start = next.start,
-                None => drop(PeekMut::pop(first)),
+                Some(next) if limit.is_none_or(|limit| (next.start, at) < limit) => {}
+                Some(next) => {
+                    self.next.push(Reverse((next.start, at)));
+                    self.current = None;
+                }
+                None => self.current = None,
             }
             if call.is_some() {
                 return call;

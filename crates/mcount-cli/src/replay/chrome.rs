@@ -1,7 +1,8 @@
 //! JSON for Chrome (`about:tracing`) and Perfetto: an event for each call, and the names of processes and
 //! threads. The format is that of Google's "Trace Event Format".
 
-use super::parallel::{self, Format, Work};
+use super::digits::{Times, microseconds};
+use super::parallel::{self, Printer, Work};
 use super::values::{self, Recorded};
 use super::{Names, end_name, json_string, printable, program_name};
 use mcount_trace::Call;
@@ -43,11 +44,11 @@ pub(super) fn print(out: &mut impl Write, work: &Work<'_, '_, '_>) -> io::Result
 /// An event for each call, behind a comma.
 struct Events;
 
-impl Format for Events {
+impl Printer for Events {
     fn print(&self, out: &mut Vec<u8>, names: &Names<'_, '_>, calls: impl Iterator<Item = Call>) {
-        let mut values = Recorded::of(names.trace);
+        let (mut times, mut values) = (Times::default(), Recorded::of(names.trace));
         for call in calls {
-            add(out, names, &mut values, &call);
+            add(out, names, (&mut times, &mut values), &call);
         }
     }
 }
@@ -71,31 +72,31 @@ impl<W: Write> Write for Behind<'_, W> {
 }
 
 /// Adds a complete event, the beginning of one that had not ended, or one that is only known to have begun.
-fn add(event: &mut Vec<u8>, names: &Names<'_, '_>, values: &mut Recorded<'_>, call: &Call) {
-    let (pid, tid) = names.ids(call);
+fn add(
+    event: &mut Vec<u8>,
+    names: &Names<'_, '_>,
+    (times, values): (&mut Times, &mut Recorded<'_>),
+    call: &Call,
+) {
     let (start, end) = names.times(call);
-    let name = names.function(call.function);
     let phase = match end {
-        Some(_) => "X",
-        None if names.trace.header.has_only_entries => "i",
-        None => "B",
+        Some(_) => b",\n{\"ph\":\"X\",",
+        None if names.trace.header.has_only_entries => b",\n{\"ph\":\"i\",",
+        None => b",\n{\"ph\":\"B\",",
     };
-    event.extend(b",\n{\"ph\":\"");
-    event.extend(phase.as_bytes());
-    event.extend(b"\",");
-    event.extend(name.chrome.as_bytes());
-    let mut digits = itoa::Buffer::new();
-    event.extend(digits.format(pid).as_bytes());
-    event.extend(b",\"tid\":");
-    event.extend(digits.format(tid).as_bytes());
-    microseconds(event, ",\"ts\":", start);
+    event.extend_from_slice(phase);
+    event.extend_from_slice(names.function(call.function).chrome.as_bytes());
+    let [_, thread] = names.thread(call);
+    event.extend_from_slice(thread.as_bytes());
+    times.microseconds(event, start);
     if let Some(end) = end {
-        microseconds(event, ",\"dur\":", end.saturating_sub(start));
+        event.extend_from_slice(b",\"dur\":");
+        microseconds(event, end.saturating_sub(start));
     }
     let mut inner = &b",\"args\":{"[..];
     if let Some(how) = call.how {
-        event.extend(b",\"args\":{\"end\":\"");
-        event.extend(end_name(how).as_bytes());
+        event.extend_from_slice(b",\"args\":{\"end\":\"");
+        event.extend_from_slice(end_name(how).as_bytes());
         event.push(b'"');
         inner = b",";
     }
@@ -107,16 +108,5 @@ fn add(event: &mut Vec<u8>, names: &Names<'_, '_>, values: &mut Recorded<'_>, ca
         event.extend([inner, key, value.as_bytes()].concat());
         inner = b",";
     }
-    event.extend(if inner == b"," { &b"}}"[..] } else { &b"}"[..] });
-}
-
-/// Adds a time, with three digits behind the point.
-fn microseconds(event: &mut Vec<u8>, key: &str, nanoseconds: u64) {
-    event.extend(key.as_bytes());
-    event.extend(itoa::Buffer::new().format(nanoseconds / 1_000).as_bytes());
-    // One more digit in front keeps the zeros.
-    let mut part = itoa::Buffer::new();
-    let part = part.format(1_000 + nanoseconds % 1_000);
-    event.push(b'.');
-    event.extend(part.as_bytes().get(1..).unwrap_or_default());
+    event.extend_from_slice(if inner == b"," { &b"}}"[..] } else { &b"}"[..] });
 }

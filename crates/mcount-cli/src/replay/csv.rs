@@ -1,6 +1,6 @@
 //! Comma-separated values (RFC 4180); the columns are the fields of `--format jsonl`.
 
-use super::parallel::{self, Format, Work};
+use super::parallel::{self, Printer, Work};
 use super::{Names, end_name};
 use mcount_trace::Call;
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ pub(super) fn print(out: &mut impl Write, work: &Work<'_, '_, '_>) -> io::Result
 /// A record for each call.
 struct Records;
 
-impl Format for Records {
+impl Printer for Records {
     fn print(&self, out: &mut Vec<u8>, names: &Names<'_, '_>, calls: impl Iterator<Item = Call>) {
         let mut out = csv::Writer::from_writer(out);
         for call in calls {

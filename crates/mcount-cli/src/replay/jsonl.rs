@@ -1,44 +1,52 @@
 //! One JSON object a call and line. The names of a function are made into JSON once, and numbers are
 //! all that is formatted for each call.
 
-use super::parallel::Format;
+use super::digits::{Times, number};
+use super::parallel::Printer;
 use super::values::{self, Recorded};
 use super::{Names, end_name};
-use mcount_trace::Call;
+use mcount_trace::{Call, End};
 
 /// A line for each call.
 pub(super) struct Lines;
 
-impl Format for Lines {
+impl Printer for Lines {
     fn print(&self, out: &mut Vec<u8>, names: &Names<'_, '_>, calls: impl Iterator<Item = Call>) {
-        let mut values = Recorded::of(names.trace);
+        let (mut times, mut values) = (Times::default(), Recorded::of(names.trace));
         for call in calls {
-            add(out, names, &mut values, &call);
+            add(out, names, (&mut times, &mut values), &call);
         }
     }
 }
 
-fn add(line: &mut Vec<u8>, names: &Names<'_, '_>, values: &mut Recorded<'_>, call: &Call) {
-    let (pid, tid) = names.ids(call);
+fn add(
+    line: &mut Vec<u8>,
+    names: &Names<'_, '_>,
+    (times, values): (&mut Times, &mut Recorded<'_>),
+    call: &Call,
+) {
     let (start, end) = names.times(call);
-    number(line, "{\"process\":", u64::from(pid));
-    number(line, ",\"thread\":", u64::from(tid));
-    number(line, ",\"depth\":", call.depth as u64);
-    line.extend(names.function(call.function).jsonl.as_bytes());
+    let [thread, _] = names.thread(call);
+    line.extend_from_slice(thread.as_bytes());
+    number(line, call.depth as u64);
+    line.extend_from_slice(names.function(call.function).jsonl.as_bytes());
     let caller = call.caller.map(|caller| names.function(caller));
-    line.extend(caller.map_or("null", |caller| &caller.json).as_bytes());
-    number(line, ",\"start_ns\":", start);
+    line.extend_from_slice(caller.map_or("null", |caller| &caller.json).as_bytes());
+    line.extend_from_slice(b",\"start_ns\":");
+    times.number(line, start);
+    line.extend_from_slice(b",\"duration_ns\":");
     match end {
-        Some(end) => number(line, ",\"duration_ns\":", end.saturating_sub(start)),
-        None => line.extend(b",\"duration_ns\":null"),
+        Some(end) => number(line, end.saturating_sub(start)),
+        None => line.extend_from_slice(b"null"),
     }
     match call.how {
+        Some(End::Return) => line.extend_from_slice(b",\"end\":\"return\""),
         Some(how) => {
-            line.extend(b",\"end\":\"");
-            line.extend(end_name(how).as_bytes());
+            line.extend_from_slice(b",\"end\":\"");
+            line.extend_from_slice(end_name(how).as_bytes());
             line.push(b'"');
         }
-        None => line.extend(b",\"end\":null"),
+        None => line.extend_from_slice(b",\"end\":null"),
     }
     if let Some(arguments) = values.arguments(call) {
         line.extend(b",\"arguments\":");
@@ -49,9 +57,4 @@ fn add(line: &mut Vec<u8>, names: &Names<'_, '_>, values: &mut Recorded<'_>, cal
         line.extend(values::result_json(&result).as_bytes());
     }
     line.extend(b"}\n");
-}
-
-fn number(line: &mut Vec<u8>, key: &str, value: u64) {
-    line.extend(key.as_bytes());
-    line.extend(itoa::Buffer::new().format(value).as_bytes());
 }

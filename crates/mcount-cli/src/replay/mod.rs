@@ -2,6 +2,7 @@
 
 mod chrome;
 mod csv;
+mod digits;
 mod fields;
 mod folded;
 mod jsonl;
@@ -83,12 +84,16 @@ pub fn print(
     let filter = selection.filter(trace);
     let work = Work { names: &names, filter: &filter, progress };
     match manner.format {
-        CallFormat::Text => text::print(&mut out, &names, filter.calls(progress), manner)?,
+        CallFormat::Text => {
+            parallel::ahead(&work, |calls| text::print(&mut out, &names, calls, manner))?
+        }
         CallFormat::Jsonl => parallel::print(&mut out, &work, &jsonl::Lines)?,
         CallFormat::Csv => csv::print(&mut out, &work)?,
         CallFormat::Folded => folded::print(&mut out, &names, &filter, manner.weight, progress)?,
         CallFormat::Chrome => chrome::print(&mut out, &work)?,
-        CallFormat::Perfetto => perfetto::print(&mut out, &names, filter.calls(progress))?,
+        CallFormat::Perfetto => {
+            parallel::ahead(&work, |calls| perfetto::print(&mut out, &names, calls))?
+        }
         // That is a folder: see `write_uftrace`.
         CallFormat::Uftrace => {}
     }
@@ -120,6 +125,8 @@ const NAMELESS: &str = "?";
 pub(crate) struct Names<'t, 'a> {
     pub(crate) trace: &'t Trace<'a>,
     functions: Vec<OnceLock<Box<Name>>>,
+    /// What `--format jsonl` and `--format chrome` have of threads.
+    threads: Vec<OnceLock<Box<[String; 2]>>>,
     is_simple: bool,
     unknown: Name,
 }
@@ -171,7 +178,20 @@ impl<'t, 'a> Names<'t, 'a> {
     /// Names of C++ are without arguments if `is_simple`.
     pub(crate) fn with(trace: &'t Trace<'a>, is_simple: bool) -> Self {
         let functions = trace.functions.iter().map(|_| OnceLock::new()).collect();
-        Self { trace, functions, is_simple, unknown: Name::new(NAMELESS, None, None) }
+        let threads = trace.threads.iter().map(|_| OnceLock::new()).collect();
+        let unknown = Name::new(NAMELESS, None, None);
+        Self { trace, functions, threads, is_simple, unknown }
+    }
+
+    /// What `--format jsonl` and `--format chrome` have of the thread that made `call`.
+    fn thread(&self, call: &Call) -> [&str; 2] {
+        let Some(texts) = self.threads.get(call.thread) else { return [""; 2] };
+        let texts = texts.get_or_init(|| {
+            let (pid, tid) = self.ids(call);
+            let jsonl = format!("{{\"process\":{pid},\"thread\":{tid},\"depth\":");
+            Box::new([jsonl, format!("{pid},\"tid\":{tid},\"ts\":")])
+        });
+        texts.each_ref().map(String::as_str)
     }
 
     /// The names of the function with this number.

@@ -1,6 +1,7 @@
 //! Printing calls on all processors: slices of time are printed into memory, and written in their order.
 //!
-//! For formats in which what is printed of a call depends on nothing but that call.
+//! That's for formats in which what is printed of a call depends on nothing but that call. For others, calls are read
+//! ahead on all processors, and printed on one.
 
 use super::Names;
 use super::progress::Progress;
@@ -8,6 +9,8 @@ use super::select::Filter;
 use mcount_trace::{Call, Slice};
 use rayon::prelude::*;
 use std::io::{self, Write};
+use std::iter::Flatten;
+use std::sync::mpsc::{IntoIter, SyncSender, sync_channel};
 
 /// Calls of a slice. What is printed of those that are worked on has to fit into memory.
 const SLICE: u64 = 32_768;
@@ -19,7 +22,7 @@ const FEW_THREADS: u64 = 4;
 const MOST: u64 = 8 * SLICE;
 
 /// What is printed of a call.
-pub(super) trait Format: Sync {
+pub(super) trait Printer: Sync {
     /// Appends `calls` to `out`.
     fn print(&self, out: &mut Vec<u8>, names: &Names<'_, '_>, calls: impl Iterator<Item = Call>);
 }
@@ -35,31 +38,61 @@ pub(super) struct Work<'w, 't, 'a> {
 pub(super) fn print(
     out: &mut impl Write,
     work: &Work<'_, '_, '_>,
-    format: &impl Format,
+    printer: &impl Printer,
 ) -> io::Result<()> {
-    let threads = work.filter.threads() as u64;
-    let slices = work.filter.slices((SLICE * threads.div_ceil(FEW_THREADS)).min(MOST));
-    let mut done = Vec::new();
-    for batch in slices.chunks(2 * rayon::current_num_threads()) {
-        let mut next = Vec::new();
+    let slices = slices(work);
+    let batch = 2 * rayon::current_num_threads();
+    // The same memory again and again: the kernel takes long to hand out new.
+    let (mut done, mut next) = (vec![Vec::new(); batch], vec![Vec::new(); batch]);
+    for batch in slices.chunks(batch) {
         rayon::in_place_scope(|scope| {
-            scope.spawn(|_| next = printed(batch, work, format));
+            scope.spawn(|_| fill(&mut next, batch, work, printer));
             write(out, &done)
         })?;
-        done = next;
+        std::mem::swap(&mut done, &mut next);
     }
     write(out, &done)
 }
 
-fn printed(slices: &[Slice], work: &Work<'_, '_, '_>, format: &impl Format) -> Vec<Vec<u8>> {
-    let slices = slices.par_iter().map(|slice| {
-        let (mut bytes, mut count) = (Vec::new(), 0);
+fn slices(work: &Work<'_, '_, '_>) -> Vec<Slice> {
+    let threads = work.filter.threads() as u64;
+    work.filter.slices((SLICE * threads.div_ceil(FEW_THREADS)).min(MOST))
+}
+
+/// Calls that were read ahead.
+pub(super) type Ahead = Flatten<IntoIter<Vec<Call>>>;
+
+/// Lets `print` print the calls that are wanted, by start.
+pub(super) fn ahead<T>(work: &Work<'_, '_, '_>, print: impl FnOnce(Ahead) -> T) -> T {
+    let (sender, receiver) = sync_channel(1);
+    std::thread::scope(|scope| {
+        scope.spawn(move || read(work, &sender));
+        print(receiver.into_iter().flatten())
+    })
+}
+
+/// Sends all calls, a slice at a time, until nobody wants more.
+fn read(work: &Work<'_, '_, '_>, sender: &SyncSender<Vec<Call>>) {
+    for batch in slices(work).chunks(rayon::current_num_threads()) {
+        let calls = batch.par_iter().map(|slice| work.filter.calls_within(*slice).collect());
+        for calls in calls.collect::<Vec<Vec<Call>>>() {
+            work.progress.add(calls.len() as u64);
+            if sender.send(calls).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Prints each slice into one of `parts`; what's left of those is emptied.
+fn fill(parts: &mut [Vec<u8>], slices: &[Slice], work: &Work<'_, '_, '_>, printer: &impl Printer) {
+    parts.iter_mut().for_each(Vec::clear);
+    parts.par_iter_mut().zip(slices).for_each(|(bytes, slice)| {
+        let mut count = 0;
         let calls = work.filter.calls_within(*slice).inspect(|_| count += 1);
-        format.print(&mut bytes, work.names, calls);
+        printer.print(bytes, work.names, calls);
         work.progress.add(count);
-        bytes
     });
-    slices.collect()
 }
 
 fn write(out: &mut impl Write, parts: &[Vec<u8>]) -> io::Result<()> {

@@ -79,9 +79,10 @@ pub(super) fn print(
         out,
         names,
         values: Recorded::of(names.trace),
-        known: HashSet::new(),
+        known: HashSet::default(),
         packet: Vec::new(),
         part: Vec::new(),
+        event: Vec::new(),
     };
     file.processes()?;
     file.threads()?;
@@ -93,9 +94,10 @@ struct File<'f, 't, 'a, W> {
     names: &'f Names<'t, 'a>,
     values: Recorded<'t>,
     /// What was said already.
-    known: HashSet<Known>,
+    known: HashSet<Known, foldhash::fast::RandomState>,
     packet: Vec<u8>,
     part: Vec<u8>,
+    event: Vec<u8>,
 }
 
 #[derive(PartialEq, Eq, Hash)]
@@ -199,7 +201,8 @@ impl<W: Write> File<'_, '_, '_, W> {
             Step::Begin => (BEGIN, start),
             Step::End => (END, end.unwrap_or(start)),
         };
-        let mut event = Vec::with_capacity(64);
+        let mut event = std::mem::take(&mut self.event);
+        event.clear();
         number(&mut event, field::TYPE, kind);
         if lane.number > 0 {
             number(&mut event, field::TRACK, track(lane));
@@ -221,6 +224,7 @@ impl<W: Write> File<'_, '_, '_, W> {
             }
         }
         bytes(&mut self.packet, field::TRACK_EVENT, &event);
+        self.event = event;
         self.end_packet()
     }
 

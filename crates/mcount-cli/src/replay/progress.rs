@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const STEP: u64 = 1 << 16;
 
 /// After so many calls, what was read is given back: it would stay in memory, all of it in the end.
-const KEPT: u64 = 1 << 22;
+const KEPT: u64 = 1 << 20;
 
 /// How far the work has come.
 pub struct Progress<'i> {
