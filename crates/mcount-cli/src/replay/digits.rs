@@ -84,8 +84,9 @@ impl Times {
         if value < 1_000_000 {
             return number(out, value);
         }
-        let [[a, b, c], [d, e, f]] = self.begin(out, value);
-        out.extend_from_slice(&[a, b, c, d, e, f]);
+        for digits in self.begin(out, value) {
+            out.extend_from_slice(&digits);
+        }
     }
 
     /// Appends a number of nanoseconds in microseconds.
@@ -94,8 +95,9 @@ impl Times {
         if nanoseconds < 1_000_000 {
             return microseconds(out, nanoseconds);
         }
-        let [[a, b, c], [d, e, f]] = self.begin(out, nanoseconds);
-        out.extend_from_slice(&[a, b, c, b'.', d, e, f]);
+        let [thousands, [a, b, c]] = self.begin(out, nanoseconds);
+        out.extend_from_slice(&thousands);
+        out.extend_from_slice(&[b'.', a, b, c]);
     }
 }
 

@@ -84,15 +84,13 @@ pub fn print(
     let filter = selection.filter(trace);
     let work = Work { names: &names, filter: &filter, progress };
     match manner.format {
-        CallFormat::Text => {
-            parallel::ahead(&work, |calls| text::print(&mut out, &names, calls, manner))?
-        }
+        CallFormat::Text => text::print(&mut out, &names, filter.calls(progress), manner)?,
         CallFormat::Jsonl => parallel::print(&mut out, &work, &jsonl::Lines)?,
         CallFormat::Csv => csv::print(&mut out, &work)?,
         CallFormat::Folded => folded::print(&mut out, &names, &filter, manner.weight, progress)?,
         CallFormat::Chrome => chrome::print(&mut out, &work)?,
         CallFormat::Perfetto => {
-            parallel::ahead(&work, |calls| perfetto::print(&mut out, &names, calls))?
+            parallel::ahead(&work, |calls| perfetto::print(&mut out, &names, calls))?;
         }
         // That is a folder: see `write_uftrace`.
         CallFormat::Uftrace => {}
