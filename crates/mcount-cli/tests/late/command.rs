@@ -163,11 +163,13 @@ fn what_is_no_final_link_passes_through() -> Result<(), String> {
 }
 
 /// What a failed link came to. A linker that gcc looks up in `PATH` is called by its path, and by its name if we ask
-/// gcc for it.
+/// gcc for it. mold names undefined symbols in any order.
 fn failure(room: &Room, words: &str) -> Result<Outcome, String> {
     let outcome = line(room, words)?;
     let stderr = outcome.stderr.replace("/usr/bin/ld", "ld").replace("/usr/bin/mold", "mold");
-    Ok(Outcome { stderr, ..outcome })
+    let mut lines: Vec<&str> = stderr.lines().collect();
+    lines.sort_unstable();
+    Ok(Outcome { stderr: lines.join("\n"), ..outcome })
 }
 
 fn failed() -> Result<(), String> {
