@@ -168,7 +168,9 @@ fn failure(room: &Room, words: &str) -> Result<Outcome, String> {
     let outcome = line(room, words)?;
     let stderr = outcome.stderr.replace("/usr/bin/ld", "ld").replace("/usr/bin/mold", "mold");
     let mut lines: Vec<&str> = stderr.lines().collect();
-    lines.sort_unstable();
+    if words.contains("mold") {
+        lines.sort_unstable();
+    }
     Ok(Outcome { stderr: lines.join("\n"), ..outcome })
 }
 
