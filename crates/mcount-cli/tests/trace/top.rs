@@ -319,47 +319,26 @@ fn killed() -> Result<(), String> {
     Ok(())
 }
 
-/// The last line of `hot.c`: the microseconds that it took.
-fn time(lines: &str) -> Result<u64, String> {
-    let last = lines.lines().last().unwrap_or_default();
-    last.parse().map_err(|_| format!("{lines:?} ends with no time"))
-}
-
-/// How long `hot.c` takes untraced, for so many rounds.
-fn untraced(room: &Room, program: &Path, rounds: &str) -> Result<u64, String> {
-    let mut best = u64::MAX;
-    for _ in 0..2 {
-        best = best.min(time(&room.run("untraced", Command::new(program).arg(rounds))?.stdout)?);
-    }
-    Ok(best)
-}
-
 const ROUNDS: &str = "60";
 
-/// Tracing everything takes several times as long; this is the first second and what a busy machine does.
-fn is_cheap(traced: u64, untraced: u64) -> Result<(), String> {
-    const FIRST: u64 = 400_000;
-    if traced < untraced * 5 / 4 + FIRST {
-        Ok(())
-    } else {
-        Err(format!("{traced} us instead of {untraced} us"))
-    }
-}
+/// So many of the 600 million calls that `hot.c` makes may have been recorded until the function was given up. What
+/// they cost is measured elsewhere: `cargo xtask bench live`.
+const MOST: u64 = 100_000_000;
 
 fn budget_of_top() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", HOOKS, "hot.c")?;
-    let untraced = untraced(&room, &program, ROUNDS)?;
-    let options =
-        ["top", "--once", "--format", "jsonl", "--budget", "2%", "--interval", "1m", "--"];
-    let ended = room.run("top", mcount(&options).arg(&program).arg(ROUNDS))?;
+    // With room for all that's recorded until the function is given up, no call is missed on a busy machine.
+    let options = ["top", "--once", "--format", "jsonl", "--budget", "2%", "--interval", "1m"];
+    let mut top = mcount(&options);
+    top.args(["--ring", "2G", "--"]).arg(&program).arg(ROUNDS);
+    let ended = room.run("top", &mut top)?;
     let found = rows(&ended.stdout)?;
-    // What the program prints goes to standard error here.
-    let printed = ended.stderr.lines().filter(|line| !line.starts_with("mcount:"));
-    is_cheap(time(&printed.collect::<Vec<_>>().join("\n"))?, untraced)?;
     let said = "--budget: called too often, so not traced any more, is hot";
     match (found.get("hot"), found.get("rare")) {
-        (Some((_, false)), Some((60, true))) if ended.stderr.matches(said).count() == 1 => Ok(()),
+        (Some((1..=MOST, false)), Some((60, true))) if ended.stderr.matches(said).count() == 1 => {
+            Ok(())
+        }
         _ => Err(format!("{ended:?}")),
     }
 }
@@ -374,7 +353,7 @@ fn check_trace(room: &Room, folder: &str, process: Option<u32>) -> Result<(), St
         trace.notes.iter().filter(|note| note.starts_with("--budget: called too often")).collect();
     let is_said = matches!(notes.as_slice(), [note] if note.ends_with(": hot"))
         || notes.iter().any(|note| note.contains("hot"));
-    if hot == 0 || hot > 100_000_000 || rare < 10 || !is_said {
+    if hot == 0 || hot > MOST || rare < 10 || !is_said {
         return Err(format!("hot {hot}, rare {rare}, {:?}", trace.notes));
     }
     trace.check_nesting()
@@ -383,13 +362,12 @@ fn check_trace(room: &Room, folder: &str, process: Option<u32>) -> Result<(), St
 fn budget_of_attach() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", HOOKS, "hot.c")?;
-    let untraced = untraced(&room, &program, ROUNDS)?;
-    let mut child = room.start("program", Command::new(&program).arg(ROUNDS))?;
+    // It runs long enough to be found running on a busy machine.
+    let mut child = room.start("program", Command::new(&program).arg("400"))?;
     until("it's ready", || room.printed("program").contains("ready"))?;
     let options = ["attach", "--output", "trace.mcount", "--budget", "2%", "--max-size", "1G"];
     let attached = room.run("attach", mcount(&options).arg(child.id().to_string()))?;
     let ended = room.wait("program", &mut child)?;
-    is_cheap(time(&ended.stdout)?, untraced)?;
     if attached.code != 0 || !attached.stderr.contains("not traced any more, is hot") {
         return Err(format!("{attached:?}"));
     }
@@ -399,10 +377,8 @@ fn budget_of_attach() -> Result<(), String> {
 fn budget_of_trace() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", HOOKS, "hot.c")?;
-    let untraced = untraced(&room, &program, ROUNDS)?;
     let options = ["trace", "--output", "trace.mcount", "--budget", "2%", "--"];
     let ended = room.run("trace", mcount(&options).arg(&program).arg(ROUNDS))?;
-    is_cheap(time(&ended.stdout)?, untraced)?;
     if !ended.stderr.contains("not traced any more, is hot") {
         return Err(format!("{ended:?}"));
     }
