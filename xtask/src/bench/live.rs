@@ -1,6 +1,6 @@
 //! The row `live`: what tracing a running program costs, a call, beside uftrace and `XRay`.
 //!
-//! A program times ten million calls of an empty function itself, so that starting up costs nothing here. All sides run
+//! A program times five million calls of an empty function itself, so that starting up costs nothing here. All sides run
 //! in turns, and write to memory. The result is a table in `docs/live.md`.
 
 use std::fmt::Write as _;
@@ -60,6 +60,11 @@ const SIDES: &[Side] = &[
         "mcount trace --ring 16M",
         PATCHABLE,
         &["{mcount}", "trace", "-o", "{trace}", "--ring", "16M", "--"],
+    ),
+    side(
+        "mcount trace --budget 2%",
+        PATCHABLE,
+        &["{mcount}", "trace", "-o", "{trace}", "--budget", "2%", "--"],
     ),
     side(
         "mcount trace --entries",
