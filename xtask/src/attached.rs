@@ -2,7 +2,7 @@
 //! its own benchmark over the loopback address. No request may fail, each trace has to be complete, what stays in the
 //! process must not grow, and afterwards it serves as fast as before.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -10,21 +10,34 @@ use std::time::Duration;
 use crate::Result;
 use crate::sources::{shell, unpack};
 
-const PORT: &str = "7399";
+pub(crate) const PORT: &str = "7399";
 /// How redis is built. Its own allocator would take minutes.
 const BUILD: &str = "nice make -C src -j2 MALLOC=libc OPTIMIZATION=-O2 USE_SYSTEMD=no BUILD_TLS=no \
                      CFLAGS=-fpatchable-function-entry=5 redis-server redis-benchmark redis-cli";
 /// Rounds of the benchmark before and after.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
 
 /// A process that's ended when this is dropped.
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
     fn start(program: &Path, arguments: &[&str]) -> Result<Self> {
         let mut command = Command::new(program);
         command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(Self(command.spawn()?))
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// The processor time that it has taken, in seconds (`proc_pid_stat(5)`: ticks of 10 ms).
+    pub(crate) fn time(&self) -> Result<f64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
+        let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let ticks: Vec<f64> =
+            fields.skip(11).take(2).filter_map(|word| word.parse().ok()).collect();
+        Ok(ticks.iter().sum::<f64>() / 100.0)
     }
 
     fn runs(&mut self) -> Result<bool> {
@@ -46,8 +59,8 @@ impl Drop for Running {
     }
 }
 
-/// Does it, `count` times: `false` if something was wrong.
-pub(crate) fn run(mcount: &Path, root: &Path, count: usize) -> Result<bool> {
+/// A redis that runs, and the folder with its programs.
+pub(crate) fn server(root: &Path) -> Result<(Running, PathBuf)> {
     let folder = root.join("redis");
     if !folder.join("src/redis-server").exists() {
         unpack("redis", root, &folder)?;
@@ -55,15 +68,21 @@ pub(crate) fn run(mcount: &Path, root: &Path, count: usize) -> Result<bool> {
     }
     let source = folder.join("src");
     let options = ["--port", PORT, "--save", "", "--appendonly", "no"];
-    let mut server = Running::start(&source.join("redis-server"), &options)?;
+    let server = Running::start(&source.join("redis-server"), &options)?;
     sleep(Duration::from_secs(1));
+    Ok((server, source))
+}
+
+/// Does it, `count` times: `false` if something was wrong.
+pub(crate) fn run(mcount: &Path, root: &Path, count: usize) -> Result<bool> {
+    let (mut server, source) = server(root)?;
     let before = throughput(&source)?;
     let endless = ["-p", PORT, "-l", "-q", "-t", "set,get", "-c", "50"];
     let mut load = Running::start(&source.join("redis-benchmark"), &endless)?;
     sleep(Duration::from_millis(500));
     let (mut wrong, mut calls, mut stood, mut sizes) = (0, Vec::new(), Vec::new(), Vec::new());
     for round in 1..=count {
-        match attach(mcount, root, server.0.id()) {
+        match attach(mcount, root, server.id()) {
             Ok((of_trace, milliseconds)) => {
                 calls.push(of_trace);
                 stood.push(milliseconds);
@@ -87,7 +106,8 @@ pub(crate) fn run(mcount: &Path, root: &Path, count: usize) -> Result<bool> {
     println!("calls of a trace, median: {:.0}", median(&mut calls));
     println!("ms for which the server stood, median: {:.2}", median(&mut stood));
     println!("greatest: {:.2}", stood.last().copied().unwrap_or_default());
-    println!("requests a second, best of {ROUNDS}: {before:.0} before, {after:.0} afterwards");
+    println!("requests a second, median of {ROUNDS} (least to greatest):");
+    println!("{before} before, {after} afterwards");
     Ok(wrong == 0 && is_served && !has_grown)
 }
 
@@ -115,20 +135,30 @@ fn attach(mcount: &Path, root: &Path, process: u32) -> Result<(f64, f64)> {
     Ok((lines.filter_map(of_line).sum(), time.parse()?))
 }
 
-/// Requests a second: the best of some rounds.
-fn throughput(source: &Path) -> Result<f64> {
+/// Requests a second: the median of some rounds, and how far they lie apart.
+fn throughput(source: &Path) -> Result<String> {
     let line = format!("./redis-benchmark -p {PORT} -n 100000 -t get -c 50 --csv | tail -n 1");
-    let mut best = 0.0_f64;
-    for _ in 0..ROUNDS {
+    let mut rates = Vec::new();
+    // The first one finds a server whose memory isn't as it will be.
+    for round in 0..=ROUNDS {
         let text = shell(source, &line)?;
         let rate = text.split(',').nth(1).map(|word| word.trim_matches('"').parse::<f64>());
-        best = best.max(rate.ok_or("redis-benchmark prints something else")??);
+        let rate = rate.ok_or("redis-benchmark prints something else")??;
+        if round > 0 {
+            rates.push(rate);
+        }
     }
-    Ok(best)
+    let middle = median(&mut rates);
+    let (least, greatest) = (rates.first().copied(), rates.last().copied());
+    Ok(format!(
+        "{middle:.0} ({:.0} to {:.0})",
+        least.unwrap_or_default(),
+        greatest.unwrap_or_default()
+    ))
 }
 
 /// The median; the numbers are in ascending order afterwards.
-fn median(numbers: &mut [f64]) -> f64 {
+pub(crate) fn median(numbers: &mut [f64]) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers.get(numbers.len() / 2).copied().unwrap_or_default()
 }

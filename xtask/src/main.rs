@@ -11,6 +11,7 @@
 mod apt;
 mod attached;
 mod bench;
+mod budget;
 mod debian;
 mod dist;
 mod files;

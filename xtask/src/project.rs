@@ -6,7 +6,8 @@
 //! The truth is the text that binutils print, read here: no code is shared with mcount. `apt-get`
 //! fetches the sources ([`crate::sources`]).
 //!
-//! With `--attach`, a server is attached to while it's under load ([`crate::attached`]).
+//! With `--budget`, it is measured whether tracing keeps to one ([`crate::budget`]). With `--attach`, a server is attached to
+//! while it's under load ([`crate::attached`]).
 //!
 //! With `--trace`, other programs run their own tests traced ([`crate::traced`]).
 
@@ -18,7 +19,7 @@ use lexopt::{Arg, ValueExt as _};
 
 use crate::programs::{self, Profile};
 use crate::sources::{shell, unpack};
-use crate::{Result, attached, files, traced};
+use crate::{Result, attached, budget, files, traced};
 
 const USAGE: &str = "\
 usage: cargo xtask project [OPTION…]
@@ -27,6 +28,7 @@ usage: cargo xtask project [OPTION…]
   --trace         build real programs, and run their own tests with `mcount trace` and without
   --only NAME     with --trace: only builds whose name has this in it; may be given again
   --attach N      attach to redis under load N times, for a second each
+  --budget        measure what mcount top --budget 2% costs lua and redis
   --docs          with --trace: write what was found, now and before, to docs/live.md
 ";
 
@@ -86,12 +88,14 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     let mut mcount = None;
     let mut is_trace = false;
     let mut attached = None;
+    let mut is_budget = false;
     let (mut only, mut docs) = (Vec::new(), false);
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Long("mcount") => mcount = Some(PathBuf::from(parser.value()?)),
             Arg::Long("trace") => is_trace = true,
             Arg::Long("attach") => attached = Some(parser.value()?.parse()?),
+            Arg::Long("budget") => is_budget = true,
             Arg::Long("only") => only.push(parser.value()?.string()?),
             Arg::Long("docs") => docs = true,
             Arg::Short('h') | Arg::Long("help") => {
@@ -109,6 +113,9 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     files::make_folder(&root)?;
     if let Some(count) = attached {
         return attached::run(&mcount, &root, count);
+    }
+    if is_budget {
+        return budget::run(&mcount, &root);
     }
     if is_trace {
         return traced::run(&mcount, &root, &only, docs);
