@@ -53,6 +53,10 @@ pub(crate) const TESTS: &[Test] = &[
     test("sources_and_archives", sources_and_archives),
     test("devices_are_not_replaced", devices_are_not_replaced),
     test("a_script_places_the_table_among_data", a_script_places_the_table_among_data),
+    Test {
+        programs: &["gcc", "clang", "ld.bfd", "ld.lld"],
+        ..test("a_script_keeps_the_compilers_list_for_tools_alone", a_script_keeps_the_list)
+    },
     test("images_without_headers_in_memory", images_without_headers_in_memory),
     Test {
         programs: &["gcc", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"],
@@ -460,6 +464,43 @@ fn a_script_places_the_table_among_data() -> Result<(), String> {
         let found = table(&room.path("image"))?;
         same(&found.len(), &2, relocations)?;
         same(&found.iter().all(|(_, recorded)| *recorded), &true, relocations)?;
+    }
+    is_clean(&room)
+}
+
+/// A list of patchable entries that takes no memory still says where the sites are, wherever relaxation or garbage
+/// collection has put them.
+fn a_script_keeps_the_list() -> Result<(), String> {
+    let room = room()?;
+    let kept = "/DISCARD/ : {";
+    let list = format!(
+        "__patchable_function_entries 0 (INFO) : {{ KEEP(*(__patchable_function_entries)) }}\n  {kept}"
+    );
+    room.put("kernel.lds", KERNEL_SCRIPT.replace(kept, &list).as_bytes())?;
+    for compiler in ["gcc", "clang"] {
+        must(
+            &room,
+            &format!("{compiler} -O1 -fno-PIE -fpatchable-function-entry=5 -c one.c two.c"),
+        )?;
+        for linker in ["ld.bfd", "ld.lld"] {
+            let words =
+                format!("mcount link --read-only -- {linker} -T kernel.lds -e _stext -o image");
+            must(&room, &format!("{words} one.o two.o"))?;
+            let case = format!("{compiler}, {linker}");
+            let listed = must(&room, "nm image")?.stdout;
+            let functions: BTreeSet<u64> = listed
+                .lines()
+                .filter(|line| line.ends_with(" T f") || line.ends_with(" T g"))
+                .filter_map(|line| u64::from_str_radix(line.split(' ').next()?, 16).ok())
+                .collect();
+            same(&functions.len(), &2, &case)?;
+            same(&addresses(&room, "image")?, &functions, &case)?;
+            let text = must(&room, "readelf -SW image")?.stdout;
+            let header = text.lines().find(|line| line.contains("__patchable")).unwrap_or_default();
+            same(&header.contains("A "), &false, &case)?;
+            let found = table(&room.path("image"))?;
+            same(&found.iter().all(|(_, recorded)| *recorded), &true, &case)?;
+        }
     }
     is_clean(&room)
 }

@@ -190,14 +190,20 @@ pub(crate) fn in_file<Elf: FileHeader>(view: &View<'_, Elf>, address: u64, count
         let start = usize::try_from(address - section.address).unwrap_or(usize::MAX);
         view.bytes_of(&section).get(start..).unwrap_or_default()
     });
-    let bytes = bytes.unwrap_or_default();
-    let word = if view.is_64() { 8 } else { 4 };
     let count = usize::try_from(count).unwrap_or(usize::MAX);
-    let words = bytes.chunks_exact(word).take(count).map(|chunk| {
+    in_bytes(view, bytes.unwrap_or_default()).take(count).collect()
+}
+
+/// The words of `bytes`, in the image's width and byte order.
+pub(crate) fn in_bytes<'b, Elf: FileHeader>(
+    view: &View<'_, Elf>,
+    bytes: &'b [u8],
+) -> impl Iterator<Item = u64> + use<'b, Elf> {
+    let (word, is_big) = (if view.is_64() { 8 } else { 4 }, view.is_big_endian());
+    bytes.chunks_exact(word).map(move |chunk| {
         let bytes = chunk.iter().copied();
-        if view.is_big_endian() { bytes.fold(0, append) } else { bytes.rev().fold(0, append) }
-    });
-    words.collect()
+        if is_big { bytes.fold(0, append) } else { bytes.rev().fold(0, append) }
+    })
 }
 
 /// `value`, with `byte` behind it.

@@ -4,6 +4,7 @@
 //! listed counts too, if it has the same form as a listed one.
 
 use super::{Finder, Found, FoundSite, overlaps};
+use crate::elf::Section;
 use crate::elf::loaded::Changes;
 use crate::elf::{addresses, loaded};
 use crate::error::Result;
@@ -59,15 +60,21 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
         let name = patchable::SECTION.as_bytes();
         let lists = (0u32..).zip(view.sections());
         let lists = lists.filter(|(index, list)| list.has_bytes() && view.is_called(*index, name));
+        let (lists, unloaded): (Vec<_>, Vec<_>) =
+            lists.map(|(_, list)| list).partition(Section::is_loaded);
+        // A linker script may keep the list for tools alone. Then the linker has filled it in, as it does with debug
+        // information.
+        let mut listed: Vec<u64> =
+            unloaded.iter().flat_map(|list| loaded::in_bytes(view, view.bytes_of(list))).collect();
         let lists: Vec<_> =
-            lists.map(|(_, list)| (list.address, list.size / view.word())).collect();
+            lists.iter().map(|list| (list.address, list.size / view.word())).collect();
         let loader = &self.target.loader;
         if let [(address, count)] = *lists.as_slice() {
-            return loaded::words(view, address, count, loader);
+            listed.append(&mut loaded::words(view, address, count, loader));
+            return listed;
         }
         // Go through all relocations once, not once for each list.
         let changes = self.changes.get_or_insert_with(|| Changes::read(view, loader));
-        let mut listed = Vec::new();
         for (address, count) in lists {
             let words = addresses(address, view.word()).zip(loaded::in_file(view, address, count));
             listed.extend(words.filter_map(|(at, word)| changes.word(at, || Some(word))));
