@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         .args([
             "-Wl,-Bsymbolic,--version-script=agent/exports",
             "-Wl,-u,mcount_start,-u,mcount_stubs,-u,mcount_nobody,-u,mcount_rendezvous,-u,mcount_trap",
-            "-Wl,-u,mcount_begin,-u,mcount_leave,-u,mcount_done",
+            "-Wl,-u,mcount_begin,-u,mcount_leave,-u,mcount_done,-u,mcount_watch",
         ])
         .arg(&archive)
         .arg("-o")

@@ -15,6 +15,7 @@
     KEPT slow_entry_kept, {slow_entry}
     KEPT slow_exit_kept, {slow_exit}
     KEPT slow_pg_kept, {slow_pg}
+    KEPT confine_kept, {confine}
 
     ENTRY mcount_entry, BEFORE, 1, 0
     ENTRY mcount_pg_entry, BEHIND, 1, 0
@@ -143,6 +144,40 @@ mcount_is_done:
 mcount_trap:
     int3
     ret
+
+# What `prctl` and `syscall` of the C library begin with: is it for seccomp? A stub calls it, and goes on with the function.
+    .globl mcount_watch
+    .hidden mcount_watch
+    .type mcount_watch, @function
+    .balign 16
+mcount_watch:
+    .cfi_startproc
+    cmpl $22, %edi              # PR_SET_SECCOMP
+    je 1f
+    cmpl $157, %edi             # SYS_prctl
+    je 1f
+    cmpl $317, %edi             # SYS_seccomp
+    je 1f
+    ret
+1:  PUSH %rax
+    PUSH %r9
+    PUSH %r8
+    PUSH %rcx
+    PUSH %rdx
+    PUSH %rsi
+    PUSH %rdi
+    movq %rsp, %rdi
+    call confine_kept
+    POP %rdi
+    POP %rsi
+    POP %rdx
+    POP %rcx
+    POP %r8
+    POP %r9
+    POP %rax
+    ret
+    .cfi_endproc
+    .size mcount_watch, . - mcount_watch
 
 # Room for stubs. One description of how to unwind serves them all, by the address within 32 bytes.
 # CFA = %rsp + ((((%rip + 11) & 31) < 22) << 3)

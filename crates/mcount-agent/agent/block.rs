@@ -29,4 +29,8 @@ pub(crate) struct Block {
     pub(crate) budget: u64,
     /// The slot of the innermost call that is watched. 0: not looked for yet.
     pub(crate) innermost: u64,
+    /// Not 0: the thread has forbidden itself system calls that the agent needs (`confine.rs`).
+    pub(crate) confined: u64,
+    /// 0 in a block. Not 0 in what `%gs` points to before a thread has one.
+    pub(crate) is_none: u64,
 }

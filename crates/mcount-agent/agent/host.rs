@@ -5,7 +5,8 @@ use super::block::Block;
 use super::numbers::{LIMITED, NEST, OPEN, PIECE, RET, START, has};
 use super::{config, layout as trace, mcount_config, sys};
 use core::arch::asm;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 unsafe extern "C" {
     static mcount_stubs: u8;
@@ -22,9 +23,62 @@ const ATTACHED: u64 = 16;
 
 const PROT_NONE: u64 = 0;
 
-/// What `%gs` points to before a thread has a block.
+/// What `%gs` points to before a thread has a block: one without an owner.
 #[unsafe(no_mangle)]
-static mut mcount_nobody: [u64; 16] = [0; 16];
+static mut mcount_nobody: [u64; 16] = nobody(0);
+
+/// The same for a thread that begins with system calls forbidden that the agent needs.
+#[unsafe(no_mangle)]
+static mut mcount_confined: [u64; 16] = nobody(1);
+
+const fn nobody(confined: u64) -> [u64; 16] {
+    let mut words = [0; 16];
+    words[offset_of!(Block, confined) / 8] = confined;
+    words[offset_of!(Block, is_none) / 8] = 1;
+    words
+}
+
+/// A thread of this process has, or its parent had.
+static IS_ANYBODY_CONFINED: AtomicU32 = AtomicU32::new(0);
+
+/// Has this thread forbidden itself system calls that the agent needs? A forked child's block is wiped, so it
+/// has if anybody had before.
+pub(crate) fn is_confined() -> bool {
+    let (confined, is_none, this): (u64, u64, u64);
+    // SAFETY: `%gs` points to a block, or to what has the same layout.
+    unsafe {
+        asm!("mov {}, gs:[{confined}]", "mov {}, gs:[{is_none}]", "mov {}, gs:[{this}]",
+            out(reg) confined, out(reg) is_none, out(reg) this, confined = const offset_of!(Block, confined),
+            is_none = const offset_of!(Block, is_none), this = const offset_of!(Block, this),
+            options(nostack, readonly));
+    }
+    confined != 0 || (is_none == 0 && this == 0 && IS_ANYBODY_CONFINED.load(Relaxed) != 0)
+}
+
+/// This thread is going to forbid itself system calls.
+pub(crate) fn confine() {
+    IS_ANYBODY_CONFINED.store(1, SeqCst);
+    let block = current();
+    // SAFETY: blocks stay mapped; so does what a thread without one has.
+    unsafe {
+        if block.is_null() {
+            set_current((&raw mut mcount_confined).cast());
+        } else {
+            confine_other(block);
+        }
+    }
+}
+
+/// The thread that has this block is, too.
+pub(crate) fn confine_other(block: *mut Block) {
+    // SAFETY: blocks stay mapped.
+    unsafe { (&raw mut (*block).confined).write_volatile(1) };
+}
+
+/// So are all those that have no block yet.
+pub(crate) fn confine_new_ones() {
+    confine_other((&raw mut mcount_nobody).cast());
+}
 
 /// Is `address` one that a traced function returns to?
 pub(crate) fn is_return(address: u64) -> bool {
@@ -112,6 +166,13 @@ pub(crate) fn header(offset: usize) -> Option<&'static AtomicU64> {
     (!file.is_null()).then(|| unsafe { &*file.add(offset).cast::<AtomicU64>() })
 }
 
+/// Waits a millisecond or so without the kernel.
+fn pause_for_long() {
+    for _ in 0..30_000 {
+        core::hint::spin_loop();
+    }
+}
+
 /// Is there room for the chunk with this number? The recorder makes some ahead; if it is behind, it is waited
 /// for, unless it has ended or the disk is full.
 pub(crate) fn has_room(ready: &AtomicU64, number: u64) -> bool {
@@ -135,7 +196,9 @@ pub(crate) fn has_room(ready: &AtomicU64, number: u64) -> bool {
             GAVE_UP_AT.store(heard, Relaxed);
             return false;
         }
-        if waited < QUICK {
+        if is_confined() {
+            pause_for_long();
+        } else if waited < QUICK {
             sys::yield_now();
         } else {
             sys::sleep_a_millisecond();

@@ -20,6 +20,7 @@ mod attach;
 mod block;
 mod calls;
 mod chunks;
+mod confine;
 mod host;
 mod limit;
 mod memory;
@@ -43,6 +44,7 @@ global_asm!(
     slow_entry = sym mcount_entry_with,
     slow_exit = sym mcount_exit_with,
     slow_pg = sym mcount_late_entry_with,
+    confine = sym confine::mcount_confine,
     options(att_syntax)
 );
 

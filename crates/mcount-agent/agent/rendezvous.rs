@@ -7,7 +7,7 @@
 //! For the same reason the recorder never has the thread run code of the program's or a breakpoint. It
 //! leaves what is to be done in [`mcount_request`], and the agent does it.
 
-use super::{config, mcount_config, sys, thread};
+use super::{config, host, mcount_config, sys, thread};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 const SIGURG: u64 = 23;
@@ -46,6 +46,9 @@ extern "C" fn mcount_rendezvous() {
         let result = mcount_start();
         // SAFETY: nobody else runs yet.
         unsafe { (&raw mut mcount_request.result).write_volatile(result) };
+    } else if host::is_confined() {
+        // Whatever was loaded stays idle.
+        return;
     }
     ask();
 }

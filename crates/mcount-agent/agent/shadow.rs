@@ -71,6 +71,14 @@ pub(crate) fn cover(slot: u64, mapped: &mut Pieces) -> Option<(u64, u64)> {
         map_piece(piece, reserved)?;
         mapped.add(piece);
     }
+    covered(piece, mapped)
+}
+
+/// The range of stack, lowest address and size, around a piece that's mapped; `None` if it isn't.
+pub(crate) fn covered(piece: u64, mapped: &Pieces) -> Option<(u64, u64)> {
+    if !mapped.has(piece) {
+        return None;
+    }
     let (mut low, mut high) = (piece, piece);
     while piece - low < 256 && mapped.has(low - 1) {
         low -= 1;

@@ -6,7 +6,7 @@
 use super::block::Block;
 use super::chunks::{self, drop_call};
 use super::host::{self, header};
-use super::numbers::{ENTRIES, UNTIMED, UNWOUND, has};
+use super::numbers::{ENTRIES, PIECE, UNTIMED, UNWOUND, has};
 use super::shadow::{self, Pieces};
 use super::{config, layout as trace, sys};
 use core::arch::asm;
@@ -90,11 +90,73 @@ pub(crate) unsafe fn prepare(slot: u64) -> Option<*mut Block> {
         if WIPED.is_null() || !host::is_recording() {
             return None;
         }
-        let found = locked(|wiped| set_up(wiped, slot));
+        let found = if host::is_confined() {
+            find(block, slot)
+        } else {
+            locked(|wiped| set_up(wiped, slot))
+        };
         if found.is_none() {
             drop_call();
         }
         found
+    }
+}
+
+/// The block of this thread, which may make no system calls, ready for the call at `slot`. `None` if something would have to
+/// be mapped for it.
+unsafe fn find(block: *mut Block, slot: u64) -> Option<*mut Block> {
+    /// Looks at the lock. A signal handler may have interrupted the very thread that holds it.
+    const PATIENCE: u32 = 10_000;
+    // SAFETY: blocks stay mapped for ever; only the one who has the lock changes pieces.
+    unsafe {
+        if block.is_null() || (*block).owner != thread_pointer() {
+            return None;
+        }
+        let wiped = &mut *WIPED;
+        let mut looks = 0;
+        while wiped.lock.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
+            looks += 1;
+            if looks == PATIENCE {
+                return None;
+            }
+            core::hint::spin_loop();
+        }
+        let covered = shadow::covered(slot / PIECE, &wiped.pieces);
+        if let Some((low, size)) = covered {
+            (&raw mut (*block).low).write_volatile(low);
+            (&raw mut (*block).size).write_volatile(size);
+        }
+        wiped.lock.store(0, SeqCst);
+        covered.map(|_| block)
+    }
+}
+
+/// Maps the shadows of the stack from `low` to `high`, as far as there is room.
+pub(crate) fn cover_stack(low: u64, high: u64) {
+    // SAFETY: only looked at, or behind the lock.
+    unsafe {
+        if WIPED.is_null() || has(ENTRIES) {
+            return;
+        }
+        locked(|wiped| {
+            let all = (low / PIECE..=high / PIECE).rev();
+            all.take_while(|piece| shadow::cover(piece * PIECE, &mut wiped.pieces).is_some()).count()
+        });
+        // The thread's own block is to know of it.
+        locked(|wiped| set_up(wiped, high));
+    }
+}
+
+/// Calls `act` with the blocks of all threads, some of which may have ended.
+pub(crate) fn for_all(act: impl Fn(*mut Block)) {
+    // SAFETY: only looked at, or behind the lock.
+    unsafe {
+        if !WIPED.is_null() {
+            locked(|wiped| {
+                let count = wiped.blocks.load(Relaxed) as usize;
+                wiped.all.iter().take(count).for_each(|block| act(*block as *mut Block));
+            });
+        }
     }
 }
 
@@ -209,6 +271,7 @@ unsafe fn take_block(wiped: &mut Wiped) -> Option<*mut Block> {
         (*block).count = number << COUNT_BITS;
         (*block).budget = config().budget;
         (*block).innermost = 0;
+        (*block).confined = 0;
         if !begin_thread(block) {
             new_calls_chunk(block)?;
         }

@@ -101,6 +101,20 @@ pub mod recipe {
     pub const TEXT_MOST: usize = 64;
 }
 
+/// What a thread asks that is going to forbid itself system calls: bytes from the symbol `mcount_question`.
+pub mod question {
+    /// The thread that asks, as it knows itself; 0: nobody.
+    pub const THREAD: u64 = 0;
+    /// 1: nearly everything is forbidden; 2: what a filter says.
+    pub const MODE: u64 = 8;
+    /// The address of the filter's `struct sock_fprog`.
+    pub const FILTER: u64 = 16;
+    /// An address on the thread's stack.
+    pub const STACK: u64 = 24;
+    /// How far down the stack goes; 0: nothing is forbidden that the agent needs.
+    pub const ANSWER: u64 = 32;
+}
+
 /// Where the fields of a request are: bytes from the symbol `mcount_request`. Its first word is the number of the
 /// system call, then come six arguments.
 pub mod request {

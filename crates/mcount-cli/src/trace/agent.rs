@@ -16,6 +16,11 @@ pub(super) struct Symbols {
     pub(super) values_entry: u64,
     pub(super) values_pg_entry: u64,
     pub(super) nobody: u64,
+    /// What `%gs` leads to in a thread that begins with system calls forbidden.
+    pub(super) confined: u64,
+    /// What the functions call by which a program forbids itself some, and what the recorder is asked then.
+    pub(super) watch: u64,
+    pub(super) question: u64,
     pub(super) start: u64,
     pub(super) stubs: u64,
     pub(super) stubs_end: u64,
@@ -153,6 +158,9 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
             "mcount_pg_entry_values" => &mut found.values_pg_entry,
             "mcount_config" => &mut found.config,
             "mcount_nobody" => &mut found.nobody,
+            "mcount_confined" => &mut found.confined,
+            "mcount_watch" => &mut found.watch,
+            "mcount_question" => &mut found.question,
             "mcount_start" => &mut found.start,
             "mcount_stubs" => &mut found.stubs,
             "mcount_stubs_end" => &mut found.stubs_end,
@@ -177,6 +185,7 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
     if code.contains(&0)
         || [found.values_entry, found.values_pg_entry].contains(&0)
         || [config, nobody, request, names].contains(&0)
+        || [found.confined, found.watch, found.question].contains(&0)
         || found.routines.iter().any(is_missing)
     {
         return Err(io::Error::other("the agent was built without some of its symbols"));

@@ -426,8 +426,8 @@ impl TraceFile {
         std::fs::remove_file(&self.path)
     }
 
-    /// What is missing from it, a line each.
-    pub(super) fn missing(&self, is_ring: bool) -> Option<String> {
+    /// What is missing from it. `is_confined`: a program couldn't do all that recording takes.
+    pub(super) fn missing(&self, is_ring: bool, is_confined: bool) -> Option<String> {
         let (dropped, error) = self.dropped();
         if let Some(error) = error {
             let (path, why) = (self.path.display(), Failure::from(error));
@@ -438,6 +438,10 @@ impl TraceFile {
             (_, true) => {
                 let older = counted(dropped, "older call was", "older calls were");
                 Some(format!("{older} dropped for newer ones"))
+            }
+            (_, false) if is_confined => {
+                let why = "a program's sandbox (seccomp) forbids what that takes";
+                Some(format!("{}: {why}", not_recorded(dropped)))
             }
             (_, false) => Some(not_recorded(dropped)),
         }

@@ -8,6 +8,7 @@
 mod agent;
 pub mod attach;
 mod budget;
+mod confine;
 mod file;
 mod functions;
 mod inject;
@@ -27,6 +28,7 @@ mod tracee;
 mod values;
 
 use self::agent::Agent;
+use self::confine::Confinement;
 pub use self::file::Size;
 use self::file::TraceFile;
 use self::modules::Modules;
@@ -93,6 +95,7 @@ struct Process {
     memory: Memory,
     /// It's traced, and not only followed.
     traced: bool,
+    confinement: Confinement,
 }
 
 struct Recorder {
@@ -107,6 +110,12 @@ struct Recorder {
     threads: HashMap<i32, i32>,
     /// New ones that stopped before their parent told of them.
     early: BTreeSet<i32>,
+    /// New ones that their parent has told of, and that haven't stopped yet.
+    late: BTreeSet<i32>,
+    /// How many filters of system calls this process has, which all others begin with.
+    own_filters: u64,
+    /// A program has forbidden itself system calls that the agent needs.
+    is_confined: bool,
     /// The process that was started first.
     main: i32,
     ended: Option<Ended>,
@@ -147,6 +156,9 @@ fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcom
         processes: HashMap::new(),
         threads: HashMap::from([(main, main)]),
         early: BTreeSet::new(),
+        late: BTreeSet::new(),
+        own_filters: attach::sandbox::filters_of(i32::try_from(std::process::id()).unwrap_or(0)),
+        is_confined: false,
         main,
         ended: None,
         begun: false,
@@ -216,6 +228,7 @@ impl Recorder {
                 self.rendezvous(thread);
                 thread.resume(None);
             }
+            Stop::Signal(libc::SIGSEGV) if self.gave_time(thread) => thread.resume(None),
             Stop::Signal(signal) => match Signal::try_from(signal) {
                 Ok(signal) => thread.resume(Some(signal)),
                 Err(_) => thread.resume_with(signal),
@@ -283,7 +296,8 @@ impl Recorder {
         if let Some(listed) = self.listed {
             return Ok(Outcome { ended: Ended::Code(0), notes: self.notes, listed });
         }
-        self.notes.extend(self.trace.missing(matches!(self.request.size, Size::Ring(_))));
+        let is_ring = matches!(self.request.size, Size::Ring(_));
+        self.notes.extend(self.trace.missing(is_ring, self.is_confined));
         self.trace.finish()?;
         let ended = self.ended.unwrap_or(Ended::Code(0));
         Ok(Outcome { ended, notes: self.notes, listed: Vec::new() })

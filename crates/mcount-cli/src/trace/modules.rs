@@ -1,6 +1,7 @@
 //! The hooks of an executable or a shared library, found in its file: the library `mcount` knows where they
 //! are, the bytes there say how each is armed.
 
+use super::confine::FUNCTIONS;
 use super::functions::{Function, Functions};
 use super::recipe::Recipe;
 use crate::files::Input;
@@ -35,6 +36,8 @@ pub(super) struct Module {
     pub(super) extent: (u64, u64),
     /// `_Unwind_GetIP`, `_Unwind_SetIP`, `_Unwind_SetGR` and `_Unwind_Resume`, if it has all of them.
     pub(super) unwinder: Option<[u64; 4]>,
+    /// Functions by which a program forbids itself system calls: where they are, before the load bias, and their first bytes.
+    pub(super) confining: Vec<(u64, Vec<u8>)>,
 }
 
 /// One function that can be armed.
@@ -141,6 +144,7 @@ fn read(bytes: &[u8]) -> io::Result<Module> {
     let options = Options::default().policy(policy).nops(true);
     let found = mcount::scan(bytes, &options).map_err(io::Error::other)?;
     let code = Code::of(&file);
+    module.confining = confining(&file, bytes, &code);
     let functions = Functions::of(&file);
     module.functions = functions.len();
     module.hooks.reserve_exact(found.sites.len());
@@ -315,6 +319,27 @@ impl<'d> Code<'d> {
         let found = self.0.iter().find_map(from).unwrap_or_default();
         found.get(..64).unwrap_or(found)
     }
+}
+
+fn confining(
+    file: &ElfFile64<'_, Endianness>,
+    bytes: &[u8],
+    code: &Code<'_>,
+) -> Vec<(u64, Vec<u8>)> {
+    let mut found = Vec::new();
+    // Most files don't name them, and have many symbols.
+    if memchr::memmem::find(bytes, b"prctl\0").is_none() {
+        return found;
+    }
+    for symbol in file.dynamic_symbols().chain(file.symbols()) {
+        let is_it = |name: &str| FUNCTIONS.contains(&name);
+        if symbol.is_definition() && symbol.name().is_ok_and(is_it) {
+            found.push((symbol.address(), code.at(symbol.address()).to_vec()));
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 fn unwinder(file: &ElfFile64<'_, Endianness>, bytes: &[u8]) -> Option<[u64; 4]> {

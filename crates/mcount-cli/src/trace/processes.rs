@@ -1,5 +1,6 @@
 //! Processes and threads: how they come, which memory they have, and how they end.
 
+use super::confine::Confinement;
 use super::start::{self, Untraced};
 use super::tracee::{Memory, Tracee};
 use super::{Ended, Process, Recorder, numbers, program};
@@ -20,22 +21,31 @@ impl Recorder {
         } else if is_stop {
             thread.listen();
         } else {
-            self.begin_thread(thread);
+            if self.late.remove(&thread.id()) {
+                self.begin_thread(thread);
+            }
             thread.resume(None);
         }
     }
 
+    /// A new thread stands for the first time.
     pub(super) fn begin_thread(&mut self, thread: Tracee) {
-        let Some(process) = self.threads.get(&thread.id()) else { return };
+        let Some(id) = self.threads.get(&thread.id()) else { return };
         // A process with memory of its own finds by itself that its parent's block isn't its own.
-        let is_thread = *process != thread.id();
-        if let Some(process) = self.processes.get(process)
-            && (is_thread || Rc::strong_count(&process.space) > 1)
-            && let Err(error) = process.space.borrow().begin_thread(thread, &self.agent)
+        let is_thread = *id != thread.id();
+        let Some(process) = self.processes.get(id) else { return };
+        let is_confined = self.begins_confined(thread, process);
+        if (is_thread
+            || Rc::strong_count(&process.space) > 1
+            || process.confinement.has_been
+            || is_confined)
+            && let Err(error) =
+                process.space.borrow().begin_thread(thread, &self.agent, is_confined)
             && error.raw_os_error() != Some(libc::ESRCH)
         {
             self.notes.push(format!("thread {}: {}", thread.id(), Failure::from(error)));
         }
+        self.is_confined |= is_confined;
     }
 
     /// `thread` is of process `process` from now on, and may have been waiting for that.
@@ -45,6 +55,8 @@ impl Recorder {
             let thread = Tracee::new(thread);
             self.begin_thread(thread);
             thread.resume(None);
+        } else {
+            self.late.insert(thread);
         }
     }
 
@@ -77,8 +89,9 @@ impl Recorder {
         let parent = self.threads.get(&parent.id()).copied().unwrap_or(parent.id());
         let shares_memory = shares_memory(parent, new).unwrap_or(is_vfork);
         let (mut space, mut traced) = (Rc::default(), false);
+        let mut confinement = Confinement::default();
         if let Some(process) = self.processes.get(&parent) {
-            traced = process.traced;
+            (traced, confinement) = (process.traced, process.confinement);
             space = if shares_memory {
                 Rc::clone(&process.space)
             } else {
@@ -87,7 +100,7 @@ impl Recorder {
         }
         if let Ok(memory) = Memory::open(new) {
             let loaded: Vec<_> = space.borrow().loaded.iter().map(|(a, b)| (*a, *b)).collect();
-            self.processes.insert(new, Process { space, memory, traced });
+            self.processes.insert(new, Process { space, memory, traced, confinement });
             self.process_record(new, parent);
             self.give_up_again(new);
             for (bias, index) in loaded {
@@ -115,6 +128,7 @@ impl Recorder {
 
     pub(super) fn exited(&mut self, thread: i32, status: i32) {
         self.early.remove(&thread);
+        self.late.remove(&thread);
         let Some(process) = self.threads.remove(&thread) else { return };
         if thread != process {
             let payload =
@@ -149,8 +163,10 @@ impl Recorder {
             Ok(()) => {}
             Err(why) => {
                 if let Ok(memory) = Memory::open(process) {
-                    self.processes
-                        .insert(process, Process { space: Rc::default(), memory, traced: false });
+                    let confinement = Confinement::default();
+                    let space = Rc::default();
+                    let process_now = Process { space, memory, traced: false, confinement };
+                    self.processes.insert(process, process_now);
                 }
                 self.untraced(process, &why);
             }
@@ -160,6 +176,7 @@ impl Recorder {
 
     pub(super) fn prepare(&mut self, thread: Tracee) -> Result<(), Untraced> {
         let memory = Memory::open(thread.id())?;
+        let confinement = self.confinement_at_exec(thread)?;
         let start::Prepared { mut space, bias } =
             start::prepare(thread, &memory, &self.agent, (&self.trace, &self.request.scope))?;
         let id = thread.id();
@@ -168,7 +185,7 @@ impl Recorder {
             self.has_begun(id);
         }
         let space = Rc::new(RefCell::new(space));
-        self.processes.insert(id, Process { space, memory, traced: true });
+        self.processes.insert(id, Process { space, memory, traced: true, confinement });
         Ok(())
     }
 }

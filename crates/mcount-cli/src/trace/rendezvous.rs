@@ -37,6 +37,9 @@ impl Recorder {
 
     /// The dynamic linker tells that it has loaded or unloaded something.
     pub(super) fn rendezvous(&mut self, thread: Tracee) {
+        if self.answered(thread) {
+            return;
+        }
         let Some(id) = self.threads.get(&thread.id()).copied() else { return };
         let Some(process) = self.processes.remove(&id) else { return };
         let rendezvous = process.space.borrow().rendezvous;
@@ -173,6 +176,7 @@ impl Recorder {
             space.unwinders += 1;
         }
         space.loaded.insert(bias, index);
+        space.watch(memory, self.agent.symbols.watch, module, bias)?;
         if !module.hooks.is_empty() {
             let kind = self.request.scope.kind();
             space.arm(thread, memory, &self.agent, (module, kind), bias)?;

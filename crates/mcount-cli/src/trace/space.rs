@@ -24,7 +24,7 @@ const REACH: u64 = (1 << 31) - (1 << 20);
 
 /// Room for code of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Room {
+pub(super) struct Room {
     next: u64,
     end: u64,
 }
@@ -36,7 +36,7 @@ impl Room {
         (self.next <= self.end).then_some(())
     }
 
-    fn take(&mut self, size: u64) -> Option<u64> {
+    pub(super) fn take(&mut self, size: u64) -> Option<u64> {
         let at = self.next;
         let next = at.checked_add(size).filter(|next| *next <= self.end)?;
         self.next = next;
@@ -49,7 +49,7 @@ impl Room {
 pub(super) struct Placed {
     /// What the agent's symbols are to be added to.
     pub(super) bias: u64,
-    stubs: Room,
+    pub(super) stubs: Room,
 }
 
 /// The function of the dynamic linker that debuggers are told by, with code in it that stops the thread.
@@ -109,7 +109,7 @@ impl Space {
         self.desk = Some(Desk { asked: bias + symbols.asked, request: bias + symbols.request });
         let stubs = Room { next: bias + symbols.stubs, end: bias + symbols.stubs_end };
         self.agent = Some(Placed { bias, stubs });
-        self.begin_thread(thread, agent)
+        self.begin_thread(thread, agent, false)
     }
 
     /// Has the agent begin, in a program that has just been executed.
@@ -148,18 +148,17 @@ impl Space {
         thread.set_registers(&registers)
     }
 
-    /// Lets a new thread find that it has no block yet.
-    pub(super) fn begin_thread(&self, thread: Tracee, agent: &Agent) -> io::Result<()> {
-        match &self.agent {
-            Some(placed) => self.set_nobody(thread, placed.bias + agent.symbols.nobody),
-            None => Ok(()),
-        }
-    }
-
-    #[expect(clippy::unused_self, reason = "it's of a space that has the agent")]
-    fn set_nobody(&self, thread: Tracee, nobody: u64) -> io::Result<()> {
+    /// Lets a new thread find that it has no block yet, and perhaps that it can't have one.
+    pub(super) fn begin_thread(
+        &self,
+        thread: Tracee,
+        agent: &Agent,
+        is_confined: bool,
+    ) -> io::Result<()> {
+        let Some(placed) = &self.agent else { return Ok(()) };
+        let Symbols { nobody, confined, .. } = agent.symbols;
         let mut registers = thread.registers()?;
-        registers.gs_base = nobody;
+        registers.gs_base = placed.bias + if is_confined { confined } else { nobody };
         thread.set_registers(&registers)
     }
 

@@ -42,6 +42,8 @@ pub(super) enum Untraced {
     Foreign,
     /// It's statically linked and stripped, and its exceptions could not pass through traced calls.
     Static,
+    /// System calls are forbidden to it that the agent needs, or nobody knows.
+    Confined,
     Other(Failure),
 }
 
@@ -59,6 +61,9 @@ impl std::fmt::Display for Untraced {
             Self::Static => {
                 f.write_str("it's statically linked, throws exceptions, and is stripped")
             }
+            Self::Confined => f.write_str(
+                "it runs in a sandbox (seccomp), which may end it for what tracing takes",
+            ),
             Self::Other(failure) => failure.fmt(f),
         }
     }

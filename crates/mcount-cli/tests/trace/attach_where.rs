@@ -42,7 +42,7 @@ pub(crate) fn tests() -> Vec<Test> {
 }
 
 /// Becomes another user, or this test is ignored.
-fn nobody() -> Command {
+pub(crate) fn nobody() -> Command {
     let mut command = Command::new("setpriv");
     command.args(NOBODY);
     let mut allowed = Command::new("setpriv");
@@ -54,7 +54,7 @@ fn nobody() -> Command {
 }
 
 /// A room that everybody may use.
-fn open_room() -> Result<Room, String> {
+pub(crate) fn open_room() -> Result<Room, String> {
     let room = Room::new()?;
     for folder in ["", "attached", "refused"] {
         let path = room.path(folder);

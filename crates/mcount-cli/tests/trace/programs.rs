@@ -1,6 +1,7 @@
 //! Programs that do one thing each that a tracer could get wrong, by name.
 
 use crate::Test;
+use crate::attach_where::{nobody, open_room};
 use crate::truth::{Also, Room, kill_group, same, tracer};
 use nix::sys::signal::Signal;
 use std::process::Command;
@@ -27,7 +28,6 @@ const fn with(
     Program { arguments, ..program(name, source) }
 }
 
-const SANDBOX: &str = "the agent makes system calls that a sandbox forbids";
 const AVX: &[&str] = &["-mavx2", "-DNESTED"];
 
 const PROGRAMS: &[Program] = &[
@@ -68,7 +68,15 @@ const PROGRAMS: &[Program] = &[
     with("limits-memory", "limits.c", &["memory"]),
     with("limits-processes", "limits.c", &["processes"]),
     with("limits-root", "limits.c", &["root"]),
-    Program { open: Some(SANDBOX), ..program("confined", "confined.c") },
+    with("confined", "confined.c", &["syscall"]),
+    with("confined-by-prctl", "confined.c", &["prctl"]),
+    with("confined-by-number", "confined.c", &["syscall-prctl"]),
+    with("confined-twice", "confined.c", &["twice"]),
+    with("confined-strictly", "confined.c", &["strict"]),
+    with("confined-harmlessly", "confined.c", &["harmless"]),
+    with("confined-harmlessly-exec", "confined.c", &["harmless-exec"]),
+    Program { flags: &["-static"], ..with("confined-static", "confined.c", &["syscall"]) },
+    Program { flags: &["-static"], ..with("confined-static-by-prctl", "confined.c", &["prctl"]) },
     with("ends-return", "ends.c", &["return"]),
     with("ends-exit", "ends.c", &["_exit"]),
     with("ends-abort", "ends.c", &["abort"]),
@@ -100,6 +108,12 @@ pub(crate) fn tests() -> Vec<Test> {
         simple("program::hostile-preload", hostile_preload),
         simple("program::address-sanitizer", sanitized),
         simple("program::many-functions", many_functions),
+        simple("program::confined-new-thread", || confined("new-thread", 2151)),
+        simple("program::confined-all-threads", || confined("all-threads", 177)),
+        simple("program::confined-child", || confined("child", 22069)),
+        simple("program::confined-musl", confined_musl),
+        simple("program::confined-exec", confined_exec),
+        simple("program::confined-exec-by-nobody", confined_exec_by_nobody),
         simple("program::inherited-child", inherited_child),
     ];
     named.chain(simple).collect()
@@ -185,6 +199,84 @@ fn many_functions() -> Result<(), String> {
     let names = (0..4096).step_by(17).map(|number| format!("function_{number:03x}"));
     let wrong: Vec<String> = names.filter(|name| trace.count(process, name) != 1).collect();
     if wrong.is_empty() { Ok(()) } else { Err(format!("not called once: {wrong:?}")) }
+}
+
+/// Threads and processes that begin in a sandbox, and stacks that one finds in use, can't be recorded: the program runs on,
+/// and it's said how many calls are missing.
+fn confined(how: &str, missing: u64) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "confined.c")?;
+    let untraced = room.run("untraced", Command::new(&program).arg(how))?;
+    let traced = room.run("traced", tracer(&program).arg(how))?;
+    let trace = room.trace("traced")?;
+    let counted: u64 = room.counted("traced")?.values().sum();
+    let found = trace.count(0, "work") + trace.count(0, "far");
+    let line = format!(
+        "mcount: {missing} calls were not recorded: a program's sandbox (seccomp) forbids what that takes\n"
+    );
+    if (traced.code, &traced.stdout) != (untraced.code, &untraced.stdout) || traced.stderr != line {
+        return Err(format!("{untraced:?}, traced {traced:?}"));
+    }
+    if (trace.dropped, counted - found) == (missing, missing) {
+        Ok(())
+    } else {
+        Err(format!("{found} of {counted}, dropped {}", trace.dropped))
+    }
+}
+
+/// A program that is executed in a sandbox which forbids what the agent needs isn't traced.
+fn confined_exec() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "confined.c")?;
+    let untraced = room.run("untraced", Command::new(&program).arg("harmful-exec"))?;
+    let traced = room.run("traced", tracer(&program).arg("harmful-exec"))?;
+    let is_said = traced.stderr.lines().count() == 1
+        && traced.stderr.contains("confined: not traced: it runs in a sandbox (seccomp)");
+    let work = room.trace("traced")?.count(0, "work");
+    if (traced.code, &traced.stdout) == (untraced.code, &untraced.stdout) && is_said && work == 177
+    {
+        return Ok(());
+    }
+    Err(format!("{untraced:?}, traced {traced:?}, {work} calls of work"))
+}
+
+/// Who isn't root can't look at filters of programs that are executed, but at those that were taken on before.
+fn confined_exec_by_nobody() -> Result<(), String> {
+    let room = open_room()?;
+    let program = room.compile("gcc", HOOKS, "confined.c")?;
+    for (how, is_traced) in [("harmless-exec", true), ("harmful-exec", false)] {
+        let mut command = nobody();
+        let tracer = tracer(&program);
+        command.arg(tracer.get_program()).args(tracer.get_args());
+        let _ = std::fs::remove_file(room.path("attached/truth"));
+        let traced = room.run("attached", command.arg(how))?;
+        let trace = room.trace("attached")?;
+        let is_whole = room.compare_counts("attached", &trace).is_ok();
+        if traced.code != 0 || traced.stderr.is_empty() != is_traced || is_whole != is_traced {
+            return Err(format!("{how}: {traced:?}"));
+        }
+        std::fs::remove_file(room.path("attached/trace.mcount"))
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Another C library, whose functions begin otherwise.
+fn confined_musl() -> Result<(), String> {
+    if testkit::process::run(Command::new("musl-gcc").arg("--version")).is_err() {
+        testkit::trial::ignore("no musl-gcc".to_owned());
+    }
+    for flags in [HOOKS, &["-O2", "-fpatchable-function-entry=5", "-static"]] {
+        for how in ["syscall", "prctl", "strict"] {
+            let room = Room::new()?;
+            let program = room.compile("musl-gcc", flags, "confined.c")?;
+            let change = |command: &mut Command| {
+                command.arg(how);
+            };
+            same(&room, &program, change, Also::Nesting)?;
+        }
+    }
+    Ok(())
 }
 
 /// A shell that executes the recorder may have children, which then are the recorder's.

@@ -18,6 +18,11 @@ pub(super) fn is_recording() -> bool {
     IS_RECORDING.load(SeqCst)
 }
 
+/// Has this thread forbidden itself system calls? A library isn't told.
+pub(super) fn is_confined() -> bool {
+    false
+}
+
 /// Is nothing recorded for now? A library isn't told of limits.
 pub(super) fn is_paused() -> bool {
     false

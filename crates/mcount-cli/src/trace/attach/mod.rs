@@ -15,7 +15,7 @@ mod list;
 mod maps;
 mod program;
 mod remote;
-mod sandbox;
+pub(super) mod sandbox;
 mod save;
 mod session;
 mod sites;

@@ -13,7 +13,7 @@ use std::io;
 
 const PTRACE_SECCOMP_GET_FILTER: u32 = 0x420c;
 /// As much as a filter may have (`BPF_MAXINSNS`), and as many as a thread may have here.
-const LONGEST: usize = 4096;
+pub(in crate::trace) const LONGEST: usize = 4096;
 const MOST: usize = 512;
 /// Instructions that are looked at, at most.
 const STEPS: u32 = 1 << 20;
@@ -37,14 +37,69 @@ const NEEDED: [(&str, i64); 13] = [
     ("close", libc::SYS_close),
 ];
 
+/// What the agent does in a program that was started with it.
+const NEEDED_BY_AGENT: [i64; 11] = [
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_tgkill,
+    libc::SYS_sched_yield,
+    libc::SYS_nanosleep,
+    // Where the processor or the kernel doesn't let programs set %gs themselves.
+    libc::SYS_arch_prctl,
+];
+/// What it does beside that when it begins.
+const NEEDED_TO_BEGIN: [i64; 3] = [libc::SYS_openat, libc::SYS_close, libc::SYS_tkill];
+
 /// One instruction of a filter (`struct sock_filter`).
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-struct Instruction {
+pub(in crate::trace) struct Instruction {
     code: u16,
     if_true: u8,
     if_false: u8,
     value: u32,
+}
+
+impl Instruction {
+    /// As it is in memory.
+    pub(in crate::trace) fn from_word(word: u64) -> Self {
+        let [low, high, if_true, if_false, value @ ..] = word.to_le_bytes();
+        let (code, value) = (u16::from_le_bytes([low, high]), u32::from_le_bytes(value));
+        Self { code, if_true, if_false, value }
+    }
+}
+
+/// Does this filter let the agent do all that it does once it has begun?
+pub(in crate::trace) fn allows_tracing(filter: &[Instruction], has_values: bool) -> bool {
+    let values = has_values.then_some(libc::SYS_process_vm_readv);
+    let mut needed = NEEDED_BY_AGENT.into_iter().chain(values);
+    needed.all(|number| allows(filter, u32::try_from(number).unwrap_or(u32::MAX)))
+}
+
+/// May the agent begin in `thread`, which stands, whatever filters it has? If that can't be known, it mayn't.
+pub(in crate::trace) fn lets_begin(thread: i32, has_values: bool) -> bool {
+    let Ok(filters) = filters(thread) else { return false };
+    !filters.is_empty()
+        && filters.iter().all(|filter| {
+            let mut needed = NEEDED_TO_BEGIN.into_iter();
+            allows_tracing(filter, has_values)
+                && needed.all(|number| allows(filter, u32::try_from(number).unwrap_or(u32::MAX)))
+        })
+}
+
+/// How many filters a thread has. In the strict mode, it's as if it had as many as can be.
+pub(in crate::trace) fn filters_of(thread: i32) -> u64 {
+    match status(thread, "Seccomp:") {
+        None | Some(0) => 0,
+        Some(1) => u64::MAX,
+        // Linux before 5.9 doesn't say how many.
+        Some(_) => status(thread, "Seccomp_filters:").unwrap_or(1),
+    }
 }
 
 /// May all threads of `process` make the system calls that tracing takes?

@@ -229,7 +229,7 @@ impl Worker {
         }
         if !self.is_hidden {
             let is_ring = matches!(self.request.size, Size::Ring(_));
-            self.notes.extend(self.trace.missing(is_ring));
+            self.notes.extend(self.trace.missing(is_ring, false));
         }
         if self.request.verbose {
             let time = self.session.stood.as_secs_f64() * 1000.0;
