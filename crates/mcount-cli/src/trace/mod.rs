@@ -44,11 +44,12 @@ use nix::libc;
 use nix::sys::signal::Signal;
 use nix::sys::wait::WaitPidFlag;
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 /// What to trace.
 pub struct Request {
@@ -98,6 +99,22 @@ struct Process {
     confinement: Confinement,
 }
 
+/// What a process begins with that another one has made.
+#[derive(Clone, Default)]
+struct Maker {
+    space: Rc<RefCell<Space>>,
+    traced: bool,
+    confinement: Confinement,
+}
+
+impl Process {
+    /// What it leaves to those that it makes.
+    fn as_maker(&self) -> Maker {
+        let Self { space, traced, confinement, .. } = self;
+        Maker { space: Rc::clone(space), traced: *traced, confinement: *confinement }
+    }
+}
+
 struct Recorder {
     request: Request,
     agent: Agent,
@@ -109,7 +126,9 @@ struct Recorder {
     /// The process of each thread.
     threads: HashMap<i32, i32>,
     /// New ones that stopped before their parent told of them.
-    early: BTreeSet<i32>,
+    early: BTreeMap<i32, Instant>,
+    /// Processes that have ended lately: one may have been killed before it told of what it made.
+    ended_lately: VecDeque<(i32, Maker)>,
     /// New ones that their parent has told of, and that haven't stopped yet.
     late: BTreeSet<i32>,
     /// How many filters of system calls this process has, which all others begin with.
@@ -155,7 +174,8 @@ fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcom
         enumerations: 0,
         processes: HashMap::new(),
         threads: HashMap::from([(main, main)]),
-        early: BTreeSet::new(),
+        early: BTreeMap::new(),
+        ended_lately: VecDeque::new(),
         late: BTreeSet::new(),
         own_filters: attach::sandbox::filters_of(i32::try_from(std::process::id()).unwrap_or(0)),
         is_confined: false,
@@ -173,6 +193,9 @@ fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcom
     recorder.finish()
 }
 
+/// How long it's waited in between where a new process waits for its maker.
+const BETWEEN: Duration = Duration::from_millis(2);
+
 /// What `waitpid` told.
 enum Stop {
     Exited(i32),
@@ -186,7 +209,13 @@ impl Recorder {
     fn follow(&mut self) -> io::Result<()> {
         while !(self.threads.is_empty() && self.early.is_empty()) {
             let mut status = 0;
-            let flags = WaitPidFlag::__WALL.bits();
+            let flags = if self.early.is_empty() {
+                WaitPidFlag::__WALL
+            } else {
+                self.adopt();
+                WaitPidFlag::__WALL | WaitPidFlag::WNOHANG
+            };
+            let flags = flags.bits();
             // SAFETY: the status is a number of ours.
             let thread = unsafe { libc::waitpid(-1, &raw mut status, flags) };
             if thread < 0 {
@@ -198,6 +227,10 @@ impl Recorder {
                     Errno::ECHILD => return Ok(()),
                     error => return Err(error.into()),
                 }
+            }
+            if thread == 0 {
+                std::thread::sleep(BETWEEN);
+                continue;
             }
             let stop = if libc::WIFSTOPPED(status) {
                 let signal = libc::WSTOPSIG(status);

@@ -1,15 +1,23 @@
 //! Processes and threads: how they come, which memory they have, and how they end.
 
 use super::confine::Confinement;
+use super::space::Space;
 use super::start::{self, Untraced};
 use super::tracee::{Memory, Tracee};
-use super::{Ended, Process, Recorder, numbers, program};
+use super::{Ended, Maker, Process, Recorder, numbers, program};
 use crate::commit::Failure;
+use mcount_agent::config;
 use mcount_trace::layout::metadata;
 use nix::libc;
 use std::cell::RefCell;
 use std::os::unix::ffi::OsStringExt;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// How long a new process waits until somebody tells who made it.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How many processes that have ended are kept in mind.
+const LATELY: usize = 16;
 
 impl Recorder {
     /// A new thread or process stands for the first time, or one was stopped by a stop signal.
@@ -17,7 +25,7 @@ impl Recorder {
         let is_stop =
             [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal);
         if !self.threads.contains_key(&thread.id()) {
-            self.early.insert(thread.id());
+            self.early.insert(thread.id(), Instant::now());
         } else if is_stop {
             thread.listen();
         } else {
@@ -51,7 +59,7 @@ impl Recorder {
     /// `thread` is of process `process` from now on, and may have been waiting for that.
     pub(super) fn know(&mut self, thread: i32, process: i32) {
         self.threads.insert(thread, process);
-        if self.early.remove(&thread) {
+        if self.early.remove(&thread).is_some() {
             let thread = Tracee::new(thread);
             self.begin_thread(thread);
             thread.resume(None);
@@ -61,7 +69,7 @@ impl Recorder {
     }
 
     pub(super) fn cloned(&mut self, thread: Tracee) {
-        if let Some(new) = thread.event_message() {
+        if let Some(new) = self.unknown(thread) {
             let process = self.threads.get(&thread.id()).copied().unwrap_or(thread.id());
             let shares = thread_group(new).is_none_or(|group| group == process);
             if shares {
@@ -77,8 +85,13 @@ impl Recorder {
         thread.resume(None);
     }
 
+    /// What `thread` has made, unless it has waited so long that it was adopted.
+    fn unknown(&self, thread: Tracee) -> Option<i32> {
+        thread.event_message().filter(|new| !self.threads.contains_key(new))
+    }
+
     pub(super) fn forked(&mut self, thread: Tracee, is_vfork: bool) {
-        if let Some(new) = thread.event_message() {
+        if let Some(new) = self.unknown(thread) {
             self.new_process(thread, new, is_vfork);
         }
         thread.resume(None);
@@ -88,15 +101,15 @@ impl Recorder {
     pub(super) fn new_process(&mut self, parent: Tracee, new: i32, is_vfork: bool) {
         let parent = self.threads.get(&parent.id()).copied().unwrap_or(parent.id());
         let shares_memory = shares_memory(parent, new).unwrap_or(is_vfork);
-        let (mut space, mut traced) = (Rc::default(), false);
-        let mut confinement = Confinement::default();
-        if let Some(process) = self.processes.get(&parent) {
-            (traced, confinement) = (process.traced, process.confinement);
-            space = if shares_memory {
-                Rc::clone(&process.space)
-            } else {
-                Rc::new(RefCell::new(process.space.borrow().clone()))
-            };
+        let maker = self.processes.get(&parent).map(Process::as_maker).unwrap_or_default();
+        self.begin_process(new, parent, maker, shares_memory);
+    }
+
+    fn begin_process(&mut self, new: i32, parent: i32, maker: Maker, shares_memory: bool) {
+        let Maker { mut space, traced, confinement } = maker;
+        if !shares_memory {
+            let own = space.borrow().clone();
+            space = Rc::new(RefCell::new(own));
         }
         if let Ok(memory) = Memory::open(new) {
             let loaded: Vec<_> = space.borrow().loaded.iter().map(|(a, b)| (*a, *b)).collect();
@@ -108,6 +121,39 @@ impl Recorder {
             }
         }
         self.know(new, new);
+    }
+
+    /// Lets those go on of which nobody has told for long: whoever made them was killed at that moment.
+    pub(super) fn adopt(&mut self) {
+        let late = self.early.iter().filter(|(_, since)| since.elapsed() >= PATIENCE);
+        let late: Vec<i32> = late.map(|(thread, _)| *thread).collect();
+        for thread in late {
+            match thread_group(thread) {
+                Some(group) if group != thread => self.know(thread, group),
+                _ => {
+                    let (parent, maker) = self.maker_of(thread).unwrap_or_default();
+                    self.begin_process(thread, parent, maker, false);
+                }
+            }
+        }
+    }
+
+    /// Who has made a process, of those that are like it in where the agent is.
+    fn maker_of(&self, process: i32) -> Option<(i32, Maker)> {
+        let memory = Memory::open(process).ok()?;
+        let is_it = |space: &Space| {
+            let place = space.agent.as_ref().map(|placed| placed.bias + self.agent.symbols.config);
+            let length = place.and_then(|place| memory.word(place + config::LENGTH).ok());
+            let file = place.and_then(|place| memory.word(place + config::FILE).ok());
+            length.is_some_and(|length| length != 0) && file.is_some_and(|file| file != 0)
+        };
+        let ended = self.ended_lately.iter().rev().find(|(_, maker)| is_it(&maker.space.borrow()));
+        let running = || {
+            let mut all = self.processes.iter();
+            let found = all.find(|(_, one)| is_it(&one.space.borrow()));
+            found.map(|(id, one)| (*id, one.as_maker()))
+        };
+        ended.cloned().or_else(running)
     }
 
     pub(super) fn process_record(&mut self, process: i32, parent: i32) {
@@ -139,7 +185,12 @@ impl Recorder {
         let payload =
             [numbers(&[process, status]), self.trace.ticks().to_ne_bytes().to_vec()].concat();
         self.add(metadata::PROCESS_END, &payload);
-        self.processes.remove(&process);
+        if let Some(process_now) = self.processes.remove(&process) {
+            self.ended_lately.push_back((process, process_now.as_maker()));
+            if self.ended_lately.len() > LATELY {
+                self.ended_lately.pop_front();
+            }
+        }
         if let Err(error) = self.trace.release(process) {
             self.note(format!("process {process}: {}", Failure::from(error)));
         }

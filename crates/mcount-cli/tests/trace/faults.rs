@@ -27,6 +27,7 @@ const TESTS: &[(&str, Option<&str>, Run)] = &[
     ("interrupt", None, || interrupt(false)),
     ("stop-and-continue", None, stop),
     ("kill-program", None, kill_program),
+    ("kill-maker", None, kill_maker),
     ("kill-tracer", None, || kill_tracer(false)),
     ("kill-tracer-then-dlopen", None, || kill_tracer(true)),
     ("kill-tracer-at-dlopen", None, kill_tracer_that_was_asked),
@@ -306,6 +307,28 @@ fn kill_program() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// A process is killed when it has made another one and nobody has been told yet. That one goes on, and is traced.
+fn kill_maker() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "orphan.c")?;
+    let mut child = room.start("traced", &mut tracer(&program))?;
+    until("it begins", || room.printed("traced").ends_with('\n'))?;
+    let maker = room.printed("traced").trim().parse().map_err(|_| "no process")?;
+    let recorder = u64::from(child.id());
+    kill_one(recorder, Signal::SIGSTOP);
+    until("the recorder stands", || state(recorder) == Some('T'))?;
+    std::fs::write(room.path("traced").join("go"), "").map_err(|error| error.to_string())?;
+    until("the maker stands", || state(maker) == Some('t'))?;
+    kill_one(maker, Signal::SIGKILL);
+    until("the maker has ended", || state(maker).is_none_or(|state| state == 'Z'))?;
+    kill_one(recorder, Signal::SIGCONT);
+    let ended = room.wait("traced", &mut child)?;
+    if ended.code != 0 || !ended.stderr.is_empty() {
+        return Err(format!("{ended:?}"));
+    }
+    room.compare_counts("traced", &room.trace("traced")?)
 }
 
 /// The program runs on untouched, whatever it does then, and all that it had done is in the trace.

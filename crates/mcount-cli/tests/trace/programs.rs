@@ -56,6 +56,7 @@ const PROGRAMS: &[Program] = &[
     program("exec", "exec.c"),
     program("daemon", "daemon.c"),
     program("signal-stacks", "signals.c"),
+    program("overflows", "overflow.c"),
     program("job-control", "job-control.c"),
     program("traps", "traps.c"),
     Program { flags: &["-DNESTED"], ..program("abi", "abi.c") },

@@ -51,6 +51,7 @@ const PROGRAMS: &[Program] = &[
     leaves("jumps.c"),
     // Its stack may be full just when a handler runs.
     Program { may_miss: true, ..leaves("signals.c") },
+    Program { may_miss: true, ..leaves("overflow.c") },
     Program { changes_stacks: true, ..leaves("fibres.c") },
     leaves("throw.cpp"),
     leaves("terminate.cpp"),
