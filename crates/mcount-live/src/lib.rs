@@ -6,12 +6,13 @@
 //! calls it has the memory: it hands in the bytes that are there and gets the bytes to write, or it lends
 //! [`engine::Code`].
 //!
-//! Each processor has one file. So far that is [`x86_64`].
+//! Each processor has one file: [`x86_64`], [`aarch64`].
 #![no_std]
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
 extern crate std;
 
+pub mod aarch64;
 pub mod engine;
 pub mod x86_64;
