@@ -26,6 +26,7 @@ int main(void)
         fprintf(stderr, "phase: %s\n", mcount_error());
         return 1;
     }
+    mcount_mark("phase 2");
     result += phase(2);
     /* The program's own output is that without a trace. If calls are missing, this says why. */
     if (mcount_close(trace) != 0)

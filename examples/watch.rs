@@ -37,6 +37,7 @@ fn main() -> Result<(), mcount_inside::Error> {
 
     let trace = Trace::start("watch.mcount")?;
     trace.arm("*::square")?;
+    mcount_inside::mark("a thousand squares");
     println!("{}", sum_of_squares(1000));
     trace.stop()
 }

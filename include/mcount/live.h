@@ -145,4 +145,7 @@ const char *mcount_note(unsigned number);
 #ifdef __cplusplus
 }
 #endif
+
+/* mcount_mark("phase 2") puts a marker into the trace. */
+#include <mcount/mark.h>
 #endif

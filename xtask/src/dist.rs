@@ -41,7 +41,9 @@ fn libraries(folder: &Path) -> Result<()> {
         crate::files::make_folder(folder)?;
     }
     let workspace = crate::files::workspace();
-    fs::copy(workspace.join("include/mcount/live.h"), include.join("live.h"))?;
+    for header in ["live.h", "mark.h"] {
+        fs::copy(workspace.join("include/mcount").join(header), include.join(header))?;
+    }
     let built = programs::build_libraries("mcount-inside-c", Profile::Dist)?;
     let (archive, shared) = (lib.join("libmcount-live.a"), lib.join("libmcount-live.so.0"));
     fs::copy(built.join("libmcount_live_c.a"), &archive)?;

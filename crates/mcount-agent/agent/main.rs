@@ -25,6 +25,7 @@ mod host;
 mod limit;
 mod memory;
 mod numbers;
+mod payload;
 mod rendezvous;
 #[allow(dead_code, reason = "a library gives a trace up, and the agent doesn't")]
 mod shadow;

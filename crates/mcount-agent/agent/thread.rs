@@ -365,29 +365,47 @@ pub(crate) unsafe fn take_records(block: *mut Block, count: u64) -> Option<u64> 
 
 /// Records that function `id` was entered.
 pub(crate) unsafe fn record_entry(block: *mut Block, slot: u64, id: u32) {
+    // SAFETY: the caller's.
+    unsafe { record_entry_behind(block, slot, (id, now(block)), 0, |_| ()) }
+}
+
+/// Records that function `id` was entered at `time`, behind `values` records that `write` writes.
+pub(crate) unsafe fn record_entry_behind(
+    block: *mut Block,
+    slot: u64,
+    (id, time): (u32, u64),
+    values: u64,
+    write: impl FnOnce(u64),
+) {
     // SAFETY: the block is the thread's.
     unsafe {
-        let time = now(block);
         if time.wrapping_sub((*block).base) >> 40 != 0 && new_calls_chunk(block).is_none() {
             drop_call();
             return;
         }
-        let Some(at) = take_records(block, 1) else {
+        let Some(at) = take_records(block, values + 1) else {
             drop_call();
             return;
         };
+        write(at);
         let elapsed = time.wrapping_sub((*block).base) << 24;
-        put(at, elapsed | u64::from(id), (slot >> 1) & 0xff_fffc);
+        put(at + 16 * values, elapsed | u64::from(id), (slot >> 1) & 0xff_fffc);
     }
 }
 
-/// Records the call of `slot`, which is open and ended in this way at `time`.
+/// Records the call of `slot`, which is open and ended in this way at `time`, unless it was too short.
 pub(crate) unsafe fn record(block: *mut Block, slot: u64, end: u64, time: u64) {
     // SAFETY: the caller's.
-    unsafe { record_behind(block, slot, (end, time), 0, |_| ()) }
+    unsafe {
+        let start = shadow::of(slot).start.read_volatile();
+        // Of one that was unwound nobody knows how long it took.
+        if end == UNWOUND || time.wrapping_sub(start) >= config().shortest {
+            record_behind(block, slot, (end, time), 0, |_| ());
+        }
+    }
 }
 
-/// The same behind `count` records that `write` writes.
+/// Records the call of `slot` behind `values` records that `write` writes, however short it was.
 pub(crate) unsafe fn record_behind(
     block: *mut Block,
     slot: u64,
@@ -400,10 +418,6 @@ pub(crate) unsafe fn record_behind(
     unsafe {
         let open = shadow.open.read_volatile();
         let start = shadow.start.read_volatile();
-        // Of one that was unwound nobody knows how long it took.
-        if end != UNWOUND && time.wrapping_sub(start) < config().shortest {
-            return;
-        }
         let mut before: [(u64, u64); 4] = [(0, 0); 4];
         let mut count = 0;
         let mut add = |kind: u64, value: u64, word: u64| {

@@ -9,6 +9,7 @@
 
 use super::block::Block;
 use super::numbers::{ENTRIES, RETURN, UNTIMED, has};
+use super::payload::{MOST, TEXT, Values};
 use super::{calls, config, host, layout as trace, shadow, sys, thread};
 
 unsafe extern "C" {
@@ -17,10 +18,6 @@ unsafe extern "C" {
 
 /// Arguments or results are recorded: a flag of the configuration.
 const VALUES: u64 = 32;
-/// The most bytes of values that are recorded of a call.
-const MOST: usize = 492;
-/// The most bytes of a text.
-const TEXT: usize = 64;
 const PAGE: u64 = 4096;
 
 /// What is done: bits 0 to 7 of a word of a recipe.
@@ -29,6 +26,7 @@ mod action {
     pub(super) const TEXT: u64 = 2;
     pub(super) const COUNTED: u64 = 3;
     pub(super) const STRING: u64 = 4;
+    pub(super) const MEMORY: u64 = 5;
 }
 
 /// Where values are: bits 8 to 15 of a word of a recipe, and, of lengths, bits 16 to 23.
@@ -48,6 +46,9 @@ const HAS_MORE: u64 = 1 << 31;
 const X87: usize = 32;
 const VECTORS: usize = 160;
 
+/// A bit of the second number of a recipe: the function's calls are recorded however short they are.
+const KEPT: u32 = 1 << 31;
+
 /// What the recorder wants of a function: the words of the recipe of its arguments, then those of its result.
 #[repr(C)]
 pub(crate) struct Recipe {
@@ -58,7 +59,8 @@ pub(crate) struct Recipe {
 
 impl Recipe {
     fn words(&self, is_result: bool) -> &[u64] {
-        let (from, count) = if is_result { (self.arguments, self.result) } else { (0, self.arguments) };
+        let (from, count) =
+            if is_result { (self.arguments, self.result & !KEPT) } else { (0, self.arguments) };
         // SAFETY: the recorder has put so many words behind it.
         unsafe { core::slice::from_raw_parts(self.words.as_ptr().add(from as usize), count as usize) }
     }
@@ -132,20 +134,7 @@ impl Registers {
     }
 }
 
-/// What is recorded of one call.
-struct Values {
-    bytes: [u8; MOST],
-    used: usize,
-}
-
 impl Values {
-    fn add(&mut self, bytes: &[u8]) {
-        if let Some(room) = self.bytes.get_mut(self.used..self.used + bytes.len()) {
-            room.copy_from_slice(bytes);
-            self.used += bytes.len();
-        }
-    }
-
     /// Does what the words of a recipe say.
     fn collect(&mut self, recipe: &[u64], registers: &Registers) {
         for word in recipe {
@@ -164,6 +153,15 @@ impl Values {
                     let length = registers.word(of_length, length_at);
                     self.text(registers.word(from, at), length, true);
                 }
+                action::MEMORY => {
+                    let mut room = [0_u8; 255];
+                    let Some(room) = room.get_mut(..size as usize) else { return };
+                    if read(registers.word(from, at), room) != room.len() {
+                        // Where values end early, the rest is missing.
+                        return;
+                    }
+                    self.add(room);
+                }
                 action::STRING => self.string(registers.word(from, at)),
                 _ => {}
             }
@@ -178,12 +176,6 @@ impl Values {
         }
         let field = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
         self.text(field(fields.first_chunk()), field(fields.last_chunk()), true);
-    }
-
-    /// The pointer and the length of a text that follows.
-    fn head(&mut self, pointer: u64, length: usize, flags: u16) {
-        self.add(&pointer.to_le_bytes());
-        self.add(&(length as u16 | flags).to_le_bytes());
     }
 
     /// Adds the `length` bytes at `pointer`, or, unless it `is_counted`, what comes before a zero there.
@@ -202,33 +194,7 @@ impl Values {
         let bad = if is_bad { trace::value::BAD } else { 0 };
         let cut = if is_cut { trace::value::CUT } else { 0 };
         let bytes = bytes.get(..end.unwrap_or(found.min(TEXT))).unwrap_or_default();
-        self.head(pointer, bytes.len(), bad | cut);
-        self.add(bytes);
-    }
-
-    /// How many records they take.
-    fn count(&self) -> u64 {
-        (1 + self.used.div_ceil(trace::value::IN_RECORD)) as u64
-    }
-
-    /// Writes them as records, from `at` on: `head` comes last, so that nobody finds a part of them.
-    unsafe fn write(&self, at: u64, kind: u64, function: u64, start: u64) {
-        let count = self.count();
-        for number in 1..count {
-            let from = (number as usize - 1) * trace::value::IN_RECORD;
-            let mut piece = [0_u8; 16];
-            // Four bytes in the first word, above the kind, and eight in the second.
-            for (room, byte) in piece.iter_mut().skip(4).zip(self.bytes.iter().take(self.used).skip(from)) {
-                *room = *byte;
-            }
-            let word = u128::from_le_bytes(piece);
-            let low = (word as u64 & !0xffff_ffff) | trace::special::BYTES << trace::special::KIND_SHIFT;
-            // SAFETY: the caller's.
-            unsafe { thread::put(at + 16 * number, low, (word >> 64) as u64) };
-        }
-        let value = function & 0xff_ffff | (count - 1) << 24;
-        // SAFETY: the caller's.
-        unsafe { thread::put(at, value << 32 | kind << trace::special::KIND_SHIFT, start) };
+        self.read_text(pointer, bytes, bad | cut);
     }
 }
 
@@ -255,6 +221,10 @@ fn read(from: u64, to: &mut [u8]) -> usize {
 pub(crate) unsafe extern "C" fn mcount_entry_with(slot: *mut u64, word: u32, state: *const u8) -> u64 {
     // SAFETY: the caller is the entry trampoline.
     unsafe {
+        if has(ENTRIES) && let Some(recipe) = recipe(word & 0xff_ffff) {
+            enter_only(slot as u64, word & 0xff_ffff, recipe, state);
+            return 1;
+        }
         let answer = calls::mcount_slow_entry(slot, word);
         if let Some(recipe) = recipe(word & 0xff_ffff) {
             enter(slot as u64, word & 0xff_ffff, recipe, Some(state));
@@ -274,6 +244,19 @@ pub(crate) unsafe extern "C" fn mcount_late_entry_with(slot: *mut u64, word: u32
     }
 }
 
+/// Records that function `id` was entered, with its arguments.
+unsafe fn enter_only(slot: u64, id: u32, recipe: &Recipe, state: *const u8) {
+    // SAFETY: the caller's.
+    unsafe {
+        let Some(block) = thread::prepare(slot) else { return };
+        let mut values = Values::NONE;
+        values.collect(recipe.words(false), &Registers { slot, state });
+        let time = thread::now(block);
+        let write = |at: u64| values.write(at, trace::special::ARGUMENTS, u64::from(id), time);
+        thread::record_entry_behind(block, slot, (id, time), values.count(), write);
+    }
+}
+
 /// The call of function `id` at `slot` was recorded as open, or wasn't.
 unsafe fn enter(slot: u64, id: u32, recipe: &Recipe, state: Option<*const u8>) {
     if has(ENTRIES) {
@@ -289,7 +272,7 @@ unsafe fn enter(slot: u64, id: u32, recipe: &Recipe, state: Option<*const u8>) {
         }
         let words = recipe.words(false);
         if let Some(state) = state.filter(|_| !words.is_empty()) {
-            let mut values = Values { bytes: [0; MOST], used: 0 };
+            let mut values = Values::NONE;
             values.collect(words, &Registers { slot, state });
             // What this took isn't the function's time.
             if !has(UNTIMED) {
@@ -337,12 +320,13 @@ unsafe fn leave(block: *mut Block, slot: u64, state: *const u8) {
         let id = shadow.open.read_volatile() & 0xff_ffff;
         let (time, start) = (thread::now(block), shadow.start.read_volatile());
         let Some(recipe) = recipe(id as u32) else { return };
-        if time.wrapping_sub(start) < config().shortest {
+        let is_kept = recipe.result & KEPT != 0 || time.wrapping_sub(start) >= config().shortest;
+        if !is_kept {
             take_back(block, start);
         } else if recipe.words(true).is_empty() {
-            thread::record(block, slot, RETURN, time);
+            thread::record_behind(block, slot, (RETURN, time), 0, |_| ());
         } else {
-            let mut values = Values { bytes: [0; MOST], used: 0 };
+            let mut values = Values::NONE;
             values.collect(recipe.words(true), &Registers { slot, state });
             let write = |at: u64| values.write(at, trace::special::RESULT, id, start);
             thread::record_behind(block, slot, (RETURN, time), values.count(), write);

@@ -81,6 +81,8 @@ pub mod recipe {
     pub const COUNTED: u64 = 3;
     /// The same where the source leads to pointer and length.
     pub const STRING: u64 = 4;
+    /// Copies bits 24 to 31 bytes of the memory that a source leads to.
+    pub const MEMORY: u64 = 5;
 
     /// Sources: %rdi, %rsi, %rdx, %rcx, %r8 and %r9 are 0 to 5.
     pub const GENERAL: u64 = 0;
@@ -94,6 +96,9 @@ pub mod recipe {
     pub const X87: u64 = 18;
     /// The stack above the return address, so many bytes as bits 32 to 47 say; of lengths, bits 48 to 63.
     pub const STACK: u64 = 19;
+
+    /// A bit of the second number of a recipe: the function's calls are recorded however short they are.
+    pub const KEPT: u32 = 1 << 31;
 
     /// The most bytes of values that are recorded of a call.
     pub const MOST: usize = 492;

@@ -1,12 +1,12 @@
 //! The C interface, as `include/mcount/live.h` has it.
 
-use crate::commands;
 use crate::edit::Protocol;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handlers::Handlers;
 use crate::program::Which;
 use crate::record::{EntryHandler, ExitHandler, flags};
 use crate::trace::Trace;
+use crate::{agent, commands};
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_void};
 
@@ -89,6 +89,19 @@ unsafe fn tracer<'a>(tracer: *const c_void) -> Result<&'a Tracer> {
 #[unsafe(no_mangle)]
 pub extern "C" fn mcount_error() -> *const c_char {
     TEXT.with_borrow(|text| text.as_ptr())
+}
+
+/// Puts a marker into the trace that's being recorded. `include/mcount/mark.h` calls it; it may be called anywhere.
+///
+/// # Safety
+///
+/// `text` ends with a zero byte, or is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcount_live_mark(text: *const c_char) {
+    if !text.is_null() {
+        // SAFETY: the caller's.
+        agent::mark(unsafe { CStr::from_ptr(text) }.to_bytes());
+    }
 }
 
 /// Looks for modules and hooks again.

@@ -4,6 +4,25 @@ use crate::edit::{Edit, Protocol};
 use crate::error::Result;
 use crate::program::{self, Which};
 use crate::watch;
+use std::ffi::c_char;
+
+unsafe extern "C" {
+    /// Has a hook, by which `mcount trace` knows of markers, and calls [`crate::c::mcount_live_mark`].
+    fn mcount_mark(text: *const c_char);
+}
+
+/// Puts a marker into the trace of the program, wherever it comes from: a [`crate::Trace`], `mcount trace` or `mcount attach`. Its
+/// first 64 bytes are recorded. It may be called anywhere, in a signal handler as well.
+pub fn mark(text: &str) {
+    /// One more shows that a text goes on.
+    const MOST: usize = 65;
+    let mut room = [0_u8; MOST + 1];
+    for (room, byte) in room.iter_mut().zip(text.bytes().take(MOST)) {
+        *room = byte;
+    }
+    // SAFETY: the last byte is zero.
+    unsafe { mcount_mark(room.as_ptr().cast()) };
+}
 
 /// Makes functions ready to be armed, and does nothing else; how many functions those are. A program that does this before
 /// it has threads can arm them later even where it isn't allowed to stop its threads.

@@ -101,7 +101,12 @@ impl Hooks {
             (Some(start), _) => position(code.at(start), entry.wrapping_sub(start)),
         };
         let Some(place) = place else { return self.odd += 1 };
-        let names = function.map(|one| one.names().map(str::to_owned).collect());
+        let names: Option<Vec<String>> =
+            function.map(|one| one.names().map(str::to_owned).collect());
+        // Markers go to the trace by another way.
+        if names.iter().flatten().any(|name| is_mark(name)) {
+            return;
+        }
         let mut copy = [0; AREA];
         let there = bytes.get(area.start..area.start + area.length).unwrap_or_default();
         for (room, byte) in copy.iter_mut().zip(there) {
@@ -117,6 +122,12 @@ impl Hooks {
             is_after_prologue: place == Position::AfterPrologue,
         });
     }
+}
+
+/// Is this the symbol of `mcount_mark` (`include/mcount/mark.h`)?
+fn is_mark(symbol: &str) -> bool {
+    const SYMBOLS: [&str; 2] = ["mcount_mark", "_ZL11mcount_markPKc"];
+    SYMBOLS.contains(&symbol.split('.').next().unwrap_or_default())
 }
 
 fn covers(function: &Function, entry: u64) -> bool {

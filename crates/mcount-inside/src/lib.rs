@@ -26,7 +26,7 @@ mod trace;
 mod unwinders;
 mod watch;
 
-pub use commands::{missed, notes, prepare, put_back, replace, rescan, set_protocol};
+pub use commands::{mark, missed, notes, prepare, put_back, replace, rescan, set_protocol};
 pub use edit::Protocol;
 pub use error::{Error, ErrorKind, Result};
 pub use handlers::{Action, Handlers};

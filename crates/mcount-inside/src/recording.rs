@@ -4,6 +4,7 @@ use crate::agent::{self, most_bytes, rooms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::module::Module;
+use crate::records;
 use mcount_trace::layout::{self, directory, header, metadata};
 use std::collections::HashSet;
 use std::fs::File;
@@ -12,6 +13,7 @@ use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -96,6 +98,7 @@ impl Recording {
         let head = [recording.process.to_ne_bytes(), 0_u32.to_ne_bytes()].concat();
         let time = ticks().to_ne_bytes();
         recording.add(metadata::PROCESS, &[&head, &time[..], name.as_os_str().as_bytes()].concat());
+        recording.know_marks();
         file.write_all_at(&layout::MAGIC, header::MAGIC as u64).map_err(wrong)?;
         recording.file = Some(file);
         Ok(recording)
@@ -153,6 +156,20 @@ impl Recording {
             descriptor.add(directory::USED).cast::<u64>().write_volatile(after as u64);
         }
         self.metadata = Some((descriptor, place, after));
+    }
+
+    /// Lets the trace know the function that markers are calls of.
+    fn know_marks(&mut self) {
+        static NUMBER: OnceLock<Option<u32>> = OnceLock::new();
+        const ROLE: u8 = 3;
+        const NAME: &[u8] = b"text";
+        let Some(number) = *NUMBER.get_or_init(records::number) else { return };
+        let nowhere = [[0; 8]; 2].concat();
+        let head = [number.to_ne_bytes(), word(0)].concat();
+        self.add(metadata::FUNCTION, &[&head, &nowhere, &b"mcount_mark"[..]].concat());
+        let text = [&number.to_ne_bytes()[..], &[ROLE, 4], NAME, &[layout::kind::TEXT]].concat();
+        self.add(metadata::VALUES, &text);
+        agent::set_function(number);
     }
 
     /// Lets the trace know a module, by this number, if it doesn't yet.

@@ -4,7 +4,7 @@
 
 use crate::record::Record;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Records in a region of memory, and how many regions there can be: 16 million functions, as in a trace.
 const REGION: u32 = 1 << 16;
@@ -36,6 +36,25 @@ pub(crate) fn add(record: impl FnOnce(u32) -> Record) -> Option<&'static Record>
     unsafe { at.write(record(id)) };
     NEXT.store(id + 1, Ordering::Release);
     get(id)
+}
+
+/// A number that no record has, for a function of which there's no site.
+pub(crate) fn number() -> Option<u32> {
+    let unused = Record {
+        body: AtomicU64::new(0),
+        enter: AtomicU64::new(0),
+        list: AtomicPtr::new(std::ptr::null_mut()),
+        flags: AtomicU32::new(0),
+        id: 0,
+        function: std::ptr::null(),
+        original: AtomicU64::new(0),
+    };
+    let mut number = 0;
+    add(|id| {
+        number = id;
+        unused
+    })?;
+    Some(number)
 }
 
 fn map() -> Option<*mut Record> {

@@ -257,7 +257,8 @@ pub mod metadata {
     pub const LOADED: u32 = 8;
     /// u32 module, u32 pid, u64 bias, u64 ticks.
     pub const UNLOADED: u32 = 9;
-    /// u32 function, then values: u8 1 for an argument and 2 for the result, u8 length of name, name, type.
+    /// u32 function, then values: u8 1 for an argument, 2 for the result and 3 for what a marker says, u8 length of name,
+    /// name, type.
     pub const VALUES: u32 = 10;
     /// u32 number, u32 count, then enumerators: u64 value, u8 length of name, name.
     pub const ENUMERATION: u32 = 11;

@@ -69,6 +69,7 @@ const NEAR: usize = 64;
 /// The role of a value in a description.
 const ARGUMENT: u8 = 1;
 const RESULT: u8 = 2;
+const MARK: u8 = 3;
 
 /// What a trace says about the values of its functions.
 #[derive(Debug, Default)]
@@ -88,6 +89,11 @@ impl<'a> Signatures<'a> {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.functions.is_empty()
+    }
+
+    /// Are the calls of this function markers, and the text that they are called with what they say?
+    fn is_mark(&self, function: u32) -> bool {
+        self.functions.get(&function).is_some_and(|description| description.first() == Some(&MARK))
     }
 }
 
@@ -141,13 +147,20 @@ impl<'t> Values<'t> {
         let mut found = Vec::new();
         while let Some((role, name)) = shape.next_value() {
             let value = shape.read(&mut payload, self.signatures, 0)?;
-            if role == ARGUMENT {
+            if role == ARGUMENT || role == MARK {
                 found.push(Named { name, value });
             } else {
                 break;
             }
         }
         Some(found)
+    }
+
+    /// Whether the calls of this function are markers: the program says by them where it is. The first argument is what it
+    /// says.
+    #[must_use]
+    pub fn is_mark(&self, function: u32) -> bool {
+        self.signatures.is_mark(function)
     }
 
     /// The result of a call, if it was recorded.

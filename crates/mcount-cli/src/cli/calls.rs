@@ -50,12 +50,12 @@ pub(super) struct CallsArgs {
     /// Record the results of these functions; may be given again
     #[arg(long, value_name = "PATTERN", help_heading = "What is recorded")]
     results: Vec<String>,
-    /// Record entries only: faster, and return addresses stay as they are
+    /// Record entries only, with --args also the arguments: faster, and return addresses stay as they are
     #[arg(
         long,
         help_heading = "What is recorded",
         conflicts_with_all = [
-            "only_under", "not_under", "depth", "min_duration", "args", "results", "start_at", "stop_at"
+            "only_under", "not_under", "depth", "min_duration", "results", "start_at", "stop_at"
         ]
     )]
     entries: bool,

@@ -79,6 +79,16 @@ fn add(
     call: &Call,
 ) {
     let (start, end) = names.times(call);
+    let arguments = values.arguments(call);
+    if let Some(mark) = values.mark(call, arguments.as_deref()) {
+        let [_, thread] = names.thread(call);
+        event.extend_from_slice(b",\n{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"mark\",\"name\":");
+        event.extend_from_slice(json_string(&mark).as_bytes());
+        event.extend_from_slice(b",\"pid\":");
+        event.extend_from_slice(thread.as_bytes());
+        times.microseconds(event, start);
+        return event.push(b'}');
+    }
     let phase = match end {
         Some(_) => b",\n{\"ph\":\"X\",",
         None if names.trace.header.has_only_entries => b",\n{\"ph\":\"i\",",
@@ -101,7 +111,7 @@ fn add(
         inner = b",";
     }
     let values = [
-        (&b"\"arguments\":"[..], values.arguments(call).map(|all| values::arguments_json(&all))),
+        (&b"\"arguments\":"[..], arguments.map(|all| values::arguments_json(&all))),
         (b"\"result\":", values.result(call).map(|value| values::result_json(&value))),
     ];
     for (key, value) in values.into_iter().filter_map(|(key, value)| Some((key, value?))) {

@@ -4,7 +4,7 @@
 use super::digits::{Times, number};
 use super::parallel::Printer;
 use super::values::{self, Recorded};
-use super::{Names, end_name};
+use super::{Names, end_name, json_string};
 use mcount_trace::{Call, End};
 
 /// A line for each call.
@@ -49,6 +49,10 @@ fn add(
         None => line.extend_from_slice(b",\"end\":null"),
     }
     if let Some(arguments) = values.arguments(call) {
+        if let Some(mark) = values.mark(call, Some(&arguments)) {
+            line.extend(b",\"mark\":");
+            line.extend(json_string(&mark).as_bytes());
+        }
         line.extend(b",\"arguments\":");
         line.extend(values::arguments_json(&arguments).as_bytes());
     }

@@ -47,6 +47,7 @@ mod field {
     pub(super) const TYPE: u32 = 9;
     pub(super) const NAME_NUMBER: u32 = 10;
     pub(super) const TRACK: u32 = 11;
+    pub(super) const EVENT_NAME: u32 = 23;
 
     /// Of `DebugAnnotation`.
     pub(super) const STRING: u32 = 6;
@@ -194,10 +195,11 @@ impl<W: Write> File<'_, '_, '_, W> {
             bytes(&mut descriptor, field::NAME, format!("overlapping {}", lane.number).as_bytes());
             self.descriptor(&descriptor)?;
         }
-        let has_only_entries = self.names.trace.header.has_only_entries;
+        let is_instant = self.names.trace.header.has_only_entries || self.values.is_mark(call);
         let (start, end) = self.names.times(call);
         let (kind, time) = match step {
-            Step::Begin if has_only_entries => (INSTANT, start),
+            Step::End if is_instant => return Ok(()),
+            Step::Begin if is_instant => (INSTANT, start),
             Step::Begin => (BEGIN, start),
             Step::End => (END, end.unwrap_or(start)),
         };
@@ -209,9 +211,12 @@ impl<W: Write> File<'_, '_, '_, W> {
         }
         self.begin_packet(lane.thread, NEEDS_NAMES);
         number(&mut self.packet, field::TIMESTAMP, time);
-        if step == Step::Begin {
+        let arguments = if step == Step::Begin { self.values.arguments(call) } else { None };
+        if let Some(mark) = self.values.mark(call, arguments.as_deref()) {
+            bytes(&mut event, field::EVENT_NAME, mark.as_bytes());
+        } else if step == Step::Begin {
             self.name(lane.thread, call.function, &mut event);
-            for (at, one) in self.values.arguments(call).iter().flatten().enumerate() {
+            for (at, one) in arguments.iter().flatten().enumerate() {
                 let name = if one.name.is_empty() { format!("{at}") } else { one.name.clone() };
                 annotate(&mut event, &name, &values::text(&one.value));
             }

@@ -112,7 +112,9 @@ impl<W: Write> Graph<'_, '_, '_, W> {
         }
         self.count += 1;
         let arguments = self.values.arguments(&call);
-        self.held = Some((call, arguments.map(|all| values::arguments(&all))));
+        let mark = self.values.mark(&call, arguments.as_deref());
+        let arguments = mark.or_else(|| arguments.map(|all| values::arguments(&all)));
+        self.held = Some((call, arguments));
         Ok(())
     }
 
@@ -121,6 +123,9 @@ impl<W: Write> Graph<'_, '_, '_, W> {
         let Some((call, arguments)) = self.held.take() else { return Ok(()) };
         let at = self.names.times(&call).0;
         self.prefix(&Event { call: &call, at, duration: None })?;
+        if self.values.is_mark(&call) {
+            return writeln!(self.out, "/* {} */", arguments.unwrap_or_default());
+        }
         let has_only_entries = self.has_only_entries();
         if let Some(level) = self.levels.get_mut(call.thread).filter(|_| !has_only_entries) {
             *level += 1;
@@ -137,6 +142,11 @@ impl<W: Write> Graph<'_, '_, '_, W> {
 
     /// Prints the end of a call.
     fn end(&mut self, call: &Call) -> io::Result<()> {
+        if self.values.is_mark(call) {
+            // It's a line, if there isn't one already, and encloses nothing.
+            let is_held = self.held.as_ref().is_some_and(|(held, _)| held == call);
+            return if is_held { self.release() } else { Ok(()) };
+        }
         let (start, end) = self.names.times(call);
         let duration = end.map(|end| end.saturating_sub(start));
         let name = &self.names.function(call.function).text;

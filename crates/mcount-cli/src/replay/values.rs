@@ -1,6 +1,6 @@
 //! Arguments and results as they're printed: as in C for people, and as JSON.
 
-use super::json_string;
+use super::{json_string, printable};
 use mcount_trace::{Call, Field, Named, Trace, Value, Values};
 use std::fmt::Write;
 
@@ -17,9 +17,32 @@ impl<'t> Recorded<'t> {
         self.0.as_mut()?.arguments(call)
     }
 
+    /// What a marker says, if the call with these arguments is one.
+    pub(super) fn mark(&self, call: &Call, arguments: Option<&[Named]>) -> Option<String> {
+        let text = arguments?.first().filter(|_| self.is_mark(call))?;
+        Some(mark(&text.value))
+    }
+
+    /// Is the call a marker?
+    pub(super) fn is_mark(&self, call: &Call) -> bool {
+        self.0.as_ref().is_some_and(|values| values.is_mark(call.function))
+    }
+
     /// The result of a call, if it was recorded. Calls can be in any order.
     pub(super) fn result(&self, call: &Call) -> Option<Value> {
         self.0.as_ref()?.result(call)
+    }
+}
+
+/// What a marker says, on one line.
+fn mark(value: &Value) -> String {
+    match value {
+        Value::Text { bytes, is_cut, .. } if !bytes.is_empty() => {
+            let more = if *is_cut { "..." } else { "" };
+            format!("{}{more}", printable(&lossy(bytes)))
+        }
+        Value::Text { address, is_bad: true, .. } => format!("{address:#x}, unreadable"),
+        _ => String::new(),
     }
 }
 

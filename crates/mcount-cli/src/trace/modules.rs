@@ -4,6 +4,7 @@
 use super::confine::FUNCTIONS;
 use super::functions::{Function, Functions};
 use super::recipe::Recipe;
+use super::scope::Scope;
 use crate::files::Input;
 use crate::words::counted;
 use mcount::{Base, CallSite, Kind, Options, Policy};
@@ -59,6 +60,8 @@ pub(super) struct Hook {
     pub(super) position: Option<Position>,
     /// The function has another hook before this one, so this one stays idle.
     pub(super) is_second: bool,
+    /// It is that of the function by which programs set markers.
+    pub(super) is_mark: bool,
     /// It is to be armed, and not just made idle.
     pub(super) is_wanted: bool,
     /// What it is for what is recorded: one of [`mcount_agent::class`], or 0.
@@ -73,10 +76,28 @@ impl Hook {
         self.position == Some(Position::AfterPrologue)
     }
 
+    /// Decides whether it's armed, in the module with this path.
+    pub(super) fn choose(&mut self, scope: &Scope, path: &str) {
+        let name = crate::output::name_of(&self.name, true);
+        (self.is_wanted, self.class) = scope.choose(&name, &self.name, path);
+        if self.is_mark {
+            self.is_wanted = !scope.leaves_out(&name, &self.name, path);
+            self.class = scope.class_of_marks(self.class);
+        }
+        self.is_wanted &= self.can_be_armed();
+    }
+
     /// Does it record its function's calls, if that is wanted?
     pub(super) fn can_be_armed(&self) -> bool {
         !self.is_second && self.position.is_some()
     }
+}
+
+/// Is this the symbol of `mcount_mark`, of C or C++, or of a copy that link-time optimization has made of it?
+fn is_mark(symbol: &str) -> bool {
+    const NAME: &str = "mcount_mark";
+    symbol.contains(NAME)
+        && crate::output::name_of(symbol, true).split(['(', '.', ' ']).next() == Some(NAME)
 }
 
 /// All modules that were seen, so that each file is read once.
@@ -223,11 +244,13 @@ impl Module {
             Some(Kind::Patchable) => Some(Position::Entry),
             _ => position(code.at(function.address), entry.wrapping_sub(function.address)),
         };
+        let name = site.symbol.clone().filter(|_| is_named).unwrap_or_default();
         self.hooks.push(Hook {
             id: 0,
             function: function.address,
             size: function.size,
-            name: site.symbol.clone().filter(|_| is_named).unwrap_or_default(),
+            is_mark: is_mark(&name),
+            name,
             site: entry + area.start as u64,
             area,
             before,
@@ -359,4 +382,24 @@ fn unwinder(file: &ElfFile64<'_, Endianness>, bytes: &[u8]) -> Option<[u64; 4]> 
         }
     }
     (!found.contains(&0)).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_mark;
+
+    #[test]
+    fn markers_are_known_by_their_symbol() {
+        let marks = [
+            "mcount_mark",
+            "_ZL11mcount_markPKc",
+            "mcount_mark.lto_priv.0",
+            "_ZL11mcount_markPKc.lto_priv.3",
+            "mcount_mark.llvm.1234",
+        ];
+        assert!(marks.into_iter().all(is_mark));
+        let others =
+            ["mcount_marks", "my_mcount_mark", "_ZN4mine11mcount_markEPKc", "mcount_live_mark"];
+        assert!(!others.into_iter().any(is_mark));
+    }
 }

@@ -2,18 +2,24 @@
 //!
 //! Its own file because hooks have recipes, and whoever makes these knows hooks.
 
+use mcount_agent::recipe;
+
 /// What the agent is to copy of a call: the words of the recipes of [`mcount_agent::recipe`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Recipe {
     pub(super) arguments: Vec<u64>,
     pub(super) result: Vec<u64>,
+    /// Calls are recorded however short they are.
+    pub(super) is_kept: bool,
 }
 
 impl Recipe {
     /// As the agent has it in memory.
     pub(super) fn bytes(&self) -> Vec<u8> {
-        let count = |words: &[u64]| u32::try_from(words.len()).unwrap_or(0).to_le_bytes();
+        let count = |words: &[u64]| u32::try_from(words.len()).unwrap_or(0);
         let words = self.arguments.iter().chain(&self.result).flat_map(|word| word.to_le_bytes());
-        [count(&self.arguments), count(&self.result)].into_iter().flatten().chain(words).collect()
+        let kept = if self.is_kept { recipe::KEPT } else { 0 };
+        let head = [count(&self.arguments), count(&self.result) | kept];
+        head.into_iter().flat_map(u32::to_le_bytes).chain(words).collect()
     }
 }

@@ -189,11 +189,10 @@ impl Recorder {
     pub(super) fn introduce(&mut self, index: usize, file: &Path) -> io::Result<()> {
         let Some(module) = self.modules.at_mut(index) else { return Ok(()) };
         let path = module.path.to_string_lossy().into_owned();
-        let hooks = module.hooks.iter_mut().filter(|_| self.request.scope.has_patterns());
-        for hook in hooks {
-            let name = crate::output::name_of(&hook.name, true);
-            (hook.is_wanted, hook.class) = self.request.scope.choose(&name, &hook.name, &path);
-            hook.is_wanted &= hook.can_be_armed();
+        let scope = &self.request.scope;
+        let has_patterns = scope.has_patterns();
+        for hook in module.hooks.iter_mut().filter(|hook| has_patterns || hook.is_mark) {
+            hook.choose(scope, &path);
         }
         let found = values::prepare(module, file, &self.request.scope, &mut self.enumerations);
         let Some(module) = self.modules.at(index) else { return Ok(()) };

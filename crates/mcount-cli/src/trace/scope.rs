@@ -89,6 +89,12 @@ impl Scope {
             || self.untimed
     }
 
+    /// What a function that sets markers is for what is recorded, if otherwise it were `class`: it's recorded wherever
+    /// it's called.
+    pub(super) fn class_of_marks(&self, class: u32) -> u32 {
+        if self.is_limited() { class & !class::NESTING | class::UNDER } else { class }
+    }
+
     /// Does it matter what functions are called?
     pub(super) fn has_patterns(&self) -> bool {
         !(self.filter.is_empty() && self.exclude.is_empty() && self.limits.is_empty())
@@ -141,7 +147,6 @@ impl Scope {
             (self.untimed, flags::UNTIMED),
             (self.entries, flags::ENTRIES),
             (self.is_limited(), flags::LIMITED),
-            (self.has_values(), flags::VALUES),
         ];
         all.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag)
     }
@@ -149,6 +154,11 @@ impl Scope {
     /// How many calls, one in the other, are recorded from the start of a thread on.
     pub(super) fn budget(&self) -> u64 {
         if self.limits.iter().any(|limit| limit.is_recorded) { 0 } else { self.depth }
+    }
+
+    /// Is the function one of those that aren't to be traced?
+    pub(super) fn leaves_out(&self, name: &str, symbol: &str, module: &str) -> bool {
+        self.matches(&self.exclude, (name, symbol, module))
     }
 
     /// Whether the function is to be armed, and what it is for those beneath it.

@@ -78,6 +78,8 @@ pub(super) struct Space {
     /// What was changed on the stack to have the agent loaded: address and value to put back.
     pub(super) hidden: Vec<(u64, u64)>,
     pub(super) unwinders: usize,
+    /// The agent knows that there are recipes.
+    pub(super) has_recipes: bool,
     /// The signals that the program has blocked from the start on, until they're blocked again.
     pub(super) blocked: Option<u64>,
 }
@@ -183,6 +185,15 @@ impl Space {
         }
         let with_values = agent.symbols.routines_with_values(kind);
         let recipes = placed.bias + agent.symbols.stubs_end;
+        if !self.has_recipes && module.hooks.iter().any(|hook| hook.recipe.is_some()) {
+            let at = placed.bias + agent.symbols.config + config::FLAGS;
+            memory.write(at, &(memory.word(at)? | flags::VALUES).to_le_bytes())?;
+            self.has_recipes = true;
+        }
+        let last = module.hooks.last().map_or(0, |hook| hook.id);
+        if self.has_recipes && placed.stubs.limit(recipes - 8 * u64::from(last)).is_none() {
+            return Err(io::Error::other("no room for more stubs"));
+        }
         let routines = (agent.symbols.routines(kind), with_values);
         let pages = Pages::default();
         let mut writer = Writer { memory, placed, routines, recipes, bias, thunks, pages };

@@ -10,6 +10,7 @@ mod control;
 mod faults;
 mod languages;
 mod layouts;
+mod marks;
 mod matrix;
 mod options;
 mod programs;
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
     let tests = tests.chain(faults::tests()).chain(options::tests()).chain(surroundings::tests());
     let tests = tests.chain(attach::tests()).chain(attach_where::tests()).chain(top::tests());
     let tests = tests.chain(control::tests());
-    let tests = tests.chain(values::tests());
+    let tests = tests.chain(values::tests()).chain(marks::tests());
     let tests = tests.chain(languages::tests()).chain(layouts::tests());
     let trials = tests.map(|test| test.trial(include_open)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()

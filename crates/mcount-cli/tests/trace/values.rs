@@ -37,7 +37,8 @@ pub(crate) fn tests() -> Vec<Test> {
         open: None,
         run: Box::new(move || same_values(compiler, flags, source, &[])),
     });
-    let others: [(&str, Check); 6] = [
+    let others: [(&str, Check); 7] = [
+        ("values::entries", entries),
         ("values::attach", attached),
         ("values::behind-the-prologue", behind_the_prologue),
         ("values::no-debug-information", no_debug_information),
@@ -55,6 +56,26 @@ pub(crate) fn tests() -> Vec<Test> {
 }
 
 const HOOKS: &[&str] = &["-O2", "-g", "-fpatchable-function-entry=5"];
+
+/// Of entries alone, arguments.
+fn entries() -> Result<(), String> {
+    for clock in ["tsc", "none"] {
+        let room = Room::new()?;
+        let program = room.compile("gcc", HOOKS, "values.c")?;
+        let trace = room.path("trace.mcount");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+        command.args(["trace", "--args", "*", "--entries", "--clock", clock, "-o"]).arg(&trace);
+        let ended = room.run("traced", command.arg("--").arg(&program))?;
+        let without_result = |line: &str| {
+            let mut one: Value = serde_json::from_str(line).map_err(text)?;
+            *one.get_mut(2).ok_or("no result")? = Value::Null;
+            Ok::<_, String>(format!("{one}\n"))
+        };
+        let told: String = ended.stdout.lines().map(without_result).collect::<Result<_, _>>()?;
+        compare(&room, &told, &trace, &ended.stderr)?;
+    }
+    Ok(())
+}
 
 /// A program that runs already.
 fn attached() -> Result<(), String> {

@@ -3,6 +3,7 @@
 
 mod build;
 mod examples;
+mod marks;
 mod own;
 #[path = "../../../mcount-cli/tests/trace/reader.rs"]
 mod reader;
@@ -28,19 +29,21 @@ fn main() -> ExitCode {
     }
     let header = Test { name: "header".to_owned(), wants: vec![], run: Box::new(header) };
     let own = own::tests().into_iter().chain([header]);
+    let own = own.chain(marks::tests());
     let tests = own.chain(examples::tests()).chain(traces::tests()).chain(truth::tests());
     let trials = tests.map(|test| trial(test.name, test.wants, test.run)).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// The header declares each function that the library exports, and no other.
+/// The headers declare each function that the library exports, and no other.
 fn header() -> Result<(), String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let read = |name: &str| {
         let bytes = testkit::files::read(&folder.join(name))?;
         Ok::<_, String>(String::from_utf8_lossy(&bytes).into_owned())
     };
-    let (source, header) = (read("mcount-inside/src/c.rs")?, read("../include/mcount/live.h")?);
+    let headers = [read("../include/mcount/live.h")?, read("../include/mcount/mark.h")?];
+    let (source, header) = (read("mcount-inside/src/c.rs")?, headers.concat());
     let exported = names(&source, "extern \"C\" fn ");
     let code: String =
         header.split("/*").map(|part| part.split("*/").last().unwrap_or("")).collect();
@@ -52,7 +55,8 @@ fn header() -> Result<(), String> {
         .lines()
         .filter(|line| !line.starts_with("typedef"))
         .filter_map(called)
-        .filter(|name| name.starts_with("mcount_"))
+        // The one that's in the header itself.
+        .filter(|name| name.starts_with("mcount_") && name != "mcount_mark")
         .collect();
     if exported == declared && exported.len() > 10 {
         return Ok(());

@@ -16,8 +16,12 @@ mod chunks;
 mod host;
 #[path = "../../../mcount-agent/agent/limit.rs"]
 mod limit;
+mod mark;
 #[path = "../../../mcount-agent/agent/numbers.rs"]
 mod numbers;
+#[path = "../../../mcount-agent/agent/payload.rs"]
+#[expect(clippy::cast_possible_truncation, reason = "a text's length, and halves of a word")]
+mod payload;
 #[path = "../../../mcount-agent/agent/shadow.rs"]
 mod shadow;
 #[path = "../../../mcount-agent/agent/sys.rs"]
@@ -29,6 +33,7 @@ mod thread;
 
 use crate::frames;
 pub(crate) use host::{most_bytes, rooms};
+pub(crate) use mark::{mark, set_function};
 use mcount_trace::layout;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};
 

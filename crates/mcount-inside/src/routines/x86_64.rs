@@ -3,6 +3,7 @@
 
 use crate::agent::{slow_entry, slow_entry_late, slow_exit};
 use crate::arch::{AREA, VECTORS};
+use crate::c::mcount_live_mark;
 use crate::watch::{MISSED, entered, entered_late, left, personality, unwound};
 use std::arch::global_asm;
 
@@ -21,5 +22,6 @@ global_asm!(
     personality = sym personality,
     area = sym AREA,
     vectors = sym VECTORS,
+    mark = sym mcount_live_mark,
     options(att_syntax)
 );

@@ -209,13 +209,11 @@ impl Loaded {
 fn choose(module: &mut Module, scope: &Scope) {
     let path = module.path.to_string_lossy().into_owned();
     for hook in &mut module.hooks {
-        if !scope.has_patterns() {
+        if scope.has_patterns() || hook.is_mark {
+            hook.choose(scope, &path);
+        } else {
             (hook.is_wanted, hook.class) = (hook.can_be_armed(), 0);
-            continue;
         }
-        let name = crate::output::name_of(&hook.name, true);
-        (hook.is_wanted, hook.class) = scope.choose(&name, &hook.name, &path);
-        hook.is_wanted &= hook.can_be_armed();
     }
 }
 

@@ -15,7 +15,7 @@ use crate::trace::file::TraceFile;
 use crate::trace::scope::Scope;
 use crate::trace::space::{configuration, gaps, reaches};
 use crate::trace::tracee::{Memory, to_result};
-use mcount_agent::config;
+use mcount_agent::{config, flags};
 use nix::libc;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -162,11 +162,6 @@ impl Session {
         self.hand_over(&mut remote, (trace, scope))?;
         drop(remote);
         self.block.set_owner(&self.memory, owner)?;
-        if scope.has_values() {
-            let (at, bytes) =
-                plan.stubs.recipes().ok_or_else(|| io::Error::other("no room for recipes"))?;
-            self.memory.write(at, &bytes)?;
-        }
         self.follow_plan(program, plan, &maps)?;
         self.move_out(&mut standing, &places)?;
         self.set_nobody(&mut standing);
@@ -187,8 +182,17 @@ impl Session {
         Ok(foreign)
     }
 
-    /// Writes the stubs that are planned. What is to be armed is what's planned and still there.
+    /// Writes the stubs that are planned, and recipes. What is to be armed is what's planned and still there.
     fn follow_plan(&mut self, program: &Program, plan: Plan, maps: &[Mapping]) -> io::Result<()> {
+        let at = self.block.bias + self.image.symbols.config + config::FLAGS;
+        let mut known = self.memory.word(at)? & !flags::VALUES;
+        if plan.stubs.has_recipes() {
+            let no_room = || io::Error::other("no room for recipes");
+            let (at, bytes) = plan.stubs.recipes().ok_or_else(no_room)?;
+            self.memory.write(at, &bytes)?;
+            known |= flags::VALUES;
+        }
+        self.memory.write(at, &known.to_le_bytes())?;
         let there = |place: &usize| program.loaded.get(*place).is_some_and(|one| one.is_in(maps));
         let changes = plan.changes.into_iter().filter(|(place, _)| there(place));
         self.changes = changes.flat_map(|(_, changes)| changes).collect();

@@ -98,6 +98,10 @@ impl Stubs {
         Self { start, end, bytes: Vec::new(), bias, routines, recipes: BTreeMap::new(), last: 0 }
     }
 
+    pub(super) fn has_recipes(&self) -> bool {
+        !self.recipes.is_empty()
+    }
+
     /// Where recipes and the table of them go, at the end of the room, and their bytes. The table has all functions: one
     /// of an earlier trace may be there.
     pub(super) fn recipes(&self) -> Option<(u64, Vec<u8>)> {

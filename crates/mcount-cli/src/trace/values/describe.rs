@@ -9,6 +9,8 @@ use mcount_trace::layout::kind;
 pub(super) enum Role {
     Argument = 1,
     Result = 2,
+    /// The only argument, and the function's calls are markers.
+    Mark = 3,
 }
 
 /// The description of the values of one function.

@@ -7,6 +7,7 @@
 mod describe;
 mod dwarf;
 mod entries;
+mod marks;
 mod places;
 mod types;
 
@@ -49,6 +50,7 @@ pub(super) fn prepare(
 ) -> Found {
     let wanted = wanted(module, scope);
     let mut found = Found::default();
+    marks::prepare(module, &mut found);
     if wanted.is_empty() {
         return found;
     }
@@ -97,7 +99,8 @@ pub(super) fn prepare(
 
 fn wanted(module: &Module, scope: &Scope) -> Vec<Wanted> {
     let path = module.path.to_string_lossy();
-    let hooks = module.hooks.iter().enumerate().filter(|(_, hook)| hook.is_wanted);
+    let is_meant = |hook: &Hook| hook.is_wanted && !hook.is_mark;
+    let hooks = module.hooks.iter().enumerate().filter(|(_, hook)| is_meant(hook));
     let wanted = hooks.map(|(at, hook)| {
         let name = crate::output::name_of(&hook.name, true);
         let (arguments, result) = scope.values(&name, &hook.name, &path);

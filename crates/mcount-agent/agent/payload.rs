@@ -1,0 +1,67 @@
+//! What is recorded of the arguments or the result of one call: bytes, and the records that they become.
+//!
+//! Its own file because a library that is told of markers (`mcount_mark`) writes them as well, and reads no registers.
+
+use super::{layout as trace, thread};
+
+/// The most bytes of values that are recorded of a call.
+pub(crate) const MOST: usize = 492;
+/// The most bytes of a text.
+pub(crate) const TEXT: usize = 64;
+
+/// What is recorded of one call.
+pub(crate) struct Values {
+    bytes: [u8; MOST],
+    used: usize,
+}
+
+impl Values {
+    pub(crate) const NONE: Self = Self { bytes: [0; MOST], used: 0 };
+
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        if let Some(room) = self.bytes.get_mut(self.used..self.used + bytes.len()) {
+            room.copy_from_slice(bytes);
+            self.used += bytes.len();
+        }
+    }
+
+    /// The pointer and the length of a text that follows.
+    pub(crate) fn head(&mut self, pointer: u64, length: usize, flags: u16) {
+        self.add(&pointer.to_le_bytes());
+        self.add(&(length as u16 | flags).to_le_bytes());
+    }
+
+    /// Adds the text at `pointer`, of which these bytes were read; `flags` are those of a text (docs/trace-format.md).
+    pub(crate) fn read_text(&mut self, pointer: u64, bytes: &[u8], flags: u16) {
+        self.head(pointer, bytes.len(), flags);
+        self.add(bytes);
+    }
+
+    /// How many records they take.
+    pub(crate) fn count(&self) -> u64 {
+        (1 + self.used.div_ceil(trace::value::IN_RECORD)) as u64
+    }
+
+    /// Writes them as records, from `at` on: `head` comes last, so that nobody finds a part of them.
+    pub(crate) unsafe fn write(&self, at: u64, kind: u64, function: u64, start: u64) {
+        let count = self.count();
+        for number in 1..count {
+            let from = (number as usize - 1) * trace::value::IN_RECORD;
+            let mut piece = [0_u8; 16];
+            // Four bytes in the first word, above the kind, and eight in the second.
+            for (room, byte) in
+                piece.iter_mut().skip(4).zip(self.bytes.iter().take(self.used).skip(from))
+            {
+                *room = *byte;
+            }
+            let word = u128::from_le_bytes(piece);
+            let low =
+                (word as u64 & !0xffff_ffff) | trace::special::BYTES << trace::special::KIND_SHIFT;
+            // SAFETY: the caller's.
+            unsafe { thread::put(at + 16 * number, low, (word >> 64) as u64) };
+        }
+        let value = function & 0xff_ffff | (count - 1) << 24;
+        // SAFETY: the caller's.
+        unsafe { thread::put(at, value << 32 | kind << trace::special::KIND_SHIFT, start) };
+    }
+}
