@@ -122,7 +122,8 @@ KEPT struct floats triple(struct floats f, struct three t)
 KEPT struct large moved(int a, struct large l, int b, struct packed p)
 {
     struct large r = {l.c, l.b, l.a};
-    say("[\"moved\",[%d,{\"a\":%ld,\"b\":%ld,\"c\":%ld},%d,{\"a\":\"%c\",\"b\":%ld}],null]", a, l.a, l.b, l.c, b, p.a, p.b);
+    say("[\"moved\",[%d,{\"a\":%ld,\"b\":%ld,\"c\":%ld},%d,{\"a\":\"%c\",\"b\":%ld}],{\"a\":%ld,\"b\":%ld,\"c\":%ld}]", a, l.a, l.b,
+        l.c, b, p.a, p.b, r.a, r.b, r.c);
     return r;
 }
 

@@ -39,6 +39,9 @@ enum Passed {
     Unknown,
 }
 
+/// The most bytes of a structure in memory that are recorded.
+const MOST: u64 = 64;
+
 /// A word of a recipe that copies `size` bytes of a source.
 fn copy(source: u64, size: u64, at: u64) -> u64 {
     recipe::COPY | source << 8 | size << 24 | at << 32
@@ -187,7 +190,7 @@ impl<'s> Plan<'s> {
     pub(super) fn result(&self, description: &mut Description) -> Vec<u64> {
         let Some(kind) = &self.signature.result else { return Vec::new() };
         let mut words = Vec::new();
-        result(kind, &mut words);
+        result(kind, self.signature.is_rust, &mut words);
         description.add(Role::Result, "", kind, !words.is_empty());
         words
     }
@@ -263,8 +266,6 @@ fn pieces(size: u64, places: [Place; 2], words: &mut Vec<u64>) {
 }
 
 fn from_stack(kind: &Type, taken: &mut Taken, words: &mut Vec<u64>) {
-    /// The most bytes of a structure that are recorded.
-    const MOST: u64 = 64;
     let is_aligned = match kind {
         Type::Structure(of) => of.is_aligned_to_16,
         Type::Extended | Type::Wide | Type::Float(16) => true,
@@ -276,8 +277,8 @@ fn from_stack(kind: &Type, taken: &mut Taken, words: &mut Vec<u64>) {
     }
 }
 
-/// Adds the words that copy a result.
-fn result(kind: &Type, words: &mut Vec<u64>) {
+/// Adds the words that copy a result. Of one in memory the address is in a register, but Rust doesn't promise that.
+fn result(kind: &Type, is_rust: bool, words: &mut Vec<u64>) {
     match (passed(kind), kind) {
         (Passed::Registers(classes), Type::View { is_pointer_first }) => {
             let [first, second] = returned(classes);
@@ -289,6 +290,11 @@ fn result(kind: &Type, words: &mut Vec<u64>) {
         }
         (Passed::Registers(classes), _) => pieces(kind.size(), returned(classes), words),
         (Passed::Memory, Type::Extended) => words.push(copy(recipe::X87, 16, 0)),
+        (Passed::Memory, Type::Structure(of))
+            if !is_rust && !is_x87(kind) && (1..=MOST).contains(&of.size) =>
+        {
+            words.push(recipe::MEMORY | recipe::RAX << 8 | of.size << 24);
+        }
         (Passed::Reference, Type::Structure(of)) if of.is_string => {
             words.push(recipe::STRING | recipe::RAX << 8);
         }
