@@ -14,6 +14,8 @@ mod link;
 mod many;
 mod nop;
 mod options;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod patch;
 mod read;
 mod record;
 mod replay;
@@ -36,6 +38,8 @@ use self::compress::CompressArgs;
 use self::diff::{DiffArgs, diff};
 use self::link::{LinkArgs, link};
 use self::nop::{NopArgs, nop};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use self::patch::{PatchArgs, patch};
 use self::read::{ReadArgs, What, read};
 use self::record::{RecordArgs, record};
 use self::replay::{ReplayArgs, replay};
@@ -191,6 +195,14 @@ enum Command {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     #[command(after_help = attach::HELP)]
     Attach(AttachArgs),
+    /// Replace functions of a process that runs, and put them back
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[command(
+        after_help = patch::HELP,
+        override_usage = "mcount patch [OPTIONS] PID FIX.so\n       \
+                          mcount patch --revert [OPTIONS] PID [PATCH]...\n       mcount patch --list PID"
+    )]
+    Patch(PatchArgs),
     /// Show which functions of a running program are called now, and how long they take
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     #[command(
@@ -307,6 +319,8 @@ fn execute(command: Command) -> io::Result<u8> {
         Command::Trace(arguments) => Ok(trace(&arguments)),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         Command::Attach(arguments) => Ok(attach(arguments)),
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        Command::Patch(arguments) => patch(&arguments),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         Command::Top(arguments) => Ok(top(arguments)),
         Command::Replay(arguments) => replay(&arguments),

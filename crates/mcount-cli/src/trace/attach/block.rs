@@ -20,6 +20,7 @@ use crate::trace::tracee::Memory;
 use nix::libc;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, RelocationFlags};
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -29,6 +30,7 @@ const PAGE: u64 = 4096;
 const MAGIC: &[u8; 16] = b"mcount-agent  1\n";
 /// What the kernel shows for the file in memory.
 const NAME: &str = "/memfd:mcount-agent (deleted)";
+pub(super) const FILE: &CStr = c"mcount-agent";
 const RELATIVE: u32 = 8;
 const NOTES: u64 = PAGE;
 const OBJECTS: u64 = PAGE;
@@ -247,7 +249,7 @@ impl Block {
         remote: &mut Remote<'_>,
         (process, memory): (i32, &Memory),
     ) -> io::Result<()> {
-        let mut file = in_memory()?;
+        let mut file = in_memory(FILE)?;
         file.write_all(&image.at(self.start)?)?;
         let descriptor = self.hand_over(remote, (process, memory), &file)?;
         let mut result = map_file(remote, (self.start, PAGE), libc::PROT_READ, (descriptor, 0));
@@ -266,26 +268,14 @@ impl Block {
         result.and(closed.map(|_| ()))
     }
 
-    /// Gives `file` to the process, in whatever namespaces it is: through a pair of sockets of its own. The descriptor
-    /// that it has there.
+    /// As [`give`].
     pub(super) fn hand_over(
         &self,
         remote: &mut Remote<'_>,
-        (process, memory): (i32, &Memory),
+        process: (i32, &Memory),
         file: &File,
     ) -> io::Result<u64> {
-        let kind = u64::from((libc::SOCK_DGRAM | libc::SOCK_CLOEXEC).cast_unsigned());
-        let place = self.stack() - STACK;
-        let unix = u64::from(libc::AF_UNIX.cast_unsigned());
-        remote.call(libc::SYS_socketpair, &[unix, kind, 0, place])?;
-        let pair = memory.word(place)?;
-        let (ours, theirs) = (pair & 0xffff_ffff, pair >> 32);
-        let received =
-            send(process, ours, file).and_then(|()| receive(remote, memory, place + 64, theirs));
-        let closed = [ours, theirs].map(|one| remote.call(libc::SYS_close, &[one]));
-        let received = received?;
-        closed.into_iter().collect::<io::Result<Vec<_>>>()?;
-        Ok(received)
+        give(self.stack() - STACK, remote, process, file)
     }
 
     /// Who is attached, as it says: its process and when that began.
@@ -313,16 +303,37 @@ impl Block {
     }
 }
 
+/// Gives `file` to the process, in whatever namespaces it is: through a pair of sockets of its own. The descriptor that it
+/// has there. `place` is memory of the process that nobody uses.
+pub(super) fn give(
+    place: u64,
+    remote: &mut Remote<'_>,
+    (process, memory): (i32, &Memory),
+    file: &File,
+) -> io::Result<u64> {
+    let kind = u64::from((libc::SOCK_DGRAM | libc::SOCK_CLOEXEC).cast_unsigned());
+    let unix = u64::from(libc::AF_UNIX.cast_unsigned());
+    remote.call(libc::SYS_socketpair, &[unix, kind, 0, place])?;
+    let pair = memory.word(place)?;
+    let (ours, theirs) = (pair & 0xffff_ffff, pair >> 32);
+    let received =
+        send(process, ours, file).and_then(|()| receive(remote, memory, place + 64, theirs));
+    let closed = [ours, theirs].map(|one| remote.call(libc::SYS_close, &[one]));
+    let received = received?;
+    closed.into_iter().collect::<io::Result<Vec<_>>>()?;
+    Ok(received)
+}
+
 /// Is this a mapping of an agent?
 pub(super) fn is_ours(map: &Mapping) -> bool {
     map.path == Path::new(NAME)
 }
 
-/// A file in memory with the agent's name.
-pub(super) fn in_memory() -> io::Result<File> {
+/// A file in memory with this name.
+pub(super) fn in_memory(name: &CStr) -> io::Result<File> {
     // SAFETY: the name is a string; the descriptor is new.
     unsafe {
-        let file = libc::memfd_create(c"mcount-agent".as_ptr(), libc::MFD_CLOEXEC);
+        let file = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
         if file < 0 {
             return Err(io::Error::last_os_error());
         }

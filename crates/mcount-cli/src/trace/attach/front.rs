@@ -21,6 +21,25 @@ pub fn attach(request: Request) -> io::Result<u8> {
             return Ok(0);
         }
     }
+    let process = request.process;
+    match divide(|pipe| work(request, pipe))? {
+        Some(code) => Ok(code),
+        None => {
+            if process != 0 {
+                worker::recover(process)?;
+            }
+            Err(io::Error::other("the process that wrote the trace was killed; it isn't finished"))
+        }
+    }
+}
+
+/// Makes a process of its own for `work`, which is given what ends when it's time to stop, and waits for it. Its exit code;
+/// `None` if it was killed.
+///
+/// # Errors
+///
+/// It couldn't be made.
+pub(super) fn divide(work: impl FnOnce(&File) -> u8) -> io::Result<Option<u8>> {
     let mut ends = [0; 2];
     // SAFETY: there's room for two descriptors, which are new.
     let (read, write) = unsafe {
@@ -29,25 +48,24 @@ pub fn attach(request: Request) -> io::Result<u8> {
         }
         (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
     };
-    let process = request.process;
     // SAFETY: this process has one thread, so the child may do anything.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
             drop(write);
-            let code = work(request, &File::from(read));
+            let code = work(&File::from(read));
             // SAFETY: ends the process; nothing of the other's is to be done twice.
             unsafe { libc::_exit(i32::from(code)) }
         }
         child => {
             drop(read);
-            wait(child, process, write)
+            wait(child, write)
         }
     }
 }
 
 /// Waits for the worker; it's told to stop by the end of `pipe`.
-fn wait(worker: i32, process: i32, pipe: OwnedFd) -> io::Result<u8> {
+fn wait(worker: i32, pipe: OwnedFd) -> io::Result<Option<u8>> {
     let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     std::thread::spawn(move || {
         let _ = signals.forever().next();
@@ -67,11 +85,6 @@ fn wait(worker: i32, process: i32, pipe: OwnedFd) -> io::Result<u8> {
             return Err(error);
         }
     }
-    if libc::WIFEXITED(status) {
-        return Ok(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(2));
-    }
-    if process != 0 {
-        worker::recover(process)?;
-    }
-    Err(io::Error::other("the process that wrote the trace was killed; it isn't finished"))
+    let code = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
+    Ok(code.map(|code| u8::try_from(code).unwrap_or(2)))
 }

@@ -13,6 +13,7 @@ mod inside;
 mod launch;
 mod list;
 mod maps;
+pub mod patch;
 mod program;
 mod remote;
 pub(super) mod sandbox;

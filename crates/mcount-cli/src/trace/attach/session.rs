@@ -4,7 +4,7 @@
 //! nothing in the program. In the second, the trace is handed over and all hooks are armed. Both are as short as can be:
 //! all that can be found out and made ready is, before.
 
-use super::block::{Block, Image, in_memory, is_ours, map_file};
+use super::block::{Block, FILE, Image, in_memory, is_ours, map_file};
 use super::inside::{self, Place};
 use super::maps::{self, Mapping};
 use super::program::{Loaded, Program};
@@ -392,7 +392,7 @@ impl Session {
 }
 
 /// Fails if another recorder that lives has this process.
-fn is_free(block: &Block, memory: &Memory) -> io::Result<()> {
+pub(super) fn is_free(block: &Block, memory: &Memory) -> io::Result<()> {
     let (owner, start) = block.owner(memory)?;
     let owner = i32::try_from(owner).unwrap_or(0);
     if owner != 0 && super::start_of(owner).is_some_and(|found| found == start) {
@@ -434,7 +434,7 @@ fn make_room(
                 }
                 continue;
             };
-            let file = in_memory()?;
+            let file = in_memory(FILE)?;
             file.set_len(size)?;
             let descriptor = block.hand_over(remote, (program.process, memory), &file)?;
             let protection = libc::PROT_READ | libc::PROT_EXEC;
@@ -450,7 +450,7 @@ fn make_room(
 }
 
 /// A `syscall` instruction in what is mapped: the kernel's own code has one.
-fn gate(memory: &Memory, maps: &[Mapping]) -> io::Result<u64> {
+pub(super) fn gate(memory: &Memory, maps: &[Mapping]) -> io::Result<u64> {
     const SYSCALL: &[u8] = &[0x0f, 0x05];
     const MOST: u64 = 4 << 20;
     let is_kernels = |map: &&Mapping| map.path.as_os_str() == "[vdso]";

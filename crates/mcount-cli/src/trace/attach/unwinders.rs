@@ -21,7 +21,7 @@ use std::time::Duration;
 const THROWS: [&[u8]; 2] = [b"St9exception", b"rust_panic"];
 
 /// How a module's file tells of an unwinder in it.
-enum Unwinder {
+pub(super) enum Unwinder {
     /// It has none.
     None,
     /// It can be told, by a function at this address; its code is there.
@@ -31,7 +31,7 @@ enum Unwinder {
 }
 
 impl Unwinder {
-    fn of(one: &Loaded, module: &Module) -> Self {
+    pub(super) fn of(one: &Loaded, module: &Module) -> Self {
         let Ok(file) = ElfFile64::<Endianness>::parse(one.bytes()) else { return Self::None };
         if module.unwinder.is_none() {
             return if is_hidden(one, &file) { Self::Deaf } else { Self::None };
@@ -104,7 +104,7 @@ pub(super) fn tell(program: &Program, session: &Session) -> io::Result<bool> {
 }
 
 /// Has `act` done with one thread that stands, and has nothing to do with the code at `extent`. `false` if there's none.
-fn outside(
+pub(super) fn outside(
     process: i32,
     memory: &Memory,
     extent: (u64, u64),

@@ -1,0 +1,267 @@
+//! Which functions a thread that stands is in, and will return to: its stack, by unwind information (`.eh_frame`; Linux
+//! Standard Base, "Exception Frames"), read from the modules' files, since the process may say anything.
+//!
+//! Code without unwind information ends that. Then each word above on that stack that may be a return address counts as
+//! one: better wait for nothing than change a function that a thread is in.
+
+use super::super::maps::{self, Mapping};
+use crate::trace::tracee::{Memory, Registers};
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, Encoding, EndianSlice, Evaluation,
+    EvaluationResult, Expression, Format, FrameDescriptionEntry, LittleEndian, Location, Register,
+    RegisterRule, UnwindContext, UnwindSection, Value,
+};
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSection};
+
+type Slice<'d> = EndianSlice<'d, LittleEndian>;
+
+/// Frames of one stack that are looked at.
+const MOST_FRAMES: usize = 100_000;
+/// Bytes of one stack that are searched.
+const MOST_BYTES: u64 = 64 << 20;
+/// Registers by their numbers in unwind information (x86-64 psABI, 3.6.2); the last one is the return address.
+const COUNT: usize = 17;
+const STACK: usize = 7;
+const RETURN: usize = 16;
+
+/// A place that a thread is at, or will come back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub(super) address: u64,
+    /// Exactly there; else it returns there, and the call is before it.
+    pub(super) is_exact: bool,
+    /// It's only a word on the stack that looks like it.
+    pub(super) is_guess: bool,
+}
+
+/// The unwind information of one module.
+pub(super) struct Tables<'d> {
+    /// Its first address, and that behind its last.
+    extent: (u64, u64),
+    bias: u64,
+    frames: EhFrame<Slice<'d>>,
+    index: Option<EhFrameHdr<Slice<'d>>>,
+    bases: BaseAddresses,
+}
+
+impl<'d> Tables<'d> {
+    /// That of a file whose load bias is `bias`.
+    pub(super) fn of(bytes: &'d [u8], bias: u64, extent: (u64, u64)) -> Option<Self> {
+        let file = ElfFile64::<Endianness, &'d [u8]>::parse(bytes).ok()?;
+        let section = file.section_by_name(".eh_frame")?;
+        let mut frames = EhFrame::new(section.data().ok()?, LittleEndian);
+        frames.set_address_size(8);
+        let mut bases = BaseAddresses::default().set_eh_frame(section.address());
+        if let Some(text) = file.section_by_name(".text") {
+            bases = bases.set_text(text.address());
+        }
+        let header = file.section_by_name(".eh_frame_hdr");
+        let index = header.and_then(|header| {
+            bases = std::mem::take(&mut bases).set_eh_frame_hdr(header.address());
+            Some(EhFrameHdr::new(header.data().ok()?, LittleEndian))
+        });
+        Some(Self { extent, bias, frames, index, bases })
+    }
+
+    /// Unwind information that's at `address`, without a file.
+    pub(super) fn alone(bytes: &'d [u8], address: u64, extent: (u64, u64)) -> Self {
+        let mut frames = EhFrame::new(bytes, LittleEndian);
+        frames.set_address_size(8);
+        let bases = BaseAddresses::default().set_eh_frame(address);
+        Self { extent, bias: 0, frames, index: None, bases }
+    }
+
+    fn entry(&self, address: u64) -> Option<FrameDescriptionEntry<Slice<'d>>> {
+        let by_index = self.index.as_ref().and_then(|index| {
+            let index = index.parse(&self.bases, 8).ok()?;
+            index
+                .table()?
+                .fde_for_address(&self.frames, &self.bases, address, EhFrame::cie_from_offset)
+                .ok()
+        });
+        by_index.or_else(|| {
+            self.frames.fde_for_address(&self.bases, address, EhFrame::cie_from_offset).ok()
+        })
+    }
+}
+
+/// All that's needed to look at stacks.
+pub(super) struct Unwinder<'d> {
+    pub(super) memory: &'d Memory,
+    pub(super) tables: Vec<Tables<'d>>,
+}
+
+/// The registers of a frame, as far as they're known.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    registers: [Option<u64>; COUNT],
+    /// The address is that of an instruction, not behind a call.
+    is_exact: bool,
+}
+
+impl State {
+    fn of(registers: &Registers) -> Self {
+        let r = registers;
+        let all = [
+            r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11,
+            r.r12, r.r13, r.r14, r.r15, r.rip,
+        ];
+        Self { registers: all.map(Some), is_exact: true }
+    }
+
+    fn get(&self, place: usize) -> Option<u64> {
+        self.registers.get(place).copied().flatten()
+    }
+}
+
+/// How far one step led.
+enum Step {
+    Caller(State),
+    /// That was the outermost frame.
+    End,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Unwinder<'_> {
+    /// All places where a thread with these registers is, or comes back to.
+    pub(super) fn frames(&self, registers: &Registers, maps: &[Mapping]) -> Vec<Frame> {
+        let mut state = State::of(registers);
+        let mut found = Vec::new();
+        loop {
+            let Some(address) = state.get(RETURN) else { return found };
+            found.push(Frame { address, is_exact: state.is_exact, is_guess: false });
+            let before = state.get(STACK).unwrap_or(0);
+            match self.step(&state) {
+                Step::End => return found,
+                // A stack only ends once; frames may be on several, when a signal came.
+                Step::Caller(next)
+                    if found.len() < MOST_FRAMES && next.get(STACK) != Some(before) =>
+                {
+                    state = next;
+                }
+                _ => {
+                    self.guess(before, maps, &mut found);
+                    return found;
+                }
+            }
+        }
+    }
+
+    /// All words from `start` to the end of the stack that may be addresses of code.
+    fn guess(&self, start: u64, maps: &[Mapping], found: &mut Vec<Frame>) {
+        let words = words(self.memory, start, maps);
+        let is_code = |word: &u64| maps::find(maps, *word).is_some_and(Mapping::is_code);
+        let guesses = words.into_iter().filter(is_code);
+        found.extend(guesses.map(|address| Frame { address, is_exact: false, is_guess: true }));
+    }
+
+    /// The frame that called the one in `state`.
+    fn step(&self, state: &State) -> Step {
+        self.caller(state).unwrap_or(Step::Unknown)
+    }
+
+    fn caller(&self, state: &State) -> Option<Step> {
+        let at = state.get(RETURN)?;
+        let within = if state.is_exact { at } else { at.checked_sub(1)? };
+        let tables =
+            self.tables.iter().find(|one| (one.extent.0..one.extent.1).contains(&within))?;
+        let address = within.wrapping_sub(tables.bias);
+        let entry = tables.entry(address)?;
+        let mut context = UnwindContext::new();
+        let row = entry
+            .unwind_info_for_address(&tables.frames, &tables.bases, &mut context, address)
+            .ok()?;
+        let encoding = entry.cie().encoding();
+        let cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => {
+                state.get(usize::from(register.0))?.wrapping_add_signed(*offset)
+            }
+            CfaRule::Expression(expression) => {
+                self.evaluate(expression.get(&tables.frames).ok()?, encoding, state, None)?
+            }
+        };
+        let mut next = State { registers: [None; COUNT], is_exact: entry.is_signal_trampoline() };
+        for (number, room) in next.registers.iter_mut().enumerate() {
+            let register = Register(u16::try_from(number).ok()?);
+            *room = match row.register(register) {
+                Some(RegisterRule::Undefined) if number == RETURN => return Some(Step::End),
+                Some(RegisterRule::Undefined) => None,
+                Some(RegisterRule::Offset(offset)) => {
+                    self.memory.word(cfa.wrapping_add_signed(offset)).ok()
+                }
+                Some(RegisterRule::ValOffset(offset)) => Some(cfa.wrapping_add_signed(offset)),
+                Some(RegisterRule::Register(other)) => state.get(usize::from(other.0)),
+                Some(RegisterRule::Expression(expression)) => {
+                    let expression = expression.get(&tables.frames).ok()?;
+                    let at = self.evaluate(expression, encoding, state, Some(cfa));
+                    at.and_then(|at| self.memory.word(at).ok())
+                }
+                Some(RegisterRule::ValExpression(expression)) => {
+                    let expression = expression.get(&tables.frames).ok()?;
+                    self.evaluate(expression, encoding, state, Some(cfa))
+                }
+                None if number == STACK => Some(cfa),
+                None if number == RETURN => None,
+                None | Some(RegisterRule::SameValue) => state.get(number),
+                Some(_) => None,
+            };
+        }
+        match next.get(RETURN)? {
+            0 => Some(Step::End),
+            _ => Some(Step::Caller(next)),
+        }
+    }
+
+    /// What an expression says, begun with `first` on its stack.
+    fn evaluate(
+        &self,
+        expression: Expression<Slice<'_>>,
+        encoding: Encoding,
+        state: &State,
+        first: Option<u64>,
+    ) -> Option<u64> {
+        const STEPS: u32 = 10_000;
+        let encoding = Encoding { format: Format::Dwarf32, ..encoding };
+        let mut evaluation: Evaluation<Slice<'_>> = expression.evaluation(encoding);
+        evaluation.set_max_iterations(STEPS);
+        if let Some(first) = first {
+            evaluation.set_initial_value(first);
+        }
+        let mut result = evaluation.evaluate().ok()?;
+        loop {
+            result = match result {
+                EvaluationResult::Complete => break,
+                EvaluationResult::RequiresMemory { address, size, .. } => {
+                    let mut bytes = [0; 8];
+                    let room = bytes.get_mut(..usize::from(size))?;
+                    self.memory.read(address, room).ok()?;
+                    evaluation.resume_with_memory(Value::Generic(u64::from_le_bytes(bytes))).ok()?
+                }
+                EvaluationResult::RequiresRegister { register, .. } => {
+                    let value = state.get(usize::from(register.0))?;
+                    evaluation.resume_with_register(Value::Generic(value)).ok()?
+                }
+                _ => return None,
+            };
+        }
+        match evaluation.result().first()?.location {
+            Location::Address { address } => Some(address),
+            Location::Value { value } => value.to_u64(u64::MAX).ok(),
+            _ => None,
+        }
+    }
+}
+
+/// The words of a stack from `start` on.
+pub(super) fn words(memory: &Memory, start: u64, maps: &[Mapping]) -> Vec<u64> {
+    let start = start & !7;
+    let Some(map) = maps::find(maps, start) else { return Vec::new() };
+    let end = map.end.min(start.saturating_add(MOST_BYTES));
+    let mut bytes = vec![0; usize::try_from(end - start).unwrap_or(0)];
+    if memory.read(start, &mut bytes).is_err() {
+        return Vec::new();
+    }
+    bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}

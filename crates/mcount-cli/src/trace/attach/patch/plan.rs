@@ -1,0 +1,418 @@
+//! What a patch does, found out before anything is stopped or changed: which functions it replaces, where their hooks are,
+//! and what each of its references stands for.
+
+use super::super::program::Program;
+use super::arch::{self, Wants};
+use super::fix::{Fix, Symbol};
+use super::hub::{Entry, SLOTS};
+use super::names::{Definition, Kind, Missing, Names, bare};
+use super::stacks::Range;
+use crate::pattern::Pattern;
+use crate::trace::modules::{Code, Hook, Module};
+use crate::trace::tracee::Memory;
+use mcount_live::x86_64::{Position, SITE};
+use object::Endianness;
+use object::read::elf::ElfFile64;
+use std::collections::HashSet;
+use std::io;
+
+/// Complaints that are printed at once.
+const MOST: usize = 10;
+
+/// One function that's to be replaced.
+#[derive(Debug)]
+pub(super) struct Target {
+    /// Its place among the object's symbols.
+    pub(super) symbol: usize,
+    /// The place of its module in the program's list, and where that is.
+    pub(super) module: usize,
+    pub(super) extent: (u64, u64),
+    pub(super) entry: Entry,
+    /// Its area with a jump to its gate in it, but for the jump.
+    pub(super) filled: Vec<u8>,
+    /// Where nobody may be.
+    pub(super) ranges: Vec<Range>,
+}
+
+/// What a symbol of the object stands for.
+#[derive(Debug, Clone)]
+pub(super) enum Bound {
+    /// Nothing: it's weak.
+    Nothing,
+    /// The object's own.
+    Own(u64),
+    Address(u64),
+    /// What the function at this address chooses.
+    Chosen(u64),
+    /// A thread-local variable of the program itself: its offset, and where it is from the thread pointer on.
+    ThreadLocal(u64, u64),
+}
+
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) targets: Vec<Target>,
+    /// By the object's symbols.
+    pub(super) bounds: Vec<Bound>,
+    /// What is to be said.
+    pub(super) notes: Vec<String>,
+    /// Functions that take back what unwinders were told, with their modules.
+    pub(super) untell: Vec<(usize, u64)>,
+}
+
+impl Plan {
+    pub(super) fn of(
+        program: &Program,
+        memory: &Memory,
+        fix: &Fix,
+        meant: &[Pattern],
+    ) -> io::Result<Self> {
+        const UNTELL: &str = "__deregister_frame_info";
+        let mut wanted: HashSet<&str> = fix.symbols.iter().map(|one| bare(&one.name).0).collect();
+        wanted.insert(UNTELL);
+        let names = Names::of(program, memory, &wanted);
+        let mut planner =
+            Planner { program, fix, names: &names, wrong: Vec::new(), notes: Vec::new() };
+        let targets = planner.targets(meant);
+        planner.complain()?;
+        if targets.is_empty() {
+            return Err(planner.nothing());
+        }
+        if targets.len() > SLOTS {
+            return Err(io::Error::other(format!("a process can have {SLOTS} functions patched")));
+        }
+        let bounds = planner.bounds(&targets);
+        planner.complain()?;
+        let notes = planner.notes;
+        let untell = names.functions(UNTELL).unwrap_or_default();
+        let untell = untell.iter().map(|one| (one.module, one.address)).collect();
+        let plan = Self { targets, bounds, notes, untell };
+        // What can't be filled in is found out now.
+        relocated(fix, &plan, 0, &[])?;
+        Ok(plan)
+    }
+
+    /// What the functions are called, in one line.
+    pub(super) fn functions(&self) -> String {
+        let names: Vec<&str> = self.targets.iter().map(|one| one.entry.name.as_str()).collect();
+        names.join(", ")
+    }
+}
+
+struct Planner<'p> {
+    program: &'p Program,
+    fix: &'p Fix,
+    names: &'p Names,
+    wrong: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Planner<'_> {
+    /// Fails if something is wrong.
+    fn complain(&mut self) -> io::Result<()> {
+        if self.wrong.is_empty() {
+            return Ok(());
+        }
+        let more = self.wrong.len().saturating_sub(MOST);
+        self.wrong.truncate(MOST);
+        if more > 0 {
+            self.wrong.push(format!("and {more} more"));
+        }
+        Err(io::Error::other(format!("{}: {}", self.fix.name, self.wrong.join("; "))))
+    }
+
+    /// Why there's nothing to replace.
+    fn nothing(&self) -> io::Error {
+        let functions: Vec<&str> =
+            self.fix.functions().map(|one| one.name.as_str()).take(MOST).collect();
+        let of_program = self.program.path.display();
+        let mut text = match functions.as_slice() {
+            [] => format!("{} defines no function that others can see", self.fix.name),
+            all => format!(
+                "{} defines no function that {of_program} has, or none that is meant: {}",
+                self.fix.name,
+                all.join(", ")
+            ),
+        };
+        for path in &self.names.stripped {
+            if *path == self.program.path {
+                text.push_str("; the program is stripped, and there's no debug file: only what it exports has names");
+            }
+        }
+        io::Error::other(text)
+    }
+
+    /// The functions that are to be replaced.
+    fn targets(&mut self, meant: &[Pattern]) -> Vec<Target> {
+        let mut targets: Vec<Target> = Vec::new();
+        for (place, symbol) in self.fix.symbols.iter().enumerate() {
+            if !symbol.is_function || symbol.value.is_none() {
+                continue;
+            }
+            let name = bare(&symbol.name).0;
+            let shown = crate::output::name_of(name, true);
+            if !meant.is_empty()
+                && !meant.iter().any(|one| one.is_match(&shown, name, &self.fix.name))
+            {
+                continue;
+            }
+            match self.target(place, symbol, !meant.is_empty()) {
+                Ok(None) => {}
+                // Another name of one that's there, such as a constructor's.
+                Ok(Some(one))
+                    if targets.iter().any(|other| {
+                        other.entry.function == one.entry.function
+                            && self.fix.symbols.get(other.symbol).map(|other| other.value)
+                                == Some(symbol.value)
+                    }) => {}
+                Ok(Some(one))
+                    if targets.iter().any(|other| other.entry.function == one.entry.function) =>
+                {
+                    self.wrong
+                        .push(format!("{shown} and another name are one function in the program"));
+                }
+                Ok(Some(one)) => targets.push(one),
+                Err(why) => self.wrong.push(format!("{shown}: {why}")),
+            }
+        }
+        targets
+    }
+
+    /// The program's function that `symbol` is to replace. `None` if it's only a helper.
+    fn target(
+        &mut self,
+        place: usize,
+        symbol: &Symbol,
+        is_meant: bool,
+    ) -> Result<Option<Target>, String> {
+        let mut found = self.names.functions(&symbol.name).map_err(|why| ambiguous(&why))?;
+        let Some(definition) = found.pop() else { return self.only_parts(symbol).map(|()| None) };
+        let Some(one) = self.program.loaded.get(definition.module) else { return Ok(None) };
+        let Some(module) = self.program.module(one) else { return Ok(None) };
+        let is_program = module.path == self.program.path;
+        if module.hooks.is_empty() && !is_program && !is_meant {
+            return Ok(None);
+        }
+        let hook = hook(module, definition.address.wrapping_sub(one.bias))?;
+        let file =
+            ElfFile64::<Endianness>::parse(one.bytes()).map_err(|error| error.to_string())?;
+        let code = Code::of(&file);
+        let cut = || "its file is cut off".to_owned();
+        let idle = code.at(hook.site).get(..hook.area.length).ok_or_else(cut)?.to_vec();
+        let before = hook
+            .before
+            .map(|at| Some((one.bias.wrapping_add(at), code.at(at).get(..SITE)?.to_vec())));
+        let before = match before {
+            Some(None) => return Err(cut()),
+            Some(found) => found,
+            None => None,
+        };
+        let first = if before.is_some() { mcount_live::x86_64::SHORT_JUMP } else { SITE };
+        let filled =
+            hook.area.filled_behind(first).get(..hook.area.length).ok_or_else(cut)?.to_vec();
+        let entry = Entry {
+            name: crate::output::name_of(bare(&symbol.name).0, true).into_owned(),
+            function: definition.address,
+            size: definition.size,
+            site: one.bias.wrapping_add(hook.site),
+            idle,
+            before,
+        };
+        let ranges = self.ranges(&entry, &symbol.name, definition.module);
+        let (module, extent) = (definition.module, one.extent(module));
+        Ok(Some(Target { symbol: place, module, extent, entry, filled, ranges }))
+    }
+
+    /// Is there only what the compiler has made of a function?
+    fn only_parts(&self, symbol: &Symbol) -> Result<(), String> {
+        let all = (0..self.program.loaded.len())
+            .flat_map(|module| self.names.parts(&symbol.name, module));
+        let copies: Vec<String> = all
+            .filter(|(part, _)| is_copy(part))
+            .map(|(part, _)| format!("{}{part}", bare(&symbol.name).0))
+            .collect();
+        if copies.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "the compiler has changed it, and its callers, so nothing can take its place: {}",
+            copies.join(", ")
+        ))
+    }
+
+    /// Where nobody may be who's in this function: parts of it may be elsewhere.
+    fn ranges(&mut self, entry: &Entry, name: &str, module: usize) -> Vec<Range> {
+        let range = |start: u64, size: u64, body: u64| Range {
+            function: entry.name.clone(),
+            start,
+            end: start.saturating_add(size),
+            body,
+        };
+        let mut ranges = vec![range(entry.function, entry.size, entry.body())];
+        let mut copies = Vec::new();
+        for (part, one) in self.names.parts(name, module) {
+            if part.starts_with(".cold") {
+                ranges.push(range(one.address, one.size, one.address));
+            } else if is_copy(part) {
+                copies.push(format!("{}{part}", bare(name).0));
+            }
+        }
+        if !copies.is_empty() {
+            copies.sort();
+            copies.dedup();
+            let copies = copies.join(", ");
+            self.notes.push(format!(
+                "warning: the compiler has made copies of {}, which stay as they are: {copies}",
+                entry.name
+            ));
+        }
+        ranges
+    }
+
+    /// What all symbols of the object stand for.
+    fn bounds(&mut self, targets: &[Target]) -> Vec<Bound> {
+        let mut homes: Vec<usize> = targets.iter().map(|one| one.module).collect();
+        homes.sort_unstable();
+        homes.dedup();
+        let mut used = vec![false; self.fix.symbols.len()];
+        for one in self.fix.relocations.iter().filter(|one| arch::wants(one.kind) != Wants::Nothing)
+        {
+            if let Some(used) = used.get_mut(one.symbol) {
+                *used = one.symbol != 0;
+            }
+        }
+        let mut bounds = Vec::with_capacity(used.len());
+        for (place, (symbol, is_used)) in self.fix.symbols.iter().zip(used).enumerate() {
+            let target = targets.iter().find(|one| one.symbol == place);
+            let bound = match (target, symbol.value) {
+                // The program's name stands for what's in force, whichever patch that is.
+                (Some(target), _) => Ok(Bound::Address(target.entry.function)),
+                (None, Some(value)) => Ok(self.own(symbol, value, &homes)),
+                (None, None) if is_used => self.undefined(symbol, &homes),
+                (None, None) => Ok(Bound::Nothing),
+            };
+            bounds.push(bound.unwrap_or_else(|why| {
+                self.wrong.push(why);
+                Bound::Nothing
+            }));
+        }
+        bounds
+    }
+
+    /// What a symbol stands for that the object defines: a variable that the program has as well is the program's, as it is
+    /// for a dynamic linker.
+    fn own(&self, symbol: &Symbol, value: u64, homes: &[usize]) -> Bound {
+        if !symbol.is_function
+            && symbol.size != 0
+            && let Ok(Definition { kind: Kind::Data, address, size, .. }) =
+                self.names.find(&symbol.name, None, homes)
+            && size == symbol.size
+        {
+            return Bound::Address(address);
+        }
+        Bound::Own(value)
+    }
+
+    fn undefined(&self, symbol: &Symbol, homes: &[usize]) -> Result<Bound, String> {
+        let name = &symbol.name;
+        let found = match self.names.find(name, symbol.version.as_deref(), homes) {
+            Ok(found) => found,
+            Err(_) if symbol.is_weak => return Ok(Bound::Nothing),
+            Err(Missing::Unknown) => return Err(format!("the program has no {name}")),
+            Err(why) => return Err(format!("{name}: {}", ambiguous(&why))),
+        };
+        match found.kind {
+            Kind::Function | Kind::Data => Ok(Bound::Address(found.address)),
+            Kind::Chooser => Ok(Bound::Chosen(found.address)),
+            Kind::ThreadLocal => match self.names.from_thread_pointer(&found) {
+                Some(place) => Ok(Bound::ThreadLocal(found.address, place)),
+                None => Err(format!(
+                    "{name} is a thread-local variable of a library: only those of the program itself can be used"
+                )),
+            },
+        }
+    }
+}
+
+/// Does the compiler append this to the name of a function that others call in the place of the one that it was?
+fn is_copy(part: &str) -> bool {
+    [".constprop", ".isra", ".part", ".llvm", ".lto_priv"].iter().any(|kind| part.starts_with(kind))
+}
+
+fn ambiguous(why: &Missing) -> String {
+    match why {
+        Missing::Unknown => "the program doesn't have it".to_owned(),
+        Missing::Ambiguous(files) => {
+            let first = files.first().map_or("FILE.c", String::as_str);
+            format!(
+                "{} source files have a static one ({}): say which by __asm__(\"{first}:NAME\")",
+                files.len(),
+                files.join(", ")
+            )
+        }
+    }
+}
+
+/// The hook of the function at `address`, by which it can be replaced.
+fn hook(module: &Module, address: u64) -> Result<&Hook, String> {
+    let mut hooks = module.hooks.iter().filter(|hook| hook.function == address && !hook.is_second);
+    let Some(hook) = hooks.next() else {
+        return Err(
+            "it has no hook that is large enough: compile with -fpatchable-function-entry=5"
+                .to_owned(),
+        );
+    };
+    match hook.position {
+        Some(Position::Entry) => Ok(hook),
+        Some(Position::AfterPrologue) => Err(
+            "its hook is behind the prologue: compile with -pg -mfentry, or -fpatchable-function-entry=5".to_owned(),
+        ),
+        None => Err("its hook isn't at its entry".to_owned()),
+    }
+}
+
+/// The bytes of `fix` at load bias `bias`. `chosen` has what choosers chose, by symbol.
+pub(super) fn relocated(fix: &Fix, plan: &Plan, bias: u64, chosen: &[u64]) -> io::Result<Vec<u8>> {
+    let mut image = fix.image.clone();
+    for one in &fix.relocations {
+        let bound = plan.bounds.get(one.symbol);
+        let symbol = fix.symbols.get(one.symbol);
+        let address = match bound {
+            _ if one.symbol == 0 => 0,
+            Some(Bound::Own(value)) => bias.wrapping_add(*value),
+            Some(Bound::Address(address)) => *address,
+            Some(Bound::Chosen(_)) => chosen.get(one.symbol).copied().unwrap_or(0),
+            _ => 0,
+        };
+        let value = match (arch::wants(one.kind), bound) {
+            (Wants::Nothing, _) => continue,
+            (Wants::Bias, _) => bias.wrapping_add_signed(one.addend),
+            (Wants::Address | Wants::Symbol, Some(Bound::ThreadLocal(..)))
+            | (
+                Wants::Module | Wants::Offset | Wants::FromThreadPointer,
+                Some(Bound::Own(_) | Bound::Address(_) | Bound::Chosen(_) | Bound::Nothing) | None,
+            ) => {
+                let name = symbol.map(|symbol| symbol.name.as_str()).unwrap_or_default();
+                let text = format!(
+                    "{}: {name} is thread-local, or isn't, other than in the program",
+                    fix.name
+                );
+                return Err(io::Error::other(text));
+            }
+            (Wants::Address, _) => address.wrapping_add_signed(one.addend),
+            (Wants::Symbol, _) => address,
+            // The program itself is the first module with thread-local storage.
+            (Wants::Module, Some(Bound::ThreadLocal(..))) => 1,
+            (Wants::Offset, Some(Bound::ThreadLocal(offset, _))) => {
+                offset.wrapping_add_signed(one.addend)
+            }
+            (Wants::FromThreadPointer, Some(Bound::ThreadLocal(_, place))) => {
+                place.wrapping_add_signed(one.addend)
+            }
+        };
+        let at = usize::try_from(one.offset).unwrap_or(usize::MAX);
+        if let Some(room) = image.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut()) {
+            *room = value.to_le_bytes();
+        }
+    }
+    Ok(image)
+}

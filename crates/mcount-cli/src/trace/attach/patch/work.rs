@@ -1,0 +1,595 @@
+//! Patching and reverting: the order in which everything is done.
+//!
+//! The process stands for a moment in which the object is mapped. That changes nothing for the program. Then it's stopped
+//! again and again until no thread is in what's to be replaced; at that moment, hooks lead to gates that lead back,
+//! and the write of one page makes the gates lead to the new functions.
+
+use super::super::block::{self, Block, Image};
+use super::super::inside::Place;
+use super::super::maps::{self, Mapping};
+use super::super::program::Program;
+use super::super::remote::Remote;
+use super::super::session::{gate, is_free};
+use super::super::stop::Standing;
+use super::super::unwinders::{Unwinder as Told, outside};
+use super::super::{sandbox, start_of};
+use super::fix::Fix;
+use super::hub::{self, Entry, Hub, SLOTS, Table};
+use super::plan::{Bound, Plan, Target, relocated};
+use super::region::{New, Region};
+use super::sources::Sources;
+use super::stacks::{self, Range};
+use crate::trace::scope::Scope;
+use crate::trace::tracee::Memory;
+use mcount_live::x86_64 as code;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// How long it waits between two looks, at first and at most.
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(100);
+
+/// A process that's being patched.
+pub(super) struct Work {
+    pub(super) process: i32,
+    pub(super) memory: Memory,
+    pub(super) program: Program,
+    pub(super) stood: Duration,
+    hub: Option<Hub>,
+}
+
+/// What came of trying.
+pub(super) enum Tried {
+    Done,
+    /// This is in the way.
+    Waiting(String),
+}
+
+/// Has who waits had enough?
+pub(super) type Patience<'p> = &'p dyn Fn() -> bool;
+
+impl Work {
+    /// Reads the program of `process`.
+    pub(super) fn begin(process: i32) -> io::Result<Self> {
+        let memory =
+            Memory::open(process).map_err(|error| super::super::refused(process, error))?;
+        let program = Program::read(process, &memory, &Scope::default())?;
+        sandbox::check(process)?;
+        Ok(Self { process, memory, program, stood: Duration::ZERO, hub: None })
+    }
+
+    fn hub(&self) -> io::Result<&Hub> {
+        self.hub.as_ref().ok_or_else(|| io::Error::other("nothing was patched in it"))
+    }
+
+    fn let_go(&mut self, standing: Standing) {
+        let since = standing.since;
+        drop(standing);
+        self.stood = self.stood.max(since.elapsed());
+    }
+
+    /// Maps `fix` into the process. Nothing leads there yet.
+    pub(super) fn bring(&mut self, fix: &Fix, plan: &Plan) -> io::Result<Region> {
+        let mut standing = Standing::of(self.process)?;
+        let maps = maps::read(self.process)?;
+        let found = Hub::find(&self.memory, &maps);
+        self.check_free(found.as_ref(), &maps)?;
+        let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
+        let call = match &found {
+            Some(hub) => hub.call(),
+            None => gate(&self.memory, &maps)?,
+        };
+        let process = (self.process, &self.memory);
+        let mut remote = Remote::of(thread, &self.memory, call)?;
+        let extent = plan.targets.first().map_or((0, 0), |one| one.extent);
+        let mut hub = match found {
+            Some(hub) => hub,
+            None => Hub::inject(&mut remote, process, &maps, extent)?,
+        };
+        remote.set_gate(hub.call());
+        let mut table = hub.table(&self.memory)?;
+        Hub::set_owner(&mut table, owner());
+        hub.set_table(&self.memory, &table)?;
+        remove_orphans(&mut remote, &self.memory, &maps, &table)?;
+        for target in &plan.targets {
+            let maps = maps::read(self.process)?;
+            hub.room_for(&mut remote, process, &maps, target.extent)?;
+        }
+        let region = Self::map(&mut remote, process, &hub, (&table, fix, plan))?;
+        drop(remote);
+        self.hub = Some(hub);
+        self.let_go(standing);
+        Ok(region)
+    }
+
+    fn map(
+        remote: &mut Remote<'_>,
+        (process, memory): (i32, &Memory),
+        hub: &Hub,
+        (table, fix, plan): (&Table, &Fix, &Plan),
+    ) -> io::Result<Region> {
+        let mut chosen = vec![0; fix.symbols.len()];
+        for (room, bound) in chosen.iter_mut().zip(&plan.bounds) {
+            if let Bound::Chosen(function) = bound {
+                *room = remote.function(*function, [0, 0], hub.end())?;
+            }
+        }
+        let functions = new_functions(hub, memory, table, fix, plan)?;
+        let bias = Region::reserve(remote, fix)?;
+        let moved = functions.into_iter().map(|one| New {
+            slot: one.slot,
+            start: bias + one.start,
+            end: bias + one.end,
+            cold: if one.cold == (0, 0) { (0, 0) } else { (bias + one.cold.0, bias + one.cold.1) },
+        });
+        let image = relocated(fix, plan, bias, &chosen)?;
+        Region::map(remote, (process, memory), hub, (fix, &image), (bias, moved.collect()))
+    }
+
+    /// Fails if somebody else is at work in this process.
+    fn check_free(&self, hub: Option<&Hub>, maps: &[Mapping]) -> io::Result<()> {
+        if maps.iter().any(block::is_ours) {
+            match Block::find(&Image::new()?, &self.memory, maps) {
+                Some(block) => is_free(&block, &self.memory)?,
+                None => {
+                    return Err(io::Error::other(
+                        "the agent of an earlier trace in it is of another version of mcount, or was changed",
+                    ));
+                }
+            }
+        }
+        let Some(hub) = hub else { return Ok(()) };
+        let (other, start) = Hub::owner(&hub.table(&self.memory)?);
+        let other = i32::try_from(other).unwrap_or(0);
+        let is_other = other != 0 && owner().0 != u64::from(other.cast_unsigned());
+        if is_other && start_of(other).is_some_and(|found| found == start) {
+            return Err(io::Error::other(format!(
+                "mcount patch (process {other}) is at work in it already"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Tells unwinders where the unwind information of `region` is. `false` if one can't be told.
+    pub(super) fn tell(&self, region: &Region) -> io::Result<bool> {
+        let hub = self.hub()?;
+        let mut all = true;
+        for one in self.program.loaded.iter().filter(|_| region.frames != 0) {
+            let Some(module) = self.program.module(one) else { continue };
+            let (register, range) = match Told::of(one, module) {
+                Told::None => continue,
+                Told::Deaf => {
+                    all = false;
+                    continue;
+                }
+                Told::Told(register, range) => (one.bias.wrapping_add(register), range),
+            };
+            let Some((object, note)) = region.room_for(&self.memory, register)? else { continue };
+            let range = (one.bias.wrapping_add(range.0), one.bias.wrapping_add(range.1));
+            all &= outside(self.process, &self.memory, range, |standing| {
+                let Some(thread) = standing.threads.first_mut() else { return Ok(()) };
+                let mut remote = Remote::of(thread, &self.memory, hub.call())?;
+                self.memory.write(note, &register.to_le_bytes())?;
+                remote.function(register, [region.frames, object], hub.end()).map(|_| ())
+            })?;
+        }
+        Ok(all && region.frames != 0)
+    }
+
+    /// Takes away what `bring` and `tell` did, if that can be done.
+    pub(super) fn take_away(&self, region: &Region, plan: &Plan) -> io::Result<()> {
+        let hub = self.hub()?;
+        for register in region.told(&self.memory) {
+            let is_its = |one: &&super::super::program::Loaded| {
+                self.program.module(one).is_some_and(|module| {
+                    matches!(Told::of(one, module), Told::Told(found, _) if one.bias.wrapping_add(found) == register)
+                })
+            };
+            let place = self.program.loaded.iter().position(|one| is_its(&one));
+            let untell = plan.untell.iter().find(|(module, _)| Some(*module) == place);
+            let one = place.and_then(|place| self.program.loaded.get(place));
+            let Some(((_, untell), one)) = untell.zip(one) else { return Ok(()) };
+            let Some(module) = self.program.module(one) else { return Ok(()) };
+            let range = one.extent(module);
+            let done = outside(self.process, &self.memory, range, |standing| {
+                let Some(thread) = standing.threads.first_mut() else { return Ok(()) };
+                let mut remote = Remote::of(thread, &self.memory, hub.call())?;
+                remote.function(*untell, [region.frames, 0], hub.end()).map(|_| ())
+            })?;
+            if !done {
+                return Ok(());
+            }
+        }
+        let mut standing = Standing::of(self.process)?;
+        let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
+        let mut remote = Remote::of(thread, &self.memory, hub.call())?;
+        region.unmap(&mut remote)
+    }
+
+    /// Puts the functions of `region` in force as soon as nobody is in those that they replace.
+    pub(super) fn put_in_force(
+        &mut self,
+        region: &Region,
+        plan: &Plan,
+        (wait, patience): (Duration, Patience<'_>),
+    ) -> io::Result<Tried> {
+        let deadline = Instant::now() + wait;
+        let mut pause = SHORTEST;
+        loop {
+            match self.try_patch(region, plan)? {
+                Tried::Waiting(_) if Instant::now() < deadline && patience() => sleep(&mut pause),
+                tried => return Ok(tried),
+            }
+        }
+    }
+
+    fn try_patch(&mut self, region: &Region, plan: &Plan) -> io::Result<Tried> {
+        let sources = Sources::of(self.process, &self.memory, self.hub()?)?;
+        let unwinder = sources.unwinder(&self.program, &self.memory);
+        let mut standing = Standing::of(self.process)?;
+        let maps = maps::read(self.process)?;
+        let hub = self.hub()?;
+        let mut table = hub.table(&self.memory)?;
+        self.check_free(Some(hub), &maps)?;
+        let known = Known::of(hub, &self.memory, &table, &maps);
+        let slots = self.slots(region, plan, &table)?;
+        let mut ranges = Vec::new();
+        for (target, slot) in plan.targets.iter().zip(&slots) {
+            let current = table.slot(*slot);
+            match known.current(*slot, current) {
+                Some(region) => ranges.extend(region.ranges(*slot, &target.entry.name)),
+                None => ranges.extend(target.ranges.iter().cloned()),
+            }
+        }
+        let places = stacks::places(&standing, &unwinder, &maps);
+        if let Some(who) = stacks::in_the_way(&standing, &places, &unwinder, &maps, &ranges) {
+            drop(unwinder);
+            self.let_go(standing);
+            return Ok(Tried::Waiting(who));
+        }
+        let number = table.next_patch().ok_or_else(|| {
+            io::Error::other(format!("{} patches are in it already; start it anew", hub::PATCHES))
+        })?;
+        self.lead_to_gates(&mut standing, &places, (plan, &slots), &mut table)?;
+        for (slot, one) in slots.iter().zip(&region.functions) {
+            table.set_slot(*slot, one.start);
+        }
+        table.set_patch(number, region.start, true);
+        Hub::set_owner(&mut table, (0, 0));
+        hub.set_table(&self.memory, &table)?;
+        drop(unwinder);
+        self.let_go(standing);
+        Ok(Tried::Done)
+    }
+
+    /// The slots of all targets, which `region` was made for, if they still are what they were.
+    fn slots(&self, region: &Region, plan: &Plan, table: &Table) -> io::Result<Vec<usize>> {
+        let hub = self.hub()?;
+        let maps = maps::read(self.process)?;
+        let mut slots = Vec::new();
+        for (target, one) in plan.targets.iter().zip(&region.functions) {
+            let is_there =
+                self.program.loaded.get(target.module).is_some_and(|one| one.is_in(&maps));
+            let entry = hub.entry(&self.memory, one.slot).filter(|_| table.slot(one.slot) != 0);
+            let is_its = entry.is_none_or(|entry| entry.function == target.entry.function);
+            if !is_there || !is_its {
+                return Err(io::Error::other("it has loaded or unloaded something meanwhile"));
+            }
+            slots.push(one.slot);
+        }
+        Ok(slots)
+    }
+
+    /// Has the hooks of all targets jump to their gates, which lead back to them as long as nothing else was patched. Should
+    /// it be interrupted anywhere in here, the program does what it did.
+    fn lead_to_gates(
+        &self,
+        standing: &mut Standing,
+        places: &[Vec<Place>],
+        (plan, slots): (&Plan, &[usize]),
+        table: &mut Table,
+    ) -> io::Result<()> {
+        let hub = self.hub()?;
+        let mut writes = Vec::new();
+        for (target, slot) in plan.targets.iter().zip(slots) {
+            let known = hub.entry(&self.memory, *slot).filter(|_| table.slot(*slot) != 0);
+            let entry = known.unwrap_or_else(|| target.entry.clone());
+            let now = look(&self.memory, hub, &entry, *slot)?;
+            if now == Hook::Foreign {
+                let name = &entry.name;
+                return Err(io::Error::other(format!(
+                    "the hook of {name} isn't as in its file: a debugger or another tracer has it"
+                )));
+            }
+            if table.slot(*slot) == 0 {
+                hub.set_entry(&self.memory, *slot, &entry)?;
+                table.set_slot(*slot, entry.body());
+            }
+            if now == Hook::Idle {
+                let gate = hub.gate(*slot, target.extent);
+                let bytes = gate.and_then(|gate| armed(target, &entry, gate));
+                writes.extend(bytes.ok_or_else(|| io::Error::other("a gate is out of reach"))?);
+                step_back(&self.memory, standing, places, &entry)?;
+            }
+        }
+        for thread in &mut standing.threads {
+            thread.settle()?;
+        }
+        hub.set_table(&self.memory, table)?;
+        writes.iter().try_for_each(|(at, bytes)| self.memory.write(*at, bytes))
+    }
+
+    /// The block of an earlier patch; `None` if there's none.
+    pub(super) fn find(&mut self) -> io::Result<Option<&Hub>> {
+        let maps = maps::read(self.process)?;
+        self.hub = Hub::find(&self.memory, &maps);
+        Ok(self.hub.as_ref())
+    }
+
+    /// Takes patches out of force, those that `is_meant` says, as soon as nobody is in them. `None` if there's none.
+    pub(super) fn revert(
+        &mut self,
+        is_meant: &dyn Fn(usize, &Region) -> bool,
+        (wait, patience): (Duration, Patience<'_>),
+    ) -> io::Result<Option<(Tried, Vec<String>)>> {
+        let deadline = Instant::now() + wait;
+        let mut pause = SHORTEST;
+        loop {
+            match self.try_revert(is_meant)? {
+                Some((Tried::Waiting(_), _)) if Instant::now() < deadline && patience() => {
+                    sleep(&mut pause);
+                }
+                tried => return Ok(tried),
+            }
+        }
+    }
+
+    fn try_revert(
+        &mut self,
+        is_meant: &dyn Fn(usize, &Region) -> bool,
+    ) -> io::Result<Option<(Tried, Vec<String>)>> {
+        let sources = Sources::of(self.process, &self.memory, self.hub()?)?;
+        let unwinder = sources.unwinder(&self.program, &self.memory);
+        let standing = Standing::of(self.process)?;
+        let maps = maps::read(self.process)?;
+        let hub = self.hub()?;
+        self.check_free(Some(hub), &maps)?;
+        let mut table = hub.table(&self.memory)?;
+        let known = Known::of(hub, &self.memory, &table, &maps);
+        let mut names = Vec::new();
+        for (number, region, is_in_force) in &known.regions {
+            if *is_in_force && is_meant(*number + 1, region) {
+                table.set_patch(*number, region.start, false);
+                names.push(format!("{} ({})", number + 1, region.name));
+            }
+        }
+        let after = Known::of_table(&known, &table);
+        let mut ranges: Vec<Range> = Vec::new();
+        for (slot, entry) in &known.entries {
+            let (now, then) = (table.slot(*slot), after.target(*slot, entry));
+            if now == then {
+                continue;
+            }
+            table.set_slot(*slot, then);
+            if let Some(region) = known.current(*slot, now) {
+                ranges.extend(region.ranges(*slot, &entry.name));
+            }
+        }
+        let places = stacks::places(&standing, &unwinder, &maps);
+        let who = stacks::in_the_way(&standing, &places, &unwinder, &maps, &ranges);
+        drop(unwinder);
+        if let Some(who) = who {
+            self.let_go(standing);
+            return Ok(Some((Tried::Waiting(who), names)));
+        }
+        Hub::set_owner(&mut table, (0, 0));
+        hub.set_table(&self.memory, &table)?;
+        for (slot, entry) in &known.entries {
+            if table.slot(*slot) == entry.body() {
+                put_back(&self.memory, hub, entry, *slot)?;
+            }
+        }
+        self.let_go(standing);
+        Ok((!names.is_empty()).then_some((Tried::Done, names)))
+    }
+
+    /// Nobody is at work any more.
+    pub(super) fn leave(&self) -> io::Result<()> {
+        let hub = self.hub()?;
+        let mut table = hub.table(&self.memory)?;
+        if Hub::owner(&table) == owner() {
+            Hub::set_owner(&mut table, (0, 0));
+            hub.set_table(&self.memory, &table)?;
+        }
+        Ok(())
+    }
+}
+
+fn sleep(pause: &mut Duration) {
+    std::thread::sleep(*pause);
+    *pause = (*pause * 2).min(LONGEST);
+}
+
+/// This process, and when it began.
+fn owner() -> (u64, u64) {
+    let own = std::process::id();
+    let start = i32::try_from(own).ok().and_then(start_of).unwrap_or(0);
+    (u64::from(own), start)
+}
+
+/// The object's functions that replace others, with their slots, before the load bias.
+fn new_functions(
+    hub: &Hub,
+    memory: &Memory,
+    table: &Table,
+    fix: &Fix,
+    plan: &Plan,
+) -> io::Result<Vec<New>> {
+    let entries: Vec<(usize, Entry)> = entries(hub, memory, table);
+    let mut free = (0..SLOTS).filter(|slot| table.slot(*slot) == 0);
+    let mut functions = Vec::new();
+    for target in &plan.targets {
+        let known = entries.iter().find(|(_, entry)| entry.function == target.entry.function);
+        let slot = known.map(|(slot, _)| *slot).or_else(|| free.next());
+        let slot = slot.ok_or_else(|| io::Error::other("no room for more functions"))?;
+        let Some(symbol) = fix.symbols.get(target.symbol) else { continue };
+        let start = symbol.value.unwrap_or(0);
+        let cold = fix.cold.iter().find(|(name, ..)| *name == symbol.name);
+        let cold = cold.map_or((0, 0), |(_, start, end)| (*start, *end));
+        functions.push(New { slot, start, end: start.saturating_add(symbol.size), cold });
+    }
+    Ok(functions)
+}
+
+fn entries(hub: &Hub, memory: &Memory, table: &Table) -> Vec<(usize, Entry)> {
+    let used = (0..SLOTS).filter(|slot| table.slot(*slot) != 0);
+    used.filter_map(|slot| Some((slot, hub.entry(memory, slot)?))).collect()
+}
+
+/// What earlier patches did.
+pub(super) struct Known {
+    /// Their numbers, from 0 on, and whether they're in force.
+    pub(super) regions: Vec<(usize, Region, bool)>,
+    pub(super) entries: Vec<(usize, Entry)>,
+}
+
+impl Known {
+    pub(super) fn of(hub: &Hub, memory: &Memory, table: &Table, maps: &[Mapping]) -> Self {
+        let region = |number: usize| {
+            let (start, is_in_force) = table.patch(number)?;
+            Some((number, Region::read(memory, maps, start)?, is_in_force))
+        };
+        let regions = (0..hub::PATCHES).filter_map(region).collect();
+        Self { regions, entries: entries(hub, memory, table) }
+    }
+
+    /// The same, with what `table` says of what's in force.
+    fn of_table(&self, table: &Table) -> Self {
+        let regions = self.regions.iter().map(|(number, region, _)| {
+            (
+                *number,
+                region.clone(),
+                table.patch(*number).is_some_and(|(_, is_in_force)| is_in_force),
+            )
+        });
+        Self { regions: regions.collect(), entries: Vec::new() }
+    }
+
+    /// The patch whose function for `slot` is at `target`.
+    fn current(&self, slot: usize, target: u64) -> Option<&Region> {
+        let mut regions = self.regions.iter().map(|(_, region, _)| region);
+        regions.find(|region| region.function(slot).is_some_and(|one| one.start == target))
+    }
+
+    /// Where `slot` is to lead: to the newest function in force, or to the old one.
+    fn target(&self, slot: usize, entry: &Entry) -> u64 {
+        let mut regions = self.regions.iter().rev().filter(|(.., is_in_force)| *is_in_force);
+        let newest = regions.find_map(|(_, region, _)| region.function(slot));
+        newest.map_or(entry.body(), |one| one.start)
+    }
+}
+
+/// Unmaps objects that a recorder brought which was killed before it patched anything.
+fn remove_orphans(
+    remote: &mut Remote<'_>,
+    memory: &Memory,
+    maps: &[Mapping],
+    table: &Table,
+) -> io::Result<()> {
+    let is_known = |start: u64| {
+        (0..hub::PATCHES).any(|one| table.patch(one).is_some_and(|(at, _)| at == start))
+    };
+    for map in maps.iter().filter(|map| hub::is_ours(map) && !is_known(map.start)) {
+        let Some(region) = Region::read(memory, maps, map.start) else { continue };
+        let all = maps.iter().filter(|one| one.start >= map.start && one.start < region.extent().1);
+        let mut all = all.map(|one| {
+            hub::is_ours(one) && one.inode == map.inode
+                || one.inode == 0 && one.permissions == *b"---p"
+        });
+        // An unwinder may know it: then it stays.
+        if all.all(|is_its| is_its) && region.told(memory).is_empty() {
+            region.unmap(remote)?;
+        }
+    }
+    Ok(())
+}
+
+/// How a hook is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hook {
+    Idle,
+    /// It leads to its gate.
+    Armed,
+    /// Somebody else has it.
+    Foreign,
+}
+
+fn look(memory: &Memory, hub: &Hub, entry: &Entry, slot: usize) -> io::Result<Hook> {
+    let mut now = vec![0; entry.idle.len()];
+    memory.read(entry.site, &mut now)?;
+    if now == entry.idle {
+        return Ok(Hook::Idle);
+    }
+    let mut jump = [0; code::SITE];
+    let at = entry.before.as_ref().map_or(entry.site, |(before, _)| *before);
+    let is_short = |before: u64| {
+        code::armed_short(entry.site, before).is_some_and(|short| now.starts_with(&short))
+    };
+    if entry.before.as_ref().is_some_and(|(before, _)| !is_short(*before)) {
+        return Ok(Hook::Foreign);
+    }
+    memory.read(at, &mut jump)?;
+    let [first, distance @ ..] = jump;
+    let distance = i64::from(i32::from_le_bytes(distance));
+    let target = (at + code::SITE as u64).wrapping_add_signed(distance);
+    Ok(if first == 0xe9 && hub.is_gate(slot, target) { Hook::Armed } else { Hook::Foreign })
+}
+
+/// What makes a hook jump to its gate, in order.
+fn armed(target: &Target, entry: &Entry, gate: u64) -> Option<Vec<(u64, Vec<u8>)>> {
+    let mut bytes = target.filled.clone();
+    match &entry.before {
+        Some((before, _)) => {
+            let short = code::armed_short(entry.site, *before)?;
+            bytes.get_mut(..short.len())?.copy_from_slice(&short);
+            Some(vec![(*before, code::armed(*before, gate)?.to_vec()), (entry.site, bytes)])
+        }
+        None => {
+            bytes.get_mut(..code::SITE)?.copy_from_slice(&code::armed(entry.site, gate)?);
+            Some(vec![(entry.site, bytes)])
+        }
+    }
+}
+
+/// Makes a hook what it was, if it leads to its gate.
+fn put_back(memory: &Memory, hub: &Hub, entry: &Entry, slot: usize) -> io::Result<()> {
+    if look(memory, hub, entry, slot)? != Hook::Armed {
+        return Ok(());
+    }
+    memory.write(entry.site, &entry.idle)?;
+    match &entry.before {
+        Some((before, bytes)) => memory.write(*before, bytes),
+        None => Ok(()),
+    }
+}
+
+/// Has threads that stand in the middle of an area begin it once more: it does nothing.
+fn step_back(
+    memory: &Memory,
+    standing: &mut Standing,
+    places: &[Vec<Place>],
+    entry: &Entry,
+) -> io::Result<()> {
+    for (thread, places) in standing.threads.iter_mut().zip(places) {
+        for place in places {
+            if place.address <= entry.site || place.address >= entry.body() {
+                continue;
+            }
+            match place.frame {
+                Some(frame) => memory.write(frame, &entry.site.to_le_bytes())?,
+                None => thread.change().rip = entry.site,
+            }
+        }
+    }
+    Ok(())
+}
