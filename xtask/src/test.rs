@@ -15,6 +15,7 @@ use crate::{Result, apt, files};
 /// The Debian packages of all programs and libraries that the tests use.
 const PACKAGES: &[&str] = &[
     "binutils-hppa64-linux-gnu",
+    "bpftool",
     "bzip2",
     "ccache",
     "chromium",
@@ -67,6 +68,7 @@ const PACKAGES: &[&str] = &[
     "make",
     "mold",
     "musl-tools",
+    "pahole",
     "protobuf-compiler",
     "qemu-user",
     "strace",

@@ -114,13 +114,13 @@ pub fn read<T: Send>(
 /// # Errors
 ///
 /// As [`read`].
-pub fn read_all<T: Send>(
+pub fn read_all<T: Send, E: Into<Failure>>(
     path: &Path,
-    verb: impl Fn(&[u8]) -> mcount::Result<T> + Sync,
+    verb: impl Fn(&[u8]) -> Result<T, E> + Sync,
 ) -> Result<Members<T>, Failure> {
     let input = Input::given(path)?;
     let contents = parse(input.bytes())?;
-    let results = each(input.bytes(), &contents.members, |bytes| Ok(verb(bytes)?));
+    let results = each(input.bytes(), &contents.members, |bytes| verb(bytes).map_err(Into::into));
     Ok(Members { results, nested: contents.nested })
 }
 

@@ -43,7 +43,11 @@ impl Input {
             // SAFETY: the map is private and read-only. If another process shortens the file
             // while it is mapped, a read may fault and end this process. Nothing is lost, because
             // nothing was written yet. Recorders lock the file against each other.
-            return unsafe { Mmap::map(file) }.map(Self::Mapped);
+            match unsafe { Mmap::map(file) } {
+                // Files that the kernel makes when they are read can't always be mapped.
+                Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => {}
+                mapped => return mapped.map(Self::Mapped),
+            }
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
         // The standard library would ask again for the size, and look for the end of the file.
@@ -93,6 +97,19 @@ impl Input {
             Self::Standard(bytes) => bytes,
         }
     }
+}
+
+/// The bytes of the file at `path`, up to its end, wherever the file system says that this is: the kernel
+/// makes files of which it says that they are empty.
+///
+/// # Errors
+///
+/// As [`Input::open`].
+pub(crate) fn read_to_end(path: &Path) -> io::Result<Vec<u8>> {
+    let (mut file, _) = open_regular(path, OpenOptions::new().read(true))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Whether `path` is `-`, which is standard input, or for an output, standard output. A file with that

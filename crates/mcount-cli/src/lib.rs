@@ -3,11 +3,13 @@
 pub mod archive;
 pub mod arguments;
 mod beside;
+pub mod btf;
 mod children;
 pub mod commit;
 pub mod compare;
 pub mod compiler;
 pub mod debug;
+pub mod fentry;
 pub mod files;
 pub mod inputs;
 pub mod jobs;

@@ -3,6 +3,7 @@
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod attach;
+mod btf;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod calls;
 mod cc;
@@ -20,6 +21,7 @@ mod read;
 mod record;
 mod replay;
 mod report;
+mod running;
 mod scratch;
 mod sort;
 mod stats;

@@ -1,13 +1,15 @@
 //! `mcount scan` and `mcount list`: reading, and printing what was found.
 
-use super::complain;
+use super::btf::{BtfArgs, BtfReader};
 use super::many::{FileResult, over, report};
 use super::options::{InputArgs, ManyArgs, OptionArgs};
+use super::{complain, running};
 use crate::archive::{self, Members};
 use crate::commit::Failure;
 use crate::debug::Sections;
 use crate::debug::lines::{Line, Lines};
 use crate::debug::separate::{Search, Subject};
+use crate::fentry;
 use crate::inputs::Take;
 use crate::jobs::Threads;
 use crate::output::{self, Listing, SiteFormat};
@@ -32,6 +34,13 @@ pub(super) struct ReadArgs {
     /// Say which source line each comes from, using debug information
     #[arg(long)]
     lines: bool,
+    /// Say of each function whether BTF has it, too: BPF programs (fentry, fexit) attach to functions
+    /// that are in the table and in BTF
+    #[arg(long, help_heading = "BPF")]
+    btf: bool,
+    /// Only those in the table whose function BTF has
+    #[arg(long, help_heading = "BPF")]
+    attachable: bool,
     /// Print only how many there are, for each input or as --by says
     #[arg(long)]
     count: bool,
@@ -39,6 +48,8 @@ pub(super) struct ReadArgs {
     /// information
     #[arg(long, value_enum, requires = "count")]
     by: Option<By>,
+    #[command(flatten)]
+    btf_files: BtfArgs,
     #[command(flatten)]
     options: OptionArgs,
     #[command(flatten)]
@@ -71,7 +82,22 @@ pub(super) fn read(arguments: &ReadArgs, what: What) -> io::Result<u8> {
         Err(error) => return Ok(complain(&error.to_string())),
     };
     let search = arguments.inputs.search();
-    let reading = Reading { what, wants_lines: arguments.wants_lines(), search, options };
+    if let [path] = arguments.files.as_slice()
+        && running::is_list(path)
+    {
+        return running::print(path, arguments);
+    }
+    let files = match arguments.btf_files.open(search.limits) {
+        Ok(files) => files,
+        Err(code) => return Ok(code),
+    };
+    let btf = match arguments.btf_files.reader(&files) {
+        Ok(btf) => Some(btf).filter(|_| arguments.wants_btf()),
+        Err(code) => return Ok(code),
+    };
+    let wants_lines = arguments.wants_lines();
+    let is_attachable = arguments.attachable;
+    let reading = Reading { what, wants_lines, search, options, btf, is_attachable };
     let results = over(
         &arguments.files,
         &arguments.many,
@@ -83,14 +109,18 @@ pub(super) fn read(arguments: &ReadArgs, what: What) -> io::Result<u8> {
 }
 
 /// How files are read.
-struct Reading {
+struct Reading<'b> {
     what: What,
     wants_lines: bool,
     search: Search,
     options: Options,
+    /// What reads BTF, if that is wanted.
+    btf: Option<BtfReader<'b>>,
+    /// Whether only attachable ones are wanted.
+    is_attachable: bool,
 }
 
-impl Reading {
+impl Reading<'_> {
     /// The listing of the file at `path`, which may be the only one.
     fn file(&self, path: &Path, is_one: bool, jobs: Option<usize>) -> Result<Listing, Failure> {
         let subject = Subject::open(path, &self.search, self.wants_lines)?;
@@ -98,7 +128,7 @@ impl Reading {
         let threads = Threads::for_one(size, jobs);
         let options = self.options.clone().helpers(threads.helpers());
         let debug = self.wants_lines.then(|| subject.debug());
-        let listing = listing(subject.bytes(), debug, self.what, &options)?;
+        let listing = self.listing(subject.bytes(), debug, &options)?;
         match subject.is_nameless().filter(|_| listing.sites.sites.is_empty()) {
             Some(why) => Err(io::Error::other(why).into()),
             None => Ok(listing),
@@ -109,8 +139,31 @@ impl Reading {
     fn archive(&self, path: &Path) -> Result<Members<Listing>, Failure> {
         archive::read_all(path, |object| {
             let debug = self.wants_lines.then_some(object);
-            listing(object, debug, self.what, &self.options)
+            self.listing(object, debug, &self.options)
         })
+    }
+
+    /// The sites or entries of `file`, with source lines if the debug information is `debug`.
+    fn listing(
+        &self,
+        file: &[u8],
+        debug: Option<&[u8]>,
+        options: &Options,
+    ) -> Result<Listing, Failure> {
+        let parsed = mcount::File::parse(file)?.with_options(options);
+        let mut listing = Listing::new(match self.what {
+            What::Sites => parsed.sites()?,
+            What::Entries => parsed.table()?,
+        });
+        listing.lines = debug.map(|debug| lines(debug, &listing.sites.sites));
+        if let Some(btf) = &self.btf {
+            let known = btf.functions(file)?;
+            listing.btf = Some(fentry::mark(&mut listing.sites, &parsed.functions()?, &known));
+            if self.is_attachable {
+                listing.keep_attachable();
+            }
+        }
+        Ok(listing)
     }
 }
 
@@ -145,23 +198,8 @@ fn print_counts(arguments: &ReadArgs, results: Vec<FileResult<Listing>>) -> io::
 }
 
 /// Standard output, with one write for many lines.
-fn buffered(format: SiteFormat) -> impl Write {
+pub(super) fn buffered(format: SiteFormat) -> impl Write {
     BufWriter::with_capacity(1 << 16, output::stdout(format == SiteFormat::Text))
-}
-
-/// The sites or entries of `file`, with source lines if the debug information is `debug`.
-fn listing(
-    file: &[u8],
-    debug: Option<&[u8]>,
-    what: What,
-    options: &Options,
-) -> mcount::Result<Listing> {
-    let mut listing = Listing::new(match what {
-        What::Sites => mcount::scan(file, options)?,
-        What::Entries => mcount::read_table(file, options)?,
-    });
-    listing.lines = debug.map(|debug| lines(debug, &listing.sites.sites));
-    Ok(listing)
 }
 
 /// The source lines of `sites`.
@@ -177,9 +215,34 @@ fn lines(debug: &[u8], sites: &[CallSite]) -> Vec<Option<Line>> {
 }
 
 impl ReadArgs {
+    /// How to print.
+    pub(super) fn format(&self) -> SiteFormat {
+        self.format
+    }
+
+    /// Whether only a number is wanted.
+    pub(super) fn is_count(&self) -> bool {
+        self.count
+    }
+
+    /// Whether only functions are wanted that BTF has.
+    pub(super) fn is_attachable(&self) -> bool {
+        self.attachable
+    }
+
+    /// Where BTF is.
+    pub(super) fn btf_arguments(&self) -> &BtfArgs {
+        &self.btf_files
+    }
+
     /// Whether debug information is needed.
     fn wants_lines(&self) -> bool {
         self.lines || matches!(self.by, Some(By::File | By::Dir))
+    }
+
+    /// Whether BTF is needed.
+    pub(super) fn wants_btf(&self) -> bool {
+        self.btf || self.attachable || self.btf_files.are_given()
     }
 }
 

@@ -1,11 +1,13 @@
 //! `mcount why`: why functions of an image, or of an object, are traceable or are not.
 
+use super::btf::{BtfArgs, BtfReader};
 use super::options::{InputArgs, OptionArgs, globs};
-use super::{FOUND, SUCCESS, complain};
+use super::{FOUND, SUCCESS, complain, running};
 use crate::commit::Failure;
 use crate::debug::Sections;
 use crate::debug::functions::{self, Facts, Inlined};
 use crate::debug::separate::{FEW_NAMES, Subject};
+use crate::fentry::{Fentry, Verdict};
 use crate::names;
 use crate::output::stdout;
 use crate::why::{Answer, Knowledge, Others, Reason};
@@ -35,6 +37,8 @@ pub(super) struct WhyArgs {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
+    btf: BtfArgs,
+    #[command(flatten)]
     options: OptionArgs,
     #[command(flatten)]
     inputs: InputArgs,
@@ -51,6 +55,9 @@ const FEW: usize = 10;
 
 /// Runs the command; its exit code.
 pub(super) fn why(arguments: &WhyArgs) -> io::Result<u8> {
+    if running::is_list(&arguments.image) {
+        return running::why(&arguments.image, &arguments.functions, &arguments.btf);
+    }
     let options = match arguments.options.options() {
         // A hook that somebody made a NOP of is the answer, too.
         Ok(options) => options.nops(true),
@@ -60,20 +67,30 @@ pub(super) fn why(arguments: &WhyArgs) -> io::Result<u8> {
         Ok(wanted) => wanted,
         Err(error) => return Ok(complain(&error.to_string())),
     };
-    let answers = match answers(arguments, &options, &wanted) {
+    let files = match arguments.btf.open(arguments.inputs.search().limits) {
+        Ok(files) => files,
+        Err(code) => return Ok(code),
+    };
+    let btf = match arguments.btf.reader(&files) {
+        Ok(btf) => btf,
+        Err(code) => return Ok(code),
+    };
+    let answers = match answers(arguments, &options, &wanted, &btf) {
         Ok(answers) => answers,
         Err(failure) => {
             return Ok(complain(&format!("{}: {failure}", arguments.image.display())));
         }
     };
     let mut out = stdout(arguments.format == WhyFormat::Text);
-    for answer in &answers {
+    for (answer, verdict) in &answers {
         match arguments.format {
-            WhyFormat::Text => text(&mut out, answer, arguments.all)?,
-            WhyFormat::Jsonl => writeln!(out, "{}", json(&arguments.image, answer))?,
+            WhyFormat::Text => text(&mut out, answer, verdict.as_ref(), arguments.all)?,
+            WhyFormat::Jsonl => {
+                writeln!(out, "{}", json(&arguments.image, answer, verdict.as_ref()))?;
+            }
         }
     }
-    let is_unknown = answers.iter().any(|answer| answer.reason == Reason::NoSuchName);
+    let is_unknown = answers.iter().any(|(answer, _)| answer.reason == Reason::NoSuchName);
     Ok(if is_unknown { FOUND } else { SUCCESS })
 }
 
@@ -110,7 +127,8 @@ fn answers(
     arguments: &WhyArgs,
     options: &Options,
     wanted: &Wanted,
-) -> Result<Vec<Answer>, Failure> {
+    btf: &BtfReader<'_>,
+) -> Result<Vec<(Answer, Option<Verdict>)>, Failure> {
     let subject = Subject::open(&arguments.image, &arguments.inputs.search(), true)?;
     let found = mcount::functions(subject.bytes(), options)?;
     if let Some(why) = subject.is_nameless() {
@@ -147,7 +165,34 @@ fn answers(
         // A clone may be asked about by its own name and by that of its function. Answer once.
         answers.extend(of_name.into_iter().filter(|answer| seen.insert(identity(answer))));
     }
-    Ok(answers)
+    let known = btf_functions(arguments, btf, subject.bytes())?;
+    let fentry = known.as_ref().map(|known| Fentry::new(&found, known));
+    let with_verdict = answers.into_iter().map(|answer| {
+        let fentry = fentry.as_ref().filter(|_| answer.reason != Reason::NoSuchName);
+        let verdict = fentry.map(|fentry| fentry.verdict(&answer));
+        (answer, verdict)
+    });
+    Ok(with_verdict.collect())
+}
+
+/// The functions in the BTF of `file`, if there is BTF. It's an error if there is none that was asked for.
+fn btf_functions(
+    arguments: &WhyArgs,
+    btf: &BtfReader<'_>,
+    file: &[u8],
+) -> Result<Option<crate::btf::Functions>, Failure> {
+    let is_wanted = arguments.btf.are_given();
+    if !is_wanted && !btf.is_there(file) {
+        return Ok(None);
+    }
+    match btf.functions(file) {
+        Ok(functions) => Ok(Some(functions)),
+        Err(error) if is_wanted => Err(error.into()),
+        Err(error) => {
+            complain(&format!("warning: {}: {error}", arguments.image.display()));
+            Ok(None)
+        }
+    }
 }
 
 /// What two equal answers have in common.
@@ -199,7 +244,12 @@ fn others(file: &[u8], names: &BTreeSet<String>) -> Others {
     others
 }
 
-fn text(out: &mut impl Write, answer: &Answer, all: bool) -> io::Result<()> {
+fn text(
+    out: &mut impl Write,
+    answer: &Answer,
+    verdict: Option<&Verdict>,
+    all: bool,
+) -> io::Result<()> {
     let bold = Style::new().bold();
     let style = match answer.reason {
         Reason::Recorded => AnsiColor::Green.on_default(),
@@ -215,6 +265,10 @@ fn text(out: &mut impl Write, answer: &Answer, all: bool) -> io::Result<()> {
     let places = places.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let places = if places.is_empty() { places } else { format!(" ({places})") };
     writeln!(out, "{bold}{name}{bold:#}{places}: {style}{}{style:#}", printable(&answer.words))?;
+    if let Some(verdict) = verdict {
+        let can = if verdict.attachable { "can attach" } else { "can't attach" };
+        writeln!(out, "  BPF {can}: {}", printable(&verdict.words))?;
+    }
     if !answer.others.is_empty() {
         let what = if answer.reason == Reason::NoSuchName { "did you mean " } else { "" };
         writeln!(out, "  {what}{}", printable(&answer.others.join(", ")))?;
@@ -250,7 +304,7 @@ fn source(place: Option<&(String, u32)>) -> (Value, Value) {
     }
 }
 
-fn json(file: &Path, answer: &Answer) -> Value {
+fn json(file: &Path, answer: &Answer, verdict: Option<&Verdict>) -> Value {
     let (source_file, source_line) = source(answer.place.as_ref());
     let inlined = answer.inlined.iter().map(|inlined| {
         let (source_file, source_line) = source(Some(&inlined.place));
@@ -274,5 +328,8 @@ fn json(file: &Path, answer: &Answer) -> Value {
         "source_line": source_line,
         "inlined": inlined.collect::<Vec<_>>(),
         "others": answer.others,
+        "btf": verdict.map(|verdict| verdict.in_btf),
+        "attachable": verdict.map(|verdict| verdict.attachable),
+        "attachable_text": verdict.map(|verdict| &verdict.words),
     })
 }

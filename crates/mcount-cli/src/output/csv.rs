@@ -8,7 +8,7 @@ use std::io::{self, Write};
 /// Comma-separated values.
 pub(super) struct Csv;
 
-const HEADINGS: [&str; 15] = [
+const HEADINGS: [&str; 16] = [
     "file",
     "member",
     "section",
@@ -24,6 +24,7 @@ const HEADINGS: [&str; 15] = [
     "status",
     "source_file",
     "source_line",
+    "btf",
 ];
 
 impl Export for Csv {
@@ -53,7 +54,7 @@ impl Export for Csv {
 }
 
 /// Writes lines of fields.
-fn write_all<const COLUMNS: usize, F: AsRef<[u8]>>(
+pub(crate) fn write_all<const COLUMNS: usize, F: AsRef<[u8]>>(
     out: &mut dyn Write,
     records: impl IntoIterator<Item = [F; COLUMNS]>,
 ) -> io::Result<()> {
@@ -72,7 +73,7 @@ fn io_error(error: csv::Error) -> io::Error {
     }
 }
 
-fn record(demangle: bool, label: &Label, row: Row<'_>) -> [String; 15] {
+fn record(demangle: bool, label: &Label, row: Row<'_>) -> [String; 16] {
     let site = row.site;
     [
         label.file.to_string_lossy().into_owned(),
@@ -90,6 +91,7 @@ fn record(demangle: bool, label: &Label, row: Row<'_>) -> [String; 15] {
         row.status.name().to_owned(),
         text(row.line.map(|line| &*line.file)),
         number(row.line.map(|line| line.line.into())),
+        row.btf.map(|is_known| is_known.to_string()).unwrap_or_default(),
     ]
 }
 

@@ -51,5 +51,6 @@ fn site(demangle: bool, label: &Label, row: Row<'_>) -> Value {
         "status": row.status.name(),
         "source_file": row.line.map(|line| &*line.file),
         "source_line": row.line.map(|line| line.line),
+        "btf": row.btf,
     })
 }

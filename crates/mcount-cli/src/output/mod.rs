@@ -4,6 +4,7 @@ mod csv;
 mod jsonl;
 mod text;
 
+pub(crate) use self::csv::write_all as csv_lines;
 use crate::debug::lines::Line;
 use crate::inputs::Label;
 use crate::words::counted;
@@ -78,6 +79,8 @@ pub struct Listing {
     pub sites: Sites,
     /// The source line of each, if source lines were asked for.
     pub lines: Option<Vec<Option<Line>>>,
+    /// Whether BTF has the function of each, if that was asked for.
+    pub btf: Option<Vec<bool>>,
 }
 
 /// A site, with what is known of it.
@@ -88,13 +91,28 @@ struct Row<'l> {
     /// Source lines were asked for.
     has_line: bool,
     line: Option<&'l Line>,
+    /// Whether BTF has its function, if that was asked for.
+    btf: Option<bool>,
 }
 
 impl Listing {
     /// `sites` without source lines.
     #[must_use]
     pub fn new(sites: Sites) -> Self {
-        Self { sites, lines: None }
+        Self { sites, lines: None, btf: None }
+    }
+
+    /// Keeps only the sites that are in the table, with functions that BTF has.
+    pub fn keep_attachable(&mut self) {
+        let marks = self.btf.take().unwrap_or_default();
+        let sites = &self.sites.sites;
+        let kept: Vec<bool> =
+            sites.iter().zip(marks).map(|(site, is_known)| is_known && site.recorded).collect();
+        keep(&mut self.sites.sites, &kept);
+        if let Some(lines) = &mut self.lines {
+            keep(lines, &kept);
+        }
+        self.btf = Some(vec![true; self.sites.sites.len()]);
     }
 
     fn rows(&self) -> impl Iterator<Item = Row<'_>> {
@@ -103,8 +121,15 @@ impl Listing {
             status: self.sites.status(site),
             has_line: self.lines.is_some(),
             line: self.lines.as_ref().and_then(|lines| lines.get(at)?.as_ref()),
+            btf: self.btf.as_ref().and_then(|btf| btf.get(at).copied()),
         })
     }
+}
+
+/// Removes what isn't `kept`.
+fn keep<T>(all: &mut Vec<T>, kept: &[bool]) {
+    let mut kept = kept.iter();
+    all.retain(|_| kept.next() == Some(&true));
 }
 
 /// Standard output. Text that `is_for_people` has colours where they are wanted. What programs read is

@@ -64,6 +64,7 @@ fn table(out: &mut dyn Write, demangle: bool, listing: &Listing) -> io::Result<(
         "KIND",
         "HOOK",
         "TABLE",
+        if listing.btf.is_some() { "BTF" } else { "" },
         if listing.lines.is_some() { "SOURCE" } else { "" },
     ];
     let widths = cells.widths(headings);
@@ -85,7 +86,7 @@ fn style(status: Status) -> Style {
 }
 
 /// In a line of text.
-const COLUMNS: usize = 7;
+const COLUMNS: usize = 8;
 
 /// The cells of many lines, one behind the other.
 #[derive(Default)]
@@ -106,6 +107,10 @@ impl Cells {
             self.cell(format_args!("{}", site.kind.map_or("not a site", Kind::name))),
             self.cell(format_args!("{}", printable(site.hook.as_deref().unwrap_or("-")))),
             self.cell(format_args!("{}", row.status.name())),
+            self.cell(format_args!(
+                "{}",
+                row.btf.map_or("", |known| if known { "yes" } else { "no" })
+            )),
             match row.line {
                 Some(line) => self.cell(format_args!("{}:{}", printable(&line.file), line.line)),
                 None => self.cell(format_args!("{}", if row.has_line { "-" } else { "" })),
@@ -164,7 +169,8 @@ fn line(
 ) -> io::Result<()> {
     text.clear();
     let mut missing = 0;
-    for (cell, width) in cells.into_iter().zip(widths) {
+    // A column that nothing is in takes no room.
+    for (cell, width) in cells.into_iter().zip(widths).filter(|(_, width)| **width != 0) {
         text.extend(std::iter::repeat_n(' ', missing + 2));
         text.push_str(cell);
         missing = width.saturating_sub(characters(cell));

@@ -1,0 +1,207 @@
+//! The bytes of BTF as types and strings. All numbers are checked: they come from a file.
+
+use super::Error;
+
+const MAGIC: u16 = 0xeb9f;
+/// The bytes of the header that every version has.
+const HEADER: usize = 24;
+/// The bytes that every type begins with.
+const TYPE: usize = 12;
+
+/// The kinds of types, as far as they differ for us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Function,
+    Prototype,
+    /// A number, an enumeration or a pointer.
+    Scalar,
+    /// A structure or union.
+    Structure,
+    /// Another name for a type, `const`, `volatile`, `restrict`, or a tag.
+    Alias,
+    Other,
+}
+
+impl Kind {
+    pub(super) fn is_scalar(self) -> bool {
+        self == Self::Scalar
+    }
+}
+
+/// One type.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Type {
+    pub(super) kind: Kind,
+    /// Where its name is.
+    pub(super) name: u32,
+    /// The type that it refers to, or its size in bytes.
+    pub(super) target: u32,
+    /// How many members, arguments or the like it has.
+    count: usize,
+    /// Where these are in the bytes of types.
+    members: usize,
+}
+
+/// Types and strings, which may continue those of another part.
+pub(super) struct Part<'d> {
+    pub(super) types: Vec<Type>,
+    /// The identity of the first of `types`.
+    pub(super) first_type: u32,
+    /// The offset of the first of its strings.
+    pub(super) first_string: u32,
+    order: Order,
+    bytes: &'d [u8],
+    strings: &'d [u8],
+}
+
+/// The byte order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Little,
+    Big,
+}
+
+impl Order {
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let magic = *bytes.first_chunk::<2>()?;
+        if magic == MAGIC.to_le_bytes() {
+            return Some(Self::Little);
+        }
+        (magic == MAGIC.to_be_bytes()).then_some(Self::Big)
+    }
+
+    /// The number at `offset`.
+    fn number(self, bytes: &[u8], offset: usize) -> Option<u32> {
+        let word = *bytes.get(offset..)?.first_chunk::<4>()?;
+        Some(match self {
+            Self::Little => u32::from_le_bytes(word),
+            Self::Big => u32::from_be_bytes(word),
+        })
+    }
+}
+
+/// Whether `bytes` begin like BTF.
+pub(super) fn is_btf(bytes: &[u8]) -> bool {
+    Order::of(bytes).is_some() && bytes.len() >= HEADER
+}
+
+/// Whether the BTF in `bytes` continues no other: the first of its strings is empty.
+pub(super) fn is_whole(bytes: &[u8]) -> Result<bool, Error> {
+    let (_, types, strings) = parts(bytes)?;
+    Ok(strings.first().map_or(types.is_empty(), |first| *first == 0))
+}
+
+/// The byte order of `bytes`, those of types, and those of strings.
+fn parts(bytes: &[u8]) -> Result<(Order, &[u8], &[u8]), Error> {
+    let order = Order::of(bytes).ok_or(Error::Malformed("its first bytes aren't those of BTF"))?;
+    if bytes.get(2) != Some(&1) {
+        return Err(Error::Malformed("its version isn't 1"));
+    }
+    let header = |at: usize| -> Result<usize, Error> {
+        let number = order.number(bytes, at).ok_or(Error::Malformed("its header is truncated"))?;
+        usize::try_from(number).map_err(|_| Error::Malformed("it is too large"))
+    };
+    let length = header(4)?;
+    if length < HEADER {
+        return Err(Error::Malformed("its header is too short"));
+    }
+    let rest = bytes.get(length..).ok_or(Error::Malformed("its header is truncated"))?;
+    let range = |at: usize| -> Result<&[u8], Error> {
+        let (offset, length) = (header(at)?, header(at + 4)?);
+        let end = offset.checked_add(length);
+        end.and_then(|end| rest.get(offset..end)).ok_or(Error::Malformed("it is truncated"))
+    };
+    Ok((order, range(8)?, range(16)?))
+}
+
+impl<'d> Part<'d> {
+    /// The BTF in `bytes`, which continues `base` if there is one.
+    pub(super) fn read(bytes: &'d [u8], base: Option<&Self>) -> Result<Self, Error> {
+        let (order, bytes, strings) = parts(bytes)?;
+        let (first_type, first_string) = match base {
+            // 0 is void, which isn't written down.
+            None => (1, 0),
+            Some(base) if base.order != order => {
+                return Err(Error::Malformed("its byte order isn't that of its base"));
+            }
+            Some(base) => (base.end_of_types()?, base.end_of_strings()?),
+        };
+        let types = types(order, bytes)?;
+        Ok(Self { types, first_type, first_string, order, bytes, strings })
+    }
+
+    fn end_of_types(&self) -> Result<u32, Error> {
+        let count = u32::try_from(self.types.len()).ok();
+        let end = count.and_then(|count| self.first_type.checked_add(count));
+        end.ok_or(Error::Malformed("it is too large"))
+    }
+
+    fn end_of_strings(&self) -> Result<u32, Error> {
+        let length = u32::try_from(self.strings.len()).ok();
+        let end = length.and_then(|length| self.first_string.checked_add(length));
+        end.ok_or(Error::Malformed("it is too large"))
+    }
+
+    /// The string at `offset`, without its zero.
+    pub(super) fn string(&self, offset: u32) -> Option<&'d [u8]> {
+        let start = usize::try_from(offset.checked_sub(self.first_string)?).ok()?;
+        let rest = self.strings.get(start..)?;
+        rest.get(..memchr::memchr(0, rest)?)
+    }
+
+    /// The type `id`.
+    pub(super) fn get(&self, id: u32) -> Option<&Type> {
+        self.types.get(usize::try_from(id.checked_sub(self.first_type)?).ok()?)
+    }
+
+    /// The types of the arguments of `prototype`. That of `...` is 0.
+    pub(super) fn arguments(&self, prototype: &Type) -> impl Iterator<Item = u32> {
+        let start = prototype.members;
+        (0..prototype.count).map_while(move |at| self.order.number(self.bytes, start + at * 8 + 4))
+    }
+}
+
+/// All types in `bytes`.
+fn types(order: Order, bytes: &[u8]) -> Result<Vec<Type>, Error> {
+    let truncated = Error::Malformed("a type is truncated");
+    let mut types = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let field = |field: usize| order.number(bytes, at + field).ok_or(truncated);
+        let (name, info, target) = (field(0)?, field(4)?, field(8)?);
+        let count = usize::try_from(info & 0x00ff_ffff).unwrap_or(usize::MAX);
+        let (kind, size) = kind(info >> 24 & 0x7f, count)?;
+        let members = at + TYPE;
+        at = members.checked_add(size).filter(|end| *end <= bytes.len()).ok_or(truncated)?;
+        types.push(Type { kind, name, target, count, members });
+    }
+    Ok(types)
+}
+
+/// The kind `number`, and how many bytes follow a type of it that has `count` members.
+fn kind(number: u32, count: usize) -> Result<(Kind, usize), Error> {
+    let (kind, fixed, each) = match number {
+        // Number; pointer; enumeration of 32 and of 64 bits.
+        1 => (Kind::Scalar, 4, 0),
+        2 => (Kind::Scalar, 0, 0),
+        6 => (Kind::Scalar, 0, 8),
+        19 => (Kind::Scalar, 0, 12),
+        // Array.
+        3 => (Kind::Other, 12, 0),
+        // Structure; union.
+        4 | 5 => (Kind::Structure, 0, 12),
+        // Name for a type; volatile, const, restrict; tag of a type.
+        8..=11 | 18 => (Kind::Alias, 0, 0),
+        12 => (Kind::Function, 0, 0),
+        13 => (Kind::Prototype, 0, 8),
+        // Declaration of a structure; floating-point number.
+        7 | 16 => (Kind::Other, 0, 0),
+        // Variable; tag of a declaration.
+        14 | 17 => (Kind::Other, 4, 0),
+        // Section of data.
+        15 => (Kind::Other, 0, 12),
+        _ => return Err(Error::UnknownKind(number)),
+    };
+    let size = count.checked_mul(each).and_then(|size| size.checked_add(fixed));
+    size.map(|size| (kind, size)).ok_or(Error::Malformed("a type is truncated"))
+}
