@@ -36,23 +36,56 @@ pub struct Verdict {
 /// its names, the site gets that one.
 #[must_use]
 pub fn mark(sites: &mut Sites, functions: &Functions, known: &Known) -> Vec<bool> {
-    let mut by_place: HashMap<(u32, u64), &str> = HashMap::new();
-    for function in &functions.functions {
-        if let Some(name) = function.names().find(|name| known.contains_key(*name)) {
-            by_place.insert((function.section_index, function.offset), name);
-        }
-    }
+    let by_place = names_by_place(functions, known);
     let marks = sites.sites.iter_mut().map(|site| {
-        if site.symbol.as_deref().is_some_and(|name| known.contains_key(name)) {
-            return true;
+        let names = known_names(site, &by_place, known);
+        if let Some(name) = names.first() {
+            site.symbol = Some(Arc::clone(name));
         }
-        let other = start(site).and_then(|start| by_place.get(&start).copied());
-        if let Some(name) = other {
-            site.symbol = Some(Arc::from(name));
-        }
-        other.is_some()
+        !names.is_empty()
     });
     marks.collect()
+}
+
+/// Keeps only the `sites` that are in the table, with functions that the BTF `known` has: one for each name
+/// that it has, because each of them is one that BPF finds the function by.
+pub fn keep_attachable(sites: &mut Sites, functions: &Functions, known: &Known) {
+    let by_place = names_by_place(functions, known);
+    let mut kept = Vec::new();
+    for site in sites.sites.iter().filter(|site| site.recorded) {
+        for name in known_names(site, &by_place, known) {
+            let mut site = site.clone();
+            site.symbol = Some(name);
+            kept.push(site);
+        }
+    }
+    sites.sites = kept;
+}
+
+/// The names of functions that BTF has, by place.
+type Names<'f> = HashMap<(u32, u64), Vec<&'f str>>;
+
+fn names_by_place<'f>(functions: &'f Functions, known: &Known) -> Names<'f> {
+    let mut by_place = Names::new();
+    for function in &functions.functions {
+        let place = (function.section_index, function.offset);
+        let names = function.names().filter(|name| known.contains_key(*name));
+        by_place.entry(place).or_default().extend(names);
+    }
+    by_place
+}
+
+/// The names of the function of `site` that BTF has.
+fn known_names(site: &CallSite, by_place: &Names<'_>, known: &Known) -> Vec<Arc<str>> {
+    let own = site.symbol.iter().filter(|name| known.contains_key(&***name)).cloned();
+    let mut names: Vec<Arc<str>> = own.collect();
+    let others = start(site).and_then(|start| by_place.get(&start));
+    for other in others.into_iter().flatten() {
+        if names.iter().all(|name| **name != **other) {
+            names.push(Arc::from(*other));
+        }
+    }
+    names
 }
 
 /// Where the function of `site` starts.

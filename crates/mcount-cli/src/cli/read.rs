@@ -155,14 +155,15 @@ impl Reading<'_> {
             What::Sites => parsed.sites()?,
             What::Entries => parsed.table()?,
         });
-        listing.lines = debug.map(|debug| lines(debug, &listing.sites.sites));
         if let Some(btf) = &self.btf {
             let known = btf.functions(file)?;
-            listing.btf = Some(fentry::mark(&mut listing.sites, &parsed.functions()?, &known));
+            let functions = parsed.functions()?;
             if self.is_attachable {
-                listing.keep_attachable();
+                fentry::keep_attachable(&mut listing.sites, &functions, &known);
             }
+            listing.btf = Some(fentry::mark(&mut listing.sites, &functions, &known));
         }
+        listing.lines = debug.map(|debug| lines(debug, &listing.sites.sites));
         Ok(listing)
     }
 }

@@ -102,19 +102,6 @@ impl Listing {
         Self { sites, lines: None, btf: None }
     }
 
-    /// Keeps only the sites that are in the table, with functions that BTF has.
-    pub fn keep_attachable(&mut self) {
-        let marks = self.btf.take().unwrap_or_default();
-        let sites = &self.sites.sites;
-        let kept: Vec<bool> =
-            sites.iter().zip(marks).map(|(site, is_known)| is_known && site.recorded).collect();
-        keep(&mut self.sites.sites, &kept);
-        if let Some(lines) = &mut self.lines {
-            keep(lines, &kept);
-        }
-        self.btf = Some(vec![true; self.sites.sites.len()]);
-    }
-
     fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         self.sites.sites.iter().enumerate().map(|(at, site)| Row {
             site,
@@ -124,12 +111,6 @@ impl Listing {
             btf: self.btf.as_ref().and_then(|btf| btf.get(at).copied()),
         })
     }
-}
-
-/// Removes what isn't `kept`.
-fn keep<T>(all: &mut Vec<T>, kept: &[bool]) {
-    let mut kept = kept.iter();
-    all.retain(|_| kept.next() == Some(&true));
 }
 
 /// Standard output. Text that `is_for_people` has colours where they are wanted. What programs read is
