@@ -1,7 +1,7 @@
 /* Arms the hooks of the program that it's part of, while the program runs.
  *
- * A hook is what compilers put at the entry of functions for tracers: -fpatchable-function-entry=5, -pg -mfentry, -pg.
- * Link with libmcount-live. x86-64 Linux only so far. docs/live.md explains, and says what to expect. */
+ * A hook is what compilers put at the entry of functions for tracers: -fpatchable-function-entry, -pg -mfentry, -pg.
+ * Link with libmcount-live. x86-64 and AArch64 Linux so far. docs/live.md explains, and says what to expect. */
 #ifndef MCOUNT_LIVE_H
 #define MCOUNT_LIVE_H
 
@@ -42,9 +42,17 @@ struct mcount_function {
 
 /* Registers that can hold arguments, and a result. */
 struct mcount_registers {
+#ifdef __aarch64__
+    uint64_t x[9]; /* x0 to x7: the arguments, and the result; x8: where a result in memory goes */
+    /* Only to be looked at. */
+    uint64_t x29; /* entry: the caller's frame pointer */
+    uint64_t sp;  /* entry: the stack pointer */
+    uint64_t pc;  /* entry: where the hook is */
+#else
     uint64_t rdi, rsi, rdx, rcx, r8, r9; /* the arguments, the first one first */
     uint64_t rax; /* entry: al is the number of vector registers in a variadic call; exit: the result */
     uint64_t r10; /* the static chain of nested functions */
+#endif
 };
 
 union mcount_vector {
@@ -64,13 +72,13 @@ enum mcount_end {
 /* A call, as its handlers see it. Registers that they change are changed for the program. */
 struct mcount_call {
     struct mcount_registers registers;
-    uint64_t stack; /* where the return address is; behind it are the arguments that aren't in registers */
+    uint64_t stack; /* 8 bytes behind it are the arguments that aren't in registers; x86-64: the return address is there */
     uint64_t return_address;
     const struct mcount_function *function;
     uint64_t data;   /* the handlers' own: 0 at the entry, and kept for the exit */
     uint64_t target; /* entry: where the call goes; another function of the same type may be put here */
-    union mcount_vector *vectors;      /* xmm0 to xmm15; NULL without MCOUNT_VECTORS */
-    union mcount_vector *vectors_high; /* their upper halves in ymm0 to ymm15; NULL also without AVX */
+    union mcount_vector *vectors;      /* xmm0 to xmm15, q0 to q15; NULL without MCOUNT_VECTORS */
+    union mcount_vector *vectors_high; /* the upper halves of ymm0 to ymm15; NULL also without AVX */
     uint32_t end;                      /* exit: one of enum mcount_end */
 };
 

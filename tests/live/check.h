@@ -10,6 +10,17 @@
 /* Has no hook, whatever the compiler's options are. */
 #define BARE __attribute__((no_instrument_function, patchable_function_entry(0), noinline))
 
+/* The first argument of a call at its entry, and its result at its exit; a constraint for vector registers. */
+#ifdef __aarch64__
+#define ARGUMENT(call) ((call)->registers.x[0])
+#define RESULT(call) ((call)->registers.x[0])
+#define IN_VECTOR "+w"
+#else
+#define ARGUMENT(call) ((call)->registers.rdi)
+#define RESULT(call) ((call)->registers.rax)
+#define IN_VECTOR "+x"
+#endif
+
 #define CHECK(condition)                                                                    \
     do {                                                                                    \
         if (!(condition)) {                                                                 \

@@ -14,7 +14,7 @@ NI long add(long a, long b)
 }
 NI double multiply(double a, double b)
 {
-    __asm__ volatile("" : "+x"(a));
+    __asm__ volatile("" : IN_VECTOR(a));
     return a * b;
 }
 NI long fib(long n)
@@ -38,7 +38,7 @@ BARE static int on_entry(struct mcount_call *call, void *data)
 {
     (void)data;
     entries++;
-    call->data = call->registers.rdi;
+    call->data = ARGUMENT(call);
     return MCOUNT_CONTINUE;
 }
 BARE static void on_exit_(struct mcount_call *call, void *data)
@@ -47,12 +47,12 @@ BARE static void on_exit_(struct mcount_call *call, void *data)
     exits++;
     CHECK(call->end == MCOUNT_RETURN);
     if (call->data < 2)
-        CHECK(call->registers.rax == call->data);
-    results += (long)call->registers.rax;
+        CHECK(RESULT(call) == call->data);
+    results += (long)RESULT(call);
 }
 BARE static int skip(struct mcount_call *call, void *data)
 {
-    call->registers.rax = (uint64_t)*(long *)data;
+    RESULT(call) = (uint64_t)*(long *)data;
     return MCOUNT_SKIP;
 }
 BARE long instead(long a, long b) { return a * 1000 + b; }
@@ -65,13 +65,13 @@ BARE static int redirect(struct mcount_call *call, void *data)
 BARE static int change(struct mcount_call *call, void *data)
 {
     (void)data;
-    call->registers.rdi += 100;
+    ARGUMENT(call) += 100;
     return MCOUNT_CONTINUE;
 }
 BARE static void change_result(struct mcount_call *call, void *data)
 {
     (void)data;
-    call->registers.rax *= 2;
+    RESULT(call) *= 2;
 }
 BARE static int vector_in(struct mcount_call *call, void *data)
 {
@@ -108,7 +108,7 @@ BARE static int second_in(struct mcount_call *call, void *data) { return order(c
 BARE static int third_in(struct mcount_call *call, void *data)
 {
     order(call, data, 3);
-    call->registers.rax = 5;
+    RESULT(call) = 5;
     return MCOUNT_SKIP;
 }
 BARE static void first_out(struct mcount_call *call, void *data) { order(call, data, 4); }

@@ -30,6 +30,15 @@ BARE static struct count *count_of(const struct mcount_function *function)
 BARE static void spoil(void)
 {
     errno = 1234;
+#ifdef __aarch64__
+    __asm__ volatile(".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17\n mov x\\n, #-1\n .endr\n"
+                     ".irp n, 0,1,2,3,4,5,6,7,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n"
+                     "movi v\\n\\().16b, #0xff\n .endr\n" ::
+                         : "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13",
+                           "x14", "x15", "x16", "x17", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17",
+                           "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30",
+                           "v31", "cc", "memory");
+#else
     __asm__ volatile("pxor %%xmm0, %%xmm0\n pcmpeqd %%xmm1, %%xmm1\n movaps %%xmm1, %%xmm2\n movaps %%xmm1, %%xmm3\n"
                      "movaps %%xmm1, %%xmm4\n movaps %%xmm1, %%xmm5\n movaps %%xmm1, %%xmm6\n movaps %%xmm1, %%xmm7\n"
                      "fldpi\n fld1\n fdivp\n fstp %%st(0)\n"
@@ -37,7 +46,6 @@ BARE static void spoil(void)
                      "movl %%eax, %%r8d\n movl %%eax, %%r9d\n movl %%eax, %%r10d\n movl %%eax, %%r11d\n" ::
                          : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2",
                            "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "cc", "memory");
-#ifdef __x86_64__
     if (__builtin_cpu_supports("avx"))
         __asm__ volatile(".irp n, 0,1,2,3,4,5,6,7\n vcmptrueps %%ymm\\n, %%ymm\\n, %%ymm\\n\n .endr\n" ::: "xmm0", "xmm1",
                          "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7");

@@ -15,6 +15,13 @@
 #define BARE no_instrument_function, patchable_function_entry(0)
 #define QUIET __attribute__((BARE, noinline))
 
+/* Lets other threads run, as far as the processor can. */
+#ifdef __aarch64__
+#define PAUSE() __asm__ volatile("yield")
+#else
+#define PAUSE() __asm__ volatile("pause")
+#endif
+
 struct hit {
     const char *name;
     unsigned long count;

@@ -51,7 +51,7 @@ int main(void) {
     while (samples < 50) {
         sum += fib(10) == 55;
         for (int i = 0; i < 500; i++)
-            __asm__ volatile("pause");
+            PAUSE();
     }
     memset(&t, 0, sizeof t);
     setitimer(ITIMER_PROF, &t, 0);

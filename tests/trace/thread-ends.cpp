@@ -55,7 +55,7 @@ NI static void *spins(void *) {
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, 0);
     __atomic_fetch_add(&started, 1, __ATOMIC_SEQ_CST);
     for (;;)
-        __asm__ volatile("pause");
+        PAUSE();
     return 0;
 }
 NI static void destroy(void *) { HIT(); }

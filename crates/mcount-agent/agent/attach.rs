@@ -2,6 +2,7 @@
 //!
 //! No thread is inside the agent then, so the agent's lock is free.
 
+use super::processor::number;
 use super::{config, mcount_config, sys, thread};
 
 /// Makes what threads need to find their blocks. 0, or `-errno`.
@@ -22,6 +23,6 @@ extern "C" fn mcount_leave() -> i64 {
     // SAFETY: nobody has an address in it any more; the recorder sees to it that no thread is in the agent.
     unsafe {
         (&raw mut mcount_config.file).write_volatile(core::ptr::null_mut());
-        sys::call(11, [file as u64, length, 0, 0, 0, 0])
+        sys::call(number::MUNMAP, [file as u64, length, 0, 0, 0, 0])
     }
 }

@@ -7,21 +7,21 @@ use super::{host, limit, shadow, sys, thread};
 /// The entry of function `id` in a rarer case. 0: go on and watch the return; 1: don't.
 pub(crate) unsafe extern "C" fn mcount_slow_entry(slot: *mut u64, id: u32) -> u64 {
     // SAFETY: the caller is the entry trampoline, so `slot` is the word that holds the caller's address.
-    unsafe { enter(slot, id) }
+    unsafe { enter(slot, slot.read_volatile(), id) }
 }
 
 /// The same for a call behind the prologue: it changes the slot itself.
 pub(crate) unsafe extern "C" fn mcount_slow_pg(slot: *mut u64, id: u32) {
     // SAFETY: as above.
     unsafe {
-        if enter(slot, id) == 0 {
+        if enter(slot, slot.read_volatile(), id) == 0 {
             slot.write_volatile(host::late_return());
         }
     }
 }
 
-/// `word` is the function's number, and above it what it is for what is recorded.
-pub(crate) unsafe fn enter(slot: *mut u64, word: u32) -> u64 {
+/// `caller` is where the function is to return to; `word` is its number, and above it what it is for what is recorded.
+pub(crate) unsafe fn enter(slot: *mut u64, caller: u64, word: u32) -> u64 {
     let (id, class) = (word & 0xff_ffff, word >> 24);
     // SAFETY: `slot` is on the stack of this thread; its shadows are mapped by `prepare`.
     unsafe {
@@ -31,7 +31,6 @@ pub(crate) unsafe fn enter(slot: *mut u64, word: u32) -> u64 {
             return 1;
         }
         let shadow = shadow::of(slot as u64);
-        let caller = slot.read_volatile();
         let is_tail_call = host::is_return(caller);
         let is_known = shadow.ret.read_volatile() != 0;
         if is_tail_call && !is_known {

@@ -3,6 +3,7 @@
 
 use super::block::Block;
 use super::numbers::{LIMITED, NEST, OPEN, PIECE, RET, START, has};
+use super::processor::number;
 use super::{config, layout as trace, mcount_config, sys};
 use core::arch::asm;
 use core::mem::offset_of;
@@ -151,12 +152,22 @@ pub(crate) fn reserve(stack: u64) -> Option<()> {
         if sys::map(address, PIECE, protection).is_none() {
             for (mapped, _) in wanted.into_iter().take(at) {
                 // SAFETY: mapped just now, by us.
-                unsafe { sys::call(11, [mapped, PIECE, 0, 0, 0, 0]) };
+                unsafe { sys::call(number::MUNMAP, [mapped, PIECE, 0, 0, 0, 0]) };
             }
             return None;
         }
     }
     Some(())
+}
+
+/// Maps a part of the trace a second time.
+///
+/// # Safety
+///
+/// What is mapped at `to` is replaced, so it must be the agent's.
+pub(crate) unsafe fn duplicate(from: u64, size: u64, to: u64) -> bool {
+    // SAFETY: the caller's.
+    unsafe { sys::duplicate(from, size, to) }
 }
 
 /// The counter at this offset of the trace's header.

@@ -26,6 +26,7 @@ mod limit;
 mod memory;
 mod numbers;
 mod payload;
+mod processor;
 mod rendezvous;
 #[allow(dead_code, reason = "a library gives a trace up, and the agent doesn't")]
 mod shadow;

@@ -7,6 +7,7 @@
 //! For the same reason the recorder never has the thread run code of the program's or a breakpoint. It
 //! leaves what is to be done in [`mcount_request`], and the agent does it.
 
+use super::processor::number;
 use super::{config, host, mcount_config, sys, thread};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -108,7 +109,7 @@ unsafe fn map_stubs(address: u64, size: u64) -> bool {
     const PROT_READ_EXECUTE: u64 = 5;
     let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED;
     // SAFETY: the caller's.
-    let result = unsafe { sys::call(9, [address, size, PROT_READ_EXECUTE, flags, u64::MAX, 0]) };
+    let result = unsafe { sys::call(number::MMAP, [address, size, PROT_READ_EXECUTE, flags, u64::MAX, 0]) };
     u64::try_from(result).ok() == Some(address)
 }
 
@@ -123,11 +124,11 @@ unsafe fn map_file(name: *const u8, length: u64) -> i64 {
     const O_RDWR_CLOEXEC: u64 = 0x8_0002;
     // SAFETY: the caller's; the descriptor is closed by whoever opened it.
     unsafe {
-        let opened = sys::call(257, [AT_FDCWD, name as u64, O_RDWR_CLOEXEC, 0, 0, 0]);
+        let opened = sys::call(number::OPENAT, [AT_FDCWD, name as u64, O_RDWR_CLOEXEC, 0, 0, 0]);
         let Ok(file) = u64::try_from(opened) else { return opened };
         let flags = MAP_SHARED | sys::MAP_NORESERVE;
-        let found = sys::call(9, [0, length, sys::PROT_READ_WRITE, flags, file, 0]);
-        sys::call(3, [file, 0, 0, 0, 0, 0]);
+        let found = sys::call(number::MMAP, [0, length, sys::PROT_READ_WRITE, flags, file, 0]);
+        sys::call(number::CLOSE, [file, 0, 0, 0, 0, 0]);
         found
     }
 }

@@ -7,6 +7,7 @@
 
 use super::chunks::new_chunk;
 use super::numbers::{NEST, OPEN, PIECE, RET, START};
+use super::processor::ADDRESS_BITS;
 use super::{host, layout as trace, sys};
 
 /// How many pieces can be kept in mind: 2 GiB of stacks.
@@ -62,7 +63,7 @@ static mut RESERVED: Pieces = Pieces([0; PIECES]);
 /// that is mapped as well; `None` if it can't be had. The caller holds the agent's lock.
 pub(crate) fn cover(slot: u64, mapped: &mut Pieces) -> Option<(u64, u64)> {
     let piece = slot / PIECE;
-    if piece == 0 || slot >> 47 != 0 {
+    if piece == 0 || slot >> ADDRESS_BITS != 0 {
         return None;
     }
     if !mapped.has(piece) {
@@ -129,7 +130,7 @@ fn map_piece(piece: u64, reserved: &mut Pieces) -> Option<()> {
     let open = new_chunk(trace::chunk::OPEN, 0, stack, process)?.bytes as u64;
     // SAFETY: the addresses are reserved for this; the chunks are nobody else's.
     let done = unsafe {
-        sys::duplicate(starts, PIECE, stack ^ START) && sys::duplicate(open, PIECE, stack ^ OPEN)
+        host::duplicate(starts, PIECE, stack ^ START) && host::duplicate(open, PIECE, stack ^ OPEN)
     };
     if !done {
         // SAFETY: as above.

@@ -1,6 +1,7 @@
-//! System calls of Linux on x86-64, without a C library. Errors are negative numbers, `-errno`.
+//! System calls of Linux, without a C library. Errors are negative numbers, `-errno`.
 
-use core::arch::asm;
+use super::processor::number;
+pub(crate) use super::processor::{abort, call};
 
 pub(crate) const PROT_READ_WRITE: u64 = 3;
 pub(crate) const MAP_PRIVATE: u64 = 2;
@@ -13,37 +14,21 @@ const MREMAP_FIXED: u64 = 2;
 const MADV_WIPEONFORK: u64 = 18;
 const MADV_NOHUGEPAGE: u64 = 15;
 
-/// Makes the system call `number`.
-///
-/// # Safety
-///
-/// As of that call.
-pub(crate) unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
-    let result: i64;
-    let [rdi, rsi, rdx, r10, r8, r9] = arguments;
-    // SAFETY: the caller's.
-    unsafe {
-        asm!("syscall", inlateout("rax") number => result, in("rdi") rdi, in("rsi") rsi, in("rdx") rdx,
-            in("r10") r10, in("r8") r8, in("r9") r9, lateout("rcx") _, lateout("r11") _, options(nostack));
-    }
-    result
-}
-
 /// Maps private memory at `address` (0: anywhere), which must be free. `None` if that can't be had.
 pub(crate) fn map(address: u64, size: u64, protection: u64) -> Option<u64> {
     let fixed = if address == 0 { 0 } else { MAP_FIXED_NOREPLACE };
     let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed;
     // SAFETY: nothing that is mapped is replaced.
-    let result = unsafe { call(9, [address, size, protection, flags, u64::MAX, 0]) };
+    let result = unsafe { call(number::MMAP, [address, size, protection, flags, u64::MAX, 0]) };
     let found = u64::try_from(result).ok().filter(|found| *found < 1 << 63)?;
     if address != 0 && found != address {
         // A kernel before 4.17 takes the address for a hint.
         // SAFETY: it was mapped just now.
-        unsafe { call(11, [found, size, 0, 0, 0, 0]) };
+        unsafe { call(number::MUNMAP, [found, size, 0, 0, 0, 0]) };
         return None;
     }
     // SAFETY: advice on memory that was mapped just now.
-    unsafe { call(28, [found, size, MADV_NOHUGEPAGE, 0, 0, 0]) };
+    unsafe { call(number::MADVISE, [found, size, MADV_NOHUGEPAGE, 0, 0, 0]) };
     Some(found)
 }
 
@@ -51,7 +36,7 @@ pub(crate) fn map(address: u64, size: u64, protection: u64) -> Option<u64> {
 pub(crate) fn map_wiped_on_fork(size: u64) -> Option<u64> {
     let found = map(0, size, PROT_READ_WRITE)?;
     // SAFETY: advice on memory that was mapped just now.
-    let result = unsafe { call(28, [found, size, MADV_WIPEONFORK, 0, 0, 0]) };
+    let result = unsafe { call(number::MADVISE, [found, size, MADV_WIPEONFORK, 0, 0, 0]) };
     (result == 0).then_some(found)
 }
 
@@ -62,7 +47,8 @@ pub(crate) fn map_wiped_on_fork(size: u64) -> Option<u64> {
 /// What is mapped at `to` is replaced, so it must be the agent's.
 pub(crate) unsafe fn duplicate(from: u64, size: u64, to: u64) -> bool {
     // SAFETY: the caller's.
-    let result = unsafe { call(25, [from, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, to, 0]) };
+    let result =
+        unsafe { call(number::MREMAP, [from, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, to, 0]) };
     u64::try_from(result).ok() == Some(to)
 }
 
@@ -74,18 +60,18 @@ pub(crate) unsafe fn duplicate(from: u64, size: u64, to: u64) -> bool {
 pub(crate) unsafe fn reserve_again(to: u64, size: u64) {
     let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     // SAFETY: the caller's.
-    unsafe { call(9, [to, size, PROT_READ_WRITE, flags, u64::MAX, 0]) };
+    unsafe { call(number::MMAP, [to, size, PROT_READ_WRITE, flags, u64::MAX, 0]) };
 }
 
 pub(crate) fn thread_id() -> u32 {
     // SAFETY: takes nothing, fails never.
-    let result = unsafe { call(186, [0; 6]) };
+    let result = unsafe { call(number::GETTID, [0; 6]) };
     u32::try_from(result).unwrap_or(0)
 }
 
 pub(crate) fn process_id() -> u32 {
     // SAFETY: takes nothing, fails never.
-    let result = unsafe { call(39, [0; 6]) };
+    let result = unsafe { call(number::GETPID, [0; 6]) };
     u32::try_from(result).unwrap_or(0)
 }
 
@@ -93,30 +79,29 @@ pub(crate) fn process_id() -> u32 {
 pub(crate) fn is_gone(process: u32, thread: u32) -> bool {
     const ESRCH: i64 = -3;
     // SAFETY: signal 0 only asks.
-    unsafe { call(234, [u64::from(process), u64::from(thread), 0, 0, 0, 0]) == ESRCH }
+    unsafe { call(number::TGKILL, [u64::from(process), u64::from(thread), 0, 0, 0, 0]) == ESRCH }
 }
 
 pub(crate) fn yield_now() {
     // SAFETY: takes nothing.
-    unsafe { call(24, [0; 6]) };
+    unsafe { call(number::SCHED_YIELD, [0; 6]) };
 }
 
 pub(crate) fn sleep_a_millisecond() {
     let time: [u64; 2] = [0, 1_000_000];
     // SAFETY: the time lives during the call; what's left of it isn't asked for.
-    unsafe { call(35, [(&raw const time) as u64, 0, 0, 0, 0, 0]) };
+    unsafe { call(number::NANOSLEEP, [(&raw const time) as u64, 0, 0, 0, 0, 0]) };
 }
 
 /// Blocks these signals of this thread, and no others; what was blocked before.
 pub(crate) fn set_signals(blocked: u64) -> u64 {
     let mut before = 0_u64;
     // SAFETY: both words live during the call; 8 is the size of a signal set.
-    unsafe { call(14, [2, (&raw const blocked) as u64, (&raw mut before) as u64, 8, 0, 0]) };
+    unsafe {
+        call(
+            number::RT_SIGPROCMASK,
+            [2, (&raw const blocked) as u64, (&raw mut before) as u64, 8, 0, 0],
+        )
+    };
     before
-}
-
-/// Ends the process: something is wrong that can't be mended.
-pub(crate) fn abort() -> ! {
-    // SAFETY: an instruction that is not one.
-    unsafe { asm!("ud2", options(noreturn, nostack)) }
 }

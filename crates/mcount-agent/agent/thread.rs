@@ -7,9 +7,9 @@ use super::block::Block;
 use super::chunks::{self, drop_call};
 use super::host::{self, header};
 use super::numbers::{ENTRIES, PIECE, UNTIMED, UNWOUND, has};
+use super::processor::{add, thread_pointer, ticks, touch_stack};
 use super::shadow::{self, Pieces};
 use super::{config, layout as trace, sys};
-use core::arch::asm;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 
 const BLOCK: u64 = 128;
@@ -56,24 +56,10 @@ pub(crate) fn start() -> bool {
 /// The time.
 pub(crate) unsafe fn now(block: *mut Block) -> u64 {
     if has(UNTIMED) {
-        let mut count = 1_u64;
-        // SAFETY: the block is this thread's. One instruction, so that signal handlers don't get in between.
-        unsafe {
-            asm!("xadd [{}], {}", in(reg) &raw mut (*block).count, inout(reg) count, options(nostack));
-        }
-        return count;
+        // SAFETY: the block is this thread's.
+        return unsafe { add(&raw mut (*block).count, 1) };
     }
-    let (low, high): (u32, u32);
-    // SAFETY: reads the time stamp counter.
-    unsafe { asm!("rdtsc", out("eax") low, out("edx") high, options(nomem, nostack)) };
-    u64::from(high) << 32 | u64::from(low)
-}
-
-fn thread_pointer() -> u64 {
-    let found: u64;
-    // SAFETY: every C library keeps the thread pointer there; the recorder sets up a page for before.
-    unsafe { asm!("mov {}, fs:0", out(reg) found, options(nostack, readonly)) };
-    found
+    ticks()
 }
 
 /// The block of this thread, ready for the call at `slot`. `None`: it can't be recorded.
@@ -163,8 +149,7 @@ pub(crate) fn for_all(act: impl Fn(*mut Block)) {
 /// Faults if there are fewer than [`STACK`] bytes of stack left. A program may handle that on another stack. Where
 /// signals are blocked it couldn't: the kernel would end it.
 fn need_stack() {
-    // SAFETY: reads a byte and forgets it. A stack that has no such byte has overflowed.
-    unsafe { asm!("test byte ptr [rsp - {}], 0", const STACK, options(nostack, readonly)) };
+    touch_stack::<STACK>();
 }
 
 /// Calls `act` with what belongs to the process, in one thread at a time.
@@ -180,6 +165,23 @@ unsafe fn locked<T>(act: impl FnOnce(&mut Wiped) -> T) -> T {
     wiped.lock.store(0, SeqCst);
     sys::set_signals(before);
     result
+}
+
+/// In a forked child: does what `MADV_WIPEONFORK` should have done. Emulators say that they have, and haven't.
+pub(crate) fn wipe() {
+    // SAFETY: the child has one thread, which isn't in here; its memory is its own.
+    unsafe {
+        if WIPED.is_null() {
+            return;
+        }
+        let mut slab = (*WIPED).slabs;
+        while slab != 0 {
+            let next = *(slab as *const u64);
+            core::ptr::write_bytes(slab as *mut u8, 0, SLAB as usize);
+            slab = next;
+        }
+        core::ptr::write_bytes(WIPED, 0, 1);
+    }
 }
 
 /// Takes their blocks and shadows away from all threads. A call that's just being recorded still is.
@@ -350,10 +352,9 @@ pub(crate) unsafe fn put(at: u64, first: u64, second: u64) {
 /// Takes room for `count` records of this thread.
 pub(crate) unsafe fn take_records(block: *mut Block, count: u64) -> Option<u64> {
     for _ in 0..3 {
-        let mut at = count * 16;
-        // SAFETY: the block is this thread's. One instruction, so that signal handlers don't get in between.
+        // SAFETY: the block is this thread's.
         unsafe {
-            asm!("xadd [{}], {}", in(reg) &raw mut (*block).head, inout(reg) at, options(nostack));
+            let at = add(&raw mut (*block).head, count * 16);
             if at + count * 16 <= (*block).end {
                 return Some(at);
             }

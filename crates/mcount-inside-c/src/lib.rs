@@ -2,5 +2,9 @@
 //!
 //! Its own package, because cargo builds every kind of library that a package has for whoever depends on it.
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux", target_pointer_width = "64"))]
+#[cfg(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_os = "linux",
+    target_pointer_width = "64"
+))]
 pub use mcount_inside::c::*;

@@ -1,15 +1,14 @@
 //! Changing what functions are armed for, and their sites accordingly.
 
-use crate::arch;
+use crate::arch::{self, code};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hooks::{AREA, Hook};
 use crate::lists;
 use crate::module::{Module, State};
 use crate::record::{Handlers, List, Record, flags};
 use crate::system::code::Code;
-use crate::system::{stop, threads, trap};
+use crate::system::{threads, trap};
 use mcount_live::engine::{self, Change, Step};
-use mcount_live::x86_64 as code;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -221,7 +220,7 @@ impl Plan {
         }
         self.write_fresh()?;
         match protocol {
-            Protocol::OneByte => write(code::BY_ONE_BYTE, &self.known),
+            Protocol::OneByte => write(arch::AT_ONCE, &self.known),
             Protocol::Breakpoint => {
                 trap::prepare()?;
                 write(code::BY_BREAKPOINT, &self.known)
@@ -238,7 +237,7 @@ impl Plan {
         let areas: Vec<_> = self.fresh.iter().map(area).collect();
         let mut code = Code::open();
         let change = || engine::change(&mut code, code::ALL_STAND, &self.fresh);
-        match stop::while_stopped(&areas, change) {
+        match arch::while_none_is_inside(&areas, change) {
             Ok(result) => Ok(result.map_err(|failure| failure.error)?),
             Err(error) => {
                 let is_one = |change: &Change<AREA>| {

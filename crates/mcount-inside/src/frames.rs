@@ -7,6 +7,7 @@
 //! and never unmapped, because stacks come back.
 
 use crate::arch::{Thread, thread};
+use crate::processor::ADDRESS_BITS;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -56,7 +57,7 @@ pub(crate) fn cover(slot: u64) -> bool {
             return true;
         }
         let piece = slot / PIECE;
-        if slot >> 47 != 0 || piece == 0 || !cover_piece(piece) {
+        if slot >> ADDRESS_BITS != 0 || piece == 0 || !cover_piece(piece) {
             return false;
         }
         (*thread).size = 0;

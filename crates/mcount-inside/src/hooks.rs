@@ -1,10 +1,11 @@
 //! The hooks of an executable or a shared library, as its file has them: the library `mcount` says where they are,
 //! and the bytes there say how each is armed.
 
+use crate::arch::code::{Area, Position, Unusable, position};
+use crate::arch::frame;
 use crate::error::{Error, ErrorKind, Result};
 use crate::unwinders;
 use mcount::{Base, CallSite, Function, Kind, Options, Policy};
-use mcount_live::x86_64::{Area, Position, Unusable, position};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
 use std::collections::BTreeMap;
@@ -46,6 +47,8 @@ pub(crate) struct Hook {
     pub(crate) bytes: [u8; AREA],
     /// The function has begun when the hook is reached: its frame is set up.
     pub(crate) is_after_prologue: bool,
+    /// What the processor's own part knows of that frame.
+    pub(crate) frame: u64,
 }
 
 /// Reads an ELF file.
@@ -120,6 +123,11 @@ impl Hooks {
             area,
             bytes: copy,
             is_after_prologue: place == Position::AfterPrologue,
+            frame: if place == Position::Entry {
+                0
+            } else {
+                frame(code.at(address), entry - address)
+            },
         });
     }
 }

@@ -1,6 +1,10 @@
 //! Arms the hooks of the program that it's part of, while the program runs: [`Handlers`] see calls, a [`Trace`] records
 //! them, [`replace`] sends them elsewhere. docs/live.md says what to expect, `examples/watch.rs` is one.
-#![cfg(all(target_arch = "x86_64", target_os = "linux", target_pointer_width = "64"))]
+#![cfg(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_os = "linux",
+    target_pointer_width = "64"
+))]
 
 mod agent;
 mod arch;
@@ -16,10 +20,14 @@ mod hooks;
 mod lists;
 mod module;
 mod pattern;
+#[path = "../../mcount-agent/agent/processor.rs"]
+#[expect(dead_code, reason = "only the agent opens files this way")]
+mod processor;
 mod program;
 mod record;
 mod recording;
 mod records;
+mod registers;
 mod routines;
 mod system;
 mod trace;

@@ -1,5 +1,6 @@
 //! One module: its hooks, and the state of each.
 
+use crate::arch::{self, code};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::Input;
 use crate::hooks::{self, Hook};
@@ -8,10 +9,8 @@ use crate::record::{Function, Handlers, Record};
 use crate::system::loaded::Loaded;
 use crate::system::near::Region;
 use crate::system::trap::{self, Traps};
-use crate::{arch, records, unwinders};
-use mcount_live::x86_64 as code;
+use crate::{records, unwinders};
 use std::ffi::{CString, c_char};
-use std::mem::offset_of;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -144,15 +143,25 @@ impl Module {
         }
         let region = Region::map(loaded.extent, (self.hooks.len() * code::RECORD_STUB) as u64)?;
         let mut stubs = Vec::with_capacity(self.hooks.len() * code::RECORD_STUB);
-        for (hook, site) in self.hooks.iter().zip(&self.sites) {
+        for (index, (hook, site)) in self.hooks.iter().zip(&self.sites).enumerate() {
             let record = site.record;
             site.function.address.store(loaded.bias.wrapping_add(hook.function), Ordering::Release);
-            let body = loaded.bias.wrapping_add(hook.site + hook.area.length as u64);
+            let address = loaded.bias.wrapping_add(hook.site);
+            let behind = address.wrapping_add(hook.area.length as u64);
+            let place = region.start + (index * code::RECORD_STUB) as u64;
+            let stub = arch::stub(place, std::ptr::from_ref(record) as u64, behind);
+            let Some((bytes, body)) = stub else {
+                region.unmap();
+                return Err(Error::new(
+                    ErrorKind::NoRoom,
+                    "a function is out of reach of its stub",
+                ));
+            };
+            record.site.store(address, Ordering::Release);
             record.original.store(body, Ordering::Release);
             record.body.store(body, Ordering::Release);
             record.enter.store(arch::pass(), Ordering::Release);
-            let enter = u8::try_from(offset_of!(Record, enter)).unwrap_or(0);
-            stubs.extend_from_slice(&code::record_stub(std::ptr::from_ref(record) as u64, enter));
+            stubs.extend_from_slice(&bytes);
         }
         region.fill(&stubs);
         region.make_code()?;
@@ -211,6 +220,8 @@ fn new_sites(path: &Path, hooks: &[Hook]) -> Result<Vec<Site>> {
                 id,
                 function,
                 original: AtomicU64::new(0),
+                site: AtomicU64::new(0),
+                frame: hook.frame,
             });
             Ok(Site { record: record.ok_or_else(no_room)?, function, state: State::Untouched })
         })

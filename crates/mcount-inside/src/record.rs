@@ -1,7 +1,8 @@
 //! What the assembly, the handlers and this library have in common: a record for each site, and a call.
 //!
-//! The layouts are known to `arch/x86_64.s` and, as far as handlers see them, to `include/mcount/live.h`.
+//! The layouts are known to the assembly in `arch` and, as far as handlers see them, to `include/mcount/live.h`.
 
+pub use crate::registers::Registers;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 
@@ -43,6 +44,10 @@ pub(crate) struct Record {
     pub(crate) function: *const Function,
     /// The function behind its hook.
     pub(crate) original: AtomicU64,
+    /// Where the hook is.
+    pub(crate) site: AtomicU64,
+    /// What the processor's own part knows of its frame, if the hook is behind the prologue.
+    pub(crate) frame: u64,
 }
 
 // SAFETY: what isn't atomic is never changed.
@@ -92,24 +97,7 @@ unsafe impl Sync for Handlers {}
 // SAFETY: as above.
 unsafe impl Send for Handlers {}
 
-/// The general registers of a call: those that can hold arguments, and a result.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C)]
-#[expect(missing_docs, reason = "registers by their names")]
-pub struct Registers {
-    pub rdi: u64,
-    pub rsi: u64,
-    pub rdx: u64,
-    pub rcx: u64,
-    pub r8: u64,
-    pub r9: u64,
-    /// At the entry `al` is the number of vector registers that a variadic call uses; at the exit, the result.
-    pub rax: u64,
-    /// The static chain of nested functions.
-    pub r10: u64,
-}
-
-/// A vector register, as far as SSE has it: `xmm0` and so on.
+/// A vector register of sixteen bytes: `xmm0`, `q0` and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C, align(16))]
 pub struct Vector(pub [u8; 16]);
@@ -126,9 +114,9 @@ pub struct Call {
     pub data: u64,
     /// At the entry: where the call goes.
     pub(crate) target: u64,
-    /// `xmm0` to `xmm15`; null unless the handlers have asked for them.
+    /// `xmm0` to `xmm15`, or `q0` to `q15`; null unless the handlers have asked for them.
     pub(crate) vectors: *mut Vector,
-    /// The upper halves, `ymm0` to `ymm15`; null as well on a processor without AVX.
+    /// The upper halves, `ymm0` to `ymm15`; null as well on a processor without them.
     pub(crate) vectors_high: *mut Vector,
     /// At the exit: how the call ended, one of [`end`].
     pub(crate) end: u32,
@@ -140,6 +128,8 @@ pub struct Call {
     pub(crate) area: *mut Vector,
     /// Where a handler was running in this thread already, or 0.
     pub(crate) handler: u64,
+    /// Where the caller's address is to be changed, on processors that have it in a register.
+    pub(crate) link: *mut u64,
 }
 
 impl Call {
@@ -160,6 +150,7 @@ impl Call {
             saved: 0,
             area: std::ptr::null_mut(),
             handler: 0,
+            link: std::ptr::null_mut(),
         }
     }
 }
@@ -186,18 +177,22 @@ pub(crate) mod action {
 
 const _: () = {
     assert!(size_of::<Record>() == 64);
-    assert!(size_of::<Call>() == 192);
-    assert!(std::mem::offset_of!(Call, stack) == 64);
-    assert!(std::mem::offset_of!(Call, return_address) == 72);
-    assert!(std::mem::offset_of!(Call, target) == 96);
-    assert!(std::mem::offset_of!(Call, vectors) == 104);
-    assert!(std::mem::offset_of!(Call, action) == 124);
-    assert!(std::mem::offset_of!(Call, record) == 128);
-    assert!(std::mem::offset_of!(Call, saved) == 136);
-    assert!(std::mem::offset_of!(Call, area) == 144);
-    assert!(std::mem::offset_of!(Call, handler) == 152);
     assert!(std::mem::offset_of!(Record, enter) == 8);
     assert!(std::mem::offset_of!(Record, list) == 16);
     assert!(std::mem::offset_of!(Record, flags) == 24);
     assert!(std::mem::offset_of!(Record, id) == 28);
+    assert!(std::mem::offset_of!(Record, site) == 48);
+    assert!(std::mem::offset_of!(Record, frame) == 56);
+    // Behind the registers, all is at the same distance.
+    const FIRST: usize = size_of::<Registers>();
+    assert!(std::mem::offset_of!(Call, stack) == FIRST);
+    assert!(std::mem::offset_of!(Call, return_address) == FIRST + 8);
+    assert!(std::mem::offset_of!(Call, target) == FIRST + 32);
+    assert!(std::mem::offset_of!(Call, vectors) == FIRST + 40);
+    assert!(std::mem::offset_of!(Call, action) == FIRST + 60);
+    assert!(std::mem::offset_of!(Call, record) == FIRST + 64);
+    assert!(std::mem::offset_of!(Call, saved) == FIRST + 72);
+    assert!(std::mem::offset_of!(Call, area) == FIRST + 80);
+    assert!(std::mem::offset_of!(Call, handler) == FIRST + 88);
+    assert!(std::mem::offset_of!(Call, link) == FIRST + 96);
 };

@@ -4,6 +4,7 @@ use crate::agent::{self, most_bytes, rooms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::module::Module;
+use crate::processor::ticks;
 use crate::records;
 use mcount_trace::layout::{self, directory, header, metadata};
 use std::collections::HashSet;
@@ -45,12 +46,6 @@ unsafe impl Send for Recording {}
 /// A number of the trace, which are 32-bit words.
 fn word(number: usize) -> [u8; 4] {
     u32::try_from(number).unwrap_or(0).to_ne_bytes()
-}
-
-/// Reads the processor's clock.
-fn ticks() -> u64 {
-    // SAFETY: reads the time stamp counter.
-    unsafe { std::arch::x86_64::_rdtsc() }
 }
 
 impl Recording {
@@ -110,7 +105,7 @@ impl Recording {
         let realtime = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let realtime = realtime.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0));
         self.set(header::CHUNK_SIZE, layout::CHUNK_SIZE);
-        self.set(header::CLOCK, layout::clock::TSC);
+        self.set(header::CLOCK, layout::clock::COUNTER);
         self.set(header::START_TICKS, self.begin.0);
         self.set(header::START_REALTIME, realtime);
         // Long enough for three digits; the rest comes at the end.

@@ -48,6 +48,8 @@ pub(crate) fn number() -> Option<u32> {
         id: 0,
         function: std::ptr::null(),
         original: AtomicU64::new(0),
+        site: AtomicU64::new(0),
+        frame: 0,
     };
     let mut number = 0;
     add(|id| {

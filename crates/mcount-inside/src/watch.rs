@@ -66,7 +66,7 @@ pub(crate) unsafe extern "C" fn entered_late(call: *mut Call) {
         let call = &mut *call;
         begin(call);
         if call.action == action::CALL {
-            (call.stack as *mut u64).write_volatile(arch::return_address());
+            arch::return_to(call, arch::return_address());
         }
         call.target = (*call.record).body.load(Ordering::Acquire);
     }
@@ -151,9 +151,9 @@ unsafe fn follow(
             return miss();
         }
         let who = list.map_or(0, |list| who(record, list));
-        let is_recorded = is_traced && agent::enter(call.stack, record.id);
+        let is_recorded = is_traced && agent::enter(call.stack, call.return_address, record.id);
         if is_tail_call {
-            (call.stack as *mut u64).write_volatile(arch::return_address());
+            arch::return_to(call, arch::return_address());
         } else if is_recorded || who != 0 {
             frame.ret.write_volatile(call.return_address);
             call.action = action::CALL;
@@ -271,7 +271,7 @@ pub(crate) unsafe extern "C" fn personality(
         if !arch::is_return(unwinder.address(context)) {
             return CONTINUE_UNWIND;
         }
-        // The landing finds them in %rax and %rdx.
+        // The landing finds them in the first two registers for data, as exceptions have them.
         unwinder.set_register(context, 0, exception);
         unwinder.set_register(context, 1, unwinder.resume());
         unwinder.set_address(context, arch::landing());

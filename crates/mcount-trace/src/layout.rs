@@ -64,8 +64,8 @@ pub mod header {
 
 /// Which clock ticks are of.
 pub mod clock {
-    /// The time-stamp counter of x86.
-    pub const TSC: u64 = 1;
+    /// The time-stamp counter of x86, the virtual counter of AArch64, or what another processor has.
+    pub const COUNTER: u64 = 1;
     /// Nanoseconds of `CLOCK_MONOTONIC`.
     pub const MONOTONIC: u64 = 2;
     /// None: ticks only give an order.

@@ -214,7 +214,8 @@ impl TraceFile {
         let realtime = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let realtime = realtime.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0));
         shared.set(header::CHUNK_SIZE, layout::CHUNK_SIZE);
-        shared.set(header::CLOCK, if untimed { layout::clock::NONE } else { layout::clock::TSC });
+        shared
+            .set(header::CLOCK, if untimed { layout::clock::NONE } else { layout::clock::COUNTER });
         shared.set(header::START_TICKS, if untimed { 0 } else { begin.0 });
         shared.set(header::FLAGS, if scope.entries { layout::flags::ENTRIES } else { 0 });
         if let Size::Ring(bytes) = size {

@@ -4,6 +4,7 @@
 use super::block::Block;
 use super::layout as trace;
 use super::numbers::{OPEN, PIECE, START};
+use super::processor::number;
 use super::{FILE, IS_RECORDING, sys};
 use crate::{arch, frames};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -60,10 +61,21 @@ pub(super) fn reserve(stack: u64) -> Option<()> {
     sys::map(stack ^ START, PIECE, sys::PROT_READ_WRITE)?;
     if sys::map(stack ^ OPEN, PIECE, sys::PROT_READ_WRITE).is_none() {
         // SAFETY: mapped just now, by us.
-        unsafe { sys::call(11, [stack ^ START, PIECE, 0, 0, 0, 0]) };
+        unsafe { sys::call(number::MUNMAP, [stack ^ START, PIECE, 0, 0, 0, 0]) };
         return None;
     }
     Some(())
+}
+
+/// Maps a part of the trace a second time. Emulators don't know how that's done with memory; then it's done with the file.
+///
+/// # Safety
+///
+/// What is mapped at `to` is replaced, so it must be the library's.
+pub(super) unsafe fn duplicate(from: u64, size: u64, to: u64) -> bool {
+    let offset = from.wrapping_sub(FILE.load(SeqCst) as u64);
+    // SAFETY: the caller's.
+    unsafe { sys::duplicate(from, size, to) || rooms().map(offset, size, to) }
 }
 
 /// How many chunks there is room for ahead of need: 2 MiB.
@@ -126,6 +138,24 @@ impl Room {
         // SAFETY: takes numbers.
         let result = unsafe { sys::call(FALLOCATE, [file, 0, start, end - start, 0, 0]) };
         i32::try_from(-result).unwrap_or(libc::EIO)
+    }
+
+    /// Maps `size` bytes of the file, from `offset` on, at `to`; whether that was possible.
+    ///
+    /// # Safety
+    ///
+    /// What is mapped at `to` is replaced, so it must be the library's.
+    unsafe fn map(&self, offset: u64, size: u64, to: u64) -> bool {
+        const MAP_SHARED: u64 = 1;
+        let descriptor = self.descriptor.load(SeqCst);
+        if !self.is_it(descriptor) {
+            return false;
+        }
+        let file = u64::from(descriptor.cast_unsigned());
+        let flags = MAP_SHARED | sys::MAP_FIXED;
+        let arguments = [to, size, sys::PROT_READ_WRITE, flags, file, offset];
+        // SAFETY: the caller's.
+        unsafe { sys::call(number::MMAP, arguments) }.cast_unsigned() == to
     }
 
     /// Does the descriptor lead to the file?

@@ -31,7 +31,7 @@ mod sys;
 #[expect(dead_code, reason = "only the agent is left by a recorder")]
 mod thread;
 
-use crate::frames;
+use crate::{frames, processor};
 pub(crate) use host::{most_bytes, rooms};
 pub(crate) use mark::{mark, set_function};
 use mcount_trace::layout;
@@ -102,8 +102,9 @@ pub(crate) fn end() -> bool {
     false
 }
 
-/// In a forked child: other threads don't exist here.
+/// In a forked child: other threads don't exist here, and what was recorded so far is the parent's.
 pub(crate) fn forget_others() {
+    thread::wipe();
     BUSY.store(0, SeqCst);
 }
 
@@ -130,11 +131,12 @@ pub(crate) unsafe extern "C" fn slow_entry(slot: *mut u64, id: u32) -> u64 {
     })
 }
 
-/// The same for a hook behind the prologue.
+/// The same for a hook behind the prologue, where the slot is a word that the function's frame has.
 ///
 /// # Safety
 ///
 /// Called by the entry routine only.
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "there it isn't"))]
 pub(crate) unsafe extern "C" fn slow_entry_late(slot: *mut u64, id: u32) {
     // SAFETY: the caller's.
     busy(|| unsafe { calls::mcount_slow_pg(slot, id) });
@@ -154,10 +156,10 @@ pub(crate) unsafe extern "C" fn slow_exit(slot: *mut u64, end: u64) -> u64 {
 ///
 /// # Safety
 ///
-/// `slot` has the address that the function returns to.
-pub(crate) unsafe fn enter(slot: u64, id: u32) -> bool {
+/// `slot` is that of a call that just begins.
+pub(crate) unsafe fn enter(slot: u64, caller: u64, id: u32) -> bool {
     // SAFETY: the caller's.
-    host::is_recording() && busy(|| unsafe { calls::enter(slot as *mut u64, id) == 0 })
+    host::is_recording() && busy(|| unsafe { calls::enter(slot as *mut u64, caller, id) == 0 })
 }
 
 /// Records that the call of `slot`, if it's being recorded, has ended.

@@ -1,10 +1,7 @@
-//! What depends on the processor: one Rust file and one assembly file each.
+//! What depends on the processor: one Rust file and one assembly file each, here and in `registers` and `routines`.
 
-mod x86_64;
+#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+mod here;
 
-pub(crate) use x86_64::{
-    AREA, SIGNAL_FRAME, Stopped, Thread, VECTORS, block, enter, enter_late, enter_traced,
-    enter_traced_late, go_on, interrupted, is_return, is_signal_return, landing, late_return, pass,
-    place_of_trap, prepare, return_address, set_block, show_vectors, system_call, thread,
-    through_linkage,
-};
+pub(crate) use here::*;

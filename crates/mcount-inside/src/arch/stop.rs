@@ -12,7 +12,7 @@
 //! go, nothing is allocated, and the helper doesn't use the C library at all.
 
 use super::maps::Maps;
-use crate::arch::{self, system_call};
+use super::{SIGNAL_FRAME, Stopped, interrupted, is_signal_return, system_call};
 use crate::error::{Error, ErrorKind, Result};
 use std::ffi::{c_int, c_void};
 use std::os::unix::fs::MetadataExt;
@@ -342,7 +342,7 @@ impl Shared<'_> {
     unsafe fn move_out(&self, id: u64) {
         // SAFETY: the thread stands, and its stacks are mapped.
         unsafe {
-            let Some(mut registers) = arch::Stopped::of(id) else { return };
+            let Some(mut registers) = Stopped::of(id) else { return };
             if let Some(end) = self.end_of_area(registers.place()) {
                 registers.go_on_at(id, end);
             }
@@ -363,14 +363,14 @@ impl Shared<'_> {
         let map = self.maps.find(start).filter(|map| map.is_readable)?;
         let mut at = start & !7;
         let mut elsewhere = None;
-        while at + arch::SIGNAL_FRAME <= map.end {
+        while at + SIGNAL_FRAME <= map.end {
             // SAFETY: within the mapping, and nobody unmaps it while all threads stand.
             unsafe {
                 let word = (at as *const u64).read_volatile();
                 if self.maps.find(word).is_some_and(|map| map.is_code && map.is_readable)
-                    && arch::is_signal_return(word)
+                    && is_signal_return(word)
                 {
-                    let (place, stack) = arch::interrupted(at);
+                    let (place, stack) = interrupted(at);
                     if let Some(end) = self.end_of_area(place.read_volatile()) {
                         place.write_volatile(end);
                     }

@@ -4,9 +4,16 @@
 //! allocated when a thread comes first. The price is that `libmcount-live.so`, if it's opened by `dlopen`, takes 64 bytes
 //! of what the C library keeps for such libraries.
 
-use crate::record::{Call, Vector, flags};
+mod maps;
+mod stop;
+
+use crate::error::Result;
+use crate::processor::call;
+use crate::record::{Call, Record, Vector, flags};
+pub(crate) use mcount_live::x86_64 as code;
 use std::arch::asm;
 use std::ffi::c_void;
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 unsafe extern "C" {
@@ -29,6 +36,16 @@ pub(crate) static AREA: AtomicU64 = AtomicU64::new(0);
 /// How `x86_64.s` says that it has used XSAVE.
 const BY_XSAVE: u64 = 3;
 const BY_FXSAVE: u64 = 4;
+
+/// Between an idle site and an armed one, while threads run.
+pub(crate) use code::BY_ONE_BYTE as AT_ONCE;
+
+/// Code is written as bytes, many at once.
+pub(crate) const WRITES_WORDS: bool = false;
+/// Memory is asked for in multiples of this.
+pub(crate) const PAGE: u64 = 4096;
+/// How far a jump reaches.
+pub(crate) const REACH: u64 = 1 << 31;
 
 /// A thread's own memory; all zeroes at first.
 #[derive(Debug)]
@@ -231,19 +248,52 @@ pub(crate) unsafe fn through_linkage(address: u64) -> Option<u64> {
 /// # Safety
 ///
 /// As of that call.
-pub(crate) unsafe fn system_call(number: i64, arguments: [u64; 6]) -> i64 {
-    let result: i64;
-    let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+unsafe fn system_call(number: i64, arguments: [u64; 6]) -> i64 {
     // SAFETY: the caller's.
-    unsafe {
-        asm!("syscall", inlateout("rax") number => result, in("rdi") rdi, in("rsi") rsi, in("rdx") rdx,
-            in("r10") r10, in("r8") r8, in("r9") r9, lateout("rcx") _, lateout("r11") _, options(nostack));
-    }
-    result
+    unsafe { call(number.cast_unsigned(), arguments) }
 }
 
+/// Has `act` done while no other thread runs or stands inside one of `areas`, which are in ascending order. It must not
+/// allocate anything, or take a lock.
+///
+/// # Errors
+///
+/// The threads can't be stopped; `act` wasn't called then.
+pub(crate) fn while_none_is_inside<T>(areas: &[(u64, u64)], act: impl FnOnce() -> T) -> Result<T> {
+    stop::while_stopped(areas, act)
+}
+
+/// The stub at an address of a site with this record, and where the function is called behind its hook.
+pub(crate) fn stub(_: u64, record: u64, body: u64) -> Option<([u8; code::RECORD_STUB], u64)> {
+    let enter = u8::try_from(offset_of!(Record, enter)).ok()?;
+    Some((code::record_stub(record, enter), body))
+}
+
+/// Nothing has to be known of a frame: its slot is above `%rbp`.
+pub(crate) fn frame(_: &[u8], _: u64) -> u64 {
+    0
+}
+
+/// Has the function that's entered return to `address`.
+///
+/// # Safety
+///
+/// The call is one of the assembly's.
+pub(crate) unsafe fn return_to(call: &Call, address: u64) {
+    // SAFETY: the caller's: the slot is on its stack.
+    unsafe { (call.stack as *mut u64).write_volatile(address) };
+}
+
+/// A function, `mov $number, %eax; ret`.
+pub(crate) fn answer(number: u8) -> [u8; 8] {
+    [0xb8, number, 0, 0, 0, 0xc3, 0xcc, 0xcc]
+}
+
+/// Instructions are fetched from where they were written to.
+pub(crate) fn fetch_anew(_: u64, _: u64) {}
+
 /// The registers of a thread that stands.
-pub(crate) struct Stopped([u64; 27]);
+struct Stopped([u64; 27]);
 
 impl Stopped {
     const PLACE: usize = 16;
@@ -254,7 +304,7 @@ impl Stopped {
     /// # Safety
     ///
     /// The caller is the thread's tracer, and it stands.
-    pub(crate) unsafe fn of(thread: u64) -> Option<Self> {
+    unsafe fn of(thread: u64) -> Option<Self> {
         const PTRACE_GETREGS: u64 = 12;
         let mut registers = [0; 27];
         let place = registers.as_mut_ptr() as u64;
@@ -265,12 +315,12 @@ impl Stopped {
     }
 
     /// The next instruction.
-    pub(crate) fn place(&self) -> u64 {
+    fn place(&self) -> u64 {
         self.0.get(Self::PLACE).copied().unwrap_or(0)
     }
 
     /// The stack pointer.
-    pub(crate) fn stack(&self) -> u64 {
+    fn stack(&self) -> u64 {
         self.0.get(Self::STACK).copied().unwrap_or(0)
     }
 
@@ -279,7 +329,7 @@ impl Stopped {
     /// # Safety
     ///
     /// As above.
-    pub(crate) unsafe fn go_on_at(&mut self, thread: u64, address: u64) {
+    unsafe fn go_on_at(&mut self, thread: u64, address: u64) {
         const PTRACE_SETREGS: u64 = 13;
         if let Some(place) = self.0.get_mut(Self::PLACE) {
             *place = address;
@@ -292,14 +342,14 @@ impl Stopped {
 
 /// Bytes of the frame of a signal, up to the registers of the code that it has interrupted: the return address, and
 /// the first part of `ucontext_t`.
-pub(crate) const SIGNAL_FRAME: u64 = 184;
+const SIGNAL_FRAME: u64 = 184;
 
 /// Does a signal handler return to this code? It makes the system call `rt_sigreturn`.
 ///
 /// # Safety
 ///
 /// The code can be read.
-pub(crate) unsafe fn is_signal_return(code: u64) -> bool {
+unsafe fn is_signal_return(code: u64) -> bool {
     const LONG: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
     const SHORT: [u8; 7] = [0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05];
     let is = |bytes: &[u8]| {
@@ -317,7 +367,7 @@ pub(crate) unsafe fn is_signal_return(code: u64) -> bool {
 /// # Safety
 ///
 /// There is such a frame.
-pub(crate) unsafe fn interrupted(frame: u64) -> (*mut u64, u64) {
+unsafe fn interrupted(frame: u64) -> (*mut u64, u64) {
     const STACK: u64 = 168;
     const PLACE: u64 = 176;
     // SAFETY: the caller's.

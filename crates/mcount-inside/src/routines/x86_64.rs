@@ -1,5 +1,4 @@
-//! The assembly, and what it calls. Its own file, because those know the assembly by the names of its routines, and
-//! nobody has to know this.
+//! x86-64.
 
 use crate::agent::{slow_entry, slow_entry_late, slow_exit};
 use crate::arch::{AREA, VECTORS};
@@ -8,9 +7,9 @@ use crate::watch::{MISSED, entered, entered_late, left, personality, unwound};
 use std::arch::global_asm;
 
 global_asm!(
-    include_str!("arch/state.s"),
-    include_str!("../../mcount-agent/agent/x86_64.s"),
-    include_str!("arch/x86_64.s"),
+    include_str!("../arch/state.s"),
+    include_str!("../../../mcount-agent/agent/x86_64.s"),
+    include_str!("../arch/x86_64.s"),
     slow_entry = sym slow_entry,
     slow_entry_late = sym slow_entry_late,
     slow_exit = sym slow_exit,

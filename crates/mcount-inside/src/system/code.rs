@@ -3,13 +3,18 @@
 //! `/proc/self/mem` writes to pages that can't be written otherwise, so code never is writable. Where that is
 //! forbidden, the page is made writable for the moment, and stays executable meanwhile: other threads run in
 //! it, so there's no way around that.
+//!
+//! Most processors want an instruction to be written by one store of a word, and to be told to fetch it anew. The kernel
+//! does both where it writes; where it doesn't, so does [`Code::store`].
 
+use crate::arch::{self, WRITES_WORDS};
 use crate::error::{Error, ErrorKind};
 use crate::files;
 use mcount_live::engine;
 use std::ffi::c_void;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -56,10 +61,41 @@ impl Code {
     /// Gets ready to write. Nothing is kept open longer than this lives: a program may close all its descriptors.
     pub(crate) fn open() -> Self {
         let file = files::open_to_change("/proc/self/mem").ok();
+        let file = file.filter(|file| !WRITES_WORDS || is_effective(file));
         Self { file, page: 0, bytes: [0; BYTES], first: 0, end: 0 }
     }
 
+    /// Writes one instruction by one store.
+    fn store(&mut self, address: u64, bytes: [u8; 4]) -> Result<()> {
+        if self.file.as_ref().is_some_and(|file| file.write_all_at(&bytes, address).is_ok()) {
+            // The kernel has told the caches.
+            return Ok(());
+        }
+        self.file = None;
+        let page = address & !(page_size() - 1);
+        if page != self.page {
+            self.close()?;
+            protect(page, libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC)?;
+            self.page = page;
+        }
+        // SAFETY: code of a loaded module that can be written now, and whose instructions are aligned.
+        unsafe { (address as *mut u32).write_volatile(u32::from_ne_bytes(bytes)) };
+        arch::fetch_anew(address, 4);
+        Ok(())
+    }
+
+    /// Makes the page that can be written what it was.
+    fn close(&mut self) -> Result<()> {
+        match std::mem::take(&mut self.page) {
+            0 => Ok(()),
+            page => protect(page, libc::PROT_READ | libc::PROT_EXEC),
+        }
+    }
+
     fn flush(&mut self) -> Result<()> {
+        if WRITES_WORDS {
+            return self.close();
+        }
         let bytes = self.bytes.get(self.first..self.end).unwrap_or_default();
         if bytes.is_empty() {
             return Ok(());
@@ -96,6 +132,9 @@ impl engine::Code for Code {
     type Error = Refused;
 
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
+        if WRITES_WORDS && let Ok(word) = bytes.try_into() {
+            return self.store(address, word);
+        }
         for (at, byte) in (address..).zip(bytes) {
             let page = at & !(PAGE - 1);
             if page != self.page || self.end == 0 {
@@ -115,6 +154,71 @@ impl engine::Code for Code {
     fn synchronize(&mut self) -> Result<()> {
         self.flush()?;
         synchronize()
+    }
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        if WRITES_WORDS {
+            let _ = self.close();
+        }
+    }
+}
+
+/// Is code that's written through this file, `/proc/self/mem`, executed? It isn't where an emulator runs the program and lends
+/// it its own file. Tried once, with a function in a page of our own.
+fn is_effective(file: &File) -> bool {
+    static KNOWN: AtomicU8 = AtomicU8::new(UNKNOWN);
+    const UNKNOWN: u8 = 0;
+    const YES: u8 = 1;
+    const NO: u8 = 2;
+    if KNOWN.load(Relaxed) == UNKNOWN {
+        KNOWN.store(if try_file(file).is_some() { YES } else { NO }, Relaxed);
+    }
+    KNOWN.load(Relaxed) == YES
+}
+
+fn try_file(file: &File) -> Option<()> {
+    let (first, second) = (arch::answer(1), arch::answer(2));
+    let size = usize::try_from(page_size()).ok()?;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a page of our own, with a whole function in it before it's called.
+    unsafe {
+        let page = libc::mmap(std::ptr::null_mut(), size, protection, flags, -1, 0);
+        if page == libc::MAP_FAILED {
+            return None;
+        }
+        page.cast::<[u8; 8]>().write_volatile(first);
+        let is_code = libc::mprotect(page, size, libc::PROT_READ | libc::PROT_EXEC) == 0;
+        let result = is_code.then(|| {
+            let at = page as u64;
+            arch::fetch_anew(at, 8);
+            let call: extern "C" fn() -> u32 = std::mem::transmute(page);
+            let mut there = [0; 8];
+            // Another process's memory may be there, and must not be written to.
+            let is_ours = call() == 1 && file.read_exact_at(&mut there, at).is_ok();
+            let is_same = is_ours && there == first;
+            let is_written = is_same && file.write_all_at(&second, at).is_ok();
+            (is_written && call() == 2).then_some(())
+        });
+        libc::munmap(page, size);
+        result.flatten()
+    }
+}
+
+/// Bytes of a page of this system.
+fn page_size() -> u64 {
+    // SAFETY: takes a number.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(PAGE)
+}
+
+fn protect(page: u64, protection: libc::c_int) -> Result<()> {
+    let size = usize::try_from(page_size()).unwrap_or(BYTES);
+    // SAFETY: code of a loaded module, which stays code.
+    match unsafe { libc::mprotect(page as *mut c_void, size, protection) } {
+        0 => Ok(()),
+        _ => Err(Refused::by("the system doesn't let code be changed")),
     }
 }
 

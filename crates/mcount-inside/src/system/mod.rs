@@ -2,8 +2,6 @@
 
 pub(crate) mod code;
 pub(crate) mod loaded;
-mod maps;
 pub(crate) mod near;
-pub(crate) mod stop;
 pub(crate) mod threads;
 pub(crate) mod trap;

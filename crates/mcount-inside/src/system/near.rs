@@ -1,13 +1,11 @@
 //! Memory for stubs, within reach of a jump from a module.
 
+use crate::arch::{self, PAGE};
 use crate::error::{Error, ErrorKind, Result};
 use std::ffi::c_void;
 
-/// Bytes of a page; memory is asked for in multiples of it.
-const PAGE: u64 = 4096;
-
 /// How far a jump reaches, less what a module's ends may be beyond a place in it.
-const REACH: u64 = (1 << 31) - (1 << 20);
+const REACH: u64 = arch::REACH - (1 << 20);
 
 /// Mapped memory near a module, to be filled and then executed.
 #[derive(Debug)]
@@ -23,8 +21,10 @@ impl Region {
         let found = places(extent, size).find_map(|start| map_at(start, size));
         found.map(|start| Self { start, size }).ok_or_else(|| {
             let (low, high) = extent;
-            let text =
-                format!("no free memory within 2 GiB of the module at {low:#x} to {high:#x}");
+            let text = format!(
+                "no free memory within {} MiB of the module at {low:#x} to {high:#x}",
+                arch::REACH >> 20
+            );
             Error::new(ErrorKind::NoRoom, text)
         })
     }
@@ -42,7 +42,10 @@ impl Region {
         let protection = libc::PROT_READ | libc::PROT_EXEC;
         // SAFETY: the region is ours.
         match unsafe { libc::mprotect(self.start as *mut c_void, size, protection) } {
-            0 => Ok(()),
+            0 => {
+                arch::fetch_anew(self.start, self.size);
+                Ok(())
+            }
             _ => Err(Error::system(ErrorKind::Denied, "the system doesn't allow new code")),
         }
     }
@@ -59,7 +62,7 @@ impl Region {
 fn places((low, high): (u64, u64), size: u64) -> impl Iterator<Item = u64> {
     const STEP: u64 = 1 << 20;
     const LOWEST: u64 = 1 << 16;
-    const HEAP: u64 = 1 << 30;
+    const HEAP: u64 = if REACH >> 30 == 0 { REACH / 2 } else { 1 << 30 };
     let lowest = high.saturating_sub(REACH).max(LOWEST);
     let below = low.saturating_sub(size + PAGE) & !(PAGE - 1);
     let count = below.saturating_sub(lowest) / STEP;

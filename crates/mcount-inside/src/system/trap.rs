@@ -4,9 +4,8 @@
 //! signal before. The signal may come late, when the site has long been changed; so sites are known as long as
 //! their module is loaded.
 
-use crate::arch;
+use crate::arch::{self, code};
 use crate::error::{Error, ErrorKind, Result};
-use mcount_live::x86_64 as code;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Mutex;
@@ -83,7 +82,10 @@ extern "C" fn trapped(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
         let address = arch::place_of_trap(context);
         if let Some(length) = length(address) {
             // Perhaps the site has changed since: then what is there now is to be executed.
-            let is_trap = (address as *const u8).read_volatile() == code::BREAKPOINT[0];
+            let is_trap = code::BREAKPOINT.iter().zip(address..).all(|(byte, at)| {
+                // SAFETY: as above: the site is there.
+                (at as *const u8).read_volatile() == *byte
+            });
             arch::go_on(
                 context,
                 if is_trap { code::behind_trap(address, length) } else { address },

@@ -1,0 +1,80 @@
+//! AArch64: system calls, the clock, the thread pointer.
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Bits of an address that a program can have.
+pub(crate) const ADDRESS_BITS: u32 = 48;
+
+/// Linux's numbers of system calls, which all newer processors have in common.
+pub(crate) mod number {
+    pub(crate) const OPENAT: u64 = 56;
+    pub(crate) const CLOSE: u64 = 57;
+    pub(crate) const NANOSLEEP: u64 = 101;
+    pub(crate) const SCHED_YIELD: u64 = 124;
+    pub(crate) const TGKILL: u64 = 131;
+    pub(crate) const RT_SIGPROCMASK: u64 = 135;
+    pub(crate) const GETPID: u64 = 172;
+    pub(crate) const GETTID: u64 = 178;
+    pub(crate) const MUNMAP: u64 = 215;
+    pub(crate) const MREMAP: u64 = 216;
+    pub(crate) const MMAP: u64 = 222;
+    pub(crate) const MADVISE: u64 = 233;
+}
+
+/// Makes the system call `number`; an error is `-errno`.
+///
+/// # Safety
+///
+/// As of that call.
+pub(crate) unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
+    let result: i64;
+    let [x0, x1, x2, x3, x4, x5] = arguments;
+    // SAFETY: the caller's.
+    unsafe {
+        asm!("svc #0", in("x8") number, inlateout("x0") x0 => result, in("x1") x1, in("x2") x2,
+            in("x3") x3, in("x4") x4, in("x5") x5, options(nostack));
+    }
+    result
+}
+
+/// The processor's clock, which all of them have in common.
+pub(crate) fn ticks() -> u64 {
+    let found: u64;
+    // SAFETY: Linux lets programs read it.
+    unsafe { asm!("mrs {}, cntvct_el0", out(reg) found, options(nomem, nostack)) };
+    found
+}
+
+/// What tells this thread from others.
+pub(crate) fn thread_pointer() -> u64 {
+    let found: u64;
+    // SAFETY: a register that every thread has.
+    unsafe { asm!("mrs {}, tpidr_el0", out(reg) found, options(nomem, nostack)) };
+    found
+}
+
+/// Adds to a word of this thread's; what it was. A signal handler that gets in between makes it be done again.
+///
+/// # Safety
+///
+/// The word is aligned.
+pub(crate) unsafe fn add(word: *mut u64, number: u64) -> u64 {
+    // SAFETY: the caller's.
+    unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)
+}
+
+/// Reads the byte that's so far below the stack pointer, and forgets it.
+pub(crate) fn touch_stack<const BELOW: usize>() {
+    // SAFETY: a stack that has no such byte has overflowed.
+    unsafe {
+        asm!("sub {0}, sp, #{1}", "ldrb wzr, [{0}]", out(reg) _, const BELOW,
+            options(nostack, readonly));
+    }
+}
+
+/// Ends the process by an instruction that is none.
+pub(crate) fn abort() -> ! {
+    // SAFETY: as it says.
+    unsafe { asm!("udf #0", options(noreturn, nostack)) }
+}

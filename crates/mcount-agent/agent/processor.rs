@@ -1,0 +1,7 @@
+//! What depends on the processor in the agent's Rust: one file each, with the same names in it.
+
+#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+mod here;
+
+pub(crate) use here::{ADDRESS_BITS, abort, add, call, number, thread_pointer, ticks, touch_stack};

@@ -1,0 +1,78 @@
+//! x86-64: system calls, the clock, the thread pointer.
+
+use core::arch::asm;
+
+/// Bits of an address that a program can have.
+pub(crate) const ADDRESS_BITS: u32 = 47;
+
+/// Linux's numbers of system calls.
+pub(crate) mod number {
+    pub(crate) const CLOSE: u64 = 3;
+    pub(crate) const MMAP: u64 = 9;
+    pub(crate) const MUNMAP: u64 = 11;
+    pub(crate) const RT_SIGPROCMASK: u64 = 14;
+    pub(crate) const SCHED_YIELD: u64 = 24;
+    pub(crate) const MREMAP: u64 = 25;
+    pub(crate) const MADVISE: u64 = 28;
+    pub(crate) const NANOSLEEP: u64 = 35;
+    pub(crate) const GETPID: u64 = 39;
+    pub(crate) const GETTID: u64 = 186;
+    pub(crate) const TGKILL: u64 = 234;
+    pub(crate) const OPENAT: u64 = 257;
+}
+
+/// Makes the system call `number`; an error is `-errno`.
+///
+/// # Safety
+///
+/// As of that call.
+pub(crate) unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
+    let result: i64;
+    let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+    // SAFETY: the caller's.
+    unsafe {
+        asm!("syscall", inlateout("rax") number => result, in("rdi") rdi, in("rsi") rsi, in("rdx") rdx,
+            in("r10") r10, in("r8") r8, in("r9") r9, lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// The processor's clock.
+pub(crate) fn ticks() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: reads the time stamp counter.
+    unsafe { asm!("rdtsc", out("eax") low, out("edx") high, options(nomem, nostack)) };
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// What tells this thread from others.
+pub(crate) fn thread_pointer() -> u64 {
+    let found: u64;
+    // SAFETY: every C library keeps the thread pointer there; the recorder sets up a page for before.
+    unsafe { asm!("mov {}, fs:0", out(reg) found, options(nostack, readonly)) };
+    found
+}
+
+/// Adds to a word of this thread's; what it was. One instruction, so that signal handlers don't get in between.
+///
+/// # Safety
+///
+/// The word is aligned, and no other thread writes to it.
+pub(crate) unsafe fn add(word: *mut u64, number: u64) -> u64 {
+    let mut found = number;
+    // SAFETY: the caller's.
+    unsafe { asm!("xadd [{}], {}", in(reg) word, inout(reg) found, options(nostack)) };
+    found
+}
+
+/// Reads the byte that's so far below the stack pointer, and forgets it.
+pub(crate) fn touch_stack<const BELOW: usize>() {
+    // SAFETY: a stack that has no such byte has overflowed.
+    unsafe { asm!("test byte ptr [rsp - {}], 0", const BELOW, options(nostack, readonly)) };
+}
+
+/// Ends the process by an instruction that is none.
+pub(crate) fn abort() -> ! {
+    // SAFETY: as it says.
+    unsafe { asm!("ud2", options(noreturn, nostack)) }
+}

@@ -1,0 +1,7 @@
+//! The registers of a call that handlers see.
+
+#[cfg_attr(target_arch = "x86_64", path = "registers/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "registers/aarch64.rs")]
+mod here;
+
+pub use here::Registers;

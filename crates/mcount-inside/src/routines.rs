@@ -1,0 +1,6 @@
+//! The assembly, and what it calls. Its own file, because those know the assembly by the names of its routines, and
+//! nobody has to know this.
+
+#[cfg_attr(target_arch = "x86_64", path = "routines/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "routines/aarch64.rs")]
+mod here;
