@@ -15,6 +15,7 @@ mod console;
 mod machines;
 mod objects;
 mod options;
+mod patched;
 mod process;
 
 use self::build::Build;
@@ -28,6 +29,9 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
         print!("{USAGE}");
         return Ok(true);
     };
+    if options.patches {
+        return patched::run(&options);
+    }
     let mut seconds = None;
     if !options.boot_only {
         let build = Build::new(&options)?;

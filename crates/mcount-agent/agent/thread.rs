@@ -126,7 +126,8 @@ pub(crate) fn cover_stack(low: u64, high: u64) {
         }
         locked(|wiped| {
             let all = (low / PIECE..=high / PIECE).rev();
-            all.take_while(|piece| shadow::cover(piece * PIECE, &mut wiped.pieces).is_some()).count()
+            all.take_while(|piece| shadow::cover(piece * PIECE, &mut wiped.pieces).is_some())
+                .count()
         });
         // The thread's own block is to know of it.
         locked(|wiped| set_up(wiped, high));

@@ -25,6 +25,7 @@ const FIRMWARE: &[(&str, &str)] = &[
     ("slof", "qemu-slof"),
     ("kvmvapic", "qemu-system-data"),
     ("linuxboot", "qemu-system-data"),
+    ("opensbi", "opensbi"),
     ("multiboot", "qemu-system-data"),
     ("qemu_vga", "qemu-system-data"),
     ("vof", "qemu-system-data"),
@@ -89,9 +90,13 @@ fn watch(qemu: &mut Command, folder: &Path, last: &str) -> Result<String> {
 /// The error for a QEMU that can't be started.
 fn missing(program: &str, error: &std::io::Error) -> Error {
     let processor = program.strip_prefix("qemu-system-").unwrap_or_default();
-    let packages = ["arm", "mips", "ppc", "sparc", "x86"];
+    let packages = ["arm", "mips", "misc", "ppc", "sparc", "x86"];
     // Before its processors of other word sizes and byte orders.
-    let package = if processor == "i386" { "x86" } else { processor };
+    let package = match processor {
+        "i386" => "x86",
+        "riscv64" => "misc",
+        _ => processor,
+    };
     let package = packages.into_iter().find(|name| package.starts_with(name));
     let hint = package.map(|name| format!(" (Debian package qemu-system-{name})"));
     format!("{program}: {error}{}", hint.unwrap_or_default()).into()
@@ -152,6 +157,7 @@ mod tests {
             ("qemu-system-i386", "x86"),
             ("qemu-system-ppc64", "ppc"),
             ("qemu-system-mipsel", "mips"),
+            ("qemu-system-riscv64", "misc"),
         ] {
             let error = missing(program, &not_found).to_string();
             assert!(error.ends_with(&format!("(Debian package qemu-system-{package})")), "{error}");

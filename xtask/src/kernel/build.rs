@@ -1,6 +1,8 @@
 //! Building the kernel with Kbuild as it is: make, with variables on its command line, and a program
 //! in the place of `scripts/recordmcount`.
 
+mod patched;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -35,7 +37,11 @@ impl<'o> Build<'o> {
         files::make_folder(&output)?;
         let programs = programs::build("mcount-cli", Profile::Dist)?;
         let (mcount, recordmcount) = (programs.join("mcount"), programs.join("recordmcount"));
-        let source = unpack(&options.source)?;
+        let source = if options.patches {
+            patched::unpack(&options.source)?
+        } else {
+            unpack(&options.source)?
+        };
         Ok(Self { options, folder, source, output, mcount, recordmcount })
     }
 
@@ -130,10 +136,13 @@ impl<'o> Build<'o> {
         }
         self.make(&["allnoconfig"])?;
         let base = String::from_utf8(files::read(&config)?)?;
-        let more = match &self.options.config {
+        let mut more = match &self.options.config {
             Some(path) => String::from_utf8(files::read(path)?)?,
             None => String::new(),
         };
+        if self.options.patches {
+            more.push_str(patched::LATE);
+        }
         let machine = self.options.machine.config;
         files::write(&config, compose(&base, machine, &more).as_bytes())?;
         self.make(&["olddefconfig"])?;
@@ -263,15 +272,22 @@ fn unpack(package: &str) -> Result<PathBuf> {
     let kernels = files::workspace().join("target/kernel");
     let folder = kernels.join(package);
     if !folder.join("Makefile").exists() {
-        let archive = format!("/usr/src/{package}.tar.xz");
-        if !Path::new(&archive).exists() && !apt::install(&[package])?.is_empty() {
-            return Err(format!("{archive}: install the package {package}").into());
-        }
-        let mut tar = Command::new("tar");
-        tar.args(["xf", &archive, "-C"]).arg(&kernels);
-        if !tar.status()?.success() {
-            return Err(format!("{archive} can't be unpacked").into());
-        }
+        unpack_into(package, &folder)?;
     }
     Ok(folder)
+}
+
+/// Unpacks the source into `folder`.
+fn unpack_into(package: &str, folder: &Path) -> Result<()> {
+    let archive = format!("/usr/src/{package}.tar.xz");
+    if !Path::new(&archive).exists() && !apt::install(&[package])?.is_empty() {
+        return Err(format!("{archive}: install the package {package}").into());
+    }
+    files::make_folder(folder)?;
+    let mut tar = Command::new("tar");
+    tar.args(["xf", &archive, "--strip-components=1", "-C"]).arg(folder);
+    if !tar.status()?.success() {
+        return Err(format!("{archive} can't be unpacked").into());
+    }
+    Ok(())
 }

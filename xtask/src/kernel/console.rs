@@ -47,6 +47,13 @@ impl Seen {
         seen
     }
 
+    /// How long the program's work took, in nanoseconds, which are instructions where QEMU counts them so.
+    pub(super) fn work(&self) -> Option<u64> {
+        let number =
+            |line: &String| line.trim().strip_prefix("work: ")?.strip_suffix(" ns")?.parse().ok();
+        self.program.iter().find_map(number)
+    }
+
     /// It booted to the end, took a table, and ran self tests.
     fn has_booted(&self) -> bool {
         self.is_done && self.entries.is_some_and(|entries| entries > 0) && !self.passed.is_empty()
@@ -148,6 +155,7 @@ mod tests {
 [    2.500000] Testing dynamic ftrace ops #1: \r
 (1 0 1 0 0) (1 1 2 0 0) (2 1 3 0 12) PASSED\r
 mcount-test: 9782 functions can be traced, 0 are invalid\r
+mcount-test: work: 12345 ns\r
 mcount-test: module traced: ok\r
 MCOUNT-TEST-DONE\r
 ";
@@ -157,7 +165,8 @@ MCOUNT-TEST-DONE\r
         let seen = Seen::on(GOOD);
         assert_eq!(seen.entries, Some(10396));
         assert_eq!(seen.passed, ["function", "dynamic ftrace", "dynamic ftrace ops"]);
-        assert_eq!(seen.program.len(), 2);
+        assert_eq!(seen.program.len(), 3);
+        assert_eq!(seen.work(), Some(12345));
         assert!(seen.wrong.is_empty() && seen.is_as_well_as(&Seen::on(GOOD)));
     }
 

@@ -1,5 +1,6 @@
 //! The machines that `cargo xtask kernel` builds for and boots: those of processors whose Kbuild
-//! calls `recordmcount` with Debian's compilers, and x86-64, where it does when it is told to.
+//! calls `recordmcount` with Debian's compilers, x86-64, where it does when it is told to, and those with patchable
+//! entries.
 
 /// A processor, how its kernel is configured, and the machine that QEMU shows it.
 pub(super) struct Machine {
@@ -14,6 +15,8 @@ pub(super) struct Machine {
     pub(super) image: &'static str,
     /// Options besides those that all have.
     pub(super) config: &'static [&'static str],
+    /// Is its table the compiler's, of patchable entries?
+    pub(super) is_patchable: bool,
     /// The compiler of the program in the initial file system, where it is not the cross compiler.
     pub(super) user_compiler: Option<&'static str>,
     /// The QEMU, where its name does not end in that of the processor.
@@ -80,6 +83,18 @@ CONFIG_SERIAL_SUNSU=y
 CONFIG_SERIAL_SUNSU_CONSOLE=y
 ";
 
+const RISCV: &str = "\
+CONFIG_64BIT=y
+CONFIG_MMU=y
+CONFIG_ARCH_RV64I=y
+CONFIG_FPU=y
+CONFIG_RISCV_ISA_C=y
+CONFIG_RISCV_ISA_FALLBACK=y
+CONFIG_SERIAL_8250=y
+CONFIG_SERIAL_8250_CONSOLE=y
+CONFIG_SERIAL_OF_PLATFORM=y
+";
+
 const MALTA_32: &[&str] = &["-M", "malta", "-cpu", "24Kf"];
 const MALTA_64: &[&str] = &["-M", "malta", "-cpu", "MIPS64R2-generic"];
 
@@ -137,6 +152,17 @@ pub(super) const MACHINES: &[Machine] = &[
         qemu: &["-M", "sun4u"],
         ..ANY
     },
+    Machine {
+        name: "riscv64",
+        arch: "riscv",
+        cross: "riscv64-linux-gnu-",
+        image: "arch/riscv/boot/Image",
+        config: &[RISCV],
+        is_patchable: true,
+        // A nanosecond is an instruction, so that they can be counted.
+        qemu: &["-M", "virt", "-icount", "shift=0,sleep=off"],
+        ..ANY
+    },
 ];
 
 /// What most have.
@@ -147,6 +173,7 @@ const ANY: Machine = Machine {
     make: &[],
     image: "vmlinux",
     config: &[],
+    is_patchable: false,
     user_compiler: None,
     emulator: None,
     qemu: &[],

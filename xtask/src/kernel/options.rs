@@ -12,11 +12,14 @@ use crate::{Result, files};
 pub(super) const USAGE: &str = "\
 usage: cargo xtask kernel --arch ARCH [OPTION…]
 
-  --arch ARCH       arm, i386, x86_64, mips, mipsel, mips64, mips64el, ppc, ppc64, ppc64le, sparc64
+  --arch ARCH       arm, i386, x86_64, mips, mipsel, mips64, mips64el, ppc, ppc64, ppc64le, sparc64,
+                    riscv64 (only with --patches)
   --mode MODE       when the table is made (default: object)
                       object   of each object, by the recordmcount that Kbuild calls
                       archive  of all objects before the link, by one mcount record
                       late     of the image, by mcount link around the linker
+  --patches         with the patches of contrib/linux and FTRACE_MCOUNT_LATE, beside the same kernel without
+                    it, which has the compiler's table; linux-source-6.12 unless --source says otherwise
   --drop-weak       mcount sort --drop-weak on vmlinux
   --source PACKAGE  Debian's source package (default: linux-source-6.1)
   --config FILE     more configuration, one option a line
@@ -29,9 +32,9 @@ original recorder. Both boot. What goes wrong in both alike is the kernel's own 
 code is 1 if only ours does it, if a table differs without a known cause, or if our kernel does not boot.
 
 Debian packages: the source package, the cross compiler (for i386 clang), the QEMU of the processor
-(qemu-system-arm, -mips, -ppc, -sparc, -x86), linux-kbuild-6.1, flex, bison, bc, libelf-dev, libssl-dev,
+(qemu-system-arm, -mips, -misc and opensbi, -ppc, -sparc, -x86), linux-kbuild-6.1, flex, bison, bc, libelf-dev, libssl-dev,
 cpio, make, xz-utils. Made to be read: build.log, ours/console.log and theirs/console.log in
-target/kernel/ARCH (ARCH-archive, ARCH-late).
+target/kernel/ARCH (ARCH-archive, ARCH-late, ARCH-patches).
 ";
 
 /// The folders of the two kernels, below that of the build.
@@ -50,6 +53,8 @@ pub(super) struct Options {
     pub(super) machine: &'static Machine,
     pub(super) mode: Mode,
     pub(super) drop_weak: bool,
+    /// With the patches that are ready to send.
+    pub(super) patches: bool,
     pub(super) source: String,
     pub(super) config: Option<PathBuf>,
     pub(super) jobs: u32,
@@ -60,6 +65,7 @@ impl Options {
     /// Where everything of this kernel is.
     pub(super) fn folder(&self) -> PathBuf {
         let name = match self.mode {
+            _ if self.patches => format!("{}-patches", self.machine.name),
             Mode::Object => self.machine.name.to_owned(),
             Mode::Archive => format!("{}-archive", self.machine.name),
             Mode::Late => format!("{}-late", self.machine.name),
@@ -70,15 +76,16 @@ impl Options {
 
 /// Reads the command line; `None` if it asks for help.
 pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Option<Options>> {
-    let (mut arch, mut source) = (None, "linux-source-6.1".to_owned());
+    let (mut arch, mut source) = (None, None);
     let (mut config, mut jobs, mut boot_only) = (None, 2, false);
-    let (mut mode, mut drop_weak) = (Mode::Object, false);
+    let (mut mode, mut drop_weak, mut patches) = (Mode::Object, false, false);
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Long("arch") => arch = Some(parser.value()?.string()?),
             Arg::Long("mode") => mode = mode_of(&parser.value()?.string()?)?,
             Arg::Long("drop-weak") => drop_weak = true,
-            Arg::Long("source") => source = parser.value()?.string()?,
+            Arg::Long("patches") => patches = true,
+            Arg::Long("source") => source = Some(parser.value()?.string()?),
             Arg::Long("config") => config = Some(PathBuf::from(parser.value()?)),
             Arg::Long("jobs") => jobs = parser.value()?.parse()?,
             Arg::Long("boot-only") => boot_only = true,
@@ -89,7 +96,16 @@ pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Option<Options>> {
     let arch = arch.ok_or("give --arch")?;
     let machine = MACHINES.iter().find(|machine| machine.name == arch);
     let machine = machine.ok_or_else(|| format!("no machine for {arch}"))?;
-    Ok(Some(Options { machine, mode, drop_weak, source, config, jobs, boot_only }))
+    if patches && (mode != Mode::Object || drop_weak) {
+        return Err("--patches goes with neither --mode nor --drop-weak".into());
+    }
+    if machine.is_patchable && !patches {
+        return Err(format!("the compiler makes the table of {arch}: give --patches").into());
+    }
+    let source = source.unwrap_or_else(|| {
+        if patches { "linux-source-6.12" } else { "linux-source-6.1" }.to_owned()
+    });
+    Ok(Some(Options { machine, mode, drop_weak, patches, source, config, jobs, boot_only }))
 }
 
 fn mode_of(name: &str) -> Result<Mode> {
@@ -116,6 +132,12 @@ mod tests {
         let options = parsed("--arch arm").unwrap().unwrap();
         assert!(options.folder().ends_with("target/kernel/arm"));
         assert!(parsed("--help").unwrap().is_none());
+        let options = parsed("--arch riscv64 --patches").unwrap().unwrap();
+        assert!(options.folder().ends_with("target/kernel/riscv64-patches"));
+        assert_eq!(options.source, "linux-source-6.12");
+        for line in ["--arch riscv64", "--arch arm --patches --mode late"] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
         for line in ["", "--arch vax", "--arch arm --mode early", "--arch arm --jobs many"] {
             assert!(parsed(line).is_err(), "{line}");
         }

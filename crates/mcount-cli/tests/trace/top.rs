@@ -368,8 +368,9 @@ fn budget_of_attach() -> Result<(), String> {
     let options = ["attach", "--output", "trace.mcount", "--budget", "2%", "--max-size", "1G"];
     let attached = room.run("attach", mcount(&options).arg(child.id().to_string()))?;
     let ended = room.wait("program", &mut child)?;
-    if attached.code != 0 || !attached.stderr.contains("not traced any more, is hot") {
-        return Err(format!("{attached:?}"));
+    let is_given_up = attached.stderr.contains("not traced any more, is hot");
+    if attached.code != 0 || ended.code != 0 || !is_given_up {
+        return Err(format!("{attached:?}, {ended:?}"));
     }
     check_trace(&room, "attach", None)
 }

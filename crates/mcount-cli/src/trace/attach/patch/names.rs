@@ -12,9 +12,9 @@ use super::fix::version;
 use crate::debug::separate::Search;
 use crate::trace::tracee::Memory;
 use crate::unpack::Limits;
+use object::Endianness;
 use object::elf;
 use object::read::elf::{ElfFile64, ProgramHeader, Sym};
-use object::Endianness;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 

@@ -1,0 +1,81 @@
+//! The kernel with the patches of `contrib/linux`: recorded after its link, and, as that one's measure, with the
+//! compiler's table and without relaxation.
+//!
+//! Both come of one compile. What differs is how `vmlinux` is linked.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::{Build, unpack_into};
+use crate::kernel::options::{OURS, THEIRS};
+use crate::kernel::process::{Clock, execute};
+use crate::{Result, files};
+
+/// The option that the patches add.
+pub(super) const LATE: &str = "CONFIG_FTRACE_MCOUNT_LATE=y\n";
+const NOT_LATE: &str = "# CONFIG_FTRACE_MCOUNT_LATE is not set\n";
+
+impl Build<'_> {
+    /// Makes both kernels, with a module each.
+    pub(in crate::kernel) fn with_patches(&self) -> Result<()> {
+        let mut clock = Clock::new()?;
+        self.configure()?;
+        for (kernel, option, step) in [
+            (OURS, LATE, "compile, link and record"),
+            (THEIRS, NOT_LATE, "the link with the compiler's table"),
+        ] {
+            self.choose(option)?;
+            self.remove_image()?;
+            for target in ["vmlinux", "modules", self.options.machine.target()] {
+                self.make_late(target)?;
+            }
+            clock.lap(step)?;
+            self.keep(kernel)?;
+            let folder = self.module_source(kernel)?;
+            self.make_late(&format!("M={}", folder.display()))?;
+            self.keep_module(kernel, &folder.join("mcount_test.ko"))?;
+        }
+        Ok(())
+    }
+
+    /// Switches late recording on or off.
+    fn choose(&self, option: &str) -> Result<()> {
+        let path = self.output.join(".config");
+        let config = String::from_utf8(files::read(&path)?)?;
+        let changed = config.replace(LATE, option).replace(NOT_LATE, option);
+        if changed != config {
+            files::write(&path, changed.as_bytes())?;
+            self.make_late("olddefconfig")?;
+        }
+        Ok(())
+    }
+
+    fn make_late(&self, target: &str) -> Result<()> {
+        let recorder = format!("MCOUNT={}", self.mcount.display());
+        let mut targets = vec![target];
+        if target.starts_with("M=") {
+            targets.push("modules");
+        }
+        self.make_by(&targets, &[&recorder], None)
+    }
+}
+
+/// The folder with the source, patched.
+pub(super) fn unpack(package: &str) -> Result<PathBuf> {
+    let folder = files::workspace().join("target/kernel").join(format!("{package}-patched"));
+    let stamp = folder.join(".patched");
+    if stamp.exists() {
+        return Ok(folder);
+    }
+    unpack_into(package, &folder)?;
+    let mut patches = files::list(&files::workspace().join("contrib/linux"))?;
+    patches.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
+    patches.sort();
+    for patch in patches {
+        let mut apply = Command::new("patch");
+        apply.args(["-p1", "--forward", "-i"]).arg(&patch).current_dir(&folder);
+        execute(&mut apply, &folder.join("patch.log"))?;
+    }
+    files::write(&stamp, b"")?;
+    Ok(folder)
+}
