@@ -21,6 +21,12 @@ NI static int deep(int n) {
 }
 NI int target(int n) {
     HIT();
+#ifdef ALIGNED
+    /* So gcc aligns the stack first, and keeps a pointer to where it was. */
+    __attribute__((aligned(64))) volatile char all[64];
+    volatile char *more = __builtin_alloca(n % 100 + 1);
+    more[0] = all[0] = 0;
+#endif
     return leaf(n);
 }
 NI int jumps(int n) {

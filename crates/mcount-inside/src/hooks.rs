@@ -122,7 +122,7 @@ impl Hooks {
             site: entry + area.start as u64,
             area,
             bytes: copy,
-            is_after_prologue: place == Position::AfterPrologue,
+            is_after_prologue: place != Position::Entry,
             frame: if place == Position::Entry {
                 0
             } else {

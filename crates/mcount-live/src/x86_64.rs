@@ -204,6 +204,18 @@ pub enum Position {
     Entry,
     /// Behind a prologue that has set up a frame pointer (`-pg` without `-mfentry`): it's above the saved `%rbp`.
     AfterPrologue,
+    /// Behind a prologue that has moved the stack pointer to an aligned address first, so that above the saved `%rbp` is only a
+    /// copy of the caller's address. A register leads to the place above the true one.
+    AfterAligning(Pointer),
+}
+
+/// Where gcc keeps the stack pointer that a function had before its stack was aligned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pointer {
+    /// In `%r10`.
+    R10,
+    /// In `%r13`, where `%r10` is the static chain.
+    R13,
 }
 
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
@@ -219,8 +231,47 @@ pub fn position(code: &[u8], distance: u64) -> Option<Position> {
         return Some(Position::Entry);
     }
     let before = usize::try_from(distance).ok().and_then(|distance| code.get(..distance));
+    if let Some((pointer, rest)) = aligned(code) {
+        // The register is as it was if only the usual things have happened since.
+        let prologue = before.and_then(|before| before.get(code.len() - rest.len()..));
+        return prologue.filter(|rest| is_prologue(rest)).map(|_| Position::AfterAligning(pointer));
+    }
     let mut windows = before.unwrap_or(code).windows(3);
     windows.any(|bytes| SETS_UP.contains(&bytes)).then_some(Position::AfterPrologue)
+}
+
+/// Does the function align its stack before it sets up a frame pointer? The register that leads to where the stack
+/// pointer was, and the code behind that.
+fn aligned(code: &[u8]) -> Option<(Pointer, &[u8])> {
+    /// `lea 8(%rsp), %r10`; `push %r13` and `lea 16(%rsp), %r13`. Then the copy is pushed: `push -8(…)`.
+    const FORMS: [(Pointer, &[u8], &[u8]); 2] = [
+        (Pointer::R10, &[0x4c, 0x8d, 0x54, 0x24, 0x08], &[0x41, 0xff, 0x72, 0xf8]),
+        (Pointer::R13, &[0x41, 0x55, 0x4c, 0x8d, 0x6c, 0x24, 0x10], &[0x41, 0xff, 0x75, 0xf8]),
+    ];
+    let code = code.strip_prefix(&ENDBR64).unwrap_or(code);
+    FORMS.into_iter().find_map(|(pointer, start, copy)| {
+        let rest = match code.strip_prefix(start)? {
+            // and $…, %rsp
+            [0x48, 0x83, 0xe4, _, rest @ ..] | [0x48, 0x81, 0xe4, _, _, _, _, rest @ ..] => rest,
+            _ => return None,
+        };
+        Some((pointer, rest.strip_prefix(copy)?))
+    })
+}
+
+/// Is this nothing but the rest of a prologue: `push`, `mov %rsp, %rbp`, and changes of the stack pointer?
+fn is_prologue(mut code: &[u8]) -> bool {
+    while !code.is_empty() {
+        code = match code {
+            [0x50..=0x57, rest @ ..]
+            | [0x41, 0x50..=0x57, rest @ ..]
+            | [0x48, 0x89, 0xe5, rest @ ..]
+            | [0x48, 0x83, 0xec | 0xc4, _, rest @ ..]
+            | [0x48, 0x81, 0xec | 0xc4, _, _, _, _, rest @ ..] => rest,
+            _ => return false,
+        };
+    }
+    true
 }
 
 /// Is `distance` bytes behind the start of the function `code` its first instruction but for a landing pad?
@@ -323,6 +374,31 @@ pub fn stub_after_prologue(address: u64, entry: u64, body: u64, id: u32) -> Opti
     Some(bytes)
 }
 
+/// Where the site of such a call leads in a stub of [`stub_after_aligning`].
+pub const STUB_ALIGNED: usize = 8;
+
+/// The same behind a prologue that has aligned the stack. `entry` finds the slot above where `%rbp` leads to, so that's made
+/// so before. Sites jump to the byte at [`STUB_ALIGNED`].
+#[must_use]
+pub fn stub_after_aligning(
+    address: u64,
+    entry: u64,
+    body: u64,
+    id: u32,
+    pointer: Pointer,
+) -> Option<[u8; STUB]> {
+    let mut bytes = [0xcc; STUB];
+    put(&mut bytes, 0, &branch(0xe8, address, entry)?);
+    // pop %rbp; jmp to 21
+    put(&mut bytes, 5, &[0x5d, 0xeb, 0x0d]);
+    // push %rbp; lea -16(…), %rbp; jmp to 0
+    let register = if pointer == Pointer::R10 { 0x6a } else { 0x6d };
+    put(&mut bytes, STUB_ALIGNED, &[0x55, 0x49, 0x8d, register, 0xf0, 0xeb, 0xf1]);
+    put(&mut bytes, 21, &branch(0xe9, address.wrapping_add(21), body)?);
+    put(&mut bytes, STUB_ID, &id.to_le_bytes());
+    Some(bytes)
+}
+
 /// A jump to `target`, however far it is: `jmp *0(%rip)` and the address.
 #[must_use]
 pub fn thunk(target: u64) -> [u8; THUNK] {
@@ -388,6 +464,38 @@ mod tests {
         }
         assert_eq!(Area::find(&[0x90, 0x90, 0xc3]), Err(Unusable::TooSmall(2)));
         assert_eq!(Area::find(&[0x55]), Err(Unusable::NotAHook));
+    }
+
+    #[test]
+    fn behind_a_prologue_a_register_may_lead_to_the_slot() {
+        use Position::{AfterAligning, AfterPrologue, Entry};
+        // gcc 12: lea 8(%rsp),%r10; and $-64,%rsp; push -8(%r10); push %rbp; mov %rsp,%rbp; push %r12; sub $0x58,%rsp
+        let first: &[u8] = &[
+            0x4c, 0x8d, 0x54, 0x24, 0x08, 0x48, 0x83, 0xe4, 0xc0, 0x41, 0xff, 0x72, 0xf8, 0x55,
+            0x48, 0x89, 0xe5, 0x41, 0x54, 0x48, 0x83, 0xec, 0x58,
+        ];
+        // The same with %r13, which is pushed first.
+        let second: &[u8] = &[
+            0xf3, 0x0f, 0x1e, 0xfa, 0x41, 0x55, 0x4c, 0x8d, 0x6c, 0x24, 0x10, 0x48, 0x83, 0xe4,
+            0xc0, 0x41, 0xff, 0x75, 0xf8, 0x55, 0x48, 0x89, 0xe5, 0x41, 0x55,
+        ];
+        let usual: &[u8] = &[0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xe4, 0xc0];
+        // xor %r10d,%r10d behind it.
+        let spoilt = [first, &[0x45, 0x31, 0xd2]].concat();
+        let table: &[(&[u8], Option<Position>)] = &[
+            (first, Some(AfterAligning(Pointer::R10))),
+            (second, Some(AfterAligning(Pointer::R13))),
+            (usual, Some(AfterPrologue)),
+            (&spoilt, None),
+            (&[0x41, 0x52], None),
+            (&[], Some(Entry)),
+        ];
+        for (prologue, expected) in table {
+            let code = [prologue, [0xe8, 0, 0, 0, 0].as_slice()].concat();
+            assert_eq!(position(&code, prologue.len() as u64), *expected, "{prologue:02x?}");
+        }
+        // The hook isn't behind all of it.
+        assert_eq!(position(first, 9), None);
     }
 
     #[test]

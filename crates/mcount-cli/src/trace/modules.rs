@@ -1,6 +1,7 @@
 //! The hooks of an executable or a shared library, found in its file: the library `mcount` knows where they
 //! are, the bytes there say how each is armed.
 
+use super::agent::Routines;
 use super::confine::FUNCTIONS;
 use super::functions::{Function, Functions};
 use super::recipe::Recipe;
@@ -10,7 +11,8 @@ use crate::words::counted;
 use mcount::{Base, CallSite, Kind, Options, Policy};
 use mcount_agent::class;
 use mcount_live::x86_64::{
-    Area, Position, SHORT_JUMP, SITE, Unusable, is_entry, nop_length, position,
+    Area, Position, SHORT_JUMP, SITE, STUB, STUB_ALIGNED, Unusable, is_entry, nop_length, position,
+    stub, stub_after_aligning, stub_after_prologue,
 };
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
@@ -73,7 +75,34 @@ pub(super) struct Hook {
 impl Hook {
     /// Is it a call behind the prologue?
     pub(super) fn is_after_prologue(&self) -> bool {
-        self.position == Some(Position::AfterPrologue)
+        matches!(self.position, Some(Position::AfterPrologue | Position::AfterAligning(_)))
+    }
+
+    /// Its stub at `at`, for the routines of an agent at load bias `bias`; its function goes on at `body`. `None` if
+    /// that's out of reach.
+    pub(super) fn stub(
+        &self,
+        at: u64,
+        (bias, routines): (u64, Routines),
+        body: u64,
+    ) -> Option<[u8; STUB]> {
+        let number = self.id | self.class << 24;
+        let (entry, late_entry) = (bias + routines.entry, bias + routines.pg_entry);
+        match self.position {
+            Some(Position::AfterPrologue) => stub_after_prologue(at, late_entry, body, number),
+            Some(Position::AfterAligning(pointer)) => {
+                stub_after_aligning(at, late_entry, body, number, pointer)
+            }
+            _ => stub(at, entry, body, bias + routines.exit, number),
+        }
+    }
+
+    /// Where its site leads to in that stub.
+    pub(super) fn way_in(&self) -> u64 {
+        match self.position {
+            Some(Position::AfterAligning(_)) => STUB_ALIGNED as u64,
+            _ => 0,
+        }
     }
 
     /// Decides whether it's armed, in the module with this path.

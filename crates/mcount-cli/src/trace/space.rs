@@ -263,11 +263,11 @@ impl Writer<'_> {
             self.recipe(hook.id, recipe, stubs)?;
         }
         let at = self.placed.stubs.take(code::STUB as u64)?;
-        let (mut target, mut behind) = (at, body);
+        let (mut target, mut behind) = (at + hook.way_in(), body);
         if let Some(room) = &mut self.thunks {
             // One thunk from the module to the stub, one back.
             target = room.take(code::THUNK as u64)?;
-            near.add(target, &code::thunk(at));
+            near.add(target, &code::thunk(at + hook.way_in()));
             behind = self.placed.stubs.take(code::STUB as u64)?;
             let mut back = [0xcc; code::STUB];
             if let Some(room) = back.get_mut(..code::THUNK) {
@@ -297,13 +297,7 @@ impl Writer<'_> {
     fn bytes(&self, hook: &Hook, at: u64, body: u64) -> Option<[u8; code::STUB]> {
         let (plain, with_values) = self.routines;
         let routines = if hook.recipe.is_some() { with_values } else { plain };
-        let bias = self.placed.bias;
-        let number = hook.id | hook.class << 24;
-        if hook.is_after_prologue() {
-            code::stub_after_prologue(at, bias + routines.pg_entry, body, number)
-        } else {
-            code::stub(at, bias + routines.entry, body, bias + routines.exit, number)
-        }
+        hook.stub(at, (self.placed.bias, routines), body)
     }
 }
 

@@ -31,6 +31,7 @@ const BUILDS: &[Build] = &[
     ("before", "gcc", &["-O2", "-fpatchable-function-entry=7,5"], "served.c"),
     ("fentry", "gcc", &["-O2", "-pg", "-mfentry"], "served.c"),
     ("pg", "gcc", &["-O2", "-pg"], "served.c"),
+    ("pg-aligned", "gcc", &["-O2", "-pg", "-DALIGNED"], "served.c"),
     ("cet", "gcc", &["-O2", "-fcf-protection", "-fpatchable-function-entry=5"], "served.c"),
     ("clang", "clang", HOOKS, "served.c"),
     ("musl", "musl-gcc", HOOKS, "served.c"),

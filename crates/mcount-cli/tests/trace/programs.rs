@@ -109,6 +109,7 @@ pub(crate) fn tests() -> Vec<Test> {
         simple("program::hostile-preload", hostile_preload),
         simple("program::address-sanitizer", sanitized),
         simple("program::many-functions", many_functions),
+        simple("program::aligned", aligned),
         simple("program::confined-new-thread", || confined("new-thread", 2151)),
         simple("program::confined-all-threads", || confined("all-threads", 177)),
         simple("program::confined-child", || confined("child", 22069)),
@@ -275,6 +276,39 @@ fn confined_musl() -> Result<(), String> {
                 command.arg(how);
             };
             same(&room, &program, change, Also::Nesting)?;
+        }
+    }
+    Ok(())
+}
+
+/// With `-pg`, behind prologues that align the stack, returns are seen as well.
+fn aligned() -> Result<(), String> {
+    const FLAGS: &[&[&str]] = &[
+        &["-O0"],
+        &["-O1"],
+        &["-O2"],
+        &["-O2", "-mstackrealign", "-fcf-protection"],
+        &["-O0", "-mavx"],
+        &["-O2", "-mavx"],
+        &["-O2", "-static"],
+    ];
+    for compiler in ["gcc", "clang"] {
+        for flags in FLAGS {
+            let room = Room::new()?;
+            let program = room.compile(compiler, &[*flags, &["-pg"]].concat(), "aligned.c")?;
+            let mut replay = Command::new(env!("CARGO_BIN_EXE_mcount"));
+            same(&room, &program, |_| {}, Also::Nesting)
+                .and_then(|()| {
+                    replay.arg("replay").arg(room.path("traced").join("trace.mcount"));
+                    room.run("replayed", &mut replay)
+                })
+                .and_then(|replayed| {
+                    match replayed.stdout.lines().find(|line| line.contains("unwound")) {
+                        Some(line) => Err(line.to_owned()),
+                        None => Ok(()),
+                    }
+                })
+                .map_err(|why| format!("{compiler} {flags:?}: {why}"))?;
         }
     }
     Ok(())

@@ -140,24 +140,13 @@ impl Stubs {
         let at = self.next()?;
         let (plain, with_values) = self.routines;
         let routines = if hook.recipe.is_some() { with_values } else { plain };
-        let bias = self.bias;
         self.last = self.last.max(hook.id);
         if let Some(recipe) = &hook.recipe {
             self.recipes.insert(hook.id, recipe.bytes());
         }
-        let number = hook.id | hook.class << 24;
-        self.add(if hook.is_after_prologue() {
-            after_prologue(at, bias + routines.pg_entry, body, number)?
-        } else {
-            code::stub(at, bias + routines.entry, body, bias + routines.exit, number)?
-        })?;
-        Some(at)
+        self.add(hook.stub(at, (self.bias, routines), body)?)?;
+        Some(at + hook.way_in())
     }
-}
-
-/// As [`code::stub_after_prologue`].
-fn after_prologue(at: u64, entry: u64, body: u64, number: u32) -> Option<[u8; code::STUB]> {
-    code::stub_after_prologue(at, entry, body, number)
 }
 
 /// Room near a module for jumps to stubs that are out of its reach.

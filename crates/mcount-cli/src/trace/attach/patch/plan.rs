@@ -363,7 +363,7 @@ fn hook(module: &Module, address: u64) -> Result<&Hook, String> {
     };
     match hook.position {
         Some(Position::Entry) => Ok(hook),
-        Some(Position::AfterPrologue) => Err(
+        Some(Position::AfterPrologue | Position::AfterAligning(_)) => Err(
             "its hook is behind the prologue: compile with -pg -mfentry, or -fpatchable-function-entry=5".to_owned(),
         ),
         None => Err("its hook isn't at its entry".to_owned()),
