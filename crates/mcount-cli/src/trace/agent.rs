@@ -20,6 +20,8 @@ pub(super) struct Symbols {
     pub(super) confined: u64,
     /// What the functions call by which a program forbids itself some, and what the recorder is asked then.
     pub(super) watch: u64,
+    /// Where functions return to whose hook is behind the prologue.
+    pub(super) pg_return: u64,
     pub(super) question: u64,
     pub(super) start: u64,
     pub(super) stubs: u64,
@@ -159,6 +161,7 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
             "mcount_config" => &mut found.config,
             "mcount_nobody" => &mut found.nobody,
             "mcount_confined" => &mut found.confined,
+            "mcount_pg_return" => &mut found.pg_return,
             "mcount_watch" => &mut found.watch,
             "mcount_question" => &mut found.question,
             "mcount_start" => &mut found.start,
@@ -185,7 +188,7 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
     if code.contains(&0)
         || [found.values_entry, found.values_pg_entry].contains(&0)
         || [config, nobody, request, names].contains(&0)
-        || [found.confined, found.watch, found.question].contains(&0)
+        || [found.confined, found.pg_return, found.watch, found.question].contains(&0)
         || found.routines.iter().any(is_missing)
     {
         return Err(io::Error::other("the agent was built without some of its symbols"));

@@ -261,7 +261,11 @@ impl Recorder {
                 self.rendezvous(thread);
                 thread.resume(None);
             }
-            Stop::Signal(libc::SIGSEGV) if self.gave_time(thread) => thread.resume(None),
+            Stop::Signal(libc::SIGSEGV)
+                if self.gave_time(thread) || self.gave_return_address(thread) =>
+            {
+                thread.resume(None);
+            }
             Stop::Signal(signal) => match Signal::try_from(signal) {
                 Ok(signal) => thread.resume(Some(signal)),
                 Err(_) => thread.resume_with(signal),

@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 
 /// How long a new process waits until somebody tells who made it.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// Said once.
+const SHADOW_STACK: &str = "with -pg, a program with a shadow stack (CET) is slow, and returns aren't seen: use \
+                            --entries, or compile with -mfentry or -fpatchable-function-entry=5";
 /// How many processes that have ended are kept in mind.
 const LATELY: usize = 16;
 
@@ -154,6 +157,33 @@ impl Recorder {
             found.map(|(id, one)| (*id, one.as_maker()))
         };
         ended.cloned().or_else(running)
+    }
+
+    /// Did `thread` get a fault because its shadow stack, which the processor keeps (CET), has another return address? Then
+    /// it's given the caller's, if the one that it has is ours. The call ends in the trace when a later one is made there.
+    ///
+    /// That can only be behind a prologue: elsewhere, functions are called by what they return to.
+    pub(super) fn gave_return_address(&mut self, thread: Tracee) -> bool {
+        /// `SEGV_CPERR`.
+        const WRONG_RETURN: i32 = 10;
+        /// Where the caller's address is kept, from that place on the stack.
+        const RET: u64 = 1 << 46;
+        let process = self.threads.get(&thread.id()).and_then(|id| self.processes.get(id));
+        let Some(process) = process.filter(|_| thread.signal_code() == Some(WRONG_RETURN)) else {
+            return false;
+        };
+        let Some(placed) = process.space.borrow().agent.as_ref().map(|placed| placed.bias) else {
+            return false;
+        };
+        let Ok(slot) = thread.registers().map(|registers| registers.rsp) else { return false };
+        let memory = &process.memory;
+        let caller = memory.word(slot ^ RET).unwrap_or(0);
+        let is_ours = memory.word(slot).is_ok_and(|it| it == placed + self.agent.symbols.pg_return);
+        let is_given = is_ours && caller != 0 && memory.write(slot, &caller.to_le_bytes()).is_ok();
+        if is_given {
+            self.note(SHADOW_STACK.to_owned());
+        }
+        is_given
     }
 
     pub(super) fn process_record(&mut self, process: i32, parent: i32) {

@@ -184,6 +184,11 @@ impl Tracee {
         to_result(memory.word(desk.request + mcount_agent::request::RESULT)?)
     }
 
+    /// Why it got the signal that has stopped it.
+    pub(super) fn signal_code(self) -> Option<i32> {
+        ptrace::getsiginfo(self.0).ok().map(|signal| signal.si_code)
+    }
+
     /// Does it stand at `desk`, stopped by a signal of its own?
     pub(super) fn has_asked(self, asked: u64) -> bool {
         const SI_TKILL: i32 = -6;

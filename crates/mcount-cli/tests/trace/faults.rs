@@ -28,6 +28,7 @@ const TESTS: &[(&str, Option<&str>, Run)] = &[
     ("stop-and-continue", None, stop),
     ("kill-program", None, kill_program),
     ("kill-maker", None, kill_maker),
+    ("shadow-stack", None, shadow_stack),
     ("kill-tracer", None, || kill_tracer(false)),
     ("kill-tracer-then-dlopen", None, || kill_tracer(true)),
     ("kill-tracer-at-dlopen", None, kill_tracer_that_was_asked),
@@ -329,6 +330,22 @@ fn kill_maker() -> Result<(), String> {
         return Err(format!("{ended:?}"));
     }
     room.compare_counts("traced", &room.trace("traced")?)
+}
+
+/// A processor with a shadow stack has a function return to where it was called from, or not at all.
+fn shadow_stack() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &["-O2", "-pg"], "shadow-stack.c")?;
+    let ended = room.run("traced", &mut tracer(&program))?;
+    let trace = room.trace("traced")?;
+    let is_said = ended.stderr.lines().count() == 1 && ended.stderr.contains("shadow stack (CET)");
+    if (ended.code, ended.stdout.as_str()) != (0, "0\n") || !is_said {
+        return Err(format!("{ended:?}"));
+    }
+    match trace.count(0, "returns") {
+        10 => room.compare_counts("traced", &trace),
+        other => Err(format!("{other} calls of returns")),
+    }
 }
 
 /// The program runs on untouched, whatever it does then, and all that it had done is in the trace.
