@@ -149,7 +149,7 @@ pub(crate) fn for_all(act: impl Fn(*mut Block)) {
 
 /// Faults if there are fewer than [`STACK`] bytes of stack left. A program may handle that on another stack. Where
 /// signals are blocked it couldn't: the kernel would end it.
-fn need_stack() {
+pub(crate) fn need_stack() {
     touch_stack::<STACK>();
 }
 

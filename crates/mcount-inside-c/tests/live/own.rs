@@ -81,6 +81,9 @@ pub(crate) fn tests() -> Vec<Test> {
         tests.push(test(format!("left/{}", hooks.name), "gcc", move || {
             check("gcc", hooks, USUAL, &["left.c"], &[])
         }));
+        tests.push(test(format!("escapes/{}", hooks.name), "gcc", move || {
+            check("gcc", hooks, USUAL, &["escapes.c"], &[])
+        }));
     }
     // With the checkers for memory and leaks, which find nothing.
     for compiler in ["gcc", "clang"] {

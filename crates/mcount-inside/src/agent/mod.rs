@@ -60,8 +60,10 @@ fn config() -> Config {
 /// How many threads are in here.
 static BUSY: AtomicU64 = AtomicU64::new(0);
 
-/// Has `act` counted as one that uses the trace.
+/// Has `act` counted as one that uses the trace. If there's too little stack for it, that's noticed before: whoever handles
+/// that may jump out of here, and nobody would count it off.
 fn busy<T>(act: impl FnOnce() -> T) -> T {
+    thread::need_stack();
     BUSY.fetch_add(1, SeqCst);
     let result = act();
     BUSY.fetch_sub(1, SeqCst);
