@@ -139,12 +139,12 @@ BARE static unsigned long at_random(mcount_tracer *tracer, double end)
     for (; now() < end && !wrong; count++) {
         char pattern[16];
         unsigned n = (unsigned)rand_r(&seed), kind = n >> 16;
-        const char *forms[] = {"f%04u", "f%03u?", "f%02u??", "f???%u", "f%u???"};
-        const unsigned most[] = {10000, 1000, 100, 10, 10};
-        const long matches[] = {1, 10, 100, 1000, 1000};
-        snprintf(pattern, sizeof pattern, forms[kind % 5], n % most[kind % 5]);
-        long result = kind / 5 % 2 ? mcount_disarm(tracer, pattern) : mcount_arm(tracer, pattern);
-        if (result != matches[kind % 5]) {
+        const char *forms[] = {"f%04u", "f%03u?", "f%02u??", "f???%u", "f%u???", "f[0-9]*"};
+        const unsigned most[] = {10000, 1000, 100, 10, 10, 1};
+        const long matches[] = {1, 10, 100, 1000, 1000, FUNCTIONS};
+        snprintf(pattern, sizeof pattern, forms[kind % 6], n % most[kind % 6]);
+        long result = kind / 6 % 2 ? mcount_disarm(tracer, pattern) : mcount_arm(tracer, pattern);
+        if (result != matches[kind % 6]) {
             fprintf(stderr, "%s: %ld functions (%s)\n", pattern, result, mcount_error());
             wrong = 1;
         }
