@@ -16,7 +16,8 @@ const NOBODY: &[&str] = &["--reuid=65534", "--regid=65534", "--clear-groups"];
 type Row = (&'static str, &'static str, fn() -> Result<(), String>);
 
 pub(crate) fn tests() -> Vec<Test> {
-    let rows: [Row; 14] = [
+    let rows: [Row; 15] = [
+        ("attach::opened-later", "gcc", opened_later),
         ("attach::spoilt", "gcc", spoilt),
         ("attach::inside-a-hook", "gcc", inside_a_hook),
         ("attach::impostor", "gcc", impostor),
@@ -200,6 +201,27 @@ pub(crate) fn code_is_as_in_file(program: &Path, process: u32) -> Result<(), Str
     } else {
         Err(format!("the code of process {process} isn't as in its file"))
     }
+}
+
+/// A library that's opened meanwhile stays idle, which is said once, with its name. The next trace has it.
+fn opened_later() -> Result<(), String> {
+    let room = Room::new()?;
+    let plugin = room.compile("gcc", &[HOOKS, &["-shared", "-fPIC"]].concat(), "plugin.c")?;
+    let program = room.compile("gcc", &[HOOKS, &["-DOPENS"]].concat(), "served.c")?;
+    let mut served = Served::command(Command::new(&program).env("PLUGIN", &plugin))?;
+    for (round, expected) in [(1, 1), (2, 0)] {
+        let attached = Attached::start(&room, "attached", &[], served.id())?;
+        served.tell("open\n", "opened 1")?;
+        let counts = served.work()?;
+        let trace = attached.stop()?;
+        compare(&counts, &trace)?;
+        let line = format!("{} was loaded later, and isn't traced", plugin.display());
+        let said = trace.notes.iter().filter(|note| **note == line).count();
+        if (said, trace.count(0, "plugin")) != (expected, 0) || trace.notes.len() != expected {
+            return Err(format!("{round}: {:?}", trace.notes));
+        }
+    }
+    served.end()
 }
 
 /// A process that was made by `fork` meanwhile, and lives on, is let go as well.
