@@ -6,6 +6,7 @@ use super::{SUCCESS, complain, say};
 use crate::pattern::{Language, Pattern};
 use crate::replay::parse_time;
 use crate::trace::attach::patch::{Action, Request, Row, list, patch as run};
+use crate::words::printable;
 use clap::{Args, ValueHint};
 use std::io;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ FIX.so is an ordinary shared object, made from a C or C++ file that has the new 
 FIX.so fix.c). Each of its functions that others can see and that the program has as well takes the place of the \
 program's. That one needs a hook: its program is compiled with -fpatchable-function-entry=5, or with -pg -mfentry. \
 What else the new functions use is found in the program, static functions and variables too; extern int x \
-__asm__(\"a.c:x\") says which one, if several files have one. Calls that the compiler inlined aren't replaced.
+__asm__(\"\\\"a.c:x\\\"\") says which one, if several files have one. Calls that the compiler inlined aren't replaced.
 
 All functions are replaced at one moment, in which no thread is in one of the old ones, nor will return there. \
 Until there is such a moment, the process runs on.
@@ -101,5 +102,6 @@ fn line(row: &Row) -> String {
     });
     let functions = functions.collect::<Vec<_>>().join(", ");
     let state = if row.is_in_force { "in force" } else { "reverted" };
-    format!("{} {} {state}: {functions}", row.number, row.name)
+    // It's what the process has in its memory.
+    printable(&format!("{} {} {state}: {functions}", row.number, row.name)).into_owned()
 }

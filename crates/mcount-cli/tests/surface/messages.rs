@@ -143,8 +143,18 @@ const COUNTERS: &[(&[&str], &str)] = &[
 ];
 
 /// Commands that count nothing, or always the same; and those with tests of their own.
-const NO_COUNTERS: &[&str] =
-    &["completions", "man", "demo", "trace", "attach", "top", "replay", "stats", "compress"];
+const NO_COUNTERS: &[&str] = &[
+    "completions",
+    "man",
+    "demo",
+    "trace",
+    "attach",
+    "patch",
+    "top",
+    "replay",
+    "stats",
+    "compress",
+];
 
 /// Adds files to the room in which there is one of each thing.
 fn one_of_each(room: &Room) {

@@ -22,15 +22,13 @@ pub fn attach(request: Request) -> io::Result<u8> {
         }
     }
     let process = request.process;
-    match divide(|pipe| work(request, pipe))? {
-        Some(code) => Ok(code),
-        None => {
-            if process != 0 {
-                worker::recover(process)?;
-            }
-            Err(io::Error::other("the process that wrote the trace was killed; it isn't finished"))
-        }
+    if let Some(code) = divide(|pipe| work(request, pipe))? {
+        return Ok(code);
     }
+    if process != 0 {
+        worker::recover(process)?;
+    }
+    Err(io::Error::other("the process that wrote the trace was killed; it isn't finished"))
 }
 
 /// Makes a process of its own for `work`, which is given what ends when it's time to stop, and waits for it. Its exit code;

@@ -30,6 +30,11 @@ impl Mapping {
         self.inode != 0 && self.path.is_absolute()
     }
 
+    /// Is it of what `mcount patch` leaves in a process?
+    pub(super) fn is_patch(&self) -> bool {
+        self.path == Path::new("/memfd:mcount-patch (deleted)")
+    }
+
     pub(super) fn has(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
     }

@@ -16,6 +16,7 @@ mod maps;
 pub mod patch;
 mod program;
 mod remote;
+mod rescue;
 pub(super) mod sandbox;
 mod save;
 mod session;

@@ -2,7 +2,6 @@
 
 use super::block::is_ours;
 use super::maps::{self, Mapping};
-use super::patch;
 use super::sites::{self, Change, Stubs, Thunks};
 use crate::commit::Failure;
 use crate::files::{ELF_MAGIC, Input, open_regular};
@@ -48,7 +47,7 @@ impl Program {
         let (loaded, notes, values) = (Vec::new(), Vec::new(), Vec::new());
         let mut all = Self { process, path, modules, loaded, notes, values };
         let maps = maps::read(process)?;
-        let is_ours = |map: &Mapping| is_ours(map) || patch::is_ours(map);
+        let is_ours = |map: &Mapping| is_ours(map) || map.is_patch();
         let code = maps.iter().filter(|map| map.is_code() && map.is_file() && !is_ours(map));
         for map in code {
             let (path, is_deleted) = maps::without_deleted(&map.path);

@@ -25,6 +25,8 @@ pub(super) struct Remote<'m> {
     gate: u64,
     /// Signals that came meanwhile.
     signals: Vec<i32>,
+    /// Where it finds how to go on if nobody puts it back.
+    frame: Option<u64>,
 }
 
 /// Where a function returns to, and where its thread stands when the recorder hears of that.
@@ -38,16 +40,48 @@ pub(super) struct End {
 
 impl<'m> Remote<'m> {
     pub(super) fn of(thread: &mut Thread, memory: &'m Memory, gate: u64) -> io::Result<Self> {
+        let remote = Self::begin(thread, memory, gate)?;
+        remote.block()?;
+        Ok(remote)
+    }
+
+    /// The same for a `gate` behind which is `rt_sigreturn`: it goes on by itself if nobody puts it back, by what is written
+    /// at `frame`, 8 below a multiple of 64.
+    pub(super) fn rescued(
+        thread: &mut Thread,
+        memory: &'m Memory,
+        (gate, frame): (u64, u64),
+    ) -> io::Result<Self> {
+        let mut remote = Self::begin(thread, memory, gate)?;
+        remote.rescue(gate, frame)?;
+        remote.block()?;
+        Ok(remote)
+    }
+
+    fn begin(thread: &mut Thread, memory: &'m Memory, gate: u64) -> io::Result<Self> {
         let before = restarted(&thread.registers);
         *thread.change() = before;
         let tracee = thread.tracee;
         let mut blocked = 0;
-        // All but SIGURG, by which the end of a function is told.
-        let all = !(1_u64 << (libc::SIGURG - 1));
         ptrace(0x420a, tracee, 8, (&raw mut blocked).cast())?;
-        let state = state(tracee)?;
-        ptrace(PTRACE_SETSIGMASK, tracee, 8, (&raw const all).cast_mut().cast())?;
-        Ok(Self { thread: tracee, memory, before, blocked, state, gate, signals: Vec::new() })
+        let (state, signals) = (state(tracee)?, Vec::new());
+        Ok(Self { thread: tracee, memory, before, blocked, state, gate, signals, frame: None })
+    }
+
+    /// Blocks all signals but SIGURG, by which the end of a function is told.
+    fn block(&self) -> io::Result<()> {
+        let all = !(1_u64 << (libc::SIGURG - 1));
+        ptrace(PTRACE_SETSIGMASK, self.thread, 8, (&raw const all).cast_mut().cast())
+    }
+
+    /// From now on it goes on by itself if nobody puts it back, as for [`Remote::rescued`].
+    pub(super) fn rescue(&mut self, gate: u64, frame: u64) -> io::Result<()> {
+        const SYSCALL: u64 = 2;
+        let bytes = super::rescue::frame(frame, &self.before, self.blocked, &self.state);
+        self.memory.write(frame, &bytes)?;
+        (self.gate, self.frame) = (gate, Some(frame));
+        let (rip, rsp, orig_rax) = (gate + SYSCALL, frame + 8, u64::MAX);
+        self.thread.set_registers(&Registers { rip, rsp, orig_rax, ..self.before })
     }
 
     /// Another `syscall` instruction is to be used from now on.
@@ -60,6 +94,7 @@ impl<'m> Remote<'m> {
         let argument = |index: usize| arguments.get(index).copied().unwrap_or(0);
         let registers = Registers {
             rip: self.gate,
+            rsp: self.frame.map_or(self.before.rsp, |frame| frame + 8),
             rax: number.cast_unsigned(),
             orig_rax: u64::MAX,
             rdi: argument(0),
@@ -141,16 +176,17 @@ impl<'m> Remote<'m> {
 impl Drop for Remote<'_> {
     /// It's as it was.
     fn drop(&mut self) {
+        // It may have been killed meanwhile; then there's nothing to put back. Registers come last: until then it'd do that
+        // by itself.
+        let blocked = (&raw const self.blocked).cast_mut().cast();
+        let _ = ptrace(PTRACE_SETSIGMASK, self.thread, 8, blocked);
         let state =
             libc::iovec { iov_base: self.state.as_mut_ptr().cast(), iov_len: self.state.len() };
-        // It may have been killed meanwhile; then there's nothing to put back.
         // SAFETY: the state lives during the call.
         unsafe {
             libc::ptrace(libc::PTRACE_SETREGSET, self.thread.id(), NT_X86_XSTATE, &raw const state);
         }
         let _ = self.thread.set_registers(&self.before);
-        let blocked = (&raw const self.blocked).cast_mut().cast();
-        let _ = ptrace(PTRACE_SETSIGMASK, self.thread, 8, blocked);
         for signal in self.signals.drain(..) {
             // SAFETY: no pointer is passed.
             unsafe { libc::syscall(libc::SYS_tkill, self.thread.id(), signal) };

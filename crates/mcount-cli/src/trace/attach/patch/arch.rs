@@ -33,8 +33,6 @@ pub(super) enum Wants {
     Symbol,
     /// The number of the module that has the thread-local variable.
     Module,
-    /// Where it is in its module's thread-local storage, and the addend.
-    Offset,
     /// Where it is from the thread pointer on, and the addend.
     FromThreadPointer,
 }
@@ -58,8 +56,7 @@ pub(super) fn wants(kind: u32) -> Wants {
         GLOB_DAT | JUMP_SLOT => Wants::Symbol,
         RELATIVE => Wants::Bias,
         DTPMOD64 => Wants::Module,
-        DTPOFF64 => Wants::Offset,
-        TPOFF64 => Wants::FromThreadPointer,
+        DTPOFF64 | TPOFF64 => Wants::FromThreadPointer,
         _ => Wants::Nothing,
     }
 }
@@ -67,7 +64,7 @@ pub(super) fn wants(kind: u32) -> Wants {
 /// Where the thread-local storage of the program itself begins, from the thread pointer on: just below it (ELF Handling
 /// for Thread-Local Storage, variant II).
 pub(super) fn program_storage(size: u64, align: u64) -> u64 {
-    size.next_multiple_of(align.max(1).min(1 << 30)).wrapping_neg()
+    size.next_multiple_of(align.clamp(1, 1 << 30)).wrapping_neg()
 }
 
 /// Bytes of a gate.
@@ -103,6 +100,15 @@ pub(super) const DONE: &[u8] = &[
     0xb8, 0x0f, 0, 0, 0, // mov $rt_sigreturn, %eax
     0x0f, 0x05, // syscall
     0x0f, 0x0b, // ud2
+];
+
+/// The function that code calls for the address of a thread-local variable, and what it does here: there are only variables of
+/// the program itself, whose place from the thread pointer on is known.
+pub(super) const STORAGE_NAME: &str = "__tls_get_addr";
+pub(super) const STORAGE: &[u8] = &[
+    0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0, // mov %fs:0, %rax
+    0x48, 0x03, 0x47, 0x08, // add 8(%rdi), %rax
+    0xc3, // ret
 ];
 
 /// Where in [`DONE`] the thread stands then, in bytes.

@@ -23,6 +23,8 @@ const MOST: u64 = 256 << 20;
 const DT_PLTRELSZ: u64 = 2;
 const DT_RELA: u64 = 7;
 const DT_RELASZ: u64 = 8;
+const DT_INIT: u64 = 12;
+const DT_FINI: u64 = 13;
 const DT_TEXTREL: u64 = 22;
 const DT_JMPREL: u64 = 23;
 const DT_INIT_ARRAY: u64 = 25;
@@ -115,6 +117,11 @@ impl Fix {
         };
         let dynamic = Dynamic::of(&file, &fix)?;
         dynamic.check_constructors(&file, &fix)?;
+        // Those of the start files have names, too.
+        let own = [dynamic.get(DT_INIT), dynamic.get(DT_FINI)];
+        for symbol in fix.symbols.iter_mut().filter(|one| own.contains(&one.value)) {
+            symbol.is_function &= symbol.value.is_none();
+        }
         fix.relocations = dynamic.relocations(&fix)?;
         fix.check()?;
         Ok(fix)

@@ -17,7 +17,7 @@ use object::{Endianness, Object, ObjectSection};
 type Slice<'d> = EndianSlice<'d, LittleEndian>;
 
 /// Frames of one stack that are looked at.
-const MOST_FRAMES: usize = 100_000;
+const MOST_FRAMES: usize = 20_000;
 /// Bytes of one stack that are searched.
 const MOST_BYTES: u64 = 64 << 20;
 /// Registers by their numbers in unwind information (x86-64 psABI, 3.6.2); the last one is the return address.
@@ -117,7 +117,7 @@ impl State {
 
 /// How far one step led.
 enum Step {
-    Caller(State),
+    Caller(Box<State>),
     /// That was the outermost frame.
     End,
     /// Nobody knows.
@@ -139,7 +139,7 @@ impl Unwinder<'_> {
                 Step::Caller(next)
                     if found.len() < MOST_FRAMES && next.get(STACK) != Some(before) =>
                 {
-                    state = next;
+                    state = *next;
                 }
                 _ => {
                     self.guess(before, maps, &mut found);
@@ -187,7 +187,6 @@ impl Unwinder<'_> {
             let register = Register(u16::try_from(number).ok()?);
             *room = match row.register(register) {
                 Some(RegisterRule::Undefined) if number == RETURN => return Some(Step::End),
-                Some(RegisterRule::Undefined) => None,
                 Some(RegisterRule::Offset(offset)) => {
                     self.memory.word(cfa.wrapping_add_signed(offset)).ok()
                 }
@@ -203,14 +202,13 @@ impl Unwinder<'_> {
                     self.evaluate(expression, encoding, state, Some(cfa))
                 }
                 None if number == STACK => Some(cfa),
-                None if number == RETURN => None,
-                None | Some(RegisterRule::SameValue) => state.get(number),
-                Some(_) => None,
+                None | Some(RegisterRule::SameValue) if number != RETURN => state.get(number),
+                _ => None,
             };
         }
         match next.get(RETURN)? {
             0 => Some(Step::End),
-            _ => Some(Step::Caller(next)),
+            _ => Some(Step::Caller(Box::new(next))),
         }
     }
 
@@ -222,7 +220,7 @@ impl Unwinder<'_> {
         state: &State,
         first: Option<u64>,
     ) -> Option<u64> {
-        const STEPS: u32 = 10_000;
+        const STEPS: u32 = 1_000;
         let encoding = Encoding { format: Format::Dwarf32, ..encoding };
         let mut evaluation: Evaluation<Slice<'_>> = expression.evaluation(encoding);
         evaluation.set_max_iterations(STEPS);

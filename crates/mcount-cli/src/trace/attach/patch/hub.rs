@@ -22,14 +22,12 @@ use crate::trace::space::{gaps, reaches};
 use crate::trace::tracee::Memory;
 use nix::libc;
 use std::io::{self, Write};
-use std::path::Path;
 
 pub(super) const PAGE: u64 = 4096;
 const MAGIC: &[u8; 16] = b"mcount-patch  1\n";
-/// What the kernel shows for the files in memory.
-const NAME: &str = "/memfd:mcount-patch (deleted)";
 const CALL: u64 = 64;
 const DONE: u64 = 128;
+const STORAGE: u64 = 192;
 const GATES: u64 = PAGE;
 const ROOM: u64 = 3 * PAGE;
 pub(super) const SLOTS: usize = 432;
@@ -44,12 +42,7 @@ const TOTAL: u64 = ROOM + PAGE + ENTRIES + STACK;
 /// Bytes of a name that are kept.
 const LONGEST: usize = 160;
 
-/// Is this a mapping of a patch?
-pub(in super::super) fn is_ours(map: &Mapping) -> bool {
-    map.path == Path::new(NAME)
-}
-
-/// A file in memory with that name.
+/// A file in memory, by whose name the next recorder finds it.
 pub(super) fn file(bytes: &[u8]) -> io::Result<std::fs::File> {
     let mut file = in_memory(c"mcount-patch")?;
     file.write_all(bytes)?;
@@ -198,6 +191,7 @@ fn room(hub: u64) -> Vec<u8> {
     };
     put(CALL, arch::CALL);
     put(DONE, arch::DONE);
+    put(STORAGE, arch::STORAGE);
     for index in 0..SLOTS as u64 {
         let slot = hub + ROOM + SLOT_WORDS as u64 + 8 * index;
         put(GATES + index * arch::GATE as u64, &arch::gate(slot));
@@ -210,7 +204,7 @@ impl Hub {
     /// The block that's in the process already.
     pub(super) fn find(memory: &Memory, maps: &[Mapping]) -> Option<Self> {
         let is_room = |map: &&Mapping| {
-            is_ours(map)
+            map.is_patch()
                 && map.offset == 0
                 && map.permissions == *b"r-xp"
                 && map.end - map.start == ROOM
@@ -240,7 +234,7 @@ impl Hub {
     ) -> io::Result<Self> {
         let mut result = Err(io::Error::other("no free memory near it"));
         for start in gaps(&maps::ranges(maps), extent, TOTAL).into_iter().take(8) {
-            let arguments = anonymous(start, TOTAL, libc::PROT_READ | libc::PROT_WRITE, true);
+            let arguments = anonymous(start, TOTAL, libc::PROT_READ | libc::PROT_EXEC, true);
             result = remote.call(libc::SYS_mmap, &arguments);
             if result.as_ref().is_ok_and(|found| *found == start) {
                 break;
@@ -256,10 +250,16 @@ impl Hub {
 
     fn map(&self, remote: &mut Remote<'_>, process: (i32, &Memory)) -> io::Result<()> {
         let mut bytes = room(self.start);
+        let data = libc::PROT_READ | libc::PROT_WRITE;
+        // From here on, the thread can do without us.
+        let head = bytes.get(..usize::try_from(GATES).unwrap_or(0)).unwrap_or_default();
+        process.1.write(self.start, head)?;
+        remote.rescue(self.call(), self.start + ROOM - PAGE - 8)?;
+        remote.call(libc::SYS_mmap, &anonymous(self.start + ROOM, TOTAL - ROOM, data, false))?;
+        remote.rescue(self.call(), self.frame())?;
         bytes.extend_from_slice(&Table::new().0);
         bytes.resize(usize::try_from(ROOM + PAGE + ENTRIES).unwrap_or(0), 0);
         let descriptor = self.give(remote, process, &bytes)?;
-        let data = libc::PROT_READ | libc::PROT_WRITE;
         // What makes it one comes last.
         let mapped =
             map_file(remote, (self.start + ROOM, PAGE + ENTRIES), data, (descriptor, ROOM));
@@ -317,6 +317,11 @@ impl Hub {
     /// A `syscall` instruction.
     pub(super) fn call(&self) -> u64 {
         self.start + CALL
+    }
+
+    /// What objects call for the address of a thread-local variable.
+    pub(super) fn storage(&self) -> u64 {
+        self.start + STORAGE
     }
 
     /// Where functions return to.

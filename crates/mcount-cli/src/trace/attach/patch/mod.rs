@@ -16,7 +16,6 @@ mod work;
 
 use self::fix::Fix;
 use self::hub::Hub;
-pub(super) use self::hub::is_ours;
 use self::plan::Plan;
 use self::region::Region;
 use self::work::{Known, Tried, Work};

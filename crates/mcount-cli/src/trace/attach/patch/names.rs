@@ -3,7 +3,7 @@
 //! A dynamic linker would only look at dynamic symbols. What's patched in takes the place of code of the program, so it sees
 //! what that code sees: all symbols of its module first, then what other modules export, as a dynamic linker would find
 //! it, then what is static elsewhere. A static name that several source files have is ambiguous; `FILE.c:name` says
-//! which one is meant (`extern int name __asm__("FILE.c:name");`).
+//! which one is meant (`extern int name __asm__("\"FILE.c:name\"");`).
 
 use super::super::maps;
 use super::super::program::Program;
@@ -38,7 +38,8 @@ pub(super) struct Definition {
     pub(super) address: u64,
     pub(super) size: u64,
     pub(super) kind: Kind,
-    is_local: bool,
+    /// It's static.
+    pub(super) is_local: bool,
     /// Other modules can see it.
     is_exported: bool,
     version: Option<String>,
@@ -115,7 +116,7 @@ impl Names {
     }
 
     /// Where the program's own thread-local variable is, from the thread pointer on.
-    pub(super) fn from_thread_pointer(&self, one: &Definition) -> Option<u64> {
+    pub(super) fn variable(&self, one: &Definition) -> Option<u64> {
         let is_own = Some(one.module) == self.main && one.kind == Kind::ThreadLocal;
         Some(self.storage.filter(|_| is_own)?.wrapping_add(one.address))
     }
@@ -200,7 +201,9 @@ fn is_file(one: &Definition, file: &str) -> bool {
 
 fn files(all: &[Definition]) -> Vec<String> {
     let file = |one: &Definition| one.file.clone().unwrap_or_else(|| "?".to_owned());
-    all.iter().map(file).collect()
+    let mut files: Vec<String> = all.iter().map(file).collect();
+    files.sort();
+    files
 }
 
 /// The only one of these, but for other names of it.

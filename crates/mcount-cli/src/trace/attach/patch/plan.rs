@@ -11,8 +11,8 @@ use crate::pattern::Pattern;
 use crate::trace::modules::{Code, Hook, Module};
 use crate::trace::tracee::Memory;
 use mcount_live::x86_64::{Position, SITE};
-use object::Endianness;
 use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSection};
 use std::collections::HashSet;
 use std::io;
 
@@ -44,8 +44,10 @@ pub(super) enum Bound {
     Address(u64),
     /// What the function at this address chooses.
     Chosen(u64),
-    /// A thread-local variable of the program itself: its offset, and where it is from the thread pointer on.
-    ThreadLocal(u64, u64),
+    /// A thread-local variable of the program itself: where it is from the thread pointer on.
+    ThreadLocal(u64),
+    /// The function that finds such variables.
+    Storage,
 }
 
 #[derive(Debug)]
@@ -87,7 +89,7 @@ impl Plan {
         let untell = untell.iter().map(|one| (one.module, one.address)).collect();
         let plan = Self { targets, bounds, notes, untell };
         // What can't be filled in is found out now.
-        relocated(fix, &plan, 0, &[])?;
+        relocated(fix, &plan, (0, 0), &[])?;
         Ok(plan)
     }
 
@@ -174,6 +176,7 @@ impl Planner<'_> {
                 Err(why) => self.wrong.push(format!("{shown}: {why}")),
             }
         }
+        targets.sort_by(|a, b| a.entry.name.cmp(&b.entry.name));
         targets
     }
 
@@ -217,6 +220,12 @@ impl Planner<'_> {
             idle,
             before,
         };
+        if definition.is_local && is_by_clang(&file) {
+            self.notes.push(format!(
+                "warning: {} is static, and clang doesn't say whether its callers pass all that they seem to",
+                entry.name
+            ));
+        }
         let ranges = self.ranges(&entry, &symbol.name, definition.module);
         let (module, extent) = (definition.module, one.extent(module));
         Ok(Some(Target { symbol: place, module, extent, entry, filled, ranges }))
@@ -314,6 +323,9 @@ impl Planner<'_> {
 
     fn undefined(&self, symbol: &Symbol, homes: &[usize]) -> Result<Bound, String> {
         let name = &symbol.name;
+        if name == arch::STORAGE_NAME {
+            return Ok(Bound::Storage);
+        }
         let found = match self.names.find(name, symbol.version.as_deref(), homes) {
             Ok(found) => found,
             Err(_) if symbol.is_weak => return Ok(Bound::Nothing),
@@ -323,14 +335,21 @@ impl Planner<'_> {
         match found.kind {
             Kind::Function | Kind::Data => Ok(Bound::Address(found.address)),
             Kind::Chooser => Ok(Bound::Chosen(found.address)),
-            Kind::ThreadLocal => match self.names.from_thread_pointer(&found) {
-                Some(place) => Ok(Bound::ThreadLocal(found.address, place)),
+            Kind::ThreadLocal => match self.names.variable(&found) {
+                Some(place) => Ok(Bound::ThreadLocal(place)),
                 None => Err(format!(
                     "{name} is a thread-local variable of a library: only those of the program itself can be used"
                 )),
             },
         }
     }
+}
+
+/// Has clang made some of this file? It changes what is passed to static functions, and leaves them their names.
+fn is_by_clang(file: &ElfFile64<'_, Endianness>) -> bool {
+    let comment = file.section_by_name(".comment");
+    let comment = comment.and_then(|comment| comment.data().ok()).unwrap_or_default();
+    memchr::memmem::find(comment, b"clang version").is_some()
 }
 
 /// Does the compiler append this to the name of a function that others call in the place of the one that it was?
@@ -344,7 +363,7 @@ fn ambiguous(why: &Missing) -> String {
         Missing::Ambiguous(files) => {
             let first = files.first().map_or("FILE.c", String::as_str);
             format!(
-                "{} source files have a static one ({}): say which by __asm__(\"{first}:NAME\")",
+                "{} source files have a static one ({}): say which by __asm__(\"\\\"{first}:NAME\\\"\")",
                 files.len(),
                 files.join(", ")
             )
@@ -370,44 +389,41 @@ fn hook(module: &Module, address: u64) -> Result<&Hook, String> {
     }
 }
 
-/// The bytes of `fix` at load bias `bias`. `chosen` has what choosers chose, by symbol.
-pub(super) fn relocated(fix: &Fix, plan: &Plan, bias: u64, chosen: &[u64]) -> io::Result<Vec<u8>> {
+/// The bytes of `fix` at load bias `bias`. `chosen` has what choosers chose, by symbol; `storage` is the address of
+/// [`arch::STORAGE`].
+pub(super) fn relocated(
+    fix: &Fix,
+    plan: &Plan,
+    (bias, storage): (u64, u64),
+    chosen: &[u64],
+) -> io::Result<Vec<u8>> {
     let mut image = fix.image.clone();
     for one in &fix.relocations {
-        let bound = plan.bounds.get(one.symbol);
-        let symbol = fix.symbols.get(one.symbol);
-        let address = match bound {
-            _ if one.symbol == 0 => 0,
-            Some(Bound::Own(value)) => bias.wrapping_add(*value),
-            Some(Bound::Address(address)) => *address,
-            Some(Bound::Chosen(_)) => chosen.get(one.symbol).copied().unwrap_or(0),
-            _ => 0,
+        let bound = plan.bounds.get(one.symbol).filter(|_| one.symbol != 0);
+        let (address, place) = match bound {
+            None | Some(Bound::Nothing) => (Some(0), None),
+            Some(Bound::Own(value)) => (Some(bias.wrapping_add(*value)), None),
+            Some(Bound::Address(address)) => (Some(*address), None),
+            Some(Bound::Chosen(_)) => (Some(chosen.get(one.symbol).copied().unwrap_or(0)), None),
+            Some(Bound::Storage) => (Some(storage), None),
+            Some(Bound::ThreadLocal(place)) => (None, Some(*place)),
         };
-        let value = match (arch::wants(one.kind), bound) {
-            (Wants::Nothing, _) => continue,
-            (Wants::Bias, _) => bias.wrapping_add_signed(one.addend),
-            (Wants::Address | Wants::Symbol, Some(Bound::ThreadLocal(..)))
-            | (
-                Wants::Module | Wants::Offset | Wants::FromThreadPointer,
-                Some(Bound::Own(_) | Bound::Address(_) | Bound::Chosen(_) | Bound::Nothing) | None,
-            ) => {
-                let name = symbol.map(|symbol| symbol.name.as_str()).unwrap_or_default();
-                let text = format!(
-                    "{}: {name} is thread-local, or isn't, other than in the program",
-                    fix.name
-                );
-                return Err(io::Error::other(text));
-            }
-            (Wants::Address, _) => address.wrapping_add_signed(one.addend),
-            (Wants::Symbol, _) => address,
-            // The program itself is the first module with thread-local storage.
-            (Wants::Module, Some(Bound::ThreadLocal(..))) => 1,
-            (Wants::Offset, Some(Bound::ThreadLocal(offset, _))) => {
-                offset.wrapping_add_signed(one.addend)
-            }
-            (Wants::FromThreadPointer, Some(Bound::ThreadLocal(_, place))) => {
-                place.wrapping_add_signed(one.addend)
-            }
+        let value = match arch::wants(one.kind) {
+            Wants::Nothing => continue,
+            Wants::Bias => Some(bias.wrapping_add_signed(one.addend)),
+            Wants::Address => address.map(|address| address.wrapping_add_signed(one.addend)),
+            Wants::Symbol => address,
+            // Nobody looks at it: see `STORAGE`.
+            Wants::Module => place.map(|_| 1),
+            Wants::FromThreadPointer => place.map(|place| place.wrapping_add_signed(one.addend)),
+        };
+        let Some(value) = value else {
+            let name = fix.symbols.get(one.symbol).map(|symbol| symbol.name.as_str());
+            let name = name.unwrap_or_default();
+            return Err(io::Error::other(format!(
+                "{}: {name} is thread-local there and not in the program, or the other way round",
+                fix.name
+            )));
         };
         let at = usize::try_from(one.offset).unwrap_or(usize::MAX);
         if let Some(room) = image.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut()) {

@@ -10,7 +10,7 @@ use super::super::block::map_file;
 use super::super::maps::{self, Mapping};
 use super::super::remote::Remote;
 use super::fix::Fix;
-use super::hub::{Hub, PAGE, SLOTS, is_ours};
+use super::hub::{Hub, PAGE, SLOTS};
 use super::stacks::Range;
 use crate::trace::space::mapping;
 use crate::trace::tracee::Memory;
@@ -30,6 +30,8 @@ const FUNCTIONS: usize = 256;
 const FUNCTION: usize = 40;
 /// As much as one may have in memory.
 const MOST: u64 = 512 << 20;
+/// As much unwind information as is read.
+const MOST_FRAMES: u64 = 16 << 20;
 /// Unwinders that can be noted, and bytes of what each keeps.
 const UNWINDERS: u64 = 16;
 const KEPT: u64 = 128;
@@ -139,7 +141,7 @@ impl Region {
     /// The one that is at `start`.
     pub(super) fn read(memory: &Memory, maps: &[Mapping], start: u64) -> Option<Self> {
         maps::find(maps, start)
-            .filter(|map| map.start == start && is_ours(map) && map.offset == 0)?;
+            .filter(|map| map.start == start && map.is_patch() && map.offset == 0)?;
         let mut bytes = vec![0; usize::try_from(HEADER).ok()?];
         memory.read(start, &mut bytes).ok()?;
         Self::parse(&bytes, start)
@@ -188,7 +190,8 @@ impl Region {
     pub(super) fn frames(&self, memory: &Memory, maps: &[Mapping]) -> Option<Vec<u8>> {
         let (start, end) = self.extent();
         let map = maps::find(maps, self.frames).filter(|_| (start..end).contains(&self.frames))?;
-        let mut bytes = vec![0; usize::try_from(map.end.min(end) - self.frames).ok()?];
+        let size = (map.end.min(end) - self.frames).min(MOST_FRAMES);
+        let mut bytes = vec![0; usize::try_from(size).ok()?];
         memory.read(self.frames, &mut bytes).ok()?;
         Some(bytes)
     }

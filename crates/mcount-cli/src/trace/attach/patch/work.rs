@@ -75,18 +75,16 @@ impl Work {
         let found = Hub::find(&self.memory, &maps);
         self.check_free(found.as_ref(), &maps)?;
         let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
-        let call = match &found {
-            Some(hub) => hub.call(),
-            None => gate(&self.memory, &maps)?,
-        };
         let process = (self.process, &self.memory);
-        let mut remote = Remote::of(thread, &self.memory, call)?;
+        let mut remote = match &found {
+            Some(hub) => Remote::rescued(thread, &self.memory, (hub.call(), hub.frame()))?,
+            None => Remote::of(thread, &self.memory, gate(&self.memory, &maps)?)?,
+        };
         let extent = plan.targets.first().map_or((0, 0), |one| one.extent);
         let mut hub = match found {
             Some(hub) => hub,
             None => Hub::inject(&mut remote, process, &maps, extent)?,
         };
-        remote.set_gate(hub.call());
         let mut table = hub.table(&self.memory)?;
         Hub::set_owner(&mut table, owner());
         hub.set_table(&self.memory, &table)?;
@@ -122,7 +120,7 @@ impl Work {
             end: bias + one.end,
             cold: if one.cold == (0, 0) { (0, 0) } else { (bias + one.cold.0, bias + one.cold.1) },
         });
-        let image = relocated(fix, plan, bias, &chosen)?;
+        let image = relocated(fix, plan, (bias, hub.storage()), &chosen)?;
         Region::map(remote, (process, memory), hub, (fix, &image), (bias, moved.collect()))
     }
 
@@ -168,7 +166,7 @@ impl Work {
             let range = (one.bias.wrapping_add(range.0), one.bias.wrapping_add(range.1));
             all &= outside(self.process, &self.memory, range, |standing| {
                 let Some(thread) = standing.threads.first_mut() else { return Ok(()) };
-                let mut remote = Remote::of(thread, &self.memory, hub.call())?;
+                let mut remote = Remote::rescued(thread, &self.memory, (hub.call(), hub.frame()))?;
                 self.memory.write(note, &register.to_le_bytes())?;
                 remote.function(register, [region.frames, object], hub.end()).map(|_| ())
             })?;
@@ -193,7 +191,7 @@ impl Work {
             let range = one.extent(module);
             let done = outside(self.process, &self.memory, range, |standing| {
                 let Some(thread) = standing.threads.first_mut() else { return Ok(()) };
-                let mut remote = Remote::of(thread, &self.memory, hub.call())?;
+                let mut remote = Remote::rescued(thread, &self.memory, (hub.call(), hub.frame()))?;
                 remote.function(*untell, [region.frames, 0], hub.end()).map(|_| ())
             })?;
             if !done {
@@ -202,7 +200,7 @@ impl Work {
         }
         let mut standing = Standing::of(self.process)?;
         let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
-        let mut remote = Remote::of(thread, &self.memory, hub.call())?;
+        let mut remote = Remote::rescued(thread, &self.memory, (hub.call(), hub.frame()))?;
         region.unmap(&mut remote)
     }
 
@@ -499,11 +497,11 @@ fn remove_orphans(
     let is_known = |start: u64| {
         (0..hub::PATCHES).any(|one| table.patch(one).is_some_and(|(at, _)| at == start))
     };
-    for map in maps.iter().filter(|map| hub::is_ours(map) && !is_known(map.start)) {
+    for map in maps.iter().filter(|map| map.is_patch() && !is_known(map.start)) {
         let Some(region) = Region::read(memory, maps, map.start) else { continue };
         let all = maps.iter().filter(|one| one.start >= map.start && one.start < region.extent().1);
         let mut all = all.map(|one| {
-            hub::is_ours(one) && one.inode == map.inode
+            one.is_patch() && one.inode == map.inode
                 || one.inode == 0 && one.permissions == *b"---p"
         });
         // An unwinder may know it: then it stays.
@@ -548,17 +546,13 @@ fn look(memory: &Memory, hub: &Hub, entry: &Entry, slot: usize) -> io::Result<Ho
 /// What makes a hook jump to its gate, in order.
 fn armed(target: &Target, entry: &Entry, gate: u64) -> Option<Vec<(u64, Vec<u8>)>> {
     let mut bytes = target.filled.clone();
-    match &entry.before {
-        Some((before, _)) => {
-            let short = code::armed_short(entry.site, *before)?;
-            bytes.get_mut(..short.len())?.copy_from_slice(&short);
-            Some(vec![(*before, code::armed(*before, gate)?.to_vec()), (entry.site, bytes)])
-        }
-        None => {
-            bytes.get_mut(..code::SITE)?.copy_from_slice(&code::armed(entry.site, gate)?);
-            Some(vec![(entry.site, bytes)])
-        }
+    if let Some((before, _)) = &entry.before {
+        let short = code::armed_short(entry.site, *before)?;
+        bytes.get_mut(..short.len())?.copy_from_slice(&short);
+        return Some(vec![(*before, code::armed(*before, gate)?.to_vec()), (entry.site, bytes)]);
     }
+    bytes.get_mut(..code::SITE)?.copy_from_slice(&code::armed(entry.site, gate)?);
+    Some(vec![(entry.site, bytes)])
 }
 
 /// Makes a hook what it was, if it leads to its gate.
@@ -567,10 +561,10 @@ fn put_back(memory: &Memory, hub: &Hub, entry: &Entry, slot: usize) -> io::Resul
         return Ok(());
     }
     memory.write(entry.site, &entry.idle)?;
-    match &entry.before {
-        Some((before, bytes)) => memory.write(*before, bytes),
-        None => Ok(()),
+    if let Some((before, bytes)) = &entry.before {
+        memory.write(*before, bytes)?;
     }
+    Ok(())
 }
 
 /// Has threads that stand in the middle of an area begin it once more: it does nothing.

@@ -1,0 +1,280 @@
+//! Objects that are damaged, recorders that are killed, and others who have the process.
+
+use crate::Check;
+use crate::program::{HOOKS, Room, Served, command, patch, text, until, with};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+
+pub(crate) const TESTS: [(&str, Check); 7] = [
+    ("faults::damaged-objects", damaged_objects),
+    ("faults::killed", killed),
+    ("faults::both-killed", both_killed),
+    ("faults::attached", attached),
+    ("faults::breakpoint", breakpoint),
+    ("faults::hostile-state", hostile_state),
+    ("faults::two-at-once", two_at_once),
+];
+
+/// Whatever bytes are wrong, it's refused or done, and the program goes on, as it calls nothing of it.
+fn damaged_objects() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("served", "gcc", HOOKS, &["served.c"])?;
+    let fix = room.fix("fix.so", &["-Wl,-z,relro,-z,now"], &["fix.c"])?;
+    let whole = testkit::files::read(&fix)?;
+    let damaged = room.path("damaged.so");
+    let mut served = Served::start(&program)?;
+    let mut state = 1_u64;
+    let mut random = |below: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap_or(0) % below
+    };
+    for round in 0..200 {
+        let mut bytes = whole.clone();
+        if round % 4 == 0 {
+            bytes.truncate(random(whole.len()));
+        }
+        for _ in 0..=random(4) {
+            // Headers and tables are at both ends.
+            let at = if random(2) == 0 { random(0x800) } else { random(whole.len()) };
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = match random(4) {
+                    0 => 0,
+                    1 => 0xff,
+                    2 => 0x80,
+                    _ => u8::try_from(random(256)).unwrap_or(0),
+                };
+            }
+        }
+        testkit::files::write(&damaged, &bytes)?;
+        let ended = patch(&served, &damaged)?;
+        match ended.code {
+            Some(0 | 2) if !ended.stderr.contains("panicked") => {}
+            _ => return Err(format!("round {round}: {ended:?}")),
+        }
+        if ended.code == Some(0) && with(&served, &["--revert"], &[])?.code != Some(0) {
+            return Err(format!("round {round}: it can't be reverted"));
+        }
+        if round % 40 == 39 {
+            served.ask("which", "11")?;
+            served.end()?;
+            served = Served::start(&program)?;
+        }
+    }
+    Ok(())
+}
+
+/// The process that was started is killed at a random moment: the worker comes to an end by itself.
+fn killed() -> Result<(), String> {
+    killed_at_moments(|_| {})
+}
+
+/// Both are killed, as if the machine's memory were short.
+fn both_killed() -> Result<(), String> {
+    killed_at_moments(|worker| {
+        let _ = kill(Pid::from_raw(worker), Signal::SIGKILL);
+    })
+}
+
+/// Kills what was started; its worker, if there's one already, is given to `end`. Both are gone then.
+fn end_both(mut child: Child, end: impl Fn(i32)) -> Result<(), String> {
+    let process = i32::try_from(child.id()).map_err(text)?;
+    let signal = |signal| kill(Pid::from_raw(process), signal).map_err(text);
+    // So that it makes no worker meanwhile.
+    signal(Signal::SIGSTOP)?;
+    let state = |process: i32| {
+        let path = format!("/proc/{process}/stat");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap_or('X')
+    };
+    until("it stands", || matches!(state(process), 'T' | 'Z' | 'X'))?;
+    let path = format!("/proc/{process}/task/{process}/children");
+    let workers = std::fs::read_to_string(path).unwrap_or_default();
+    let workers: Vec<i32> =
+        workers.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    for worker in &workers {
+        end(*worker);
+    }
+    signal(Signal::SIGKILL)?;
+    child.wait().map_err(text)?;
+    until("the worker ends", || workers.iter().all(|worker| matches!(state(*worker), 'Z' | 'X')))
+}
+
+fn killed_at_moments(end: impl Fn(i32)) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("served", "gcc", HOOKS, &["served.c"])?;
+    let fix = room.fix("both.so", &[], &["both.c"])?;
+    let mut served = Served::start(&program)?;
+    // Once, so that what stays is there, and to see how long it takes.
+    let since = std::time::Instant::now();
+    patch(&served, &fix)?.is(0, "")?;
+    let whole = since.elapsed();
+    served.ask("start", "started")?;
+    let mut is_new = true;
+    for round in 0..50_u32 {
+        let id = served.id().to_string();
+        let mut child = if is_new { command(&["--revert", &id]) } else { command(&[&id]) };
+        if !is_new {
+            child.arg(&fix);
+        }
+        let child = child.stderr(Stdio::null()).spawn().map_err(text)?;
+        sleep(whole * round / 50);
+        end_both(child, &end).map_err(|error| format!("round {round}: {error}"))?;
+        served.tell("which")?;
+        let line = served.line()?;
+        is_new = match line.as_str() {
+            "22" => true,
+            "11" => false,
+            _ => return Err(format!("round {round}: {line}")),
+        };
+        with(&served, &["--list"], &[])?.is(0, if is_new { "in force" } else { "" })?;
+    }
+    served.ask("stop", "called 0")?;
+    if !is_new {
+        patch(&served, &fix)?.is(0, "")?;
+        served.ask("which", "22")?;
+    }
+    with(&served, &["--revert"], &[])?.is(0, "reverted")?;
+    served.ask("which", "11")?;
+    served.end()
+}
+
+/// `mcount attach` and `mcount patch` of one process: one after the other, or it's said who has it.
+fn attached() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("served", "gcc", HOOKS, &["served.c"])?;
+    let fix = room.fix("fix.so", &[], &["fix.c"])?;
+    let mut served = Served::start(&program)?;
+    let trace = room.path("trace.mcount");
+    let attach = |served: &Served| -> Result<Child, String> {
+        let errors = std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(room.path("said"))
+            .map_err(text)?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+        command.args(["attach", "--output"]).arg(&trace).arg(served.id().to_string());
+        let child = command.stderr(errors).spawn().map_err(text)?;
+        let said = || std::fs::read_to_string(room.path("said")).unwrap_or_default();
+        until("it attaches", || said().contains("^C ends it"))?;
+        Ok(child)
+    };
+    let stop = |mut child: Child| {
+        let process = i32::try_from(child.id()).map_err(text)?;
+        kill(Pid::from_raw(process), Signal::SIGINT).map_err(text)?;
+        let status = child.wait().map_err(text)?;
+        if status.success() { Ok(()) } else { Err(format!("attach: {status}")) }
+    };
+    let child = attach(&served)?;
+    patch(&served, &fix)?.is(2, "is attached to it already")?;
+    served.ask("go", "8 4 8 5 1")?;
+    stop(child)?;
+    patch(&served, &fix)?.is(0, "replaces")?;
+    let child = attach(&served)?;
+    served.ask("go", "4001 -8 108 6 1")?;
+    with(&served, &["--revert"], &[])?.is(2, "is attached to it already")?;
+    stop(child)?;
+    let said = std::fs::read_to_string(room.path("said")).map_err(text)?;
+    if !said.contains("not as in their file, and left alone: 2 hooks") {
+        return Err(said);
+    }
+    served.ask("go", "4002 -8 208 7 1")?;
+    with(&served, &["--revert"], &[])?.is(0, "reverted")?;
+    let child = attach(&served)?;
+    served.ask("go", "8 4 209 7 1")?;
+    stop(child)?;
+    let said = std::fs::read_to_string(room.path("said")).map_err(text)?;
+    if said.contains("left alone") {
+        return Err(said);
+    }
+    served.end()
+}
+
+/// A hook that somebody else has changed is left alone, and the others too.
+fn breakpoint() -> Result<(), String> {
+    use std::os::unix::fs::FileExt;
+    let room = Room::new()?;
+    let flags = [HOOKS, &["-no-pie"]].concat();
+    let program = room.compile("served", "gcc", &flags, &["served.c"])?;
+    let fix = room.fix("fix.so", &[], &["fix.c"])?;
+    let mut served = Served::start(&program)?;
+    let output = Command::new("nm").arg(&program).output().map_err(text)?;
+    let symbols = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = symbols.lines().find(|line| line.ends_with(" hidden")).ok_or("no symbol")?;
+    let address = line.split(' ').next().ok_or("no address")?;
+    let address = u64::from_str_radix(address, 16).map_err(text)?;
+    let path = format!("/proc/{}/mem", served.id());
+    let memory = std::fs::OpenOptions::new().write(true).open(path).map_err(text)?;
+    memory.write_all_at(&[0xcc], address).map_err(text)?;
+    let before = served.code()?;
+    patch(&served, &fix)?
+        .is(2, "the hook of hidden isn't as in its file: a debugger or another tracer has it")?;
+    if served.code()? != before {
+        return Err("something has changed".to_owned());
+    }
+    memory.write_all_at(&[0x90], address).map_err(text)?;
+    patch(&served, &fix)?.is(0, "replaces")?;
+    served.ask("go", "4001 -8 107 6 1")?;
+    served.end()
+}
+
+/// The program overwrites what is kept in it, with anything.
+fn hostile_state() -> Result<(), String> {
+    use std::os::unix::fs::FileExt;
+    let room = Room::new()?;
+    let program = room.compile("served", "gcc", HOOKS, &["served.c"])?;
+    let fix = room.fix("fix.so", &[], &["fix.c"])?;
+    for value in [u64::MAX, 0x7fff_ffff_f001, 1, 0xdead_beef_0001] {
+        let served = Served::start(&program)?;
+        patch(&served, &fix)?.is(0, "")?;
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", served.id())).map_err(text)?;
+        let is_data =
+            |line: &&str| line.contains("mcount-patch") && line.contains(" rw-p 00003000 ");
+        let line = maps.lines().find(is_data).ok_or(maps.clone())?;
+        let start = line.split('-').next().ok_or("a line")?;
+        let start = u64::from_str_radix(start, 16).map_err(text)?;
+        let path = format!("/proc/{}/mem", served.id());
+        let memory = std::fs::OpenOptions::new().write(true).open(path).map_err(text)?;
+        let words: Vec<u8> = std::iter::repeat_n(value.to_le_bytes(), 3500).flatten().collect();
+        memory.write_all_at(&words, start + 64).map_err(text)?;
+        for words in [&["--list"][..], &["--revert"], &["--wait", "10ms"]] {
+            let mut command = command(words);
+            command.arg(served.id().to_string());
+            if words == ["--wait", "10ms"] {
+                command.arg(&fix);
+            }
+            let ended = crate::program::run(&mut command)?;
+            if !matches!(ended.code, Some(0..=2)) || ended.stderr.contains("panicked") {
+                return Err(format!("{value:#x} {words:?}: {ended:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Two at once: each is done, or it's said who's at work.
+fn two_at_once() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("served", "gcc", HOOKS, &["served.c"])?;
+    let fix = room.fix("both.so", &[], &["both.c"])?;
+    let mut served = Served::start(&program)?;
+    served.ask("start", "started")?;
+    for round in 0..10 {
+        let id = served.id().to_string();
+        let start = || command(&[&id]).arg(&fix).stderr(Stdio::null()).spawn().map_err(text);
+        let (mut one, mut other) = (start()?, start()?);
+        let codes = [one.wait().map_err(text)?.code(), other.wait().map_err(text)?.code()];
+        if !codes.iter().all(|code| matches!(code, Some(0 | 2))) {
+            return Err(format!("round {round}: {codes:?}"));
+        }
+        served.ask("which", if codes.contains(&Some(0)) { "22" } else { "11" })?;
+        if codes.contains(&Some(0)) {
+            with(&served, &["--revert"], &[])?.is(0, "reverted")?;
+        }
+    }
+    served.ask("stop", "called 0")?;
+    served.end()
+}
