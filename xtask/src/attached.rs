@@ -12,16 +12,16 @@ use crate::sources::{shell, unpack};
 
 pub(crate) const PORT: &str = "7399";
 /// How redis is built. Its own allocator would take minutes.
-const BUILD: &str = "nice make -C src -j2 MALLOC=libc OPTIMIZATION=-O2 USE_SYSTEMD=no BUILD_TLS=no \
+pub(crate) const BUILD: &str = "nice make -C src -j2 MALLOC=libc OPTIMIZATION=-O2 USE_SYSTEMD=no BUILD_TLS=no \
                      CFLAGS=-fpatchable-function-entry=5 redis-server redis-benchmark redis-cli";
 /// Rounds of the benchmark before and after.
 const ROUNDS: usize = 9;
 
 /// A process that's ended when this is dropped.
-pub(crate) struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
-    fn start(program: &Path, arguments: &[&str]) -> Result<Self> {
+    pub(crate) fn start(program: &Path, arguments: &[&str]) -> Result<Self> {
         let mut command = Command::new(program);
         command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(Self(command.spawn()?))
@@ -40,7 +40,7 @@ impl Running {
         Ok(ticks.iter().sum::<f64>() / 100.0)
     }
 
-    fn runs(&mut self) -> Result<bool> {
+    pub(crate) fn runs(&mut self) -> Result<bool> {
         Ok(self.0.try_wait()?.is_none())
     }
 

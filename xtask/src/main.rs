@@ -18,6 +18,7 @@ mod files;
 mod hosts;
 mod kernel;
 mod modules;
+mod patched;
 mod programs;
 mod project;
 mod sources;

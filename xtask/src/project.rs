@@ -7,7 +7,7 @@
 //! fetches the sources ([`crate::sources`]).
 //!
 //! With `--budget`, it is measured whether tracing keeps to one ([`crate::budget`]). With `--attach`, a server is attached to
-//! while it's under load ([`crate::attached`]).
+//! while it's under load ([`crate::attached`]); with `--patch`, one is mended ([`crate::patched`]).
 //!
 //! With `--trace`, other programs run their own tests traced ([`crate::traced`]).
 
@@ -19,7 +19,7 @@ use lexopt::{Arg, ValueExt as _};
 
 use crate::programs::{self, Profile};
 use crate::sources::{shell, unpack};
-use crate::{Result, attached, budget, files, traced};
+use crate::{Result, attached, budget, files, patched, traced};
 
 const USAGE: &str = "\
 usage: cargo xtask project [OPTION…]
@@ -29,6 +29,7 @@ usage: cargo xtask project [OPTION…]
   --only NAME     with --trace: only builds whose name has this in it; may be given again
   --attach N      attach to redis under load N times, for a second each
   --budget        measure what mcount top --budget 2% costs lua and redis
+  --patch         mend a leak and a wrong bound in redis and in lua while they work, and revert
   --docs          with --trace: write what was found, now and before, to docs/live.md
 ";
 
@@ -87,6 +88,7 @@ type Places = BTreeSet<(String, u64)>;
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     let mut mcount = None;
     let mut is_trace = false;
+    let mut is_patch = false;
     let mut attached = None;
     let mut is_budget = false;
     let (mut only, mut docs) = (Vec::new(), false);
@@ -94,6 +96,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
         match argument {
             Arg::Long("mcount") => mcount = Some(PathBuf::from(parser.value()?)),
             Arg::Long("trace") => is_trace = true,
+            Arg::Long("patch") => is_patch = true,
             Arg::Long("attach") => attached = Some(parser.value()?.parse()?),
             Arg::Long("budget") => is_budget = true,
             Arg::Long("only") => only.push(parser.value()?.string()?),
@@ -116,6 +119,9 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     }
     if is_budget {
         return budget::run(&mcount, &root);
+    }
+    if is_patch {
+        return patched::run(&mcount, &root);
     }
     if is_trace {
         return traced::run(&mcount, &root, &only, docs);
