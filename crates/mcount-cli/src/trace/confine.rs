@@ -7,9 +7,9 @@
 //!
 //! In the strict mode, the processor's clock mayn't be read either; it's read here then.
 
-use super::attach::sandbox;
 use super::file::clock;
 use super::modules::Module;
+use super::sandbox;
 use super::space::Space;
 use super::start::Untraced;
 use super::tracee::{Memory, Tracee};
@@ -27,9 +27,6 @@ const MOST: u64 = 8 << 20;
 const READ_CLOCK: [u8; 2] = [0x0f, 0x31];
 /// Bytes of code that may be moved, at most.
 const MOVED: usize = code::STUB - 2 * code::SITE;
-
-/// The functions by which a program forbids itself something.
-pub(super) const FUNCTIONS: [&str; 2] = ["prctl", "syscall"];
 
 /// What programs take on in a sandbox.
 #[derive(Debug, Clone, Copy, Default)]

@@ -18,6 +18,7 @@ mod prepare;
 mod processes;
 mod recipe;
 mod rendezvous;
+mod sandbox;
 mod scope;
 mod space;
 mod spawn;
@@ -177,7 +178,7 @@ fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcom
         early: BTreeMap::new(),
         ended_lately: VecDeque::new(),
         late: BTreeSet::new(),
-        own_filters: attach::sandbox::filters_of(i32::try_from(std::process::id()).unwrap_or(0)),
+        own_filters: sandbox::filters_of(i32::try_from(std::process::id()).unwrap_or(0)),
         is_confined: false,
         main,
         ended: None,

@@ -2,7 +2,6 @@
 //! are, the bytes there say how each is armed.
 
 use super::agent::Routines;
-use super::confine::FUNCTIONS;
 use super::functions::{Function, Functions};
 use super::recipe::Recipe;
 use super::scope::Scope;
@@ -20,6 +19,9 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The functions by which a program forbids itself something.
+const CONFINING: [&str; 2] = ["prctl", "syscall"];
 
 /// What can be armed in one file.
 #[derive(Debug, Default)]
@@ -384,7 +386,7 @@ fn confining(
         return found;
     }
     for symbol in file.dynamic_symbols().chain(file.symbols()) {
-        let is_it = |name: &str| FUNCTIONS.contains(&name);
+        let is_it = |name: &str| CONFINING.contains(&name);
         if symbol.is_definition() && symbol.name().is_ok_and(is_it) {
             found.push((symbol.address(), code.at(symbol.address()).to_vec()));
         }

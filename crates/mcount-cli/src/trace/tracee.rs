@@ -316,3 +316,9 @@ impl Memory {
         Ok(found)
     }
 }
+
+/// The number in a line of `/proc/PROCESS/status`.
+pub(super) fn status(process: i32, field: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(field))?.trim().parse().ok()
+}

@@ -96,12 +96,14 @@ pub(crate) fn tests() -> Vec<Test> {
             check_in(&room, compiler, hooks, USUAL, &["full.c"], &arguments)
         }));
     }
-    tests.push(test("library", "gcc", || {
-        let room = Room::new()?;
-        let plugin = room.shared("gcc", PATCHABLE.flags, "plugin.c")?.display().to_string();
-        check_in(&room, "gcc", PATCHABLE, USUAL, &["library.c"], &[&plugin])
-    }));
+    tests.push(test("library", "gcc", library));
     tests
+}
+
+fn library() -> Result<(), String> {
+    let room = Room::new()?;
+    let plugin = room.shared("gcc", PATCHABLE.flags, "plugin.c")?.display().to_string();
+    check_in(&room, "gcc", PATCHABLE, USUAL, &["library.c"], &[&plugin])
 }
 
 /// The same program by both compilers, with every way to ask for hooks, and to link.

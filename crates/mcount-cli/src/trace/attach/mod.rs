@@ -17,7 +17,7 @@ pub mod patch;
 mod program;
 mod remote;
 mod rescue;
-pub(super) mod sandbox;
+mod sandbox;
 mod save;
 mod session;
 mod sites;
@@ -30,6 +30,7 @@ pub use self::front::attach;
 pub use self::list::list;
 use super::file::Size;
 use super::scope::Scope;
+use super::tracee::status;
 use nix::libc;
 use std::ffi::OsString;
 use std::io;
@@ -151,12 +152,6 @@ fn refused(process: i32, error: io::Error) -> io::Error {
             .to_owned(),
     };
     io::Error::new(io::ErrorKind::PermissionDenied, text)
-}
-
-/// The number in a line of `/proc/PROCESS/status`.
-fn status(process: i32, field: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    text.lines().find_map(|line| line.strip_prefix(field))?.trim().parse().ok()
 }
 
 /// Has a thread of the process a shadow stack that the processor keeps (CET)? Then return addresses have to stay as they
