@@ -27,7 +27,8 @@ NI int slow(int x) { hold(); return x + 1; }
 NI int deep(int x) { return x ? deep(x - 1) + 1 : slow(1); }
 NI int first(void) { return 1; }
 NI int second(void) { return 1; }
-NI int both(void) { int one = first(); return one * 10 + second(); }
+static void linger(int n) { for (volatile int i = 0; i < n; i++); }
+NI int both(void) { int one = first(); linger(200); return one * 10 + second(); }
 __attribute__((noinline, patchable_function_entry(0))) int unhooked(int x) { return x; }
 static void *waiter(void *data) {
     pthread_setname_np(pthread_self(), "waiter");
@@ -40,6 +41,7 @@ static void *worker(void *data) {
         int now = both();
         if (now != 11 && now != 22)
             mixed++;
+        linger(2000);
         calls++;
     }
     return data;

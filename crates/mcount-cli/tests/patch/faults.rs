@@ -7,10 +7,11 @@ use nix::unistd::Pid;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 
-pub(crate) const TESTS: [(&str, Check); 7] = [
+pub(crate) const TESTS: [(&str, Check); 8] = [
     ("faults::damaged-objects", damaged_objects),
     ("faults::killed", killed),
     ("faults::both-killed", both_killed),
+    ("faults::killed-while-it-stands", killed_while_it_stands),
     ("faults::attached", attached),
     ("faults::breakpoint", breakpoint),
     ("faults::hostile-state", hostile_state),
@@ -139,6 +140,54 @@ fn killed_at_moments(end: impl Fn(i32)) -> Result<(), String> {
     with(&served, &["--revert"], &[])?.is(0, "reverted")?;
     served.ask("which", "11")?;
     served.end()
+}
+
+/// The worker is killed while the process stands, perhaps while a thread does something for it.
+fn killed_while_it_stands() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("served", "gcc", HOOKS, &["served.c"])?;
+    let fix = room.fix("both.so", &[], &["both.c"])?;
+    let mut served = Served::start(&program)?;
+    patch(&served, &fix)?.is(0, "")?;
+    let (mut new, mut hits) = (0, 0);
+    for round in 0..60_u32 {
+        let id = served.id().to_string();
+        let mut child = command(&[&id]).arg(&fix).stderr(Stdio::null()).spawn().map_err(text)?;
+        let mut worker = 0;
+        while worker == 0 && matches!(child.try_wait(), Ok(None)) {
+            worker = tracer(served.id()).unwrap_or(0);
+        }
+        let moment = std::time::Instant::now();
+        while moment.elapsed() < std::time::Duration::from_micros(u64::from(round) * 15) {
+            std::hint::spin_loop();
+        }
+        if worker != 0 {
+            hits += 1;
+            let _ = kill(Pid::from_raw(worker), Signal::SIGKILL);
+        }
+        child.wait().map_err(text)?;
+        served.ask("which", "22").map_err(|error| format!("round {round}: {error}"))?;
+        let listed = with(&served, &["--list"], &[])?;
+        new = listed.stdout.lines().count();
+        if new > 55 {
+            // There's room for 64.
+            served.end()?;
+            served = Served::start(&program)?;
+            patch(&served, &fix)?.is(0, "")?;
+        }
+    }
+    if hits < 20 || new == 0 {
+        return Err(format!("it was seen standing {hits} times"));
+    }
+    with(&served, &["--revert"], &[])?.is(0, "reverted")?;
+    served.ask("which", "11")?;
+    served.end()
+}
+
+/// Who traces a process.
+fn tracer(process: u32) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?.trim().parse().ok()
 }
 
 /// `mcount attach` and `mcount patch` of one process: one after the other, or it's said who has it.
