@@ -592,8 +592,7 @@ fn stripped_throw() -> Result<(), String> {
     let expected = served.work()?;
     let attached = Attached::start(&room, "attached", &[], served.id())?;
     let counts = served.work()?;
-    let trace = attached.stop()?;
-    let note = trace.notes.concat();
+    let note = attached.stop()?.notes.concat();
     if counts != expected || !note.contains("only entries are recorded") {
         return Err(format!("{counts:?}: {note}"));
     }
