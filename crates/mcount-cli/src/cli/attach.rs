@@ -18,6 +18,9 @@ with -pg, with or without -mfentry. All its threads are traced, and the processe
 meanwhile; what it executes or loads later isn't. Tracing ends with ^C, SIGTERM, --duration, --calls, or the \
 process. Then all hooks are NOPs again, and the process runs on.
 
+SIGUSR1 to mcount attach has it pause, and go on; SIGUSR2 has it write what --ring keeps to a trace of its \
+own, and go on.
+
 Unless --ring or --max-size says otherwise, the newest 480M of calls are kept.
 
 If another mcount attach of yours has the process, --filter and --exclude change which functions that one \

@@ -3,7 +3,7 @@
 use super::options::number;
 use crate::pattern::{Language, Pattern};
 use crate::replay::parse_time;
-use crate::trace::{Limit, Scope, Size};
+use crate::trace::{FileGlob, Limit, Scope, Size};
 use clap::{Args, ValueEnum};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,6 +12,10 @@ pub(super) struct CallsArgs {
     /// Trace only these functions; may be given again
     #[arg(short, long, value_name = "PATTERN", help_heading = "Which calls")]
     filter: Vec<String>,
+    /// Trace only functions of these source files, by debug information: a glob of paths, or of names such
+    /// as 'parse*.c'; may be given again
+    #[arg(long, value_name = "GLOB", help_heading = "Which calls")]
+    file: Vec<String>,
     /// Leave these functions out; may be given again
     #[arg(short, long, value_name = "PATTERN", help_heading = "Which calls")]
     exclude: Vec<String>,
@@ -151,6 +155,7 @@ impl CallsArgs {
         }
         Ok(Scope {
             filter: Pattern::all(&self.filter, language)?,
+            files: self.file.iter().map(|text| FileGlob::new(text)).collect::<Result<_, _>>()?,
             exclude: Pattern::all(&self.exclude, language)?,
             start_at: Pattern::all(&self.start_at, language)?,
             stop_at: Pattern::all(&self.stop_at, language)?,

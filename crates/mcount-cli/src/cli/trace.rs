@@ -23,6 +23,9 @@ A pattern is a glob of function names, NAME@MODULE, or @MODULE; names are meant 
 (of C++ with or without arguments) and as in the symbol table. Functions that no pattern asks for stay \
 as fast as they are. Sizes are bytes, or have a K, M or G behind them.
 
+SIGUSR1 to mcount has it pause, and go on; SIGUSR2 has it write what --ring keeps to a trace of its own, \
+and go on.
+
 The exit code is the program's; 128 + N if signal N ended it; 2 if it can't be traced, and then it \
 isn't run.
 
@@ -54,6 +57,9 @@ pub(super) struct TraceArgs {
     /// Run the program even if it has no hooks, to trace what it starts
     #[arg(long)]
     children: bool,
+    /// Trace only the program, and not the processes that it starts
+    #[arg(long, conflicts_with = "children")]
+    no_children: bool,
     /// Say how many functions of which module have hooks
     #[arg(short, long)]
     verbose: bool,
@@ -95,6 +101,7 @@ pub(super) fn trace(arguments: &TraceArgs) -> u8 {
         size: arguments.calls.size().unwrap_or(Size::Any),
         budget: arguments.calls.budget,
         children: arguments.children,
+        is_alone: arguments.no_children,
         verbose: arguments.verbose,
         is_list: arguments.list,
     };

@@ -30,6 +30,8 @@ pub(super) struct Symbols {
     pub(super) trap: u64,
     /// Where the dynamic linker's rendezvous is to jump to.
     pub(super) rendezvous: u64,
+    /// Where it asks the recorder.
+    pub(super) ask: u64,
     /// Where a thread stands that asks the recorder.
     pub(super) asked: u64,
     /// What the recorder wants of it.
@@ -167,6 +169,7 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
             "mcount_start" => &mut found.start,
             "mcount_stubs" => &mut found.stubs,
             "mcount_stubs_end" => &mut found.stubs_end,
+            "mcount_ask" => &mut found.ask,
             "mcount_asked" => &mut found.asked,
             "mcount_request" => &mut found.request,
             "mcount_names" => &mut found.names,
@@ -181,9 +184,9 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
         *field = symbol.address();
     }
     let Symbols { config, nobody, start, stubs, stubs_end, .. } = found;
-    let Symbols { trap, rendezvous, asked, request, names, .. } = found;
+    let Symbols { trap, rendezvous, ask, asked, request, names, .. } = found;
     let Symbols { begin, leave, done, is_done, .. } = found;
-    let code = [start, stubs, stubs_end, trap, rendezvous, asked, begin, leave, done, is_done];
+    let code = [start, stubs, stubs_end, trap, rendezvous, ask, asked, begin, leave, done, is_done];
     let is_missing = |of: &Routines| [of.entry, of.pg_entry, of.exit].contains(&0);
     if code.contains(&0)
         || [found.values_entry, found.values_pg_entry].contains(&0)

@@ -19,12 +19,16 @@ mod processes;
 mod recipe;
 mod rendezvous;
 mod sandbox;
+mod save;
 mod scope;
+mod sources;
 mod space;
 mod spawn;
 mod spend;
 mod stack;
 mod start;
+mod switch;
+mod told;
 mod tracee;
 mod values;
 
@@ -33,10 +37,12 @@ use self::confine::Confinement;
 pub use self::file::Size;
 use self::file::TraceFile;
 use self::modules::Modules;
-pub use self::scope::{Limit, Scope};
+pub use self::scope::{FileGlob, Limit, Scope};
 use self::space::Space;
 use self::spend::Spending;
 use self::start::Untraced;
+use self::switch::Waker;
+use self::told::Told;
 use self::tracee::{Memory, Tracee};
 use crate::commit::about;
 use mcount_trace::layout::metadata;
@@ -66,6 +72,8 @@ pub struct Request {
     pub budget: Option<f64>,
     /// Run the program even if it has no hooks itself, for what it starts.
     pub children: bool,
+    /// Don't trace what it starts.
+    pub is_alone: bool,
     /// Say which modules have hooks.
     pub verbose: bool,
     /// Don't run the program, only say what would be traced.
@@ -146,6 +154,15 @@ struct Recorder {
     notes: Vec<String>,
     noted: BTreeSet<String>,
     spending: Option<Spending>,
+    /// What signals have said.
+    told: Told,
+    began: Instant,
+    /// When recording has paused, in seconds, if it has.
+    paused: Option<f64>,
+    /// It has paused before, or does.
+    has_paused: bool,
+    /// New processes that aren't to be traced, and haven't stood yet.
+    left_alone: BTreeSet<i32>,
 }
 
 /// Runs the program and traces it until it and all that it started have ended.
@@ -165,8 +182,9 @@ fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcom
         trace.remove_unpublished();
         return Err(io::Error::other("/proc isn't mounted, and tracing needs it"));
     }
+    let told = Told::listen()?;
     let main = spawn::spawn(&request.command).inspect_err(|_| trace.remove_unpublished())?;
-    spawn::pass_signals_on(main);
+    spawn::hear_signals(main, told.clone(), Waker::new());
     let mut recorder = Recorder {
         request,
         agent,
@@ -188,6 +206,11 @@ fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcom
         notes: Vec::new(),
         noted: BTreeSet::new(),
         spending: None,
+        told,
+        began: Instant::now(),
+        paused: None,
+        has_paused: false,
+        left_alone: BTreeSet::new(),
     };
     recorder.begin_spending();
     recorder.follow()?;
@@ -209,6 +232,7 @@ impl Recorder {
     /// executed it had them.
     fn follow(&mut self) -> io::Result<()> {
         while !(self.threads.is_empty() && self.early.is_empty()) {
+            self.obey();
             let mut status = 0;
             let flags = if self.early.is_empty() {
                 WaitPidFlag::__WALL
@@ -328,9 +352,7 @@ impl Recorder {
         if let Some(why) = self.refused {
             return Err(io::Error::other(why));
         }
-        for pattern in self.request.scope.unknown() {
-            self.notes.push(format!("warning: no function is called {pattern}"));
-        }
+        self.notes.extend(self.request.scope.warnings());
         if let Some(listed) = self.listed {
             return Ok(Outcome { ended: Ended::Code(0), notes: self.notes, listed });
         }

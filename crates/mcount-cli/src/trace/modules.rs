@@ -66,6 +66,8 @@ pub(super) struct Hook {
     pub(super) is_second: bool,
     /// It is that of the function by which programs set markers.
     pub(super) is_mark: bool,
+    /// Its function is in one of the source files that are wanted.
+    pub(super) is_in_files: bool,
     /// It is to be armed, and not just made idle.
     pub(super) is_wanted: bool,
     /// What it is for what is recorded: one of [`mcount_agent::class`], or 0.
@@ -110,7 +112,7 @@ impl Hook {
     /// Decides whether it's armed, in the module with this path.
     pub(super) fn choose(&mut self, scope: &Scope, path: &str) {
         let name = crate::output::name_of(&self.name, true);
-        (self.is_wanted, self.class) = scope.choose(&name, &self.name, path);
+        (self.is_wanted, self.class) = scope.choose(&name, &self.name, path, self.is_in_files);
         if self.is_mark {
             self.is_wanted = !scope.leaves_out(&name, &self.name, path);
             self.class = scope.class_of_marks(self.class);
@@ -287,6 +289,7 @@ impl Module {
             before,
             position: place,
             is_second: false,
+            is_in_files: true,
             is_wanted: true,
             class: 0,
             recipe: None,

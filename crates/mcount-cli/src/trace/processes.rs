@@ -35,6 +35,17 @@ impl Recorder {
             if self.late.remove(&thread.id()) {
                 self.begin_thread(thread);
             }
+            self.go_on(thread);
+        }
+    }
+
+    /// Lets a thread run on, or lets it go for good.
+    fn go_on(&mut self, thread: Tracee) {
+        if self.left_alone.remove(&thread.id()) {
+            self.threads.remove(&thread.id());
+            self.processes.remove(&thread.id());
+            thread.let_go();
+        } else {
             thread.resume(None);
         }
     }
@@ -65,7 +76,7 @@ impl Recorder {
         if self.early.remove(&thread).is_some() {
             let thread = Tracee::new(thread);
             self.begin_thread(thread);
-            thread.resume(None);
+            self.go_on(thread);
         } else {
             self.late.insert(thread);
         }
@@ -114,12 +125,19 @@ impl Recorder {
             let own = space.borrow().clone();
             space = Rc::new(RefCell::new(own));
         }
-        if let Ok(memory) = Memory::open(new) {
+        if self.request.is_alone && !shares_memory {
+            self.leave_alone(new, &space.borrow());
+        } else if let Ok(memory) = Memory::open(new) {
             let loaded: Vec<_> = space.borrow().loaded.iter().map(|(a, b)| (*a, *b)).collect();
             self.processes.insert(new, Process { space, memory, traced, confinement });
-            self.process_record(new, parent);
+            // One that isn't to be traced has its maker's memory until it executes something.
+            let told_of = if self.request.is_alone { Vec::new() } else { loaded };
+            if !self.request.is_alone {
+                self.process_record(new, parent);
+            }
             self.give_up_again(new);
-            for (bias, index) in loaded {
+            self.switch_as_told(new);
+            for (bias, index) in told_of {
                 self.loaded_record(metadata::LOADED, new, bias, index);
             }
         }
@@ -186,6 +204,22 @@ impl Recorder {
         is_given
     }
 
+    /// A new process with memory of its own isn't to be traced: its hooks become idle, and the agent in it knows of no trace and
+    /// asks nobody. It's let go when it stands.
+    fn leave_alone(&mut self, new: i32, space: &Space) {
+        const RETURN: u8 = 0xc3;
+        self.left_alone.insert(new);
+        let Ok(memory) = Memory::open(new) else { return };
+        self.switch_all_off(&memory, space);
+        if let Some(placed) = &space.agent {
+            let symbols = &self.agent.symbols;
+            let file = placed.bias + symbols.config + mcount_agent::config::FILE;
+            // If it has ended meanwhile, so much the better.
+            let _ = memory.write(file, &[0; 8]);
+            let _ = memory.write(placed.bias + symbols.ask, &[RETURN]);
+        }
+    }
+
     pub(super) fn process_record(&mut self, process: i32, parent: i32) {
         let name = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
         let head =
@@ -205,6 +239,7 @@ impl Recorder {
     pub(super) fn exited(&mut self, thread: i32, status: i32) {
         self.early.remove(&thread);
         self.late.remove(&thread);
+        self.left_alone.remove(&thread);
         let Some(process) = self.threads.remove(&thread) else { return };
         if thread != process {
             let payload =
@@ -236,6 +271,12 @@ impl Recorder {
     /// A program was executed: nothing is left of what was in memory before.
     pub(super) fn executed(&mut self, thread: Tracee) {
         let process = thread.id();
+        if self.request.is_alone && process != self.main {
+            // Until here it had its maker's memory.
+            self.threads.retain(|_, of| *of != process);
+            self.left_alone.insert(process);
+            return self.go_on(thread);
+        }
         // Its other threads are gone, and the one that called exec has the process's number now.
         self.threads.retain(|_, of| *of != process);
         self.threads.insert(process, process);
@@ -263,6 +304,7 @@ impl Recorder {
         let id = thread.id();
         if let Some(bias) = bias {
             self.arm(thread, id, &memory, &mut space, bias, &program(id))?;
+            self.switch_new(&memory, &space);
             self.has_begun(id);
         }
         let space = Rc::new(RefCell::new(space));

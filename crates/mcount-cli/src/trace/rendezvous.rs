@@ -2,6 +2,7 @@
 
 use super::file::TraceFile;
 use super::modules::{Hook, Module};
+use super::sources;
 use super::space::{Rendezvous, Space};
 use super::start::Untraced;
 use super::tracee::{Desk, Memory, Tracee, to_result};
@@ -125,6 +126,7 @@ impl Recorder {
                 self.note(format!("{}: stays idle: {}", path.display(), Failure::from(error)));
             }
         }
+        self.switch_new(memory, &space);
         self.has_begun(id);
         Ok(())
     }
@@ -190,6 +192,7 @@ impl Recorder {
         let Some(module) = self.modules.at_mut(index) else { return Ok(()) };
         let path = module.path.to_string_lossy().into_owned();
         let scope = &self.request.scope;
+        let unknown = sources::look(module, file, scope);
         let has_patterns = scope.has_patterns();
         for hook in module.hooks.iter_mut().filter(|hook| has_patterns || hook.is_mark) {
             hook.choose(scope, &path);
@@ -208,7 +211,7 @@ impl Recorder {
             let have = functions_have(hooks, functions, |count| count.to_string());
             eprintln_line(&format!("{name}: {have} hooks"));
         }
-        for note in found.notes {
+        for note in found.notes.into_iter().chain(unknown) {
             self.note(note);
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::agent::Kind;
 use crate::pattern::Pattern;
+use globset::GlobMatcher;
 use mcount_agent::{class, flags};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -15,11 +16,32 @@ pub struct Limit {
     pub is_recorded: bool,
 }
 
+/// Source files: a glob of their paths, as debug information has them, or of their names.
+#[derive(Debug, Clone)]
+pub struct FileGlob {
+    text: String,
+    matcher: GlobMatcher,
+}
+
+impl FileGlob {
+    /// Reads a glob.
+    ///
+    /// # Errors
+    ///
+    /// It's malformed; the text says how.
+    pub fn new(text: &str) -> Result<Self, String> {
+        let glob = mcount::Glob::new(text).map_err(|error| error.to_string())?;
+        Ok(Self { text: text.to_owned(), matcher: glob.compile_matcher() })
+    }
+}
+
 /// Which calls are recorded, and what of each.
 #[derive(Debug, Clone)]
 pub struct Scope {
     /// Only these functions, unless empty.
     pub filter: Vec<Pattern>,
+    /// Only functions of these source files, unless empty.
+    pub files: Vec<FileGlob>,
     /// Not these functions.
     pub exclude: Vec<Pattern>,
     /// Only beneath some functions, or not beneath others; the last that matches counts.
@@ -48,6 +70,7 @@ impl Default for Scope {
     fn default() -> Self {
         Self {
             filter: Vec::new(),
+            files: Vec::new(),
             exclude: Vec::new(),
             limits: Vec::new(),
             start_at: Vec::new(),
@@ -98,6 +121,7 @@ impl Scope {
     /// Does it matter what functions are called?
     pub(super) fn has_patterns(&self) -> bool {
         !(self.filter.is_empty() && self.exclude.is_empty() && self.limits.is_empty())
+            || !self.files.is_empty()
             || self.has_triggers()
     }
 
@@ -162,7 +186,13 @@ impl Scope {
     }
 
     /// Whether the function is to be armed, and what it is for those beneath it.
-    pub(super) fn choose(&self, name: &str, symbol: &str, module: &str) -> (bool, u32) {
+    pub(super) fn choose(
+        &self,
+        name: &str,
+        symbol: &str,
+        module: &str,
+        is_in_files: bool,
+    ) -> (bool, u32) {
         let matches = |pattern: &Pattern| {
             let found = pattern.is_match(name, symbol, module);
             if found {
@@ -173,7 +203,7 @@ impl Scope {
         // All patterns are looked at: each is to be known as one that means something.
         let any = |patterns: &[Pattern]| patterns.iter().filter(|one| matches(one)).count() != 0;
         let (is_in, is_out) = (any(&self.filter), any(&self.exclude));
-        let is_wanted = (self.filter.is_empty() || is_in) && !is_out;
+        let is_wanted = (self.filter.is_empty() || is_in) && is_in_files && !is_out;
         let limit = self.limits.iter().rev().filter(|limit| matches(&limit.pattern));
         // All of them are looked at here, too.
         let limit = limit.fold(None, |last, limit| last.or(Some(limit)));
@@ -190,8 +220,27 @@ impl Scope {
         (is_wanted || class != 0, class)
     }
 
+    /// Is this one of the source files that are wanted?
+    pub(super) fn has_file(&self, path: &str) -> bool {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let is_it = |one: &&FileGlob| one.matcher.is_match(path) || one.matcher.is_match(name);
+        let found: Vec<&FileGlob> = self.files.iter().filter(is_it).collect();
+        self.known.borrow_mut().extend(found.iter().map(|one| known_file(&one.text)));
+        !found.is_empty()
+    }
+
+    /// What is said of patterns that mean nothing that was seen.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let functions = self.unknown().into_iter();
+        let functions = functions.map(|text| format!("warning: no function is called {text}"));
+        let known = self.known.borrow();
+        let files = self.files.iter().filter(|one| !known.contains(&known_file(&one.text)));
+        let files = files.map(|one| format!("warning: no function is in a file {}", one.text));
+        functions.chain(files).collect()
+    }
+
     /// The patterns that mean no function that was seen.
-    pub(super) fn unknown(&self) -> Vec<&str> {
+    fn unknown(&self) -> Vec<&str> {
         let limits = self.limits.iter().map(|limit| &limit.pattern);
         let values = self.arguments.iter().chain(&self.results);
         let values = values.chain(&self.start_at).chain(&self.stop_at);
@@ -199,4 +248,9 @@ impl Scope {
         let known = self.known.borrow();
         all.map(Pattern::text).filter(|text| !known.contains(*text)).collect()
     }
+}
+
+/// How it's kept in mind that a glob of source files means something.
+fn known_file(text: &str) -> String {
+    format!("file {text}")
 }

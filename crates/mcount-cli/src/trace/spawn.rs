@@ -1,5 +1,7 @@
 //! Starting the program: a child that stands until it's traced, and then executes it.
 
+use super::switch::Waker;
+use super::told::{self, Told};
 use super::tracee;
 use crate::commit::Failure;
 use nix::libc;
@@ -81,17 +83,17 @@ fn name_of(command: &[OsString]) -> String {
     command.first().map(|name| name.display().to_string()).unwrap_or_default()
 }
 
-/// A signal that is sent to the whole foreground group (^C, ^\\) is for the program to answer; one that is
+/// Hears signals. SIGUSR1 and SIGUSR2 are for the recorder, which is woken by `waker`. A signal that is sent to the whole foreground group (^C, ^\\) is for the program to answer; one that is
 /// sent to the recorder alone is passed on to the program.
-pub(super) fn pass_signals_on(program: i32) {
+pub(super) fn hear_signals(program: i32, told: Told, waker: Waker) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])
-    else {
-        return;
-    };
+    let all = [SIGHUP, SIGINT, SIGQUIT, SIGTERM].into_iter().chain(told::SIGNALS);
+    let Ok(mut signals) = signal_hook::iterator::Signals::new(all) else { return };
     std::thread::spawn(move || {
         for signal in signals.forever() {
-            if matches!(signal, SIGHUP | SIGTERM) {
+            if told::SIGNALS.contains(&signal) {
+                waker.wake_until(|| !told.is_something());
+            } else if matches!(signal, SIGHUP | SIGTERM) {
                 // SAFETY: no pointer is passed.
                 unsafe { libc::kill(program, signal) };
             }

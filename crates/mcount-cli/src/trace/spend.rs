@@ -3,13 +3,12 @@
 //! The recorder sleeps until something happens to a process. So a thread wakes it now and then, by a signal that
 //! does nothing.
 
+use super::Recorder;
 use super::budget::{self, Budget};
 use super::live::Live;
-use super::{Process, Recorder};
+use super::switch::Waker;
 use crate::words::printable;
-use mcount_live::x86_64::switched_off;
 use mcount_trace::layout::metadata;
-use nix::libc;
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -98,43 +97,14 @@ impl Recorder {
             self.switch_off(process, given_up);
         }
     }
-
-    /// Makes hooks of these functions idle, by one byte each.
-    fn switch_off(&self, process: &Process, functions: &BTreeSet<u32>) {
-        for (bias, index) in &process.space.borrow().loaded {
-            let hooks = self.modules.at(*index).map(|module| module.hooks.as_slice());
-            let hooks = hooks.unwrap_or_default().iter();
-            for hook in hooks.filter(|hook| functions.contains(&hook.id)) {
-                let site = bias + hook.site;
-                let mut first = [0];
-                // It may have ended meanwhile.
-                if process.memory.read(site, &mut first).is_ok()
-                    && let Some(off) = switched_off(u8::from_ne_bytes(first))
-                {
-                    let _ = process.memory.write(site, &[off]);
-                }
-            }
-        }
-    }
 }
 
 /// Interrupts this thread's sleep now and then.
 fn wake_often() {
-    extern "C" fn nothing(_: libc::c_int) {}
-    // SAFETY: the handler does nothing; numbers of this process and thread.
-    let (process, thread) = unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
-        libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut());
-        (libc::getpid(), libc::gettid())
-    };
+    let waker = Waker::new();
     std::thread::spawn(move || {
-        loop {
+        while waker.wake() {
             std::thread::sleep(OFTEN);
-            // SAFETY: no pointer is passed.
-            if unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGALRM) } != 0 {
-                return;
-            }
         }
     });
 }

@@ -62,6 +62,11 @@ impl Tracee {
         unsafe { libc::ptrace(libc::PTRACE_CONT, self.id(), 0, libc::c_long::from(signal)) };
     }
 
+    /// Lets it run on, and traces it no more.
+    pub(super) fn let_go(self) {
+        let _ = ptrace::detach(self.0, None);
+    }
+
     /// Lets it stay stopped, as a stop signal asks for, until it's continued.
     pub(super) fn listen(self) {
         // SAFETY: no pointer is passed.

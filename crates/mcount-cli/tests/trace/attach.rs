@@ -202,6 +202,10 @@ impl Attached {
         if attached.has_ended() { Err(attached.said()) } else { Ok(attached) }
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn said(&self) -> String {
         std::fs::read_to_string(self.folder.join("stderr")).unwrap_or_default()
     }

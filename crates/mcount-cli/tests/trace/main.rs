@@ -16,6 +16,7 @@ mod options;
 mod programs;
 mod reader;
 mod surroundings;
+mod told;
 mod top;
 mod truth;
 mod values;
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
     let tests = tests.chain(faults::tests()).chain(options::tests()).chain(surroundings::tests());
     let tests = tests.chain(attach::tests()).chain(attach_where::tests()).chain(top::tests());
     let tests = tests.chain(control::tests());
-    let tests = tests.chain(values::tests()).chain(marks::tests());
+    let tests = tests.chain(values::tests()).chain(marks::tests()).chain(told::tests());
     let tests = tests.chain(languages::tests()).chain(layouts::tests());
     let trials = tests.map(|test| test.trial(include_open)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()

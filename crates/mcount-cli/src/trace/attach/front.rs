@@ -2,6 +2,7 @@
 
 use super::worker::{self, work};
 use super::{Request, check, control};
+use crate::trace::told::{self, Told};
 use nix::libc;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::File;
@@ -22,7 +23,9 @@ pub fn attach(request: Request) -> io::Result<u8> {
         }
     }
     let process = request.process;
-    if let Some(code) = divide(|pipe| work(request, pipe))? {
+    // The worker has to know of these signals from the start on.
+    let told = Told::listen()?;
+    if let Some(code) = divide(&told::SIGNALS, |pipe| work(request, pipe, told))? {
         return Ok(code);
     }
     if process != 0 {
@@ -32,12 +35,15 @@ pub fn attach(request: Request) -> io::Result<u8> {
 }
 
 /// Makes a process of its own for `work`, which is given what ends when it's time to stop, and waits for it. Its exit code;
-/// `None` if it was killed.
+/// `None` if it was killed. It knows of the signals in `passed`, and gets them too.
 ///
 /// # Errors
 ///
 /// It couldn't be made.
-pub(super) fn divide(work: impl FnOnce(&File) -> u8) -> io::Result<Option<u8>> {
+pub(super) fn divide(
+    passed: &'static [libc::c_int],
+    work: impl FnOnce(&File) -> u8,
+) -> io::Result<Option<u8>> {
     let mut ends = [0; 2];
     // SAFETY: there's room for two descriptors, which are new.
     let (read, write) = unsafe {
@@ -57,19 +63,27 @@ pub(super) fn divide(work: impl FnOnce(&File) -> u8) -> io::Result<Option<u8>> {
         }
         child => {
             drop(read);
-            wait(child, write)
+            wait(child, write, passed)
         }
     }
 }
 
 /// Waits for the worker; it's told to stop by the end of `pipe`.
-fn wait(worker: i32, pipe: OwnedFd) -> io::Result<Option<u8>> {
-    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+fn wait(worker: i32, pipe: OwnedFd, passed: &'static [libc::c_int]) -> io::Result<Option<u8>> {
+    let all = [SIGHUP, SIGINT, SIGTERM].into_iter().chain(passed.iter().copied());
+    let mut signals = signal_hook::iterator::Signals::new(all)?;
     std::thread::spawn(move || {
-        let _ = signals.forever().next();
+        let mut pipe = Some(pipe);
+        for signal in signals.forever() {
+            if passed.contains(&signal) {
+                // SAFETY: no pointer is passed.
+                unsafe { libc::kill(worker, signal) };
+            } else {
+                // Once more, and again: it's being done.
+                pipe = None;
+            }
+        }
         drop(pipe);
-        // Once more, and again: it's being done.
-        for _ in signals.forever() {}
     });
     let mut status = 0;
     loop {

@@ -17,8 +17,6 @@ pub fn list(process: i32, scope: &Scope) -> io::Result<(Vec<String>, Vec<String>
     let memory = Memory::open(process).map_err(|error| refused(process, error))?;
     let program = Program::read(process, &memory, scope)?;
     let mut notes = program.notes;
-    for pattern in scope.unknown() {
-        notes.push(format!("warning: no function is called {pattern}"));
-    }
+    notes.extend(scope.warnings());
     Ok((program.modules.iter().flat_map(Module::recorded).collect(), notes))
 }

@@ -18,7 +18,6 @@ mod program;
 mod remote;
 mod rescue;
 mod sandbox;
-mod save;
 mod session;
 mod sites;
 mod stop;

@@ -7,6 +7,7 @@ use crate::commit::Failure;
 use crate::files::{ELF_MAGIC, Input, open_regular};
 use crate::trace::modules::{Code, Hook, Module, Modules};
 use crate::trace::scope::Scope;
+use crate::trace::sources;
 use crate::trace::tracee::Memory;
 use crate::trace::values::{self, Found};
 use object::read::elf::{ElfFile64, ProgramHeader};
@@ -71,6 +72,7 @@ impl Program {
             };
             let file = all.file(&code, &maps::without_deleted(&code.path).0);
             if let Some(module) = all.modules.at_mut(index) {
+                all.notes.extend(sources::look(module, &file, scope));
                 choose(module, scope);
                 let mut found = values::prepare(module, &file, scope, &mut enumerations);
                 all.notes.append(&mut found.notes);

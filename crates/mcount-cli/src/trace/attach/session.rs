@@ -305,6 +305,18 @@ impl Session {
         sites::switch_off(&self.memory, self.changes.iter().filter(is_one))
     }
 
+    /// Switches all hooks on or off while all threads run, but for those of functions that were given up.
+    pub(super) fn switch(&self, on: bool, given_up: &BTreeSet<u32>) -> io::Result<()> {
+        let is_one =
+            |change: &&Change| change.function != 0 && !given_up.contains(&change.function);
+        let changes = self.changes.iter().filter(is_one);
+        if on {
+            sites::switch_on(&self.memory, changes)
+        } else {
+            sites::switch_off(&self.memory, changes)
+        }
+    }
+
     /// Lets all threads that have none yet find that they have no block.
     fn set_nobody(&self, standing: &mut Standing) {
         let nobody = self.block.bias + self.image.symbols.nobody;

@@ -234,6 +234,22 @@ pub(super) fn switch_off<'c>(
     Ok(())
 }
 
+/// Arms sites again that were switched off.
+pub(super) fn switch_on<'c>(
+    memory: &Memory,
+    changes: impl Iterator<Item = &'c Change>,
+) -> io::Result<()> {
+    for change in changes {
+        let mut first = [0];
+        memory.read(change.at, &mut first)?;
+        let armed = change.armed().first().copied();
+        if let Some(on) = armed.filter(|armed| code::switched_off(*armed) == Some(first[0])) {
+            memory.write(change.at, &[on])?;
+        }
+    }
+    Ok(())
+}
+
 /// Puts back what was there before, where it still is as it was armed.
 pub(super) fn restore(
     memory: &Memory,

@@ -2,14 +2,16 @@
 //! being called.
 
 use super::control::{self, Control};
+use super::stop::Standing;
 use super::worker::Worker;
-use super::{Picture, Row, Wish, save};
+use super::{Picture, Row, Wish};
 use crate::trace::budget::{self, Budget};
 use crate::trace::live::{Live, Tally};
+use crate::trace::{Size, save, told};
 use mcount_trace::layout::metadata;
 use nix::libc;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -67,6 +69,9 @@ impl Worker {
             if asked && !gone {
                 self.hear(watch.as_mut());
             }
+            if !gone {
+                self.obey();
+            }
             let wish = self.see(watch.as_mut(), typed);
             let is_enough = || self.request.calls.is_some_and(|most| self.trace.calls() >= most);
             if end
@@ -83,15 +88,53 @@ impl Worker {
         }
     }
 
+    /// Does what signals have said.
+    fn obey(&mut self) {
+        if self.told.to_pause() {
+            let is_paused = self.paused.is_none();
+            let line = match self.pause(is_paused) {
+                Ok(()) => told::line(is_paused).to_owned(),
+                Err(error) => error.to_string(),
+            };
+            self.say(&line);
+        }
+        if self.told.to_write() {
+            let is_ring = matches!(self.request.size, Size::Ring(_));
+            let line = if is_ring { self.save() } else { told::NO_RING.to_owned() };
+            self.say(&line);
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        match &mut self.request.view {
+            Some(view) => view.say(text),
+            None => (self.request.say)(text),
+        }
+    }
+
+    /// Writes the newest calls to a trace of their own; what there is to be said of that.
+    fn save(&self) -> String {
+        let stand = || Standing::of(self.request.process);
+        match save::save(&self.trace, &self.output(), stand) {
+            Ok(path) => format!("written to {}", path.display()),
+            Err(error) => error.to_string(),
+        }
+    }
+
     /// Somebody asks for other functions.
     fn hear(&mut self, watch: Option<&mut Watch>) {
         let Some((wanted, stream)) = self.control.as_ref().and_then(Control::hear) else { return };
         let done = wanted.and_then(|wanted| self.change(&wanted));
+        if done.is_ok() && self.paused.is_some() {
+            // All that's wanted now was armed.
+            let _ = self.switch(false);
+        }
         if let (Some(watch), Ok(_)) = (watch, &done) {
             watch.names = self.names();
             if let Some(budget) = &mut watch.budget {
                 budget.forgive();
             }
+            self.given_up.clear();
         }
         control::answer(stream, &done);
     }
@@ -150,11 +193,7 @@ impl Worker {
             wish = view.show(picture).unwrap_or(Wish::End);
         }
         if wish == Wish::Save {
-            let text = match save::save(&self.trace, self.request.process, &self.output()) {
-                Ok(path) => format!("written to {}", path.display()),
-                Err(error) => error.to_string(),
-            };
-            view.say(&text);
+            view.say(&self.save());
         }
         self.request.view = Some(view);
         wish
@@ -168,11 +207,12 @@ impl Worker {
         if given_up.is_empty() {
             return;
         }
-        let numbers = given_up.iter().copied().collect();
+        let numbers: BTreeSet<u32> = given_up.iter().copied().collect();
         if let Err(error) = self.session.switch_off(&numbers) {
             self.notes.push(format!("--budget: {error}"));
             return;
         }
+        self.given_up.extend(&numbers);
         let names: Vec<&str> = given_up
             .iter()
             .map(|number| watch.names.get(number).map_or("?", |(name, _)| &**name))
@@ -182,10 +222,7 @@ impl Worker {
             let _ = self.trace.add(metadata::NOTE, note.as_bytes());
         }
         let line = budget::line(&names);
-        match &mut self.request.view {
-            Some(view) => view.say(&line),
-            None => (self.request.say)(&line),
-        }
+        self.say(&line);
     }
 
     fn picture(&self, watch: &mut Watch) -> Picture {

@@ -12,11 +12,13 @@ use super::{Request, start_of};
 use crate::commit::about;
 use crate::trace::file::TraceFile;
 use crate::trace::scope::Scope;
+use crate::trace::told::Told;
 use crate::trace::tracee::Memory;
 use crate::trace::{Size, rendezvous};
 use crate::words::{counted, functions_have};
 use mcount_trace::layout::metadata;
 use nix::libc;
+use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -26,7 +28,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 /// Does all of it; the exit code. `pipe` ends when it's time to stop.
-pub(super) fn work(mut request: Request, pipe: &File) -> u8 {
+pub(super) fn work(mut request: Request, pipe: &File, told: Told) -> u8 {
     let complain = request.complain;
     if let Some(view) = &mut request.view
         && let Err(error) = view.begin()
@@ -44,7 +46,7 @@ pub(super) fn work(mut request: Request, pipe: &File) -> u8 {
     // SAFETY: no pointer is passed.
     unsafe { libc::setsid() };
     let process = request.process;
-    let result = Worker::begin(request).and_then(|worker| match &launched {
+    let result = Worker::begin(request, told).and_then(|worker| match &launched {
         Some(launched) => {
             launched.release(&worker.session.memory).and_then(|()| worker.trace(pipe))
         }
@@ -95,11 +97,17 @@ pub(super) struct Worker {
     /// Where others ask for other functions.
     pub(super) control: Option<Control>,
     began: Instant,
+    /// The functions that `--budget` has given up.
+    pub(super) given_up: BTreeSet<u32>,
+    /// What signals have said.
+    pub(super) told: Told,
+    /// When recording has paused, in seconds, if it has.
+    pub(super) paused: Option<f64>,
     pub(super) notes: Vec<String>,
 }
 
 impl Worker {
-    fn begin(mut request: Request) -> io::Result<Self> {
+    fn begin(mut request: Request, told: Told) -> io::Result<Self> {
         let process = request.process;
         let memory = Memory::open(process).map_err(|error| super::refused(process, error))?;
         let program = Program::read(process, &memory, &request.scope)?;
@@ -157,7 +165,20 @@ impl Worker {
         }
         let is_hidden = folder.is_some();
         let (control, began) = (Control::open(process), Instant::now());
-        Ok(Self { request, program, session, trace, is_hidden, control, began, notes })
+        let (paused, given_up) = (None, BTreeSet::new());
+        Ok(Self {
+            request,
+            program,
+            session,
+            trace,
+            is_hidden,
+            control,
+            began,
+            given_up,
+            told,
+            paused,
+            notes,
+        })
     }
 
     /// Waits until it's time, and leaves.
@@ -224,9 +245,7 @@ impl Worker {
 
     /// Says what is missing from the trace, and finishes it.
     fn finish(mut self, is_mapped: bool) -> io::Result<()> {
-        for pattern in self.request.scope.unknown() {
-            self.notes.push(format!("warning: no function is called {pattern}"));
-        }
+        self.notes.extend(self.request.scope.warnings());
         if !self.is_hidden {
             let is_ring = matches!(self.request.size, Size::Ring(_));
             self.notes.extend(self.trace.missing(is_ring, false));
@@ -246,6 +265,36 @@ impl Worker {
         }
         let path = self.trace.path().to_owned();
         self.trace.finish().map_err(|error| about(&path, error))
+    }
+
+    /// Pauses, or goes on.
+    pub(super) fn pause(&mut self, is_paused: bool) -> io::Result<()> {
+        self.switch(!is_paused)?;
+        let now = self.began.elapsed().as_secs_f64();
+        let note = match self.paused {
+            Some(from) => {
+                format!("nothing was recorded from {from:.3} s to {now:.3} s, as SIGUSR1 said")
+            }
+            None => format!("nothing is recorded from {now:.3} s on, as SIGUSR1 said"),
+        };
+        self.paused = is_paused.then_some(now);
+        // If there's no room for it, that's said anyway.
+        let _ = self.trace.add(metadata::NOTE, note.as_bytes());
+        Ok(())
+    }
+
+    /// Switches the hooks on or off, while all threads run; those of processes that were made meanwhile as well.
+    pub(super) fn switch(&self, on: bool) -> io::Result<()> {
+        self.session.switch(on, &self.given_up)?;
+        let file = self.trace.file().metadata()?;
+        for process in processes_with(&file)? {
+            if process != self.request.process
+                && let Some(session) = self.session.forked(process)?
+            {
+                session.switch(on, &self.given_up)?;
+            }
+        }
+        Ok(())
     }
 
     /// Traces other functions from now on. What has come of it.

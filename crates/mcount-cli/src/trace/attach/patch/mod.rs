@@ -81,7 +81,7 @@ pub fn patch(request: &Request) -> io::Result<u8> {
         Action::Apply(path, _) => Some(Fix::read(path)?),
         Action::Revert(_) => None,
     };
-    let code = front::divide(|pipe| {
+    let code = front::divide(&[], |pipe| {
         // SAFETY: no pointer is passed.
         unsafe { libc::setsid() };
         let patience = || !has_ended(pipe);

@@ -1,10 +1,10 @@
 //! Writing the newest calls of a trace that goes on, as a trace of its own.
 //!
-//! It's as of one moment, in which all threads stand: what they're about to write to is copied then. All else is copied
-//! afterwards; a chunk that somebody has taken again meanwhile is left out.
+//! What threads are about to write to is copied first, all else afterwards; a chunk that somebody has taken again meanwhile is left
+//! out. Where all threads stand for the first part, it's as of that moment. Where they run, the calls of the last moments
+//! may lack their callers: open calls are copied first, and one that begins then isn't seen.
 
-use super::stop::Standing;
-use crate::trace::file::{TraceFile, descriptor};
+use super::file::{TraceFile, descriptor};
 use mcount_trace::layout::{self, chunk, directory, flags, header};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -12,8 +12,13 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Writes what `trace` of `process` has now to a new file: `target`, or, if that's there, one with a number. Its path.
-pub(super) fn save(trace: &TraceFile, process: i32, target: &Path) -> io::Result<PathBuf> {
+/// Writes what `trace` has now to a new file: `target`, or, if that's there, one with a number. Its path. `stand` has the
+/// threads stand until what it returns is dropped.
+pub(super) fn save<T>(
+    trace: &TraceFile,
+    target: &Path,
+    stand: impl FnOnce() -> io::Result<T>,
+) -> io::Result<PathBuf> {
     let target = std::path::absolute(target)?;
     let mut name = OsString::from(".");
     name.push(target.file_name().unwrap_or_default());
@@ -22,7 +27,7 @@ pub(super) fn save(trace: &TraceFile, process: i32, target: &Path) -> io::Result
     let mut options = OpenOptions::new();
     let file = options.write(true).create_new(true).mode(0o600).open(&path);
     let file = file.map_err(|error| crate::commit::about(&path, error))?;
-    let copied = copy(trace, process, &file).and_then(|()| give_name(&path, &target));
+    let copied = copy(trace, &file, stand).and_then(|()| give_name(&path, &target));
     copied.inspect_err(|_| drop(std::fs::remove_file(&path)))
 }
 
@@ -73,8 +78,12 @@ impl Chunk {
     }
 }
 
-fn copy(trace: &TraceFile, process: i32, file: &File) -> io::Result<()> {
-    let standing = Standing::of(process)?;
+fn copy<T>(
+    trace: &TraceFile,
+    file: &File,
+    stand: impl FnOnce() -> io::Result<T>,
+) -> io::Result<()> {
+    let standing = stand()?;
     let mut head = vec![0; usize::try_from(layout::HEADER_SIZE).unwrap_or(0)];
     if !trace.read(0, &mut head) {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -88,8 +97,10 @@ fn copy(trace: &TraceFile, process: i32, file: &File) -> io::Result<()> {
     let mut dropped = word(header::DROPPED);
     let numbers = (0..next).filter(|number| !number.is_multiple_of(directory::SPAN));
     let chunks: Vec<Chunk> = numbers.filter_map(|number| Chunk::of(trace, number)).collect();
-    let is_now = |one: &&Chunk| one.is_busy() || matches!(one.kind(), chunk::STARTS | chunk::OPEN);
-    for one in chunks.iter().filter(is_now) {
+    let is_open = |one: &&Chunk| matches!(one.kind(), chunk::STARTS | chunk::OPEN);
+    let is_busy = |one: &&Chunk| one.is_busy();
+    let is_now = |one: &&Chunk| is_busy(one) || is_open(one);
+    for one in chunks.iter().filter(is_open).chain(chunks.iter().filter(is_busy)) {
         one.copy(trace, file)?;
         one.describe(file)?;
     }

@@ -1,0 +1,157 @@
+//! Hooks of programs that are run by the recorder become idle, and are armed again, by one byte each, while all threads run. That's
+//! for `--budget`, and for signals that have the recorder pause.
+
+use super::modules::Hook;
+use super::space::Space;
+use super::told;
+use super::tracee::Memory;
+use super::{Process, Recorder, Size, save};
+use crate::words::printable;
+use mcount_live::x86_64::switched_off;
+use mcount_trace::layout::metadata;
+use nix::libc;
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+/// How often the recorder is woken until it has heard.
+const OFTEN: Duration = Duration::from_millis(10);
+
+impl Recorder {
+    /// Does what signals have said.
+    pub(super) fn obey(&mut self) {
+        if self.told.to_pause() {
+            self.pause();
+        }
+        if self.told.to_write() {
+            self.write_newest();
+        }
+    }
+
+    /// Pauses, or goes on.
+    fn pause(&mut self) {
+        let now = self.began.elapsed().as_secs_f64();
+        let note = match self.paused.take() {
+            Some(from) => {
+                format!("nothing was recorded from {from:.3} s to {now:.3} s, as SIGUSR1 said")
+            }
+            None => {
+                self.paused = Some(now);
+                format!("nothing is recorded from {now:.3} s on, as SIGUSR1 said")
+            }
+        };
+        self.has_paused = true;
+        let processes: Vec<i32> = self.processes.keys().copied().collect();
+        for process in processes {
+            self.switch_as_told(process);
+        }
+        self.add(metadata::NOTE, note.as_bytes());
+        say(told::line(self.paused.is_some()));
+    }
+
+    /// Has a process pause, or go on, as the others do. A new one may have been made before that was said.
+    pub(super) fn switch_as_told(&self, process: i32) {
+        let Some(process) = self.processes.get(&process).filter(|_| self.has_paused) else {
+            return;
+        };
+        self.switch(&process.memory, &process.space.borrow(), self.paused.is_none(), |hook| {
+            hook.is_wanted
+        });
+    }
+
+    /// The same for what has just been armed in a space.
+    pub(super) fn switch_new(&self, memory: &Memory, space: &Space) {
+        if self.paused.is_some() {
+            self.switch(memory, space, false, |_| true);
+        }
+    }
+
+    /// Makes all hooks idle.
+    pub(super) fn switch_all_off(&self, memory: &Memory, space: &Space) {
+        self.switch(memory, space, false, |_| true);
+    }
+
+    /// Makes hooks of these functions idle.
+    pub(super) fn switch_off(&self, process: &Process, functions: &BTreeSet<u32>) {
+        let is_one = |hook: &Hook| functions.contains(&hook.id);
+        self.switch(&process.memory, &process.space.borrow(), false, is_one);
+    }
+
+    /// Switches hooks on or off, by one byte each.
+    fn switch(&self, memory: &Memory, space: &Space, on: bool, is_one: impl Fn(&Hook) -> bool) {
+        for (bias, index) in &space.loaded {
+            let hooks = self.modules.at(*index).map(|module| module.hooks.as_slice());
+            for hook in hooks.unwrap_or_default().iter().filter(|hook| is_one(hook)) {
+                let site = bias + hook.site;
+                let mut first = [0];
+                // It may have ended meanwhile.
+                if memory.read(site, &mut first).is_ok()
+                    && let Some(other) = other_state(u8::from_ne_bytes(first), on)
+                {
+                    let _ = memory.write(site, &[other]);
+                }
+            }
+        }
+    }
+
+    /// Writes what the ring has now to a trace of its own.
+    fn write_newest(&self) {
+        if !matches!(self.request.size, Size::Ring(_)) {
+            return say(told::NO_RING);
+        }
+        // To have all threads stand would interrupt system calls.
+        match save::save(&self.trace, &self.request.output, || Ok::<_, io::Error>(())) {
+            Ok(path) => say(&format!("written to {}", path.display())),
+            Err(error) => say(&error.to_string()),
+        }
+    }
+}
+
+/// The first byte of a site that is switched on or off, if it's in the other state.
+fn other_state(first: u8, on: bool) -> Option<u8> {
+    const ARMED: [u8; 2] = [0xe9, 0xeb];
+    if on {
+        ARMED.into_iter().find(|armed| switched_off(*armed) == Some(first))
+    } else {
+        switched_off(first)
+    }
+}
+
+fn say(text: &str) {
+    let _ = writeln!(anstream::stderr(), "mcount: {}", printable(text));
+}
+
+/// Wakes a thread that sleeps in a system call.
+#[derive(Clone, Copy)]
+pub(super) struct Waker {
+    process: libc::pid_t,
+    thread: libc::pid_t,
+}
+
+impl Waker {
+    /// Of this thread. What it is to do when it's woken, it has to find out itself.
+    pub(super) fn new() -> Self {
+        extern "C" fn nothing(_: libc::c_int) {}
+        // SAFETY: the handler does nothing; numbers of this process and thread.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+            libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut());
+            Self { process: libc::getpid(), thread: libc::gettid() }
+        }
+    }
+
+    /// Interrupts its sleep. `false` if it has ended.
+    pub(super) fn wake(self) -> bool {
+        // SAFETY: no pointer is passed.
+        unsafe { libc::syscall(libc::SYS_tgkill, self.process, self.thread, libc::SIGALRM) == 0 }
+    }
+
+    /// Interrupts it until it has heard, as it may not be asleep yet.
+    pub(super) fn wake_until(self, has_heard: impl Fn() -> bool) {
+        let limit = Instant::now() + Duration::from_secs(10);
+        while self.wake() && !has_heard() && Instant::now() < limit {
+            std::thread::sleep(OFTEN);
+        }
+    }
+}
