@@ -10,7 +10,7 @@ use mcount::{
     RecordOptions, SortOptions,
 };
 use mcount_cli::replay::stats::{self, By};
-use mcount_cli::replay::{self, CallFormat, Field, Manner, Progress, Selection, Weight};
+use mcount_cli::replay::{self, CallFormat, Clock, Field, Manner, Progress, Selection, Weight};
 use mcount_cli::{archive, unpack};
 use std::path::Path;
 use std::sync::LazyLock;
@@ -417,7 +417,8 @@ fn print_trace(trace: &mcount_trace::Trace<'_>) -> usize {
     for format in [Text, Jsonl, Csv, Folded, Chrome, Perfetto] {
         let fields = Field::USUAL.to_vec();
         let (has_colour, has_simple_names) = (false, true);
-        let manner = Manner { format, has_colour, has_simple_names, fields, weight: Weight::Time };
+        let (weight, clock) = (Weight::Time, Clock::Trace);
+        let manner = Manner { format, has_colour, has_simple_names, fields, weight, clock };
         replay::print(none, trace, &selection, &manner, &progress).expect("nothing is written");
     }
     for by in [By::Function, By::Thread, By::Caller] {

@@ -6,7 +6,7 @@
 
 use clap::ValueEnum;
 use mcount_cli::replay::stats::{self, By};
-use mcount_cli::replay::{CallFormat, Field, Manner, Progress, Selection, Weight, print};
+use mcount_cli::replay::{CallFormat, Clock, Field, Manner, Progress, Selection, Weight, print};
 use mcount_trace::{End, Writer};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -307,6 +307,7 @@ fn print_all(bytes: &[u8]) {
                 has_simple_names: true,
                 fields: Field::value_variants().to_vec(),
                 weight: Weight::Time,
+                clock: Clock::Trace,
             };
             print(&mut std::io::sink(), &trace, &selection, &manner, &progress).unwrap();
         }

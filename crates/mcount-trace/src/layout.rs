@@ -42,6 +42,8 @@ pub mod header {
     pub const END_TICKS: usize = 56;
     /// u64: bits of [`super::flags`].
     pub const FLAGS: usize = 64;
+    /// u64: `CLOCK_MONOTONIC` when the trace began, in nanoseconds; 0 if not known.
+    pub const START_MONOTONIC: usize = 72;
     /// u64: how many chunks have been given out. An atomic counter.
     pub const NEXT_CHUNK: usize = 128;
     /// u64: how many thread numbers have been given out. An atomic counter.

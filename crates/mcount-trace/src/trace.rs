@@ -32,6 +32,8 @@ pub struct Header {
     pub start: u64,
     /// `CLOCK_REALTIME` when the trace began, in nanoseconds.
     pub start_realtime: u64,
+    /// `CLOCK_MONOTONIC` when the trace began, in nanoseconds; 0 if not known.
+    pub start_monotonic: u64,
     /// Ticks when the trace ended, if it did so in an orderly way.
     pub end: Option<u64>,
     /// Nobody writes to the file any more.
@@ -347,6 +349,7 @@ fn header(bytes: &[u8]) -> Result<Header, Error> {
         clock: field(header::CLOCK)?,
         start: field(header::START_TICKS)?,
         start_realtime: field(header::START_REALTIME)?,
+        start_monotonic: field(header::START_MONOTONIC)?,
         end: Some(field(header::END_TICKS)?).filter(|end| *end != 0),
         is_finished: field(header::FLAGS)? & flags::FINISHED != 0,
         has_only_entries: field(header::FLAGS)? & flags::ENTRIES != 0,

@@ -7,7 +7,7 @@ use crate::files::Input;
 use crate::pager::paged;
 use crate::pattern::{Language, Pattern};
 use crate::replay::{
-    CallFormat, Field, Manner, Progress, Selection, Weight, parse_time, print, write_uftrace,
+    CallFormat, Clock, Field, Manner, Progress, Selection, Weight, parse_time, print, write_uftrace,
 };
 use crate::words::counted;
 use clap::{Args, ValueHint};
@@ -52,6 +52,11 @@ pub(super) struct ReplayArgs {
     /// The columns of text, from left to right
     #[arg(long, value_enum, value_name = "FIELD", value_delimiter = ',', default_values_t = Field::USUAL)]
     fields: Vec<Field>,
+    /// From when on times are counted: from the start of the trace; or as CLOCK_MONOTONIC counts them, with
+    /// which perf record -k mono and trace-cmd -C mono have times of the same moment alike. It's for all formats
+    /// but uftrace
+    #[arg(long, value_enum, default_value = "trace")]
+    clock: Clock,
     /// Print names of C++ without arguments
     #[arg(long)]
     simple_names: bool,
@@ -119,6 +124,7 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
         has_simple_names: arguments.simple_names,
         fields: arguments.fields.clone(),
         weight: arguments.weight,
+        clock: arguments.clock,
     };
     let output = match (arguments.format, &arguments.output) {
         (CallFormat::Uftrace, None) => return Ok(complain("--format uftrace needs --output DIR")),
@@ -126,7 +132,11 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
         (_, None) => None,
         (_, Some(_)) => return Ok(complain("--output is only for --format uftrace")),
     };
+    let is_monotonic = arguments.clock == Clock::Monotonic;
     with_trace(&arguments.trace, &arguments.selection, |trace, selection, progress| match output {
+        _ if is_monotonic && trace.header.start_monotonic == 0 => {
+            Err(io::Error::other("the trace doesn't say what CLOCK_MONOTONIC was"))
+        }
         Some(folder) => {
             let left_out = write_uftrace(folder, trace, selection, &manner, progress)?;
             if left_out > 0 {
@@ -159,6 +169,7 @@ pub(super) fn show_all(path: &Path) -> io::Result<u8> {
         has_simple_names: false,
         fields: Field::USUAL.to_vec(),
         weight: Weight::Time,
+        clock: Clock::Trace,
     };
     with_trace(path, &SelectionArgs::default(), |trace, selection, progress| {
         show(trace, selection, manner, progress)

@@ -135,7 +135,11 @@ impl Columns {
                 write!(out, "{:>width$}", printable(&String::from_utf8_lossy(name)))
             }
             Field::Time => {
-                let time = names.trace.header.start_realtime.saturating_add(event.at);
+                let time = names
+                    .trace
+                    .header
+                    .start_realtime
+                    .saturating_add(event.at.saturating_sub(names.start));
                 write!(out, "{:>width$}", seconds(time))
             }
             Field::Elapsed => write!(out, "{:>width$}", seconds(event.at)),

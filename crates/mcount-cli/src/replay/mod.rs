@@ -65,6 +65,18 @@ pub struct Manner {
     pub fields: Vec<Field>,
     /// What the numbers of folded stacks are.
     pub weight: Weight,
+    /// From when on times are counted.
+    pub clock: Clock,
+}
+
+/// From when on times are counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Clock {
+    /// From the start of the trace.
+    #[default]
+    Trace,
+    /// As the system's CLOCK_MONOTONIC does.
+    Monotonic,
 }
 
 /// Prints what `selection` has of a trace.
@@ -79,7 +91,10 @@ pub fn print(
     manner: &Manner,
     progress: &Progress<'_>,
 ) -> io::Result<()> {
-    let names = Names::with(trace, manner.has_simple_names);
+    let mut names = Names::with(trace, manner.has_simple_names);
+    if manner.clock == Clock::Monotonic {
+        names.start = trace.header.start_monotonic;
+    }
     let mut out = io::BufWriter::with_capacity(1 << 16, out);
     let filter = selection.filter(trace);
     let work = Work { names: &names, filter: &filter, progress };
@@ -127,6 +142,8 @@ pub(crate) struct Names<'t, 'a> {
     threads: Vec<OnceLock<Box<[String; 2]>>>,
     is_simple: bool,
     unknown: Name,
+    /// What the printed time is when the trace begins.
+    start: u64,
 }
 
 /// How a function is printed.
@@ -178,7 +195,7 @@ impl<'t, 'a> Names<'t, 'a> {
         let functions = trace.functions.iter().map(|_| OnceLock::new()).collect();
         let threads = trace.threads.iter().map(|_| OnceLock::new()).collect();
         let unknown = Name::new(NAMELESS, None, None);
-        Self { trace, functions, threads, is_simple, unknown }
+        Self { trace, functions, threads, is_simple, unknown, start: 0 }
     }
 
     /// What `--format jsonl` and `--format chrome` have of the thread that made `call`.
@@ -215,10 +232,10 @@ impl<'t, 'a> Names<'t, 'a> {
         self.trace.threads.get(call.thread).map_or((0, 0), |thread| (thread.pid, thread.tid))
     }
 
-    /// Start and end of `call`, in nanoseconds since the start of the trace.
+    /// Start and end of `call` as they're printed, in nanoseconds: since the start of the trace, or by another clock.
     pub(crate) fn times(&self, call: &Call) -> (u64, Option<u64>) {
-        let start = self.trace.nanoseconds(call.start);
-        (start, call.end.map(|end| self.trace.nanoseconds(end)))
+        let time = |ticks: u64| self.trace.nanoseconds(ticks).saturating_add(self.start);
+        (time(call.start), call.end.map(time))
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod attach;
 mod attach_where;
+mod clocks;
 mod control;
 mod faults;
 mod languages;
@@ -53,7 +54,11 @@ fn main() -> ExitCode {
     let tests = tests.chain(faults::tests()).chain(options::tests()).chain(surroundings::tests());
     let tests = tests.chain(attach::tests()).chain(attach_where::tests()).chain(top::tests());
     let tests = tests.chain(control::tests());
-    let tests = tests.chain(values::tests()).chain(marks::tests()).chain(told::tests());
+    let tests = tests
+        .chain(values::tests())
+        .chain(marks::tests())
+        .chain(told::tests())
+        .chain(clocks::tests());
     let tests = tests.chain(languages::tests()).chain(layouts::tests());
     let trials = tests.map(|test| test.trial(include_open)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
