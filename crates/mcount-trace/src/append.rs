@@ -30,6 +30,12 @@ pub fn index(bytes: &[u8]) -> Result<Vec<Patch>, Error> {
     let words = stored::words(trace.indices(), trace.damage.open_without_start);
     let chunk_size = usize::try_from(trace.header.chunk_size).unwrap_or(usize::MAX);
     let mut next = file.u64(header::NEXT_CHUNK).unwrap_or(0);
+    // A trace that says it has more than there is isn't one to be added to.
+    let end = next.checked_mul(trace.header.chunk_size);
+    let end = end.and_then(|size| size.checked_add(layout::HEADER_BLOCK));
+    if end.is_none_or(|end| end > bytes.len() as u64) {
+        return Ok(Vec::new());
+    }
     let encode =
         |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|w| file.encoded(*w)).collect() };
     let place = |number: u64| layout::HEADER_BLOCK + number * trace.header.chunk_size;

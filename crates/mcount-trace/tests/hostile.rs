@@ -345,3 +345,17 @@ fn more_chunks_than_bytes() {
     let trace = Trace::parse(&bytes).unwrap();
     assert!(trace.damage.missing_chunks > 900);
 }
+
+/// A traced program can write into the header. What it says there isn't believed when an index is added.
+#[test]
+fn counts_that_lie_get_no_index() {
+    for count in [1_000_000, 1 << 47, 1 << 60, u64::MAX] {
+        let mut writer = Writer::new();
+        let main = writer.function("program", "main");
+        let thread = writer.thread(1, 1);
+        writer.call(thread, main).from(10).to(20).slot(0x7ffe_0000).end(End::Return);
+        writer.header(header::NEXT_CHUNK, count);
+        let patches = mcount_trace::index(&writer.finish()).unwrap();
+        assert!(patches.is_empty(), "{count}: {} patches", patches.len());
+    }
+}

@@ -122,6 +122,11 @@ impl Shared {
         self.field(offset).store(value, SeqCst);
     }
 
+    /// How many chunks were given out. The programs have this number in their memory, and it may say anything.
+    fn given_out(&self) -> u64 {
+        self.field(header::NEXT_CHUNK).load(SeqCst).min(self.limit.load(SeqCst).saturating_add(2))
+    }
+
     /// Makes room for `count` chunks.
     fn make_room(&self, count: u64) -> io::Result<()> {
         let ready = self.field(header::READY).load(SeqCst);
@@ -149,14 +154,15 @@ impl Shared {
         while !self.stop.load(SeqCst) {
             self.field(header::HEARTBEAT).fetch_add(1, SeqCst);
             let next = self.field(header::NEXT_CHUNK).load(SeqCst);
-            let used = next - last;
-            let ahead = AHEAD.max(8 * used);
+            let used = next.saturating_sub(last);
+            let ahead = AHEAD.max(used.saturating_mul(8));
             last = next;
             let ready = self.field(header::READY).load(SeqCst);
-            if next + ahead / 2 > ready && self.field(header::FULL).load(SeqCst) == 0 {
+            if next.saturating_add(ahead / 2) > ready && self.field(header::FULL).load(SeqCst) == 0
+            {
                 let limit = self.limit.load(SeqCst);
                 let result = if ready < limit {
-                    self.make_room((next + ahead).min(limit))
+                    self.make_room(next.saturating_add(ahead).min(limit))
                 } else {
                     Err(io::Error::other("it's as large as it may be"))
                 };
@@ -431,6 +437,11 @@ impl TraceFile {
         &self.shared.file
     }
 
+    /// How many chunks were given out.
+    pub(super) fn chunks(&self) -> u64 {
+        self.shared.given_out()
+    }
+
     /// Reads from it. `false` if so much isn't there.
     pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) -> bool {
         self.shared.file.read_exact_at(bytes, offset).is_ok()
@@ -469,7 +480,7 @@ impl TraceFile {
 
     /// How many calls there are, or have been, so far.
     pub(super) fn calls(&self) -> u64 {
-        let chunks = self.shared.field(header::NEXT_CHUNK).load(SeqCst);
+        let chunks = self.shared.given_out();
         let dropped = self.shared.field(header::DROPPED).load(SeqCst);
         (0..chunks).map(|chunk| self.calls_in(chunk)).sum::<u64>() + dropped
     }
@@ -501,7 +512,7 @@ impl TraceFile {
 
     /// The processes that have recorded calls.
     pub(super) fn processes(&self) -> BTreeSet<u32> {
-        let chunks = self.shared.field(header::NEXT_CHUNK).load(SeqCst);
+        let chunks = self.shared.given_out();
         let mut found = BTreeSet::new();
         for chunk in (0..chunks).filter(|chunk| !chunk.is_multiple_of(directory::SPAN)) {
             let mut bytes = [0; directory::DESCRIPTOR_SIZE];
@@ -527,7 +538,7 @@ impl TraceFile {
     /// Nobody writes any more: puts the end into the header and gives unused room back.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.end();
-        let chunks = self.shared.field(header::NEXT_CHUNK).load(SeqCst);
+        let chunks = self.shared.given_out();
         let size = layout::HEADER_BLOCK + chunks * layout::CHUNK_SIZE;
         self.shared.file.set_len(size)?;
         if chunks >= INDEXED && self.add_index(size).is_err() {

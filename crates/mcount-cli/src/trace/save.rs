@@ -93,7 +93,7 @@ fn copy<T>(
         let bytes = head.get(offset..).and_then(|bytes| bytes.first_chunk());
         bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
     };
-    let (next, flag) = (word(header::NEXT_CHUNK), word(header::FLAGS) | flags::FINISHED);
+    let (next, flag) = (trace.chunks(), word(header::FLAGS) | flags::FINISHED);
     let mut dropped = word(header::DROPPED);
     let numbers = (0..next).filter(|number| !number.is_multiple_of(directory::SPAN));
     let chunks: Vec<Chunk> = numbers.filter_map(|number| Chunk::of(trace, number)).collect();
