@@ -2,7 +2,7 @@
 
 use crate::Test;
 use crate::attach::Attached;
-use crate::truth::{Room, until};
+use crate::truth::{Room, sources, until};
 use serde_json::{Value, json};
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -52,8 +52,64 @@ pub(crate) fn tests() -> Vec<Test> {
         open: None,
         run: Box::new(run),
     });
-    builds.chain(others).collect()
+    let rust = RUST.iter().map(|(name, flags, least)| Test {
+        name: format!("values::{name}"),
+        wants: vec!["rustc"],
+        open: None,
+        run: Box::new(move || rust(flags, *least)),
+    });
+    builds.chain(others).chain(rust).collect()
 }
+
+/// A program in Rust: each value that is recorded is right.
+fn rust(flags: &[&str], least: usize) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.path("values");
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--edition", "2024", "-g", "-Ccodegen-units=1"]).args(flags);
+    rustc.arg(sources().join("values.rs")).arg("-o").arg(&program);
+    testkit::process::run(rustc.env("RUSTC_BOOTSTRAP", "1"))?;
+    let untraced = room.run("untraced", &mut Command::new(&program))?;
+    let (calls, said) =
+        traced(&room, &program, &["--args", "values::*", "--results", "values::*"])?;
+    let told = lines(&untraced.stdout)?;
+    let mut count = 0;
+    let mut calls = calls.iter().filter_map(|call| {
+        let name = call.get("function")?.as_str()?.strip_prefix("values::")?;
+        (name != "main").then_some((name, call))
+    });
+    for told in &told {
+        let (name, call) = calls.next().ok_or("too few calls")?;
+        let arguments = call.get("arguments").and_then(Value::as_array);
+        let mut found: Vec<Value> = arguments.into_iter().flatten().map(value).collect();
+        let expected = told.get(1).and_then(Value::as_array).ok_or("no arguments")?;
+        let mut expected = expected.clone();
+        // With -pg there's none.
+        expected.truncate(found.len());
+        found.push(call.get("result").map_or(Value::Null, value));
+        expected.push(told.get(2).cloned().unwrap_or_default());
+        let pairs = found.iter().zip(&expected);
+        let is_right = |(found, told): (&Value, &Value)| found.is_null() || found == told;
+        let is_whole = arguments.is_none() || found.len() == expected.len();
+        if told.get(0) != Some(&json!(name)) || !pairs.clone().all(is_right) || !is_whole {
+            return Err(format!("the program: {told}\nthe trace:   {call}\n{said}"));
+        }
+        count += pairs.filter(|(found, _)| !found.is_null()).count();
+    }
+    if count >= least && calls.next().is_none() {
+        Ok(())
+    } else {
+        Err(format!("{count} values are recorded: {said}"))
+    }
+}
+
+/// What rustc takes, which needs a nightly compiler or `RUSTC_BOOTSTRAP`; and how many values there are at least. LLVM leaves
+/// results out that nobody uses, and then none can be had.
+const RUST: &[(&str, &[&str], usize)] = &[
+    ("rust-O", &["-O", "-Zpatchable-function-entry=5"], 40),
+    ("rust-O0", &["-Zpatchable-function-entry=5"], 69),
+    ("rust-pg", &["-O", "-Zinstrument-mcount"], 0),
+];
 
 const HOOKS: &[&str] = &["-O2", "-g", "-fpatchable-function-entry=5"];
 

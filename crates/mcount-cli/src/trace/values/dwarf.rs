@@ -136,7 +136,9 @@ impl<'s> Reader<'s> {
         // gcc gives functions other names when it changes their parameters. LLVM changes those that nobody else calls.
         let is_external = self.attribute(function, &entry, gimli::DW_AT_external).is_some();
         let is_rust = language == Some(gimli::DW_LANG_Rust);
-        let is_sure = is_external && !is_rust || self.is_gcc(function);
+        // Newer LLVM says which. Of these, parameters that are in the frame may have been put there as constants.
+        let is_changed = is_changed(&entry);
+        let is_sure = (is_external && !is_rust || self.is_gcc(function)) && !is_changed;
         let mut parameters = Vec::new();
         for offset in children(function) {
             let at = At { unit: Rc::clone(&function.unit), offset };
@@ -151,7 +153,10 @@ impl<'s> Reader<'s> {
                 }
                 None => Type::Unknown,
             };
-            let evidence = self.evidence(&at, &entry, (address, is_sure));
+            let evidence = match self.evidence(&at, &entry, (address, is_sure)) {
+                Evidence::Home if is_changed => Evidence::Nowhere,
+                evidence => evidence,
+            };
             parameters.push(Parameter { name, kind, evidence });
         }
         // Without optimization all parameters are put into the frame.
@@ -484,6 +489,12 @@ impl<'s> Reader<'s> {
                     && self.name(&at, &entry).is_some_and(|name| name.starts_with('~'))
             })
     }
+}
+
+/// Does debug information say that the function can't be called as the ABI has it?
+fn is_changed(function: &Entry<'_>) -> bool {
+    let convention = function.attr_value(gimli::DW_AT_calling_convention);
+    matches!(convention, Some(AttributeValue::CallingConvention(gimli::DW_CC_nocall)))
 }
 
 /// Where a value is whose location begins with this operation; `None` if that isn't said.
