@@ -8,6 +8,7 @@
     reason = "a command line tool of the project"
 )]
 
+mod acceptance;
 mod apt;
 mod attached;
 mod bench;

@@ -9,6 +9,9 @@
 //! With `--budget`, it is measured whether tracing keeps to one ([`crate::budget`]). With `--attach`, a server is attached to
 //! while it's under load ([`crate::attached`]); with `--patch`, one is mended ([`crate::patched`]).
 //!
+//! With `--numbers` and `--slow-down`, what `mcount stats` and `mcount diff` say of programs is held against something else
+//! ([`crate::acceptance`]).
+//!
 //! With `--trace`, other programs run their own tests traced ([`crate::traced`]).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +22,7 @@ use lexopt::{Arg, ValueExt as _};
 
 use crate::programs::{self, Profile};
 use crate::sources::{shell, unpack};
-use crate::{Result, attached, budget, files, patched, traced};
+use crate::{Result, acceptance, attached, budget, files, patched, traced};
 
 const USAGE: &str = "\
 usage: cargo xtask project [OPTION…]
@@ -27,6 +30,8 @@ usage: cargo xtask project [OPTION…]
   --mcount PATH   the program to test (default: target/release/mcount, built now)
   --trace         build real programs, and run their own tests with `mcount trace` and without
   --only NAME     with --trace: only builds whose name has this in it; may be given again
+  --numbers       compare the numbers of `mcount stats` with those of a script, for lua, sqlite and zstd
+  --slow-down     make a function of lua 5 % slower; `mcount diff` has to find that, ten times of ten
   --attach N      attach to redis under load N times, for a second each
   --budget        measure what mcount top --budget 2% costs lua and redis
   --patch         mend a leak and a wrong bound in redis and in lua while they work, and revert
@@ -37,6 +42,9 @@ usage: cargo xtask project [OPTION…]
 const HOOK: &str = "void __fentry__(void) {}\n";
 
 const FLAGS: &str = "-O2 -pg -mfentry";
+
+/// A chore of its own: `mcount`, and where it may work.
+type Chore = fn(&Path, &Path) -> Result<bool>;
 
 /// The hook symbol.
 const SYMBOL: &str = "__fentry__";
@@ -89,7 +97,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     let mut mcount = None;
     let mut is_trace = false;
     let mut is_patch = false;
-    let mut attached = None;
+    let (mut attached, mut chore) = (None, None);
     let mut is_budget = false;
     let (mut only, mut docs) = (Vec::new(), false);
     while let Some(argument) = parser.next()? {
@@ -97,6 +105,8 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
             Arg::Long("mcount") => mcount = Some(PathBuf::from(parser.value()?)),
             Arg::Long("trace") => is_trace = true,
             Arg::Long("patch") => is_patch = true,
+            Arg::Long("numbers") => chore = Some(acceptance::numbers as Chore),
+            Arg::Long("slow-down") => chore = Some(acceptance::slow_down as Chore),
             Arg::Long("attach") => attached = Some(parser.value()?.parse()?),
             Arg::Long("budget") => is_budget = true,
             Arg::Long("only") => only.push(parser.value()?.string()?),
@@ -114,6 +124,9 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     };
     let root = files::target().join("project");
     files::make_folder(&root)?;
+    if let Some(chore) = chore {
+        return chore(&mcount, &root);
+    }
     if let Some(count) = attached {
         return attached::run(&mcount, &root, count);
     }

@@ -41,6 +41,7 @@ const PROGRAM: &str = r#"
 #include <setjmp.h>
 #include <stdlib.h>
 #define NI __attribute__((noinline))
+#include "mark.h"
 static __thread jmp_buf out;
 NI int leaf(int x) { __asm__ volatile(""); return x + 1; }
 NI int fib(int n) { return n < 2 ? leaf(n) : fib(n - 1) + fib(n - 2); }
@@ -49,6 +50,7 @@ NI int jump(int n) { if (!setjmp(out)) leave(n); return n; }
 NI void *work(void *p) {
     long n = 0;
     for (int i = 0; i < 200; i++) n += fib(i % 12) + jump(i % 7);
+    mcount_mark("a thread is done");
     return (void *)n;
 }
 int main(void) {
@@ -65,6 +67,7 @@ fn traced() -> Room {
     need(["gcc"]);
     let room = Room::new().unwrap();
     room.put("threads.c", PROGRAM.as_bytes()).unwrap();
+    room.put("mark.h", include_bytes!("../../../include/mcount/mark.h")).unwrap();
     let flags = ["-O2", "-g", "-fpatchable-function-entry=5", "-fno-optimize-sibling-calls"];
     let names = ["-o", "threads", "threads.c", "-lpthread"];
     run(&room, "gcc", &[&flags[..], &names[..]].concat());
@@ -149,14 +152,15 @@ fn a_decoder_of_protocol_buffers_reads_what_is_for_perfetto() {
         let text = run(&room, "sh", &["-c", script, MCOUNT]);
         let calls = mcount(&room, &["replay", "--format", "jsonl", "t.mcount"]);
         let open = calls.lines().filter(|line| line.ends_with("\"end\":null}")).count();
-        let all = calls.lines().count();
+        // Markers are instants.
+        let all = calls.lines().filter(|line| !line.contains("\"mark\":")).count();
         // TrackEvent.type: begin, end.
         let of_type = |kind: u8| text.matches(&format!("\n    9: {kind}\n")).count();
         let events =
             |kind: u8| of_type(kind) + text.matches(&format!("\n  11 {{\n    9: {kind}\n")).count();
         let (begun, ended) = (events(1) / 2 + events(1) % 2, events(2) / 2 + events(2) % 2);
         assert_eq!((begun, ended), (all, all - open));
-        for name in counts(&room).keys() {
+        for name in counts(&room).keys().filter(|name| *name != "mcount_mark") {
             assert!(text.contains(&format!("2: \"{name}\"")), "{name}");
         }
         // Names are said once a thread.
@@ -164,6 +168,73 @@ fn a_decoder_of_protocol_buffers_reads_what_is_for_perfetto() {
         let first = counts(&room).keys().next().unwrap().clone();
         assert!(text.matches(&format!("\"{first}\"")).count() <= threads);
     }
+}
+
+/// Reads t.perfetto with the classes that Perfetto's own schema was made into, and prints what `--format jsonl` has.
+const PERFETTO: &str = r#"
+import collections, json, sys
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
+data = open("t.perfetto", "rb").read()
+trace = schema.Trace.FromString(data)
+assert trace.ByteSize() == len(data)
+trace.DiscardUnknownFields()
+assert trace.ByteSize() == len(data), "fields that the schema doesn't have"
+names, tracks, threads, defaults, stacks = {}, {}, {}, {}, collections.defaultdict(list)
+found = collections.Counter()
+for packet in trace.packet:
+    sequence = packet.trusted_packet_sequence_id
+    if packet.HasField("track_descriptor"):
+        track = packet.track_descriptor
+        tracks[track.uuid] = track.parent_uuid
+        if track.HasField("thread"):
+            threads[track.uuid] = track.thread.tid
+    if packet.HasField("trace_packet_defaults"):
+        defaults[sequence] = packet.trace_packet_defaults.track_event_defaults.track_uuid
+    for entry in packet.interned_data.event_names:
+        names[sequence, entry.iid] = entry.name
+    if not packet.HasField("track_event"):
+        continue
+    event = packet.track_event
+    track = event.track_uuid or defaults[sequence]
+    thread = track
+    while thread not in threads:
+        thread = tracks[thread]
+    if event.type == event.TYPE_SLICE_BEGIN:
+        stacks[track].append((names[sequence, event.name_iid], packet.timestamp))
+    elif event.type == event.TYPE_SLICE_END:
+        name, start = stacks[track].pop()
+        found[threads[thread], name, start, packet.timestamp - start] += 1
+    elif event.type == event.TYPE_INSTANT:
+        found[threads[thread], event.name, packet.timestamp, "mark"] += 1
+for track, stack in stacks.items():
+    while track not in threads:
+        track = tracks[track]
+    for name, start in stack:
+        found[threads[track], name, start, None] += 1
+right = collections.Counter()
+for line in open("calls.jsonl"):
+    call = json.loads(line)
+    is_mark = "mark" in call
+    name, length = (call["mark"], "mark") if is_mark else (call["function"], call["duration_ns"])
+    right[call["thread"], name, call["start_ns"], length] += 1
+print(sum(right.values()), "calls,", sum((right - found).values()), "missing,", sum((found - right).values()), "wrong")
+"#;
+
+#[test]
+fn perfettos_own_schema_reads_what_is_for_it() {
+    // Debian doesn't have it: `pip install perfetto`.
+    let module = "from perfetto.protos.perfetto.trace import perfetto_trace_pb2";
+    let has_it = Command::new("python3").args(["-c", module]).output();
+    if !has_it.is_ok_and(|output| output.status.success()) {
+        ignore("not installed: perfetto, of Python");
+    }
+    let room = traced();
+    room.put("check.py", PERFETTO.as_bytes()).unwrap();
+    let script = "\"$0\" replay --format perfetto t.mcount > t.perfetto && \
+                  \"$0\" replay --format jsonl t.mcount > calls.jsonl && python3 check.py";
+    let said = run(&room, "sh", &["-c", script, MCOUNT]);
+    let count = said.strip_suffix(" calls, 0 missing, 0 wrong\n").and_then(|n| n.parse().ok());
+    assert!(count.is_some_and(|count: u64| count > 50_000), "{said}");
 }
 
 #[test]
@@ -214,52 +285,7 @@ fn a_browser_reads_what_is_for_chrome() {
 }
 
 /// Reads calls as JSON and says what `stats` should: the keys are given, and the numbers for each.
-const SCRIPT: &str = r#"
-import collections, json, sys
-calls = [json.loads(line) for line in open("calls.jsonl")]
-end = max(c["start_ns"] + (c["duration_ns"] or 0) for c in calls)
-by = sys.argv[1]
-key = {
-    "function": lambda c: c["function"],
-    "module": lambda c: c["module"],
-    "thread": lambda c: c["thread"],
-    "caller": lambda c: c["caller"],
-}[by]
-rows = collections.defaultdict(lambda: dict(durations=[], total=0, own=0))
-stacks = collections.defaultdict(list)
-for c in calls:
-    stack = stacks[c["thread"]]
-    while stack and stack[-1]["depth"] >= c["depth"]:
-        stack.pop()
-    c["key"] = key(c)
-    assert (stack[-1]["function"] if stack else None) == c["caller"]
-    duration = c["duration_ns"] if c["duration_ns"] is not None else end - c["start_ns"]
-    row = rows[c["key"]]
-    row["durations"].append(duration)
-    row["own"] += duration
-    if all(other["key"] != c["key"] for other in stack):
-        row["total"] += duration
-    if stack:
-        rows[stack[-1]["key"]]["own"] -= duration
-    stack.append(c)
-failed = 0
-for line in open("stats.jsonl"):
-    found = json.loads(line)
-    row = rows.pop(found[by])
-    d = sorted(row["durations"])
-    rank = lambda q: d[max(0, -(-len(d) * q // 100) - 1)]
-    exact = dict(calls=len(d), total_ns=row["total"], self_ns=max(0, row["own"]),
-                 mean_ns=sum(d) // len(d), min_ns=d[0], max_ns=d[-1])
-    for name, value in exact.items():
-        if found[name] != value:
-            failed += 1
-            print(by, found[by], name, found[name], value)
-    for name, value in dict(median_ns=rank(50), p99_ns=rank(99)).items():
-        if abs(found[name] - value) > value / 100:
-            failed += 1
-            print(by, found[by], name, found[name], value)
-print("missing", [key for key in rows if rows[key]["durations"]], "failed", failed)
-"#;
+const SCRIPT: &str = include_str!("../../../tests/trace/count.py");
 
 /// A script of its own, which knows only the calls, comes to the same numbers.
 #[test]
@@ -285,8 +311,9 @@ fn rows_of_source_files() {
     let text = mcount(&room, &stats);
     let total: u64 = counts(&room).values().sum();
     let row = text.lines().nth(1).unwrap();
-    assert!(text.starts_with("source,calls,") && text.lines().count() == 2, "{text}");
-    assert!(row.starts_with(&format!("threads.c,{total},")), "{row}");
+    // Of four markers.
+    assert!(text.starts_with("source,calls,") && text.lines().count() == 3, "{text}");
+    assert!(row.starts_with(&format!("threads.c,{},", total - 4)), "{row}");
     // Another program in its place isn't taken for it.
     run(&room, "gcc", &["-g", "-o", "threads", "threads.c", "-lpthread"]);
     let outcome = room.run(Path::new(MCOUNT), &stats).unwrap();

@@ -8,7 +8,7 @@ use mcount_trace::{End, Writer, layout};
 use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use testkit::browser::{HOSTILE_NAMES, title_after};
+use testkit::browser::{HOSTILE_NAMES, title_after, title_with};
 use testkit::room::Room;
 use testkit::test;
 use testkit::tools::need;
@@ -198,6 +198,40 @@ fn the_table_sorts_and_searches() {
          document.title = said.join(' ');"
     );
     assert_eq!(browse(&room, &page, &script), "mainba abmain mainba bamain 1 amain 2 of 3");
+}
+
+/// How dark the page is, how many texts there are, and those that can hardly be read on what is behind them (WCAG 2, 1.4.3: less
+/// than 4.5 to 1).
+const CONTRASTS: &str = "\
+    const numbers = colour => (colour.match(/[0-9.]+/g) || []).map(Number);\
+    const light = colour => numbers(colour).slice(0, 3).map(c => c / 255)\
+        .map(c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)\
+        .reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);\
+    const behind = element => { for (let at = element; at; at = at.parentElement) {\
+        const colour = getComputedStyle(at).backgroundColor;\
+        if ((numbers(colour)[3] ?? 1) > 0.99) return colour; } return 'rgb(255, 255, 255)'; };\
+    const texts = [...document.querySelectorAll('body *')].filter(e => e.checkVisibility() && \
+        [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim()) && !e.closest('script, .skip'));\
+    const bad = texts.filter(e => { const [a, b] = [light(getComputedStyle(e).color), light(behind(e))];\
+        return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) < 4.5; });\
+    const names = [...new Set(bad.map(e => e.tagName + '.' + e.className + ' ' + getComputedStyle(e).color + behind(e)))];\
+    const is_dark = light(behind(document.body)) < 0.1;\
+    setTimeout(() => { const canvas = document.querySelector('#timeline canvas');\
+        const [r, g, b] = canvas.getContext('2d').getImageData(canvas.width / 2, 10, 1, 1).data;\
+        const bar = light('rgb(' + [r, g, b].join() + ')');\
+        document.title = [is_dark ? 'dark' : 'light', texts.length > 40, bar < 0.2, names.join('; ')].join(', '); }, 200);";
+
+/// In light and in dark, all texts can be read, and the timeline's calls are dark where their names are light.
+#[test]
+fn dark_and_light() {
+    need(["chromium"]);
+    let room = Room::new().unwrap();
+    let page = page(&room, &sample());
+    for (scheme, expected) in [("1", "light, true, false,"), ("0", "dark, true, true,")] {
+        let option = format!("--blink-settings=preferredColorScheme={scheme}");
+        let said = title_with(&room, &page, CONTRASTS, &[&option]).unwrap();
+        assert_eq!(said.trim_end(), expected);
+    }
 }
 
 /// Two million calls, of which the page has the longest, and numbers of the others.

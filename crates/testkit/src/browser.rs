@@ -18,6 +18,20 @@ pub const HOSTILE_NAMES: [&str; 4] = [
 ///
 /// chromium can't be run.
 pub fn title_after(room: &Room, page: &str, script: &str) -> Result<String, String> {
+    title_with(room, page, script, &[])
+}
+
+/// The same with these options of the browser.
+///
+/// # Errors
+///
+/// chromium can't be run.
+pub fn title_with(
+    room: &Room,
+    page: &str,
+    script: &str,
+    options: &[&str],
+) -> Result<String, String> {
     // Before the scripts of the page, so that their errors are seen.
     let acting = format!(
         "<body><script>window.addEventListener('error', (event) => {{ document.title = event.message; }});\
@@ -28,7 +42,7 @@ pub fn title_after(room: &Room, page: &str, script: &str) -> Result<String, Stri
     browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
     browser.args(["--disable-background-networking", "--disable-component-update"]);
     browser.args(["--host-resolver-rules=MAP * ~NOTFOUND", "--window-size=1200,900"]);
-    browser.arg("--virtual-time-budget=5000");
+    browser.arg("--virtual-time-budget=5000").args(options);
     browser.arg(format!("--user-data-dir={}", room.path("browser").display()));
     // Only the title is printed: the document may be larger than a pipe.
     let command =

@@ -1,0 +1,168 @@
+//! What `mcount stats` and `mcount diff` say of real programs, held against something else: the numbers of `stats` against a script
+//! that knows only the calls (`tests/trace/count.py`), and `diff` against what was put into lua, and what wasn't.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::sources::{shell, unpack};
+use crate::{Result, files};
+
+const SCRIPT: &str = include_str!("../../tests/trace/count.py");
+
+/// A program, how it's built, and what is traced of it; `{trace}` stands before the program.
+struct Subject {
+    name: &'static str,
+    package: &'static str,
+    make: &'static str,
+    work: &'static str,
+}
+
+const SUBJECTS: &[Subject] = &[
+    Subject {
+        name: "lua",
+        package: "lua5.4",
+        make: "make -s -C src linux CC='gcc -std=gnu99 -fpatchable-function-entry=5'",
+        work: "{trace} src/lua -e 'local t = {} for i = 1, 1e4 do t[i] = (i * 7919) % 10007 end table.sort(t) \
+               local c = coroutine.wrap(function() for i = 1, 3e3 do coroutine.yield(i) end end) \
+               for i = 1, 3e3 do c() pcall(error, i) end'",
+    },
+    Subject {
+        name: "sqlite",
+        package: "sqlite3",
+        make: "./configure -q >/dev/null && make -s sqlite3.c shell.c >/dev/null && \
+               gcc -O1 -fpatchable-function-entry=5 -I. shell.c sqlite3.c -o shell -lpthread -ldl -lm",
+        work: "{trace} ./shell :memory: 'create table t(a, b); with recursive n(i) as (select 1 union all select i + 1 \
+               from n where i < 2000) insert into t select i, i * 7919 % 1009 from n; create index j on t(b); \
+               select count(*) from t x join t y using (b);'",
+    },
+    Subject {
+        name: "zstd, 4 threads",
+        package: "libzstd",
+        make: "make -s -C programs zstd HAVE_ZLIB=0 HAVE_LZMA=0 HAVE_LZ4=0 CFLAGS='-O2 -fpatchable-function-entry=5'",
+        work: "cat lib/*/*.c lib/*/*.c >in && {trace} programs/zstd -q -T4 -B512K -5 -c in >out",
+    },
+];
+
+/// The calls of a trace that the script holds in memory.
+const MOST: &str = "12M";
+
+/// Compares the numbers of `stats`: `false` when one is wrong.
+pub(crate) fn numbers(mcount: &Path, root: &Path) -> Result<bool> {
+    let mut is_well = true;
+    for subject in SUBJECTS {
+        let folder = root.join("numbers");
+        unpack(subject.package, root, &folder)?;
+        shell(&folder, subject.make)?;
+        let trace = format!("'{}' trace --max-size {MOST} -o t.mcount --", mcount.display());
+        shell(&folder, &subject.work.replace("{trace}", &trace))?;
+        files::write(&folder.join("count.py"), SCRIPT.as_bytes())?;
+        let mcount = mcount.display();
+        shell(&folder, &format!("'{mcount}' replay --format jsonl t.mcount >calls.jsonl"))?;
+        let calls = shell(&folder, "wc -l <calls.jsonl")?;
+        for by in ["function", "module", "thread", "caller"] {
+            let stats = format!("'{mcount}' stats --format jsonl --by {by} t.mcount >stats.jsonl");
+            let found =
+                shell(&folder, &format!("{stats} && wc -l <stats.jsonl && python3 count.py {by}"))?;
+            let (rows, said) = found.split_once('\n').unwrap_or_default();
+            let is_right = said == "missing [] failed 0\n";
+            is_well &= is_right;
+            let said = if is_right { "as the script has them" } else { said };
+            println!("{}: {} calls by {by}: {rows} rows: {said}", subject.name, calls.trim());
+        }
+    }
+    Ok(is_well)
+}
+
+/// The function that is made slower, how often it's called in a trace, and what calls it.
+const FUNCTION: &str = "str_gsub";
+const WORK: &str = "local s = string.rep(\"ab \", 12) for i = 1, 3000 do s:gsub(\"a\", \"c\") end";
+/// It begins with a loop of so many rounds.
+const MAKE: &str = "sed -i 's/^static int str_gsub (lua_State \\*L) {/&\\n  for (volatile int rounds = 0; rounds < ROUNDS; \
+                    rounds++) ;/' src/lstrlib.c && grep -q ROUNDS src/lstrlib.c";
+const ROUNDS: usize = 10;
+const TRACES: usize = 5;
+/// By how much it's made slower.
+const PART: f64 = 0.05;
+
+/// Makes one function of lua slower by 5 %, and compares five traces a side, ten times; and two equal builds. `false` when a
+/// difference isn't found, or one that isn't there is.
+pub(crate) fn slow_down(mcount: &Path, root: &Path) -> Result<bool> {
+    let folder = root.join("slow-down");
+    unpack("lua5.4", root, &folder)?;
+    shell(&folder, MAKE)?;
+    build(&folder, "old", 0)?;
+    build(&folder, "equal", 0)?;
+    build(&folder, "probe", 1000)?;
+    let (old, probe) = (own(&folder, mcount, "old")?, own(&folder, mcount, "probe")?);
+    let rounds = (PART * old / ((probe - old) / 1000.0)).ceil();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some dozens")]
+    build(&folder, "new", rounds as usize)?;
+    println!(
+        "{FUNCTION}: {old:.0} ns a call, made {:.1} % slower",
+        rounds * (probe - old) / 10.0 / old
+    );
+    let (mut found, mut wrong) = (0, 0);
+    for round in 1..=ROUNDS {
+        let (is_found, said) = compare(&folder, mcount, "new")?;
+        let (is_wrong, equal) = compare(&folder, mcount, "equal")?;
+        found += usize::from(is_found && said.contains(FUNCTION));
+        wrong += usize::from(is_wrong);
+        println!("round {round}:\n{said}equal builds:\n{equal}");
+    }
+    println!("found in {found} of {ROUNDS} rounds; a difference between equal builds in {wrong}");
+    Ok(found == ROUNDS && wrong == 0)
+}
+
+fn build(folder: &Path, name: &str, rounds: usize) -> Result<()> {
+    let make = format!(
+        "make -s -C src clean && make -s -C src linux CC='gcc -std=gnu99 -fpatchable-function-entry=5 -DROUNDS={rounds}' && \
+         mkdir {name} && cp src/lua {name}/lua"
+    );
+    shell(folder, &make).map(drop)
+}
+
+fn trace(folder: &Path, mcount: &Path, build: &str, output: &str) -> Result<()> {
+    let line = format!("'{}' trace -o {output} -- {build}/lua -e '{WORK}'", mcount.display());
+    shell(folder, &line).map(drop)
+}
+
+/// What a call of the function takes itself, in nanoseconds: the least of some traces.
+fn own(folder: &Path, mcount: &Path, build: &str) -> Result<f64> {
+    let mut least = f64::MAX;
+    for _ in 0..TRACES {
+        trace(folder, mcount, build, "own.mcount")?;
+        let line = format!("'{}' stats --format csv own.mcount", mcount.display());
+        let text = shell(folder, &line)?;
+        let mut lines = text.lines();
+        let heading: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+        let row = lines.find(|line| line.split(',').any(|cell| cell == FUNCTION));
+        let row: Vec<&str> = row.ok_or("the function wasn't called")?.split(',').collect();
+        let cell = |name: &str| -> Result<f64> {
+            let at = heading.iter().position(|one| *one == name).ok_or("no such column")?;
+            Ok(row.get(at).ok_or("a short row")?.parse()?)
+        };
+        least = least.min(cell("self_ns")? / cell("calls")?);
+    }
+    Ok(least)
+}
+
+/// Compares traces of two builds, recorded in turns: whether there's a difference, and what is said.
+fn compare(folder: &Path, mcount: &Path, build: &str) -> Result<(bool, String)> {
+    let (mut olds, mut news) = (Vec::new(), Vec::new());
+    for number in 0..TRACES {
+        for (name, of, traces) in [("old", "old", &mut olds), ("new", build, &mut news)] {
+            let output = format!("{name}{number}.mcount");
+            trace(folder, mcount, of, &output)?;
+            traces.push(output);
+        }
+    }
+    let output = Command::new(mcount)
+        .args(["diff", &olds.join(","), &news.join(",")])
+        .current_dir(folder)
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    match output.status.code() {
+        Some(code @ (0 | 1)) => Ok((code == 1, said)),
+        _ => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
+    }
+}
