@@ -321,10 +321,13 @@ fn rows_of_source_files() {
     assert!(outcome.stdout.lines().nth(1).unwrap().starts_with(&format!(",{total},")));
 }
 
-/// Prints a trace in every way, to nowhere.
+/// Prints a trace, compressed or not, in every way, to nowhere.
 fn print_all(bytes: &[u8]) {
-    let Ok(trace) = mcount_trace::Trace::parse(bytes) else { return };
-    let progress = Progress::new(&trace, None);
+    let _ = mcount_trace::read(bytes, print_trace);
+}
+
+fn print_trace(trace: &mcount_trace::Trace<'_>) {
+    let progress = Progress::new(trace, None);
     let selection = Selection { from: 20, ..Selection::default() };
     for selection in [Selection::default(), selection] {
         for format in FORMATS {
@@ -334,9 +337,9 @@ fn print_all(bytes: &[u8]) {
                 has_simple_names: true,
                 fields: Field::value_variants().to_vec(),
                 weight: Weight::Time,
-                clock: Clock::Trace,
+                clock: if format == CallFormat::Csv { Clock::Monotonic } else { Clock::Trace },
             };
-            print(&mut std::io::sink(), &trace, &selection, &manner, &progress).unwrap();
+            print(&mut std::io::sink(), trace, &selection, &manner, &progress).unwrap();
         }
         for by in [By::Function, By::Module, By::Thread, By::Caller] {
             let manner = stats::Manner {
@@ -345,7 +348,7 @@ fn print_all(bytes: &[u8]) {
                 format: stats::StatsFormat::Jsonl,
                 has_simple_names: false,
             };
-            stats::print(&mut std::io::sink(), &trace, &selection, manner, &progress).unwrap();
+            stats::print(&mut std::io::sink(), trace, &selection, manner, &progress).unwrap();
         }
     }
 }
@@ -383,15 +386,59 @@ fn small() -> Vec<u8> {
     bytes
 }
 
+/// The same, compressed.
+fn compressed(bytes: &[u8]) -> Vec<u8> {
+    let packer = mcount_trace::Packer::new(bytes).unwrap();
+    let (mut file, mut sizes) = (packer.head(), Vec::new());
+    for number in 0..packer.blocks() {
+        let (frame, whole) = packer.frame(number);
+        sizes.push((u32::try_from(frame.len()).unwrap(), u32::try_from(whole).unwrap()));
+        file.extend(frame);
+    }
+    file.extend(packer.table(&sizes));
+    file
+}
+
 /// Whatever is damaged, each way to print a trace comes to an end, and without a panic.
 #[test]
 fn damaged_traces_are_printed() {
-    let mut bytes = small();
+    damage_and_print(small(), 5);
+}
+
+#[test]
+fn damaged_compressed_traces_are_printed() {
+    damage_and_print(compressed(&small()), 3);
+}
+
+/// One with markers and arguments, recorded by the program itself.
+#[test]
+fn damaged_values_are_printed() {
+    need(["gcc"]);
+    let room = Room::new().unwrap();
+    let program = "#include \"mark.h\"\nstruct pair { long a; char *b; };\n\
+                   __attribute__((noinline)) struct pair two(char *text, double real, struct pair p)\n\
+                   { p.b = text; p.a += real; return p; }\n\
+                   int main(void) { struct pair p = {1, \"x\"}; mcount_mark(\"first\"); p = two(\"yes\", 2.5, p);\n\
+                   mcount_mark(\"last\"); return p.a != 3; }\n";
+    room.put("small.c", program.as_bytes()).unwrap();
+    room.put("mark.h", include_bytes!("../../../include/mcount/mark.h")).unwrap();
+    let flags = ["-O2", "-g", "-fpatchable-function-entry=5", "-o", "small", "small.c"];
+    run(&room, "gcc", &flags);
+    let options = ["trace", "--args", "*", "--results", "*", "-o", "t.mcount", "--", "./small"];
+    mcount(&room, &options);
+    let text = mcount(&room, &["replay", "t.mcount"]);
+    assert!(text.contains("/* last */") && text.contains("two(\"yes\", 2.5, {a=1, b=\"x\"})"), "{text}");
+    let bytes = room.get("t.mcount").unwrap();
+    damage_and_print(bytes, 2);
+}
+
+/// Changes every so-many-th byte that isn't zero.
+fn damage_and_print(mut bytes: Vec<u8>, step: usize) {
     print_all(&bytes);
     let places: Vec<usize> =
         (0..bytes.len()).filter(|at| bytes[*at] != 0 || (16..280).contains(at)).collect();
     let begin = Instant::now();
-    for (count, at) in places.iter().step_by(5).enumerate() {
+    for (count, at) in places.iter().step_by(step).enumerate() {
         let before = bytes[*at];
         for value in [before ^ 1, before ^ 0x80, 0xff] {
             bytes[*at] = value;

@@ -266,6 +266,7 @@ impl<'a> Trace<'a> {
 
     /// Where in [`Trace::functions`] the function with this number is.
     #[must_use]
+    #[inline]
     pub fn function_index(&self, number: u32) -> Option<usize> {
         // Writers number them from 1 on.
         let guess = (number as usize).wrapping_sub(1);

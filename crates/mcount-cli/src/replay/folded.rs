@@ -30,7 +30,15 @@ struct Chain {
     last: Last,
     length: usize,
     weight: i64,
+    /// Functions that it called lately, and the chains with them, by the functions' numbers: most calls are like one before.
+    recent: [(u32, usize); RECENT],
 }
+
+/// How many functions a chain has in mind.
+const RECENT: usize = 4;
+
+/// No function has this number: those have 24 bits.
+const NOBODY: u32 = u32::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Last {
@@ -46,6 +54,22 @@ struct Chains {
 }
 
 impl Chains {
+    /// The chain `parent` with a function behind it.
+    #[inline]
+    fn call(&mut self, parent: usize, function: u32) -> usize {
+        let place = function as usize % RECENT;
+        let found = self.chains.get(parent).and_then(|chain| chain.recent.get(place)).copied();
+        if let Some((_, chain)) = found.filter(|(of, _)| *of == function) {
+            return chain;
+        }
+        let chain = self.get(Some(parent), Last::Function(function));
+        let room = self.chains.get_mut(parent).and_then(|chain| chain.recent.get_mut(place));
+        if let Some(room) = room {
+            *room = (function, chain);
+        }
+        chain
+    }
+
     fn get(&mut self, parent: Option<usize>, last: Last) -> usize {
         let length = parent.and_then(|parent| self.chains.get(parent)).map_or(0, |p| p.length + 1);
         if let Some(parent) = parent
@@ -54,7 +78,7 @@ impl Chains {
             return parent;
         }
         *self.numbers.entry((parent, last)).or_insert_with(|| {
-            self.chains.push(Chain { parent, last, length, weight: 0 });
+            self.chains.push(Chain { parent, last, length, weight: 0, recent: [(NOBODY, 0); RECENT] });
             self.chains.len() - 1
         })
     }
@@ -115,7 +139,7 @@ impl Collector<'_> {
             let process = self.trace.process_at(call.thread, call.start);
             self.chains.get(None, Last::Process(process))
         });
-        let chain = self.chains.get(Some(parent), Last::Function(call.function));
+        let chain = self.chains.call(parent, call.function);
         // Deeper ones are counted with the deepest that has a line.
         (Place(Some(chain)), self.counts || chain != parent)
     }
