@@ -427,7 +427,8 @@ fn damaged_values_are_printed() {
     let options = ["trace", "--args", "*", "--results", "*", "-o", "t.mcount", "--", "./small"];
     mcount(&room, &options);
     let text = mcount(&room, &["replay", "t.mcount"]);
-    assert!(text.contains("/* last */") && text.contains("two(\"yes\", 2.5, {a=1, b=\"x\"})"), "{text}");
+    let call = "two(\"yes\", 2.5, {a=1, b=0x";
+    assert!(text.contains("/* last */") && text.contains(call), "{text}");
     let bytes = room.get("t.mcount").unwrap();
     damage_and_print(bytes, 2);
 }

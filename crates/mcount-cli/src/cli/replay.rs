@@ -52,10 +52,13 @@ pub(super) struct ReplayArgs {
     /// The columns of text, from left to right
     #[arg(long, value_enum, value_name = "FIELD", value_delimiter = ',', default_values_t = Field::USUAL)]
     fields: Vec<Field>,
-    /// From when on times are counted: from the start of the trace; or as CLOCK_MONOTONIC counts them, with
-    /// which perf record -k mono and trace-cmd -C mono have times of the same moment alike. It's for all formats
-    /// but uftrace
-    #[arg(long, value_enum, default_value = "trace")]
+    #[arg(
+        long,
+        value_enum,
+        default_value = "trace",
+        help = "From when on times are counted: from the start of the trace; or as CLOCK_MONOTONIC counts them, as \
+                perf record -k mono and trace-cmd record -C mono do. It's for all formats but uftrace"
+    )]
     clock: Clock,
     /// Print names of C++ without arguments
     #[arg(long)]

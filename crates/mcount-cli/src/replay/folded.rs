@@ -78,7 +78,13 @@ impl Chains {
             return parent;
         }
         *self.numbers.entry((parent, last)).or_insert_with(|| {
-            self.chains.push(Chain { parent, last, length, weight: 0, recent: [(NOBODY, 0); RECENT] });
+            self.chains.push(Chain {
+                parent,
+                last,
+                length,
+                weight: 0,
+                recent: [(NOBODY, 0); RECENT],
+            });
             self.chains.len() - 1
         })
     }

@@ -75,7 +75,8 @@ pub enum Clock {
     /// From the start of the trace.
     #[default]
     Trace,
-    /// As the system's CLOCK_MONOTONIC does.
+    #[value(help = "As the system's CLOCK_MONOTONIC does")]
+    /// As the system's `CLOCK_MONOTONIC` does.
     Monotonic,
 }
 

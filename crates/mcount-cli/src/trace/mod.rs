@@ -59,6 +59,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// What to trace.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub struct Request {
     /// The program and its arguments.
     pub command: Vec<OsString>,

@@ -47,6 +47,7 @@ pub(super) struct Module {
 
 /// One function that can be armed.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Hook {
     /// Its number in the trace.
     pub(super) id: u32,

@@ -120,9 +120,8 @@ impl Scope {
 
     /// Does it matter what functions are called?
     pub(super) fn has_patterns(&self) -> bool {
-        !(self.filter.is_empty() && self.exclude.is_empty() && self.limits.is_empty())
-            || !self.files.is_empty()
-            || self.has_triggers()
+        let all = [self.filter.is_empty(), self.exclude.is_empty(), self.limits.is_empty()];
+        all.contains(&false) || !self.files.is_empty() || self.has_triggers()
     }
 
     /// Are arguments or results recorded?

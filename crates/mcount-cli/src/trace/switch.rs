@@ -31,14 +31,11 @@ impl Recorder {
     /// Pauses, or goes on.
     fn pause(&mut self) {
         let now = self.began.elapsed().as_secs_f64();
-        let note = match self.paused.take() {
-            Some(from) => {
-                format!("nothing was recorded from {from:.3} s to {now:.3} s, as SIGUSR1 said")
-            }
-            None => {
-                self.paused = Some(now);
-                format!("nothing is recorded from {now:.3} s on, as SIGUSR1 said")
-            }
+        let note = if let Some(from) = self.paused.take() {
+            format!("nothing was recorded from {from:.3} s to {now:.3} s, as SIGUSR1 said")
+        } else {
+            self.paused = Some(now);
+            format!("nothing is recorded from {now:.3} s on, as SIGUSR1 said")
         };
         self.has_paused = true;
         let processes: Vec<i32> = self.processes.keys().copied().collect();

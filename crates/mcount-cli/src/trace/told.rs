@@ -18,11 +18,14 @@ pub(super) struct Told {
 pub(super) const SIGNALS: [libc::c_int; 2] = [SIGUSR1, SIGUSR2];
 
 impl Told {
-    /// Listens from now on.
+    /// Listens from now on. What the caller ignores stays ignored, because programs inherit that.
     pub(super) fn listen() -> io::Result<Self> {
         let told = Self::default();
-        signal_hook::flag::register(SIGUSR1, Arc::clone(&told.pause))?;
-        signal_hook::flag::register(SIGUSR2, Arc::clone(&told.snapshot))?;
+        for (signal, flag) in [(SIGUSR1, &told.pause), (SIGUSR2, &told.snapshot)] {
+            if !is_ignored(signal) {
+                signal_hook::flag::register(signal, Arc::clone(flag))?;
+            }
+        }
         Ok(told)
     }
 
@@ -39,6 +42,15 @@ impl Told {
     /// Are the newest calls to be written? It's said once.
     pub(super) fn to_write(&self) -> bool {
         self.snapshot.swap(false, SeqCst)
+    }
+}
+
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: nothing is changed, and what there is goes to a value of ours.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
     }
 }
 

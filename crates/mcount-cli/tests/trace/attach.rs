@@ -172,7 +172,7 @@ impl Drop for Served {
 
 /// `mcount attach` at work.
 pub(crate) struct Attached {
-    child: Child,
+    pub(crate) child: Child,
     folder: PathBuf,
 }
 
@@ -200,10 +200,6 @@ impl Attached {
         let mut attached = Self { child, folder: room.path(name) };
         until("it attaches", || attached.said().contains("; ^C ends it") || attached.has_ended())?;
         if attached.has_ended() { Err(attached.said()) } else { Ok(attached) }
-    }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
     }
 
     fn said(&self) -> String {

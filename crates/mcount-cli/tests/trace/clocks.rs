@@ -5,10 +5,12 @@ use crate::truth::Room;
 use serde_json::Value;
 use std::process::Command;
 
+/// What a test does.
+type Check = fn() -> Result<(), String>;
+
 pub(crate) fn tests() -> Vec<Test> {
-    let rows: [(&str, fn() -> Result<(), String>); 2] =
-        [("clocks::monotonic", monotonic), ("clocks::unknown", unknown)];
-    let test = |(name, run): (&str, fn() -> Result<(), String>)| Test {
+    let rows: [(&str, Check); 2] = [("clocks::monotonic", monotonic), ("clocks::unknown", unknown)];
+    let test = |(name, run): (&str, Check)| Test {
         name: name.to_owned(),
         wants: vec!["gcc"],
         open: None,

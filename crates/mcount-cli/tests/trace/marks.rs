@@ -10,6 +10,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+/// What a test does.
+type Check = fn() -> Result<(), String>;
+
 /// Compiler and flags.
 type Build = (&'static str, &'static str, &'static [&'static str]);
 
@@ -68,7 +71,7 @@ pub(crate) fn tests() -> Vec<Test> {
         open: None,
         run: Box::new(move || traced("gcc", &["-O2", HOOKS], options, *steps)),
     });
-    let others: [(&str, fn() -> Result<(), String>); 3] =
+    let others: [(&str, Check); 3] =
         [("marks::attach", attached), ("marks::formats", formats), ("marks::excluded", excluded)];
     let others = others.map(|(name, run)| Test {
         name: name.to_owned(),
@@ -128,37 +131,42 @@ fn excluded() -> Result<(), String> {
     Ok(())
 }
 
+/// What is known of a thread while its calls are read.
+#[derive(Default)]
+struct Thread {
+    id: u64,
+    /// What it said.
+    said: Vec<String>,
+    /// How many steps are still to come.
+    left: u64,
+}
+
 /// Each thread has the markers that it set, in their order, and what it called in between.
 fn check(room: &Room, trace: &Path, steps: u64) -> Result<(), String> {
     let calls = replay(room, trace)?;
-    let field =
-        |call: &Value, name: &str| call.get(name).and_then(Value::as_str).map(str::to_owned);
-    let threads: Vec<Option<u64>> =
-        calls.iter().map(|call| call.get("thread").and_then(Value::as_u64)).collect();
-    let mut found: Vec<Vec<String>> = Vec::new();
-    let mut known: Vec<Option<u64>> = Vec::new();
+    let mut threads: Vec<Thread> = Vec::new();
     let mut seen = 0;
-    let mut announced: Vec<u64> = Vec::new();
-    for (call, thread) in calls.iter().zip(threads) {
-        let at = known.iter().position(|one| *one == thread).unwrap_or(known.len());
-        if at == known.len() {
-            known.push(thread);
-            found.push(Vec::new());
-            announced.push(0);
+    for call in &calls {
+        let id = call.get("thread").and_then(Value::as_u64).ok_or("no thread")?;
+        if !threads.iter().any(|thread| thread.id == id) {
+            threads.push(Thread { id, ..Thread::default() });
         }
-        if let Some(mark) = field(call, "mark") {
-            if announced[at] != 0 && steps != 0 {
-                return Err(format!("{} steps are missing before {mark:?}", announced[at]));
+        let Some(thread) = threads.iter_mut().find(|thread| thread.id == id) else { continue };
+        let function = call.get("function").and_then(Value::as_str).unwrap_or_default();
+        if let Some(mark) = call.get("mark").and_then(Value::as_str) {
+            if thread.left != 0 && steps != 0 {
+                return Err(format!("{} steps are missing before {mark:?}", thread.left));
             }
             let count = mark.split(' ').next().and_then(|word| word.parse().ok());
-            announced[at] = count.filter(|_| mark.ends_with(" steps")).unwrap_or(0);
-            found[at].push(mark);
-        } else if field(call, "function").is_some_and(|name| name.starts_with("step")) {
+            thread.left = count.filter(|_| mark.ends_with(" steps")).unwrap_or(0);
+            thread.said.push(mark.to_owned());
+        } else if function.starts_with("step") {
             seen += 1;
-            announced[at] = announced[at].checked_sub(1).ok_or("a step too many")?;
+            thread.left = thread.left.checked_sub(1).ok_or("a step too many")?;
         }
     }
-    if found == SAID && seen == steps { Ok(()) } else { Err(format!("{found:?}, {seen} steps")) }
+    let said: Vec<Vec<String>> = threads.into_iter().map(|thread| thread.said).collect();
+    if said == SAID && seen == steps { Ok(()) } else { Err(format!("{said:?}, {seen} steps")) }
 }
 
 /// As each format has them.

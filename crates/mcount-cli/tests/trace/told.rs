@@ -7,7 +7,7 @@ use crate::reader::Trace;
 use crate::truth::{Room, kill_one, until};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::path::Path;
 use std::process::Command;
 
@@ -17,7 +17,8 @@ type Check = fn() -> Result<(), String>;
 const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
 
 pub(crate) fn tests() -> Vec<Test> {
-    let rows: [(&str, Check); 9] = [
+    let rows: [(&str, Check); 10] = [
+        ("told::ignored", ignored),
         ("told::pause-attach", pause_attach),
         ("told::pause-trace", || pause_trace(HOOKS)),
         ("told::pause-short-jumps", || pause_trace(&["-O2", "-fpatchable-function-entry=7,5"])),
@@ -82,7 +83,7 @@ fn pause_attach() -> Result<(), String> {
     let mut served = Served::start(&program)?;
     let attached = Attached::start(&room, "attached", &[], served.id())?;
     let said = room.path("attached/stderr");
-    let expected = work(&mut served, attached.id(), &said)?;
+    let expected = work(&mut served, attached.child.id(), &said)?;
     let mut trace = attached.stop()?;
     compare(&expected, &trace)?;
     trace.check_nesting()?;
@@ -102,7 +103,9 @@ fn run(room: &Room, program: &Path, options: &[&str]) -> Result<Served, String> 
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
     command.arg("trace").args(options).arg("-o").arg(room.path("trace.mcount"));
     command.arg("--").arg(program);
-    command.stderr(File::create(room.path("said")).map_err(text)?);
+    testkit::files::write(&room.path("said"), b"")?;
+    let said = OpenOptions::new().append(true).open(room.path("said")).map_err(text)?;
+    command.stderr(said);
     Served::command(&mut command)
 }
 
@@ -125,7 +128,7 @@ fn write_attach() -> Result<(), String> {
     let mut served = Served::start(&program)?;
     let attached = Attached::start(&room, "attached", &[], served.id())?;
     let folder = room.path("attached");
-    let all = writes(&mut served, attached.id(), &folder, &folder.join("stderr"))?;
+    let all = writes(&mut served, attached.child.id(), &folder, &folder.join("stderr"))?;
     compare(&all, &attached.stop()?)?;
     served.end()
 }
@@ -171,6 +174,25 @@ fn no_ring() -> Result<(), String> {
     let all = sum(&[first, served.work()?]);
     served.end()?;
     compare(&all, &Trace::read(&room.path("trace.mcount"))?)
+}
+
+/// A program inherits that these signals are ignored.
+fn ignored() -> Result<(), String> {
+    /// Signals 10 and 12. Others may be a matter of the C library.
+    const BOTH: u64 = 1 << 9 | 1 << 11;
+    let room = Room::new()?;
+    let script = "trap '' USR1 USR2; exec \"$@\"";
+    let of = ["grep", "SigIgn", "/proc/self/status"];
+    let traced = ["trace", "--children", "-o", "trace.mcount", "--"];
+    let mut found = Vec::new();
+    for before in [&[][..], &[&[env!("CARGO_BIN_EXE_mcount")][..], &traced[..]].concat()] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, "sh"]).args(before).args(of);
+        found.push(room.run("ignored", &mut shell)?.stdout);
+    }
+    let set = |line: &String| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok();
+    let are_ignored = |line: &String| set(line).is_some_and(|set| set & BOTH == BOTH);
+    if found.iter().all(are_ignored) { Ok(()) } else { Err(format!("{found:?}")) }
 }
 
 /// Of a program that makes others, only its own calls are recorded, and the others don't notice.

@@ -90,15 +90,15 @@ impl Worker {
 
     /// Does what signals have said.
     fn obey(&mut self) {
-        if self.told.to_pause() {
-            let is_paused = self.paused.is_none();
+        if self.pauses.told.to_pause() {
+            let is_paused = self.pauses.since.is_none();
             let line = match self.pause(is_paused) {
                 Ok(()) => told::line(is_paused).to_owned(),
                 Err(error) => error.to_string(),
             };
             self.say(&line);
         }
-        if self.told.to_write() {
+        if self.pauses.told.to_write() {
             let is_ring = matches!(self.request.size, Size::Ring(_));
             let line = if is_ring { self.save() } else { told::NO_RING.to_owned() };
             self.say(&line);
@@ -125,7 +125,7 @@ impl Worker {
     fn hear(&mut self, watch: Option<&mut Watch>) {
         let Some((wanted, stream)) = self.control.as_ref().and_then(Control::hear) else { return };
         let done = wanted.and_then(|wanted| self.change(&wanted));
-        if done.is_ok() && self.paused.is_some() {
+        if done.is_ok() && self.pauses.since.is_some() {
             // All that's wanted now was armed.
             let _ = self.switch(false);
         }
@@ -134,7 +134,7 @@ impl Worker {
             if let Some(budget) = &mut watch.budget {
                 budget.forgive();
             }
-            self.given_up.clear();
+            self.pauses.given_up.clear();
         }
         control::answer(stream, &done);
     }
@@ -212,7 +212,7 @@ impl Worker {
             self.notes.push(format!("--budget: {error}"));
             return;
         }
-        self.given_up.extend(&numbers);
+        self.pauses.given_up.extend(&numbers);
         let names: Vec<&str> = given_up
             .iter()
             .map(|number| watch.names.get(number).map_or("?", |(name, _)| &**name))

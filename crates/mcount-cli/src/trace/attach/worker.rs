@@ -86,6 +86,22 @@ pub(super) fn recover(process: i32) -> io::Result<()> {
     session.leave().map(|_| ())
 }
 
+/// What is known of pauses.
+pub(super) struct Pauses {
+    /// What signals have said.
+    pub(super) told: Told,
+    /// When recording has paused, in seconds, if it has.
+    pub(super) since: Option<f64>,
+    /// The functions that `--budget` has given up: they don't go on.
+    pub(super) given_up: BTreeSet<u32>,
+}
+
+impl Pauses {
+    fn new(told: Told) -> Self {
+        Self { told, since: None, given_up: BTreeSet::new() }
+    }
+}
+
 /// A process that is attached to.
 pub(super) struct Worker {
     pub(super) request: Request,
@@ -97,12 +113,7 @@ pub(super) struct Worker {
     /// Where others ask for other functions.
     pub(super) control: Option<Control>,
     began: Instant,
-    /// The functions that `--budget` has given up.
-    pub(super) given_up: BTreeSet<u32>,
-    /// What signals have said.
-    pub(super) told: Told,
-    /// When recording has paused, in seconds, if it has.
-    pub(super) paused: Option<f64>,
+    pub(super) pauses: Pauses,
     pub(super) notes: Vec<String>,
 }
 
@@ -140,10 +151,7 @@ impl Worker {
             .map_err(|error| about(&target, error))?;
         let armed = describe_in(&trace, &program).and_then(|()| {
             let plan = session.plan(&program, &request.scope, false)?;
-            let owner = std::process::id();
-            let start = i32::try_from(owner).ok().and_then(start_of).unwrap_or(0);
-            let owner = (u64::from(owner), start);
-            session.arm(&program, plan, (&trace, &request.scope), owner)
+            session.arm(&program, plan, (&trace, &request.scope), this_one())
         });
         match armed {
             Ok(0) => {}
@@ -165,20 +173,8 @@ impl Worker {
         }
         let is_hidden = folder.is_some();
         let (control, began) = (Control::open(process), Instant::now());
-        let (paused, given_up) = (None, BTreeSet::new());
-        Ok(Self {
-            request,
-            program,
-            session,
-            trace,
-            is_hidden,
-            control,
-            began,
-            given_up,
-            told,
-            paused,
-            notes,
-        })
+        let pauses = Pauses::new(told);
+        Ok(Self { request, program, session, trace, is_hidden, control, began, pauses, notes })
     }
 
     /// Waits until it's time, and leaves.
@@ -271,13 +267,13 @@ impl Worker {
     pub(super) fn pause(&mut self, is_paused: bool) -> io::Result<()> {
         self.switch(!is_paused)?;
         let now = self.began.elapsed().as_secs_f64();
-        let note = match self.paused {
+        let note = match self.pauses.since {
             Some(from) => {
                 format!("nothing was recorded from {from:.3} s to {now:.3} s, as SIGUSR1 said")
             }
             None => format!("nothing is recorded from {now:.3} s on, as SIGUSR1 said"),
         };
-        self.paused = is_paused.then_some(now);
+        self.pauses.since = is_paused.then_some(now);
         // If there's no room for it, that's said anyway.
         let _ = self.trace.add(metadata::NOTE, note.as_bytes());
         Ok(())
@@ -285,13 +281,13 @@ impl Worker {
 
     /// Switches the hooks on or off, while all threads run; those of processes that were made meanwhile as well.
     pub(super) fn switch(&self, on: bool) -> io::Result<()> {
-        self.session.switch(on, &self.given_up)?;
+        self.session.switch(on, &self.pauses.given_up)?;
         let file = self.trace.file().metadata()?;
         for process in processes_with(&file)? {
             if process != self.request.process
                 && let Some(session) = self.session.forked(process)?
             {
-                session.switch(on, &self.given_up)?;
+                session.switch(on, &self.pauses.given_up)?;
             }
         }
         Ok(())
@@ -356,6 +352,13 @@ const NO_UNWINDER: &str =
     "its unwinder can't be told of the agent, and exceptions couldn't pass through traced calls";
 
 const SHADOW_STACK: &str = "it has a shadow stack (CET), with which return addresses have to stay";
+
+/// This process as the owner of an agent: its number, and when it began.
+fn this_one() -> (u64, u64) {
+    let owner = std::process::id();
+    let start = i32::try_from(owner).ok().and_then(start_of).unwrap_or(0);
+    (u64::from(owner), start)
+}
 
 /// Why returns can't be traced, if they're to be.
 fn no_returns(
