@@ -168,13 +168,13 @@ impl<'d> Code<'d> {
         Self(segments.filter_map(|one| Some((one.address(), one.data().ok()?))).collect())
     }
 
-    /// Up to 64 bytes from `address` on; none if the file has nothing there.
+    /// Up to 1024 bytes from `address` on, which a prologue may have; none if the file has nothing there.
     fn at(&self, address: u64) -> &'d [u8] {
         let from = |(start, bytes): &(u64, &'d [u8])| {
             let offset = usize::try_from(address.checked_sub(*start)?).ok()?;
             bytes.get(offset..).filter(|bytes| !bytes.is_empty())
         };
         let found = self.0.iter().find_map(from).unwrap_or_default();
-        found.get(..64).unwrap_or(found)
+        found.get(..1024).unwrap_or(found)
     }
 }

@@ -176,6 +176,8 @@ pub(crate) mod action {
 }
 
 const _: () = {
+    // Behind the registers, all is at the same distance.
+    const FIRST: usize = size_of::<Registers>();
     assert!(size_of::<Record>() == 64);
     assert!(std::mem::offset_of!(Record, enter) == 8);
     assert!(std::mem::offset_of!(Record, list) == 16);
@@ -183,8 +185,6 @@ const _: () = {
     assert!(std::mem::offset_of!(Record, id) == 28);
     assert!(std::mem::offset_of!(Record, site) == 48);
     assert!(std::mem::offset_of!(Record, frame) == 56);
-    // Behind the registers, all is at the same distance.
-    const FIRST: usize = size_of::<Registers>();
     assert!(std::mem::offset_of!(Call, stack) == FIRST);
     assert!(std::mem::offset_of!(Call, return_address) == FIRST + 8);
     assert!(std::mem::offset_of!(Call, target) == FIRST + 32);

@@ -161,8 +161,9 @@ pub fn frame(prologue: &[u8]) -> Option<Frame> {
         // What loads and stores of pairs have: seven bits with a sign, in units of eight bytes.
         let offset = i64::from((word.cast_signed() << 10) >> 25) * 8;
         match word {
-            // paciasp, with which a function begins.
-            0xd503_233f => is_signed = true,
+            // paciasp, with which a function begins; pacibsp, which signs with another key.
+            0xd503_233f if depth == 0 => is_signed = true,
+            0xd503_233f | 0xd503_237f => return None,
             // Of pairs and of single registers before the stack pointer is moved: stp …, [sp, #-N]!
             _ if word & 0xffc0_03e0 == 0xa980_03e0 || word & 0xffc0_03e0 == 0x6d80_03e0 => {
                 depth = depth.checked_add_signed(-offset)?;
@@ -180,7 +181,7 @@ pub fn frame(prologue: &[u8]) -> Option<Frame> {
             _ if word & 0xffc0_03ff == 0xd140_03ff => depth += immediate << 12,
             // stp x29, x30, [sp, #N]
             _ if word & 0xffc0_7fff == 0xa900_7bfd => {
-                pair = Some(depth.checked_add_signed(-offset)?)
+                pair = Some(depth.checked_add_signed(-offset)?);
             }
             // mov x29, sp; add x29, sp, #N
             _ if word & 0xffc0_03ff == 0x9100_03fd => frame = Some(depth.checked_sub(immediate)?),
@@ -242,12 +243,12 @@ pub fn behind_trap(site: u64, length: usize) -> u64 {
 #[must_use]
 pub fn record_stub(address: u64, data: [u8; 8], enter: u8, body: u64) -> Option<[u8; RECORD_STUB]> {
     let mut bytes = [0; RECORD_STUB];
-    let load = 0xf940_0000 | u32::from(enter / 8) << 10 | 16 << 5 | 17;
+    let load = 0xf940_0211 | u32::from(enter / 8) << 10;
     let jump = address.wrapping_add(STUB_BODY as u64);
     let words = [
-        0x5800_0010 | (STUB_RECORD as u32 / 4) << 5, // ldr x16, record
-        load,                                        // ldr x17, [x16, #enter]
-        0xd61f_0220,                                 // br x17
+        0x5800_00d0, // ldr x16, record
+        load,        // ldr x17, [x16, #enter]
+        0xd61f_0220, // br x17
         u32::from_le_bytes(BREAKPOINT),
         u32::from_le_bytes(branch(0x1400_0000, jump, body)?),
         u32::from_le_bytes(BREAKPOINT),
@@ -343,6 +344,9 @@ mod tests {
             (&[0xf81e_0ffc, 0xa901_7bfd, 0x9100_43fd], frame(16, false)),
             // mov x12, #0x2030; sub sp, sp, x12; stp x29, x30, [sp]; mov x29, sp
             (&[0xd284_060c, 0xcb2c_63ff, 0xa900_7bfd, 0x9100_03fd], None),
+            // pacibsp; paciasp behind what moves the stack pointer.
+            (&[0xd503_237f, 0xa9be_7bfd, 0x9100_03fd], None),
+            (&[0xa9be_7bfd, 0xd503_233f, 0x9100_03fd], None),
             // No frame pointer, and one that leads to something else.
             (&[0xf81f_0ffe], None),
             (&[0xa9be_7bfd, 0x9100_43fd], None),
@@ -396,7 +400,7 @@ mod tests {
         let is_listed = |bytes: [u8; 4]| {
             let word = u32::from_le_bytes(bytes);
             word == 0xd503_201f
-                || matches!(word >> 26, 0b000101 | 0b100101)
+                || matches!(word >> 26, 0b00_0101 | 0b10_0101)
                 || word & 0xffe0_001f == 0xd420_0000
         };
         let call = 0x9400_1234_u32.to_le_bytes();

@@ -221,8 +221,7 @@ pub(crate) unsafe fn return_to(call: &Call, address: u64) {
     let mut address = address;
     // SAFETY: the caller's: records are never freed, and the link is in a frame of this thread's.
     unsafe {
-        let is_late = call.link as u64 != call.stack;
-        if is_late && (*call.record).frame & IS_SIGNED != 0 {
+        if (*call.record).frame & IS_SIGNED != 0 {
             // pacia1716, which does nothing on older processors: as the function's own prologue has signed it.
             asm!("hint #8", inout("x17") address, in("x16") call.registers.sp, options(nomem, nostack));
         }
