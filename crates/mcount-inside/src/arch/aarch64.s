@@ -440,6 +440,23 @@ mcount_inside_traced_return:
     ret
     FINISH mcount_inside_traced
 
+// What a program calls for a marker: it has a hook, as compilers make one.
+    .globl mcount_mark
+    .hidden mcount_mark
+    .type mcount_mark, %function
+    .balign 16
+mcount_mark:
+    .cfi_startproc
+    nop
+    nop
+    b {mark}
+    .cfi_endproc
+    .size mcount_mark, . - mcount_mark
+    .section __patchable_function_entries, "awo", %progbits, .text
+    .balign 8
+    .quad mcount_mark
+    .text
+
 // What a thread without a block has.
     .section .bss.mcount_inside, "aw", %nobits
     .globl mcount_inside_nobody

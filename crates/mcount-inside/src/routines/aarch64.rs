@@ -2,6 +2,7 @@
 
 use crate::agent::{self, slow_entry, slow_exit};
 use crate::arch::{LONG_VECTORS, late_return, return_to};
+use crate::c::mcount_live_mark;
 use crate::record::Call;
 use crate::watch::{MISSED, entered, entered_late, left, personality, unwound};
 use std::arch::global_asm;
@@ -17,6 +18,7 @@ global_asm!(
     missed = sym MISSED,
     unwound = sym unwound,
     personality = sym personality,
+    mark = sym mcount_live_mark,
     long_vectors = sym LONG_VECTORS,
 );
 
