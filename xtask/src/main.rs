@@ -16,6 +16,7 @@ mod budget;
 mod debian;
 mod dist;
 mod files;
+mod foreign;
 mod hosts;
 mod kernel;
 mod modules;
@@ -46,6 +47,7 @@ chores:
   test      install what the tests need and run every check that CI runs
   dist      build the programs, man pages and completions into a folder (dist)
   modules   record the kernel modules of Debian again and compare with the tables they came with
+  foreign   build libmcount-live for other processors, whose tests emulators run
   kernel    build a kernel with our recordmcount in its place, boot it in QEMU, and trace
   hosts     run the tests on 32-bit and big-endian hosts, by emulation where that is needed
   project   build C projects of Debian with mcount cc and compare every table with objdump; --trace: run
@@ -71,6 +73,7 @@ fn run() -> Result<bool> {
             Some("bench") => bench::run(parser),
             Some("test") => test::run(parser),
             Some("dist") => dist::run(parser),
+            Some("foreign") => foreign::run(parser),
             Some("hosts") => hosts::run(parser),
             Some("kernel") => kernel::run(parser),
             Some("modules") => modules::run(parser),

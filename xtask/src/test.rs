@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::bench::counts;
-use crate::{Result, apt, files};
+use crate::{Result, apt, files, foreign};
 
 /// The Debian packages of all programs and libraries that the tests use.
 const PACKAGES: &[&str] = &[
@@ -22,6 +22,7 @@ const PACKAGES: &[&str] = &[
     "clang",
     "clang-19",
     "g++",
+    "g++-aarch64-linux-gnu",
     "gcc-aarch64-linux-gnu",
     "gcc-arm-linux-gnueabi",
     "gcc-arm-linux-gnueabihf",
@@ -100,6 +101,9 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
         return Err(argument.unexpected().into());
     }
     let is_complete = prepare()?;
+    if let Err(error) = foreign::build() {
+        println!("== libmcount-live isn't tested on other processors: {error}");
+    }
     let begin = Instant::now();
     let tests = || run::all(is_complete);
     let is_well =

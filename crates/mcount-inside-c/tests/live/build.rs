@@ -1,7 +1,7 @@
 //! Compiling C programs, and linking them with the library as its users do.
 
+use crate::machine::{HERE, Machine};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use tempfile::TempDir;
 
 /// How a compiler is asked for hooks.
@@ -89,22 +89,31 @@ pub(crate) const USUAL: Link =
     Link { name: "pie", flags: &["-O2", "-pie", "-fPIE"], is_static: false, is_fixed: false };
 
 /// A folder for one test.
-pub(crate) struct Room(TempDir);
+pub(crate) struct Room {
+    folder: TempDir,
+    pub(crate) machine: &'static Machine,
+}
 
 impl Room {
     pub(crate) fn new() -> Result<Self, String> {
+        Self::on(&HERE)
+    }
+
+    /// One for programs of this machine.
+    pub(crate) fn on(machine: &'static Machine) -> Result<Self, String> {
         let folder = env!("CARGO_TARGET_TMPDIR");
         let room = TempDir::new_in(folder).map_err(|error| format!("{folder}: {error}"))?;
-        for (name, kind) in [("so", "so"), ("so.0", "so"), ("a", "a")] {
-            let (name, built) = (format!("libmcount-live.{name}"), library(kind));
+        let kinds = [("so", "so"), ("so.0", "so"), ("a", "a")];
+        for (name, kind) in kinds.into_iter().filter(|(_, kind)| machine.has(kind)) {
+            let (name, built) = (format!("libmcount-live.{name}"), machine.library(kind));
             std::os::unix::fs::symlink(&built, room.path().join(name))
                 .map_err(|error| format!("{}: {error}", built.display()))?;
         }
-        Ok(Self(room))
+        Ok(Self { folder: room, machine })
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.folder.path().join(name)
     }
 
     /// The text of a file in it.
@@ -121,7 +130,7 @@ impl Room {
         source: &str,
     ) -> Result<PathBuf, String> {
         let output = self.path(source).with_extension("o");
-        let mut command = Command::new(compiler);
+        let mut command = self.machine.compile(compiler);
         command.args(["-c", "-D_GNU_SOURCE", "-Wall"]).args(flags).arg(include());
         command.arg(sources("live").join(source)).arg("-o").arg(&output);
         testkit::process::run(&mut command).map(|_| output)
@@ -136,14 +145,16 @@ impl Room {
         parts: &[PathBuf],
     ) -> Result<PathBuf, String> {
         let output = self.path("program");
-        let mut command = Command::new(compiler);
+        let mut command = self.machine.compile(compiler);
         command.args(["-D_GNU_SOURCE", "-w"]).args(link.flags).args(flags).arg(include());
-        command.args(parts).arg("-L").arg(self.0.path());
-        if link.is_static {
+        command.args(parts).arg("-L").arg(self.folder.path());
+        if link.is_static || !self.machine.has("so") {
             // Its debug information makes up most of it.
             command.args(["-l:libmcount-live.a", "-Wl,--strip-debug"]);
         } else {
-            command.arg("-lmcount-live").arg(format!("-Wl,-rpath,{}", self.0.path().display()));
+            command
+                .arg("-lmcount-live")
+                .arg(format!("-Wl,-rpath,{}", self.folder.path().display()));
         }
         command.args(["-lpthread", "-ldl", "-lm"]).arg("-o").arg(&output);
         testkit::process::run(&mut command).map(|_| output)
@@ -157,18 +168,11 @@ impl Room {
         source: &str,
     ) -> Result<PathBuf, String> {
         let output = self.path(source).with_extension("so");
-        let mut command = Command::new(compiler);
+        let mut command = self.machine.compile(compiler);
         command.args(["-w", "-O2", "-shared", "-fPIC"]).args(flags);
         command.arg(sources("live").join(source)).arg("-o").arg(&output);
         testkit::process::run(&mut command).map(|_| output)
     }
-}
-
-/// The library that cargo has built for this test.
-fn library(extension: &str) -> PathBuf {
-    let here = std::env::current_exe().unwrap_or_default();
-    let folder = here.parent().unwrap_or(Path::new("."));
-    folder.join(format!("libmcount_live_c.{extension}"))
 }
 
 fn root() -> PathBuf {

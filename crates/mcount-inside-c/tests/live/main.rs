@@ -3,6 +3,8 @@
 
 mod build;
 mod examples;
+mod foreign;
+mod machine;
 mod marks;
 mod own;
 #[path = "../../../mcount-cli/tests/trace/reader.rs"]
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
     let own = own::tests().into_iter().chain([header]);
     let own = own.chain(marks::tests());
     let tests = own.chain(examples::tests()).chain(traces::tests()).chain(truth::tests());
+    let tests = tests.chain(foreign::tests());
     let trials = tests.map(|test| trial(test.name, test.wants, test.run)).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

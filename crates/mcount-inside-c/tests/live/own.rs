@@ -4,7 +4,6 @@ use crate::Test;
 use crate::build::{
     FENTRY, HOOKS, Hooks, LINKS, Link, PATCHABLE, PG, Room, USUAL, sources as folder,
 };
-use std::process::Command;
 
 const SANITIZED: &[&str] = &["-fpatchable-function-entry=5", "-g", "-fsanitize=address,undefined"];
 
@@ -20,7 +19,7 @@ fn check(
     check_in(&room, compiler, hooks, link, sources, arguments)
 }
 
-fn check_in(
+pub(crate) fn check_in(
     room: &Room,
     compiler: &'static str,
     hooks: Hooks,
@@ -30,7 +29,7 @@ fn check_in(
 ) -> Result<(), String> {
     let parts: Vec<_> = sources.iter().map(|source| folder("live").join(source)).collect();
     let program = room.program(compiler, hooks.flags, link, &parts)?;
-    let output = testkit::process::run(Command::new(program).args(arguments))?;
+    let output = testkit::process::run(room.machine.execute(&program).args(arguments))?;
     if output.ends_with("ok\n") { Ok(()) } else { Err(format!("it printed {output:?}")) }
 }
 

@@ -10,20 +10,20 @@ use std::process::{Command, Stdio};
 /// One of the programs in `tests/trace`.
 #[expect(clippy::struct_excessive_bools, reason = "a table")]
 #[derive(Clone, Copy)]
-struct Program {
-    source: &'static str,
-    flags: &'static [&'static str],
+pub(crate) struct Program {
+    pub(crate) source: &'static str,
+    pub(crate) flags: &'static [&'static str],
     /// Each call that begins also ends, as far as handlers see.
-    returns: bool,
+    pub(crate) returns: bool,
     /// Calls are made by signal handlers, perhaps while a handler runs.
-    may_miss: bool,
+    pub(crate) may_miss: bool,
     /// It executes programs.
-    executes: bool,
+    pub(crate) executes: bool,
     /// Calls of a thread aren't nested.
-    changes_stacks: bool,
+    pub(crate) changes_stacks: bool,
 }
 
-const fn program(source: &'static str) -> Program {
+pub(crate) const fn program(source: &'static str) -> Program {
     Program {
         source,
         flags: &[],
@@ -35,7 +35,7 @@ const fn program(source: &'static str) -> Program {
 }
 
 /// Frames are left by `longjmp`, by `exit`, or by the end of a thread.
-const fn leaves(source: &'static str) -> Program {
+pub(crate) const fn leaves(source: &'static str) -> Program {
     Program { returns: false, ..program(source) }
 }
 
@@ -119,16 +119,26 @@ fn same(
     program: &Program,
     variables: &[(&str, &str)],
 ) -> Result<(), String> {
-    let room = Room::new()?;
+    same_in(&Room::new()?, compiler, hooks, link, program, variables)
+}
+
+pub(crate) fn same_in(
+    room: &Room,
+    compiler: &'static str,
+    hooks: Hooks,
+    link: Link,
+    program: &Program,
+    variables: &[(&str, &str)],
+) -> Result<(), String> {
     let watcher = room.object(c_compiler(compiler), &["-O2", "-fPIE"], "watch.c")?;
     let flags = [program.flags, hooks.flags].concat();
     let parts = [sources("trace").join(program.source), watcher];
     let path = room.program(compiler, &flags, link, &parts)?;
-    let alone = run(&room, &path, &[], "alone")?;
+    let alone = run(room, &path, &[], "alone")?;
     let counted = room.path("watched").display().to_string();
     let trace = room.path("trace").display().to_string();
     let variables = [variables, &[("WATCHED", counted.as_str())]].concat();
-    let seen = run(&room, &path, &variables, "seen")?;
+    let seen = run(room, &path, &variables, "seen")?;
     if alone != seen {
         return Err(format!("without handlers:\n{alone}\nwith handlers:\n{seen}"));
     }
@@ -137,14 +147,14 @@ fn same(
         // What it executes writes traces as well.
         return Ok(());
     }
-    let traced = run(&room, &path, &[("TRACED", &trace)], "traced")?;
+    let traced = run(room, &path, &[("TRACED", &trace)], "traced")?;
     if alone != traced {
         return Err(format!("without a trace:\n{alone}\nwith a trace:\n{traced}"));
     }
     let both = [variables.as_slice(), &[("TRACED", trace.as_str())]].concat();
     compare_trace(&room.text("truth-traced")?, &mut Trace::read(&room.path("trace"))?, program)?;
     // All at once.
-    let seen = run(&room, &path, &both, "both")?;
+    let seen = run(room, &path, &both, "both")?;
     if alone != seen {
         return Err(format!("without anything:\n{alone}\nwith handlers and a trace:\n{seen}"));
     }
@@ -159,7 +169,12 @@ fn run(
     name: &str,
 ) -> Result<String, String> {
     let mut command = Command::new("timeout");
-    command.arg("100").arg(program).current_dir(room.path("")).stdin(Stdio::null());
+    command
+        .arg(room.machine.patience)
+        .args(room.machine.emulator)
+        .arg(program)
+        .current_dir(room.path(""))
+        .stdin(Stdio::null());
     command.envs(variables.iter().copied()).env("TRUTH", room.path(&format!("truth-{name}")));
     let output = command.output().map_err(|error| error.to_string())?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

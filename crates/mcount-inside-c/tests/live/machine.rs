@@ -1,0 +1,95 @@
+//! What programs are compiled for, and what runs them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A processor, with compilers and an emulator.
+pub(crate) struct Machine {
+    pub(crate) name: &'static str,
+    /// gcc and g++.
+    gcc: &'static str,
+    gxx: &'static str,
+    /// clang and clang++, and their option that says what for.
+    clang: &'static str,
+    clangxx: &'static str,
+    target: &'static [&'static str],
+    /// What runs programs; nothing where this machine does.
+    pub(crate) emulator: &'static [&'static str],
+    /// Seconds that a program may take, on a busy machine.
+    pub(crate) patience: &'static str,
+}
+
+/// This machine, with the library that cargo has built for this test.
+pub(crate) static HERE: Machine = Machine {
+    name: "here",
+    gcc: "gcc",
+    gxx: "g++",
+    clang: "clang",
+    clangxx: "clang++",
+    target: &[],
+    emulator: &[],
+    patience: "100",
+};
+
+/// The others, with the library that `cargo xtask foreign` has built.
+pub(crate) static AARCH64: Machine = Machine {
+    name: "aarch64",
+    gcc: "aarch64-linux-gnu-gcc",
+    gxx: "aarch64-linux-gnu-g++",
+    clang: "clang-19",
+    clangxx: "clang++-19",
+    target: &["--target=aarch64-linux-gnu"],
+    emulator: &["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"],
+    patience: "1000",
+};
+
+impl Machine {
+    fn is_here(&self) -> bool {
+        self.emulator.is_empty()
+    }
+
+    /// Is there a library of this kind? Of other processors, only the static one.
+    pub(crate) fn has(&self, kind: &str) -> bool {
+        self.is_here() || kind == "a"
+    }
+
+    /// The library.
+    pub(crate) fn library(&self, kind: &str) -> PathBuf {
+        if self.is_here() {
+            let here = std::env::current_exe().unwrap_or_default();
+            let folder = here.parent().unwrap_or(Path::new("."));
+            return folder.join(format!("libmcount_live_c.{kind}"));
+        }
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        root.join("target/hosts/libraries").join(self.name).join("libmcount-live.a")
+    }
+
+    /// The program that is called `gcc`, `g++`, `clang` or `clang++` elsewhere.
+    pub(crate) fn compiler(&self, name: &str) -> &'static str {
+        match name {
+            "gcc" => self.gcc,
+            "g++" => self.gxx,
+            "clang" => self.clang,
+            _ => self.clangxx,
+        }
+    }
+
+    /// The same, about to compile.
+    pub(crate) fn compile(&self, name: &str) -> Command {
+        let mut command = Command::new(self.compiler(name));
+        if name.starts_with("clang") {
+            command.args(self.target);
+        }
+        command
+    }
+
+    /// The command that runs a program.
+    pub(crate) fn execute(&self, program: &Path) -> Command {
+        let Some((emulator, arguments)) = self.emulator.split_first() else {
+            return Command::new(program);
+        };
+        let mut command = Command::new(emulator);
+        command.args(arguments).arg(program);
+        command
+    }
+}
