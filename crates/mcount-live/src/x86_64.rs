@@ -250,10 +250,11 @@ fn aligned(code: &[u8]) -> Option<(Pointer, &[u8])> {
     ];
     let code = code.strip_prefix(&ENDBR64).unwrap_or(code);
     FORMS.into_iter().find_map(|(pointer, start, copy)| {
-        let rest = match code.strip_prefix(start)? {
-            // and $…, %rsp
-            [0x48, 0x83, 0xe4, _, rest @ ..] | [0x48, 0x81, 0xe4, _, _, _, _, rest @ ..] => rest,
-            _ => return None,
+        // and $…, %rsp
+        let ([0x48, 0x83, 0xe4, _, rest @ ..] | [0x48, 0x81, 0xe4, _, _, _, _, rest @ ..]) =
+            code.strip_prefix(start)?
+        else {
+            return None;
         };
         Some((pointer, rest.strip_prefix(copy)?))
     })

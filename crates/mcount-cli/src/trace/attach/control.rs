@@ -248,6 +248,19 @@ mod tests {
     }
 
     #[test]
+    fn who_says_too_much_isnt_heard_out() {
+        for (size, is_heard) in [(MOST, true), (MOST + 1, false)] {
+            let (mut here, mut there) = UnixStream::pair().unwrap();
+            let said = std::thread::spawn(move || there.write_all(&vec![b'a'; size]));
+            let heard = read(&mut here, ANSWER);
+            assert_eq!(heard.is_ok_and(|text| text.len() == size), is_heard, "{size} bytes");
+            drop(here);
+            // Whoever wasn't heard out may have noticed.
+            let _ = said.join().unwrap();
+        }
+    }
+
+    #[test]
     fn what_is_no_question_is_refused() {
         for text in [
             "",
