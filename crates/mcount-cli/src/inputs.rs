@@ -4,6 +4,7 @@
 use crate::archive;
 use crate::commit::Failure;
 use crate::files::{ELF_MAGIC, Input, head, is_standard};
+use crate::kernel::{self, Name};
 use crate::unpack::{self, Limits};
 use mcount::ErrorKind;
 use std::fmt;
@@ -71,6 +72,25 @@ impl Contents {
             Ok(None) => Ok(Self::Plain(input)),
             Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error).into()),
         }
+    }
+
+    /// The same, or the kernel that isn't ELF in it, as an ELF image with `names` or with its own.
+    pub(crate) fn open_kernel(
+        path: &Path,
+        limits: Limits,
+        names: Option<&[Name]>,
+    ) -> Result<Self, Failure> {
+        let opened = Self::open(path, limits);
+        let failure = match opened {
+            Ok(contents) if contents.bytes().starts_with(ELF_MAGIC) => return Ok(contents),
+            other => other,
+        };
+        let input = Input::given(path)?;
+        let rebuilt = match unpack::raw_kernel(input.bytes(), limits) {
+            Ok(Some((bytes, raw))) => kernel::rebuild(&bytes, raw, names),
+            _ => None,
+        };
+        rebuilt.map_or(failure, |bytes| Ok(Self::Unpacked(bytes)))
     }
 
     /// The bytes.

@@ -13,6 +13,7 @@ pub mod fentry;
 pub mod files;
 pub mod inputs;
 pub mod jobs;
+mod kernel;
 pub mod recordmcount;
 pub mod report;
 pub mod response;

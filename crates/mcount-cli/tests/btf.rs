@@ -243,7 +243,7 @@ impl Made {
         members: &[u32],
         each: usize,
     ) -> u32 {
-        let count = if each == 0 { 0 } else { members.len() / each };
+        let count = members.len().checked_div(each).unwrap_or(0);
         let info = kind << 24 | u32::try_from(count).unwrap();
         for word in [name, info, target].iter().chain(members) {
             let bytes = self.word(*word);

@@ -72,12 +72,16 @@ pub(super) struct InputArgs {
     /// folder; may be given several times
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     debug_dir: Vec<PathBuf>,
+    /// The names of a kernel without symbols [default: the tables in it by which it prints names]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    system_map: Option<PathBuf>,
 }
 
 impl InputArgs {
     pub(super) fn search(&self) -> Search {
         let limits = Limits { max_size: self.max_size };
-        Search { folders: self.debug_dir.clone(), limits }
+        let system_map = self.system_map.clone();
+        Search { folders: self.debug_dir.clone(), limits, system_map }
     }
 }
 

@@ -20,6 +20,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(super) struct ReadArgs {
     /// Objects, modules and images, compressed or not; archives of objects; folders to search for
     /// objects; - for standard input

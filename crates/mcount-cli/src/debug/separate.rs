@@ -3,13 +3,16 @@
 //! of kernels.
 
 use super::Sections;
-use crate::commit::Failure;
+use crate::commit::{Failure, about};
+use crate::files::Input;
 use crate::inputs::Contents;
+use crate::kernel::{self, Name};
 use crate::unpack::{Limits, unpacked_name};
 use object::ObjectKind;
 use object::read::{File, Object};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +26,8 @@ pub struct Search {
     pub folders: Vec<PathBuf>,
     /// How large a compressed file may become.
     pub limits: Limits,
+    /// The `System.map` of a kernel.
+    pub system_map: Option<PathBuf>,
 }
 
 /// A debug file.
@@ -49,7 +54,8 @@ impl Subject {
     ///
     /// It can't be read, is corrupt, or has no ELF file in it.
     pub fn open(path: &Path, search: &Search, wants_debug: bool) -> Result<Self, Failure> {
-        let contents = Contents::open(path, search.limits)?;
+        let system_map = search.names()?;
+        let contents = Contents::open_kernel(path, search.limits, system_map.as_deref())?;
         let bytes = contents.bytes();
         let is_stripped = is_stripped(bytes);
         if !is_stripped && (!wants_debug || Sections::is_in(bytes)) {
@@ -60,6 +66,10 @@ impl Subject {
             // Ignore a debug file that doesn't fit.
             mcount::with_symbols(bytes, debug.contents.bytes()).ok().flatten()
         });
+        let named = match named {
+            None if is_stripped => kernel::with_names(bytes, system_map),
+            named => named,
+        };
         Ok(Self { contents, named, debug })
     }
 
@@ -111,6 +121,16 @@ fn is_stripped(bytes: &[u8]) -> bool {
 }
 
 impl Search {
+    /// The names in the `System.map`, if there is one.
+    fn names(&self) -> Result<Option<Vec<Name>>, Failure> {
+        let Some(path) = &self.system_map else { return Ok(None) };
+        let input = Input::open(path).map_err(|error| about(path, error))?;
+        match kernel::parse_system_map(input.bytes()) {
+            Some(names) => Ok(Some(names)),
+            None => Err(io::Error::other(format!("{}: not a System.map", path.display())).into()),
+        }
+    }
+
     /// The debug file of the ELF file `file` at `path`.
     #[must_use]
     pub fn find(&self, file: &[u8], path: &Path) -> Option<DebugFile> {

@@ -10,6 +10,9 @@ use super::streams::{self, Compression};
 use crate::files::ELF_MAGIC;
 use std::ops::Range;
 
+/// What a machine of s390 loads first: a program status word, and two commands for the channel.
+const S390_START: [u8; 16] = [0, 8, 0, 0, 0x80, 0, 2, 0, 2, 0, 0, 0x18, 0x60, 0, 0, 0x50];
+
 /// The payload of a kernel image.
 pub(super) struct Payload<'d> {
     /// The kind of image.
@@ -22,6 +25,7 @@ const BZIMAGE: &str = "bzImage";
 const ZIMAGE: &str = "arm zImage";
 const ZBOOT: &str = "EFI zboot image";
 const UIMAGE: &str = "uImage";
+pub(super) const S390: &str = "s390 bzImage";
 
 /// How many streams to try if no header says where the payload is. In random bytes, something looks like
 /// a stream every few megabytes.
@@ -38,6 +42,8 @@ pub(super) fn container(bytes: &[u8]) -> Option<&'static str> {
         ZIMAGE
     } else if at(bytes, 0, &[0x27, 0x05, 0x19, 0x56]) {
         UIMAGE
+    } else if at(bytes, 0, &S390_START) {
+        S390
     } else {
         return None;
     })
@@ -54,6 +60,7 @@ pub(super) fn payload(bytes: &[u8]) -> Result<Option<Payload<'_>>, Error> {
         BZIMAGE => bzimage(bytes),
         ZBOOT => zboot(bytes),
         ZIMAGE => search(bytes, 0x34),
+        S390 => search(bytes, 0x1_0000),
         _ => return uimage(bytes).map(Some),
     };
     let bytes = place.and_then(|place| bytes.get(place)).ok_or(Error::NoPayload(container))?;
@@ -141,11 +148,12 @@ fn search(bytes: &[u8], start: usize) -> Option<Range<usize>> {
 
 /// A raw binary. It isn't ELF, and has neither sections nor symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Raw {
+pub(crate) enum Raw {
     Arm64,
     RiscV,
     LoongArch,
     Arm,
+    S390,
     DeviceTree,
     Android,
     Pe,
@@ -153,12 +161,13 @@ pub(super) enum Raw {
 }
 
 impl Raw {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Arm64 => "an arm64 Image",
             Self::RiscV => "a RISC-V Image",
             Self::LoongArch => "a LoongArch Image",
             Self::Arm => "an arm Image",
+            Self::S390 => "an s390 Image",
             Self::DeviceTree => "a device tree, or a FIT image",
             Self::Android => "an Android boot image",
             Self::Pe => "a PE program",
@@ -187,7 +196,7 @@ pub(super) fn raw(bytes: &[u8]) -> Option<Raw> {
         Raw::Pe
     } else if at(bytes, 0, b"07070") {
         Raw::Cpio
-    } else if ARM_STARTS.iter().any(|start| at(bytes, 0, start)) {
+    } else if ARM_STARTS.iter().any(|start| at(bytes, 0, start) || at(bytes, 4, start)) {
         Raw::Arm
     } else {
         return None;

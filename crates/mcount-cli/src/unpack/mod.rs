@@ -7,11 +7,12 @@
 mod kernel;
 mod streams;
 
-use self::kernel::Raw;
+pub(crate) use self::kernel::Raw;
 use self::streams::{Compression, Extent};
 use crate::archive;
 use crate::files::ELF_MAGIC;
 use crate::words::counted;
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -94,6 +95,37 @@ impl std::error::Error for Error {}
 ///
 /// The container is corrupt, has no ELF file in it, or would become too large.
 pub fn unpack(bytes: &[u8], limits: Limits) -> Result<Option<Vec<u8>>, Error> {
+    let (held, layers) = open_layers(bytes, limits)?;
+    let inside = held.as_deref().unwrap_or(bytes);
+    match (&held, what_is(inside)) {
+        (_, None) => Ok(held),
+        (None, Some(UNKNOWN | ARCHIVE)) => Ok(None),
+        (_, Some(what)) => Err(Error::NotElf(layers, what)),
+    }
+}
+
+/// The kernel that isn't ELF in `bytes`, or in a container there, and its kind. `None` if there is something
+/// else.
+///
+/// # Errors
+///
+/// As [`unpack`].
+pub(crate) fn raw_kernel(
+    bytes: &[u8],
+    limits: Limits,
+) -> Result<Option<(Cow<'_, [u8]>, Raw)>, Error> {
+    let (held, layers) = open_layers(bytes, limits)?;
+    let inside = held.map_or(Cow::Borrowed(bytes), Cow::Owned);
+    // What is behind the decompressor of s390 begins with nothing in particular.
+    let is_s390 = layers.last() == Some(&kernel::S390);
+    Ok(kernel::raw(&inside).or(is_s390.then_some(Raw::S390)).map(|raw| (inside, raw)))
+}
+
+/// What is in containers, and what these are, from outside to inside.
+type Layers = (Option<Vec<u8>>, Vec<&'static str>);
+
+/// What is in all containers that are in each other in `bytes`, and which they are. `None` if there is none.
+fn open_layers(bytes: &[u8], limits: Limits) -> Result<Layers, Error> {
     let limit = limits.of(bytes.len());
     let mut layers = Vec::new();
     let mut held: Option<Vec<u8>> = None;
@@ -106,12 +138,7 @@ pub fn unpack(bytes: &[u8], limits: Limits) -> Result<Option<Vec<u8>>, Error> {
         }
         held = Some(next);
     }
-    let inside = held.as_deref().unwrap_or(bytes);
-    match (&held, what_is(inside)) {
-        (_, None) => Ok(held),
-        (None, Some(UNKNOWN | ARCHIVE)) => Ok(None),
-        (_, Some(what)) => Err(Error::NotElf(layers, what)),
-    }
+    Ok((held, layers))
 }
 
 /// The contents of the outermost container of `bytes`, and its kind. `None` if they aren't a container.

@@ -11,7 +11,6 @@ use super::arch;
 use super::fix::version;
 use crate::debug::separate::Search;
 use crate::trace::tracee::Memory;
-use crate::unpack::Limits;
 use object::Endianness;
 use object::elf;
 use object::read::elf::{ElfFile64, ProgramHeader, Sym};
@@ -103,7 +102,7 @@ impl Names {
                 reader.read(&file, one.bytes(), false);
                 continue;
             }
-            let search = Search { folders: Vec::new(), limits: Limits::default() };
+            let search = Search::default();
             let debug = search.find(one.bytes(), &maps::without_deleted(&module.path).0);
             let symbols = debug.as_ref().map(|debug| debug.contents.bytes());
             match symbols.map(|bytes| (bytes, ElfFile64::<Endianness>::parse(bytes))) {
