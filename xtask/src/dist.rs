@@ -29,6 +29,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
         crate::files::write(&completions.join(file), &script)?;
     }
     libraries(&folder)?;
+    library_of_files(&folder)?;
     println!("{}: bin, man, completions, include, lib", folder.display());
     Ok(true)
 }
@@ -53,11 +54,59 @@ fn libraries(folder: &Path) -> Result<()> {
     let link = lib.join("libmcount-live.so");
     let _ = fs::remove_file(&link);
     std::os::unix::fs::symlink("libmcount-live.so.0", link)?;
-    let text = crate::files::read(&workspace.join("crates/mcount-inside-c/mcount-live.pc"))?;
-    let text = String::from_utf8(text)?;
+    package_config(&known, "crates/mcount-inside-c/mcount-live.pc")
+}
+
+/// What pkg-config knows of a library, from the template `name` to the folder `known`.
+fn package_config(known: &Path, name: &str) -> Result<()> {
+    let template = crate::files::workspace().join(name);
+    let text = String::from_utf8(crate::files::read(&template)?)?;
     let text = text.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
     let text = text.replace("@REPOSITORY@", env!("CARGO_PKG_REPOSITORY"));
-    crate::files::write(&known.join("mcount-live.pc"), text.as_bytes())
+    crate::files::write(&known.join(template.file_name().unwrap_or_default()), text.as_bytes())
+}
+
+/// `libmcount`, its header and its manual. The compiler links the shared library, because rustc can't give
+/// versions to symbols.
+fn library_of_files(folder: &Path) -> Result<()> {
+    let (include, lib, man) =
+        (folder.join("include/mcount"), folder.join("lib"), folder.join("man/man3"));
+    for folder in [&include, &lib, &man] {
+        crate::files::make_folder(folder)?;
+    }
+    let workspace = crate::files::workspace();
+    let sources = workspace.join("crates/mcount-c");
+    fs::copy(workspace.join("include/mcount/file.h"), include.join("file.h"))?;
+    let built = programs::build_libraries("mcount-c", Profile::Dist)?;
+    let archive = lib.join("libmcount.a");
+    fs::copy(built.join("libmcount_c.a"), &archive)?;
+    output(Path::new("strip"), &["--strip-debug", &archive.to_string_lossy()])?;
+    let shared = lib.join("libmcount.so.0");
+    let map = format!("-Wl,--version-script={}", sources.join("libmcount.map").display());
+    let (archive, shared) = (archive.to_string_lossy(), shared.to_string_lossy());
+    let mut arguments = vec!["-shared", "-o", &*shared, "-Wl,-soname,libmcount.so.0", &*map];
+    arguments.extend(["-Wl,--gc-sections", "-Wl,-z,relro,-z,now", "-Wl,--strip-all"]);
+    arguments.extend(["-Wl,--build-id=sha1", "-Wl,--whole-archive", &*archive]);
+    arguments.extend(["-Wl,--no-whole-archive", "-lpthread", "-ldl", "-lm"]);
+    output(Path::new("cc"), &arguments)?;
+    let link = lib.join("libmcount.so");
+    let _ = fs::remove_file(&link);
+    std::os::unix::fs::symlink("libmcount.so.0", link)?;
+    package_config(&lib.join("pkgconfig"), "crates/mcount-c/mcount.pc")?;
+    let page = String::from_utf8(crate::files::read(&sources.join("mcount_file.3"))?)?;
+    crate::files::write(&man.join("mcount_file.3"), page.as_bytes())?;
+    // Each function leads to the page of all.
+    for name in functions(&page).filter(|name| *name != "mcount_file") {
+        crate::files::write(&man.join(format!("{name}.3")), b".so man3/mcount_file.3\n")?;
+    }
+    Ok(())
+}
+
+/// The functions in the section NAME of a manual page.
+fn functions(page: &str) -> impl Iterator<Item = &str> {
+    let names = page.split_once(".SH NAME\n").map_or("", |(_, rest)| rest);
+    let names = names.split_once(" \\-").map_or("", |(names, _)| names);
+    names.split([',', ' ', '\n']).filter(|name| !name.is_empty())
 }
 
 fn output(program: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
