@@ -9,7 +9,8 @@ use std::process::{Command, ExitCode};
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=agent");
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=../mcount-trace/src/layout.rs");
+    // In the repository, this is a link to that of `mcount-trace`.
+    println!("cargo::rerun-if-changed=agent/layout.rs");
     println!("cargo::rustc-check-cfg=cfg(has_agent)");
     let is = |name: &str, value: &str| var(name).is_ok_and(|found| found == value);
     if !is("CARGO_CFG_TARGET_OS", "linux")

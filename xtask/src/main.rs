@@ -13,6 +13,7 @@ mod apt;
 mod attached;
 mod bench;
 mod budget;
+mod deb;
 mod debian;
 mod dist;
 mod files;
@@ -23,6 +24,7 @@ mod modules;
 mod patched;
 mod programs;
 mod project;
+mod release;
 mod sources;
 mod stress;
 mod test;
@@ -46,12 +48,14 @@ chores:
   bench     measure the programs against others; --check compares instruction counts
   test      install what the tests need and run every check that CI runs
   dist      build the programs, man pages and completions into a folder (dist)
+  deb       make packages of Debian of that folder; --check: lintian; --install: in a clean Debian root
   modules   record the kernel modules of Debian again and compare with the tables they came with
   foreign   build libmcount-live for other processors, whose tests emulators run
   kernel    build a kernel with our recordmcount in its place, boot it in QEMU, and trace
   hosts     run the tests on 32-bit and big-endian hosts, by emulation where that is needed
   project   build C projects of Debian with mcount cc and compare every table with objdump; --trace: run
             the tests of programs of Debian traced
+  release   --dry-run: go through docs/release.md, and publish nothing
   stress    arm and disarm 10,000 functions for minutes, while threads, signals and processes go on
 ";
 
@@ -72,12 +76,14 @@ fn run() -> Result<bool> {
         Some(Arg::Value(chore)) => match chore.to_str() {
             Some("bench") => bench::run(parser),
             Some("test") => test::run(parser),
+            Some("deb") => deb::run(parser),
             Some("dist") => dist::run(parser),
             Some("foreign") => foreign::run(parser),
             Some("hosts") => hosts::run(parser),
             Some("kernel") => kernel::run(parser),
             Some("modules") => modules::run(parser),
             Some("project") => project::run(parser),
+            Some("release") => release::run(parser),
             Some("stress") => stress::run(parser),
             _ => Err(format!("no chore is called {}\n\n{USAGE}", chore.display()).into()),
         },

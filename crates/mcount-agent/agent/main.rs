@@ -13,7 +13,6 @@
 
 use core::arch::global_asm;
 
-#[path = "../../mcount-trace/src/layout.rs"]
 #[allow(dead_code, reason = "the reader uses the rest of it")]
 mod layout;
 mod attach;

@@ -1,4 +1,5 @@
-//! `mcount demo`: records an object for each processor. The objects are part of the program.
+//! `mcount demo`: records an object for each processor. The objects are part of the program. In the
+//! repository, `demo` has links to them, so that a package has copies.
 
 use crate::inputs::Label;
 use crate::output::{Listing, SiteFormat};
@@ -8,7 +9,7 @@ use std::path::Path;
 
 macro_rules! bundled {
     ($($name:literal),* $(,)?) => {
-        [$(($name, include_bytes!(concat!("../../../tests/prebuilt/", $name, ".o")).as_slice())),*]
+        [$(($name, include_bytes!(concat!("../demo/", $name, ".o")).as_slice())),*]
     };
 }
 

@@ -20,7 +20,7 @@ mod hooks;
 mod lists;
 mod module;
 mod pattern;
-#[path = "../../mcount-agent/agent/processor.rs"]
+#[path = "agent/processor.rs"]
 #[expect(dead_code, reason = "only the agent opens files this way")]
 mod processor;
 mod program;

@@ -1,11 +1,8 @@
 //! Recording calls into a trace. The sources are those of the agent of `mcount trace`, which are made for running
-//! anywhere in a program; here is what they find different in a library.
+//! anywhere in a program; here is what they find different in a library. In the repository they are links, so that a package has copies.
 
-#[path = "../../../mcount-agent/agent/block.rs"]
 mod block;
-#[path = "../../../mcount-agent/agent/calls.rs"]
 mod calls;
-#[path = "../../../mcount-agent/agent/chunks.rs"]
 #[expect(
     clippy::cast_ptr_alignment,
     clippy::cast_possible_truncation,
@@ -14,19 +11,13 @@ mod calls;
 mod chunks;
 #[expect(clippy::cast_ptr_alignment, reason = "fields of a trace are aligned")]
 mod host;
-#[path = "../../../mcount-agent/agent/limit.rs"]
 mod limit;
 mod mark;
-#[path = "../../../mcount-agent/agent/numbers.rs"]
 mod numbers;
-#[path = "../../../mcount-agent/agent/payload.rs"]
 #[expect(clippy::cast_possible_truncation, reason = "a text's length, and halves of a word")]
 mod payload;
-#[path = "../../../mcount-agent/agent/shadow.rs"]
 mod shadow;
-#[path = "../../../mcount-agent/agent/sys.rs"]
 mod sys;
-#[path = "../../../mcount-agent/agent/thread.rs"]
 #[expect(clippy::cast_possible_truncation, reason = "addresses have 64 bits")]
 #[expect(dead_code, reason = "only the agent is left by a recorder")]
 mod thread;

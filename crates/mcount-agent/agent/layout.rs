@@ -1,0 +1,1 @@
+../../mcount-trace/src/layout.rs

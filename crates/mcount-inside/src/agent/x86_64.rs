@@ -1,0 +1,1 @@
+../../../mcount-agent/agent/x86_64.rs
