@@ -1,5 +1,6 @@
 //! What the binaries `mcount` and `recordmcount` share: reading files and committing changes.
 
+mod arch;
 pub mod archive;
 pub mod arguments;
 mod beside;

@@ -306,7 +306,10 @@ fn execute(command: Command) -> io::Result<u8> {
     }
     match command {
         Command::Scan(arguments) => read(&arguments, What::Sites),
-        Command::List(arguments) => read(&arguments, What::Entries),
+        Command::List(arguments) => match running::list_of(&arguments) {
+            Some(path) => running::print(path, &arguments),
+            None => read(&arguments, What::Entries),
+        },
         Command::Diff(arguments) => diff(&arguments),
         Command::Why(arguments) => why(&arguments),
         Command::Record(arguments) => record(&arguments),

@@ -1,9 +1,9 @@
 //! `mcount scan` and `mcount list`: reading, and printing what was found.
 
 use super::btf::{BtfArgs, BtfReader};
+use super::complain;
 use super::many::{FileResult, over, report};
 use super::options::{InputArgs, ManyArgs, OptionArgs};
-use super::{complain, running};
 use crate::archive::{self, Members};
 use crate::commit::Failure;
 use crate::debug::Sections;
@@ -83,11 +83,6 @@ pub(super) fn read(arguments: &ReadArgs, what: What) -> io::Result<u8> {
         Err(error) => return Ok(complain(&error.to_string())),
     };
     let search = arguments.inputs.search();
-    if let [path] = arguments.files.as_slice()
-        && running::is_list(path)
-    {
-        return running::print(path, arguments);
-    }
     let files = match arguments.btf_files.open(search.limits) {
         Ok(files) => files,
         Err(code) => return Ok(code),
@@ -217,6 +212,12 @@ fn lines(debug: &[u8], sites: &[CallSite]) -> Vec<Option<Line>> {
 }
 
 impl ReadArgs {
+    /// The file, if there's one only.
+    pub(super) fn only_file(&self) -> Option<&Path> {
+        let [path] = self.files.as_slice() else { return None };
+        Some(path)
+    }
+
     /// How to print.
     pub(super) fn format(&self) -> SiteFormat {
         self.format

@@ -107,6 +107,11 @@ fn folder(path: &Path) -> Option<PathBuf> {
         .find(|btf| btf.join("vmlinux").is_file())
 }
 
+/// The running kernel's list, if that's what `arguments` name, and nothing else.
+pub(super) fn list_of(arguments: &ReadArgs) -> Option<&Path> {
+    arguments.only_file().filter(|path| is_list(path))
+}
+
 /// `mcount list` of the list at `path`; the exit code.
 pub(super) fn print(path: &Path, arguments: &ReadArgs) -> io::Result<u8> {
     let rows = match rows(path, arguments) {

@@ -1,7 +1,7 @@
 //! Writes an ELF file with sections and symbols: gABI, 4.
 
 use super::Name;
-use super::raw::Order;
+use super::words::Order;
 use object::elf as constants;
 
 /// The kind of file.

@@ -15,7 +15,7 @@
 //! and tokens. Nothing names these tables, but each is checked by the others.
 
 use super::Name;
-use super::raw::{Order, word};
+use super::words::{Order, word};
 use memchr::memmem;
 
 /// The tokens of the digits.

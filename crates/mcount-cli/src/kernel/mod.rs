@@ -9,10 +9,11 @@ mod kallsyms;
 mod raw;
 mod system_map;
 mod table;
+mod words;
 
 use self::elf::{Header, Image, Section};
-use self::raw::Order;
 use self::table::Data;
+use self::words::Order;
 use mcount::Options;
 use object::read::{File, Object, ObjectSection};
 use object::{FileFlags, SectionFlags, SectionKind, elf as constants};
@@ -151,8 +152,8 @@ fn relocated(file: &File<'_>, place: u64) -> Option<u64> {
         }
         let data = section.data().unwrap_or_default();
         for entry in data.chunks_exact(24) {
-            if raw::word(entry, 0, 8, is_big) == Some(place) {
-                return raw::word(entry, 16, 8, is_big);
+            if words::word(entry, 0, 8, is_big) == Some(place) {
+                return words::word(entry, 16, 8, is_big);
             }
         }
     }

@@ -5,59 +5,13 @@
 
 use super::elf::{Header, Image, Section};
 use super::table::Data;
+use super::words::word;
 use super::{Name, address_of, kallsyms, table};
+use crate::arch::Processor;
 use crate::unpack::Raw;
 use memchr::memmem;
 use object::elf as constants;
 use std::collections::BTreeMap;
-
-/// The byte order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
-    Little,
-    Big,
-}
-
-impl Order {
-    /// The two bytes of `pair`.
-    pub(super) fn pair(self, pair: &[u8]) -> Option<usize> {
-        let pair = *pair.first_chunk::<2>()?;
-        Some(usize::from(match self {
-            Self::Little => u16::from_le_bytes(pair),
-            Self::Big => u16::from_be_bytes(pair),
-        }))
-    }
-
-    /// The four bytes at `at`.
-    pub(super) fn number(self, bytes: &[u8], at: usize) -> Option<u32> {
-        let four = *bytes.get(at..)?.first_chunk::<4>()?;
-        Some(match self {
-            Self::Little => u32::from_le_bytes(four),
-            Self::Big => u32::from_be_bytes(four),
-        })
-    }
-}
-
-/// The word of `size` bytes at `at`.
-pub(super) fn word(bytes: &[u8], at: usize, size: usize, is_big: bool) -> Option<u64> {
-    let bytes = bytes.get(at..at.checked_add(size)?)?.iter().copied();
-    let append = |value: u64, byte: u8| value << 8 | u64::from(byte);
-    Some(if is_big { bytes.fold(0, append) } else { bytes.rev().fold(0, append) })
-}
-
-/// The file that a kernel of this kind is made of, and the type of its relocations that add the base.
-fn kind(raw: Raw) -> Option<(Header, u64)> {
-    let header = |machine, is_64, big_endian, flags| Header { machine, is_64, big_endian, flags };
-    Some(match raw {
-        Raw::Arm64 => (header(constants::EM_AARCH64.0, true, false, 0), 1027),
-        // With compressed instructions.
-        Raw::RiscV => (header(constants::EM_RISCV.0, true, false, 1), 3),
-        Raw::LoongArch => (header(constants::EM_LOONGARCH.0, true, false, 0x43), 3),
-        Raw::Arm => (header(constants::EM_ARM.0, false, false, 0x0500_0000), 23),
-        Raw::S390 => (header(constants::EM_S390.0, true, true, 0), 12),
-        Raw::DeviceTree | Raw::Android | Raw::Pe | Raw::Cpio => return None,
-    })
-}
 
 /// How many relocations must follow each other to be taken for such.
 const FEWEST: usize = 16;
@@ -75,7 +29,9 @@ const BANNER: &[u8] = b"Linux version ";
 /// The kernel `bytes` of the kind `raw` as an ELF image, with `names`, or else with those in it. `None` if it
 /// has none.
 pub(crate) fn rebuild(bytes: &[u8], raw: Raw, names: Option<&[Name]>) -> Option<Vec<u8>> {
-    let (header, relative) = kind(raw)?;
+    let processor = Processor::of(raw)?;
+    let Processor { machine, is_64, big_endian, flags, relative } = processor;
+    let header = Header { machine, is_64, big_endian, flags };
     let relocations = if header.is_64 { relocations(bytes, relative, header) } else { Vec::new() };
     let (mut names, base) = match names {
         Some(names) => (names.to_vec(), base(bytes, names)?),

@@ -1,8 +1,8 @@
 //! Where the table is, in a kernel whose names don't say it: without `CONFIG_KALLSYMS_ALL`, kernels only keep
 //! the names of functions. It's the longest run of words that lead to places in code that look alike.
 
-use super::raw::word;
-use super::{Name, raw::Order};
+use super::Name;
+use super::words::{Order, word};
 use std::collections::HashMap;
 
 /// The names of the bounds of the table.
