@@ -104,16 +104,16 @@ pub fn unpack(bytes: &[u8], limits: Limits) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
+/// A kernel, and its kind.
+type RawKernel<'b> = (Cow<'b, [u8]>, Raw);
+
 /// The kernel that isn't ELF in `bytes`, or in a container there, and its kind. `None` if there is something
 /// else.
 ///
 /// # Errors
 ///
 /// As [`unpack`].
-pub(crate) fn raw_kernel(
-    bytes: &[u8],
-    limits: Limits,
-) -> Result<Option<(Cow<'_, [u8]>, Raw)>, Error> {
+pub(crate) fn raw_kernel(bytes: &[u8], limits: Limits) -> Result<Option<RawKernel<'_>>, Error> {
     let (held, layers) = open_layers(bytes, limits)?;
     let inside = held.map_or(Cow::Borrowed(bytes), Cow::Owned);
     // What is behind the decompressor of s390 begins with nothing in particular.

@@ -248,8 +248,8 @@ fn confined_exec_by_nobody() -> Result<(), String> {
     let program = room.compile("gcc", HOOKS, "confined.c")?;
     for (how, is_traced) in [("harmless-exec", true), ("harmful-exec", false)] {
         let mut command = nobody();
-        let tracer = tracer(&program);
-        command.arg(tracer.get_program()).args(tracer.get_args());
+        let before = tracer(&program);
+        command.arg(before.get_program()).args(before.get_args());
         let _ = std::fs::remove_file(room.path("attached/truth"));
         let traced = room.run("attached", command.arg(how))?;
         let trace = room.trace("attached")?;
