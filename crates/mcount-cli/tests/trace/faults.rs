@@ -320,7 +320,7 @@ fn kill_maker() -> Result<(), String> {
     let recorder = u64::from(child.id());
     kill_one(recorder, Signal::SIGSTOP);
     until("the recorder stands", || state(recorder) == Some('T'))?;
-    room.put("traced/go", b"")?;
+    testkit::files::write(&room.path("traced").join("go"), b"")?;
     until("the maker stands", || state(maker) == Some('t'))?;
     kill_one(maker, Signal::SIGKILL);
     until("the maker has ended", || state(maker).is_none_or(|state| state == 'Z'))?;
