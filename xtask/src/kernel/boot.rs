@@ -94,7 +94,6 @@ fn missing(program: &str, error: &std::io::Error) -> Error {
     // Before its processors of other word sizes and byte orders.
     let package = match processor {
         "i386" => "x86",
-        "aarch64" => "arm",
         "riscv64" => "misc",
         _ => processor,
     };
@@ -158,7 +157,6 @@ mod tests {
             ("qemu-system-i386", "x86"),
             ("qemu-system-ppc64", "ppc"),
             ("qemu-system-mipsel", "mips"),
-            ("qemu-system-aarch64", "arm"),
             ("qemu-system-riscv64", "misc"),
         ] {
             let error = missing(program, &not_found).to_string();

@@ -83,12 +83,6 @@ CONFIG_SERIAL_SUNSU=y
 CONFIG_SERIAL_SUNSU_CONSOLE=y
 ";
 
-const ARM64: &str = "\
-CONFIG_ARM_AMBA=y
-CONFIG_SERIAL_AMBA_PL011=y
-CONFIG_SERIAL_AMBA_PL011_CONSOLE=y
-";
-
 const RISCV: &str = "\
 CONFIG_64BIT=y
 CONFIG_MMU=y
@@ -156,18 +150,6 @@ pub(super) const MACHINES: &[Machine] = &[
         image: "arch/sparc/boot/image",
         config: &[SUN],
         qemu: &["-M", "sun4u"],
-        ..ANY
-    },
-    Machine {
-        name: "arm64",
-        arch: "arm64",
-        cross: "aarch64-linux-gnu-",
-        image: "arch/arm64/boot/Image",
-        config: &[ARM64],
-        is_patchable: true,
-        emulator: Some("qemu-system-aarch64"),
-        qemu: &["-M", "virt", "-cpu", "cortex-a57", "-icount", "shift=0,sleep=off"],
-        arguments: "console=ttyAMA0",
         ..ANY
     },
     Machine {

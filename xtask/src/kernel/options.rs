@@ -13,7 +13,7 @@ pub(super) const USAGE: &str = "\
 usage: cargo xtask kernel --arch ARCH [OPTION…]
 
   --arch ARCH       arm, i386, x86_64, mips, mipsel, mips64, mips64el, ppc, ppc64, ppc64le, sparc64,
-                    arm64, riscv64 (only with --patches)
+                    riscv64 (only with --patches)
   --mode MODE       when the table is made (default: object)
                       object   of each object, by the recordmcount that Kbuild calls
                       archive  of all objects before the link, by one mcount record
