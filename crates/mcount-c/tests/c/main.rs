@@ -63,10 +63,10 @@ fn site(out: &mut String, site: &CallSite) {
     let (index, offset) = (site.section_index.unwrap_or(0), site.offset.unwrap_or(0));
     let (address, distance) = (site.address.unwrap_or(0), site.symbol_offset.unwrap_or(0));
     let (section, symbol) = (text(site.section.as_deref()), text(site.symbol.as_deref()));
-    let (called, size) = (text(site.hook.as_deref()), site.size.unwrap_or(0));
+    let (called, bytes) = (text(site.hook.as_deref()), site.size.unwrap_or(0));
     writeln!(
         out,
-        "{index} {section} {offset} {address} {symbol} {distance} {called} {size} {kind} {flags}"
+        "{index} {section} {offset} {address} {symbol} {distance} {called} {bytes} {kind} {flags}"
     )
     .unwrap();
 }
