@@ -316,9 +316,10 @@ fn a_killed_run_is_taken_up() {
     assert_eq!(room.get("a.o").unwrap(), room.get("done.o").unwrap());
 }
 
-/// The fields that DESIGN.md promises, on every line.
+/// The fields that DESIGN.md promises, on every line, and `btf`.
 const FIELDS: &[&str] = &[
     "address",
+    "btf",
     "excluded",
     "file",
     "hook",
