@@ -9,8 +9,9 @@ const BLOCK: usize = 65_536;
 /// Every so many chunks, one is a directory.
 const SPAN: usize = 1024;
 
-/// A call without its end: thread number, function number, start.
-type Begun = (u32, u32, u64);
+/// A call without its end: thread number, function number, start, and the 22 bits of its slot that records have. Starts alone
+/// don't do: an emulator's clock may give a function and the one of the same name that it calls the same.
+type Begun = (u32, u32, u64, u64);
 
 /// What a trace says.
 #[derive(Debug, Default)]
@@ -133,7 +134,7 @@ impl Trace {
                 self.returned.entry(thread).or_default().push((start, end));
             }
             if self.ended.len() < 1 << 20 {
-                self.ended.insert((thread, function, start));
+                self.ended.insert((thread, function, start, (second >> 2) & 0x3f_ffff));
             }
         }
     }
@@ -144,10 +145,12 @@ impl Trace {
                 one.kind == 2 && (one.process, one.base) == (chunk.process, chunk.base)
             };
             let Some(starts) = chunks.iter().rfind(is_pair) else { continue };
-            for (slot, start) in chunk.bytes.chunks_exact(8).zip(starts.bytes.chunks_exact(8)) {
-                let slot = word(slot, 0);
-                let (thread, function) = (low(slot >> 32), low(slot & 0xff_ffff));
-                if slot != 0 && !self.ended.contains(&(thread, function, word(start, 0))) {
+            let words = chunk.bytes.chunks_exact(8).zip(starts.bytes.chunks_exact(8));
+            for (slot, (open, start)) in (chunk.base / 8..).zip(words) {
+                let open = word(open, 0);
+                let (thread, function) = (low(open >> 32), low(open & 0xff_ffff));
+                let begun = (thread, function, word(start, 0), slot & 0x3f_ffff);
+                if open != 0 && !self.ended.contains(&begun) {
                     *self.counts.entry((thread, function)).or_default() += 1;
                     self.open += 1;
                 }
