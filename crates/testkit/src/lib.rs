@@ -9,6 +9,7 @@ pub mod prebuilt;
 pub mod process;
 pub mod reader;
 pub mod room;
+pub mod served;
 pub mod tiny_elf;
 #[cfg(feature = "harness")]
 pub mod tools;

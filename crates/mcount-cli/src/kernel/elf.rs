@@ -103,6 +103,7 @@ impl Strings {
 }
 
 /// The header of a section: `sh_name` to `sh_entsize`.
+#[derive(Default)]
 struct SectionHeader {
     name: u64,
     kind: u32,
@@ -129,7 +130,7 @@ impl Image {
         out.bytes.extend_from_slice(&self.body);
         out.align();
         let mut section_names = Strings(vec![0]);
-        let mut headers = vec![no_section()];
+        let mut headers = vec![SectionHeader::default()];
         for section in &self.sections {
             headers.push(of_section(section, section_names.add(&section.name), body_at));
         }
@@ -145,14 +146,21 @@ impl Image {
             info: locals,
             alignment: 8,
             entry_size: if header.is_64 { 24 } else { 16 },
-            ..no_section()
+            ..SectionHeader::default()
         });
         for (name, last) in [(".strtab", false), (".shstrtab", true)] {
             let name = section_names.add(name);
             let bytes = if last { &section_names.0 } else { &strings.0 };
             let (offset, size) = (out.bytes.len() as u64, bytes.len() as u64);
             let kind = constants::SHT_STRTAB.0;
-            headers.push(SectionHeader { name, kind, offset, size, alignment: 1, ..no_section() });
+            headers.push(SectionHeader {
+                name,
+                kind,
+                offset,
+                size,
+                alignment: 1,
+                ..SectionHeader::default()
+            });
             out.bytes.extend_from_slice(bytes);
         }
         out.align();
@@ -221,21 +229,6 @@ fn write_symbol(out: &mut Out, name: u64, info: u8, section: u16, (value, size):
     }
 }
 
-fn no_section() -> SectionHeader {
-    SectionHeader {
-        name: 0,
-        kind: 0,
-        flags: 0,
-        address: 0,
-        offset: 0,
-        size: 0,
-        link: 0,
-        info: 0,
-        alignment: 0,
-        entry_size: 0,
-    }
-}
-
 fn of_section(section: &Section, name: u64, body_at: u64) -> SectionHeader {
     let kind = match section.offset {
         Some(_) => constants::SHT_PROGBITS.0,
@@ -249,7 +242,7 @@ fn of_section(section: &Section, name: u64, body_at: u64) -> SectionHeader {
         offset: body_at + section.offset.unwrap_or(0),
         size: section.size,
         alignment: 1,
-        ..no_section()
+        ..SectionHeader::default()
     }
 }
 

@@ -1,11 +1,12 @@
 //! Objects that are damaged, recorders that are killed, and others who have the process.
 
 use crate::Check;
-use crate::program::{HOOKS, Room, Served, command, patch, text, until, with};
+use crate::program::{HOOKS, Room, command, patch, text, until, with};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
+use testkit::served::Served;
 
 pub(crate) const TESTS: [(&str, Check); 8] = [
     ("faults::damaged-objects", damaged_objects),

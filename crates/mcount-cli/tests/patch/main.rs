@@ -8,8 +8,9 @@ mod refused;
 mod stacks;
 
 use libtest_mimic::{Arguments, Trial};
-use program::{HOOKS, Room, Served, patch, with};
+use program::{HOOKS, Room, patch, with};
 use std::process::ExitCode;
+use testkit::served::Served;
 use testkit::trial::trial;
 
 /// What a test does.

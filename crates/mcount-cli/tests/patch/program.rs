@@ -1,11 +1,11 @@
 //! A program that answers lines with lines, what's patched into it, and `mcount patch`.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use testkit::served::Served;
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -62,116 +62,6 @@ impl Room {
     ) -> Result<PathBuf, String> {
         let flags = [&["-shared", "-fPIC", "-O2"], flags].concat();
         self.compile(name, "gcc", &flags, sources)
-    }
-}
-
-/// A program that runs.
-pub(crate) struct Served {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-}
-
-impl Served {
-    pub(crate) fn start(program: &Path) -> Result<Self, String> {
-        Self::command(&mut Command::new(program))
-    }
-
-    pub(crate) fn command(command: &mut Command) -> Result<Self, String> {
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(text)?;
-        let input = child.stdin.take();
-        let output = BufReader::new(child.stdout.take().ok_or("no output")?);
-        let mut served = Self { child, input, output };
-        served.says("ready")?;
-        Ok(served)
-    }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    pub(crate) fn line(&mut self) -> Result<String, String> {
-        let mut line = String::new();
-        self.output.read_line(&mut line).map_err(text)?;
-        Ok(line.trim_end().to_owned())
-    }
-
-    pub(crate) fn says(&mut self, expected: &str) -> Result<(), String> {
-        let line = self.line()?;
-        if line == expected {
-            Ok(())
-        } else {
-            Err(format!("it says {line:?} and not {expected:?}"))
-        }
-    }
-
-    pub(crate) fn tell(&mut self, what: &str) -> Result<(), String> {
-        let input = self.input.as_mut().ok_or("no input")?;
-        input.write_all(format!("{what}\n").as_bytes()).and_then(|()| input.flush()).map_err(text)
-    }
-
-    pub(crate) fn ask(&mut self, what: &str, expected: &str) -> Result<(), String> {
-        self.tell(what)?;
-        self.says(expected).map_err(|error| format!("{what}: {error}"))
-    }
-
-    /// Has a thread stay in a function; its number.
-    pub(crate) fn hold(&mut self, how: &str) -> Result<String, String> {
-        self.tell(how)?;
-        let line = self.line()?;
-        line.strip_prefix("held ").map(str::to_owned).ok_or(line)
-    }
-
-    /// Its code as it is in memory now.
-    pub(crate) fn code(&self) -> Result<Vec<u8>, String> {
-        use std::os::unix::fs::FileExt;
-        let id = self.id();
-        let maps = std::fs::read_to_string(format!("/proc/{id}/maps")).map_err(text)?;
-        let program = std::fs::read_link(format!("/proc/{id}/exe")).map_err(text)?;
-        let program = program.to_string_lossy().into_owned();
-        let is_code = |line: &&str| line.contains(" r-xp ") && line.ends_with(&program);
-        let line = maps.lines().find(is_code).ok_or("it has no code")?;
-        let (start, end) =
-            line.split_once(' ').and_then(|(range, _)| range.split_once('-')).ok_or("a line")?;
-        let number = |word: &str| u64::from_str_radix(word, 16).map_err(text);
-        let (start, end) = (number(start)?, number(end)?);
-        let mut bytes = vec![0; usize::try_from(end - start).map_err(text)?];
-        let memory =
-            std::fs::OpenOptions::new().read(true).open(format!("/proc/{id}/mem")).map_err(text)?;
-        memory.read_exact_at(&mut bytes, start).map_err(text)?;
-        Ok(bytes)
-    }
-
-    /// How many mappings it has, and how many open files.
-    pub(crate) fn size(&self) -> Result<(usize, usize), String> {
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.id())).map_err(text)?;
-        let files = std::fs::read_dir(format!("/proc/{}/fd", self.id())).map_err(text)?;
-        Ok((maps.lines().count(), files.count()))
-    }
-
-    /// Is any memory writable and executable?
-    pub(crate) fn has_writable_code(&self) -> Result<bool, String> {
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.id())).map_err(text)?;
-        Ok(maps.lines().any(|line| line.contains(" rwxp ")))
-    }
-
-    /// It ends, and well.
-    pub(crate) fn end(mut self) -> Result<(), String> {
-        drop(self.input.take());
-        let rest = self.line()?;
-        let status = self.child.wait().map_err(text)?;
-        match (rest.as_str(), status.code()) {
-            ("", Some(7)) => Ok(()),
-            _ => Err(format!("it ended with {status}, and said {rest:?}")),
-        }
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -1,9 +1,10 @@
 //! What can't be done is refused with the reason, exit code 2, and nothing has changed.
 
 use crate::Check;
-use crate::program::{HOOKS, Room, Served, command, patch, run, with};
+use crate::program::{HOOKS, Room, command, patch, run, with};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use testkit::served::Served;
 
 pub(crate) const TESTS: [(&str, Check); 6] = [
     ("refused::objects", objects),

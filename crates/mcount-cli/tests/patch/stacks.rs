@@ -1,9 +1,10 @@
 //! Threads that are in the way, in every manner.
 
 use crate::Check;
-use crate::program::{HOOKS, Room, Served, command, patch, run, text, until, with};
+use crate::program::{HOOKS, Room, command, patch, run, text, until, with};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
+use testkit::served::Served;
 
 pub(crate) const TESTS: [(&str, Check); 9] = [
     ("stacks::in-a-function", in_a_function),
@@ -85,17 +86,22 @@ fn in_musl() -> Result<(), String> {
     served.end()
 }
 
-/// It's done as soon as the thread is out.
-fn waits() -> Result<(), String> {
+/// A program with a thread in the function that's to be replaced, and `mcount patch`, which waits for it.
+fn waiting(errors: Stdio) -> Result<(Room, Served, Child), String> {
     let room = Room::new()?;
     let program = room.compile("served", "gcc", HOOKS, &["served.c"])?;
     let fix = room.fix("slow.so", &[], &["slow.c"])?;
     let mut served = Served::start(&program)?;
     served.hold("hold")?;
     let id = served.id().to_string();
-    let mut patching =
-        command(&["--wait", "1m", &id]).arg(fix).stderr(Stdio::null()).spawn().map_err(text)?;
+    let patching = command(&["--wait", "1m", &id]).arg(fix).stderr(errors).spawn().map_err(text)?;
     until("it brings the object", || is_brought(&served))?;
+    Ok((room, served, patching))
+}
+
+/// It's done as soon as the thread is out.
+fn waits() -> Result<(), String> {
+    let (_room, mut served, mut patching) = waiting(Stdio::null())?;
     served.ask("free", "2")?;
     until("it patches", || !matches!(patching.try_wait(), Ok(None)))?;
     let status = patching.wait().map_err(text)?;
@@ -115,15 +121,7 @@ fn is_brought(served: &Served) -> bool {
 
 /// ^C while it waits.
 fn interrupted() -> Result<(), String> {
-    let room = Room::new()?;
-    let program = room.compile("served", "gcc", HOOKS, &["served.c"])?;
-    let fix = room.fix("slow.so", &[], &["slow.c"])?;
-    let mut served = Served::start(&program)?;
-    served.hold("hold")?;
-    let id = served.id().to_string();
-    let mut patching =
-        command(&["--wait", "1m", &id]).arg(fix).stderr(Stdio::piped()).spawn().map_err(text)?;
-    until("it brings the object", || is_brought(&served))?;
+    let (_room, mut served, mut patching) = waiting(Stdio::piped())?;
     let process = i32::try_from(patching.id()).map_err(text)?;
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(process), nix::sys::signal::Signal::SIGINT)
         .map_err(text)?;

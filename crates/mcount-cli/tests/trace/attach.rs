@@ -7,12 +7,13 @@ use crate::truth::{Room, kill_one, until};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
+use testkit::served::Served;
 
 const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
 
@@ -86,87 +87,34 @@ pub(crate) fn text<E: ToString>(error: E) -> String {
     error.to_string()
 }
 
-/// A program that answers a line with a line.
-pub(crate) struct Served {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+/// A program with the argument `served`, which waits for a line after its first, "ready".
+pub(crate) struct Waiting {
+    pub(crate) child: Child,
+    /// What it prints.
+    told: PathBuf,
 }
 
-impl Served {
-    pub(crate) fn start(program: &Path) -> Result<Self, String> {
-        Self::command(&mut Command::new(program))
+impl Waiting {
+    pub(crate) fn start(room: &Room, program: &Path) -> Result<Self, String> {
+        let told = room.path("told");
+        testkit::files::write(&told, b"")?;
+        let output = OpenOptions::new().append(true).open(&told).map_err(text)?;
+        let mut command = Command::new(program);
+        command.arg("served").stdin(Stdio::piped()).stdout(output);
+        let waiting = Self { child: command.spawn().map_err(text)?, told };
+        until("it's ready", || waiting.said() == "ready\n")?;
+        Ok(waiting)
     }
 
-    pub(crate) fn command(command: &mut Command) -> Result<Self, String> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(text)?;
-        let input = child.stdin.take();
-        let output = BufReader::new(child.stdout.take().ok_or("no output")?);
-        let mut served = Self { child, input, output };
-        match served.line()?.as_str() {
-            "ready" => Ok(served),
-            other => Err(format!("it began with {other:?}")),
-        }
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.told).unwrap_or_default()
     }
 
-    fn line(&mut self) -> Result<String, String> {
-        let mut line = String::new();
-        self.output.read_line(&mut line).map_err(text)?;
-        Ok(line.trim_end().to_owned())
-    }
-
-    /// Tells it something; it has to answer this.
-    pub(crate) fn tell(&mut self, what: &str, answer: &str) -> Result<(), String> {
-        let input = self.input.as_mut().ok_or("no input")?;
-        input.write_all(what.as_bytes()).and_then(|()| input.flush()).map_err(text)?;
-        match self.line()?.as_str() {
-            line if line == answer => Ok(()),
-            other => Err(format!("it answers {other:?} and not {answer:?}")),
-        }
-    }
-
-    /// Has it work; how often it called each function.
-    pub(crate) fn work(&mut self) -> Result<BTreeMap<String, u64>, String> {
-        let input = self.input.as_mut().ok_or("no input")?;
-        input.write_all(b"go\n").and_then(|()| input.flush()).map_err(text)?;
-        let line = self.line()?;
-        let mut words = line.split(' ');
-        let mut counts = BTreeMap::new();
-        while let (Some(name), Some(count)) = (words.next(), words.next()) {
-            let count = count.parse().map_err(|_| format!("it says {line:?}"))?;
-            counts.insert(name.to_owned(), count);
-        }
-        if counts.is_empty() { Err(format!("it says {line:?}")) } else { Ok(counts) }
-    }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// It ends by itself, with nothing left to say.
-    pub(crate) fn end(mut self) -> Result<(), String> {
-        drop(self.input.take());
-        let rest = self.line()?;
-        let status = self.child.wait().map_err(text)?;
-        match (rest.as_str(), status.code()) {
-            ("", Some(7)) => Ok(()),
-            _ => Err(format!("it ended with {status}, and said {rest:?}")),
-        }
-    }
-
-    /// How many mappings it has, and how many open files.
-    fn size(&self) -> Result<(usize, usize), String> {
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.id())).map_err(text)?;
-        let files = std::fs::read_dir(format!("/proc/{}/fd", self.id())).map_err(text)?;
-        Ok((maps.lines().count(), files.count()))
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    /// Has it go on to its end; what it says behind its first line.
+    pub(crate) fn go_on(mut self) -> Result<String, String> {
+        self.child.stdin.take().ok_or("no input")?.write_all(b"go\n").map_err(text)?;
+        self.child.wait().map_err(text)?;
+        Ok(self.said().split_off("ready\n".len()))
     }
 }
 

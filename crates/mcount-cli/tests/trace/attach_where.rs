@@ -1,12 +1,13 @@
 //! `mcount attach` where it isn't allowed, where the process sees other files and numbers, and where it stands still.
 
 use crate::Test;
-use crate::attach::{Attached, Served, compare, text};
+use crate::attach::{Attached, compare, text};
 use crate::truth::{Room, kill_one, until};
 use nix::sys::signal::Signal;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use testkit::served::Served;
 
 const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
 /// A user with no privileges.
@@ -211,7 +212,7 @@ fn opened_later() -> Result<(), String> {
     let mut served = Served::command(Command::new(&program).env("PLUGIN", &plugin))?;
     for (round, expected) in [(1, 1), (2, 0)] {
         let attached = Attached::start(&room, "attached", &[], served.id())?;
-        served.tell("open\n", "opened 1")?;
+        served.ask("open", "opened 1")?;
         let counts = served.work()?;
         let trace = attached.stop()?;
         compare(&counts, &trace)?;
@@ -284,7 +285,7 @@ fn spoilt() -> Result<(), String> {
     let attached = Attached::start(&room, "attached", &[], served.id())?;
     let counts = served.work()?;
     compare(&counts, &attached.stop()?)?;
-    served.tell("spoil\n", "spoilt 1")?;
+    served.ask("spoil", "spoilt 1")?;
     is_refused(&room, mcount(), served.id(), "of another version of mcount, or was changed")?;
     if served.work()? != counts {
         return Err("it counts otherwise".to_owned());
@@ -298,9 +299,9 @@ fn inside_a_hook() -> Result<(), String> {
     let flags = [HOOKS, &["-fcf-protection=none", "-DINSIDE"]].concat();
     let program = room.compile("gcc", &flags, "served.c")?;
     let mut served = Served::start(&program)?;
-    served.tell("go\n", "inside")?;
+    served.ask("go", "inside")?;
     let attached = Attached::start(&room, "attached", &[], served.id())?;
-    served.tell("on\n", "outside")?;
+    served.ask("on", "outside")?;
     let counts = served.work()?;
     let trace = attached.stop()?;
     // One call of each came from there, and only the second one began at its beginning.
@@ -332,7 +333,7 @@ fn executes() -> Result<(), String> {
     let mut served = Served::start(&program)?;
     let attached = Attached::start(&room, "attached", &[], served.id())?;
     let counts = served.work()?;
-    served.tell("exec\n", "ready")?;
+    served.ask("exec", "ready")?;
     let trace = attached.finish()?;
     compare(&counts, &trace)?;
     if !trace.notes.concat().contains("it has executed another program") {

@@ -1,7 +1,7 @@
 //! A second `mcount attach` changes what the first one traces; and those who mustn't, can't.
 
 use crate::Test;
-use crate::attach::{Attached, Served, compare, text};
+use crate::attach::{Attached, compare, text};
 use crate::reader::Trace;
 use crate::truth::Room;
 use std::collections::BTreeMap;
@@ -12,6 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+use testkit::served::Served;
 
 const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
 

@@ -2,13 +2,11 @@
 //! the right calls, however the program was made and whatever else is recorded.
 
 use crate::Test;
-use crate::attach::Attached;
-use crate::truth::{Room, until};
+use crate::attach::{Attached, Waiting};
+use crate::truth::Room;
 use serde_json::Value;
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// What a test does.
 type Check = fn() -> Result<(), String>;
@@ -100,17 +98,9 @@ fn traced(compiler: &str, flags: &[&str], options: &[&str], steps: u64) -> Resul
 fn attached() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", &["-O2", HOOKS], "marks.c")?;
-    let told = room.path("told");
-    testkit::files::write(&told, b"")?;
-    let output = OpenOptions::new().append(true).open(&told).map_err(text)?;
-    let mut command = Command::new(&program);
-    let mut child =
-        command.arg("served").stdin(Stdio::piped()).stdout(output).spawn().map_err(text)?;
-    let said = || std::fs::read_to_string(&told).unwrap_or_default();
-    until("it's ready", || said() == "ready\n")?;
-    let attached = Attached::start(&room, "attached", &["--filter", "step"], child.id())?;
-    child.stdin.take().ok_or("no input")?.write_all(b"go\n").map_err(text)?;
-    child.wait().map_err(text)?;
+    let served = Waiting::start(&room, &program)?;
+    let attached = Attached::start(&room, "attached", &["--filter", "step"], served.child.id())?;
+    served.go_on()?;
     attached.finish()?;
     check(&room, &room.path("attached/trace.mcount"), 12)
 }

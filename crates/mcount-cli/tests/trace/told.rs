@@ -2,7 +2,7 @@
 //! other times, and no others. And which processes and source files it's told to leave alone.
 
 use crate::Test;
-use crate::attach::{Attached, Served, compare, text};
+use crate::attach::{Attached, compare, text};
 use crate::reader::Trace;
 use crate::truth::{Room, kill_one, until};
 use nix::sys::signal::Signal;
@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::process::Command;
+use testkit::served::Served;
 
 /// What a test does.
 type Check = fn() -> Result<(), String>;

@@ -2,7 +2,7 @@
 //! makes; and `--budget` gives up the functions that cost too much, here and in `mcount attach` and `mcount trace`.
 
 use crate::Test;
-use crate::attach::{Served, text};
+use crate::attach::text;
 use crate::attach_where::code_is_as_in_file;
 use crate::reader::Trace;
 use crate::truth::{Room, until};
@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
+use testkit::served::Served;
 
 const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
 

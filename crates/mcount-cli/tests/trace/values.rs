@@ -1,13 +1,11 @@
 //! Arguments and results: programs print those of each of their calls, and the trace has to say the same.
 
 use crate::Test;
-use crate::attach::Attached;
-use crate::truth::{Room, sources, until};
+use crate::attach::{Attached, Waiting};
+use crate::truth::{Room, sources};
 use serde_json::{Value, json};
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Compiler, its flags, and the source.
 type Build = (&'static str, &'static str, &'static [&'static str], &'static str);
@@ -137,22 +135,12 @@ fn entries() -> Result<(), String> {
 fn attached() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", HOOKS, "values.c")?;
-    let told = room.path("told");
-    testkit::files::write(&told, b"")?;
-    let output = OpenOptions::new().append(true).open(&told).map_err(text)?;
-    let mut command = Command::new(&program);
-    let mut child =
-        command.arg("served").stdin(Stdio::piped()).stdout(output).spawn().map_err(text)?;
-    let said = || std::fs::read_to_string(&told).unwrap_or_default();
-    until("it's ready", || said() == "ready\n")?;
+    let served = Waiting::start(&room, &program)?;
     let options = ["--args", "*", "--results", "*"];
-    let attached = Attached::start(&room, "attached", &options, child.id())?;
-    child.stdin.take().ok_or("no input")?.write_all(b"go\n").map_err(text)?;
-    child.wait().map_err(text)?;
+    let attached = Attached::start(&room, "attached", &options, served.child.id())?;
+    let said = served.go_on()?;
     attached.finish()?;
-    let said = said();
-    let said = said.strip_prefix("ready\n").unwrap_or_default();
-    compare(&room, said, &room.path("attached/trace.mcount"), "")
+    compare(&room, &said, &room.path("attached/trace.mcount"), "")
 }
 
 /// With `-pg` alone only results can be had, and it's said.

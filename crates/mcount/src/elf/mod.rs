@@ -107,7 +107,7 @@ fn identify(data: &[u8]) -> Result<(u8, u8)> {
 }
 
 /// A section header, decoded.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Section {
     pub(crate) name: u32,
     pub(crate) kind: u32,

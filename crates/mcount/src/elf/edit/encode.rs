@@ -8,18 +8,7 @@ use crate::elf::{Encoder, Section};
 
 /// A section header that only has a name.
 pub(crate) fn new_section(name: u32) -> Section {
-    Section {
-        name,
-        kind: 0,
-        flags: 0,
-        address: 0,
-        offset: 0,
-        size: 0,
-        link: 0,
-        info: 0,
-        alignment: 0,
-        entry_size: 0,
-    }
+    Section { name, ..Section::default() }
 }
 
 /// Appends a section header to `out`.
