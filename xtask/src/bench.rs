@@ -7,6 +7,8 @@
 
 pub(crate) mod counts;
 mod floor;
+mod funtrace;
+mod idle;
 mod inputs;
 mod live;
 mod measure;
@@ -33,14 +35,17 @@ rows: one, many, large, debug, peers, table, list (default: these); live, trace 
   --docs       write what was measured, now and before, to docs/benchmarks.md
   --check      compare instruction counts (callgrind) with benches/expected.json
   --bless      with --check: write that file
+  --memory DIR   live: where traces are written (default /dev/shm)
+  --funtrace GIT  live: where funtrace is cloned from (default: its GitHub repository)
 
 Debian packages: linux-kbuild-6.1, binutils, perl, time, valgrind; kernels and their debug information
 are downloaded, 500 MB, and unpacked to 3 GB in target/.
 ";
 
 /// What measures rows that have tables of their own.
-type Tables = fn(&Path, usize, bool) -> Result<()>;
+type Tables = fn(&Path, &Options) -> Result<()>;
 
+#[derive(Default)]
 struct Options {
     rows: Vec<String>,
     runs: usize,
@@ -48,6 +53,8 @@ struct Options {
     docs: bool,
     check: bool,
     bless: bool,
+    memory: Option<PathBuf>,
+    funtrace: Option<String>,
 }
 
 /// Runs the chore: `false` if an instruction count is off. A ratio that misses its goal is reported,
@@ -68,7 +75,7 @@ pub(crate) fn run(parser: lexopt::Parser) -> Result<bool> {
     };
     for (name, run) in [("live", live::run as Tables), ("trace", trace::run as Tables)] {
         if options.rows.iter().any(|row| row == name) {
-            run(&ours, options.runs, options.docs)?;
+            run(&ours, &options)?;
             options.rows.retain(|row| row != name);
             if options.rows.is_empty() {
                 return Ok(true);
@@ -91,8 +98,7 @@ pub(crate) fn run(parser: lexopt::Parser) -> Result<bool> {
 }
 
 fn parse(mut parser: lexopt::Parser) -> Result<Option<Options>> {
-    let mut options =
-        Options { rows: Vec::new(), runs: 15, ours: None, docs: false, check: false, bless: false };
+    let mut options = Options { runs: 15, ..Options::default() };
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Value(row) => options.rows.push(row.string()?),
@@ -101,6 +107,8 @@ fn parse(mut parser: lexopt::Parser) -> Result<Option<Options>> {
             Arg::Long("docs") => options.docs = true,
             Arg::Long("check") => options.check = true,
             Arg::Long("bless") => options.bless = true,
+            Arg::Long("memory") => options.memory = Some(parser.value()?.into()),
+            Arg::Long("funtrace") => options.funtrace = Some(parser.value()?.string()?),
             Arg::Short('h') | Arg::Long("help") => return Ok(None),
             other => return Err(other.unexpected().into()),
         }

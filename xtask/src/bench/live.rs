@@ -1,12 +1,14 @@
-//! The row `live`: what tracing a running program costs, a call, beside uftrace and `XRay`.
+//! The row `live`: what tracing a running program costs, a call, beside uftrace, `XRay` and funtrace.
 //!
 //! A program times five million calls of an empty function itself, so that starting up costs nothing here. All sides run
-//! in turns, and write to memory. The result is a table in `docs/live.md`.
+//! in turns, and write to memory. The result is a table in `docs/live.md`, and below it one of real programs
+//! ([`super::idle`]).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::{Options, funtrace, idle};
 use crate::{Result, files};
 
 /// Calls in a run.
@@ -46,6 +48,12 @@ const FDR: &[(&str, &str)] = &[
 ];
 const BASIC: &[(&str, &str)] =
     &[("XRAY_OPTIONS", "patch_premain=true xray_mode=xray-basic xray_logfile_base={trace}")];
+
+/// The compiler of a program with funtrace's run time in it.
+const FUNTRACE: &str = "funtrace";
+
+/// As much as our ring has: 2^24 bytes.
+const RING: &[(&str, &str)] = &[("FUNTRACE_LOG_BUF_SIZE", "24")];
 
 const SIDES: &[Side] = &[
     side("no hooks", &[], &[]),
@@ -101,6 +109,20 @@ const SIDES: &[Side] = &[
         before: &[],
         variables: BASIC,
     },
+    Side {
+        label: "funtrace, ring of 16M, -pg",
+        compiler: FUNTRACE,
+        flags: &["-pg", "-mfentry", "-minstrument-return=call"],
+        before: &[],
+        variables: RING,
+    },
+    Side {
+        label: "funtrace, ring of 16M, -finstrument-functions",
+        compiler: FUNTRACE,
+        flags: &["-finstrument-functions"],
+        before: &[],
+        variables: RING,
+    },
 ];
 
 /// What a side measured, run by run, in nanoseconds.
@@ -114,27 +136,34 @@ struct Measured {
 }
 
 /// Measures, and prints a table; with `docs`, that goes to `docs/live.md`.
-pub(crate) fn run(ours: &Path, runs: usize, docs: bool) -> Result<()> {
+pub(crate) fn run(ours: &Path, options: &Options) -> Result<()> {
     let folder = files::target().join("bench/live");
     files::make_folder(&folder)?;
     let mcount = ours.join("mcount");
+    let memory = options.memory.as_deref().unwrap_or(Path::new(MEMORY));
+    let funtrace = funtrace::fetch(options.funtrace.as_deref(), &folder);
+    let runs = options.runs;
     let mut all: Vec<(PathBuf, Measured)> = Vec::new();
     for (number, side) in SIDES.iter().enumerate() {
         let program = folder.join(format!("calls{number}"));
-        let missing = compile(side, &program);
+        let missing = compile(side, &program, &funtrace);
         all.push((program, Measured { missing, ..Measured::default() }));
     }
     for round in 0..runs {
         eprintln!("live: round {} of {runs}", round + 1);
-        for (side, (program, measured)) in SIDES.iter().zip(&mut all) {
+        let mut order: Vec<_> = SIDES.iter().zip(&mut all).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for (side, (program, measured)) in order {
             if measured.missing.is_none() {
-                measured.missing = once(side, &mcount, program, measured)?;
+                measured.missing = once(side, (&mcount, memory), program, measured)?;
             }
         }
     }
-    let text = table(&all);
+    let text = table(&all) + &&idle::table(&mcount, runs);
     println!("{text}");
-    if docs {
+    if options.docs {
         let path = files::workspace().join("docs/live.md");
         let before = String::from_utf8(files::read(&path)?)?;
         let (Some(begin), Some(end)) = (before.find(BEGIN), before.rfind(END)) else {
@@ -148,10 +177,21 @@ pub(crate) fn run(ours: &Path, runs: usize, docs: bool) -> Result<()> {
 }
 
 /// Makes the program; why that can't be done.
-fn compile(side: &Side, program: &Path) -> Option<String> {
+fn compile(
+    side: &Side,
+    program: &Path,
+    funtrace: &std::result::Result<PathBuf, String>,
+) -> Option<String> {
+    let source = files::workspace().join("benches/live/calls.c");
+    if side.compiler == FUNTRACE {
+        return match funtrace {
+            Ok(folder) => funtrace::compile(folder, side.flags, program, &source),
+            Err(why) => Some(why.clone()),
+        };
+    }
     let mut command = Command::new(side.compiler);
     command.args(["-O2", "-w"]).args(side.flags).arg("-o").arg(program);
-    command.arg(files::workspace().join("benches/live/calls.c"));
+    command.arg(source);
     match command.output() {
         Ok(output) if output.status.success() => None,
         Ok(output) => {
@@ -165,11 +205,11 @@ fn compile(side: &Side, program: &Path) -> Option<String> {
 /// Runs it once; why that can't be done.
 fn once(
     side: &Side,
-    mcount: &Path,
+    (mcount, memory): (&Path, &Path),
     program: &Path,
     measured: &mut Measured,
 ) -> Result<Option<String>> {
-    let room = tempfile::Builder::new().prefix("mcount-bench-").tempdir_in(MEMORY)?;
+    let room = tempfile::Builder::new().prefix("mcount-bench-").tempdir_in(memory)?;
     let trace = room.path().join("trace");
     let fill = |text: &str| {
         let text = text.replace("{trace}", &trace.to_string_lossy());

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use super::Options;
 use crate::{Result, files};
 
 /// Calls in the trace.
@@ -43,7 +44,7 @@ struct Cost {
 }
 
 /// Measures, and prints a table; with `docs`, that goes to `docs/live.md`.
-pub(crate) fn run(ours: &Path, runs: usize, docs: bool) -> Result<()> {
+pub(crate) fn run(ours: &Path, options: &Options) -> Result<()> {
     let folder = files::target().join("bench/trace");
     files::make_folder(&folder)?;
     let mcount = ours.join("mcount").to_string_lossy().into_owned();
@@ -52,8 +53,9 @@ pub(crate) fn run(ours: &Path, runs: usize, docs: bool) -> Result<()> {
         word.replace("{half}", &half.to_string()).replace("{later}", &(half + 10_000).to_string())
     };
     let mut all = vec![(Vec::new(), Vec::new()); ROWS.len()];
-    for round in 0..runs.min(5) {
-        eprintln!("trace: round {} of {}", round + 1, runs.min(5));
+    let runs = options.runs.min(5);
+    for round in 0..runs {
+        eprintln!("trace: round {} of {runs}", round + 1);
         for (row, (own, others)) in ROWS.iter().zip(&mut all) {
             let words: Vec<String> = row.ours.iter().map(fill).collect();
             own.push(once(&folder, &mcount, &words, &["ours.mcount"])?);
@@ -65,7 +67,7 @@ pub(crate) fn run(ours: &Path, runs: usize, docs: bool) -> Result<()> {
     }
     let text = table(&all);
     println!("{text}");
-    if docs {
+    if options.docs {
         let path = files::workspace().join("docs/live.md");
         let before = String::from_utf8(files::read(&path)?)?;
         let (Some(begin), Some(end)) = (before.find(BEGIN), before.find(END)) else {
