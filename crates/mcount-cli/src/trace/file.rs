@@ -96,6 +96,8 @@ struct Shared {
     error: Mutex<Option<io::Error>>,
     /// How many chunks it may have.
     limit: AtomicU64,
+    /// Are pages cleared before the program writes to them?
+    is_prepared: bool,
 }
 
 /// Where the next metadata record goes.
@@ -171,7 +173,7 @@ impl Shared {
                     *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 }
             }
-            if self.field(header::CLOCK).load(SeqCst) != layout::clock::NONE {
+            if self.is_prepared {
                 let ready = self.field(header::READY).load(SeqCst);
                 prepared.keep_ahead(&self.file, next, used, ready);
             }
@@ -230,7 +232,9 @@ impl TraceFile {
         let limit = chunks(limit);
         let stop = AtomicBool::new(false);
         let error = Mutex::new(None);
-        let shared = Shared { file, header, stop, error, limit: AtomicU64::new(limit) };
+        let is_prepared = prepare::is_worth_it(scope);
+        let shared =
+            Shared { file, header, stop, error, limit: AtomicU64::new(limit), is_prepared };
         let begin = both_clocks();
         shared.file.write_all_at(&layout::BYTE_ORDER.to_ne_bytes(), header::BYTE_ORDER as u64)?;
         shared.file.write_all_at(&layout::VERSION.to_ne_bytes(), header::VERSION as u64)?;
@@ -285,7 +289,7 @@ impl TraceFile {
 
     /// Are its pages ready before they are written to, and nowhere but in memory?
     pub(super) fn is_prepared_in_memory(&self) -> bool {
-        !self.untimed && prepare::is_in_memory(&self.shared.file)
+        self.shared.is_prepared && prepare::is_in_memory(&self.shared.file)
     }
 
     /// Its absolute path.

@@ -4,8 +4,10 @@
 //! than all calls that fit on it. Here the recorder does that on another processor, some chunks ahead. Nothing is
 //! wrong where it's late, or where the kernel doesn't know how (Linux before 5.14): then the program waits.
 //!
-//! Calls without times are written too fast for that: both processors would clear pages, and get in each other's way.
+//! Calls without times, or of which only entries are recorded, are written too fast for that: both processors would clear
+//! pages, and get in each other's way.
 
+use super::scope::Scope;
 use mcount_trace::layout;
 use memmap2::MmapOptions;
 use nix::libc;
@@ -17,6 +19,11 @@ const LEAST: u64 = 32;
 
 /// Chunks that are made ready at a time at most: what takes some ten milliseconds.
 const MOST: u64 = 512;
+
+/// Does a call that's recorded this way take long enough to clear pages meanwhile?
+pub(super) fn is_worth_it(scope: &Scope) -> bool {
+    !scope.untimed && !scope.entries
+}
 
 /// How far the pages of a trace are ready.
 #[derive(Default)]
@@ -81,6 +88,13 @@ mod tests {
         assert_eq!(prepared.next, 100 + LEAST + 4 * 97);
         prepared.keep_ahead(&file, 990, 400, 1000);
         assert_eq!((prepared.next, prepared.is_hopeless), (1000, false));
+    }
+
+    #[test]
+    fn entries_and_calls_without_times_are_too_fast_for_it() {
+        let worth = |untimed, entries| is_worth_it(&Scope { untimed, entries, ..Scope::default() });
+        assert!(worth(false, false));
+        assert!(!worth(true, false) && !worth(false, true) && !worth(true, true));
     }
 
     #[test]
