@@ -135,8 +135,11 @@ impl Room {
             return libc::ENOSPC;
         }
         let file = u64::from(descriptor.cast_unsigned());
+        // In memory, the kernel begins anew after each signal.
+        let before = sys::set_signals(u64::MAX);
         // SAFETY: takes numbers.
         let result = unsafe { sys::call(FALLOCATE, [file, 0, start, end - start, 0, 0]) };
+        sys::set_signals(before);
         i32::try_from(-result).unwrap_or(libc::EIO)
     }
 

@@ -2,6 +2,7 @@
 //! anywhere in a program; here is what they find different in a library. In the repository they are links, so that a package has copies.
 
 mod block;
+mod busy;
 mod calls;
 #[expect(
     clippy::cast_ptr_alignment,
@@ -23,10 +24,11 @@ mod sys;
 mod thread;
 
 use crate::{frames, processor};
+use busy::busy;
 pub(crate) use host::{most_bytes, rooms};
 pub(crate) use mark::{mark, set_function};
 use mcount_trace::layout;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst};
 
 /// What the agent is told about the trace.
 #[derive(Clone, Copy)]
@@ -48,19 +50,6 @@ fn config() -> Config {
     Config { file: FILE.load(SeqCst), flags: 0, shortest: 0, budget: 0, depth: 0 }
 }
 
-/// How many threads are in here.
-static BUSY: AtomicU64 = AtomicU64::new(0);
-
-/// Has `act` counted as one that uses the trace. If there's too little stack for it, that's noticed before: whoever handles
-/// that may jump out of here, and nobody would count it off.
-fn busy<T>(act: impl FnOnce() -> T) -> T {
-    thread::need_stack();
-    BUSY.fetch_add(1, SeqCst);
-    let result = act();
-    BUSY.fetch_sub(1, SeqCst);
-    result
-}
-
 /// Begins to record into the trace that's mapped there. `false` if there's no memory, or if a thread is still busy with
 /// the last one.
 pub(crate) fn begin(file: *mut u8) -> bool {
@@ -71,7 +60,7 @@ pub(crate) fn begin(file: *mut u8) -> bool {
         }
         HAS_STARTED.store(true, SeqCst);
     }
-    if BUSY.load(SeqCst) != 0 {
+    if busy::is_anybody() {
         return false;
     }
     FILE.store(file, SeqCst);
@@ -85,7 +74,7 @@ pub(crate) fn end() -> bool {
     IS_RECORDING.store(false, SeqCst);
     thread::dismiss();
     for _ in 0..1000 {
-        if BUSY.load(SeqCst) == 0 {
+        if !busy::is_anybody() {
             // Who was busy may have taken a block, or a chunk.
             thread::dismiss();
             return true;
@@ -98,7 +87,7 @@ pub(crate) fn end() -> bool {
 /// In a forked child: other threads don't exist here, and what was recorded so far is the parent's.
 pub(crate) fn forget_others() {
     thread::wipe();
-    BUSY.store(0, SeqCst);
+    busy::forget_others();
 }
 
 /// A chunk of metadata, by its descriptor and its bytes.

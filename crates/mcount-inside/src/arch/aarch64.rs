@@ -51,6 +51,8 @@ pub(crate) struct Thread {
     /// The range of stack whose shadows are known to be mapped: lowest address, and bytes.
     pub(crate) low: u64,
     pub(crate) size: u64,
+    /// The number of its place in `agent/busy.rs`; 0: it has none.
+    pub(crate) place: u64,
 }
 
 /// This thread's memory.
