@@ -139,8 +139,9 @@ int mcount_rescan(void);
 
 /* How sites are changed while other threads run. */
 enum mcount_protocol {
-    MCOUNT_ONE_BYTE = 0,  /* one byte is changed, and no thread stops or traps: the default */
-    MCOUNT_BREAKPOINT = 1 /* a breakpoint stands there meanwhile; threads that run into it get SIGTRAP */
+    MCOUNT_ONE_BYTE = 0,   /* one byte is changed, and no thread stops or traps: the default */
+    MCOUNT_BREAKPOINT = 1, /* a breakpoint stands there meanwhile; threads that run into it get SIGTRAP */
+    MCOUNT_STOPPED = 2     /* all other threads stand meanwhile; x86-64 only, elsewhere as the first */
 };
 int mcount_protocol(int protocol);
 

@@ -1,7 +1,7 @@
 //! `cargo xtask stress`: minutes and hours of what the tests do for seconds.
 //!
 //! `tests/live/stress.c` checks itself: eight threads call 10,000 functions, signals come a thousand times a second, and
-//! another thread arms and disarms all or some of the functions, or replaces one. The time is shared between the two
+//! another thread arms and disarms all or some of the functions, or replaces one. The time is shared between the
 //! protocols and what can be done with functions.
 
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ usage: cargo xtask stress [OPTION…]
 /// What is done with the functions; most time goes where most can happen.
 const KINDS: &[(&str, f64)] = &[("random", 0.5), ("toggle", 0.35), ("replace", 0.15)];
 /// The protocols, as `mcount_protocol` has them.
-const PROTOCOLS: &[(&str, &str)] = &[("one byte", "0"), ("breakpoint", "1")];
+const PROTOCOLS: &[(&str, &str)] = &[("one byte", "0"), ("breakpoint", "1"), ("stopped", "2")];
 
 /// Runs the chore; `false` if a program found something wrong.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
@@ -48,7 +48,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     let mut is_well = true;
     for (kind, share) in KINDS {
         for (protocol, number) in PROTOCOLS {
-            let seconds = (minutes * 60.0 * share / 2.0).max(1.0);
+            let seconds = (minutes * 60.0 * share / 3.0).max(1.0);
             println!("== {kind}, {protocol}: {seconds:.0} s");
             let mut command = Command::new("./stress");
             command.args([&format!("{seconds:.1}"), *number, *kind, "./plugin.so"]);

@@ -116,6 +116,7 @@ pub extern "C" fn mcount_protocol(protocol: c_int) -> c_int {
     let protocol = match protocol {
         0 => Ok(Protocol::OneByte),
         1 => Ok(Protocol::Breakpoint),
+        2 => Ok(Protocol::Stopped),
         _ => Err(Error::new(ErrorKind::Argument, "no such protocol")),
     };
     code(protocol.and_then(commands::set_protocol))

@@ -39,6 +39,8 @@ pub enum Protocol {
     OneByte,
     /// A breakpoint stands there meanwhile, and threads that run into it trap.
     Breakpoint,
+    /// All other threads stand meanwhile. Where an instruction may be exchanged at any time (AArch64), they don't have to.
+    Stopped,
 }
 
 /// A hook: the index of its module, and its own in it.
@@ -225,6 +227,8 @@ impl Plan {
                 trap::prepare()?;
                 write(code::BY_BREAKPOINT, &self.known)
             }
+            // Each is one instruction before and afterwards, so nobody stands inside.
+            Protocol::Stopped => write_while_stopped(&[], &self.known)?,
         }
     }
 
@@ -235,10 +239,8 @@ impl Plan {
         }
         let area = |change: &Change<AREA>| (change.address, change.address + change.length as u64);
         let areas: Vec<_> = self.fresh.iter().map(area).collect();
-        let mut code = Code::open();
-        let change = || engine::change(&mut code, code::ALL_STAND, &self.fresh);
-        match arch::while_none_is_inside(&areas, change) {
-            Ok(result) => Ok(result.map_err(|failure| failure.error)?),
+        match write_while_stopped(&areas, &self.fresh) {
+            Ok(result) => result,
             Err(error) => {
                 let is_one = |change: &Change<AREA>| {
                     code::is_one_instruction(change.before(), change.length)
@@ -251,6 +253,24 @@ impl Plan {
             }
         }
     }
+}
+
+/// Writes while all other threads stand, none of them inside one of `areas`.
+///
+/// # Errors
+///
+/// They can't be stopped. What's returned else is the result of writing.
+fn write_while_stopped<const N: usize>(
+    areas: &[(u64, u64)],
+    changes: &[Change<N>],
+) -> Result<Result<()>> {
+    if changes.is_empty() {
+        return Ok(Ok(()));
+    }
+    let mut code = Code::open();
+    let change = || engine::change(&mut code, code::ALL_STAND, changes);
+    let result = arch::while_none_is_inside(areas, change)?;
+    Ok(result.map_err(|failure| failure.error.into()))
 }
 
 fn write<const N: usize>(steps: &[Step], changes: &[Change<N>]) -> Result<()> {

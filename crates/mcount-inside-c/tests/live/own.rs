@@ -48,7 +48,7 @@ pub(crate) fn tests() -> Vec<Test> {
             check("gcc", *hooks, USUAL, &["registers.c"], &[])
         }));
     }
-    for (protocol, number) in [("one-byte", "0"), ("breakpoint", "1")] {
+    for (protocol, number) in [("one-byte", "0"), ("breakpoint", "1"), ("stopped", "2")] {
         for (how, compiler, seconds) in [
             ("toggle", "gcc", "10"),
             ("replace", "gcc", "2"),
