@@ -1,123 +1,137 @@
 //! Builds `libmcount-live.a` for other processors. Its tests compile programs for them, link them with it, and run them by
 //! QEMU's user-mode emulation.
 //!
-//! Rust's standard library for them is Debian's, with the compiler that it was built by: both are fetched, not
-//! installed. They and what is built stay in `target/hosts` and are used again.
+//! Rust's standard library for them is Debian's where Debian has one, with the compiler that it was built by. Otherwise it's
+//! built from source. All that stays in `target/hosts` and is used again.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use lexopt::Arg;
 
-use crate::{Result, files};
+use crate::{Result, files, rust};
 
 const USAGE: &str = "\
-usage: cargo xtask foreign
+usage: cargo xtask foreign [--test] [PROCESSOR…]
 
-Builds target/hosts/libraries/PROCESSOR/libmcount-live.a for aarch64. The tests `live` of mcount-inside-c use it:
+Builds target/hosts/libraries/PROCESSOR/libmcount-live.a for each PROCESSOR, or for all of:
+";
+
+const REST: &str = "
+The tests `live` of mcount-inside-c use it:
 
   cargo test -p mcount-inside-c --test live aarch64
+
+  --test   run these, and besides every program with every compiler
 ";
 
 /// A processor that there is a library for.
 struct Foreign {
     name: &'static str,
     target: &'static str,
-    linker: &'static str,
+    /// What Debian calls it, if it has a standard library of Rust for it.
+    debian: Option<&'static str>,
+    /// `cargo xtask test` builds the library, too.
+    is_usual: bool,
 }
 
 const ALL: &[Foreign] = &[Foreign {
     name: "aarch64",
     target: "aarch64-unknown-linux-gnu",
-    linker: "aarch64-linux-gnu-gcc",
+    debian: Some("arm64"),
+    is_usual: true,
 }];
 
-/// The compiler for this machine, and standard libraries for this one and the others. The lists of packages are those
-/// of apt's own sources, in a folder of their own, because those of this machine are for one processor.
-const FETCH: &str = r#"
-mkdir -p lists/partial cache
-cat >apt.conf <<END
-APT::Architectures { "amd64"; "arm64"; };
-APT::Sandbox::User "root";
-Dir::State::lists "$PWD/lists";
-Dir::Cache "$PWD/cache";
-END
-export APT_CONFIG=$PWD/apt.conf
-apt-get -qq update
-std=$(apt-cache depends libstd-rust-web-dev | sed -n 's/^ *Depends: //p')
-llvm=$(apt-cache depends $std | sed -n 's/^ *Depends: \(libllvm.*\)/\1/p')
-apt-get -qq download rustc-web libstd-rust-web-dev libstd-rust-web-dev:arm64 $std $llvm
-for package in *.deb; do dpkg-deb -x "$package" unpacked; rm "$package"; done
-rm -rf lists cache apt.conf
-echo '#!/bin/sh
-here=${0%/*}/unpacked/usr
-LD_LIBRARY_PATH=$here/lib/x86_64-linux-gnu exec "$here/bin/rustc" "$@"' >rustc
-chmod +x rustc
-"#;
-
-/// Runs the chore.
+/// Runs the chore: `false` when a test failed.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
-    match parser.next()? {
-        None => build().map(|()| true),
-        Some(Arg::Short('h') | Arg::Long("help")) => {
-            print!("{USAGE}");
-            Ok(true)
+    let (mut chosen, mut tests): (Vec<&Foreign>, bool) = (Vec::new(), false);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Value(name) => {
+                let found = ALL.iter().find(|one| *one.name == *name);
+                chosen.push(found.ok_or_else(|| format!("{}\n\n{}", name.display(), usage()))?);
+            }
+            Arg::Long("test") => tests = true,
+            Arg::Short('h') | Arg::Long("help") => {
+                print!("{}", usage());
+                return Ok(true);
+            }
+            other => return Err(other.unexpected().into()),
         }
-        Some(other) => Err(other.unexpected().into()),
     }
+    if chosen.is_empty() {
+        chosen.extend(ALL);
+    }
+    build_each(&chosen)?;
+    if tests { test(&chosen) } else { Ok(true) }
 }
 
-fn room() -> PathBuf {
-    files::workspace().join("target/hosts")
+fn usage() -> String {
+    let names: Vec<&str> = ALL.iter().map(|one| one.name).collect();
+    format!("{USAGE}  {}\n{REST}", names.join(", "))
 }
 
-/// Builds the libraries.
+/// Builds the libraries that `cargo xtask test` tests.
 pub(crate) fn build() -> Result<()> {
-    for foreign in ALL {
-        foreign.build()?;
+    build_each(&ALL.iter().filter(|one| one.is_usual).collect::<Vec<_>>())
+}
+
+fn build_each(chosen: &[&Foreign]) -> Result<()> {
+    let mut packages: Vec<String> = chosen.iter().map(|one| one.package()).collect();
+    packages.sort();
+    packages.dedup();
+    let compiler = rust::compiler(&packages)?;
+    for foreign in chosen {
+        foreign.build(compiler.clone())?;
     }
     Ok(())
 }
 
 impl Foreign {
-    fn build(&self) -> Result<()> {
-        let compiler = compiler()?;
-        let build = room().join("build");
+    /// The package that its standard library is in, or the source of it.
+    fn package(&self) -> String {
+        self.debian.map_or_else(
+            || rust::SOURCE.to_owned(),
+            |architecture| format!("libstd-rust-web-dev:{architecture}"),
+        )
+    }
+
+    fn build(&self, compiler: PathBuf) -> Result<()> {
+        let room = files::workspace().join("target/hosts");
+        let build = room.join("build");
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "-p", "mcount-inside-c", "--target", self.target]);
+        // A static library alone takes no linker.
+        cargo.args(["rustc", "--quiet", "-p", "mcount-inside-c", "--lib"]);
+        cargo.args(["--crate-type", "staticlib", "--target", self.target]);
+        if self.debian.is_none() {
+            cargo.arg("-Zbuild-std").env("RUSTC_BOOTSTRAP", "1");
+        }
         cargo
             .current_dir(files::workspace())
             .env("CARGO_TARGET_DIR", &build)
             .env("RUSTC", compiler);
         // Debug information isn't linked into the programs of the tests, and takes half of the time.
         cargo.env("CARGO_PROFILE_DEV_DEBUG", "false").env_remove("RUSTFLAGS");
-        let linker = self.target.replace('-', "_").to_uppercase();
-        cargo.env(format!("CARGO_TARGET_{linker}_LINKER"), self.linker);
         let status = cargo.status()?;
         if !status.success() {
             return Err(format!("libmcount-live for {}: {status}", self.name).into());
         }
-        let folder = room().join("libraries").join(self.name);
+        let folder = room.join("libraries").join(self.name);
         files::make_folder(&folder)?;
         let library = build.join(self.target).join("debug/libmcount_live_c.a");
         files::write(&folder.join("libmcount-live.a"), &files::read(&library)?)
     }
 }
 
-/// A compiler with standard libraries.
-fn compiler() -> Result<PathBuf> {
-    let folder = room().join("foreign-compiler");
-    if !folder.is_dir() {
-        files::make_folder(&room())?;
-        let partial = tempfile::Builder::new().prefix("fetch-").tempdir_in(room())?;
-        fetch(partial.path())?;
-        files::rename(&partial.keep(), &folder)?;
+/// Runs the tests of these processors, all of them.
+fn test(chosen: &[&Foreign]) -> Result<bool> {
+    let mut is_well = true;
+    for foreign in chosen {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["test", "-p", "mcount-inside-c", "--test", "live", "--"]);
+        cargo.arg(format!("{}/", foreign.name));
+        cargo.current_dir(files::workspace()).env("MCOUNT_EVERY_PROGRAM", "1");
+        is_well &= cargo.status()?.success();
     }
-    Ok(folder.join("rustc"))
-}
-
-fn fetch(folder: &Path) -> Result<()> {
-    let mut shell = Command::new("sh");
-    let status = shell.args(["-ec", FETCH]).current_dir(folder).status()?;
-    if status.success() { Ok(()) } else { Err(format!("the compiler of Debian: {status}").into()) }
+    Ok(is_well)
 }

@@ -7,14 +7,14 @@
 //! no libraries of their host.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
 use lexopt::{Arg, ValueExt as _};
 
 use crate::test_programs::{self, TestProgram};
-use crate::{Result, files};
+use crate::{Result, files, rust};
 
 const USAGE: &str = "\
 usage: cargo xtask hosts [OPTION…] [TARGET…]
@@ -57,18 +57,6 @@ const LIMIT: &str = "5400";
 
 /// How much longer an emulator may take than a processor.
 const EMULATED: &str = "30";
-
-/// The newest compiler of Debian, what it needs, and its source, unpacked; and a script that runs it.
-const FETCH: &str = r#"
-std=$(apt-cache depends libstd-rust-web-dev | sed -n 's/^ *Depends: //p')
-llvm=$(apt-cache depends $std | sed -n 's/^ *Depends: \(libllvm.*\)/\1/p')
-apt-get -qq -o APT::Sandbox::User=root download rustc-web rust-web-src libstd-rust-web-dev $std $llvm
-for package in *.deb; do dpkg-deb -x "$package" unpacked; rm "$package"; done
-echo '#!/bin/sh
-here=${0%/*}/unpacked/usr
-LD_LIBRARY_PATH=$here/lib/x86_64-linux-gnu exec "$here/bin/rustc" "$@"' >rustc
-chmod +x rustc
-"#;
 
 /// Runs the chore: `false` when a test failed or did not end.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
@@ -128,26 +116,9 @@ fn cargo(target: &str) -> Result<Command> {
     }
     cargo.arg("-Zbuild-std").env("RUSTC_BOOTSTRAP", "1");
     if !installed.join("src/rust/library").is_dir() {
-        cargo.env("RUSTC", compiler()?);
+        cargo.env("RUSTC", rust::compiler(&[rust::SOURCE.to_owned()])?);
     }
     Ok(cargo)
-}
-
-/// A compiler that has the source of its standard library.
-fn compiler() -> Result<PathBuf> {
-    let folder = room().join("compiler");
-    if !folder.is_dir() {
-        files::make_folder(&room())?;
-        let partial = tempfile::Builder::new().prefix("fetch-").tempdir_in(room())?;
-        shell(partial.path(), FETCH)?;
-        files::rename(&partial.keep(), &folder)?;
-    }
-    Ok(folder.join("rustc"))
-}
-
-fn shell(folder: &Path, script: &str) -> Result<()> {
-    let status = Command::new("sh").args(["-ec", script]).current_dir(folder).status()?;
-    if status.success() { Ok(()) } else { Err(format!("the compiler of Debian: {status}").into()) }
 }
 
 /// Builds the tests for `host`: all, or those in `only`.

@@ -25,6 +25,7 @@ mod patched;
 mod programs;
 mod project;
 mod release;
+mod rust;
 mod sources;
 mod stress;
 mod test;

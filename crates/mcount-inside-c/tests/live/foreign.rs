@@ -1,35 +1,34 @@
 //! The library on other processors than this one: the same programs, compiled for them and run by emulators. `cargo xtask
-//! foreign` builds the library for that; without it these tests are ignored.
+//! foreign` builds the library for that; without it these tests are ignored. What differs is a file for each processor in
+//! `foreign/`. `cargo xtask foreign --test` also runs every program with every compiler, which takes too long for each day.
+
+mod aarch64;
 
 use crate::Test;
 use crate::build::{Hooks, Link, Room, sources};
-use crate::machine::{AARCH64, HERE, Machine};
+use crate::machine::{HERE, Machine};
 use crate::own::check_in;
-use crate::truth::{Program, leaves, program, same_in};
+use crate::truth::{PROGRAMS, Program, compiler, same_in};
 use mcount_trace::{End, Trace};
+
+const ALL: &[&Foreign] = &[&aarch64::FOREIGN];
+
+const BOTH: &[&str] = &["gcc", "clang"];
+
+/// What is tested on a processor.
+struct Foreign {
+    machine: &'static Machine,
+    /// What to compile with there: each family of compilers, and its hooks. The first one is gcc.
+    usual: &'static [(&'static str, Hooks)],
+    /// All hooks that it has, and the compilers that make them.
+    hooks: &'static [(Hooks, &'static [&'static str])],
+    /// Programs whose calls are counted each day. An emulator takes ten times as long, so each is built in one way.
+    programs: &'static [(Program, &'static str, Hooks, Link)],
+}
 
 const fn hooks(name: &'static str, flags: &'static [&'static str]) -> Hooks {
     Hooks { name, flags, after_prologue: false, gcc_fixed_only: false }
 }
-
-const TWO: Hooks = hooks("patchable-2", &["-fpatchable-function-entry=2"]);
-const PROTECTED: Hooks = hooks(
-    "patchable-4,2-protected",
-    &["-fpatchable-function-entry=4,2", "-mbranch-protection=standard"],
-);
-
-const PG_PROTECTED: Hooks = Hooks {
-    after_prologue: true,
-    ..hooks("pg-protected", &["-pg", "-mbranch-protection=standard"])
-};
-
-const HOOKS: &[Hooks] = &[
-    TWO,
-    hooks("patchable-1", &["-fpatchable-function-entry=1"]),
-    PROTECTED,
-    Hooks { after_prologue: true, ..hooks("pg", &["-pg"]) },
-    PG_PROTECTED,
-];
 
 const O0: Link = Link { name: "O0", flags: &["-O0"], is_static: false, is_fixed: false };
 const O2: Link = Link { name: "O2", flags: &["-O2"], is_static: false, is_fixed: false };
@@ -42,57 +41,96 @@ const FIXED: Link = Link {
 const STATIC: Link =
     Link { name: "static", flags: &["-O2", "-static"], is_static: true, is_fixed: false };
 
-/// Those whose calls are counted. An emulator takes ten times as long, so each is built in one way.
-const PROGRAMS: &[(Program, &str, Hooks, Link)] = &[
-    (leaves("throw.cpp"), "g++", TWO, O2),
-    (leaves("throw.cpp"), "clang++", PROTECTED, O0),
-    (leaves("throw.cpp"), "g++", PG_PROTECTED, STATIC),
-    (program("abi.c"), "clang", PROTECTED, O0),
-    (program("unwind.cpp"), "clang++", TWO, O2),
-    (leaves("jumps.c"), "gcc", PROTECTED, O2),
-    (Program { may_miss: true, ..leaves("plain.c") }, "gcc", TWO, O2),
-    (leaves("thread-ends.cpp"), "g++", TWO, O2),
-    (program("threads.c"), "gcc", TWO, O2),
-    (Program { changes_stacks: true, ..leaves("fibres.c") }, "gcc", TWO, O0),
-];
-
 type Run = Box<dyn FnOnce() -> Result<(), String> + Send>;
 
 pub(crate) fn tests() -> Vec<Test> {
-    let mut tests = Vec::new();
-    for hooks in HOOKS {
-        for link in [O0, O2] {
-            for compiler in ["gcc", "clang"] {
-                let name = format!("handlers/{compiler}/{}/{}", hooks.name, link.name);
-                let argument = if hooks.after_prologue { "after-prologue" } else { "" };
-                let run = move |room: &Room| {
-                    check_in(room, compiler, *hooks, link, &["handlers.c"], &[argument])
-                };
-                tests.push(on(&AARCH64, &name, compiler, run));
+    let is_every = std::env::var_os("MCOUNT_EVERY_PROGRAM").is_some();
+    let of = |foreign: &&'static Foreign| {
+        let every = if is_every { foreign.every_program() } else { Vec::new() };
+        foreign.usual_tests().into_iter().chain(every)
+    };
+    ALL.iter().flat_map(of).collect()
+}
+
+impl Foreign {
+    fn usual_tests(&'static self) -> Vec<Test> {
+        let machine = self.machine;
+        let mut tests = Vec::new();
+        for (hooks, compilers) in self.hooks {
+            for link in [O0, O2] {
+                for compiler in *compilers {
+                    let name = format!("handlers/{compiler}/{}/{}", hooks.name, link.name);
+                    let argument = if hooks.after_prologue { "after-prologue" } else { "" };
+                    let run = move |room: &Room| {
+                        check_in(room, compiler, *hooks, link, &["handlers.c"], &[argument])
+                    };
+                    tests.push(on(machine, &name, compiler, run));
+                }
             }
         }
+        for (of, compiler, hooks, link) in self.programs {
+            tests.push(truth(machine, *of, compiler, *hooks, *link));
+        }
+        tests.extend(
+            self.usual
+                .iter()
+                .take(1)
+                .flat_map(|(compiler, usual)| others(machine, compiler, *usual)),
+        );
+        tests
     }
-    for (of, compiler, hooks, link) in PROGRAMS {
-        let name = format!("truth/{}/{compiler}/{}/{}", of.source, hooks.name, link.name);
-        let run = move |room: &Room| same_in(room, compiler, *hooks, *link, of, &[]);
-        tests.push(on(&AARCH64, &name, compiler, run));
+    /// Every program with both compilers, optimized and not.
+    fn every_program(&'static self) -> Vec<Test> {
+        let mut tests = Vec::new();
+        // What's in there for x86-64 alone has other flags.
+        let all = PROGRAMS.iter().filter(|of| !of.flags.contains(&"-mavx2"));
+        for of in all {
+            for (family, usual) in self.usual {
+                // Functions in functions are gcc's.
+                let of = if *family == "gcc" { *of } else { Program { flags: &[], ..*of } };
+                for link in [O0, O2] {
+                    let compiler = compiler(family, of.source);
+                    tests.push(truth(self.machine, of, compiler, *usual, link));
+                }
+            }
+        }
+        tests
     }
-    tests
-        .push(on(&AARCH64, "left", "gcc", |room| check_in(room, "gcc", TWO, O2, &["left.c"], &[])));
-    tests.push(on(&AARCH64, "stress", "gcc", |room| {
-        let plugin = room.shared("gcc", TWO.flags, "plugin.c")?.display().to_string();
-        check_in(room, "gcc", TWO, O2, &["stress.c", "many.c"], &["2", "0", "random", &plugin])
-    }));
+}
+
+/// Tests of which one build is enough.
+fn others(machine: &'static Machine, compiler: &'static str, usual: Hooks) -> Vec<Test> {
+    let left = on(machine, "left", compiler, move |room| {
+        check_in(room, compiler, usual, O2, &["left.c"], &[])
+    });
+    let stress = on(machine, "stress", compiler, move |room| {
+        let plugin = room.shared(compiler, usual.flags, "plugin.c")?.display().to_string();
+        let arguments = ["2", "0", "random", &plugin];
+        check_in(room, compiler, usual, O2, &["stress.c", "many.c"], &arguments)
+    });
     // glibc maps a library where it's linked to be, if it can and the program is at a fixed address.
-    tests.push(on(&AARCH64, "far", "gcc", |room| {
-        let flags = [TWO.flags, &["-Wl,-Ttext-segment=0x50000000"]].concat();
-        let plugin = room.shared("gcc", &flags, "plugin.c")?.display().to_string();
-        check_in(room, "gcc", TWO, FIXED, &["far.c"], &[&plugin])
-    }));
-    // C doesn't say in which order arguments are evaluated, and frames that `longjmp` left are noticed by where they were: so
-    // not every program does the same everywhere.
-    tests.push(on(&AARCH64, "as-here", "g++", |room| as_here(room, "g++", "unwind.cpp")));
-    tests
+    let far = on(machine, "far", compiler, move |room| {
+        let flags = [usual.flags, &["-Wl,-Ttext-segment=0x50000000"]].concat();
+        let plugin = room.shared(compiler, &flags, "plugin.c")?.display().to_string();
+        check_in(room, compiler, usual, FIXED, &["far.c"], &[&plugin])
+    });
+    // C doesn't say in which order arguments are evaluated, and frames that `longjmp` left are noticed by where they were:
+    // so not every program does the same everywhere.
+    let as_here =
+        on(machine, "as-here", "g++", move |room| as_here(room, usual, "g++", "unwind.cpp"));
+    vec![left, stress, far, as_here]
+}
+
+/// A program whose calls are counted.
+fn truth(
+    machine: &'static Machine,
+    of: Program,
+    compiler: &'static str,
+    hooks: Hooks,
+    link: Link,
+) -> Test {
+    let name = format!("truth/{}/{compiler}/{}/{}", of.source, hooks.name, link.name);
+    on(machine, &name, compiler, move |room| same_in(room, compiler, hooks, link, &of, &[]))
 }
 
 /// A test of programs for this machine.
@@ -104,7 +142,10 @@ fn on(
 ) -> Test {
     let run: Run = Box::new(move || {
         if !machine.library("a").is_file() {
-            testkit::trial::ignore("`cargo xtask foreign` hasn't built the library");
+            testkit::trial::ignore(format!(
+                "`cargo xtask foreign {}` hasn't built the library",
+                machine.name
+            ));
         }
         run(&Room::on(machine)?)
     });
@@ -118,11 +159,16 @@ fn on(
 type Calls = Vec<(String, usize, Option<End>)>;
 
 /// A trace that a program makes there says the same as one that it makes here.
-fn as_here(there: &Room, compiler: &'static str, source: &str) -> Result<(), String> {
+fn as_here(
+    there: &Room,
+    there_hooks: Hooks,
+    compiler: &'static str,
+    source: &str,
+) -> Result<(), String> {
     const HERE_HOOKS: Hooks = hooks("patchable-5", &["-fpatchable-function-entry=5"]);
     let here = Room::on(&HERE)?;
     let (here, there) =
-        (calls(&here, compiler, HERE_HOOKS, source)?, calls(there, compiler, TWO, source)?);
+        (calls(&here, compiler, HERE_HOOKS, source)?, calls(there, compiler, there_hooks, source)?);
     if here.len() < 1000 {
         return Err(format!("only {} calls", here.len()));
     }

@@ -39,7 +39,7 @@ pub(crate) const fn leaves(source: &'static str) -> Program {
     Program { returns: false, ..program(source) }
 }
 
-const PROGRAMS: &[Program] = &[
+pub(crate) const PROGRAMS: &[Program] = &[
     Program { flags: &["-DNESTED"], ..program("abi.c") },
     Program { flags: &["-DNESTED", "-mavx2"], ..program("abi.c") },
     program("tail.c"),
@@ -98,7 +98,7 @@ pub(crate) fn tests() -> Vec<Test> {
     tests
 }
 
-fn compiler(family: &str, source: &str) -> &'static str {
+pub(crate) fn compiler(family: &str, source: &str) -> &'static str {
     match (family, source.strip_suffix(".cpp").is_some()) {
         ("gcc", false) => "gcc",
         ("gcc", true) => "g++",
