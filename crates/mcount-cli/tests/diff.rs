@@ -121,6 +121,28 @@ fn clones() {
     assert_eq!(changes(&room, &["old.o", "new.o"]), pairs(&[("lost", "f")]));
 }
 
+/// A file whose symbols don't tell source files, such as a kernel without symbols, against one with them.
+#[test]
+fn clones_where_only_one_side_tells_files() {
+    let room = room();
+    let call = "call __fentry__; ret";
+    let source = format!(
+        ".file \"a.c\"\n.text\n.type f.part.0,@function\nf.part.0: {call}\n.size f.part.0,.-f.part.0\n\
+         .globl f\n.type f,@function\nf: {call}\n.size f,.-f\n"
+    );
+    room.put("a.s", source.as_bytes()).unwrap();
+    // In one of a single file, the global functions are of that file, too.
+    room.put("b.s", b".file \"b.c\"\n.text\nnop\n").unwrap();
+    tool(&room, "gcc", &["-c", "a.s", "b.s"]);
+    tool(&room, "ld", &["-r", "-o", "old.o", "a.o", "b.o"]);
+    tool(&room, env!("CARGO_BIN_EXE_mcount"), &["record", "old.o"]);
+    tool(&room, "objcopy", &["--wildcard", "--strip-symbol=*.c", "old.o", "new.o"]);
+    for pair in [["old.o", "new.o"], ["new.o", "old.o"]] {
+        assert!(changes(&room, &pair).is_empty(), "{pair:?}");
+    }
+    assert!(changes(&room, &["--exact", "old.o", "new.o"]).is_empty());
+}
+
 /// Static functions of several files in one object.
 #[test]
 fn static_functions_of_one_name() {

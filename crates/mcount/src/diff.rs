@@ -126,7 +126,8 @@ impl Difference {
 /// ```
 #[must_use]
 pub fn diff(old: &Functions, new: &Functions, exact: bool) -> Vec<Difference> {
-    let (olds, news) = (Side::new(old, exact), Side::new(new, exact));
+    let tells_files = [old, new].iter().all(|side| side.functions.iter().any(|f| f.file.is_some()));
+    let (olds, news) = (Side::new(old, exact, tells_files), Side::new(new, exact, tells_files));
     let names: BTreeSet<&str> = olds.by_name.keys().chain(news.by_name.keys()).copied().collect();
     let mut differences = Vec::new();
     for name in names {
@@ -158,11 +159,15 @@ struct Side<'f> {
     /// The other names of functions, each with the states of the functions that have it.
     aliases: HashSet<(&'f str, State)>,
     exact: bool,
+    /// Whether the symbols of both files tell source files. Otherwise a global function and its local clone look as if
+    /// they were of different files in one of them alone.
+    tells_files: bool,
 }
 
 impl<'f> Side<'f> {
-    fn new(functions: &'f Functions, exact: bool) -> Self {
-        let mut side = Self { by_name: BTreeMap::new(), aliases: HashSet::new(), exact };
+    fn new(functions: &'f Functions, exact: bool, tells_files: bool) -> Self {
+        let mut side =
+            Self { by_name: BTreeMap::new(), aliases: HashSet::new(), exact, tells_files };
         for function in &functions.functions {
             side.by_name.entry(side.key(&function.name)).or_default().push(function);
             for alias in &function.aliases {
@@ -193,7 +198,8 @@ impl<'f> Side<'f> {
                 binding: function.binding,
                 state: State::of(function),
             };
-            by_file.entry(function.file.as_deref()).or_default().push(instance);
+            let file = function.file.as_deref().filter(|_| self.tells_files);
+            by_file.entry(file).or_default().push(instance);
         }
         let mut instances = Vec::new();
         for (_, mut of_file) in by_file {
