@@ -23,6 +23,8 @@ const FUNCTIONS: usize = 600;
 const SIZE: usize = 32;
 /// This one is followed by a function that another one overrode, so that it has no name.
 const BEFORE_OVERRIDDEN: usize = 77;
+/// Names of no function, each at the start of a function.
+const EDGES: [(usize, &str); 3] = [(10, "__init_begin"), (11, "trampoline_end"), (13, "_edata")];
 /// Where code begins in each image.
 const TEXT: usize = 0x1000;
 
@@ -167,6 +169,9 @@ impl Made {
                 symbols.push(("T__gnu_mcount_nc".to_owned(), start));
             } else {
                 table.push(hook);
+                if let Some((_, edge)) = EDGES.iter().find(|(before, _)| *before == number) {
+                    symbols.push((format!("T{edge}"), start));
+                }
                 if number != BEFORE_OVERRIDDEN + 1 {
                     let letter = if number % 3 == 0 { 't' } else { 'T' };
                     symbols.push((format!("{letter}function_{number}"), start));

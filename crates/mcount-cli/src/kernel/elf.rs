@@ -3,6 +3,7 @@
 use super::Name;
 use super::words::Order;
 use object::elf as constants;
+use std::collections::HashSet;
 
 /// The kind of file.
 #[derive(Debug, Clone, Copy)]
@@ -180,11 +181,18 @@ impl Image {
         write_symbol(out, 0, 0, 0, (0, 0));
         let mut names: Vec<&Name> = self.names.iter().collect();
         names.sort_by_key(|name| (!name.letter.is_ascii_lowercase(), name.address));
+        let functions: HashSet<u64> = names
+            .iter()
+            .filter(|name| name.is_code() && !is_edge(&name.text))
+            .map(|name| name.address)
+            .collect();
         for name in names {
             let at = self.sections.iter().position(|section| section.has(name.address));
             let section = at.and_then(|at| self.sections.get(at));
             let is_code = name.is_code() && section.is_some_and(Section::is_code);
-            let kind = match (is_code && !is_bound(&name.text), section) {
+            let is_function =
+                !is_bound(&name.text) && (!is_edge(&name.text) || !functions.contains(&name.address));
+            let kind = match (is_code && is_function, section) {
                 (true, _) => constants::STT_FUNC.0,
                 (false, Some(section)) if !section.is_code() => constants::STT_OBJECT.0,
                 (false, _) => constants::STT_NOTYPE.0,
@@ -212,6 +220,12 @@ fn is_bound(name: &str) -> bool {
     const SUFFIXES: [&str; 5] =
         ["text_start", "text_end", "text_begin", "_section_start", "_section_end"];
     BOUNDS.contains(&name) || SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+}
+
+/// Whether `name` may be where something begins or ends, as of a linker script or of code that is copied. It's no
+/// function if a function has the same address.
+fn is_edge(name: &str) -> bool {
+    name == "_edata" || ["_begin", "_start", "_end"].iter().any(|suffix| name.ends_with(suffix))
 }
 
 fn write_symbol(out: &mut Out, name: u64, info: u8, section: u16, (value, size): (u64, u64)) {
