@@ -346,6 +346,47 @@ fn names_in_system_map(made: Made) {
     assert_eq!(refused.stderr, "mcount: Image: stub: not a System.map\n");
 }
 
+/// BTF of these functions, each `void (void)`: the kernel's document bpf/btf.
+fn btf(made: &Made, functions: &[&str]) -> Vec<u8> {
+    let (mut types, mut strings) = (Vec::new(), vec![0]);
+    for word in [0, 13 << 24, 0] {
+        types.extend(made.number(word));
+    }
+    for name in functions {
+        for word in [strings.len(), 12 << 24, 1] {
+            types.extend(made.number(word));
+        }
+        strings.extend(name.bytes());
+        strings.push(0);
+    }
+    let magic = made.pair(0xeb9f);
+    let mut bytes = vec![magic[0], magic[1], 1, 0];
+    for word in [24, 0, types.len(), types.len(), strings.len()] {
+        bytes.extend(made.number(word));
+    }
+    [bytes, types, strings].concat()
+}
+
+/// An image has no sections, but the BTF in it can be known by how it begins.
+#[test(each = MADE)]
+fn btf_in_the_image(made: Made) {
+    let room = Room::new().unwrap();
+    let (mut image, ..) = made.build();
+    room.put("Image", &image).unwrap();
+    let none = mcount(&room, &["list", "--attachable", "Image"]);
+    assert_eq!(none.code, Some(2), "{}", none.stdout);
+    assert!(none.stderr.contains("no BTF"), "{}", none.stderr);
+    // What begins alike is not it.
+    image.extend(&btf(&made, &["function_7"])[..20]);
+    image.resize(image.len().next_multiple_of(4), 0);
+    image.extend(btf(&made, &["function_5", "function_9", "elsewhere"]));
+    image.extend([0; 64]);
+    room.put("Image", &image).unwrap();
+    let found = listed(&room, &["--attachable", "Image"]);
+    let names: Vec<&str> = found.iter().map(|(_, name, _)| name.as_str()).collect();
+    assert_eq!(names, ["function_5", "function_9"]);
+}
+
 /// The image of s390 is in another one, which nothing but its first bytes tells.
 #[test]
 fn s390() {

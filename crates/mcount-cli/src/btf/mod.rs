@@ -13,9 +13,10 @@ use self::reader::{Kind, Part, Type};
 use object::read::{File, Object, ObjectSection};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 /// The section that has BTF.
-const SECTION: &str = ".BTF";
+pub(crate) const SECTION: &str = ".BTF";
 /// The section of a module that has the base of its BTF, from Linux 6.12 on.
 const BASE_SECTION: &str = ".BTF.base";
 
@@ -84,6 +85,11 @@ impl Prototype {
             Self::Unknown => "its prototype in BTF is malformed".to_owned(),
         })
     }
+}
+
+/// Where the BTF of a kernel is in `image`, which has no sections.
+pub(crate) fn in_image(image: &[u8]) -> Option<Range<usize>> {
+    reader::find(image)
 }
 
 /// The functions that BTF knows, by name, each with its prototypes. The BTF of a module has only its own.

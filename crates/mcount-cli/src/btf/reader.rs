@@ -1,6 +1,8 @@
 //! The bytes of BTF as types and strings. All numbers are checked: they come from a file.
 
 use super::Error;
+use memchr::memmem;
+use std::ops::Range;
 
 const MAGIC: u16 = 0xeb9f;
 /// The bytes of the header that every version has.
@@ -83,6 +85,25 @@ impl Order {
 /// Whether `bytes` begin like BTF.
 pub(super) fn is_btf(bytes: &[u8]) -> bool {
     Order::of(bytes).is_some() && bytes.len() >= HEADER
+}
+
+/// Where BTF that continues no other is in `image`, which has no sections.
+pub(super) fn find(image: &[u8]) -> Option<Range<usize>> {
+    [MAGIC.to_le_bytes(), MAGIC.to_be_bytes()].iter().find_map(|magic| {
+        memmem::find_iter(image, magic)
+            .find_map(|at| image.get(at..).and_then(of_kernel).map(|length| at..at + length))
+    })
+}
+
+/// How many bytes the BTF has that `bytes` begin with, if it is that of a kernel: there are types and strings, one behind
+/// the other.
+fn of_kernel(bytes: &[u8]) -> Option<usize> {
+    let order = Order::of(bytes)?;
+    let header = |at: usize| usize::try_from(order.number(bytes, at)?).ok();
+    let (_, types, strings) = parts(bytes).ok()?;
+    let is_one = header(4)? == HEADER && header(8)? == 0 && header(16)? == types.len();
+    let is_whole = strings.first() == Some(&0) && strings.last() == Some(&0);
+    (is_one && is_whole && !types.is_empty()).then_some(HEADER + types.len() + strings.len())
 }
 
 /// Whether the BTF in `bytes` continues no other: the first of its strings is empty.

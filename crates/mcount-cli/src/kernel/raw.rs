@@ -8,6 +8,7 @@ use super::table::Data;
 use super::words::word;
 use super::{Name, address_of, kallsyms, table};
 use crate::arch::Processor;
+use crate::btf;
 use crate::unpack::Raw;
 use memchr::memmem;
 use object::elf as constants;
@@ -49,7 +50,14 @@ pub(crate) fn rebuild(bytes: &[u8], raw: Raw, names: Option<&[Name]>) -> Option<
     let data = Data { bytes: &body, address: base, size: header.word(), order: header.order() };
     names.extend(table::bounds(data, &body, base, &names));
     names.sort_by_key(|name| name.address);
-    let sections = sections(&names, base, bytes.len() as u64);
+    let mut sections = sections(&names, base, bytes.len() as u64);
+    sections.extend(btf::in_image(bytes).map(|place| Section {
+        name: btf::SECTION.to_owned(),
+        flags: 0,
+        address: 0,
+        size: place.len() as u64,
+        offset: Some(place.start as u64),
+    }));
     let mut image = Image { header, body, sections, names };
     let without_sizes = image.build()?;
     super::set_sizes(&mut image.names, &without_sizes);
