@@ -52,7 +52,7 @@ pub fn mark(sites: &mut Sites, functions: &Functions, known: &Known) -> Vec<bool
 pub fn keep_attachable(sites: &mut Sites, functions: &Functions, known: &Known) {
     let by_place = names_by_place(functions, known);
     let mut kept = Vec::new();
-    for site in sites.sites.iter().filter(|site| site.recorded) {
+    for site in sites.sites.iter().filter(|site| site.recorded && !site.stale) {
         for name in known_names(site, &by_place, known) {
             let mut site = site.clone();
             site.symbol = Some(name);
@@ -75,8 +75,12 @@ fn names_by_place<'f>(functions: &'f Functions, known: &Known) -> Names<'f> {
     by_place
 }
 
-/// The names of the function of `site` that BTF has.
+/// The names of the function of `site` that BTF has. A site of an overridden function has the name of the function
+/// before, and that one has a site of its own or none.
 fn known_names(site: &CallSite, by_place: &Names<'_>, known: &Known) -> Vec<Arc<str>> {
+    if site.stale {
+        return Vec::new();
+    }
     let own = site.symbol.iter().filter(|name| known.contains_key(&***name)).cloned();
     let mut names: Vec<Arc<str>> = own.collect();
     let others = start(site).and_then(|start| by_place.get(&start));

@@ -379,12 +379,14 @@ fn btf_in_the_image(made: Made) {
     // What begins alike is not it.
     image.extend(&btf(&made, &["function_7"])[..20]);
     image.resize(image.len().next_multiple_of(4), 0);
-    image.extend(btf(&made, &["function_5", "function_9", "elsewhere"]));
+    // The overridden function has no name that BTF could have, but the one before it has.
+    let before = format!("function_{BEFORE_OVERRIDDEN}");
+    image.extend(btf(&made, &["function_5", "function_9", &before, "elsewhere"]));
     image.extend([0; 64]);
     room.put("Image", &image).unwrap();
     let found = listed(&room, &["--attachable", "Image"]);
     let names: Vec<&str> = found.iter().map(|(_, name, _)| name.as_str()).collect();
-    assert_eq!(names, ["function_5", "function_9"]);
+    assert_eq!(names, ["function_5", "function_9", &before]);
 }
 
 /// The image of s390 is in another one, which nothing but its first bytes tells.
