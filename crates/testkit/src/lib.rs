@@ -2,6 +2,7 @@
 
 pub mod browser;
 pub mod budget;
+pub mod damage;
 pub mod files;
 #[cfg(feature = "harness")]
 mod ignored;
@@ -10,6 +11,7 @@ pub mod process;
 pub mod reader;
 pub mod room;
 pub mod served;
+pub mod standing;
 pub mod tiny_elf;
 #[cfg(feature = "harness")]
 pub mod tools;

@@ -190,8 +190,8 @@ impl Image {
             let at = self.sections.iter().position(|section| section.has(name.address));
             let section = at.and_then(|at| self.sections.get(at));
             let is_code = name.is_code() && section.is_some_and(Section::is_code);
-            let is_function =
-                !is_bound(&name.text) && (!is_edge(&name.text) || !functions.contains(&name.address));
+            let is_function = !is_bound(&name.text)
+                && (!is_edge(&name.text) || !functions.contains(&name.address));
             let kind = match (is_code && is_function, section) {
                 (true, _) => constants::STT_FUNC.0,
                 (false, Some(section)) if !section.is_code() => constants::STT_OBJECT.0,

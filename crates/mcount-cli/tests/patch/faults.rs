@@ -6,10 +6,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
+use testkit::damage::{Random, SECTIONS, damaged};
 use testkit::served::Served;
 
-pub(crate) const TESTS: [(&str, Check); 8] = [
+pub(crate) const TESTS: [(&str, Check); 10] = [
     ("faults::damaged-objects", damaged_objects),
+    ("faults::damaged-programs", damaged_programs),
+    ("faults::between-nops", between_nops),
     ("faults::killed", killed),
     ("faults::both-killed", both_killed),
     ("faults::killed-while-it-stands", killed_while_it_stands),
@@ -27,12 +30,8 @@ fn damaged_objects() -> Result<(), String> {
     let whole = testkit::files::read(&fix)?;
     let damaged = room.path("damaged.so");
     let mut served = Served::start(&program)?;
-    let mut state = 1_u64;
-    let mut random = |below: usize| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(state >> 33).unwrap_or(0) % below
-    };
+    let mut numbers = Random::new();
+    let mut random = |below: usize| numbers.below(below);
     for round in 0..200 {
         let mut bytes = whole.clone();
         if round % 4 == 0 {
@@ -66,6 +65,77 @@ fn damaged_objects() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whatever is wrong with the symbols, the unwind information or the debug information of the program: its functions are
+/// replaced or they aren't, and it goes on.
+fn damaged_programs() -> Result<(), String> {
+    use std::os::unix::fs::PermissionsExt;
+    const ROUNDS: usize = 4;
+    let room = Room::new()?;
+    let program = room.compile("served", "gcc", &[HOOKS, &["-g"]].concat(), &["served.c"])?;
+    let fix = room.fix("both.so", &[], &["both.c"])?;
+    let whole = testkit::files::read(&program)?;
+    let copy = room.path("damaged");
+    let (mut random, mut patched) = (Random::new(), 0);
+    for section in SECTIONS {
+        for round in 0..ROUNDS {
+            let Some(bytes) = damaged(&whole, section, &mut random) else { continue };
+            let _ = std::fs::remove_file(&copy);
+            testkit::files::write(&copy, &bytes)?;
+            let all = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(&copy, all).map_err(text)?;
+            let mut served = Served::start(&copy)?;
+            served.ask("start", "started")?;
+            let mut command = command(&["--wait", "300ms", &served.id().to_string()]);
+            let ended = crate::program::run(command.arg(&fix))?;
+            let at = format!("{section:?}, round {round}: {ended:?}");
+            if !matches!(ended.code, Some(0..=2)) || ended.stderr.contains("panicked") {
+                return Err(at);
+            }
+            let is_done = ended.code == Some(0);
+            patched += u32::from(is_done);
+            let error = |error| format!("{at}: {error}");
+            served.ask("which", if is_done { "22" } else { "11" }).map_err(error)?;
+            served.ask("stop", "called 0").map_err(error)?;
+            served.end().map_err(error)?;
+        }
+    }
+    // Else nothing was tried.
+    if patched > 10 { Ok(()) } else { Err(format!("only {patched} were patched")) }
+}
+
+/// A thread stands between the single NOPs of a hook that becomes one instruction, of a function that is replaced.
+fn between_nops() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/trace/hot.c");
+    let flags = [HOOKS, &["-fcf-protection=none"]].concat();
+    let program = room.compile("hot", "gcc", &flags, &[program])?;
+    let fix = room.source("fix.c", "int hot(int n) { return n + 1; }")?;
+    let fix = room.fix("fix.so", &[], &[&fix.to_string_lossy()])?;
+    for offset in 1..5 {
+        let served = Served::start(&program)?;
+        let process = served.id();
+        let place = testkit::standing::address_of(process, &program, "hot")? + offset;
+        testkit::standing::stop_at(process.cast_signed(), place)?;
+        until("it stops", || state(process) == 'T')?;
+        patch(&served, &fix)?.is(0, "replaces hot")?;
+        kill(Pid::from_raw(process.cast_signed()), Signal::SIGCONT).map_err(text)?;
+        until("it goes on", || state(process) != 'T')?;
+        // It has time for some instructions at least.
+        let reverted = with(&served, &["--revert"], &[])?;
+        if state(process) != 'R' {
+            return Err(format!("{offset} bytes behind: {}, {reverted:?}", state(process)));
+        }
+        reverted.is(0, "reverted")?;
+    }
+    Ok(())
+}
+
+/// What the kernel says that a process does.
+fn state(process: u32) -> char {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap_or('X')
 }
 
 /// The process that was started is killed at a random moment: the worker comes to an end by itself.

@@ -17,10 +17,11 @@ const NOBODY: &[&str] = &["--reuid=65534", "--regid=65534", "--clear-groups"];
 type Row = (&'static str, &'static str, fn() -> Result<(), String>);
 
 pub(crate) fn tests() -> Vec<Test> {
-    let rows: [Row; 15] = [
+    let rows: [Row; 16] = [
         ("attach::opened-later", "gcc", opened_later),
         ("attach::spoilt", "gcc", spoilt),
         ("attach::inside-a-hook", "gcc", inside_a_hook),
+        ("attach::between-nops", "gcc", between_nops),
         ("attach::impostor", "gcc", impostor),
         ("attach::deleted", "gcc", deleted),
         ("attach::executes", "gcc", executes),
@@ -311,6 +312,29 @@ fn inside_a_hook() -> Result<(), String> {
         return Err(format!("{found:?} instead of {counts:?}"));
     }
     served.end()
+}
+
+/// A thread stands between the single NOPs of a hook that becomes one instruction.
+fn between_nops() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &[HOOKS, &["-fcf-protection=none"]].concat(), "hot.c")?;
+    for offset in 1..5 {
+        let served = Served::start(&program)?;
+        let process = served.id();
+        let place = testkit::standing::address_of(process, &program, "hot")? + offset;
+        testkit::standing::stop_at(process.cast_signed(), place)?;
+        until("it stops", || state(process) == Some('T'))?;
+        let mut attached = Attached::start(&room, "attached", &["--filter", "hot"], process)?;
+        kill_one(process.into(), Signal::SIGCONT);
+        // It computes, or has been killed.
+        until("it goes on", || state(process) != Some('T'))?;
+        kill_one(attached.child.id().into(), Signal::SIGINT);
+        let ended = room.wait("attached", &mut attached.child)?;
+        if ended.code != 0 || state(process) != Some('R') {
+            return Err(format!("{offset} bytes behind: {:?}, {ended:?}", state(process)));
+        }
+    }
+    Ok(())
 }
 
 /// The program's file is gone, as after an upgrade, and another one has its name.

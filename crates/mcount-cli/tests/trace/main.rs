@@ -8,6 +8,7 @@ mod attach;
 mod attach_where;
 mod clocks;
 mod control;
+mod damaged;
 mod faults;
 mod languages;
 mod layouts;
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
     let tests = matrix::tests().into_iter().chain(programs::tests());
     let tests = tests.chain(faults::tests()).chain(options::tests()).chain(surroundings::tests());
     let tests = tests.chain(attach::tests()).chain(attach_where::tests()).chain(top::tests());
-    let tests = tests.chain(control::tests());
+    let tests = tests.chain(control::tests()).chain(damaged::tests());
     let tests = tests
         .chain(values::tests())
         .chain(marks::tests())

@@ -7,7 +7,7 @@
 use super::super::maps::{self, Mapping};
 use crate::trace::tracee::{Memory, Registers};
 use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, Encoding, EndianSlice, Evaluation,
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EhFrameOffset, Encoding, EndianSlice, Evaluation,
     EvaluationResult, Expression, Format, FrameDescriptionEntry, LittleEndian, Location, Register,
     RegisterRule, UnwindContext, UnwindSection, Value,
 };
@@ -41,7 +41,8 @@ pub(super) struct Tables<'d> {
     extent: (u64, u64),
     bias: u64,
     frames: EhFrame<Slice<'d>>,
-    index: Option<EhFrameHdr<Slice<'d>>>,
+    /// And how many bytes it has.
+    index: Option<(EhFrameHdr<Slice<'d>>, usize)>,
     bases: BaseAddresses,
 }
 
@@ -59,7 +60,8 @@ impl<'d> Tables<'d> {
         let header = file.section_by_name(".eh_frame_hdr");
         let index = header.and_then(|header| {
             bases = std::mem::take(&mut bases).set_eh_frame_hdr(header.address());
-            Some(EhFrameHdr::new(header.data().ok()?, LittleEndian))
+            let data = header.data().ok()?;
+            Some((EhFrameHdr::new(data, LittleEndian), data.len()))
         });
         Some(Self { extent, bias, frames, index, bases })
     }
@@ -73,16 +75,25 @@ impl<'d> Tables<'d> {
     }
 
     fn entry(&self, address: u64) -> Option<FrameDescriptionEntry<Slice<'d>>> {
-        let by_index = self.index.as_ref().and_then(|index| {
-            let index = index.parse(&self.bases, 8).ok()?;
-            index
-                .table()?
-                .fde_for_address(&self.frames, &self.bases, address, EhFrame::cie_from_offset)
-                .ok()
-        });
-        by_index.or_else(|| {
+        self.entry_by_index(address).or_else(|| {
             self.frames.fde_for_address(&self.bases, address, EhFrame::cie_from_offset).ok()
         })
+    }
+
+    /// By the sorted table of the file, which may say anything: the crate counts with what it reads there.
+    fn entry_by_index(&self, address: u64) -> Option<FrameDescriptionEntry<Slice<'d>>> {
+        let (header, size) = self.index.as_ref()?;
+        let header = header.parse(&self.bases, 8).ok()?;
+        let table = header.table()?;
+        if table.iter(&self.bases).size_hint().0 > *size {
+            return None;
+        }
+        let place = table.lookup(address, &self.bases).ok()?.direct().ok()?;
+        let start = header.eh_frame_ptr().direct().ok()?;
+        let offset = usize::try_from(place.checked_sub(start)?).ok()?;
+        let offset = EhFrameOffset(offset);
+        let entry = self.frames.fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset);
+        entry.ok().filter(|entry| entry.contains(address))
     }
 }
 

@@ -1,0 +1,72 @@
+//! Programs whose symbols, unwind information or debug information is damaged: `mcount` records what it can or refuses, and
+//! the program counts as it would otherwise.
+
+use crate::Test;
+use crate::attach::text;
+use crate::truth::Room;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use testkit::damage::{Random, SECTIONS, damaged};
+use testkit::served::Served;
+
+/// How often each section is damaged.
+const ROUNDS: usize = 4;
+
+/// Name, compiler, flags, source.
+type Build = (&'static str, &'static str, &'static [&'static str], &'static str);
+
+const BUILDS: &[Build] = &[
+    ("patchable", "gcc", &["-O2", "-g", "-fpatchable-function-entry=5"], "served.c"),
+    ("clang", "clang", &["-O2", "-g", "-fpatchable-function-entry=5"], "served.c"),
+    ("fentry", "gcc", &["-O2", "-g", "-pg", "-mfentry"], "served.c"),
+    ("static", "gcc", &["-O2", "-g", "-static", "-fpatchable-function-entry=5"], "served.c"),
+];
+
+pub(crate) fn tests() -> Vec<Test> {
+    let mut tests = Vec::new();
+    for (name, compiler, flags, source) in BUILDS {
+        tests.push(Test {
+            name: format!("damaged::{name}"),
+            wants: vec![compiler],
+            open: None,
+            run: Box::new(|| check(compiler, flags, source)),
+        });
+    }
+    tests
+}
+
+fn check(compiler: &str, flags: &[&str], source: &str) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile(compiler, flags, source)?;
+    let whole = testkit::files::read(&program)?;
+    let expected = Served::start(&program)?.work()?;
+    let copy = room.path("damaged");
+    let mut random = Random::new();
+    let mut attached = 0;
+    for section in SECTIONS {
+        for round in 0..ROUNDS {
+            let Some(bytes) = damaged(&whole, section, &mut random) else { continue };
+            let _ = std::fs::remove_file(&copy);
+            testkit::files::write(&copy, &bytes)?;
+            let all = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(&copy, all).map_err(text)?;
+            let mut served = Served::start(&copy)?;
+            let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+            command.args(["attach", "--duration", "10ms", "--args", "*", "--results", "*"]);
+            command.args(["--output", "trace.mcount"]).arg(served.id().to_string());
+            let ended = room.run("attached", &mut command)?;
+            let at = format!("{section:?}, round {round}");
+            if !matches!(ended.code, 0 | 2) || ended.stderr.contains("panicked") {
+                return Err(format!("{at}: {ended:?}"));
+            }
+            attached += u32::from(ended.code == 0);
+            let counts = served.work().map_err(|error| format!("{at}: {error}, {ended:?}"))?;
+            if counts != expected {
+                return Err(format!("{at}: {counts:?} instead of {expected:?}"));
+            }
+            served.end().map_err(|error| format!("{at}: {error}"))?;
+        }
+    }
+    // Else nothing was tried.
+    if attached > 10 { Ok(()) } else { Err(format!("only {attached} were attached to")) }
+}
