@@ -5,7 +5,7 @@
 //! ten seconds no more than what is allowed is spent. When nothing is left, the functions that are called most often are
 //! given up, until what the others cost is less than what comes in.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 /// For how long it can be saved, and for how long it's measured.
@@ -42,11 +42,6 @@ impl Budget {
         let (left, last) = (0.0, Duration::ZERO);
         let (before, given_up) = (Vec::new(), BTreeSet::new());
         Self { share, cost, left, before, all: 0, last, given_up }
-    }
-
-    /// It begins when the program has used so much time.
-    pub(super) fn begin(&mut self, used: Duration) {
-        self.last = used;
     }
 
     /// The functions to be given up now. The program has used `used` so far, and there were so many calls: of each function,
@@ -144,8 +139,32 @@ fn clock_reading() -> f64 {
     best
 }
 
+/// The processor time of some processes, together.
+#[derive(Debug, Default)]
+pub(super) struct Times {
+    last: HashMap<i32, Duration>,
+    used: Duration,
+}
+
+impl Times {
+    /// What `process` has used so far isn't counted.
+    pub(super) fn begin(&mut self, process: i32) {
+        self.last.insert(process, used(process));
+    }
+
+    /// All that these have used, and others before.
+    pub(super) fn count(&mut self, processes: impl Iterator<Item = i32>) -> Duration {
+        for process in processes {
+            let now = used(process);
+            let before = self.last.insert(process, now).unwrap_or_default();
+            self.used += now.saturating_sub(before);
+        }
+        self.used
+    }
+}
+
 /// The processor time that `process` has used, all threads together.
-pub(super) fn used(process: i32) -> Duration {
+fn used(process: i32) -> Duration {
     // As the C library's clock_getcpuclockid(3) makes it: of a process, and as scheduled.
     let clock = (!process) << 3 | 2;
     let mut time = nix::libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -4,7 +4,7 @@
 //! does nothing.
 
 use super::Recorder;
-use super::budget::{self, Budget};
+use super::budget::{self, Budget, Times};
 use super::live::Live;
 use super::switch::Waker;
 use crate::words::printable;
@@ -23,19 +23,7 @@ pub(super) struct Spending {
     live: Live,
     budget: Budget,
     looked: Instant,
-    /// The processor time of each process, and of all together.
-    last: HashMap<i32, Duration>,
-    used: Duration,
-}
-
-impl Spending {
-    fn count_time(&mut self, processes: impl Iterator<Item = i32>) {
-        for process in processes {
-            let now = budget::used(process);
-            let before = self.last.insert(process, now).unwrap_or_default();
-            self.used += now.saturating_sub(before);
-        }
-    }
+    times: Times,
 }
 
 impl Recorder {
@@ -46,8 +34,7 @@ impl Recorder {
             live: Live::default(),
             budget: Budget::new(share),
             looked: Instant::now(),
-            last: HashMap::new(),
-            used: Duration::ZERO,
+            times: Times::default(),
         });
         wake_often();
     }
@@ -58,8 +45,7 @@ impl Recorder {
         if spending.live.news(&self.trace) >= 2 || spending.looked.elapsed() >= STALE {
             spending.looked = Instant::now();
             spending.live.look(&self.trace);
-            spending.count_time(self.processes.keys().copied());
-            let used = spending.used;
+            let used = spending.times.count(self.processes.keys().copied());
             let given_up = spending.budget.decide(used, spending.live.all_calls());
             if !given_up.is_empty() {
                 self.give_up(&given_up);

@@ -5,7 +5,8 @@ use crate::Test;
 use crate::attach::text;
 use crate::attach_where::code_is_as_in_file;
 use crate::reader::Trace;
-use crate::truth::{Room, until};
+use crate::truth::{Room, kill_one, until};
+use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -32,7 +33,7 @@ pub(crate) fn tests() -> Vec<Test> {
         let run = || started(compiler, flags);
         tests.push(test(&format!("top::started-{name}"), &[compiler], run));
     }
-    let rows: [(&str, &[&'static str], Check); 9] = [
+    let rows: [(&str, &[&'static str], Check); 10] = [
         ("top::once", &["gcc"], once),
         ("top::text", &["gcc"], in_words),
         ("top::refused", &["gcc"], refused),
@@ -42,6 +43,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("budget::attach", &["gcc"], budget_of_attach),
         ("budget::trace", &["gcc"], budget_of_trace),
         ("budget::short-jump", &["gcc"], budget_with_short_jumps),
+        ("budget::forked", &["gcc"], budget_of_forked),
     ];
     tests.extend(rows.map(|(name, wants, run)| test(name, wants, run)));
     tests
@@ -391,6 +393,35 @@ fn budget_of_trace() -> Result<(), String> {
         60 => trace.check_nesting(),
         other => Err(format!("rare: {other}")),
     }
+}
+
+/// A child that the process makes while it's attached to gives functions up as well.
+fn budget_of_forked() -> Result<(), String> {
+    const IDLE: u8 = 0xa9;
+    let room = Room::new()?;
+    let program = room.compile("gcc", &[HOOKS, &["-DFORK"]].concat(), "hot.c")?;
+    let mut child = room.start("program", Command::new(&program).arg("1000000"))?;
+    until("it's ready", || room.printed("program").contains("ready"))?;
+    let process = child.id();
+    let place = testkit::standing::address_of(process, &program, "hot")?;
+    let options = ["attach", "--output", "trace.mcount", "--budget", "2%"];
+    let mut attached = room.start("attach", mcount(&options).arg(process.to_string()))?;
+    let path = format!("/proc/{process}/task/{process}/children");
+    let forked = || std::fs::read_to_string(&path).unwrap_or_default().trim().parse::<u32>().ok();
+    let first = |process: u32| {
+        use std::os::unix::fs::FileExt;
+        let mut byte = [0];
+        let memory = std::fs::File::open(format!("/proc/{process}/mem")).ok()?;
+        memory.read_exact_at(&mut byte, place).ok().map(|()| byte[0])
+    };
+    let is_idle = || forked().and_then(first) == Some(IDLE);
+    let found = until("the child's hook is idle", is_idle);
+    kill_one(attached.id().into(), Signal::SIGINT);
+    let ended = room.wait("attach", &mut attached)?;
+    kill_one(forked().unwrap_or(0).into(), Signal::SIGKILL);
+    let _ = child.kill();
+    let _ = child.wait();
+    found.map_err(|error| format!("{error}: {ended:?}"))
 }
 
 /// Hooks of two bytes, with five before them, are switched off as well, and are what they were in the end.

@@ -3,9 +3,9 @@
 
 use super::control::{self, Control};
 use super::stop::Standing;
-use super::worker::Worker;
+use super::worker::{Worker, inner_id};
 use super::{Picture, Row, Wish};
-use crate::trace::budget::{self, Budget};
+use crate::trace::budget::{self, Budget, Times};
 use crate::trace::live::{Live, Tally};
 use crate::trace::{Size, save, told};
 use mcount_trace::layout::metadata;
@@ -26,10 +26,16 @@ const LIVE: Duration = Duration::from_millis(10);
 /// After so much time calls are read, however few they are.
 const STALE: Duration = Duration::from_millis(100);
 
+/// How often it's looked which processes were made by `fork`: that takes some milliseconds.
+const FORKED: Duration = Duration::from_millis(500);
+
 /// Looks at what is recorded.
 pub(super) struct Watch {
     live: Live,
     budget: Option<Budget>,
+    times: Times,
+    /// Whose time is counted, and since when that's known.
+    processes: (BTreeSet<i32>, Instant),
     /// Function and module, by number.
     names: BTreeMap<u32, (Arc<str>, Arc<str>)>,
     looked: Instant,
@@ -153,15 +159,16 @@ impl Worker {
 
     /// What it takes to look at calls, if that's asked for.
     fn watch(&self) -> Option<Watch> {
-        let mut budget = self.request.budget.map(Budget::new);
+        let budget = self.request.budget.map(Budget::new);
         if budget.is_none() && self.request.view.is_none() {
             return None;
         }
-        if let Some(budget) = &mut budget {
-            budget.begin(budget::used(self.request.process));
-        }
-        let (names, now) = (self.names(), Instant::now());
-        Some(Watch { live: Live::default(), budget, names, looked: now, shown: now, began: now })
+        let mut times = Times::default();
+        times.begin(self.request.process);
+        let (live, names, now) = (Live::default(), self.names(), Instant::now());
+        let processes = (BTreeSet::from([self.request.process]), now);
+        let (looked, shown, began) = (now, now, now);
+        Some(Watch { live, budget, times, processes, names, looked, shown, began })
     }
 
     /// The functions that are traced: names and modules, by number.
@@ -199,20 +206,33 @@ impl Worker {
         wish
     }
 
+    /// The process, and those of which calls were recorded that it has made by `fork`. In another namespace, the numbers that
+    /// they have there don't say which they are.
+    fn recorded(&self) -> BTreeSet<i32> {
+        let process = self.request.process;
+        let mut all = BTreeSet::from([process]);
+        if inner_id(process) == process {
+            all.extend(self.trace.processes().into_iter().map(u32::cast_signed));
+        }
+        all
+    }
+
     /// Gives up functions that are called too often.
     fn keep_to_budget(&mut self, watch: &mut Watch) {
         let Some(budget) = &mut watch.budget else { return };
-        let used = budget::used(self.request.process);
+        if watch.processes.1.elapsed() >= FORKED {
+            watch.processes = (self.recorded(), Instant::now());
+        }
+        let used = watch.times.count(watch.processes.0.iter().copied());
         let given_up = budget.decide(used, watch.live.all_calls());
         if given_up.is_empty() {
             return;
         }
-        let numbers: BTreeSet<u32> = given_up.iter().copied().collect();
-        if let Err(error) = self.session.switch_off(&numbers) {
+        self.pauses.given_up.extend(&given_up);
+        if let Err(error) = self.switch_given_up_off() {
             self.notes.push(format!("--budget: {error}"));
             return;
         }
-        self.pauses.given_up.extend(&numbers);
         let names: Vec<&str> = given_up
             .iter()
             .map(|number| watch.names.get(number).map_or("?", |(name, _)| &**name))

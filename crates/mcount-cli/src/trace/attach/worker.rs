@@ -281,13 +281,27 @@ impl Worker {
 
     /// Switches the hooks on or off, while all threads run; those of processes that were made meanwhile as well.
     pub(super) fn switch(&self, on: bool) -> io::Result<()> {
-        self.session.switch(on, &self.pauses.given_up)?;
+        self.everywhere(|session| session.switch(on, &self.pauses.given_up))
+    }
+
+    /// The same for the hooks of functions that `--budget` has given up.
+    pub(super) fn switch_given_up_off(&self) -> io::Result<()> {
+        self.everywhere(|session| session.switch_off(&self.pauses.given_up))
+    }
+
+    /// Does something to the process, and to those that it has made by `fork` since it's traced.
+    fn everywhere(&self, act: impl Fn(&Session) -> io::Result<()>) -> io::Result<()> {
+        act(&self.session)?;
         let file = self.trace.file().metadata()?;
         for process in processes_with(&file)? {
             if process != self.request.process
                 && let Some(session) = self.session.forked(process)?
             {
-                session.switch(on, &self.pauses.given_up)?;
+                match act(&session) {
+                    // It may have ended meanwhile.
+                    Err(_) if !session.is_there() => {}
+                    result => result?,
+                }
             }
         }
         Ok(())
@@ -452,7 +466,7 @@ fn describe_process(
 }
 
 /// The number that a process has in its own namespace.
-fn inner_id(process: i32) -> i32 {
+pub(super) fn inner_id(process: i32) -> i32 {
     crate::trace::tracee::Tracee::new(process).inner_id().unwrap_or(process)
 }
 
