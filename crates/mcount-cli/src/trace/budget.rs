@@ -245,6 +245,98 @@ mod tests {
         assert!(given_up.is_empty() && spent[11] > 0.0089, "{spent:?}");
     }
 
+    const MS: Duration = Duration::from_millis(1);
+
+    fn budget() -> Budget {
+        Budget::with_cost(0.02, 30e-9)
+    }
+
+    #[test]
+    fn half_of_what_is_allowed_is_for_calls_that_go_on() {
+        // 1.5 %, which is less than is allowed, but not of what comes in.
+        let (_, given_up) = run(0.02, &[(1, 500_000.0)], 30);
+        assert_eq!(given_up, BTreeSet::from([1]));
+    }
+
+    #[test]
+    fn what_stays_is_cheap_enough_to_stay() {
+        let rates: Vec<(u32, f64)> = (1..=1000).map(|number| (number, 2000.0)).collect();
+        let (spent, _) = run(0.02, &rates, 15);
+        assert!((0.006..0.0082).contains(&spent[14]), "{spent:?}");
+    }
+
+    #[test]
+    fn nothing_is_decided_too_soon_after_the_last_time() {
+        let mut budget = budget();
+        assert!(budget.decide(7 * MS, (&[0, 10_000_000], 0)).is_empty());
+        assert!(budget.decide(1000 * MS, (&[0, 0], 0)).is_empty());
+        assert!(budget.decide(1001 * MS, (&[0, 10_000_000], 0)).is_empty());
+        assert_eq!(budget.decide(1010 * MS, (&[0, 10_000_000], 0)), [1]);
+    }
+
+    #[test]
+    fn savings_are_spent_and_have_an_end() {
+        let mut budget = budget();
+        // 0.1 s are saved in ten seconds.
+        assert!(budget.decide(10_000 * MS, (&[0, 0], 0)).is_empty());
+        assert!(budget.decide(10_010 * MS, (&[0, 1_000_000], 0)).is_empty());
+        // In a thousand it's no more: 0.12 are too much.
+        assert!(budget.decide(1_000_000 * MS, (&[0, 1_000_000], 0)).is_empty());
+        assert_eq!(budget.decide(1_000_150 * MS, (&[0, 5_000_000], 0)), [1]);
+    }
+
+    #[test]
+    fn debts_are_no_reason_to_give_up_what_is_cheap() {
+        let mut budget = budget();
+        assert_eq!(budget.decide(10 * MS, (&[0, 200_000, 0], 0)), [1]);
+        // 0.9 %.
+        assert!(budget.decide(20 * MS, (&[0, 200_000, 3000], 0)).is_empty());
+    }
+
+    #[test]
+    fn shares_are_those_of_the_time_without_tracing() {
+        // Of 10 ms, 9 are the first one's cost; 30 us are 3 % of the rest.
+        assert_eq!(budget().decide(10 * MS, (&[0, 300_000, 1000], 0)), [1, 2]);
+        // More than all of it: then it's taken for a twentieth.
+        assert_eq!(budget().decide(10 * MS, (&[0, 1_000_000, 1], 0)), [1]);
+    }
+
+    #[test]
+    fn calls_of_former_times_do_not_count() {
+        let mut budget = budget();
+        assert!(budget.decide(10_000 * MS, (&[0, 1_000_000, 0], 0)).is_empty());
+        assert_eq!(budget.decide(10_010 * MS, (&[0, 1_000_000, 10_000_000], 0)), [2]);
+    }
+
+    #[test]
+    fn who_was_given_up_is_not_given_up_again_until_forgiven() {
+        let mut budget = budget();
+        assert_eq!(budget.decide(10 * MS, (&[0, 200_000], 0)), [1]);
+        assert!(budget.decide(20 * MS, (&[0, 400_000], 0)).is_empty());
+        budget.forgive();
+        assert_eq!(budget.decide(30 * MS, (&[0, 600_000], 0)), [1]);
+    }
+
+    #[test]
+    fn a_call_costs_two_readings_and_more() {
+        let cost = Budget::new(0.02).cost * 1e9;
+        assert!(cost > clock_reading() + BESIDES, "{cost}");
+    }
+
+    #[test]
+    fn time_counts_from_the_beginning_on() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        while used(own) < 50 * MS {
+            std::hint::black_box(clock_reading());
+        }
+        let (mut begun, mut whole) = (Times::default(), Times::default());
+        begun.begin(own);
+        assert!(begun.count([own].into_iter()) + 40 * MS < whole.count([own].into_iter()));
+        // What ended stays counted.
+        let before = begun.count([].into_iter());
+        assert!(begun.count([own].into_iter()) >= before);
+    }
+
     #[test]
     fn this_process_uses_time() {
         let before = used(i32::try_from(std::process::id()).unwrap());
