@@ -331,6 +331,7 @@ fn names_in_system_map(made: Made) {
     room.put("Image", &image).unwrap();
     assert_eq!(mcount(&room, &["list", "Image"]).code, Some(2));
     symbols.insert(0, ("T_text".to_owned(), made.base));
+    symbols.push(("?__nosave_begin".to_owned(), made.base + 0x100_0000));
     let map: String = symbols
         .iter()
         .map(|(name, address)| format!("{address:016x} {} {}\n", &name[..1], &name[1..]))

@@ -12,7 +12,8 @@ pub(crate) fn parse(text: &[u8]) -> Option<Vec<Name>> {
         let address = u64::from_str_radix(words.next()?, 16).ok()?;
         let [letter] = words.next()?.as_bytes() else { return None };
         let text = words.next()?.to_owned();
-        if !letter.is_ascii_alphabetic() || words.next().is_some() {
+        // nm doesn't know what something in an empty section is.
+        if !(letter.is_ascii_alphabetic() || *letter == b'?') || words.next().is_some() {
             return None;
         }
         names.push(Name { text, address, letter: *letter, size: 0 });
