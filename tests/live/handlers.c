@@ -240,7 +240,7 @@ BARE int main(int argc, char **argv)
             replacing();
         nesting();
     }
-    CHECK(mcount_protocol(2) == -MCOUNT_ARGUMENT);
+    CHECK(mcount_protocol(3) == -MCOUNT_ARGUMENT);
     puts("ok");
     return 0;
 }
