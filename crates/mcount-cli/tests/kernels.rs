@@ -54,6 +54,8 @@ struct Made {
     has_all: bool,
     /// What the image has at an offset, by which its kind is known.
     magic: (usize, &'static [u8]),
+    /// How many bytes before its function an entry leads to more NOPs.
+    before: u64,
     /// A hook, as NOPs or as a call of the first function from `at`, and what is behind it.
     hook: fn(at: u64, first: u64) -> Vec<u8>,
 }
@@ -92,6 +94,7 @@ const ARM64: Made = Made {
     relocated: None,
     has_all: true,
     magic: (0x38, b"ARM\x64"),
+    before: 0,
     hook: arm64_nops,
 };
 
@@ -104,8 +107,10 @@ const ARM: Made = Made {
     ..ARM64
 };
 
-const MADE: [Made; 10] = [
+const MADE: [Made; 11] = [
     ARM64,
+    // DYNAMIC_FTRACE_WITH_CALL_OPS.
+    Made { name: "arm64-call-ops", layout: Layout::Behind, before: 8, ..ARM64 },
     Made { name: "arm64-6.12", layout: Layout::Behind, base: 0xffff_8000_8000_0000, ..ARM64 },
     Made { name: "arm64-with-order", layout: Layout::BeforeWithOrder, ..ARM64 },
     Made { name: "arm64-words", layout: Layout::Words, ..ARM64 },
@@ -154,7 +159,7 @@ impl Made {
     /// The address of the function `number`, and of its hook.
     fn place(&self, number: usize) -> (u64, u64) {
         let start = self.base + (TEXT + number * SIZE) as u64;
-        (start, if self.is_64 { start } else { start + 4 })
+        (start, if self.is_64 { start - self.before } else { start + 4 })
     }
 
     /// The image, its symbols, and the addresses in its table.
@@ -180,7 +185,10 @@ impl Made {
             let mut code =
                 if self.is_64 { Vec::new() } else { 0xe52d_e004_u32.to_le_bytes().to_vec() };
             code.extend((self.hook)(hook, self.place(0).0));
-            code.resize(SIZE, 0);
+            code.resize(SIZE - usize::try_from(self.before).unwrap(), 0);
+            if self.before != 0 {
+                code.extend((self.hook)(start, start));
+            }
             out.extend(code);
         }
         let end = self.base + out.len() as u64;
@@ -450,7 +458,7 @@ fn a_stripped_elf_image() {
 #[test]
 fn damaged_kernels_are_no_danger() {
     let room = Room::new().unwrap();
-    for made in [MADE[0], MADE[1], MADE[2], MADE[5], MADE[8]] {
+    for made in [MADE[0], MADE[1], MADE[2], MADE[3], MADE[6], MADE[9]] {
         let (image, ..) = made.build();
         let tables = TEXT + FUNCTIONS * SIZE;
         let mut state = 1_u64;

@@ -38,6 +38,7 @@ const COMMON: Arch = Arch {
     reads_unaligned: true,
     mapping_symbols: true,
     nops: &[NOP],
+    lists_nops: true,
     pads: &[
         Instruction::words(&[0xd503_245f]), // bti c
         Instruction::words(&[0xd503_249f]), // bti j

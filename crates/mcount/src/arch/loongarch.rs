@@ -124,6 +124,7 @@ pub(super) static ARCH: Arch = Arch {
         Arithmetic { kind: R_LARCH_SUB_ULEB128, bits: None, step: Step::Subtract },
     ],
     nops: &[NOP],
+    lists_nops: true,
     decode: Some(Decode { length: four, call, stub, anchors: &[], relative: &[R_LARCH_RELATIVE] }),
     ..DEFAULT
 };

@@ -2,6 +2,7 @@
 //! in place of calls. Landing pads, which occur among them.
 
 use super::{Arch, Code, CodeMut, Instruction};
+use crate::site::Kind;
 
 /// The NOP that a compiler leaves in place of a call of the hook.
 #[derive(Clone, Copy)]
@@ -97,6 +98,11 @@ impl Arch {
             }
         }
         at == end
+    }
+
+    /// Whether a site of this kind is an area, which may begin before its function.
+    pub(crate) fn is_area(&self, kind: Kind) -> bool {
+        kind == Kind::Patchable || kind == Kind::Nop && self.lists_nops
     }
 
     /// The size in bytes of the run of NOPs from `offset` up to the offset `limit`; 0 if there is no NOP.

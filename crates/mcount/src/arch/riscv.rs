@@ -93,6 +93,7 @@ pub(super) static ARCH: Arch = Arch {
     // A c.jal has two bytes.
     call_size: 2,
     nops: &[NOP, C_NOP],
+    lists_nops: true,
     decode: Some(Decode { length, call, stub, anchors: &[], relative: &[R_RISCV_RELATIVE] }),
     ..DEFAULT
 };

@@ -159,7 +159,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
 
     /// Whether the hook at `place` belongs to a function that was overridden.
     fn is_stale(&self, place: InSection, site: &CallSite) -> bool {
-        let is_area = site.kind == Some(Kind::Patchable);
+        let is_area = site.kind.is_some_and(|kind| self.target.arch.is_area(kind));
         let area = site.size.filter(|_| is_area).unwrap_or(0);
         self.target.is_image && !self.covers(place, area)
     }

@@ -10,7 +10,7 @@ use crate::scan::image::{Finder, Found};
 use crate::scan::sections::{SiteSections, text};
 use crate::scan::source_files::SourceFiles;
 use crate::scan::{Target, patchable};
-use crate::site::{CallSite, Kind, Source, TABLE_SECTION};
+use crate::site::{CallSite, Source, TABLE_SECTION};
 use foldhash::HashMap;
 use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
@@ -111,7 +111,7 @@ fn named<'d, Elf: FileHeader>(
         let address = section.base.wrapping_add(*offset);
         let function = hooks.and_then(|_| walk.find(*index, *offset, site.size));
         let is_left = options.policy.leaves_alone(functions, &files, (*index, *offset, site.size));
-        let area = if site.kind == Kind::Patchable { site.size } else { 0 };
+        let area = if target.arch.is_area(site.kind) { site.size } else { 0 };
         sites.push(CallSite {
             section_index: Some(*index),
             section: Some(section.name),

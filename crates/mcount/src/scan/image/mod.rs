@@ -15,7 +15,7 @@ use self::code::{CodeSection, ImageCode, Layout};
 use self::hooks::{Hooks, find_data_base};
 use self::relocations::Followed;
 use super::functions::FunctionIndex;
-use super::{Target, nops};
+use super::{Target, nops, patchable};
 use crate::arch::Call;
 use crate::arch::decode::{Branch, Goal};
 use crate::elf::loaded::{self, Changes};
@@ -137,15 +137,23 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
     }
 
     /// Adds the NOPs that calls became and that the image's own table leads to. Nothing else tells them
-    /// from padding. `table` has the addresses.
+    /// from padding. `table` has the addresses, in ascending order. Where the compiler leaves NOPs only as patchable entries,
+    /// a site is all of them, before its function too.
     pub(crate) fn by_table(&self, table: &[u64], found: &mut Found) -> Result<()> {
-        for address in table.iter().filter(|address| **address != 0) {
+        let following = table.iter().skip(1).map(Some).chain([None]);
+        for (address, next) in table.iter().zip(following).filter(|(at, _)| **at != 0) {
             let Some(section) = self.code.section_of(*address) else { continue };
             let place = (section.index, address - section.header.address);
             if found.contains_key(&place) {
                 continue;
             }
-            let size = nops::size(self.target, place)?;
+            let mut size = nops::size(self.target, place)?;
+            if size != 0 && self.target.arch.lists_nops {
+                let next = next.map(|next| next - section.header.address);
+                let next = next.filter(|next| *next < section.header.size);
+                let area = patchable::size(self.target, self.functions, place.0, place.1, next)?;
+                size = size.max(area);
+            }
             if size != 0 {
                 let source = Source::Table;
                 found.insert(place, FoundSite { kind: Kind::Nop, size, hook: None, source });
