@@ -6,7 +6,7 @@ mod patched;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::configuration::{BY_NOBODY, BY_RECORDMCOUNT, compose, dropped};
+use super::configuration::{BY_COMPILER, BY_NOBODY, BY_RECORDMCOUNT, compose, dropped};
 use super::objects::{
     archives, copies, copy_for_the_original, duplicate, print_costs, traced, with_extension,
     with_suffix,
@@ -60,11 +60,11 @@ impl<'o> Build<'o> {
         self.make(&["vmlinux_o"])?;
         clock.lap(if mode == Mode::Object { "compile and record" } else { "compile" })?;
         if mode != Mode::Object {
-            self.compare_costs()?;
+            self.copy_objects()?;
             clock.skip()?;
         }
         if mode == Mode::Archive {
-            self.mcount(&["record"], &archives(&self.output)?)?;
+            self.record(&archives(&self.output)?)?;
             clock.lap("mcount record")?;
         }
         self.remove_image()?;
@@ -167,7 +167,11 @@ impl<'o> Build<'o> {
 
     /// The variables that say who records.
     fn recorders(&self) -> &'static [&'static str] {
-        if self.options.mode == Mode::Object { BY_RECORDMCOUNT } else { BY_NOBODY }
+        match self.options.mode {
+            _ if self.options.machine.has_nops => BY_COMPILER,
+            Mode::Object => BY_RECORDMCOUNT,
+            Mode::Archive | Mode::Late => BY_NOBODY,
+        }
     }
 
     fn make(&self, targets: &[&str]) -> Result<()> {
@@ -217,10 +221,13 @@ impl<'o> Build<'o> {
         execute(Command::new("chmod").arg("755").arg(&place), &self.log())
     }
 
-    /// Of the objects that nobody has recorded yet: copies for the original, and what each way to
-    /// record them costs.
-    fn compare_costs(&self) -> Result<()> {
+    /// Keeps copies of the objects. Unless the compiler has recorded them, the original records the copies, and what
+    /// each way to record them costs is printed.
+    fn copy_objects(&self) -> Result<()> {
         let objects = traced(&self.output)?;
+        if self.options.machine.has_nops {
+            return self.keep_compilers(&objects);
+        }
         if copies(&self.output)?.is_empty() {
             let ours = [self.recordmcount.as_path(), &self.mcount];
             print_costs(&objects, ours, &self.folder.join("scratch"))?;
@@ -228,13 +235,42 @@ impl<'o> Build<'o> {
         copy_for_the_original(&objects, &self.log())
     }
 
+    /// Copies the objects with the compiler's tables, and takes the tables out of the objects.
+    fn keep_compilers(&self, objects: &[PathBuf]) -> Result<()> {
+        for object in objects {
+            let copy = with_suffix(object, ".theirs");
+            if !copy.exists() {
+                let fresh = with_suffix(object, ".fresh");
+                duplicate(object, &fresh, &self.log())?;
+                self.without_table(object)?;
+                files::rename(&fresh, &copy)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn without_table(&self, object: &Path) -> Result<()> {
+        let mut objcopy = Command::new(format!("{}objcopy", self.options.machine.cross));
+        objcopy.args(["--preserve-dates", "--remove-section=__mcount_loc"]).arg(object);
+        execute(&mut objcopy, &self.log())
+    }
+
+    /// Records objects or modules that nobody has recorded, or whose table was taken out.
+    fn record(&self, paths: &[PathBuf]) -> Result<()> {
+        let nops: &[&str] = if self.options.machine.has_nops { &["--nops"] } else { &[] };
+        self.mcount(&[&["record"], nops].concat(), paths)
+    }
+
     /// The module, recorded as the kernel was.
     fn make_module(&self) -> Result<()> {
         let folder = self.module_source(OURS)?;
         self.make(&[&format!("M={}", folder.display()), "modules"])?;
         let module = folder.join("mcount_test.ko");
+        if self.options.machine.has_nops {
+            self.without_table(&module)?;
+        }
         if self.options.mode != Mode::Object {
-            self.mcount(&["record"], std::slice::from_ref(&module))?;
+            self.record(std::slice::from_ref(&module))?;
         }
         self.keep_module(OURS, &module)
     }
@@ -244,6 +280,10 @@ impl<'o> Build<'o> {
         let module = folder.join("mcount_test.ko");
         // Made anew: it may have been recorded.
         execute(Command::new("rm").arg("-f").arg(&module), &self.log())?;
+        if self.options.machine.has_nops {
+            self.make(&[&format!("M={}", folder.display()), "modules"])?;
+            return self.keep_module(THEIRS, &module);
+        }
         self.make_by(&[&format!("M={}", folder.display()), "modules"], BY_NOBODY, None)?;
         execute(Command::new(ORIGINAL).arg(&module), &self.log())?;
         self.keep_module(THEIRS, &module)

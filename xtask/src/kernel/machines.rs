@@ -1,6 +1,6 @@
 //! The machines that `cargo xtask kernel` builds for and boots: those of processors whose Kbuild
-//! calls `recordmcount` with Debian's compilers, x86-64, where it does when it is told to, and those with patchable
-//! entries.
+//! calls `recordmcount` with Debian's compilers, x86-64, where it does when it is told to, those with patchable
+//! entries, and those whose compiler makes the table and NOPs.
 
 /// A processor, how its kernel is configured, and the machine that QEMU shows it.
 pub(super) struct Machine {
@@ -17,6 +17,8 @@ pub(super) struct Machine {
     pub(super) config: &'static [&'static str],
     /// Is its table the compiler's, of patchable entries?
     pub(super) is_patchable: bool,
+    /// Does the compiler make the table, and NOPs of the calls? Then ours is made of the NOPs.
+    pub(super) has_nops: bool,
     /// The compiler of the program in the initial file system, where it is not the cross compiler.
     pub(super) user_compiler: Option<&'static str>,
     /// The QEMU, where its name does not end in that of the processor.
@@ -89,10 +91,25 @@ CONFIG_MMU=y
 CONFIG_ARCH_RV64I=y
 CONFIG_FPU=y
 CONFIG_RISCV_ISA_C=y
-CONFIG_RISCV_ISA_FALLBACK=y
 CONFIG_SERIAL_8250=y
 CONFIG_SERIAL_8250_CONSOLE=y
 CONFIG_SERIAL_OF_PLATFORM=y
+";
+
+const ARM64: &str = "\
+CONFIG_EXPERT=y
+CONFIG_RELOCATABLE=n
+CONFIG_SERIAL_AMBA_PL011=y
+CONFIG_SERIAL_AMBA_PL011_CONSOLE=y
+";
+
+const THIN_LTO: &str = "CONFIG_LTO_CLANG_THIN=y\n";
+
+const S390: &str = "\
+CONFIG_SCLP_TTY=y
+CONFIG_SCLP_CONSOLE=y
+CONFIG_SCLP_VT220_TTY=y
+CONFIG_SCLP_VT220_CONSOLE=y
 ";
 
 const MALTA_32: &[&str] = &["-M", "malta", "-cpu", "24Kf"];
@@ -161,6 +178,27 @@ pub(super) const MACHINES: &[Machine] = &[
         is_patchable: true,
         // A nanosecond is an instruction, so that they can be counted.
         qemu: &["-M", "virt", "-icount", "shift=0,sleep=off"],
+        // Linux 6.12 reads what QEMU 7.2 says of the processor only if it is told to.
+        arguments: "console=ttyS0 riscv_isa_fallback",
+        ..ANY
+    },
+    Machine { name: "arm64", config: &[ARM64], ..AARCH64 },
+    Machine {
+        name: "arm64-lto",
+        make: &["LLVM=-19"],
+        config: &[ARM64, THIN_LTO],
+        user_compiler: Some("aarch64-linux-gnu-gcc"),
+        ..AARCH64
+    },
+    Machine {
+        name: "s390x",
+        arch: "s390",
+        cross: "s390x-linux-gnu-",
+        image: "arch/s390/boot/bzImage",
+        config: &[S390],
+        has_nops: true,
+        qemu: &["-M", "s390-ccw-virtio", "-cpu", "max"],
+        arguments: "console=ttysclp0",
         ..ANY
     },
 ];
@@ -174,6 +212,7 @@ const ANY: Machine = Machine {
     image: "vmlinux",
     config: &[],
     is_patchable: false,
+    has_nops: false,
     user_compiler: None,
     emulator: None,
     qemu: &[],
@@ -182,6 +221,17 @@ const ANY: Machine = Machine {
 
 const INTEL: Machine =
     Machine { image: "arch/x86/boot/bzImage", qemu: &["-M", "pc", "-cpu", "max"], ..ANY };
+
+const AARCH64: Machine = Machine {
+    arch: "arm64",
+    cross: "aarch64-linux-gnu-",
+    image: "arch/arm64/boot/Image",
+    is_patchable: true,
+    emulator: Some("qemu-system-aarch64"),
+    qemu: &["-M", "virt", "-cpu", "cortex-a57", "-icount", "shift=0,sleep=off"],
+    arguments: "console=ttyAMA0",
+    ..ANY
+};
 
 const POWER: Machine = Machine {
     arch: "powerpc",

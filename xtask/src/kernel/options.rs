@@ -13,13 +13,13 @@ pub(super) const USAGE: &str = "\
 usage: cargo xtask kernel --arch ARCH [OPTION…]
 
   --arch ARCH       arm, i386, x86_64, mips, mipsel, mips64, mips64el, ppc, ppc64, ppc64le, sparc64,
-                    riscv64 (only with --patches)
+                    riscv64, arm64, arm64-lto (these only with --patches), s390x (only with --mode archive)
   --mode MODE       when the table is made (default: object)
                       object   of each object, by the recordmcount that Kbuild calls
                       archive  of all objects before the link, by one mcount record
                       late     of the image, by mcount link around the linker
   --patches         with the patches of contrib/linux and FTRACE_MCOUNT_LATE, beside the same kernel without
-                    it, which has the compiler's table; linux-source-6.12 unless --source says otherwise
+                    it, which has the compiler's table; linux-source-6.12 unless --source says otherwise, as for s390x
   --drop-weak       mcount sort --drop-weak on vmlinux
   --source PACKAGE  Debian's source package (default: linux-source-6.1)
   --config FILE     more configuration, one option a line
@@ -65,12 +65,20 @@ impl Options {
     /// Where everything of this kernel is.
     pub(super) fn folder(&self) -> PathBuf {
         let name = match self.mode {
+            _ if self.patches && self.version() != "6.12" => {
+                format!("{}-{}-patches", self.machine.name, self.version())
+            }
             _ if self.patches => format!("{}-patches", self.machine.name),
             Mode::Object => self.machine.name.to_owned(),
             Mode::Archive => format!("{}-archive", self.machine.name),
             Mode::Late => format!("{}-late", self.machine.name),
         };
         files::workspace().join("target/kernel").join(name)
+    }
+
+    /// The version of the source, such as `6.12`.
+    pub(super) fn version(&self) -> &str {
+        self.source.trim_start_matches("linux-source-")
     }
 }
 
@@ -102,9 +110,12 @@ pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Option<Options>> {
     if machine.is_patchable && !patches {
         return Err(format!("the compiler makes the table of {arch}: give --patches").into());
     }
-    let source = source.unwrap_or_else(|| {
-        if patches { "linux-source-6.12" } else { "linux-source-6.1" }.to_owned()
-    });
+    if machine.has_nops && mode != Mode::Archive {
+        return Err(format!("the compiler makes the table of {arch}: give --mode archive").into());
+    }
+    let is_new = patches || machine.has_nops;
+    let usual = if is_new { "linux-source-6.12" } else { "linux-source-6.1" };
+    let source = source.unwrap_or_else(|| usual.to_owned());
     Ok(Some(Options { machine, mode, drop_weak, patches, source, config, jobs, boot_only }))
 }
 
@@ -135,7 +146,12 @@ mod tests {
         let options = parsed("--arch riscv64 --patches").unwrap().unwrap();
         assert!(options.folder().ends_with("target/kernel/riscv64-patches"));
         assert_eq!(options.source, "linux-source-6.12");
-        for line in ["--arch riscv64", "--arch arm --patches --mode late"] {
+        let options =
+            parsed("--arch riscv64 --patches --source linux-source-6.1").unwrap().unwrap();
+        assert!(options.folder().ends_with("target/kernel/riscv64-6.1-patches"));
+        let options = parsed("--arch s390x --mode archive").unwrap().unwrap();
+        assert_eq!(options.version(), "6.12");
+        for line in ["--arch riscv64", "--arch arm --patches --mode late", "--arch s390x"] {
             assert!(parsed(line).is_err(), "{line}");
         }
         for line in ["", "--arch vax", "--arch arm --mode early", "--arch arm --jobs many"] {

@@ -50,7 +50,7 @@ fn row(options: &Options, [ours, theirs]: [&Seen; 2], [late, compilers]: [&Image
     format!(
         "| {} {} | {} / {} | {} / {} | {} | {} / {} | {} | {} | {} |",
         options.machine.name,
-        options.source.trim_start_matches("linux-source-"),
+        options.version(),
         ours.entries.unwrap_or(0),
         theirs.entries.unwrap_or(0),
         late.code,

@@ -68,14 +68,45 @@ pub(super) fn unpack(package: &str) -> Result<PathBuf> {
         return Ok(folder);
     }
     unpack_into(package, &folder)?;
-    let mut patches = files::list(&files::workspace().join("contrib/linux"))?;
-    patches.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
-    patches.sort();
-    for patch in patches {
+    for patch in patches(package)? {
         let mut apply = Command::new("patch");
         apply.args(["-p1", "--forward", "-i"]).arg(&patch).current_dir(&folder);
         execute(&mut apply, &folder.join("patch.log"))?;
     }
     files::write(&stamp, b"")?;
     Ok(folder)
+}
+
+/// The patches for a source, in order. Those for another version are in a folder of its own, and take the place of
+/// those with the same name.
+fn patches(package: &str) -> Result<Vec<PathBuf>> {
+    let all = files::workspace().join("contrib/linux");
+    let own = all.join(package.trim_start_matches("linux-source-"));
+    let mut patches = files::list(&all)?;
+    patches.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
+    patches.sort();
+    for patch in &mut patches {
+        let other = own.join(patch.file_name().unwrap_or_default());
+        if other.exists() {
+            *patch = other;
+        }
+    }
+    Ok(patches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_has_patches_of_its_own() {
+        let names = |package| {
+            let patches = patches(package).unwrap();
+            patches.iter().map(|path| path.to_string_lossy().into_owned()).collect::<Vec<_>>()
+        };
+        let (usual, old) = (names("linux-source-6.12"), names("linux-source-6.1"));
+        assert_eq!((usual.len(), old.len()), (4, 4));
+        assert_eq!(usual[..3], old[..3]);
+        assert!(old[3].contains("contrib/linux/6.1/0004-") && usual[3].contains("linux/0004-"));
+    }
 }
