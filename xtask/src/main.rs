@@ -11,6 +11,7 @@
 mod acceptance;
 mod apt;
 mod attached;
+mod bare;
 mod bench;
 mod budget;
 mod deb;
@@ -46,6 +47,7 @@ const USAGE: &str = "\
 usage: cargo xtask CHORE [OPTION…]
 
 chores:
+  bare      build a program without an operating system that traces itself, and run it in QEMU
   bench     measure the programs against others; --check compares instruction counts
   test      install what the tests need and run every check that CI runs
   dist      build the programs, man pages and completions into a folder (dist)
@@ -75,6 +77,7 @@ fn run() -> Result<bool> {
     let mut parser = lexopt::Parser::from_env();
     match parser.next()? {
         Some(Arg::Value(chore)) => match chore.to_str() {
+            Some("bare") => bare::run(parser),
             Some("bench") => bench::run(parser),
             Some("test") => test::run(parser),
             Some("deb") => deb::run(parser),

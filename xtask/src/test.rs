@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::bench::counts;
-use crate::{Result, apt, files, foreign};
+use crate::{Result, apt, bare, files, foreign};
 
 /// The Debian packages of all programs and libraries that the tests use.
 const PACKAGES: &[&str] = &[
@@ -71,6 +71,8 @@ const PACKAGES: &[&str] = &[
     "musl-tools",
     "pahole",
     "protobuf-compiler",
+    "qemu-system-arm",
+    "qemu-system-misc",
     "qemu-user",
     "strace",
     "uftrace",
@@ -103,6 +105,9 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     let is_complete = prepare()?;
     if let Err(error) = foreign::build() {
         println!("== libmcount-live isn't tested on other processors: {error}");
+    }
+    if let Err(error) = bare::build() {
+        println!("== examples/bare isn't tested: {error}");
     }
     let begin = Instant::now();
     let tests = || run::all(is_complete);
