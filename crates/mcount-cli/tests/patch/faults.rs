@@ -9,13 +9,14 @@ use std::thread::sleep;
 use testkit::damage::{Random, SECTIONS, damaged};
 use testkit::served::Served;
 
-pub(crate) const TESTS: [(&str, Check); 10] = [
+pub(crate) const TESTS: [(&str, Check); 11] = [
     ("faults::damaged-objects", damaged_objects),
     ("faults::damaged-programs", damaged_programs),
     ("faults::between-nops", between_nops),
     ("faults::killed", killed),
     ("faults::both-killed", both_killed),
     ("faults::killed-while-it-stands", killed_while_it_stands),
+    ("faults::killed-at-each-call", killed_at_each_call),
     ("faults::attached", attached),
     ("faults::breakpoint", breakpoint),
     ("faults::hostile-state", hostile_state),
@@ -253,6 +254,45 @@ fn killed_while_it_stands() -> Result<(), String> {
     with(&served, &["--revert"], &[])?.is(0, "reverted")?;
     served.ask("which", "11")?;
     served.end()
+}
+
+/// The worker is killed before one of its calls of `ptrace`, while a process is patched for the first time: before each of the
+/// first ones, and later before some.
+fn killed_at_each_call() -> Result<(), String> {
+    testkit::tools::need(["strace"]);
+    let room = Room::new()?;
+    let program = room.compile("served", "gcc", HOOKS, &["served.c"])?;
+    let fix = room.fix("both.so", &[], &["both.c"])?;
+    let (mut call, mut left_old) = (1, 0);
+    loop {
+        let mut served = Served::start(&program)?;
+        let id = served.id().to_string();
+        let patch = command(&[&id]);
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=ptrace"]);
+        strace.arg("-e").arg(format!("inject=ptrace:signal=SIGKILL:when={call}"));
+        strace.arg(patch.get_program()).args(patch.get_args()).arg(&fix);
+        let ended = strace.stderr(Stdio::null()).status().map_err(text)?;
+        served.tell("which")?;
+        let line = served.line().map_err(|error| format!("call {call}: {error}"))?;
+        match line.as_str() {
+            "11" => left_old += 1,
+            "22" => {}
+            _ => return Err(format!("call {call}: {line}")),
+        }
+        if ended.success() {
+            break;
+        }
+        if line == "11" {
+            crate::program::patch(&served, &fix)?.is(0, "")?;
+            served.ask("which", "22").map_err(|error| format!("call {call}: {error}"))?;
+        }
+        with(&served, &["--revert"], &[])?.is(0, "reverted")?;
+        served.ask("which", "11")?;
+        served.end()?;
+        call += if call < 30 { 1 } else { 9 };
+    }
+    if left_old > 30 { Ok(()) } else { Err(format!("only {left_old} were killed in time")) }
 }
 
 /// Who traces a process.

@@ -3,6 +3,7 @@
 //! No breakpoint and no single step is used: their SIGTRAP would be forced upon a program that ignores it. The thread
 //! stops at system calls.
 
+use super::rescue::Shelter;
 use super::stop::{Thread, restarted};
 use crate::trace::tracee::{Memory, Registers, Tracee, to_result};
 use nix::errno::Errno;
@@ -25,8 +26,8 @@ pub(super) struct Remote<'m> {
     gate: u64,
     /// Signals that came meanwhile.
     signals: Vec<i32>,
-    /// Where it finds how to go on if nobody puts it back.
-    frame: Option<u64>,
+    /// Its stack pointer if it finds there how to go on when nobody puts it back.
+    stack: Option<u64>,
 }
 
 /// Where a function returns to, and where its thread stands when the recorder hears of that.
@@ -58,6 +59,20 @@ impl<'m> Remote<'m> {
         Ok(remote)
     }
 
+    /// The same with code of the program: a frame of a signal on the thread's own stack, as the kernel would write one.
+    pub(super) fn sheltered(
+        thread: &mut Thread,
+        memory: &'m Memory,
+        shelter: &Shelter,
+    ) -> io::Result<Self> {
+        let mut remote = Self::begin(thread, memory, shelter.gate)?;
+        remote.prepare(shelter.gate, shelter.frame, shelter.frame)?;
+        memory.write(shelter.frame, &shelter.restorer.to_le_bytes())?;
+        remote.enter()?;
+        remote.block()?;
+        Ok(remote)
+    }
+
     fn begin(thread: &mut Thread, memory: &'m Memory, gate: u64) -> io::Result<Self> {
         let before = restarted(&thread.registers);
         *thread.change() = before;
@@ -65,7 +80,7 @@ impl<'m> Remote<'m> {
         let mut blocked = 0;
         ptrace(0x420a, tracee, 8, (&raw mut blocked).cast())?;
         let (state, signals) = (state(tracee)?, Vec::new());
-        Ok(Self { thread: tracee, memory, before, blocked, state, gate, signals, frame: None })
+        Ok(Self { thread: tracee, memory, before, blocked, state, gate, signals, stack: None })
     }
 
     /// Blocks all signals but SIGURG, by which the end of a function is told.
@@ -76,12 +91,23 @@ impl<'m> Remote<'m> {
 
     /// From now on it goes on by itself if nobody puts it back, as for [`Remote::rescued`].
     pub(super) fn rescue(&mut self, gate: u64, frame: u64) -> io::Result<()> {
-        const SYSCALL: u64 = 2;
+        self.prepare(gate, frame, frame + 8)?;
+        self.enter()
+    }
+
+    /// Writes the frame.
+    fn prepare(&mut self, gate: u64, frame: u64, stack: u64) -> io::Result<()> {
         let bytes = super::rescue::frame(frame, &self.before, self.blocked, &self.state);
         self.memory.write(frame, &bytes)?;
-        (self.gate, self.frame) = (gate, Some(frame));
-        let (rip, rsp, orig_rax) = (gate + SYSCALL, frame + 8, u64::MAX);
-        self.thread.set_registers(&Registers { rip, rsp, orig_rax, ..self.before })
+        (self.gate, self.stack) = (gate, Some(stack));
+        Ok(())
+    }
+
+    /// Has it stand where it'd take the frame.
+    fn enter(&self) -> io::Result<()> {
+        const SYSCALL: u64 = 2;
+        let (rip, rsp) = (self.gate + SYSCALL, self.stack.unwrap_or(self.before.rsp));
+        self.thread.set_registers(&Registers { rip, rsp, orig_rax: u64::MAX, ..self.before })
     }
 
     /// Another `syscall` instruction is to be used from now on.
@@ -94,7 +120,7 @@ impl<'m> Remote<'m> {
         let argument = |index: usize| arguments.get(index).copied().unwrap_or(0);
         let registers = Registers {
             rip: self.gate,
-            rsp: self.frame.map_or(self.before.rsp, |frame| frame + 8),
+            rsp: self.stack.unwrap_or(self.before.rsp),
             rax: number.cast_unsigned(),
             orig_rax: u64::MAX,
             rdi: argument(0),

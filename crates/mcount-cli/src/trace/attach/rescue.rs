@@ -3,7 +3,8 @@
 //!
 //! The layout is the kernel's (`struct rt_sigframe`, `<asm/sigcontext.h>`).
 
-use crate::trace::tracee::Registers;
+use super::maps::{self, Mapping};
+use crate::trace::tracee::{Memory, Registers};
 
 /// The frame's own flags: vector registers are there, and the segment of the stack is to be restored.
 const FLAGS: u64 = 7;
@@ -55,4 +56,52 @@ pub(super) fn frame(at: u64, registers: &Registers, blocked: u64, state: &[u8]) 
     }
     bytes.extend_from_slice(&END.to_le_bytes());
     bytes
+}
+
+/// What a program has of its own for that, as long as nothing is mapped for it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shelter {
+    /// `syscall` and `ret`.
+    pub(super) gate: u64,
+    /// Where signal handlers of its C library return to: `rt_sigreturn`.
+    pub(super) restorer: u64,
+    /// Where the frame is to be.
+    pub(super) frame: u64,
+}
+
+impl Shelter {
+    /// `None` if the program has no such code, or if the thread whose stack pointer this is doesn't stand on the large stack that the
+    /// kernel has made: on another one a frame might have no room.
+    pub(super) fn find(memory: &Memory, maps: &[Mapping], stack: u64) -> Option<Self> {
+        /// What belongs to a function below its stack pointer.
+        const RED_ZONE: u64 = 128;
+        const FRAME: u64 = 4096;
+        const ROOM: u64 = 16 << 10;
+        let map = maps::find(maps, stack).filter(|map| map.path.as_os_str() == "[stack]")?;
+        stack.checked_sub(ROOM).filter(|lowest| map.has(*lowest))?;
+        let frame = ((stack - RED_ZONE - FRAME) & !63) - 8;
+        let (gate, restorer) = borrowed(memory, maps)?;
+        Some(Self { gate, restorer, frame })
+    }
+}
+
+/// The code of a [`Shelter`]. C libraries have it, and programs that are linked with one.
+fn borrowed(memory: &Memory, maps: &[Mapping]) -> Option<(u64, u64)> {
+    const GATE: &[u8] = &[0x0f, 0x05, 0xc3];
+    // mov $15, %rax; syscall
+    const RESTORER: &[u8] = &[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+    const MOST: u64 = 4 << 20;
+    let is_library = |map: &Mapping| {
+        let name = map.path.file_name().map(|name| name.to_string_lossy().into_owned());
+        name.is_some_and(|name| name.starts_with("libc.") || name.starts_with("ld-musl"))
+    };
+    let mut all: Vec<&Mapping> = maps.iter().filter(|map| map.is_code() && map.is_file()).collect();
+    all.sort_by_key(|map| !is_library(map));
+    // The program itself is the first one otherwise.
+    all.into_iter().take(2).find_map(|map| {
+        let mut bytes = vec![0; usize::try_from((map.end - map.start).min(MOST)).ok()?];
+        memory.read(map.start, &mut bytes).ok()?;
+        let find = |code| memchr::memmem::find(&bytes, code).map(|at| map.start + at as u64);
+        Some((find(GATE)?, find(RESTORER)?))
+    })
 }

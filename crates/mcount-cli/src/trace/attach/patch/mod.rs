@@ -6,6 +6,7 @@
 mod arch;
 mod fix;
 mod frames;
+mod hook;
 mod hub;
 mod names;
 mod plan;

@@ -9,19 +9,20 @@ use super::super::inside::Place;
 use super::super::maps::{self, Mapping};
 use super::super::program::Program;
 use super::super::remote::Remote;
+use super::super::rescue::Shelter;
 use super::super::session::{gate, is_free};
-use super::super::stop::Standing;
+use super::super::stop::{Standing, Thread};
 use super::super::unwinders::{Unwinder as Told, outside};
 use super::super::{sandbox, start_of};
 use super::fix::Fix;
+use super::hook::{Hook, armed, look, put_back, step_back};
 use super::hub::{self, Entry, Hub, SLOTS, Table};
-use super::plan::{Bound, Plan, Target, relocated};
+use super::plan::{Bound, Plan, relocated};
 use super::region::{New, Region};
 use super::sources::Sources;
 use super::stacks::{self, Range};
 use crate::trace::scope::Scope;
 use crate::trace::tracee::Memory;
-use mcount_live::x86_64 as code;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -78,7 +79,7 @@ impl Work {
         let process = (self.process, &self.memory);
         let mut remote = match &found {
             Some(hub) => Remote::rescued(thread, &self.memory, (hub.call(), hub.frame()))?,
-            None => Remote::of(thread, &self.memory, gate(&self.memory, &maps)?)?,
+            None => first(thread, &self.memory, &maps)?,
         };
         let extent = plan.targets.first().map_or((0, 0), |one| one.extent);
         let mut hub = match found {
@@ -303,9 +304,9 @@ impl Work {
                 hub.set_entry(&self.memory, *slot, &entry)?;
                 table.set_slot(*slot, entry.body());
             }
-            if now == Hook::Idle {
+            if now == Hook::Idle || now == Hook::Between {
                 let gate = hub.gate(*slot, target.extent);
-                let bytes = gate.and_then(|gate| armed(target, &entry, gate));
+                let bytes = gate.and_then(|gate| armed(&self.memory, target, &entry, gate));
                 writes.extend(bytes.ok_or_else(|| io::Error::other("a gate is out of reach"))?);
                 step_back(&self.memory, standing, places, &entry)?;
             }
@@ -400,6 +401,14 @@ impl Work {
             hub.set_table(&self.memory, &table)?;
         }
         Ok(())
+    }
+}
+
+/// A thread of a process in which nothing is mapped yet.
+fn first<'m>(thread: &mut Thread, memory: &'m Memory, maps: &[Mapping]) -> io::Result<Remote<'m>> {
+    match Shelter::find(memory, maps, thread.registers.rsp) {
+        Some(shelter) => Remote::sheltered(thread, memory, &shelter),
+        None => Remote::of(thread, memory, gate(memory, maps)?),
     }
 }
 
@@ -507,82 +516,6 @@ fn remove_orphans(
         // An unwinder may know it: then it stays.
         if all.all(|is_its| is_its) && region.told(memory).is_empty() {
             region.unmap(remote)?;
-        }
-    }
-    Ok(())
-}
-
-/// How a hook is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hook {
-    Idle,
-    /// It leads to its gate.
-    Armed,
-    /// Somebody else has it.
-    Foreign,
-}
-
-fn look(memory: &Memory, hub: &Hub, entry: &Entry, slot: usize) -> io::Result<Hook> {
-    let mut now = vec![0; entry.idle.len()];
-    memory.read(entry.site, &mut now)?;
-    if now == entry.idle {
-        return Ok(Hook::Idle);
-    }
-    let mut jump = [0; code::SITE];
-    let at = entry.before.as_ref().map_or(entry.site, |(before, _)| *before);
-    let is_short = |before: u64| {
-        code::armed_short(entry.site, before).is_some_and(|short| now.starts_with(&short))
-    };
-    if entry.before.as_ref().is_some_and(|(before, _)| !is_short(*before)) {
-        return Ok(Hook::Foreign);
-    }
-    memory.read(at, &mut jump)?;
-    let [first, distance @ ..] = jump;
-    let distance = i64::from(i32::from_le_bytes(distance));
-    let target = (at + code::SITE as u64).wrapping_add_signed(distance);
-    Ok(if first == 0xe9 && hub.is_gate(slot, target) { Hook::Armed } else { Hook::Foreign })
-}
-
-/// What makes a hook jump to its gate, in order.
-fn armed(target: &Target, entry: &Entry, gate: u64) -> Option<Vec<(u64, Vec<u8>)>> {
-    let mut bytes = target.filled.clone();
-    if let Some((before, _)) = &entry.before {
-        let short = code::armed_short(entry.site, *before)?;
-        bytes.get_mut(..short.len())?.copy_from_slice(&short);
-        return Some(vec![(*before, code::armed(*before, gate)?.to_vec()), (entry.site, bytes)]);
-    }
-    bytes.get_mut(..code::SITE)?.copy_from_slice(&code::armed(entry.site, gate)?);
-    Some(vec![(entry.site, bytes)])
-}
-
-/// Makes a hook what it was, if it leads to its gate.
-fn put_back(memory: &Memory, hub: &Hub, entry: &Entry, slot: usize) -> io::Result<()> {
-    if look(memory, hub, entry, slot)? != Hook::Armed {
-        return Ok(());
-    }
-    memory.write(entry.site, &entry.idle)?;
-    if let Some((before, bytes)) = &entry.before {
-        memory.write(*before, bytes)?;
-    }
-    Ok(())
-}
-
-/// Has threads that stand in the middle of an area begin it once more: it does nothing.
-fn step_back(
-    memory: &Memory,
-    standing: &mut Standing,
-    places: &[Vec<Place>],
-    entry: &Entry,
-) -> io::Result<()> {
-    for (thread, places) in standing.threads.iter_mut().zip(places) {
-        for place in places {
-            if place.address <= entry.site || place.address >= entry.body() {
-                continue;
-            }
-            match place.frame {
-                Some(frame) => memory.write(frame, &entry.site.to_le_bytes())?,
-                None => thread.change().rip = entry.site,
-            }
         }
     }
     Ok(())
