@@ -13,8 +13,8 @@ mod statistics;
 pub use measure::{By, Functions, Key, Measured, measure};
 pub use print::{ComparisonFormat, print};
 
-use measure::VIEWS;
-use statistics::{Sample, median};
+use measure::{SHARES, VIEWS};
+use statistics::{Sample, mean, median};
 use std::collections::BTreeSet;
 
 /// What is compared.
@@ -33,7 +33,7 @@ pub struct Rule {
 /// A number of both sides.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Change {
-    /// The median of the traces.
+    /// Of the traces: the geometric mean of times, the median of numbers of calls.
     pub old: f64,
     /// Likewise.
     pub new: f64,
@@ -105,11 +105,10 @@ pub struct Comparison {
 pub fn compare(old: &[Functions], new: &[Functions], rule: &Rule) -> Comparison {
     let keys: BTreeSet<&Key> = old.iter().chain(new).flat_map(|trace| trace.keys()).collect();
     let views: Vec<View> = (0..VIEWS).map(|view| View::new(&keys, old, new, view)).collect();
-    let tests = VIEWS * views.first().map_or(0, |view| view.samples.iter().flatten().count());
     let mut rows: Vec<Row> = Vec::new();
     for (at, key) in keys.iter().enumerate() {
-        let calls = calls_of(key, old, new, keys.len(), rule);
-        let times = views.iter().filter_map(|view| view.change(at, tests, rule));
+        let calls = calls_of(key, old, new, statistics::equal_odds(keys.len()), rule);
+        let times = views.iter().filter_map(|view| view.change(at, rule));
         // The view that tells most; if none tells anything, the last: most calls.
         let time =
             times.reduce(|best, next| if best.surplus() > next.surplus() { best } else { next });
@@ -137,8 +136,8 @@ impl Change {
         let is_beyond = difference.abs() > noise.unwrap_or(0.0) && sample.is_apart();
         let relative = difference.exp_m1();
         Self {
-            old: median(&sample.old).exp(),
-            new: median(&sample.new).exp(),
+            old: mean(&sample.old).exp(),
+            new: mean(&sample.new).exp(),
             difference: relative,
             noise: noise.map(f64::exp_m1),
             counts: is_beyond && relative.abs() > rule.threshold,
@@ -155,6 +154,10 @@ impl Change {
 struct View {
     /// Of each function that is timed on both sides, and matters.
     samples: Vec<Option<Timed>>,
+    /// How many these are.
+    count: usize,
+    /// Nanoseconds of all of them in a trace, about.
+    sum: f64,
     /// The variance that functions usually have: those that are called seldom, and those called often.
     usual: [Option<f64>; 2],
 }
@@ -179,6 +182,9 @@ const UNSURE: f64 = 1.0;
 /// Calls from which on one that was interrupted makes no difference.
 const FREQUENT: f64 = 30.0;
 
+/// Functions whose spread says what is usual.
+const SEVERAL: usize = 5;
+
 /// What takes less than this part of the function that takes most isn't compared by time: each function
 /// that is makes it harder to be sure of the others.
 const MATTERS: f64 = 1e-4;
@@ -191,13 +197,17 @@ impl View {
             sample.take_if(|timed| timed.sum < greatest * MATTERS);
         }
         let usual = [false, true].map(|is_frequent| usual(&samples, is_frequent));
-        Self { samples, usual }
+        let count = samples.iter().flatten().count();
+        let sum = samples.iter().flatten().map(|timed| timed.sum).sum();
+        Self { samples, count, sum, usual }
     }
 
-    fn change(&self, at: usize, tests: usize, rule: &Rule) -> Option<Change> {
+    fn change(&self, at: usize, rule: &Rule) -> Option<Change> {
         let timed = self.samples.get(at)?.as_ref()?;
         let usual = self.usual.get(usize::from(timed.is_frequent)).copied().flatten();
-        let noise = timed.sample.noise(tests, usual, (UNSURE / timed.least).powi(2));
+        let odds =
+            statistics::weighted_odds(self.count, timed.sum / self.sum) / float(VIEWS as u64);
+        let noise = timed.sample.noise(odds, usual, (UNSURE / timed.least).powi(2));
         Some(Change::new(&timed.sample, Some(noise), rule))
     }
 }
@@ -211,7 +221,8 @@ fn usual(samples: &[Option<Timed>], is_frequent: bool) -> Option<f64> {
     }
     let variances: Vec<f64> = like.iter().filter_map(|timed| timed.sample.variance()).collect();
     if !variances.is_empty() {
-        return Some(median(&variances));
+        // A few say nothing of the others.
+        return (variances.len() >= SEVERAL).then(|| median(&variances));
     }
     // With one trace a side: most functions are as they were, so what they differ by is noise. The median of
     // absolute values is 0.6745 deviations of a normal distribution.
@@ -236,7 +247,8 @@ impl Timed {
         let sum = median(&calls) * median(&times().collect::<Vec<_>>());
         let logarithms = |side: &[f64]| side.iter().map(|time| time.ln()).collect();
         let sample = Sample { old: logarithms(&old_times), new: logarithms(&new_times) };
-        Some(Self { sample, least, sum, is_frequent: fewest >= FREQUENT })
+        let seen = fewest * SHARES.get(view).copied().unwrap_or(1.0);
+        Some(Self { sample, least, sum, is_frequent: seen >= FREQUENT })
     }
 }
 
@@ -246,7 +258,7 @@ fn float(calls: u64) -> f64 {
 }
 
 /// How often a function was called.
-fn calls_of(key: &Key, old: &[Functions], new: &[Functions], tests: usize, rule: &Rule) -> Change {
+fn calls_of(key: &Key, old: &[Functions], new: &[Functions], odds: f64, rule: &Rule) -> Change {
     let side = |traces: &[Functions]| -> Vec<f64> {
         traces.iter().map(|trace| trace.get(key).map_or(0.0, |row| float(row.calls))).collect()
     };
@@ -267,6 +279,6 @@ fn calls_of(key: &Key, old: &[Functions], new: &[Functions], tests: usize, rule:
         };
     }
     // What usually varies by nothing has no usual variance.
-    let noise = sample.variance().map(|_| sample.noise(tests, None, 0.0));
+    let noise = sample.variance().map(|_| sample.noise(odds, None, 0.0));
     Change { old: before, new: after, ..Change::new(&sample, noise, rule) }
 }

@@ -2,15 +2,30 @@
 //! not pass.
 //!
 //! The bound is that of Student's t-test, with two additions. Many functions are compared, so each gets its
-//! part of the odds (Bonferroni). And a spread of a few traces can be small by luck, so it is averaged
-//! with that of the other functions, as for gene expression (Smyth 2004, "Linear models and empirical
-//! Bayes methods").
+//! part of the odds (Bonferroni): a quarter of them is divided equally, and the rest by the time that functions
+//! take in both sides together (Genovese, Roeder and Wasserman 2006, "False discovery control with p-value
+//! weighting"). And a spread of a few traces can be small by luck, so it is averaged with that of functions
+//! like it if there are several, as for gene expression (Smyth 2004, "Linear models and empirical Bayes
+//! methods").
 
 /// The odds that any difference is found between equal programs.
 const ODDS: f64 = 0.01;
 
 /// How many traces the spread of the other functions counts for.
 const USUAL_WEIGHT: usize = 4;
+
+/// The odds of one of `tests`.
+pub(super) fn equal_odds(tests: usize) -> f64 {
+    ODDS / count(tests)
+}
+
+/// What part of the odds is shared by time.
+const BY_TIME: f64 = 0.75;
+
+/// The odds of one of `tests` that has this share of the time of all.
+pub(super) fn weighted_odds(tests: usize, share: f64) -> f64 {
+    (1.0 - BY_TIME) * equal_odds(tests) + BY_TIME * ODDS * share
+}
 
 /// Numbers of the traces of both sides.
 #[derive(Debug, Clone, Default)]
@@ -33,9 +48,9 @@ impl Sample {
         (freedom > 0).then(|| (squares(&self.old) + squares(&self.new)) / count(freedom))
     }
 
-    /// From the median of the one side to that of the other.
+    /// From the mean of the one side to that of the other.
     pub(super) fn difference(&self) -> f64 {
-        median(&self.new) - median(&self.old)
+        mean(&self.new) - mean(&self.old)
     }
 
     /// Whether every number of one side is greater than all of the other.
@@ -45,9 +60,9 @@ impl Sample {
         least(&self.new) > greatest(&self.old) || least(&self.old) > greatest(&self.new)
     }
 
-    /// The difference that chance doesn't pass in `tests` such samples. `usual` is the variance that other
+    /// The difference that chance passes with these odds. `usual` is the variance that other
     /// samples have, if that's known, and `floor` the least that there can be.
-    pub(super) fn noise(&self, tests: usize, usual: Option<f64>, floor: f64) -> f64 {
+    pub(super) fn noise(&self, odds: f64, usual: Option<f64>, floor: f64) -> f64 {
         let own = self.variance().map(|variance| variance.max(floor));
         let (variance, freedom) = match (own, usual) {
             (Some(own), Some(usual)) => {
@@ -59,7 +74,7 @@ impl Sample {
             (None, usual) => (usual.unwrap_or(0.0).max(floor), GUESSED),
         };
         let per_trace = 1.0 / count(self.old.len()) + 1.0 / count(self.new.len());
-        limit(ODDS / count(tests), freedom) * (variance * per_trace).sqrt()
+        limit(odds, freedom) * (variance * per_trace).sqrt()
     }
 }
 
@@ -73,8 +88,13 @@ fn count(number: usize) -> f64 {
 
 /// The sum of squares of what numbers differ by from their mean.
 fn squares(numbers: &[f64]) -> f64 {
-    let mean = numbers.iter().sum::<f64>() / count(numbers.len());
+    let mean = mean(numbers);
     numbers.iter().map(|number| (number - mean).powi(2)).sum()
+}
+
+/// The mean; 0 of none.
+pub(super) fn mean(numbers: &[f64]) -> f64 {
+    numbers.iter().sum::<f64>() / count(numbers.len())
 }
 
 /// The number in the middle; 0 of none.
@@ -130,6 +150,16 @@ mod tests {
         assert!((limit(0.05, 9) - limit(0.05, 8)).abs() < 1e-9);
     }
 
+    /// However time is shared, all odds together are those of any difference.
+    #[test]
+    fn odds_add_up() {
+        for shares in [vec![1.0], vec![0.25; 4], vec![0.9, 0.1, 0.0, 0.0, 0.0]] {
+            let sum: f64 = shares.iter().map(|share| weighted_odds(shares.len(), *share)).sum();
+            assert!((sum - ODDS).abs() < 1e-12, "{shares:?}: {sum}");
+        }
+        assert!(weighted_odds(300, 0.3) > 10.0 * equal_odds(300));
+    }
+
     #[test]
     fn medians() {
         assert!((median(&[3.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);
@@ -143,9 +173,10 @@ mod tests {
             old: vec![0.0, spread, -spread, spread, -spread],
             new: vec![0.05, 0.05 + spread, 0.05 - spread, 0.05 + spread, 0.05 - spread],
         };
-        assert!(sample(0.002).noise(100, None, 0.0) < 0.05);
-        assert!(sample(0.03).noise(100, None, 0.0) > 0.05);
-        assert!(sample(0.01).noise(1_000, None, 0.0) > sample(0.01).noise(10, None, 0.0));
+        let noise = |spread, tests| sample(spread).noise(equal_odds(tests), None, 0.0);
+        assert!(noise(0.002, 100) < 0.05);
+        assert!(noise(0.03, 100) > 0.05);
+        assert!(noise(0.01, 1_000) > noise(0.01, 10));
         assert!(sample(0.02).is_apart() && !sample(0.03).is_apart());
     }
 }
