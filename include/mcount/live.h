@@ -1,7 +1,7 @@
 /* Arms the hooks of the program that it's part of, while the program runs.
  *
  * A hook is what compilers put at the entry of functions for tracers: -fpatchable-function-entry, -pg -mfentry, -pg.
- * Link with libmcount-live. x86-64 and AArch64 Linux so far. docs/live.md explains, and says what to expect. */
+ * Link with libmcount-live. x86-64, AArch64 and RISC-V Linux so far. docs/live.md explains, and says what to expect. */
 #ifndef MCOUNT_LIVE_H
 #define MCOUNT_LIVE_H
 
@@ -48,6 +48,13 @@ struct mcount_registers {
     uint64_t x29; /* entry: the caller's frame pointer */
     uint64_t sp;  /* entry: the stack pointer */
     uint64_t pc;  /* entry: where the hook is */
+#elif defined(__riscv)
+    uint64_t a[8]; /* a0 to a7: the arguments; a0 and a1: the result */
+    uint64_t t2;   /* the static chain of nested functions */
+    /* Only to be looked at. */
+    uint64_t s0; /* entry: the caller's, which may be its frame pointer */
+    uint64_t sp; /* entry: the stack pointer */
+    uint64_t pc; /* entry: where the hook is */
 #else
     uint64_t rdi, rsi, rdx, rcx, r8, r9; /* the arguments, the first one first */
     uint64_t rax; /* entry: al is the number of vector registers in a variadic call; exit: the result */
@@ -77,7 +84,7 @@ struct mcount_call {
     const struct mcount_function *function;
     uint64_t data;   /* the handlers' own: 0 at the entry, and kept for the exit */
     uint64_t target; /* entry: where the call goes; another function of the same type may be put here */
-    union mcount_vector *vectors;      /* xmm0 to xmm15, q0 to q15; NULL without MCOUNT_VECTORS */
+    union mcount_vector *vectors;      /* xmm0 to xmm15, q0 to q15, fa0 to fa7; NULL without MCOUNT_VECTORS */
     union mcount_vector *vectors_high; /* the upper halves of ymm0 to ymm15; NULL also without AVX */
     uint32_t end;                      /* exit: one of enum mcount_end */
 };

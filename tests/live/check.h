@@ -15,6 +15,10 @@
 #define ARGUMENT(call) ((call)->registers.x[0])
 #define RESULT(call) ((call)->registers.x[0])
 #define IN_VECTOR "+w"
+#elif defined(__riscv)
+#define ARGUMENT(call) ((call)->registers.a[0])
+#define RESULT(call) ((call)->registers.a[0])
+#define IN_VECTOR "+f"
 #else
 #define ARGUMENT(call) ((call)->registers.rdi)
 #define RESULT(call) ((call)->registers.rax)

@@ -38,6 +38,14 @@ BARE static void spoil(void)
                            "x14", "x15", "x16", "x17", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17",
                            "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30",
                            "v31", "cc", "memory");
+#elif defined(__riscv)
+    __asm__ volatile(".irp n, 0,1,2,3,4,5,6\n li t\\n, -1\n .endr\n"
+                     ".irp n, 0,1,2,3,4,5,6,7\n li a\\n, -1\n fmv.d.x fa\\n, t0\n .endr\n"
+                     ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11\n fmv.d.x ft\\n, t0\n .endr\n"
+                     "fsflags t0\n" ::
+                         : "t0", "t1", "t2", "t3", "t4", "t5", "t6", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
+                           "fa0", "fa1", "fa2", "fa3", "fa4", "fa5", "fa6", "fa7", "ft0", "ft1", "ft2", "ft3", "ft4",
+                           "ft5", "ft6", "ft7", "ft8", "ft9", "ft10", "ft11", "memory");
 #else
     __asm__ volatile("pxor %%xmm0, %%xmm0\n pcmpeqd %%xmm1, %%xmm1\n movaps %%xmm1, %%xmm2\n movaps %%xmm1, %%xmm3\n"
                      "movaps %%xmm1, %%xmm4\n movaps %%xmm1, %%xmm5\n movaps %%xmm1, %%xmm6\n movaps %%xmm1, %%xmm7\n"

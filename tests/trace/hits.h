@@ -18,6 +18,8 @@
 /* Lets other threads run, as far as the processor can. */
 #ifdef __aarch64__
 #define PAUSE() __asm__ volatile("yield")
+#elif defined(__riscv)
+#define PAUSE() __asm__ volatile("nop")
 #else
 #define PAUSE() __asm__ volatile("pause")
 #endif

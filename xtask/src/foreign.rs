@@ -35,12 +35,20 @@ struct Foreign {
     is_usual: bool,
 }
 
-const ALL: &[Foreign] = &[Foreign {
-    name: "aarch64",
-    target: "aarch64-unknown-linux-gnu",
-    debian: Some("arm64"),
-    is_usual: true,
-}];
+const ALL: &[Foreign] = &[
+    Foreign {
+        name: "aarch64",
+        target: "aarch64-unknown-linux-gnu",
+        debian: Some("arm64"),
+        is_usual: true,
+    },
+    Foreign {
+        name: "riscv64",
+        target: "riscv64gc-unknown-linux-gnu",
+        debian: None,
+        is_usual: false,
+    },
+];
 
 /// Runs the chore: `false` when a test failed.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {

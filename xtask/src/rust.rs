@@ -61,7 +61,7 @@ pub(crate) fn compiler(packages: &[String]) -> Result<PathBuf> {
 fn fetch(folder: &Path, packages: &[&String]) -> Result<()> {
     let architectures = packages.iter().filter_map(|package| package.split_once(':'));
     let all = ["amd64"].into_iter().chain(architectures.map(|(_, architecture)| architecture));
-    let list: String = all.map(|architecture| format!("\"{architecture}\"; ")).collect();
+    let list = all.map(|architecture| format!("\"{architecture}\";")).collect::<Vec<_>>().join(" ");
     let mut shell = Command::new("sh");
     shell.args(["-ec", FETCH, "fetch"]).args(packages).current_dir(folder);
     let status = shell.env("ARCHITECTURES", list).status()?;

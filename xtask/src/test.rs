@@ -23,6 +23,7 @@ const PACKAGES: &[&str] = &[
     "clang-19",
     "g++",
     "g++-aarch64-linux-gnu",
+    "g++-riscv64-linux-gnu",
     "gcc-aarch64-linux-gnu",
     "gcc-arm-linux-gnueabi",
     "gcc-arm-linux-gnueabihf",

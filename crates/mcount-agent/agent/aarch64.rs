@@ -6,6 +6,9 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Bits of an address that a program can have.
 pub(crate) const ADDRESS_BITS: u32 = 48;
 
+/// The bits in which the shadows of stacks differ from stacks.
+pub(crate) const SHADOW_BITS: [u32; 3] = [46, 45, 44];
+
 /// Linux's numbers of system calls, which all newer processors have in common.
 pub(crate) mod number {
     pub(crate) const OPENAT: u64 = 56;

@@ -2,6 +2,7 @@
 //!
 //! Their own file so that no two modules need each other for them.
 
+use super::processor::SHADOW_BITS;
 use super::{config, layout as trace};
 
 /// Times are counts of events.
@@ -39,7 +40,7 @@ pub(crate) const UNWOUND: u64 = 2;
 /// Bytes of stack in a piece, whose shadows are mapped together.
 pub(crate) const PIECE: u64 = trace::CHUNK_SIZE;
 /// The bits of a slot's address in which those of its shadows differ.
-pub(crate) const RET: u64 = 1 << 46;
-pub(crate) const START: u64 = 1 << 46 | 1 << 45;
-pub(crate) const OPEN: u64 = 1 << 45;
-pub(crate) const NEST: u64 = 1 << 46 | 1 << 44;
+pub(crate) const RET: u64 = 1 << SHADOW_BITS[0];
+pub(crate) const START: u64 = 1 << SHADOW_BITS[0] | 1 << SHADOW_BITS[1];
+pub(crate) const OPEN: u64 = 1 << SHADOW_BITS[1];
+pub(crate) const NEST: u64 = 1 << SHADOW_BITS[0] | 1 << SHADOW_BITS[2];

@@ -2,6 +2,9 @@
 
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+#[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
 mod here;
 
-pub(crate) use here::{ADDRESS_BITS, abort, add, call, number, thread_pointer, ticks, touch_stack};
+pub(crate) use here::{
+    ADDRESS_BITS, SHADOW_BITS, abort, add, call, number, thread_pointer, ticks, touch_stack,
+};

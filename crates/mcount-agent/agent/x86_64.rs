@@ -5,6 +5,9 @@ use core::arch::asm;
 /// Bits of an address that a program can have.
 pub(crate) const ADDRESS_BITS: u32 = 47;
 
+/// The bits in which the shadows of stacks differ from stacks.
+pub(crate) const SHADOW_BITS: [u32; 3] = [46, 45, 44];
+
 /// Linux's numbers of system calls.
 pub(crate) mod number {
     pub(crate) const CLOSE: u64 = 3;

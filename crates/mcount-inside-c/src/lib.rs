@@ -3,7 +3,7 @@
 //! Its own package, because cargo builds every kind of library that a package has for whoever depends on it.
 
 #[cfg(all(
-    any(target_arch = "x86_64", target_arch = "aarch64"),
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
     target_os = "linux",
     target_pointer_width = "64"
 ))]

@@ -10,6 +10,7 @@ use crate::system::code::Code;
 use crate::system::{threads, trap};
 use mcount_live::engine::{self, Change, Step};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// What is to become of functions.
@@ -81,7 +82,7 @@ struct Plan {
     /// Areas that are as the compiler made them.
     fresh: Vec<Change<AREA>>,
     /// Sites that are idle or armed.
-    known: Vec<Change<{ code::SITE }>>,
+    known: Vec<Change<AREA>>,
     /// Their states afterwards.
     states: Vec<(Place, State)>,
     foreign: Option<String>,
@@ -140,15 +141,14 @@ impl Plan {
         let (Some(address), Some(stub)) = (module.address(index), module.stub(index)) else {
             return Ok(());
         };
-        let forms = (code::idle(address, stub), code::armed(address, stub));
-        let (Some(idle), Some(armed)) = forms else {
+        let Some((idle, armed, telling)) = arch::states(&hook.area, address, stub) else {
             return Err(Error::new(ErrorKind::NoRoom, "a stub is out of reach"));
         };
         // SAFETY: the module is loaded, and the hook is in its code.
         let there = unsafe { read(address, hook.area.length) };
         let state = match &there {
-            _ if there.starts_with(&idle) => State::Idle,
-            _ if there.starts_with(&armed) => State::Armed,
+            _ if there.get(..telling) == idle.get(..telling) => State::Idle,
+            _ if there.get(..telling) == armed.get(..telling) => State::Armed,
             _ if there == hook.bytes => State::Untouched,
             _ => {
                 let (name, module) = (name(hook), module.path.display());
@@ -165,18 +165,14 @@ impl Plan {
                 self.states.push((place, state));
             }
             State::Untouched => {
-                let mut bytes = hook.area.idle();
-                for (room, byte) in bytes.iter_mut().zip(to) {
-                    *room = byte;
-                }
                 let length = hook.area.length;
-                self.fresh.push(Change { address, length, from: hook.bytes, to: bytes });
+                self.fresh.push(Change { address, length, from: hook.bytes, to });
                 self.states.push((place, wanted));
             }
             _ => {
                 if state != wanted {
                     let from = if state == State::Idle { idle } else { armed };
-                    self.known.push(Change::whole(address, from, to));
+                    self.known.push(part(arch::changed(&hook.area), address, (from, to)));
                 }
                 self.states.push((place, wanted));
             }
@@ -327,6 +323,19 @@ fn is_wanted(record: &Record) -> bool {
 fn name(hook: &Hook) -> String {
     let symbol = hook.names.first().map_or("a function without a name", String::as_str);
     crate::pattern::demangled(symbol).into_owned()
+}
+
+/// The change of a part of an area.
+fn part(part: Range<usize>, area: u64, (from, to): ([u8; AREA], [u8; AREA])) -> Change<AREA> {
+    let cut = |bytes: [u8; AREA]| {
+        let mut cut = [0; AREA];
+        for (room, byte) in cut.iter_mut().zip(bytes.get(part.clone()).unwrap_or_default()) {
+            *room = *byte;
+        }
+        cut
+    };
+    let address = area + part.start as u64;
+    Change { address, length: part.len(), from: cut(from), to: cut(to) }
 }
 
 /// The first bytes of the code at `address`; zeroes behind them.

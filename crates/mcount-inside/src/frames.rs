@@ -7,14 +7,14 @@
 //! and never unmapped, because stacks come back.
 
 use crate::arch::{Thread, thread};
-use crate::processor::ADDRESS_BITS;
+use crate::processor::{ADDRESS_BITS, SHADOW_BITS};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-const RET: u64 = 1 << 46;
-const WHO: u64 = 1 << 46 | 1 << 44;
-/// Not with 2^46: `AddressSanitizer` has its own shadow of stacks there.
-const DATA: u64 = 1 << 45 | 1 << 44;
+const RET: u64 = 1 << SHADOW_BITS[0];
+const WHO: u64 = 1 << SHADOW_BITS[0] | 1 << SHADOW_BITS[2];
+/// Not with the first bit: `AddressSanitizer` has its own shadow of stacks there, on x86-64.
+const DATA: u64 = 1 << SHADOW_BITS[1] | 1 << SHADOW_BITS[2];
 
 /// Bytes of stack whose shadows are mapped at a time.
 const PIECE: u64 = 1 << 16;

@@ -2,7 +2,7 @@
 //! and the bytes there say how each is armed.
 
 use crate::arch::code::{Area, Position, Unusable, position};
-use crate::arch::frame;
+use crate::arch::{self, frame};
 use crate::error::{Error, ErrorKind, Result};
 use crate::unwinders;
 use mcount::{Base, CallSite, Function, Kind, Options, Policy};
@@ -39,8 +39,10 @@ pub(crate) struct Hook {
     pub(crate) size: u64,
     /// Its names as the symbol table has them, the best first; none if no symbol says it.
     pub(crate) names: Vec<String>,
-    /// Where the hook is.
+    /// Where its area begins.
     pub(crate) site: u64,
+    /// Where the hook is, which is what's executed of it first.
+    pub(crate) entry: u64,
     /// What is there.
     pub(crate) area: Area,
     /// The bytes of the area in the file.
@@ -82,8 +84,8 @@ impl Hooks {
         // An area may begin before the function: what counts is what is executed.
         let before = site.symbol_offset.filter(|offset| *offset < 0).map_or(0, i64::unsigned_abs);
         let entry = recorded + before;
-        let bytes = code.at(entry);
-        let area = match Area::find(bytes) {
+        let ahead = usize::try_from(before).ok().and_then(|length| code.at(recorded).get(..length));
+        let area = match arch::area(ahead.unwrap_or_default(), code.at(entry)) {
             Ok(area) => area,
             Err(Unusable::TooSmall(_)) => return self.too_small += 1,
             Err(Unusable::NotAHook) => return,
@@ -111,7 +113,9 @@ impl Hooks {
             return;
         }
         let mut copy = [0; AREA];
-        let there = bytes.get(area.start..area.start + area.length).unwrap_or_default();
+        let hook = entry + area.start as u64;
+        let start = hook - arch::before(&area);
+        let there = code.at(start).get(..area.length).unwrap_or_default();
         for (room, byte) in copy.iter_mut().zip(there) {
             *room = *byte;
         }
@@ -119,7 +123,8 @@ impl Hooks {
             function: address,
             size: function.map_or(0, |function| function.size),
             names: names.unwrap_or_default(),
-            site: entry + area.start as u64,
+            site: start,
+            entry: hook,
             area,
             bytes: copy,
             is_after_prologue: place != Position::Entry,

@@ -111,7 +111,7 @@ impl Module {
         let index = behind.checked_sub(1)?;
         let hook = self.hooks.get(index)?;
         let end =
-            hook.function + hook.size.max(hook.site - hook.function + hook.area.length as u64);
+            hook.function + hook.size.max(hook.entry - hook.function + hook.area.length as u64);
         (address < end).then_some(index)
     }
 
@@ -157,7 +157,7 @@ impl Module {
                     "a function is out of reach of its stub",
                 ));
             };
-            record.site.store(address, Ordering::Release);
+            record.site.store(loaded.bias.wrapping_add(hook.entry), Ordering::Release);
             record.original.store(body, Ordering::Release);
             record.body.store(body, Ordering::Release);
             record.enter.store(arch::pass(), Ordering::Release);
@@ -166,7 +166,10 @@ impl Module {
         region.fill(&stubs);
         region.make_code()?;
         self.region = Some(region);
-        let place = |hook: &Hook| (loaded.bias.wrapping_add(hook.site), hook.area.length);
+        let place = |hook: &Hook| {
+            let first = arch::changed(&hook.area).start;
+            (loaded.bias.wrapping_add(hook.site + first as u64), hook.area.length - first)
+        };
         self.traps = trap::add(self.hooks.iter().map(place).collect());
         Ok(())
     }

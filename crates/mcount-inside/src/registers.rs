@@ -2,6 +2,7 @@
 
 #[cfg_attr(target_arch = "x86_64", path = "registers/x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "registers/aarch64.rs")]
+#[cfg_attr(target_arch = "riscv64", path = "registers/riscv64.rs")]
 mod here;
 
 pub use here::Registers;

@@ -3,4 +3,7 @@
 
 #[cfg_attr(target_arch = "x86_64", path = "routines/x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "routines/aarch64.rs")]
+#[cfg_attr(target_arch = "riscv64", path = "routines/riscv64.rs")]
 mod here;
+#[cfg(not(target_arch = "x86_64"))]
+mod late;

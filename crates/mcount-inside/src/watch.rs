@@ -271,9 +271,9 @@ pub(crate) unsafe extern "C" fn personality(
         if !arch::is_return(unwinder.address(context)) {
             return CONTINUE_UNWIND;
         }
-        // The landing finds them in the first two registers for data, as exceptions have them.
-        unwinder.set_register(context, 0, exception);
-        unwinder.set_register(context, 1, unwinder.resume());
+        let [first, second] = arch::DATA_REGISTERS;
+        unwinder.set_register(context, first, exception);
+        unwinder.set_register(context, second, unwinder.resume());
         unwinder.set_address(context, arch::landing());
     }
     INSTALL_CONTEXT

@@ -6,7 +6,7 @@
 //! calls it has the memory: it hands in the bytes that are there and gets the bytes to write, or it lends
 //! [`engine::Code`].
 //!
-//! Each processor has one file: [`x86_64`], [`aarch64`].
+//! Each processor has one file: [`x86_64`], [`aarch64`], [`riscv64`].
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -15,4 +15,5 @@ extern crate std;
 
 pub mod aarch64;
 pub mod engine;
+pub mod riscv64;
 pub mod x86_64;

@@ -3,6 +3,7 @@
 //! `foreign/`. `cargo xtask foreign --test` also runs every program with every compiler, which takes too long for each day.
 
 mod aarch64;
+mod riscv64;
 
 use crate::Test;
 use crate::build::{Hooks, Link, Room, sources};
@@ -11,7 +12,7 @@ use crate::own::check_in;
 use crate::truth::{PROGRAMS, Program, compiler, same_in};
 use mcount_trace::{End, Trace};
 
-const ALL: &[&Foreign] = &[&aarch64::FOREIGN];
+const ALL: &[&Foreign] = &[&aarch64::FOREIGN, &riscv64::FOREIGN];
 
 const BOTH: &[&str] = &["gcc", "clang"];
 

@@ -43,6 +43,17 @@ pub(crate) static AARCH64: Machine = Machine {
     patience: "1000",
 };
 
+pub(crate) static RISCV64: Machine = Machine {
+    name: "riscv64",
+    gcc: "riscv64-linux-gnu-gcc",
+    gxx: "riscv64-linux-gnu-g++",
+    clang: "clang-19",
+    clangxx: "clang++-19",
+    target: &["--target=riscv64-linux-gnu"],
+    emulator: &["qemu-riscv64", "-L", "/usr/riscv64-linux-gnu"],
+    patience: "1000",
+};
+
 impl Machine {
     fn is_here(&self) -> bool {
         self.emulator.is_empty()

@@ -123,10 +123,10 @@ fn here() -> u64 {
 fn is_on_signal_stack() -> bool {
     const SIGALTSTACK: u64 = libc::SYS_sigaltstack.cast_unsigned();
     // `stack_t`: its start, flags, and size.
-    let mut stack = [0_u64; 3];
+    let mut stack = [[0_u32; 2]; 3];
     // SAFETY: no stack is set, and the old one goes to a value of ours.
     unsafe { sys::call(SIGALTSTACK, [0, stack.as_mut_ptr() as u64, 0, 0, 0, 0]) };
-    let [_, flags, _] = stack;
-    // In its lower half; the rest is padding.
-    flags as u32 & libc::SS_ONSTACK.cast_unsigned() != 0
+    // Padding is behind the flags.
+    let [_, [flags, _], _] = stack;
+    flags & libc::SS_ONSTACK.cast_unsigned() != 0
 }

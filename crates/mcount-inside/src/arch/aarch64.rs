@@ -10,27 +10,23 @@ use crate::error::Result;
 use crate::record::{Call, Record, flags};
 pub(crate) use mcount_live::aarch64 as code;
 use std::arch::asm;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 unsafe extern "C" {
-    fn mcount_inside_pass();
-    fn mcount_inside_enter();
-    fn mcount_inside_enter_late();
-    fn mcount_inside_enter_traced();
-    fn mcount_inside_enter_traced_late();
-    fn mcount_inside_landing();
-    static mcount_inside_return: u8;
     static mcount_inside_traced_return: u8;
-    static mcount_inside_nobody: u8;
 }
 
 /// Between an idle site and an armed one, while threads run.
 pub(crate) use code::AT_ONCE;
 
 /// Code is written word by word, each by one store.
-pub(crate) const WRITES_WORDS: bool = true;
+pub(crate) const STORE: usize = 4;
+/// So does the kernel write it.
+pub(crate) const IS_STORED_BY_KERNEL: bool = true;
+/// The numbers in DWARF of the registers that a landing finds data in.
+pub(crate) const DATA_REGISTERS: [c_int; 2] = [0, 1];
 /// Memory is asked for in multiples of this: pages have 4, 16 or 64 KiB.
 pub(crate) const PAGE: u64 = 1 << 16;
 /// How far a jump reaches.
@@ -42,21 +38,8 @@ pub(crate) static LONG_VECTORS: AtomicU32 = AtomicU32::new(0);
 /// Of [`Record::frame`]: the caller's address was signed.
 const IS_SIGNED: u64 = 1 << 63;
 
-/// A thread's own memory; all zeroes at first.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Thread {
-    /// How far up the stack the handler is that's running; 0: none.
-    pub(crate) handler: u64,
-    /// The range of stack whose shadows are known to be mapped: lowest address, and bytes.
-    pub(crate) low: u64,
-    pub(crate) size: u64,
-    /// The number of its place in `agent/busy.rs`; 0: it has none.
-    pub(crate) place: u64,
-}
-
 /// This thread's memory.
-pub(crate) fn thread() -> *mut Thread {
+pub(super) fn memory() -> *mut c_void {
     let found: u64;
     // SAFETY: reads the address of thread-local storage as its ABI has it ("initial exec").
     unsafe {
@@ -64,11 +47,11 @@ pub(crate) fn thread() -> *mut Thread {
             "ldr {0}, [{0}, :gottprel_lo12:mcount_inside_thread]", "mrs {1}, tpidr_el0",
             "add {0}, {0}, {1}", out(reg) found, out(reg) _, options(nostack, pure, readonly));
     }
-    found as *mut Thread
+    found as *mut c_void
 }
 
 /// Where this thread keeps which block of the trace is its own.
-fn block_word() -> *mut *mut c_void {
+pub(super) fn block_word() -> *mut *mut c_void {
     let found: u64;
     // SAFETY: as of `thread`.
     unsafe {
@@ -79,70 +62,9 @@ fn block_word() -> *mut *mut c_void {
     found as *mut *mut c_void
 }
 
-/// The routine of sites that only lead elsewhere.
-pub(crate) fn pass() -> u64 {
-    mcount_inside_pass as *const () as u64
-}
-
-/// The routine of watched functions.
-pub(crate) fn enter() -> u64 {
-    mcount_inside_enter as *const () as u64
-}
-
-/// The routine of those with their hook behind the prologue.
-pub(crate) fn enter_late() -> u64 {
-    mcount_inside_enter_late as *const () as u64
-}
-
-/// Where exceptions go that pass through a watched call.
-pub(crate) fn landing() -> u64 {
-    mcount_inside_landing as *const () as u64
-}
-
-/// Where a watched function returns to.
-pub(crate) fn return_address() -> u64 {
-    (&raw const mcount_inside_return) as u64
-}
-
-/// Is it an address that a watched or a traced function returns to?
-pub(crate) fn is_return(address: u64) -> bool {
-    [return_address(), late_return()].contains(&address)
-}
-
 /// Where a traced function returns to, wherever its hook is.
 pub(crate) fn late_return() -> u64 {
     (&raw const mcount_inside_traced_return) as u64
-}
-
-/// The routine of traced functions without handlers.
-pub(crate) fn enter_traced() -> u64 {
-    mcount_inside_enter_traced as *const () as u64
-}
-
-/// The routine of those with their hook behind the prologue.
-pub(crate) fn enter_traced_late() -> u64 {
-    mcount_inside_enter_traced_late as *const () as u64
-}
-
-/// This thread's block of the trace; null: none.
-pub(crate) fn block() -> *mut c_void {
-    // SAFETY: this thread's own.
-    let found = unsafe { block_word().read_volatile() };
-    if found.cast_const().cast() == &raw const mcount_inside_nobody {
-        std::ptr::null_mut()
-    } else {
-        found
-    }
-}
-
-/// Makes `block` this thread's.
-///
-/// # Safety
-///
-/// It lives as long as the thread.
-pub(crate) unsafe fn set_block(block: *mut c_void) {
-    // SAFETY: this thread's own.
-    unsafe { block_word().write_volatile(block) };
 }
 
 /// Finds out what the processor has. Called before anything is armed.
@@ -255,6 +177,16 @@ pub(crate) fn fetch_anew(start: u64, size: u64) {
         }
         asm!("dsb ish", "isb", options(nostack));
     }
+}
+
+/// So much was stored there, to be executed.
+pub(crate) fn stored(address: u64, size: u64) {
+    fetch_anew(address, size);
+}
+
+/// Has all processors fetch anew what was written. `false`: the kernel has to be asked.
+pub(crate) fn fetch_anew_everywhere() -> bool {
+    false
 }
 
 /// A function, `mov w0, #number; ret`.

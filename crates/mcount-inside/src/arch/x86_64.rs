@@ -12,21 +12,12 @@ use crate::processor::call;
 use crate::record::{Call, Record, Vector, flags};
 pub(crate) use mcount_live::x86_64 as code;
 use std::arch::asm;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 unsafe extern "C" {
-    fn mcount_inside_pass();
-    fn mcount_inside_enter();
-    fn mcount_inside_enter_late();
-    fn mcount_inside_enter_traced();
-    fn mcount_inside_enter_traced_late();
-    fn mcount_inside_landing();
-    static mcount_inside_return: u8;
-    static mcount_inside_traced_return: u8;
     static mcount_pg_return: u8;
-    static mcount_inside_nobody: u8;
 }
 
 /// Which vector registers there are, as `x86_64.s` numbers it: `%xmm`, `%ymm`, `%zmm`.
@@ -41,65 +32,25 @@ const BY_FXSAVE: u64 = 4;
 pub(crate) use code::BY_ONE_BYTE as AT_ONCE;
 
 /// Code is written as bytes, many at once.
-pub(crate) const WRITES_WORDS: bool = false;
+pub(crate) const STORE: usize = 0;
+/// The kernel may write it as it likes.
+pub(crate) const IS_STORED_BY_KERNEL: bool = true;
+/// The numbers in DWARF of the registers that a landing finds data in.
+pub(crate) const DATA_REGISTERS: [c_int; 2] = [0, 1];
 /// Memory is asked for in multiples of this.
 pub(crate) const PAGE: u64 = 4096;
 /// How far a jump reaches.
 pub(crate) const REACH: u64 = 1 << 31;
 
-/// A thread's own memory; all zeroes at first.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Thread {
-    /// How far up the stack the handler is that's running; 0: none.
-    pub(crate) handler: u64,
-    /// The range of stack whose shadows are known to be mapped: lowest address, and bytes.
-    pub(crate) low: u64,
-    pub(crate) size: u64,
-    /// The number of its place in `agent/busy.rs`; 0: it has none.
-    pub(crate) place: u64,
-}
-
 /// This thread's memory.
-pub(crate) fn thread() -> *mut Thread {
+pub(super) fn memory() -> *mut c_void {
     let found: u64;
     // SAFETY: reads the address of thread-local storage as its psABI has it ("initial exec").
     unsafe {
         asm!("mov {0}, qword ptr [rip + mcount_inside_thread@GOTTPOFF]", "add {0}, qword ptr fs:[0]",
             out(reg) found, options(nostack, pure, readonly));
     }
-    found as *mut Thread
-}
-
-/// The routine of sites that only lead elsewhere.
-pub(crate) fn pass() -> u64 {
-    mcount_inside_pass as *const () as u64
-}
-
-/// The routine of watched functions.
-pub(crate) fn enter() -> u64 {
-    mcount_inside_enter as *const () as u64
-}
-
-/// The routine of those with their hook behind the prologue.
-pub(crate) fn enter_late() -> u64 {
-    mcount_inside_enter_late as *const () as u64
-}
-
-/// Where exceptions go that pass through a watched call.
-pub(crate) fn landing() -> u64 {
-    mcount_inside_landing as *const () as u64
-}
-
-/// Where a watched function returns to.
-pub(crate) fn return_address() -> u64 {
-    (&raw const mcount_inside_return) as u64
-}
-
-/// Is it an address that a watched or a traced function returns to?
-pub(crate) fn is_return(address: u64) -> bool {
-    [return_address(), (&raw const mcount_inside_traced_return) as u64, late_return()]
-        .contains(&address)
+    found as *mut c_void
 }
 
 /// Where a traced function returns to that has its hook behind the prologue.
@@ -107,18 +58,8 @@ pub(crate) fn late_return() -> u64 {
     (&raw const mcount_pg_return) as u64
 }
 
-/// The routine of traced functions without handlers.
-pub(crate) fn enter_traced() -> u64 {
-    mcount_inside_enter_traced as *const () as u64
-}
-
-/// The routine of those with their hook behind the prologue.
-pub(crate) fn enter_traced_late() -> u64 {
-    mcount_inside_enter_traced_late as *const () as u64
-}
-
 /// Where this thread keeps which block of the trace is its own.
-fn block_word() -> *mut *mut c_void {
+pub(super) fn block_word() -> *mut *mut c_void {
     let found: u64;
     // SAFETY: as of `thread`.
     unsafe {
@@ -126,27 +67,6 @@ fn block_word() -> *mut *mut c_void {
             out(reg) found, options(nostack, pure, readonly));
     }
     found as *mut *mut c_void
-}
-
-/// This thread's block of the trace; null: none.
-pub(crate) fn block() -> *mut c_void {
-    // SAFETY: this thread's own.
-    let found = unsafe { block_word().read_volatile() };
-    if found.cast_const().cast() == &raw const mcount_inside_nobody {
-        std::ptr::null_mut()
-    } else {
-        found
-    }
-}
-
-/// Makes `block` this thread's.
-///
-/// # Safety
-///
-/// It lives as long as the thread.
-pub(crate) unsafe fn set_block(block: *mut c_void) {
-    // SAFETY: this thread's own.
-    unsafe { block_word().write_volatile(block) };
 }
 
 /// Finds out what the processor has. Called before anything is armed.
@@ -293,6 +213,14 @@ pub(crate) fn answer(number: u8) -> [u8; 8] {
 
 /// Instructions are fetched from where they were written to.
 pub(crate) fn fetch_anew(_: u64, _: u64) {}
+
+/// So much was stored there, to be executed.
+pub(crate) fn stored(_: u64, _: u64) {}
+
+/// Has all processors fetch anew what was written. `false`: the kernel has to be asked.
+pub(crate) fn fetch_anew_everywhere() -> bool {
+    false
+}
 
 /// The registers of a thread that stands.
 struct Stopped([u64; 27]);

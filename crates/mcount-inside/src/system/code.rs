@@ -7,7 +7,7 @@
 //! Most processors want an instruction to be written by one store of a word, and to be told to fetch it anew. The kernel
 //! does both where it writes; where it doesn't, so does [`Code::store`].
 
-use crate::arch::{self, WRITES_WORDS};
+use crate::arch::{self, IS_STORED_BY_KERNEL, STORE};
 use crate::error::{Error, ErrorKind};
 use crate::files;
 use mcount_live::engine;
@@ -15,6 +15,9 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// Bytes of a store, where code is written by stores.
+const UNIT: usize = if STORE == 0 { 1 } else { STORE };
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -60,14 +63,14 @@ pub(crate) struct Code {
 impl Code {
     /// Gets ready to write. Nothing is kept open longer than this lives: a program may close all its descriptors.
     pub(crate) fn open() -> Self {
-        let file = files::open_to_change("/proc/self/mem").ok();
-        let file = file.filter(|file| !WRITES_WORDS || is_effective(file));
+        let file = files::open_to_change("/proc/self/mem").ok().filter(|_| IS_STORED_BY_KERNEL);
+        let file = file.filter(|file| STORE == 0 || is_effective(file));
         Self { file, page: 0, bytes: [0; BYTES], first: 0, end: 0 }
     }
 
-    /// Writes one instruction by one store.
-    fn store(&mut self, address: u64, bytes: [u8; 4]) -> Result<()> {
-        if self.file.as_ref().is_some_and(|file| file.write_all_at(&bytes, address).is_ok()) {
+    /// Writes a word, or a part of it, by one store.
+    fn store(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
+        if self.file.as_ref().is_some_and(|file| file.write_all_at(bytes, address).is_ok()) {
             // The kernel has told the caches.
             return Ok(());
         }
@@ -79,8 +82,16 @@ impl Code {
             self.page = page;
         }
         // SAFETY: code of a loaded module that can be written now, and whose instructions are aligned.
-        unsafe { (address as *mut u32).write_volatile(u32::from_ne_bytes(bytes)) };
-        arch::fetch_anew(address, 4);
+        unsafe {
+            match *bytes {
+                [a, b, c, d] => {
+                    (address as *mut u32).write_volatile(u32::from_ne_bytes([a, b, c, d]));
+                }
+                [a, b] => (address as *mut u16).write_volatile(u16::from_ne_bytes([a, b])),
+                _ => return Err(Refused { what: "half an instruction", error: libc::EINVAL }),
+            }
+        }
+        arch::stored(address, bytes.len() as u64);
         Ok(())
     }
 
@@ -93,7 +104,7 @@ impl Code {
     }
 
     fn flush(&mut self) -> Result<()> {
-        if WRITES_WORDS {
+        if STORE != 0 {
             return self.close();
         }
         let bytes = self.bytes.get(self.first..self.end).unwrap_or_default();
@@ -132,8 +143,9 @@ impl engine::Code for Code {
     type Error = Refused;
 
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
-        if WRITES_WORDS && let Ok(word) = bytes.try_into() {
-            return self.store(address, word);
+        if STORE != 0 {
+            let mut parts = (address..).step_by(UNIT).zip(bytes.chunks(UNIT));
+            return parts.try_for_each(|(at, part)| self.store(at, part));
         }
         for (at, byte) in (address..).zip(bytes) {
             let page = at & !(PAGE - 1);
@@ -159,7 +171,7 @@ impl engine::Code for Code {
 
 impl Drop for Code {
     fn drop(&mut self) {
-        if WRITES_WORDS {
+        if STORE != 0 {
             let _ = self.close();
         }
     }
@@ -176,6 +188,12 @@ fn is_effective(file: &File) -> bool {
         KNOWN.store(if try_file(file).is_some() { YES } else { NO }, Relaxed);
     }
     KNOWN.load(Relaxed) == YES
+}
+
+/// Does an emulator run the program?
+pub(crate) fn is_emulated() -> bool {
+    let file = files::open_to_change("/proc/self/mem");
+    file.is_ok_and(|file| !is_effective(&file))
 }
 
 fn try_file(file: &File) -> Option<()> {
@@ -253,6 +271,9 @@ pub(crate) fn register() -> bool {
 
 /// When this returns, no processor executes what it had fetched before.
 pub(crate) fn synchronize() -> Result<()> {
+    if arch::fetch_anew_everywhere() {
+        return Ok(());
+    }
     // SAFETY: takes numbers.
     if unsafe { libc::syscall(libc::SYS_membarrier, SYNC_CORE, 0, 0) == 0 } {
         return Ok(());

@@ -1,0 +1,1 @@
+../../../mcount-agent/agent/riscv64.rs
