@@ -151,6 +151,10 @@ impl Room {
         if link.is_static || !self.machine.has("so") {
             // Its debug information makes up most of it.
             command.args(["-l:libmcount-live.a", "-Wl,--strip-debug"]);
+            if !self.machine.has("so") {
+                // An emulator takes seconds to read what isn't used.
+                command.arg("-Wl,--gc-sections");
+            }
         } else {
             command
                 .arg("-lmcount-live")
