@@ -1,7 +1,7 @@
 /* Arms the hooks of the program that it's part of, while the program runs.
  *
  * A hook is what compilers put at the entry of functions for tracers: -fpatchable-function-entry, -pg -mfentry, -pg.
- * Link with libmcount-live. x86-64, AArch64 and RISC-V Linux so far. docs/live.md explains, and says what to expect. */
+ * Link with libmcount-live. Linux on x86-64, AArch64, RISC-V, s390x and powerpc64le. docs/live.md explains it. */
 #ifndef MCOUNT_LIVE_H
 #define MCOUNT_LIVE_H
 
@@ -55,6 +55,18 @@ struct mcount_registers {
     uint64_t s0; /* entry: the caller's, which may be its frame pointer */
     uint64_t sp; /* entry: the stack pointer */
     uint64_t pc; /* entry: where the hook is */
+#elif defined __powerpc64__
+    uint64_t r[8]; /* r3 to r10: the arguments; the first two are the result */
+    uint64_t r11;  /* the static chain of nested functions */
+    /* Only to be looked at. */
+    uint64_t sp; /* entry: the stack pointer */
+    uint64_t pc; /* entry: where the hook is */
+#elif defined __s390x__
+    uint64_t r[5]; /* r2 to r6: the arguments; the first is the result */
+    uint64_t r0;   /* the static chain of nested functions */
+    /* Only to be looked at, as r6. */
+    uint64_t sp; /* entry: the stack pointer */
+    uint64_t pc; /* entry: where the hook is */
 #else
     uint64_t rdi, rsi, rdx, rcx, r8, r9; /* the arguments, the first one first */
     uint64_t rax; /* entry: al is the number of vector registers in a variadic call; exit: the result */
@@ -84,7 +96,8 @@ struct mcount_call {
     const struct mcount_function *function;
     uint64_t data;   /* the handlers' own: 0 at the entry, and kept for the exit */
     uint64_t target; /* entry: where the call goes; another function of the same type may be put here */
-    union mcount_vector *vectors;      /* xmm0 to xmm15, q0 to q15, fa0 to fa7; NULL without MCOUNT_VECTORS */
+    /* xmm0 to xmm15, q0 to q15, fa0 to fa7, f0 to f15 (s390x), f1 to f13 (powerpc64le); NULL without MCOUNT_VECTORS */
+    union mcount_vector *vectors;
     union mcount_vector *vectors_high; /* the upper halves of ymm0 to ymm15; NULL also without AVX */
     uint32_t end;                      /* exit: one of enum mcount_end */
 };

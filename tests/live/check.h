@@ -8,7 +8,11 @@
 
 #define NI __attribute__((noinline))
 /* Has no hook, whatever the compiler's options are. */
+#if defined __s390x__ && !defined __clang__
+#define BARE __attribute__((no_instrument_function, patchable_function_entry(0), hotpatch(0, 0), noinline))
+#else
 #define BARE __attribute__((no_instrument_function, patchable_function_entry(0), noinline))
+#endif
 
 /* The first argument of a call at its entry, and its result at its exit; a constraint for vector registers. */
 #ifdef __aarch64__
@@ -18,6 +22,14 @@
 #elif defined(__riscv)
 #define ARGUMENT(call) ((call)->registers.a[0])
 #define RESULT(call) ((call)->registers.a[0])
+#define IN_VECTOR "+f"
+#elif defined __powerpc64__
+#define ARGUMENT(call) ((call)->registers.r[0])
+#define RESULT(call) ((call)->registers.r[0])
+#define IN_VECTOR "+d"
+#elif defined __s390x__
+#define ARGUMENT(call) ((call)->registers.r[0])
+#define RESULT(call) ((call)->registers.r[0])
 #define IN_VECTOR "+f"
 #else
 #define ARGUMENT(call) ((call)->registers.rdi)

@@ -46,6 +46,19 @@ BARE static void spoil(void)
                          : "t0", "t1", "t2", "t3", "t4", "t5", "t6", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
                            "fa0", "fa1", "fa2", "fa3", "fa4", "fa5", "fa6", "fa7", "ft0", "ft1", "ft2", "ft3", "ft4",
                            "ft5", "ft6", "ft7", "ft8", "ft9", "ft10", "ft11", "memory");
+#elif defined __powerpc64__
+    __asm__ volatile(".irp n, 0,3,4,5,6,7,8,9,10,11,12\n li \\n, -1\n .endr\n"
+                     ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13\n xxlxor \\n, \\n, \\n\n .endr\n"
+                     ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19\n vxor \\n, \\n, \\n\n .endr\n" ::
+                         : "r0", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "ctr", "cr0", "vs0",
+                           "vs1", "vs2", "vs3", "vs4", "vs5", "vs6", "vs7", "vs8", "vs9", "vs10", "vs11", "vs12",
+                           "vs13", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12",
+                           "v13", "v14", "v15", "v16", "v17", "v18", "v19", "memory");
+#elif defined __s390x__
+    __asm__ volatile(".irp n, 0,1,2,3,4,5\n lghi %%r\\n, -1\n .endr\n"
+                     ".irp n, 0,1,2,3,4,5,6,7\n ldgr %%f\\n, %%r0\n .endr\n" ::
+                         : "r0", "r1", "r2", "r3", "r4", "r5", "f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "cc",
+                           "memory");
 #else
     __asm__ volatile("pxor %%xmm0, %%xmm0\n pcmpeqd %%xmm1, %%xmm1\n movaps %%xmm1, %%xmm2\n movaps %%xmm1, %%xmm3\n"
                      "movaps %%xmm1, %%xmm4\n movaps %%xmm1, %%xmm5\n movaps %%xmm1, %%xmm6\n movaps %%xmm1, %%xmm7\n"

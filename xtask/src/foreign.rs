@@ -43,11 +43,18 @@ const ALL: &[Foreign] = &[
         is_usual: true,
     },
     Foreign {
+        name: "powerpc64le",
+        target: "powerpc64le-unknown-linux-gnu",
+        debian: None,
+        is_usual: false,
+    },
+    Foreign {
         name: "riscv64",
         target: "riscv64gc-unknown-linux-gnu",
         debian: None,
         is_usual: false,
     },
+    Foreign { name: "s390x", target: "s390x-unknown-linux-gnu", debian: None, is_usual: true },
 ];
 
 /// Runs the chore: `false` when a test failed.

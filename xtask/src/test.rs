@@ -24,6 +24,8 @@ const PACKAGES: &[&str] = &[
     "g++",
     "g++-aarch64-linux-gnu",
     "g++-riscv64-linux-gnu",
+    "g++-powerpc64le-linux-gnu",
+    "g++-s390x-linux-gnu",
     "gcc-aarch64-linux-gnu",
     "gcc-arm-linux-gnueabi",
     "gcc-arm-linux-gnueabihf",

@@ -7,7 +7,7 @@ pub(crate) const PROT_READ_WRITE: u64 = 3;
 pub(crate) const MAP_PRIVATE: u64 = 2;
 pub(crate) const MAP_FIXED: u64 = 0x10;
 pub(crate) const MAP_ANONYMOUS: u64 = 0x20;
-pub(crate) const MAP_NORESERVE: u64 = 0x4000;
+pub(crate) const MAP_NORESERVE: u64 = if cfg!(target_arch = "powerpc64") { 0x40 } else { 0x4000 };
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 const MREMAP_MAYMOVE: u64 = 1;
 const MREMAP_FIXED: u64 = 2;

@@ -3,7 +3,13 @@
 //! Its own package, because cargo builds every kind of library that a package has for whoever depends on it.
 
 #[cfg(all(
-    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
+    any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        all(target_arch = "powerpc64", target_endian = "little"),
+        target_arch = "riscv64",
+        target_arch = "s390x"
+    ),
     target_os = "linux",
     target_pointer_width = "64"
 ))]

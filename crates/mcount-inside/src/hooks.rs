@@ -11,6 +11,10 @@ use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+/// Do linkers make NOPs of instructions at entries? They do of those that add 0 to `r2`. Then only those NOPs are hooks that
+/// a compiler lists.
+const HAS_OTHER_NOPS: bool = cfg!(target_arch = "powerpc64");
+
 /// Bytes of the longest area: four of which three were too few, and the longest NOP.
 pub(crate) const AREA: usize = 24;
 
@@ -19,7 +23,7 @@ pub(crate) const AREA: usize = 24;
 pub(crate) struct Hooks {
     /// In the order of their addresses.
     pub(crate) all: Vec<Hook>,
-    /// Functions whose area of NOPs is too small for a jump.
+    /// Functions whose area of NOPs is none for a jump: [`code::TOO_SMALL`](crate::arch::code::TOO_SMALL).
     pub(crate) too_small: usize,
     /// Functions whose hook is neither at the entry nor behind a prologue that sets up a frame, as gcc's nested
     /// functions have it with `-mfentry`; and those of which no symbol says where they begin.
@@ -27,7 +31,7 @@ pub(crate) struct Hooks {
     /// Its build ID.
     pub(crate) build_id: Vec<u8>,
     /// The functions of an unwinder, if it has all of them, in the order of `unwinders::NAMES`.
-    pub(crate) unwinder: Option<[u64; 4]>,
+    pub(crate) unwinder: Option<unwinders::Functions>,
 }
 
 /// One function that can be armed.
@@ -91,7 +95,12 @@ impl Hooks {
             Err(Unusable::NotAHook) => return,
         };
         // Only what the library says is a call of a hook is one.
-        if area.is_call && site.kind != Some(Kind::Call) {
+        let is_hook = if area.is_call {
+            site.kind == Some(Kind::Call)
+        } else {
+            site.recorded || !HAS_OTHER_NOPS
+        };
+        if !is_hook {
             return;
         }
         let before = functions.range(..=entry).next_back().map(|(_, function)| *function);
@@ -148,8 +157,8 @@ fn covers(function: &Function, entry: u64) -> bool {
     entry == start || entry - start < function.size
 }
 
-fn unwinder(file: &ElfFile64<'_, Endianness>) -> Option<[u64; 4]> {
-    let mut found = [0; 4];
+fn unwinder(file: &ElfFile64<'_, Endianness>) -> Option<unwinders::Functions> {
+    let mut found = unwinders::Functions::default();
     for symbol in file.dynamic_symbols().chain(file.symbols()) {
         if !symbol.is_definition() {
             continue;
@@ -161,7 +170,8 @@ fn unwinder(file: &ElfFile64<'_, Endianness>) -> Option<[u64; 4]> {
             *room = symbol.address();
         }
     }
-    (!found.contains(&0)).then_some(found)
+    let (_, needed) = found.split_last()?;
+    (!needed.contains(&0)).then_some(found)
 }
 
 /// The bytes of a file by the address that they are linked at.

@@ -1,7 +1,13 @@
 //! Arms the hooks of the program that it's part of, while the program runs: [`Handlers`] see calls, a [`Trace`] records
 //! them, [`replace`] sends them elsewhere. docs/live.md says what to expect, `examples/watch.rs` is one.
 #![cfg(all(
-    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
+    any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        all(target_arch = "powerpc64", target_endian = "little"),
+        target_arch = "riscv64",
+        target_arch = "s390x"
+    ),
     target_os = "linux",
     target_pointer_width = "64"
 ))]

@@ -32,7 +32,7 @@ pub(crate) struct Module {
     pub(crate) sites: Vec<Site>,
     /// What of it can't be armed, a line each.
     pub(crate) notes: Vec<String>,
-    unwinder: Option<[u64; 4]>,
+    unwinder: Option<unwinders::Functions>,
     region: Option<Region>,
     /// Its sites, as a signal handler finds them.
     traps: Option<&'static Traps>,
@@ -99,7 +99,9 @@ impl Module {
     /// It is loaded now, perhaps again, and perhaps elsewhere.
     pub(crate) fn load(&mut self, loaded: &Loaded) {
         if let Some(functions) = self.unwinder {
-            let functions = functions.map(|address| loaded.bias.wrapping_add(address));
+            let at =
+                |address: u64| if address == 0 { 0 } else { loaded.bias.wrapping_add(address) };
+            let functions = functions.map(at);
             unwinders::add(loaded.extent, functions);
         }
         self.loaded = Some(loaded.clone());
@@ -187,7 +189,7 @@ impl Module {
 
 fn notes(path: &Path, found: &hooks::Hooks) -> Vec<String> {
     let odd = "the hook is neither at the entry nor behind a frame pointer, or no symbol says where they begin";
-    let causes = [(found.too_small, "fewer than five bytes of NOP"), (found.odd, odd)];
+    let causes = [(found.too_small, code::TOO_SMALL), (found.odd, odd)];
     let mut notes = Vec::new();
     for (count, cause) in causes.into_iter().filter(|(count, _)| *count != 0) {
         let functions = if count == 1 { "function" } else { "functions" };

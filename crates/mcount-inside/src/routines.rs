@@ -4,6 +4,8 @@
 #[cfg_attr(target_arch = "x86_64", path = "routines/x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "routines/aarch64.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "routines/riscv64.rs")]
+#[cfg_attr(target_arch = "powerpc64", path = "routines/powerpc64.rs")]
+#[cfg_attr(target_arch = "s390x", path = "routines/s390x.rs")]
 mod here;
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "s390x", target_arch = "x86_64")))]
 mod late;

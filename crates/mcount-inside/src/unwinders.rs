@@ -4,24 +4,29 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Their names in symbol tables.
-pub(crate) const NAMES: [&str; 4] =
-    ["_Unwind_GetIP", "_Unwind_SetIP", "_Unwind_SetGR", "_Unwind_Resume"];
+/// Their names in symbol tables. A program may have been linked without the last one.
+pub(crate) const NAMES: [&str; 5] =
+    ["_Unwind_GetIP", "_Unwind_SetIP", "_Unwind_SetGR", "_Unwind_Resume", "_Unwind_GetCFA"];
+
+/// Addresses of these functions.
+pub(crate) type Functions = [u64; NAMES.len()];
 
 unsafe extern "C" {
     fn _Unwind_GetIP();
     fn _Unwind_SetIP();
     fn _Unwind_SetGR();
     fn _Unwind_Resume();
+    fn _Unwind_GetCFA();
 }
 
 /// The functions of the unwinder that this library itself is linked to.
-pub(crate) fn own() -> [u64; 4] {
+pub(crate) fn own() -> Functions {
     [
         _Unwind_GetIP as *const () as u64,
         _Unwind_SetIP as *const () as u64,
         _Unwind_SetGR as *const () as u64,
         _Unwind_Resume as *const () as u64,
+        _Unwind_GetCFA as *const () as u64,
     ]
 }
 
@@ -29,7 +34,7 @@ pub(crate) fn own() -> [u64; 4] {
 pub(crate) struct Unwinder {
     low: AtomicU64,
     high: AtomicU64,
-    functions: [AtomicU64; 4],
+    functions: [AtomicU64; NAMES.len()],
 }
 
 const MOST: usize = 16;
@@ -38,12 +43,12 @@ static ALL: [Unwinder; MOST] = [const {
     Unwinder {
         low: AtomicU64::new(0),
         high: AtomicU64::new(0),
-        functions: [const { AtomicU64::new(0) }; 4],
+        functions: [const { AtomicU64::new(0) }; NAMES.len()],
     }
 }; MOST];
 
 /// Takes note of the unwinder in the module at these addresses.
-pub(crate) fn add((low, high): (u64, u64), functions: [u64; 4]) {
+pub(crate) fn add((low, high): (u64, u64), functions: Functions) {
     let Some(room) = ALL.iter().find(|one| one.has_room_for(high)) else { return };
     for (room, function) in room.functions.iter().zip(functions) {
         room.store(function, Relaxed);
@@ -103,6 +108,23 @@ impl Unwinder {
         unsafe {
             let set: extern "C" fn(u64, c_int, u64) = std::mem::transmute(self.function(2));
             set(context, register, value);
+        }
+    }
+
+    /// The canonical frame address of the function that the frame of `context` has called. `None` if the unwinder doesn't say.
+    ///
+    /// # Safety
+    ///
+    /// As above.
+    pub(crate) unsafe fn above(&self, context: u64) -> Option<u64> {
+        let function = self.function(4);
+        if function.is_null() {
+            return None;
+        }
+        // SAFETY: as above.
+        unsafe {
+            let get: extern "C" fn(u64) -> u64 = std::mem::transmute(function);
+            Some(get(context))
         }
     }
 

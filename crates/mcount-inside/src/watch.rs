@@ -60,6 +60,7 @@ pub(crate) unsafe extern "C" fn entered(call: *mut Call) {
 /// # Safety
 ///
 /// Called by the entry routine only.
+#[cfg_attr(target_arch = "s390x", expect(dead_code, reason = "all hooks are at entries there"))]
 pub(crate) unsafe extern "C" fn entered_late(call: *mut Call) {
     // SAFETY: as above.
     unsafe {
@@ -243,10 +244,10 @@ pub(crate) unsafe extern "C" fn unwound(call: *mut Call) -> u64 {
 
 /// What an unwinder asks when it comes through a watched call (Itanium C++ ABI, "Exception Handling", 1.3 and 1.6).
 ///
-/// The return address of a watched call is in the routine, whose unwind information finds the caller. So two
-/// frames have one canonical frame address, and an unwinder takes the routine's for the one with the handler. This has it
+/// The return address of a watched call is in the routine, whose unwind information finds the caller. Where two
+/// frames have one canonical frame address for that, an unwinder takes the routine's for the one with the handler. This has it
 /// stop there, in the cleanup phase: the stack is as it would be without the routine, and unwinding is resumed
-/// from the caller.
+/// from the caller. Where they can have two, unwinding goes on.
 ///
 /// # Safety
 ///
@@ -269,6 +270,12 @@ pub(crate) unsafe extern "C" fn personality(
     // SAFETY: the unwinder's own context.
     unsafe {
         if !arch::is_return(unwinder.address(context)) {
+            return CONTINUE_UNWIND;
+        }
+        if let Some(look) = arch::LOOK {
+            if let Some(above) = unwinder.above(context) {
+                look(above);
+            }
             return CONTINUE_UNWIND;
         }
         let [first, second] = arch::DATA_REGISTERS;

@@ -32,6 +32,9 @@ use crate::engine::{Step, Value};
 /// Bytes of a site.
 pub const SITE: usize = 4;
 
+/// Why a site with NOPs can't be armed, for people.
+pub const TOO_SMALL: &str = "fewer than four bytes of NOP";
+
 /// How far a `b` reaches, in bytes, forwards and backwards.
 pub const REACH: u64 = 1 << 27;
 

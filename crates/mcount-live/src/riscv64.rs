@@ -28,6 +28,9 @@
 
 use crate::engine::{Step, Value};
 
+/// Why a site with NOPs can't be armed, for people.
+pub const TOO_SMALL: &str = "fewer bytes of NOP than a call takes";
+
 /// How far a stub may be away, in bytes, forwards and backwards.
 pub const REACH: u64 = (1 << 31) - (1 << 12);
 

@@ -35,6 +35,9 @@ use crate::engine::{Step, Value};
 /// Bytes of a site that change between idle and armed.
 pub const SITE: usize = 5;
 
+/// Why a site with NOPs can't be armed, for people.
+pub const TOO_SMALL: &str = "fewer than five bytes of NOP";
+
 /// An idle site: one NOP.
 pub const IDLE: [u8; SITE] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
 

@@ -42,6 +42,27 @@ struct Chunk<'d> {
     process: u64,
     used: u64,
     bytes: &'d [u8],
+    order: Order,
+}
+
+/// How numbers are read: is the highest byte the first one?
+#[derive(Debug, Clone, Copy)]
+struct Order {
+    is_big: bool,
+}
+
+impl Order {
+    /// The four bytes at `offset`, as far as they are there.
+    fn half(self, bytes: &[u8], offset: usize) -> u64 {
+        let word = self.word(bytes, offset);
+        if self.is_big { word >> 32 } else { word & 0xffff_ffff }
+    }
+
+    /// The eight bytes at `offset`.
+    fn word(self, bytes: &[u8], offset: usize) -> u64 {
+        let word = word(bytes, offset);
+        if self.is_big { word.swap_bytes() } else { word }
+    }
 }
 
 impl Trace {
@@ -51,14 +72,15 @@ impl Trace {
         if bytes.get(..8) != Some(b"\x89MCOUNT\n") {
             return Err("it doesn't begin as a trace".to_owned());
         }
+        let order = Order { is_big: bytes.get(8) == Some(&1) };
         let mut trace = Self {
-            dropped: word(&bytes, 256),
-            finished: word(&bytes, 64) & 1 != 0,
+            dropped: order.word(&bytes, 256),
+            finished: order.word(&bytes, 64) & 1 != 0,
             ..Self::default()
         };
-        let chunks = index(word(&bytes, 128));
+        let chunks = index(order.word(&bytes, 128));
         let all: Vec<Chunk<'_>> =
-            (0..chunks).filter_map(|number| Chunk::at(&bytes, number)).collect();
+            (0..chunks).filter_map(|number| Chunk::at(&bytes, number, order)).collect();
         for chunk in &all {
             match chunk.kind {
                 1 => trace.calls(chunk),
@@ -109,7 +131,7 @@ impl Trace {
         let (mut thread, mut owner, mut start) = (0, None, None);
         let mut base = chunk.base;
         for record in chunk.bytes.chunks_exact(16) {
-            let (first, second) = (word(record, 0), word(record, 8));
+            let (first, second) = (chunk.order.word(record, 0), chunk.order.word(record, 8));
             let (function, value) = (low(first & 0xff_ffff), low(first >> 32));
             if function == 0 {
                 match (first >> 24) & 0xff {
@@ -147,9 +169,9 @@ impl Trace {
             let Some(starts) = chunks.iter().rfind(is_pair) else { continue };
             let words = chunk.bytes.chunks_exact(8).zip(starts.bytes.chunks_exact(8));
             for (slot, (open, start)) in (chunk.base / 8..).zip(words) {
-                let open = word(open, 0);
+                let open = chunk.order.word(open, 0);
                 let (thread, function) = (low(open >> 32), low(open & 0xff_ffff));
-                let begun = (thread, function, word(start, 0), slot & 0x3f_ffff);
+                let begun = (thread, function, chunk.order.word(start, 0), slot & 0x3f_ffff);
                 if open != 0 && !self.ended.contains(&begun) {
                     *self.counts.entry((thread, function)).or_default() += 1;
                     self.open += 1;
@@ -161,10 +183,9 @@ impl Trace {
     fn metadata(&mut self, chunk: &Chunk<'_>) {
         let mut rest = chunk.bytes.get(..index(chunk.used)).unwrap_or_default();
         while rest.len() >= 8 {
-            let head = word(rest, 0);
-            let (kind, length) = (head & 0xffff_ffff, index(head >> 32));
+            let (kind, length) = (chunk.order.half(rest, 0), index(chunk.order.half(rest, 4)));
             let payload = rest.get(8..8 + length).unwrap_or_default();
-            let first = low(word(payload, 0) & 0xffff_ffff);
+            let first = low(chunk.order.half(payload, 0));
             match kind {
                 1 => self.processes.push(first),
                 6 => {
@@ -180,16 +201,17 @@ impl Trace {
 }
 
 impl<'d> Chunk<'d> {
-    fn at(file: &'d [u8], number: usize) -> Option<Self> {
+    fn at(file: &'d [u8], number: usize, order: Order) -> Option<Self> {
         let place = number % SPAN;
         let descriptor = BLOCK + (number - place) * BLOCK + place * 64;
         let bytes = file.get(BLOCK + number * BLOCK..BLOCK + (number + 1) * BLOCK)?;
         (place != 0).then(|| Self {
-            kind: word(file, descriptor) & 0xffff_ffff,
-            base: word(file, descriptor + 8),
-            process: word(file, descriptor + 16),
-            used: word(file, descriptor + 24),
+            kind: order.half(file, descriptor),
+            base: order.word(file, descriptor + 8),
+            process: order.word(file, descriptor + 16),
+            used: order.word(file, descriptor + 24),
             bytes,
+            order,
         })
     }
 }

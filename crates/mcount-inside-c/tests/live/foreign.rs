@@ -3,7 +3,9 @@
 //! `foreign/`. `cargo xtask foreign --test` also runs every program with every compiler, which takes too long for each day.
 
 mod aarch64;
+mod powerpc64le;
 mod riscv64;
+mod s390x;
 
 use crate::Test;
 use crate::build::{Hooks, Link, Room, sources};
@@ -12,7 +14,8 @@ use crate::own::check_in;
 use crate::truth::{PROGRAMS, Program, compiler, same_in};
 use mcount_trace::{End, Trace};
 
-const ALL: &[&Foreign] = &[&aarch64::FOREIGN, &riscv64::FOREIGN];
+const ALL: &[&Foreign] =
+    &[&aarch64::FOREIGN, &powerpc64le::FOREIGN, &riscv64::FOREIGN, &s390x::FOREIGN];
 
 const BOTH: &[&str] = &["gcc", "clang"];
 
@@ -50,7 +53,7 @@ pub(crate) fn tests() -> Vec<Test> {
         let every = if is_every { foreign.every_program() } else { Vec::new() };
         foreign.usual_tests().into_iter().chain(every)
     };
-    ALL.iter().flat_map(of).collect()
+    ALL.iter().flat_map(of).chain([s390x::several()]).collect()
 }
 
 impl Foreign {

@@ -43,6 +43,17 @@ pub(crate) static AARCH64: Machine = Machine {
     patience: "1000",
 };
 
+pub(crate) static POWERPC64LE: Machine = Machine {
+    name: "powerpc64le",
+    gcc: "powerpc64le-linux-gnu-gcc",
+    gxx: "powerpc64le-linux-gnu-g++",
+    clang: "clang-19",
+    clangxx: "clang++-19",
+    target: &["--target=powerpc64le-linux-gnu"],
+    emulator: &["qemu-ppc64le", "-L", "/usr/powerpc64le-linux-gnu"],
+    patience: "1000",
+};
+
 pub(crate) static RISCV64: Machine = Machine {
     name: "riscv64",
     gcc: "riscv64-linux-gnu-gcc",
@@ -51,6 +62,17 @@ pub(crate) static RISCV64: Machine = Machine {
     clangxx: "clang++-19",
     target: &["--target=riscv64-linux-gnu"],
     emulator: &["qemu-riscv64", "-L", "/usr/riscv64-linux-gnu"],
+    patience: "1000",
+};
+
+pub(crate) static S390X: Machine = Machine {
+    name: "s390x",
+    gcc: "s390x-linux-gnu-gcc",
+    gxx: "s390x-linux-gnu-g++",
+    clang: "clang-19",
+    clangxx: "clang++-19",
+    target: &["--target=s390x-linux-gnu"],
+    emulator: &["qemu-s390x", "-L", "/usr/s390x-linux-gnu"],
     patience: "1000",
 };
 

@@ -7,6 +7,7 @@ use super::numbers::{OPEN, PIECE, START};
 use super::processor::number;
 use super::{FILE, IS_RECORDING, sys};
 use crate::{arch, frames};
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Is `address` one that a traced or a watched function returns to?
@@ -181,12 +182,15 @@ const FALLOCATE: u64 = libc::SYS_fallocate.cast_unsigned();
 /// Bytes that are free where the file is.
 fn free(descriptor: i32) -> u64 {
     const FSTATFS: u64 = libc::SYS_fstatfs.cast_unsigned();
-    let mut status = [0_u64; 15];
+    let mut status = MaybeUninit::<libc::statfs>::zeroed();
     let file = u64::from(descriptor.cast_unsigned());
-    // SAFETY: `struct statfs` has 120 bytes: type, bytes of a block, blocks, free ones, those for everybody.
-    let result = unsafe { sys::call(FSTATFS, [file, status.as_mut_ptr() as u64, 0, 0, 0, 0]) };
-    let [_, size, _, _, available, ..] = status;
-    if result == 0 { size.saturating_mul(available) } else { 0 }
+    // SAFETY: it's as big as the kernel's, and zeroes are one.
+    let (result, status) = unsafe {
+        let result = sys::call(FSTATFS, [file, status.as_mut_ptr() as u64, 0, 0, 0, 0]);
+        (result, status.assume_init())
+    };
+    let size = u64::try_from(status.f_bsize).unwrap_or(0);
+    if result == 0 { size.saturating_mul(status.f_bavail) } else { 0 }
 }
 
 /// The bytes that a file of this process may have. Going beyond would end it by a signal.

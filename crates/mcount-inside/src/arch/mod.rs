@@ -5,8 +5,14 @@ mod first;
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
+#[cfg_attr(target_arch = "powerpc64", path = "powerpc64.rs")]
+#[cfg_attr(target_arch = "s390x", path = "s390x.rs")]
 mod here;
 mod routines;
+
+/// What is told of an exception that passes through a watched call, where it isn't stopped there.
+#[cfg(not(target_arch = "s390x"))]
+pub(crate) const LOOK: Option<unsafe fn(u64)> = None;
 
 #[cfg(not(target_arch = "riscv64"))]
 pub(crate) use first::*;

@@ -1,0 +1,20 @@
+//! s390x.
+
+use crate::agent::{slow_entry, slow_exit};
+use crate::arch::LONG_VECTORS;
+use crate::c::mcount_live_mark;
+use crate::watch::{MISSED, entered, left, personality, unwound};
+use std::arch::global_asm;
+
+global_asm!(
+    include_str!("../arch/s390x.s"),
+    slow_entry = sym slow_entry,
+    slow_exit = sym slow_exit,
+    entered = sym entered,
+    left = sym left,
+    missed = sym MISSED,
+    unwound = sym unwound,
+    personality = sym personality,
+    mark = sym mcount_live_mark,
+    long_vectors = sym LONG_VECTORS,
+);
