@@ -3,8 +3,10 @@
 //!
 //! `cargo xtask bare --build` compiles the part of them that's in Rust; without it these tests are ignored.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
+use std::io::{BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -16,6 +18,7 @@ fn main() -> std::process::ExitCode {
 }
 
 /// A machine of QEMU, called as its processor.
+#[derive(Clone, Copy)]
 struct Machine {
     name: &'static str,
     compiler: &'static str,
@@ -69,7 +72,7 @@ impl Drop for Running {
 }
 
 impl Running {
-    fn boot(machine: &Machine, accelerator: &str) -> Self {
+    fn boot(machine: Machine, accelerator: &str) -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let library = root.join("target/hosts/libraries").join(format!("bare-{}", machine.name));
         let library = library.join("libhooks.a");
@@ -78,7 +81,7 @@ impl Running {
             trial::ignore("`cargo xtask bare --build` hasn't built the library");
         }
         let folder = tempfile::tempdir().unwrap();
-        let image = build(&root.join("examples/bare"), machine, &library, folder.path());
+        let image = build(&root.join("examples/bare"), &machine, &library, folder.path());
         let mut command = Command::new(machine.emulator);
         command.args(["-M", "virt", "-m", "128M"]);
         command.args(machine.options).args(["-smp", "2", "-nographic", "-accel", accelerator]);
@@ -87,7 +90,10 @@ impl Running {
         let (input, printed) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let (sender, output) = mpsc::channel();
         std::thread::spawn(move || {
-            printed.bytes().map_while(Result::ok).try_for_each(|byte| sender.send(byte))
+            BufReader::new(printed)
+                .bytes()
+                .map_while(Result::ok)
+                .try_for_each(|byte| sender.send(byte))
         });
         let mut running = Self { child, input, output, greeting: String::new() };
         running.greeting = running.answer();
@@ -170,7 +176,7 @@ fn result(text: &str) -> &str {
 
 #[testkit::test(each = [AARCH64, RISCV64])]
 fn every_call_of_an_armed_function_is_printed(machine: Machine) {
-    let mut running = Running::boot(&machine, "tcg");
+    let mut running = Running::boot(machine, "tcg");
     assert_eq!(running.greeting, "8 hooks are idle, 2 processors\n");
     let idle = running.say("run 3");
     assert_eq!(printed(&idle, 0), Counts::new());
@@ -197,7 +203,7 @@ fn every_call_of_an_armed_function_is_printed(machine: Machine) {
 
 #[testkit::test(each = [AARCH64, RISCV64])]
 fn one_processor_arms_what_another_one_executes(machine: Machine) {
-    let mut running = Running::boot(&machine, IN_TURNS);
+    let mut running = Running::boot(machine, IN_TURNS);
     running.say("start");
     assert_eq!(running.say("arm *e*"), "armed 3\n");
     let text = running.say("stop");
@@ -216,7 +222,7 @@ fn one_processor_arms_what_another_one_executes(machine: Machine) {
 
 #[testkit::test(each = [AARCH64, RISCV64])]
 fn nothing_goes_wrong_while_both_run(machine: Machine) {
-    let mut running = Running::boot(&machine, "tcg,thread=multi");
+    let mut running = Running::boot(machine, "tcg,thread=multi");
     running.say("start");
     running.say("storm 300");
     let text = running.say("stop");
