@@ -20,6 +20,7 @@ mod dist;
 mod files;
 mod foreign;
 mod hosts;
+mod installed;
 mod kernel;
 mod modules;
 mod patched;
@@ -54,6 +55,7 @@ chores:
   deb       make packages of Debian of that folder; --check: lintian; --install: in a clean Debian root
   modules   record the kernel modules of Debian again and compare with the tables they came with
   foreign   build libmcount-live for other processors, whose tests emulators run
+  installed compare kernels of Debian without symbols with their vmlinux, and what BPF can attach to with bpftool
   kernel    build a kernel with our recordmcount in its place, boot it in QEMU, and trace
   hosts     run the tests on 32-bit and big-endian hosts, by emulation where that is needed
   project   build C projects of Debian with mcount cc and compare every table with objdump; --trace: run
@@ -84,6 +86,7 @@ fn run() -> Result<bool> {
             Some("dist") => dist::run(parser),
             Some("foreign") => foreign::run(parser),
             Some("hosts") => hosts::run(parser),
+            Some("installed") => installed::run(parser),
             Some("kernel") => kernel::run(parser),
             Some("modules") => modules::run(parser),
             Some("project") => project::run(parser),
