@@ -13,6 +13,7 @@ pub(crate) const TESTS: [(&str, Check); 11] = [
     ("faults::damaged-objects", damaged_objects),
     ("faults::damaged-programs", damaged_programs),
     ("faults::between-nops", between_nops),
+    ("faults::inside-a-hook", inside_a_hook),
     ("faults::killed", killed),
     ("faults::both-killed", both_killed),
     ("faults::killed-while-it-stands", killed_while_it_stands),
@@ -131,6 +132,23 @@ fn between_nops() -> Result<(), String> {
         reverted.is(0, "reverted")?;
     }
     Ok(())
+}
+
+/// A signal handler is to return there.
+fn inside_a_hook() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/trace/served.c");
+    let flags = [HOOKS, &["-fcf-protection=none", "-DINSIDE"]].concat();
+    let program = room.compile("served", "gcc", &flags, &[program])?;
+    let fix = room.source("fix.c", "int target(int n) { return n + 1; }")?;
+    let fix = room.fix("fix.so", &[], &[&fix.to_string_lossy()])?;
+    let mut served = Served::start(&program)?;
+    served.ask("go", "inside")?;
+    patch(&served, &fix)?.is(0, "replaces target")?;
+    served.ask("on", "outside")?;
+    served.tell("go")?;
+    let counts = served.line()?;
+    if counts.is_empty() { Err("it has ended".to_owned()) } else { served.end() }
 }
 
 /// What the kernel says that a process does.

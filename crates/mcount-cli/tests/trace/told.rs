@@ -18,12 +18,14 @@ type Check = fn() -> Result<(), String>;
 const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
 
 pub(crate) fn tests() -> Vec<Test> {
-    let rows: [(&str, Check); 10] = [
+    let rows: [(&str, Check); 12] = [
         ("told::ignored", ignored),
         ("told::pause-attach", pause_attach),
         ("told::pause-trace", || pause_trace(HOOKS)),
         ("told::pause-short-jumps", || pause_trace(&["-O2", "-fpatchable-function-entry=7,5"])),
         ("told::pause-static", || pause_trace(&["-O2", "-static", "-fpatchable-function-entry=5"])),
+        ("told::pause-budget", pause_budget),
+        ("told::pause-budget-attach", pause_budget_attach),
         ("told::write-attach", write_attach),
         ("told::write-trace", write_trace),
         ("told::no-ring", no_ring),
@@ -121,6 +123,51 @@ fn pause_trace(flags: &[&str]) -> Result<(), String> {
     compare(&expected, &trace)?;
     trace.check_nesting()?;
     has_notes(&trace)
+}
+
+const GIVEN_UP: &str = "not traced any more, is hot";
+
+/// Pauses and goes on, once `hot` has been given up; then its hook is idle still, and that of `rare` is armed.
+fn pause_given_up(
+    (process, program): (u32, &Path),
+    recorder: u32,
+    said: &Path,
+) -> Result<(), String> {
+    use std::os::unix::fs::FileExt;
+    until("it's given up", || {
+        std::fs::read_to_string(said).unwrap_or_default().contains(GIVEN_UP)
+    })?;
+    tell(recorder, Signal::SIGUSR1, said, PAUSED)?;
+    tell(recorder, Signal::SIGUSR1, said, GOES_ON)?;
+    let memory = std::fs::File::open(format!("/proc/{process}/mem")).map_err(text)?;
+    let mut found = [0; 2];
+    for (byte, name) in found.iter_mut().zip(["hot", "rare"]) {
+        let place = testkit::standing::address_of(process, program, name)?;
+        memory.read_exact_at(std::slice::from_mut(byte), place).map_err(text)?;
+    }
+    if found == [0xa9, 0xe9] { Ok(()) } else { Err(format!("{found:x?}")) }
+}
+
+fn pause_budget() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "hot.c")?;
+    let served = run(&room, &program, &["--budget", "2%", "--ring", "1M"])?;
+    let path = format!("/proc/{0}/task/{0}/children", served.id());
+    let children = std::fs::read_to_string(path).map_err(text)?;
+    let process = children.trim().parse().map_err(text)?;
+    pause_given_up((process, &program), served.id(), &room.path("said"))
+}
+
+fn pause_budget_attach() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "hot.c")?;
+    let served = Served::start(&program)?;
+    let mut attached = Attached::start(&room, "attached", &["--budget", "2%"], served.id())?;
+    let said = room.path("attached/stderr");
+    pause_given_up((served.id(), &program), attached.child.id(), &said)?;
+    kill_one(attached.child.id().into(), Signal::SIGINT);
+    room.wait("attached", &mut attached.child)?;
+    Ok(())
 }
 
 fn write_attach() -> Result<(), String> {
