@@ -16,6 +16,7 @@ mod report;
 mod row;
 mod rows;
 mod sample;
+mod stop;
 mod trace;
 
 use lexopt::{Arg, ValueExt as _};
@@ -28,7 +29,7 @@ use crate::{Result, files};
 const USAGE: &str = "\
 usage: cargo xtask bench [ROW…] [OPTION…]
 
-rows: one, many, large, debug, peers, table, list (default: these); live, trace (into docs/live.md)
+rows: one, many, large, debug, peers, table, list (default: these); live, trace (into docs/live.md), stop
 
   --runs N     runs of each program (default 15); a slow one runs less often, and the report says so
   --ours DIR   the folder with the programs to measure (default: the profile dist, built now)
@@ -44,6 +45,9 @@ are downloaded, 500 MB, and unpacked to 3 GB in target/.
 
 /// What measures rows that have tables of their own.
 type Tables = fn(&Path, &Options) -> Result<()>;
+
+const TABLES: [(&str, Tables); 3] =
+    [("live", live::run), ("trace", trace::run), ("stop", stop::run)];
 
 #[derive(Default)]
 struct Options {
@@ -73,7 +77,7 @@ pub(crate) fn run(parser: lexopt::Parser) -> Result<bool> {
         Some(ours) => std::path::absolute(ours)?,
         None => programs::build("mcount-cli", Profile::Dist)?,
     };
-    for (name, run) in [("live", live::run as Tables), ("trace", trace::run as Tables)] {
+    for (name, run) in TABLES {
         if options.rows.iter().any(|row| row == name) {
             run(&ours, &options)?;
             options.rows.retain(|row| row != name);
