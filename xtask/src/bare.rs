@@ -76,8 +76,8 @@ impl Bare {
         let folder = room().join("libraries").join(format!("bare-{}", self.name));
         files::make_folder(&folder)?;
         let library = folder.join("libhooks.a");
-        let built = build.join(self.target).join("debug/libhooks.a");
-        files::write(&library, &files::read(&built)?)?;
+        let made = build.join(self.target).join("debug/libhooks.a");
+        files::write(&library, &files::read(&made)?)?;
         Ok(library)
     }
 

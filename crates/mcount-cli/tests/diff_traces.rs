@@ -29,7 +29,7 @@ struct Build {
 
 const USUAL: Build = Build { calls: 200, time: 10_000, extra: 0, is_busy: false };
 
-/// Random, and the same each time, for seeds next to each other as well (SplitMix64).
+/// Random, and the same each time, for seeds next to each other as well (`SplitMix64`).
 fn random(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*seed ^ *seed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -47,9 +47,10 @@ fn trace(build: Build, seed: u64, path: &str) -> Vec<u8> {
     let main = writer.function_at(path, "main", 0x1000, 64);
     let mut now = 1_000;
     // How many calls of 100 other work makes slower, and by how many hundredths.
-    let (share, slower) = match build.is_busy {
-        true => (85 + random(&mut seed) % 6, 5 + random(&mut seed) % 40),
-        false => (0, 0),
+    let (share, slower) = if build.is_busy {
+        (85 + random(&mut seed) % 6, 5 + random(&mut seed) % 40)
+    } else {
+        (0, 0)
     };
     let mut functions = vec![("work.constprop.0".to_owned(), build.calls, build.time)];
     functions.extend((0..38).map(|at| (format!("other{at}"), 100, 2_000 + at * 300)));

@@ -94,13 +94,7 @@ impl Hooks {
             Err(Unusable::TooSmall(_)) => return self.too_small += 1,
             Err(Unusable::NotAHook) => return,
         };
-        // Only what the library says is a call of a hook is one.
-        let is_hook = if area.is_call {
-            site.kind == Some(Kind::Call)
-        } else {
-            site.recorded || !HAS_OTHER_NOPS
-        };
-        if !is_hook {
+        if !is_hook(&area, site) {
             return;
         }
         let before = functions.range(..=entry).next_back().map(|(_, function)| *function);
@@ -144,6 +138,11 @@ impl Hooks {
             },
         });
     }
+}
+
+/// Only what the library says is a call of a hook is one.
+fn is_hook(area: &Area, site: &CallSite) -> bool {
+    if area.is_call { site.kind == Some(Kind::Call) } else { site.recorded || !HAS_OTHER_NOPS }
 }
 
 /// Is this the symbol of `mcount_mark` (`include/mcount/mark.h`)?

@@ -144,7 +144,8 @@ fn has_frame(prologue: impl Iterator<Item = u32>) -> bool {
     // Bytes that the stack pointer is below what it was; whether r0 has the caller's address, and whether that's stored.
     let (mut depth, mut is_loaded, mut is_stored) = (0_i32, false, false);
     for word in prologue {
-        let low = i32::from((word & 0xffff) as u16 as i16);
+        // The lower half, with its sign.
+        let low = word.cast_signed() << 16 >> 16;
         match word {
             MFLR_R0 => is_loaded = true,
             // stdu r1,-N(r1)

@@ -161,7 +161,7 @@ pub(crate) fn run(ours: &Path, options: &Options) -> Result<()> {
             }
         }
     }
-    let text = table(&all) + &&idle::table(&mcount, runs);
+    let text = table(&all) + &idle::table(&mcount, runs);
     println!("{text}");
     if options.docs {
         let path = files::workspace().join("docs/live.md");

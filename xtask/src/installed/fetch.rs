@@ -37,7 +37,7 @@ pub(super) struct Files {
 }
 
 /// Fetches and unpacks. `$1`: the architecture, `$2`: the flavour, `$3`: the release, if it is another one.
-const FETCH: &str = r##"
+const FETCH: &str = r#"
 mkdir -p apt/lists/partial apt/cache/archives/partial deb
 : >apt/status
 cat >apt/apt.conf <<END
@@ -68,7 +68,7 @@ dpkg-deb --fsys-tarfile deb/*-dbg_*.deb 2>/dev/null | tar x -C tree --wildcards 
 	'./usr/lib/debug/boot/vmlinux-*' './usr/lib/debug/boot/System.map-*'
 dpkg-deb --fsys-tarfile $(ls deb/*.deb | grep -v -e -dbg_) | tar x -C tree ./boot
 touch unpacked
-"##;
+"#;
 
 impl Kernel {
     /// The files, fetched if they aren't here yet.

@@ -132,7 +132,7 @@ impl Shared {
     /// Makes room for `count` chunks.
     fn make_room(&self, count: u64) -> io::Result<()> {
         let ready = self.field(header::READY).load(SeqCst);
-        if free(&self.file)? < RESERVE + (count - ready.min(count)) * layout::CHUNK_SIZE {
+        if prepare::free(&self.file)? < RESERVE + (count - ready.min(count)) * layout::CHUNK_SIZE {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let start = if ready == 0 { 0 } else { layout::HEADER_BLOCK + ready * layout::CHUNK_SIZE };
@@ -587,12 +587,6 @@ fn put_record(bytes: &mut Vec<u8>, kind: u32, payload: &[u8]) {
     bytes.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(0).to_ne_bytes());
     bytes.extend_from_slice(payload);
     bytes.resize(bytes.len().next_multiple_of(metadata::ALIGNMENT), 0);
-}
-
-/// Bytes that are free where `file` is.
-fn free(file: &File) -> io::Result<u64> {
-    let found = rustix::fs::fstatvfs(file)?;
-    Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 /// Where the descriptor of a chunk is in the file.

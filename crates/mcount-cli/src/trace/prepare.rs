@@ -12,6 +12,7 @@ use mcount_trace::layout;
 use memmap2::MmapOptions;
 use nix::libc;
 use std::fs::File;
+use std::io;
 use std::os::fd::AsRawFd;
 
 /// Chunks that are ready even if none were written lately: 2 MiB.
@@ -69,6 +70,12 @@ pub(super) fn is_in_memory(file: &File) -> bool {
     result == 0 && found.f_type == libc::TMPFS_MAGIC
 }
 
+/// Bytes that are free where `file` is.
+pub(super) fn free(file: &File) -> io::Result<u64> {
+    let found = rustix::fs::fstatvfs(file)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,7 +99,7 @@ mod tests {
 
     #[test]
     fn entries_and_calls_without_times_are_too_fast_for_it() {
-        let worth = |untimed, entries| is_worth_it(&Scope { untimed, entries, ..Scope::default() });
+        let worth = |untimed, entries| is_worth_it(&Scope { entries, untimed, ..Scope::default() });
         assert!(worth(false, false));
         assert!(!worth(true, false) && !worth(false, true) && !worth(true, true));
     }

@@ -9,7 +9,7 @@ use std::thread::sleep;
 use testkit::damage::{Random, SECTIONS, damaged};
 use testkit::served::Served;
 
-pub(crate) const TESTS: [(&str, Check); 11] = [
+pub(crate) const TESTS: [(&str, Check); 12] = [
     ("faults::damaged-objects", damaged_objects),
     ("faults::damaged-programs", damaged_programs),
     ("faults::between-nops", between_nops),

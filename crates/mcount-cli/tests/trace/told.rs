@@ -139,7 +139,10 @@ fn pause_given_up(
     })?;
     tell(recorder, Signal::SIGUSR1, said, PAUSED)?;
     tell(recorder, Signal::SIGUSR1, said, GOES_ON)?;
-    let memory = std::fs::File::open(format!("/proc/{process}/mem")).map_err(text)?;
+    let memory = std::fs::OpenOptions::new()
+        .read(true)
+        .open(format!("/proc/{process}/mem"))
+        .map_err(text)?;
     let mut found = [0; 2];
     for (byte, name) in found.iter_mut().zip(["hot", "rare"]) {
         let place = testkit::standing::address_of(process, program, name)?;

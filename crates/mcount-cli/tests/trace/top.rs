@@ -411,7 +411,8 @@ fn budget_of_forked() -> Result<(), String> {
     let first = |process: u32| {
         use std::os::unix::fs::FileExt;
         let mut byte = [0];
-        let memory = std::fs::File::open(format!("/proc/{process}/mem")).ok()?;
+        let memory =
+            std::fs::OpenOptions::new().read(true).open(format!("/proc/{process}/mem")).ok()?;
         memory.read_exact_at(&mut byte, place).ok().map(|()| byte[0])
     };
     let is_idle = || forked().and_then(first) == Some(IDLE);

@@ -80,15 +80,7 @@ pub(crate) fn tests() -> Vec<Test> {
         tests.push(test(format!("left/{}", hooks.name), "gcc", move || {
             check("gcc", hooks, USUAL, &["left.c"], &[])
         }));
-        tests.push(test(format!("interrupted/{}", hooks.name), "gcc", move || {
-            let room = Room::new()?;
-            let memory = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
-            for trace in [room.path("trace"), memory.path().join("trace")] {
-                let trace = trace.display().to_string();
-                check_in(&room, "gcc", hooks, USUAL, &["interrupted.c"], &[&trace])?;
-            }
-            Ok(())
-        }));
+        tests.push(test(format!("interrupted/{}", hooks.name), "gcc", move || interrupted(hooks)));
         tests.push(test(format!("escapes/{}", hooks.name), "gcc", move || {
             check("gcc", hooks, USUAL, &["escapes.c"], &[])
         }));
@@ -106,6 +98,17 @@ pub(crate) fn tests() -> Vec<Test> {
     }
     tests.push(test("library", "gcc", library));
     tests
+}
+
+/// On a disk and in memory.
+fn interrupted(hooks: Hooks) -> Result<(), String> {
+    let room = Room::new()?;
+    let memory = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
+    for trace in [room.path("trace"), memory.path().join("trace")] {
+        let trace = trace.display().to_string();
+        check_in(&room, "gcc", hooks, USUAL, &["interrupted.c"], &[&trace])?;
+    }
+    Ok(())
 }
 
 fn library() -> Result<(), String> {

@@ -104,7 +104,7 @@ fn who() -> u64 {
 }
 
 fn halves(owner: u64) -> (u32, u32) {
-    ((owner >> 32) as u32, owner as u32)
+    ((owner >> 32) as u32, (owner & 0xffff_ffff) as u32)
 }
 
 /// It came in at `before`, and is at `here` now: has it left meanwhile? What is called from in there is further down the
@@ -114,7 +114,7 @@ fn has_left(before: u64, here: u64) -> bool {
 }
 
 /// Where this thread is on its stack, in the function that asks.
-#[inline(always)]
+#[inline]
 fn here() -> u64 {
     let mark = 0_u8;
     std::hint::black_box(&raw const mark) as u64
