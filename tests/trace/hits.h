@@ -20,8 +20,10 @@
 #define PAUSE() __asm__ volatile("yield")
 #elif defined(__riscv)
 #define PAUSE() __asm__ volatile("nop")
-#else
+#elif defined __x86_64__ || defined __i386__
 #define PAUSE() __asm__ volatile("pause")
+#else
+#define PAUSE() __asm__ volatile("" ::: "memory")
 #endif
 
 struct hit {

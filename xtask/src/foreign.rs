@@ -4,7 +4,7 @@
 //! Rust's standard library for them is Debian's where Debian has one, with the compiler that it was built by. Otherwise it's
 //! built from source. All that stays in `target/hosts` and is used again.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 
 use lexopt::Arg;
@@ -96,10 +96,15 @@ fn build_each(chosen: &[&Foreign]) -> Result<()> {
     packages.sort();
     packages.dedup();
     let compiler = rust::compiler(&packages)?;
-    for foreign in chosen {
-        foreign.build(compiler.clone())?;
-    }
-    Ok(())
+    // The largest part of a build takes one processor.
+    std::thread::scope(|scope| {
+        let build = |one: &Foreign| one.build(&compiler).map_err(|error| error.to_string());
+        let builds: Vec<_> = chosen.iter().map(|one| scope.spawn(move || build(one))).collect();
+        for build in builds {
+            build.join().map_err(|_| "a build ended too early")??;
+        }
+        Ok(())
+    })
 }
 
 impl Foreign {
@@ -111,9 +116,10 @@ impl Foreign {
         )
     }
 
-    fn build(&self, compiler: PathBuf) -> Result<()> {
+    fn build(&self, compiler: &Path) -> Result<()> {
         let room = files::workspace().join("target/hosts");
-        let build = room.join("build");
+        // A folder for each: cargo lets only one build into one.
+        let build = room.join("build").join(self.name);
         let mut cargo = Command::new(env!("CARGO"));
         // A static library alone takes no linker.
         cargo.args(["rustc", "--quiet", "-p", "mcount-inside-c", "--lib"]);
