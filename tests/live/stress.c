@@ -85,10 +85,11 @@ BARE static double now(void)
 BARE static void begin_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGPROF};
+    /* Not SIGPROF, which is the profiler's in a program that is linked with -pg. */
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGVTALRM};
     struct itimerspec often = {{0, 1000000}, {0, 1000000}};
     timer_t timer;
-    sigaction(SIGPROF, &action, 0);
+    sigaction(SIGVTALRM, &action, 0);
     CHECK(timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer) == 0);
     CHECK(timer_settime(timer, 0, &often, 0) == 0);
 }

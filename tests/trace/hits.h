@@ -12,7 +12,11 @@
 
 #define NI __attribute__((noinline))
 /* Has no hook, whatever the compiler's options are. */
+#if defined __s390x__ && !defined __clang__
+#define BARE no_instrument_function, patchable_function_entry(0), hotpatch(0, 0)
+#else
 #define BARE no_instrument_function, patchable_function_entry(0)
+#endif
 #define QUIET __attribute__((BARE, noinline))
 
 /* Lets other threads run, as far as the processor can. */
