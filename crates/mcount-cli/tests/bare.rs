@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
+use testkit::test;
 use testkit::{process, tools, trial};
 
 fn main() -> std::process::ExitCode {
@@ -174,7 +175,7 @@ fn result(text: &str) -> &str {
     text.lines().find(|line| line.starts_with("result ")).unwrap()
 }
 
-#[testkit::test(each = [AARCH64, RISCV64])]
+#[test(each = [AARCH64, RISCV64])]
 fn every_call_of_an_armed_function_is_printed(machine: Machine) {
     let mut running = Running::boot(machine, "tcg");
     assert_eq!(running.greeting, "8 hooks are idle, 2 processors\n");
@@ -201,7 +202,7 @@ fn every_call_of_an_armed_function_is_printed(machine: Machine) {
     assert_eq!(running.say("arm nothing*"), "armed 0\n");
 }
 
-#[testkit::test(each = [AARCH64, RISCV64])]
+#[test(each = [AARCH64, RISCV64])]
 fn one_processor_arms_what_another_one_executes(machine: Machine) {
     let mut running = Running::boot(machine, IN_TURNS);
     running.say("start");
@@ -220,7 +221,7 @@ fn one_processor_arms_what_another_one_executes(machine: Machine) {
     running.say("stop");
 }
 
-#[testkit::test(each = [AARCH64, RISCV64])]
+#[test(each = [AARCH64, RISCV64])]
 fn nothing_goes_wrong_while_both_run(machine: Machine) {
     let mut running = Running::boot(machine, "tcg,thread=multi");
     running.say("start");

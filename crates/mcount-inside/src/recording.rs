@@ -4,7 +4,7 @@ use crate::agent::{self, most_bytes, rooms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::module::Module;
-use crate::processor::ticks;
+use crate::processor::{SHADOW_BITS, ticks};
 use crate::records;
 use mcount_trace::layout::{self, directory, header, metadata};
 use std::collections::HashSet;
@@ -18,8 +18,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, SystemTime};
 
-/// Bytes of address space that a trace takes while it's recorded: the most that it can grow to.
-const LIMIT: u64 = 1 << 36;
+/// Bytes of address space that a trace takes while it's recorded: the most that it can grow to. The kernel maps that near
+/// the stack, so where shadows aren't far from stacks, it mustn't reach as far.
+const LIMIT: u64 = if SHADOW_BITS[0] < 40 { 1 << 33 } else { 1 << 36 };
 
 /// The longest metadata record: one has to fit into a chunk.
 const MOST: usize = 60_000;

@@ -35,7 +35,6 @@ pub(super) static FOREIGN: Foreign = Foreign {
         (leaves("jumps.c"), "gcc", PROTECTED, O2),
         (Program { may_miss: true, ..leaves("plain.c") }, "gcc", TWO, O2),
         (leaves("thread-ends.cpp"), "g++", TWO, O2),
-        (program("threads.c"), "gcc", TWO, O2),
         (Program { changes_stacks: true, ..leaves("fibres.c") }, "gcc", TWO, O0),
     ],
 };

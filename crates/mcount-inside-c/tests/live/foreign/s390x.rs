@@ -27,7 +27,6 @@ pub(super) static FOREIGN: Foreign = Foreign {
         (program("unwind.cpp"), "clang++", NOP, O2),
         (leaves("jumps.c"), "gcc", FENTRY, O2),
         (leaves("thread-ends.cpp"), "g++", NOP, O2),
-        (program("threads.c"), "gcc", PG, O2),
         (Program { changes_stacks: true, ..leaves("fibres.c") }, "gcc", NOP, O0),
     ],
 };
