@@ -91,8 +91,7 @@ mcount_landing:
     leaq 16(%rsp), %rdi
     movl $2, %esi
     call slow_exit_kept
-    movq %rax, 16(%rsp)
-    .cfi_offset %rip, -8
+    LET_GO 16
     POP %rdx
     POP %rdi
     jmp *%rdx
@@ -179,9 +178,45 @@ mcount_watch:
     .cfi_endproc
     .size mcount_watch, . - mcount_watch
 
-# Room for stubs. One description of how to unwind serves them all, by the address within 32 bytes.
-# CFA = %rsp + ((((%rip + 11) & 31) < 22) << 3)
-# caller's address at (CFA - 8) ^ ((((%rip + 1) & 31) >> 1 == 8) << 46)
+# Room for stubs. One description of how to unwind serves them all, by the address within 32 bytes, and by what a byte of the
+# stub says of its kind. At byte 16, where calls return to, stubs of all kinds are alike.
+#
+# A stub at the entry of a function stands for that function:
+#   CFA = %rsp + ((((%rip + 11) & 31) < 22) << 3)
+#   caller's address at (CFA - 8) ^ ((((%rip + 1) & 31) >> 1 == 8) << 46)
+# One behind a prologue is as if its function, which goes on at the address in the jump at its end, had called it and
+# nothing had changed; but in some of those behind a prologue that has aligned the stack, %rbp is pushed:
+#   CFA = %rsp + (pushed << 3), caller's address = that jump's target, %rbp = pushed ? *%rsp : %rbp
+
+    # As in `mcount_live::x86_64`.
+    .set STUB_KIND_AT, 30
+    .set KIND_BACK, 1
+    .set KIND_ALIGNED, 22
+
+# Pushes where the stub is.
+    .macro STUB_START
+    .cfi_escape 0x80,0x00, 0x09,0xe0, 0x1a                      # %rip & -32
+    .endm
+# Pushes how far in the stub it is.
+    .macro STUB_OFFSET
+    .cfi_escape 0x80,0x00, 0x08,0x1f, 0x1a                      # %rip & 31
+    .endm
+# Pushes what the stub's kind is, but 0 at byte 16.
+    .macro STUB_KIND
+    STUB_START
+    .cfi_escape 0x23,STUB_KIND_AT, 0x94,0x01                  # the byte there
+    STUB_OFFSET
+    .cfi_escape 0x40, 0x2e, 0x1e                                # * (offset != 16)
+    .endm
+# Pushes whether %rbp is pushed: at 0, 5, 9 and 13 of a stub of that kind.
+    .macro STUB_PUSHED
+    STUB_KIND
+    .cfi_escape 0x08,KIND_ALIGNED, 0x29                       # ==
+    .cfi_escape 0x0a,0x21,0x22                                  # 1 << 0 | 1 << 5 | 1 << 9 | 1 << 13
+    STUB_OFFSET
+    .cfi_escape 0x25, 0x31, 0x1a, 0x1a                          # >> offset & 1 & it
+    .endm
+
     .section .stubs, "axR", @nobits
     .globl mcount_stubs
     .hidden mcount_stubs
@@ -189,8 +224,35 @@ mcount_watch:
 mcount_stubs:
     .cfi_startproc
     .cfi_personality 0x1b, mcount_personality
-    .cfi_escape 0x0f,0x0d,0x77,0x00,0x80,0x0b,0x08,0x1f,0x1a,0x08,0x16,0x2d,0x33,0x24,0x22
-    .cfi_escape 0x10,0x10,0x0f,0x38,0x1c,0x80,0x01,0x08,0x1f,0x1a,0x31,0x25,0x38,0x29,0x08,0x2e,0x24,0x27
+    # The CFA.
+    .cfi_escape 0x0f, 73
+    STUB_KIND
+    .cfi_escape 0x28,16,0                                       # to 1 if it isn't 0
+    .cfi_escape 0x77,0x00, 0x80,0x0b, 0x08,0x1f, 0x1a, 0x08,0x16, 0x2d, 0x33, 0x24, 0x22
+    .cfi_escape 0x2f,37,0                                       # to 2
+    .cfi_escape 0x77,0x00                                       # 1: %rsp
+    STUB_PUSHED
+    .cfi_escape 0x33, 0x24, 0x22                                # << 3, +
+    # 2: The value of %rbp.
+    .cfi_escape 0x16,0x06, 43
+    STUB_PUSHED
+    .cfi_escape 0x28,5,0                                        # to 1 if it isn't 0
+    .cfi_escape 0x76,0x00                                       # %rbp
+    .cfi_escape 0x2f,3,0                                        # to 2
+    .cfi_escape 0x77,0x00, 0x06                                 # 1: *%rsp
+    # 2: The value of %rip; the CFA is on the stack.
+    .cfi_escape 0x16,0x10, 77
+    STUB_KIND
+    .cfi_escape 0x12, 0x28,20,0                                 # to 1 if it isn't 0
+    .cfi_escape 0x13, 0x38, 0x1c, 0x80,0x01, 0x08,0x1f, 0x1a, 0x31, 0x25, 0x38, 0x29, 0x08,0x2e, 0x24, 0x27, 0x06
+    .cfi_escape 0x2f,36,0                                       # to 3
+    .cfi_escape 0x12, 0x30 + KIND_BACK, 0x29, 0x28,22,0         # 1: to 2 if it's that kind
+    STUB_START                                                  # the target: 32 bits there + 4 + where they are
+    .cfi_escape 0x22, 0x12, 0x23,0x04, 0x16, 0x94,0x04, 0x08,0x20, 0x24, 0x08,0x20, 0x26, 0x22
+    .cfi_escape 0x2f,8,0                                        # to 3
+    STUB_START                                                  # 2: 64 bits there
+    .cfi_escape 0x23,0x06, 0x06
+    # 3.
     .set mcount_stubs_size, 0x4000000
     .skip mcount_stubs_size
     .cfi_endproc

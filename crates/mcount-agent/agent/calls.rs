@@ -59,18 +59,16 @@ pub(crate) unsafe fn enter(slot: *mut u64, caller: u64, word: u32) -> u64 {
     }
 }
 
-/// The exit of the call of `slot`; the caller's address.
+/// The exit of the call of `slot`; the caller's address. Unwinders find it in RET still: it's for the exit trampoline to
+/// put it into the slot and then to clear RET, since it says where unwinders have to look.
 pub(crate) unsafe extern "C" fn mcount_slow_exit(slot: *mut u64, end: u64) -> u64 {
     // SAFETY: the caller is the exit trampoline: RET of `slot` is mapped, since the entry wrote it.
     unsafe {
         finish(slot, end);
-        let shadow = shadow::of(slot as u64);
-        let caller = shadow.ret.read_volatile();
+        let caller = shadow::of(slot as u64).ret.read_volatile();
         if caller == 0 {
             sys::abort();
         }
-        slot.write_volatile(caller);
-        shadow.ret.write_volatile(0);
         caller
     }
 }

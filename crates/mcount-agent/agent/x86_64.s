@@ -438,6 +438,15 @@
     .cfi_adjust_cfa_offset -8
     .endm
 
+# The caller's address, in %rax, into the slot at %rsp + `at`; then RET is cleared. Slot first, as above.
+    .macro LET_GO at
+    movq %rax, \at(%rsp)
+    .cfi_offset %rip, -8
+    leaq \at(%rsp), %rax
+    btcq $46, %rax
+    movq $0, (%rax)
+    .endm
+
 # The rest of an exit: the slow path.
     .macro SLOW_EXIT
     .if INSIDE == 0
@@ -446,8 +455,7 @@
     leaq 40(%rsp), %rdi
     xorl %esi, %esi
     call slow_exit_kept
-    movq %rax, 40(%rsp)
-    .cfi_offset %rip, -8
+    LET_GO 40
     POP %rdi
     POP %rsi
     POP %rcx

@@ -16,6 +16,7 @@
 //! 16: jmp  exit       the function returns to here: `exit` puts the caller's address back
 //! 21: jmp  body
 //! 26: .long id
+//! 30: .byte kind   what unwinders have to know of it: [`STUB_KIND`]
 //! ```
 //!
 //! Since the body is entered by `call` and left by `ret`, the processor's return predictor stays
@@ -49,6 +50,18 @@ pub const STUB_RETURN: usize = 16;
 
 /// Where in a stub the number of its function is, in bytes.
 pub const STUB_ID: usize = 26;
+
+/// Where in a stub its kind is, in bytes: 0, or one of [`KIND_BACK`], [`KIND_LATE`] and [`KIND_ALIGNED`].
+pub const STUB_KIND: usize = 30;
+
+/// It's only the way back to a function whose hook is behind its prologue ([`stub_back`]).
+pub const KIND_BACK: u8 = 1;
+
+/// [`stub_after_prologue`]: where in it the distance is that it jumps, in bytes.
+pub const KIND_LATE: u8 = 6;
+
+/// [`stub_after_aligning`]: where in it the distance is that it jumps, in bytes.
+pub const KIND_ALIGNED: u8 = 22;
 
 /// Bytes of a thunk: a jump that reaches everything.
 pub const THUNK: usize = 16;
@@ -364,7 +377,18 @@ pub fn stub(address: u64, entry: u64, body: u64, exit: u64, id: u32) -> Option<[
     put(&mut bytes, STUB_RETURN, &branch(0xe9, address.wrapping_add(16), exit)?);
     put(&mut bytes, 21, &branch(0xe9, address.wrapping_add(21), body)?);
     put(&mut bytes, STUB_ID, &id.to_le_bytes());
+    put(&mut bytes, STUB_KIND, &[0]);
     Some(bytes)
+}
+
+/// A stub for the way back to `body`, where other stubs don't reach it. It may be that of a function whose hook is behind its
+/// prologue.
+#[must_use]
+pub fn stub_back(body: u64, is_late: bool) -> [u8; STUB] {
+    let mut bytes = [0xcc; STUB];
+    put(&mut bytes, 0, &thunk(body));
+    put(&mut bytes, STUB_KIND, &[if is_late { KIND_BACK } else { 0 }]);
+    bytes
 }
 
 /// The stub of a call behind the prologue (`-pg` without `-mfentry`): `entry` finds the frame by
@@ -375,6 +399,7 @@ pub fn stub_after_prologue(address: u64, entry: u64, body: u64, id: u32) -> Opti
     put(&mut bytes, 0, &branch(0xe8, address, entry)?);
     put(&mut bytes, 5, &branch(0xe9, address.wrapping_add(5), body)?);
     put(&mut bytes, STUB_ID, &id.to_le_bytes());
+    put(&mut bytes, STUB_KIND, &[KIND_LATE]);
     Some(bytes)
 }
 
@@ -400,6 +425,7 @@ pub fn stub_after_aligning(
     put(&mut bytes, STUB_ALIGNED, &[0x55, 0x49, 0x8d, register, 0xf0, 0xeb, 0xf1]);
     put(&mut bytes, 21, &branch(0xe9, address.wrapping_add(21), body)?);
     put(&mut bytes, STUB_ID, &id.to_le_bytes());
+    put(&mut bytes, STUB_KIND, &[KIND_ALIGNED]);
     Some(bytes)
 }
 

@@ -26,7 +26,7 @@ const MOST: u64 = 8 << 20;
 /// `rdtsc`.
 const READ_CLOCK: [u8; 2] = [0x0f, 0x31];
 /// Bytes of code that may be moved, at most.
-const MOVED: usize = code::STUB - 2 * code::SITE;
+const MOVED: usize = code::STUB_KIND - 2 * code::SITE;
 
 /// What programs take on in a sandbox.
 #[derive(Debug, Clone, Copy, Default)]

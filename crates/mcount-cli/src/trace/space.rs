@@ -269,13 +269,9 @@ impl Writer<'_> {
             target = room.take(code::THUNK as u64)?;
             near.add(target, &code::thunk(at + hook.way_in()));
             behind = self.placed.stubs.take(code::STUB as u64)?;
-            let mut back = [0xcc; code::STUB];
-            if let Some(room) = back.get_mut(..code::THUNK) {
-                room.copy_from_slice(&code::thunk(body));
-            }
             let stub = self.bytes(hook, at, behind)?;
             stubs.add(at, &stub);
-            stubs.add(behind, &back);
+            stubs.add(behind, &code::stub_back(body, hook.is_after_prologue()));
         } else {
             let stub = self.bytes(hook, at, behind)?;
             stubs.add(at, &stub);

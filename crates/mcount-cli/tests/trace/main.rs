@@ -17,6 +17,7 @@ mod matrix;
 mod options;
 mod programs;
 mod reader;
+mod steps;
 mod surroundings;
 mod told;
 mod top;
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return ExitCode::SUCCESS;
     }
-    let tests = matrix::tests().into_iter().chain(programs::tests());
+    let tests = matrix::tests().into_iter().chain(programs::tests()).chain(steps::tests());
     let tests = tests.chain(faults::tests()).chain(options::tests()).chain(surroundings::tests());
     let tests = tests.chain(attach::tests()).chain(attach_where::tests()).chain(top::tests());
     let tests = tests.chain(control::tests()).chain(damaged::tests());

@@ -58,6 +58,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
     leaves("thread-ends.cpp"),
     Program { may_miss: true, ..leaves("plain.c") },
     Program { may_miss: true, flags: &["-DBARE_STUBS"], ..program("profiler.c") },
+    Program { may_miss: true, ..program("steps.c") },
 ];
 
 /// Those that are tried with every way to ask for hooks, and to link.

@@ -434,7 +434,8 @@ mcount_inside_traced_return:
     add x0, x29, #8
     mov x1, #0
     bl {slow_exit}
-    .cfi_offset x30, -8
+    str x0, [x19, #CALL_RETURN]
+    LET_GO
     RESTORE_VECTORS
     RESTORE
     ret

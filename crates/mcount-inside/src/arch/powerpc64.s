@@ -500,8 +500,8 @@ mcount_inside_traced_return:
     li 4, 0
     bl {slow_exit}
     nop
-    std 3, 16(31)
-    .cfi_offset 65, 16
+    std 3, CALL_RETURN(30)
+    LET_GO
     RESTORE_VECTORS
     RESTORE
     blr

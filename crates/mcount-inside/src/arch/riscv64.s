@@ -424,7 +424,8 @@ mcount_inside_traced_return:
     addi a0, s0, -8
     li a1, 0
     call {slow_exit}
-    .cfi_offset ra, -8
+    sd a0, CALL_RETURN(s1)
+    LET_GO
     RESTORE_VECTORS
     RESTORE
     ret

@@ -382,8 +382,8 @@ mcount_inside_traced_return:
     lay %r2, -8(%r11)
     lghi %r3, 0
     brasl %r14, {slow_exit}
-    stg %r2, KEPT_R14(%r11)
-    .cfi_offset 14, -56
+    stg %r2, CALL_RETURN(%r10)
+    LET_GO
     RESTORE_VECTORS
     RESTORE
     AT_RETURN

@@ -172,9 +172,7 @@ pub(super) fn plan(
         if thunks.is_some() {
             // The way back, in a stub of its own.
             behind = stubs.next()?;
-            let mut back = [0xcc; code::STUB];
-            back.get_mut(..code::THUNK)?.copy_from_slice(&code::thunk(body));
-            stubs.add(back)?;
+            stubs.add(code::stub_back(body, hook.is_after_prologue()))?;
         }
         let mut target = stubs.of(hook, behind)?;
         if let Some(thunks) = &mut thunks {
