@@ -13,13 +13,13 @@ use std::iter::Flatten;
 use std::sync::mpsc::{IntoIter, SyncSender, sync_channel};
 
 /// Calls of a slice. What is printed of those that are worked on has to fit into memory.
-const SLICE: u64 = 32_768;
+const SLICE: u64 = 16_384;
 
 /// With more threads than this, too much of a slice would be read twice: slices get longer.
 const FEW_THREADS: u64 = 4;
 
 /// The most calls of a slice.
-const MOST: u64 = 8 * SLICE;
+const MOST: u64 = 16 * SLICE;
 
 /// What is printed of a call.
 pub(super) trait Printer: Sync {
