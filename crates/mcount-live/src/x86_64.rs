@@ -162,6 +162,9 @@ impl Area {
             }
             _ => {}
         }
+        if let Some((before, length)) = far_call(hook) {
+            return Ok(Self { start: start + before, length, is_call: true });
+        }
         let mut length = 0;
         while length < SITE {
             match nop_length(hook.get(length..).unwrap_or_default()) {
@@ -210,6 +213,28 @@ impl Area {
             next = 9;
         }
         bytes
+    }
+}
+
+/// A call of the hook as compilers make it for code that may be anywhere (`-mcmodel=large`: System V psABI, "Large code
+/// model"): how many bytes of it stay, and how many become NOPs. What stays changes registers that nobody needs then.
+fn far_call(code: &[u8]) -> Option<(usize, usize)> {
+    /// `movabs $…, %register`
+    const LOAD: usize = 10;
+    let is_load = |code: &[u8]| matches!(code, [0x48 | 0x49, 0xb8..=0xbf, ..]);
+    if !is_load(code) {
+        return None;
+    }
+    match code.get(LOAD..)? {
+        // call *%register, call *(%register, %register)
+        [0xff, 0xd0..=0xd7, ..] => Some((0, LOAD + 2)),
+        [0x41, 0xff, 0xd0..=0xd7, ..] | [0xff, 0x14, _, ..] => Some((0, LOAD + 3)),
+        // gcc: lea …(%rip), %r10; add %r11, %r10; movabs $…, %r11; add %r11, %r10; call *%r10
+        [0x4c, 0x8d, 0x15, _, _, _, _, 0x4d, 0x01, 0xda, second @ ..] if is_load(second) => {
+            let add = second.get(LOAD..)?;
+            add.starts_with(&[0x4d, 0x01, 0xda, 0x41, 0xff, 0xd2]).then_some((2 * LOAD + 10, 6))
+        }
+        _ => None,
     }
 }
 
@@ -494,6 +519,22 @@ mod tests {
         }
         assert_eq!(Area::find(&[0x90, 0x90, 0xc3]), Err(Unusable::TooSmall(2)));
         assert_eq!(Area::find(&[0x55]), Err(Unusable::NotAHook));
+    }
+
+    #[test]
+    fn far_calls_are_found() {
+        let load = [0x49, 0xba, 1, 2, 3, 4, 5, 6, 7, 8];
+        let found = |code: &[&[u8]]| Area::find(&code.concat());
+        let area = |start, length| Ok(Area { start, length, is_call: true });
+        assert_eq!(found(&[&load, &[0x41, 0xff, 0xd2]]), area(0, 13));
+        assert_eq!(found(&[&load, &[0xff, 0xd0]]), area(0, 12));
+        assert_eq!(found(&[&ENDBR64, &load, &[0xff, 0x14, 0x01]]), area(4, 13));
+        let middle = [0x4c, 0x8d, 0x15, 0xef, 0xff, 0xff, 0xff, 0x4d, 0x01, 0xda];
+        let end = [0x4d, 0x01, 0xda, 0x41, 0xff, 0xd2];
+        assert_eq!(found(&[&load, &middle, &load, &end]), area(30, 6));
+        for code in [&load[..], &[load, middle].concat(), &[&load[..], &middle, &load].concat()] {
+            assert_eq!(Area::find(code), Err(Unusable::NotAHook), "{code:02x?}");
+        }
     }
 
     #[test]

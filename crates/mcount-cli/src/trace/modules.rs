@@ -35,6 +35,8 @@ pub(super) struct Module {
     pub(super) too_small: usize,
     /// Hooks of which nobody knows where their function begins.
     pub(super) unplaced: usize,
+    /// Calls of the hook that have no known form.
+    pub(super) odd_calls: usize,
     /// All functions, with a hook or without.
     pub(super) functions: usize,
     /// Addresses of its first and behind its last byte in memory, before the load bias.
@@ -238,15 +240,28 @@ impl Module {
             "hook is neither at the entry of a function nor behind a frame pointer, and stays idle",
             "hooks are neither at the entry of a function nor behind a frame pointer, and stay idle",
         ];
+        const LOST: [&str; 2] = [
+            "hook stays idle, because neither symbols nor unwind information say where its function begins",
+            "hooks stay idle, because neither symbols nor unwind information say where their functions begin",
+        ];
+        const UNKNOWN: [&str; 2] = [
+            "call of the hook has a form that isn't known, and stays as it is",
+            "calls of the hook have a form that isn't known, and stay as they are",
+        ];
+        const PATCHABLE: &str = "compile with -fpatchable-function-entry=5";
         let path = self.path.display();
         let is_odd = |hook: &&Hook| hook.position.is_none() && !hook.is_second;
-        let odd = self.unplaced + self.hooks.iter().filter(is_odd).count();
-        let causes = [(self.too_small, SMALL), (odd, ODD)];
-        let causes = causes.into_iter().filter(|(count, _)| *count != 0);
+        let odd = self.hooks.iter().filter(is_odd).count();
+        let causes = [
+            (self.too_small, SMALL, PATCHABLE),
+            (odd, ODD, PATCHABLE),
+            (self.odd_calls, UNKNOWN, PATCHABLE),
+            (self.unplaced, LOST, "compile with -fasynchronous-unwind-tables, or strip less"),
+        ];
+        let causes = causes.into_iter().filter(|(count, ..)| *count != 0);
         causes
-            .map(|(count, [one, more])| {
-                let what = counted(count, one, more);
-                format!("{path}: {what}: compile with -fpatchable-function-entry=5")
+            .map(|(count, [one, more], advice)| {
+                format!("{path}: {}: {advice}", counted(count, one, more))
             })
             .collect()
     }
@@ -267,6 +282,7 @@ impl Module {
                 }
                 _ => return self.too_small += 1,
             },
+            Err(Unusable::NotAHook) if site.kind == Some(Kind::Call) => return self.odd_calls += 1,
             Err(Unusable::NotAHook) => return,
         };
         // Only what the library says is a call is one.

@@ -140,8 +140,9 @@ impl Recorder {
         self.begun = true;
         let hooks: usize = self.modules.iter().map(|module| module.hooks.len()).sum();
         if hooks == 0 && !self.request.children {
-            let why = format!("{}: no function has a hook; {NO_HOOKS}", program(id).display());
-            self.refuse(id, why);
+            let known = self.modules.iter().find_map(|module| module.notes().into_iter().next());
+            let none = || format!("{}: no function has a hook; {NO_HOOKS}", program(id).display());
+            self.refuse(id, known.unwrap_or_else(none));
         } else if self.request.is_list {
             self.listed = Some(self.modules.iter().flat_map(Module::recorded).collect());
             Self::kill(id);

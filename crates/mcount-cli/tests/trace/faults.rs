@@ -15,6 +15,7 @@ type Run = fn() -> Result<(), String>;
 /// Name, why it fails so far, what it does.
 const TESTS: &[(&str, Option<&str>, Run)] = &[
     ("refused", None, refused),
+    ("refused-hooks", None, refused_hooks),
     ("no-such-program", None, no_such_program),
     ("no-such-folder", None, no_such_folder),
     ("output-is-a-device", None, device),
@@ -75,6 +76,23 @@ fn refused() -> Result<(), String> {
     let program = room.compile("gcc", &["-O2"], "bare.c")?;
     is_refused(&room, tracer(&program).arg("mark"), "no function has a hook")?;
     no_trace(&room)
+}
+
+/// It's said why, where there are hooks.
+fn refused_hooks() -> Result<(), String> {
+    let lost = "neither symbols nor unwind information say where its function begins";
+    let none = "-fno-asynchronous-unwind-tables";
+    for (flags, expected) in [
+        (&["-fpatchable-function-entry=2"][..], "too few bytes"),
+        (&["-fpatchable-function-entry=5", "-s", none], lost),
+    ] {
+        let room = Room::new()?;
+        let flags = [&["-O2"], flags].concat();
+        let program = room.compile("gcc", &flags, "bare.c")?;
+        is_refused(&room, tracer(&program).arg("mark"), expected)?;
+        no_trace(&room)?;
+    }
+    Ok(())
 }
 
 fn no_such_program() -> Result<(), String> {
