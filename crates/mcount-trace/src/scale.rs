@@ -29,9 +29,14 @@ impl Scale {
             let exact = u128::from(ticks) * u128::from(NANOSECONDS) / u128::from(self.rate);
             return u64::try_from(exact).unwrap_or(u64::MAX);
         }
-        // The product is less than a nanosecond too small, so the quotient is right or one too small.
+        // The product is too small by less than `ticks`, so the quotient is right, or, if that would carry, perhaps one too
+        // small.
         let product = u128::from(ticks) * u128::from(self.reciprocal);
         let quotient = u64::try_from(product >> 64).unwrap_or(u64::MAX);
+        let low = u64::try_from(product & u128::from(u64::MAX)).unwrap_or(u64::MAX);
+        if low.checked_add(ticks).is_some() {
+            return quotient;
+        }
         let done = quotient.wrapping_mul(self.rate);
         let rest = ticks.wrapping_mul(NANOSECONDS).wrapping_sub(done);
         quotient + u64::from(rest >= self.rate)
