@@ -57,6 +57,7 @@ pub(crate) const TESTS: &[Test] = &[
         programs: &["gcc", "clang", "ld.bfd", "ld.lld"],
         ..test("a_script_keeps_the_compilers_list_for_tools_alone", a_script_keeps_the_list)
     },
+    test("padding_is_no_area_of_an_overridden_function", overridden_functions),
     test("images_without_headers_in_memory", images_without_headers_in_memory),
     Test {
         programs: &["gcc", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"],
@@ -466,6 +467,23 @@ fn a_script_places_the_table_among_data() -> Result<(), String> {
         same(&found.iter().all(|(_, recorded)| *recorded), &true, relocations)?;
     }
     is_clean(&room)
+}
+
+/// Another function has NOPs as far behind its start as the area of an overridden one is behind the function before.
+fn overridden_functions() -> Result<(), String> {
+    let room = room()?;
+    room.put("overridden.s", &testkit::files::read(&sources("late").join("overridden.s"))?)?;
+    must(&room, "gcc -c overridden.s")?;
+    must(&room, "gcc -O1 -fno-PIE -fpatchable-function-entry=5 -c one.c two.c")?;
+    must(&room, "mcount link -- ld -e f -o image one.o two.o overridden.o")?;
+    let found = addresses(&room, "image")?;
+    let names = must(&room, "nm image")?.stdout;
+    let expected = [(" T f", 0), (" T g", 0), (" t before", 64)].map(|(name, distance)| {
+        let line = names.lines().find(|line| line.ends_with(name)).unwrap_or_default();
+        let start = line.split(' ').next().and_then(|word| u64::from_str_radix(word, 16).ok());
+        start.unwrap_or_default() + distance
+    });
+    same(&found, &BTreeSet::from(expected), "addresses")
 }
 
 /// A list of patchable entries that takes no memory still says where the sites are, wherever relaxation or garbage

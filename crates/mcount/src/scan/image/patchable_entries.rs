@@ -19,6 +19,9 @@ const WORK: u64 = 16;
 /// How many bytes behind an area to read, to see whether it is longer. A landing pad and a NOP have
 /// fewer.
 const BEHIND: u64 = 32;
+/// How far behind its start a function may have its area, in bytes. There are a landing pad and, on PowerPC, two
+/// instructions. What is farther is the area of an overridden function without a name behind it.
+const FARTHEST: u64 = 32;
 
 impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
     /// Adds the areas of NOPs that the list leads to, and those of the same form that aren't listed.
@@ -42,7 +45,9 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
             let size = patchable::size(self.target, self.functions, section.index, offset, next)?;
             if size != 0 {
                 areas.push(area(section.index, offset, size, Source::PatchableEntries));
-                if let Some(start) = walk.start(section.index, offset, size) {
+                if let Some(start) = walk.start(section.index, offset, size)
+                    && offset < start.saturating_add(FARTHEST)
+                {
                     *forms.entry((offset.wrapping_sub(start), size)).or_insert(0) |= *address;
                     have_one.push((section.index, start));
                 }
