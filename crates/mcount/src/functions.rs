@@ -241,23 +241,23 @@ fn binding(symbol: &Symbol) -> Binding {
 }
 
 /// Which of `functions`, which are in order of place, `site` is in: the one that covers it, or the next
-/// one if its NOPs reach that, or the nearest one before, whose symbol may have too small a size.
+/// one if its NOPs reach that, or the nearest one before, whose symbol may have too small a size. A function
+/// without a size ends where the NOPs of the next one begin.
 fn position(functions: &[Function], site: &CallSite) -> Option<usize> {
     let (section, offset) = (site.section_index?, site.offset?);
     let length = site.size.unwrap_or(0);
     let after = functions.partition_point(|f| (f.section_index, f.offset) <= (section, offset));
-    let mut found = None;
-    if let Some(at) = after.checked_sub(1)
-        && let Some(before) = functions.get(at).filter(|f| f.section_index == section)
-    {
-        if before.size == 0 || offset - before.offset < before.size {
-            return Some(at);
-        }
-        found = Some(at);
-    }
+    let before = after.checked_sub(1);
+    let nearest = before.and_then(|at| functions.get(at)).filter(|f| f.section_index == section);
     let next = functions.get(after).filter(|f| f.section_index == section);
     let is_reached = next.is_some_and(|next| next.offset <= offset.saturating_add(length));
-    if is_reached { Some(after) } else { found }
+    let covers = |f: &Function| {
+        if f.size == 0 { !is_reached } else { offset - f.offset < f.size }
+    };
+    match nearest {
+        Some(nearest) if !is_reached || covers(nearest) => before,
+        _ => is_reached.then_some(after),
+    }
 }
 
 /// The names of symbols that `target` doesn't define.
