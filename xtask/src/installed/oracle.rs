@@ -11,6 +11,8 @@ use crate::{Result, files};
 
 /// How far behind its name a function may have its entry, in bytes.
 const FARTHEST: u64 = 32;
+/// On arm64, `CALL_OPS` has two NOPs before each function, where its entry leads.
+const NOPS_BEFORE: u64 = 8;
 
 /// The names of code.
 pub(super) struct Names {
@@ -20,6 +22,8 @@ pub(super) struct Names {
     functions: BTreeSet<String>,
     /// The sizes of functions, by start.
     sizes: BTreeMap<u64, u64>,
+    /// How many bytes before its function an entry may be.
+    before: u64,
 }
 
 impl Names {
@@ -28,6 +32,9 @@ impl Names {
         let mut names = Self::parse(&said("nm", &[file])?);
         let table = said("readelf", &["--wide".as_ref(), "--symbols".as_ref(), file])?;
         names.read_sizes(&table);
+        let is_arm64 = object::File::parse(files::read(file)?.as_slice())?.architecture()
+            == object::Architecture::Aarch64;
+        names.before = if is_arm64 { NOPS_BEFORE } else { 0 };
         Ok(names)
     }
 
@@ -47,6 +54,7 @@ impl Names {
             addresses: BTreeMap::new(),
             functions: BTreeSet::new(),
             sizes: BTreeMap::new(),
+            before: 0,
         };
         for line in text.lines() {
             let mut words = line.split_whitespace();
@@ -65,8 +73,13 @@ impl Names {
     }
 
     /// The names of the function that has an entry at `address`: those of the nearest start before, if it is near, and if
-    /// the function reaches that far.
+    /// the function reaches that far. Before those, the function that is as many bytes behind the entry as NOPs may be
+    /// before it; an entry inside of a function has its own NOPs there.
     pub(super) fn at(&self, address: u64) -> &[String] {
+        let behind = address.checked_add(self.before).filter(|_| self.before != 0);
+        if let Some(names) = behind.and_then(|start| self.by_address.get(&start)) {
+            return names;
+        }
         let nearest = self.by_address.range(address.saturating_sub(FARTHEST)..=address).next_back();
         let Some((start, names)) = nearest else { return &[] };
         let is_over =
@@ -186,5 +199,11 @@ mod tests {
         names.read_sizes(line);
         assert_eq!(names.unique().collect::<Vec<_>>(), ["far"]);
         assert_eq!((names.at(0x47), names.at(0x48)), (&["far".to_owned()][..], &[][..]));
+        assert_eq!(names.at(0x38), [] as [&str; 0]);
+        names.before = 8;
+        assert_eq!(
+            (names.at(0x38), names.at(0x40)),
+            (&["far".to_owned()][..], &["far".to_owned()][..])
+        );
     }
 }
