@@ -1,6 +1,7 @@
 /* One function is called much more often than it can be traced cheaply, others aren't. With an argument it does as many
  * rounds; without, it goes on until its standard input ends. With FORK, it makes a child once its calls are recorded, which
- * does that, and waits. Prints the processor time that it took, in microseconds. */
+ * does that, and waits. Prints the processor time that it took, in microseconds. With CALLS,
+ * the one that's called so often is the C library's. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,11 @@ NI int hot(int n) {
 NI int warm(int n) {
     int sum = 0;
     for (int i = 0; i < 10000; i++)
+#ifdef CALLS
+        sum += labs(i);
+#else
         sum += hot(i);
+#endif
     return sum + n;
 }
 NI int rare(int n) {

@@ -43,6 +43,13 @@ NI static long work(int n) {
     long sum = 0;
     for (int i = 0; i < n; i++)
         sum += leaf(i) + jumps(i);
+#ifdef CALLS
+    for (int i = 0; i < n; i++) {
+        __atomic_fetch_add(slot_("labs"), 1, __ATOMIC_RELAXED);
+        if (labs(-i) != i)
+            abort();
+    }
+#endif
     return sum + deep(200);
 }
 #ifdef INSIDE

@@ -31,6 +31,9 @@
 //! area has several, a thread can stand between them, and all threads have to be stopped
 //! ([`ALL_STAND`]).
 
+mod gate;
+
+pub use self::gate::{BY_WORD, GATE_BODY, GATE_SITE, direct, gate, jump_by, load_and_jump};
 use crate::engine::{Step, Value};
 
 /// Bytes of a site that change between idle and armed.

@@ -140,7 +140,7 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
 impl CallsArgs {
     /// What they say.
     pub(super) fn scope(&self) -> Result<Scope, String> {
-        let language = if self.regex { Language::Regex } else { Language::Glob };
+        let language = self.language();
         let with = |patterns: &[Ordered], is_recorded: bool| {
             patterns.iter().map(|pattern| (pattern.clone(), is_recorded)).collect::<Vec<_>>()
         };
@@ -168,6 +168,11 @@ impl CallsArgs {
             untimed,
             ..Scope::default()
         })
+    }
+
+    /// How patterns are written.
+    pub(super) fn language(&self) -> Language {
+        if self.regex { Language::Regex } else { Language::Glob }
     }
 
     /// How large the trace may get, if they say.

@@ -7,7 +7,8 @@ use crate::children::SIGNALLED;
 use crate::commit::Failure;
 use crate::files::is_standard;
 use crate::packing::compress;
-use crate::trace::{Ended, Outcome, Request, Size, run};
+use crate::pattern::Pattern;
+use crate::trace::{Ended, Outcome, Request, Scope, Size, run};
 use crate::words::printable;
 use clap::{Args, ValueHint};
 use std::ffi::OsString;
@@ -34,6 +35,7 @@ Examples: mcount trace -- ./program arguments
           mcount trace --only-under handle_request --depth 3 -- ./server
           mcount trace --ring 64M --min-duration 10us -- ./server
           mcount trace --print --filter 'parse_*' -- ./program
+          mcount trace --library-calls 'malloc' --library-calls '@libssl*' -- ./program
           mcount trace --list -- ./program";
 
 #[derive(Args)]
@@ -44,6 +46,11 @@ pub(super) struct TraceArgs {
     output: Option<PathBuf>,
     #[command(flatten)]
     calls: CallsArgs,
+    /// Trace calls of these functions, too, where they leave a module with hooks, or the program, through its
+    /// PLT or GOT: those of libraries, which need no hooks; may be given again. The module of NAME@MODULE is the
+    /// one that the function is in
+    #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
+    library_calls: Vec<String>,
     /// Print the calls when the program has ended, as mcount replay does. Without --output, no trace is
     /// left behind
     #[arg(long)]
@@ -76,7 +83,9 @@ pub(super) struct TraceArgs {
 
 /// Runs the command; its exit code.
 pub(super) fn trace(arguments: &TraceArgs) -> u8 {
-    let scope = match arguments.calls.scope() {
+    let library = Pattern::all(&arguments.library_calls, arguments.calls.language());
+    let scope = arguments.calls.scope();
+    let scope = match scope.and_then(|scope| Ok(Scope { library: library?, ..scope })) {
         Ok(scope) => scope,
         Err(error) => return complain(&error),
     };

@@ -11,7 +11,9 @@ mod budget;
 mod confine;
 mod file;
 mod functions;
+mod imports;
 mod inject;
+mod library;
 mod live;
 mod modules;
 mod prepare;
@@ -36,6 +38,7 @@ use self::agent::Agent;
 use self::confine::Confinement;
 pub use self::file::Size;
 use self::file::TraceFile;
+use self::library::Library;
 use self::modules::Modules;
 pub use self::scope::{FileGlob, Limit, Scope};
 use self::space::Space;
@@ -130,6 +133,7 @@ struct Recorder {
     agent: Agent,
     trace: TraceFile,
     modules: Modules,
+    library: Library,
     /// How many enumerations the trace has.
     enumerations: u32,
     processes: HashMap<i32, Process>,
@@ -191,6 +195,7 @@ fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcom
         agent,
         trace,
         modules: Modules::default(),
+        library: Library::default(),
         enumerations: 0,
         processes: HashMap::new(),
         threads: HashMap::from([(main, main)]),

@@ -168,6 +168,12 @@ impl Modules {
         Ok((index, true))
     }
 
+    /// A number in the trace for a function that has no hook.
+    pub(super) fn new_number(&mut self) -> u32 {
+        self.next_id += 1;
+        self.next_id
+    }
+
     pub(super) fn at(&self, index: usize) -> Option<&Module> {
         self.all.get(index)
     }

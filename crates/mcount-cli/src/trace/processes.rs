@@ -303,6 +303,10 @@ impl Recorder {
             start::prepare(thread, &memory, &self.agent, (&self.trace, &self.request.scope))?;
         let id = thread.id();
         if let Some(bias) = bias {
+            if !self.request.scope.library.is_empty() {
+                let name = program(id).display().to_string();
+                self.note(format!("{name}: statically linked, so no call leaves it"));
+            }
             self.arm(thread, id, &memory, &mut space, bias, &program(id))?;
             self.switch_new(&memory, &space);
             self.has_begun(id);

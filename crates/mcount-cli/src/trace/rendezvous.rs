@@ -1,6 +1,7 @@
 //! Modules: the dynamic linker tells that it has loaded or unloaded some, and their hooks are armed.
 
 use super::file::TraceFile;
+use super::library::Loaded;
 use super::modules::{Hook, Module};
 use super::sources;
 use super::space::{Rendezvous, Space};
@@ -112,6 +113,7 @@ impl Recorder {
             space.loaded.remove(&bias);
             self.loaded_record(metadata::UNLOADED, id, bias, index);
         }
+        let mut new = Vec::new();
         for (place, (bias, path)) in maps.iter().enumerate() {
             let path = match path {
                 _ if place == 0 => program(id),
@@ -125,7 +127,11 @@ impl Recorder {
             if let Err(error) = self.arm(thread, id, memory, &mut space, *bias, &path) {
                 self.note(format!("{}: stays idle: {}", path.display(), Failure::from(error)));
             }
+            new.extend(space.loaded.get(bias).map(|index| (*bias, *index)));
         }
+        let known = |(bias, _): &(u64, PathBuf)| Some((*bias, *space.loaded.get(bias)?));
+        let all: Vec<Loaded> = maps.iter().filter_map(known).collect();
+        self.arm_library_calls((thread, id), memory, &mut space, (&all, &new));
         self.switch_new(memory, &space);
         self.has_begun(id);
         Ok(())
@@ -139,12 +145,13 @@ impl Recorder {
         }
         self.begun = true;
         let hooks: usize = self.modules.iter().map(|module| module.hooks.len()).sum();
-        if hooks == 0 && !self.request.children {
+        if hooks == 0 && self.library.is_empty() && !self.request.children {
             let known = self.modules.iter().find_map(|module| module.notes().into_iter().next());
             let none = || format!("{}: no function has a hook; {NO_HOOKS}", program(id).display());
             self.refuse(id, known.unwrap_or_else(none));
         } else if self.request.is_list {
-            self.listed = Some(self.modules.iter().flat_map(Module::recorded).collect());
+            let functions = self.modules.iter().flat_map(Module::recorded);
+            self.listed = Some(functions.chain(self.library.recorded(&self.modules)).collect());
             Self::kill(id);
         } else if let Err(error) = self.trace.publish() {
             self.refuse(id, about(&self.request.output, error).to_string());
@@ -183,6 +190,8 @@ impl Recorder {
         if !module.hooks.is_empty() {
             let kind = self.request.scope.kind();
             space.arm(thread, memory, &self.agent, (module, kind), bias)?;
+        }
+        if !module.hooks.is_empty() || !self.request.scope.library.is_empty() {
             self.loaded_record(metadata::LOADED, id, bias, index);
         }
         Ok(())

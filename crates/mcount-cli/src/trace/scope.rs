@@ -44,6 +44,8 @@ pub struct Scope {
     pub files: Vec<FileGlob>,
     /// Not these functions.
     pub exclude: Vec<Pattern>,
+    /// Calls of these functions that leave a module, too.
+    pub library: Vec<Pattern>,
     /// Only beneath some functions, or not beneath others; the last that matches counts.
     pub limits: Vec<Limit>,
     /// Recording starts when one of these is called.
@@ -72,6 +74,7 @@ impl Default for Scope {
             filter: Vec::new(),
             files: Vec::new(),
             exclude: Vec::new(),
+            library: Vec::new(),
             limits: Vec::new(),
             start_at: Vec::new(),
             stop_at: Vec::new(),
@@ -192,18 +195,17 @@ impl Scope {
         module: &str,
         is_in_files: bool,
     ) -> (bool, u32) {
-        let matches = |pattern: &Pattern| {
-            let found = pattern.is_match(name, symbol, module);
-            if found {
-                self.known.borrow_mut().insert(pattern.text().to_owned());
-            }
-            found
-        };
-        // All patterns are looked at: each is to be known as one that means something.
-        let any = |patterns: &[Pattern]| patterns.iter().filter(|one| matches(one)).count() != 0;
-        let (is_in, is_out) = (any(&self.filter), any(&self.exclude));
+        let of = (name, symbol, module);
+        let (is_in, is_out) = (self.matches(&self.filter, of), self.matches(&self.exclude, of));
         let is_wanted = (self.filter.is_empty() || is_in) && is_in_files && !is_out;
-        let limit = self.limits.iter().rev().filter(|limit| matches(&limit.pattern));
+        let class = self.class(of, is_wanted);
+        (is_wanted || class != 0, class)
+    }
+
+    /// What a function is for those beneath it, which is itself recorded if `is_wanted`.
+    fn class(&self, of: (&str, &str, &str), is_wanted: bool) -> u32 {
+        let limit = self.limits.iter().rev();
+        let limit = limit.filter(|limit| self.matches(std::slice::from_ref(&limit.pattern), of));
         // All of them are looked at here, too.
         let limit = limit.fold(None, |last, limit| last.or(Some(limit)));
         let class = match limit.map(|limit| limit.is_recorded) {
@@ -212,11 +214,20 @@ impl Scope {
             Some(true) if is_wanted => class::UNDER,
             Some(true) => class::UNDER_HIDDEN,
         };
-        let of = (name, symbol, module);
         let starts = if self.matches(&self.start_at, of) { class::STARTS } else { 0 };
         let stops = if self.matches(&self.stop_at, of) { class::STOPS } else { 0 };
-        let class = class | starts | stops;
-        (is_wanted || class != 0, class)
+        class | starts | stops
+    }
+
+    /// What a library function is for those beneath it, if calls of it are to be recorded.
+    pub(super) fn choose_library(&self, name: &str, symbol: &str, module: &str) -> Option<u32> {
+        let found = self.library.iter().filter(|one| one.is_match(name, symbol, module));
+        let found: Vec<String> = found.map(|one| known_library(one.text())).collect();
+        if found.is_empty() || self.leaves_out(name, symbol, module) {
+            return None;
+        }
+        self.known.borrow_mut().extend(found);
+        Some(self.class((name, symbol, module), true))
     }
 
     /// Is this one of the source files that are wanted?
@@ -235,7 +246,10 @@ impl Scope {
         let known = self.known.borrow();
         let files = self.files.iter().filter(|one| !known.contains(&known_file(&one.text)));
         let files = files.map(|one| format!("warning: no function is in a file {}", one.text));
-        functions.chain(files).collect()
+        let library = self.library.iter().map(Pattern::text);
+        let library = library.filter(|text| !known.contains(&known_library(text)));
+        let library = library.map(|text| format!("warning: no library function is called {text}"));
+        functions.chain(files).chain(library).collect()
     }
 
     /// The patterns that mean no function that was seen.
@@ -252,4 +266,9 @@ impl Scope {
 /// How it's kept in mind that a glob of source files means something.
 fn known_file(text: &str) -> String {
     format!("file {text}")
+}
+
+/// The same of a pattern of library functions, which may mean nothing as one of others.
+fn known_library(text: &str) -> String {
+    format!("library {text}")
 }

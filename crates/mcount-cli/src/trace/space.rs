@@ -3,6 +3,7 @@
 
 use super::agent::{Agent, Kind, Routines, Symbols};
 use super::file::TraceFile;
+use super::library::Gate;
 use super::modules::{Hook, Module};
 use super::recipe::Recipe;
 use super::scope::Scope;
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 /// Bytes of a page.
-const PAGE: u64 = 4096;
+pub(super) const PAGE: u64 = 4096;
 
 /// Bytes that the agent has for the names of the trace.
 const NAMES: usize = 8192;
@@ -23,7 +24,7 @@ const NAMES: usize = 8192;
 const REACH: u64 = (1 << 31) - (1 << 20);
 
 /// Room for code of ours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Room {
     next: u64,
     end: u64,
@@ -34,6 +35,11 @@ impl Room {
     fn limit(&mut self, start: u64) -> Option<()> {
         self.end = self.end.min(start);
         (self.next <= self.end).then_some(())
+    }
+
+    /// The first address of what is free, and the one behind it.
+    pub(super) fn extent(self) -> (u64, u64) {
+        (self.next, self.end)
     }
 
     pub(super) fn take(&mut self, size: u64) -> Option<u64> {
@@ -78,6 +84,10 @@ pub(super) struct Space {
     /// What was changed on the stack to have the agent loaded: address and value to put back.
     pub(super) hidden: Vec<(u64, u64)>,
     pub(super) unwinders: usize,
+    /// What calls of library functions go by.
+    pub(super) gates: Vec<Gate>,
+    /// Room for words by which they go on.
+    pub(super) words: Option<Room>,
     /// The agent knows that there are recipes.
     pub(super) has_recipes: bool,
     /// The signals that the program has blocked from the start on, until they're blocked again.
@@ -181,6 +191,7 @@ impl Space {
         if !is_near {
             let size = (module.hooks.len() as u64 * code::THUNK as u64).next_multiple_of(PAGE);
             let far = || io::Error::other("it's too far from the agent");
+            let extent = (extent, libc::PROT_READ | libc::PROT_EXEC);
             thunks = Some(near(thread, memory, self.desk.ok_or_else(far)?, extent, size)?);
         }
         let with_values = agent.symbols.routines_with_values(kind);
@@ -319,10 +330,10 @@ impl Batch {
 
 /// Code that is changed in many places: pieces of whole pages, by the address of their first page.
 #[derive(Default)]
-struct Pages(BTreeMap<u64, Vec<u8>>);
+pub(super) struct Pages(BTreeMap<u64, Vec<u8>>);
 
 impl Pages {
-    fn patch(&mut self, memory: &Memory, address: u64, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn patch(&mut self, memory: &Memory, address: u64, bytes: &[u8]) -> io::Result<()> {
         let (mut at, mut rest) = (address, bytes);
         while !rest.is_empty() {
             let page = self.rest_of_page(memory, at)?;
@@ -353,7 +364,7 @@ impl Pages {
         Ok(piece.get_mut(offset(address)..offset(page + PAGE)).unwrap_or_default())
     }
 
-    fn write(&self, memory: &Memory) -> io::Result<()> {
+    pub(super) fn write(&self, memory: &Memory) -> io::Result<()> {
         self.0.iter().try_for_each(|(start, bytes)| memory.write(*start, bytes))
     }
 }
@@ -398,16 +409,15 @@ pub(super) fn mapping(address: u64, size: u64, protection: i32, flags: i32) -> [
     [address, size, number(protection), number(flags), u64::MAX, 0]
 }
 
-/// Maps `size` bytes of code that jumps from the module at `extent` reach.
-fn near(
+/// Maps `size` bytes that code at `extent` reaches.
+pub(super) fn near(
     thread: Tracee,
     memory: &Memory,
     desk: Desk,
-    extent: (u64, u64),
+    (extent, protection): ((u64, u64), i32),
     size: u64,
 ) -> io::Result<Room> {
     let maps = procfs_maps(thread.id())?;
-    let protection = libc::PROT_READ | libc::PROT_EXEC;
     for start in gaps(&maps, extent, size) {
         let arguments = mapping(start, size, protection, libc::MAP_FIXED_NOREPLACE);
         match thread.request(memory, desk, libc::SYS_mmap, arguments) {

@@ -63,6 +63,7 @@ impl Recorder {
                 names.insert(hook.id, crate::output::name_of(&hook.name, true).into_owned());
             }
         }
+        names.extend(self.library.give_up(&set));
         for process in self.processes.values() {
             self.switch_off(process, &set);
         }

@@ -1,7 +1,6 @@
 //! Hooks of programs that are run by the recorder become idle, and are armed again, by one byte each, while all threads run. That's
 //! for `--budget`, and for signals that have the recorder pause.
 
-use super::modules::Hook;
 use super::space::Space;
 use super::told;
 use super::tracee::Memory;
@@ -51,43 +50,40 @@ impl Recorder {
         let Some(process) = self.processes.get(&process).filter(|_| self.has_paused) else {
             return;
         };
-        self.switch(&process.memory, &process.space.borrow(), self.paused.is_none(), |hook| {
-            hook.is_wanted
-        });
+        let on = self.paused.is_none();
+        self.switch(&process.memory, &process.space.borrow(), on, |_, is_wanted| is_wanted);
     }
 
     /// The same for what has just been armed in a space.
     pub(super) fn switch_new(&self, memory: &Memory, space: &Space) {
         if self.paused.is_some() {
-            self.switch(memory, space, false, |_| true);
+            self.switch(memory, space, false, |_, _| true);
         }
     }
 
     /// Makes all hooks idle.
     pub(super) fn switch_all_off(&self, memory: &Memory, space: &Space) {
-        self.switch(memory, space, false, |_| true);
+        self.switch(memory, space, false, |_, _| true);
     }
 
     /// Makes hooks of these functions idle.
     pub(super) fn switch_off(&self, process: &Process, functions: &BTreeSet<u32>) {
-        let is_one = |hook: &Hook| functions.contains(&hook.id);
+        let is_one = |number: u32, _: bool| functions.contains(&number);
         self.switch(&process.memory, &process.space.borrow(), false, is_one);
     }
 
-    /// Switches hooks on or off, by one byte each.
-    fn switch(&self, memory: &Memory, space: &Space, on: bool, is_one: impl Fn(&Hook) -> bool) {
+    /// Switches hooks on or off, by one byte each: those of which `is_one` says so by the function's number, and whether it's wanted.
+    fn switch(&self, memory: &Memory, space: &Space, on: bool, is_one: impl Fn(u32, bool) -> bool) {
         for (bias, index) in &space.loaded {
             let hooks = self.modules.at(*index).map(|module| module.hooks.as_slice());
-            for hook in hooks.unwrap_or_default().iter().filter(|hook| is_one(hook)) {
-                let site = bias + hook.site;
-                let mut first = [0];
-                // It may have ended meanwhile.
-                if memory.read(site, &mut first).is_ok()
-                    && let Some(other) = other_state(u8::from_ne_bytes(first), on)
-                {
-                    let _ = memory.write(site, &[other]);
-                }
+            let hooks = hooks.unwrap_or_default().iter();
+            for hook in hooks.filter(|hook| is_one(hook.id, hook.is_wanted)) {
+                switch_site(memory, bias + hook.site, on);
             }
+        }
+        let gates = space.gates.iter();
+        for gate in gates.filter(|gate| is_one(gate.number, self.library.is_wanted(gate.number))) {
+            switch_site(memory, gate.site, on);
         }
     }
 
@@ -101,6 +97,16 @@ impl Recorder {
             Ok(path) => say(&format!("written to {}", path.display())),
             Err(error) => say(&error.to_string()),
         }
+    }
+}
+
+fn switch_site(memory: &Memory, site: u64, on: bool) {
+    let mut first = [0];
+    // It may have ended meanwhile.
+    if memory.read(site, &mut first).is_ok()
+        && let Some(other) = other_state(u8::from_ne_bytes(first), on)
+    {
+        let _ = memory.write(site, &[other]);
     }
 }
 

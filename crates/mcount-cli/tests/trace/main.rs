@@ -12,6 +12,7 @@ mod damaged;
 mod faults;
 mod languages;
 mod layouts;
+mod library_calls;
 mod marks;
 mod matrix;
 mod options;
@@ -61,7 +62,8 @@ fn main() -> ExitCode {
         .chain(marks::tests())
         .chain(told::tests())
         .chain(clocks::tests());
-    let tests = tests.chain(languages::tests()).chain(layouts::tests());
+    let tests =
+        tests.chain(languages::tests()).chain(layouts::tests()).chain(library_calls::tests());
     let trials = tests.map(|test| test.trial(include_open)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -3,8 +3,7 @@
 
 use crate::Test;
 use crate::reader::Trace;
-use crate::truth::{Ended, Room};
-use std::path::Path;
+use crate::truth::{Ended, Room, tracer_with};
 use std::process::Command;
 
 /// The calls of `options.c`.
@@ -196,13 +195,6 @@ fn list() -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// `mcount trace` with these options.
-fn tracer_with(options: &[&str], program: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.args(["trace", "--output", "trace.mcount"]).args(options).arg("--").arg(program);
-    command
 }
 
 fn all_rows(flags: &[&str], jumps: bool) -> Result<(), String> {

@@ -7,13 +7,13 @@ use nix::sys::signal::Signal;
 use std::process::Command;
 
 /// One program, run with and without tracing.
-struct Program {
-    name: &'static str,
-    source: &'static str,
-    flags: &'static [&'static str],
-    arguments: &'static [&'static str],
-    also: Also,
-    open: Option<&'static str>,
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
+    pub(crate) source: &'static str,
+    pub(crate) flags: &'static [&'static str],
+    pub(crate) arguments: &'static [&'static str],
+    pub(crate) also: Also,
+    pub(crate) open: Option<&'static str>,
 }
 
 const fn program(name: &'static str, source: &'static str) -> Program {
@@ -30,7 +30,7 @@ const fn with(
 
 const AVX: &[&str] = &["-mavx2", "-DNESTED"];
 
-const PROGRAMS: &[Program] = &[
+pub(crate) const PROGRAMS: &[Program] = &[
     program("exceptions", "unwind.cpp"),
     program("terminate", "terminate.cpp"),
     program("longjmp", "jumps.c"),
@@ -125,7 +125,7 @@ fn simple(name: &str, run: fn() -> Result<(), String>) -> Test {
     Test { name: name.to_owned(), wants: vec!["gcc"], open: None, run: Box::new(run) }
 }
 
-fn compiler(source: &str) -> &'static str {
+pub(crate) fn compiler(source: &str) -> &'static str {
     if source.strip_suffix(".cpp").is_some() { "g++" } else { "gcc" }
 }
 

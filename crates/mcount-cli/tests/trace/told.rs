@@ -18,12 +18,17 @@ type Check = fn() -> Result<(), String>;
 const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
 
 pub(crate) fn tests() -> Vec<Test> {
-    let rows: [(&str, Check); 12] = [
+    let rows: [(&str, Check); 13] = [
         ("told::ignored", ignored),
         ("told::pause-attach", pause_attach),
-        ("told::pause-trace", || pause_trace(HOOKS)),
-        ("told::pause-short-jumps", || pause_trace(&["-O2", "-fpatchable-function-entry=7,5"])),
-        ("told::pause-static", || pause_trace(&["-O2", "-static", "-fpatchable-function-entry=5"])),
+        ("told::pause-trace", || pause_trace(HOOKS, &[])),
+        ("told::pause-short-jumps", || {
+            pause_trace(&["-O2", "-fpatchable-function-entry=7,5"], &[])
+        }),
+        ("told::pause-static", || {
+            pause_trace(&["-O2", "-static", "-fpatchable-function-entry=5"], &[])
+        }),
+        ("told::pause-library-calls", pause_library_calls),
         ("told::pause-budget", pause_budget),
         ("told::pause-budget-attach", pause_budget_attach),
         ("told::write-attach", write_attach),
@@ -112,10 +117,16 @@ fn run(room: &Room, program: &Path, options: &[&str]) -> Result<Served, String> 
     Served::command(&mut command)
 }
 
-fn pause_trace(flags: &[&str]) -> Result<(), String> {
+/// Calls of the C library pause as well.
+fn pause_library_calls() -> Result<(), String> {
+    let flags = [HOOKS, &["-fno-builtin", "-DCALLS"]].concat();
+    pause_trace(&flags, &["--library-calls", "labs"])
+}
+
+fn pause_trace(flags: &[&str], options: &[&str]) -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", flags, "served.c")?;
-    let mut served = run(&room, &program, &[])?;
+    let mut served = run(&room, &program, options)?;
     let recorder = served.id();
     let expected = work(&mut served, recorder, &room.path("said"))?;
     served.end()?;

@@ -154,8 +154,13 @@ impl Room {
 
 /// `mcount trace`, with the program's name at the end and its arguments to come. Call it in a folder of a room.
 pub(crate) fn tracer(program: &Path) -> Command {
+    tracer_with(&[], program)
+}
+
+/// The same with options.
+pub(crate) fn tracer_with(options: &[&str], program: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.args(["trace", "--output", "trace.mcount", "--"]).arg(program);
+    command.args(["trace", "--output", "trace.mcount"]).args(options).arg("--").arg(program);
     command
 }
 
@@ -219,10 +224,21 @@ pub(crate) fn same(
     change: impl Fn(&mut Command),
     also: Also,
 ) -> Result<(), String> {
+    same_with(room, program, &[], change, also)
+}
+
+/// The same with options of `mcount trace`.
+pub(crate) fn same_with(
+    room: &Room,
+    program: &Path,
+    options: &[&str],
+    change: impl Fn(&mut Command),
+    also: Also,
+) -> Result<(), String> {
     let mut untraced = Command::new(program);
     change(&mut untraced);
     let untraced = room.run("untraced", &mut untraced)?;
-    let mut traced = tracer(program);
+    let mut traced = tracer_with(options, program);
     change(&mut traced);
     let traced = room.run("traced", &mut traced)?;
     if untraced != traced {

@@ -1,0 +1,350 @@
+//! What a module calls of others, and what it has for others to call: its relocations and its dynamic symbols.
+//!
+//! A call leaves a module by a word that the dynamic linker fills in. Those of `R_X86_64_JUMP_SLOT` are for calls only: an
+//! entry of the procedure linkage table (PLT) jumps by each. Those of `R_X86_64_GLOB_DAT` hold an address that code may do
+//! anything with: call it (`-fno-plt`), or compare it. So the code is looked through for what it does with them.
+//!
+//! Source: System V psABI for x86-64, 5.2 ("Dynamic Linking"); gABI, "Dynamic Section".
+
+use object::read::elf::{Dyn, ElfFile64, ProgramHeader, Sym};
+use object::{Endianness, Object, ObjectSection, SymbolIndex, elf};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Bytes of an entry of a table of relocations.
+const RELOCATION: usize = 24;
+
+/// A function that's called by a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Import {
+    /// As the symbol table has it.
+    pub(super) name: Arc<str>,
+    /// Where the word is, before the load bias.
+    pub(super) word: u64,
+    /// Where the relocation is that says so, before the load bias.
+    pub(super) relocation: u64,
+    /// How many relocations are before that one in its table.
+    pub(super) index: u32,
+    pub(super) way: Way,
+    /// Calls may also go by a register, which code has loaded from the word: it's compiled without a PLT, and some of it loads the word.
+    pub(super) may_be_loaded: bool,
+}
+
+/// What the module's code does with a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Way {
+    /// It calls what the word leads to, and nothing else.
+    Calls,
+    /// It takes the address that is in it, too. These instructions call or jump by it; before the load bias.
+    Sites(Vec<u64>),
+    /// It takes the address, and nothing else.
+    Address,
+}
+
+/// A symbol that others may mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Export {
+    /// Before the load bias.
+    pub(super) address: u64,
+    pub(super) size: u64,
+    /// It may be called.
+    pub(super) is_function: bool,
+}
+
+/// The symbols of a file that others may mean. Of several versions it's the one that new programs get.
+pub(super) fn exports(file: &ElfFile64<'_, Endianness>) -> HashMap<Arc<str>, Export> {
+    const HIDDEN_VERSION: u16 = 1 << 15;
+    let endian = file.endian();
+    let symbols = file.elf_dynamic_symbol_table();
+    let version = file.section_by_name(".gnu.version").and_then(|section| section.data().ok());
+    let is_old = |at: usize| {
+        let bytes = version.and_then(|bytes| bytes.get(2 * at..)).and_then(|all| all.first_chunk());
+        bytes.is_some_and(|bytes| u16::from_le_bytes(*bytes) & HIDDEN_VERSION != 0)
+    };
+    let mut found = HashMap::with_capacity(symbols.len());
+    for (at, symbol) in symbols.iter().enumerate() {
+        let is_local = symbol.st_bind() == elf::STB_LOCAL;
+        let is_data = matches!(symbol.st_type(), elf::STT_OBJECT | elf::STT_TLS | elf::STT_COMMON);
+        if symbol.is_undefined(endian) || is_local {
+            continue;
+        }
+        let name = symbol.name(endian, symbols.strings()).map(String::from_utf8_lossy);
+        let Ok(name) = name.map(Arc::from) else { continue };
+        let (address, size) = (symbol.st_value(endian), symbol.st_size(endian));
+        let export = Export { address, size, is_function: !is_data };
+        if is_old(at) {
+            found.entry(name).or_insert(export);
+        } else {
+            found.insert(name, export);
+        }
+    }
+    found
+}
+
+/// What a file calls of others, as far as it may be watched.
+pub(super) fn imports(file: &ElfFile64<'_, Endianness>) -> Vec<Import> {
+    let image = Image::of(file);
+    let mut found = BTreeMap::new();
+    let mut addresses = BTreeMap::new();
+    for (at, entry) in image.relocations() {
+        let Some(name) = image.function(entry) else { continue };
+        let Entry { word, index, .. } = entry;
+        let (way, may_be_loaded) = (Way::Calls, false);
+        let import = Import { name, word, relocation: at, index, way, may_be_loaded };
+        match entry.kind {
+            elf::R_X86_64_JUMP_SLOT => drop(found.insert(entry.word, import)),
+            elf::R_X86_64_GLOB_DAT => drop(addresses.insert(entry.word, import)),
+            _ => {}
+        }
+    }
+    let uses = image.uses(&addresses);
+    let has_plt = !uses.values().any(|uses| uses.has_calls);
+    for (word, import) in addresses {
+        let Some(uses) = uses.get(&word) else { continue };
+        let (way, may_be_loaded) = (uses.way(), uses.others != 0 && !has_plt);
+        if may_be_loaded || way != Way::Address {
+            found.insert(word, Import { way, may_be_loaded, ..import });
+        }
+    }
+    found.into_values().collect()
+}
+
+/// A relocation.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    word: u64,
+    kind: elf::RelocationType,
+    symbol: usize,
+    index: u32,
+}
+
+/// What code does with a word.
+#[derive(Debug, Default)]
+struct Uses {
+    /// Calls and jumps.
+    sites: Vec<u64>,
+    /// There's a call among them, and a PLT has only jumps.
+    has_calls: bool,
+    /// How often it does something else.
+    others: usize,
+}
+
+impl Uses {
+    fn way(&self) -> Way {
+        match (self.others, self.sites.as_slice()) {
+            (_, []) => Way::Address,
+            (0, _) => Way::Calls,
+            (_, sites) => Way::Sites(sites.to_vec()),
+        }
+    }
+}
+
+/// A file as it's loaded.
+struct Image<'f, 'd> {
+    file: &'f ElfFile64<'d, Endianness>,
+    /// Address and bytes of each segment, and whether it's executed.
+    segments: Vec<(u64, &'d [u8], bool)>,
+}
+
+impl<'f, 'd> Image<'f, 'd> {
+    fn of(file: &'f ElfFile64<'d, Endianness>) -> Self {
+        let endian = file.endian();
+        let loaded =
+            |header: &&elf::ProgramHeader64<Endianness>| header.p_type(endian) == elf::PT_LOAD;
+        let segments = file.elf_program_headers().iter().filter(loaded).filter_map(|header| {
+            let bytes = header.data(endian, file.data()).ok()?;
+            let is_code = header.p_flags(endian).0 & elf::PF_X.0 != 0;
+            Some((header.p_vaddr(endian), bytes, is_code))
+        });
+        Self { file, segments: segments.collect() }
+    }
+
+    /// The bytes from an address on.
+    fn at(&self, address: u64) -> &'d [u8] {
+        let from = |(start, bytes, _): &(u64, &'d [u8], bool)| {
+            bytes.get(usize::try_from(address.checked_sub(*start)?).ok()?..)
+        };
+        self.segments.iter().find_map(from).unwrap_or_default()
+    }
+
+    /// All relocations, by where they are.
+    fn relocations(&self) -> Vec<(u64, Entry)> {
+        let mut found = Vec::new();
+        for (table, size) in self.tables() {
+            let bytes = self.at(table);
+            let size = usize::try_from(size).unwrap_or(usize::MAX).min(bytes.len());
+            let entries = bytes.get(..size).unwrap_or_default().chunks_exact(RELOCATION);
+            let places = (table..).step_by(RELOCATION).zip(0..);
+            for ((at, index), entry) in places.zip(entries) {
+                let [word, info] = [0, 8].map(|from| word_at(entry, from));
+                let kind = elf::RelocationType(low(info));
+                let symbol = usize::try_from(info >> 32).unwrap_or(0);
+                found.push((at, Entry { word, kind, symbol, index }));
+            }
+        }
+        found
+    }
+
+    /// The tables of relocations: address and bytes.
+    fn tables(&self) -> [(u64, u64); 2] {
+        let endian = self.file.endian();
+        let headers = self.file.elf_program_headers();
+        let dynamic = headers
+            .iter()
+            .find_map(|header| header.dynamic(endian, self.file.data()).ok().flatten());
+        let value = |tag: elf::DynamicTag| {
+            let mut all = dynamic.unwrap_or_default().iter();
+            let found = all.find(|one| one.tag(endian) == tag);
+            found.map_or(0, |one| one.val(endian))
+        };
+        [
+            (value(elf::DT_RELA), value(elf::DT_RELASZ)),
+            (value(elf::DT_JMPREL), value(elf::DT_PLTRELSZ)),
+        ]
+    }
+
+    /// The name of the symbol that a relocation is against, unless that's data, or left out.
+    fn function(&self, entry: Entry) -> Option<Arc<str>> {
+        let endian = self.file.endian();
+        let symbols = self.file.elf_dynamic_symbol_table();
+        let symbol = symbols.symbol(SymbolIndex(entry.symbol)).ok()?;
+        if matches!(symbol.st_type(), elf::STT_OBJECT | elf::STT_TLS | elf::STT_COMMON) {
+            return None;
+        }
+        let name = String::from_utf8_lossy(symbol.name(endian, symbols.strings()).ok()?);
+        (!name.is_empty() && !is_left_out(&name)).then(|| name.into())
+    }
+
+    /// What code does with these words: instructions name them by their distance.
+    fn uses<T>(&self, words: &BTreeMap<u64, T>) -> HashMap<u64, Uses> {
+        let mut uses: HashMap<u64, Uses> = HashMap::new();
+        let (Some((first, _)), Some((last, _))) = (words.first_key_value(), words.last_key_value())
+        else {
+            return uses;
+        };
+        let span = last - first;
+        for (start, bytes, _) in self.segments.iter().filter(|(.., is_code)| *is_code) {
+            for (at, distance) in bytes.windows(4).enumerate() {
+                let distance = distance.first_chunk().map_or(0, |bytes| i32::from_le_bytes(*bytes));
+                let behind = start.wrapping_add(at as u64 + 4);
+                let target = behind.wrapping_add_signed(i64::from(distance));
+                // An immediate operand of up to four bytes may follow.
+                if target.wrapping_sub(first.wrapping_sub(4)) > span + 4 {
+                    continue;
+                }
+                let before = at.checked_sub(2).and_then(|from| bytes.get(from..at));
+                let start = behind.wrapping_sub(6);
+                add_use(words, &mut uses, (target, start), before.unwrap_or_default());
+            }
+        }
+        uses
+    }
+}
+
+/// Adds what an instruction does whose distance leads to `target`; if it's a call or a jump by a word, it begins at `start` with the bytes
+/// `opcode`.
+fn add_use<T>(
+    words: &BTreeMap<u64, T>,
+    uses: &mut HashMap<u64, Uses>,
+    (target, start): (u64, u64),
+    opcode: &[u8],
+) {
+    for operand in [0, 1, 2, 4] {
+        let word = target.wrapping_add(operand);
+        if !words.contains_key(&word) {
+            continue;
+        }
+        let uses = uses.entry(word).or_default();
+        match (operand, opcode) {
+            (0, [0xff, kind @ (0x15 | 0x25)]) => {
+                uses.sites.push(start);
+                uses.has_calls |= *kind == 0x15;
+            }
+            _ => uses.others += 1,
+        }
+    }
+}
+
+fn word_at(bytes: &[u8], offset: usize) -> u64 {
+    let bytes = bytes.get(offset..).and_then(|bytes| bytes.first_chunk());
+    bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+fn low(word: u64) -> u32 {
+    u32::try_from(word & 0xffff_ffff).unwrap_or(0)
+}
+
+/// Is it a function whose calls mustn't be watched, or nobody's who wrote the program?
+fn is_left_out(symbol: &str) -> bool {
+    /// These return twice, or keep the address that they return to.
+    const KEEPS_RETURN: [&str; 9] = [
+        "setjmp",
+        "sigsetjmp",
+        "sigsetjmp_cancel",
+        "qsetjmp",
+        "setjmp_syscall",
+        "savectx",
+        "vfork",
+        "getcontext",
+        "swapcontext",
+    ];
+    /// These find out who calls them.
+    const KNOWS_CALLER: [&str; 4] = ["dlopen", "dlmopen", "dlsym", "dlvsym"];
+    /// Calls of these are made by compilers, and by what they link to programs.
+    const COMPILERS: [&str; 9] = [
+        "libc_start_main",
+        "gmon_start__",
+        "cxa_finalize",
+        "tls_get_addr",
+        "mcount",
+        "fentry__",
+        "morestack",
+        "cyg_profile_func_enter",
+        "cyg_profile_func_exit",
+    ];
+    const PREFIXES: [&str; 9] = [
+        "_Unwind_",
+        "_ITM_",
+        "_dl_",
+        "__asan_",
+        "__hwasan_",
+        "__msan_",
+        "__tsan_",
+        "__ubsan_",
+        "__sanitizer_",
+    ];
+    let name = symbol.trim_start_matches('_');
+    [KEEPS_RETURN.as_slice(), &KNOWS_CALLER, &COMPILERS].iter().any(|all| all.contains(&name))
+        || name.ends_with("_getcontext")
+        || PREFIXES.iter().any(|prefix| symbol.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_left_out;
+
+    /// gcc's `special_function_p` and the manual of clang's `returns_twice` name these; and other forms that headers make of them.
+    #[test]
+    fn functions_that_return_twice_are_left_out() {
+        let names = [
+            "setjmp",
+            "_setjmp",
+            "__setjmp",
+            "sigsetjmp",
+            "__sigsetjmp",
+            "savectx",
+            "vfork",
+            "__vfork",
+            "getcontext",
+            "setjmp_syscall",
+            "qsetjmp",
+            "__sigsetjmp_cancel",
+            "_Ux86_64_getcontext",
+            "__unw_getcontext",
+        ];
+        assert!(names.into_iter().all(is_left_out));
+        let others =
+            ["longjmp", "malloc", "fork", "setcontext", "mcountries", "png_setjmper", "exit"];
+        assert!(!others.into_iter().any(is_left_out));
+    }
+}
