@@ -183,6 +183,61 @@ fn the_timeline_zooms_to_single_calls() {
     assert_eq!(said.replace("&lt;", "<").replace("&gt;", ">"), expected);
 }
 
+/// What a program says by markers is where it was said: in a list, on the canvas, and under the pointer.
+#[test]
+fn the_timeline_has_markers() {
+    need(["chromium", "gcc"]);
+    let room = Room::new().unwrap();
+    let source = "#include <mcount/mark.h>\n#include <stdio.h>\n#include <unistd.h>\n\
+        __attribute__((noinline)) void step(void) { __asm__ volatile(\"\"); }\n\
+        int main(void) { mcount_mark(\"<b>one</b>\"); step(); usleep(20000);\n\
+        char text[32]; for (int i = 0; i < 6000; i++) { sprintf(text, \"mark %d\", i); mcount_mark(text); } step(); return 0; }\n";
+    room.put("marks.c", source.as_bytes()).unwrap();
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include");
+    let include = format!("-I{}", include.display());
+    let flags = ["-O2", &include, "-fpatchable-function-entry=5", "marks.c", "-o", "marks"];
+    let compiled = room.run(Path::new("gcc"), &flags).unwrap();
+    assert_eq!(compiled.code, Some(0), "{}", compiled.stderr);
+    let program = Path::new(env!("CARGO_BIN_EXE_mcount"));
+    let traced = room.run(program, &["trace", "-o", "made", "--", "./marks"]).unwrap();
+    assert_eq!(traced.code, Some(0), "{}", traced.stderr);
+    let page = page(&room, &room.get("made").unwrap());
+    assert!(page.contains("1,001 markers aren't shown."));
+    let found = data(&page);
+    let marks = found["threads"][0]["marks"].as_array().unwrap();
+    assert_eq!(
+        (marks.len(), &marks[0][1], &marks[1][1]),
+        (5000, &"<b>one</b>".into(), &"mark 0".into())
+    );
+    // The second call, behind that of `main`, is the first marker's.
+    let start = |at: usize| found["threads"][0]["bars"][at * 4].as_u64().unwrap();
+    assert_eq!(marks[0][0], start(0) + start(1));
+    let script = format!(
+        "{TOOLS}\
+         setTimeout(() => {{\
+           const rows = () => [...document.querySelectorAll('#marked tr')].map(row => row.cells[0].innerText);\
+           said.push(el('marks').hidden, rows().length, rows()[0], rows()[1]);\
+           const canvas = document.querySelector('#timeline canvas');\
+           const pen = canvas.getContext('2d');\
+           const lines = [...Array(canvas.width).keys()].filter(x => pen.getImageData(x, 1, 1, 1).data[3] > 0);\
+           said.push(lines.length > 0);\
+           const box = canvas.getBoundingClientRect();\
+           const first = lines[0] / (window.devicePixelRatio || 1) + 2;\
+           canvas.dispatchEvent(new PointerEvent('pointermove', {{bubbles: true, clientX: box.left + first, clientY: box.top + 4}}));\
+           said.push(el('time-said').textContent.split(',')[0]);\
+           const before = el('range').textContent;\
+           document.querySelector('#marked button').click();\
+           said.push(el('range').textContent !== before);\
+           document.title = said.join('; ');\
+         }}, 300);"
+    );
+    let said = browse(&room, &page, &script).replace("&lt;", "<").replace("&gt;", ">");
+    assert_eq!(said, "false; 50; <b>one</b>; mark 0; true; <b>one</b>; true");
+    let without = self::page(&room, &sample());
+    let script = "document.title = document.getElementById('marks').hidden;";
+    assert_eq!(browse(&room, &without, script), "true");
+}
+
 #[test]
 fn the_table_sorts_and_searches() {
     need(["chromium"]);

@@ -24,6 +24,7 @@ pub use folded::Weight;
 pub use progress::Progress;
 pub use select::Selection;
 pub use time::parse_time;
+pub(crate) use values::Recorded;
 
 use crate::output::{name_of, printable};
 use crate::pattern::bare_name;

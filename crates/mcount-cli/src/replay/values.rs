@@ -5,26 +5,26 @@ use mcount_trace::{Call, Field, Named, Trace, Value, Values};
 use std::fmt::Write;
 
 /// The arguments and results that a trace has, for calls in the order of starts.
-pub(super) struct Recorded<'t>(Option<Values<'t>>);
+pub(crate) struct Recorded<'t>(Option<Values<'t>>);
 
 impl<'t> Recorded<'t> {
-    pub(super) fn of(trace: &'t Trace<'_>) -> Self {
+    pub(crate) fn of(trace: &'t Trace<'_>) -> Self {
         Self(trace.has_values().then(|| trace.values()))
     }
 
     /// The arguments of a call, if they were recorded.
-    pub(super) fn arguments(&mut self, call: &Call) -> Option<Vec<Named>> {
+    pub(crate) fn arguments(&mut self, call: &Call) -> Option<Vec<Named>> {
         self.0.as_mut()?.arguments(call)
     }
 
     /// What a marker says, if the call with these arguments is one.
-    pub(super) fn mark(&self, call: &Call, arguments: Option<&[Named]>) -> Option<String> {
+    pub(crate) fn mark(&self, call: &Call, arguments: Option<&[Named]>) -> Option<String> {
         let text = arguments?.first().filter(|_| self.is_mark(call))?;
         Some(mark(&text.value))
     }
 
     /// Is the call a marker?
-    pub(super) fn is_mark(&self, call: &Call) -> bool {
+    pub(crate) fn is_mark(&self, call: &Call) -> bool {
         self.0.as_ref().is_some_and(|values| values.is_mark(call.function))
     }
 

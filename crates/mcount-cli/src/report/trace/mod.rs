@@ -9,7 +9,7 @@ mod functions;
 mod page;
 mod timeline;
 
-use crate::replay::Names;
+use crate::replay::{Names, Recorded};
 use flame::Flame;
 use functions::Functions;
 use mcount_trace::{Call, Trace};
@@ -31,6 +31,7 @@ pub fn trace_html(
         flame: Flame::default(),
         functions: Functions::new(trace),
         timeline: Timeline::new(trace),
+        recorded: Recorded::of(trace),
     };
     for thread in 0..trace.threads.len() {
         for call in trace.thread_calls(thread).into_iter().flatten() {
@@ -64,6 +65,7 @@ struct Collector<'t, 'a> {
     flame: Flame,
     functions: Functions,
     timeline: Timeline,
+    recorded: Recorded<'t>,
 }
 
 impl Collector<'_, '_> {
@@ -81,6 +83,11 @@ impl Collector<'_, '_> {
         let function = self.trace.function_index(call.function);
         self.functions.enter(function);
         self.timeline.add(call.thread, timeline::Bar::new(call, start, duration));
+        if self.recorded.is_mark(call) {
+            let arguments = self.recorded.arguments(call);
+            let said = self.recorded.mark(call, arguments.as_deref());
+            self.timeline.mark(call.thread, start, said.unwrap_or_default());
+        }
         self.stack.push(Open { depth: call.depth, field, function, duration, inner: 0 });
     }
 

@@ -115,6 +115,10 @@ fn timeline_note(collector: &Collector<'_, '_>) -> String {
             timeline.left_out
         );
     }
+    if timeline.marks_left_out > 0 {
+        let left_out = counted(timeline.marks_left_out, "marker isn't", "markers aren't");
+        let _ = write!(out, " {left_out} shown.");
+    }
     out
 }
 
@@ -211,5 +215,6 @@ fn lane_data(collector: &Collector<'_, '_>, places: &Places, thread: usize, lane
         "calls": collector.trace.count(thread),
         "bars": bars,
         "counts": counts,
+        "marks": lane.marks,
     })
 }

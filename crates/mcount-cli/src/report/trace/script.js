@@ -167,7 +167,7 @@ function duration(ns) {
 
 // The timeline: a canvas for each thread, drawn anew at each zoom; what's in view is also listed below it.
 {
-  const HEIGHT = 17, LISTED = 10, LEAST = 50;
+  const HEIGHT = 17, LISTED = 10, LEAST = 50, MARKED = 50;
   const view = by("timeline");
   let from = 0, to = data.end;
   let hovered = null;
@@ -191,7 +191,9 @@ function duration(ns) {
     heading.textContent = lane.title + ": " + grouped(thread.calls) + (thread.calls === 1 ? " call" : " calls");
     lane.canvas = document.createElement("canvas");
     lane.canvas.setAttribute("role", "img");
-    lane.tall = (deepest + 1) * HEIGHT + 4;
+    // Markers have a row of their own above the calls.
+    lane.top = thread.marks.length ? HEIGHT : 0;
+    lane.tall = lane.top + (deepest + 1) * HEIGHT + 4;
     lane.canvas.style.height = lane.tall + "px";
     view.append(heading, lane.canvas);
     return lane;
@@ -238,16 +240,33 @@ function duration(ns) {
         if (right < last + 0.5 && i > 0) continue;
         last = Math.max(right, left + 1);
         pen.fillStyle = colour(lane.what[at]);
-        pen.fillRect(left, lane.depth[at] * HEIGHT + 2, Math.max(right - left - 0.5, 1), HEIGHT - 1);
-        if (right - left > 30) label(pen, text, nameOf(lane.what[at]), left, right, lane.depth[at]);
+        pen.fillRect(left, lane.top + lane.depth[at] * HEIGHT + 2, Math.max(right - left - 0.5, 1), HEIGHT - 1);
+        if (right - left > 30) label(pen, text, nameOf(lane.what[at]), left, right, lane.top + lane.depth[at] * HEIGHT);
       }
     }
+    marked(lane, pen, scale, text);
   }
 
-  function label(pen, text, name, left, right, depth) {
+  // Markers: a line through all calls of the thread, and what they say, as far as there's room.
+  function marked(lane, pen, scale, text) {
+    const shown = marksInView(lane);
+    shown.forEach(([time, said], i) => {
+      const left = (time - from) * scale;
+      const next = i + 1 < shown.length ? (shown[i + 1][0] - from) * scale : lane.canvas.clientWidth;
+      pen.fillStyle = text;
+      pen.fillRect(left, 0, 1.5, lane.tall);
+      if (next - left > 30) label(pen, text, said, left, next, 0);
+    });
+  }
+
+  function marksInView(lane) {
+    return lane.thread.marks.filter(([time]) => time >= from && time <= to);
+  }
+
+  function label(pen, text, name, left, right, top) {
     const room = Math.floor((right - left - 6) / 6.5);
     pen.fillStyle = text;
-    pen.fillText(name.length > room ? name.slice(0, room - 1) + "…" : name, left + 3, depth * HEIGHT + 14);
+    pen.fillText(name.length > room ? name.slice(0, room - 1) + "…" : name, left + 3, top + 14);
   }
 
   // Calls that the page has only numbers of: light, and hatched.
@@ -259,7 +278,7 @@ function duration(ns) {
     for (let i = 0; i < counts.length; i += 5) {
       const begin = counts[i] * length;
       if (begin + length < from || begin > to) continue;
-      const top = counts[i + 1] * HEIGHT + 2;
+      const top = lane.top + counts[i + 1] * HEIGHT + 2;
       const left = Math.max((begin - from) * scale, 0);
       const right = Math.min((begin + length - from) * scale, lane.canvas.clientWidth);
       for (let x = left; x < right; x += 4) {
@@ -304,6 +323,28 @@ function duration(ns) {
     by("longest").replaceChildren(fresh);
   }
 
+  function listMarks() {
+    const all = threads.flatMap((lane) => marksInView(lane).map((mark) => [lane, ...mark]));
+    const fresh = document.createDocumentFragment();
+    for (const [lane, time, said] of all.sort(([, a], [, b]) => a - b).slice(0, MARKED)) {
+      const row = document.createElement("tr");
+      const go = document.createElement("button");
+      go.type = "button";
+      go.textContent = said;
+      go.title = "Zoom to this marker";
+      const around = (to - from) / 10;
+      go.addEventListener("click", () => show(time - around, time + around));
+      row.insertCell().append(go);
+      row.insertCell().textContent = lane.title;
+      const cell = row.insertCell();
+      cell.className = "number";
+      cell.textContent = duration(time);
+      fresh.append(row);
+    }
+    by("marks").hidden = !data.threads.some((thread) => thread.marks.length);
+    by("marked").replaceChildren(fresh);
+  }
+
   let waiting = 0;
   function draw() {
     by("range").textContent = duration(from) + " to " + duration(to);
@@ -313,7 +354,7 @@ function duration(ns) {
       paint(lane);
     }
     clearTimeout(waiting);
-    waiting = setTimeout(list, 60);
+    waiting = setTimeout(() => { list(); listMarks(); }, 60);
   }
 
   function show(begin, end) {
@@ -373,10 +414,13 @@ function duration(ns) {
 
   // Says what is under the pointer.
   function tell(lane, time, y) {
-    const depth = Math.floor((y - 2) / HEIGHT);
+    const depth = Math.floor((y - 2 - lane.top) / HEIGHT);
     const row = lane.rows[depth] || [];
     const at = row[firstAfter(lane, row, time)];
-    if (at !== undefined && lane.start[at] <= time) {
+    const mark = depth < 0 ? marksInView(lane).findLast(([began]) => began <= time) : undefined;
+    if (mark) {
+      hovered = mark[1] + ", at " + duration(mark[0]);
+    } else if (at !== undefined && lane.start[at] <= time) {
       hovered = nameOf(lane.what[at]) + ": " + duration(lane.time[at]) + ", at " + duration(lane.start[at]);
     } else {
       const stretch = Math.floor((time / data.end) * data.stretches);
@@ -397,6 +441,7 @@ function duration(ns) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   draw();
   list();
+  listMarks();
 }
 
 // The table of functions.

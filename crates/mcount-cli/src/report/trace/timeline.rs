@@ -19,6 +19,9 @@ pub(super) const STRETCHES: u64 = 1_024;
 /// How many of these stretches with calls there may be, of all depths and threads.
 const MOST_COUNTS: usize = 200_000;
 
+/// How many markers the page has.
+pub(super) const MOST_MARKS: usize = 5_000;
+
 /// A call as it's drawn. Times are nanoseconds since the start of the trace.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bar {
@@ -52,6 +55,8 @@ pub(super) struct Lane {
     pub(super) bars: Vec<Bar>,
     /// By stretch and depth.
     pub(super) counts: BTreeMap<(u64, usize), Count>,
+    /// What the program says by markers, and when: nanoseconds since the start of the trace.
+    pub(super) marks: Vec<(u64, String)>,
 }
 
 pub(super) struct Timeline {
@@ -66,6 +71,9 @@ pub(super) struct Timeline {
     pub(super) limit: Option<u64>,
     /// Calls of other threads, or deeper than is shown.
     pub(super) left_out: u64,
+    marks: usize,
+    /// Markers that the page hasn't.
+    pub(super) marks_left_out: usize,
 }
 
 impl Timeline {
@@ -81,6 +89,18 @@ impl Timeline {
             counts: 0,
             limit: None,
             left_out: 0,
+            marks: 0,
+            marks_left_out: 0,
+        }
+    }
+
+    pub(super) fn mark(&mut self, thread: usize, time: u64, text: String) {
+        match self.lanes.get_mut(&thread).filter(|_| self.marks < MOST_MARKS) {
+            Some(lane) => {
+                lane.marks.push((time, text));
+                self.marks += 1;
+            }
+            None => self.marks_left_out += 1,
         }
     }
 
