@@ -1,4 +1,4 @@
-/* Exceptions and longjmp through functions of libraries, and what unwinders find beneath them. */
+/* Exceptions and longjmp through functions of libraries, and what unwinders find beneath them; and functions that return twice. */
 #include "hits.h"
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -7,6 +7,8 @@
 #include <setjmp.h>
 #include <stdexcept>
 #include <string>
+#include <sys/wait.h>
+#include <ucontext.h>
 #include <vector>
 TRUTH()
 
@@ -67,8 +69,30 @@ NI int sorted(int (*compare)(const void *, const void *)) {
     qsort(numbers, 7, sizeof numbers[0], compare);
     return numbers[0];
 }
+/* The child calls what doesn't return, where its parent returns a second time. */
+NI int twice() {
+    HIT();
+    pid_t child = vfork();
+    if (child == 0) {
+        execl("/bin/sh", "sh", "-c", "exit 5", (char *)0);
+        _exit(6);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+}
+NI int thrice() {
+    HIT();
+    static ucontext_t here;
+    volatile int count = 0;
+    getcontext(&here);
+    if (++count < 3)
+        setcontext(&here);
+    return count;
+}
 int main() {
     sorted(shows);
+    printf("%d %d\n", twice(), thrice());
     for (int i = 0; i < 100; i++) {
         try {
             sorted(throws);

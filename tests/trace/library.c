@@ -1,10 +1,13 @@
 /* Opens and closes a library again and again, which has hooks, a constructor and a destructor. */
 #include "hits.h"
 #include <dlfcn.h>
+#ifndef MODE
+#define MODE RTLD_NOW
+#endif
 TRUTH()
 NI static int once(const char *path) {
     HIT();
-    void *handle = dlopen(path, RTLD_NOW);
+    void *handle = dlopen(path, MODE);
     int (*function)(int) = handle ? (int (*)(int))dlsym(handle, "plugin") : 0;
     int result = function ? function(20) : -1;
     if (handle)

@@ -55,6 +55,9 @@ const FUNTRACE: &str = "funtrace";
 /// As much as our ring has: 2^24 bytes.
 const RING: &[(&str, &str)] = &[("FUNTRACE_LOG_BUF_SIZE", "24")];
 
+/// It calls a function of the C library.
+const LIBRARY: &[&str] = &["-DLIBRARY", "-fno-builtin"];
+
 const SIDES: &[Side] = &[
     side("no hooks", &[], &[]),
     side("hooks, not traced", PATCHABLE, &[]),
@@ -95,6 +98,17 @@ const SIDES: &[Side] = &[
         &["{mcount}", "trace", "-o", "{trace}", "--"],
     ),
     side("mcount trace, -pg", &["-pg"], &["{mcount}", "trace", "-o", "{trace}", "--"]),
+    side("a library's function, not traced", LIBRARY, &[]),
+    side(
+        "mcount trace --library-calls",
+        LIBRARY,
+        &["{mcount}", "trace", "-o", "{trace}", "--library-calls", "free", "--"],
+    ),
+    side(
+        "uftrace record, a library's function",
+        &["-pg", "-DLIBRARY", "-fno-builtin"],
+        &["uftrace", "record", "-d", "{trace}"],
+    ),
     side("uftrace record, -pg", &["-pg"], &["uftrace", "record", "--no-libcall", "-d", "{trace}"]),
     side(
         "uftrace record -P .",

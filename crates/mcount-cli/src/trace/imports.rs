@@ -174,8 +174,8 @@ impl<'f, 'd> Image<'f, 'd> {
             let bytes = self.at(table);
             let size = usize::try_from(size).unwrap_or(usize::MAX).min(bytes.len());
             let entries = bytes.get(..size).unwrap_or_default().chunks_exact(RELOCATION);
-            let places = (table..).step_by(RELOCATION).zip(0..);
-            for ((at, index), entry) in places.zip(entries) {
+            for (index, entry) in (0..).zip(entries) {
+                let at = table.wrapping_add(u64::from(index) * RELOCATION as u64);
                 let [word, info] = [0, 8].map(|from| word_at(entry, from));
                 let kind = elf::RelocationType(low(info));
                 let symbol = usize::try_from(info >> 32).unwrap_or(0);
@@ -229,7 +229,7 @@ impl<'f, 'd> Image<'f, 'd> {
                 let behind = start.wrapping_add(at as u64 + 4);
                 let target = behind.wrapping_add_signed(i64::from(distance));
                 // An immediate operand of up to four bytes may follow.
-                if target.wrapping_sub(first.wrapping_sub(4)) > span + 4 {
+                if target.wrapping_sub(first.wrapping_sub(4)) > span.saturating_add(4) {
                     continue;
                 }
                 let before = at.checked_sub(2).and_then(|from| bytes.get(from..at));

@@ -327,11 +327,19 @@ fn modules() -> Result<(), String> {
 
 /// What an opened library calls: it's told of before its words are filled in.
 fn opened() -> Result<(), String> {
-    for flags in ["-Wl,-z,lazy", "-Wl,-z,now", "-fno-plt", "-DTAKEN"] {
+    let all: [&[&str]; 6] = [
+        &["-Wl,-z,lazy"],
+        &["-Wl,-z,lazy", "-DMODE=RTLD_LAZY"],
+        &["-Wl,-z,now"],
+        &["-fno-plt"],
+        &["-DTAKEN"],
+        &["-fuse-ld=mold", "-DMODE=RTLD_LAZY"],
+    ];
+    for flags in all {
         let room = Room::new()?;
         let plugin =
-            room.compile("gcc", &[LIBRARY, &["-fno-builtin", flags]].concat(), "plugin-calls.c")?;
-        let program = room.compile("gcc", &[HOOKS, &[flags]].concat(), "library.c")?;
+            room.compile("gcc", &[LIBRARY, &["-fno-builtin"], flags].concat(), "plugin-calls.c")?;
+        let program = room.compile("gcc", &[HOOKS, flags].concat(), "library.c")?;
         let change = |command: &mut Command| {
             command.arg(&plugin);
         };
