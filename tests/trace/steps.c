@@ -90,7 +90,7 @@ NI static int leaf(int n) {
 }
 NI static int parent(int n) {
     HIT();
-    return leaf(n) + leaf(n + 1);
+    return leaf(n) + leaf(n + 1) + (getppid() == -1);
 }
 /* Where its hook is behind its prologue, that has aligned the stack. */
 NI __attribute__((section("dynamic_code"))) static int dynamic(int n) {

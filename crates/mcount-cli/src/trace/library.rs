@@ -372,12 +372,7 @@ impl Writer<'_> {
         }
         let slot = self.placed.stubs.take(code::STUB as u64);
         let Some(slot) = slot.filter(|_| code.starts_with(&PUSH_R11)) else { return Ok(None) };
-        let mut again = [0xcc; code::STUB];
-        let bytes = code::load_and_jump(import.index, place);
-        if let Some(room) = again.get_mut(..bytes.len()) {
-            room.copy_from_slice(&bytes);
-        }
-        self.memory.write(slot, &again)?;
+        self.memory.write(slot, &code::load_and_jump(import.index, place))?;
         Ok(Some(slot.wrapping_sub(missing)))
     }
 

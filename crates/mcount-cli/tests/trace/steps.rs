@@ -30,10 +30,12 @@ const OPTIONS: &[&[&str]] = &[
 
 pub(crate) fn tests() -> Vec<Test> {
     let by_hooks = HOOKS.iter().map(|flags| test(flags, &[]));
+    let lazy = &["-O2", "-fpatchable-function-entry=5", "-Wl,-z,lazy"];
+    let lazy = test(lazy, &["--library-calls", "getppid"]);
     let patchable =
         OPTIONS.iter().map(|options| test(&["-O2", "-g", "-fpatchable-function-entry=5"], options));
     let late = OPTIONS.iter().map(|options| test(&["-O2", "-g", "-pg"], options));
-    by_hooks.chain(patchable).chain(late).collect()
+    by_hooks.chain([lazy]).chain(patchable).chain(late).collect()
 }
 
 fn test(flags: &'static [&'static str], options: &'static [&'static str]) -> Test {

@@ -5,7 +5,7 @@
 //! relax them (System V psABI for x86-64, B.2, "Optimize GOTPCRELX Relocations"). A gate is a slot as a stub is, so that the same unwind
 //! information serves it.
 
-use super::{ENDBR64, SITE, STUB, THUNK, armed, branch, put, thunk};
+use super::{ENDBR64, SITE, STUB, STUB_KIND, armed, branch, put, thunk};
 
 /// Where in a [`gate`] its site is, in bytes.
 pub const GATE_SITE: usize = 4;
@@ -24,6 +24,7 @@ pub fn gate(address: u64, stub: u64, word: u64) -> Option<[u8; STUB]> {
     put(&mut bytes, 0, &ENDBR64);
     put(&mut bytes, GATE_SITE, &armed(address.wrapping_add(GATE_SITE as u64), stub)?);
     put(&mut bytes, GATE_BODY, &jump_by(address.wrapping_add(GATE_BODY as u64), word)?);
+    put(&mut bytes, STUB_KIND, &[0]);
     Some(bytes)
 }
 
@@ -52,13 +53,14 @@ pub fn direct(code: [u8; BY_WORD], from: u64, target: u64) -> Option<[u8; BY_WOR
     }
 }
 
-/// Code that loads `number` into `%r11` and jumps to `target`, however far it is.
+/// A slot with code that loads `number` into `%r11` and jumps to `target`, however far it is.
 #[must_use]
-pub fn load_and_jump(number: u32, target: u64) -> [u8; 6 + THUNK] {
-    let mut bytes = [0xcc; 6 + THUNK];
+pub fn load_and_jump(number: u32, target: u64) -> [u8; STUB] {
+    let mut bytes = [0xcc; STUB];
     put(&mut bytes, 0, &[0x41, 0xbb]);
     put(&mut bytes, 2, &number.to_le_bytes());
     put(&mut bytes, 6, &thunk(target));
+    put(&mut bytes, STUB_KIND, &[0]);
     bytes
 }
 
