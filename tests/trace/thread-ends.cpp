@@ -29,7 +29,7 @@ NI static int waits(int n) {
     if (n == 0) {
         __atomic_fetch_add(&started, 1, __ATOMIC_SEQ_CST);
         for (;;)
-            usleep(1000);
+            AWAIT_CANCELLATION();
     } else {
         r = waits(n - 1);
     }

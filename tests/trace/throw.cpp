@@ -60,7 +60,7 @@ NI void *stopped(void *) {
     Guard g;
     for (;;) {
         pthread_testcancel();
-        usleep(100);
+        AWAIT_CANCELLATION();
     }
     return 0;
 }

@@ -35,7 +35,8 @@ pub const TOO_SMALL: &str = "the NOPs are before the global entry, where calls i
 pub const REACH: u64 = 1 << 25;
 
 /// The preferred `nop`.
-pub const NOP: [u8; SITE] = 0x6000_0000_u32.to_le_bytes();
+pub const NOP: [u8; SITE] = NOP_WORD.to_le_bytes();
+const NOP_WORD: u32 = 0x6000_0000;
 
 /// `trap`.
 pub const BREAKPOINT: [u8; SITE] = 0x7fe0_0008_u32.to_le_bytes();
@@ -161,7 +162,9 @@ fn has_frame(prologue: impl Iterator<Item = u32>) -> bool {
             }
             // stdux r1,r1,rN: a frame of many pages, or one that's aligned.
             _ if word & 0xffff_07ff == 0x7c21_016a => return false,
-            // Whatever else writes to r0: li, lis, ori, mr.
+            // What linkers make of `addis rN,r2,0`, for one.
+            NOP_WORD => {}
+            // Whatever else writes to r0: li, lis, ori.
             _ if matches!(word >> 16, 0x3800 | 0x3c00) || word & 0xfc1f_0000 == 0x6000_0000 => {
                 is_loaded = false;
             }
@@ -236,7 +239,6 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    const NOP_WORD: u32 = 0x6000_0000;
     const TOC: [u32; 2] = [0x3c4c_0002, 0x3842_7670];
 
     fn code(words: &[u32]) -> Vec<u8> {
@@ -277,6 +279,8 @@ mod tests {
             (&[TOC[0], TOC[1], MFLR_R0, 0xf801_0010, 0xf821_ffe1], after),
             // clang: mflr r0; std r31,-8(r1); stdu r1,-48(r1); std r0,64(r1); mr r31,r1
             (&[MFLR_R0, 0xfbe1_fff8, 0xf821_ffd1, 0xf801_0040, 0x783f_0b78], after),
+            // gcc: mflr r0; std r31,-8(r1); addis r31,r2,0, which the linker has made a NOP; std r0,16(r1); stdu r1,-80(r1)
+            (&[TOC[0], TOC[1], MFLR_R0, 0xfbe1_fff8, NOP_WORD, 0xf801_0010, 0xf821_ffb1], after),
             // The link register elsewhere, not at all, or overwritten.
             (&[MFLR_R0, 0xf821_ffd1, 0xf801_0010], None),
             (&[MFLR_R0, 0xf821_ffd1], None),

@@ -115,7 +115,7 @@ fn others(machine: &'static Machine, compiler: &'static str, usual: Hooks) -> Ve
     });
     // glibc maps a library where it's linked to be, if it can and the program is at a fixed address.
     let far = on(machine, "far", compiler, move |room| {
-        let flags = [usual.flags, &["-Wl,-Ttext-segment=0x50000000"]].concat();
+        let flags = [usual.flags, &["-Wl,-Ttext-segment=0x60000000"]].concat();
         let plugin = room.shared(compiler, &flags, "plugin.c")?.display().to_string();
         check_in(room, compiler, usual, FIXED, &["far.c"], &[&plugin])
     });
