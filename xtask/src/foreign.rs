@@ -4,6 +4,9 @@
 //! Rust's standard library for them is Debian's where Debian has one, with the compiler that it was built by. Otherwise it's
 //! built from source. All that stays in `target/hosts` and is used again.
 
+mod memchr;
+mod root;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -31,6 +34,8 @@ struct Foreign {
     target: &'static str,
     /// What Debian calls it, if it has a standard library of Rust for it.
     debian: Option<&'static str>,
+    /// It's big-endian AArch64, of which Debian has nothing: a C library is built as well, and a crate is mended.
+    is_big_arm: bool,
     /// `cargo xtask test` builds the library, too.
     is_usual: bool,
 }
@@ -40,21 +45,37 @@ const ALL: &[Foreign] = &[
         name: "aarch64",
         target: "aarch64-unknown-linux-gnu",
         debian: Some("arm64"),
+        is_big_arm: false,
         is_usual: true,
+    },
+    Foreign {
+        name: "aarch64_be",
+        target: "aarch64_be-unknown-linux-musl",
+        debian: None,
+        is_big_arm: true,
+        is_usual: false,
     },
     Foreign {
         name: "powerpc64le",
         target: "powerpc64le-unknown-linux-gnu",
         debian: None,
+        is_big_arm: false,
         is_usual: false,
     },
     Foreign {
         name: "riscv64",
         target: "riscv64gc-unknown-linux-gnu",
         debian: None,
+        is_big_arm: false,
         is_usual: false,
     },
-    Foreign { name: "s390x", target: "s390x-unknown-linux-gnu", debian: None, is_usual: true },
+    Foreign {
+        name: "s390x",
+        target: "s390x-unknown-linux-gnu",
+        debian: None,
+        is_big_arm: false,
+        is_usual: true,
+    },
 ];
 
 /// Runs the chore: `false` when a test failed.
@@ -126,6 +147,10 @@ impl Foreign {
         cargo.args(["--crate-type", "staticlib", "--target", self.target]);
         if self.debian.is_none() {
             cargo.arg("-Zbuild-std").env("RUSTC_BOOTSTRAP", "1");
+        }
+        if self.is_big_arm {
+            root::build(self.name, self.target)?;
+            cargo.args(["--config", &memchr::mended()?]);
         }
         cargo
             .current_dir(files::workspace())

@@ -1,7 +1,12 @@
 //! AArch64: the hook is one NOP, and an armed one is one `b`, which reaches ±128 MiB.
 //!
-//! All instructions have four bytes, and are little endian even if data is big endian. So the two states of a site are
-//! two words, and one becomes the other in one store.
+//! All instructions have four bytes. So the two states of a site are two words, and one becomes the other in one store.
+//!
+//! **Byte order.** A64 instructions are little endian wherever data is big endian (Arm ARM, DDI 0487, B2.6.2, "Instruction
+//! endianness"): `SCTLR_EL1.E0E`, by which data of programs is big endian, has no say in how code is fetched. So code is bytes here, made of and
+//! read as little-endian numbers, and who stores a word of it loads these four bytes into a register as they lie
+//! (`from_ne_bytes`) and stores that: in memory they're the same again. What code loads is data: the address of a record in a stub
+//! is in the processor's byte order. So are tables of sites, which linkers write.
 //!
 //! What compilers leave at the entry are NOPs, two by custom (`-fpatchable-function-entry=2`), behind a landing pad
 //! (`bti c`) if there is one, and before `paciasp`, which signs `x30`. The first is the site; others stay as they are.

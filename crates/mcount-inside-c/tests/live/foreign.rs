@@ -3,6 +3,7 @@
 //! `foreign/`. `cargo xtask foreign --test` also runs every program with every compiler, which takes too long for each day.
 
 mod aarch64;
+mod aarch64_be;
 mod powerpc64le;
 mod riscv64;
 mod s390x;
@@ -14,8 +15,13 @@ use crate::own::check_in;
 use crate::truth::{PROGRAMS, Program, compiler, same_in};
 use mcount_trace::{End, Trace};
 
-const ALL: &[&Foreign] =
-    &[&aarch64::FOREIGN, &powerpc64le::FOREIGN, &riscv64::FOREIGN, &s390x::FOREIGN];
+const ALL: &[&Foreign] = &[
+    &aarch64::FOREIGN,
+    &aarch64_be::FOREIGN,
+    &powerpc64le::FOREIGN,
+    &riscv64::FOREIGN,
+    &s390x::FOREIGN,
+];
 
 const BOTH: &[&str] = &["gcc", "clang"];
 
@@ -89,6 +95,7 @@ impl Foreign {
         let mut tests = Vec::new();
         // What's in there for x86-64 alone has other flags.
         let all = PROGRAMS.iter().filter(|of| !of.flags.contains(&"-mavx2"));
+        let all = all.filter(|of| self.machine.has_cpp || !of.source.ends_with(".cpp"));
         for of in all {
             for (family, usual) in self.usual {
                 // Functions in functions are gcc's.
@@ -109,21 +116,32 @@ fn others(machine: &'static Machine, compiler: &'static str, usual: Hooks) -> Ve
         check_in(room, compiler, usual, O2, &["left.c"], &[])
     });
     let stress = on(machine, "stress", compiler, move |room| {
-        let plugin = room.shared(compiler, usual.flags, "plugin.c")?.display().to_string();
-        let arguments = ["2", "0", "random", &plugin];
+        let mut arguments = vec!["2", "0", "random"];
+        let plugin = if machine.is_static {
+            String::new()
+        } else {
+            room.shared(compiler, usual.flags, "plugin.c")?.display().to_string()
+        };
+        arguments.extend((!machine.is_static).then_some(plugin.as_str()));
         check_in(room, compiler, usual, O2, &["stress.c", "many.c"], &arguments)
     });
+    let as_here =
+        SAME.iter().filter(|same| machine.has_cpp || same.compiler == "gcc").map(|same| {
+            let name = format!("as-here/{}", same.source);
+            on(machine, &name, same.compiler, move |room| as_here(room, usual, same))
+        });
+    let mut tests: Vec<Test> = [left, stress].into_iter().chain(as_here).collect();
+    if machine.is_static {
+        return tests;
+    }
     // glibc maps a library where it's linked to be, if it can and the program is at a fixed address.
     let far = on(machine, "far", compiler, move |room| {
         let flags = [usual.flags, &["-Wl,-Ttext-segment=0x60000000"]].concat();
         let plugin = room.shared(compiler, &flags, "plugin.c")?.display().to_string();
         check_in(room, compiler, usual, FIXED, &["far.c"], &[&plugin])
     });
-    // C doesn't say in which order arguments are evaluated, and frames that `longjmp` left are noticed by where they were:
-    // so not every program does the same everywhere.
-    let as_here =
-        on(machine, "as-here", "g++", move |room| as_here(room, usual, "g++", "unwind.cpp"));
-    vec![left, stress, far, as_here]
+    tests.push(far);
+    tests
 }
 
 /// A program whose calls are counted.
@@ -160,20 +178,34 @@ fn on(
     Test { name: format!("{}/{name}", machine.name), wants, run }
 }
 
+/// A program that makes the same calls everywhere. C doesn't say in which order arguments are evaluated, and frames that
+/// `longjmp` left are noticed by where they were: so not every one does.
+struct Same {
+    compiler: &'static str,
+    source: &'static str,
+    flags: &'static [&'static str],
+    /// But how often these are called, and when, is the C library's and the clock's business.
+    except: &'static [&'static str],
+}
+
+const SAME: &[Same] = &[
+    Same { compiler: "g++", source: "unwind.cpp", flags: &[], except: &[] },
+    Same {
+        compiler: "gcc",
+        source: "plain.c",
+        flags: &["-DLEAVES=2000"],
+        except: &["compare", "on_tick"],
+    },
+];
+
 /// The calls of a program in the order of their starts: names, how many enclose them, how they ended.
 type Calls = Vec<(String, usize, Option<End>)>;
 
 /// A trace that a program makes there says the same as one that it makes here.
-fn as_here(
-    there: &Room,
-    there_hooks: Hooks,
-    compiler: &'static str,
-    source: &str,
-) -> Result<(), String> {
+fn as_here(there: &Room, there_hooks: Hooks, same: &Same) -> Result<(), String> {
     const HERE_HOOKS: Hooks = hooks("patchable-5", &["-fpatchable-function-entry=5"]);
-    let here = Room::on(&HERE)?;
-    let (here, there) =
-        (calls(&here, compiler, HERE_HOOKS, source)?, calls(there, compiler, there_hooks, source)?);
+    let here = calls(&Room::on(&HERE)?, HERE_HOOKS, same)?;
+    let there = calls(there, there_hooks, same)?;
     if here.len() < 1000 {
         return Err(format!("only {} calls", here.len()));
     }
@@ -184,11 +216,12 @@ fn as_here(
     }
 }
 
-/// The calls of the one thread of a program, in the trace that it makes.
-fn calls(room: &Room, compiler: &str, hooks: Hooks, source: &str) -> Result<Calls, String> {
+/// The calls of a program of one thread, in the trace that it makes.
+fn calls(room: &Room, hooks: Hooks, same: &Same) -> Result<Calls, String> {
     let watcher = room.object("gcc", &["-O2", "-fPIE"], "watch.c")?;
-    let parts = [sources("trace").join(source), watcher];
-    let program = room.program(compiler, hooks.flags, O0, &parts)?;
+    let parts = [sources("trace").join(same.source), watcher];
+    let flags = [hooks.flags, same.flags].concat();
+    let program = room.program(same.compiler, &flags, O0, &parts)?;
     let path = room.path("trace");
     // What it ends with doesn't matter.
     let ended = room.machine.execute(&program).env("TRACED", &path).output();
@@ -201,5 +234,6 @@ fn calls(room: &Room, compiler: &str, hooks: Hooks, source: &str) -> Result<Call
         let symbol = cpp_demangle::Symbol::new(name).ok().and_then(|symbol| symbol.demangle().ok());
         symbol.unwrap_or_else(|| String::from_utf8_lossy(name).into_owned())
     };
-    Ok(trace.calls().map(|call| (name(call.function), call.depth, call.how)).collect())
+    let all = trace.calls().map(|call| (name(call.function), call.depth, call.how));
+    Ok(all.filter(|(name, ..)| !same.except.contains(&name.as_str())).collect())
 }

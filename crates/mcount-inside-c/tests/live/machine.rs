@@ -9,12 +9,18 @@ pub(crate) struct Machine {
     /// gcc and g++.
     gcc: &'static str,
     gxx: &'static str,
-    /// clang and clang++, and their option that says what for.
+    /// clang and clang++.
     clang: &'static str,
     clangxx: &'static str,
+    /// The options that say what for: clang's, and gcc's if it's for several processors.
     target: &'static [&'static str],
+    gcc_target: &'static [&'static str],
     /// What runs programs; nothing where this machine does.
     pub(crate) emulator: &'static [&'static str],
+    /// It has a library of C++.
+    pub(crate) has_cpp: bool,
+    /// Its programs are static: they load nothing.
+    pub(crate) is_static: bool,
     /// Seconds that a program may take, on a busy machine.
     pub(crate) patience: &'static str,
 }
@@ -27,7 +33,10 @@ pub(crate) static HERE: Machine = Machine {
     clang: "clang",
     clangxx: "clang++",
     target: &[],
+    gcc_target: &[],
     emulator: &[],
+    has_cpp: true,
+    is_static: false,
     patience: "100",
 };
 
@@ -39,7 +48,44 @@ pub(crate) static AARCH64: Machine = Machine {
     clang: "clang-19",
     clangxx: "clang++-19",
     target: &["--target=aarch64-linux-gnu"],
+    gcc_target: &[],
     emulator: &["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"],
+    has_cpp: true,
+    is_static: false,
+    patience: "1000",
+};
+
+/// The folder of the C library that `cargo xtask foreign` has built for it.
+macro_rules! big_root {
+    ($option:literal, $in:literal) => {
+        concat!($option, env!("CARGO_MANIFEST_DIR"), "/../../target/hosts/roots/aarch64_be", $in)
+    };
+}
+
+/// Its programs are static, and in C.
+pub(crate) static AARCH64_BE: Machine = Machine {
+    name: "aarch64_be",
+    gcc: "aarch64-linux-gnu-gcc",
+    gxx: "aarch64-linux-gnu-g++",
+    clang: "clang-19",
+    clangxx: "clang++-19",
+    target: &[
+        "--target=aarch64_be-linux-musl",
+        big_root!("--sysroot=", ""),
+        "-fuse-ld=lld-19",
+        "-static",
+    ],
+    gcc_target: &[
+        "-mbig-endian",
+        "-nostdinc",
+        "-isystem",
+        big_root!("", "/usr/include"),
+        big_root!("-B", "/usr/lib/"),
+        "-static",
+    ],
+    emulator: &["qemu-aarch64_be"],
+    has_cpp: false,
+    is_static: true,
     patience: "1000",
 };
 
@@ -50,7 +96,10 @@ pub(crate) static POWERPC64LE: Machine = Machine {
     clang: "clang-19",
     clangxx: "clang++-19",
     target: &["--target=powerpc64le-linux-gnu"],
+    gcc_target: &[],
     emulator: &["qemu-ppc64le", "-L", "/usr/powerpc64le-linux-gnu"],
+    has_cpp: true,
+    is_static: false,
     patience: "1000",
 };
 
@@ -61,7 +110,10 @@ pub(crate) static RISCV64: Machine = Machine {
     clang: "clang-19",
     clangxx: "clang++-19",
     target: &["--target=riscv64-linux-gnu"],
+    gcc_target: &[],
     emulator: &["qemu-riscv64", "-L", "/usr/riscv64-linux-gnu"],
+    has_cpp: true,
+    is_static: false,
     patience: "1000",
 };
 
@@ -72,7 +124,10 @@ pub(crate) static S390X: Machine = Machine {
     clang: "clang-19",
     clangxx: "clang++-19",
     target: &["--target=s390x-linux-gnu"],
+    gcc_target: &[],
     emulator: &["qemu-s390x", "-L", "/usr/s390x-linux-gnu"],
+    has_cpp: true,
+    is_static: false,
     patience: "1000",
 };
 
@@ -110,9 +165,7 @@ impl Machine {
     /// The same, about to compile.
     pub(crate) fn compile(&self, name: &str) -> Command {
         let mut command = Command::new(self.compiler(name));
-        if name.starts_with("clang") {
-            command.args(self.target);
-        }
+        command.args(if name.starts_with("clang") { self.target } else { self.gcc_target });
         command
     }
 

@@ -196,10 +196,11 @@ fn free(descriptor: i32) -> u64 {
 /// The bytes that a file of this process may have. Going beyond would end it by a signal.
 pub(crate) fn most_bytes() -> u64 {
     const PRLIMIT: u64 = libc::SYS_prlimit64.cast_unsigned();
+    /// `RLIMIT_FSIZE`, a number whose type differs by C library.
+    const FILE_SIZE: u64 = 1;
     let mut limit = [u64::MAX; 2];
-    let which = u64::from(libc::RLIMIT_FSIZE);
     // SAFETY: a limit has two words.
-    unsafe { sys::call(PRLIMIT, [0, which, 0, limit.as_mut_ptr() as u64, 0, 0]) };
+    unsafe { sys::call(PRLIMIT, [0, FILE_SIZE, 0, limit.as_mut_ptr() as u64, 0, 0]) };
     let [soft, _] = limit;
     soft
 }
