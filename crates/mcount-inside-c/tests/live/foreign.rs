@@ -93,14 +93,19 @@ impl Foreign {
     /// Every program with both compilers, optimized and not.
     fn every_program(&'static self) -> Vec<Test> {
         let mut tests = Vec::new();
-        // What's in there for x86-64 alone has other flags.
-        let all = PROGRAMS.iter().filter(|of| !of.flags.contains(&"-mavx2"));
+        // What's in there for x86-64 alone has other flags, or sets the trap flag. QEMU doesn't wipe memory when `clone` forks.
+        let is_usual = |of: &&Program| {
+            !of.flags.contains(&"-mavx2") && !["steps.c", "fork.c"].contains(&of.source)
+        };
+        let all = PROGRAMS.iter().filter(is_usual);
         let all = all.filter(|of| self.machine.has_cpp || !of.source.ends_with(".cpp"));
         for of in all {
             for (family, usual) in self.usual {
                 // Functions in functions are gcc's.
                 let of = if *family == "gcc" { *of } else { Program { flags: &[], ..*of } };
-                for link in [O0, O2] {
+                // Ten million calls that aren't tail calls don't fit on a stack.
+                let links = if of.source == "tail.c" { &[O2][..] } else { &[O0, O2] };
+                for link in links.iter().copied() {
                     let compiler = compiler(family, of.source);
                     tests.push(truth(self.machine, of, compiler, *usual, link));
                 }
