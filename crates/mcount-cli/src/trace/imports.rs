@@ -11,6 +11,10 @@ use object::{Endianness, Object, ObjectSection, SymbolIndex, elf};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+/// Relocations of words that are for calls, and of those for addresses (x86-64 psABI, 4.4.1).
+const JUMP_SLOT: u32 = 7;
+const GLOB_DAT: u32 = 6;
+
 /// Bytes of an entry of a table of relocations.
 const RELOCATION: usize = 24;
 
@@ -92,8 +96,8 @@ pub(super) fn imports(file: &ElfFile64<'_, Endianness>) -> Vec<Import> {
         let (way, may_be_loaded) = (Way::Calls, false);
         let import = Import { name, word, relocation: at, index, way, may_be_loaded };
         match entry.kind {
-            elf::R_X86_64_JUMP_SLOT => drop(found.insert(entry.word, import)),
-            elf::R_X86_64_GLOB_DAT => drop(addresses.insert(entry.word, import)),
+            JUMP_SLOT => drop(found.insert(entry.word, import)),
+            GLOB_DAT => drop(addresses.insert(entry.word, import)),
             _ => {}
         }
     }
@@ -113,7 +117,7 @@ pub(super) fn imports(file: &ElfFile64<'_, Endianness>) -> Vec<Import> {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     word: u64,
-    kind: elf::RelocationType,
+    kind: u32,
     symbol: usize,
     index: u32,
 }
@@ -177,7 +181,7 @@ impl<'f, 'd> Image<'f, 'd> {
             for (index, entry) in (0..).zip(entries) {
                 let at = table.wrapping_add(u64::from(index) * RELOCATION as u64);
                 let [word, info] = [0, 8].map(|from| word_at(entry, from));
-                let kind = elf::RelocationType(low(info));
+                let kind = low(info);
                 let symbol = usize::try_from(info >> 32).unwrap_or(0);
                 found.push((at, Entry { word, kind, symbol, index }));
             }

@@ -12,7 +12,7 @@ use super::agent::Routines;
 use super::imports::{self, Export, Import, Way};
 use super::modules::{Module, Modules};
 use super::scope::Scope;
-use super::space::{PAGE, Pages, Placed, Room, Space, near, reaches};
+use super::space::{Gate, PAGE, Pages, Placed, Room, Space, near, reaches};
 use super::tracee::{Memory, Tracee};
 use crate::commit::Failure;
 use crate::files::Input;
@@ -29,14 +29,6 @@ use std::sync::Arc;
 
 /// A module in a process: its load bias, and its index.
 pub(super) type Loaded = (u64, usize);
-
-/// A gate in a process.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Gate {
-    pub(super) site: u64,
-    /// The function's number in the trace.
-    pub(super) number: u32,
-}
 
 /// All that is known of library functions.
 #[derive(Default)]

@@ -3,7 +3,6 @@
 
 use super::agent::{Agent, Kind, Routines, Symbols};
 use super::file::TraceFile;
-use super::library::Gate;
 use super::modules::{Hook, Module};
 use super::recipe::Recipe;
 use super::scope::Scope;
@@ -67,6 +66,14 @@ pub(super) struct Rendezvous {
     /// Where a thread stands that it has stopped, and whether by a breakpoint.
     pub(super) stopped: u64,
     pub(super) is_breakpoint: bool,
+}
+
+/// What calls of a library function go by (`mcount_live::x86_64::gate`).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Gate {
+    pub(super) site: u64,
+    /// The function's number in the trace.
+    pub(super) number: u32,
 }
 
 /// One address space; processes that `vfork` or `clone` made may share it.
