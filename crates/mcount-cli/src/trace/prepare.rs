@@ -67,7 +67,8 @@ pub(super) fn is_in_memory(file: &File) -> bool {
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open, and the result goes to a value of ours.
     let result = unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut found) };
-    result == 0 && found.f_type == libc::TMPFS_MAGIC
+    // C libraries disagree about signs.
+    result == 0 && i128::from(found.f_type) == i128::from(libc::TMPFS_MAGIC)
 }
 
 /// Bytes that are free where `file` is.

@@ -5,11 +5,11 @@
 //! ways that lead on from there have to end well. The instructions are in `<linux/filter.h>`, what a filter is given in
 //! `seccomp(2)`.
 
-use super::tracee::status;
+use super::tracee::{Asked, status};
 use nix::errno::Errno;
 use nix::libc;
 
-const PTRACE_SECCOMP_GET_FILTER: u32 = 0x420c;
+const PTRACE_SECCOMP_GET_FILTER: Asked = 0x420c;
 /// As much as a filter may have (`BPF_MAXINSNS`), and as many as a thread may have here.
 pub(super) const LONGEST: usize = 4096;
 const MOST: usize = 512;

@@ -13,9 +13,16 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 
+/// What `ptrace` is asked for, in glibc.
+#[cfg(not(target_env = "musl"))]
+pub(super) type Asked = libc::c_uint;
+/// The same in musl.
+#[cfg(target_env = "musl")]
+pub(super) type Asked = libc::c_int;
+
 /// Requests that the C library's header has in newer versions only (`ptrace(2)`).
-const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
-const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
+const PTRACE_GETSIGMASK: Asked = 0x420a;
+const PTRACE_SETSIGMASK: Asked = 0x420b;
 
 /// The registers of a thread.
 pub(super) type Registers = libc::user_regs_struct;

@@ -390,7 +390,8 @@ fn send(process: i32, socket: u64, file: &File) -> io::Result<()> {
         message.msg_iov = &raw mut piece;
         message.msg_iovlen = 1;
         message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = size_of_val(&control);
+        // Its size in bytes, of a type that C libraries disagree about.
+        message.msg_controllen = 24;
         libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT)
     };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -5,12 +5,12 @@
 
 use super::rescue::Shelter;
 use super::stop::{Thread, restarted};
-use crate::trace::tracee::{Memory, Registers, Tracee, to_result};
+use crate::trace::tracee::{Asked, Memory, Registers, Tracee, to_result};
 use nix::errno::Errno;
 use nix::libc;
 use std::io;
 
-const PTRACE_SETSIGMASK: u32 = 0x420b;
+const PTRACE_SETSIGMASK: Asked = 0x420b;
 const NT_X86_XSTATE: libc::c_long = 0x202;
 /// Bytes that the state of vector registers may have.
 const STATE: usize = 1 << 15;
@@ -167,7 +167,7 @@ impl<'m> Remote<'m> {
     }
 
     /// Lets it run until it stops by what `is_end` says.
-    fn run(&mut self, how: u32, is_end: impl Fn(i32, Tracee) -> bool) -> io::Result<()> {
+    fn run(&mut self, how: Asked, is_end: impl Fn(i32, Tracee) -> bool) -> io::Result<()> {
         loop {
             ptrace(how, self.thread, 0, std::ptr::null_mut())?;
             let status = self.wait()?;
@@ -234,7 +234,7 @@ fn state(thread: Tracee) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn ptrace(request: u32, thread: Tracee, address: u64, data: *mut libc::c_void) -> io::Result<()> {
+fn ptrace(request: Asked, thread: Tracee, address: u64, data: *mut libc::c_void) -> io::Result<()> {
     // SAFETY: the callers': `data` is what the request wants.
     match unsafe { libc::ptrace(request, thread.id(), address, data) } {
         -1 => Err(io::Error::last_os_error()),

@@ -6,7 +6,7 @@
 //! here, unless a signal has come as well, which the program may have meant to interrupt them by.
 
 use super::refused;
-use crate::trace::tracee::{Registers, Tracee};
+use crate::trace::tracee::{Asked, Registers, Tracee};
 use nix::errno::Errno;
 use nix::libc;
 use std::collections::BTreeSet;
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const PTRACE_O_TRACESYSGOOD: u64 = 1;
-const PTRACE_GETSIGMASK: u32 = 0x420a;
-const PTRACE_PEEKSIGINFO: u32 = 0x4209;
+const PTRACE_GETSIGMASK: Asked = 0x420a;
+const PTRACE_PEEKSIGINFO: Asked = 0x4209;
 const PTRACE_PEEKSIGINFO_SHARED: u32 = 1;
 
 /// A thread that stands.
