@@ -2,7 +2,8 @@
 //! QEMU's user-mode emulation.
 //!
 //! Rust's standard library for them is Debian's where Debian has one, with the compiler that it was built by. Otherwise it's
-//! built from source. All that stays in `target/hosts` and is used again.
+//! built from source. For big-endian AArch64 Debian has nothing at all, so a C library is built as well. All that stays in
+//! `target/hosts` and is used again.
 
 mod memchr;
 mod root;

@@ -42,9 +42,11 @@ fn source() -> Result<PathBuf> {
     cargo.args(["metadata", "--format-version", "1", "--locked"]).current_dir(files::workspace());
     let output = cargo.output()?;
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let packages = metadata["packages"].as_array().ok_or("cargo lists no packages")?;
-    let found = packages.iter().find(|package| package["name"] == "memchr");
-    let manifest = found.and_then(|package| package["manifest_path"].as_str());
+    let packages = metadata.get("packages").and_then(serde_json::Value::as_array);
+    let packages = packages.ok_or("cargo lists no packages")?;
+    let found =
+        packages.iter().find(|package| package.get("name").is_some_and(|name| name == "memchr"));
+    let manifest = found.and_then(|package| package.get("manifest_path")?.as_str());
     let folder = manifest.and_then(|path| Path::new(path).parent());
     Ok(folder.ok_or("nothing needs memchr any more")?.to_owned())
 }

@@ -98,7 +98,7 @@ impl Foreign {
             !of.flags.contains(&"-mavx2") && !["steps.c", "fork.c"].contains(&of.source)
         };
         let all = PROGRAMS.iter().filter(is_usual);
-        let all = all.filter(|of| self.machine.has_cpp || !of.source.ends_with(".cpp"));
+        let all = all.filter(|of| self.machine.has_cpp || of.source.strip_suffix(".cpp").is_none());
         for of in all {
             for (family, usual) in self.usual {
                 // Functions in functions are gcc's.

@@ -77,7 +77,6 @@ pub(crate) static AARCH64_BE: Machine = Machine {
     ],
     gcc_target: &[
         "-mbig-endian",
-        "-nostdinc",
         "-isystem",
         big_root!("", "/usr/include"),
         big_root!("-B", "/usr/lib/"),
