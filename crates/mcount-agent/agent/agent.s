@@ -225,7 +225,7 @@ mcount_stubs:
     .cfi_startproc
     .cfi_personality 0x1b, mcount_personality
     # The CFA.
-    .cfi_escape 0x0f, 73
+    .cfi_escape 0x0f, 74
     STUB_KIND
     .cfi_escape 0x28,16,0                                       # to 1 if it isn't 0
     .cfi_escape 0x77,0x00, 0x80,0x0b, 0x08,0x1f, 0x1a, 0x08,0x16, 0x2d, 0x33, 0x24, 0x22
@@ -233,15 +233,17 @@ mcount_stubs:
     .cfi_escape 0x77,0x00                                       # 1: %rsp
     STUB_PUSHED
     .cfi_escape 0x33, 0x24, 0x22                                # << 3, +
-    # 2: The value of %rbp.
-    .cfi_escape 0x16,0x06, 43
+    .cfi_escape 0x96                                            # 2: nop, as elfutils refuses jumps behind the end
+    # The value of %rbp.
+    .cfi_escape 0x16,0x06, 44
     STUB_PUSHED
     .cfi_escape 0x28,5,0                                        # to 1 if it isn't 0
     .cfi_escape 0x76,0x00                                       # %rbp
     .cfi_escape 0x2f,3,0                                        # to 2
     .cfi_escape 0x77,0x00, 0x06                                 # 1: *%rsp
-    # 2: The value of %rip; the CFA is on the stack.
-    .cfi_escape 0x16,0x10, 77
+    .cfi_escape 0x96                                            # 2: nop
+    # The value of %rip; the CFA is on the stack.
+    .cfi_escape 0x16,0x10, 78
     STUB_KIND
     .cfi_escape 0x12, 0x28,20,0                                 # to 1 if it isn't 0
     .cfi_escape 0x13, 0x38, 0x1c, 0x80,0x01, 0x08,0x1f, 0x1a, 0x31, 0x25, 0x38, 0x29, 0x08,0x2e, 0x24, 0x27, 0x06
@@ -252,7 +254,7 @@ mcount_stubs:
     .cfi_escape 0x2f,8,0                                        # to 3
     STUB_START                                                  # 2: 64 bits there
     .cfi_escape 0x23,0x06, 0x06
-    # 3.
+    .cfi_escape 0x96                                            # 3: nop
     .set mcount_stubs_size, 0x4000000
     .skip mcount_stubs_size
     .cfi_endproc

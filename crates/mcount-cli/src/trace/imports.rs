@@ -66,14 +66,17 @@ pub(super) fn exports(file: &ElfFile64<'_, Endianness>) -> HashMap<Arc<str>, Exp
         bytes.is_some_and(|bytes| u16::from_le_bytes(*bytes) & HIDDEN_VERSION != 0)
     };
     let mut found = HashMap::with_capacity(symbols.len());
+    let mut left = name_bytes(file);
     for (at, symbol) in symbols.iter().enumerate() {
         let is_local = symbol.st_bind() == elf::STB_LOCAL;
         let is_data = matches!(symbol.st_type(), elf::STT_OBJECT | elf::STT_TLS | elf::STT_COMMON);
         if symbol.is_undefined(endian) || is_local {
             continue;
         }
-        let name = symbol.name(endian, symbols.strings()).map(String::from_utf8_lossy);
-        let Ok(name) = name.map(Arc::from) else { continue };
+        let Ok(name) = symbol.name(endian, symbols.strings()) else { continue };
+        let Some(rest) = left.checked_sub(name.len()) else { break };
+        left = rest;
+        let name = Arc::from(String::from_utf8_lossy(name));
         let (address, size) = (symbol.st_value(endian), symbol.st_size(endian));
         let export = Export { address, size, is_function: !is_data };
         if is_old(at) {
@@ -85,13 +88,24 @@ pub(super) fn exports(file: &ElfFile64<'_, Endianness>) -> HashMap<Arc<str>, Exp
     found
 }
 
+/// How many bytes the names of a file may have together. Names can overlap, so they could be many times the file's.
+fn name_bytes(file: &ElfFile64<'_, Endianness>) -> usize {
+    file.data().len().saturating_mul(64).saturating_add(1 << 20)
+}
+
 /// What a file calls of others, as far as it may be watched.
 pub(super) fn imports(file: &ElfFile64<'_, Endianness>) -> Vec<Import> {
     let image = Image::of(file);
     let mut found = BTreeMap::new();
     let mut addresses = BTreeMap::new();
+    let mut left = name_bytes(file);
     for (at, entry) in image.relocations() {
+        if ![JUMP_SLOT, GLOB_DAT].contains(&entry.kind) {
+            continue;
+        }
         let Some(name) = image.function(entry) else { continue };
+        let Some(rest) = left.checked_sub(name.len()) else { break };
+        left = rest;
         let Entry { word, index, .. } = entry;
         let (way, may_be_loaded) = (Way::Calls, false);
         let import = Import { name, word, relocation: at, index, way, may_be_loaded };
@@ -101,6 +115,7 @@ pub(super) fn imports(file: &ElfFile64<'_, Endianness>) -> Vec<Import> {
             _ => {}
         }
     }
+    addresses.retain(|word, _| !image.at(*word).is_empty());
     let uses = image.uses(&addresses);
     let has_plt = !uses.values().any(|uses| uses.has_calls);
     for (word, import) in addresses {
@@ -227,7 +242,11 @@ impl<'f, 'd> Image<'f, 'd> {
             return uses;
         };
         let span = last - first;
+        // Segments can overlap.
+        let mut left = self.file.data().len();
         for (start, bytes, _) in self.segments.iter().filter(|(.., is_code)| *is_code) {
+            let bytes = bytes.get(..left.min(bytes.len())).unwrap_or_default();
+            left -= bytes.len();
             for (at, distance) in bytes.windows(4).enumerate() {
                 let distance = distance.first_chunk().map_or(0, |bytes| i32::from_le_bytes(*bytes));
                 let behind = start.wrapping_add(at as u64 + 4);

@@ -10,7 +10,7 @@
 use super::Recorder;
 use super::agent::Routines;
 use super::imports::{self, Export, Import, Way};
-use super::modules::{Module, Modules};
+use super::modules::{Module, Modules, is_recorded};
 use super::scope::Scope;
 use super::space::{Gate, PAGE, Pages, Placed, Room, Space, near, reaches};
 use super::tracee::{Memory, Tracee};
@@ -47,6 +47,8 @@ struct Function {
     name: Arc<str>,
     /// The module that it's in, if that's known.
     module: Option<usize>,
+    /// What it is for what is recorded, at first.
+    class: u32,
     is_wanted: bool,
 }
 
@@ -95,15 +97,20 @@ impl Library {
                 None => name.into_owned(),
             }
         };
-        self.functions.iter().map(line).collect()
+        let is_recorded = |one: &&Function| is_recorded(one.class);
+        self.functions.iter().filter(is_recorded).map(line).collect()
     }
 
     /// Reads what these modules have for others.
     fn read(&mut self, all: &[Loaded], modules: &Modules, process: i32) {
         for (_, index) in all {
             let Some(module) = modules.at(*index) else { continue };
-            let read = || with_file(module, process, imports::exports);
-            self.exports.entry(*index).or_insert_with(|| read().unwrap_or_default());
+            // The process may be gone, and another one can be asked later.
+            if !self.exports.contains_key(index)
+                && let Ok(exports) = with_file(module, process, imports::exports)
+            {
+                self.exports.insert(*index, exports);
+            }
         }
     }
 
@@ -133,13 +140,13 @@ impl Library {
         &mut self,
         modules: &mut Modules,
         module: Option<usize>,
-        name: &Arc<str>,
+        (name, class): (&Arc<str>, u32),
     ) -> (usize, bool) {
         let new = self.functions.len();
         let place = *self.known.entry((module, Arc::clone(name))).or_insert(new);
         if place == new {
             let (number, name) = (modules.new_number(), Arc::clone(name));
-            self.functions.push(Function { number, name, module, is_wanted: true });
+            self.functions.push(Function { number, name, module, class, is_wanted: true });
         }
         (place, place == new)
     }
@@ -198,8 +205,10 @@ impl Recorder {
         let (mut plans, mut new, mut missed) = (Vec::new(), Vec::new(), Vec::new());
         let Some(module) = self.modules.at(own.1) else { return Ok((plans, missed)) };
         let imports = with_file(module, process, imports::imports)?;
-        for import in imports {
-            let value = memory.word(own.0.wrapping_add(import.word))?;
+        // Before any function is known, as the process may be gone.
+        let word = |import: &Import| memory.word(own.0.wrapping_add(import.word));
+        let values = imports.iter().map(word).collect::<io::Result<Vec<u64>>>()?;
+        for (import, value) in imports.into_iter().zip(values) {
             let target = self.library.find((all, &self.modules), own, (value, &import.name));
             if target.is_some_and(|target| !leaves(target, own, &self.modules)) {
                 continue;
@@ -213,10 +222,16 @@ impl Recorder {
             if import.way == Way::Address {
                 continue;
             }
-            let (place, is_new) = self.library.place(&mut self.modules, index, &import.name);
-            let number = self.library.functions.get(place).map_or(0, |one| one.number);
+            let (place, is_new) =
+                self.library.place(&mut self.modules, index, (&import.name, class));
+            let Some(function) = self.library.functions.get(place) else { continue };
+            let number = function.number;
             if is_new {
                 new.push((number, target, Arc::clone(&import.name)));
+            }
+            // It may have been given up.
+            if !function.is_wanted {
+                continue;
             }
             plans.push(Plan { import, number: number | class << 24 });
         }

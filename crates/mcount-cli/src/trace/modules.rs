@@ -220,13 +220,15 @@ fn read(bytes: &[u8]) -> io::Result<Module> {
     Ok(module)
 }
 
+/// Are calls of functions recorded that are this for what is recorded?
+pub(super) fn is_recorded(class: u32) -> bool {
+    ![class::NOT_UNDER, class::UNDER_HIDDEN].contains(&(class & class::NESTING))
+}
+
 impl Module {
     /// The functions whose calls are recorded, as patterns.
     pub(super) fn recorded(&self) -> impl Iterator<Item = String> {
-        let hooks = self.hooks.iter().filter(|hook| {
-            hook.is_wanted
-                && ![class::NOT_UNDER, class::UNDER_HIDDEN].contains(&(hook.class & class::NESTING))
-        });
+        let hooks = self.hooks.iter().filter(|hook| hook.is_wanted && is_recorded(hook.class));
         hooks.map(|hook| {
             let name = crate::output::name_of(&hook.name, true);
             let path = self.path.display();

@@ -7,7 +7,7 @@ use crate::reader::Trace;
 use crate::truth::{Also, Room, same_with, tracer_with};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const HOOKS: &[&str] = &["-O2", "-fno-builtin", "-fpatchable-function-entry=5"];
@@ -109,6 +109,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("preloaded", preloaded),
         ("address-sanitizer", sanitized),
         ("budget", budget),
+        ("budget-of-the-next", budget_of_the_next),
     ];
     let simple = simple.iter().map(|(name, run)| Test {
         name: format!("library-calls::{name}"),
@@ -503,6 +504,25 @@ fn budget() -> Result<(), String> {
         Ok(())
     } else {
         Err(format!("{found:?}, {ended:?}"))
+    }
+}
+
+/// Once given up, it's not recorded in what is executed later, either.
+fn budget_of_the_next() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &[HOOKS, &["-DCALLS"]].concat(), "hot.c")?;
+    let options = ["--children", "--budget", "2%", "--library-calls", "labs"];
+    let script = format!("{0} 60; {0} 2", program.display());
+    let mut command = tracer_with(&options, Path::new("/bin/sh"));
+    let ended = room.run("traced", command.args(["-c", &script]))?;
+    let trace = room.trace("traced")?;
+    let counts = |process: &u32| [trace.count(*process, "rare"), trace.count(*process, "labs")];
+    let mut found: Vec<[u64; 2]> = trace.processes.iter().map(counts).collect();
+    found.retain(|[rare, _]| *rare != 0);
+    found.dedup();
+    match found.as_slice() {
+        [[60, first], [2, 0]] if *first > 0 => Ok(()),
+        _ => Err(format!("{found:?}, {ended:?}")),
     }
 }
 
