@@ -191,15 +191,18 @@ struct Same {
     flags: &'static [&'static str],
     /// But how often these are called, and when, is the C library's and the clock's business.
     except: &'static [&'static str],
+    /// Its calls take longer than a tick of an emulator's clock, so it's known which encloses which.
+    is_slow: bool,
 }
 
 const SAME: &[Same] = &[
-    Same { compiler: "g++", source: "unwind.cpp", flags: &[], except: &[] },
+    Same { compiler: "g++", source: "unwind.cpp", flags: &[], except: &[], is_slow: true },
     Same {
         compiler: "gcc",
         source: "plain.c",
         flags: &["-DLEAVES=2000"],
         except: &["compare", "on_tick"],
+        is_slow: false,
     },
 ];
 
@@ -223,6 +226,9 @@ fn as_here(there: &Room, there_hooks: Hooks, same: &Same) -> Result<(), String> 
         return Err(format!("{} calls instead of {}, or other ones", theirs.len(), ours.len()));
     }
     // QEMU's clock counts microseconds: where two calls begin and end in the same one, nobody knows which encloses the other.
+    if !same.is_slow {
+        return Ok(());
+    }
     let differ = |at: &usize| here.get(*at) != there.get(*at);
     let odd: Vec<usize> = (0..here.len()).filter(differ).collect();
     let example = odd.first().map(|at| (at, there.get(*at), here.get(*at)));
