@@ -12,6 +12,7 @@ mod build;
 mod compare;
 mod configuration;
 mod console;
+mod loaded;
 mod machines;
 mod objects;
 mod options;
@@ -23,12 +24,18 @@ use self::console::Seen;
 use self::options::{Mode, OURS, Options, THEIRS, USAGE};
 use crate::{Result, files};
 
+/// The user space of a kernel that was built.
+const PROGRAM: &str = include_str!("kernel/init.c");
+
 /// Runs the chore: `false` if the kernel does not trace as the original's does, or a table differs.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     let Some(options) = options::parse(&mut parser)? else {
         print!("{USAGE}");
         return Ok(true);
     };
+    if options.is_debians {
+        return loaded::run(&options);
+    }
     if options.patches {
         return patched::run(&options);
     }
@@ -53,7 +60,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
 /// Boots one of the two kernels whole.
 fn boot(options: &Options, kernel: &str) -> Result<Seen> {
     let folder = options.folder().join(kernel);
-    boot::make_initramfs(options.machine, &folder)?;
+    boot::make_initramfs(options.machine, &folder, PROGRAM, &["mcount_test.ko".to_owned()])?;
     Ok(Seen::on(&boot::boot(options.machine, &folder, console::DONE)?))
 }
 

@@ -31,20 +31,22 @@ const FIRMWARE: &[(&str, &str)] = &[
     ("vof", "qemu-system-data"),
 ];
 
-/// The program that is the user space.
-const INIT: &str = include_str!("init.c");
-
-/// Compiles the user space of the kernel in `folder` and packs it with the module that is in its
-/// root.
-pub(super) fn make_initramfs(machine: &Machine, folder: &Path) -> Result<()> {
+/// Compiles `program`, the user space of the kernel in `folder`, and packs it with the modules that are in its root.
+pub(super) fn make_initramfs(
+    machine: &Machine,
+    folder: &Path,
+    program: &str,
+    modules: &[String],
+) -> Result<()> {
     let root = folder.join("root");
     let log = folder.join("init.log");
-    files::write(&folder.join("init.c"), INIT.as_bytes())?;
+    files::write(&folder.join("init.c"), program.as_bytes())?;
     let mut compiler = Command::new(machine.user_compiler());
     compiler.args(["-static", "-O2", "-o"]).arg(root.join("init")).arg(folder.join("init.c"));
     execute(&mut compiler, &log)?;
-    let pack = "printf 'init\\nmcount_test.ko\\n' | cpio --quiet -o -H newc -R 0:0 >../initramfs";
-    execute(Command::new("sh").args(["-c", pack]).current_dir(&root), &log)
+    let pack = "printf '%s\\n' init \"$@\" | cpio --quiet -o -H newc -R 0:0 >../initramfs";
+    let mut pack_all = Command::new("sh");
+    execute(pack_all.args(["-c", pack, "sh"]).args(modules).current_dir(&root), &log)
 }
 
 /// What the serial console prints until a line has `last`, or the kernel or patience ends.

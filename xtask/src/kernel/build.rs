@@ -136,12 +136,12 @@ impl<'o> Build<'o> {
         }
         self.make(&["allnoconfig"])?;
         let base = String::from_utf8(files::read(&config)?)?;
-        let mut more = match &self.options.config {
-            Some(path) => String::from_utf8(files::read(path)?)?,
-            None => String::new(),
-        };
+        let mut more = self.options.config_of_version().to_owned();
         if self.options.patches {
             more.push_str(patched::LATE);
+        }
+        if let Some(path) = &self.options.config {
+            more.push_str(&String::from_utf8(files::read(path)?)?);
         }
         let machine = self.options.machine.config;
         files::write(&config, compose(&base, machine, &more).as_bytes())?;

@@ -102,7 +102,8 @@ mod tests {
             let name = machine.name;
             assert!(!name.is_empty() && !machine.arch.is_empty(), "{name}");
             assert!(machine.qemu.len() > 1 && machine.arguments.contains("console="), "{name}");
-            for line in machine.config.iter().flat_map(|part| part.lines()) {
+            let of_versions = machine.config_of.iter().map(|(_, part)| part);
+            for line in machine.config.iter().chain(of_versions).flat_map(|part| part.lines()) {
                 let value = line.strip_prefix("CONFIG_").and_then(|line| line.split_once('='));
                 assert!(value.is_some_and(|(_, value)| ["y", "n"].contains(&value)), "{line}");
             }

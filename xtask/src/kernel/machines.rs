@@ -15,6 +15,8 @@ pub(super) struct Machine {
     pub(super) image: &'static str,
     /// Options besides those that all have.
     pub(super) config: &'static [&'static str],
+    /// Options that only a version of the source has, by that version.
+    pub(super) config_of: &'static [(&'static str, &'static str)],
     /// Is its table the compiler's, of patchable entries?
     pub(super) is_patchable: bool,
     /// Does the compiler make the table, and NOPs of the calls? Then ours is made of the NOPs.
@@ -96,6 +98,9 @@ CONFIG_SERIAL_8250_CONSOLE=y
 CONFIG_SERIAL_OF_PLATFORM=y
 ";
 
+/// QEMU's machine. Later versions have its interrupt controller and its serial line without being asked.
+const VIRT_OF_6_1: &str = "CONFIG_SOC_VIRT=y\n";
+
 const ARM64: &str = "\
 CONFIG_EXPERT=y
 CONFIG_RELOCATABLE=n
@@ -175,6 +180,7 @@ pub(super) const MACHINES: &[Machine] = &[
         cross: "riscv64-linux-gnu-",
         image: "arch/riscv/boot/Image",
         config: &[RISCV],
+        config_of: &[("6.1", VIRT_OF_6_1)],
         is_patchable: true,
         // A nanosecond is an instruction, so that they can be counted.
         qemu: &["-M", "virt", "-icount", "shift=0,sleep=off"],
@@ -211,6 +217,7 @@ const ANY: Machine = Machine {
     make: &[],
     image: "vmlinux",
     config: &[],
+    config_of: &[],
     is_patchable: false,
     has_nops: false,
     user_compiler: None,

@@ -103,4 +103,20 @@ mod tests {
         assert!(usual.iter().all(|path| path.contains("contrib/linux/000")), "{usual:?}");
         assert!(old.iter().all(|path| path.contains("contrib/linux/6.1/000")), "{old:?}");
     }
+
+    /// The calls in `ftrace_caller` and `ftrace_regs_caller`, which Linux calls `ftrace_call` and so on.
+    #[test]
+    fn calls_that_ftrace_changes_are_no_call_sites() {
+        for package in ["linux-source-6.12", "linux-source-6.1"] {
+            let late = &patches(package).unwrap()[1];
+            let text = String::from_utf8(files::read(late).unwrap()).unwrap();
+            for part in ["", "graph_", "regs_", "graph_regs_"] {
+                let option = format!("--exclude-symbol ftrace_{part}call");
+                assert!(
+                    text.contains(&format!("{option}\t")) || text.contains(&format!("{option} ")),
+                    "{option}"
+                );
+            }
+        }
+    }
 }
