@@ -1,7 +1,7 @@
 /* Arms the hooks of the program that it's part of, while the program runs.
  *
  * A hook is what compilers put at the entry of functions for tracers: -fpatchable-function-entry, -pg -mfentry, -pg.
- * Link with libmcount-live. Linux on x86-64, AArch64, RISC-V, s390x and powerpc64le. docs/live.md explains it. */
+ * Link with libmcount-live. Linux on x86-64, i386, AArch64, RISC-V, s390x and powerpc64le. docs/live.md explains it. */
 #ifndef MCOUNT_LIVE_H
 #define MCOUNT_LIVE_H
 
@@ -36,6 +36,9 @@ struct mcount_function {
     const char *name;   /* as people write it; empty if no symbol says it */
     const char *symbol; /* as the symbol table has it */
     const char *module; /* the path of its file */
+#ifdef __i386__
+    uint32_t reserved;
+#endif
     uint64_t address;
     uint64_t size; /* in bytes; 0 if no symbol says it */
 };
@@ -67,6 +70,10 @@ struct mcount_registers {
     /* Only to be looked at, as r6. */
     uint64_t sp; /* entry: the stack pointer */
     uint64_t pc; /* entry: where the hook is */
+#elif defined __i386__
+    uint32_t eax; /* exit: the result */
+    uint32_t ecx; /* entry: often the static chain of nested functions */
+    uint32_t edx; /* exit: the upper half of a result of 64 bits */
 #else
     uint64_t rdi, rsi, rdx, rcx, r8, r9; /* the arguments, the first one first */
     uint64_t rax; /* entry: al is the number of vector registers in a variadic call; exit: the result */
@@ -91,12 +98,14 @@ enum mcount_end {
 /* A call, as its handlers see it. Registers that they change are changed for the program. */
 struct mcount_call {
     struct mcount_registers registers;
-    uint64_t stack; /* 8 bytes behind it are the arguments that aren't in registers; x86-64: the return address is there */
+    /* 8 bytes behind it are the arguments that aren't in registers; x86-64: the return address is there; i386: it's there, and
+     * the arguments are 4 bytes behind it */
+    uint64_t stack;
     uint64_t return_address;
     const struct mcount_function *function;
     uint64_t data;   /* the handlers' own: 0 at the entry, and kept for the exit */
     uint64_t target; /* entry: where the call goes; another function of the same type may be put here */
-    /* xmm0 to xmm15, q0 to q15, fa0 to fa7, f0 to f15 (s390x), f1 to f13 (powerpc64le); NULL without MCOUNT_VECTORS */
+    /* xmm0 to xmm15 (i386: xmm7), q0 to q15, fa0 to fa7, f0 to f15 (s390x), f1 to f13 (powerpc64le); NULL without MCOUNT_VECTORS */
     union mcount_vector *vectors;
     union mcount_vector *vectors_high; /* the upper halves of ymm0 to ymm15; NULL also without AVX */
     uint32_t end;                      /* exit: one of enum mcount_end */
@@ -105,7 +114,9 @@ struct mcount_call {
 /* What an entry handler returns. */
 enum mcount_action {
     MCOUNT_CONTINUE = 0,
-    MCOUNT_SKIP = 1 /* the function isn't run: its caller finds the result that is in the registers */
+    /* The function isn't run: its caller finds the result that is in the registers. (i386: it's run, and mcount_missed() counts it,
+     * if its code doesn't say how many bytes of arguments it takes off the stack.) */
+    MCOUNT_SKIP = 1
 };
 
 typedef int mcount_entry_handler(struct mcount_call *call, void *data);
@@ -161,7 +172,7 @@ int mcount_rescan(void);
 enum mcount_protocol {
     MCOUNT_ONE_BYTE = 0,   /* one byte is changed, and no thread stops or traps: the default */
     MCOUNT_BREAKPOINT = 1, /* a breakpoint stands there meanwhile; threads that run into it get SIGTRAP */
-    MCOUNT_STOPPED = 2     /* all other threads stand meanwhile; x86-64 only, elsewhere as the first */
+    MCOUNT_STOPPED = 2     /* all other threads stand meanwhile; x86-64 and i386 only, elsewhere as the first */
 };
 int mcount_protocol(int protocol);
 

@@ -21,7 +21,7 @@ void mcount_live_mark(const char *text) __attribute__((weak));
 
 /* mcount knows the function by its name, so it has to be one, with a hook at its entry, and get what it's called with. */
 #if defined(__has_attribute)
-#if __has_attribute(patchable_function_entry) && defined(__x86_64__)
+#if __has_attribute(patchable_function_entry) && (defined(__x86_64__) || defined(__i386__))
 #define MCOUNT_MARK_HOOK patchable_function_entry(5, 0),
 #elif __has_attribute(patchable_function_entry) && defined(__aarch64__)
 #define MCOUNT_MARK_HOOK patchable_function_entry(2, 0),

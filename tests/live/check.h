@@ -31,10 +31,22 @@
 #define ARGUMENT(call) ((call)->registers.r[0])
 #define RESULT(call) ((call)->registers.r[0])
 #define IN_VECTOR "+f"
+#elif defined __i386__
+#define ARGUMENT(call) (*(long *)(uintptr_t)((call)->stack + 4))
+#define RESULT(call) ((call)->registers.eax)
+#define LONG_ARGUMENT(call) (*(uint64_t *)(uintptr_t)((call)->stack + 4))
+#define LONG_RESULT(call) ((uint64_t)(call)->registers.edx << 32 | (call)->registers.eax)
+#define IN_VECTOR "+x"
 #else
 #define ARGUMENT(call) ((call)->registers.rdi)
 #define RESULT(call) ((call)->registers.rax)
 #define IN_VECTOR "+x"
+#endif
+
+/* The same of 64 bits. */
+#ifndef LONG_RESULT
+#define LONG_ARGUMENT ARGUMENT
+#define LONG_RESULT RESULT
 #endif
 
 #define CHECK(condition)                                                                    \

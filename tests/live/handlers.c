@@ -12,11 +12,23 @@ NI long add(long a, long b)
     __asm__ volatile("" : "+r"(a));
     return a + b;
 }
+#ifdef __i386__
+/* Only vectors are in vector registers. */
+typedef double wide __attribute__((vector_size(16)));
+NI wide multiply(wide a, wide b)
+{
+    __asm__ volatile("" : IN_VECTOR(a));
+    return a * b;
+}
+#define MULTIPLY(a, b) multiply((wide){a}, (wide){b})[0]
+#else
 NI double multiply(double a, double b)
 {
     __asm__ volatile("" : IN_VECTOR(a));
     return a * b;
 }
+#define MULTIPLY(a, b) multiply(a, b)
+#endif
 NI long fib(long n)
 {
     fibs++;
@@ -157,9 +169,10 @@ BARE static void changing(int after_prologue)
     CHECK(add(1, 2) == 3);
     tracer = mcount_handlers(vector_in, vector_out, 0, MCOUNT_VECTORS);
     CHECK(mcount_arm(tracer, "multiply") == 1);
-    CHECK(multiply(2, 3) == (first == 6 ? 6.5 : 60.5));
+    double product = MULTIPLY(2, 3);
+    CHECK(product == 60.5 || (after_prologue && product == 6.5));
     CHECK(mcount_close(tracer) == 0);
-    CHECK(multiply(2, 3) == 6);
+    CHECK(MULTIPLY(2, 3) == 6);
     /* Both at once: the first's results are seen by the second, and exits come in the other order. */
     tracer = mcount_handlers(change, change_result, 0, 0);
     mcount_tracer *other = mcount_handlers(change, change_result, 0, 0);

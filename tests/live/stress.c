@@ -31,7 +31,7 @@ BARE static int on_entry(struct mcount_call *call, void *data)
 {
     (void)data;
     entries++;
-    call->data = ARGUMENT(call);
+    call->data = LONG_ARGUMENT(call);
     errno = 5;
     return MCOUNT_CONTINUE;
 }
@@ -40,7 +40,7 @@ BARE static void on_exit_(struct mcount_call *call, void *data)
     (void)data;
     exits++;
     unsigned n = (unsigned)strtoul(call->function->name + 1, 0, 10);
-    if (RESULT(call) != expected(n, call->data)) {
+    if (LONG_RESULT(call) != expected(n, call->data)) {
         fprintf(stderr, "a handler saw a wrong result of %s\n", call->function->name);
         wrong = 1;
     }

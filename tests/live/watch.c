@@ -59,6 +59,16 @@ BARE static void spoil(void)
                      ".irp n, 0,1,2,3,4,5,6,7\n ldgr %%f\\n, %%r0\n .endr\n" ::
                          : "r0", "r1", "r2", "r3", "r4", "r5", "f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "cc",
                            "memory");
+#elif defined __i386__
+    __asm__ volatile("pxor %%xmm0, %%xmm0\n pcmpeqd %%xmm1, %%xmm1\n movaps %%xmm1, %%xmm2\n movaps %%xmm1, %%xmm3\n"
+                     "movaps %%xmm1, %%xmm4\n movaps %%xmm1, %%xmm5\n movaps %%xmm1, %%xmm6\n movaps %%xmm1, %%xmm7\n"
+                     "fldpi\n fld1\n fdivp\n fstp %%st(0)\n"
+                     "movl $-1, %%eax\n movl %%eax, %%ecx\n movl %%eax, %%edx\n" ::
+                         : "eax", "ecx", "edx", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "cc",
+                           "memory");
+    if (__builtin_cpu_supports("avx"))
+        __asm__ volatile(".irp n, 0,1,2,3,4,5,6,7\n vcmptrueps %%ymm\\n, %%ymm\\n, %%ymm\\n\n .endr\n" ::: "xmm0", "xmm1",
+                         "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7");
 #else
     __asm__ volatile("pxor %%xmm0, %%xmm0\n pcmpeqd %%xmm1, %%xmm1\n movaps %%xmm1, %%xmm2\n movaps %%xmm1, %%xmm3\n"
                      "movaps %%xmm1, %%xmm4\n movaps %%xmm1, %%xmm5\n movaps %%xmm1, %%xmm6\n movaps %%xmm1, %%xmm7\n"

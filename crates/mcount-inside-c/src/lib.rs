@@ -4,13 +4,13 @@
 
 #[cfg(all(
     any(
-        target_arch = "x86_64",
+        all(target_arch = "x86_64", target_pointer_width = "64"),
         target_arch = "aarch64",
         all(target_arch = "powerpc64", target_endian = "little"),
         target_arch = "riscv64",
-        target_arch = "s390x"
+        target_arch = "s390x",
+        target_arch = "x86"
     ),
-    target_os = "linux",
-    target_pointer_width = "64"
+    target_os = "linux"
 ))]
 pub use mcount_inside::c::*;

@@ -1,4 +1,4 @@
-//! What is kept of a call while it's under way: three shadows of the stack, each at a constant distance.
+//! What is kept of a call while it's under way: three shadows of the stack.
 //!
 //! A call is known by its *slot*, the place of its return address. So there is no list of frames to keep in step,
 //! and `longjmp`, fibres and signal stacks need nothing.
@@ -6,19 +6,17 @@
 //! The shadows are private memory: a forked child has its own. They're mapped in pieces, when a stack is seen first,
 //! and never unmapped, because stacks come back.
 
+#[cfg_attr(target_pointer_width = "64", path = "frames/distance.rs")]
+#[cfg_attr(target_pointer_width = "32", path = "frames/table.rs")]
+mod places;
+
 use crate::arch::{Thread, thread};
-use crate::processor::{ADDRESS_BITS, SHADOW_BITS};
-use std::ffi::c_void;
+use crate::processor::ADDRESS_BITS;
+pub(crate) use places::*;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-const RET: u64 = 1 << SHADOW_BITS[0];
-const WHO: u64 = 1 << SHADOW_BITS[0] | 1 << SHADOW_BITS[2];
-/// Not with the first bit: `AddressSanitizer` has its own shadow of stacks there, on x86-64.
-const DATA: u64 = 1 << SHADOW_BITS[1] | 1 << SHADOW_BITS[2];
-
 /// Bytes of stack whose shadows are mapped at a time.
-const PIECE: u64 = 1 << 16;
-const BYTES: usize = 1 << 16;
+pub(crate) const PIECE: u64 = if cfg!(target_pointer_width = "32") { 1 << 15 } else { 1 << 16 };
 /// How many pieces there can be: 2 GiB of stacks.
 const PIECES: usize = 1 << 15;
 
@@ -36,15 +34,6 @@ pub(crate) struct Frame {
     pub(crate) who: *mut u64,
     /// The handlers' own.
     pub(crate) data: *mut u64,
-}
-
-/// The words of the slot at this address. They're there if [`cover`] says so.
-pub(crate) fn of(slot: u64) -> Frame {
-    Frame {
-        ret: (slot ^ RET) as *mut u64,
-        who: (slot ^ WHO) as *mut u64,
-        data: (slot ^ DATA) as *mut u64,
-    }
 }
 
 /// Sees to it that the shadows of `slot` are mapped. `false` if they can't be.
@@ -98,45 +87,11 @@ fn claim(place: &AtomicU64, piece: u64) -> u64 {
     let before = block_signals();
     let result = place.compare_exchange(0, piece << 2 | COMING, SeqCst, SeqCst);
     if result.is_ok() {
-        let state = if map(piece * PIECE) { READY } else { REFUSED };
+        let state = if places::map(piece * PIECE) { READY } else { REFUSED };
         place.store(piece << 2 | state, SeqCst);
     }
     restore_signals(&before);
     result.err().unwrap_or_else(|| place.load(SeqCst))
-}
-
-/// Maps the shadows of the piece of stack that begins here.
-fn map(stack: u64) -> bool {
-    let wanted = [RET, WHO, DATA].map(|distance| stack ^ distance);
-    let done = wanted.iter().take_while(|start| map_at(**start)).count();
-    if done < wanted.len() {
-        for start in wanted.iter().take(done) {
-            // SAFETY: it was mapped just now.
-            unsafe { libc::munmap(*start as *mut c_void, BYTES) };
-        }
-    }
-    done == wanted.len()
-}
-
-fn map_at(start: u64) -> bool {
-    let flags =
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: nothing that is mapped is replaced.
-    unsafe {
-        let found = libc::mmap(start as *mut c_void, BYTES, protection, flags, -1, 0);
-        if found == libc::MAP_FAILED {
-            return false;
-        }
-        if found as u64 != start {
-            // A kernel before 4.17 takes the address for a hint.
-            libc::munmap(found, BYTES);
-            return false;
-        }
-        // Two megabytes for each thread would be a lot.
-        libc::madvise(found, BYTES, libc::MADV_NOHUGEPAGE);
-    }
-    true
 }
 
 fn block_signals() -> libc::sigset_t {

@@ -6,7 +6,10 @@ use crate::arch::{self, frame};
 use crate::error::{Error, ErrorKind, Result};
 use crate::unwinders;
 use mcount::{Base, CallSite, Function, Kind, Options, Policy};
-use object::read::elf::ElfFile64;
+#[cfg(target_pointer_width = "32")]
+use object::read::elf::ElfFile32 as ElfFile;
+#[cfg(target_pointer_width = "64")]
+use object::read::elf::ElfFile64 as ElfFile;
 use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -59,7 +62,7 @@ pub(crate) struct Hook {
 
 /// Reads an ELF file.
 pub(crate) fn read(bytes: &[u8]) -> Result<Hooks> {
-    let file = ElfFile64::<Endianness>::parse(bytes).map_err(malformed)?;
+    let file = ElfFile::<Endianness>::parse(bytes).map_err(malformed)?;
     let options = Options::default().policy(Policy::of(Base::All)).nops(true);
     let survey = mcount::functions(bytes, &options).map_err(malformed)?;
     let code = Code::of(&file);
@@ -132,7 +135,9 @@ impl Hooks {
             bytes: copy,
             is_after_prologue: place != Position::Entry,
             frame: if place == Position::Entry {
-                0
+                arch::popped(
+                    function.map_or(&[], |function| code.of_function(address, function.size)),
+                )
             } else {
                 frame(code.at(address), entry - address)
             },
@@ -156,7 +161,7 @@ fn covers(function: &Function, entry: u64) -> bool {
     entry == start || entry - start < function.size
 }
 
-fn unwinder(file: &ElfFile64<'_, Endianness>) -> Option<unwinders::Functions> {
+fn unwinder(file: &ElfFile<'_, Endianness>) -> Option<unwinders::Functions> {
     let mut found = unwinders::Functions::default();
     for symbol in file.dynamic_symbols().chain(file.symbols()) {
         if !symbol.is_definition() {
@@ -177,9 +182,15 @@ fn unwinder(file: &ElfFile64<'_, Endianness>) -> Option<unwinders::Functions> {
 struct Code<'d>(Vec<(u64, &'d [u8])>);
 
 impl<'d> Code<'d> {
-    fn of(file: &ElfFile64<'d, Endianness>) -> Self {
+    fn of(file: &ElfFile<'d, Endianness>) -> Self {
         let segments = file.segments();
         Self(segments.filter_map(|one| Some((one.address(), one.data().ok()?))).collect())
+    }
+
+    /// Those of the function at `address`, which has so many, or the first 1024.
+    fn of_function(&self, address: u64, size: u64) -> &'d [u8] {
+        let found = self.at(address);
+        usize::try_from(size).ok().and_then(|size| found.get(..size)).unwrap_or(found)
     }
 
     /// Up to 1024 bytes from `address` on, which a prologue may have; none if the file has nothing there.

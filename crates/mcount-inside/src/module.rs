@@ -99,8 +99,7 @@ impl Module {
     /// It is loaded now, perhaps again, and perhaps elsewhere.
     pub(crate) fn load(&mut self, loaded: &Loaded) {
         if let Some(functions) = self.unwinder {
-            let at =
-                |address: u64| if address == 0 { 0 } else { loaded.bias.wrapping_add(address) };
+            let at = |address: u64| if address == 0 { 0 } else { loaded.at(address) };
             let functions = functions.map(at);
             unwinders::add(loaded.extent, functions);
         }
@@ -147,8 +146,8 @@ impl Module {
         let mut stubs = Vec::with_capacity(self.hooks.len() * code::RECORD_STUB);
         for (index, (hook, site)) in self.hooks.iter().zip(&self.sites).enumerate() {
             let record = site.record;
-            site.function.address.store(loaded.bias.wrapping_add(hook.function), Ordering::Release);
-            let address = loaded.bias.wrapping_add(hook.site);
+            site.function.address.store(loaded.at(hook.function), Ordering::Release);
+            let address = loaded.at(hook.site);
             let behind = address.wrapping_add(hook.area.length as u64);
             let place = region.start + (index * code::RECORD_STUB) as u64;
             let stub = arch::stub(place, std::ptr::from_ref(record) as u64, behind);
@@ -159,7 +158,7 @@ impl Module {
                     "a function is out of reach of its stub",
                 ));
             };
-            record.site.store(loaded.bias.wrapping_add(hook.entry), Ordering::Release);
+            record.site.store(loaded.at(hook.entry), Ordering::Release);
             record.original.store(body, Ordering::Release);
             record.body.store(body, Ordering::Release);
             record.enter.store(arch::pass(), Ordering::Release);
@@ -170,7 +169,7 @@ impl Module {
         self.region = Some(region);
         let place = |hook: &Hook| {
             let first = arch::changed(&hook.area).start;
-            (loaded.bias.wrapping_add(hook.site + first as u64), hook.area.length - first)
+            (loaded.at(hook.site + first as u64), hook.area.length - first)
         };
         self.traps = trap::add(self.hooks.iter().map(place).collect());
         Ok(())
@@ -178,7 +177,7 @@ impl Module {
 
     /// Where the hook with this index is in memory.
     pub(crate) fn address(&self, index: usize) -> Option<u64> {
-        Some(self.loaded.as_ref()?.bias.wrapping_add(self.hooks.get(index)?.site))
+        Some(self.loaded.as_ref()?.at(self.hooks.get(index)?.site))
     }
 
     /// Where its stub is.

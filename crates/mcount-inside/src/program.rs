@@ -256,7 +256,7 @@ impl Program {
             if !loaded.has(address) {
                 return None;
             }
-            Some((number, module.hook_of(address.wrapping_sub(loaded.bias))?))
+            Some((number, module.hook_of(loaded.linked(address))?))
         })
     }
 

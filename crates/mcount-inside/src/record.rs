@@ -46,7 +46,7 @@ pub(crate) struct Record {
     pub(crate) original: AtomicU64,
     /// Where the hook is.
     pub(crate) site: AtomicU64,
-    /// What the processor's own part knows of its frame, if the hook is behind the prologue.
+    /// What the processor's own part knows of its frame, if the hook is behind the prologue; i386: of its arguments.
     pub(crate) frame: u64,
 }
 
@@ -175,6 +175,8 @@ pub(crate) mod action {
     pub(crate) const RETURN: u32 = 2;
 }
 
+// Where addresses have 32 bits, the assembly is told.
+#[cfg(target_pointer_width = "64")]
 const _: () = {
     // Behind the registers, all is at the same distance.
     const FIRST: usize = size_of::<Registers>();

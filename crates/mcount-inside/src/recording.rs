@@ -3,8 +3,9 @@
 use crate::agent::{self, most_bytes, rooms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
+use crate::frames::LIMIT;
 use crate::module::Module;
-use crate::processor::{SHADOW_BITS, ticks};
+use crate::processor::ticks;
 use crate::records;
 use mcount_trace::layout::{self, directory, header, metadata};
 use std::collections::HashSet;
@@ -17,10 +18,6 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, SystemTime};
-
-/// Bytes of address space that a trace takes while it's recorded: the most that it can grow to. The kernel maps that near
-/// the stack, so where shadows aren't far from stacks, it mustn't reach as far.
-const LIMIT: u64 = if SHADOW_BITS[0] < 40 { 1 << 33 } else { 1 << 36 };
 
 /// The longest metadata record: one has to fit into a chunk.
 const MOST: usize = 60_000;
@@ -58,11 +55,15 @@ fn both_clocks() -> (u64, u64) {
         // SAFETY: the time goes to a value of ours.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
         let took = ticks().saturating_sub(before);
-        let part = |value: i64| u64::try_from(value).unwrap_or(0);
         (took, (before + took / 2, part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec)))
     };
     let best = std::iter::repeat_with(read).take(TRIES).min_by_key(|(took, _)| *took);
     best.map_or((0, 0), |(_, both)| both)
+}
+
+/// A part of a time, whose type differs by processor.
+fn part(value: impl TryInto<u64>) -> u64 {
+    value.try_into().unwrap_or(0)
 }
 
 impl Recording {

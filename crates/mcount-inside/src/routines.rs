@@ -2,10 +2,11 @@
 //! nobody has to know this.
 
 #[cfg_attr(target_arch = "x86_64", path = "routines/x86_64.rs")]
+#[cfg_attr(target_arch = "x86", path = "routines/i386.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "routines/aarch64.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "routines/riscv64.rs")]
 #[cfg_attr(target_arch = "powerpc64", path = "routines/powerpc64.rs")]
 #[cfg_attr(target_arch = "s390x", path = "routines/s390x.rs")]
 mod here;
-#[cfg(not(any(target_arch = "s390x", target_arch = "x86_64")))]
+#[cfg(not(any(target_arch = "s390x", target_arch = "x86", target_arch = "x86_64")))]
 mod late;

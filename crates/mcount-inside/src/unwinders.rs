@@ -30,6 +30,11 @@ pub(crate) fn own() -> Functions {
     ]
 }
 
+/// An address, or what a register has, as functions of an unwinder take it.
+fn word(value: u64) -> usize {
+    value as *const () as usize
+}
+
 /// An unwinder: where it is, and its functions in the order of [`NAMES`].
 pub(crate) struct Unwinder {
     low: AtomicU64,
@@ -80,8 +85,8 @@ impl Unwinder {
     pub(crate) unsafe fn address(&self, context: u64) -> u64 {
         // SAFETY: the function was found by its name, which says its type.
         unsafe {
-            let get: extern "C" fn(u64) -> u64 = std::mem::transmute(self.function(0));
-            get(context)
+            let get: extern "C" fn(usize) -> usize = std::mem::transmute(self.function(0));
+            get(word(context)) as u64
         }
     }
 
@@ -93,8 +98,8 @@ impl Unwinder {
     pub(crate) unsafe fn set_address(&self, context: u64, address: u64) {
         // SAFETY: as above.
         unsafe {
-            let set: extern "C" fn(u64, u64) = std::mem::transmute(self.function(1));
-            set(context, address);
+            let set: extern "C" fn(usize, usize) = std::mem::transmute(self.function(1));
+            set(word(context), word(address));
         }
     }
 
@@ -106,8 +111,8 @@ impl Unwinder {
     pub(crate) unsafe fn set_register(&self, context: u64, register: c_int, value: u64) {
         // SAFETY: as above.
         unsafe {
-            let set: extern "C" fn(u64, c_int, u64) = std::mem::transmute(self.function(2));
-            set(context, register, value);
+            let set: extern "C" fn(usize, c_int, usize) = std::mem::transmute(self.function(2));
+            set(word(context), register, word(value));
         }
     }
 
@@ -123,8 +128,8 @@ impl Unwinder {
         }
         // SAFETY: as above.
         unsafe {
-            let get: extern "C" fn(u64) -> u64 = std::mem::transmute(function);
-            Some(get(context))
+            let get: extern "C" fn(usize) -> usize = std::mem::transmute(function);
+            Some(get(word(context)) as u64)
         }
     }
 

@@ -21,7 +21,7 @@ pub(crate) fn missed() -> u64 {
     MISSED.load(Ordering::Relaxed)
 }
 
-fn miss() {
+pub(crate) fn miss() {
     MISSED.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -86,10 +86,9 @@ unsafe fn begin(call: &mut Call) {
     let _turn = Turn::begin();
     // SAFETY: the routine has made the call; a slot with an address of ours has shadows.
     unsafe {
-        let frame = frames::of(call.stack);
         let is_tail_call = arch::is_return(call.return_address);
         if is_tail_call {
-            end_before(call, &frame);
+            end_before(call, &frames::of(call.stack));
         }
         if let Some(list) = list {
             arch::show_vectors(call, list.flags);
@@ -98,7 +97,7 @@ unsafe fn begin(call: &mut Call) {
                 return;
             }
         }
-        follow(call, record, list, &frame, is_tail_call);
+        follow(call, record, list, is_tail_call);
     }
 }
 
@@ -134,13 +133,7 @@ unsafe fn leave(call: &mut Call, all: &[&'static Handlers]) {
 }
 
 /// Records the call, and sees to it that its return is seen, if anybody wants that.
-unsafe fn follow(
-    call: &mut Call,
-    record: &Record,
-    list: Option<&List>,
-    frame: &Frame,
-    is_tail_call: bool,
-) {
+unsafe fn follow(call: &mut Call, record: &Record, list: Option<&List>, is_tail_call: bool) {
     let list = list.filter(|list| list.flags & flags::EXITS != 0);
     let is_traced = record.flags.load(Ordering::Acquire) & flags::TRACED != 0;
     if list.is_none() && !is_traced {
@@ -151,6 +144,7 @@ unsafe fn follow(
         if !is_tail_call && !frames::cover(call.stack) {
             return miss();
         }
+        let frame = frames::of(call.stack);
         let who = list.map_or(0, |list| who(record, list));
         let is_recorded = is_traced && agent::enter(call.stack, call.return_address, record.id);
         if is_tail_call {

@@ -74,6 +74,18 @@ pub const STUB_BODY: usize = 16;
 /// Where in a stub the address of its record is, in bytes.
 const STUB_RECORD: usize = 24;
 
+/// Bytes of a stub of [`stub`].
+pub const STUB: usize = 64;
+
+/// Where in such a stub the way into the body begins, in bytes.
+const BODY: usize = 20;
+
+/// Where in it the record is that its routine is told of, in bytes.
+const RECORD: usize = 32;
+
+/// Bytes of a [`thunk`].
+pub const THUNK: usize = 16;
+
 /// `bti c`, `bti jc`.
 const PADS: [[u8; 4]; 2] = [0xd503_245f_u32.to_le_bytes(), 0xd503_24df_u32.to_le_bytes()];
 
@@ -268,6 +280,77 @@ pub fn record_stub(address: u64, data: [u8; 8], enter: u8, body: u64) -> Option<
     Some(bytes)
 }
 
+/// What the routine of a [`stub`] is told of the function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Traced {
+    /// Its number in the trace, and what it is for what is recorded.
+    pub number: u32,
+    /// What its prologue has made, if the hook is behind it.
+    pub frame: Option<Frame>,
+}
+
+/// A bit of what the routine is told of a frame: the caller's address was signed.
+const IS_SIGNED: u64 = 1 << 63;
+
+/// The stub at `address` of a hook whose function goes on at `body`, with its record in it. So nothing else has to be near the
+/// program: the routine `entry` is jumped to by its address. `None` if the body is out of reach.
+///
+/// The stub begins with a NOP, or with a jump to the body: by exchanging one for the other, a hook is switched on and off while
+/// threads run ([`switch`]), and nobody needs to know more than where the site leads.
+///
+/// Data is little endian here, as the programs are.
+#[must_use]
+pub fn stub(address: u64, entry: u64, body: u64, traced: Traced) -> Option<[u8; STUB]> {
+    let mut bytes = [0; STUB];
+    let jump = address.wrapping_add(BODY as u64);
+    let words = [
+        u32::from_le_bytes(NOP),
+        0x1000_00f0, // adr x16, record
+        0xf940_0611, // ldr x17, [x16, #8]
+        0xd61f_0220, // br x17
+        u32::from_le_bytes(BREAKPOINT),
+        u32::from_le_bytes(branch(0x1400_0000, jump, body)?),
+        u32::from_le_bytes(BREAKPOINT),
+        u32::from_le_bytes(BREAKPOINT),
+    ];
+    for (place, word) in words.into_iter().enumerate() {
+        put(&mut bytes, 4 * place, &word.to_le_bytes());
+    }
+    let signed = |frame: Frame| frame.above | if frame.is_signed { IS_SIGNED } else { 0 };
+    put(&mut bytes, RECORD, &jump.to_le_bytes());
+    put(&mut bytes, RECORD + 8, &entry.to_le_bytes());
+    put(&mut bytes, RECORD + 28, &traced.number.to_le_bytes()[..]);
+    put(&mut bytes, RECORD + 16, &traced.frame.map_or(0, signed).to_le_bytes());
+    Some(bytes)
+}
+
+/// What a stub of [`stub`] begins with while its hook is on, or off.
+#[must_use]
+pub fn switch(is_on: bool) -> [u8; SITE] {
+    // b body
+    const OFF: [u8; SITE] = 0x1400_0005_u32.to_le_bytes();
+    if is_on { NOP } else { OFF }
+}
+
+/// Where the jump `code` at `site` leads to; `None` if it's no jump.
+#[must_use]
+pub fn target(site: u64, code: [u8; SITE]) -> Option<u64> {
+    let word = u32::from_le_bytes(code);
+    let distance = i64::from((word << 6).cast_signed() >> 4);
+    (word >> 26 == 0b00_0101).then(|| site.wrapping_add_signed(distance))
+}
+
+/// A jump to `target`, however far it is, by `x17`.
+#[must_use]
+pub fn thunk(target: u64) -> [u8; THUNK] {
+    let mut bytes = [0; THUNK];
+    // ldr x17, target; br x17
+    put(&mut bytes, 0, &0x5800_0051_u32.to_le_bytes());
+    put(&mut bytes, 4, &0xd61f_0220_u32.to_le_bytes());
+    put(&mut bytes, 8, &target.to_le_bytes());
+    bytes
+}
+
 fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     if let Some(room) = bytes.get_mut(at..at + value.len()) {
         room.copy_from_slice(value);
@@ -334,6 +417,33 @@ mod tests {
         assert_eq!(stub[..24], code(&expected)[..]);
         assert_eq!(stub[24..], record.to_be_bytes());
         assert_eq!(record_stub(0, [0; 8], 8, REACH + 0x1000), None);
+    }
+
+    #[test]
+    fn a_stub_of_the_tracer_has_its_record_in_it() {
+        let frame = Some(Frame { above: 32, is_signed: true });
+        let stub = super::stub(0x1000, 0x7766_5544, 0x2014, Traced { number: 7, frame }).unwrap();
+        let expected = [
+            0xd503_201f,
+            0x1000_00f0,
+            0xf940_0611,
+            0xd61f_0220,
+            0xd420_0000,
+            0x1400_0400,
+            0xd420_0000,
+            0xd420_0000,
+        ];
+        assert_eq!(stub[..32], code(&expected)[..]);
+        let words: Vec<u64> =
+            stub[32..].as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        // adr leads 28 bytes on from where it is.
+        assert_eq!(words, [0x1014, 0x7766_5544, 1 << 63 | 32, 7 << 32]);
+        assert_eq!(super::stub(0, 0, REACH + 0x1000, Traced { number: 7, frame }), None);
+        assert_eq!(target(0x1000, switch(false)), Some(0x1000 + BODY as u64));
+        assert_eq!(target(0x1000, switch(true)), None);
+        for to in [0x2000, 0, REACH] {
+            assert_eq!(target(0x1000, armed(0x1000, to).unwrap()), Some(to));
+        }
     }
 
     #[test]
@@ -412,8 +522,8 @@ mod tests {
                 || word & 0xffe0_001f == 0xd420_0000
         };
         let call = 0x9400_1234_u32.to_le_bytes();
-        let states =
-            [NOP, BREAKPOINT, call, armed(8, 0x2000).unwrap(), kernel_armed(8, 0x2000).unwrap()];
+        let [armed, kernels] = [armed(8, 0x2000), kernel_armed(8, 0x2000)].map(Option::unwrap);
+        let states = [NOP, BREAKPOINT, call, armed, kernels, switch(true), switch(false)];
         assert!(states.into_iter().all(is_listed));
         assert!(!is_listed([0xe9, 0x03, 0x1e, 0xaa]), "mov x9, x30");
     }

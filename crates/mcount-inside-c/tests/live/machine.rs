@@ -88,6 +88,24 @@ pub(crate) static AARCH64_BE: Machine = Machine {
     patience: "1000",
 };
 
+const I386_LINKER: &str = "-Wl,--dynamic-linker=/usr/i686-linux-gnu/lib/ld-linux.so.2";
+const I386_PATH: &str = "-Wl,-rpath,/usr/i686-linux-gnu/lib";
+
+/// This machine runs its programs, with a C library that's elsewhere. Vectors are what handlers see of floating-point numbers.
+pub(crate) static I386: Machine = Machine {
+    name: "i386",
+    gcc: "i686-linux-gnu-gcc",
+    gxx: "i686-linux-gnu-g++",
+    clang: "clang-19",
+    clangxx: "clang++-19",
+    target: &["--target=i686-linux-gnu", "-msse2", I386_LINKER, I386_PATH],
+    gcc_target: &["-msse2", I386_LINKER, I386_PATH],
+    emulator: &[],
+    has_cpp: true,
+    is_static: false,
+    patience: "100",
+};
+
 pub(crate) static POWERPC64LE: Machine = Machine {
     name: "powerpc64le",
     gcc: "powerpc64le-linux-gnu-gcc",
@@ -132,7 +150,7 @@ pub(crate) static S390X: Machine = Machine {
 
 impl Machine {
     fn is_here(&self) -> bool {
-        self.emulator.is_empty()
+        self.name == HERE.name
     }
 
     /// Is there a library of this kind? Of other processors, only the static one.

@@ -121,12 +121,9 @@ fn here() -> u64 {
 }
 
 fn is_on_signal_stack() -> bool {
-    const SIGALTSTACK: u64 = libc::SYS_sigaltstack.cast_unsigned();
-    // `stack_t`: its start, flags, and size.
-    let mut stack = [[0_u32; 2]; 3];
+    let number = arch::system_call_number(libc::SYS_sigaltstack);
+    let mut stack = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: 0, ss_size: 0 };
     // SAFETY: no stack is set, and the old one goes to a value of ours.
-    unsafe { sys::call(SIGALTSTACK, [0, stack.as_mut_ptr() as u64, 0, 0, 0, 0]) };
-    // Padding is behind the flags.
-    let [_, [flags, _], _] = stack;
-    flags & libc::SS_ONSTACK.cast_unsigned() != 0
+    unsafe { sys::call(number, [0, (&raw mut stack) as u64, 0, 0, 0, 0]) };
+    stack.ss_flags & libc::SS_ONSTACK != 0
 }

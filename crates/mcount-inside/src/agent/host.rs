@@ -3,11 +3,13 @@
 
 use super::block::Block;
 use super::layout as trace;
-use super::numbers::{OPEN, PIECE, START};
+#[cfg(target_pointer_width = "64")]
+use super::places::{PIECE, open_of, start_of};
 use super::processor::number;
-use super::{FILE, IS_RECORDING, sys};
-use crate::{arch, frames};
-use std::mem::MaybeUninit;
+use super::{FILE, IS_RECORDING, disk, sys};
+use crate::arch;
+#[cfg(target_pointer_width = "64")]
+use crate::frames;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Is `address` one that a traced or a watched function returns to?
@@ -53,16 +55,20 @@ pub(super) unsafe fn set_current(block: *mut Block) {
     unsafe { arch::set_block(block.cast()) };
 }
 
+#[cfg(target_pointer_width = "32")]
+pub(super) use super::places::reserve;
+
+#[cfg(target_pointer_width = "64")]
 /// Takes the addresses of the shadows of a piece of stack, which begins at `stack`.
 pub(super) fn reserve(stack: u64) -> Option<()> {
     // The caller's address is kept whether calls are traced or not.
     if !frames::cover_piece(stack / PIECE) {
         return None;
     }
-    sys::map(stack ^ START, PIECE, sys::PROT_READ_WRITE)?;
-    if sys::map(stack ^ OPEN, PIECE, sys::PROT_READ_WRITE).is_none() {
+    sys::map(start_of(stack), PIECE, sys::PROT_READ_WRITE)?;
+    if sys::map(open_of(stack), PIECE, sys::PROT_READ_WRITE).is_none() {
         // SAFETY: mapped just now, by us.
-        unsafe { sys::call(number::MUNMAP, [stack ^ START, PIECE, 0, 0, 0, 0]) };
+        unsafe { sys::call(number::MUNMAP, [start_of(stack), PIECE, 0, 0, 0, 0]) };
         return None;
     }
     Some(())
@@ -132,14 +138,12 @@ impl Room {
         if end > most_bytes() {
             return libc::EFBIG;
         }
-        if free(descriptor) < RESERVE + (end - start) {
+        if disk::free(descriptor) < RESERVE + (end - start) {
             return libc::ENOSPC;
         }
-        let file = u64::from(descriptor.cast_unsigned());
         // In memory, the kernel begins anew after each signal.
         let before = sys::set_signals(u64::MAX);
-        // SAFETY: takes numbers.
-        let result = unsafe { sys::call(FALLOCATE, [file, 0, start, end - start, 0, 0]) };
+        let result = disk::allocate(descriptor, start, end - start);
         sys::set_signals(before);
         i32::try_from(-result).unwrap_or(libc::EIO)
     }
@@ -167,40 +171,21 @@ impl Room {
         if descriptor < 0 {
             return false;
         }
-        let mut status = [0_u64; 18];
-        let file = u64::from(descriptor.cast_unsigned());
-        // SAFETY: `struct stat` has 144 bytes; it begins with device and inode.
-        let result = unsafe { sys::call(FSTAT, [file, status.as_mut_ptr() as u64, 0, 0, 0, 0]) };
-        let [device, inode, ..] = status;
-        result == 0 && device == self.device.load(SeqCst) && inode == self.file.load(SeqCst)
+        let here = (self.device.load(SeqCst), self.file.load(SeqCst));
+        disk::identity(descriptor) == Some(here)
     }
-}
-
-const FSTAT: u64 = libc::SYS_fstat.cast_unsigned();
-const FALLOCATE: u64 = libc::SYS_fallocate.cast_unsigned();
-
-/// Bytes that are free where the file is.
-fn free(descriptor: i32) -> u64 {
-    const FSTATFS: u64 = libc::SYS_fstatfs.cast_unsigned();
-    let mut status = MaybeUninit::<libc::statfs>::zeroed();
-    let file = u64::from(descriptor.cast_unsigned());
-    // SAFETY: it's as big as the kernel's, and zeroes are one.
-    let (result, status) = unsafe {
-        let result = sys::call(FSTATFS, [file, status.as_mut_ptr() as u64, 0, 0, 0, 0]);
-        (result, status.assume_init())
-    };
-    let size = u64::try_from(status.f_bsize).unwrap_or(0);
-    if result == 0 { size.saturating_mul(status.f_bavail) } else { 0 }
 }
 
 /// The bytes that a file of this process may have. Going beyond would end it by a signal.
 pub(crate) fn most_bytes() -> u64 {
-    const PRLIMIT: u64 = libc::SYS_prlimit64.cast_unsigned();
     /// `RLIMIT_FSIZE`, a number whose type differs by C library.
     const FILE_SIZE: u64 = 1;
     let mut limit = [u64::MAX; 2];
     // SAFETY: a limit has two words.
-    unsafe { sys::call(PRLIMIT, [0, FILE_SIZE, 0, limit.as_mut_ptr() as u64, 0, 0]) };
+    unsafe {
+        let number = arch::system_call_number(libc::SYS_prlimit64);
+        sys::call(number, [0, FILE_SIZE, 0, limit.as_mut_ptr() as u64, 0, 0]);
+    }
     let [soft, _] = limit;
     soft
 }

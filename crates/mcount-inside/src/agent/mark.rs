@@ -4,6 +4,7 @@
 //! `mcount_mark` (docs/trace-format.md).
 
 use super::payload::{TEXT, Values};
+use super::places::store;
 use super::{host, layout, numbers, shadow, thread};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -49,12 +50,12 @@ unsafe fn record(slot: u64, function: u32, values: &Values) {
         }
         let start = thread::now(block);
         shadow.start.write_volatile(start);
-        shadow.open.write_volatile((*block).tag | u64::from(function));
+        store(shadow.open, (*block).tag | u64::from(function));
         let write = |at: u64| {
             values.write(at, layout::special::ARGUMENTS, u64::from(function), start);
         };
         let end = (numbers::RETURN, thread::now(block));
         thread::record_behind(block, slot, end, values.count(), write);
-        shadow.open.write_volatile(0);
+        store(shadow.open, 0);
     }
 }

@@ -10,6 +10,8 @@ mod calls;
     reason = "fields of a trace are aligned"
 )]
 mod chunks;
+#[cfg_attr(target_pointer_width = "32", path = "disk32.rs")]
+mod disk;
 #[expect(clippy::cast_ptr_alignment, reason = "fields of a trace are aligned")]
 mod host;
 mod limit;
@@ -17,6 +19,8 @@ mod mark;
 mod numbers;
 #[expect(clippy::cast_possible_truncation, reason = "a text's length, and halves of a word")]
 mod payload;
+#[cfg_attr(target_pointer_width = "32", path = "tables.rs")]
+mod places;
 mod shadow;
 mod sys;
 #[expect(clippy::cast_possible_truncation, reason = "addresses have 64 bits")]
@@ -102,6 +106,10 @@ pub(crate) fn metadata_chunk() -> Option<(*mut u8, *mut u8)> {
 /// # Safety
 ///
 /// Called by the entry routine only.
+#[cfg_attr(
+    target_arch = "x86",
+    expect(dead_code, reason = "there the caller's address is no word of 8 bytes")
+)]
 pub(crate) unsafe extern "C" fn slow_entry(slot: *mut u64, id: u32) -> u64 {
     // SAFETY: the caller's. If the call is watched, its slot has shadows; `longjmp` may have left something there.
     busy(|| unsafe {

@@ -12,7 +12,6 @@ pub(crate) use mcount_live::aarch64 as code;
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 unsafe extern "C" {
     static mcount_inside_traced_return: u8;
@@ -31,9 +30,6 @@ pub(crate) const DATA_REGISTERS: [c_int; 2] = [0, 1];
 pub(crate) const PAGE: u64 = 1 << 16;
 /// How far a jump reaches.
 pub(crate) use code::REACH;
-
-/// Not 0: there are vector registers longer than `q0` (SVE), which the assembly keeps then.
-pub(crate) static LONG_VECTORS: AtomicU32 = AtomicU32::new(0);
 
 /// Of [`Record::frame`]: the caller's address was signed.
 const IS_SIGNED: u64 = 1 << 63;
@@ -67,12 +63,8 @@ pub(crate) fn late_return() -> u64 {
     (&raw const mcount_inside_traced_return) as u64
 }
 
-/// Finds out what the processor has. Called before anything is armed.
-pub(crate) fn prepare() {
-    // SAFETY: takes a number.
-    let has = unsafe { libc::getauxval(libc::AT_HWCAP) };
-    LONG_VECTORS.store(u32::from(has & libc::HWCAP_SVE != 0), Relaxed);
-}
+/// There's nothing to find out about the processor.
+pub(crate) fn prepare() {}
 
 /// Lets handlers see vector registers, if they have asked for them.
 ///

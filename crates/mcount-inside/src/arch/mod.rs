@@ -3,6 +3,7 @@
 #[cfg(not(target_arch = "riscv64"))]
 mod first;
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(target_arch = "x86", path = "i386.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
 #[cfg_attr(target_arch = "powerpc64", path = "powerpc64.rs")]
@@ -13,6 +14,17 @@ mod routines;
 /// What is told of an exception that passes through a watched call, where it isn't stopped there.
 #[cfg(not(target_arch = "s390x"))]
 pub(crate) const LOOK: Option<unsafe fn(u64)> = None;
+
+/// The number of a system call, whose type differs by processor.
+pub(crate) fn system_call_number(number: impl Into<i64>) -> u64 {
+    number.into().cast_unsigned()
+}
+
+/// How many bytes of its arguments a function takes off the stack, and one: i386 only.
+#[cfg(not(target_arch = "x86"))]
+pub(crate) fn popped(_: &[u8]) -> u64 {
+    0
+}
 
 #[cfg(not(target_arch = "riscv64"))]
 pub(crate) use first::*;

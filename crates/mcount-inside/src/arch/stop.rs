@@ -26,6 +26,9 @@ const WNOHANG: u64 = 1;
 const WALL: u64 = 0x4000_0000;
 const WCLONE: u64 = 0x8000_0000;
 
+/// Bytes of an address.
+const WORD: u64 = size_of::<usize>() as u64;
+
 /// Bytes of the helper's stack.
 const STACK: usize = 1 << 16;
 /// How long a thread may take to stop: so many looks, 50 microseconds apart.
@@ -172,7 +175,7 @@ const FUTEX_WAKE: u64 = 129;
 
 /// Waits while the state is `value`, a tenth of a second at most.
 fn wait(state: &AtomicU32, value: u32) {
-    let time: [u64; 2] = [0, 100_000_000];
+    let time: [usize; 2] = [0, 100_000_000];
     let address = std::ptr::from_ref(state) as u64;
     let time = (&raw const time) as u64;
     // SAFETY: both words live during the call.
@@ -361,25 +364,25 @@ impl Shared<'_> {
     /// own, if that's another one.
     unsafe fn search(&self, start: u64) -> Option<u64> {
         let map = self.maps.find(start).filter(|map| map.is_readable)?;
-        let mut at = start & !7;
+        let mut at = start & !(WORD - 1);
         let mut elsewhere = None;
         while at + SIGNAL_FRAME <= map.end {
             // SAFETY: within the mapping, and nobody unmaps it while all threads stand.
             unsafe {
-                let word = (at as *const u64).read_volatile();
+                let word = (at as *const usize).read_volatile() as u64;
                 if self.maps.find(word).is_some_and(|map| map.is_code && map.is_readable)
                     && is_signal_return(word)
                 {
                     let (place, stack) = interrupted(at);
-                    if let Some(end) = self.end_of_area(place.read_volatile()) {
-                        place.write_volatile(end);
+                    if let Some(end) = self.end_of_area(place.read_volatile() as u64) {
+                        place.cast::<*const ()>().write_volatile(end as *const ());
                     }
                     if !(start..map.end).contains(&stack) {
                         elsewhere = Some(stack);
                     }
                 }
             }
-            at += 8;
+            at += WORD;
         }
         elsewhere
     }
@@ -393,7 +396,7 @@ impl Shared<'_> {
 }
 
 fn nap() {
-    let time: [u64; 2] = [0, 50_000];
+    let time: [usize; 2] = [0, 50_000];
     // SAFETY: the time lives during the call.
     unsafe { system_call(libc::SYS_nanosleep, [(&raw const time) as u64, 0, 0, 0, 0, 0]) };
 }

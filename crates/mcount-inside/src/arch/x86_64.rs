@@ -297,11 +297,11 @@ unsafe fn is_signal_return(code: u64) -> bool {
 /// # Safety
 ///
 /// There is such a frame.
-unsafe fn interrupted(frame: u64) -> (*mut u64, u64) {
+unsafe fn interrupted(frame: u64) -> (*mut usize, u64) {
     const STACK: u64 = 168;
     const PLACE: u64 = 176;
     // SAFETY: the caller's.
-    ((frame + PLACE) as *mut u64, unsafe { ((frame + STACK) as *const u64).read_volatile() })
+    ((frame + PLACE) as *mut usize, unsafe { ((frame + STACK) as *const u64).read_volatile() })
 }
 
 /// Where the breakpoint is that a thread has run into, by the context of its signal.

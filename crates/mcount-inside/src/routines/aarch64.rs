@@ -2,12 +2,12 @@
 
 use super::late::traced_late;
 use crate::agent::{slow_entry, slow_exit};
-use crate::arch::LONG_VECTORS;
 use crate::c::mcount_live_mark;
 use crate::watch::{MISSED, entered, entered_late, left, personality, unwound};
 use std::arch::global_asm;
 
 global_asm!(
+    include_str!("../agent/aarch64.s"),
     include_str!("../arch/aarch64.s"),
     slow_entry = sym slow_entry,
     slow_entry_late = sym traced_late,
@@ -19,5 +19,4 @@ global_asm!(
     unwound = sym unwound,
     personality = sym personality,
     mark = sym mcount_live_mark,
-    long_vectors = sym LONG_VECTORS,
 );

@@ -25,10 +25,30 @@ impl Loaded {
         (self.bias, self.headers, self.extent) == (other.bias, other.headers, other.extent)
     }
 
+    /// Where in memory is what's linked to be at `address`?
+    pub(crate) fn at(&self, address: u64) -> u64 {
+        short(self.bias.wrapping_add(address))
+    }
+
+    /// Where what is in memory at `address` was linked to be.
+    pub(crate) fn linked(&self, address: u64) -> u64 {
+        short(address.wrapping_sub(self.bias))
+    }
+
     /// Is `address` in it?
     pub(crate) fn has(&self, address: u64) -> bool {
         (self.extent.0..self.extent.1).contains(&address)
     }
+}
+
+/// An address of as many bits as those of the processor have.
+fn short(address: u64) -> u64 {
+    address & usize::MAX as u64
+}
+
+/// A word of the dynamic linker's, whose type differs by processor.
+fn word(value: impl Into<u64>) -> u64 {
+    value.into()
 }
 
 /// Lists the modules and has `act` look at the list. None of them is unloaded before it returns: the C
@@ -70,7 +90,7 @@ unsafe extern "C" fn begin<F: FnOnce(&[Loaded]) -> T, T>(
 unsafe extern "C" fn list(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
     // SAFETY: the C library passes the one, `begin` the other.
     let (info, found) = unsafe { (&*info, &mut *found.cast::<Vec<Loaded>>()) };
-    let bias = info.dlpi_addr;
+    let bias = word(info.dlpi_addr);
     let mut loaded = Loaded {
         bias,
         headers: info.dlpi_phdr as u64,
@@ -83,8 +103,8 @@ unsafe extern "C" fn list(info: *mut libc::dl_phdr_info, _: usize, found: *mut c
         let headers =
             unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
         for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
-            let start = bias.wrapping_add(header.p_vaddr);
-            let end = start.wrapping_add(header.p_memsz);
+            let start = short(bias.wrapping_add(word(header.p_vaddr)));
+            let end = start.wrapping_add(word(header.p_memsz));
             loaded.extent = (loaded.extent.0.min(start), loaded.extent.1.max(end));
             if header.p_flags & libc::PF_X != 0 {
                 loaded.code.push((start, end));

@@ -1,0 +1,1 @@
+../../../mcount-agent/agent/aarch64.s

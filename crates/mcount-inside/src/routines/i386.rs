@@ -1,0 +1,146 @@
+//! i386. Functions may take their arguments off the stack (`ret $4`), so where a watched function has returned to, its slot is
+//! somewhere below the stack pointer.
+
+use crate::agent::{self, slow_exit};
+use crate::arch::{AREA, VECTORS, late_return, return_address, return_to};
+use crate::c::mcount_live_mark;
+use crate::frames::{self, TABLE};
+use crate::record::{Call, Record, action};
+use crate::watch::{self, MISSED, left, personality, unwound};
+use std::arch::global_asm;
+use std::ffi::c_char;
+use std::mem::offset_of;
+use std::sync::atomic::Ordering::Acquire;
+
+/// A function is entered; what's to be done is in the call's target: where to go, or, if it's to return at once, where the stack
+/// pointer is to be before the last `ret`.
+///
+/// # Safety
+///
+/// Called by the entry routine only.
+unsafe extern "C" fn entered(call: *mut Call) {
+    // SAFETY: the caller's.
+    unsafe {
+        watch::entered(call);
+        let call = &mut *call;
+        match call.action {
+            action::CALL => return_to(call, return_address()),
+            action::RETURN => leave_out(call),
+            _ => {}
+        }
+    }
+}
+
+/// The function is to be left out, and its arguments are taken off the stack as it would. Where nobody knows how many bytes
+/// that are, it isn't left out.
+unsafe fn leave_out(call: &mut Call) {
+    // SAFETY: records are never freed; arguments are on the stack, above the slot.
+    unsafe {
+        let record = &*call.record;
+        let Some(bytes) = record.frame.checked_sub(1) else {
+            watch::miss();
+            call.action = action::JUMP;
+            call.target = record.body.load(Acquire);
+            return;
+        };
+        let last = call.stack + bytes;
+        let caller = (call.stack as *const u32).read_volatile();
+        (last as *mut u32).write_volatile(caller);
+        call.target = last;
+    }
+}
+
+/// A function is entered whose calls are traced, and that has no handlers.
+///
+/// # Safety
+///
+/// Called by the entry routines only.
+unsafe extern "C" fn traced(call: *mut Call) {
+    // SAFETY: the routine has made the call; records are never freed. If the call is watched, its slot has shadows; `longjmp` may
+    // have left something there.
+    unsafe {
+        let call = &*call;
+        if agent::enter(call.stack, call.return_address, (*call.record).id) {
+            frames::of(call.stack).who.write_volatile(0);
+            return_to(call, late_return());
+        }
+    }
+}
+
+/// A watched or traced function has returned to one of two addresses: finds its slot, and puts its caller's address where the exit
+/// routine returns by.
+///
+/// # Safety
+///
+/// Called by the exit routines only.
+unsafe extern "C" fn returned(call: *mut Call, returns_to: u32) {
+    // SAFETY: the caller's.
+    unsafe {
+        let call = &mut *call;
+        let last = call.stack;
+        call.stack = slot_below(last, returns_to);
+        if call.stack == 0 {
+            std::process::abort();
+        }
+        call.return_address = frames::caller(call.stack);
+        (last as *mut u32).write_volatile(call.return_address as u32);
+    }
+}
+
+/// The slot of the call that has just returned to an address: `first`, if its function took no arguments off the stack; else it's
+/// further down. 0: there's none.
+///
+/// There may be what `longjmp` has left, where arguments are now. But only the slot still has where it returned to, unless a signal
+/// came just then.
+fn slot_below(first: u64, returns_to: u32) -> u64 {
+    /// The most that an instruction takes off the stack, in words.
+    const MOST: u64 = 1 << 14;
+    let slots = || {
+        let all = (0..MOST).map(|words| first.wrapping_sub(4 * words));
+        all.filter(|slot| frames::caller(*slot) != 0)
+    };
+    // SAFETY: its shadow is mapped, so the stack is.
+    let has_it = |slot: &u64| unsafe { (*slot as *const u32).read_volatile() } == returns_to;
+    slots().find(has_it).or_else(|| slots().next()).unwrap_or(0)
+}
+
+/// A marker.
+///
+/// # Safety
+///
+/// The text ends with a zero byte, or it's null.
+unsafe extern "C" fn mark(text: *const c_char) {
+    // SAFETY: the caller's.
+    unsafe { mcount_live_mark(text) };
+}
+
+global_asm!(
+    include_str!("../arch/i386.s"),
+    traced = sym traced,
+    slow_exit = sym slow_exit,
+    returned = sym returned,
+    entered = sym entered,
+    entered_late = sym watch::entered_late,
+    left = sym left,
+    missed = sym MISSED,
+    unwound = sym unwound,
+    personality = sym personality,
+    area = sym AREA,
+    vectors = sym VECTORS,
+    table = sym TABLE,
+    mark = sym mark,
+    call_stack = const offset_of!(Call, stack),
+    call_return = const offset_of!(Call, return_address),
+    call_target = const offset_of!(Call, target),
+    call_vectors = const offset_of!(Call, vectors),
+    call_action = const offset_of!(Call, action),
+    call_record = const offset_of!(Call, record),
+    call_saved = const offset_of!(Call, saved),
+    call_area = const offset_of!(Call, area),
+    call_handler = const offset_of!(Call, handler),
+    call_size = const size_of::<Call>(),
+    record_body = const offset_of!(Record, body),
+    record_list = const offset_of!(Record, list),
+    record_flags = const offset_of!(Record, flags),
+    options(att_syntax)
+);
