@@ -1,6 +1,8 @@
-//! Links `recordmcount` statically where the C library can be had that way.
+//! Says what there is on the processor and the system that this is built for: `can_trace` where programs can be traced from
+//! outside, `can_patch` where functions of running ones can be replaced. And links `recordmcount` statically where the C library
+//! can be had that way.
 //!
-//! It runs once an object in a kernel build, and the dynamic linker would take as long as the work.
+//! `recordmcount` runs once an object in a kernel build, and the dynamic linker would take as long as the work.
 //! `-C target-feature=+crt-static` cannot be asked for here: for a glibc target it would have to hold
 //! for the build's procedural macros too, which cannot be static. So the libraries that rustc
 //! names are found, for this one program, as linker scripts that name the static ones.
@@ -22,10 +24,34 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("util", "libutil.a"),
 ];
 
+/// Processors that programs can be traced on: `src/trace/processor` has a file for each. And: can they be patched?
+const PROCESSORS: [(&str, bool); 2] = [("x86_64", true), ("aarch64", false)];
+
 fn main() {
+    say_what_there_is();
+    link_statically();
+}
+
+fn is(name: &str, value: &str) -> bool {
+    var(name).is_ok_and(|found| found == value)
+}
+
+fn say_what_there_is() {
+    println!("cargo::rustc-check-cfg=cfg(can_trace, can_patch)");
+    let is_linux = is("CARGO_CFG_TARGET_OS", "linux")
+        && is("CARGO_CFG_TARGET_POINTER_WIDTH", "64")
+        && is("CARGO_CFG_TARGET_ENDIAN", "little");
+    let processor = PROCESSORS.iter().find(|(name, _)| is("CARGO_CFG_TARGET_ARCH", name));
+    let Some((_, can_patch)) = processor.filter(|_| is_linux) else { return };
+    println!("cargo::rustc-cfg=can_trace");
+    if *can_patch {
+        println!("cargo::rustc-cfg=can_patch");
+    }
+}
+
+fn link_statically() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=MCOUNT_DYNAMIC");
-    let is = |name: &str, value: &str| var(name).is_ok_and(|found| found == value);
     let native = var("HOST").ok() == var("TARGET").ok();
     let glibc = is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu");
     if !native || !glibc || is("MCOUNT_DYNAMIC", "1") || !has_archives() {

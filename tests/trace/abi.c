@@ -37,7 +37,12 @@ NI static struct large large(long a) {
 }
 NI static long double extended(long double a) { HIT(); return a / 3; }
 NI static long double _Complex both(long double a) { HIT(); return a + 2 * a * I; }
-NI static __int128 wide(__int128 a) { HIT(); return a * a; }
+#ifdef __i386__
+typedef long long two_words;
+#else
+typedef __int128 two_words;
+#endif
+NI static two_words wide(two_words a) { HIT(); return a * a; }
 NI static double many(double a, double b, double c, double d, double e, double f, double g, double h,
                       double i, double j) {
     HIT();
@@ -96,7 +101,7 @@ static void *all(void *p) {
            s.c[2], l.v[19]);
     long double _Complex b = both(1.5L);
     printf("x87 %.18Lg %.18Lg %.18Lg\n", extended(10), creall(b), cimagl(b));
-    printf("wide %lx\n", (long)(wide((__int128)1 << 60) >> 64));
+    printf("wide %lx\n", (long)(wide((two_words)1 << (sizeof(long) * 8 - 4)) >> (sizeof(long) * 8)));
     printf("many %g %ld\n", many(1, 2, 3, 4, 5, 6, 7, 8, 9, 10), ints(1, 2, 3, 4, 5, 6, 7, 8));
     fesetround(FE_UPWARD);
     double up = thirds(1);
@@ -142,7 +147,7 @@ QUIET static void often(void) {
         long double _Complex b = both(i);
         wrong += p.a != i || p.b != ~i || m.a != i || m.b != 7 || t.a != i || t.b != -i;
         wrong += creall(b) != i || cimagl(b) != 2 * i || extended(3 * i) != i;
-        wrong += wide(i) != (__int128)i * i;
+        wrong += wide(i) != (two_words)i * i;
     }
     printf("wrong %d\n", wrong);
 }

@@ -1,5 +1,8 @@
 /* Changes its own code: calls of one function go to another one, and back. Generates a function, too. */
 #include "hits.h"
+#ifndef __x86_64__
+#error "it writes code of x86-64"
+#endif
 #include <dlfcn.h>
 #include <stdint.h>
 #include <sys/mman.h>

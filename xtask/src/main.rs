@@ -23,6 +23,7 @@ mod hosts;
 mod installed;
 mod kernel;
 mod modules;
+mod outside;
 mod patched;
 mod programs;
 mod project;
@@ -58,6 +59,7 @@ chores:
   installed compare kernels of Debian without symbols with their vmlinux, and what BPF can attach to with bpftool
   kernel    build a kernel with our recordmcount in its place, boot it in QEMU, and trace
   hosts     run the tests on 32-bit and big-endian hosts, by emulation where that is needed
+  outside   trace programs of another processor from outside, in a machine that QEMU emulates
   project   build C projects of Debian with mcount cc and compare every table with objdump; --trace: run
             the tests of programs of Debian traced
   release   --dry-run: go through docs/release.md, and publish nothing
@@ -89,6 +91,7 @@ fn run() -> Result<bool> {
             Some("installed") => installed::run(parser),
             Some("kernel") => kernel::run(parser),
             Some("modules") => modules::run(parser),
+            Some("outside") => outside::run(parser),
             Some("project") => project::run(parser),
             Some("release") => release::run(parser),
             Some("stress") => stress::run(parser),

@@ -3,6 +3,9 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// May the clock stand still from one call to the next? Systems count by 1 to 50 MHz, later ones by 1 GHz (Arm ARM, "The Generic Timer").
+pub(crate) const IS_CLOCK_COARSE: bool = true;
+
 /// Bits of an address that a program can have.
 pub(crate) const ADDRESS_BITS: u32 = 48;
 

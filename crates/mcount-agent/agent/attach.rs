@@ -3,13 +3,13 @@
 //! No thread is inside the agent then, so the agent's lock is free.
 
 use super::processor::number;
-use super::{config, mcount_config, sys, thread};
+use super::{config, mcount_config, routines, sys, thread};
 
 /// Makes what threads need to find their blocks. 0, or `-errno`.
 #[unsafe(no_mangle)]
 extern "C" fn mcount_begin() -> i64 {
     const ENOMEM: i64 = 12;
-    if thread::start() { 0 } else { -ENOMEM }
+    if thread::start() && routines::start() { 0 } else { -ENOMEM }
 }
 
 /// Lets go of the trace: nothing more is recorded, and calls under way return as they would have.

@@ -33,4 +33,6 @@ pub(crate) struct Block {
     pub(crate) confined: u64,
     /// 0 in a block. Not 0 in what `%gs` points to before a thread has one.
     pub(crate) is_none: u64,
+    /// The latest time that was read, where the clock is coarse.
+    pub(crate) last: u64,
 }

@@ -2,6 +2,7 @@
 //! without a return.
 
 use super::numbers::{ENTRIES, LIMITED, TAIL_CALL, UNWOUND, has};
+use super::places::store;
 use super::{host, limit, shadow, sys, thread};
 
 /// The entry of function `id` in a rarer case. 0: go on and watch the return; 1: don't.
@@ -43,7 +44,7 @@ pub(crate) unsafe fn enter(slot: *mut u64, caller: u64, word: u32) -> u64 {
             // `longjmp` left it, or its thread ended.
             let end = if is_tail_call { TAIL_CALL } else { UNWOUND };
             thread::record(block, slot as u64, end, thread::now(block));
-            shadow.open.write_volatile(0);
+            store(shadow.open, 0);
         }
         if nesting == Some(limit::Nesting::Unwatched) {
             return 1;
@@ -53,7 +54,7 @@ pub(crate) unsafe fn enter(slot: *mut u64, caller: u64, word: u32) -> u64 {
         }
         if nesting != Some(limit::Nesting::Hidden) {
             shadow.start.write_volatile(thread::now(block));
-            shadow.open.write_volatile((*block).tag | u64::from(id));
+            store(shadow.open, (*block).tag | u64::from(id));
         }
         u64::from(is_tail_call)
     }
@@ -81,7 +82,7 @@ pub(crate) unsafe fn finish(slot: *mut u64, end: u64) {
         let Some(block) = thread::prepare(slot as u64) else { return };
         if shadow.open.read_volatile() != 0 {
             thread::record(block, slot as u64, end, thread::now(block));
-            shadow.open.write_volatile(0);
+            store(shadow.open, 0);
         }
         if has(LIMITED) {
             limit::leave(block, slot as u64);

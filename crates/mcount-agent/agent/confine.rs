@@ -4,13 +4,12 @@
 //! The recorder has seen to it that `prctl` and `syscall` of the C library come here first. It's asked whether the filter
 //! forbids anything that the agent does, and how far down the stack goes.
 
+use super::routines::{SYS_PRCTL, SYS_SECCOMP};
 use super::{host, sys, thread};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 const SIGURG: u64 = 23;
 const PR_SET_SECCOMP: u64 = 22;
-const SYS_PRCTL: u64 = 157;
-const SYS_SECCOMP: u64 = 317;
 /// The filter is for all threads of the process (`SECCOMP_FILTER_FLAG_TSYNC`).
 const ALL_THREADS: u64 = 1;
 
@@ -57,7 +56,7 @@ fn wanted([first, second, third, fourth, ..]: [u64; 6]) -> Option<(u64, u64, boo
 
 /// A thread has called `prctl` or `syscall` with these arguments.
 pub(crate) unsafe extern "C" fn mcount_confine(arguments: *const [u64; 6]) {
-    // SAFETY: the caller is the routine in `agent.s`, which has put them there.
+    // SAFETY: the caller is the routine in the assembly, which has put them there.
     let Some((mode, filter, is_for_all)) = wanted(unsafe { arguments.read() }) else { return };
     let stack = arguments as u64;
     if !host::is_confined() {

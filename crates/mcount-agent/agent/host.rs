@@ -2,89 +2,33 @@
 //! thread finds its block, who makes room in the trace, where traced functions return to.
 
 use super::block::Block;
-use super::numbers::{LIMITED, NEST, OPEN, PIECE, RET, START, has};
+use super::numbers::{LIMITED, has};
+use super::places::{PIECE, nest_of, open_of, ret_of, start_of};
 use super::processor::number;
-use super::{config, layout as trace, mcount_config, sys};
-use core::arch::asm;
-use core::mem::offset_of;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+pub(crate) use super::routines::{
+    confine_new_ones, current, is_confined, is_return, late_return, set_current,
+};
+use super::{config, layout as trace, mcount_config, routines, sys};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 unsafe extern "C" {
-    static mcount_stubs: u8;
-    static mcount_stubs_end: u8;
-    static mcount_pg_return: u8;
     static mcount_landing: u8;
 }
 
-/// A flag of the configuration: `wrgsbase` may be used. The others are in `numbers.rs`.
-const FSGSBASE: u64 = 1;
-
-/// The recorder has attached to the program, and will leave it.
+/// A flag of the configuration: the recorder has attached to the program, and will leave it. The others are in `numbers.rs`.
 const ATTACHED: u64 = 16;
 
 const PROT_NONE: u64 = 0;
 
-/// What `%gs` points to before a thread has a block: one without an owner.
-#[unsafe(no_mangle)]
-static mut mcount_nobody: [u64; 16] = nobody(0);
-
-/// The same for a thread that begins with system calls forbidden that the agent needs.
-#[unsafe(no_mangle)]
-static mut mcount_confined: [u64; 16] = nobody(1);
-
-const fn nobody(confined: u64) -> [u64; 16] {
-    let mut words = [0; 16];
-    words[offset_of!(Block, confined) / 8] = confined;
-    words[offset_of!(Block, is_none) / 8] = 1;
-    words
-}
-
-/// A thread of this process has, or its parent had.
-static IS_ANYBODY_CONFINED: AtomicU32 = AtomicU32::new(0);
-
-/// Has this thread forbidden itself system calls that the agent needs? A forked child's block is wiped, so it
-/// has if anybody had before.
-pub(crate) fn is_confined() -> bool {
-    let (confined, is_none, this): (u64, u64, u64);
-    // SAFETY: `%gs` points to a block, or to what has the same layout.
-    unsafe {
-        asm!("mov {}, gs:[{confined}]", "mov {}, gs:[{is_none}]", "mov {}, gs:[{this}]",
-            out(reg) confined, out(reg) is_none, out(reg) this, confined = const offset_of!(Block, confined),
-            is_none = const offset_of!(Block, is_none), this = const offset_of!(Block, this),
-            options(nostack, readonly));
-    }
-    confined != 0 || (is_none == 0 && this == 0 && IS_ANYBODY_CONFINED.load(Relaxed) != 0)
-}
-
 /// This thread is going to forbid itself system calls.
 pub(crate) fn confine() {
-    IS_ANYBODY_CONFINED.store(1, SeqCst);
-    let block = current();
-    // SAFETY: blocks stay mapped; so does what a thread without one has.
-    unsafe {
-        if block.is_null() {
-            set_current((&raw mut mcount_confined).cast());
-        } else {
-            confine_other(block);
-        }
-    }
+    routines::confine(current());
 }
 
 /// The thread that has this block is, too.
 pub(crate) fn confine_other(block: *mut Block) {
     // SAFETY: blocks stay mapped.
     unsafe { (&raw mut (*block).confined).write_volatile(1) };
-}
-
-/// So are all those that have no block yet.
-pub(crate) fn confine_new_ones() {
-    confine_other((&raw mut mcount_nobody).cast());
-}
-
-/// Is `address` one that a traced function returns to?
-pub(crate) fn is_return(address: u64) -> bool {
-    let stubs = (&raw const mcount_stubs) as u64..(&raw const mcount_stubs_end) as u64;
-    (stubs.contains(&address) && address & 31 == 16) || address == (&raw const mcount_pg_return) as u64
 }
 
 /// Is there a trace to record into? The agent has one as long as it lives.
@@ -104,47 +48,18 @@ pub(crate) fn set_paused(is_paused: bool) {
     unsafe { (&raw mut mcount_config.is_paused).write_volatile(u64::from(is_paused)) };
 }
 
-/// Where functions return to whose hook is behind the prologue.
-pub(crate) fn late_return() -> u64 {
-    (&raw const mcount_pg_return) as u64
-}
-
 /// Where exceptions go that pass through a traced call.
 pub(crate) fn landing() -> u64 {
     (&raw const mcount_landing) as u64
 }
 
-/// The block that this thread has, or that the one had which made it; null: none.
-pub(crate) fn current() -> *mut Block {
-    let found: u64;
-    // SAFETY: `%gs` points to a block, or to `mcount_nobody`, whose eighth word is 0.
-    unsafe { asm!("mov {}, gs:56", out(reg) found, options(nostack, readonly)) };
-    found as *mut Block
-}
-
-/// Makes `block` this thread's.
-///
-/// # Safety
-///
-/// It must live as long as the thread.
-pub(crate) unsafe fn set_current(block: *mut Block) {
-    if has(FSGSBASE) {
-        // SAFETY: the recorder has seen that the kernel allows it.
-        unsafe { asm!("wrgsbase {}", in(reg) block, options(nostack, nomem)) };
-    } else {
-        const ARCH_SET_GS: u64 = 0x1001;
-        // SAFETY: the caller's.
-        unsafe { sys::call(158, [ARCH_SET_GS, block as u64, 0, 0, 0, 0]) };
-    }
-}
-
 /// Takes the addresses of the shadows of a piece of stack, which begins at `stack`.
 pub(crate) fn reserve(stack: u64) -> Option<()> {
     let wanted = [
-        (stack ^ RET, sys::PROT_READ_WRITE),
-        (stack ^ START, PROT_NONE),
-        (stack ^ OPEN, PROT_NONE),
-        (stack ^ NEST, sys::PROT_READ_WRITE),
+        (ret_of(stack), sys::PROT_READ_WRITE),
+        (start_of(stack), PROT_NONE),
+        (open_of(stack), PROT_NONE),
+        (nest_of(stack), sys::PROT_READ_WRITE),
     ];
     // Where recorders come and go, the next one may be told of limits.
     let count = if has(LIMITED) || has(ATTACHED) { 4 } else { 3 };
@@ -222,4 +137,3 @@ pub(crate) fn has_room(ready: &AtomicU64, number: u64) -> bool {
     }
     true
 }
-

@@ -2,8 +2,8 @@
 //!
 //! It is a shared object without any dependency: no C library, no thread-local storage, no allocator. The
 //! recorder (`mcount trace`) fills in [`Config`] and points armed sites at stubs; from then on this code
-//! runs at the entry and the exit of each traced call. The fast paths are in `x86_64.s`; what is rarer is
-//! here: the first call of a thread, a stack that isn't known yet, a full chunk, tail calls, and frames
+//! runs at the entry and the exit of each traced call. The assembly, and what else differs by processor, is in `routines`; what is
+//! rarer is here: the first call of a thread, a stack that isn't known yet, a full chunk, tail calls, and frames
 //! that were left without a return.
 //!
 //! What runs here may run anywhere: in a signal handler, between `fork` and `exec`, while the program holds any
@@ -11,43 +11,33 @@
 #![no_std]
 #![no_main]
 
-use core::arch::global_asm;
-
 #[allow(dead_code, reason = "the reader uses the rest of it")]
 mod layout;
 mod attach;
 mod block;
+#[allow(dead_code, reason = "where callers' addresses are in registers, late entries differ")]
 mod calls;
 mod chunks;
 mod confine;
 mod host;
 mod limit;
 mod memory;
+#[allow(dead_code, reason = "not every processor records results")]
 mod numbers;
+#[allow(dead_code, reason = "not every processor records arguments")]
 mod payload;
+mod places;
 mod processor;
 mod rendezvous;
+#[cfg_attr(target_arch = "x86_64", path = "routines/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "routines/aarch64.rs")]
+mod routines;
 #[allow(dead_code, reason = "a library gives a trace up, and the agent doesn't")]
 mod shadow;
 mod sys;
 #[allow(dead_code, reason = "a library gives a trace up, and the agent doesn't")]
 mod thread;
 mod unwind;
-mod values;
-
-use layout as trace;
-use values::{mcount_entry_with, mcount_exit_with, mcount_late_entry_with};
-
-global_asm!(
-    ".set INSIDE, 0",
-    include_str!("x86_64.s"),
-    include_str!("agent.s"),
-    slow_entry = sym mcount_entry_with,
-    slow_exit = sym mcount_exit_with,
-    slow_pg = sym mcount_late_entry_with,
-    confine = sym confine::mcount_confine,
-    options(att_syntax)
-);
 
 /// What the recorder tells the agent before the program runs. The recorder finds it by the symbol
 /// `mcount_config`; `crates/mcount-agent/src/lib.rs` has the same layout.

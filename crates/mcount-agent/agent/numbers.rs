@@ -1,9 +1,8 @@
-//! Numbers that more than one module knows: flags of the configuration, how calls end, where shadows are.
+//! Numbers that more than one module knows: flags of the configuration, how calls end.
 //!
 //! Their own file so that no two modules need each other for them.
 
-use super::processor::SHADOW_BITS;
-use super::{config, layout as trace};
+use super::config;
 
 /// Times are counts of events.
 pub(crate) const UNTIMED: u64 = 2;
@@ -36,11 +35,3 @@ pub(crate) const STOPS: u32 = 8;
 pub(crate) const RETURN: u64 = 0;
 pub(crate) const TAIL_CALL: u64 = 1;
 pub(crate) const UNWOUND: u64 = 2;
-
-/// Bytes of stack in a piece, whose shadows are mapped together.
-pub(crate) const PIECE: u64 = trace::CHUNK_SIZE;
-/// The bits of a slot's address in which those of its shadows differ.
-pub(crate) const RET: u64 = 1 << SHADOW_BITS[0];
-pub(crate) const START: u64 = 1 << SHADOW_BITS[0] | 1 << SHADOW_BITS[1];
-pub(crate) const OPEN: u64 = 1 << SHADOW_BITS[1];
-pub(crate) const NEST: u64 = 1 << SHADOW_BITS[0] | 1 << SHADOW_BITS[2];

@@ -1,12 +1,15 @@
 //! What depends on the processor in the agent's Rust: one file each, with the same names in it.
 
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(target_arch = "x86", path = "i386.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
 #[cfg_attr(target_arch = "powerpc64", path = "powerpc64.rs")]
 #[cfg_attr(target_arch = "s390x", path = "s390x.rs")]
 mod here;
 
+#[cfg(target_pointer_width = "64")]
+pub(crate) use here::SHADOW_BITS;
 pub(crate) use here::{
-    ADDRESS_BITS, SHADOW_BITS, abort, add, call, number, thread_pointer, ticks, touch_stack,
+    ADDRESS_BITS, IS_CLOCK_COARSE, abort, add, call, number, thread_pointer, ticks, touch_stack,
 };

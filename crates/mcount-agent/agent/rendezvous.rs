@@ -8,7 +8,7 @@
 //! leaves what is to be done in [`mcount_request`], and the agent does it.
 
 use super::processor::number;
-use super::{config, host, mcount_config, sys, thread};
+use super::{config, host, mcount_config, routines, sys, thread};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 const SIGURG: u64 = 23;
@@ -65,7 +65,7 @@ extern "C" fn mcount_start() -> i64 {
         let first = names.iter().position(|byte| *byte == 0).unwrap_or(0);
         let stubs = (&raw const mcount_stubs) as u64;
         let size = (&raw const mcount_stubs_end) as u64 - stubs;
-        if !map_stubs(stubs, size) || !thread::start() {
+        if !map_stubs(stubs, size) || !thread::start() || !routines::start() {
             return -ENOMEM;
         }
         let length = config().length;

@@ -1,12 +1,12 @@
 //! The shadows of stacks: mapping them, piece by piece, when a stack is seen first.
 //!
-//! A piece is as many bytes of stack as a chunk of the trace has, aligned to that size. Its RET is private,
+//! A piece is as many bytes of stack as a chunk of the trace has a place for, aligned to that size. Its RET is private,
 //! so that a forked child has its own; its TIM and OPN are chunks of the trace. After a fork the child
 //! still has its parent's TIM and OPN mapped, and must not write there: so which of them are
 //! mapped is kept in memory that `fork` wipes, and the child maps its own when it first needs them.
 
 use super::chunks::new_chunk;
-use super::numbers::{NEST, OPEN, PIECE, RET, START};
+use super::places::{self, PIECE, SHIFT, open_of, start_of};
 use super::processor::ADDRESS_BITS;
 use super::{host, layout as trace, sys};
 
@@ -23,15 +23,15 @@ pub(crate) struct Shadow {
 /// The shadow of the slot at this address.
 pub(crate) fn of(slot: u64) -> Shadow {
     Shadow {
-        ret: (slot ^ RET) as *mut u64,
-        start: (slot ^ START) as *mut u64,
-        open: (slot ^ OPEN) as *mut u64,
+        ret: places::ret_of(slot) as *mut u64,
+        start: start_of(slot) as *mut u64,
+        open: open_of(slot) as *mut u64,
     }
 }
 
 /// The word of `limit.rs` that belongs to the slot at this address.
 pub(crate) fn nest_of(slot: u64) -> *mut u64 {
-    (slot ^ NEST) as *mut u64
+    places::nest_of(slot) as *mut u64
 }
 
 /// A set of pieces: open addressing by the piece's number; 0 is an empty place.
@@ -96,8 +96,8 @@ pub(crate) fn give_up(mapped: &mut Pieces) {
         let stack = *piece * PIECE;
         // SAFETY: the addresses are reserved for this.
         unsafe {
-            sys::reserve_again(stack ^ START, PIECE);
-            sys::reserve_again(stack ^ OPEN, PIECE);
+            sys::reserve_again(start_of(stack), trace::CHUNK_SIZE);
+            sys::reserve_again(open_of(stack), trace::CHUNK_SIZE);
         }
         *piece = 0;
     }
@@ -111,9 +111,9 @@ pub(crate) fn give_all_up(mapped: &mut Pieces) {
         let stack = *piece * PIECE;
         // SAFETY: the addresses are reserved for this.
         unsafe {
-            sys::reserve_again(stack ^ START, PIECE);
-            sys::reserve_again(stack ^ OPEN, PIECE);
-            sys::reserve_again(stack ^ NEST, PIECE);
+            sys::reserve_again(start_of(stack), trace::CHUNK_SIZE);
+            sys::reserve_again(open_of(stack), trace::CHUNK_SIZE);
+            sys::reserve_again(places::nest_of(stack), trace::CHUNK_SIZE);
         }
     }
     mapped.0.fill(0);
@@ -126,17 +126,18 @@ fn map_piece(piece: u64, reserved: &mut Pieces) -> Option<()> {
         reserved.add(piece);
     }
     let process = sys::process_id();
-    let starts = new_chunk(trace::chunk::STARTS, 0, stack, process)?.bytes as u64;
-    let open = new_chunk(trace::chunk::OPEN, 0, stack, process)?.bytes as u64;
+    let starts = new_chunk(trace::chunk::STARTS, 0, stack << SHIFT, process)?.bytes as u64;
+    let open = new_chunk(trace::chunk::OPEN, 0, stack << SHIFT, process)?.bytes as u64;
     // SAFETY: the addresses are reserved for this; the chunks are nobody else's.
     let done = unsafe {
-        host::duplicate(starts, PIECE, stack ^ START) && host::duplicate(open, PIECE, stack ^ OPEN)
+        host::duplicate(starts, trace::CHUNK_SIZE, start_of(stack))
+            && host::duplicate(open, trace::CHUNK_SIZE, open_of(stack))
     };
     if !done {
         // SAFETY: as above.
         unsafe {
-            sys::reserve_again(stack ^ START, PIECE);
-            sys::reserve_again(stack ^ OPEN, PIECE);
+            sys::reserve_again(start_of(stack), trace::CHUNK_SIZE);
+            sys::reserve_again(open_of(stack), trace::CHUNK_SIZE);
         }
         return None;
     }

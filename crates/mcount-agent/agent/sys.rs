@@ -88,7 +88,7 @@ pub(crate) fn yield_now() {
 }
 
 pub(crate) fn sleep_a_millisecond() {
-    let time: [u64; 2] = [0, 1_000_000];
+    let time: [usize; 2] = [0, 1_000_000];
     // SAFETY: the time lives during the call; what's left of it isn't asked for.
     unsafe { call(number::NANOSLEEP, [(&raw const time) as u64, 0, 0, 0, 0, 0]) };
 }

@@ -6,11 +6,12 @@
 use super::block::Block;
 use super::chunks::{self, drop_call};
 use super::host::{self, header};
-use super::numbers::{ENTRIES, PIECE, UNTIMED, UNWOUND, has};
-use super::processor::{add, thread_pointer, ticks, touch_stack};
+use super::numbers::{ENTRIES, UNTIMED, UNWOUND, has};
+use super::places::{PIECE, SHIFT, store};
+use super::processor::{IS_CLOCK_COARSE, add, thread_pointer, ticks, touch_stack};
 use super::shadow::{self, Pieces};
 use super::{config, layout as trace, sys};
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 const BLOCK: u64 = 128;
 /// Without a clock, a thread begins at its number and so many zeroes. So threads, and programs that a process
@@ -53,13 +54,26 @@ pub(crate) fn start() -> bool {
     found.is_some()
 }
 
-/// The time.
+/// The time. A thread's is never the same twice, nor earlier than before: else nobody would know which of two short calls encloses
+/// the other.
 pub(crate) unsafe fn now(block: *mut Block) -> u64 {
     if has(UNTIMED) {
         // SAFETY: the block is this thread's.
         return unsafe { add(&raw mut (*block).count, 1) };
     }
-    ticks()
+    if !IS_CLOCK_COARSE {
+        return ticks();
+    }
+    // SAFETY: the block is this thread's, and the word is changed here only. A signal's handler may be recorded between the two
+    // accesses; then they are repeated.
+    let last = unsafe { AtomicU64::from_ptr(&raw mut (*block).last) };
+    loop {
+        let before = last.load(Relaxed);
+        let time = ticks().max(before.wrapping_add(1));
+        if last.compare_exchange_weak(before, time, Relaxed, Relaxed).is_ok() {
+            return time;
+        }
+    }
 }
 
 /// The block of this thread, ready for the call at `slot`. `None`: it can't be recorded.
@@ -332,11 +346,17 @@ unsafe fn new_calls_chunk(block: *mut Block) -> Option<()> {
         let who = u64::from((*block).process) << 32 | u64::from((*block).thread);
         put(start, (*block).tag | trace::special::THREAD << 24, who);
         // A signal handler between these finds either a full chunk, or all of the new one. The fast path looks
-        // at `base` twice.
-        (&raw mut (*block).end).write_volatile(0);
-        (&raw mut (*block).base).write_volatile(base);
-        (&raw mut (*block).head).write_volatile(start + 16);
-        (&raw mut (*block).end).write_volatile(start + trace::CHUNK_SIZE);
+        // at `base` twice. One that found a full chunk has taken another: then all is written again, or the head would be of
+        // this chunk and the base of that one.
+        loop {
+            (&raw mut (*block).end).write_volatile(0);
+            (&raw mut (*block).base).write_volatile(base);
+            (&raw mut (*block).head).write_volatile(start + 16);
+            (&raw mut (*block).end).write_volatile(start + trace::CHUNK_SIZE);
+            if (&raw const (*block).base).read_volatile() == base {
+                break;
+            }
+        }
         chunks::release(left as *mut u8);
     }
     Some(())
@@ -346,8 +366,13 @@ pub(crate) unsafe fn put(at: u64, first: u64, second: u64) {
     // SAFETY: the caller's: `at` is a record in a chunk of this thread.
     unsafe {
         (at as *mut u64).add(1).write_volatile(second);
-        (at as *mut u64).write_volatile(first);
+        store(at as *mut u64, first);
     }
+}
+
+/// What a record has of a slot's address.
+fn low_bits(slot: u64) -> u64 {
+    (slot << SHIFT >> 1) & 0xff_fffc
 }
 
 /// Takes room for `count` records of this thread.
@@ -391,7 +416,7 @@ pub(crate) unsafe fn record_entry_behind(
         };
         write(at);
         let elapsed = time.wrapping_sub((*block).base) << 24;
-        put(at + 16 * values, elapsed | u64::from(id), (slot >> 1) & 0xff_fffc);
+        put(at + 16 * values, elapsed | u64::from(id), low_bits(slot));
     }
 }
 
@@ -437,7 +462,7 @@ pub(crate) unsafe fn record_behind(
             add(trace::special::START, 0, start);
         }
         if end == UNWOUND {
-            add(trace::special::SLOT, 0, slot);
+            add(trace::special::SLOT, 0, slot << SHIFT);
         }
         if is_late && new_calls_chunk(block).is_none() {
             drop_call();
@@ -455,6 +480,6 @@ pub(crate) unsafe fn record_behind(
         }
         let elapsed = time.wrapping_sub((*block).base) << 24;
         let duration = time.wrapping_sub(start) << 24;
-        put(at, elapsed | open & 0xff_ffff, duration | (slot >> 1) & 0xff_fffc | end);
+        put(at, elapsed | open & 0xff_ffff, duration | low_bits(slot) | end);
     }
 }

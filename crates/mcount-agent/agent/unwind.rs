@@ -31,17 +31,7 @@ const CLEANUP_PHASE: i32 = 2;
 const INSTALL_CONTEXT: i32 = 7;
 const CONTINUE_UNWIND: i32 = 8;
 
-core::arch::global_asm!(
-    "    .globl mcount_personality",
-    "    .hidden mcount_personality",
-    "mcount_personality:",
-    "    .cfi_startproc",
-    "    movq (%rsp), %r9",
-    "    jmp mcount_personality_of",
-    "    .cfi_endproc",
-    options(att_syntax)
-);
-
+/// What the assembly's personality routine calls, with its own caller's address.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mcount_personality_of(
     _version: i32,
@@ -66,7 +56,7 @@ unsafe extern "C" fn mcount_personality_of(
         if !is_return(get_ip(context)) {
             return CONTINUE_UNWIND;
         }
-        // The landing finds them in %rax and %rdx.
+        // The landing finds them in the registers with these numbers in DWARF.
         set_gr(context, 0, exception);
         set_gr(context, 1, unwinder.resume);
         set_ip(context, landing());

@@ -7,10 +7,10 @@
 //! Memory that a pointer leads to may not be there, or may go while it's read. So it's read by a system call, which fails
 //! then. A load would end the program.
 
-use super::block::Block;
-use super::numbers::{ENTRIES, RETURN, UNTIMED, has};
-use super::payload::{MOST, TEXT, Values};
-use super::{calls, config, host, layout as trace, shadow, sys, thread};
+use crate::block::Block;
+use crate::numbers::{ENTRIES, RETURN, UNTIMED, has};
+use crate::payload::{MOST, TEXT, Values};
+use crate::{calls, config, host, layout as trace, shadow, sys, thread};
 
 unsafe extern "C" {
     static mcount_stubs_end: u8;

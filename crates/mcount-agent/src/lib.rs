@@ -1,6 +1,6 @@
 //! The agent as bytes: a shared object that `mcount trace` loads into the programs that it traces.
 //!
-//! It is built from `agent/` by the build script, for x86-64 Linux only so far.
+//! It is built from `agent/` by the build script, for Linux on x86-64 and AArch64 (little endian).
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -31,9 +31,9 @@ mod pager;
 pub mod pattern;
 pub mod replay;
 mod stand_in;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(can_trace)]
 pub mod top;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(can_trace)]
 pub mod trace;
 pub mod unpack;
 pub mod why;

@@ -80,6 +80,13 @@ impl ThreadIndex {
         true
     }
 
+    /// Takes in what isn't a call of the thread's own.
+    pub(crate) fn add_beneath(&mut self, raw: Raw) {
+        self.first = self.first.min(raw.start);
+        self.calls += 1;
+        self.extras.push(raw);
+    }
+
     /// Takes in a call that isn't to be found in its piece.
     fn add_extra(&mut self, mut raw: Raw) {
         let reference = *self.reference.get_or_insert(raw.slot);
@@ -177,6 +184,14 @@ impl Index {
     /// How many things were left out because there was no room for them.
     pub(crate) fn left_out(&self) -> u64 {
         self.left_out
+    }
+
+    /// Whether there is room for one more extra, which is taken then.
+    pub(crate) fn take_room(&mut self) -> bool {
+        let is_there = self.room > 0;
+        self.room = self.room.saturating_sub(1);
+        self.left_out += u64::from(!is_there);
+        is_there
     }
 
     /// The thread with this number, new if there was none.

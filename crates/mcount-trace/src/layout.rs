@@ -127,6 +127,24 @@ pub mod chunk {
     pub const METADATA: u32 = 4;
     /// Where which calls are, for readers.
     pub const INDEX: u32 = 5;
+    /// When threads were off the processor: records of [`super::off_cpu::SIZE`] bytes.
+    pub const OFF_CPU: u32 = 6;
+}
+
+/// Records of times that a thread was off the processor.
+pub mod off_cpu {
+    /// Bytes of a record.
+    pub const SIZE: usize = 32;
+    /// u64, ticks when it was taken off; in a record that isn't one, this and [`END`] are 0.
+    pub const START: usize = 0;
+    /// u64, ticks when it was put on again.
+    pub const END: usize = 8;
+    /// u32
+    pub const PID: usize = 16;
+    /// u32
+    pub const TID: usize = 20;
+    /// u32, the number of a function whose name says why.
+    pub const FUNCTION: usize = 24;
 }
 
 /// Call records: two words, `w0` and `w1`.

@@ -33,6 +33,7 @@ mod index;
 pub mod layout;
 mod metadata;
 mod nest;
+mod off_cpu;
 mod order;
 mod pack;
 mod record;

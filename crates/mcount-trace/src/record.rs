@@ -94,6 +94,14 @@ impl Raw {
         }
     }
 
+    /// Something that the system has seen, and that is in no place on the stack: below every call.
+    pub(crate) fn beneath(function: u32, start: u64, end: u64, ordinal: u64) -> Self {
+        let function_and_end = low_half(u64::from(function) & call::FUNCTION_MASK);
+        let mut raw = Self { start, end: end.max(start), ordinal, function_and_end, slot: 0 };
+        raw.set_apart();
+        raw
+    }
+
     #[inline]
     pub(crate) fn function(&self) -> u32 {
         self.function_and_end & 0xff_ffff

@@ -8,6 +8,7 @@ use crate::index::{Descriptor, Index, Starts, ThreadIndex, descriptor};
 use crate::layout::{self, chunk, clock, directory, flags, header};
 use crate::metadata::{Event, Function, Mapping, Metadata, Module, Process, Thread};
 use crate::nest::resolve;
+use crate::off_cpu;
 use crate::record::End;
 use crate::scale::Scale;
 use crate::stored;
@@ -443,7 +444,7 @@ impl Chunks<'_> {
         let chunks = descriptors.iter().filter(|of| of.kind == chunk::INDEX);
         let chunks = chunks.filter_map(|of| Some((*of, self.place(of.number)?)));
         let (index, without_start) = stored::read(self.file, size, chunks)?;
-        let is_unknown = |of: &&Descriptor| of.kind > chunk::INDEX;
+        let is_unknown = |of: &&Descriptor| of.kind > chunk::OFF_CPU;
         damage.unknown_chunks = descriptors.iter().filter(is_unknown).count() as u64;
         damage.open_without_start = without_start;
         Some(index)
@@ -467,10 +468,11 @@ impl Chunks<'_> {
                     let starts = starts.map(|(offset, _)| offset);
                     index.open(self.file, (starts, offset), size, of, damage);
                 }
-                chunk::STARTS | chunk::METADATA | chunk::INDEX => {}
+                chunk::STARTS | chunk::METADATA | chunk::INDEX | chunk::OFF_CPU => {}
                 _ => damage.unknown_chunks += 1,
             }
         }
+        off_cpu::read(self.file, (descriptors, self.is_ring), |at| self.place(at), &mut index);
         damage.left_out = index.left_out();
         index
     }

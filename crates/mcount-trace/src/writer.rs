@@ -213,6 +213,20 @@ impl Writer {
         self
     }
 
+    /// A thread was off the processor; `function` says why.
+    pub fn off_cpu(&mut self, thread: ThreadId, function: u32, start: u64, end: u64) -> &mut Self {
+        let (pid, tid) = self.thread_mut(thread).map_or((0, 0), |(pid, tid, _)| (*pid, *tid));
+        let mut record = [self.word(start), self.word(end)].concat();
+        record.extend(self.words(&[pid, tid, function, 0]));
+        let is_last = |one: &&mut Chunk| one.kind == chunk::OFF_CPU && one.bytes.len() < CAPACITY;
+        if let Some(last) = self.chunks.iter_mut().rfind(is_last) {
+            last.bytes.extend(record);
+        } else {
+            self.add(chunk::OFF_CPU, 0, 0, 0, record);
+        }
+        self
+    }
+
     /// Adds the two words of a record, whatever they are, to what a thread writes.
     pub fn record(&mut self, thread: ThreadId, first: u64, second: u64) -> &mut Self {
         self.records(thread, 0, &[(first, second)])

@@ -94,6 +94,9 @@ fn sample(big_endian: bool) -> Vec<u8> {
         } else {
             call.end(how);
         }
+        if at % 9 == 0 {
+            writer.off_cpu(thread, 3, start + 2, start + 20);
+        }
         if at == 20 {
             writer.hand_over(threads[1], threads[2]);
             writer.call(threads[0], 1).from(1).to(1 << 50).slot(TOP + 64).end(End::Return);

@@ -63,6 +63,7 @@ fn sample(big_endian: bool, rounds: u64) -> Vec<u8> {
         }
         let how = [End::Return, End::TailCall, End::Unwound, End::Exit][round as usize % 4];
         writer.call(thread, 1).from(start).to(start + 90).slot(TOP).end(how);
+        writer.off_cpu(thread, 300, start + 20, start + 22);
         if round == rounds / 2 {
             writer.call(thread, 1).from(1).to(1 << 50).slot(TOP + 64).end(End::Return);
         }

@@ -133,7 +133,7 @@ fn compare_visits(trace: &Trace<'_>, expected: &[Call]) {
 fn writer_of(choices: impl Fn(u64) -> u64, steps: u64, gap: u64) -> Writer {
     let mut writer = Writer::new();
     writer.header(mcount_trace::layout::header::END_TICKS, steps * 10);
-    for name in ["a", "b", "c", "d"] {
+    for name in ["a", "b", "c", "d", "off the processor"] {
         writer.function("/bin/program", name);
     }
     for number in 0..2 {
@@ -142,6 +142,10 @@ fn writer_of(choices: impl Fn(u64) -> u64, steps: u64, gap: u64) -> Writer {
         for step in 0..steps {
             let choice = choices(step * 2 + u64::from(number));
             now += gap + choice % 3;
+            if (choice / 4096).is_multiple_of(100) {
+                writer.off_cpu(thread, 5, now + 1, now + 4);
+                now += 5;
+            }
             let function = 1 + u32::try_from(choice / 8 % 4).unwrap();
             // Now and then it goes far up or down, so that calls reach over pieces.
             let is_rising = step / 7_000 % 2 == 0;

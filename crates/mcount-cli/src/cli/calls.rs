@@ -3,6 +3,7 @@
 use super::options::number;
 use crate::pattern::{Language, Pattern};
 use crate::replay::parse_time;
+use crate::trace::processor;
 use crate::trace::{FileGlob, Limit, Scope, Size};
 use clap::{Args, ValueEnum};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,6 +64,10 @@ pub(super) struct CallsArgs {
         ]
     )]
     entries: bool,
+    /// Record when threads were off the processor, as the kernel tells of it: as calls of linux:schedule, or of
+    /// 'linux:schedule (preempted)', by whatever they were in. Own times of functions don't have that any more
+    #[arg(long, help_heading = "What is recorded", conflicts_with = "entries")]
+    context_switches: bool,
     /// Let tracing cost this part of the program's processor time at most, such as 2%: functions that are
     /// called too often for that aren't traced any more, and it's said which
     #[arg(
@@ -153,6 +158,16 @@ impl CallsArgs {
         if untimed && min_duration != 0 {
             return Err("--min-duration needs a clock".to_owned());
         }
+        if untimed && self.context_switches {
+            return Err("--context-switches needs a clock".to_owned());
+        }
+        if self.context_switches && !processor::HAS_CONTEXT_SWITCHES {
+            return Err(processor::missing("--context-switches"));
+        }
+        let wants_values = !self.args.is_empty() || !self.results.is_empty();
+        if wants_values && !processor::HAS_VALUES {
+            return Err(processor::missing("--args and --results"));
+        }
         Ok(Scope {
             filter: Pattern::all(&self.filter, language)?,
             files: self.file.iter().map(|text| FileGlob::new(text)).collect::<Result<_, _>>()?,
@@ -166,6 +181,7 @@ impl CallsArgs {
             min_duration,
             entries: self.entries,
             untimed,
+            switches: self.context_switches,
             ..Scope::default()
         })
     }

@@ -1,10 +1,10 @@
 //! The command line of `mcount`: the commands, and what they have in common. One file a command.
 #![expect(clippy::doc_markdown, reason = "doc comments here are help on a terminal")]
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(can_trace)]
 mod attach;
 mod btf;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(can_trace)]
 mod calls;
 mod cc;
 mod check;
@@ -15,7 +15,7 @@ mod link;
 mod many;
 mod nop;
 mod options;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(can_patch)]
 mod patch;
 mod read;
 mod record;
@@ -26,13 +26,13 @@ mod scratch;
 mod sort;
 mod stats;
 mod table;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(can_trace)]
 mod top;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(can_trace)]
 mod trace;
 mod why;
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(can_trace)]
 use self::attach::{AttachArgs, attach};
 use self::cc::{CcArgs, cc};
 use self::check::{CheckArgs, check};
@@ -40,7 +40,7 @@ use self::compress::CompressArgs;
 use self::diff::{DiffArgs, diff};
 use self::link::{LinkArgs, link};
 use self::nop::{NopArgs, nop};
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(can_patch)]
 use self::patch::{PatchArgs, patch};
 use self::read::{ReadArgs, What, read};
 use self::record::{RecordArgs, record};
@@ -49,9 +49,9 @@ use self::report::{ReportArgs, report};
 use self::sort::{SortArgs, sort};
 use self::stats::{StatsArgs, stats};
 use self::table::{TableArgs, table};
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(can_trace)]
 use self::top::{TopArgs, top};
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(can_trace)]
 use self::trace::{TraceArgs, trace};
 use self::why::{WhyArgs, why};
 use crate::children::SIGNALLED;
@@ -79,7 +79,8 @@ const ERROR: u8 = 2;
 /// For tracing, a compiler leaves a hook at the start of each function: a call to mcount, _mcount,
 /// __fentry__ or __gnu_mcount_nc (-pg, -mfentry), or an area of NOPs (-fpatchable-function-entry). A
 /// tracer needs the addresses of all hooks in one table, __mcount_loc. mcount makes that table and
-/// checks it, on every processor. On x86-64 Linux it also runs programs and records their calls.
+/// checks it, on every processor. On Linux, on x86-64 and AArch64, it also runs programs and records their
+/// calls.
 #[derive(Parser)]
 #[command(name = "mcount", version, propagate_version = true, max_term_width = 100)]
 #[command(
@@ -187,26 +188,34 @@ enum Command {
     )]
     Cc(CcArgs),
     /// Run a program and record the calls of its functions
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[cfg(can_trace)]
     #[command(
         after_help = trace::HELP,
         override_usage = "mcount trace [OPTIONS] [--] PROGRAM [ARG]..."
     )]
     Trace(TraceArgs),
     /// Trace a process that runs already, and leave it as it was
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[cfg(can_trace)]
     #[command(after_help = attach::HELP)]
     Attach(AttachArgs),
     /// Replace functions of a process that runs, and put them back
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[cfg(can_patch)]
     #[command(
         after_help = patch::HELP,
         override_usage = "mcount patch [OPTIONS] PID FIX.so\n       \
                           mcount patch --revert [OPTIONS] PID [PATCH]...\n       mcount patch --list PID"
     )]
     Patch(PatchArgs),
+    /// Not on this processor
+    #[cfg(all(can_trace, not(can_patch)))]
+    #[command(hide = true, disable_help_flag = true)]
+    Patch {
+        /// What it's called with elsewhere
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _words: Vec<std::ffi::OsString>,
+    },
     /// Show which functions of a running program are called now, and how long they take
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[cfg(can_trace)]
     #[command(
         after_help = top::HELP,
         override_usage = "mcount top [OPTIONS] PID\n       mcount top [OPTIONS] -- PROGRAM [ARG]..."
@@ -320,13 +329,15 @@ fn execute(command: Command) -> io::Result<u8> {
         Command::Sort(arguments) => sort(&arguments),
         Command::Nop(arguments) => nop(&arguments),
         Command::Cc(arguments) => Ok(cc(&arguments)),
-        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        #[cfg(can_trace)]
         Command::Trace(arguments) => Ok(trace(&arguments)),
-        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        #[cfg(can_trace)]
         Command::Attach(arguments) => Ok(attach(arguments)),
-        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        #[cfg(can_patch)]
         Command::Patch(arguments) => patch(&arguments),
-        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        #[cfg(all(can_trace, not(can_patch)))]
+        Command::Patch { .. } => Ok(complain(&crate::trace::processor::missing("mcount patch"))),
+        #[cfg(can_trace)]
         Command::Top(arguments) => Ok(top(arguments)),
         Command::Replay(arguments) => replay(&arguments),
         Command::Stats(arguments) => stats(&arguments),
@@ -364,7 +375,7 @@ fn ended_by(signal: i32, program: &OsStr) -> u8 {
     u8::try_from(signal).map_or(ERROR, |signal| signal.saturating_add(SIGNALLED))
 }
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(can_trace)]
 fn say(text: &str) {
     let _ = writeln!(anstream::stderr(), "mcount: {}", printable(text));
 }

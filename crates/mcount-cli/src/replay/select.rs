@@ -167,7 +167,11 @@ impl Filter<'_> {
     }
 
     /// Start and end of a call, in nanoseconds since the start of the trace.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "each call goes through it, and the compiler leaves it out of line"
+    )]
+    #[inline(always)]
     pub(crate) fn times(&self, call: &Call) -> (u64, Option<u64>) {
         (self.trace.nanoseconds(call.start), call.end.map(|end| self.trace.nanoseconds(end)))
     }

@@ -271,6 +271,10 @@ fn modules(names: &Names<'_, '_>) -> (Vec<Module>, Vec<u64>) {
         let at = *places.entry(function.module).or_insert(next);
         if at == next {
             let mut path = if name.module.is_empty() { "/?" } else { &name.module }.to_owned();
+            if !path.starts_with('/') {
+                // Of what isn't a file, uftrace knows no functions.
+                path.insert(0, '/');
+            }
             // What holds the functions is named by the file alone.
             while !files.insert(path.rsplit('/').next().unwrap_or_default().to_owned()) {
                 let _ = write!(path, "-{}", function.module);

@@ -1,6 +1,7 @@
 //! The agent as an ELF file: where its routines are, and the file that the dynamic linker loads.
 
 use mcount_agent::IMAGE;
+use nix::libc;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol};
 use std::io;
@@ -15,6 +16,7 @@ pub(super) struct Symbols {
     /// What stubs of functions call whose arguments or results are recorded.
     pub(super) values_entry: u64,
     pub(super) values_pg_entry: u64,
+    /// What `%gs` leads to in a thread without a block, where it does; 0 elsewhere.
     pub(super) nobody: u64,
     /// What `%gs` leads to in a thread that begins with system calls forbidden.
     pub(super) confined: u64,
@@ -26,7 +28,7 @@ pub(super) struct Symbols {
     pub(super) start: u64,
     pub(super) stubs: u64,
     pub(super) stubs_end: u64,
-    /// An `int3`.
+    /// A breakpoint.
     pub(super) trap: u64,
     /// Where the dynamic linker's rendezvous is to jump to.
     pub(super) rendezvous: u64,
@@ -100,6 +102,9 @@ impl Symbols {
     }
 }
 
+/// Bytes of a page, as the agent and the recorder have it; some kernels have larger ones.
+const PAGE: libc::c_long = 4096;
+
 /// The agent on disk, for as long as programs are traced.
 pub(super) struct Agent {
     pub(super) symbols: Symbols,
@@ -129,6 +134,13 @@ impl Agent {
 
     /// Its bytes.
     pub(super) fn image() -> io::Result<&'static [u8]> {
+        // SAFETY: takes a number.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        if page != PAGE {
+            return Err(io::Error::other(format!(
+                "pages have {page} bytes here: not supported yet"
+            )));
+        }
         IMAGE.ok_or_else(|| io::Error::other("tracing isn't supported on this processor yet"))
     }
 
@@ -183,15 +195,15 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
         };
         *field = symbol.address();
     }
-    let Symbols { config, nobody, start, stubs, stubs_end, .. } = found;
+    let Symbols { config, start, stubs, stubs_end, .. } = found;
     let Symbols { trap, rendezvous, ask, asked, request, names, .. } = found;
     let Symbols { begin, leave, done, is_done, .. } = found;
     let code = [start, stubs, stubs_end, trap, rendezvous, ask, asked, begin, leave, done, is_done];
     let is_missing = |of: &Routines| [of.entry, of.pg_entry, of.exit].contains(&0);
     if code.contains(&0)
         || [found.values_entry, found.values_pg_entry].contains(&0)
-        || [config, nobody, request, names].contains(&0)
-        || [found.confined, found.pg_return, found.watch, found.question].contains(&0)
+        || [config, request, names].contains(&0)
+        || [found.pg_return, found.watch, found.question].contains(&0)
         || found.routines.iter().any(is_missing)
     {
         return Err(io::Error::other("the agent was built without some of its symbols"));

@@ -7,15 +7,15 @@
 //!
 //! In the strict mode, the processor's clock mayn't be read either; it's read here then.
 
-use super::file::clock;
+use super::clock::clock;
 use super::modules::Module;
+use super::processor;
 use super::sandbox;
 use super::space::Space;
 use super::start::Untraced;
 use super::tracee::{Memory, Tracee};
 use super::{Process, Recorder};
 use mcount_agent::question;
-use mcount_live::x86_64 as code;
 use nix::libc;
 use std::io;
 
@@ -23,10 +23,6 @@ use std::io;
 const FINE: u64 = 0;
 /// The most of a stack that's made ready, in bytes.
 const MOST: u64 = 8 << 20;
-/// `rdtsc`.
-const READ_CLOCK: [u8; 2] = [0x0f, 0x31];
-/// Bytes of code that may be moved, at most.
-const MOVED: usize = code::STUB_KIND - 2 * code::SITE;
 
 /// What programs take on in a sandbox.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,7 +41,8 @@ impl Recorder {
         let placed = process.space.borrow().agent.as_ref().map(|placed| placed.bias);
         let Some(at) = placed.map(|bias| bias + self.agent.symbols.question) else { return false };
         let word = |offset: u64| process.memory.word(at + offset).unwrap_or(0);
-        let asks = thread.registers().map_or(0, |registers| registers.rsi & 0xffff_ffff);
+        let asks =
+            thread.registers().map_or(0, |registers| registers.second_argument() & 0xffff_ffff);
         if asks == 0 || word(question::THREAD) != asks {
             return false;
         }
@@ -103,16 +100,13 @@ impl Recorder {
         };
         let Ok(mut registers) = thread.registers() else { return false };
         let mut bytes = [0; 2];
-        if !(bias..bias + self.agent.symbols.stubs).contains(&registers.rip)
-            || process.memory.read(registers.rip, &mut bytes).is_err()
-            || bytes != READ_CLOCK
+        let place = registers.instruction();
+        if !(bias..bias + self.agent.symbols.stubs).contains(&place)
+            || process.memory.read(place, &mut bytes).is_err()
+            || !registers.give_time(bytes, clock())
         {
             return false;
         }
-        let now = clock();
-        registers.rax = now & 0xffff_ffff;
-        registers.rdx = now >> 32;
-        registers.rip += READ_CLOCK.len() as u64;
         thread.set_registers(&registers).is_ok()
     }
 }
@@ -129,58 +123,17 @@ impl Space {
         let Some(placed) = &mut self.agent else { return Ok(()) };
         let watch = placed.bias + watch;
         for (function, bytes) in &module.confining {
-            let start = if bytes.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) { 4 } else { 0 };
-            let moved = bytes.get(start..).and_then(movable);
-            let place = bias + function + start as u64;
-            let has_hook = module.hooks.iter().any(|hook| hook.function == *function);
-            let Some(moved) = moved.filter(|_| !has_hook) else { continue };
-            let Some(at) = placed.stubs.take(code::STUB as u64) else { continue };
-            let behind = at + (code::SITE + moved.len()) as u64;
-            let back = code::armed(behind, place + moved.len() as u64);
-            let (Some(jump), Some([_, distance @ ..]), Some(back)) =
-                (code::armed(place, at), code::armed(at, watch), back)
-            else {
+            if module.hooks.iter().any(|hook| hook.function == *function) {
                 continue;
-            };
-            // A call has the form of a jump.
-            memory.write(at, &[&[0xe8], distance.as_slice(), moved, &back].concat())?;
+            }
+            let Some(at) = placed.stubs.take(processor::STUB as u64) else { continue };
+            let made = processor::watched(bias + function, bytes, (at, watch));
+            let Some((stub, place, jump)) = made else { continue };
+            memory.write(at, &stub)?;
             memory.write(place, &jump)?;
         }
         Ok(())
     }
-}
-
-/// The instructions that `code` begins with, as far as a jump takes their place; `None` if one of them depends on where it is,
-/// or isn't known here. They're what compilers begin functions with.
-fn movable(code: &[u8]) -> Option<&[u8]> {
-    let mut length = 0;
-    while length < code::SITE {
-        length += instruction(code.get(length..)?)?;
-    }
-    code.get(..length).filter(|moved| moved.len() <= MOVED)
-}
-
-/// The length of a `push`, of a `sub` from the stack pointer, or of a `mov` between registers and the stack.
-fn instruction(code: &[u8]) -> Option<usize> {
-    let (prefix, rest) = match code {
-        [0x40..=0x4f, rest @ ..] => (1, rest),
-        _ => (0, code),
-    };
-    let length = match rest {
-        [0x50..=0x57, ..] => 1,
-        [0xb8..=0xbf, ..]
-            if code.first().is_some_and(|prefix| prefix & 8 == 0 || *prefix > 0x4f) =>
-        {
-            5
-        }
-        [0x83, 0xec, _, ..] => 3,
-        [0x81, 0xec, _, _, _, _, ..] => 6,
-        // mod 3: two registers; mod 1 and the stack pointer: a byte more, and one for the distance.
-        [0x89 | 0x8b | 0x63, 0xc0..=0xff, ..] => 2,
-        [0x89 | 0x8b | 0x8d, form, 0x24, _, ..] if form & 0xc7 == 0x44 => 4,
-        _ => return None,
-    };
-    (code.len() >= prefix + length).then_some(prefix + length)
 }
 
 /// The filter that a `struct sock_fprog` leads to.
@@ -217,30 +170,4 @@ fn stack_limit(process: i32) -> u64 {
     let got =
         unsafe { libc::prlimit(process, libc::RLIMIT_STACK, std::ptr::null(), &raw mut limit) };
     if got == 0 { limit.rlim_cur } else { MOST }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn beginnings_of_functions_are_moved_whole() {
-        let rows: [(&[u8], Option<usize>); 9] = [
-            // glibc's prctl and syscall, and musl's.
-            (&[0x48, 0x83, 0xec, 0x58, 0x49, 0x89, 0xca, 0x48, 0x89], Some(7)),
-            (&[0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0x48], Some(6)),
-            (&[0x48, 0x83, 0xec, 0x58, 0x48, 0x63, 0xff, 0x49], Some(7)),
-            (&[0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0x74, 0x24, 0x28], Some(9)),
-            (&[0xb8, 0x9d, 0, 0, 0, 0x0f, 0x05], Some(5)),
-            // mov $…, %rax with eight bytes of number.
-            (&[0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8], None),
-            // lea 0x10(%rip), %rax
-            (&[0x48, 0x8d, 0x05, 0x10, 0, 0, 0], None),
-            (&[0xe8, 0, 0, 0, 0], None),
-            (&[0x48, 0x89], None),
-        ];
-        for (code, expected) in rows {
-            assert_eq!(movable(code).map(<[u8]>::len), expected, "{code:02x?}");
-        }
-    }
 }

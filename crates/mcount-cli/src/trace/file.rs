@@ -4,6 +4,7 @@
 //! Programs write calls into the file through shared mappings. They never touch a chunk that the
 //! recorder hasn't made room for on disk, so a full disk is an error here and not a signal there.
 
+use super::clock;
 use super::prepare::{self, Prepared};
 use super::scope::Scope;
 use crate::commit::Failure;
@@ -49,34 +50,6 @@ pub enum Size {
     Ring(u64),
 }
 
-/// Reads the processor's clock.
-pub(super) fn clock() -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: reads the time stamp counter.
-    unsafe {
-        core::arch::x86_64::_rdtsc()
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    0
-}
-
-/// The processor's clock, and `CLOCK_MONOTONIC` in nanoseconds at that time. Whoever is interrupted between reading the two tries
-/// again.
-fn both_clocks() -> (u64, u64) {
-    const TRIES: usize = 16;
-    let read = || {
-        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let before = clock();
-        // SAFETY: the time goes to a value of ours.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-        let took = clock().saturating_sub(before);
-        let part = |value: i64| u64::try_from(value).unwrap_or(0);
-        (took, (before + took / 2, part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec)))
-    };
-    let best = std::iter::repeat_with(read).take(TRIES).min_by_key(|(took, _)| *took);
-    best.map_or((0, 0), |(_, both)| both)
-}
-
 /// A trace that is being written.
 pub(super) struct TraceFile {
     shared: Arc<Shared>,
@@ -89,7 +62,8 @@ pub(super) struct TraceFile {
     untimed: bool,
 }
 
-struct Shared {
+/// What the threads of the recorder have of it.
+pub(super) struct Shared {
     file: File,
     header: MmapMut,
     stop: AtomicBool,
@@ -147,6 +121,38 @@ impl Shared {
             }
             error => Err(io::Error::from_raw_os_error(error)),
         }
+    }
+
+    /// Do older calls make room for newer ones?
+    pub(super) fn is_ring(&self) -> bool {
+        self.field(header::RING).load(SeqCst) != 0
+    }
+
+    /// A chunk of this kind for the recorder; `None` if there is no room.
+    pub(super) fn take_chunk(&self, kind: u32) -> Option<u64> {
+        let (next, ready) = (self.field(header::NEXT_CHUNK), self.field(header::READY));
+        let chunk = loop {
+            let number = next.load(SeqCst);
+            let taken = if number.is_multiple_of(directory::SPAN) { number + 1 } else { number };
+            if taken >= ready.load(SeqCst) {
+                if self.field(header::FULL).load(SeqCst) != 0 {
+                    return None;
+                }
+                thread::yield_now();
+            } else if next.compare_exchange(number, taken + 1, SeqCst, SeqCst).is_ok() {
+                break taken;
+            }
+        };
+        let place = descriptor(chunk) + directory::KIND as u64;
+        self.file.write_all_at(&kind.to_ne_bytes(), place).ok().map(|()| chunk)
+    }
+
+    /// Writes to a chunk of the recorder's, from its byte `at` on: that's its end then.
+    pub(super) fn fill(&self, chunk: u64, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let place = layout::HEADER_BLOCK + chunk * layout::CHUNK_SIZE + at;
+        self.file.write_all_at(bytes, place)?;
+        let used = (at + bytes.len() as u64).to_ne_bytes();
+        self.file.write_all_at(&used, descriptor(chunk) + directory::USED as u64)
     }
 
     /// Keeps room ahead until told to stop.
@@ -235,7 +241,7 @@ impl TraceFile {
         let is_prepared = prepare::is_worth_it(scope);
         let shared =
             Shared { file, header, stop, error, limit: AtomicU64::new(limit), is_prepared };
-        let begin = both_clocks();
+        let begin = clock::both(libc::CLOCK_MONOTONIC);
         shared.file.write_all_at(&layout::BYTE_ORDER.to_ne_bytes(), header::BYTE_ORDER as u64)?;
         shared.file.write_all_at(&layout::VERSION.to_ne_bytes(), header::VERSION as u64)?;
         let realtime = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -322,7 +328,7 @@ impl TraceFile {
         if self.untimed {
             (self.shared.field(header::NEXT_THREAD).load(SeqCst) + 1) << COUNT_BITS
         } else {
-            clock()
+            clock::clock()
         }
     }
 
@@ -342,28 +348,15 @@ impl TraceFile {
         if self.untimed {
             return;
         }
-        let (ticks, now) = both_clocks();
+        let (ticks, now) = clock::both(libc::CLOCK_MONOTONIC);
         let elapsed = u128::from(now.saturating_sub(self.begin.1).max(1));
         let ticks = u128::from(ticks.saturating_sub(self.begin.0)) * 1_000_000_000 / elapsed;
         self.shared.set(header::TICKS_PER_SECOND, u64::try_from(ticks).unwrap_or(0));
     }
 
-    /// A chunk for the recorder; `None` if there is no room.
-    fn take_chunk(&self) -> Option<u64> {
-        let next = self.shared.field(header::NEXT_CHUNK);
-        let ready = self.shared.field(header::READY);
-        loop {
-            let number = next.load(SeqCst);
-            let taken = if number.is_multiple_of(directory::SPAN) { number + 1 } else { number };
-            if taken >= ready.load(SeqCst) {
-                if self.shared.field(header::FULL).load(SeqCst) != 0 {
-                    return None;
-                }
-                thread::yield_now();
-            } else if next.compare_exchange(number, taken + 1, SeqCst, SeqCst).is_ok() {
-                return Some(taken);
-            }
-        }
+    /// What its threads have of it.
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
     }
 
     /// A process has ended: in a ring, what it wrote last may be written over.
@@ -418,10 +411,9 @@ impl TraceFile {
 
     /// Takes a chunk for metadata.
     fn next_chunk(&self, at: &mut Metadata) -> io::Result<()> {
-        at.chunk = self.take_chunk().ok_or(io::ErrorKind::StorageFull)?;
+        at.chunk = self.shared.take_chunk(chunk::METADATA).ok_or(io::ErrorKind::StorageFull)?;
         at.used = 0;
-        let kind = chunk::METADATA.to_ne_bytes();
-        self.shared.file.write_all_at(&kind, descriptor(at.chunk) + directory::KIND as u64)
+        Ok(())
     }
 
     /// Writes records to the chunk of metadata, which has room for them.
@@ -429,11 +421,9 @@ impl TraceFile {
         if records.is_empty() {
             return Ok(());
         }
-        let place = layout::HEADER_BLOCK + at.chunk * layout::CHUNK_SIZE + at.used;
-        self.shared.file.write_all_at(records, place)?;
+        self.shared.fill(at.chunk, at.used, records)?;
         at.used += records.len() as u64;
-        let used = at.used.to_ne_bytes();
-        self.shared.file.write_all_at(&used, descriptor(at.chunk) + directory::USED as u64)
+        Ok(())
     }
 
     /// The file.

@@ -7,6 +7,7 @@
 
 use super::agent::Agent;
 use super::file::TraceFile;
+use super::processor::{GATE, GATE_TRAP, RELATIVE};
 use super::scope::Scope;
 use super::space::{Space, gaps, mapping, procfs_maps};
 use super::stack::Stack;
@@ -17,8 +18,6 @@ use object::{Endianness, Object, ObjectSection, RelocationFlags};
 use std::io;
 
 const PAGE: u64 = 4096;
-/// `syscall` and a breakpoint.
-const GATE: [u8; 3] = [0x0f, 0x05, 0xcc];
 const AT_PHDR: u64 = 3;
 const AT_PHNUM: u64 = 5;
 const AT_ENTRY: u64 = 9;
@@ -27,7 +26,6 @@ const PT_PHDR: u64 = 6;
 const PT_GNU_EH_FRAME: u64 = 0x6474_e550;
 /// Words of a program header; in the first, the flags are above the type.
 const HEADER_WORDS: usize = 7;
-const RELATIVE: u32 = 8;
 
 /// The program as it's loaded.
 pub(super) struct Loaded<'d> {
@@ -59,11 +57,11 @@ pub(super) fn inject(
     let image = ElfFile64::<Endianness>::parse(Agent::image()?).map_err(io::Error::other)?;
     let entry = program.stack.auxiliary(AT_ENTRY).unwrap_or(0);
     let bias = entry.wrapping_sub(program.file.entry());
-    let start = thread.registers()?.rip;
-    let mut before = GATE;
+    let start = thread.registers()?.instruction();
+    let mut before = GATE.to_vec();
     memory.read(start, &mut before)?;
-    memory.write(start, &GATE)?;
-    thread.leave_exec(start + 2)?;
+    memory.write(start, GATE)?;
+    thread.leave_exec(start + GATE_TRAP)?;
     let entries = table(memory, program, bias)?;
     let result = map_agent(thread, memory, start, &image, (program, bias), entries.len());
     memory.write(start, &before)?;
@@ -71,7 +69,7 @@ pub(super) fn inject(
     write_tables(memory, program, bias, &place, (entries, &image))?;
     memory.write(place.thread, &place.thread.to_le_bytes())?;
     let mut registers = thread.registers()?;
-    registers.fs_base = place.thread;
+    registers.set_thread_pointer(place.thread);
     thread.set_registers(&registers)?;
     space.place(thread, memory, agent, place.agent, (trace, scope))?;
     space.start(thread, memory, agent)?;

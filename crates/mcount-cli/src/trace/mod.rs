@@ -8,6 +8,7 @@
 mod agent;
 pub mod attach;
 mod budget;
+mod clock;
 mod confine;
 mod file;
 mod functions;
@@ -16,8 +17,10 @@ mod inject;
 mod library;
 mod live;
 mod modules;
+mod off_cpu;
 mod prepare;
 mod processes;
+pub(crate) mod processor;
 mod recipe;
 mod rendezvous;
 mod sandbox;
@@ -40,6 +43,7 @@ pub use self::file::Size;
 use self::file::TraceFile;
 use self::library::Library;
 use self::modules::Modules;
+use self::off_cpu::OffCpu;
 pub use self::scope::{FileGlob, Limit, Scope};
 use self::space::Space;
 use self::spend::Spending;
@@ -132,6 +136,8 @@ struct Recorder {
     request: Request,
     agent: Agent,
     trace: TraceFile,
+    /// Who tells when threads are off the processor.
+    off_cpu: Option<OffCpu>,
     modules: Modules,
     library: Library,
     /// How many enumerations the trace has.
@@ -194,6 +200,7 @@ fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcom
         request,
         agent,
         trace,
+        off_cpu: None,
         modules: Modules::default(),
         library: Library::default(),
         enumerations: 0,
@@ -219,6 +226,7 @@ fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcom
         left_alone: BTreeSet::new(),
     };
     recorder.begin_spending();
+    recorder.watch_switches();
     recorder.follow()?;
     recorder.finish()
 }
@@ -343,7 +351,21 @@ impl Recorder {
         }
     }
 
+    /// Has the kernel tell of context switches, if they're wanted. The program doesn't run yet.
+    fn watch_switches(&mut self) {
+        if !self.request.scope.switches || self.request.is_list {
+            return;
+        }
+        match OffCpu::of_new(&self.trace, self.main, self.request.is_alone) {
+            Ok(off_cpu) => self.off_cpu = Some(off_cpu),
+            Err(error) => self.note(off_cpu::why_not(&error)),
+        }
+    }
+
     fn finish(mut self) -> io::Result<Outcome> {
+        for note in self.off_cpu.take().into_iter().flat_map(OffCpu::end) {
+            self.note(note);
+        }
         let failed = spawn::exec_error();
         if failed.is_some() || self.refused.is_some() || self.listed.is_some() {
             self.trace.remove_unpublished();

@@ -3,16 +3,13 @@
 
 use super::agent::Routines;
 use super::functions::{Function, Functions};
+use super::processor::{self, Area, Position, SITE, STUB, Unusable, nop_length};
 use super::recipe::Recipe;
 use super::scope::Scope;
 use crate::files::Input;
 use crate::words::counted;
 use mcount::{Base, CallSite, Kind, Options, Policy};
 use mcount_agent::class;
-use mcount_live::x86_64::{
-    Area, Position, SHORT_JUMP, SITE, STUB, STUB_ALIGNED, Unusable, is_entry, nop_length, position,
-    stub, stub_after_aligning, stub_after_prologue,
-};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
 use std::collections::HashMap;
@@ -82,7 +79,7 @@ pub(super) struct Hook {
 impl Hook {
     /// Is it a call behind the prologue?
     pub(super) fn is_after_prologue(&self) -> bool {
-        matches!(self.position, Some(Position::AfterPrologue | Position::AfterAligning(_)))
+        processor::is_after_prologue(self.position)
     }
 
     /// Its stub at `at`, for the routines of an agent at load bias `bias`; its function goes on at `body`. `None` if
@@ -94,22 +91,19 @@ impl Hook {
         body: u64,
     ) -> Option<[u8; STUB]> {
         let number = self.id | self.class << 24;
-        let (entry, late_entry) = (bias + routines.entry, bias + routines.pg_entry);
-        match self.position {
-            Some(Position::AfterPrologue) => stub_after_prologue(at, late_entry, body, number),
-            Some(Position::AfterAligning(pointer)) => {
-                stub_after_aligning(at, late_entry, body, number, pointer)
-            }
-            _ => stub(at, entry, body, bias + routines.exit, number),
-        }
+        let Routines { entry, pg_entry, exit } = routines;
+        processor::stub(
+            self.position,
+            at,
+            (bias + entry, bias + pg_entry, bias + exit),
+            body,
+            number,
+        )
     }
 
     /// Where its site leads to in that stub.
     pub(super) fn way_in(&self) -> u64 {
-        match self.position {
-            Some(Position::AfterAligning(_)) => STUB_ALIGNED as u64,
-            _ => 0,
-        }
+        processor::way_in(self.position)
     }
 
     /// Decides whether it's armed, in the module with this path.
@@ -256,7 +250,7 @@ impl Module {
             "call of the hook has a form that isn't known, and stays as it is",
             "calls of the hook have a form that isn't known, and stay as they are",
         ];
-        const PATCHABLE: &str = "compile with -fpatchable-function-entry=5";
+        const PATCHABLE: &str = processor::PATCHABLE;
         let path = self.path.display();
         let is_odd = |hook: &&Hook| hook.position.is_none() && !hook.is_second;
         let odd = self.hooks.iter().filter(is_odd).count();
@@ -283,13 +277,13 @@ impl Module {
         let bytes = code.at(entry);
         let (area, before) = match Area::find(bytes) {
             Ok(area) => (area, None),
-            Err(Unusable::TooSmall(length)) => match room_before(code, recorded, entry) {
-                Some(before) if length >= SHORT_JUMP => {
-                    let start = if is_entry(bytes, 4) { 4 } else { 0 };
-                    (Area { start, length, is_call: false }, Some(before))
+            Err(Unusable::TooSmall(length)) => {
+                let room = room_before(code, recorded, entry);
+                match processor::small_area(bytes, length, room) {
+                    Some((area, before)) => (area, Some(before)),
+                    None => return self.too_small += 1,
                 }
-                _ => return self.too_small += 1,
-            },
+            }
             Err(Unusable::NotAHook) if site.kind == Some(Kind::Call) => return self.odd_calls += 1,
             Err(Unusable::NotAHook) => return,
         };
@@ -300,7 +294,9 @@ impl Module {
         let place = match site.kind {
             // The compiler lists entries only.
             Some(Kind::Patchable) => Some(Position::Entry),
-            _ => position(code.at(function.address), entry.wrapping_sub(function.address)),
+            _ => {
+                processor::position(code.at(function.address), entry.wrapping_sub(function.address))
+            }
         };
         let name = site.symbol.clone().filter(|_| is_named).unwrap_or_default();
         self.hooks.push(Hook {
@@ -362,8 +358,9 @@ impl Place {
             return Some(Self { entry: recorded, function, is_named: false });
         }
         let function = functions.next_without_symbol(recorded)?;
-        let entry = function.address;
-        are_nops(code, recorded, entry).then_some(Self { entry, function, is_named: false })
+        let start = function.address;
+        let entry = processor::entry_of(start, code.at(start));
+        are_nops(code, recorded, start).then_some(Self { entry, function, is_named: false })
     }
 }
 
@@ -399,7 +396,7 @@ impl<'d> Code<'d> {
             bytes.get(offset..).filter(|bytes| !bytes.is_empty())
         };
         let found = self.0.iter().find_map(from).unwrap_or_default();
-        found.get(..64).unwrap_or(found)
+        found.get(..processor::PROLOGUE).unwrap_or(found)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Processes and threads: how they come, which memory they have, and how they end.
 
 use super::confine::Confinement;
+use super::processor;
 use super::space::Space;
 use super::start::{self, Untraced};
 use super::tracee::{Memory, Tracee};
@@ -193,7 +194,7 @@ impl Recorder {
         let Some(placed) = process.space.borrow().agent.as_ref().map(|placed| placed.bias) else {
             return false;
         };
-        let Ok(slot) = thread.registers().map(|registers| registers.rsp) else { return false };
+        let Ok(slot) = thread.registers().map(|registers| registers.stack()) else { return false };
         let memory = &process.memory;
         let caller = memory.word(slot ^ RET).unwrap_or(0);
         let is_ours = memory.word(slot).is_ok_and(|it| it == placed + self.agent.symbols.pg_return);
@@ -207,7 +208,6 @@ impl Recorder {
     /// A new process with memory of its own isn't to be traced: its hooks become idle, and the agent in it knows of no trace and
     /// asks nobody. It's let go when it stands.
     fn leave_alone(&mut self, new: i32, space: &Space) {
-        const RETURN: u8 = 0xc3;
         self.left_alone.insert(new);
         let Ok(memory) = Memory::open(new) else { return };
         self.switch_all_off(&memory, space);
@@ -216,7 +216,7 @@ impl Recorder {
             let file = placed.bias + symbols.config + mcount_agent::config::FILE;
             // If it has ended meanwhile, so much the better.
             let _ = memory.write(file, &[0; 8]);
-            let _ = memory.write(placed.bias + symbols.ask, &[RETURN]);
+            let _ = memory.write(placed.bias + symbols.ask, processor::RETURN);
         }
     }
 

@@ -3,6 +3,7 @@
 use super::file::TraceFile;
 use super::library::Loaded;
 use super::modules::{Hook, Module};
+use super::processor;
 use super::sources;
 use super::space::{Rendezvous, Space};
 use super::start::Untraced;
@@ -27,7 +28,7 @@ impl Recorder {
         match (space.rendezvous, space.desk) {
             (Some(Rendezvous { stopped, is_breakpoint: true, .. }), _) => {
                 signal == libc::SIGTRAP
-                    && thread.registers().is_ok_and(|registers| registers.rip == stopped)
+                    && thread.registers().is_ok_and(|registers| registers.instruction() == stopped)
             }
             (Some(Rendezvous { stopped: place, .. }), _)
             | (None, Some(Desk { asked: place, .. })) => {
@@ -67,8 +68,7 @@ impl Recorder {
         if place.is_breakpoint {
             // The instruction under it is a return.
             let mut registers = thread.registers()?;
-            registers.rip = memory.word(registers.rsp)?;
-            registers.rsp += 8;
+            registers.leave_function(memory.word(registers.stack())?);
             thread.set_registers(&registers)?;
         }
         let Some(maps) = consistent_link_maps(memory, &space)? else { return Ok(()) };
@@ -84,12 +84,7 @@ impl Recorder {
         };
         put_behind(memory, &space, is_agent, is_sanitizer)?;
         space.place(thread, memory, &self.agent, *bias, (&self.trace, &self.request.scope))?;
-        if place.is_breakpoint {
-            let mut registers = thread.registers()?;
-            registers.rsp -= 8;
-            thread.set_registers(&registers)?;
-        }
-        space.meet(thread, memory, &self.agent)
+        space.meet(thread, memory, &self.agent, place.is_breakpoint)
     }
 
     pub(super) fn look_at_modules(
@@ -147,7 +142,11 @@ impl Recorder {
         let hooks: usize = self.modules.iter().map(|module| module.hooks.len()).sum();
         if hooks == 0 && self.library.is_empty() && !self.request.children {
             let known = self.modules.iter().find_map(|module| module.notes().into_iter().next());
-            let none = || format!("{}: no function has a hook; {NO_HOOKS}", program(id).display());
+            let name = program(id);
+            let none = || {
+                let advice = processor::PATCHABLE;
+                format!("{}: no function has a hook; {advice}{NO_HOOKS}", name.display())
+            };
             self.refuse(id, known.unwrap_or_else(none));
         } else if self.request.is_list {
             let functions = self.modules.iter().flat_map(Module::recorded);
@@ -228,9 +227,8 @@ impl Recorder {
     }
 }
 
-/// What to compile with.
-const NO_HOOKS: &str = "compile with -fpatchable-function-entry=5, or -pg, or, to trace only what it \
-                        starts, use --children";
+/// What else there is than to compile it otherwise.
+const NO_HOOKS: &str = ", or -pg, or, to trace only what it starts, use --children";
 
 fn eprintln_line(text: &str) {
     use std::io::Write;

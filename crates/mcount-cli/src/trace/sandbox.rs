@@ -5,6 +5,7 @@
 //! ways that lead on from there have to end well. The instructions are in `<linux/filter.h>`, what a filter is given in
 //! `seccomp(2)`.
 
+use super::processor::{ARCHITECTURE, NEEDED_BESIDES};
 use super::tracee::{Asked, status};
 use nix::errno::Errno;
 use nix::libc;
@@ -15,8 +16,6 @@ pub(super) const LONGEST: usize = 4096;
 const MOST: usize = 512;
 /// Instructions that are looked at, at most.
 const STEPS: u32 = 1 << 20;
-/// `AUDIT_ARCH_X86_64`.
-const ARCHITECTURE: u32 = 0xc000_003e;
 
 /// What the recorder makes the process do, and what the agent does.
 pub(super) const NEEDED: [(&str, i64); 13] = [
@@ -47,8 +46,7 @@ const NEEDED_BY_AGENT: [i64; 11] = [
     libc::SYS_tgkill,
     libc::SYS_sched_yield,
     libc::SYS_nanosleep,
-    // Where the processor or the kernel doesn't let programs set %gs themselves.
-    libc::SYS_arch_prctl,
+    NEEDED_BESIDES,
 ];
 /// What it does beside that when it begins.
 const NEEDED_TO_BEGIN: [i64; 3] = [libc::SYS_openat, libc::SYS_close, libc::SYS_tkill];

@@ -64,6 +64,8 @@ pub struct Scope {
     pub entries: bool,
     /// Without times.
     pub untimed: bool,
+    /// When threads were off the processor.
+    pub switches: bool,
     /// Patterns that mean a function which was seen.
     pub(crate) known: RefCell<BTreeSet<String>>,
 }
@@ -84,6 +86,7 @@ impl Default for Scope {
             min_duration: 0,
             entries: false,
             untimed: false,
+            switches: false,
             known: RefCell::default(),
         }
     }
@@ -113,6 +116,7 @@ impl Scope {
             || self.min_duration != 0
             || self.entries
             || self.untimed
+            || self.switches
     }
 
     /// What a function that sets markers is for what is recorded, if otherwise it were `class`: it's recorded wherever

@@ -4,11 +4,11 @@
 use super::agent::{Agent, Kind, Routines, Symbols};
 use super::file::TraceFile;
 use super::modules::{Hook, Module};
+use super::processor::{self as code, REACH};
 use super::recipe::Recipe;
 use super::scope::Scope;
 use super::tracee::{Desk, Memory, Tracee, to_result};
 use mcount_agent::{config, flags};
-use mcount_live::x86_64 as code;
 use nix::libc;
 use std::collections::BTreeMap;
 use std::io;
@@ -18,9 +18,6 @@ pub(super) const PAGE: u64 = 4096;
 
 /// Bytes that the agent has for the names of the trace.
 const NAMES: usize = 8192;
-
-/// How far from a module a jump into it, or out of it, may be: a bit less than 2 GiB.
-const REACH: u64 = (1 << 31) - (1 << 20);
 
 /// Room for code of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -138,12 +135,14 @@ impl Space {
         to_result(thread.call(memory, start, trap)?).map(|_| ())
     }
 
-    /// The dynamic linker is to call the agent from now on, and `thread`, which it has stopped, does so at once.
+    /// The dynamic linker is to call the agent from now on, and `thread`, which it has stopped, does so at once; `has_left`: it has returned from the
+    /// rendezvous already.
     pub(super) fn meet(
         &mut self,
         thread: Tracee,
         memory: &Memory,
         agent: &Agent,
+        has_left: bool,
     ) -> io::Result<()> {
         let (Some(Placed { bias, .. }), Some(rendezvous)) = (&self.agent, &self.rendezvous) else {
             return Ok(());
@@ -163,7 +162,7 @@ impl Space {
             thread.set_blocked(blocked);
         }
         let mut registers = thread.registers()?;
-        registers.rip = target;
+        registers.enter_instead(target, has_left);
         thread.set_registers(&registers)
     }
 
@@ -177,7 +176,7 @@ impl Space {
         let Some(placed) = &self.agent else { return Ok(()) };
         let Symbols { nobody, confined, .. } = agent.symbols;
         let mut registers = thread.registers()?;
-        registers.gs_base = placed.bias + if is_confined { confined } else { nobody };
+        registers.begin_thread(placed.bias + if is_confined { confined } else { nobody });
         thread.set_registers(&registers)
     }
 
@@ -196,7 +195,7 @@ impl Space {
         let is_near = reaches(extent, (placed.stubs.next, placed.stubs.end));
         let mut thunks = None;
         if !is_near {
-            let size = (module.hooks.len() as u64 * code::THUNK as u64).next_multiple_of(PAGE);
+            let size = (module.hooks.len() as u64 * code::NEAR as u64).next_multiple_of(PAGE);
             let far = || io::Error::other("it's too far from the agent");
             let extent = (extent, libc::PROT_READ | libc::PROT_EXEC);
             thunks = Some(near(thread, memory, self.desk.ok_or_else(far)?, extent, size)?);
@@ -244,7 +243,7 @@ impl Writer<'_> {
     fn hook(&mut self, hook: &Hook, stubs: &mut Batch, near: &mut Batch) -> io::Result<()> {
         let site = self.bias + hook.site;
         let idle = if hook.before.is_some() && hook.is_wanted {
-            hook.area.filled_behind(code::SHORT_JUMP)
+            code::filled(&hook.area, true)
         } else {
             hook.area.idle()
         };
@@ -253,7 +252,7 @@ impl Writer<'_> {
             let no_room = || io::Error::other("no room for more stubs");
             let before = hook.before.map(|before| self.bias + before);
             let jump = self.stub(hook, site, stubs, near).ok_or_else(no_room)?;
-            let short = before.and_then(|before| code::armed_short(site, before));
+            let short = before.and_then(|before| code::jump_before(site, before));
             if let Some(before) = before {
                 self.pages.patch(self.memory, before, &jump)?;
             }
@@ -273,18 +272,21 @@ impl Writer<'_> {
         stubs: &mut Batch,
         near: &mut Batch,
     ) -> Option<[u8; code::SITE]> {
-        let (jump, body) = match hook.before {
-            Some(before) => (self.bias + before, site + code::SHORT_JUMP as u64),
-            None => (site, site + code::SITE as u64),
-        };
+        let jump = hook.before.map_or(site, |before| self.bias + before);
+        let body = site + code::jump_length(hook.before.is_some()) as u64;
         if let Some(recipe) = &hook.recipe {
             self.recipe(hook.id, recipe, stubs)?;
+        }
+        if let Some(room) = self.thunks.as_mut().filter(|_| code::STUBS_ARE_NEAR) {
+            let at = room.take(code::STUB as u64)?;
+            near.add(at, &self.bytes(hook, at, body)?);
+            return code::armed(jump, at + hook.way_in());
         }
         let at = self.placed.stubs.take(code::STUB as u64)?;
         let (mut target, mut behind) = (at + hook.way_in(), body);
         if let Some(room) = &mut self.thunks {
             // One thunk from the module to the stub, one back.
-            target = room.take(code::THUNK as u64)?;
+            target = room.take(code::NEAR as u64)?;
             near.add(target, &code::thunk(at + hook.way_in()));
             behind = self.placed.stubs.take(code::STUB as u64)?;
             let stub = self.bytes(hook, at, behind)?;
@@ -383,11 +385,10 @@ pub(super) fn configuration(
     (trace, scope): (&TraceFile, &Scope),
     is_attached: bool,
 ) -> [(u64, u64); 6] {
-    let fsgsbase = if has_fsgsbase() { flags::FSGSBASE } else { 0 };
     let attached = if is_attached { flags::ATTACHED } else { 0 };
     let in_memory = if trace.is_prepared_in_memory() { flags::IN_MEMORY } else { 0 };
     [
-        (config::FLAGS, scope.flags() | fsgsbase | attached | in_memory),
+        (config::FLAGS, scope.flags() | code::flags() | attached | in_memory),
         (config::SHORTEST, trace.ticks_in(scope.min_duration)),
         (config::PG_EXIT, bias + symbols.routines(scope.kind()).exit),
         (config::BUDGET, scope.budget()),
@@ -400,13 +401,6 @@ pub(super) fn configuration(
 pub(super) fn reaches(one: (u64, u64), other: (u64, u64)) -> bool {
     let (low, high) = (one.0.min(other.0), one.1.max(other.1));
     high - low <= REACH
-}
-
-/// Does this processor, and this kernel, let programs set the base of `%gs`?
-fn has_fsgsbase() -> bool {
-    const HWCAP2_FSGSBASE: u64 = 2;
-    // SAFETY: takes a number.
-    unsafe { libc::getauxval(libc::AT_HWCAP2) & HWCAP2_FSGSBASE != 0 }
 }
 
 /// The arguments of `mmap` for private memory.
@@ -438,7 +432,7 @@ pub(super) fn near(
 /// Places for `size` bytes near `extent`, the best first: below it, where no heap grows, then far above it.
 pub(super) fn gaps(maps: &[(u64, u64)], extent: (u64, u64), size: u64) -> Vec<u64> {
     const LOWEST: u64 = 1 << 16;
-    const HEAP: u64 = 1 << 30;
+    const HEAP: u64 = code::HEAP;
     let lowest = extent.1.saturating_sub(REACH).max(LOWEST);
     let highest = extent.0.saturating_add(REACH).saturating_sub(size);
     let is_free = |start: u64| !maps.iter().any(|(low, high)| *low < start + size && start < *high);

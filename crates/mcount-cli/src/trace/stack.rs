@@ -1,7 +1,7 @@
 //! The stack that a program begins with: the count of its arguments, pointers to them and to its
 //! environment, and the auxiliary vector, in which the kernel tells it what it needs to know of itself.
 //!
-//! Source: System V ABI, AMD64 supplement, 3.4.1 ("Initial Stack and Register State").
+//! Source: System V ABI, AMD64 supplement, 3.4.1 ("Initial Stack and Register State"); on other processors Linux makes the same.
 
 use super::tracee::{Memory, Tracee};
 use std::io;
@@ -25,7 +25,7 @@ impl Stack {
     /// Reads the stack of `thread`, which stands at its first instruction.
     pub(super) fn read(thread: Tracee, memory: &Memory) -> io::Result<Self> {
         const LIMIT: usize = 1 << 20;
-        let start = thread.registers()?.rsp;
+        let start = thread.registers()?.stack();
         let mut words = Vec::new();
         let mut ends = Vec::new();
         // The count, then three lists that end with zeroes, the last one of pairs.

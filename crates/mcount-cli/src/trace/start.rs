@@ -7,6 +7,7 @@
 use super::agent::Agent;
 use super::file::TraceFile;
 use super::inject::{Loaded, inject};
+use super::processor;
 use super::scope::Scope;
 use super::space::{Rendezvous, Space};
 use super::stack::Stack;
@@ -30,8 +31,6 @@ const AT_SECURE: u64 = 23;
 const PT_DYNAMIC: u32 = 2;
 const PT_PHDR: u32 = 6;
 const DT_DEBUG: u64 = 21;
-
-const BREAKPOINT: u8 = 0xcc;
 
 /// Why a program isn't traced.
 #[derive(Debug)]
@@ -57,7 +56,7 @@ impl std::fmt::Display for Untraced {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Privileged => f.write_str("it runs with another user's privileges"),
-            Self::Foreign => f.write_str("it isn't a 64-bit x86 program"),
+            Self::Foreign => f.write_str(processor::FOREIGN),
             Self::Static => {
                 f.write_str("it's statically linked, throws exceptions, and is stripped")
             }
@@ -84,6 +83,7 @@ pub(super) fn prepare(
     trace: (&TraceFile, &Scope),
 ) -> Result<Prepared, Untraced> {
     let program = PathBuf::from(format!("/proc/{}/exe", thread.id()));
+    is_native(&program)?;
     let stack = Stack::read(thread, memory)?;
     if stack.auxiliary(AT_SECURE).is_some_and(|secure| secure != 0) {
         return Err(Untraced::Privileged);
@@ -112,27 +112,20 @@ pub(super) fn prepare(
 fn stop_at(thread: Tracee, memory: &Memory, place: u64) -> io::Result<Rendezvous> {
     let mut code = [0; 32];
     memory.read(place, &mut code)?;
-    let room = room_in(&code);
-    let question = question(thread.inner_id()?);
+    let room = processor::room_in(&code);
+    let question = processor::question(thread.inner_id()?);
     if question.len() <= room {
         memory.write(place, &question)?;
         // Behind it is the return.
-        let stopped = place + question.len() as u64 - 1;
+        let stopped = place + (question.len() - processor::RETURN.len()) as u64;
         return Ok(Rendezvous { place, room, stopped, is_breakpoint: false });
     }
-    if room < mcount_live::x86_64::SITE {
+    if room < processor::SITE {
         return Err(io::Error::other("its dynamic linker has no usable rendezvous"));
     }
-    memory.write(place, &[BREAKPOINT])?;
-    Ok(Rendezvous { place, room, stopped: place + 1, is_breakpoint: true })
-}
-
-/// A function by which the thread with this number sends itself SIGURG. Unlike a breakpoint it does no harm
-/// should the recorder be killed.
-fn question(thread: i32) -> [u8; 16] {
-    let [a, b, c, d] = thread.to_le_bytes();
-    // mov $thread, %edi; push $SIGURG; pop %rsi; mov $SYS_tkill, %eax; syscall; ret
-    [0xbf, a, b, c, d, 0x6a, 23, 0x5e, 0xb8, 200, 0, 0, 0, 0x0f, 0x05, 0xc3]
+    memory.write(place, processor::BREAKPOINT)?;
+    let stopped = place + processor::BEHIND_BREAKPOINT;
+    Ok(Rendezvous { place, room, stopped, is_breakpoint: true })
 }
 
 fn prepare_static(
@@ -155,24 +148,15 @@ fn prepare_static(
     Ok(Prepared { space, bias: Some(bias) })
 }
 
-/// Bytes of code that may be replaced in a function that only returns: its own, and what fills up the place behind it.
-/// 0 if it does anything else.
-fn room_in(code: &[u8]) -> usize {
-    const LANDING_PAD: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
-    const RETURN: u8 = 0xc3;
-    let mut room = if code.starts_with(LANDING_PAD) { LANDING_PAD.len() } else { 0 };
-    if code.get(room) != Some(&RETURN) {
-        return 0;
+/// Is the program for this processor? Registers of others are read otherwise.
+fn is_native(program: &Path) -> Result<(), Untraced> {
+    let input = crate::files::Input::open(program)?;
+    let bytes = input.bytes();
+    // EI_CLASS and e_machine.
+    if bytes.get(4) != Some(&2) || bytes.get(18..20) != Some(&processor::MACHINE.to_le_bytes()) {
+        return Err(Untraced::Foreign);
     }
-    room += 1;
-    loop {
-        let rest = code.get(room..).unwrap_or_default();
-        match mcount_live::x86_64::nop_length(rest) {
-            Some(length) => room += length,
-            None if rest.first() == Some(&BREAKPOINT) => room += 1,
-            None => return room,
-        }
-    }
+    Ok(())
 }
 
 /// The program's dynamic linker, and where the program will have the address of `r_debug`.
@@ -183,10 +167,6 @@ fn interpreter(
 ) -> Result<Option<(PathBuf, u64)>, Untraced> {
     let input = crate::files::Input::open(program)?;
     let bytes = input.bytes();
-    // EI_CLASS and e_machine.
-    if bytes.get(4) != Some(&2) || bytes.get(18..20) != Some(&[62, 0]) {
-        return Err(Untraced::Foreign);
-    }
     let file = ElfFile64::<Endianness>::parse(bytes).map_err(io::Error::other)?;
     let endian = file.endian();
     let mut found = None;
@@ -259,14 +239,13 @@ fn preload(
         }
     }
     value.push(0);
-    let room = (value.len() as u64).next_multiple_of(16);
     let mut words = stack.words;
-    let start = match replaced {
-        Some(_) => stack.start - room,
-        None => stack.start - room - 16,
-    };
+    let count = words.len() + if replaced.is_some() { 0 } else { 2 };
+    let size = (8 * count + value.len()) as u64;
+    // Below what is there: should the recorder be killed before the registers are set, nothing has changed.
+    let start = stack.start - size.next_multiple_of(16);
     let shifted = |index: usize| start + 8 * index as u64;
-    let text = start + 8 * (words.len() as u64 + if replaced.is_some() { 0 } else { 2 });
+    let text = start + 8 * count as u64;
     let hidden = if let Some((index, address)) = replaced {
         if let Some(word) = words.get_mut(index) {
             *word = text;
@@ -283,7 +262,7 @@ fn preload(
     memory.write(start, &bytes)?;
     memory.write(text, &value)?;
     let mut registers = thread.registers()?;
-    registers.rsp = start;
+    registers.set_stack(start);
     thread.set_registers(&registers)?;
     Ok(hidden)
 }

@@ -1,12 +1,12 @@
-//! Hooks of programs that are run by the recorder become idle, and are armed again, by one byte each, while all threads run. That's
+//! Hooks of programs that are run by the recorder become idle, and are armed again, by one store each, while all threads run. That's
 //! for `--budget`, and for signals that have the recorder pause.
 
+use super::processor;
 use super::space::Space;
 use super::told;
 use super::tracee::Memory;
 use super::{Process, Recorder, Size, save};
 use crate::words::printable;
-use mcount_live::x86_64::switched_off;
 use mcount_trace::layout::metadata;
 use nix::libc;
 use std::collections::BTreeSet;
@@ -92,6 +92,9 @@ impl Recorder {
         if !matches!(self.request.size, Size::Ring(_)) {
             return say(told::NO_RING);
         }
+        if let Some(off_cpu) = &self.off_cpu {
+            off_cpu.write();
+        }
         // To have all threads stand would interrupt system calls.
         match save::save(&self.trace, &self.request.output, || Ok::<_, io::Error>(())) {
             Ok(path) => say(&format!("written to {}", path.display())),
@@ -100,23 +103,13 @@ impl Recorder {
     }
 }
 
-fn switch_site(memory: &Memory, site: u64, on: bool) {
-    let mut first = [0];
+fn switch_site(memory: &Memory, site: u64, is_on: bool) {
+    let mut bytes = [0; processor::SWITCH];
     // It may have ended meanwhile.
-    if memory.read(site, &mut first).is_ok()
-        && let Some(other) = other_state(u8::from_ne_bytes(first), on)
+    if memory.read(site, &mut bytes).is_ok()
+        && let Some((at, on, off)) = processor::switch(site, bytes)
     {
-        let _ = memory.write(site, &[other]);
-    }
-}
-
-/// The first byte of a site that is switched on or off, if it's in the other state.
-fn other_state(first: u8, on: bool) -> Option<u8> {
-    const ARMED: [u8; 2] = [0xe9, 0xeb];
-    if on {
-        ARMED.into_iter().find(|armed| switched_off(*armed) == Some(first))
-    } else {
-        switched_off(first)
+        let _ = memory.write(at, if is_on { &on } else { &off });
     }
 }
 

@@ -3,6 +3,7 @@
 //! The one file that has `ptrace` in it. Memory is read and written through `/proc/PID/mem`, which also
 //! writes code that is mapped without write permission, so no page is ever writable and executable.
 
+use super::processor::Registers;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::ptrace;
@@ -23,9 +24,6 @@ pub(super) type Asked = libc::c_int;
 /// Requests that the C library's header has in newer versions only (`ptrace(2)`).
 const PTRACE_GETSIGMASK: Asked = 0x420a;
 const PTRACE_SETSIGMASK: Asked = 0x420b;
-
-/// The registers of a thread.
-pub(super) type Registers = libc::user_regs_struct;
 
 /// A traced thread that stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,11 +48,27 @@ impl Tracee {
     }
 
     pub(super) fn registers(self) -> io::Result<Registers> {
-        Ok(ptrace::getregs(self.0)?)
+        let mut registers = Registers::zero();
+        self.register_set(libc::PTRACE_GETREGSET, &raw mut registers)?;
+        Ok(registers)
     }
 
     pub(super) fn set_registers(self, registers: &Registers) -> io::Result<()> {
-        Ok(ptrace::setregs(self.0, *registers)?)
+        self.register_set(libc::PTRACE_SETREGSET, (&raw const *registers).cast_mut())
+    }
+
+    /// Reads or writes the general registers.
+    fn register_set(self, request: Asked, registers: *mut Registers) -> io::Result<()> {
+        const NT_PRSTATUS: libc::c_long = 1;
+        let mut set = libc::iovec { iov_base: registers.cast(), iov_len: size_of::<Registers>() };
+        // SAFETY: the kernel reads or writes as much as that is.
+        match unsafe { libc::ptrace(request, self.id(), NT_PRSTATUS, &raw mut set) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ if set.iov_len != size_of::<Registers>() => {
+                Err(io::Error::other("it runs code of another processor"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Lets it run on, with this signal.
@@ -106,15 +120,14 @@ impl Tracee {
         }
     }
 
-    /// Has it execute from `address` on until the next `int3`, with these registers; those at the end.
+    /// Has it execute from `address` on until the next breakpoint, with these registers; those at the end.
     /// Its own are as before afterwards.
     fn run(self, change: impl FnOnce(&mut Registers)) -> io::Result<u64> {
         let before = self.registers()?;
         let mut registers = before;
-        // Not a system call that is to be restarted.
-        registers.orig_rax = u64::MAX;
+        registers.forget_call();
         // Below the red zone, and aligned.
-        registers.rsp = (before.rsp - 512) & !63;
+        registers.set_stack((before.stack() - 512) & !63);
         change(&mut registers);
         self.set_registers(&registers)?;
         let blocked = self.blocked();
@@ -124,7 +137,7 @@ impl Tracee {
         if let Some(blocked) = blocked {
             self.set_blocked(blocked);
         }
-        let result = self.registers().map(|registers| registers.rax);
+        let result = self.registers().map(|registers| registers.result());
         self.set_registers(&before)?;
         ended?;
         result
@@ -164,19 +177,9 @@ impl Tracee {
         Ok(last.unwrap_or(self.id()))
     }
 
-    /// Makes a system call; `gate` is the address of a `syscall` instruction with an `int3` behind it.
+    /// Makes a system call; `gate` is the address of a system call ([`super::processor::GATE`]).
     pub(super) fn system_call(self, gate: u64, number: i64, arguments: &[u64]) -> io::Result<u64> {
-        let argument = |index: usize| arguments.get(index).copied().unwrap_or(0);
-        let result = self.run(|registers| {
-            registers.rip = gate;
-            registers.rax = number.cast_unsigned();
-            registers.rdi = argument(0);
-            registers.rsi = argument(1);
-            registers.rdx = argument(2);
-            registers.r10 = argument(3);
-            registers.r8 = argument(4);
-            registers.r9 = argument(5);
-        })?;
+        let result = self.run(|registers| registers.set_call(gate, number, arguments))?;
         to_result(result)
     }
 
@@ -204,7 +207,7 @@ impl Tracee {
     /// Does it stand at `desk`, stopped by a signal of its own?
     pub(super) fn has_asked(self, asked: u64) -> bool {
         const SI_TKILL: i32 = -6;
-        self.registers().is_ok_and(|registers| registers.rip == asked)
+        self.registers().is_ok_and(|registers| registers.instruction() == asked)
             && ptrace::getsiginfo(self.0).is_ok_and(|signal| signal.si_code == SI_TKILL)
     }
 
@@ -230,20 +233,20 @@ impl Tracee {
         }
     }
 
-    /// Has a thread that stands inside `exec` come out of it, to the `int3` at `trap`: until then the
+    /// Has a thread that stands inside `exec` come out of it, to the breakpoint at `trap`: until then the
     /// kernel would take what's in its registers for the result.
     pub(super) fn leave_exec(self, trap: u64) -> io::Result<()> {
-        self.run(|registers| registers.rip = trap).map(|_| ())
+        self.run(|registers| registers.set_instruction(trap)).map(|_| ())
     }
 
-    /// Calls a function of the agent without arguments; `trap` is the address of an `int3`.
+    /// Calls a function of the agent without arguments; `trap` is the address of a breakpoint.
     pub(super) fn call(self, memory: &Memory, function: u64, trap: u64) -> io::Result<u64> {
-        let top = (self.registers()?.rsp - 512) & !63;
-        memory.write(top - 8, &trap.to_le_bytes())?;
-        self.run(|registers| {
-            registers.rip = function;
-            registers.rsp = top - 8;
-        })
+        let mut registers = self.registers()?;
+        let top = (registers.stack() - 512) & !63;
+        if let Some((place, word)) = registers.set_function(function, [0; 2], (top, trap)) {
+            memory.write(place, &word.to_le_bytes())?;
+        }
+        self.run(|now| *now = registers)
     }
 }
 

@@ -384,18 +384,17 @@ fn process_ends() -> Result<(), String> {
 /// The bytes that a function begins with in memory, of a program that isn't position-independent.
 fn first_bytes(program: &Path, process: u32, function: &str) -> Result<[u8; 5], String> {
     use std::os::unix::fs::FileExt;
-    let symbols = testkit::process::run(Command::new("nm").arg(program))?;
-    let end = format!(" {function}");
-    let line = symbols.lines().find(|line| line.ends_with(&end)).ok_or("no such function")?;
-    let address = u64::from_str_radix(line.split(' ').next().unwrap_or_default(), 16);
+    let address = testkit::standing::address_of(process, program, function)?;
     let memory = OpenOptions::new().read(true).open(format!("/proc/{process}/mem"));
     let memory = memory.map_err(text)?;
     let mut bytes = [0; 5];
-    memory.read_exact_at(&mut bytes, address.map_err(text)?).map_err(text)?;
+    memory.read_exact_at(&mut bytes, address).map_err(text)?;
     Ok(bytes)
 }
 
-const NOPS: [u8; 5] = [0x90; 5];
+/// What the compiler leaves at an entry.
+const NOPS: [u8; 5] =
+    if cfg!(target_arch = "aarch64") { [0x1f, 0x20, 0x03, 0xd5, 0x1f] } else { [0x90; 5] };
 const FIXED: &[&str] = &["-O2", "-no-pie", "-fpatchable-function-entry=5"];
 
 /// The worker, whose parent `mcount attach` is.

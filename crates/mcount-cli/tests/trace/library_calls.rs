@@ -2,7 +2,7 @@
 //! programs that do what's hard to watch are as without.
 
 use crate::Test;
-use crate::programs::{PROGRAMS, Program, compiler};
+use crate::programs::{PROGRAMS, Program, as_untraced, compiler};
 use crate::reader::Trace;
 use crate::truth::{Also, Room, same_with, tracer_with};
 use serde_json::Value;
@@ -177,13 +177,7 @@ fn counted(compiler: &str, flags: &[&str]) -> Result<(), String> {
 /// A program that a tracer could get wrong is as it is untraced.
 fn unchanged(program: &Program) -> Result<(), String> {
     let room = Room::new()?;
-    let mut flags = vec!["-O2", "-fpatchable-function-entry=5"];
-    flags.extend(program.flags);
-    let path = room.compile(compiler(program.source), &flags, program.source)?;
-    let change = |command: &mut Command| {
-        command.args(program.arguments);
-    };
-    same_with(&room, &path, ALL, change, program.also)?;
+    as_untraced(&room, program, ALL)?;
     if has_library_calls(&room.trace("traced")?) {
         Ok(())
     } else {

@@ -9,12 +9,14 @@ mod attach_where;
 mod clocks;
 mod control;
 mod damaged;
+mod elsewhere;
 mod faults;
 mod languages;
 mod layouts;
 mod library_calls;
 mod marks;
 mod matrix;
+mod off_cpu;
 mod options;
 mod programs;
 mod reader;
@@ -40,6 +42,8 @@ struct Test {
 impl Test {
     fn trial(self, include_open: bool) -> Trial {
         let Self { name, wants, open, run } = self;
+        // Compilers are where programs are compiled.
+        let wants = if elsewhere::folder().is_some() { Vec::new() } else { wants };
         trial(name, wants, move || match open {
             Some(reason) if !include_open => ignore(reason),
             _ => run(),
@@ -50,13 +54,14 @@ impl Test {
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let include_open = arguments.include_ignored || arguments.ignored;
-    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+    let is_built = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+    if !is_built || !cfg!(target_os = "linux") {
         return ExitCode::SUCCESS;
     }
     let tests = matrix::tests().into_iter().chain(programs::tests()).chain(steps::tests());
     let tests = tests.chain(faults::tests()).chain(options::tests()).chain(surroundings::tests());
     let tests = tests.chain(attach::tests()).chain(attach_where::tests()).chain(top::tests());
-    let tests = tests.chain(control::tests()).chain(damaged::tests());
+    let tests = tests.chain(control::tests()).chain(damaged::tests()).chain(off_cpu::tests());
     let tests = tests
         .chain(values::tests())
         .chain(marks::tests())

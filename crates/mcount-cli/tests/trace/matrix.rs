@@ -17,6 +17,20 @@ const fn both(name: &'static str, flags: &'static [&'static str]) -> Hooks {
     Hooks { name, flags, gcc: true, clang: true, fixed_only: false }
 }
 
+#[cfg(target_arch = "aarch64")]
+pub(crate) const HOOKS: &[Hooks] = &[
+    both("patchable-2", &["-fpatchable-function-entry=2"]),
+    both("patchable-1", &["-fpatchable-function-entry=1"]),
+    both("patchable-5,2", &["-fpatchable-function-entry=5,2"]),
+    both(
+        "patchable-2-protected",
+        &["-fpatchable-function-entry=2", "-mbranch-protection=standard"],
+    ),
+    both("pg", &["-pg"]),
+    both("pg-protected", &["-pg", "-mbranch-protection=standard"]),
+];
+
+#[cfg(not(target_arch = "aarch64"))]
 pub(crate) const HOOKS: &[Hooks] = &[
     both("patchable-5", &["-fpatchable-function-entry=5"]),
     both("patchable-16", &["-fpatchable-function-entry=16"]),

@@ -2,7 +2,7 @@
 
 use crate::Test;
 use crate::attach_where::{nobody, open_room};
-use crate::truth::{Also, Room, kill_group, same, tracer};
+use crate::truth::{Also, Room, kill_group, same, same_with, tracer};
 use nix::sys::signal::Signal;
 use std::process::Command;
 
@@ -87,6 +87,17 @@ pub(crate) const PROGRAMS: &[Program] = &[
     with("ends-pipe", "ends.c", &["13"]),
 ];
 
+/// Compiles one of them, and it is traced, with these options of `mcount trace`, as it is untraced.
+pub(crate) fn as_untraced(room: &Room, program: &Program, options: &[&str]) -> Result<(), String> {
+    let mut flags = vec!["-O2", "-fpatchable-function-entry=5"];
+    flags.extend(program.flags);
+    let path = room.compile(compiler(program.source), &flags, program.source)?;
+    let change = |command: &mut Command| {
+        command.args(program.arguments);
+    };
+    same_with(room, &path, options, change, program.also)
+}
+
 pub(crate) fn tests() -> Vec<Test> {
     let named = PROGRAMS.iter().map(|program| Test {
         name: format!("program::{}", program.name),
@@ -94,13 +105,7 @@ pub(crate) fn tests() -> Vec<Test> {
         open: program.open,
         run: Box::new(move || {
             let room = Room::new()?;
-            let mut flags = vec!["-O2", "-fpatchable-function-entry=5"];
-            flags.extend(program.flags);
-            let path = room.compile(compiler(program.source), &flags, program.source)?;
-            let change = |command: &mut Command| {
-                command.args(program.arguments);
-            };
-            same(&room, &path, change, program.also)
+            as_untraced(&room, program, &[])
         }),
     });
     let simple = [

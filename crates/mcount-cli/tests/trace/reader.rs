@@ -106,7 +106,7 @@ impl Trace {
         self.counts.values().sum()
     }
 
-    /// Of two calls of a thread, one is inside the other or they don't overlap; but the clock of an emulator may be a tick behind.
+    /// Of two calls of a thread, one is inside the other or they don't overlap.
     pub(crate) fn check_nesting(&mut self) -> Result<(), String> {
         for (thread, calls) in &mut self.returned {
             calls.sort_unstable_by_key(|(start, end)| (*start, u64::MAX - end));
@@ -115,7 +115,7 @@ impl Trace {
                 if end < start {
                     return Err(format!("thread {thread}: a call ends before it begins"));
                 }
-                while around.last().is_some_and(|(_, last)| *last <= *start + 1) {
+                while around.last().is_some_and(|(_, last)| last <= start) {
                     around.pop();
                 }
                 if let Some(outer) = around.last().filter(|(_, last)| *last < *end) {

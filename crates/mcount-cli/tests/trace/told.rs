@@ -63,7 +63,7 @@ fn sum(all: &[Counts]) -> Counts {
 }
 
 /// Sends a signal to a recorder, and waits until it has said this once more.
-fn tell(recorder: u32, signal: Signal, said: &Path, answer: &str) -> Result<(), String> {
+pub(crate) fn tell(recorder: u32, signal: Signal, said: &Path, answer: &str) -> Result<(), String> {
     let count = || std::fs::read_to_string(said).unwrap_or_default().matches(answer).count();
     let before = count();
     kill_one(recorder.into(), signal);
@@ -107,7 +107,7 @@ fn has_notes(trace: &Trace) -> Result<(), String> {
 }
 
 /// A program that `mcount trace` runs; what it says goes to a file.
-fn run(room: &Room, program: &Path, options: &[&str]) -> Result<Served, String> {
+pub(crate) fn run(room: &Room, program: &Path, options: &[&str]) -> Result<Served, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
     command.arg("trace").args(options).arg("-o").arg(room.path("trace.mcount"));
     command.arg("--").arg(program);
@@ -154,12 +154,37 @@ fn pause_given_up(
         .read(true)
         .open(format!("/proc/{process}/mem"))
         .map_err(text)?;
-    let mut found = [0; 2];
-    for (byte, name) in found.iter_mut().zip(["hot", "rare"]) {
+    let mut found = Vec::new();
+    for name in ["hot", "rare"] {
         let place = testkit::standing::address_of(process, program, name)?;
-        memory.read_exact_at(std::slice::from_mut(byte), place).map_err(text)?;
+        let read = |place: u64| {
+            let mut word = [0; 4];
+            memory.read_exact_at(&mut word, place).map(|()| word).map_err(text)
+        };
+        found.push(is_on(place, read)?);
     }
-    if found == [0xa9, 0xe9] { Ok(()) } else { Err(format!("{found:x?}")) }
+    if found == [false, true] { Ok(()) } else { Err(format!("{found:x?}")) }
+}
+
+/// Is the armed hook at `place` on?
+#[cfg(not(target_arch = "aarch64"))]
+fn is_on(place: u64, read: impl Fn(u64) -> Result<[u8; 4], String>) -> Result<bool, String> {
+    match read(place)? {
+        [0xe9, ..] => Ok(true),
+        [0xa9, ..] => Ok(false),
+        other => Err(format!("neither: {other:x?}")),
+    }
+}
+
+/// The same: a jump to its stub, which begins with a NOP, or with a jump.
+#[cfg(target_arch = "aarch64")]
+fn is_on(place: u64, read: impl Fn(u64) -> Result<[u8; 4], String>) -> Result<bool, String> {
+    let jump = u32::from_le_bytes(read(place)?);
+    if jump >> 26 != 5 {
+        return Err(format!("not armed: {jump:x}"));
+    }
+    let distance = i64::from((jump << 6).cast_signed() >> 4);
+    Ok(read(place.wrapping_add_signed(distance))? == [0x1f, 0x20, 0x03, 0xd5])
 }
 
 fn pause_budget() -> Result<(), String> {

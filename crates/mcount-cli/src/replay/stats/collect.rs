@@ -101,7 +101,11 @@ impl<'c> Collector<'c> {
 impl Visitor for Collector<'_> {
     type Mark = Enclosing;
 
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "each call goes through it, and the compiler leaves it out of line"
+    )]
+    #[inline(always)]
     fn enter(&mut self, call: &Call, caller: Option<Enclosing>) -> Enclosing {
         let group = self.groups.of(call);
         let is_outermost = self.open(group);

@@ -88,7 +88,11 @@ impl Default for Durations {
 }
 
 impl Durations {
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "each call goes through it, and the compiler leaves it out of line"
+    )]
+    #[inline(always)]
     pub(super) fn add(&mut self, duration: u64) {
         match self {
             Self::Many(many) => many.add(duration),

@@ -50,6 +50,8 @@ pub(super) struct Groups<'n> {
     all: Vec<Group<'n>>,
     /// The group of each function, by its place in the trace.
     of_functions: Vec<usize>,
+    /// The same by the function's number, as long as numbers are small, which they are.
+    of_numbers: Vec<u32>,
     names: &'n mcount_trace::Trace<'n>,
     warnings: Vec<String>,
 }
@@ -61,6 +63,7 @@ impl<'n> Groups<'n> {
             by,
             all: Vec::new(),
             of_functions: Vec::new(),
+            of_numbers: Vec::new(),
             names: trace,
             warnings: Vec::new(),
         };
@@ -100,6 +103,9 @@ impl<'n> Groups<'n> {
             }
         }
         groups.all.push(Group::Nobody);
+        let numbers = 0..u32::try_from(trace.functions.len() + 1).unwrap_or(0);
+        let group = |number| u32::try_from(groups.of_function(number)).unwrap_or(u32::MAX);
+        groups.of_numbers = numbers.map(group).collect();
         groups
     }
 
@@ -124,17 +130,26 @@ impl<'n> Groups<'n> {
     }
 
     /// The place of a call's group.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "each call goes through it, and the compiler leaves it out of line"
+    )]
+    #[inline(always)]
     pub(super) fn of(&self, call: &Call) -> usize {
-        let nobody = self.all.len() - 1;
-        match self.by {
-            By::Thread => call.thread.min(nobody),
-            By::Caller => call.caller.map_or(nobody, |caller| self.of_function(caller)),
-            By::Function | By::Module | By::Source => self.of_function(call.function),
+        let function = match self.by {
+            By::Thread => return call.thread.min(self.all.len() - 1),
+            By::Caller => match call.caller {
+                Some(caller) => caller,
+                None => return self.all.len() - 1,
+            },
+            By::Function | By::Module | By::Source => call.function,
+        };
+        match self.of_numbers.get(function as usize) {
+            Some(group) => *group as usize,
+            None => self.of_function(function),
         }
     }
 
-    #[inline]
     fn of_function(&self, number: u32) -> usize {
         let place = self.names.function_index(number).and_then(|at| self.of_functions.get(at));
         place.copied().unwrap_or(self.all.len() - 1)

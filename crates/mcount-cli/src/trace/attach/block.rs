@@ -15,6 +15,7 @@
 use super::maps::{self, Mapping};
 use super::remote::{End, Remote};
 use crate::trace::agent::{Agent, Symbols, symbols};
+use crate::trace::processor::{RELATIVE, SYSTEM_CALL};
 use crate::trace::space::gaps;
 use crate::trace::tracee::Memory;
 use nix::libc;
@@ -31,7 +32,6 @@ const MAGIC: &[u8; 16] = b"mcount-agent  1\n";
 /// What the kernel shows for the file in memory.
 const NAME: &str = "/memfd:mcount-agent (deleted)";
 pub(super) const FILE: &CStr = c"mcount-agent";
-const RELATIVE: u32 = 8;
 const NOTES: u64 = PAGE;
 const OBJECTS: u64 = PAGE;
 const STACK: u64 = 64 << 10;
@@ -203,9 +203,9 @@ impl Block {
         End { done, is_done, stack: self.stack() }
     }
 
-    /// A `syscall` instruction.
+    /// A system call.
     pub(super) fn gate(&self, image: &Image) -> u64 {
-        self.bias + image.symbols.is_done - 2
+        self.bias + image.symbols.is_done - SYSTEM_CALL.len() as u64
     }
 
     pub(super) fn code(&self, image: &Image) -> (u64, u64) {

@@ -4,16 +4,10 @@
 
 use super::maps::{self, Mapping};
 use super::stop::Thread;
+use crate::trace::processor::{self, SIGNAL_FRAME as FRAME};
 use crate::trace::tracee::Memory;
 use std::collections::HashMap;
 
-/// Offsets in the frame of a signal (`struct rt_sigframe`): its own return address, then `ucontext_t`.
-const STACK: usize = 168;
-const PLACE: usize = 176;
-const SEGMENTS: usize = 192;
-const FRAME: usize = 200;
-/// The code segment of 64-bit programs.
-const CODE_SEGMENT: u64 = 0x33;
 /// Bytes of one stack that are searched at a time, and the most of all.
 const PIECE: u64 = 1 << 13;
 const MOST: u64 = 64 << 20;
@@ -32,8 +26,8 @@ pub(super) fn places(
     maps: &[Mapping],
     returns: &mut HashMap<u64, bool>,
 ) -> Vec<Place> {
-    let mut found = vec![Place { address: thread.registers.rip, frame: None }];
-    let mut stack = thread.registers.rsp;
+    let mut found = vec![Place { address: thread.registers.instruction(), frame: None }];
+    let mut stack = thread.registers.stack();
     // Handlers may run on stacks of their own, one upon the other.
     for _ in 0..8 {
         match search(stack, memory, maps, returns, &mut found) {
@@ -64,14 +58,13 @@ fn search(
         }
         let mut offset = 0;
         while let Some(frame) = bytes.get(offset..offset + FRAME) {
-            if word(frame, SEGMENTS) & 0xffff_ffff == CODE_SEGMENT
-                && is_return(word(frame, 0), memory, maps, returns)
+            if let Some(frame) = processor::signal_frame(frame)
+                && frame.back.is_none_or(|back| is_return(back, memory, maps, returns))
             {
-                let place = at + (offset + PLACE) as u64;
-                found.push(Place { address: word(frame, PLACE), frame: Some(place) });
-                let stack = word(frame, STACK);
-                if !(start..map.end).contains(&stack) {
-                    elsewhere = Some(stack);
+                let place = at + (offset + processor::SIGNAL_PLACE) as u64;
+                found.push(Place { address: frame.place, frame: Some(place) });
+                if !(start..map.end).contains(&frame.stack) {
+                    elsewhere = Some(frame.stack);
                 }
             }
             offset += 8;
@@ -88,17 +81,10 @@ fn is_return(
     maps: &[Mapping],
     known: &mut HashMap<u64, bool>,
 ) -> bool {
-    const LONG: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
-    const SHORT: [u8; 7] = [0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05];
     *known.entry(address).or_insert_with(|| {
         let mut bytes = [0; 9];
         maps::find(maps, address).is_some_and(Mapping::is_code)
             && memory.read(address, &mut bytes).is_ok()
-            && (bytes == LONG || bytes.starts_with(&SHORT))
+            && processor::leaves_signal(bytes)
     })
-}
-
-fn word(bytes: &[u8], offset: usize) -> u64 {
-    let eight = bytes.get(offset..offset + 8).and_then(|bytes| bytes.try_into().ok());
-    eight.map_or(0, u64::from_le_bytes)
 }

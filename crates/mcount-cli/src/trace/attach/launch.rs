@@ -1,9 +1,10 @@
 //! Starting a program in order to attach to it: it's held before its `main`, when its libraries are loaded.
 //!
-//! It's held by a jump to itself, which takes the place of two bytes of its code. So nobody has to be its tracer while the
+//! It's held by a jump to itself, which takes the place of an instruction. So nobody has to be its tracer while the
 //! hooks are armed, which is then done as in any other process.
 
 use super::stop::Standing;
+use crate::trace::processor::{BEHIND_BREAKPOINT, BREAKPOINT, HOLD};
 use crate::trace::tracee::{Memory, Tracee};
 use nix::errno::Errno;
 use nix::libc;
@@ -13,9 +14,6 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 
 const PTRACE_O_TRACESYSGOOD: libc::c_long = 1;
-const BREAKPOINT: u8 = 0xcc;
-/// `jmp` to itself.
-const HOLD: [u8; 2] = [0xeb, 0xfe];
 /// Kinds of entries of the auxiliary vector (`getauxval(3)`).
 const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
@@ -25,7 +23,7 @@ pub(super) struct Launched {
     pub(super) process: i32,
     /// Where, and the bytes that belong there.
     place: u64,
-    bytes: [u8; 2],
+    bytes: [u8; HOLD.len()],
 }
 
 impl Launched {
@@ -158,9 +156,9 @@ fn hold(process: i32) -> io::Result<Launched> {
         // Until it has a thread pointer, nothing can be called in it.
         _ => run_to_thread_pointer(thread)?,
     };
-    let mut bytes = [0; 2];
+    let mut bytes = [0; HOLD.len()];
     memory.read(place, &mut bytes)?;
-    memory.write(place, &HOLD)?;
+    memory.write(place, HOLD)?;
     // SAFETY: no pointer is passed.
     unsafe { libc::ptrace(libc::PTRACE_DETACH, process, 0, 0) };
     Ok(Launched { process, place, bytes })
@@ -168,18 +166,18 @@ fn hold(process: i32) -> io::Result<Launched> {
 
 /// Lets it run to `place`.
 fn run_to(thread: Tracee, memory: &Memory, place: u64) -> io::Result<()> {
-    let mut byte = [0];
-    memory.read(place, &mut byte)?;
-    memory.write(place, &[BREAKPOINT])?;
+    let mut before = [0; BREAKPOINT.len()];
+    memory.read(place, &mut before)?;
+    memory.write(place, BREAKPOINT)?;
     let mut signal = 0;
     loop {
         thread.resume_with(signal);
         signal = wait(thread.id())?;
         let mut registers = thread.registers()?;
-        if signal == libc::SIGTRAP && registers.rip == place + 1 {
-            registers.rip = place;
+        if signal == libc::SIGTRAP && registers.instruction() == place + BEHIND_BREAKPOINT {
+            registers.set_instruction(place);
             thread.set_registers(&registers)?;
-            return memory.write(place, &byte);
+            return memory.write(place, &before);
         }
     }
 }
@@ -197,8 +195,10 @@ fn run_to_thread_pointer(thread: Tracee) -> io::Result<u64> {
             signal = 0;
             let registers = thread.registers()?;
             // At the end of the system call, of which the result is known.
-            if registers.fs_base != 0 && registers.rax.cast_signed() != -i64::from(libc::ENOSYS) {
-                return Ok(registers.rip);
+            if registers.has_thread_pointer()
+                && registers.result().cast_signed() != -i64::from(libc::ENOSYS)
+            {
+                return Ok(registers.instruction());
             }
         }
     }

@@ -13,9 +13,11 @@ mod inside;
 mod launch;
 mod list;
 mod maps;
+#[cfg(can_patch)]
 pub mod patch;
 mod program;
 mod remote;
+#[cfg(can_patch)]
 mod rescue;
 mod sandbox;
 mod session;
@@ -28,6 +30,7 @@ mod worker;
 pub use self::front::attach;
 pub use self::list::list;
 use super::file::Size;
+use super::processor;
 use super::scope::Scope;
 use super::tracee::status;
 use nix::libc;
@@ -216,8 +219,8 @@ fn check_program(process: i32) -> io::Result<()> {
     })?;
     // EI_CLASS and e_machine.
     let [_, _, _, _, class, .., low, high] = head;
-    if class != 2 || [low, high] != [62, 0] {
-        return other("it isn't a 64-bit x86 program");
+    if class != 2 || [low, high] != processor::MACHINE.to_le_bytes() {
+        return other(processor::FOREIGN);
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use super::sites::{self, Change, Stubs, Thunks};
 use crate::commit::Failure;
 use crate::files::{ELF_MAGIC, Input, open_regular};
 use crate::trace::modules::{Code, Hook, Module, Modules};
+use crate::trace::processor;
 use crate::trace::scope::Scope;
 use crate::trace::sources;
 use crate::trace::tracee::Memory;
@@ -189,7 +190,7 @@ impl Loaded {
         let wanted = module.hooks.iter().filter(|hook| all || hook.is_wanted);
         let bytes = |hook: &Hook| {
             let before = hook.before.map(|before| code.at(before)).unwrap_or_default();
-            let before = before.get(..mcount_live::x86_64::SITE).unwrap_or_default();
+            let before = before.get(..processor::SITE).unwrap_or_default();
             (before.to_vec(), code.at(hook.site).to_vec())
         };
         let hooks: Vec<_> = wanted.map(|hook| (hook, bytes(hook))).collect();
@@ -205,7 +206,7 @@ impl Loaded {
     pub(super) fn thunks(module: &Module) -> u64 {
         // Which ones are wanted may change.
         let hooks = module.hooks.len() as u64;
-        (hooks * mcount_live::x86_64::THUNK as u64).next_multiple_of(PAGE)
+        (hooks * processor::NEAR as u64).next_multiple_of(PAGE)
     }
 }
 

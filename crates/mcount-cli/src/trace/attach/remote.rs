@@ -3,31 +3,31 @@
 //! No breakpoint and no single step is used: their SIGTRAP would be forced upon a program that ignores it. The thread
 //! stops at system calls.
 
-use super::rescue::Shelter;
-use super::stop::{Thread, restarted};
-use crate::trace::tracee::{Asked, Memory, Registers, Tracee, to_result};
+use super::stop::Thread;
+use crate::trace::processor::{Registers, VECTORS};
+use crate::trace::tracee::{Asked, Memory, Tracee, to_result};
 use nix::errno::Errno;
 use nix::libc;
 use std::io;
 
 const PTRACE_SETSIGMASK: Asked = 0x420b;
-const NT_X86_XSTATE: libc::c_long = 0x202;
 /// Bytes that the state of vector registers may have.
 const STATE: usize = 1 << 15;
 
 /// A thread that does what it's told, until it gets its own registers back.
 pub(super) struct Remote<'m> {
-    thread: Tracee,
-    memory: &'m Memory,
-    before: Registers,
-    blocked: u64,
-    state: Vec<u8>,
-    /// Where there is a `syscall` instruction.
-    gate: u64,
+    pub(super) thread: Tracee,
+    pub(super) memory: &'m Memory,
+    pub(super) before: Registers,
+    pub(super) blocked: u64,
+    /// Vector registers: the kernel's name for them, and what they have.
+    pub(super) state: (libc::c_int, Vec<u8>),
+    /// Where there is a system call.
+    pub(super) gate: u64,
     /// Signals that came meanwhile.
     signals: Vec<i32>,
     /// Its stack pointer if it finds there how to go on when nobody puts it back.
-    stack: Option<u64>,
+    pub(super) stack: Option<u64>,
 }
 
 /// Where a function returns to, and where its thread stands when the recorder hears of that.
@@ -46,35 +46,8 @@ impl<'m> Remote<'m> {
         Ok(remote)
     }
 
-    /// The same for a `gate` behind which is `rt_sigreturn`: it goes on by itself if nobody puts it back, by what is written
-    /// at `frame`, 8 below a multiple of 64.
-    pub(super) fn rescued(
-        thread: &mut Thread,
-        memory: &'m Memory,
-        (gate, frame): (u64, u64),
-    ) -> io::Result<Self> {
-        let mut remote = Self::begin(thread, memory, gate)?;
-        remote.rescue(gate, frame)?;
-        remote.block()?;
-        Ok(remote)
-    }
-
-    /// The same with code of the program: a frame of a signal on the thread's own stack, as the kernel would write one.
-    pub(super) fn sheltered(
-        thread: &mut Thread,
-        memory: &'m Memory,
-        shelter: &Shelter,
-    ) -> io::Result<Self> {
-        let mut remote = Self::begin(thread, memory, shelter.gate)?;
-        remote.prepare(shelter.gate, shelter.frame, shelter.frame)?;
-        memory.write(shelter.frame, &shelter.restorer.to_le_bytes())?;
-        remote.enter()?;
-        remote.block()?;
-        Ok(remote)
-    }
-
-    fn begin(thread: &mut Thread, memory: &'m Memory, gate: u64) -> io::Result<Self> {
-        let before = restarted(&thread.registers);
+    pub(super) fn begin(thread: &mut Thread, memory: &'m Memory, gate: u64) -> io::Result<Self> {
+        let before = thread.registers.restarted();
         *thread.change() = before;
         let tracee = thread.tracee;
         let mut blocked = 0;
@@ -84,58 +57,26 @@ impl<'m> Remote<'m> {
     }
 
     /// Blocks all signals but SIGURG, by which the end of a function is told.
-    fn block(&self) -> io::Result<()> {
+    pub(super) fn block(&self) -> io::Result<()> {
         let all = !(1_u64 << (libc::SIGURG - 1));
         ptrace(PTRACE_SETSIGMASK, self.thread, 8, (&raw const all).cast_mut().cast())
     }
 
-    /// From now on it goes on by itself if nobody puts it back, as for [`Remote::rescued`].
-    pub(super) fn rescue(&mut self, gate: u64, frame: u64) -> io::Result<()> {
-        self.prepare(gate, frame, frame + 8)?;
-        self.enter()
-    }
-
-    /// Writes the frame.
-    fn prepare(&mut self, gate: u64, frame: u64, stack: u64) -> io::Result<()> {
-        let bytes = super::rescue::frame(frame, &self.before, self.blocked, &self.state);
-        self.memory.write(frame, &bytes)?;
-        (self.gate, self.stack) = (gate, Some(stack));
-        Ok(())
-    }
-
-    /// Has it stand where it'd take the frame.
-    fn enter(&self) -> io::Result<()> {
-        const SYSCALL: u64 = 2;
-        let (rip, rsp) = (self.gate + SYSCALL, self.stack.unwrap_or(self.before.rsp));
-        self.thread.set_registers(&Registers { rip, rsp, orig_rax: u64::MAX, ..self.before })
-    }
-
-    /// Another `syscall` instruction is to be used from now on.
+    /// Another system call instruction is to be used from now on.
     pub(super) fn set_gate(&mut self, gate: u64) {
         self.gate = gate;
     }
 
     /// Makes a system call.
     pub(super) fn call(&mut self, number: i64, arguments: &[u64]) -> io::Result<u64> {
-        let argument = |index: usize| arguments.get(index).copied().unwrap_or(0);
-        let registers = Registers {
-            rip: self.gate,
-            rsp: self.stack.unwrap_or(self.before.rsp),
-            rax: number.cast_unsigned(),
-            orig_rax: u64::MAX,
-            rdi: argument(0),
-            rsi: argument(1),
-            rdx: argument(2),
-            r10: argument(3),
-            r8: argument(4),
-            r9: argument(5),
-            ..self.before
-        };
+        let mut registers = self.before;
+        registers.set_stack(self.stack.unwrap_or(self.before.stack()));
+        registers.set_call(self.gate, number, arguments);
         self.thread.set_registers(&registers)?;
         for _ in 0..2 {
             self.run(libc::PTRACE_SYSCALL, |signal, _| signal == libc::SIGTRAP | 0x80)?;
         }
-        to_result(self.thread.registers()?.rax)
+        to_result(self.thread.registers()?.result())
     }
 
     /// Calls a function; what it returns.
@@ -145,25 +86,16 @@ impl<'m> Remote<'m> {
         arguments: [u64; 2],
         end: End,
     ) -> io::Result<u64> {
-        let stack = (end.stack & !63) - 8;
-        self.memory.write(stack, &end.done.to_le_bytes())?;
-        let [rdi, rsi] = arguments;
-        let direction = 1 << 10;
-        let registers = Registers {
-            rip: function,
-            rsp: stack,
-            rdi,
-            rsi,
-            rax: 0,
-            orig_rax: u64::MAX,
-            eflags: self.before.eflags & !direction,
-            ..self.before
-        };
+        let mut registers = self.before;
+        let on_stack = registers.set_function(function, arguments, (end.stack & !63, end.done));
+        if let Some((place, word)) = on_stack {
+            self.memory.write(place, &word.to_le_bytes())?;
+        }
         self.thread.set_registers(&registers)?;
         self.run(libc::PTRACE_CONT, |signal, thread| {
             signal == libc::SIGURG && thread.has_asked(end.is_done)
         })?;
-        Ok(self.thread.registers()?.rbx)
+        Ok(self.thread.registers()?.kept_result())
     }
 
     /// Lets it run until it stops by what `is_end` says.
@@ -207,10 +139,11 @@ impl Drop for Remote<'_> {
         let blocked = (&raw const self.blocked).cast_mut().cast();
         let _ = ptrace(PTRACE_SETSIGMASK, self.thread, 8, blocked);
         let state =
-            libc::iovec { iov_base: self.state.as_mut_ptr().cast(), iov_len: self.state.len() };
+            libc::iovec { iov_base: self.state.1.as_mut_ptr().cast(), iov_len: self.state.1.len() };
         // SAFETY: the state lives during the call.
         unsafe {
-            libc::ptrace(libc::PTRACE_SETREGSET, self.thread.id(), NT_X86_XSTATE, &raw const state);
+            let kind = libc::c_long::from(self.state.0);
+            libc::ptrace(libc::PTRACE_SETREGSET, self.thread.id(), kind, &raw const state);
         }
         let _ = self.thread.set_registers(&self.before);
         for signal in self.signals.drain(..) {
@@ -220,18 +153,20 @@ impl Drop for Remote<'_> {
     }
 }
 
-/// The vector registers and all that goes with them.
-fn state(thread: Tracee) -> io::Result<Vec<u8>> {
+/// The vector registers and all that goes with them: those of the first kind that there is.
+fn state(thread: Tracee) -> io::Result<(libc::c_int, Vec<u8>)> {
     let mut bytes = vec![0; STATE];
-    let mut room = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: STATE };
-    // SAFETY: the kernel writes at most as much as there's room for, and says how much.
-    let got =
-        unsafe { libc::ptrace(libc::PTRACE_GETREGSET, thread.id(), NT_X86_XSTATE, &raw mut room) };
-    if got != 0 {
-        return Err(io::Error::last_os_error());
+    for kind in VECTORS {
+        let mut room = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: STATE };
+        let request = (libc::PTRACE_GETREGSET, libc::c_long::from(kind));
+        // SAFETY: the kernel writes at most as much as there's room for, and says how much.
+        let got = unsafe { libc::ptrace(request.0, thread.id(), request.1, &raw mut room) };
+        if got == 0 {
+            bytes.truncate(room.iov_len);
+            return Ok((kind, bytes));
+        }
     }
-    bytes.truncate(room.iov_len);
-    Ok(bytes)
+    Err(io::Error::last_os_error())
 }
 
 fn ptrace(request: Asked, thread: Tracee, address: u64, data: *mut libc::c_void) -> io::Result<()> {

@@ -4,7 +4,11 @@
 //! The layout is the kernel's (`struct rt_sigframe`, `<asm/sigcontext.h>`).
 
 use super::maps::{self, Mapping};
-use crate::trace::tracee::{Memory, Registers};
+use super::remote::Remote;
+use super::stop::Thread;
+use crate::trace::processor::{Registers, SYSTEM_CALL};
+use crate::trace::tracee::Memory;
+use std::io;
 
 /// The frame's own flags: vector registers are there, and the segment of the stack is to be restored.
 const FLAGS: u64 = 7;
@@ -25,9 +29,61 @@ const TILES: u64 = 3 << 17;
 /// Segments of code and stack, in 64-bit programs.
 const SEGMENTS: u64 = 0x33 | 0x2b << 48;
 
+impl<'m> Remote<'m> {
+    /// A thread that does what it's told, with a `gate` behind which is `rt_sigreturn`: it goes on by itself if nobody puts it back, by what is written
+    /// at `frame`, 8 below a multiple of 64.
+    pub(super) fn rescued(
+        thread: &mut Thread,
+        memory: &'m Memory,
+        (gate, frame): (u64, u64),
+    ) -> io::Result<Self> {
+        let mut remote = Self::begin(thread, memory, gate)?;
+        remote.rescue(gate, frame)?;
+        remote.block()?;
+        Ok(remote)
+    }
+
+    /// The same with code of the program: a frame of a signal on the thread's own stack, as the kernel would write one.
+    pub(super) fn sheltered(
+        thread: &mut Thread,
+        memory: &'m Memory,
+        shelter: &Shelter,
+    ) -> io::Result<Self> {
+        let mut remote = Self::begin(thread, memory, shelter.gate)?;
+        remote.prepare(shelter.gate, shelter.frame, shelter.frame)?;
+        memory.write(shelter.frame, &shelter.restorer.to_le_bytes())?;
+        remote.enter()?;
+        remote.block()?;
+        Ok(remote)
+    }
+
+    /// From now on it goes on by itself if nobody puts it back, as for [`Remote::rescued`].
+    pub(super) fn rescue(&mut self, gate: u64, frame: u64) -> io::Result<()> {
+        self.prepare(gate, frame, frame + 8)?;
+        self.enter()
+    }
+
+    /// Writes the frame.
+    fn prepare(&mut self, gate: u64, frame: u64, stack: u64) -> io::Result<()> {
+        let bytes = self::frame(frame, &self.before, self.blocked, &self.state.1);
+        self.memory.write(frame, &bytes)?;
+        (self.gate, self.stack) = (gate, Some(stack));
+        Ok(())
+    }
+
+    /// Has it stand where it'd take the frame.
+    fn enter(&self) -> io::Result<()> {
+        let mut registers = self.before;
+        registers.set_instruction(self.gate + SYSTEM_CALL.len() as u64);
+        registers.set_stack(self.stack.unwrap_or(self.before.stack()));
+        registers.forget_call();
+        self.thread.set_registers(&registers)
+    }
+}
+
 /// The bytes of a frame at `at`, which is 8 below a multiple of 64.
 pub(super) fn frame(at: u64, registers: &Registers, blocked: u64, state: &[u8]) -> Vec<u8> {
-    let r = registers;
+    let r = registers.raw();
     let stack_of_signals = [0, NO_STACK, 0];
     let context = [
         r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rdi, r.rsi, r.rbp, r.rbx, r.rdx,

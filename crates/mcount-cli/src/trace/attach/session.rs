@@ -10,8 +10,9 @@ use super::maps::{self, Mapping};
 use super::program::{Loaded, Program};
 use super::remote::Remote;
 use super::sites::{self, Change, Stubs, Thunks};
-use super::stop::Standing;
+use super::stop::{Standing, Thread};
 use crate::trace::file::TraceFile;
+use crate::trace::processor::SYSTEM_CALL;
 use crate::trace::scope::Scope;
 use crate::trace::space::{configuration, gaps, reaches};
 use crate::trace::tracee::{Memory, to_result};
@@ -25,7 +26,7 @@ use std::time::Duration;
 const TRIES: u32 = 1000;
 const BETWEEN: Duration = Duration::from_millis(1);
 
-const NO_ROOM: &str = "no free memory within 2 GiB";
+const NO_ROOM: &str = "no free memory as near as jumps reach";
 
 /// A process with the agent in it.
 pub(super) struct Session {
@@ -65,7 +66,7 @@ impl Session {
         let found = Block::find(&image, &memory, &maps);
         if let Some(block) = &found {
             is_free(block, &memory)?;
-        } else if standing.threads.iter().any(|thread| thread.registers.gs_base != 0) {
+        } else if standing.threads.iter().any(uses_block) {
             let why = if maps.iter().any(is_ours) {
                 "the agent of an earlier trace in it is of another version of mcount, or was changed"
             } else {
@@ -302,7 +303,7 @@ impl Session {
     /// Makes hooks of these functions idle while all threads run.
     pub(super) fn switch_off(&self, functions: &BTreeSet<u32>) -> io::Result<()> {
         let is_one = |change: &&Change| functions.contains(&change.function);
-        sites::switch_off(&self.memory, self.changes.iter().filter(is_one))
+        sites::switch(&self.memory, self.changes.iter().filter(is_one), false)
     }
 
     /// Switches all hooks on or off while all threads run, but for those of functions that were given up.
@@ -310,23 +311,19 @@ impl Session {
         let is_one =
             |change: &&Change| change.function != 0 && !given_up.contains(&change.function);
         let changes = self.changes.iter().filter(is_one);
-        if on {
-            sites::switch_on(&self.memory, changes)
-        } else {
-            sites::switch_off(&self.memory, changes)
-        }
+        sites::switch(&self.memory, changes, on)
     }
 
     /// Lets all threads that have none yet find that they have no block.
     fn set_nobody(&self, standing: &mut Standing) {
         let nobody = self.block.bias + self.image.symbols.nobody;
         for thread in &mut standing.threads {
-            let gs = thread.registers.gs_base;
+            let Some(gs) = thread.registers.block() else { continue };
             // A block begins at where its eighth word says.
             let is_block =
                 gs != 0 && self.memory.word(gs.wrapping_add(56)).is_ok_and(|this| this == gs);
             if gs != nobody && !is_block {
-                thread.change().gs_base = nobody;
+                thread.change().begin_thread(nobody);
             }
         }
     }
@@ -342,7 +339,7 @@ impl Session {
                 };
                 match place.frame {
                     Some(frame) => self.memory.write(frame, &change.end().to_le_bytes())?,
-                    None => thread.change().rip = change.end(),
+                    None => thread.change().set_instruction(change.end()),
                 }
             }
         }
@@ -461,9 +458,13 @@ fn make_room(
     Ok(near)
 }
 
-/// A `syscall` instruction in what is mapped: the kernel's own code has one.
+/// Has the program itself a use for what leads threads to their blocks?
+fn uses_block(thread: &Thread) -> bool {
+    thread.registers.block().is_some_and(|block| block != 0)
+}
+
+/// A system call in what is mapped: the kernel's own code has one.
 pub(super) fn gate(memory: &Memory, maps: &[Mapping]) -> io::Result<u64> {
-    const SYSCALL: &[u8] = &[0x0f, 0x05];
     const MOST: u64 = 4 << 20;
     let is_kernels = |map: &&Mapping| map.path.as_os_str() == "[vdso]";
     let others = maps.iter().filter(|map| map.is_code() && map.is_file());
@@ -471,7 +472,7 @@ pub(super) fn gate(memory: &Memory, maps: &[Mapping]) -> io::Result<u64> {
         let size = usize::try_from((map.end - map.start).min(MOST)).unwrap_or(0);
         let mut bytes = vec![0; size];
         if memory.read(map.start, &mut bytes).is_ok()
-            && let Some(found) = memchr::memmem::find(&bytes, SYSCALL)
+            && let Some(found) = memchr::memmem::find(&bytes, SYSTEM_CALL)
         {
             return Ok(map.start + found as u64);
         }

@@ -9,8 +9,8 @@ use super::block::{Image, is_ours};
 use super::maps::Mapping;
 use crate::trace::agent::Routines;
 use crate::trace::modules::Hook;
+use crate::trace::processor as code;
 use crate::trace::tracee::Memory;
-use mcount_live::x86_64 as code;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -55,11 +55,7 @@ impl Change {
         let mut whole = [0; LONGEST];
         let Some(now) = whole.get_mut(..now.len()).map(|room| {
             room.copy_from_slice(now);
-            if let (Some(first), Some(armed)) = (room.first_mut(), self.armed().first())
-                && code::switched_off(*armed) == Some(*first)
-            {
-                *first = *armed;
-            }
+            code::switched_on(room, self.armed());
             &*room
         }) else {
             return false;
@@ -69,11 +65,8 @@ impl Change {
         else {
             return now == self.armed();
         };
-        let (&[0xe9, a, b, c, d], [0xe9, ..]) = (jump, expected) else {
-            return now == self.armed();
-        };
-        let distance = i64::from(i32::from_le_bytes([a, b, c, d]));
-        let target = (self.at + code::SITE as u64).wrapping_add_signed(distance);
+        let targets = code::target(self.at, jump).zip(code::target(self.at, expected));
+        let Some((target, _)) = targets else { return now == self.armed() };
         rest == behind && rooms.iter().any(|(from, to)| (*from..*to).contains(&target))
     }
 }
@@ -127,25 +120,44 @@ impl Stubs {
     }
 
     /// Adds a stub. Calls of former traces may still return to it: whatever it's now, there's a way out.
-    fn add(&mut self, mut stub: [u8; code::STUB]) -> Option<()> {
-        let at = self.next()? + code::STUB_RETURN as u64;
-        let back = code::armed(at, self.bias + self.routines.0.exit)?;
-        stub.get_mut(code::STUB_RETURN..)?.get_mut(..back.len())?.copy_from_slice(&back);
-        self.bytes.extend_from_slice(&stub);
+    fn add(&mut self, stub: [u8; code::STUB]) -> Option<()> {
+        let exit = self.bias + self.routines.0.exit;
+        self.bytes.extend_from_slice(&code::with_way_out(stub, self.next()?, exit)?);
         Some(())
     }
 
     /// Makes the stub of `hook`, whose function goes on at `body`.
     fn of(&mut self, hook: &Hook, body: u64) -> Option<u64> {
         let at = self.next()?;
+        let stub = self.made(hook, at, body)?;
+        self.add(stub)?;
+        Some(at + hook.way_in())
+    }
+
+    /// The stub of `hook` for `at`.
+    fn made(&mut self, hook: &Hook, at: u64, body: u64) -> Option<[u8; code::STUB]> {
         let (plain, with_values) = self.routines;
         let routines = if hook.recipe.is_some() { with_values } else { plain };
         self.last = self.last.max(hook.id);
         if let Some(recipe) = &hook.recipe {
             self.recipes.insert(hook.id, recipe.bytes());
         }
-        self.add(hook.stub(at, (self.bias, routines), body)?)?;
-        Some(at + hook.way_in())
+        hook.stub(at, (self.bias, routines), body)
+    }
+
+    /// Makes the stub of `hook` in room near its module, or a jump to it there, whose function goes on at `body`.
+    fn near(&mut self, hook: &Hook, thunks: &mut Thunks, body: u64) -> Option<u64> {
+        let at = thunks.start + thunks.bytes.len() as u64;
+        if code::STUBS_ARE_NEAR {
+            thunks.bytes.extend_from_slice(&self.made(hook, at, body)?);
+            return Some(at + hook.way_in());
+        }
+        // The way back, in a stub of its own.
+        let behind = self.next()?;
+        self.add(code::stub_back(body, hook.is_after_prologue()))?;
+        let target = self.of(hook, behind)?;
+        thunks.bytes.extend_from_slice(&code::thunk(target));
+        Some(at)
     }
 }
 
@@ -166,24 +178,15 @@ pub(super) fn plan(
     let mut changes = Vec::new();
     for (hook, before, area) in hooks {
         let site = bias + hook.site;
-        let jump = if hook.before.is_some() { code::SHORT_JUMP } else { code::SITE };
-        let body = site + jump as u64;
-        let mut behind = body;
-        if thunks.is_some() {
-            // The way back, in a stub of its own.
-            behind = stubs.next()?;
-            stubs.add(code::stub_back(body, hook.is_after_prologue()))?;
-        }
-        let mut target = stubs.of(hook, behind)?;
-        if let Some(thunks) = &mut thunks {
-            let thunk = thunks.start + thunks.bytes.len() as u64;
-            thunks.bytes.extend_from_slice(&code::thunk(target));
-            target = thunk;
-        }
-        let mut armed = hook.area.filled_behind(jump);
+        let body = site + code::jump_length(hook.before.is_some()) as u64;
+        let target = match &mut thunks {
+            Some(thunks) => stubs.near(hook, thunks, body)?,
+            None => stubs.of(hook, body)?,
+        };
+        let mut armed = code::filled(&hook.area, hook.before.is_some());
         match hook.before.map(|before| bias + before) {
             Some(place) => {
-                let short = code::armed_short(site, place)?;
+                let short = code::jump_before(site, place)?;
                 armed.get_mut(..short.len())?.copy_from_slice(&short);
                 changes.push(Change::new((place, 0), before, &code::armed(place, target)?)?);
             }
@@ -216,33 +219,21 @@ pub(super) fn arm(
     Ok(count - changes.len())
 }
 
-/// Makes armed sites idle while all threads run: by one byte, as docs/live.md says. They stay on the list.
-pub(super) fn switch_off<'c>(
+/// Makes armed sites idle while all threads run, or arms them again: by one store, as docs/live.md says. They stay on the list.
+pub(super) fn switch<'c>(
     memory: &Memory,
     changes: impl Iterator<Item = &'c Change>,
+    is_on: bool,
 ) -> io::Result<()> {
     for change in changes {
-        let mut first = [0];
-        memory.read(change.at, &mut first)?;
-        let armed = change.armed().first();
-        if let Some(off) = armed.filter(|armed| first == [**armed]).copied() {
-            memory.write(change.at, &[code::switched_off(off).unwrap_or(off)])?;
-        }
-    }
-    Ok(())
-}
-
-/// Arms sites again that were switched off.
-pub(super) fn switch_on<'c>(
-    memory: &Memory,
-    changes: impl Iterator<Item = &'c Change>,
-) -> io::Result<()> {
-    for change in changes {
-        let mut first = [0];
-        memory.read(change.at, &mut first)?;
-        let armed = change.armed().first().copied();
-        if let Some(on) = armed.filter(|armed| code::switched_off(*armed) == Some(first[0])) {
-            memory.write(change.at, &[on])?;
+        let mut bytes = [0; code::SWITCH];
+        memory.read(change.at, &mut bytes)?;
+        let Some((at, on, off)) = code::switch(change.at, bytes) else { continue };
+        let (from, to) = if is_on { (off, on) } else { (on, off) };
+        let mut now = from;
+        memory.read(at, &mut now)?;
+        if now == from {
+            memory.write(at, &to)?;
         }
     }
     Ok(())

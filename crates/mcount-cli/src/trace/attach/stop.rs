@@ -6,7 +6,8 @@
 //! here, unless a signal has come as well, which the program may have meant to interrupt them by.
 
 use super::refused;
-use crate::trace::tracee::{Asked, Registers, Tracee};
+use crate::trace::processor::{ENDED_BY_STOPS, Registers};
+use crate::trace::tracee::{Asked, Tracee};
 use nix::errno::Errno;
 use nix::libc;
 use std::collections::BTreeSet;
@@ -110,21 +111,14 @@ impl Standing {
     fn start_calls_again(&mut self) {
         let mut shared = None;
         for thread in &mut self.threads {
-            let registers = &thread.registers;
-            let is_call = registers.orig_rax.cast_signed() >= 0;
-            if !is_call || registers.rax.cast_signed() != -i64::from(libc::EINTR) {
-                continue;
-            }
-            if !ENDED_BY_STOPS.contains(&registers.orig_rax.cast_signed()) {
+            let number = thread.registers.interrupted_call();
+            if !number.is_some_and(|number| ENDED_BY_STOPS.contains(&number)) {
                 continue;
             }
             let id = thread.tracee;
             let all = *shared.get_or_insert_with(|| pending(id, PTRACE_PEEKSIGINFO_SHARED));
             if (all | pending(id, 0)) & !blocked(id) == 0 {
-                let registers = thread.change();
-                registers.rax = registers.orig_rax;
-                registers.rip -= 2;
-                registers.orig_rax = u64::MAX;
+                thread.change().call_again();
             }
         }
     }
@@ -139,49 +133,6 @@ impl Drop for Standing {
             unsafe { libc::ptrace(libc::PTRACE_DETACH, thread.tracee.id(), 0, 0) };
         }
     }
-}
-
-/// System calls that return EINTR when their thread was stopped, and which may be made once more then: nothing has
-/// been done yet.
-const ENDED_BY_STOPS: &[i64] = &[
-    libc::SYS_read,
-    libc::SYS_readv,
-    libc::SYS_write,
-    libc::SYS_writev,
-    libc::SYS_accept,
-    libc::SYS_accept4,
-    libc::SYS_recvfrom,
-    libc::SYS_recvmsg,
-    libc::SYS_recvmmsg,
-    libc::SYS_sendto,
-    libc::SYS_sendmsg,
-    libc::SYS_semop,
-    libc::SYS_semtimedop,
-    libc::SYS_epoll_wait,
-    libc::SYS_epoll_pwait,
-    libc::SYS_epoll_pwait2,
-    libc::SYS_rt_sigtimedwait,
-    libc::SYS_io_getevents,
-    libc::SYS_io_uring_enter,
-];
-
-/// The registers with which a thread that the kernel would have start a system call again does that by itself.
-pub(super) fn restarted(registers: &Registers) -> Registers {
-    const ERESTARTSYS: i64 = -512;
-    const ERESTARTNOHAND: i64 = -514;
-    const ERESTART_RESTARTBLOCK: i64 = -516;
-    let mut registers = *registers;
-    if registers.orig_rax.cast_signed() < 0 {
-        return registers;
-    }
-    match registers.rax.cast_signed() {
-        ERESTARTNOHAND..=ERESTARTSYS => registers.rax = registers.orig_rax,
-        ERESTART_RESTARTBLOCK => registers.rax = libc::SYS_restart_syscall.cast_unsigned(),
-        _ => return registers,
-    }
-    registers.rip -= 2;
-    registers.orig_rax = u64::MAX;
-    registers
 }
 
 /// Waits until a thread that was asked to stop does; `None` if it ends instead.

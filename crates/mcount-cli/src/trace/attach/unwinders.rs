@@ -133,12 +133,12 @@ fn stands_in(
     (from, to): (u64, u64),
 ) -> bool {
     const MOST: u64 = 1 << 20;
-    let stack = thread.registers.rsp & !7;
+    let stack = thread.registers.stack() & !7;
     let Some(map) = maps::find(maps, stack) else { return true };
     let size = usize::try_from((map.end - stack).min(MOST)).unwrap_or(0);
     let mut bytes = vec![0; size];
     let is_in = |address: u64| (from..to).contains(&address);
-    is_in(thread.registers.rip)
+    is_in(thread.registers.instruction())
         || memory.read(stack, &mut bytes).is_err()
         || bytes
             .chunks_exact(8)

@@ -121,6 +121,9 @@ impl Worker {
     /// Writes the newest calls to a trace of their own; what there is to be said of that.
     fn save(&self) -> String {
         let stand = || Standing::of(self.request.process);
+        if let Some(off_cpu) = &self.off_cpu {
+            off_cpu.write();
+        }
         match save::save(&self.trace, &self.output(), stand) {
             Ok(path) => format!("written to {}", path.display()),
             Err(error) => error.to_string(),

@@ -11,6 +11,8 @@ use super::unwinders;
 use super::{Request, start_of};
 use crate::commit::about;
 use crate::trace::file::TraceFile;
+use crate::trace::off_cpu::{self, OffCpu};
+use crate::trace::processor;
 use crate::trace::scope::Scope;
 use crate::trace::told::Told;
 use crate::trace::tracee::Memory;
@@ -24,7 +26,7 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Does all of it; the exit code. `pipe` ends when it's time to stop.
@@ -108,6 +110,8 @@ pub(super) struct Worker {
     pub(super) program: Program,
     pub(super) session: Session,
     pub(super) trace: TraceFile,
+    /// Who tells when threads are off the processor.
+    pub(super) off_cpu: Option<OffCpu>,
     /// Nobody keeps the trace.
     is_hidden: bool,
     /// Where others ask for other functions.
@@ -124,15 +128,7 @@ impl Worker {
         let program = Program::read(process, &memory, &request.scope)?;
         let mut notes = program.notes.clone();
         describe(&program, &request, &mut notes);
-        if program.hooks() == 0 {
-            return Err(io::Error::other(format!(
-                "no function of {} has a hook; compile with -fpatchable-function-entry=5, or -pg",
-                program.path.display()
-            )));
-        }
-        if program.wanted() == 0 {
-            return Err(io::Error::other("no function that has a hook is meant"));
-        }
+        is_something_wanted(&program)?;
         sandbox::check(process)?;
         let mut session = Session::prepare(&program, memory)?;
         if let Some(why) = no_returns(&program, &session, &request)? {
@@ -149,10 +145,9 @@ impl Worker {
         let target = folder.as_ref().map_or_else(output, |folder| folder.path().join("top.mcount"));
         let mut trace = TraceFile::create(&target, request.size, &request.scope)
             .map_err(|error| about(&target, error))?;
-        let armed = describe_in(&trace, &program).and_then(|()| {
-            let plan = session.plan(&program, &request.scope, false)?;
-            session.arm(&program, plan, (&trace, &request.scope), this_one())
-        });
+        let is_hidden = folder.is_some();
+        let scope = &request.scope;
+        let armed = arm(&mut session, &program, (&mut trace, scope), (&target, is_hidden));
         match armed {
             Ok(0) => {}
             Ok(count) => {
@@ -165,16 +160,33 @@ impl Worker {
                 return Err(error);
             }
         }
-        let named = if folder.is_some() { trace.hide() } else { trace.publish() };
-        if let Err(error) = named {
-            let _ = session.leave();
-            trace.remove_unpublished();
-            return Err(about(&target, error));
-        }
-        let is_hidden = folder.is_some();
         let (control, began) = (Control::open(process), Instant::now());
         let pauses = Pauses::new(told);
-        Ok(Self { request, program, session, trace, is_hidden, control, began, pauses, notes })
+        let off_cpu = None;
+        let mut worker = Self {
+            request,
+            program,
+            session,
+            trace,
+            off_cpu,
+            is_hidden,
+            control,
+            began,
+            pauses,
+            notes,
+        };
+        worker.watch_switches();
+        Ok(worker)
+    }
+
+    /// Has the kernel tell of context switches, if they're wanted.
+    fn watch_switches(&mut self) {
+        if self.request.scope.switches {
+            match OffCpu::of_running(&self.trace, self.request.process) {
+                Ok(off_cpu) => self.off_cpu = Some(off_cpu),
+                Err(error) => self.notes.push(off_cpu::why_not(&error)),
+            }
+        }
     }
 
     /// Waits until it's time, and leaves.
@@ -241,6 +253,7 @@ impl Worker {
 
     /// Says what is missing from the trace, and finishes it.
     fn finish(mut self, is_mapped: bool) -> io::Result<()> {
+        self.notes.extend(self.off_cpu.take().into_iter().flat_map(OffCpu::end));
         self.notes.extend(self.request.scope.warnings());
         if !self.is_hidden {
             let is_ring = matches!(self.request.size, Size::Ring(_));
@@ -372,6 +385,35 @@ fn this_one() -> (u64, u64) {
     let owner = std::process::id();
     let start = i32::try_from(owner).ok().and_then(start_of).unwrap_or(0);
     (u64::from(owner), start)
+}
+
+/// Is there something to be traced?
+fn is_something_wanted(program: &Program) -> io::Result<()> {
+    if program.hooks() == 0 {
+        return Err(io::Error::other(format!(
+            "no function of {} has a hook; {}, or -pg",
+            program.path.display(),
+            processor::PATCHABLE
+        )));
+    }
+    match program.wanted() {
+        0 => Err(io::Error::other("no function that has a hook is meant")),
+        _ => Ok(()),
+    }
+}
+
+/// Arms what is wanted, and gives the trace its name, or none; how many hooks aren't as in their file.
+fn arm(
+    session: &mut Session,
+    program: &Program,
+    (trace, scope): (&mut TraceFile, &Scope),
+    (target, is_hidden): (&Path, bool),
+) -> io::Result<usize> {
+    describe_in(trace, program)?;
+    let plan = session.plan(program, scope, false)?;
+    let left_alone = session.arm(program, plan, (trace, scope), this_one())?;
+    let named = if is_hidden { trace.hide() } else { trace.publish() };
+    named.map_err(|error| about(target, error)).map(|()| left_alone)
 }
 
 /// Why returns can't be traced, if they're to be.

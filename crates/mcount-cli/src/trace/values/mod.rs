@@ -14,6 +14,7 @@ mod types;
 use self::dwarf::Reader;
 use self::places::Plan;
 use super::modules::{Hook, Module};
+use super::processor;
 use super::recipe::Recipe;
 use super::scope::Scope;
 use crate::debug::Sections;
@@ -41,6 +42,13 @@ struct Wanted {
     result: bool,
 }
 
+/// What is to be said of markers, if nothing of a call can be recorded.
+fn lost_marks(module: &Module) -> Option<String> {
+    let has_marks = module.hooks.iter().any(|hook| hook.is_mark && hook.is_wanted);
+    let name = module.path.display();
+    has_marks.then(|| format!("{name}: {}", processor::missing("texts of markers")))
+}
+
 /// Gives the hooks of `module`, which `file` is, their recipes.
 pub(super) fn prepare(
     module: &mut Module,
@@ -50,6 +58,10 @@ pub(super) fn prepare(
 ) -> Found {
     let wanted = wanted(module, scope);
     let mut found = Found::default();
+    if !processor::HAS_VALUES {
+        found.notes.extend(lost_marks(module));
+        return found;
+    }
     marks::prepare(module, &mut found);
     if wanted.is_empty() {
         return found;

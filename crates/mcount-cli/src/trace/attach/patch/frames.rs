@@ -5,7 +5,8 @@
 //! one: better wait for nothing than change a function that a thread is in.
 
 use super::super::maps::{self, Mapping};
-use crate::trace::tracee::{Memory, Registers};
+use crate::trace::processor::Registers;
+use crate::trace::tracee::Memory;
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EhFrameOffset, Encoding, EndianSlice, Evaluation,
     EvaluationResult, Expression, Format, FrameDescriptionEntry, LittleEndian, Location, Register,
@@ -113,7 +114,7 @@ struct State {
 
 impl State {
     fn of(registers: &Registers) -> Self {
-        let r = registers;
+        let r = registers.raw();
         let all = [
             r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11,
             r.r12, r.r13, r.r14, r.r15, r.rip,

@@ -151,7 +151,7 @@ pub(super) fn step_back(
             }
             match place.frame {
                 Some(frame) => memory.write(frame, &entry.site.to_le_bytes())?,
-                None => thread.change().rip = entry.site,
+                None => thread.change().set_instruction(entry.site),
             }
         }
     }

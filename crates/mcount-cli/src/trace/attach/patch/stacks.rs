@@ -70,8 +70,8 @@ fn may_be_in(
         return true;
     }
     let is_in = |address: &u64| ranges.iter().any(|one| (one.start..=one.end).contains(address));
-    is_in(&thread.registers.rip)
-        || words(unwinder.memory, thread.registers.rsp, maps).iter().any(is_in)
+    is_in(&thread.registers.instruction())
+        || words(unwinder.memory, thread.registers.stack(), maps).iter().any(is_in)
 }
 
 fn describe(thread: i32, frame: Frame, range: &Range) -> String {

@@ -406,7 +406,7 @@ impl Work {
 
 /// A thread of a process in which nothing is mapped yet.
 fn first<'m>(thread: &mut Thread, memory: &'m Memory, maps: &[Mapping]) -> io::Result<Remote<'m>> {
-    match Shelter::find(memory, maps, thread.registers.rsp) {
+    match Shelter::find(memory, maps, thread.registers.stack()) {
         Some(shelter) => Remote::sheltered(thread, memory, &shelter),
         None => Remote::of(thread, memory, gate(memory, maps)?),
     }

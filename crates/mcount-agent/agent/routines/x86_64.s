@@ -98,6 +98,15 @@ mcount_landing:
     .cfi_endproc
     .size mcount_landing, . - mcount_landing
 
+# What the unwinder asks when it comes through a traced call; the sixth argument is its own address.
+    .globl mcount_personality
+    .hidden mcount_personality
+mcount_personality:
+    .cfi_startproc
+    movq (%rsp), %r9
+    jmp mcount_personality_of
+    .cfi_endproc
+
 # kill(2) in the form of tgkill(%edi, %esi, %edx). The recorder knows by the address behind the system call that
 # the signal is a question to it.
     .globl mcount_ask

@@ -1,0 +1,47 @@
+//! Where the shadows of stacks are: at a constant distance, in the bits in which addresses of shadows differ from those of stacks.
+//!
+//! Its own file, because where addresses have 32 bits there's no such distance, and `mcount-inside` has another file in its place.
+
+use super::layout as trace;
+use super::processor::SHADOW_BITS;
+
+/// Bytes of stack in a piece, whose shadows are mapped together.
+pub(crate) const PIECE: u64 = trace::CHUNK_SIZE;
+
+/// Addresses on stacks are shifted to the left by so many bits in the trace, so that each word has 8 bytes there.
+pub(crate) const SHIFT: u32 = 0;
+
+const RET: u64 = 1 << SHADOW_BITS[0];
+const START: u64 = 1 << SHADOW_BITS[0] | 1 << SHADOW_BITS[1];
+const OPEN: u64 = 1 << SHADOW_BITS[1];
+const NEST: u64 = 1 << SHADOW_BITS[0] | 1 << SHADOW_BITS[2];
+
+/// Where the caller's address is of the slot at this address.
+pub(crate) fn ret_of(slot: u64) -> u64 {
+    slot ^ RET
+}
+
+/// Where the start of its call is.
+pub(crate) fn start_of(slot: u64) -> u64 {
+    slot ^ START
+}
+
+/// Where it says which call is open.
+pub(crate) fn open_of(slot: u64) -> u64 {
+    slot ^ OPEN
+}
+
+/// The place of its word of `limit.rs`.
+pub(crate) fn nest_of(slot: u64) -> u64 {
+    slot ^ NEST
+}
+
+/// Stores a word at once, so that nobody finds half of it.
+///
+/// # Safety
+///
+/// The word is aligned, and there.
+pub(crate) unsafe fn store(word: *mut u64, value: u64) {
+    // SAFETY: the caller's.
+    unsafe { word.write_volatile(value) };
+}

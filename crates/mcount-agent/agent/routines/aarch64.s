@@ -1,0 +1,127 @@
+// The agent's routines, AArch64, of the macros in `aarch64.s`; how exceptions pass; room for stubs.
+//
+// There's one entry and one exit, whatever is recorded: Rust looks at what the recorder has asked for. Stubs need no unwind
+// information: nothing returns into them, as a function is called from here.
+
+    .set RECORD_FRAME, 16
+
+    .hidden mcount_config
+
+// What a kind of recording calls its routines (crates/mcount-cli/src/trace/agent.rs).
+    .macro ALSO of, names:vararg
+    .irp name, \names
+    .globl \name
+    .hidden \name
+    .set \name, \of
+    .endr
+    .endm
+
+    .text
+    TRACED_ENTRY mcount_entry, mcount_call
+    TRACED_LATE mcount_pg_entry
+    TRACED_CALL mcount_call, mcount_exit, mcount_personality
+
+    ALSO mcount_entry, mcount_entry_untimed, mcount_entry_limited, mcount_entry_only, mcount_entry_only_untimed, mcount_entry_values
+    ALSO mcount_pg_entry, mcount_pg_entry_untimed, mcount_pg_entry_limited, mcount_pg_entry_only, mcount_pg_entry_only_untimed, mcount_pg_entry_values
+    ALSO mcount_exit, mcount_exit_untimed, mcount_exit_shortest, mcount_exit_limited, mcount_pg_return
+
+// An exception passes through a traced call: the personality routine has had the unwinder come here with the
+// exception in x0 and, in x1, the address of the unwinder's `_Unwind_Resume`.
+    BEGIN mcount_landing
+    .cfi_personality 0x1b, mcount_personality
+    .cfi_def_cfa sp, 0
+    CALLER_IN_SHADOW
+    hint #38                    // bti jc
+    KEEP 0
+    stp x0, x1, [x29, #-32]     // nobody needs x9 and x10
+    add x0, x29, #8
+    mov x1, #2
+    bl {slow_exit}
+    str x0, [x19, #CALL_RETURN]
+    LET_GO
+    ldp x0, x16, [x29, #-32]
+    LEAVE_FRAME
+    br x16
+    FINISH mcount_landing
+
+// What the unwinder asks when it comes through a traced call; the sixth argument is its own address.
+    BEGIN mcount_personality
+    hint #34
+    mov x5, x30
+    b mcount_personality_of
+    FINISH mcount_personality
+
+// kill(2) in the form of tgkill(w0, w1, w2). The recorder knows by the address behind the system call that
+// the signal is a question to it.
+    .globl mcount_asked
+    .hidden mcount_asked
+    BEGIN mcount_ask
+    mov x8, #131
+    svc #0
+mcount_asked:
+    ret
+    FINISH mcount_ask
+
+// Where functions return to that the recorder has a thread of a running program call (`mcount attach`): the result is
+// kept in x19, and the recorder hears of it as of a question.
+    .globl mcount_done
+    .hidden mcount_done
+    .globl mcount_is_done
+    .hidden mcount_is_done
+    .balign 16
+mcount_done:
+    mov x19, x0
+    mov x8, #172                // getpid
+    svc #0
+    mov x20, x0
+    mov x8, #178                // gettid
+    svc #0
+    mov x1, x0
+    mov x0, x20
+    mov x2, #23                 // SIGURG
+    mov x8, #131                // tgkill
+    svc #0
+mcount_is_done:
+    udf #0
+
+// Where functions that the recorder calls in a static program return to.
+    .globl mcount_trap
+    .hidden mcount_trap
+    .balign 16
+mcount_trap:
+    brk #0
+    ret
+
+// What `prctl` and `syscall` of the C library begin with: is it for seccomp? A stub calls it by x17, and goes on with the
+// function at the address in x16.
+    BEGIN mcount_watch
+    cmp w0, #22                 // PR_SET_SECCOMP
+    mov w17, #277               // SYS_seccomp
+    ccmp w0, w17, #4, ne
+    mov w17, #167               // SYS_prctl
+    ccmp w0, w17, #4, ne
+    b.eq 1f
+    br x16
+1:  KEEP 1
+    KEEP_VECTORS
+    mov x0, x19
+    bl {confine}
+    RESTORE_VECTORS
+    ldr x16, [x19, #CALL_RECORD]
+    RESTORE
+    br x16
+    FINISH mcount_watch
+
+// Room for stubs.
+    .section .stubs, "axR", %nobits
+    .globl mcount_stubs
+    .hidden mcount_stubs
+    .balign 4096
+mcount_stubs:
+    .set mcount_stubs_size, 0x2000000
+    .skip mcount_stubs_size
+    .globl mcount_stubs_end
+    .hidden mcount_stubs_end
+mcount_stubs_end:
+    .section .note.GNU-stack, "", %progbits
+    .text

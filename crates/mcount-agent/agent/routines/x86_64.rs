@@ -1,0 +1,165 @@
+//! x86-64: the assembly, and how a thread finds its block: `%gs` leads to it.
+
+use crate::block::Block;
+use crate::numbers::has;
+use crate::{confine, host, sys};
+use core::arch::{asm, global_asm};
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+
+#[path = "../values.rs"]
+mod values;
+
+use values::{mcount_entry_with, mcount_exit_with, mcount_late_entry_with};
+
+global_asm!(
+    ".set INSIDE, 0",
+    include_str!("../x86_64.s"),
+    include_str!("x86_64.s"),
+    slow_entry = sym mcount_entry_with,
+    slow_exit = sym mcount_exit_with,
+    slow_pg = sym mcount_late_entry_with,
+    confine = sym confine::mcount_confine,
+    options(att_syntax)
+);
+
+/// System calls by which a program forbids itself others.
+pub(crate) const SYS_PRCTL: u64 = 157;
+pub(crate) const SYS_SECCOMP: u64 = 317;
+
+unsafe extern "C" {
+    static mcount_stubs: u8;
+    static mcount_stubs_end: u8;
+    static mcount_pg_return: u8;
+}
+
+/// A flag of the configuration: `wrgsbase` may be used.
+const FSGSBASE: u64 = 1;
+
+/// What `%gs` points to before a thread has a block: one without an owner.
+#[unsafe(no_mangle)]
+static mut mcount_nobody: [u64; 16] = nobody(0);
+
+/// The same for a thread that begins with system calls forbidden that the agent needs.
+#[unsafe(no_mangle)]
+static mut mcount_confined: [u64; 16] = nobody(1);
+
+const fn nobody(confined: u64) -> [u64; 16] {
+    let mut words = [0; 16];
+    words[offset_of!(Block, confined) / 8] = confined;
+    words[offset_of!(Block, is_none) / 8] = 1;
+    words
+}
+
+/// A thread of this process has, or its parent had.
+static IS_ANYBODY_CONFINED: AtomicU32 = AtomicU32::new(0);
+
+/// Has this thread forbidden itself system calls that the agent needs? A forked child's block is wiped, so it
+/// has if anybody had before.
+pub(crate) fn is_confined() -> bool {
+    let (confined, is_none, this): (u64, u64, u64);
+    // SAFETY: `%gs` points to a block, or to what has the same layout.
+    unsafe {
+        asm!("mov {}, gs:[{confined}]", "mov {}, gs:[{is_none}]", "mov {}, gs:[{this}]",
+            out(reg) confined, out(reg) is_none, out(reg) this, confined = const offset_of!(Block, confined),
+            is_none = const offset_of!(Block, is_none), this = const offset_of!(Block, this),
+            options(nostack, readonly));
+    }
+    confined != 0 || (is_none == 0 && this == 0 && IS_ANYBODY_CONFINED.load(Relaxed) != 0)
+}
+
+/// This thread, which has this block or none, is going to forbid itself system calls.
+pub(crate) fn confine(block: *mut Block) {
+    IS_ANYBODY_CONFINED.store(1, SeqCst);
+    if block.is_null() {
+        // SAFETY: it stays mapped.
+        unsafe { set_current((&raw mut mcount_confined).cast()) };
+    } else {
+        host::confine_other(block);
+    }
+}
+
+/// So are all those that have no block yet.
+pub(crate) fn confine_new_ones() {
+    host::confine_other((&raw mut mcount_nobody).cast());
+}
+
+/// There's nothing to be made for threads to find their blocks.
+pub(crate) fn start() -> bool {
+    true
+}
+
+/// Is `address` one that a traced function returns to?
+pub(crate) fn is_return(address: u64) -> bool {
+    let stubs = (&raw const mcount_stubs) as u64..(&raw const mcount_stubs_end) as u64;
+    (stubs.contains(&address) && address & 31 == 16) || address == late_return()
+}
+
+/// Where functions return to whose hook is behind the prologue.
+pub(crate) fn late_return() -> u64 {
+    (&raw const mcount_pg_return) as u64
+}
+
+/// The block that this thread has, or that the one had which made it; null: none.
+pub(crate) fn current() -> *mut Block {
+    let found: u64;
+    // SAFETY: `%gs` points to a block, or to `mcount_nobody`, whose eighth word is 0.
+    unsafe { asm!("mov {}, gs:56", out(reg) found, options(nostack, readonly)) };
+    found as *mut Block
+}
+
+/// Makes `block` this thread's.
+///
+/// # Safety
+///
+/// It must live as long as the thread.
+pub(crate) unsafe fn set_current(block: *mut Block) {
+    if has(FSGSBASE) {
+        // SAFETY: the recorder has seen that the kernel allows it.
+        unsafe { asm!("wrgsbase {}", in(reg) block, options(nostack, nomem)) };
+    } else {
+        const ARCH_SET_GS: u64 = 0x1001;
+        // SAFETY: the caller's.
+        unsafe { sys::call(158, [ARCH_SET_GS, block as u64, 0, 0, 0, 0]) };
+    }
+}
+
+/// Copies as `memcpy` does.
+///
+/// # Safety
+///
+/// As of that.
+pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
+    // SAFETY: the caller's; `rep movsb` copies as memcpy does.
+    unsafe {
+        asm!("rep movsb", inout("rcx") count => _, inout("rdi") to => _, inout("rsi") from => _,
+            options(nostack, preserves_flags));
+    }
+}
+
+/// The same, the last byte first.
+///
+/// # Safety
+///
+/// As above.
+pub(crate) unsafe fn copy_backwards(to: *mut u8, from: *const u8, count: usize) {
+    // SAFETY: the caller's.
+    unsafe {
+        asm!("std", "rep movsb", "cld", inout("rcx") count => _,
+            inout("rdi") to.wrapping_add(count).wrapping_sub(1) => _,
+            inout("rsi") from.wrapping_add(count).wrapping_sub(1) => _, options(nostack));
+    }
+}
+
+/// Fills memory as `memset` does.
+///
+/// # Safety
+///
+/// As of that.
+pub(crate) unsafe fn fill(to: *mut u8, value: u8, count: usize) {
+    // SAFETY: the caller's.
+    unsafe {
+        asm!("rep stosb", inout("rcx") count => _, inout("rdi") to => _, in("al") value,
+            options(nostack, preserves_flags));
+    }
+}

@@ -1,0 +1,515 @@
+//! x86-64: registers, hooks and stubs, the dynamic linker's rendezvous, sandboxes.
+
+use mcount_live::x86_64 as code;
+pub(crate) use mcount_live::x86_64::{
+    Area, Position, SITE, STUB, THUNK, Unusable, armed, nop_length, thunk,
+};
+use nix::libc;
+
+/// What people call it.
+pub(crate) const NAME: &str = "x86-64";
+/// What is said of a program for another one.
+pub(crate) const FOREIGN: &str = "it isn't a 64-bit x86 program";
+/// `e_machine` of its programs.
+pub(crate) const MACHINE: u16 = 62;
+/// A word of the agent or of a module is to have the load bias and its addend (x86-64 psABI, 4.4.1).
+pub(crate) const RELATIVE: u32 = 8;
+
+/// How many bytes at the start of a function its prologue may have.
+pub(crate) const PROLOGUE: usize = 64;
+/// What to compile with.
+pub(crate) const PATCHABLE: &str = "compile with -fpatchable-function-entry=5";
+
+/// Calls of libraries' functions can be traced.
+pub(crate) const HAS_LIBRARY_CALLS: bool = true;
+/// It can be recorded when threads are off the processor.
+pub(crate) const HAS_CONTEXT_SWITCHES: bool = true;
+/// Arguments and results can be recorded.
+pub(crate) const HAS_VALUES: bool = true;
+
+/// How far from a module a jump into it, or out of it, may be: a bit less than 2 GiB.
+pub(crate) const REACH: u64 = (1 << 31) - (1 << 20);
+/// How far behind a module nothing is put, as its heap grows there.
+pub(crate) const HEAP: u64 = 1 << 30;
+/// Bytes of a hook in room near its module, where stubs are too far away: a jump to the stub.
+pub(crate) const NEAR: usize = THUNK;
+/// Stubs themselves have to be near.
+pub(crate) const STUBS_ARE_NEAR: bool = false;
+
+/// A system call and a breakpoint, and where the latter is.
+pub(crate) const GATE: &[u8] = &[0x0f, 0x05, 0xcc];
+pub(crate) const GATE_TRAP: u64 = SYSTEM_CALL.len() as u64;
+/// An instruction that makes a system call.
+pub(crate) const SYSTEM_CALL: &[u8] = &[0x0f, 0x05];
+/// A breakpoint, and how far behind it a thread stands that it has stopped.
+pub(crate) const BREAKPOINT: &[u8] = &[0xcc];
+pub(crate) const BEHIND_BREAKPOINT: u64 = 1;
+/// A return.
+pub(crate) const RETURN: &[u8] = &[0xc3];
+/// A jump to itself.
+pub(crate) const HOLD: &[u8] = &[0xeb, 0xfe];
+
+/// The kernel's name for the processor in filters of system calls: `AUDIT_ARCH_X86_64`.
+pub(crate) const ARCHITECTURE: u32 = 0xc000_003e;
+/// What the agent asks the kernel for here besides: where the processor or the kernel doesn't let programs set `%gs` themselves.
+pub(crate) const NEEDED_BESIDES: i64 = libc::SYS_arch_prctl;
+
+/// The kernel's name for vector registers and all that goes with them (`NT_X86_XSTATE`).
+pub(crate) const VECTORS: [libc::c_int; 1] = [0x202];
+
+/// System calls that return EINTR when their thread was stopped, and which may be made once more then: nothing has
+/// been done yet.
+pub(crate) const ENDED_BY_STOPS: &[i64] = &[
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_io_getevents,
+    libc::SYS_io_uring_enter,
+];
+
+/// The registers of a thread.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Registers(libc::user_regs_struct);
+
+impl Registers {
+    /// Registers full of zeroes, to be read.
+    pub(crate) fn zero() -> Self {
+        // SAFETY: plain numbers.
+        Self(unsafe { std::mem::zeroed() })
+    }
+
+    /// The next instruction.
+    pub(crate) fn instruction(&self) -> u64 {
+        self.0.rip
+    }
+
+    pub(crate) fn set_instruction(&mut self, address: u64) {
+        self.0.rip = address;
+    }
+
+    pub(crate) fn stack(&self) -> u64 {
+        self.0.rsp
+    }
+
+    pub(crate) fn set_stack(&mut self, address: u64) {
+        self.0.rsp = address;
+    }
+
+    /// What a system call or a function has returned.
+    pub(crate) fn result(&self) -> u64 {
+        self.0.rax
+    }
+
+    /// What a function has returned that came to the agent's `mcount_done`.
+    pub(crate) fn kept_result(&self) -> u64 {
+        self.0.rbx
+    }
+
+    /// The second argument of the function or the system call that it's in.
+    pub(crate) fn second_argument(&self) -> u64 {
+        self.0.rsi
+    }
+
+    /// It isn't in a system call that is to be restarted.
+    pub(crate) fn forget_call(&mut self) {
+        self.0.orig_rax = u64::MAX;
+    }
+
+    /// It's going to make a system call, by the instruction at `gate`.
+    pub(crate) fn set_call(&mut self, gate: u64, number: i64, arguments: &[u64]) {
+        let argument = |index: usize| arguments.get(index).copied().unwrap_or(0);
+        self.0.rip = gate;
+        self.0.rax = number.cast_unsigned();
+        self.0.orig_rax = u64::MAX;
+        self.0.rdi = argument(0);
+        self.0.rsi = argument(1);
+        self.0.rdx = argument(2);
+        self.0.r10 = argument(3);
+        self.0.r8 = argument(4);
+        self.0.r9 = argument(5);
+    }
+
+    /// It's going to call a function with its stack below `top`, a multiple of 64, which returns to `back`. What is to be written
+    /// on the stack for that.
+    #[must_use]
+    #[expect(clippy::unnecessary_wraps, reason = "elsewhere there's nothing")]
+    pub(crate) fn set_function(
+        &mut self,
+        function: u64,
+        arguments: [u64; 2],
+        (top, back): (u64, u64),
+    ) -> Option<(u64, u64)> {
+        const DIRECTION: u64 = 1 << 10;
+        self.0.rip = function;
+        self.0.rsp = top - 8;
+        [self.0.rdi, self.0.rsi] = arguments;
+        self.0.rax = 0;
+        self.0.orig_rax = u64::MAX;
+        self.0.eflags &= !DIRECTION;
+        Some((top - 8, back))
+    }
+
+    /// It returns from a function that has done nothing yet; `word` is what its stack pointer leads to.
+    pub(crate) fn leave_function(&mut self, word: u64) {
+        self.0.rip = word;
+        self.0.rsp += 8;
+    }
+
+    /// It hasn't: it begins with a function instead, of the same caller.
+    pub(crate) fn enter_instead(&mut self, function: u64, has_left: bool) {
+        if has_left {
+            self.0.rsp -= 8;
+        }
+        self.0.rip = function;
+    }
+
+    /// It has a thread pointer.
+    pub(crate) fn has_thread_pointer(&self) -> bool {
+        self.0.fs_base != 0
+    }
+
+    /// It has one that leads to itself, until the program sets its own.
+    pub(crate) fn set_thread_pointer(&mut self, address: u64) {
+        self.0.fs_base = address;
+    }
+
+    /// The thread finds that it has no block, `nobody`.
+    pub(crate) fn begin_thread(&mut self, nobody: u64) {
+        self.0.gs_base = nobody;
+    }
+
+    /// Where its block would be.
+    #[expect(clippy::unnecessary_wraps, reason = "elsewhere nothing leads to it")]
+    pub(crate) fn block(&self) -> Option<u64> {
+        Some(self.0.gs_base)
+    }
+
+    /// Is it in a system call that the kernel wouldn't start again, and that has returned EINTR because its thread was stopped? Its number.
+    pub(crate) fn interrupted_call(&self) -> Option<i64> {
+        let number = self.0.orig_rax.cast_signed();
+        let is_interrupted = self.0.rax.cast_signed() == -i64::from(libc::EINTR);
+        (number >= 0 && is_interrupted).then_some(number)
+    }
+
+    /// It makes that system call again.
+    pub(crate) fn call_again(&mut self) {
+        self.0.rax = self.0.orig_rax;
+        self.0.rip -= SYSTEM_CALL.len() as u64;
+        self.0.orig_rax = u64::MAX;
+    }
+
+    /// The registers with which a thread that the kernel would have start a system call again does that by itself.
+    pub(crate) fn restarted(&self) -> Self {
+        const ERESTARTSYS: i64 = -512;
+        const ERESTARTNOHAND: i64 = -514;
+        const ERESTART_RESTARTBLOCK: i64 = -516;
+        let mut now = *self;
+        let registers = &mut now.0;
+        if registers.orig_rax.cast_signed() < 0 {
+            return now;
+        }
+        match registers.rax.cast_signed() {
+            ERESTARTNOHAND..=ERESTARTSYS => registers.rax = registers.orig_rax,
+            ERESTART_RESTARTBLOCK => registers.rax = libc::SYS_restart_syscall.cast_unsigned(),
+            _ => return now,
+        }
+        registers.rip -= SYSTEM_CALL.len() as u64;
+        registers.orig_rax = u64::MAX;
+        now
+    }
+
+    /// As the kernel has them.
+    pub(crate) fn raw(&self) -> &libc::user_regs_struct {
+        &self.0
+    }
+
+    /// The processor may not read its clock, and was about to, by the instruction with these bytes: it's given the time. `false`
+    /// if it wasn't.
+    pub(crate) fn give_time(&mut self, bytes: [u8; 2], now: u64) -> bool {
+        /// `rdtsc`.
+        const READ_CLOCK: [u8; 2] = [0x0f, 0x31];
+        if bytes != READ_CLOCK {
+            return false;
+        }
+        self.0.rax = now & 0xffff_ffff;
+        self.0.rdx = now >> 32;
+        self.0.rip += READ_CLOCK.len() as u64;
+        true
+    }
+}
+
+/// Bytes of the frame of a signal (`struct rt_sigframe`) that are looked at: its own return address, then `ucontext_t`.
+pub(crate) const SIGNAL_FRAME: usize = 200;
+/// Where in it it's said where the code that was interrupted goes on.
+pub(crate) const SIGNAL_PLACE: usize = 176;
+
+/// What the frame of a signal says.
+pub(crate) struct SignalFrame {
+    /// Where the code that was interrupted goes on, and its stack pointer.
+    pub(crate) place: u64,
+    pub(crate) stack: u64,
+    /// Where the handler returns to, if the frame says it.
+    pub(crate) back: Option<u64>,
+}
+
+/// May this be the frame of a signal?
+pub(crate) fn signal_frame(bytes: &[u8]) -> Option<SignalFrame> {
+    const STACK: usize = 168;
+    const SEGMENTS: usize = 192;
+    /// The code segment of 64-bit programs.
+    const CODE_SEGMENT: u64 = 0x33;
+    let word = |offset: usize| {
+        let word = bytes.get(offset..offset + 8).and_then(|bytes| bytes.try_into().ok());
+        word.map_or(0, u64::from_le_bytes)
+    };
+    let frame = SignalFrame { place: word(SIGNAL_PLACE), stack: word(STACK), back: Some(word(0)) };
+    (word(SEGMENTS) & 0xffff_ffff == CODE_SEGMENT).then_some(frame)
+}
+
+/// Does a signal handler return to this code? It makes the system call `rt_sigreturn`.
+pub(crate) fn leaves_signal(code: [u8; 9]) -> bool {
+    const LONG: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+    const SHORT: [u8; 7] = [0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05];
+    code == LONG || code.starts_with(&SHORT)
+}
+
+/// Reads the processor's clock.
+pub(crate) fn clock() -> u64 {
+    // SAFETY: reads the time stamp counter.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Flags of the agent's configuration that this processor has.
+pub(crate) fn flags() -> u64 {
+    /// This processor, and this kernel, let programs set the base of `%gs`.
+    const HWCAP2_FSGSBASE: u64 = 2;
+    // SAFETY: takes a number.
+    let has = unsafe { libc::getauxval(libc::AT_HWCAP2) & HWCAP2_FSGSBASE != 0 };
+    if has { mcount_agent::flags::FSGSBASE } else { 0 }
+}
+
+/// Where in a function with this code a hook is that begins `distance` bytes behind its start.
+pub(crate) fn position(code: &[u8], distance: u64) -> Option<Position> {
+    code::position(code, distance)
+}
+
+/// Where a function's hook is to be looked for, if unwind information has it begin at `start`, with this code there.
+pub(crate) fn entry_of(start: u64, _code: &[u8]) -> u64 {
+    start
+}
+
+/// Is a hook at this place behind the prologue?
+pub(crate) fn is_after_prologue(position: Option<Position>) -> bool {
+    matches!(position, Some(Position::AfterPrologue | Position::AfterAligning(_)))
+}
+
+/// Where the site of such a hook leads to in its stub.
+pub(crate) fn way_in(position: Option<Position>) -> u64 {
+    match position {
+        Some(Position::AfterAligning(_)) => code::STUB_ALIGNED as u64,
+        _ => 0,
+    }
+}
+
+/// The stub at `at` of a hook; its function, with this number, goes on at `body`. The routines are those of the entry, of the entry behind a
+/// prologue, and of the exit. `None` if something is out of reach.
+pub(crate) fn stub(
+    position: Option<Position>,
+    at: u64,
+    (entry, late_entry, exit): (u64, u64, u64),
+    body: u64,
+    number: u32,
+) -> Option<[u8; STUB]> {
+    match position {
+        Some(Position::AfterPrologue) => code::stub_after_prologue(at, late_entry, body, number),
+        Some(Position::AfterAligning(pointer)) => {
+            code::stub_after_aligning(at, late_entry, body, number, pointer)
+        }
+        _ => code::stub(at, entry, body, exit, number),
+    }
+}
+
+/// The way back to `body`, in a stub of its own, where stubs don't reach it.
+pub(crate) fn stub_back(body: u64, is_late: bool) -> [u8; STUB] {
+    code::stub_back(body, is_late)
+}
+
+/// A stub at `at` of whatever kind, to which calls of former traces may still return, with a way out for them.
+pub(crate) fn with_way_out(mut stub: [u8; STUB], at: u64, exit: u64) -> Option<[u8; STUB]> {
+    let back = code::armed(at + code::STUB_RETURN as u64, exit)?;
+    stub.get_mut(code::STUB_RETURN..)?.get_mut(..back.len())?.copy_from_slice(&back);
+    Some(stub)
+}
+
+/// An area that is too small for a jump, at `code`, with its length, where a jump before the function does: `room` says where that is.
+pub(crate) fn small_area(code: &[u8], length: usize, room: Option<u64>) -> Option<(Area, u64)> {
+    let start = if code::is_entry(code, 4) { 4 } else { 0 };
+    let area = Area { start, length, is_call: false };
+    room.filter(|_| length >= code::SHORT_JUMP).map(|room| (area, room))
+}
+
+/// What is written into an area that's armed: NOPs, from behind the jump on.
+pub(crate) fn filled(area: &Area, has_room_before: bool) -> [u8; 24] {
+    area.filled_behind(jump_length(has_room_before))
+}
+
+/// Bytes of the jump in an area.
+pub(crate) fn jump_length(has_room_before: bool) -> usize {
+    if has_room_before { code::SHORT_JUMP } else { SITE }
+}
+
+/// The jump at `site` to where there is room before the function.
+pub(crate) fn jump_before(site: u64, before: u64) -> Option<[u8; code::SHORT_JUMP]> {
+    code::armed_short(site, before)
+}
+
+/// Where the jump `code` at `site` leads to; `None` if it's no jump.
+pub(crate) fn target(site: u64, code: &[u8]) -> Option<u64> {
+    let &[0xe9, a, b, c, d] = code else { return None };
+    let distance = i64::from(i32::from_le_bytes([a, b, c, d]));
+    Some((site + SITE as u64).wrapping_add_signed(distance))
+}
+
+/// Bytes of a site that are looked at to switch it.
+pub(crate) const SWITCH: usize = 1;
+
+/// Where an armed site is switched while threads run, by the bytes that are there; what is there when it's on, and when it's off.
+/// `None` if it isn't armed.
+pub(crate) fn switch(site: u64, code: [u8; SWITCH]) -> Option<(u64, [u8; 1], [u8; 1])> {
+    let [first] = code;
+    [0xe9, 0xeb].into_iter().find_map(|on| {
+        let off = code::switched_off(on)?;
+        (first == on || first == off).then_some((site, [on], [off]))
+    })
+}
+
+/// The bytes of an armed site as it would be if it had not been switched off, if its first ones may have been: `expected` is as it is armed.
+pub(crate) fn switched_on(now: &mut [u8], expected: &[u8]) {
+    if let (Some(first), Some(armed)) = (now.first_mut(), expected.first())
+        && code::switched_off(*armed) == Some(*first)
+    {
+        *first = *armed;
+    }
+}
+
+/// Bytes of code that may be replaced in a function that only returns: its own, and what fills up the place behind it.
+/// 0 if it does anything else.
+pub(crate) fn room_in(code: &[u8]) -> usize {
+    const LANDING_PAD: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
+    let mut room = if code.starts_with(LANDING_PAD) { LANDING_PAD.len() } else { 0 };
+    if !code.get(room..).is_some_and(|code| code.starts_with(RETURN)) {
+        return 0;
+    }
+    room += RETURN.len();
+    loop {
+        let rest = code.get(room..).unwrap_or_default();
+        match code::nop_length(rest) {
+            Some(length) => room += length,
+            None if rest.starts_with(BREAKPOINT) => room += 1,
+            None => return room,
+        }
+    }
+}
+
+/// A function by which the thread with this number sends itself SIGURG. Unlike a breakpoint it does no harm
+/// should the recorder be killed.
+pub(crate) fn question(thread: i32) -> Vec<u8> {
+    let [a, b, c, d] = thread.to_le_bytes();
+    // mov $thread, %edi; push $SIGURG; pop %rsi; mov $SYS_tkill, %eax; syscall; ret
+    vec![0xbf, a, b, c, d, 0x6a, 23, 0x5e, 0xb8, 200, 0, 0, 0, 0x0f, 0x05, 0xc3]
+}
+
+/// Has the function at `place`, which begins with these bytes, call `watch` first: what is to be written at `at`, and in its place. `None` if
+/// that can't be done.
+pub(crate) fn watched(
+    function: u64,
+    bytes: &[u8],
+    (at, watch): (u64, u64),
+) -> Option<(Vec<u8>, u64, [u8; SITE])> {
+    let start = if bytes.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) { 4 } else { 0 };
+    let moved = bytes.get(start..).and_then(movable)?;
+    let place = function + start as u64;
+    let behind = at + (SITE + moved.len()) as u64;
+    let back = armed(behind, place + moved.len() as u64)?;
+    let jump = armed(place, at)?;
+    // A call has the form of a jump.
+    let [_, distance @ ..] = armed(at, watch)?;
+    Some(([&[0xe8], distance.as_slice(), moved, &back].concat(), place, jump))
+}
+
+/// Bytes of code that may be moved, at most.
+const MOVED: usize = code::STUB_KIND - 2 * SITE;
+
+/// The instructions that `code` begins with, as far as a jump takes their place; `None` if one of them depends on where it is,
+/// or isn't known here. They're what compilers begin functions with.
+fn movable(code: &[u8]) -> Option<&[u8]> {
+    let mut length = 0;
+    while length < SITE {
+        length += instruction(code.get(length..)?)?;
+    }
+    code.get(..length).filter(|moved| moved.len() <= MOVED)
+}
+
+/// The length of a `push`, of a `sub` from the stack pointer, or of a `mov` between registers and the stack.
+fn instruction(code: &[u8]) -> Option<usize> {
+    let (prefix, rest) = match code {
+        [0x40..=0x4f, rest @ ..] => (1, rest),
+        _ => (0, code),
+    };
+    let length = match rest {
+        [0x50..=0x57, ..] => 1,
+        [0xb8..=0xbf, ..]
+            if code.first().is_some_and(|prefix| prefix & 8 == 0 || *prefix > 0x4f) =>
+        {
+            5
+        }
+        [0x83, 0xec, _, ..] => 3,
+        [0x81, 0xec, _, _, _, _, ..] => 6,
+        // mod 3: two registers; mod 1 and the stack pointer: a byte more, and one for the distance.
+        [0x89 | 0x8b | 0x63, 0xc0..=0xff, ..] => 2,
+        [0x89 | 0x8b | 0x8d, form, 0x24, _, ..] if form & 0xc7 == 0x44 => 4,
+        _ => return None,
+    };
+    (code.len() >= prefix + length).then_some(prefix + length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beginnings_of_functions_are_moved_whole() {
+        let rows: [(&[u8], Option<usize>); 9] = [
+            // glibc's prctl and syscall, and musl's.
+            (&[0x48, 0x83, 0xec, 0x58, 0x49, 0x89, 0xca, 0x48, 0x89], Some(7)),
+            (&[0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0x48], Some(6)),
+            (&[0x48, 0x83, 0xec, 0x58, 0x48, 0x63, 0xff, 0x49], Some(7)),
+            (&[0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0x74, 0x24, 0x28], Some(9)),
+            (&[0xb8, 0x9d, 0, 0, 0, 0x0f, 0x05], Some(5)),
+            // mov $…, %rax with eight bytes of number.
+            (&[0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8], None),
+            // lea 0x10(%rip), %rax
+            (&[0x48, 0x8d, 0x05, 0x10, 0, 0, 0], None),
+            (&[0xe8, 0, 0, 0, 0], None),
+            (&[0x48, 0x89], None),
+        ];
+        for (code, expected) in rows {
+            assert_eq!(movable(code).map(<[u8]>::len), expected, "{code:02x?}");
+        }
+    }
+}

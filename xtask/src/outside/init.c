@@ -1,0 +1,53 @@
+/* The user space of a kernel in which programs are traced: it mounts what tests need, runs the test program for each word of the
+ * kernel's command line behind `--`, and ends the machine. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void mounted(const char *kind, const char *place)
+{
+	mkdir(place, 0755);
+	if (mount(kind, place, kind, 0, strcmp(kind, "tmpfs") ? "" : "size=90%"))
+		printf("outside: FAILED to mount %s\n", place);
+}
+
+static void run(char *filter)
+{
+	int status = 0;
+	pid_t child = fork();
+	if (child == 0) {
+		setsid();
+		if (chdir(FOLDER))
+			_exit(126);
+		execl("/tests", "tests", filter, "--color=never", "--test-threads=1", (char *)0);
+		_exit(127);
+	}
+	/* Others end here as well, whose parents have. */
+	while (wait(&status) != child)
+		;
+	printf("outside: %s: %d\n", filter, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+}
+
+int main(int count, char **words)
+{
+	mounted("proc", "/proc");
+	mounted("sysfs", "/sys");
+	mounted("devtmpfs", "/dev");
+	mounted("tmpfs", "/dev/shm");
+	mounted("tmpfs", "/tmp");
+	mounted("tmpfs", ROOM);
+	setenv("PATH", "/bin", 1);
+	setenv("MCOUNT_PROGRAMS", "/programs", 1);
+	setenv("MCOUNT_TIME_FACTOR", "30", 1);
+	for (int i = 1; i < count; i++)
+		run(words[i]);
+	printf("outside: END\n");
+	fflush(stdout);
+	reboot(RB_POWER_OFF);
+	return 0;
+}
