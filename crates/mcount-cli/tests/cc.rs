@@ -5,9 +5,9 @@
 //! are shell scripts.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -56,8 +56,8 @@ fn room() -> Room {
 }
 
 fn script(room: &Room, name: &str, text: &str) {
-    let path = room.put(name, format!("#!/bin/sh\n{text}\n").as_bytes()).unwrap();
-    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    let text = format!("#!/bin/sh\n{text}\n");
+    testkit::files::write_program(&room.path(name), text.as_bytes()).unwrap();
 }
 
 fn run(room: &Room, line: &str) -> Outcome {

@@ -130,16 +130,13 @@ fn required() -> bool {
 mod tests {
     use super::*;
     use crate::files;
-    use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_compiler_is_missing_without_its_c_library() {
         let folder = tempfile::tempdir().unwrap();
         let script = |name: &str, said: &str| {
             let path = folder.path().join(name);
-            files::write(&path, format!("#!/bin/sh\necho {said}\n").as_bytes()).unwrap();
-            std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+            files::write_program(&path, format!("#!/bin/sh\necho {said}\n").as_bytes()).unwrap();
             path.to_str().unwrap().to_owned()
         };
         let complete = script("complete-gcc", "/usr/lib/crt1.o");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock};
@@ -214,10 +214,11 @@ pub(crate) fn furnish(way: &Way) -> Result<Room, String> {
 pub(crate) fn furnish_folder(way: &Way, folder: &Path) -> Result<(), String> {
     for (name, content) in way.files {
         let bytes = content.bytes();
-        testkit::files::write(&folder.join(name), bytes)?;
+        let path = folder.join(name);
         if matches!(content, Content::Compiler) {
-            let mode = std::fs::Permissions::from_mode(0o755);
-            std::fs::set_permissions(folder.join(name), mode).map_err(|e| e.to_string())?;
+            testkit::files::write_program(&path, bytes)?;
+        } else {
+            testkit::files::write(&path, bytes)?;
         }
     }
     for (name, of) in way.links {

@@ -2,7 +2,6 @@
 //! comes to the same whichever way it goes.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -107,9 +106,7 @@ pub(crate) fn must(room: &Room, words: &str) -> Result<Outcome, String> {
 
 /// Puts a program of that text in the folder.
 pub(crate) fn script(room: &Room, name: &str, text: &str) -> Result<(), String> {
-    let path = room.put(name, text.as_bytes())?;
-    let mode = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(path, mode).map_err(|error| error.to_string())
+    testkit::files::write_program(&room.path(name), text.as_bytes())
 }
 
 pub(crate) fn same<T: PartialEq + std::fmt::Debug>(

@@ -72,7 +72,6 @@ fn damaged_objects() -> Result<(), String> {
 /// Whatever is wrong with the symbols, the unwind information or the debug information of the program: its functions are
 /// replaced or they aren't, and it goes on.
 fn damaged_programs() -> Result<(), String> {
-    use std::os::unix::fs::PermissionsExt;
     const ROUNDS: usize = 4;
     let room = Room::new()?;
     let program = room.compile("served", "gcc", &[HOOKS, &["-g"]].concat(), &["served.c"])?;
@@ -83,10 +82,7 @@ fn damaged_programs() -> Result<(), String> {
     for section in SECTIONS {
         for round in 0..ROUNDS {
             let Some(bytes) = damaged(&whole, section, &mut random) else { continue };
-            let _ = std::fs::remove_file(&copy);
-            testkit::files::write(&copy, &bytes)?;
-            let all = std::fs::Permissions::from_mode(0o755);
-            std::fs::set_permissions(&copy, all).map_err(text)?;
+            testkit::files::write_program(&copy, &bytes)?;
             let mut served = Served::start(&copy)?;
             served.ask("start", "started")?;
             let mut command = command(&["--wait", "300ms", &served.id().to_string()]);

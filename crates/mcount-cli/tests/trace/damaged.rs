@@ -2,9 +2,7 @@
 //! the program counts as it would otherwise.
 
 use crate::Test;
-use crate::attach::text;
 use crate::truth::Room;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use testkit::damage::{Random, SECTIONS, damaged};
 use testkit::served::Served;
@@ -46,10 +44,7 @@ fn check(compiler: &str, flags: &[&str], source: &str) -> Result<(), String> {
     for section in SECTIONS {
         for round in 0..ROUNDS {
             let Some(bytes) = damaged(&whole, section, &mut random) else { continue };
-            let _ = std::fs::remove_file(&copy);
-            testkit::files::write(&copy, &bytes)?;
-            let all = std::fs::Permissions::from_mode(0o755);
-            std::fs::set_permissions(&copy, all).map_err(text)?;
+            testkit::files::write_program(&copy, &bytes)?;
             let mut served = Served::start(&copy)?;
             let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
             command.args(["attach", "--duration", "10ms", "--args", "*", "--results", "*"]);

@@ -20,7 +20,7 @@ pub(crate) fn copy(folder: &Path, words: &[&str], output: &Path) -> Result<(), S
         testkit::trial::ignore("it doesn't compile for this processor".to_owned());
     }
     if program.exists() {
-        return std::fs::copy(&program, output).map(|_| ()).map_err(|error| error.to_string());
+        return testkit::files::write_program(output, &testkit::files::read(&program)?);
     }
     let wanted = OpenOptions::new().append(true).create(true).open(folder.join("wanted"));
     let written = wanted.and_then(|mut file| file.write_all(line(&name, words).as_bytes()));
