@@ -31,6 +31,7 @@ mod file;
 mod follow;
 mod index;
 pub mod layout;
+mod limits;
 mod metadata;
 mod nest;
 mod off_cpu;

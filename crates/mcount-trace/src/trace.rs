@@ -6,10 +6,10 @@ use crate::error::{Damage, Error};
 use crate::file::File;
 use crate::index::{Descriptor, Index, Starts, ThreadIndex, descriptor};
 use crate::layout::{self, chunk, clock, directory, flags, header};
+use crate::limits::{Limits, first_since};
 use crate::metadata::{Event, Function, Mapping, Metadata, Module, Process, Thread};
 use crate::nest::resolve;
 use crate::off_cpu;
-use crate::record::End;
 use crate::scale::Scale;
 use crate::stored;
 use crate::unpack::{Packed, is_packed};
@@ -118,10 +118,10 @@ impl<'a> Trace<'a> {
         let stored = chunks.stored(&header, &descriptors, &mut damage);
         let has_index = stored.is_some();
         let index = stored.unwrap_or_else(|| {
-            let mut index = chunks.index(&descriptors, &mut damage);
-            index.threads.sort_by_key(|thread| thread.number);
             let thread_ends = by_id(&metadata.thread_ends, |event| (event.pid, event.other));
             let limits = Limits { thread_ends, processes: &processes, programs: &programs };
+            let mut index = chunks.index(&descriptors, &limits, &mut damage);
+            index.threads.sort_by_key(|thread| thread.number);
             for thread in &mut index.threads {
                 let (pid, tid) = (thread.pid, thread.tid);
                 resolve(file, thread, |start| limits.of(pid, tid, start));
@@ -451,7 +451,12 @@ impl Chunks<'_> {
     }
 
     /// Goes through all calls.
-    fn index(&self, descriptors: &[Descriptor], damage: &mut Damage) -> Index {
+    fn index(
+        &self,
+        descriptors: &[Descriptor],
+        limits: &Limits<'_, '_>,
+        damage: &mut Damage,
+    ) -> Index {
         let (mut index, mut starts) = (Index::new(self.file.room()), Starts::default());
         // The chunks of a ring are used again in any order.
         let mut ordered: Vec<&Descriptor> = descriptors.iter().collect();
@@ -472,7 +477,8 @@ impl Chunks<'_> {
                 _ => damage.unknown_chunks += 1,
             }
         }
-        off_cpu::read(self.file, (descriptors, self.is_ring), |at| self.place(at), &mut index);
+        let place = |at| self.place(at);
+        off_cpu::read(self.file, (descriptors, self.is_ring), place, limits, &mut index);
         damage.left_out = index.left_out();
         index
     }
@@ -525,40 +531,6 @@ fn by_id<'e, 'a, K: std::hash::Hash + Eq>(
         events.sort_by_key(|event| event.ticks);
     }
     found
-}
-
-/// The first of `events` at `start` or later.
-fn first_since<'e, 'a>(events: Option<&Vec<&'e Event<'a>>>, start: u64) -> Option<&'e Event<'a>> {
-    let events = events?;
-    events.get(events.partition_point(|event| event.ticks < start)).copied()
-}
-
-/// Until when calls can have been open.
-struct Limits<'m, 'a> {
-    /// By process and thread ID.
-    thread_ends: HashMap<(u32, u32), Vec<&'m Event<'a>>>,
-    processes: &'m [Process<'a>],
-    programs: &'m HashMap<u32, Vec<u32>>,
-}
-
-impl Limits<'_, '_> {
-    /// Until when a call of this thread that started at `start` can have been open, and how it ended
-    /// then.
-    fn of(&self, pid: u32, tid: u32, start: u64) -> Option<(u64, End)> {
-        let programs = self.programs.get(&pid).map_or(&[][..], Vec::as_slice);
-        let process = |at: &u32| self.processes.get(*at as usize);
-        let later =
-            programs.partition_point(|at| process(at).is_some_and(|found| found.start <= start));
-        // The recorder may have seen the first program a little later than it began.
-        let program = programs.get(later.saturating_sub(1)).and_then(process);
-        let exit = program.and_then(|program| program.end).filter(|end| *end >= start);
-        let thread = first_since(self.thread_ends.get(&(pid, tid)), start).map(|end| end.ticks);
-        match (exit, thread) {
-            (Some(exit), Some(thread)) if thread < exit => Some((thread, End::Unwound)),
-            (Some(exit), _) => Some((exit, End::Exit)),
-            (None, thread) => thread.map(|thread| (thread, End::Unwound)),
-        }
-    }
 }
 
 /// The threads: those of `indices`, in their order, then those that made no calls.

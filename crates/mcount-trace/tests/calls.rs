@@ -554,6 +554,30 @@ fn times_off_the_processor_are_those_of_the_thread_that_had_the_id_then() {
 }
 
 #[test]
+fn times_off_the_processor_end_with_the_thread_and_the_program() {
+    type End = fn(&mut Writer);
+    let ends: [End; 3] = [
+        |writer| _ = writer.thread_end(100, 101, 50),
+        |writer| _ = writer.process_end(100, 0, 50),
+        // Another program is executed.
+        |writer| _ = writer.process(100, 1, 50, "/other"),
+    ];
+    for end in ends {
+        let mut writer = writer();
+        writer.process(100, 1, 5, "/program");
+        end(&mut writer);
+        let thread = writer.thread(100, 101);
+        writer.call(thread, 1).from(10).to(20).slot(slot(0)).end(mcount_trace::End::Return);
+        for (start, end) in [(30, 40), (49, 60), (50, 60), (70, 80)] {
+            writer.off_cpu(thread, 6, start, end);
+        }
+        let bytes = writer.finish();
+        let trace = Trace::parse(&bytes).unwrap();
+        assert_eq!(trace.calls().map(|call| call.start).collect::<Vec<_>>(), [10, 30, 49]);
+    }
+}
+
+#[test]
 fn times_off_the_processor_are_forgotten_with_the_calls_of_a_ring() {
     for (ring, expected) in [(0, vec![1010, 1020, 1032]), (4, vec![1010, 1032])] {
         let mut writer = writer();
