@@ -116,6 +116,7 @@ unsafe extern "C" fn mark(text: *const c_char) {
 
 global_asm!(
     include_str!("../arch/i386.s"),
+    include_str!("../arch/thread.s"),
     traced = sym traced,
     slow_exit = sym slow_exit,
     returned = sym returned,

@@ -8,6 +8,7 @@ use std::arch::global_asm;
 
 global_asm!(
     include_str!("../arch/powerpc64.s"),
+    include_str!("../arch/thread.s"),
     slow_entry = sym slow_entry,
     slow_entry_late = sym traced_late,
     slow_exit = sym slow_exit,

@@ -8,6 +8,7 @@ use std::arch::global_asm;
 
 global_asm!(
     include_str!("../arch/s390x.s"),
+    include_str!("../arch/thread.s"),
     slow_entry = sym slow_entry,
     slow_exit = sym slow_exit,
     entered = sym entered,

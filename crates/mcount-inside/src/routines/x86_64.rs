@@ -10,6 +10,7 @@ global_asm!(
     include_str!("../arch/state.s"),
     include_str!("../agent/x86_64.s"),
     include_str!("../arch/x86_64.s"),
+    include_str!("../arch/thread.s"),
     slow_entry = sym slow_entry,
     slow_entry_late = sym slow_entry_late,
     slow_exit = sym slow_exit,
