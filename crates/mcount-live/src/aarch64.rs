@@ -100,6 +100,17 @@ pub struct Area {
     pub is_call: bool,
 }
 
+/// Where the hook of a function is to be looked for by [`Area::find`], if unwind information has the function begin at
+/// `start`, an address, with `code` there, and there are NOPs before it or in it. clang has it begin at the symbol, gcc behind the
+/// NOPs. The last one of these is executed wherever among them the entry is.
+#[must_use]
+pub fn entry_of(start: u64, code: &[u8]) -> u64 {
+    match Area::find(code) {
+        Ok(Area { is_call: false, .. }) => start,
+        _ => start.saturating_sub(SITE as u64),
+    }
+}
+
 /// Why a site can't be armed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unusable {
@@ -393,6 +404,32 @@ mod tests {
             assert_eq!(Area::find(&code(words)), *expected, "{words:08x?}");
         }
         assert_eq!(Area::find(&[0x1f, 0x20, 0x03]), Err(Unusable::NotAHook), "cut off");
+    }
+
+    /// `-fpatchable-function-entry=2` and `=4,2`, with `-mbranch-protection=standard` and without, of clang 14 and gcc 12.
+    #[test]
+    fn hooks_beside_the_start_of_unwind_information() {
+        const NOP: u32 = 0xd503_201f;
+        const BTI_C: u32 = 0xd503_245f;
+        const PACIASP: u32 = 0xd503_233f;
+        const ADD: u32 = 0x1100_0400;
+        // The code, the word of it where unwind information begins, and the one that is found.
+        let table: &[(&[u32], usize, usize)] = &[
+            (&[NOP, NOP, ADD], 0, 0),
+            (&[BTI_C, NOP, NOP, ADD], 0, 0),
+            (&[NOP, NOP, NOP, NOP, ADD], 2, 2),
+            (&[NOP, NOP, BTI_C, NOP, NOP, PACIASP], 2, 2),
+            (&[NOP, NOP, ADD], 2, 1),
+            (&[NOP, NOP, PACIASP], 2, 1),
+            (&[BTI_C, NOP, NOP, ADD], 3, 2),
+            (&[BTI_C, NOP, NOP, 0x9400_0000], 3, 2),
+            (&[NOP, NOP, NOP, NOP, ADD], 4, 3),
+        ];
+        for (words, begins, expected) in table {
+            let found = entry_of(0x1000 + 4 * *begins as u64, &code(&words[*begins..]));
+            assert_eq!(found, 0x1000 + 4 * *expected as u64, "{words:08x?}, {begins}");
+        }
+        assert_eq!(entry_of(0, &[]), 0);
     }
 
     #[test]

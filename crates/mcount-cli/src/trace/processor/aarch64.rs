@@ -9,7 +9,7 @@
 
 use mcount_live::aarch64 as code;
 use mcount_live::aarch64::Frame;
-pub(crate) use mcount_live::aarch64::{Area, SITE, STUB, Unusable, armed, thunk};
+pub(crate) use mcount_live::aarch64::{Area, SITE, STUB, Unusable, armed, entry_of, thunk};
 use nix::libc;
 
 /// What people call it.
@@ -32,6 +32,8 @@ pub(crate) const HAS_LIBRARY_CALLS: bool = false;
 pub(crate) const HAS_CONTEXT_SWITCHES: bool = false;
 /// Arguments and results can't be recorded yet.
 pub(crate) const HAS_VALUES: bool = false;
+/// The agent has no `mcount_nobody`: a thread finds what it has by its thread pointer.
+pub(crate) const HAS_NOBODY: bool = false;
 
 /// How far from a module a jump into it, or out of it, may be: a bit less than 128 MiB.
 pub(crate) const REACH: u64 = code::REACH - (1 << 20);
@@ -262,12 +264,6 @@ pub(crate) fn position(bytes: &[u8], distance: u64) -> Option<Position> {
             code::frame(prologue).map(Position::AfterPrologue)
         }
     }
-}
-
-/// Where a function's hook is to be looked for, if unwind information has it begin at `start`, with this code there: gcc has it begin behind
-/// the NOPs. The last one of these is executed wherever among them the entry is.
-pub(crate) fn entry_of(start: u64, bytes: &[u8]) -> u64 {
-    if bytes.starts_with(&code::NOP) { start } else { start.saturating_sub(SITE as u64) }
 }
 
 /// Is a hook at this place behind the prologue?
