@@ -1,5 +1,6 @@
 //! The agent as an ELF file: where its routines are, and the file that the dynamic linker loads.
 
+use super::processor;
 use mcount_agent::IMAGE;
 use nix::libc;
 use object::read::elf::ElfFile64;
@@ -203,6 +204,7 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
     if code.contains(&0)
         || [found.values_entry, found.values_pg_entry].contains(&0)
         || [config, request, names].contains(&0)
+        || (processor::HAS_NOBODY && found.nobody == 0)
         || [found.pg_return, found.watch, found.question].contains(&0)
         || found.routines.iter().any(is_missing)
     {

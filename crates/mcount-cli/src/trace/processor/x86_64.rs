@@ -26,6 +26,8 @@ pub(crate) const HAS_LIBRARY_CALLS: bool = true;
 pub(crate) const HAS_CONTEXT_SWITCHES: bool = true;
 /// Arguments and results can be recorded.
 pub(crate) const HAS_VALUES: bool = true;
+/// The agent has `mcount_nobody`: threads find what they have by a register.
+pub(crate) const HAS_NOBODY: bool = true;
 
 /// How far from a module a jump into it, or out of it, may be: a bit less than 2 GiB.
 pub(crate) const REACH: u64 = (1 << 31) - (1 << 20);
