@@ -16,9 +16,10 @@ pub(crate) enum Code {
     WrongType = 6,
 }
 
-/// What a text of `struct mcount_failure` has room for, with its zero.
-const TEXT: usize = 256;
-const SECTION: usize = 64;
+/// Bytes that the text of `struct mcount_failure` has room for, with its zero.
+pub const TEXT: usize = 256;
+/// The same of the section's name.
+pub const SECTION: usize = 64;
 
 /// `struct mcount_failure`.
 #[repr(C)]

@@ -167,6 +167,83 @@ fn the_header_is_also_cplusplus() {
     tool(&room, "g++", &["-Wall", "-Wextra", "-Werror", "-pedantic", &include, "-c", "a.cpp"]);
 }
 
+/// What is declared in a header, in words: structures with their fields, and functions.
+fn declared(header: &str) -> BTreeSet<String> {
+    let mut code = String::new();
+    for (number, part) in header.split("/*").enumerate() {
+        let part = if number == 0 { part } else { part.split_once("*/").unwrap().1 };
+        code.push_str(part);
+    }
+    let mut defined: Vec<(&str, &str)> = Vec::new();
+    let mut text = String::new();
+    for line in code.lines() {
+        match line.strip_prefix("#define ").and_then(|rest| rest.split_once(' ')) {
+            Some(definition) => defined.push(definition),
+            None if line.starts_with('#') || line.starts_with("extern \"C\"") => {}
+            None => text.extend([line, "\n"]),
+        }
+    }
+    let mut words: Vec<String> = vec![String::new()];
+    for character in text.chars() {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if !is_word(character) || !words.last().unwrap().chars().all(is_word) {
+            words.push(String::new());
+        }
+        words.last_mut().unwrap().push(character);
+    }
+    words.retain(|word| !word.trim().is_empty());
+    for word in &mut words {
+        if let Some((_, value)) = defined.iter().find(|(name, _)| name == word) {
+            *word = (*value).to_owned();
+        }
+        // The library's types, and those of C.
+        let is_type = word.starts_with("Mcount");
+        let snake = |c: char| {
+            if c.is_ascii_uppercase() { format!("_{}", c.to_ascii_lowercase()) } else { c.into() }
+        };
+        if is_type {
+            *word = word.chars().map(snake).collect::<String>().split_off(1);
+        } else if word == "uintptr_t" {
+            "size_t".clone_into(word);
+        }
+    }
+    words.retain(|word| !matches!(word.as_str(), "struct" | "typedef"));
+    let (mut depth, mut found, mut last) = (0, BTreeSet::new(), Vec::new());
+    for word in words {
+        depth += usize::from(word == "{");
+        depth -= usize::from(word == "}" && depth > 0);
+        if word != ";" || depth > 0 {
+            last.push(word);
+            continue;
+        }
+        // Its name stands behind a structure, too, if it has a typedef.
+        if let Some(end) = last.iter().rposition(|word| word == "}") {
+            last.truncate(end + 1);
+        }
+        let declaration = std::mem::take(&mut last);
+        let is_enumeration = declaration.first().is_some_and(|word| word == "enum");
+        let is_opaque = declaration.len() == 2;
+        if !is_enumeration && !is_opaque {
+            found.insert(declaration.join(" "));
+        }
+    }
+    found
+}
+
+/// The header is written by hand, with what C programmers expect of one. What it declares is what the library has.
+#[test]
+fn the_header_declares_what_cbindgen_finds() {
+    need(["cbindgen"]);
+    let room = Room::new().unwrap();
+    let header = testkit::files::read(&here().join("../../include/mcount/file.h")).unwrap();
+    let crate_of = here().to_str().unwrap().to_owned();
+    let generated =
+        tool(&room, "cbindgen", &["--quiet", "--lang", "c", "--crate", "mcount-c", &crate_of]);
+    let ours = declared(&String::from_utf8(header).unwrap());
+    assert!(ours.len() > 25, "{ours:?}");
+    assert_eq!(ours, declared(&generated));
+}
+
 /// The names that `text` has and that begin with `mcount_` and end before `end`.
 fn names(text: &str, end: &str) -> BTreeSet<String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
