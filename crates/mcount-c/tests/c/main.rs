@@ -167,8 +167,8 @@ fn the_header_is_also_cplusplus() {
     tool(&room, "g++", &["-Wall", "-Wextra", "-Werror", "-pedantic", &include, "-c", "a.cpp"]);
 }
 
-/// What is declared in a header, in words: structures with their fields, and functions.
-fn declared(header: &str) -> BTreeSet<String> {
+/// The words of a header, with what `#define` gives names in their place, and types as the header in C has them.
+fn words(header: &str) -> Vec<String> {
     let mut code = String::new();
     for (number, part) in header.split("/*").enumerate() {
         let part = if number == 0 { part } else { part.split_once("*/").unwrap().1 };
@@ -207,6 +207,12 @@ fn declared(header: &str) -> BTreeSet<String> {
             "size_t".clone_into(word);
         }
     }
+    words
+}
+
+/// What is declared in a header: structures with their fields, and functions.
+fn declared(header: &str) -> BTreeSet<String> {
+    let mut words = words(header);
     words.retain(|word| !matches!(word.as_str(), "struct" | "typedef"));
     let (mut depth, mut found, mut last) = (0, BTreeSet::new(), Vec::new());
     for word in words {
