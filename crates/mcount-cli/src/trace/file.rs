@@ -33,6 +33,10 @@ const LIMIT: u64 = 1 << 38;
 /// Chunks that there is room for ahead of need: 16 MiB.
 const AHEAD: u64 = 256;
 
+/// How often it's looked whether there is still room.
+const OFTEN: Duration = Duration::from_millis(1);
+const SELDOM: Duration = Duration::from_millis(8);
+
 /// The longest metadata record: one has to fit into a chunk.
 const MOST: usize = 60_000;
 
@@ -155,8 +159,9 @@ impl Shared {
         self.file.write_all_at(&used, descriptor(chunk) + directory::USED as u64)
     }
 
-    /// Keeps room ahead until told to stop.
+    /// Keeps room ahead until told to stop. While little of it is taken, it looks less often: each look interrupts somebody.
     fn keep(&self) {
+        let mut pause = OFTEN;
         let mut last = self.field(header::NEXT_CHUNK).load(SeqCst);
         let mut prepared = Prepared::default();
         while !self.stop.load(SeqCst) {
@@ -183,7 +188,9 @@ impl Shared {
                 let ready = self.field(header::READY).load(SeqCst);
                 prepared.keep_ahead(&self.file, next, used, ready);
             }
-            thread::sleep(Duration::from_millis(1));
+            let is_slow = used.saturating_mul(64) <= ready.saturating_sub(next);
+            pause = if is_slow { SELDOM.min(pause * 2) } else { OFTEN };
+            thread::park_timeout(pause);
         }
     }
 }
@@ -546,6 +553,7 @@ impl TraceFile {
     fn end(&mut self) {
         self.shared.stop.store(true, SeqCst);
         if let Some(keeper) = self.keeper.take() {
+            keeper.thread().unpark();
             let _ = keeper.join();
         }
         self.measure_clock();
