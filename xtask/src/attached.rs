@@ -18,7 +18,7 @@ pub(crate) const BUILD: &str = "nice make -C src -j2 MALLOC=libc OPTIMIZATION=-O
 const ROUNDS: usize = 20;
 
 /// Where a server listens that nobody attaches to.
-const OTHER_PORT: &str = "7397";
+pub(crate) const OTHER_PORT: &str = "7397";
 
 /// A process that's ended when this is dropped.
 pub(crate) struct Running(pub(crate) Child);
@@ -62,26 +62,26 @@ impl Drop for Running {
     }
 }
 
-/// A redis that runs, and the folder with its programs.
-pub(crate) fn server(root: &Path) -> Result<(Running, PathBuf)> {
+/// Two redis that run, at [`PORT`] and at [`OTHER_PORT`], and the folder with their programs.
+pub(crate) fn servers(root: &Path) -> Result<([Running; 2], PathBuf)> {
     let folder = root.join("redis");
     if !folder.join("src/redis-server").exists() {
         unpack("redis", root, &folder)?;
         shell(&folder, BUILD)?;
     }
     let source = folder.join("src");
-    let options = ["--port", PORT, "--save", "", "--appendonly", "no"];
-    let server = Running::start(&source.join("redis-server"), &options)?;
+    let start = |port| {
+        let options = ["--port", port, "--save", "", "--appendonly", "no"];
+        Running::start(&source.join("redis-server"), &options)
+    };
+    let servers = [start(PORT)?, start(OTHER_PORT)?];
     sleep(Duration::from_secs(1));
-    Ok((server, source))
+    Ok((servers, source))
 }
 
 /// Does it, `count` times: `false` if something was wrong.
 pub(crate) fn run(mcount: &Path, root: &Path, count: usize) -> Result<bool> {
-    let (mut server, source) = server(root)?;
-    let options = ["--port", OTHER_PORT, "--save", "", "--appendonly", "no"];
-    let _other = Running::start(&source.join("redis-server"), &options)?;
-    sleep(Duration::from_secs(1));
+    let ([mut server, _other], source) = servers(root)?;
     let before = throughput(&source)?;
     let endless = ["-p", PORT, "-l", "-q", "-t", "set,get", "-c", "50"];
     let mut load = Running::start(&source.join("redis-benchmark"), &endless)?;

@@ -1,23 +1,24 @@
 //! `cargo xtask project --budget`: what `mcount top --budget 2%` and its like cost real programs.
 //!
-//! Time is the program's own, of the processor, so that what else runs here changes little; the first second, in which
-//! too many calls may be recorded, isn't counted. lua counts how often it did a piece of work in the ten seconds after
-//! it, and redis serves a number of requests. All sides run in turns.
+//! Time is the program's own, of the processor; the first seconds, in which too many calls may be recorded, aren't counted. Machines
+//! change their speed by a tenth from one second to the next, so two of each program run side by side, one of them traced, each on a
+//! processor of its own; then they change places. lua counts how often it does a piece of work in ten seconds, and redis
+//! serves a number of requests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::attached::{PORT, Running, server};
+use crate::attached::{OTHER_PORT, PORT, Running, servers};
 use crate::sources::{shell, unpack};
 use crate::{Result, files};
 
-/// Rounds of each side.
-const ROUNDS: usize = 5;
+/// Rounds of lua; each takes 23 seconds.
+const ROUNDS: usize = 12;
 
-/// Rounds of redis, which are shorter.
-const REDIS_ROUNDS: usize = 15;
+/// Rounds of redis.
+const REDIS_ROUNDS: usize = 12;
 
 /// What a program may be slower, in hundredths.
 const GOAL: f64 = 3.0;
@@ -25,7 +26,7 @@ const GOAL: f64 = 3.0;
 /// Requests of a round.
 const REQUESTS: &str = "300000";
 
-/// Tables, texts, functions and errors, for eleven seconds; prints the pieces done in the last ten.
+/// Tables, texts, functions and errors, for twelve seconds; prints the pieces done in the last ten.
 const LUA: &str = r#"
 local function piece()
     local t = {}
@@ -38,44 +39,63 @@ local function piece()
     local s = string.rep("ab ", 100):gsub("a", "c")
     return n + #s
 end
-while os.clock() < 1 do piece() end
+while os.clock() < 2 do piece() end
 local start, n = os.clock(), 0
 while os.clock() - start < 10 do piece() n = n + 1 end
 print(n / (os.clock() - start))
 "#;
 
-/// One way to run lua.
-const WAYS: [(&str, &[&str]); 3] = [
-    ("untraced", &[]),
-    (
-        "top --budget 2%",
-        &["top", "--once", "--format", "jsonl", "--budget", "2%", "--interval", "1m", "--"],
-    ),
-    ("trace --budget 2%", &["trace", "--ring", "64M", "--budget", "2%", "-o", "lua.mcount", "--"]),
-];
+/// What comes before the process ID.
+const TOP: [&str; 7] = ["top", "--once", "--format", "jsonl", "--budget", "2%", "--interval=1h"];
 
 /// Measures: `false` if a program was slower than it may be.
 pub(crate) fn run(mcount: &Path, root: &Path) -> Result<bool> {
-    let mut is_well = true;
-    let [plain, ways @ ..] = lua(mcount, root)?;
-    for (pieces, (name, _)) in ways.iter().zip(WAYS.iter().skip(1)) {
-        is_well &= report("lua", name, plain / pieces);
+    let folder = lua(root)?;
+    let mut found = Found::default();
+    for round in 1..=ROUNDS {
+        let ratio = |traced| pieces(&folder, mcount, traced);
+        found.add(&format!("lua, round {round}"), [ratio(0)?, ratio(1)?]);
     }
-    Ok(is_well & report("redis", "top --budget 2%", redis(mcount, root)?))
+    let is_well = found.report("lua, top --budget 2%");
+    let (pair, source) = servers(root)?;
+    let mut found = Found::default();
+    for round in 1..=REDIS_ROUNDS {
+        let ratio = |traced| requests(&pair, &source, mcount, traced);
+        found.add(&format!("redis, round {round}"), [ratio(0)?, ratio(1)?]);
+    }
+    Ok(is_well & found.report("redis, top --budget 2%"))
 }
 
-/// Prints how much slower a program was; is that allowed?
-fn report(program: &str, way: &str, ratio: f64) -> bool {
-    let slower = (ratio - 1.0) * 100.0;
-    println!("{program}, {way}: {slower:.1} % slower");
-    slower < GOAL
+/// How many times slower the traced one was, of each round.
+#[derive(Default)]
+struct Found(Vec<f64>);
+
+impl Found {
+    /// With the traced one on either processor.
+    fn add(&mut self, what: &str, ratios: [f64; 2]) {
+        let ratio = (ratios[0] * ratios[1]).sqrt();
+        let hundredths = ratios.map(|ratio| (ratio - 1.0) * 100.0);
+        println!("{what}: {:+.1} %, {:+.1} % in the other place", hundredths[0], hundredths[1]);
+        self.0.push(ratio);
+    }
+
+    /// Prints the mean and its standard error; is that allowed?
+    #[expect(clippy::cast_precision_loss, reason = "a dozen")]
+    fn report(&self, what: &str) -> bool {
+        let count = self.0.len() as f64;
+        let mean = self.0.iter().sum::<f64>() / count;
+        let squares = self.0.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>();
+        let error = (squares / (count - 1.0) / count).sqrt() * 100.0;
+        let slower = (mean - 1.0) * 100.0;
+        println!("{what}: {slower:.1} % slower (standard error of {count} rounds: {error:.1})");
+        slower < GOAL
+    }
 }
 
-/// Pieces a second of lua, each way: the median.
-fn lua(mcount: &Path, root: &Path) -> Result<[f64; 3]> {
+/// The folder with lua and its work.
+fn lua(root: &Path) -> Result<PathBuf> {
     let folder = root.join("budget-lua");
-    let program = folder.join("src/lua");
-    if !program.exists() {
+    if !folder.join("src/lua").exists() {
         unpack("lua5.4", root, &folder)?;
         shell(
             &folder,
@@ -83,64 +103,54 @@ fn lua(mcount: &Path, root: &Path) -> Result<[f64; 3]> {
         )?;
     }
     files::write(&folder.join("pieces.lua"), LUA.as_bytes())?;
-    let mut found: [Vec<f64>; 3] = [vec![], vec![], vec![]];
-    for round in 1..=ROUNDS {
-        for ((name, before), numbers) in WAYS.iter().zip(&mut found) {
-            let mut command = if before.is_empty() {
-                Command::new(&program)
-            } else {
-                let mut command = Command::new(mcount);
-                command.args(*before).arg(&program);
-                command
-            };
-            let output = command.arg("pieces.lua").current_dir(&folder).output()?;
-            // `top` sends what the program prints to standard error.
-            let printed = [output.stdout, output.stderr].concat();
-            let printed = String::from_utf8_lossy(&printed).into_owned();
-            let number = printed.lines().find_map(|line| line.parse::<f64>().ok());
-            let number = number.ok_or_else(|| format!("lua printed no number: {printed}"))?;
-            println!("lua, {name}, round {round}: {number:.0} pieces a second");
-            numbers.push(number);
-        }
+    Ok(folder)
+}
+
+/// Two lua side by side, the one on processor `traced` traced: how many times slower that is.
+fn pieces(folder: &Path, mcount: &Path, traced: usize) -> Result<f64> {
+    let start = |processor: usize| {
+        let mut command = Command::new("taskset");
+        command.args(["-c", &processor.to_string(), "src/lua", "pieces.lua"]);
+        command.current_dir(folder).stdout(Stdio::piped()).spawn()
+    };
+    let pair = [start(0)?, start(1)?];
+    sleep(Duration::from_millis(100));
+    let id = pair.get(traced).map(Child::id).unwrap_or_default();
+    let mut top = Watching::start(mcount, id)?;
+    let mut rates = Vec::new();
+    for child in pair {
+        let printed = String::from_utf8_lossy(&child.wait_with_output()?.stdout).into_owned();
+        let rate = printed.trim().parse::<f64>();
+        rates.push(rate.map_err(|_| format!("lua printed no number: {printed}"))?);
     }
-    Ok(found.map(|mut numbers| crate::attached::median(&mut numbers)))
+    // It has ended with the process.
+    top.0.wait()?;
+    let [first, second] = rates[..] else { return Err("not two".into()) };
+    Ok(if traced == 0 { second / first } else { first / second })
 }
 
-/// How many times the processor time of untraced redis it takes for some requests with `mcount top`: the median. Each time is
-/// between two untraced ones, which say how far equal rounds lie apart.
-fn redis(mcount: &Path, root: &Path) -> Result<f64> {
-    let (server, source) = server(root)?;
-    let (mut ratios, mut apart) = (Vec::new(), Vec::new());
-    for round in 1..=REDIS_ROUNDS {
-        let before = time_of_requests(&server, &source)?;
-        let mut top = Watching::start(mcount, server.id())?;
-        sleep(Duration::from_secs(2));
-        // Functions that are called too often are found out under load.
-        shell(&source, &load("20000"))?;
-        sleep(Duration::from_secs(1));
-        let watched = time_of_requests(&server, &source)?;
-        top.stop()?;
-        let after = time_of_requests(&server, &source)?;
-        println!(
-            "redis, round {round}: {before:.2} s untraced, {watched:.2} with top, {after:.2} untraced"
-        );
-        ratios.push(watched / f64::midpoint(before, after));
-        apart.push((after / before - 1.0).abs() * 100.0);
-    }
-    let apart = crate::attached::median(&mut apart);
-    println!("redis: untraced rounds lie {apart:.1} % apart (median of {REDIS_ROUNDS})");
-    Ok(crate::attached::median(&mut ratios))
+/// Two redis side by side, that of number `traced` traced: how many times more time of the processor it takes for some requests.
+fn requests(pair: &[Running; 2], source: &Path, mcount: &Path, traced: usize) -> Result<f64> {
+    let id = pair.get(traced).map(Running::id).unwrap_or_default();
+    let mut top = Watching::start(mcount, id)?;
+    sleep(Duration::from_secs(2));
+    // Functions that are called too often are found out under load.
+    both(source, "20000")?;
+    sleep(Duration::from_secs(1));
+    let times = || -> Result<[f64; 2]> { Ok([pair[0].time()?, pair[1].time()?]) };
+    let before = times()?;
+    both(source, REQUESTS)?;
+    let after = times()?;
+    top.stop()?;
+    let [first, second] = [after[0] - before[0], after[1] - before[1]];
+    Ok(if traced == 0 { first / second } else { second / first })
 }
 
-fn load(requests: &str) -> String {
-    format!("./redis-benchmark -p {PORT} -n {requests} -t set -c 50 -q >/dev/null")
-}
-
-/// How long the server ran for some requests, in seconds.
-fn time_of_requests(server: &Running, source: &Path) -> Result<f64> {
-    let before = server.time()?;
-    shell(source, &load(REQUESTS))?;
-    Ok(server.time()? - before)
+/// Has both serve so many requests.
+fn both(source: &Path, requests: &str) -> Result<()> {
+    let one =
+        |port| format!("./redis-benchmark -p {port} -n {requests} -t set -c 50 -q >/dev/null");
+    shell(source, &format!("{} & {}; wait", one(PORT), one(OTHER_PORT))).map(drop)
 }
 
 /// A `mcount top` of a process.
@@ -148,10 +158,9 @@ struct Watching(Child);
 
 impl Watching {
     fn start(mcount: &Path, process: u32) -> Result<Self> {
-        let options = ["top", "--once", "--format", "jsonl", "--budget", "2%", "--interval", "1h"];
         let mut command = Command::new(mcount);
-        command.args(options).arg(process.to_string()).stdout(Stdio::null());
-        Ok(Self(command.spawn()?))
+        command.args(TOP).arg(process.to_string());
+        Ok(Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?))
     }
 
     fn stop(&mut self) -> Result<()> {
