@@ -10,7 +10,7 @@ pub(crate) const IS_CLOCK_COARSE: bool = true;
 pub(crate) const ADDRESS_BITS: u32 = 48;
 
 /// The bits in which the shadows of stacks differ from stacks.
-pub(crate) const SHADOW_BITS: [u32; 3] = [46, 45, 44];
+pub(crate) const SHADOWS: [u64; 3] = [1 << 46, 1 << 45, 1 << 44];
 
 /// Linux's numbers of system calls, which all newer processors have in common.
 pub(crate) mod number {

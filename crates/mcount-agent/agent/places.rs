@@ -3,7 +3,7 @@
 //! Its own file, because where addresses have 32 bits there's no such distance, and `mcount-inside` has another file in its place.
 
 use super::layout as trace;
-use super::processor::SHADOW_BITS;
+use super::processor::SHADOWS;
 
 /// Bytes of stack in a piece, whose shadows are mapped together.
 pub(crate) const PIECE: u64 = trace::CHUNK_SIZE;
@@ -11,10 +11,12 @@ pub(crate) const PIECE: u64 = trace::CHUNK_SIZE;
 /// Addresses on stacks are shifted to the left by so many bits in the trace, so that each word has 8 bytes there.
 pub(crate) const SHIFT: u32 = 0;
 
-const RET: u64 = 1 << SHADOW_BITS[0];
-const START: u64 = 1 << SHADOW_BITS[0] | 1 << SHADOW_BITS[1];
-const OPEN: u64 = 1 << SHADOW_BITS[1];
-const NEST: u64 = 1 << SHADOW_BITS[0] | 1 << SHADOW_BITS[2];
+const RET: u64 = SHADOWS[0];
+const START: u64 = SHADOWS[0] | SHADOWS[1];
+const OPEN: u64 = SHADOWS[1];
+const NEST: u64 = SHADOWS[0] | SHADOWS[2];
+// Pieces stay whole.
+const _: () = assert!((START | NEST) % PIECE == 0);
 
 /// Where the caller's address is of the slot at this address.
 pub(crate) fn ret_of(slot: u64) -> u64 {

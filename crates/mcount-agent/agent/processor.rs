@@ -9,7 +9,7 @@
 mod here;
 
 #[cfg(target_pointer_width = "64")]
-pub(crate) use here::SHADOW_BITS;
+pub(crate) use here::SHADOWS;
 pub(crate) use here::{
     ADDRESS_BITS, IS_CLOCK_COARSE, abort, add, call, number, thread_pointer, ticks, touch_stack,
 };

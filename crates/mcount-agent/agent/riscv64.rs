@@ -10,7 +10,7 @@ pub(crate) const IS_CLOCK_COARSE: bool = true;
 pub(crate) const ADDRESS_BITS: u32 = 47;
 
 /// The bits in which the shadows of stacks differ from stacks: the highest that every processor has.
-pub(crate) const SHADOW_BITS: [u32; 3] = [36, 37, 35];
+pub(crate) const SHADOWS: [u64; 3] = [1 << 36, 1 << 37, 1 << 35];
 
 /// Linux's numbers of system calls, which all newer processors have in common.
 pub(crate) mod number {

@@ -8,13 +8,23 @@
 #
 # The *slot* is the word on the stack that holds the caller's address. Three shadows of the stack, each at a
 # constant distance, belong to it:
-#   RET = slot ^ 2^46           the caller's address, private memory; 0: this slot isn't watched
-#   TIM = slot ^ (2^46 | 2^45)  when the call began, shared with the trace
-#   OPN = slot ^ 2^45           thread number << 32 | function number, shared; 0: no call is open here
+#   RET = slot ^ A        the caller's address, private memory; 0: this slot isn't watched
+#   TIM = slot ^ (A | B)  when the call began, shared with the trace
+#   OPN = slot ^ B        thread number << 32 | function number, shared; 0: no call is open here
+# A is 2^46 | 2^27, B is 2^45 | 2^26: `x86_64.rs` says why.
 #
 # %gs leads to the thread's block; in the library, a word of thread-local storage does. It isn't the thread's if OWNER
 # differs from the thread pointer: a new thread inherits its parent's %gs, and a forked child finds zeroes. Then, and
 # in all rarer cases, the slow path in Rust does the work.
+
+    .macro FLIP_A register
+    btcq $46, \register
+    btcq $27, \register
+    .endm
+    .macro FLIP_B register
+    btcq $45, \register
+    btcq $26, \register
+    .endm
 
     .set OWNER, 0
     .set LOW, 8
@@ -242,23 +252,23 @@
     .else
     MAPPED
     movq (%rcx), %rdx
-    btcq $46, %rcx
+    FLIP_A %rcx
     cmpq $0, (%rcx)
     jne 2f
     movq %rdx, (%rcx)
     NOW \clock
-    btcq $45, %rcx
+    FLIP_B %rcx
     movq %rax, (%rcx)
     NUMBER %eax, %rdx
     FROM orq, TAG, %rax
-    btcq $46, %rcx
+    FLIP_A %rcx
     movq %rax, (%rcx)
     .if \place == BEHIND
     leaq mcount_pg_return(%rip), %rdx
     movq %rdx, 8(%rbp)
     .endif
     LEAVE \place, clc
-2:  btcq $46, %rcx
+2:  FLIP_A %rcx
     .endif
 1:  SLOW \place
     FINISH \name
@@ -334,9 +344,9 @@
     .endm
 
 
-# Unwinders find the caller's address in RET: CFA-8 ^ 2^46.
+# Unwinders find the caller's address in RET: CFA-8 ^ A.
     .macro CALLER_IN_SHADOW
-    .cfi_escape 0x10,0x10,0x07,0x38,0x1c,0x31,0x08,0x2e,0x24,0x27
+    .cfi_escape 0x10,0x10,0x0c,0x38,0x1c,0x0e,0x00,0x00,0x00,0x08,0x00,0x40,0x00,0x00,0x27
     .endm
 
 # The traced function has returned: %rsp is just above the slot. With `shortest`, calls that were shorter than
@@ -371,8 +381,8 @@
     .endif
     # Slot first, then the shadows: unwinders and signal handlers always find one of both.
 7:  movq $0, (%rcx)
-    btcq $45, %rcx
-    btcq $46, %rcx
+    FLIP_B %rcx
+    FLIP_A %rcx
     movq (%rcx), %r11
     movq %r11, EXIT_SLOT(%rsp)
     .cfi_offset %rip, -8
@@ -399,10 +409,10 @@
 # Writes the record of the call of which %rcx is the slot, and %rax is the time: w1 = duration << 24 | slot bits << 2,
 # w0 = (now - base) << 24 | function. Then %rcx is OPN.
     .macro RECORD spare, shortest
-    btcq $46, %rcx
-    btcq $45, %rcx
+    FLIP_A %rcx
+    FLIP_B %rcx
     movq (%rcx), %rsi           # start
-    btcq $46, %rcx
+    FLIP_A %rcx
     movl (%rcx), %edx           # function
     testl %edx, %edx
     jle 1f                      # there's none, or its result is to be recorded
@@ -443,7 +453,7 @@
     movq %rax, \at(%rsp)
     .cfi_offset %rip, -8
     leaq \at(%rsp), %rax
-    btcq $46, %rax
+    FLIP_A %rax
     movq $0, (%rax)
     .endm
 

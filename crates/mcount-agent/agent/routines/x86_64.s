@@ -192,7 +192,7 @@ mcount_watch:
 #
 # A stub at the entry of a function stands for that function:
 #   CFA = %rsp + ((((%rip + 11) & 31) < 22) << 3)
-#   caller's address at (CFA - 8) ^ ((((%rip + 1) & 31) >> 1 == 8) << 46)
+#   caller's address at (CFA - 8) ^ ((((%rip + 1) & 31) >> 1 == 8) * A)
 # One behind a prologue is as if its function, which goes on at the address in the jump at its end, had called it and
 # nothing had changed; but in some of those behind a prologue that has aligned the stack, %rbp is pushed:
 #   CFA = %rsp + (pushed << 3), caller's address = that jump's target, %rbp = pushed ? *%rsp : %rbp
@@ -252,10 +252,11 @@ mcount_stubs:
     .cfi_escape 0x77,0x00, 0x06                                 # 1: *%rsp
     .cfi_escape 0x96                                            # 2: nop
     # The value of %rip; the CFA is on the stack.
-    .cfi_escape 0x16,0x10, 78
+    .cfi_escape 0x16,0x10, 85
     STUB_KIND
-    .cfi_escape 0x12, 0x28,20,0                                 # to 1 if it isn't 0
-    .cfi_escape 0x13, 0x38, 0x1c, 0x80,0x01, 0x08,0x1f, 0x1a, 0x31, 0x25, 0x38, 0x29, 0x08,0x2e, 0x24, 0x27, 0x06
+    .cfi_escape 0x12, 0x28,27,0                                 # to 1 if it isn't 0
+    .cfi_escape 0x13, 0x38, 0x1c, 0x80,0x01, 0x08,0x1f, 0x1a, 0x31, 0x25, 0x38, 0x29
+    .cfi_escape 0x0e, 0x00,0x00,0x00,0x08,0x00,0x40,0x00,0x00, 0x1e, 0x27, 0x06    # * A, ^, the word there
     .cfi_escape 0x2f,36,0                                       # to 3
     .cfi_escape 0x12, 0x30 + KIND_BACK, 0x29, 0x28,22,0         # 1: to 2 if it's that kind
     STUB_START                                                  # the target: 32 bits there + 4 + where they are

@@ -186,7 +186,7 @@ impl Recorder {
         /// `SEGV_CPERR`.
         const WRONG_RETURN: i32 = 10;
         /// Where the caller's address is kept, from that place on the stack.
-        const RET: u64 = 1 << 46;
+        const RET: u64 = 1 << 46 | 1 << 27;
         let process = self.threads.get(&thread.id()).and_then(|id| self.processes.get(id));
         let Some(process) = process.filter(|_| thread.signal_code() == Some(WRONG_RETURN)) else {
             return false;

@@ -2,7 +2,7 @@
 #
 # The stub of an armed site loads the address of the site's record (src/record.rs) into %r11 and jumps here. The
 # *slot* is the word on the stack that holds the caller's address. While a call is watched the slot has an
-# address in here, and the true one is in the shadow of the stack, RET = slot ^ 2^46. WHO = slot ^ (2^46 | 2^44)
+# address in here, and the true one is in the shadow of the stack, RET = slot ^ A. WHO = slot ^ (A | 2^44 | 2^25)
 # says which handlers see the call; its highest bit, that they want to see vector registers.
 #
 # All general registers that a call may change are kept, and all vector and x87 state: a function may have
@@ -369,8 +369,8 @@ mcount_inside_call:
     .cfi_personality 0x1b, mcount_inside_personality
     addq $8, %rsp
     .cfi_def_cfa %rsp, 0
-    # The caller's address: CFA-8 ^ 2^46.
-    .cfi_escape 0x10,0x10,0x07,0x38,0x1c,0x31,0x08,0x2e,0x24,0x27
+    # The caller's address: CFA-8 ^ A.
+    .cfi_escape 0x10,0x10,0x0c,0x38,0x1c,0x0e,0x00,0x00,0x00,0x08,0x00,0x40,0x00,0x00,0x27
     call *%r11
 mcount_inside_return:
     leaq -8(%rsp), %rsp
@@ -388,8 +388,9 @@ mcount_inside_return:
     KEEP_GENERAL
     leaq 8(%rbp), %rax
     movq %rax, CALL_STACK(%rbx)
-    btcq $46, %rax
+    FLIP_A %rax
     btcq $44, %rax
+    btcq $25, %rax
     movq (%rax), %rcx           # WHO
     shrq $63, %rcx
     KEEP_VECTORS
@@ -404,7 +405,7 @@ mcount_inside_return:
     movq %rax, 8(%rbp)
     .cfi_offset %rip, -8
     leaq 8(%rbp), %rax
-    btcq $46, %rax
+    FLIP_A %rax
     movq $0, (%rax)
     RESTORE_GENERAL
     movq -8(%rbp), %rbx
@@ -497,7 +498,7 @@ mcount_inside_landing:
     .cfi_startproc
     .cfi_personality 0x1b, mcount_inside_personality
     .cfi_def_cfa %rsp, 0
-    .cfi_escape 0x10,0x10,0x07,0x38,0x1c,0x31,0x08,0x2e,0x24,0x27
+    .cfi_escape 0x10,0x10,0x0c,0x38,0x1c,0x0e,0x00,0x00,0x00,0x08,0x00,0x40,0x00,0x00,0x27
     leaq -8(%rsp), %rsp
     .cfi_def_cfa_offset 8
     pushq %rbp
@@ -523,7 +524,7 @@ mcount_inside_landing:
     movq %rax, 8(%rbp)
     .cfi_offset %rip, -8
     leaq 8(%rbp), %rax
-    btcq $46, %rax
+    FLIP_A %rax
     movq $0, (%rax)
     movq -8(%rbp), %rdi
     movq -16(%rbp), %rdx

@@ -1,17 +1,17 @@
 //! The shadows of stacks at a constant distance.
 
 use super::Frame;
-use crate::processor::SHADOW_BITS;
+use crate::processor::SHADOWS;
 use std::ffi::c_void;
 
-const RET: u64 = 1 << SHADOW_BITS[0];
-const WHO: u64 = 1 << SHADOW_BITS[0] | 1 << SHADOW_BITS[2];
+const RET: u64 = SHADOWS[0];
+const WHO: u64 = SHADOWS[0] | SHADOWS[2];
 /// Not with the first bit: `AddressSanitizer` has its own shadow of stacks there, on x86-64.
-const DATA: u64 = 1 << SHADOW_BITS[1] | 1 << SHADOW_BITS[2];
+const DATA: u64 = SHADOWS[1] | SHADOWS[2];
 
 /// Bytes of address space that a trace takes while it's recorded: the most that it can grow to. The kernel maps that near
 /// the stack, so where shadows aren't far from stacks, it mustn't reach as far.
-pub(crate) const LIMIT: u64 = if SHADOW_BITS[0] < 40 { 1 << 33 } else { 1 << 36 };
+pub(crate) const LIMIT: u64 = if SHADOWS[0] < 1 << 40 { 1 << 33 } else { 1 << 36 };
 
 const BYTES: usize = 1 << 16;
 const _: () = assert!(super::PIECE == BYTES as u64);
