@@ -84,7 +84,8 @@ impl Running {
         let folder = tempfile::tempdir().unwrap();
         let image = build(&root.join("examples/bare"), &machine, &library, folder.path());
         let mut command = Command::new(machine.emulator);
-        command.args(["-M", "virt", "-m", "128M"]);
+        // Without a network card, which would need a file of a package of its own.
+        command.args(["-M", "virt", "-m", "128M", "-nic", "none"]);
         command.args(machine.options).args(["-smp", "2", "-nographic", "-accel", accelerator]);
         command.arg("-kernel").arg(image).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
