@@ -295,6 +295,10 @@ fn alone(source: &str) -> Result<(), String> {
     }
     let trace = room.trace("traced")?;
     let first = trace.processes.first().copied().ok_or("no process")?;
+    // Those that outlive the first one aren't waited for by `mcount` either.
+    let has_others =
+        || room.counted("traced").is_ok_and(|all| all.keys().any(|(process, _)| *process != first));
+    until("the others' counts", has_others)?;
     let (mut others, mut wrong) = (0, Vec::new());
     for ((process, function), count) in room.counted("traced")? {
         let expected = if process == first { count } else { 0 };
