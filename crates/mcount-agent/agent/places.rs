@@ -16,7 +16,7 @@ const START: u64 = SHADOWS[0] | SHADOWS[1];
 const OPEN: u64 = SHADOWS[1];
 const NEST: u64 = SHADOWS[0] | SHADOWS[2];
 // Pieces stay whole.
-const _: () = assert!((START | NEST) % PIECE == 0);
+const _: () = assert!((START | NEST).is_multiple_of(PIECE));
 
 /// Where the caller's address is of the slot at this address.
 pub(crate) fn ret_of(slot: u64) -> u64 {
