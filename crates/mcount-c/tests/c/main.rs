@@ -239,7 +239,10 @@ fn declared(header: &str) -> BTreeSet<String> {
 /// The header is written by hand, with what C programmers expect of one. What it declares is what the library has.
 #[test]
 fn the_header_declares_what_cbindgen_finds() {
-    need(["cbindgen"]);
+    // Debian's doesn't read this edition of Rust: `cargo install cbindgen`.
+    if testkit::tools::find("cbindgen").is_none() {
+        testkit::trial::ignore("not installed: cbindgen");
+    }
     let room = Room::new().unwrap();
     let header = testkit::files::read(&here().join("../../include/mcount/file.h")).unwrap();
     let crate_of = here().to_str().unwrap().to_owned();
