@@ -10,13 +10,13 @@
 use super::clock::clock;
 use super::modules::Module;
 use super::processor;
+use super::rlimit::Limit;
 use super::sandbox;
 use super::space::Space;
 use super::start::Untraced;
 use super::tracee::{Memory, Tracee};
 use super::{Process, Recorder};
 use mcount_agent::question;
-use nix::libc;
 use std::io;
 
 /// The answer if nothing is forbidden that the agent needs.
@@ -165,9 +165,5 @@ fn lowest(thread: i32, stack: u64) -> Option<u64> {
 
 /// How large the first thread's stack may get.
 fn stack_limit(process: i32) -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the limit goes to a value of ours.
-    let got =
-        unsafe { libc::prlimit(process, libc::RLIMIT_STACK, std::ptr::null(), &raw mut limit) };
-    if got == 0 { limit.rlim_cur } else { MOST }
+    Limit::Stack.of(process).ok().flatten().unwrap_or(MOST)
 }

@@ -6,6 +6,7 @@
 
 use super::clock;
 use super::prepare::{self, Prepared};
+use super::rlimit::Limit;
 use super::scope::Scope;
 use crate::commit::Failure;
 use crate::files::Input;
@@ -202,17 +203,10 @@ fn chunks(bytes: u64) -> u64 {
 
 /// How many bytes `process` can still map, if that is limited (`RLIMIT_AS`).
 fn address_space(process: i32) -> io::Result<Option<u64>> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: no limit is set, and the old one goes to a value of ours.
-    if unsafe { libc::prlimit(process, libc::RLIMIT_AS, std::ptr::null(), &raw mut limit) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    if limit.rlim_cur == libc::RLIM_INFINITY {
-        return Ok(None);
-    }
+    let Some(limit) = Limit::AddressSpace.of(process)? else { return Ok(None) };
     let text = std::fs::read_to_string(format!("/proc/{process}/statm"))?;
     let pages = text.split(' ').next().and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);
-    Ok(Some(limit.rlim_cur.saturating_sub(pages.saturating_mul(4096))))
+    Ok(Some(limit.saturating_sub(pages.saturating_mul(4096))))
 }
 
 impl TraceFile {

@@ -23,6 +23,7 @@ mod processes;
 pub(crate) mod processor;
 mod recipe;
 mod rendezvous;
+mod rlimit;
 mod sandbox;
 mod save;
 mod scope;

@@ -17,7 +17,7 @@ const NOBODY: &[&str] = &["--reuid=65534", "--regid=65534", "--clear-groups"];
 type Row = (&'static str, &'static str, fn() -> Result<(), String>);
 
 pub(crate) fn tests() -> Vec<Test> {
-    let rows: [Row; 16] = [
+    let rows: [Row; 17] = [
         ("attach::opened-later", "gcc", opened_later),
         ("attach::spoilt", "gcc", spoilt),
         ("attach::inside-a-hook", "gcc", inside_a_hook),
@@ -28,6 +28,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("attach::other-user", "setpriv", other_user),
         ("attach::not-dumpable", "setpriv", not_dumpable),
         ("attach::same-user", "setpriv", same_user),
+        ("attach::by-privilege", "setpriv", by_privilege),
         ("attach::namespaces", "unshare", namespaces),
         ("attach::sandbox", "setpriv", sandbox),
         ("attach::sandboxes", "setpriv", sandboxes),
@@ -108,6 +109,20 @@ fn same_user() -> Result<(), String> {
     let program = room.compile("gcc", HOOKS, "served.c")?;
     let mut served = Served::command(nobody().arg(&program))?;
     let attached = Attached::by(&room, "attached", mcount_of_nobody(), &[], served.id())?;
+    let counts = served.work()?;
+    compare(&counts, &attached.stop()?)?;
+    served.end()
+}
+
+/// Another user's process takes `CAP_SYS_PTRACE`, `CAP_DAC_OVERRIDE` for its memory, and no other privilege.
+fn by_privilege() -> Result<(), String> {
+    let room = open_room()?;
+    let program = room.compile("gcc", HOOKS, "served.c")?;
+    let mut served = Served::command(nobody().arg(&program))?;
+    let mut by = Command::new("setpriv");
+    by.args(["--bounding-set=-all,+sys_ptrace,+dac_override", "--inh-caps=-all"]);
+    by.arg(env!("CARGO_BIN_EXE_mcount"));
+    let attached = Attached::by(&room, "attached", by, &[], served.id())?;
     let counts = served.work()?;
     compare(&counts, &attached.stop()?)?;
     served.end()

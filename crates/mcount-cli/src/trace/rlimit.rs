@@ -1,0 +1,74 @@
+//! What the kernel limits a process to.
+//!
+//! They're read from `/proc/PID/limits` and not by `prlimit(2)`: for a process of another user, that takes
+//! `CAP_SYS_RESOURCE`, although `ptrace(2)` doesn't.
+
+use std::io;
+
+/// A limit, as `/proc/PID/limits` names it.
+#[derive(Clone, Copy)]
+pub(super) enum Limit {
+    /// `RLIMIT_AS`.
+    AddressSpace,
+    /// `RLIMIT_STACK`.
+    Stack,
+}
+
+impl Limit {
+    fn name(self) -> &'static str {
+        match self {
+            Self::AddressSpace => "Max address space ",
+            Self::Stack => "Max stack size ",
+        }
+    }
+
+    /// How many bytes `process` may have; `None` if there's no limit.
+    ///
+    /// # Errors
+    ///
+    /// If `/proc/PID/limits` can't be read, or doesn't have the limit.
+    pub(super) fn of(self, process: i32) -> io::Result<Option<u64>> {
+        let text = std::fs::read_to_string(format!("/proc/{process}/limits"))?;
+        let error = || io::Error::other(format!("/proc/{process}/limits has no `{}`", self.name()));
+        self.read(&text).ok_or_else(error)
+    }
+
+    /// The soft limit in the lines of `/proc/PID/limits`.
+    fn read(self, text: &str) -> Option<Option<u64>> {
+        let values = text.lines().find_map(|line| line.strip_prefix(self.name()))?;
+        match values.split_ascii_whitespace().next()? {
+            "unlimited" => Some(None),
+            bytes => Some(Some(bytes.parse().ok()?)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_those_that_the_kernel_tells() {
+        for (limit, number) in
+            [(Limit::AddressSpace, libc::RLIMIT_AS), (Limit::Stack, libc::RLIMIT_STACK)]
+        {
+            let mut told = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            // SAFETY: the limit goes to a value of ours.
+            assert_eq!(unsafe { libc::getrlimit(number, &raw mut told) }, 0);
+            let told = (told.rlim_cur != libc::RLIM_INFINITY).then_some(told.rlim_cur);
+            let process = i32::try_from(std::process::id()).unwrap();
+            assert_eq!(limit.of(process).unwrap(), told, "{}", limit.name());
+        }
+    }
+
+    #[test]
+    fn a_soft_limit_is_the_first_number() {
+        let text = "Limit        Soft Limit  Hard Limit  Units\n\
+                    Max stack size            8388608              unlimited            bytes     \n\
+                    Max address space         unlimited            unlimited            bytes     \n";
+        assert_eq!(Limit::Stack.read(text), Some(Some(8_388_608)));
+        assert_eq!(Limit::AddressSpace.read(text), Some(None));
+        assert_eq!(Limit::Stack.read("Max stack size \n"), None);
+        assert_eq!(Limit::Stack.read(""), None);
+    }
+}
