@@ -25,9 +25,14 @@ struct Build {
     extra: u64,
     /// The machine does other work: it makes most calls slower, in each trace by another part.
     is_busy: bool,
+    /// How many traces of a side are slower as a whole, each by another part.
+    disturbed: u64,
+    /// How many hundredths all other functions take of what they usually take.
+    others: u64,
 }
 
-const USUAL: Build = Build { calls: 200, time: 10_000, extra: 0, is_busy: false };
+const USUAL: Build =
+    Build { calls: 200, time: 10_000, extra: 0, is_busy: false, disturbed: 0, others: 100 };
 
 /// Random, and the same each time, for seeds next to each other as well (`SplitMix64`).
 fn random(seed: &mut u64) -> u64 {
@@ -40,7 +45,10 @@ fn random(seed: &mut u64) -> u64 {
 /// A trace of a program with 40 functions, of which `work` is the one of interest. Times of calls vary by
 /// a tenth, those of a trace by a hundredth, and a call in 40 is interrupted.
 fn trace(build: Build, seed: u64, path: &str) -> Vec<u8> {
+    let is_disturbed = seed % 1_000 / 2 < build.disturbed;
     let mut seed = seed * 7919 + 1;
+    // In hundredths.
+    let whole = if is_disturbed { 108 + random(&mut seed) % 60 } else { 100 };
     let mut writer = Writer::new();
     writer.process(100, 1, 0, path);
     let thread = writer.thread(100, 100);
@@ -53,13 +61,18 @@ fn trace(build: Build, seed: u64, path: &str) -> Vec<u8> {
         (0, 0)
     };
     let mut functions = vec![("work.constprop.0".to_owned(), build.calls, build.time)];
-    functions.extend((0..38).map(|at| (format!("other{at}"), 100, 2_000 + at * 300)));
+    functions.extend(
+        (0..38).map(|at| (format!("other{at}"), 100, (2_000 + at * 300) * build.others / 100)),
+    );
     functions.push(("extra".to_owned(), build.extra, 1_000));
     for (name, calls, time) in functions {
         let library = if name.starts_with("other") { "/lib/libother.so.1" } else { path };
         let number = writer.function_at(library, &name, 0x2000, 64);
         // In hundredths of a per cent.
         let of_trace = 9_900 + random(&mut seed) % 200;
+        // Other work doesn't make all functions slower by the same part.
+        let uneven = if is_disturbed { 97 + random(&mut seed) % 7 } else { 100 };
+        let of_trace = of_trace * whole * uneven / 10_000;
         for _ in 0..calls {
             let own = time * of_trace / 10_000 * (950 + random(&mut seed) % 100) / 1_000;
             let is_slower = random(&mut seed) % 100 < share;
@@ -141,6 +154,45 @@ fn a_twentieth_is_found_on_a_busy_machine() {
     for seed in 0..10 {
         assert_eq!(changes([usual, slower], seed, &[]), pairs(&[("work", "slower")]), "{seed}");
         assert_eq!(changes([usual, usual], seed, &["--threshold", "0"]), [], "{seed}");
+    }
+}
+
+/// Up to three traces of five are slower as a whole.
+#[test]
+fn a_tenth_is_found_among_disturbed_traces() {
+    for seed in 0..12 {
+        let usual = Build { disturbed: seed % 4, ..USUAL };
+        let slower = Build { time: 11_000, disturbed: (seed / 4 + 1) % 4, ..USUAL };
+        let equal = Build { time: USUAL.time, ..slower };
+        let found = changes([usual, slower], seed, &[]);
+        assert_eq!(found, pairs(&[("work", "slower")]), "{seed}");
+        assert_eq!(changes([usual, equal], seed, &["--threshold", "0"]), [], "{seed}");
+        assert_eq!(changes([equal, usual], seed, &["--threshold", "0"]), [], "{seed}");
+    }
+}
+
+/// If a whole side is disturbed, or too much of it is, nothing is found that isn't there.
+#[test]
+fn sides_that_are_disturbed_are_not_told_apart_by_it() {
+    for seed in 0..12 {
+        let disturbed = Build { disturbed: 4, ..USUAL };
+        assert_eq!(changes([USUAL, disturbed], seed, &["--threshold", "0"]), [], "{seed}");
+        let both = [Build { disturbed: 5, ..USUAL }; 2];
+        assert_eq!(changes(both, seed, &["--threshold", "0"]), [], "{seed}");
+    }
+}
+
+/// A function that takes as long as before isn't faster in a program that's slower as a whole, disturbed or not.
+#[test]
+fn a_function_is_not_faster_for_others_being_slower() {
+    for seed in 0..8 {
+        let usual = Build { disturbed: seed % 3, ..USUAL };
+        let slower = Build { others: 130, disturbed: seed / 3, ..USUAL };
+        let found = changes([usual, slower], seed, &[]);
+        assert!(!found.iter().any(|(name, _)| name == "work"), "{seed}: {found:?}");
+        if seed == 0 {
+            assert_eq!(found.len(), 38, "{found:?}");
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! difference is greater than what chance makes of so many functions ([`statistics`]), and it's greater than
 //! the threshold.
 
+mod disturbed;
 mod measure;
 mod print;
 mod statistics;
@@ -13,6 +14,7 @@ mod statistics;
 pub use measure::{By, Functions, Key, Measured, measure};
 pub use print::{ComparisonFormat, print};
 
+use disturbed::Levels;
 use measure::{SHARES, VIEWS};
 use statistics::{Sample, mean, median};
 use std::collections::BTreeSet;
@@ -90,6 +92,8 @@ impl Row {
 pub struct Comparison {
     /// How many traces each side has.
     pub traces: [usize; 2],
+    /// How many of them are slower as a whole than others of their side.
+    pub disturbed: usize,
     /// How many functions were compared.
     pub functions: usize,
     /// What is different, that with the greatest effect first; or all functions.
@@ -104,14 +108,15 @@ pub struct Comparison {
 #[must_use]
 pub fn compare(old: &[Functions], new: &[Functions], rule: &Rule) -> Comparison {
     let keys: BTreeSet<&Key> = old.iter().chain(new).flat_map(|trace| trace.keys()).collect();
-    let views: Vec<View> = (0..VIEWS).map(|view| View::new(&keys, old, new, view)).collect();
+    let (views, disturbed) = views(&keys, old, new);
     let mut rows: Vec<Row> = Vec::new();
     for (at, key) in keys.iter().enumerate() {
         let calls = calls_of(key, old, new, statistics::equal_odds(keys.len()), rule);
-        let times = views.iter().filter_map(|view| view.change(at, rule));
+        let odds = 1.0 / float(views.len() as u64);
+        let times = views.iter().filter_map(|view| view.change(at, odds, rule));
         // The view that tells most; if none tells anything, the last: most calls.
-        let time =
-            times.reduce(|best, next| if best.surplus() > next.surplus() { best } else { next });
+        let tells = |change: &Change| (change.counts, change.surplus());
+        let time = times.reduce(|best, next| if tells(&best) > tells(&next) { best } else { next });
         rows.push(Row { key: (*key).clone(), calls, time });
     }
     let functions = rows.len();
@@ -127,7 +132,7 @@ pub fn compare(old: &[Functions], new: &[Functions], rule: &Rule) -> Comparison 
         let first = is_wanted(b).cmp(&is_wanted(a));
         first.then(b.impact().total_cmp(&a.impact())).then_with(|| a.key.cmp(&b.key))
     });
-    Comparison { traces: [old.len(), new.len()], functions, rows, differences, noise }
+    Comparison { traces: [old.len(), new.len()], disturbed, functions, rows, differences, noise }
 }
 
 impl Change {
@@ -165,6 +170,8 @@ struct View {
 /// The time of a function.
 struct Timed {
     sample: Sample,
+    /// If these aren't the times as they were recorded: those of the same traces that were.
+    recorded: Option<Sample>,
     /// The least one, in nanoseconds.
     least: f64,
     /// Nanoseconds of all its calls in a trace, about.
@@ -189,26 +196,54 @@ const SEVERAL: usize = 5;
 /// that is makes it harder to be sure of the others.
 const MATTERS: f64 = 1e-4;
 
-impl View {
-    fn new(keys: &BTreeSet<&Key>, old: &[Functions], new: &[Functions], view: usize) -> Self {
+/// All views of the times, and how many traces are disturbed: in the view in which most are.
+fn views(keys: &BTreeSet<&Key>, old: &[Functions], new: &[Functions]) -> (Vec<View>, usize) {
+    let (mut quiet, mut views, mut disturbed) = (Vec::new(), Vec::new(), 0);
+    for view in 0..VIEWS {
         let mut samples: Vec<_> = keys.iter().map(|key| Timed::new(key, old, new, view)).collect();
         let greatest = samples.iter().flatten().map(|timed| timed.sum).fold(0.0, f64::max);
         for sample in &mut samples {
             sample.take_if(|timed| timed.sum < greatest * MATTERS);
         }
+        if let Some(levels) = Levels::new(&samples) {
+            disturbed = disturbed.max(levels.left_out());
+            let apply = |timed: &Timed| Timed {
+                sample: levels.apply(&timed.sample),
+                recorded: Some(levels.remaining(&timed.sample)),
+                ..*timed
+            };
+            let samples = samples.iter().map(|timed| timed.as_ref().map(apply)).collect();
+            quiet.push(View::new(samples));
+        }
+        views.push(View::new(samples));
+    }
+    (quiet.into_iter().chain(views).collect(), disturbed)
+}
+
+impl View {
+    fn new(samples: Vec<Option<Timed>>) -> Self {
         let usual = [false, true].map(|is_frequent| usual(&samples, is_frequent));
         let count = samples.iter().flatten().count();
         let sum = samples.iter().flatten().map(|timed| timed.sum).sum();
         Self { samples, count, sum, usual }
     }
 
-    fn change(&self, at: usize, rule: &Rule) -> Option<Change> {
+    /// What is found of a function if the odds of all views together are shared like this.
+    fn change(&self, at: usize, share: f64, rule: &Rule) -> Option<Change> {
         let timed = self.samples.get(at)?.as_ref()?;
         let usual = self.usual.get(usize::from(timed.is_frequent)).copied().flatten();
-        let odds =
-            statistics::weighted_odds(self.count, timed.sum / self.sum) / float(VIEWS as u64);
+        let odds = statistics::weighted_odds(self.count, timed.sum / self.sum) * share;
         let noise = timed.sample.noise(odds, usual, (UNSURE / timed.least).powi(2));
-        Some(Change::new(&timed.sample, Some(noise), rule))
+        let mut change = Change::new(&timed.sample, Some(noise), rule);
+        // What didn't change in a build that's slower as a whole isn't faster. And a few calls may all have been made while
+        // a disturbed trace wasn't.
+        let half = 0.5 * timed.sample.difference().abs();
+        let sign = timed.sample.difference().signum();
+        change.counts &= timed
+            .recorded
+            .as_ref()
+            .is_none_or(|sample| timed.is_frequent && sample.difference() * sign >= half);
+        Some(change)
     }
 }
 
@@ -248,7 +283,7 @@ impl Timed {
         let logarithms = |side: &[f64]| side.iter().map(|time| time.ln()).collect();
         let sample = Sample { old: logarithms(&old_times), new: logarithms(&new_times) };
         let seen = fewest * SHARES.get(view).copied().unwrap_or(1.0);
-        Some(Self { sample, least, sum, is_frequent: seen >= FREQUENT })
+        Some(Self { sample, recorded: None, least, sum, is_frequent: seen >= FREQUENT })
     }
 }
 

@@ -152,7 +152,11 @@ fn summary(comparison: &Comparison, rule: &Rule) -> String {
             percent(noise)
         )
     });
-    format!("{found}: {traces}{}", noise.unwrap_or_default())
+    let disturbed = match comparison.disturbed {
+        0 => String::new(),
+        some => format!(" ({some} slower as a whole)"),
+    };
+    format!("{found}: {traces}{disturbed}{}", noise.unwrap_or_default())
 }
 
 /// A row for programs.
