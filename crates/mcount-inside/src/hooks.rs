@@ -91,7 +91,16 @@ impl Hooks {
         // An area may begin before the function: what counts is what is executed.
         let before = site.symbol_offset.filter(|offset| *offset < 0).map_or(0, i64::unsigned_abs);
         let entry = recorded + before;
-        let ahead = usize::try_from(before).ok().and_then(|length| code.at(recorded).get(..length));
+        let preceding = functions.range(..=entry).next_back().map(|(_, function)| *function);
+        let function = preceding.filter(|function| covers(function, entry));
+        let start = function.and_then(|function| function.address);
+        // What's before the entry, or before a call: that may have begun with another instruction.
+        let ahead = match (start, site.kind) {
+            (Some(start), Some(Kind::Call)) => (start, entry.wrapping_sub(start)),
+            _ => (recorded, before),
+        };
+        let length = usize::try_from(ahead.1).ok();
+        let ahead = length.and_then(|length| code.at(ahead.0).get(..length));
         let area = match arch::area(ahead.unwrap_or_default(), code.at(entry)) {
             Ok(area) => area,
             Err(Unusable::TooSmall(_)) => return self.too_small += 1,
@@ -100,9 +109,6 @@ impl Hooks {
         if !is_hook(&area, site) {
             return;
         }
-        let before = functions.range(..=entry).next_back().map(|(_, function)| *function);
-        let function = before.filter(|function| covers(function, entry));
-        let start = function.and_then(|function| function.address);
         let address = start.unwrap_or(entry);
         let place = match (start, site.kind) {
             // The area may begin before the function, and nobody knows how far.

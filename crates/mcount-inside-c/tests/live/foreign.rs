@@ -4,6 +4,7 @@
 
 mod aarch64;
 mod aarch64_be;
+mod arm;
 mod i386;
 mod powerpc64le;
 mod riscv64;
@@ -19,6 +20,7 @@ use mcount_trace::{End, Trace};
 const ALL: &[&Foreign] = &[
     &aarch64::FOREIGN,
     &aarch64_be::FOREIGN,
+    &arm::FOREIGN,
     &i386::FOREIGN,
     &powerpc64le::FOREIGN,
     &riscv64::FOREIGN,
