@@ -33,8 +33,7 @@ use crate::engine::{Step, Value};
 pub use prologue::{Frame, frame};
 
 /// Why a site with NOPs can't be armed, for people.
-pub const TOO_SMALL: &str =
-    "fewer than four bytes of NOP at or before the entry, as Thumb code has to have";
+pub const TOO_SMALL: &str = "Thumb code with fewer than four bytes of NOP at or before the entry, or code for processors before ARMv7";
 
 /// How far a stub may be away, in bytes, forwards and backwards: as a branch of Thumb code reaches.
 pub const REACH: u64 = 1 << 24;
@@ -65,6 +64,9 @@ pub const THUMB: u64 = 1;
 const WIDE: usize = 4;
 const NOP: [u8; 4] = 0xe320_f000_u32.to_le_bytes();
 const SHORT_NOP: [u8; 2] = 0xbf00_u16.to_le_bytes();
+/// What older processors have instead, `mov r0, r0` and `mov r8, r8`. They may not be exchanged while they're executed.
+const OLD_NOP: [u8; 4] = 0xe1a0_0000_u32.to_le_bytes();
+const OLD_SHORT_NOP: [u8; 2] = 0x46c0_u16.to_le_bytes();
 /// `nop.w`
 const LONG_NOP: [u8; 4] = [0xaf, 0xf3, 0x00, 0x80];
 /// `push {lr}`, as `str lr, [sp, #-4]!` and as `stmfd sp!, {lr}`.
@@ -132,6 +134,9 @@ impl Area {
             };
         }
         match code {
+            _ if code.starts_with(&OLD_NOP) || code.starts_with(&OLD_SHORT_NOP) => {
+                Err(Unusable::TooSmall(0))
+            }
             // bl; blx
             [_, _, _, 0xeb | 0xfa | 0xfb, ..]
                 if PUSHES.iter().any(|push| before.ends_with(push)) =>

@@ -43,7 +43,9 @@ fn areas_of_all_compilers() {
         (&words(&[0xe24d_d010]), &words(&[0xebff_fffe]), Err(Unusable::NotAHook)),
         (&halves(&[0xb084]), &halves(&[0xf7ff, 0xfffe]), Err(Unusable::NotAHook)),
         (&words(&[PUSH]), &words(&[0xeaff_fffe]), Err(Unusable::NotAHook)),
-        (NONE, &words(&[0xe1a0_0000]), Err(Unusable::NotAHook)),
+        (NONE, &words(&[0xe1a0_0000, 0xe1a0_0000]), Err(Unusable::TooSmall(0))),
+        (NONE, &halves(&[0x46c0, 0x46c0]), Err(Unusable::TooSmall(0))),
+        (NONE, &words(&[0xe1a0_0001]), Err(Unusable::NotAHook)),
         (NONE, NONE, Err(Unusable::NotAHook)),
     ];
     for (before, code, expected) in table {

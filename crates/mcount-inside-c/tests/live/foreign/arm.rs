@@ -6,6 +6,7 @@ use crate::Test;
 use crate::build::Hooks;
 use crate::machine::ARM;
 use crate::own::check_in;
+use crate::traces;
 use crate::truth::{Program, leaves, program};
 
 const GCC: &[&str] = &["gcc"];
@@ -71,5 +72,11 @@ pub(super) fn own() -> Vec<Test> {
     let refused = [TWO, PG, ARM_PG].map(|hooks| check(hooks, "several.c", &[]));
     let armed = [BEFORE, ARM_ONE].map(|hooks| check(hooks, "stress.c", &["2", "0", "new"]));
     let thrown = [BEFORE, TWO, ARM_ONE, PG, ARM_PG].map(|hooks| check(hooks, "passes.cpp", &[]));
-    refused.into_iter().chain(armed).chain(thrown).collect()
+    // More traces, one after the other, than there's room for at once.
+    let traced = [BEFORE, ARM_ONE, PG].map(|hooks| {
+        on(&ARM, &format!("traces/{}", hooks.name), "gcc", move |room| {
+            traces::check_in(room, "gcc", hooks, O2)
+        })
+    });
+    refused.into_iter().chain(armed).chain(thrown).chain(traced).collect()
 }
