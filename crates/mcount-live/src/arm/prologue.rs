@@ -116,14 +116,23 @@ impl Prologue {
             _ if word >> 26 & 3 == 0b01 || word >> 25 & 7 == 0b110 || word >> 25 & 7 == 0b100 => {
                 let is_load = word >> 20 & 1 != 0;
                 let moves = word >> 21 & 1 != 0 || word >> 26 & 3 == 0b01 && word >> 24 & 1 == 0;
-                if from == SP && moves || is_load && to == SP && word >> 26 & 3 == 0b01 {
+                let has = |register| match word >> 25 & 7 {
+                    0b100 => word >> register & 1 != 0,
+                    0b110 => false,
+                    _ => to == register,
+                };
+                // Nor is it known where else the caller's address is.
+                if from == SP && moves || is_load && has(SP) || has(LR) {
                     return None;
                 }
             }
             // Data processing, and what is among it; comparisons have no result.
-            _ if word >> 26 & 3 == 0 => {
+            _ if word & 0x0c00_0000 == 0 => {
                 let is_compare = word >> 23 & 3 == 0b10 && word >> 20 & 1 != 0;
-                if to == SP && !is_compare || word & 0x0fff_fff0 == 0x012f_ff10 {
+                // Stores and loads of half a word, or two.
+                let moves = word >> 21 & 1 != 0 || word >> 24 & 1 == 0;
+                let moves = word & 0x0e00_0090 == 0x90 && from == SP && moves;
+                if to == SP && !is_compare || moves || word & 0x0fff_fff0 == 0x012f_ff10 {
                     return None;
                 }
             }
@@ -196,14 +205,12 @@ impl Prologue {
             _ if (first & 0xf800 == 0xf000 || first & 0xfe00 == 0xea00) && other == SP => {
                 return None;
             }
-            // Stores and loads by the stack pointer that move it, and loads of it.
-            _ if first & 0xfe5f == 0xe84d
-                || first & 0xff7f == 0xed2d
-                || first & 0xfe6f == 0xe86d =>
-            {
-                return None;
-            }
-            _ if first & 0xff8f == 0xf80d && second & 0x0900 == 0x0900 => return None,
+            // Stores and loads by the stack pointer that move it, and loads of it. Nor is it known where else the caller's address is.
+            _ if first & 0xfe2f == 0xe82d || first & 0xfe2f == 0xec2d => return None,
+            _ if first & 0xfe50 == 0xe800 && second >> LR & 1 != 0 => return None,
+            _ if first & 0xfe8f == 0xf80d && second & 0x0900 == 0x0900 => return None,
+            _ if first & 0xff50 == 0xe940 && (to == LR || other == LR) => return None,
+            _ if first & 0xff70 == 0xf840 && to == LR => return None,
             _ if first & 0xfe70 == 0xf850 && to == SP => return None,
             _ => {}
         }

@@ -1,4 +1,9 @@
-use super::*;
+//! Hooks of 32-bit Arm: what compilers leave, both states, and what prologues do to the stack.
+
+use super::{
+    ALL_STAND, Area, Frame, Kind, Position, REACH, Unusable, branch, frame, is_one_instruction,
+    position, record_stub, short_branch, skip,
+};
 use crate::engine::{Change, Code, change};
 use std::vec::Vec;
 
@@ -144,6 +149,14 @@ fn prologues_of_arm_code() {
         (&[0xe3cd_d007, PUSH], None),
         (&[0xe24b_d008, PUSH], None),
         (&[0xe49d_3004, PUSH], None),
+        // pop {r4, lr}; vpop {d8}; ldrd r4, r5, [sp], #8; stm sp, {r0, lr}; str lr, [fp, #-4]
+        (&[0xe8bd_4010, PUSH], None),
+        (&[0xecbd_8b02, PUSH], None),
+        (&[0xe0cd_40d8, PUSH], None),
+        (&[0xe88d_4001, PUSH], None),
+        (&[0xe50b_e004, PUSH], None),
+        // strd r0, r1, [sp, #8]; stm sp, {r0, r1}; vstr d8, [sp]; strh r0, [sp, #2]
+        (&[0xe1cd_00f8, 0xe88d_0003, 0xed8d_8b00, 0xe1cd_00b2, PUSH], Some((0, None))),
         (&[0xebff_fffe, PUSH], None),
         (&[0xe92d_4010], None),
     ];
@@ -173,6 +186,19 @@ fn prologues_of_thumb_code() {
         // mov sp, r4; add.w sp, sp, r3; bl; push.w
         (&[0x46a5, 0xb500], None),
         (&[0xeb0d, 0x0d03, 0xb500], None),
+        // pop.w {r4, lr}; vpop {d8}; ldrd r4, r5, [sp], #8; stm.w sp, {r0, lr}; str lr, [r7, #4]; strd r4, lr, [r7, #8]; ldrsb r0, [sp], #4
+        (&[0xe8bd, 0x4010, 0xb500], None),
+        (&[0xecbd, 0x8b02, 0xb500], None),
+        (&[0xe8fd, 0x4502, 0xb500], None),
+        (&[0xe88d, 0x4001, 0xb500], None),
+        (&[0xf8c7, 0xe004, 0xb500], None),
+        (&[0xe9c7, 0x4e02, 0xb500], None),
+        (&[0xf91d, 0x0b04, 0xb500], None),
+        // stm.w sp, {r0, r1}; vstr d8, [sp]; strh.w r0, [sp, #2]; tst.w r0, #1
+        (
+            &[0xe88d, 0x0003, 0xed8d, 0x8b00, 0xf8ad, 0x0002, 0xf010, 0x0f01, 0xb500],
+            Some((0, None)),
+        ),
         (&[0xf7ff, 0xfffe, 0xb500], None),
         (&[0xb510], None),
     ];
