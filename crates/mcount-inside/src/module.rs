@@ -142,8 +142,8 @@ impl Module {
         if self.sites.is_empty() {
             self.sites = new_sites(&self.path, &self.hooks)?;
         }
-        let site = |hook: Option<&Hook>| hook.map_or(0, |hook| loaded.at(hook.site));
-        let sites = (site(self.hooks.first()), site(self.hooks.last()));
+        let place = |hook: Option<&Hook>| hook.map_or(0, |hook| loaded.at(hook.site));
+        let sites = (place(self.hooks.first()), place(self.hooks.last()));
         let size = self.hooks.len() * code::RECORD_STUB;
         let region = Region::map(loaded.extent, sites, size as u64)?;
         let mut stubs = Vec::with_capacity(size);

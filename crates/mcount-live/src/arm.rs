@@ -1,4 +1,4 @@
-//! Arm with 32 bits (ARMv7, hard float), in both of its instruction sets: an armed hook is one branch, and what changes while
+//! Arm with 32 bits (`ARMv7`, hard float), in both of its instruction sets: an armed hook is one branch, and what changes while
 //! threads run is one word of ARM code, or one halfword of Thumb code.
 //!
 //! A site says by its bytes which instruction set it's in: no NOP, and no `push {lr}`, of one begins like one of the other.
