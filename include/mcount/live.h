@@ -1,7 +1,7 @@
 /* Arms the hooks of the program that it's part of, while the program runs.
  *
  * A hook is what compilers put at the entry of functions for tracers: -fpatchable-function-entry, -pg -mfentry, -pg.
- * Link with libmcount-live. Linux on x86-64, i386, AArch64, RISC-V, s390x and powerpc64le. docs/live.md explains it. */
+ * Link with libmcount-live. Linux on x86-64, i386, AArch64, Arm, RISC-V, s390x and powerpc64le. docs/live.md explains it. */
 #ifndef MCOUNT_LIVE_H
 #define MCOUNT_LIVE_H
 
@@ -70,6 +70,13 @@ struct mcount_registers {
     /* Only to be looked at, as r6. */
     uint64_t sp; /* entry: the stack pointer */
     uint64_t pc; /* entry: where the hook is */
+#elif defined __arm__
+    uint32_t r[4]; /* r0 to r3: the arguments; the first, or the first two, are the result */
+    uint32_t ip;   /* entry: the static chain of nested functions */
+    /* Only to be looked at. */
+    uint32_t fp; /* entry: the caller's r11, which may be its frame pointer */
+    uint32_t sp; /* entry: the stack pointer */
+    uint32_t pc; /* entry: where the hook is */
 #elif defined __i386__
     uint32_t eax; /* exit: the result */
     uint32_t ecx; /* entry: often the static chain of nested functions */
@@ -99,13 +106,13 @@ enum mcount_end {
 struct mcount_call {
     struct mcount_registers registers;
     /* 8 bytes behind it are the arguments that aren't in registers; x86-64: the return address is there; i386: it's there, and
-     * the arguments are 4 bytes behind it */
+     * the arguments are 4 bytes behind it; Arm: 4 bytes, too */
     uint64_t stack;
     uint64_t return_address;
     const struct mcount_function *function;
     uint64_t data;   /* the handlers' own: 0 at the entry, and kept for the exit */
     uint64_t target; /* entry: where the call goes; another function of the same type may be put here */
-    /* xmm0 to xmm15 (i386: xmm7), q0 to q15, fa0 to fa7, f0 to f15 (s390x), f1 to f13 (powerpc64le); NULL without MCOUNT_VECTORS */
+    /* xmm0 to xmm15 (i386: xmm7), q0 to q15, fa0 to fa7, d0 to d7 (Arm), f0 to f15 (s390x), f1 to f13 (powerpc64le); NULL without MCOUNT_VECTORS */
     union mcount_vector *vectors;
     union mcount_vector *vectors_high; /* the upper halves of ymm0 to ymm15; NULL also without AVX */
     uint32_t end;                      /* exit: one of enum mcount_end */

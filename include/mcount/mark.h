@@ -25,6 +25,8 @@ void mcount_live_mark(const char *text) __attribute__((weak));
 #define MCOUNT_MARK_HOOK patchable_function_entry(5, 0),
 #elif __has_attribute(patchable_function_entry) && defined(__aarch64__)
 #define MCOUNT_MARK_HOOK patchable_function_entry(2, 0),
+#elif __has_attribute(patchable_function_entry) && defined(__arm__)
+#define MCOUNT_MARK_HOOK patchable_function_entry(3, 2),
 #elif __has_attribute(patchable_function_entry) && defined(__riscv)
 #define MCOUNT_MARK_HOOK patchable_function_entry(5, 4),
 #endif

@@ -31,6 +31,12 @@
 #define ARGUMENT(call) ((call)->registers.r[0])
 #define RESULT(call) ((call)->registers.r[0])
 #define IN_VECTOR "+f"
+#elif defined __arm__
+#define ARGUMENT(call) ((call)->registers.r[0])
+#define RESULT(call) ((call)->registers.r[0])
+#define LONG_ARGUMENT(call) ((uint64_t)(call)->registers.r[1] << 32 | (call)->registers.r[0])
+#define LONG_RESULT LONG_ARGUMENT
+#define IN_VECTOR "+w"
 #elif defined __i386__
 #define ARGUMENT(call) (*(long *)(uintptr_t)((call)->stack + 4))
 #define RESULT(call) ((call)->registers.eax)

@@ -59,6 +59,11 @@ BARE static void spoil(void)
                      ".irp n, 0,1,2,3,4,5,6,7\n ldgr %%f\\n, %%r0\n .endr\n" ::
                          : "r0", "r1", "r2", "r3", "r4", "r5", "f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "cc",
                            "memory");
+#elif defined __arm__
+    __asm__ volatile("mvn r0, #0\n mov r1, r0\n mov r2, r0\n mov r3, r0\n mov ip, r0\n mov lr, r0\n"
+                     ".irp n, 0,1,2,3,4,5,6,7\n vmov d\\n, r0, r0\n .endr\n vmsr fpscr, r0\n" ::
+                         : "r0", "r1", "r2", "r3", "ip", "lr", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "cc",
+                           "memory");
 #elif defined __i386__
     __asm__ volatile("pxor %%xmm0, %%xmm0\n pcmpeqd %%xmm1, %%xmm1\n movaps %%xmm1, %%xmm2\n movaps %%xmm1, %%xmm3\n"
                      "movaps %%xmm1, %%xmm4\n movaps %%xmm1, %%xmm5\n movaps %%xmm1, %%xmm6\n movaps %%xmm1, %%xmm7\n"

@@ -37,7 +37,7 @@ NI static struct large large(long a) {
 }
 NI static long double extended(long double a) { HIT(); return a / 3; }
 NI static long double _Complex both(long double a) { HIT(); return a + 2 * a * I; }
-#ifdef __i386__
+#if defined __i386__ || defined __arm__
 typedef long long two_words;
 #else
 typedef __int128 two_words;

@@ -57,6 +57,13 @@ const ALL: &[Foreign] = &[
         is_usual: false,
     },
     Foreign {
+        name: "arm",
+        target: "armv7-unknown-linux-gnueabihf",
+        debian: None,
+        is_big_arm: false,
+        is_usual: false,
+    },
+    Foreign {
         name: "i386",
         target: "i686-unknown-linux-gnu",
         debian: None,

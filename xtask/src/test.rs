@@ -23,6 +23,7 @@ const PACKAGES: &[&str] = &[
     "clang-19",
     "g++",
     "g++-aarch64-linux-gnu",
+    "g++-arm-linux-gnueabihf",
     "g++-i686-linux-gnu",
     "g++-riscv64-linux-gnu",
     "g++-powerpc64le-linux-gnu",

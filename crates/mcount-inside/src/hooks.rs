@@ -91,8 +91,12 @@ impl Hooks {
         // An area may begin before the function: what counts is what is executed.
         let before = site.symbol_offset.filter(|offset| *offset < 0).map_or(0, i64::unsigned_abs);
         let entry = recorded + before;
-        let ahead = usize::try_from(before).ok().and_then(|length| code.at(recorded).get(..length));
-        let area = match arch::area(ahead.unwrap_or_default(), code.at(entry)) {
+        let preceding = functions.range(..=entry).next_back().map(|(_, function)| *function);
+        let function = preceding.filter(|function| covers(function, entry));
+        let start = function.and_then(|function| function.address);
+        // What's before the entry, or before a call: that may have begun with another instruction.
+        let ahead = start.filter(|_| site.kind == Some(Kind::Call)).unwrap_or(recorded);
+        let area = match arch::area(code.between(ahead, entry), code.at(entry)) {
             Ok(area) => area,
             Err(Unusable::TooSmall(_)) => return self.too_small += 1,
             Err(Unusable::NotAHook) => return,
@@ -100,9 +104,6 @@ impl Hooks {
         if !is_hook(&area, site) {
             return;
         }
-        let before = functions.range(..=entry).next_back().map(|(_, function)| *function);
-        let function = before.filter(|function| covers(function, entry));
-        let start = function.and_then(|function| function.address);
         let address = start.unwrap_or(entry);
         let place = match (start, site.kind) {
             // The area may begin before the function, and nobody knows how far.
@@ -191,6 +192,12 @@ impl<'d> Code<'d> {
     fn of_function(&self, address: u64, size: u64) -> &'d [u8] {
         let found = self.at(address);
         usize::try_from(size).ok().and_then(|size| found.get(..size)).unwrap_or(found)
+    }
+
+    /// Those from one address to another; none if they're more than 1024.
+    fn between(&self, start: u64, end: u64) -> &'d [u8] {
+        let length = usize::try_from(end.wrapping_sub(start)).unwrap_or(usize::MAX);
+        self.at(start).get(..length).unwrap_or_default()
     }
 
     /// Up to 1024 bytes from `address` on, which a prologue may have; none if the file has nothing there.

@@ -142,13 +142,17 @@ impl Module {
         if self.sites.is_empty() {
             self.sites = new_sites(&self.path, &self.hooks)?;
         }
-        let region = Region::map(loaded.extent, (self.hooks.len() * code::RECORD_STUB) as u64)?;
-        let mut stubs = Vec::with_capacity(self.hooks.len() * code::RECORD_STUB);
+        let place = |hook: Option<&Hook>| hook.map_or(0, |hook| loaded.at(hook.site));
+        let sites = (place(self.hooks.first()), place(self.hooks.last()));
+        let size = self.hooks.len() * code::RECORD_STUB;
+        let region = Region::map(loaded.extent, sites, size as u64)?;
+        let mut stubs = Vec::with_capacity(size);
         for (index, (hook, site)) in self.hooks.iter().zip(&self.sites).enumerate() {
             let record = site.record;
             site.function.address.store(loaded.at(hook.function), Ordering::Release);
             let address = loaded.at(hook.site);
             let behind = address.wrapping_add(hook.area.length as u64);
+            let behind = arch::pointer(&hook.area, behind);
             let place = region.start + (index * code::RECORD_STUB) as u64;
             let stub = arch::stub(place, std::ptr::from_ref(record) as u64, behind);
             let Some((bytes, body)) = stub else {

@@ -3,7 +3,7 @@
 use crate::agent::{self, most_bytes, rooms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
-use crate::frames::LIMIT;
+use crate::frames::{LEAST, LIMIT};
 use crate::module::Module;
 use crate::processor::ticks;
 use crate::records;
@@ -27,8 +27,9 @@ pub(crate) struct Recording {
     /// None once the program has closed its descriptor.
     file: Option<File>,
     path: PathBuf,
-    /// Where it's mapped.
+    /// Where it's mapped, and how many bytes it can grow to.
     start: *mut u8,
+    room: u64,
     /// The process that began it; a forked child must not end it.
     process: u32,
     begin: (u64, u64),
@@ -91,13 +92,14 @@ impl Recording {
         }
         file.set_len(layout::HEADER_BLOCK).map_err(wrong)?;
         let known = file.metadata().map_err(wrong)?;
-        let start = map(&file).map_err(wrong)?;
-        let most = (LIMIT - layout::HEADER_BLOCK) / layout::CHUNK_SIZE - 2;
+        let (start, room) = map(&file).map_err(wrong)?;
+        let most = (room - layout::HEADER_BLOCK) / layout::CHUNK_SIZE - 2;
         rooms().set(file.as_raw_fd(), (known.dev(), known.ino()), most);
         let mut recording = Self {
             file: None,
             path: path.to_owned(),
             start,
+            room,
             process: std::process::id(),
             begin: both_clocks(),
             known: HashSet::new(),
@@ -245,7 +247,7 @@ impl Recording {
         rooms().set(-1, (0, 0), 0);
         if is_quiet {
             // A thread may just be writing a record: what has been written to stays mapped.
-            unmap(self.start, size);
+            unmap(self.start, size, self.room);
             let _ = self.file.map(|file| file.set_len(size));
         }
         if dropped == 0 {
@@ -271,20 +273,31 @@ fn own(file: File, path: &Path) -> Option<File> {
     rooms().is_it(found.as_raw_fd()).then_some(found)
 }
 
-fn map(file: &File) -> io::Result<*mut u8> {
-    let size = usize::try_from(LIMIT).unwrap_or(0);
+/// Maps the file, and says how many bytes of it. What earlier traces have written stays mapped, so where addresses have 32
+/// bits there may be no room for the most that it can grow to.
+fn map(file: &File) -> io::Result<(*mut u8, u64)> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-    // SAFETY: new memory.
-    let found =
-        unsafe { libc::mmap(std::ptr::null_mut(), size, protection, flags, file.as_raw_fd(), 0) };
-    if found == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(found.cast()) }
+    let mut room = LIMIT;
+    loop {
+        let size = usize::try_from(room).unwrap_or(0);
+        let nowhere = std::ptr::null_mut();
+        // SAFETY: new memory.
+        let found = unsafe { libc::mmap(nowhere, size, protection, flags, file.as_raw_fd(), 0) };
+        if found != libc::MAP_FAILED {
+            return Ok((found.cast(), room));
+        }
+        room /= 2;
+        if room < LEAST {
+            return Err(io::Error::last_os_error());
+        }
+    }
 }
 
-/// Gives back what is mapped from `size` bytes on.
-fn unmap(start: *mut u8, size: u64) {
+/// Gives back what is mapped from `size` bytes on, of `room` bytes.
+fn unmap(start: *mut u8, size: u64, room: u64) {
     let size = usize::try_from(size).unwrap_or(0);
-    let rest = usize::try_from(LIMIT).unwrap_or(0).saturating_sub(size);
+    let rest = usize::try_from(room).unwrap_or(0).saturating_sub(size);
     // SAFETY: it's the mapping of a trace, and nobody has got a chunk there.
     unsafe { libc::munmap(start.wrapping_add(size).cast(), rest) };
 }

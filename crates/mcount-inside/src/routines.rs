@@ -4,9 +4,10 @@
 #[cfg_attr(target_arch = "x86_64", path = "routines/x86_64.rs")]
 #[cfg_attr(target_arch = "x86", path = "routines/i386.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "routines/aarch64.rs")]
+#[cfg_attr(target_arch = "arm", path = "routines/arm.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "routines/riscv64.rs")]
 #[cfg_attr(target_arch = "powerpc64", path = "routines/powerpc64.rs")]
 #[cfg_attr(target_arch = "s390x", path = "routines/s390x.rs")]
 mod here;
-#[cfg(not(any(target_arch = "s390x", target_arch = "x86", target_arch = "x86_64")))]
+#[cfg(any(target_arch = "aarch64", target_arch = "powerpc64", target_arch = "riscv64"))]
 mod late;

@@ -9,7 +9,9 @@
 use crate::arch;
 use crate::frames::{self, Frame};
 use crate::record::{Call, Handlers, List, Record, action, end, flags};
-use crate::{agent, lists, records, unwinders};
+#[cfg(not(target_arch = "arm"))]
+use crate::unwinders;
+use crate::{agent, lists, records};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -246,6 +248,7 @@ pub(crate) unsafe extern "C" fn unwound(call: *mut Call) -> u64 {
 /// # Safety
 ///
 /// Called by an unwinder only.
+#[cfg(not(target_arch = "arm"))]
 pub(crate) unsafe extern "C" fn personality(
     _version: c_int,
     actions: c_int,

@@ -4,6 +4,7 @@
 
 mod aarch64;
 mod aarch64_be;
+mod arm;
 mod i386;
 mod powerpc64le;
 mod riscv64;
@@ -19,6 +20,7 @@ use mcount_trace::{End, Trace};
 const ALL: &[&Foreign] = &[
     &aarch64::FOREIGN,
     &aarch64_be::FOREIGN,
+    &arm::FOREIGN,
     &i386::FOREIGN,
     &powerpc64le::FOREIGN,
     &riscv64::FOREIGN,
@@ -32,6 +34,8 @@ struct Foreign {
     machine: &'static Machine,
     /// What to compile with there: each family of compilers, and its hooks. The first one is gcc.
     usual: &'static [(&'static str, Hooks)],
+    /// The hooks of C++ by gcc, if they're others than those of C.
+    gxx: Option<Hooks>,
     /// All hooks that it has, and the compilers that make them.
     hooks: &'static [(Hooks, &'static [&'static str])],
     /// Programs whose calls are counted each day. An emulator takes ten times as long, so each is built in one way, and
@@ -64,6 +68,7 @@ pub(crate) fn tests() -> Vec<Test> {
     };
     ALL.iter()
         .flat_map(of)
+        .chain(arm::own())
         .chain([s390x::several()])
         .chain(i386::conventions())
         .chain(i386::protocols())
@@ -93,7 +98,7 @@ impl Foreign {
             self.usual
                 .iter()
                 .take(1)
-                .flat_map(|(compiler, usual)| others(machine, compiler, *usual)),
+                .flat_map(|(compiler, usual)| others(machine, compiler, *usual, self.gxx)),
         );
         tests
     }
@@ -121,7 +126,8 @@ impl Foreign {
                 };
                 for link in links.iter().copied() {
                     let compiler = compiler(family, of.source);
-                    tests.push(truth(self.machine, of, compiler, *usual, link));
+                    let hooks = self.gxx.filter(|_| compiler == "g++").unwrap_or(*usual);
+                    tests.push(truth(self.machine, of, compiler, hooks, link));
                 }
             }
         }
@@ -130,7 +136,12 @@ impl Foreign {
 }
 
 /// Tests of which one build is enough.
-fn others(machine: &'static Machine, compiler: &'static str, usual: Hooks) -> Vec<Test> {
+fn others(
+    machine: &'static Machine,
+    compiler: &'static str,
+    usual: Hooks,
+    gxx: Option<Hooks>,
+) -> Vec<Test> {
     let left = on(machine, "left", compiler, move |room| {
         check_in(room, compiler, usual, O2, &["left.c"], &[])
     });
@@ -147,7 +158,8 @@ fn others(machine: &'static Machine, compiler: &'static str, usual: Hooks) -> Ve
     let as_here =
         SAME.iter().filter(|same| machine.has_cpp || same.compiler == "gcc").map(|same| {
             let name = format!("as-here/{}", same.source);
-            on(machine, &name, same.compiler, move |room| as_here(room, usual, same))
+            let hooks = gxx.filter(|_| same.compiler == "g++").unwrap_or(usual);
+            on(machine, &name, same.compiler, move |room| as_here(room, hooks, same))
         });
     let mut tests: Vec<Test> = [left, stress].into_iter().chain(as_here).collect();
     if machine.is_static {

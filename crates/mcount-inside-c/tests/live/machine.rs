@@ -88,6 +88,21 @@ pub(crate) static AARCH64_BE: Machine = Machine {
     patience: "1000",
 };
 
+/// clang calls a hook of another name unless it's told of GNU's ABI.
+pub(crate) static ARM: Machine = Machine {
+    name: "arm",
+    gcc: "arm-linux-gnueabihf-gcc",
+    gxx: "arm-linux-gnueabihf-g++",
+    clang: "clang-19",
+    clangxx: "clang++-19",
+    target: &["--target=arm-linux-gnueabihf", "-meabi", "gnu"],
+    gcc_target: &[],
+    emulator: &["qemu-arm", "-L", "/usr/arm-linux-gnueabihf"],
+    has_cpp: true,
+    is_static: false,
+    patience: "1000",
+};
+
 const I386_LINKER: &str = "-Wl,--dynamic-linker=/usr/i686-linux-gnu/lib/ld-linux.so.2";
 const I386_PATH: &str = "-Wl,-rpath,/usr/i686-linux-gnu/lib";
 

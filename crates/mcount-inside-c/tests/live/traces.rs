@@ -19,7 +19,7 @@ pub(crate) fn tests() -> Vec<Test> {
     .map(|(compiler, hooks, link)| Test {
         name: format!("traces/{compiler}/{}/{}", hooks.name, link.name),
         wants: vec![compiler],
-        run: Box::new(move || check(compiler, hooks, link)),
+        run: Box::new(move || check_in(&Room::new()?, compiler, hooks, link)),
     })
     .chain(["file-size", "disk", "closed"].map(|what| Test {
         name: format!("traces/full/{what}"),
@@ -75,11 +75,15 @@ fn full(what: &str) -> Result<(), String> {
 }
 
 /// The program starts and ends many traces, and lists how many calls each must have.
-fn check(compiler: &'static str, hooks: Hooks, link: Link) -> Result<(), String> {
-    let room = Room::new()?;
+pub(crate) fn check_in(
+    room: &Room,
+    compiler: &'static str,
+    hooks: Hooks,
+    link: Link,
+) -> Result<(), String> {
     let program = room.program(compiler, hooks.flags, link, &[sources("live").join("traces.c")])?;
     let late = if hooks.after_prologue { "after-prologue" } else { "" };
-    testkit::process::run(Command::new(program).arg(late).current_dir(room.path("")))?;
+    testkit::process::run(room.machine.execute(&program).arg(late).current_dir(room.path("")))?;
     let text = room.text("truth")?;
     let mut traces: HashMap<&str, Trace> = HashMap::new();
     for line in text.lines() {

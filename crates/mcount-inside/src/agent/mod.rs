@@ -107,7 +107,7 @@ pub(crate) fn metadata_chunk() -> Option<(*mut u8, *mut u8)> {
 ///
 /// Called by the entry routine only.
 #[cfg_attr(
-    target_arch = "x86",
+    target_pointer_width = "32",
     expect(dead_code, reason = "there the caller's address is no word of 8 bytes")
 )]
 pub(crate) unsafe extern "C" fn slow_entry(slot: *mut u64, id: u32) -> u64 {

@@ -1,10 +1,11 @@
 //! What depends on the processor: one Rust file and one assembly file each, here and in `registers` and `routines`.
 
-#[cfg(not(target_arch = "riscv64"))]
+#[cfg(not(any(target_arch = "arm", target_arch = "riscv64")))]
 mod first;
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
 #[cfg_attr(target_arch = "x86", path = "i386.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+#[cfg_attr(target_arch = "arm", path = "arm.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
 #[cfg_attr(target_arch = "powerpc64", path = "powerpc64.rs")]
 #[cfg_attr(target_arch = "s390x", path = "s390x.rs")]
@@ -12,7 +13,7 @@ mod here;
 mod routines;
 
 /// What is told of an exception that passes through a watched call, where it isn't stopped there.
-#[cfg(not(target_arch = "s390x"))]
+#[cfg(not(any(target_arch = "arm", target_arch = "s390x")))]
 pub(crate) const LOOK: Option<unsafe fn(u64)> = None;
 
 /// The number of a system call, whose type differs by processor.
@@ -26,7 +27,13 @@ pub(crate) fn popped(_: &[u8]) -> u64 {
     0
 }
 
-#[cfg(not(target_arch = "riscv64"))]
+/// The address of code of this area, as a pointer to a function has it; arm: one bit of that says which instruction set the code is of.
+#[cfg(not(target_arch = "arm"))]
+pub(crate) fn pointer(_: &code::Area, address: u64) -> u64 {
+    address
+}
+
+#[cfg(not(any(target_arch = "arm", target_arch = "riscv64")))]
 pub(crate) use first::*;
 pub(crate) use here::*;
 pub(crate) use routines::*;

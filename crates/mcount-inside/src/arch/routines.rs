@@ -9,6 +9,7 @@ unsafe extern "C" {
     fn mcount_inside_enter_late();
     fn mcount_inside_enter_traced();
     fn mcount_inside_enter_traced_late();
+    #[cfg(not(target_arch = "arm"))]
     fn mcount_inside_landing();
     static mcount_inside_return: u8;
     static mcount_inside_traced_return: u8;
@@ -49,6 +50,7 @@ pub(crate) fn enter_late() -> u64 {
 }
 
 /// Where exceptions go that pass through a watched call.
+#[cfg(not(target_arch = "arm"))]
 pub(crate) fn landing() -> u64 {
     mcount_inside_landing as *const () as u64
 }

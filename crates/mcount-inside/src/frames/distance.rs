@@ -12,6 +12,8 @@ const DATA: u64 = SHADOWS[1] | SHADOWS[2];
 /// Bytes of address space that a trace takes while it's recorded: the most that it can grow to. The kernel maps that near
 /// the stack, so where shadows aren't far from stacks, it mustn't reach as far.
 pub(crate) const LIMIT: u64 = if SHADOWS[0] < 1 << 40 { 1 << 33 } else { 1 << 36 };
+/// The least that it makes do with.
+pub(crate) const LEAST: u64 = LIMIT;
 
 const BYTES: usize = 1 << 16;
 const _: () = assert!(super::PIECE == BYTES as u64);

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::Release};
 
 /// Bytes of address space that a trace takes while it's recorded: the most that it can grow to.
 pub(crate) const LIMIT: u64 = 1 << 29;
+/// The least that it makes do with.
+pub(crate) const LEAST: u64 = 1 << 24;
 
 /// Bytes of a shadow of a piece, and of all three.
 const SHADOW: u64 = 2 * PIECE;

@@ -144,7 +144,12 @@ impl engine::Code for Code {
 
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
         if STORE != 0 {
-            let mut parts = (address..).step_by(UNIT).zip(bytes.chunks(UNIT));
+            // Thumb code may begin in the middle of a word, and another page with the next one.
+            let (head, rest) = bytes.split_at(to_next_unit(address).min(bytes.len()));
+            if !head.is_empty() {
+                self.store(address, head)?;
+            }
+            let mut parts = (address + head.len() as u64..).step_by(UNIT).zip(rest.chunks(UNIT));
             return parts.try_for_each(|(at, part)| self.store(at, part));
         }
         for (at, byte) in (address..).zip(bytes) {
@@ -175,6 +180,11 @@ impl Drop for Code {
             let _ = self.close();
         }
     }
+}
+
+/// Bytes from `address` to the next word that's stored at once.
+fn to_next_unit(address: u64) -> usize {
+    usize::try_from(address.next_multiple_of(UNIT as u64) - address).unwrap_or(0)
 }
 
 /// Is code that's written through this file, `/proc/self/mem`, executed? It isn't where an emulator runs the program and lends

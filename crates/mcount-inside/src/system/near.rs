@@ -15,10 +15,11 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// Maps `size` bytes, or a bit more, that every place in `extent` can jump to. They can be written.
-    pub(crate) fn map(extent: (u64, u64), size: u64) -> Result<Self> {
+    /// Maps `size` bytes, or a bit more, outside of the module at `extent`, that every place between two of `sites` can jump to. They can
+    /// be written.
+    pub(crate) fn map(extent: (u64, u64), sites: (u64, u64), size: u64) -> Result<Self> {
         let size = size.next_multiple_of(PAGE);
-        let found = places(extent, size).find_map(|start| map_at(start, size));
+        let found = places(extent, sites, size).find_map(|start| map_at(start, size));
         found.map(|start| Self { start, size }).ok_or_else(|| {
             let (low, high) = extent;
             let text = format!(
@@ -58,22 +59,30 @@ impl Region {
     }
 }
 
-/// Where to look: below the module first, because the heap grows above an executable; then far above it.
-fn places((low, high): (u64, u64), size: u64) -> impl Iterator<Item = u64> {
-    const STEP: u64 = 1 << 20;
+/// Where to look: below the module first, because the heap grows above an executable; then far above it. If branches don't reach
+/// that far, then as far above as they do.
+fn places(
+    (low, high): (u64, u64),
+    (first, last): (u64, u64),
+    size: u64,
+) -> impl Iterator<Item = u64> {
+    const IS_FAR: bool = REACH >> 30 != 0;
+    const STEP: u64 = if IS_FAR { 1 << 20 } else { 1 << 18 };
     const LOWEST: u64 = 1 << 16;
-    const HEAP: u64 = if REACH >> 30 == 0 { REACH / 2 } else { 1 << 30 };
-    let lowest = high.saturating_sub(REACH).max(LOWEST);
+    const HEAP: u64 = if IS_FAR { 1 << 30 } else { REACH / 2 };
+    let lowest = last.saturating_sub(REACH).max(LOWEST);
     let below = low.saturating_sub(size + PAGE) & !(PAGE - 1);
     let count = below.saturating_sub(lowest) / STEP;
     let below = (below >= lowest)
         .then_some(below)
         .into_iter()
         .chain((1..=count).map(move |step| below - step * STEP));
-    let highest = low.saturating_add(REACH).saturating_sub(size);
+    let highest = first.saturating_add(REACH).saturating_sub(size);
     let above = high.saturating_add(HEAP).next_multiple_of(PAGE);
     let above = (0..(HEAP / STEP)).map(move |step| above + step * STEP);
-    below.chain(above.filter(move |start| *start <= highest))
+    let count = if IS_FAR { 0 } else { highest.saturating_sub(high) / STEP };
+    let nearer = (0..count).map(move |step| (highest - step * STEP) & !(PAGE - 1));
+    below.chain(above.filter(move |start| *start <= highest)).chain(nearer)
 }
 
 /// Maps memory at exactly this address, if it is free.
@@ -104,7 +113,7 @@ mod tests {
         for extent in [(0x40_0000, 0x80_0000), (0x5555_5555_4000, 0x5555_6000_0000)] {
             let size = 0x10000;
             let mut count = 0;
-            for start in places(extent, size) {
+            for start in places(extent, extent, size) {
                 assert!(start + size <= extent.0 || start >= extent.1, "{start:#x}");
                 assert!(extent.1.abs_diff(start) <= REACH, "{start:#x}");
                 assert!(extent.0.abs_diff(start + size) <= REACH, "{start:#x}");
@@ -112,6 +121,7 @@ mod tests {
             }
             assert!(count > 100, "{count}");
         }
-        assert!(places((0x10_0000, 0x20_0000), 0x1000).all(|start| start >= 0x1_0000));
+        let low = (0x10_0000, 0x20_0000);
+        assert!(places(low, low, 0x1000).all(|start| start >= 0x1_0000));
     }
 }

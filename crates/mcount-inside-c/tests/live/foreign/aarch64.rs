@@ -19,6 +19,7 @@ const PG_PROTECTED: Hooks = Hooks {
 pub(super) static FOREIGN: Foreign = Foreign {
     machine: &AARCH64,
     usual: &[("gcc", TWO), ("clang", TWO)],
+    gxx: None,
     hooks: &[
         (TWO, BOTH),
         (hooks("patchable-1", &["-fpatchable-function-entry=1"]), BOTH),

@@ -15,6 +15,7 @@ const PG: Hooks = Hooks { after_prologue: true, ..hooks("pg", &["-pg"]) };
 pub(super) static FOREIGN: Foreign = Foreign {
     machine: &AARCH64_BE,
     usual: &[("gcc", TWO), ("clang", TWO)],
+    gxx: None,
     hooks: &[
         (TWO, BOTH),
         (hooks("patchable-1", &["-fpatchable-function-entry=1"]), BOTH),

@@ -20,6 +20,7 @@ const PG_FIXED: Hooks =
 pub(super) static FOREIGN: Foreign = Foreign {
     machine: &I386,
     usual: &[("gcc", FIVE), ("clang", FIVE)],
+    gxx: None,
     hooks: &[(FIVE, BOTH), (PROTECTED, BOTH), (FENTRY, BOTH), (PG, BOTH), (PG_FIXED, BOTH)],
     programs: &[
         (leaves("throw.cpp"), "g++", FIVE, O2),

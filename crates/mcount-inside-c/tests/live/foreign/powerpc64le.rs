@@ -12,6 +12,7 @@ const GCC: &[&str] = &["gcc"];
 pub(super) static FOREIGN: Foreign = Foreign {
     machine: &POWERPC64LE,
     usual: &[("gcc", KERNEL), ("clang", PG)],
+    gxx: None,
     hooks: &[(KERNEL, GCC), (PG, BOTH)],
     programs: &[
         (leaves("throw.cpp"), "g++", KERNEL, O2),

@@ -14,6 +14,7 @@ const PG: Hooks = Hooks { after_prologue: true, ..hooks("pg", &["-pg"]) };
 pub(super) static FOREIGN: Foreign = Foreign {
     machine: &RISCV64,
     usual: &[("gcc", BEFORE), ("clang", BEFORE)],
+    gxx: None,
     hooks: &[
         (BEFORE, BOTH),
         (FOUR, BOTH),

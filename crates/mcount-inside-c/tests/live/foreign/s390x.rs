@@ -17,6 +17,7 @@ const GCC: &[&str] = &["gcc"];
 pub(super) static FOREIGN: Foreign = Foreign {
     machine: &S390X,
     usual: &[("gcc", NOP), ("clang", NOP)],
+    gxx: None,
     hooks: &[(NOP, BOTH), (FENTRY, BOTH), (PG, GCC), (HOTPATCH, GCC)],
     programs: &[
         (leaves("throw.cpp"), "g++", NOP, O2),
