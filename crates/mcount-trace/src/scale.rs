@@ -8,7 +8,7 @@ const NANOSECONDS: u64 = 1_000_000_000;
 pub(crate) struct Scale {
     /// Ticks in a second; 0 if not known.
     rate: u64,
-    /// Nanoseconds in a tick × 2^64, rounded down; 0 where that doesn't fit.
+    /// Nanoseconds in a tick × 2^64, rounded down; 0 where that doesn't fit, as for ticks that are nanoseconds.
     reciprocal: u64,
 }
 
@@ -22,12 +22,8 @@ impl Scale {
     /// So many nanoseconds, rounded down. Where the length of a tick isn't known, it is taken for a nanosecond.
     #[inline]
     pub(crate) fn nanoseconds(self, ticks: u64) -> u64 {
-        if self.rate == 0 || self.rate == NANOSECONDS {
-            return ticks;
-        }
         if self.reciprocal == 0 {
-            let exact = u128::from(ticks) * u128::from(NANOSECONDS) / u128::from(self.rate);
-            return u64::try_from(exact).unwrap_or(u64::MAX);
+            return self.without_reciprocal(ticks);
         }
         // The product is too small by less than `ticks`, so the quotient is right, or, if that would carry, perhaps one too
         // small.
@@ -40,6 +36,15 @@ impl Scale {
         let done = quotient.wrapping_mul(self.rate);
         let rest = ticks.wrapping_mul(NANOSECONDS).wrapping_sub(done);
         quotient + u64::from(rest >= self.rate)
+    }
+
+    #[cold]
+    fn without_reciprocal(self, ticks: u64) -> u64 {
+        if self.rate == 0 || self.rate == NANOSECONDS {
+            return ticks;
+        }
+        let exact = u128::from(ticks) * u128::from(NANOSECONDS) / u128::from(self.rate);
+        u64::try_from(exact).unwrap_or(u64::MAX)
     }
 
     /// A tick that isn't later than the first one that so many nanoseconds have passed at.

@@ -10,7 +10,7 @@ use crate::index::{Piece, ThreadIndex};
 use crate::layout::call;
 use crate::order::is_modified;
 use crate::record::{Raw, Record, record, unwrap_slot};
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::ops::Range;
 
 /// How many enclosing calls are compared, in the long run, to find the nearest where calls overlap.
@@ -60,10 +60,35 @@ impl Stretch {
 
 /// A call that encloses others.
 struct Open<M> {
-    raw: Raw,
-    mark: M,
+    start: u64,
+    ordinal: u64,
     /// How many calls were seen before it: those with a greater number ended earlier.
     seen: u64,
+    slot: u32,
+    function: u32,
+    mark: M,
+}
+
+impl<M> Open<M> {
+    #[inline]
+    fn new(raw: &Raw, seen: u64, mark: M) -> Self {
+        let (start, ordinal, slot) = (raw.start, raw.ordinal, raw.slot);
+        Self { start, ordinal, seen, slot, function: raw.function(), mark }
+    }
+
+    /// Whether it, which ended after `raw` did, began after that as well.
+    #[inline]
+    fn is_over(&self, raw: &Raw) -> bool {
+        self.start > raw.end || self.start == raw.end && raw.start < self.start
+    }
+
+    /// Whether it comes after `raw` in the order of starts.
+    #[inline]
+    fn is_after(&self, raw: &Raw) -> bool {
+        let key = |slot: u32, ordinal: u64| (Reverse(slot), ordinal);
+        self.start > raw.start
+            || self.start == raw.start && key(self.slot, self.ordinal) > key(raw.slot, raw.ordinal)
+    }
 }
 
 struct Walk<'v, V: Visitor> {
@@ -75,8 +100,9 @@ struct Walk<'v, V: Visitor> {
     seen: u64,
     /// Calls that overlap were seen: those of fibres.
     is_tangled: bool,
-    /// How many calls may still be compared.
+    /// How many calls may still be compared, as of when so many were seen.
     budget: usize,
+    budgeted: u64,
 }
 
 /// Shows the calls of a stretch to `visitor`, the last one first.
@@ -95,6 +121,7 @@ pub(crate) fn backwards<V: Visitor>(
         seen: 0,
         is_tangled: false,
         budget: 1 << 16,
+        budgeted: 0,
     };
     let floor = |at: usize| index.pieces.get(at).and_then(|piece| piece.floor);
     let lower = floor(stretch.pieces.start).filter(|_| stretch.pieces.start > 0);
@@ -115,7 +142,7 @@ pub(crate) fn backwards<V: Visitor>(
         walk.piece(file, piece, &mut extras);
     }
     while let Some(raw) = extras.pop() {
-        walk.call(raw);
+        walk.extra(raw);
     }
     walk.finish();
 }
@@ -125,18 +152,20 @@ impl<V: Visitor> Walk<'_, V> {
     fn enclose(&mut self, index: &ThreadIndex, behind: &Piece, upper: u64) {
         let ordinal = behind.offset as u64;
         let early = index.extras.partition_point(|raw| raw.start <= upper);
+        let mut below: Option<(u64, u64)> = None;
         for raw in index.extras.get(..early).unwrap_or_default() {
             let is_behind = raw.end > upper
                 || raw.end == upper && !raw.is_only_extra() && raw.ordinal >= ordinal;
             if is_behind {
-                self.is_tangled |=
-                    self.stack.last().is_some_and(|below| below.raw.end_key() < raw.end_key());
+                self.is_tangled |= below.is_some_and(|below| below < raw.end_key());
+                below = Some(raw.end_key());
                 let (call, caller) = self.place(raw, self.stack.len());
                 let mark = self.visitor.enclose(&call, caller);
-                self.stack.push(Open { raw: *raw, mark, seen: self.seen });
+                self.stack.push(Open::new(raw, self.seen, mark));
                 self.seen += 1;
             }
         }
+        self.budgeted = self.seen;
     }
 
     /// Goes through a piece, and through those of `extras`, the last ones, that ended later than its calls.
@@ -161,57 +190,86 @@ impl<V: Visitor> Walk<'_, V> {
             {
                 let extra = *extra;
                 extras.pop();
-                self.call(extra);
+                self.extra(extra);
             }
             self.call(raw);
         }
     }
 
-    #[inline]
+    /// A call that isn't found in its piece.
+    #[inline(never)]
+    fn extra(&mut self, raw: Raw) {
+        self.call(raw);
+    }
+
+    #[expect(clippy::inline_always, reason = "a call of a piece then stays in registers")]
+    #[inline(always)]
     fn call(&mut self, raw: Raw) {
         while let Some(top) = self.stack.last()
-            && is_over(&top.raw, &raw)
+            && top.is_over(&raw)
         {
             self.visitor.leave(top.mark);
             self.stack.pop();
         }
+        let is_nested = self.stack.last().is_none_or(|below| !below.is_after(&raw));
+        if !is_nested || self.is_tangled {
+            self.tangled_call(&raw);
+            return;
+        }
+        let (call, caller) = self.nested(&raw, self.stack.len());
+        let mark = self.visitor.enter(&call, caller);
+        self.stack.push(Open::new(&raw, self.seen, mark));
+        self.seen += 1;
+    }
+
+    /// The same where calls overlap.
+    #[cold]
+    fn tangled_call(&mut self, raw: &Raw) {
+        self.refill();
         let mut at = self.stack.len();
         while let Some(below) = at.checked_sub(1).and_then(|at| self.stack.get(at))
-            && raw.order(&below.raw) == Ordering::Less
+            && below.is_after(raw)
             && self.budget > 0
         {
             at -= 1;
             self.budget -= 1;
         }
-        self.budget = self.budget.saturating_add(COMPARED).min(1 << 24);
-        let (call, caller) = self.place(&raw, at);
+        let (call, caller) = self.place(raw, at);
         let mark = self.visitor.enter(&call, caller);
-        let open = Open { raw, mark, seen: self.seen };
+        self.is_tangled |= at < self.stack.len();
+        self.stack.insert(at, Open::new(raw, self.seen, mark));
         self.seen += 1;
-        if at == self.stack.len() {
-            self.stack.push(open);
-        } else {
-            self.is_tangled = true;
-            self.stack.insert(at, open);
-        }
     }
 
     /// A call that the first `depth` ones of the stack enclose, and the mark of the nearest.
-    #[inline]
     fn place(&mut self, raw: &Raw, depth: usize) -> (Call, Option<V::Mark>) {
+        if !self.is_tangled || self.budget <= depth {
+            return self.nested(raw, depth);
+        }
+        self.budget -= depth;
         let enclosing = self.stack.get(..depth).unwrap_or_default();
-        let caller = if self.is_tangled && self.budget > depth {
-            self.budget -= depth;
-            enclosing.iter().max_by_key(|open| open.seen)
-        } else {
-            enclosing.last()
-        };
+        self.within(raw, depth, enclosing.iter().max_by_key(|open| open.seen))
+    }
+
+    /// The same where no calls overlap.
+    #[inline]
+    fn nested(&self, raw: &Raw, depth: usize) -> (Call, Option<V::Mark>) {
+        self.within(raw, depth, depth.checked_sub(1).and_then(|at| self.stack.get(at)))
+    }
+
+    #[inline]
+    fn within(
+        &self,
+        raw: &Raw,
+        depth: usize,
+        caller: Option<&Open<V::Mark>>,
+    ) -> (Call, Option<V::Mark>) {
         let how = raw.how_ended();
         let call = Call {
             thread: self.thread,
             process: None,
             function: raw.function(),
-            caller: caller.map(|caller| caller.raw.function()),
+            caller: caller.map(|caller| caller.function),
             depth,
             start: raw.start,
             end: how.map(|_| raw.end),
@@ -221,17 +279,18 @@ impl<V: Visitor> Walk<'_, V> {
         (call, caller.map(|caller| caller.mark))
     }
 
+    /// More calls may be compared, for those seen since the last time.
+    fn refill(&mut self) {
+        let more = usize::try_from(self.seen - self.budgeted).unwrap_or(usize::MAX);
+        self.budget = self.budget.saturating_add(more.saturating_mul(COMPARED)).min(1 << 24);
+        self.budgeted = self.seen;
+    }
+
     fn finish(&mut self) {
         while let Some(top) = self.stack.pop() {
             self.visitor.leave(top.mark);
         }
     }
-}
-
-/// Whether `raw`, which ended before `top` did, ended before it began.
-#[inline]
-fn is_over(top: &Raw, raw: &Raw) -> bool {
-    top.start > raw.end || top.start == raw.end && raw.start < top.start
 }
 
 /// Shows calls to `visitor` in the order of starts.

@@ -182,11 +182,16 @@ impl Filter<'_> {
     }
 
     /// Whether a call of a wanted thread is wanted that isn't too late and has these times.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "each call goes through it, and the compiler leaves it out of line"
+    )]
+    #[inline(always)]
     pub(crate) fn is_wanted(&self, call: &Call, start: u64, end: Option<u64>) -> bool {
-        if self.is_all {
-            return true;
-        }
+        self.is_all || self.is_asked_for(call, start, end)
+    }
+
+    fn is_asked_for(&self, call: &Call, start: u64, end: Option<u64>) -> bool {
         call.depth < self.depth
             && start >= self.from
             && self.is_in(self.functions.as_ref(), Some(call.function))

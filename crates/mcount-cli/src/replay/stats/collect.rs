@@ -1,59 +1,50 @@
 //! Adding up calls.
 
-use super::durations::Durations;
+use super::durations::{Durations, Sums};
 use super::groups::Groups;
 use crate::replay::select::Filter;
 use mcount_trace::{Call, Visitor};
 
-/// What is known of the calls of a group. Times are nanoseconds.
+/// What is known of the calls of a group. Times are nanoseconds. What follows from the durations isn't counted with
+/// each call.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Row {
-    pub(super) calls: u64,
-    /// In these calls and in what they called; of calls within calls of the same group, the outermost.
-    total: u64,
-    /// In these calls alone. What they called can be counted before them.
-    own: i64,
-    sum: u64,
-    min: u64,
-    max: u64,
     durations: Durations,
+    /// In calls that are within others of the same group.
+    inner: u64,
+    /// In what they called. It can be counted before them.
+    children: u64,
 }
 
 impl Row {
     #[inline]
     fn add(&mut self, duration: u64, is_outermost: bool) {
-        self.min = if self.calls == 0 { duration } else { self.min.min(duration) };
-        self.max = self.max.max(duration);
-        self.calls += 1;
-        self.sum = self.sum.saturating_add(duration);
-        self.own = self.own.saturating_add_unsigned(duration);
-        if is_outermost {
-            self.total = self.total.saturating_add(duration);
+        if !is_outermost {
+            self.inner = self.inner.saturating_add(duration);
         }
         self.durations.add(duration);
     }
 
     fn merge(&mut self, other: Self) {
-        self.min = match (self.calls, other.calls) {
-            (0, _) => other.min,
-            (_, 0) => self.min,
-            _ => self.min.min(other.min),
-        };
-        self.max = self.max.max(other.max);
-        self.calls += other.calls;
-        self.total = self.total.saturating_add(other.total);
-        self.own = self.own.saturating_add(other.own);
-        self.sum = self.sum.saturating_add(other.sum);
+        self.inner = self.inner.saturating_add(other.inner);
+        self.children = self.children.saturating_add(other.children);
         self.durations.merge(other.durations);
     }
 
-    /// The times, in the order of columns.
+    /// How many there are.
+    pub(super) fn calls(&self) -> u64 {
+        self.durations.sums().count
+    }
+
+    /// The times, in the order of columns: in these calls and in what they called (of calls within calls of the same
+    /// group, the outermost), in these calls alone, and those of one call.
     pub(super) fn times(&self) -> [u64; 7] {
-        let mean = self.sum.checked_div(self.calls).unwrap_or(0);
+        let Sums { count, sum, min, max } = self.durations.sums();
+        let mean = sum.checked_div(count).unwrap_or(0);
         let mut durations = self.durations.clone();
-        let mut quantile = |hundredths| durations.quantile(hundredths).clamp(self.min, self.max);
-        let own = u64::try_from(self.own).unwrap_or(0);
-        [self.total, own, mean, self.min, quantile(50), quantile(99), self.max]
+        let mut quantile = |hundredths| durations.quantile(hundredths).clamp(min, max);
+        let (total, own) = (sum.saturating_sub(self.inner), sum.saturating_sub(self.children));
+        [total, own, mean, min, quantile(50), quantile(99), max]
     }
 }
 
@@ -120,7 +111,7 @@ impl Visitor for Collector<'_> {
         }
         let caller = caller.filter(|caller| caller.is_wanted);
         if let Some(row) = caller.and_then(|caller| self.rows.get_mut(caller.group)) {
-            row.own = row.own.saturating_sub_unsigned(duration);
+            row.children = row.children.saturating_add(duration);
         }
         Enclosing { group, is_wanted }
     }

@@ -25,10 +25,46 @@ pub(super) struct Many {
     short: [u32; SHORT],
     /// `None`: there's no longer one.
     long: Option<Histogram<u32>>,
+    /// Of those in `long`.
+    sums: Sums,
+}
+
+/// What is known of durations together. The least and the greatest of none are 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Sums {
+    pub(super) count: u64,
+    pub(super) sum: u64,
+    pub(super) min: u64,
+    pub(super) max: u64,
+}
+
+impl Sums {
+    const NONE: Self = Self { count: 0, sum: 0, min: 0, max: 0 };
+
+    #[inline]
+    fn add(&mut self, duration: u64, count: u64) {
+        self.merge(Self {
+            count,
+            sum: duration.saturating_mul(count),
+            min: duration,
+            max: duration,
+        });
+    }
+
+    #[inline]
+    fn merge(&mut self, other: Self) {
+        if other.count == 0 {
+            return;
+        }
+        self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
+        self.max = self.max.max(other.max);
+        self.count = self.count.saturating_add(other.count);
+        self.sum = self.sum.saturating_add(other.sum);
+    }
 }
 
 impl Many {
-    const NONE: Self = Self { short: [0; SHORT], long: None };
+    const NONE: Self = Self { short: [0; SHORT], long: None, sums: Sums::NONE };
 
     #[inline]
     fn add(&mut self, duration: u64) {
@@ -39,6 +75,7 @@ impl Many {
     }
 
     fn add_long(&mut self, duration: u64, count: u32) {
+        self.sums.add(duration, count.into());
         if self.long.is_none() {
             self.long = Histogram::new(DIGITS).ok();
         }
@@ -60,6 +97,7 @@ impl Many {
         for (duration, count) in full {
             self.add_long(duration, count);
         }
+        self.sums.merge(other.sums);
         match (&mut self.long, &other.long) {
             (Some(own), Some(other)) => {
                 let _ = own.add(other);
@@ -116,6 +154,21 @@ impl Durations {
             }
             (Self::Many(many), Self::Many(other)) => many.merge(&other),
         }
+    }
+
+    /// What is known of all together.
+    pub(super) fn sums(&self) -> Sums {
+        let mut sums = Sums::NONE;
+        match self {
+            Self::Few(few) => few.iter().for_each(|duration| sums.add(*duration, 1)),
+            Self::Many(many) => {
+                sums = many.sums;
+                for (duration, count) in (0..).zip(many.short) {
+                    sums.add(duration, count.into());
+                }
+            }
+        }
+        sums
     }
 
     /// The duration that so many hundredths of all are not longer than.

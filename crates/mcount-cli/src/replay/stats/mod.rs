@@ -88,7 +88,7 @@ pub fn print(
     let groups = Groups::new(&names, manner.by);
     let filter = selection.filter(trace);
     let rows = collect(trace, &filter, &groups, progress);
-    let rows = rows.iter().zip(groups.all()).filter(|(row, _)| row.calls > 0);
+    let rows = rows.iter().zip(groups.all()).filter(|(row, _)| row.calls() > 0);
     let is_timed = trace.has_times() && !trace.header.has_only_entries;
     let new = |(row, group)| Printed::new(row, group, is_timed);
     let mut rows: Vec<Printed<'_>> = rows.map(new).collect();
@@ -133,7 +133,7 @@ struct Printed<'g> {
 
 impl<'g> Printed<'g> {
     fn new(row: &Row, group: &'g Group<'g>, is_timed: bool) -> Self {
-        Self { calls: row.calls, times: is_timed.then(|| row.times()), group }
+        Self { calls: row.calls(), times: is_timed.then(|| row.times()), group }
     }
 
     /// What rows with more of it come first by.
