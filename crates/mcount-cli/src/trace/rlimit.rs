@@ -46,6 +46,7 @@ impl Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::libc;
 
     #[test]
     fn limits_are_those_that_the_kernel_tells() {
