@@ -1,8 +1,9 @@
 /* Eight threads call ten thousand functions, signals come a thousand times a second, and one thread arms and disarms
  * them all as fast as it can. Every result is checked, by the callers and by the handlers.
  *
- * stress SECONDS PROTOCOL HOW [LIBRARY], with HOW one of: toggle, replace, new (first arms while threads run), random (a
- * part of them each time, while threads, processes and the library come and go). */
+ * stress SECONDS PROTOCOL HOW [LIBRARY], with HOW one of: toggle, prepared (the same, of hooks that were prepared before there
+ * were threads), replace, new (first arms while threads run), random (a part of them each time, while threads, processes and the
+ * library come and go). */
 #include "check.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -207,6 +208,9 @@ BARE int main(int argc, char **argv)
     const char *how = argc > 3 ? argv[3] : "toggle";
     pthread_t threads[THREADS];
     CHECK(mcount_protocol(argc > 2 ? atoi(argv[2]) : MCOUNT_ONE_BYTE) == 0);
+    int is_prepared = !strcmp(how, "prepared");
+    if (is_prepared)
+        CHECK(mcount_prepare("*") >= FUNCTIONS);
     mcount_tracer *tracer = mcount_handlers(on_entry, on_exit_, 0, 0);
     for (uintptr_t i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], 0, run, (void *)i) == 0);
@@ -217,7 +221,8 @@ BARE int main(int argc, char **argv)
     if (is_random)
         CHECK(pthread_create(&other, 0, come_and_go, argc > 4 ? argv[4] : 0) == 0);
     double end = now() + seconds;
-    unsigned long count = !strcmp(how, "toggle")    ? toggle(tracer, end)
+    int toggles = is_prepared || !strcmp(how, "toggle");
+    unsigned long count = toggles                   ? toggle(tracer, end)
                           : !strcmp(how, "replace") ? replace(end)
                           : is_random               ? at_random(tracer, end)
                                                     : arm_new(tracer, end);

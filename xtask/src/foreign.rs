@@ -5,10 +5,11 @@
 //! built from source. For big-endian AArch64 Debian has nothing at all, so a C library is built as well. All that stays in
 //! `target/hosts` and is used again.
 
+mod machine;
 mod memchr;
 mod root;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lexopt::Arg;
@@ -16,7 +17,7 @@ use lexopt::Arg;
 use crate::{Result, files, rust};
 
 const USAGE: &str = "\
-usage: cargo xtask foreign [--test] [PROCESSOR…]
+usage: cargo xtask foreign [OPTION…] [PROCESSOR…]
 
 Builds target/hosts/libraries/PROCESSOR/libmcount-live.a for each PROCESSOR, or for all of:
 ";
@@ -26,7 +27,9 @@ The tests `live` of mcount-inside-c use it:
 
   cargo test -p mcount-inside-c --test live aarch64
 
-  --test   run these, and besides every program with every compiler
+  --test     run these, and besides every program with every compiler
+  --machine  run programs in a whole machine that QEMU emulates, with several processors and
+             a kernel of Debian: arm only
 ";
 
 /// A processor that there is a library for.
@@ -95,7 +98,7 @@ const ALL: &[Foreign] = &[
 
 /// Runs the chore: `false` when a test failed.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
-    let (mut chosen, mut tests): (Vec<&Foreign>, bool) = (Vec::new(), false);
+    let (mut chosen, mut tests, mut is_machine) = (Vec::<&Foreign>::new(), false, false);
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Value(name) => {
@@ -103,6 +106,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
                 chosen.push(found.ok_or_else(|| format!("{}\n\n{}", name.display(), usage()))?);
             }
             Arg::Long("test") => tests = true,
+            Arg::Long("machine") => is_machine = true,
             Arg::Short('h') | Arg::Long("help") => {
                 print!("{}", usage());
                 return Ok(true);
@@ -113,8 +117,17 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     if chosen.is_empty() {
         chosen.extend(ALL);
     }
+    if is_machine && chosen.iter().any(|one| one.name != machine::PROCESSOR) {
+        return Err(format!("--machine is for {} only\n\n{}", machine::PROCESSOR, usage()).into());
+    }
     build_each(&chosen)?;
-    if tests { test(&chosen) } else { Ok(true) }
+    let is_well = !is_machine || machine::run(&library(machine::PROCESSOR))?;
+    Ok(if tests { test(&chosen)? && is_well } else { is_well })
+}
+
+/// What is built for a processor.
+fn library(name: &str) -> PathBuf {
+    files::workspace().join("target/hosts/libraries").join(name).join("libmcount-live.a")
 }
 
 fn usage() -> String {
@@ -177,10 +190,10 @@ impl Foreign {
         if !status.success() {
             return Err(format!("libmcount-live for {}: {status}", self.name).into());
         }
-        let folder = room.join("libraries").join(self.name);
-        files::make_folder(&folder)?;
-        let library = build.join(self.target).join("debug/libmcount_live_c.a");
-        files::write(&folder.join("libmcount-live.a"), &files::read(&library)?)
+        let place = library(self.name);
+        files::make_folder(place.parent().unwrap_or(&room))?;
+        let made = build.join(self.target).join("debug/libmcount_live_c.a");
+        files::write(&place, &files::read(&made)?)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Arm with 32 bits (`ARMv7`, hard float), in both of its instruction sets: an armed hook is one branch, and what changes while
 //! threads run is one word of ARM code, or one halfword of Thumb code.
 //!
-//! A site says by its bytes which instruction set it's in: no NOP, and no `push {lr}`, of one begins like one of the other.
+//! A site says by its bytes which instruction set it's in: no NOP, and no `push {lr}`, of one begins like one of the other. (A call
+//! may begin like any of them.)
 //!
 //! **What may be exchanged.** The Arm ARM (ARMv7-A and ARMv7-R, DDI 0406C, A3.5.4, "Concurrent modification and execution of
 //! instructions") lets one processor write an instruction while another executes it, if the old one and the new one are of a
@@ -122,35 +123,33 @@ impl Area {
     pub fn find(before: &[u8], code: &[u8]) -> Result<Self, Unusable> {
         let new =
             |before, length, kind, is_call| Ok(Self { start: 0, before, length, kind, is_call });
-        if code.starts_with(&NOP) {
-            return new(0, 4, Kind::Word, false);
-        }
-        if short_nop(code).is_some() {
-            let has_room = before.len() >= WIDE && is_of_nops(before);
-            return match short_nops(code) {
-                _ if has_room && code.starts_with(&SHORT_NOP) => new(4, 6, Kind::Before, false),
-                WIDE.. => new(0, 4, Kind::Halves, false),
-                bytes => Err(Unusable::TooSmall(bytes)),
-            };
-        }
+        // Calls first: of where they lead, any bytes may be a part.
         match code {
-            _ if code.starts_with(&OLD_NOP) || code.starts_with(&OLD_SHORT_NOP) => {
-                Err(Unusable::TooSmall(0))
-            }
             // bl; blx
             [_, _, _, 0xeb | 0xfa | 0xfb, ..]
                 if PUSHES.iter().any(|push| before.ends_with(push)) =>
             {
-                new(4, 8, Kind::Call, true)
+                return new(4, 8, Kind::Call, true);
             }
             [_, first, _, second, ..]
                 if first & 0xf8 == 0xf0
                     && second & 0xc0 == 0xc0
                     && before.ends_with(&SHORT_PUSH) =>
             {
-                new(2, 6, Kind::ShortCall, true)
+                return new(2, 6, Kind::ShortCall, true);
             }
-            _ => Err(Unusable::NotAHook),
+            _ if code.starts_with(&NOP) => return new(0, 4, Kind::Word, false),
+            _ if code.starts_with(&OLD_NOP) || code.starts_with(&OLD_SHORT_NOP) => {
+                return Err(Unusable::TooSmall(0));
+            }
+            _ => {}
+        }
+        let has_room = before.len() >= WIDE && is_of_nops(before);
+        match short_nops(code) {
+            0 => Err(Unusable::NotAHook),
+            _ if has_room && code.starts_with(&SHORT_NOP) => new(4, 6, Kind::Before, false),
+            WIDE.. => new(0, 4, Kind::Halves, false),
+            bytes => Err(Unusable::TooSmall(bytes)),
         }
     }
 

@@ -44,6 +44,11 @@ fn areas_of_all_compilers() {
         (&words(&[0xe92d_4000]), &words(&[0xfaff_fffe]), Ok(area(4, 8, Kind::Call))),
         (&halves(&[0xb500]), &halves(&[0xf7ff, 0xfffe]), Ok(area(2, 6, Kind::ShortCall))),
         (&halves(&[0xb083, 0xb500]), &halves(&[0xf7ff, 0xeffe]), Ok(area(2, 6, Kind::ShortCall))),
+        // Calls that begin, or end, like NOPs: of Thumb code, of older processors, of ARM code.
+        (&words(&[PUSH]), &words(&[0xebff_bf00]), Ok(area(4, 8, Kind::Call))),
+        (&words(&[PUSH]), &words(&[0xeb00_46c0]), Ok(area(4, 8, Kind::Call))),
+        (&words(&[0xe92d_4000]), &words(&[0xfaff_bf00]), Ok(area(4, 8, Kind::Call))),
+        (&halves(&[0xb500]), &halves(&[0xf000, 0xe320]), Ok(area(2, 6, Kind::ShortCall))),
         // Calls of `mcount`, which pops nothing.
         (&words(&[0xe24d_d010]), &words(&[0xebff_fffe]), Err(Unusable::NotAHook)),
         (&halves(&[0xb084]), &halves(&[0xf7ff, 0xfffe]), Err(Unusable::NotAHook)),

@@ -3,7 +3,7 @@
 
 use super::{BOTH, Foreign, O0, O2, STATIC, hooks, on};
 use crate::Test;
-use crate::build::Hooks;
+use crate::build::{Hooks, Link};
 use crate::machine::ARM;
 use crate::own::check_in;
 use crate::traces;
@@ -56,27 +56,56 @@ pub(super) static FOREIGN: Foreign = Foreign {
     ],
 };
 
+/// Thumb functions begin at any halfword then.
+const OS: Link = Link { name: "Os", flags: &["-Os"], is_static: false, is_fixed: false };
+
 /// What differs from other processors.
 pub(super) fn own() -> Vec<Test> {
-    let check = |hooks: Hooks, source: &'static str, arguments: &'static [&'static str]| {
-        let name = source.split('.').next().unwrap_or_default();
-        let compiler = if source.strip_suffix(".cpp").is_some() { "g++" } else { "gcc" };
-        on(&ARM, &format!("{name}/{}", hooks.name), compiler, move |room| {
-            let sources = [source, "many.c"];
-            let count = if name == "stress" { 2 } else { 1 };
-            check_in(room, compiler, hooks, O2, sources.get(..count).unwrap_or_default(), arguments)
-        })
-    };
     // While threads run, one NOP of ARM code and what's before an entry can be armed for the first time; two instructions
-    // can't.
-    let refused = [TWO, PG, ARM_PG].map(|hooks| check(hooks, "several.c", &[]));
-    let armed = [BEFORE, ARM_ONE].map(|hooks| check(hooks, "stress.c", &["2", "0", "new"]));
-    let thrown = [BEFORE, TWO, ARM_ONE, PG, ARM_PG].map(|hooks| check(hooks, "passes.cpp", &[]));
+    // can't. Prepared before, all can.
+    let refused = [TWO, PG, ARM_PG].map(|hooks| check(hooks, O2, &["several.c"], &[]));
+    let new = [(BEFORE, O2), (BEFORE, OS), (ARM_ONE, O2)];
+    let new = new.map(|(hooks, link)| check(hooks, link, STRESS, &["2", "0", "new"]));
+    let prepared = [TWO, PG, ARM_PG].map(|hooks| check(hooks, OS, STRESS, &["2", "0", "prepared"]));
+    let thrown = [BEFORE, TWO, ARM_ONE, PG, ARM_PG];
+    let thrown = thrown.map(|hooks| check(hooks, O2, &["passes.cpp"], &[]));
+    // What's changed of a hook, from its first byte on.
+    let edges: [(Hooks, &[&str]); 3] =
+        [(BEFORE, &["-4", "2"]), (TWO, &["0", "4"]), (PG, &["0", "6"])];
+    let edges = edges.map(|(hooks, bytes)| check(hooks, OS, &["edges.c", "many.c"], bytes));
+    let both = hooks("patchable-2-arm", &["-fpatchable-function-entry=2", "-marm"]);
+    let mixed = [BEFORE, TWO, both, PG, ARM_PG];
+    let mixed = mixed.map(|hooks| [O0, O2].map(|link| check(hooks, link, &["mixed.c"], &[])));
     // More traces, one after the other, than there's room for at once.
     let traced = [BEFORE, ARM_ONE, PG].map(|hooks| {
         on(&ARM, &format!("traces/{}", hooks.name), "gcc", move |room| {
             traces::check_in(room, "gcc", hooks, O2)
         })
     });
-    refused.into_iter().chain(armed).chain(thrown).chain(traced).collect()
+    let by_clang = on(&ARM, "mixed/clang/pg", "clang", |room| {
+        check_in(room, "clang", PG, O2, &["mixed.c"], &[])
+    });
+    let all = refused.into_iter().chain(new).chain(prepared).chain(thrown).chain(edges);
+    all.chain(mixed.into_iter().flatten()).chain(traced).chain([by_clang]).collect()
+}
+
+const STRESS: &[&str] = &["stress.c", "many.c"];
+
+/// A program that checks itself, by gcc.
+fn check(
+    hooks: Hooks,
+    link: Link,
+    sources: &'static [&'static str],
+    arguments: &'static [&'static str],
+) -> Test {
+    let first = sources.first().copied().unwrap_or_default();
+    let (name, language) = first.split_once('.').unwrap_or_default();
+    let compiler = if language == "cpp" { "g++" } else { "gcc" };
+    let how = arguments
+        .last()
+        .filter(|_| sources == STRESS)
+        .map_or(String::new(), |how| format!("/{how}"));
+    on(&ARM, &format!("{name}{how}/{}/{}", hooks.name, link.name), compiler, move |room| {
+        check_in(room, compiler, hooks, link, sources, arguments)
+    })
 }
