@@ -2,10 +2,11 @@
 //! QEMU's user-mode emulation.
 //!
 //! Rust's standard library for them is Debian's where Debian has one, with the compiler that it was built by. Otherwise it's
-//! built from source. For big-endian AArch64 Debian has nothing at all, so a C library is built as well. All that stays in
-//! `target/hosts` and is used again.
+//! built from source. For big-endian AArch64 Debian has nothing at all, so a C library is built as well; that of LoongArch is
+//! fetched from the next Debian. All that stays in `target/hosts` and is used again.
 
 mod memchr;
+mod newer;
 mod root;
 
 use std::path::Path;
@@ -37,6 +38,8 @@ struct Foreign {
     debian: Option<&'static str>,
     /// It's big-endian AArch64, of which Debian has nothing: a C library is built as well, and a crate is mended.
     is_big_arm: bool,
+    /// Its C library is of a newer Debian.
+    is_newer: bool,
     /// `cargo xtask test` builds the library, too.
     is_usual: bool,
 }
@@ -47,6 +50,7 @@ const ALL: &[Foreign] = &[
         target: "aarch64-unknown-linux-gnu",
         debian: Some("arm64"),
         is_big_arm: false,
+        is_newer: false,
         is_usual: true,
     },
     Foreign {
@@ -54,6 +58,7 @@ const ALL: &[Foreign] = &[
         target: "aarch64_be-unknown-linux-musl",
         debian: None,
         is_big_arm: true,
+        is_newer: false,
         is_usual: false,
     },
     Foreign {
@@ -61,13 +66,23 @@ const ALL: &[Foreign] = &[
         target: "i686-unknown-linux-gnu",
         debian: None,
         is_big_arm: false,
+        is_newer: false,
         is_usual: true,
+    },
+    Foreign {
+        name: "loongarch64",
+        target: "loongarch64-unknown-linux-gnu",
+        debian: None,
+        is_big_arm: false,
+        is_newer: true,
+        is_usual: false,
     },
     Foreign {
         name: "powerpc64le",
         target: "powerpc64le-unknown-linux-gnu",
         debian: None,
         is_big_arm: false,
+        is_newer: false,
         is_usual: false,
     },
     Foreign {
@@ -75,6 +90,7 @@ const ALL: &[Foreign] = &[
         target: "riscv64gc-unknown-linux-gnu",
         debian: None,
         is_big_arm: false,
+        is_newer: false,
         is_usual: false,
     },
     Foreign {
@@ -82,6 +98,7 @@ const ALL: &[Foreign] = &[
         target: "s390x-unknown-linux-gnu",
         debian: None,
         is_big_arm: false,
+        is_newer: false,
         is_usual: true,
     },
 ];
@@ -155,6 +172,9 @@ impl Foreign {
         cargo.args(["--crate-type", "staticlib", "--target", self.target]);
         if self.debian.is_none() {
             cargo.arg("-Zbuild-std").env("RUSTC_BOOTSTRAP", "1");
+        }
+        if self.is_newer {
+            newer::fetch(self.name)?;
         }
         if self.is_big_arm {
             root::build(self.name, self.target)?;
