@@ -58,7 +58,8 @@ impl Region {
     }
 }
 
-/// Where to look: below the module first, because the heap grows above an executable; then far above it.
+/// Where to look: below the module first, because the heap grows above an executable; then far above it; and at last where a heap
+/// would grow, since `malloc` does without it.
 fn places((low, high): (u64, u64), size: u64) -> impl Iterator<Item = u64> {
     const STEP: u64 = 1 << 20;
     const LOWEST: u64 = 1 << 16;
@@ -73,7 +74,9 @@ fn places((low, high): (u64, u64), size: u64) -> impl Iterator<Item = u64> {
     let highest = low.saturating_add(REACH).saturating_sub(size);
     let above = high.saturating_add(HEAP).next_multiple_of(PAGE);
     let above = (0..(HEAP / STEP)).map(move |step| above + step * STEP);
-    below.chain(above.filter(move |start| *start <= highest))
+    let heap = high.next_multiple_of(PAGE);
+    let heap = (0..(HEAP / STEP)).rev().map(move |step| heap + step * STEP);
+    below.chain(above.chain(heap).filter(move |start| *start <= highest))
 }
 
 /// Maps memory at exactly this address, if it is free.
@@ -97,7 +100,7 @@ fn map_at(start: u64, size: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{REACH, places};
+    use super::{PAGE, REACH, places};
 
     #[test]
     fn places_are_within_reach_and_not_in_the_module() {
@@ -113,5 +116,9 @@ mod tests {
             assert!(count > 100, "{count}");
         }
         assert!(places((0x10_0000, 0x20_0000), 0x1000).all(|start| start >= 0x1_0000));
+        // With everything in reach taken but what's just above.
+        let high = 0x7f00_0123_4000;
+        let last = places((0x7f00_0000_0000, high), 0x10000).last();
+        assert_eq!(last, Some(high.next_multiple_of(PAGE)));
     }
 }
