@@ -71,6 +71,7 @@ pub(crate) fn tests() -> Vec<Test> {
         .chain(i386::conventions())
         .chain(i386::protocols())
         .chain(loongarch64::registers())
+        .chain(loongarch64::aligned())
         .collect()
 }
 

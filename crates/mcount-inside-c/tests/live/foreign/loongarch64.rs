@@ -2,8 +2,9 @@
 
 use super::{Foreign, O0, O2, hooks, on};
 use crate::Test;
-use crate::build::{Hooks, sources};
+use crate::build::{Hooks, Link, sources};
 use crate::machine::LOONGARCH64;
+use crate::own::check_in;
 use crate::truth::{Program, leaves, program};
 
 const TWO: Hooks = hooks("patchable-2", &["-fpatchable-function-entry=2"]);
@@ -48,4 +49,15 @@ pub(super) fn registers() -> Vec<Test> {
         })
     };
     [("wide", "la464"), ("narrow", "la464,lasx=off")].map(test).into()
+}
+
+/// A stack that a prologue aligns.
+pub(super) fn aligned() -> Vec<Test> {
+    let test = |(hooks, link): (Hooks, Link)| {
+        let name = format!("aligned/{}/{}", hooks.name, link.name);
+        on(&LOONGARCH64, &name, "clang", move |room| {
+            check_in(room, "clang", hooks, link, &["aligned.c"], &[])
+        })
+    };
+    [(PG, O0), (PG, O2), (TWO, O2)].map(test).into()
 }
