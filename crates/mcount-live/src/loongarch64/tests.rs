@@ -1,6 +1,10 @@
 //! Hooks of LoongArch: what compilers leave, and both states.
 
-use super::*;
+use super::{
+    ALL_STAND, AT_ONCE, Area, BREAKPOINT, BY_BREAKPOINT, Frame, NOP, Position, REACH, SITE,
+    STUB_RECORD, Unusable, armed, behind_trap, idle, is_one_instruction, kernel_armed, position,
+    record_stub,
+};
 use crate::engine::{Change, Code, change};
 use std::vec::Vec;
 
