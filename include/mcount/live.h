@@ -1,7 +1,7 @@
 /* Arms the hooks of the program that it's part of, while the program runs.
  *
  * A hook is what compilers put at the entry of functions for tracers: -fpatchable-function-entry, -pg -mfentry, -pg.
- * Link with libmcount-live. Linux on x86-64, i386, AArch64, Arm, RISC-V, s390x and powerpc64le. docs/live.md explains it. */
+ * Link with libmcount-live. Linux on x86-64, i386, AArch64, Arm, LoongArch, RISC-V, s390x and powerpc64le. docs/live.md explains it. */
 #ifndef MCOUNT_LIVE_H
 #define MCOUNT_LIVE_H
 
@@ -58,6 +58,13 @@ struct mcount_registers {
     uint64_t s0; /* entry: the caller's, which may be its frame pointer */
     uint64_t sp; /* entry: the stack pointer */
     uint64_t pc; /* entry: where the hook is */
+#elif defined __loongarch__
+    uint64_t a[8]; /* a0 to a7: the arguments; a0 and a1: the result */
+    uint64_t t8;   /* the static chain of nested functions */
+    /* Only to be looked at. */
+    uint64_t fp; /* entry: the caller's, which may be its frame pointer */
+    uint64_t sp; /* entry: the stack pointer */
+    uint64_t pc; /* entry: where the hook is */
 #elif defined __powerpc64__
     uint64_t r[8]; /* r3 to r10: the arguments; the first two are the result */
     uint64_t r11;  /* the static chain of nested functions */
@@ -112,7 +119,8 @@ struct mcount_call {
     const struct mcount_function *function;
     uint64_t data;   /* the handlers' own: 0 at the entry, and kept for the exit */
     uint64_t target; /* entry: where the call goes; another function of the same type may be put here */
-    /* xmm0 to xmm15 (i386: xmm7), q0 to q15, fa0 to fa7, d0 to d7 (Arm), f0 to f15 (s390x), f1 to f13 (powerpc64le); NULL without MCOUNT_VECTORS */
+    /* xmm0 to xmm15 (i386: xmm7), q0 to q15, fa0 to fa7 (RISC-V), vr0 to vr15 (LoongArch), d0 to d7 (Arm), f0 to f15 (s390x),
+     * f1 to f13 (powerpc64le); NULL without MCOUNT_VECTORS */
     union mcount_vector *vectors;
     union mcount_vector *vectors_high; /* the upper halves of ymm0 to ymm15; NULL also without AVX */
     uint32_t end;                      /* exit: one of enum mcount_end */

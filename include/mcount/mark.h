@@ -23,7 +23,7 @@ void mcount_live_mark(const char *text) __attribute__((weak));
 #if defined(__has_attribute)
 #if __has_attribute(patchable_function_entry) && (defined(__x86_64__) || defined(__i386__))
 #define MCOUNT_MARK_HOOK patchable_function_entry(5, 0),
-#elif __has_attribute(patchable_function_entry) && defined(__aarch64__)
+#elif __has_attribute(patchable_function_entry) && (defined(__aarch64__) || defined(__loongarch__))
 #define MCOUNT_MARK_HOOK patchable_function_entry(2, 0),
 #elif __has_attribute(patchable_function_entry) && defined(__arm__)
 #define MCOUNT_MARK_HOOK patchable_function_entry(3, 2),

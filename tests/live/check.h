@@ -19,7 +19,7 @@
 #define ARGUMENT(call) ((call)->registers.x[0])
 #define RESULT(call) ((call)->registers.x[0])
 #define IN_VECTOR "+w"
-#elif defined(__riscv)
+#elif defined(__riscv) || defined __loongarch__
 #define ARGUMENT(call) ((call)->registers.a[0])
 #define RESULT(call) ((call)->registers.a[0])
 #define IN_VECTOR "+f"

@@ -46,6 +46,16 @@ BARE static void spoil(void)
                          : "t0", "t1", "t2", "t3", "t4", "t5", "t6", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
                            "fa0", "fa1", "fa2", "fa3", "fa4", "fa5", "fa6", "fa7", "ft0", "ft1", "ft2", "ft3", "ft4",
                            "ft5", "ft6", "ft7", "ft8", "ft9", "ft10", "ft11", "memory");
+#elif defined __loongarch__
+    __asm__ volatile(".irp n, 0,1,2,3,4,5,6,7,8\n li.w $t\\n, -1\n .endr\n"
+                     ".irp n, 0,1,2,3,4,5,6,7\n li.w $a\\n, -1\n .endr\n"
+                     ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23\n"
+                     "vseq.b $vr\\n, $vr\\n, $vr\\n\n .endr\n"
+                     "lu12i.w $t0, 0x1f1f0\n movgr2fcsr $fcsr2, $t0\n" ::
+                         : "$t0", "$t1", "$t2", "$t3", "$t4", "$t5", "$t6", "$t7", "$t8", "$a0", "$a1", "$a2", "$a3",
+                           "$a4", "$a5", "$a6", "$a7", "$f0", "$f1", "$f2", "$f3", "$f4", "$f5", "$f6", "$f7", "$f8",
+                           "$f9", "$f10", "$f11", "$f12", "$f13", "$f14", "$f15", "$f16", "$f17", "$f18", "$f19",
+                           "$f20", "$f21", "$f22", "$f23", "memory");
 #elif defined __powerpc64__
     __asm__ volatile(".irp n, 0,3,4,5,6,7,8,9,10,11,12\n li \\n, -1\n .endr\n"
                      ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13\n xxlxor \\n, \\n, \\n\n .endr\n"

@@ -22,7 +22,7 @@
 /* Lets other threads run, as far as the processor can. */
 #ifdef __aarch64__
 #define PAUSE() __asm__ volatile("yield")
-#elif defined(__riscv)
+#elif defined(__riscv) || defined __loongarch__
 #define PAUSE() __asm__ volatile("nop")
 #elif defined __x86_64__ || defined __i386__
 #define PAUSE() __asm__ volatile("pause")

@@ -2,11 +2,12 @@
 //! QEMU's user-mode emulation.
 //!
 //! Rust's standard library for them is Debian's where Debian has one, with the compiler that it was built by. Otherwise it's
-//! built from source. For big-endian AArch64 Debian has nothing at all, so a C library is built as well. All that stays in
-//! `target/hosts` and is used again.
+//! built from source. For big-endian AArch64 Debian has nothing at all, so a C library is built as well; that of LoongArch is
+//! fetched from the next Debian. All that stays in `target/hosts` and is used again.
 
 mod machine;
 mod memchr;
+mod newer;
 mod root;
 
 use std::path::{Path, PathBuf};
@@ -40,6 +41,8 @@ struct Foreign {
     debian: Option<&'static str>,
     /// It's big-endian AArch64, of which Debian has nothing: a C library is built as well, and a crate is mended.
     is_big_arm: bool,
+    /// Its C library is of a newer Debian.
+    is_newer: bool,
     /// `cargo xtask test` builds the library, too.
     is_usual: bool,
 }
@@ -50,6 +53,7 @@ const ALL: &[Foreign] = &[
         target: "aarch64-unknown-linux-gnu",
         debian: Some("arm64"),
         is_big_arm: false,
+        is_newer: false,
         is_usual: true,
     },
     Foreign {
@@ -57,6 +61,7 @@ const ALL: &[Foreign] = &[
         target: "aarch64_be-unknown-linux-musl",
         debian: None,
         is_big_arm: true,
+        is_newer: false,
         is_usual: false,
     },
     Foreign {
@@ -71,13 +76,23 @@ const ALL: &[Foreign] = &[
         target: "i686-unknown-linux-gnu",
         debian: None,
         is_big_arm: false,
+        is_newer: false,
         is_usual: true,
+    },
+    Foreign {
+        name: "loongarch64",
+        target: "loongarch64-unknown-linux-gnu",
+        debian: None,
+        is_big_arm: false,
+        is_newer: true,
+        is_usual: false,
     },
     Foreign {
         name: "powerpc64le",
         target: "powerpc64le-unknown-linux-gnu",
         debian: None,
         is_big_arm: false,
+        is_newer: false,
         is_usual: false,
     },
     Foreign {
@@ -85,6 +100,7 @@ const ALL: &[Foreign] = &[
         target: "riscv64gc-unknown-linux-gnu",
         debian: None,
         is_big_arm: false,
+        is_newer: false,
         is_usual: false,
     },
     Foreign {
@@ -92,6 +108,7 @@ const ALL: &[Foreign] = &[
         target: "s390x-unknown-linux-gnu",
         debian: None,
         is_big_arm: false,
+        is_newer: false,
         is_usual: true,
     },
 ];
@@ -175,6 +192,9 @@ impl Foreign {
         cargo.args(["--crate-type", "staticlib", "--target", self.target]);
         if self.debian.is_none() {
             cargo.arg("-Zbuild-std").env("RUSTC_BOOTSTRAP", "1");
+        }
+        if self.is_newer {
+            newer::fetch(self.name)?;
         }
         if self.is_big_arm {
             root::build(self.name, self.target)?;

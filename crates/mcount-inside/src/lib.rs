@@ -5,6 +5,7 @@
         all(target_arch = "x86_64", target_pointer_width = "64"),
         target_arch = "aarch64",
         all(target_arch = "arm", target_abi = "eabihf", target_endian = "little"),
+        target_arch = "loongarch64",
         all(target_arch = "powerpc64", target_endian = "little"),
         target_arch = "riscv64",
         target_arch = "s390x",

@@ -6,7 +6,7 @@
 //! calls it has the memory: it hands in the bytes that are there and gets the bytes to write, or it lends
 //! [`engine::Code`].
 //!
-//! Each processor has one file: [`x86_64`], [`i386`], [`aarch64`], [`arm`], [`powerpc64`], [`riscv64`], [`s390x`].
+//! Each processor has one file: [`x86_64`], [`i386`], [`aarch64`], [`arm`], [`loongarch64`], [`powerpc64`], [`riscv64`], [`s390x`].
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ pub mod aarch64;
 pub mod arm;
 pub mod engine;
 pub mod i386;
+pub mod loongarch64;
 pub mod powerpc64;
 pub mod riscv64;
 pub mod s390x;

@@ -6,6 +6,7 @@ mod aarch64;
 mod aarch64_be;
 mod arm;
 mod i386;
+mod loongarch64;
 mod powerpc64le;
 mod riscv64;
 mod s390x;
@@ -16,12 +17,14 @@ use crate::machine::{HERE, I386, Machine};
 use crate::own::check_in;
 use crate::truth::{PROGRAMS, Program, compiler, same_in};
 use mcount_trace::{End, Trace};
+use std::path::Path;
 
 const ALL: &[&Foreign] = &[
     &aarch64::FOREIGN,
     &aarch64_be::FOREIGN,
     &arm::FOREIGN,
     &i386::FOREIGN,
+    &loongarch64::FOREIGN,
     &powerpc64le::FOREIGN,
     &riscv64::FOREIGN,
     &s390x::FOREIGN,
@@ -72,6 +75,8 @@ pub(crate) fn tests() -> Vec<Test> {
         .chain([s390x::several()])
         .chain(i386::conventions())
         .chain(i386::protocols())
+        .chain(loongarch64::registers())
+        .chain(loongarch64::aligned())
         .collect()
 }
 
@@ -155,19 +160,23 @@ fn others(
         arguments.extend((!machine.is_static).then_some(plugin.as_str()));
         check_in(room, compiler, usual, O2, &["stress.c", "many.c"], &arguments)
     });
-    let as_here =
-        SAME.iter().filter(|same| machine.has_cpp || same.compiler == "gcc").map(|same| {
-            let name = format!("as-here/{}", same.source);
-            let hooks = gxx.filter(|_| same.compiler == "g++").unwrap_or(usual);
-            on(machine, &name, same.compiler, move |room| as_here(room, hooks, same))
-        });
+    // Templates of another library of C++ make other calls.
+    let has_same_cpp = machine.has_cpp && !machine.compiler("g++").starts_with("clang");
+    let as_here = SAME.iter().filter(|same| has_same_cpp || same.compiler == "gcc").map(|same| {
+        let name = format!("as-here/{}", same.source);
+        let hooks = gxx.filter(|_| same.compiler == "g++").unwrap_or(usual);
+        on(machine, &name, same.compiler, move |room| as_here(room, hooks, same))
+    });
     let mut tests: Vec<Test> = [left, stress].into_iter().chain(as_here).collect();
     if machine.is_static {
         return tests;
     }
     // glibc maps a library where it's linked to be, if it can and the program is at a fixed address.
     let far = on(machine, "far", compiler, move |room| {
-        let flags = [usual.flags, &["-Wl,-Ttext-segment=0x60000000"]].concat();
+        let is_lld = machine.compiler("gcc").starts_with("clang");
+        let place = if is_lld { "--image-base" } else { "-Ttext-segment" };
+        let place = format!("-Wl,{place}=0x60000000");
+        let flags = [usual.flags, &[place.as_str()]].concat();
         let plugin = room.shared(compiler, &flags, "plugin.c")?.display().to_string();
         check_in(room, compiler, usual, FIXED, &["far.c"], &[&plugin])
     });
@@ -205,7 +214,8 @@ fn on(
     });
     let emulator = machine.emulator.first().copied();
     let mut wants = vec![machine.compiler(compiler), machine.compiler("gcc")];
-    wants.extend(emulator);
+    // The one that comes with the library isn't installed.
+    wants.extend(emulator.filter(|program| !Path::new(program).is_absolute()));
     Test { name: format!("{}/{name}", machine.name), wants, run }
 }
 

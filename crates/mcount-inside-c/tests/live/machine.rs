@@ -121,6 +121,42 @@ pub(crate) static I386: Machine = Machine {
     patience: "100",
 };
 
+/// The folder of what `cargo xtask foreign` has of a newer Debian for it: libraries, gcc's start files, and an emulator that knows
+/// vector registers.
+macro_rules! loong_root {
+    ($option:literal, $in:literal) => {
+        concat!($option, env!("CARGO_MANIFEST_DIR"), "/../../target/hosts/roots/loongarch64", $in)
+    };
+}
+
+const LOONGARCH64_TARGET: &[&str] = &[
+    "--target=loongarch64-linux-gnu",
+    loong_root!("--sysroot=", ""),
+    loong_root!("--gcc-toolchain=", "/usr"),
+    "-fuse-ld=lld-19",
+    // Not said of a run that doesn't link.
+    "-Wno-unused-command-line-argument",
+];
+
+/// Debian has no gcc of its own for it that runs here, so clang stands for both.
+pub(crate) static LOONGARCH64: Machine = Machine {
+    name: "loongarch64",
+    gcc: "clang-19",
+    gxx: "clang++-19",
+    clang: "clang-19",
+    clangxx: "clang++-19",
+    target: LOONGARCH64_TARGET,
+    gcc_target: LOONGARCH64_TARGET,
+    emulator: &[
+        loong_root!("", "/usr/bin/qemu-loongarch64"),
+        "-L",
+        loong_root!("", "/usr/loongarch64-linux-gnu"),
+    ],
+    has_cpp: true,
+    is_static: false,
+    patience: "1000",
+};
+
 pub(crate) static POWERPC64LE: Machine = Machine {
     name: "powerpc64le",
     gcc: "powerpc64le-linux-gnu-gcc",

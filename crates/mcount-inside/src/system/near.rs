@@ -59,8 +59,8 @@ impl Region {
     }
 }
 
-/// Where to look: below the module first, because the heap grows above an executable; then far above it. If branches don't reach
-/// that far, then as far above as they do.
+/// Where to look: below the module first, because the heap grows above an executable; then far above it; and at last where a heap
+/// would grow, since `malloc` does without it.
 fn places(
     (low, high): (u64, u64),
     (first, last): (u64, u64),
@@ -80,9 +80,9 @@ fn places(
     let highest = first.saturating_add(REACH).saturating_sub(size);
     let above = high.saturating_add(HEAP).next_multiple_of(PAGE);
     let above = (0..(HEAP / STEP)).map(move |step| above + step * STEP);
-    let count = if IS_FAR { 0 } else { highest.saturating_sub(high) / STEP };
-    let nearer = (0..count).map(move |step| (highest - step * STEP) & !(PAGE - 1));
-    below.chain(above.filter(move |start| *start <= highest)).chain(nearer)
+    let heap = high.next_multiple_of(PAGE);
+    let heap = (0..(HEAP / STEP)).rev().map(move |step| heap + step * STEP);
+    below.chain(above.chain(heap).filter(move |start| *start <= highest))
 }
 
 /// Maps memory at exactly this address, if it is free.
@@ -106,7 +106,7 @@ fn map_at(start: u64, size: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{REACH, places};
+    use super::{PAGE, REACH, places};
 
     #[test]
     fn places_are_within_reach_and_not_in_the_module() {
@@ -123,5 +123,9 @@ mod tests {
         }
         let low = (0x10_0000, 0x20_0000);
         assert!(places(low, low, 0x1000).all(|start| start >= 0x1_0000));
+        // With everything in reach taken but what's just above.
+        let extent = (0x7f00_0000_0000, 0x7f00_0123_4000);
+        let last = places(extent, extent, 0x10000).last();
+        assert_eq!(last, Some(extent.1.next_multiple_of(PAGE)));
     }
 }

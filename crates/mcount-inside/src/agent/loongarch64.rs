@@ -1,0 +1,1 @@
+../../../mcount-agent/agent/loongarch64.rs

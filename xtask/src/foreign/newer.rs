@@ -1,0 +1,76 @@
+//! The C library, the library of C++ and gcc's start files of LoongArch, which this Debian doesn't have and the next one does, and an
+//! emulator that knows the vector registers that they use. `apt-get` runs on a root of its own, and nothing is installed:
+//! packages are unpacked into `target/hosts/roots`.
+
+use object::elf;
+use std::path::Path;
+use std::process::Command;
+
+use crate::{Result, files};
+
+/// The emulator is linked statically, so it runs here.
+const FETCH: &str = r#"
+mkdir -p apt/lists/partial apt/cache/archives/partial deb
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | head -n 1)
+echo "deb ${mirror:?apt-get knows no address of Debian} trixie main" >apt/sources.list
+cat >apt/apt.conf <<END
+APT::Sandbox::User "";
+Acquire::Languages "none";
+Dir::State::Lists "$PWD/apt/lists";
+Dir::Cache "$PWD/apt/cache";
+Dir::Etc::sourcelist "$PWD/apt/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+END
+export APT_CONFIG=$PWD/apt/apt.conf
+apt-get -qq update
+(
+	cd deb
+	apt-get -qq download libc6-loong64-cross libc6-dev-loong64-cross linux-libc-dev-loong64-cross libgcc-s1-loong64-cross \
+		libgcc-14-dev-loong64-cross libstdc++6-loong64-cross libstdc++-14-dev-loong64-cross libatomic1-loong64-cross qemu-user
+)
+for package in deb/*-cross_*.deb; do dpkg-deb -x "$package" .; done
+dpkg-deb --fsys-tarfile deb/qemu-user_*.deb | tar x ./usr/bin/qemu-loongarch64
+rm -r apt deb
+"#;
+
+/// Makes the folder `name` of all that, if it isn't there.
+pub(super) fn fetch(name: &str) -> Result<()> {
+    let roots = files::workspace().join("target/hosts/roots");
+    let root = roots.join(name);
+    if root.is_dir() {
+        return Ok(());
+    }
+    files::make_folder(&roots)?;
+    let partial = tempfile::Builder::new().prefix("fetch-").tempdir_in(&roots)?;
+    unpack(partial.path())?;
+    files::rename(&partial.keep(), &root)
+}
+
+fn unpack(folder: &Path) -> Result<()> {
+    let status = Command::new("sh").args(["-ec", FETCH]).current_dir(folder).status()?;
+    if !status.success() {
+        return Err(format!("packages of LoongArch: {status}").into());
+    }
+    let emulator = folder.join("usr/bin/qemu-loongarch64");
+    let mut bytes = files::read(&emulator)?;
+    hide_unwind_information(&mut bytes).ok_or("QEMU has no vDSO for LoongArch")?;
+    files::write(&emulator, &bytes)
+}
+
+/// What a signal handler returns to is in a small library that the emulator has for its programs (vDSO). In QEMU 10.0 its unwind
+/// information finds the caller by `$tp` instead of `$sp`, and by a register that libgcc doesn't take for an address. Without it, libgcc
+/// knows that code by its instructions. So this makes its program header one of no meaning.
+fn hide_unwind_information(emulator: &mut [u8]) -> Option<()> {
+    const HEADER: usize = 64;
+    const ENTRY: usize = 56;
+    let machine = elf::EM_LOONGARCH.0.to_le_bytes();
+    let is_library =
+        |bytes: &[u8]| bytes.starts_with(&elf::ELFMAG) && bytes.get(18..20) == Some(&machine);
+    let start = emulator.windows(HEADER).position(is_library)?;
+    let entries = emulator.get_mut(start + HEADER..)?.chunks_exact_mut(ENTRY);
+    let kind = elf::PT_GNU_EH_FRAME.0.to_le_bytes();
+    // It has five.
+    let entry = entries.take(5).find(|entry| entry.starts_with(&kind))?;
+    entry.get_mut(..kind.len())?.copy_from_slice(&elf::PT_NULL.0.to_le_bytes());
+    Some(())
+}
