@@ -69,6 +69,7 @@ const ALL: &[Foreign] = &[
         target: "armv7-unknown-linux-gnueabihf",
         debian: None,
         is_big_arm: false,
+        is_newer: false,
         is_usual: false,
     },
     Foreign {

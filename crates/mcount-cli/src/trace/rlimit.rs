@@ -28,17 +28,17 @@ impl Limit {
     ///
     /// If `/proc/PID/limits` can't be read, or doesn't have the limit.
     pub(super) fn of(self, process: i32) -> io::Result<Option<u64>> {
-        let text = std::fs::read_to_string(format!("/proc/{process}/limits"))?;
-        let error = || io::Error::other(format!("/proc/{process}/limits has no `{}`", self.name()));
-        self.read(&text).ok_or_else(error)
+        self.read(&std::fs::read_to_string(format!("/proc/{process}/limits"))?)
     }
 
     /// The soft limit in the lines of `/proc/PID/limits`.
-    fn read(self, text: &str) -> Option<Option<u64>> {
-        let values = text.lines().find_map(|line| line.strip_prefix(self.name()))?;
-        match values.split_ascii_whitespace().next()? {
-            "unlimited" => Some(None),
-            bytes => Some(Some(bytes.parse().ok()?)),
+    fn read(self, text: &str) -> io::Result<Option<u64>> {
+        let error = || io::Error::other(format!("/proc/PID/limits has no `{}`", self.name()));
+        let values = text.lines().find_map(|line| line.strip_prefix(self.name()));
+        let soft = values.and_then(|values| values.split_ascii_whitespace().next());
+        match soft.ok_or_else(error)? {
+            "unlimited" => Ok(None),
+            bytes => bytes.parse().map(Some).map_err(|_| error()),
         }
     }
 }
@@ -67,9 +67,9 @@ mod tests {
         let text = "Limit        Soft Limit  Hard Limit  Units\n\
                     Max stack size            8388608              unlimited            bytes     \n\
                     Max address space         unlimited            unlimited            bytes     \n";
-        assert_eq!(Limit::Stack.read(text), Some(Some(8_388_608)));
-        assert_eq!(Limit::AddressSpace.read(text), Some(None));
-        assert_eq!(Limit::Stack.read("Max stack size \n"), None);
-        assert_eq!(Limit::Stack.read(""), None);
+        assert_eq!(Limit::Stack.read(text).unwrap(), Some(8_388_608));
+        assert_eq!(Limit::AddressSpace.read(text).unwrap(), None);
+        assert!(Limit::Stack.read("Max stack size \n").is_err());
+        assert!(Limit::Stack.read("").is_err());
     }
 }

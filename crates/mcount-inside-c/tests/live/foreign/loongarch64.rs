@@ -14,6 +14,7 @@ const CLANG: &[&str] = &["clang"];
 pub(super) static FOREIGN: Foreign = Foreign {
     machine: &LOONGARCH64,
     usual: &[("clang", TWO)],
+    gxx: None,
     hooks: &[
         (TWO, CLANG),
         (hooks("patchable-1", &["-fpatchable-function-entry=1"]), CLANG),
