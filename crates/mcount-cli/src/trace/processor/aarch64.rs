@@ -147,6 +147,16 @@ impl Registers {
         None
     }
 
+    /// The function that it's in returns to `address`.
+    pub(crate) fn set_return(&mut self, address: u64) {
+        self.0.regs[30] = address;
+    }
+
+    /// As the kernel has them.
+    pub(crate) fn raw(&self) -> &libc::user_regs_struct {
+        &self.0
+    }
+
     /// It returns from a function that has done nothing yet.
     pub(crate) fn leave_function(&mut self, _word: u64) {
         self.0.pc = self.0.regs[30];
