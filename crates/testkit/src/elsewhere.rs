@@ -45,6 +45,8 @@ pub fn copy(
         words.push(word_of(folder, source)?);
     }
     let words = words.join(" ");
+    // What's asked for isn't what was there before.
+    let _ = std::fs::remove_file(output);
     let name = format!("{:016x}", hash(words.as_bytes()));
     let program = folder.join(&name);
     if folder.join(format!("{name}.failed")).exists() {

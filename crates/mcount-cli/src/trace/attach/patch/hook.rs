@@ -154,7 +154,8 @@ fn move_all(
     Ok(())
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(target_arch = "x86_64")]
+#[cfg(test)]
 mod tests {
     use super::*;
     use iced_x86::{Code, Decoder, DecoderOptions, Mnemonic, OpKind};
