@@ -45,7 +45,16 @@ const LIBRARIES: [&str; 7] = [
 /// The programs of tests that have them.
 const PROGRAMS: [&str; 2] = ["patch", "trace"];
 /// Tests that the machine runs by default, by a part of their names.
-const TESTS: [&str; 3] = ["program::", "attach", "build::throw.cpp"];
+const TESTS: [&str; 8] = [
+    "program::",
+    "attach",
+    "build::throw.cpp",
+    "builds::",
+    "versions::",
+    "stacks::",
+    "refused::",
+    "faults::",
+];
 
 /// What is asked for.
 struct Request {
@@ -240,8 +249,10 @@ fn make_root(room: &Path, built: &Built) -> Result<()> {
         }
     }
     let mcount = (&built.mcount, inside(&built.mcount));
-    let tests = built.tests.iter().zip(PROGRAMS);
-    let tests = tests.map(|(one, name)| (&one.program, whole.join("tests").join(name)));
+    let tests = built.tests.iter().map(|one| {
+        let (_, name) = one.name.rsplit_once(' ').unwrap_or_default();
+        (&one.program, whole.join("tests").join(name))
+    });
     for (from, to) in tests.chain([mcount]) {
         files::make_folder(to.parent().unwrap_or(&whole))?;
         succeed(Command::new("aarch64-linux-gnu-strip").arg("-o").arg(to).arg(from))?;
