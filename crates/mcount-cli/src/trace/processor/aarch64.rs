@@ -313,6 +313,13 @@ pub(crate) fn with_way_out(stub: [u8; STUB], _at: u64, _exit: u64) -> Option<[u8
     Some(stub)
 }
 
+/// Where debug information may have a function begin whose hook is at `site`: gcc has it begin behind all NOPs.
+pub(crate) fn beginnings(function: u64, site: u64, size: u64) -> impl Iterator<Item = u64> {
+    const MOST_NOPS: u64 = 64;
+    let end = site.saturating_add(4 * MOST_NOPS).min(function.saturating_add(size));
+    std::iter::once(function).chain((site..end).step_by(SITE))
+}
+
 /// The length of the NOP at the start of `code`.
 pub(crate) fn nop_length(code: &[u8]) -> Option<usize> {
     code.starts_with(&code::NOP).then_some(SITE)

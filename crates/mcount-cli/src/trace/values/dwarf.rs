@@ -8,7 +8,7 @@ use super::describe::name_of;
 use super::entries::{
     At, Entry, base, children, entry_of, is_understood, is_void, language, number, origin_of,
 };
-use super::places::OF_STACK;
+use super::places::{OF_STACK, OMITS_REFERENCES};
 use super::types::{Evidence, Field, Parameter, Signature, Structure, Type};
 use crate::debug::{Sections, Slice};
 use gimli::{AttributeValue, Dwarf, Unit, UnitHeader, UnitOffset, UnitSectionOffset};
@@ -163,6 +163,11 @@ impl<'s> Reader<'s> {
         // Without optimization all parameters are put into the frame.
         let is_home = |parameter: &Parameter| parameter.evidence == Evidence::Home;
         let is_plain = !parameters.is_empty() && parameters.iter().all(is_home);
+        if is_plain && OMITS_REFERENCES && is_c_plus_plus(language) && !self.is_gcc(function) {
+            for parameter in &mut parameters {
+                parameter.evidence = Evidence::Nowhere;
+            }
+        }
         Some(Signature { parameters, result, is_result_sure: is_sure || is_plain, is_rust })
     }
 
@@ -491,6 +496,19 @@ impl<'s> Reader<'s> {
                     && self.name(&at, &entry).is_some_and(|name| name.starts_with('~'))
             })
     }
+}
+
+fn is_c_plus_plus(language: Option<gimli::DwLang>) -> bool {
+    use gimli::{
+        DW_LANG_C_plus_plus, DW_LANG_C_plus_plus_03, DW_LANG_C_plus_plus_11, DW_LANG_C_plus_plus_14,
+    };
+    let all = [
+        DW_LANG_C_plus_plus,
+        DW_LANG_C_plus_plus_03,
+        DW_LANG_C_plus_plus_11,
+        DW_LANG_C_plus_plus_14,
+    ];
+    language.is_none_or(|language| all.contains(&language))
 }
 
 /// Does debug information say that the function can't be called as the ABI has it?

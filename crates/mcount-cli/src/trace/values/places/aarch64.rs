@@ -12,6 +12,9 @@ use mcount_agent::recipe;
 /// The frame and the stack pointer, by their numbers in DWARF.
 pub(in super::super) const OF_STACK: [u16; 2] = [29, 31];
 
+/// LLVM doesn't tell of parameters that are passed by reference, in C++ that isn't optimized: nobody knows then where the others are.
+pub(in super::super) const OMITS_REFERENCES: bool = true;
+
 /// How many registers there are for arguments.
 pub(super) const GENERAL: u64 = 8;
 pub(super) const VECTORS: u64 = 8;

@@ -10,6 +10,9 @@ use mcount_agent::recipe;
 /// The frame and the stack pointer, by their numbers in DWARF.
 pub(in super::super) const OF_STACK: [u16; 2] = [6, 7];
 
+/// Does LLVM not tell of parameters that are passed by reference, in C++ that isn't optimized?
+pub(in super::super) const OMITS_REFERENCES: bool = false;
+
 /// How many registers there are for arguments.
 pub(super) const GENERAL: u64 = 6;
 pub(super) const VECTORS: u64 = 8;
