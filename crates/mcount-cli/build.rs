@@ -25,7 +25,7 @@ const LIBRARIES: &[(&str, &str)] = &[
 ];
 
 /// Processors that programs can be traced on: `src/trace/processor` has a file for each. And: can they be patched?
-const PROCESSORS: [(&str, bool); 2] = [("x86_64", true), ("aarch64", false)];
+const PROCESSORS: [(&str, bool); 2] = [("x86_64", true), ("aarch64", true)];
 
 fn main() {
     say_what_there_is();

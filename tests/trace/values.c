@@ -34,6 +34,8 @@ struct point { int x, y; };
 struct mixed { double a; long b; };
 struct three { char a; short b; float c; };
 struct floats { float x, y, z; };
+struct sides { double all[4]; float more; };
+struct corners { double all[4]; };
 struct large { long a, b, c; };
 struct pair { long x, y; };
 struct nested { struct point at; short sizes[2]; enum color color; };
@@ -83,7 +85,12 @@ KEPT float halved(float a)
 
 KEPT long double extended(long double a, int b, long double c)
 {
+#ifdef __aarch64__
+    /* It has 128 bits. */
+    say("[\"extended\",[null,%d,null],null]", b);
+#else
     say("[\"extended\",[%Lg,%d,%Lg],%Lg]", a, b, c, a - c);
+#endif
     return a - c;
 }
 
@@ -118,12 +125,26 @@ KEPT struct floats triple(struct floats f, struct three t)
     return r;
 }
 
+/* The first is in four vector registers on AArch64, and the second isn't. */
+KEPT int around(struct corners c, double scale, struct sides s, double last)
+{
+    say("[\"around\",[{},%g,{\"more\":%g},%g],%d]", scale, s.more, last, (int)c.all[3]);
+    return (int)c.all[3];
+}
+
+#ifdef __aarch64__
+/* Nothing says at the end where it went. */
+#define RESULT "null"
+#else
+#define RESULT "{\"a\":%ld,\"b\":%ld,\"c\":%ld}"
+#endif
+
 /* The result goes where a hidden argument says; the structure is on the stack, what follows is in registers. */
 KEPT struct large moved(int a, struct large l, int b, struct packed p)
 {
     struct large r = {l.c, l.b, l.a};
-    say("[\"moved\",[%d,{\"a\":%ld,\"b\":%ld,\"c\":%ld},%d,{\"a\":\"%c\",\"b\":%ld}],{\"a\":%ld,\"b\":%ld,\"c\":%ld}]", a, l.a, l.b,
-        l.c, b, p.a, p.b, r.a, r.b, r.c);
+    say("[\"moved\",[%d,{\"a\":%ld,\"b\":%ld,\"c\":%ld},%d,{\"a\":\"%c\",\"b\":%ld}]," RESULT "]", a, l.a, l.b, l.c, b,
+        p.a, p.b, r.a, r.b, r.c);
     return r;
 }
 
@@ -209,6 +230,7 @@ KEPT int main(int argc, char **argv)
     swapped((struct point){3, -4});
     turned((struct mixed){2.5, -9}, 8);
     triple((struct floats){1.5f, 2.5f, 3.5f}, (struct three){'t', -2, 4.5f});
+    around((struct corners){{1, 2, 3, 4}}, 5.5, (struct sides){{6, 7, 8, 9}, 10.5f}, 11.5);
     moved(1, (struct large){2, 3, 4}, 5, (struct packed){'p', -6});
     squeezed(1, 2, 3, 4, 5, (struct mixed){1.5, 6}, (struct large){7, 8, 9}, (struct pair){10, 11}, 12);
     inner((struct nested){{1, 2}, {3, 4}, GREEN}, (union either){5}, (struct bits){1, 2, 3}, 6);

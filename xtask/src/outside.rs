@@ -1,5 +1,5 @@
-//! Traces programs from outside on another processor: boots a kernel of Debian in QEMU, with several processors, and runs the tests
-//! of `mcount trace` and `mcount attach` there, which hold their own counts against the traces.
+//! Traces and patches programs from outside on another processor: boots a kernel of Debian in QEMU, with several processors, and runs
+//! the tests of `mcount trace`, `mcount attach` and `mcount patch` there, which hold their own counts against the traces.
 //!
 //! QEMU's user-mode emulation has no `ptrace`, so it takes a whole machine. That one has no compilers: the tests are run here first, by the
 //! user-mode emulation, to learn which programs they want, and these are compiled by cross compilers. All that stays in
@@ -11,18 +11,22 @@ use std::process::{Command, Stdio};
 
 use lexopt::{Arg, ValueExt as _};
 
-use crate::{Result, debian, files, rust, test_programs};
+use crate::test_programs::{self, TestProgram};
+use crate::{Result, apt, debian, files, rust};
 
 const USAGE: &str = "\
 usage: cargo xtask outside [OPTION…] [TEST…]
 
-Runs the tests of `cargo test -p mcount-cli --test trace` that TESTs are in the names of, or `program::`, `attach`
-and `build::throw.cpp`, on AArch64 in a machine that QEMU emulates.
+Runs the tests of `cargo test -p mcount-cli --test trace --test patch` that TESTs are in the names of, on AArch64 in a machine
+that QEMU emulates. Without TESTs it's what has been seen to be right there: `mcount trace`, `attach` and `patch` in the main.
 
   --release    build mcount optimized: takes longer to build, and less to run
   --minutes N  how long the machine may run [default: 60]
 ";
 
+/// The Debian packages of all that's needed here.
+const PACKAGES: [&str; 5] =
+    ["clang", "cpio", "g++-aarch64-linux-gnu", "qemu-system-arm", "qemu-user"];
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 /// Of the kernel, as Debian calls them.
 const ARCHITECTURE: &str = "arm64";
@@ -38,8 +42,19 @@ const LIBRARIES: [&str; 7] = [
     "libpthread.so.0",
     "libdl.so.2",
 ];
+/// The programs of tests that have them.
+const PROGRAMS: [&str; 2] = ["patch", "trace"];
 /// Tests that the machine runs by default, by a part of their names.
-const TESTS: [&str; 3] = ["program::", "attach", "build::throw.cpp"];
+const TESTS: [&str; 8] = [
+    "program::",
+    "attach",
+    "build::throw.cpp",
+    "builds::",
+    "versions::",
+    "stacks::",
+    "refused::",
+    "faults::",
+];
 
 /// What is asked for.
 struct Request {
@@ -66,18 +81,24 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     if request.tests.is_empty() {
         request.tests = TESTS.map(str::to_owned).to_vec();
     }
+    apt::install(&apt::missing(&PACKAGES).unwrap_or_default())?;
     let room = files::workspace().join("target/outside");
     files::make_folder(&room.join("programs"))?;
     let built = Built::new(&room, request.is_release)?;
+    if !check_units(&built)? {
+        return Ok(false);
+    }
     compile(&room, &built, &request.tests)?;
     let kernel = kernel()?;
     make_root(&room, &built)?;
     boot(&room, &kernel, &request)
 }
 
-/// The test program and mcount, for the other processor.
+/// The test programs and mcount, for the other processor.
 struct Built {
-    tests: test_programs::TestProgram,
+    tests: Vec<TestProgram>,
+    /// Tests of what's for that processor, which need no machine.
+    units: Vec<TestProgram>,
     /// Where the tests expect mcount, and room for what they make.
     mcount: PathBuf,
     scratch: PathBuf,
@@ -88,7 +109,8 @@ impl Built {
         let compiler = rust::compiler(&[format!("libstd-rust-web-dev:{ARCHITECTURE}")])?;
         let target = room.join("build");
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["test", "-p", "mcount-cli", "--test", "trace", "--target", TARGET]);
+        cargo.args(["test", "-p", "mcount-cli", "--target", TARGET]);
+        cargo.arg("--lib").args(PROGRAMS.iter().flat_map(|name| ["--test", name]));
         if is_release {
             cargo.arg("--release");
         }
@@ -96,12 +118,34 @@ impl Built {
         cargo.env("RUSTC", compiler).env_remove("RUSTFLAGS");
         cargo.env("CARGO_PROFILE_DEV_DEBUG", "false");
         cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
-        let tests = test_programs::build(&mut cargo)?.and_then(|tests| tests.into_iter().next());
-        let tests = tests.ok_or("the tests don't build")?;
+        let tests = test_programs::build(&mut cargo)?;
+        let (units, tests) = tests
+            .ok_or("the tests don't build")?
+            .into_iter()
+            .partition(|one: &TestProgram| one.name.ends_with(": unit"));
         let profile = if is_release { "release" } else { "debug" };
         let mcount = target.join(TARGET).join(profile).join("mcount");
-        Ok(Self { tests, mcount, scratch: target.join("tmp") })
+        Ok(Self { tests, units, mcount, scratch: target.join(TARGET).join("tmp") })
     }
+}
+
+/// A program by the user-mode emulation.
+fn emulated(program: &Path) -> Command {
+    let mut emulator = Command::new("qemu-aarch64");
+    emulator.args(["-L", ROOT]).arg(program);
+    emulator
+}
+
+/// Runs the tests that need no machine: are all well?
+fn check_units(built: &Built) -> Result<bool> {
+    for one in &built.units {
+        let mut tests = emulated(&one.program);
+        let words = ["processor::", "patch::", "rescue::", "places::", "imports::", "--quiet"];
+        if !tests.args(words).current_dir(&one.folder).status()?.success() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Compiles the programs that the tests want.
@@ -111,10 +155,12 @@ fn compile(room: &Path, built: &Built, tests: &[String]) -> Result<()> {
     files::write(&wanted, b"")?;
     for test in tests {
         // They fail, as there are no programs yet; but they say what they want.
-        let mut emulator = Command::new("qemu-aarch64");
-        emulator.args(["-L", ROOT]).arg(&built.tests.program).arg(test);
-        emulator.current_dir(&built.tests.folder).env("MCOUNT_PROGRAMS", &programs);
-        emulator.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+        for one in &built.tests {
+            let mut emulator = emulated(&one.program);
+            emulator.arg(test);
+            emulator.current_dir(&one.folder).env("MCOUNT_PROGRAMS", &programs);
+            emulator.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+        }
     }
     let list = String::from_utf8(files::read(&wanted)?)?;
     let list: BTreeMap<&str, &str> = list.lines().filter_map(|line| line.split_once(' ')).collect();
@@ -145,11 +191,16 @@ fn compile_one(programs: &Path, name: &str, words: &str) -> Result<()> {
         "clang" | "clang++" => &clang,
         _ => return files::write(&output.with_extension("failed"), b"no such compiler\n"),
     };
-    let mut arguments: Vec<&str> = words.collect();
-    let sources = files::workspace().join("tests/trace");
-    let source = sources.join(arguments.pop().unwrap_or_default());
     let mut command = Command::new("env");
-    command.args(program).args(["-D_GNU_SOURCE", "-w"]).args(arguments).arg(source);
+    command.args(program).args(["-D_GNU_SOURCE", "-w"]);
+    for word in words {
+        let Some(source) = word.strip_prefix('@') else {
+            command.arg(word);
+            continue;
+        };
+        let of_tests = files::workspace().join("tests").join(source);
+        command.arg(if of_tests.exists() { of_tests } else { programs.join(source) });
+    }
     command.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&output);
     let said = command.output()?;
     if said.status.success() {
@@ -186,7 +237,9 @@ fn make_root(room: &Path, built: &Built) -> Result<()> {
     }
     let inside = |path: &Path| whole.join(path.strip_prefix("/").unwrap_or(path));
     files::make_folder(&inside(&built.scratch))?;
-    files::make_folder(&inside(&built.tests.folder))?;
+    for one in &built.tests {
+        files::make_folder(&inside(&one.folder))?;
+    }
     for library in LIBRARIES {
         copy(&Path::new(ROOT).join("lib").join(library), &whole.join("lib").join(library))?;
     }
@@ -195,9 +248,12 @@ fn make_root(room: &Path, built: &Built) -> Result<()> {
             copy(&program, &whole.join("programs").join(name))?;
         }
     }
-    for (from, to) in
-        [(&built.tests.program, whole.join("tests")), (&built.mcount, inside(&built.mcount))]
-    {
+    let mcount = (&built.mcount, inside(&built.mcount));
+    let tests = built.tests.iter().map(|one| {
+        let (_, name) = one.name.rsplit_once(' ').unwrap_or_default();
+        (&one.program, whole.join("tests").join(name))
+    });
+    for (from, to) in tests.chain([mcount]) {
         files::make_folder(to.parent().unwrap_or(&whole))?;
         succeed(Command::new("aarch64-linux-gnu-strip").arg("-o").arg(to).arg(from))?;
     }
@@ -205,7 +261,8 @@ fn make_root(room: &Path, built: &Built) -> Result<()> {
     files::write(&source, include_bytes!("outside/init.c"))?;
     let mut compiler = Command::new("aarch64-linux-gnu-gcc");
     compiler.args(["-static", "-O2"]);
-    for (name, path) in [("FOLDER", &built.tests.folder), ("ROOM", &built.scratch)] {
+    let folder = built.tests.first().map(|one| &one.folder).ok_or("there are no tests")?;
+    for (name, path) in [("FOLDER", folder), ("ROOM", &built.scratch)] {
         compiler.arg(format!("-D{name}=\"{}\"", path.display()));
     }
     succeed(compiler.arg("-o").arg(whole.join("init")).arg(&source))?;

@@ -21,6 +21,7 @@ const PACKAGES: &[&str] = &[
     "chromium",
     "clang",
     "clang-19",
+    "cpio",
     "g++",
     "g++-aarch64-linux-gnu",
     "g++-arm-linux-gnueabihf",

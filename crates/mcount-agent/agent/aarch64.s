@@ -186,6 +186,7 @@
     KEEP_VECTORS
     add x0, x29, #8
     ldr w1, [x16, #RECORD_ID]
+    mov x2, x19
     bl {slow_entry}
     mov x20, x0
     RESTORE_VECTORS
@@ -231,6 +232,7 @@
     KEEP_VECTORS
     add x0, x29, #8
     mov x1, #0
+    mov x2, x19
     bl {slow_exit}
     str x0, [x19, #CALL_RETURN]
     LET_GO

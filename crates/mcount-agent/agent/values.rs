@@ -6,11 +6,15 @@
 //!
 //! Memory that a pointer leads to may not be there, or may go while it's read. So it's read by a system call, which fails
 //! then. A load would end the program.
+//!
+//! Where registers are that an entry or an exit has saved is known by the routines of a processor (`saved`).
 
 use crate::block::Block;
 use crate::numbers::{ENTRIES, RETURN, UNTIMED, has};
 use crate::payload::{MOST, TEXT, Values};
+use super::{READ_MEMORY, saved};
 use crate::{calls, config, host, layout as trace, shadow, sys, thread};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 unsafe extern "C" {
     static mcount_stubs_end: u8;
@@ -29,22 +33,12 @@ mod action {
     pub(super) const MEMORY: u64 = 5;
 }
 
-/// Where values are: bits 8 to 15 of a word of a recipe, and, of lengths, bits 16 to 23.
-mod source {
-    pub(super) const VECTOR: u64 = 8;
-    pub(super) const RAX: u64 = 16;
-    pub(super) const RDX: u64 = 17;
-    pub(super) const X87: u64 = 18;
-    pub(super) const STACK: u64 = 19;
-}
+/// Where values are: bits 8 to 15 of a word of a recipe, and, of lengths, bits 16 to 23. All but this one are registers.
+const STACK: u64 = 19;
 
 /// A bit of the shadow OPN: at the end of the call there's more to do than to record it. The exit in `x86_64.s` looks for it by
 /// the sign.
 const HAS_MORE: u64 = 1 << 31;
-
-/// Where in what FXSAVE keeps the registers are.
-const X87: usize = 32;
-const VECTORS: usize = 160;
 
 /// A bit of the second number of a recipe: the function's calls are recorded however short they are.
 const KEPT: u32 = 1 << 31;
@@ -80,38 +74,22 @@ fn recipe(id: u32) -> Option<&'static Recipe> {
 /// The registers at the entry of a function, or at its exit.
 struct Registers {
     slot: u64,
-    /// What FXSAVE has kept of the others.
+    /// What the routine has saved of the others.
     state: *const u8,
 }
 
 impl Registers {
-    /// How many bytes below the slot the entry of a call saves %rdi, %rsi, %rdx, %rcx, %r8 and %r9; its exit %rax and
-    /// %rdx. See `ENTER`, `SLOW`, `KEPT` and `EXIT_BODY` in `x86_64.s`.
-    const BELOW: [u64; 6] = [40, 48, 24, 32, 72, 80];
-
-    /// Copies the value with this source; the stack's is so many bytes above the return address.
+    /// Copies the value with this source; the stack's is so many bytes above the slot.
     fn copy(&self, source: u64, offset: u64, to: &mut [u8]) {
-        let below = match source {
-            source::RAX => 8,
-            source::RDX => 16,
-            source::X87 => return self.copy_state(X87, to),
-            source::STACK => return self.copy_stack(self.slot + 8 + offset, to),
-            source::VECTOR.. => {
-                return self.copy_state(VECTORS + 16 * (source - source::VECTOR) as usize, to);
-            }
-            general => Self::BELOW.get(general as usize).copied().unwrap_or(8),
-        };
-        // SAFETY: the register was saved there.
-        let word = unsafe { *((self.slot - below) as *const u64) };
-        for (room, byte) in to.iter_mut().zip(word.to_le_bytes()) {
-            *room = byte;
+        if source == STACK {
+            return self.copy_stack(self.slot + 8 + offset, to);
         }
-    }
-
-    fn copy_state(&self, at: usize, to: &mut [u8]) {
-        // SAFETY: FXSAVE has kept 512 bytes, and each register has 16 of them.
-        let kept = unsafe { core::slice::from_raw_parts(self.state.add(at), 16) };
-        for (room, byte) in to.iter_mut().zip(kept) {
+        // SAFETY: the routine has saved so many bytes there.
+        let found = unsafe {
+            let (from, size) = saved(self.slot, self.state, source);
+            core::slice::from_raw_parts(from, size)
+        };
+        for (room, byte) in to.iter_mut().zip(found) {
             *room = *byte;
         }
     }
@@ -212,7 +190,7 @@ fn read(from: u64, to: &mut [u8]) -> usize {
     let process = u64::from(sys::process_id());
     // SAFETY: it writes to `to` only.
     let result = unsafe {
-        sys::call(310, [process, (&raw const local) as u64, 1, (&raw const remote) as u64, count, 0])
+        sys::call(READ_MEMORY, [process, (&raw const local) as u64, 1, (&raw const remote) as u64, count, 0])
     };
     usize::try_from(result).unwrap_or(0).min(to.len())
 }
@@ -233,11 +211,10 @@ pub(crate) unsafe extern "C" fn mcount_entry_with(slot: *mut u64, word: u32, sta
     }
 }
 
-/// The entry of function `word` when arguments may have left their registers: only a result can be had.
-pub(crate) unsafe extern "C" fn mcount_late_entry_with(slot: *mut u64, word: u32) {
-    // SAFETY: the caller is the entry trampoline.
+/// The entry of function `word` when arguments may have left their registers, which was recorded: only a result can be had.
+pub(crate) unsafe fn late_entry(slot: *mut u64, word: u32) {
+    // SAFETY: the caller's.
     unsafe {
-        calls::mcount_slow_pg(slot, word);
         if let Some(recipe) = recipe(word & 0xff_ffff) {
             enter(slot as u64, word & 0xff_ffff, recipe, None);
         }
@@ -356,9 +333,8 @@ unsafe fn take_back(block: *mut Block, start: u64) {
                     thread::put(at + 16 * record, 0, 0);
                 }
                 // A signal handler that has recorded something meanwhile finds its place taken, and zeroes before it.
-                let expected = head;
-                core::arch::asm!("cmpxchg [{}], {}", in(reg) &raw mut (*block).head, in(reg) at,
-                    inout("rax") expected => _, options(nostack));
+                let place = AtomicU64::from_ptr(&raw mut (*block).head);
+                let _ = place.compare_exchange(head, at, Relaxed, Relaxed);
                 return;
             }
             if low & 0xffff_ffff != trace::special::BYTES << trace::special::KIND_SHIFT {

@@ -46,3 +46,14 @@ pub fn write_program(path: &Path, contents: &[u8]) -> Result<(), String> {
     let status = child.wait().map_err(text)?;
     if status.success() { Ok(()) } else { Err(format!("{}: {status}", path.display())) }
 }
+
+/// Copies a program that may be executed, where one test runs at a time and there's no shell: see [`write_program`].
+///
+/// # Errors
+///
+/// The path and what the system said.
+pub fn copy_program(from: &Path, to: &Path) -> Result<(), String> {
+    // Somebody may still execute what was there.
+    let _ = fs::remove_file(to);
+    fs::copy(from, to).map(drop).map_err(|error| format!("{}: {error}", to.display()))
+}

@@ -3,6 +3,7 @@
 pub mod browser;
 pub mod budget;
 pub mod damage;
+pub mod elsewhere;
 pub mod files;
 #[cfg(feature = "harness")]
 mod ignored;

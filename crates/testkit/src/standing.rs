@@ -8,7 +8,7 @@ use std::path::Path;
 /// # Errors
 ///
 /// It can't be traced, or it doesn't get there.
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_os = "linux"))]
 pub fn stop_at(thread: i32, address: u64) -> Result<(), String> {
     use nix::sys::ptrace;
     use nix::sys::signal::Signal;
@@ -20,7 +20,12 @@ pub fn stop_at(thread: i32, address: u64) -> Result<(), String> {
     ptrace::attach(thread).map_err(text)?;
     wait()?;
     for _ in 0..MOST {
-        if ptrace::getregs(thread).map_err(text)?.rip == address {
+        let registers = ptrace::getregs(thread).map_err(text)?;
+        #[cfg(target_arch = "x86_64")]
+        let place = registers.rip;
+        #[cfg(target_arch = "aarch64")]
+        let place = registers.pc;
+        if place == address {
             return ptrace::detach(thread, Signal::SIGSTOP).map_err(text);
         }
         ptrace::step(thread, None).map_err(text)?;
@@ -35,7 +40,7 @@ pub fn stop_at(thread: i32, address: u64) -> Result<(), String> {
 /// # Errors
 ///
 /// Always.
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_os = "linux")))]
 pub fn stop_at(_: i32, _: u64) -> Result<(), String> {
     Err("not on this processor".to_owned())
 }

@@ -1,4 +1,4 @@
-/* The user space of a kernel in which programs are traced: it mounts what tests need, runs the test program for each word of the
+/* The user space of a kernel in which programs are traced: it mounts what tests need, runs the test programs for each word of the
  * kernel's command line behind `--`, and ends the machine. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static void mounted(const char *kind, const char *place)
 		printf("outside: FAILED to mount %s\n", place);
 }
 
-static void run(char *filter)
+static int run(const char *program, char *filter)
 {
 	int status = 0;
 	pid_t child = fork();
@@ -24,13 +24,13 @@ static void run(char *filter)
 		setsid();
 		if (chdir(FOLDER))
 			_exit(126);
-		execl("/tests", "tests", filter, "--color=never", "--test-threads=1", (char *)0);
+		execl(program, program, filter, "--color=never", "--test-threads=1", (char *)0);
 		_exit(127);
 	}
 	/* Others end here as well, whose parents have. */
 	while (wait(&status) != child)
 		;
-	printf("outside: %s: %d\n", filter, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 int main(int count, char **words)
@@ -44,8 +44,10 @@ int main(int count, char **words)
 	setenv("PATH", "/bin", 1);
 	setenv("MCOUNT_PROGRAMS", "/programs", 1);
 	setenv("MCOUNT_TIME_FACTOR", "30", 1);
-	for (int i = 1; i < count; i++)
-		run(words[i]);
+	for (int i = 1; i < count; i++) {
+		int patch = run("/tests/patch", words[i]), trace = run("/tests/trace", words[i]);
+		printf("outside: %s: %d\n", words[i], patch ? patch : trace);
+	}
 	printf("outside: END\n");
 	fflush(stdout);
 	reboot(RB_POWER_OFF);

@@ -13,18 +13,41 @@ use crate::{calls, confine, host, sys};
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
 
+#[path = "../values.rs"]
+mod values;
+
 global_asm!(
     include_str!("../aarch64.s"),
     include_str!("aarch64.s"),
-    slow_entry = sym calls::mcount_slow_entry,
+    slow_entry = sym values::mcount_entry_with,
     slow_entry_late = sym late_entry,
-    slow_exit = sym calls::mcount_slow_exit,
+    slow_exit = sym values::mcount_exit_with,
     confine = sym confine::mcount_confine,
 );
 
 /// System calls by which a program forbids itself others.
 pub(crate) const SYS_PRCTL: u64 = 167;
 pub(crate) const SYS_SECCOMP: u64 = 277;
+
+/// `process_vm_readv`.
+const READ_MEMORY: u64 = 270;
+
+/// Where the value of a source of recipes was saved, in the call that the routine has made at `state`, and how many bytes that are.
+unsafe fn saved(_slot: u64, state: *const u8, source: u64) -> (*const u8, usize) {
+    const VECTOR: u64 = 8;
+    const RESULT: u64 = 16;
+    const SECOND_RESULT: u64 = 17;
+    let call = state.cast::<Call>();
+    // SAFETY: the routine has made the call, and saved 32 vector registers at its area.
+    unsafe {
+        let (registers, area) = ((*call).registers.as_ptr(), (*call).area[0] as *const u8);
+        match source {
+            RESULT | SECOND_RESULT => (registers.add((source - RESULT) as usize).cast(), 8),
+            0..VECTOR => (registers.add(source as usize).cast(), 8),
+            _ => (area.add(16 * (source - VECTOR) as usize % 512), 16),
+        }
+    }
+}
 
 unsafe extern "C" {
     static mcount_exit: u8;
@@ -194,7 +217,9 @@ struct Call {
     caller: u64,
     rest: [u64; 6],
     record: *const Record,
-    area: [u64; 3],
+    spare: u64,
+    /// Where vector registers were saved, first.
+    area: [u64; 2],
     /// Where the caller's address is to be changed.
     link: *mut u64,
 }
@@ -214,6 +239,7 @@ const _: () = {
     assert!(core::mem::offset_of!(Call, slot) == 96);
     assert!(core::mem::offset_of!(Call, caller) == 104);
     assert!(core::mem::offset_of!(Call, record) == 160);
+    assert!(core::mem::offset_of!(Call, area) == 176);
     assert!(core::mem::offset_of!(Call, link) == 192);
 };
 
@@ -233,6 +259,7 @@ unsafe extern "C" fn late_entry(call: *const Call) {
             asm!("hint #8", inout("x17") address, in("x16") call.stack, options(nomem, nostack));
         }
         call.link.write_volatile(address);
+        values::late_entry(call.slot as *mut u64, (*call.record).number);
     }
 }
 

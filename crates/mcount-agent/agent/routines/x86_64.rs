@@ -2,7 +2,7 @@
 
 use crate::block::Block;
 use crate::numbers::has;
-use crate::{confine, host, sys};
+use crate::{calls, confine, host, sys};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 #[path = "../values.rs"]
 mod values;
 
-use values::{mcount_entry_with, mcount_exit_with, mcount_late_entry_with};
+use values::{mcount_entry_with, mcount_exit_with};
 
 global_asm!(
     ".set INSIDE, 0",
@@ -18,7 +18,7 @@ global_asm!(
     include_str!("x86_64.s"),
     slow_entry = sym mcount_entry_with,
     slow_exit = sym mcount_exit_with,
-    slow_pg = sym mcount_late_entry_with,
+    slow_pg = sym late_entry_with,
     confine = sym confine::mcount_confine,
     options(att_syntax)
 );
@@ -26,6 +26,45 @@ global_asm!(
 /// System calls by which a program forbids itself others.
 pub(crate) const SYS_PRCTL: u64 = 157;
 pub(crate) const SYS_SECCOMP: u64 = 317;
+
+/// `process_vm_readv`.
+const READ_MEMORY: u64 = 310;
+
+/// The entry of a function whose hook is behind its prologue.
+unsafe extern "C" fn late_entry_with(slot: *mut u64, word: u32) {
+    // SAFETY: the caller is the entry trampoline.
+    unsafe {
+        calls::mcount_slow_pg(slot, word);
+        values::late_entry(slot, word);
+    }
+}
+
+/// Where the value of a source of recipes was saved, and how many bytes that are: general registers below the slot, the others by FXSAVE.
+unsafe fn saved(slot: u64, state: *const u8, source: u64) -> (*const u8, usize) {
+    const VECTOR: u64 = 8;
+    const RAX: u64 = 16;
+    const RDX: u64 = 17;
+    const X87: u64 = 18;
+    /// Where in what FXSAVE keeps the registers are.
+    const OF_X87: usize = 32;
+    const OF_VECTORS: usize = 160;
+    /// How many bytes below the slot the entry of a call saves %rdi, %rsi, %rdx, %rcx, %r8 and %r9; its exit %rax and
+    /// %rdx. See `ENTER`, `SLOW`, `KEPT` and `EXIT_BODY` in `x86_64.s`.
+    const BELOW: [u64; 6] = [40, 48, 24, 32, 72, 80];
+    let below = match source {
+        RAX => 8,
+        RDX => 16,
+        // SAFETY: FXSAVE has kept 512 bytes, and each register has 16 of them.
+        X87 => return (unsafe { state.add(OF_X87) }, 16),
+        VECTOR.. => {
+            let at = OF_VECTORS + 16 * (source - VECTOR) as usize;
+            // SAFETY: as above.
+            return (unsafe { state.add(at) }, 16);
+        }
+        general => BELOW.get(general as usize).copied().unwrap_or(8),
+    };
+    ((slot - below) as *const u8, 8)
+}
 
 unsafe extern "C" {
     static mcount_stubs: u8;

@@ -1,19 +1,20 @@
 //! What a module calls of others, and what it has for others to call: its relocations and its dynamic symbols.
 //!
-//! A call leaves a module by a word that the dynamic linker fills in. Those of `R_X86_64_JUMP_SLOT` are for calls only: an
-//! entry of the procedure linkage table (PLT) jumps by each. Those of `R_X86_64_GLOB_DAT` hold an address that code may do
+//! A call leaves a module by a word that the dynamic linker fills in. Those of `JUMP_SLOT` are for calls only: an
+//! entry of the procedure linkage table (PLT) jumps by each. Those of `GLOB_DAT` hold an address that code may do
 //! anything with: call it (`-fno-plt`), or compare it. So the code is looked through for what it does with them.
 //!
 //! Source: System V psABI for x86-64, 5.2 ("Dynamic Linking"); gABI, "Dynamic Section".
 
+#[cfg_attr(target_arch = "x86_64", path = "imports/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "imports/aarch64.rs")]
+mod here;
+
+use self::here::{GLOB_DAT, JUMP_SLOT};
 use object::read::elf::{Dyn, ElfFile64, ProgramHeader, Sym};
 use object::{Endianness, Object, ObjectSection, SymbolIndex, elf};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-
-/// Relocations of words that are for calls, and of those for addresses (x86-64 psABI, 4.4.1).
-const JUMP_SLOT: u32 = 7;
-const GLOB_DAT: u32 = 6;
 
 /// Bytes of an entry of a table of relocations.
 const RELOCATION: usize = 24;
@@ -241,50 +242,15 @@ impl<'f, 'd> Image<'f, 'd> {
         else {
             return uses;
         };
-        let span = last - first;
+        let (first, last) = (*first, *last);
         // Segments can overlap.
         let mut left = self.file.data().len();
         for (start, bytes, _) in self.segments.iter().filter(|(.., is_code)| *is_code) {
             let bytes = bytes.get(..left.min(bytes.len())).unwrap_or_default();
             left -= bytes.len();
-            for (at, distance) in bytes.windows(4).enumerate() {
-                let distance = distance.first_chunk().map_or(0, |bytes| i32::from_le_bytes(*bytes));
-                let behind = start.wrapping_add(at as u64 + 4);
-                let target = behind.wrapping_add_signed(i64::from(distance));
-                // An immediate operand of up to four bytes may follow.
-                if target.wrapping_sub(first.wrapping_sub(4)) > span.saturating_add(4) {
-                    continue;
-                }
-                let before = at.checked_sub(2).and_then(|from| bytes.get(from..at));
-                let start = behind.wrapping_sub(6);
-                add_use(words, &mut uses, (target, start), before.unwrap_or_default());
-            }
+            here::add_uses((*start, bytes), words, (first, last), &mut uses);
         }
         uses
-    }
-}
-
-/// Adds what an instruction does whose distance leads to `target`; if it's a call or a jump by a word, it begins at `start` with the bytes
-/// `opcode`.
-fn add_use<T>(
-    words: &BTreeMap<u64, T>,
-    uses: &mut HashMap<u64, Uses>,
-    (target, start): (u64, u64),
-    opcode: &[u8],
-) {
-    for operand in [0, 1, 2, 4] {
-        let word = target.wrapping_add(operand);
-        if !words.contains_key(&word) {
-            continue;
-        }
-        let uses = uses.entry(word).or_default();
-        match (operand, opcode) {
-            (0, [0xff, kind @ (0x15 | 0x25)]) => {
-                uses.sites.push(start);
-                uses.has_calls |= *kind == 0x15;
-            }
-            _ => uses.others += 1,
-        }
     }
 }
 

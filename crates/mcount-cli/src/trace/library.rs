@@ -1,23 +1,27 @@
 //! Calls of library functions (`--library-calls`): those that a module makes by words which the dynamic linker fills in.
 //!
-//! Such a word is made to lead to a *gate* (`mcount_live::x86_64::gate`): an armed site, and behind it a jump by a word of our
+//! Such a word is made to lead to a *gate*, which is a processor's (a file each, with the same names in it): an armed site, and behind it a jump by a word of our
 //! own. The module's relocation of its word is changed into one of ours. So it's the dynamic linker that finds the function,
 //! with all that it knows of versions and scopes, whenever it does: before it tells that a module is there; afterwards, as glibc
 //! does until 2.40 for what is opened by `dlopen`; or when the function is called first. Nothing of the module refers to its word but calls, so
 //! nobody else sees the gate's address. Where code also takes the address from the word, the calls by it are replaced, each by one
 //! of as many bytes, and the word stays.
 
+#[cfg_attr(target_arch = "x86_64", path = "library/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "library/aarch64.rs")]
+mod here;
+
 use super::Recorder;
 use super::agent::Routines;
 use super::imports::{self, Export, Import, Way};
 use super::modules::{Module, Modules, is_recorded};
+use super::processor::{STUB, thunk};
 use super::scope::Scope;
 use super::space::{Gate, PAGE, Pages, Placed, Room, Space, near, reaches};
 use super::tracee::{Memory, Tracee};
 use crate::commit::Failure;
 use crate::files::Input;
 use crate::words::counted;
-use mcount_live::x86_64 as code;
 use mcount_trace::layout::metadata;
 use nix::libc;
 use object::Endianness;
@@ -304,8 +308,20 @@ impl Space {
     }
 }
 
+/// What is to be done of code of a module that finds a function when it's called first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum First {
+    /// It's gone to as it is.
+    #[cfg_attr(target_arch = "aarch64", expect(dead_code, reason = "a register says which one"))]
+    Same,
+    /// A register has to have what the PLT loads into it, which a gate doesn't keep.
+    Loads,
+    /// It isn't understood.
+    Unknown,
+}
+
 /// Bytes of code near a module for an import of which calls are replaced.
-const NEAR: u64 = 2 * code::STUB as u64;
+const NEAR: u64 = 2 * STUB as u64;
 
 /// Writes what calls of one module go by.
 struct Writer<'s> {
@@ -326,14 +342,12 @@ struct Writer<'s> {
 impl Writer<'_> {
     /// Has calls of an import go by a gate; where that one's site is. `None`: they can't.
     fn import(&mut self, import: &Import, number: u32) -> io::Result<Option<u64>> {
-        const PAIR: usize = 2 * code::STUB;
+        const PAIR: usize = 2 * STUB;
         let no_room = || io::Error::other("no room for more stubs");
         let stub = self.placed.stubs.take(PAIR as u64).ok_or_else(no_room)?;
-        let gate = stub + code::STUB as u64;
+        let gate = stub + STUB as u64;
         let by = self.words.take(8).ok_or_else(no_room)?;
-        let (entry, exit) = self.routines;
-        let made = code::stub(stub, entry, gate + code::GATE_BODY as u64, exit, number);
-        let made = made.zip(code::gate(gate, stub, by)).map(|(stub, gate)| [stub, gate].concat());
+        let made = here::pair(stub, self.routines, by, number);
         let is_done = match &import.way {
             _ if made.is_none() => false,
             Way::Calls => self.redirect(import, gate, by)?,
@@ -341,8 +355,8 @@ impl Writer<'_> {
             Way::Address => false,
         };
         let made = made.filter(|_| is_done);
-        self.memory.write(stub, made.as_deref().unwrap_or(&[0xcc; PAIR]))?;
-        Ok(is_done.then_some(gate + code::GATE_SITE as u64))
+        self.memory.write(stub, made.as_ref().unwrap_or(&[0; PAIR]))?;
+        Ok(is_done.then_some(gate + here::GATE_SITE))
     }
 
     /// Makes the word of an import lead to `gate`, and its relocation one of `by`. `false` if that isn't the relocation.
@@ -362,12 +376,9 @@ impl Writer<'_> {
         Ok(true)
     }
 
-    /// What a new word has at first, if that of the module has `value`: the same, but `mold` makes PLTs that have a number in `%r11` then,
-    /// which stubs don't keep. `None` if nobody knows what the PLT does.
+    /// What a new word has at first, if that of the module has `value`: the same, or what leads to code that goes there with all that the
+    /// module's PLT expects. `None` if nobody knows what that does.
     fn first_value(&mut self, import: &Import, value: u64) -> io::Result<Option<u64>> {
-        const PUSH: u8 = 0x68;
-        const PUSH_R11: [u8; 2] = [0x41, 0x53];
-        const LANDING_PAD: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
         // What isn't relocated yet will be.
         let is_own = |value: u64| (self.extent.0..self.extent.1).contains(&value);
         let missing = [0, self.bias].into_iter().find(|bias| is_own(value.wrapping_add(*bias)));
@@ -375,13 +386,15 @@ impl Writer<'_> {
         let place = value.wrapping_add(missing);
         let mut code = [0; 8];
         self.memory.read(place, &mut code)?;
-        let code = code.strip_prefix(LANDING_PAD).unwrap_or(&code);
-        if code.first() == Some(&PUSH) {
-            return Ok(Some(value));
-        }
-        let slot = self.placed.stubs.take(code::STUB as u64);
-        let Some(slot) = slot.filter(|_| code.starts_with(&PUSH_R11)) else { return Ok(None) };
-        self.memory.write(slot, &code::load_and_jump(import.index, place))?;
+        let code = match here::first(code) {
+            First::Same => return Ok(Some(value)),
+            First::Unknown => return Ok(None),
+            First::Loads => {
+                here::load_and_jump(import.index, self.bias.wrapping_add(import.word), place)
+            }
+        };
+        let Some(slot) = self.placed.stubs.take(STUB as u64) else { return Ok(None) };
+        self.memory.write(slot, &code)?;
         Ok(Some(slot.wrapping_sub(missing)))
     }
 
@@ -395,18 +408,18 @@ impl Writer<'_> {
     ) -> io::Result<bool> {
         let room = self.thunks.as_mut().unwrap_or(&mut self.placed.stubs);
         let Some(there) = room.take(NEAR) else { return Ok(false) };
-        let back = there + code::STUB as u64;
+        let back = there + STUB as u64;
         let word = self.bias.wrapping_add(import.word);
-        let Some(jump_back) = code::jump_by(back, word) else { return Ok(false) };
+        let Some(jump_back) = here::jump_by(back, word) else { return Ok(false) };
         let mut all = Vec::new();
         for site in sites {
             let place = self.bias.wrapping_add(*site);
-            let mut now = [0; code::BY_WORD];
+            let mut now = [0; here::BY_WORD];
             self.memory.read(place, &mut now)?;
-            let Some(direct) = code::direct(now, place, there) else { return Ok(false) };
+            let Some(direct) = here::direct(now, place, there) else { return Ok(false) };
             all.push((place, direct));
         }
-        self.memory.write(there, &code::thunk(gate))?;
+        self.memory.write(there, &thunk(gate))?;
         self.memory.write(back, &jump_back)?;
         self.memory.write(by, &back.to_le_bytes())?;
         for (place, direct) in all {

@@ -65,7 +65,7 @@ pub(super) struct Rendezvous {
     pub(super) is_breakpoint: bool,
 }
 
-/// What calls of a library function go by (`mcount_live::x86_64::gate`).
+/// What calls of a library function go by (`library.rs`).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gate {
     pub(super) site: u64,

@@ -9,7 +9,9 @@ use std::thread::sleep;
 use testkit::damage::{Random, SECTIONS, damaged};
 use testkit::served::Served;
 
-pub(crate) const TESTS: [(&str, Check); 12] = [
+pub(crate) const TESTS: &[(&str, Check)] = &[
+    #[cfg(target_arch = "aarch64")]
+    ("faults::inside-a-gate", inside_a_gate),
     ("faults::damaged-objects", damaged_objects),
     ("faults::damaged-programs", damaged_programs),
     ("faults::between-nops", between_nops),
@@ -103,15 +105,25 @@ fn damaged_programs() -> Result<(), String> {
     if patched > 10 { Ok(()) } else { Err(format!("only {patched} were patched")) }
 }
 
+/// No landing pads.
+#[cfg(target_arch = "x86_64")]
+const NO_PADS: &[&str] = &["-fcf-protection=none"];
+#[cfg(not(target_arch = "x86_64"))]
+const NO_PADS: &[&str] = &["-mbranch-protection=none"];
+/// Where a thread stands behind the first of five NOPs.
+#[cfg(target_arch = "x86_64")]
+const BETWEEN: [u64; 4] = [1, 2, 3, 4];
+#[cfg(not(target_arch = "x86_64"))]
+const BETWEEN: [u64; 2] = [4, 16];
+
 /// A thread stands between the single NOPs of a hook that becomes one instruction, of a function that is replaced.
 fn between_nops() -> Result<(), String> {
     let room = Room::new()?;
-    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/trace/hot.c");
-    let flags = [HOOKS, &["-fcf-protection=none"]].concat();
-    let program = room.compile("hot", "gcc", &flags, &[program])?;
+    let flags = [HOOKS, NO_PADS].concat();
+    let program = room.compile("hot", "gcc", &flags, &["../trace/hot.c"])?;
     let fix = room.source("fix.c", "int hot(int n) { return n + 1; }")?;
     let fix = room.fix("fix.so", &[], &[&fix.to_string_lossy()])?;
-    for offset in 1..5 {
+    for offset in BETWEEN {
         let served = Served::start(&program)?;
         let process = served.id();
         let place = testkit::standing::address_of(process, &program, "hot")? + offset;
@@ -130,12 +142,45 @@ fn between_nops() -> Result<(), String> {
     Ok(())
 }
 
+/// A thread has asked its gate where to go, and stands before it goes there, or before it has asked: it asks again.
+#[cfg(target_arch = "aarch64")]
+fn inside_a_gate() -> Result<(), String> {
+    use std::os::unix::fs::FileExt;
+    let room = Room::new()?;
+    let program = room.compile("hot", "gcc", HOOKS, &["../trace/hot.c"])?;
+    let fix = room.source("fix.c", "int hot(int n) { return n + 1; }")?;
+    let fix = room.fix("fix.so", &[], &[&fix.to_string_lossy()])?;
+    let served = Served::start(&program)?;
+    let process = served.id();
+    patch(&served, &fix)?.is(0, "replaces hot")?;
+    let site = testkit::standing::address_of(process, &program, "hot")?;
+    let memory = std::fs::File::open(format!("/proc/{process}/mem")).map_err(text)?;
+    let mut bytes = [0; 4];
+    memory.read_exact_at(&mut bytes, site).map_err(text)?;
+    let branch = u32::from_le_bytes(bytes);
+    if branch >> 26 != 0b00_0101 {
+        return Err(format!("{branch:#x} is no branch"));
+    }
+    let gate = site.wrapping_add_signed(i64::from((branch << 6).cast_signed() >> 4));
+    for offset in [4, 8] {
+        testkit::standing::stop_at(process.cast_signed(), gate + offset)?;
+        until("it stops", || state(process) == 'T')?;
+        patch(&served, &fix)?.is(0, "replaces hot")?;
+        let place = std::fs::read_to_string(format!("/proc/{process}/syscall")).map_err(text)?;
+        if !place.trim_end().ends_with(&format!(" {gate:#x}")) {
+            return Err(format!("{offset} bytes behind {gate:#x} it's at {place}"));
+        }
+        kill(Pid::from_raw(process.cast_signed()), Signal::SIGCONT).map_err(text)?;
+        until("it goes on", || state(process) != 'T')?;
+    }
+    with(&served, &["--revert"], &[])?.is(0, "reverted")
+}
+
 /// A signal handler is to return there.
 fn inside_a_hook() -> Result<(), String> {
     let room = Room::new()?;
-    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/trace/served.c");
     let flags = [HOOKS, &["-fcf-protection=none", "-DINSIDE"]].concat();
-    let program = room.compile("served", "gcc", &flags, &[program])?;
+    let program = room.compile("served", "gcc", &flags, &["../trace/served.c"])?;
     let fix = room.source("fix.c", "int target(int n) { return n + 1; }")?;
     let fix = room.fix("fix.so", &[], &[&fix.to_string_lossy()])?;
     let mut served = Served::start(&program)?;
@@ -375,21 +420,23 @@ fn breakpoint() -> Result<(), String> {
     let program = room.compile("served", "gcc", &flags, &["served.c"])?;
     let fix = room.fix("fix.so", &[], &["fix.c"])?;
     let mut served = Served::start(&program)?;
-    let output = Command::new("nm").arg(&program).output().map_err(text)?;
-    let symbols = String::from_utf8_lossy(&output.stdout).into_owned();
-    let line = symbols.lines().find(|line| line.ends_with(" hidden")).ok_or("no symbol")?;
-    let address = line.split(' ').next().ok_or("no address")?;
-    let address = u64::from_str_radix(address, 16).map_err(text)?;
+    let address = testkit::standing::address_of(served.id(), &program, "hidden")?;
+    // A breakpoint, and what was there.
+    let (trap, nop): (&[u8], &[u8]) = if cfg!(target_arch = "aarch64") {
+        (&[0, 0, 0x20, 0xd4], &[0x1f, 0x20, 0x03, 0xd5])
+    } else {
+        (&[0xcc], &[0x90])
+    };
     let path = format!("/proc/{}/mem", served.id());
     let memory = std::fs::OpenOptions::new().write(true).open(path).map_err(text)?;
-    memory.write_all_at(&[0xcc], address).map_err(text)?;
+    memory.write_all_at(trap, address).map_err(text)?;
     let before = served.code()?;
     patch(&served, &fix)?
         .is(2, "the hook of hidden isn't as in its file: a debugger or another tracer has it")?;
     if served.code()? != before {
         return Err("something has changed".to_owned());
     }
-    memory.write_all_at(&[0x90], address).map_err(text)?;
+    memory.write_all_at(nop, address).map_err(text)?;
     patch(&served, &fix)?.is(0, "replaces")?;
     served.ask("go", "4001 -8 107 6 1")?;
     served.end()
@@ -405,8 +452,10 @@ fn hostile_state() -> Result<(), String> {
         let served = Served::start(&program)?;
         patch(&served, &fix)?.is(0, "")?;
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", served.id())).map_err(text)?;
-        let is_data =
-            |line: &&str| line.contains("mcount-patch") && line.contains(" rw-p 00003000 ");
+        // Of a patch itself, pieces are elsewhere in their file.
+        let place =
+            if cfg!(target_arch = "aarch64") { " rw-p 00004000 " } else { " rw-p 00003000 " };
+        let is_data = |line: &&str| line.contains("mcount-patch") && line.contains(place);
         let line = maps.lines().find(is_data).ok_or(maps.clone())?;
         let start = line.split('-').next().ok_or("a line")?;
         let start = u64::from_str_radix(start, 16).map_err(text)?;

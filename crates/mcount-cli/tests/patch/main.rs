@@ -10,6 +10,7 @@ mod stacks;
 use libtest_mimic::{Arguments, Trial};
 use program::{HOOKS, Room, patch, with};
 use std::process::ExitCode;
+use testkit::elsewhere;
 use testkit::served::Served;
 use testkit::trial::trial;
 
@@ -42,14 +43,37 @@ const BUILDS: &[Build] = &[
     ("musl-static", "musl-gcc", "musl-gcc", &["-O2", "-static", "-fpatchable-function-entry=5"]),
 ];
 
+/// Where an instruction is enough.
+#[cfg(target_arch = "aarch64")]
+const ITS_BUILDS: &[Build] = &[
+    ("one-nop", "gcc", "gcc", &["-O2", "-fpatchable-function-entry=1"]),
+    ("two-nops", "gcc", "gcc", &["-O2", "-fpatchable-function-entry=2"]),
+    (
+        "landing-pads",
+        "gcc",
+        "gcc",
+        &[
+            "-O2",
+            "-mbranch-protection=standard",
+            "-Wl,-z,force-bti",
+            "-DOWN_START",
+            "-nostartfiles",
+            "-fpatchable-function-entry=2",
+        ],
+    ),
+];
+#[cfg(not(target_arch = "aarch64"))]
+const ITS_BUILDS: &[Build] = &[];
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+    let is_built = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+    if !is_built || !cfg!(target_os = "linux") {
         return ExitCode::SUCCESS;
     }
     let mut trials: Vec<Trial> = Vec::new();
-    for (name, compiler, other, flags) in BUILDS {
-        let wants = vec![*compiler, *other];
+    for (name, compiler, other, flags) in BUILDS.iter().chain(ITS_BUILDS) {
+        let wants = elsewhere::wanted(vec![*compiler, *other]);
         trials.push(trial(format!("builds::{name}"), wants, move || {
             versions(compiler, other, flags)
         }));
@@ -61,10 +85,13 @@ fn main() -> ExitCode {
         ("versions::under-load", under_load),
         ("versions::nothing-grows", nothing_grows),
     ];
-    for (name, run) in
-        rows.into_iter().chain(stacks::TESTS).chain(refused::TESTS).chain(faults::TESTS)
+    for (name, run) in rows
+        .into_iter()
+        .chain(stacks::TESTS)
+        .chain(refused::TESTS)
+        .chain(faults::TESTS.iter().copied())
     {
-        trials.push(trial(name.to_owned(), vec!["gcc", "g++"], run));
+        trials.push(trial(name.to_owned(), elsewhere::wanted(vec!["gcc", "g++"]), run));
     }
     libtest_mimic::run(&arguments, trials).exit_code()
 }

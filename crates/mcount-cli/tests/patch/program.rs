@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use testkit::elsewhere;
 use testkit::served::Served;
 
 /// How long anything may take.
@@ -46,6 +47,16 @@ impl Room {
     ) -> Result<PathBuf, String> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/patch");
         let output = self.path(name);
+        if let Some(programs) = elsewhere::folder() {
+            let of_tests = |source: &&str| match source.strip_prefix('/') {
+                Some(_) => (*source).to_owned(),
+                None => format!("patch/{source}"),
+            };
+            let sources: Vec<String> = sources.iter().map(of_tests).collect();
+            let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+            let words = [&[compiler], flags].concat();
+            return elsewhere::copy(&programs, &words, &sources, &output).map(|()| output);
+        }
         let mut command = Command::new(compiler);
         command.args(["-D_GNU_SOURCE", "-w"]).args(flags);
         command.args(sources.iter().map(|source| folder.join(source)));

@@ -78,11 +78,16 @@ fn unchanged(served: &mut Served, before: &[u8]) -> Result<(), String> {
 fn objects() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("served", "gcc", HOOKS, &["served.c"])?;
+    // What's compiled elsewhere is asked for before anything runs.
+    let object = room.compile("fix.o", "gcc", &["-c", "-fPIC"], &["slow.c"])?;
+    let fixes = OBJECTS.iter().enumerate().map(|(number, (source, flags, says))| {
+        let source = room.source(&format!("{number}.c"), source)?;
+        Ok((room.fix(&format!("{number}.so"), flags, &[&source.to_string_lossy()])?, *says))
+    });
+    let fixes = fixes.collect::<Result<Vec<_>, String>>()?;
     let mut served = Served::start(&program)?;
     let before = served.code()?;
-    for (number, (source, flags, says)) in OBJECTS.iter().enumerate() {
-        let source = room.source(&format!("{number}.c"), source)?;
-        let fix = room.fix(&format!("{number}.so"), flags, &[&source.to_string_lossy()])?;
+    for (fix, says) in fixes {
         patch(&served, &fix)?.is(2, says)?;
         unchanged(&mut served, &before)?;
     }
@@ -93,23 +98,32 @@ fn objects() -> Result<(), String> {
     }
     patch(&served, &room.path("nowhere.so"))?.is(2, "nowhere.so: ")?;
     patch(&served, &room.path("served"))?.is(2, "")?;
-    let object = room.compile("fix.o", "gcc", &["-c", "-fPIC"], &["slow.c"])?;
     patch(&served, &object)?.is(2, "link it with -shared -fPIC")?;
     unchanged(&mut served, &before)?;
     served.ask("go", "8 4 8 5 1")?;
     served.end()
 }
 
+/// Flags of programs without hooks that would do, and what's said.
+#[cfg(target_arch = "x86_64")]
+const UNHOOKED: [(&[&str], &str); 3] = [
+    (&["-O2"], "answer: it has no hook that is large enough"),
+    (&["-O2", "-pg"], "its hook is behind the prologue: compile with -pg -mfentry"),
+    (&["-O2", "-fpatchable-function-entry=2"], "it has no hook that is large enough"),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const UNHOOKED: [(&[&str], &str); 2] = [
+    (&["-O2"], "answer: it has no hook that is large enough"),
+    (&["-O2", "-pg"], "its hook is behind the prologue: compile with -fpatchable-function-entry="),
+];
+
 fn programs() -> Result<(), String> {
     let room = Room::new()?;
     let fix = room.fix("fix.so", &[], &["fix.c"])?;
-    let rows: [(&[&str], &str); 3] = [
-        (&["-O2"], "answer: it has no hook that is large enough"),
-        (&["-O2", "-pg"], "its hook is behind the prologue: compile with -pg -mfentry"),
-        (&["-O2", "-fpatchable-function-entry=2"], "it has no hook that is large enough"),
-    ];
-    for (flags, says) in rows {
-        let program = room.compile("served", "gcc", flags, &["served.c"])?;
+    let programs = UNHOOKED.iter().enumerate().map(|(number, (flags, says))| {
+        Ok((room.compile(&format!("served-{number}"), "gcc", flags, &["served.c"])?, *says))
+    });
+    for (program, says) in programs.collect::<Result<Vec<_>, String>>()? {
         let mut served = Served::start(&program)?;
         patch(&served, &fix)?.is(2, says)?;
         served.ask("go", "8 4 8 5 1")?;
@@ -122,29 +136,33 @@ fn programs() -> Result<(), String> {
 fn static_names() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("two", "gcc", HOOKS, &["a.c", "b.c"])?;
-    let mut served = Served::start(&program)?;
-    served.ask("", "1 2 0")?;
     let fix = |name: &str, source: &str| -> Result<PathBuf, String> {
         let source = room.source(&format!("{name}.c"), source)?;
         room.fix(&format!("{name}.so"), &[], &[&source.to_string_lossy()])
     };
-    let says = "number: 2 source files have a static one (a.c, b.c): say which by __asm__(\"\\\"a.c:NAME\\\"\")";
-    patch(&served, &fix("number", "extern int number; int value(void) { return number; }")?)?
-        .is(2, says)?;
-    patch(&served, &fix("same", "int same(void) { return 5; }")?)?.is(2, "same: 2 source files")?;
-    served.ask("", "1 2 0")?;
+    let number = fix("number", "extern int number; int value(void) { return number; }")?;
+    let same = fix("same", "int same(void) { return 5; }")?;
     let one =
         "extern int number __asm__(\"\\\"b.c:number\\\"\"); int value(void) { return number; }";
-    patch(&served, &fix("of_b", one)?)?.is(0, "of_b.so replaces value")?;
-    served.ask("", "1 2 2")?;
+    let of_b = fix("of_b", one)?;
     let one = "int same(void) __asm__(\"\\\"a.c:same\\\"\"); int same(void) { return 5; }";
-    patch(&served, &fix("same_of_a", one)?)?.is(0, "same_of_a.so replaces same")?;
+    let same_of_a = fix("same_of_a", one)?;
+    let mut served = Served::start(&program)?;
+    served.ask("", "1 2 0")?;
+    let says = "number: 2 source files have a static one (a.c, b.c): say which by __asm__(\"\\\"a.c:NAME\\\"\")";
+    patch(&served, &number)?.is(2, says)?;
+    patch(&served, &same)?.is(2, "same: 2 source files")?;
+    served.ask("", "1 2 0")?;
+    patch(&served, &of_b)?.is(0, "of_b.so replaces value")?;
+    served.ask("", "1 2 2")?;
+    patch(&served, &same_of_a)?.is(0, "same_of_a.so replaces same")?;
     served.ask("", "5 2 2")?;
     served.end()
 }
 
 /// A stripped program has the names that its debug file has, or those that it exports.
 fn stripped() -> Result<(), String> {
+    testkit::tools::need(["objcopy"]);
     let room = Room::new()?;
     let program = room.compile("served", "gcc", HOOKS, &["served.c"])?;
     let fix = room.fix("fix.so", &[], &["fix.c"])?;

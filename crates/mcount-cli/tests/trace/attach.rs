@@ -256,6 +256,9 @@ fn nobody_is_interrupted() -> Result<(), String> {
 /// Only what is meant is armed.
 fn patterns() -> Result<(), String> {
     patterns_in(HOOKS)?;
+    if cfg!(target_arch = "aarch64") {
+        return patterns_in(&["-O2", "-fpatchable-function-entry=2", "-pg"]);
+    }
     patterns_in(&["-O2", "-fpatchable-function-entry=5", "-pg", "-mfentry"])
 }
 

@@ -9,7 +9,6 @@ mod attach_where;
 mod clocks;
 mod control;
 mod damaged;
-mod elsewhere;
 mod faults;
 mod languages;
 mod layouts;
@@ -29,6 +28,7 @@ mod values;
 
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
+use testkit::elsewhere;
 use testkit::trial::{ignore, trial};
 
 /// A test: its name, the programs it wants, why it fails so far, and what it does.
@@ -42,8 +42,7 @@ struct Test {
 impl Test {
     fn trial(self, include_open: bool) -> Trial {
         let Self { name, wants, open, run } = self;
-        // Compilers are where programs are compiled.
-        let wants = if elsewhere::folder().is_some() { Vec::new() } else { wants };
+        let wants = elsewhere::wanted(wants);
         trial(name, wants, move || match open {
             Some(reason) if !include_open => ignore(reason),
             _ => run(),

@@ -1,7 +1,6 @@
 //! Runs a program with and without tracing, and compares: what it prints, how it ends, and the calls in the
 //! trace with those that it counted.
 
-use crate::elsewhere;
 use crate::reader::Trace;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -13,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use testkit::elsewhere;
 
 /// How long a program may run, traced or not.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,8 +49,10 @@ impl Room {
         let stem = Path::new(source).file_stem().unwrap_or_default();
         let output = self.0.path().join(stem);
         if let Some(folder) = elsewhere::folder() {
-            let words = [&[compiler], flags, &[source]].concat();
-            return elsewhere::copy(&folder, &words, &output).map(|()| output);
+            let words = [&[compiler], flags].concat();
+            let is_ours = !Path::new(source).is_absolute();
+            let source = if is_ours { format!("trace/{source}") } else { source.to_owned() };
+            return elsewhere::copy(&folder, &words, &[&source], &output).map(|()| output);
         }
         let mut command = Command::new(compiler);
         command.args(["-D_GNU_SOURCE", "-w"]).args(flags).arg(sources().join(source));

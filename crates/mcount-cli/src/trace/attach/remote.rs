@@ -14,20 +14,24 @@ const PTRACE_SETSIGMASK: Asked = 0x420b;
 /// Bytes that the state of vector registers may have.
 const STATE: usize = 1 << 15;
 
+/// Vector registers: the kernel's name for them, and what they have.
+pub(super) type State = (libc::c_int, Vec<u8>);
+
 /// A thread that does what it's told, until it gets its own registers back.
 pub(super) struct Remote<'m> {
     pub(super) thread: Tracee,
     pub(super) memory: &'m Memory,
     pub(super) before: Registers,
     pub(super) blocked: u64,
-    /// Vector registers: the kernel's name for them, and what they have.
-    pub(super) state: (libc::c_int, Vec<u8>),
+    pub(super) state: State,
     /// Where there is a system call.
     pub(super) gate: u64,
     /// Signals that came meanwhile.
     signals: Vec<i32>,
     /// Its stack pointer if it finds there how to go on when nobody puts it back.
     pub(super) stack: Option<u64>,
+    /// Where a system call's gate returns to then, if a register says that.
+    pub(super) back: Option<u64>,
 }
 
 /// Where a function returns to, and where its thread stands when the recorder hears of that.
@@ -53,7 +57,17 @@ impl<'m> Remote<'m> {
         let mut blocked = 0;
         ptrace(0x420a, tracee, 8, (&raw mut blocked).cast())?;
         let (state, signals) = (state(tracee)?, Vec::new());
-        Ok(Self { thread: tracee, memory, before, blocked, state, gate, signals, stack: None })
+        Ok(Self {
+            thread: tracee,
+            memory,
+            before,
+            blocked,
+            state,
+            gate,
+            signals,
+            stack: None,
+            back: None,
+        })
     }
 
     /// Blocks all signals but SIGURG, by which the end of a function is told.
@@ -72,6 +86,9 @@ impl<'m> Remote<'m> {
         let mut registers = self.before;
         registers.set_stack(self.stack.unwrap_or(self.before.stack()));
         registers.set_call(self.gate, number, arguments);
+        if let Some(back) = self.back {
+            registers.set_return(back);
+        }
         self.thread.set_registers(&registers)?;
         for _ in 0..2 {
             self.run(libc::PTRACE_SYSCALL, |signal, _| signal == libc::SIGTRAP | 0x80)?;
@@ -154,7 +171,7 @@ impl Drop for Remote<'_> {
 }
 
 /// The vector registers and all that goes with them: those of the first kind that there is.
-fn state(thread: Tracee) -> io::Result<(libc::c_int, Vec<u8>)> {
+fn state(thread: Tracee) -> io::Result<State> {
     let mut bytes = vec![0; STATE];
     for kind in VECTORS {
         let mut room = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: STATE };

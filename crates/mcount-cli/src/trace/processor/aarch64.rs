@@ -147,6 +147,16 @@ impl Registers {
         None
     }
 
+    /// The function that it's in returns to `address`.
+    pub(crate) fn set_return(&mut self, address: u64) {
+        self.0.regs[30] = address;
+    }
+
+    /// As the kernel has them.
+    pub(crate) fn raw(&self) -> &libc::user_regs_struct {
+        &self.0
+    }
+
     /// It returns from a function that has done nothing yet.
     pub(crate) fn leave_function(&mut self, _word: u64) {
         self.0.pc = self.0.regs[30];
@@ -301,6 +311,13 @@ pub(crate) fn stub_back(_body: u64, _is_late: bool) -> [u8; STUB] {
 #[expect(clippy::unnecessary_wraps, reason = "elsewhere it's otherwise")]
 pub(crate) fn with_way_out(stub: [u8; STUB], _at: u64, _exit: u64) -> Option<[u8; STUB]> {
     Some(stub)
+}
+
+/// Where debug information may have a function begin whose hook is at `site`: gcc has it begin behind all NOPs.
+pub(crate) fn beginnings(function: u64, site: u64, size: u64) -> impl Iterator<Item = u64> {
+    const MOST_NOPS: u64 = 64;
+    let end = site.saturating_add(4 * MOST_NOPS).min(function.saturating_add(size));
+    std::iter::once(function).chain((site..end).step_by(SITE))
 }
 
 /// The length of the NOP at the start of `code`.

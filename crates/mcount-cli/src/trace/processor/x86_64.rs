@@ -83,6 +83,11 @@ pub(crate) const ENDED_BY_STOPS: &[i64] = &[
     libc::SYS_io_uring_enter,
 ];
 
+/// Where debug information may have a function begin whose hook is at `site`.
+pub(crate) fn beginnings(function: u64, _site: u64, _size: u64) -> impl Iterator<Item = u64> {
+    std::iter::once(function)
+}
+
 /// The registers of a thread.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
@@ -165,6 +170,10 @@ impl Registers {
         self.0.eflags &= !DIRECTION;
         Some((top - 8, back))
     }
+
+    /// Where a function returns to isn't in a register.
+    #[expect(clippy::unused_self, reason = "elsewhere it's otherwise")]
+    pub(crate) fn set_return(&mut self, _address: u64) {}
 
     /// It returns from a function that has done nothing yet; `word` is what its stack pointer leads to.
     pub(crate) fn leave_function(&mut self, word: u64) {

@@ -8,6 +8,7 @@ use super::describe::name_of;
 use super::entries::{
     At, Entry, base, children, entry_of, is_understood, is_void, language, number, origin_of,
 };
+use super::places::{OF_STACK, OMITS_REFERENCES};
 use super::types::{Evidence, Field, Parameter, Signature, Structure, Type};
 use crate::debug::{Sections, Slice};
 use gimli::{AttributeValue, Dwarf, Unit, UnitHeader, UnitOffset, UnitSectionOffset};
@@ -162,6 +163,11 @@ impl<'s> Reader<'s> {
         // Without optimization all parameters are put into the frame.
         let is_home = |parameter: &Parameter| parameter.evidence == Evidence::Home;
         let is_plain = !parameters.is_empty() && parameters.iter().all(is_home);
+        if is_plain && OMITS_REFERENCES && is_c_plus_plus(language) && !self.is_gcc(function) {
+            for parameter in &mut parameters {
+                parameter.evidence = Evidence::Nowhere;
+            }
+        }
         Some(Signature { parameters, result, is_result_sure: is_sure || is_plain, is_rust })
     }
 
@@ -445,6 +451,8 @@ impl<'s> Reader<'s> {
 
     /// An array inside a structure.
     fn array(&mut self, at: &At<'s>, entry: &Entry<'s>, depth: usize) -> Type {
+        /// What's larger is in memory, whatever it is: on AArch64, four numbers of 16 bytes may be in registers.
+        const MOST_IN_REGISTERS: u64 = 64;
         let Some(of) = self.target(at, entry, depth) else { return Type::Unknown };
         let is_vector = entry.attr_value(gimli::DW_AT_GNU_vector).is_some();
         let mut count = Some(1_u64);
@@ -458,8 +466,7 @@ impl<'s> Reader<'s> {
         }
         let size = count.and_then(|count| count.checked_mul(of.size()));
         let Some(size) = size.filter(|_| !is_vector) else { return Type::Unknown };
-        // More than two pieces are in memory, whatever they are.
-        let count = if size > 16 { 0 } else { count.unwrap_or(0) };
+        let count = if size > MOST_IN_REGISTERS { 0 } else { count.unwrap_or(0) };
         let field = |at: u64| Field {
             name: String::new(),
             offset: at * of.size(),
@@ -491,6 +498,19 @@ impl<'s> Reader<'s> {
     }
 }
 
+fn is_c_plus_plus(language: Option<gimli::DwLang>) -> bool {
+    use gimli::{
+        DW_LANG_C_plus_plus, DW_LANG_C_plus_plus_03, DW_LANG_C_plus_plus_11, DW_LANG_C_plus_plus_14,
+    };
+    let all = [
+        DW_LANG_C_plus_plus,
+        DW_LANG_C_plus_plus_03,
+        DW_LANG_C_plus_plus_11,
+        DW_LANG_C_plus_plus_14,
+    ];
+    language.is_none_or(|language| all.contains(&language))
+}
+
 /// Does debug information say that the function can't be called as the ABI has it?
 fn is_changed(function: &Entry<'_>) -> bool {
     let convention = function.attr_value(gimli::DW_AT_calling_convention);
@@ -499,8 +519,6 @@ fn is_changed(function: &Entry<'_>) -> bool {
 
 /// Where a value is whose location begins with this operation; `None` if that isn't said.
 fn place(operation: &gimli::Operation<Slice<'_>>, at: &At<'_>) -> Option<Evidence> {
-    /// The frame and the stack pointer.
-    const OF_STACK: [u16; 2] = [6, 7];
     match operation {
         gimli::Operation::Register { register } => Some(Evidence::Register(register.0)),
         gimli::Operation::RegisterOffset { register, .. } if !OF_STACK.contains(&register.0) => {

@@ -75,14 +75,15 @@ pub(super) fn prepare(
         found.notes.push(text);
         return found;
     };
-    let address = |one: &Wanted| module.hooks.get(one.hook).map(|hook| hook.function);
-    let addresses = wanted.iter().filter_map(address).collect();
+    let hooks = wanted.iter().filter_map(|one| module.hooks.get(one.hook));
+    let addresses = hooks.flat_map(beginnings).collect();
     let mut reader = Reader::new(&sections, *enumerations);
     let signatures = reader.functions(&addresses);
     let mut missing = Missing::default();
     for one in &wanted {
         let Some(hook) = module.hooks.get_mut(one.hook) else { continue };
-        let Some(signature) = signatures.get(&hook.function) else {
+        let signature = beginnings(hook).find_map(|address| signatures.get(&address));
+        let Some(signature) = signature else {
             missing.add(Reason::Unknown, hook);
             continue;
         };
@@ -107,6 +108,11 @@ pub(super) fn prepare(
     *enumerations += u32::try_from(found.enumerations.len()).unwrap_or(0);
     found.notes.extend(missing.notes(module));
     found
+}
+
+/// Where the function of a hook may begin by debug information.
+fn beginnings(hook: &Hook) -> impl Iterator<Item = u64> {
+    processor::beginnings(hook.function, hook.site, hook.size)
 }
 
 fn wanted(module: &Module, scope: &Scope) -> Vec<Wanted> {

@@ -5,6 +5,7 @@
 //! one: better wait for nothing than change a function that a thread is in.
 
 use super::super::maps::{self, Mapping};
+use super::arch::{COUNT, PLACE, RESTORER, RETURN, STACK, VENDOR, plain, registers};
 use crate::trace::processor::Registers;
 use crate::trace::tracee::Memory;
 use gimli::{
@@ -21,10 +22,6 @@ type Slice<'d> = EndianSlice<'d, LittleEndian>;
 const MOST_FRAMES: usize = 20_000;
 /// Bytes of one stack that are searched.
 const MOST_BYTES: u64 = 64 << 20;
-/// Registers by their numbers in unwind information (x86-64 psABI, 3.6.2); the last one is the return address.
-const COUNT: usize = 17;
-const STACK: usize = 7;
-const RETURN: usize = 16;
 
 /// A place that a thread is at, or will come back to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +51,7 @@ impl<'d> Tables<'d> {
         let section = file.section_by_name(".eh_frame")?;
         let mut frames = EhFrame::new(section.data().ok()?, LittleEndian);
         frames.set_address_size(8);
+        frames.set_vendor(VENDOR);
         let mut bases = BaseAddresses::default().set_eh_frame(section.address());
         if let Some(text) = file.section_by_name(".text") {
             bases = bases.set_text(text.address());
@@ -71,6 +69,7 @@ impl<'d> Tables<'d> {
     pub(super) fn alone(bytes: &'d [u8], address: u64, extent: (u64, u64)) -> Self {
         let mut frames = EhFrame::new(bytes, LittleEndian);
         frames.set_address_size(8);
+        frames.set_vendor(VENDOR);
         let bases = BaseAddresses::default().set_eh_frame(address);
         Self { extent, bias: 0, frames, index: None, bases }
     }
@@ -114,16 +113,17 @@ struct State {
 
 impl State {
     fn of(registers: &Registers) -> Self {
-        let r = registers.raw();
-        let all = [
-            r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11,
-            r.r12, r.r13, r.r14, r.r15, r.rip,
-        ];
-        Self { registers: all.map(Some), is_exact: true }
+        Self { registers: self::registers(registers).map(Some), is_exact: true }
     }
 
     fn get(&self, place: usize) -> Option<u64> {
         self.registers.get(place).copied().flatten()
+    }
+
+    fn set(&mut self, place: usize, value: u64) {
+        if let Some(room) = self.registers.get_mut(place) {
+            *room = Some(value);
+        }
     }
 }
 
@@ -142,7 +142,7 @@ impl Unwinder<'_> {
         let mut state = State::of(registers);
         let mut found = Vec::new();
         loop {
-            let Some(address) = state.get(RETURN) else { return found };
+            let Some(address) = state.get(PLACE) else { return found };
             found.push(Frame { address, is_exact: state.is_exact, is_guess: false });
             let before = state.get(STACK).unwrap_or(0);
             match self.step(&state) {
@@ -171,11 +171,21 @@ impl Unwinder<'_> {
 
     /// The frame that called the one in `state`.
     fn step(&self, state: &State) -> Step {
-        self.caller(state).unwrap_or(Step::Unknown)
+        self.interrupted(state).or_else(|| self.caller(state)).unwrap_or(Step::Unknown)
+    }
+
+    /// What a signal has interrupted whose handler returns to `state`, where no unwind information says it.
+    fn interrupted(&self, state: &State) -> Option<Step> {
+        let (code, above) = RESTORER?;
+        let mut found = code.map(|_| 0);
+        self.memory.read(state.get(PLACE)?, &mut found).ok().filter(|()| found == code)?;
+        let words = self.memory.words(state.get(STACK)?.checked_add(above)?, COUNT).ok()?;
+        let registers = <[u64; COUNT]>::try_from(words).ok()?.map(Some);
+        Some(Step::Caller(Box::new(State { registers, is_exact: true })))
     }
 
     fn caller(&self, state: &State) -> Option<Step> {
-        let at = state.get(RETURN)?;
+        let at = state.get(PLACE)?;
         let within = if state.is_exact { at } else { at.checked_sub(1)? };
         let tables =
             self.tables.iter().find(|one| (one.extent.0..one.extent.1).contains(&within))?;
@@ -214,11 +224,15 @@ impl Unwinder<'_> {
                     self.evaluate(expression, encoding, state, Some(cfa))
                 }
                 None if number == STACK => Some(cfa),
-                None | Some(RegisterRule::SameValue) if number != RETURN => state.get(number),
+                None | Some(RegisterRule::SameValue) if number != PLACE => state.get(number),
                 _ => None,
             };
         }
-        match next.get(RETURN)? {
+        let back = plain(next.get(RETURN)?);
+        for place in [RETURN, PLACE] {
+            next.set(place, back);
+        }
+        match back {
             0 => Some(Step::End),
             _ => Some(Step::Caller(Box::new(next))),
         }
@@ -273,5 +287,5 @@ pub(super) fn words(memory: &Memory, start: u64, maps: &[Mapping]) -> Vec<u64> {
     if memory.read(start, &mut bytes).is_err() {
         return Vec::new();
     }
-    bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+    bytes.as_chunks().0.iter().map(|word| plain(u64::from_le_bytes(*word))).collect()
 }

@@ -3,10 +3,11 @@
 
 use super::super::inside::Place;
 use super::super::stop::Standing;
+use super::arch::{is_test, leap, one_byte};
 use super::hub::{Entry, Hub, PAGE};
 use super::plan::Target;
+use crate::trace::processor::{SITE, armed as jump_to, jump_before, target as target_of};
 use crate::trace::tracee::Memory;
-use mcount_live::x86_64 as code;
 use std::io;
 
 /// How a hook is.
@@ -30,19 +31,16 @@ pub(super) fn look(memory: &Memory, hub: &Hub, entry: &Entry, slot: usize) -> io
     if is_between(entry.site, &now) {
         return Ok(Hook::Between);
     }
-    let mut jump = [0; code::SITE];
+    let mut jump = [0; SITE];
     let at = entry.before.as_ref().map_or(entry.site, |(before, _)| *before);
-    let is_short = |before: u64| {
-        code::armed_short(entry.site, before).is_some_and(|short| now.starts_with(&short))
-    };
+    let is_short =
+        |before: u64| jump_before(entry.site, before).is_some_and(|short| now.starts_with(&short));
     if entry.before.as_ref().is_some_and(|(before, _)| !is_short(*before)) {
         return Ok(Hook::Foreign);
     }
     memory.read(at, &mut jump)?;
-    let [first, distance @ ..] = jump;
-    let distance = i64::from(i32::from_le_bytes(distance));
-    let target = (at + code::SITE as u64).wrapping_add_signed(distance);
-    Ok(if first == 0xe9 && hub.is_gate(slot, target) { Hook::Armed } else { Hook::Foreign })
+    let is_ours = target_of(at, &jump).is_some_and(|target| hub.is_gate(slot, target));
+    Ok(if is_ours { Hook::Armed } else { Hook::Foreign })
 }
 
 /// What makes a hook jump to its gate, in order. `None` if that's out of reach, or the hook can't be read.
@@ -56,13 +54,13 @@ pub(super) fn armed(
     let mut now = vec![0; bytes.len()];
     memory.read(entry.site, &mut now).ok()?;
     if let Some((before, _)) = &entry.before {
-        let short = code::armed_short(entry.site, *before)?;
+        let short = jump_before(entry.site, *before)?;
         bytes.get_mut(..short.len())?.copy_from_slice(&short);
-        let mut writes = vec![(*before, code::armed(*before, gate)?.to_vec())];
+        let mut writes = vec![(*before, jump_to(*before, gate)?.to_vec())];
         writes.extend(pieces(entry.site, &now, &bytes));
         return Some(writes);
     }
-    bytes.get_mut(..code::SITE)?.copy_from_slice(&code::armed(entry.site, gate)?);
+    bytes.get_mut(..SITE)?.copy_from_slice(&jump_to(entry.site, gate)?);
     Some(pieces(entry.site, &now, &bytes))
 }
 
@@ -105,37 +103,17 @@ fn pieces(site: u64, from: &[u8], to: &[u8]) -> Vec<(u64, Vec<u8>)> {
     vec![(site, start), (site + first as u64, far.to_vec()), (site, near.to_vec())]
 }
 
-/// A jump over a hook of `length` bytes.
-fn leap(length: usize) -> Option<[u8; 2]> {
-    let distance = length.checked_sub(code::SHORT_JUMP)?;
-    Some([0xeb, u8::try_from(distance).ok().filter(|distance| *distance < 128)?])
-}
-
-/// The first byte of a `test`, if it may be put before the other bytes of `from` and of `to`: what's behind it are NOPs.
-fn one_byte(from: &[u8], to: &[u8]) -> Option<u8> {
-    let test = [to, from].into_iter().find_map(|bytes| {
-        let first = *bytes.first()?;
-        code::switched_off(first).or(matches!(first, 0xa8 | 0xa9).then_some(first))
-    })?;
-    let length = if test == 0xa8 { code::SHORT_JUMP } else { code::SITE };
-    [from, to].into_iter().all(|bytes| bytes.get(length..).is_some_and(are_nops)).then_some(test)
-}
-
-fn are_nops(mut bytes: &[u8]) -> bool {
-    while let Some(length) = code::nop_length(bytes).filter(|length| *length > 0) {
-        bytes = bytes.get(length..).unwrap_or_default();
-    }
-    bytes.is_empty()
-}
-
 /// Is this one of the states that `pieces` leads through?
 fn is_between(site: u64, now: &[u8]) -> bool {
     match split(site, now.len()) {
         None => false,
-        Some(1) => matches!(now.first(), Some(0xa8 | 0xa9)),
+        Some(1) => now.first().is_some_and(|first| is_test(*first)),
         Some(_) => leap(now.len()).is_some_and(|leap| now.starts_with(&leap)),
     }
 }
+
+/// Where a thread is to go on that stands at an address; `None`: there.
+type Elsewhere<'e> = &'e dyn Fn(u64) -> Option<u64>;
 
 /// Has threads that stand in the middle of an area begin it once more: it does nothing.
 pub(super) fn step_back(
@@ -144,24 +122,44 @@ pub(super) fn step_back(
     places: &[Vec<Place>],
     entry: &Entry,
 ) -> io::Result<()> {
+    let is_inside = |address: u64| address > entry.site && address < entry.body();
+    move_all(memory, standing, places, &|address| is_inside(address).then_some(entry.site))
+}
+
+/// Has threads begin their gates once more that have asked where to go, and have not gone there.
+pub(super) fn ask_again(
+    memory: &Memory,
+    standing: &mut Standing,
+    places: &[Vec<Place>],
+    hub: &Hub,
+) -> io::Result<()> {
+    move_all(memory, standing, places, &|address| hub.begun_gate(address))
+}
+
+fn move_all(
+    memory: &Memory,
+    standing: &mut Standing,
+    places: &[Vec<Place>],
+    elsewhere: Elsewhere<'_>,
+) -> io::Result<()> {
     for (thread, places) in standing.threads.iter_mut().zip(places) {
         for place in places {
-            if place.address <= entry.site || place.address >= entry.body() {
-                continue;
-            }
+            let Some(there) = elsewhere(place.address) else { continue };
             match place.frame {
-                Some(frame) => memory.write(frame, &entry.site.to_le_bytes())?,
-                None => thread.change().set_instruction(entry.site),
+                Some(frame) => memory.write(frame, &there.to_le_bytes())?,
+                None => thread.change().set_instruction(there),
             }
         }
     }
     Ok(())
 }
 
+#[cfg(target_arch = "x86_64")]
 #[cfg(test)]
 mod tests {
     use super::*;
     use iced_x86::{Code, Decoder, DecoderOptions, Mnemonic, OpKind};
+    use mcount_live::x86_64 as code;
 
     const BODY: u64 = 0x3000;
 
@@ -193,7 +191,7 @@ mod tests {
     /// Each way in which compilers leave a hook, and it when it's armed.
     fn forms(site: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
         let gate = code::armed(site, 0x1234_5678).unwrap();
-        let short = code::armed_short(site, site - 5).unwrap();
+        let short = jump_before(site, site - 5).unwrap();
         let with = |jump: &[u8], fill: &[u8]| [jump, fill].concat();
         vec![
             (vec![0x90; 5], gate.to_vec()),

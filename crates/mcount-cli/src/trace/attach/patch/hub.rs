@@ -18,6 +18,7 @@ use super::super::block::{anonymous, give, in_memory, map_file};
 use super::super::maps::{self, Mapping};
 use super::super::remote::{End, Remote};
 use super::arch;
+use crate::trace::processor::{REACH, SITE};
 use crate::trace::space::{gaps, reaches};
 use crate::trace::tracee::Memory;
 use nix::libc;
@@ -28,8 +29,9 @@ const MAGIC: &[u8; 16] = b"mcount-patch  1\n";
 const CALL: u64 = 64;
 const DONE: u64 = 128;
 const STORAGE: u64 = 192;
+const DESCRIPTOR: u64 = 256;
 const GATES: u64 = PAGE;
-const ROOM: u64 = 3 * PAGE;
+const ROOM: u64 = GATES + ((SLOTS * arch::GATE) as u64).next_multiple_of(PAGE);
 pub(super) const SLOTS: usize = 432;
 pub(super) const PATCHES: usize = 64;
 const OWNER: usize = 16;
@@ -167,7 +169,7 @@ impl Entry {
         let (idle, name) = (length(4, Self::MOST_IDLE)?, length(5, LONGEST)?);
         let (at, old) = (48, 48 + Self::MOST_IDLE);
         let before = word(3).filter(|before| *before != 0);
-        let old = bytes.get(old..)?.get(..mcount_live::x86_64::SITE)?.to_vec();
+        let old = bytes.get(old..)?.get(..SITE)?.to_vec();
         let name = bytes.get(at + Self::MOST_IDLE + 8..)?.get(..name)?;
         Some(Self {
             name: String::from_utf8_lossy(name).into_owned(),
@@ -185,13 +187,14 @@ fn room(hub: u64) -> Vec<u8> {
     let mut bytes = [MAGIC.as_slice(), &hub.to_le_bytes()].concat();
     let mut put = |at: u64, code: &[u8]| {
         let at = usize::try_from(at).unwrap_or(0);
-        bytes.resize(bytes.len().max(at), 0xcc);
+        bytes.resize(bytes.len().max(at), arch::FILLING);
         bytes.truncate(at);
         bytes.extend_from_slice(code);
     };
     put(CALL, arch::CALL);
     put(DONE, arch::DONE);
     put(STORAGE, arch::STORAGE);
+    put(DESCRIPTOR, arch::DESCRIPTOR);
     for index in 0..SLOTS as u64 {
         let slot = hub + ROOM + SLOT_WORDS as u64 + 8 * index;
         put(GATES + index * arch::GATE as u64, &arch::gate(slot));
@@ -254,7 +257,7 @@ impl Hub {
         // From here on, the thread can do without us.
         let head = bytes.get(..usize::try_from(GATES).unwrap_or(0)).unwrap_or_default();
         process.1.write(self.start, head)?;
-        remote.rescue(self.call(), self.start + ROOM - PAGE - 8)?;
+        remote.rescue(self.call(), self.start + ROOM - 2 * PAGE - arch::FRAME_BELOW)?;
         remote.call(libc::SYS_mmap, &anonymous(self.start + ROOM, TOTAL - ROOM, data, false))?;
         remote.rescue(self.call(), self.frame())?;
         bytes.extend_from_slice(&Table::new().0);
@@ -290,7 +293,9 @@ impl Hub {
             return Ok(());
         }
         let start = gaps(&maps::ranges(maps), extent, ROOM).into_iter().next();
-        let start = start.ok_or_else(|| io::Error::other("no free memory within 2 GiB"))?;
+        let start = start.ok_or_else(|| {
+            io::Error::other(format!("no free memory within {} MiB", (REACH >> 20) + 1))
+        })?;
         let descriptor = self.give(remote, process, &room(self.start))?;
         let mapped = map_room(remote, start, descriptor);
         remote.call(libc::SYS_close, &[descriptor])?;
@@ -314,7 +319,41 @@ impl Hub {
         self.rooms.iter().any(|start| start + offset == target)
     }
 
-    /// A `syscall` instruction.
+    /// Where slot `index` leads for the old function `entry`: behind its hook, or to a way there. `None` if nothing is near.
+    pub(super) fn old(&self, index: usize, entry: &Entry) -> Option<u64> {
+        let body = entry.body();
+        let Some(way) = arch::WAY_BACK else { return Some(body) };
+        Some(self.gate(index, (entry.site, body))? + way)
+    }
+
+    /// Does a slot that leads to `target` lead to the old function?
+    pub(super) fn is_old(&self, index: usize, entry: &Entry, target: u64) -> bool {
+        match arch::WAY_BACK {
+            Some(way) => self.is_gate(index, target.wrapping_sub(way)),
+            None => target == entry.body(),
+        }
+    }
+
+    /// Makes the way there from slot `index`, which nobody goes yet.
+    pub(super) fn make_way(&self, memory: &Memory, index: usize, entry: &Entry) -> Option<u64> {
+        let old = self.old(index, entry)?;
+        if let Some(branch) = arch::way_back(old, entry.body()) {
+            memory.write(old, &branch).ok()?;
+        }
+        Some(old)
+    }
+
+    /// Where a gate begins that a thread which stands at `address` has begun, if it's to begin again when slots change.
+    pub(super) fn begun_gate(&self, address: u64) -> Option<u64> {
+        let behind = arch::WAY_BACK? + 4;
+        self.rooms.iter().find_map(|start| {
+            let distance = address.checked_sub(start + GATES)?;
+            let (index, offset) = (distance / arch::GATE as u64, distance % arch::GATE as u64);
+            (index < SLOTS as u64 && (1..behind).contains(&offset)).then_some(address - offset)
+        })
+    }
+
+    /// An instruction that makes a system call.
     pub(super) fn call(&self) -> u64 {
         self.start + CALL
     }
@@ -324,17 +363,26 @@ impl Hub {
         self.start + STORAGE
     }
 
+    /// What descriptors of thread-local variables lead to.
+    pub(super) fn descriptor(&self) -> u64 {
+        self.start + DESCRIPTOR
+    }
+
+    /// Room for what a resolver of a function is asked with.
+    pub(super) fn asked(&self) -> u64 {
+        self.start + TOTAL - STACK + PAGE
+    }
+
     /// Where functions return to.
     pub(super) fn end(&self) -> End {
         let done = self.start + DONE;
         // What's above is the frame that the thread finds if the recorder is gone.
-        End { done, is_done: done + arch::IS_DONE, stack: self.frame() + 8 }
+        End { done, is_done: done + arch::IS_DONE, stack: self.frame() + arch::FRAME_BELOW }
     }
 
-    /// Where the frame of a signal has room; 8 bytes above a multiple of 64, so that its return address is where a
-    /// function's is.
+    /// Where the frame of a signal has room: where it ends, a function's begins.
     pub(super) fn frame(&self) -> u64 {
-        self.start + TOTAL - STACK / 2 - 8
+        self.start + TOTAL - STACK / 2 - arch::FRAME_BELOW
     }
 
     pub(super) fn table(&self, memory: &Memory) -> io::Result<Table> {
@@ -373,9 +421,21 @@ fn map_room(remote: &mut Remote<'_>, start: u64, descriptor: u64) -> io::Result<
     map_file(remote, (start, ROOM), libc::PROT_READ | libc::PROT_EXEC, (descriptor, 0))
 }
 
+/// Is what's there a room as it's expected, but for ways back?
 fn is_same(memory: &Memory, start: u64, expected: &[u8]) -> bool {
     let mut found = vec![0; expected.len()];
-    memory.read(start, &mut found).is_ok() && found == expected
+    if memory.read(start, &mut found).is_err() {
+        return false;
+    }
+    let gates = usize::try_from(GATES).unwrap_or(0);
+    let pairs = found.iter_mut().zip(expected).skip(gates).take(SLOTS * arch::GATE);
+    for (place, (found, expected)) in pairs.enumerate() {
+        if arch::WAY_BACK.is_some_and(|way| (way..way + 4).contains(&((place % arch::GATE) as u64)))
+        {
+            *found = *expected;
+        }
+    }
+    found == expected
 }
 
 #[cfg(test)]
@@ -390,7 +450,7 @@ mod tests {
             size: 80,
             site: 0x1004,
             idle: vec![0x90; 16],
-            before: Some((0xff0, vec![1, 2, 3, 4, 5])),
+            before: Some((0xff0, vec![7; SITE])),
         };
         let found = Entry::parse(&entry.bytes()).unwrap();
         assert!(entry.name.starts_with(&found.name) && found.name.len() > 100);

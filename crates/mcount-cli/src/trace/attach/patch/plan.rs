@@ -9,8 +9,8 @@ use super::names::{Definition, Kind, Missing, Names, bare};
 use super::stacks::Range;
 use crate::pattern::Pattern;
 use crate::trace::modules::{Code, Hook, Module};
+use crate::trace::processor::{self, PATCHABLE, SITE, is_after_prologue};
 use crate::trace::tracee::Memory;
-use mcount_live::x86_64::{Position, SITE};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection};
 use std::collections::HashSet;
@@ -42,6 +42,8 @@ pub(super) enum Bound {
     /// The object's own.
     Own(u64),
     Address(u64),
+    /// A function at this address of the module with this extent, which can't be called by it: there's to be a way.
+    Way(u64, (u64, u64)),
     /// What the function at this address chooses.
     Chosen(u64),
     /// A thread-local variable of the program itself: where it is from the thread pointer on.
@@ -89,7 +91,7 @@ impl Plan {
         let untell = untell.iter().map(|one| (one.module, one.address)).collect();
         let plan = Self { targets, bounds, notes, untell };
         // What can't be filled in is found out now.
-        relocated(fix, &plan, (0, 0), &[])?;
+        relocated(fix, &plan, (0, Storage::default()), &[])?;
         Ok(plan)
     }
 
@@ -209,9 +211,8 @@ impl Planner<'_> {
             Some(found) => found,
             None => None,
         };
-        let first = if before.is_some() { mcount_live::x86_64::SHORT_JUMP } else { SITE };
-        let filled =
-            hook.area.filled_behind(first).get(..hook.area.length).ok_or_else(cut)?.to_vec();
+        let filled = processor::filled(&hook.area, before.is_some());
+        let filled = filled.get(..hook.area.length).ok_or_else(cut)?.to_vec();
         let entry = Entry {
             name: crate::output::name_of(bare(&symbol.name).0, true).into_owned(),
             function: definition.address,
@@ -294,7 +295,7 @@ impl Planner<'_> {
             let target = targets.iter().find(|one| one.symbol == place);
             let bound = match (target, symbol.value) {
                 // The program's name stands for what's in force, whichever patch that is.
-                (Some(target), _) => Ok(Bound::Address(target.entry.function)),
+                (Some(target), _) => Ok(self.function(target.module, target.entry.function)),
                 (None, Some(value)) => Ok(self.own(symbol, value, &homes)),
                 (None, None) if is_used => self.undefined(symbol, &homes),
                 (None, None) => Ok(Bound::Nothing),
@@ -321,6 +322,19 @@ impl Planner<'_> {
         Bound::Own(value)
     }
 
+    /// How a function of the program is called.
+    fn function(&self, module: usize, address: u64) -> Bound {
+        let Some(one) = self.program.loaded.get(module) else { return Bound::Address(address) };
+        let file = ElfFile64::<Endianness>::parse(one.bytes()).ok();
+        let is_callable = file.as_ref().is_none_or(|file| {
+            arch::is_callable(file, Code::of(file).at(address.wrapping_sub(one.bias)))
+        });
+        match self.program.module(one) {
+            Some(module) if !is_callable => Bound::Way(address, one.extent(module)),
+            _ => Bound::Address(address),
+        }
+    }
+
     fn undefined(&self, symbol: &Symbol, homes: &[usize]) -> Result<Bound, String> {
         let name = &symbol.name;
         if name == arch::STORAGE_NAME {
@@ -333,7 +347,8 @@ impl Planner<'_> {
             Err(why) => return Err(format!("{name}: {}", ambiguous(&why))),
         };
         match found.kind {
-            Kind::Function | Kind::Data => Ok(Bound::Address(found.address)),
+            Kind::Function => Ok(self.function(found.module, found.address)),
+            Kind::Data => Ok(Bound::Address(found.address)),
             Kind::Chooser => Ok(Bound::Chosen(found.address)),
             Kind::ThreadLocal => match self.names.variable(&found) {
                 Some(place) => Ok(Bound::ThreadLocal(place)),
@@ -375,26 +390,29 @@ fn ambiguous(why: &Missing) -> String {
 fn hook(module: &Module, address: u64) -> Result<&Hook, String> {
     let mut hooks = module.hooks.iter().filter(|hook| hook.function == address && !hook.is_second);
     let Some(hook) = hooks.next() else {
-        return Err(
-            "it has no hook that is large enough: compile with -fpatchable-function-entry=5"
-                .to_owned(),
-        );
+        return Err(format!("it has no hook that is large enough: {PATCHABLE}"));
     };
     match hook.position {
-        Some(Position::Entry) => Ok(hook),
-        Some(Position::AfterPrologue | Position::AfterAligning(_)) => Err(
-            "its hook is behind the prologue: compile with -pg -mfentry, or -fpatchable-function-entry=5".to_owned(),
-        ),
         None => Err("its hook isn't at its entry".to_owned()),
+        late if is_after_prologue(late) => {
+            Err(format!("its hook is behind the prologue: {}", arch::HOOKED))
+        }
+        Some(_) => Ok(hook),
     }
 }
 
-/// The bytes of `fix` at load bias `bias`. `chosen` has what choosers chose, by symbol; `storage` is the address of
-/// [`arch::STORAGE`].
+/// Where [`arch::STORAGE`] and [`arch::DESCRIPTOR`] are.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Storage {
+    pub(super) function: u64,
+    pub(super) descriptor: u64,
+}
+
+/// The bytes of `fix` at load bias `bias`. `chosen` has what choosers chose, and ways, by symbol.
 pub(super) fn relocated(
     fix: &Fix,
     plan: &Plan,
-    (bias, storage): (u64, u64),
+    (bias, storage): (u64, Storage),
     chosen: &[u64],
 ) -> io::Result<Vec<u8>> {
     let mut image = fix.image.clone();
@@ -404,8 +422,10 @@ pub(super) fn relocated(
             None | Some(Bound::Nothing) => (Some(0), None),
             Some(Bound::Own(value)) => (Some(bias.wrapping_add(*value)), None),
             Some(Bound::Address(address)) => (Some(*address), None),
-            Some(Bound::Chosen(_)) => (Some(chosen.get(one.symbol).copied().unwrap_or(0)), None),
-            Some(Bound::Storage) => (Some(storage), None),
+            Some(Bound::Chosen(_) | Bound::Way(..)) => {
+                (Some(chosen.get(one.symbol).copied().unwrap_or(0)), None)
+            }
+            Some(Bound::Storage) => (Some(storage.function), None),
             Some(Bound::ThreadLocal(place)) => (None, Some(*place)),
         };
         let value = match arch::wants(one.kind) {
@@ -415,7 +435,9 @@ pub(super) fn relocated(
             Wants::Symbol => address,
             // Nobody looks at it: see `STORAGE`.
             Wants::Module => place.map(|_| 1),
-            Wants::FromThreadPointer => place.map(|place| place.wrapping_add_signed(one.addend)),
+            Wants::FromThreadPointer | Wants::Descriptor => {
+                place.map(|place| place.wrapping_add_signed(one.addend))
+            }
         };
         let Some(value) = value else {
             let name = fix.symbols.get(one.symbol).map(|symbol| symbol.name.as_str());
@@ -425,9 +447,15 @@ pub(super) fn relocated(
                 fix.name
             )));
         };
+        let words = match arch::wants(one.kind) {
+            Wants::Descriptor => vec![storage.descriptor, value],
+            _ => vec![value],
+        };
         let at = usize::try_from(one.offset).unwrap_or(usize::MAX);
-        if let Some(room) = image.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut()) {
-            *room = value.to_le_bytes();
+        let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+        let room = at.checked_add(bytes.len()).and_then(|end| image.get_mut(at..end));
+        if let Some(room) = room {
+            room.copy_from_slice(&bytes);
         }
     }
     Ok(image)

@@ -14,10 +14,11 @@ use super::super::session::{gate, is_free};
 use super::super::stop::{Standing, Thread};
 use super::super::unwinders::{Unwinder as Told, outside};
 use super::super::{sandbox, start_of};
+use super::arch;
 use super::fix::Fix;
-use super::hook::{Hook, armed, look, put_back, step_back};
+use super::hook::{Hook, armed, ask_again, look, put_back, step_back};
 use super::hub::{self, Entry, Hub, SLOTS, Table};
-use super::plan::{Bound, Plan, relocated};
+use super::plan::{Bound, Plan, Storage, relocated};
 use super::region::{New, Region};
 use super::sources::Sources;
 use super::stacks::{self, Range};
@@ -94,6 +95,15 @@ impl Work {
             let maps = maps::read(self.process)?;
             hub.room_for(&mut remote, process, &maps, target.extent)?;
         }
+        let ways = plan.bounds.iter().filter_map(|bound| match bound {
+            Bound::Way(function, extent) => Some((*function, *extent)),
+            _ => None,
+        });
+        for (function, extent) in ways {
+            let maps = maps::read(self.process)?;
+            hub.room_for(&mut remote, process, &maps, extent)?;
+            make_way(&hub, &self.memory, &mut table, function)?;
+        }
         let region = Self::map(&mut remote, process, &hub, (&table, fix, plan))?;
         drop(remote);
         self.hub = Some(hub);
@@ -108,10 +118,16 @@ impl Work {
         (table, fix, plan): (&Table, &Fix, &Plan),
     ) -> io::Result<Region> {
         let mut chosen = vec![0; fix.symbols.len()];
+        let (asked, told) = arch::chooser_arguments(process, hub.asked());
+        memory.write(hub.asked(), &told)?;
         for (room, bound) in chosen.iter_mut().zip(&plan.bounds) {
-            if let Bound::Chosen(function) = bound {
-                *room = remote.function(*function, [0, 0], hub.end())?;
-            }
+            *room = match bound {
+                Bound::Chosen(function) => remote.function(*function, asked, hub.end())?,
+                Bound::Way(function, _) => {
+                    way(&entries(hub, memory, table), *function).map_or(0, |slot| table.slot(slot))
+                }
+                _ => 0,
+            };
         }
         let functions = new_functions(hub, memory, table, fix, plan)?;
         let bias = Region::reserve(remote, fix)?;
@@ -121,7 +137,8 @@ impl Work {
             end: bias + one.end,
             cold: if one.cold == (0, 0) { (0, 0) } else { (bias + one.cold.0, bias + one.cold.1) },
         });
-        let image = relocated(fix, plan, (bias, hub.storage()), &chosen)?;
+        let storage = Storage { function: hub.storage(), descriptor: hub.descriptor() };
+        let image = relocated(fix, plan, (bias, storage), &chosen)?;
         Region::map(remote, (process, memory), hub, (fix, &image), (bias, moved.collect()))
     }
 
@@ -289,7 +306,9 @@ impl Work {
         table: &mut Table,
     ) -> io::Result<()> {
         let hub = self.hub()?;
+        let far = || io::Error::other("a gate is out of reach");
         let mut writes = Vec::new();
+        ask_again(&self.memory, standing, places, hub)?;
         for (target, slot) in plan.targets.iter().zip(slots) {
             let known = hub.entry(&self.memory, *slot).filter(|_| table.slot(*slot) != 0);
             let entry = known.unwrap_or_else(|| target.entry.clone());
@@ -302,12 +321,13 @@ impl Work {
             }
             if table.slot(*slot) == 0 {
                 hub.set_entry(&self.memory, *slot, &entry)?;
-                table.set_slot(*slot, entry.body());
+                let old = hub.make_way(&self.memory, *slot, &entry).ok_or_else(far)?;
+                table.set_slot(*slot, old);
             }
             if now == Hook::Idle || now == Hook::Between {
                 let gate = hub.gate(*slot, target.extent);
                 let bytes = gate.and_then(|gate| armed(&self.memory, target, &entry, gate));
-                writes.extend(bytes.ok_or_else(|| io::Error::other("a gate is out of reach"))?);
+                writes.extend(bytes.ok_or_else(far)?);
                 step_back(&self.memory, standing, places, &entry)?;
             }
         }
@@ -349,7 +369,7 @@ impl Work {
     ) -> io::Result<Option<(Tried, Vec<String>)>> {
         let sources = Sources::of(self.process, &self.memory, self.hub()?)?;
         let unwinder = sources.unwinder(&self.program, &self.memory);
-        let standing = Standing::of(self.process)?;
+        let mut standing = Standing::of(self.process)?;
         let maps = maps::read(self.process)?;
         let hub = self.hub()?;
         self.check_free(Some(hub), &maps)?;
@@ -365,11 +385,14 @@ impl Work {
         let after = Known::of_table(&known, &table);
         let mut ranges: Vec<Range> = Vec::new();
         for (slot, entry) in &known.entries {
-            let (now, then) = (table.slot(*slot), after.target(*slot, entry));
-            if now == then {
+            let (now, then) = (table.slot(*slot), after.newest(*slot));
+            let is_old = hub.is_old(*slot, entry, now);
+            if then == Some(now) || then.is_none() && is_old {
                 continue;
             }
-            table.set_slot(*slot, then);
+            let old = || hub.make_way(&self.memory, *slot, entry);
+            let there = then.or_else(old).ok_or_else(|| io::Error::other("no way back"))?;
+            table.set_slot(*slot, there);
             if let Some(region) = known.current(*slot, now) {
                 ranges.extend(region.ranges(*slot, &entry.name));
             }
@@ -381,10 +404,14 @@ impl Work {
             self.let_go(standing);
             return Ok(Some((Tried::Waiting(who), names)));
         }
+        ask_again(&self.memory, &mut standing, &places, hub)?;
+        for thread in &mut standing.threads {
+            thread.settle()?;
+        }
         Hub::set_owner(&mut table, (0, 0));
         hub.set_table(&self.memory, &table)?;
         for (slot, entry) in &known.entries {
-            if table.slot(*slot) == entry.body() {
+            if hub.is_old(*slot, entry, table.slot(*slot)) {
                 put_back(&self.memory, hub, entry, *slot)?;
             }
         }
@@ -453,6 +480,25 @@ fn entries(hub: &Hub, memory: &Memory, table: &Table) -> Vec<(usize, Entry)> {
     used.filter_map(|slot| Some((slot, hub.entry(memory, slot)?))).collect()
 }
 
+/// The slot by which `function` is called, of `all`. It's not one for replacing it, so it's told from that by an address that no function has.
+fn way(all: &[(usize, Entry)], function: u64) -> Option<usize> {
+    all.iter().find(|(_, entry)| entry.function == function + 1).map(|(slot, _)| *slot)
+}
+
+/// Makes a slot by which `function` is called, unless there's one.
+fn make_way(hub: &Hub, memory: &Memory, table: &mut Table, function: u64) -> io::Result<()> {
+    if way(&entries(hub, memory, table), function).is_some() {
+        return Ok(());
+    }
+    let full = || io::Error::other("no room for more functions");
+    let slot = (0..SLOTS).rev().find(|slot| table.slot(*slot) == 0).ok_or_else(full)?;
+    let (name, idle) = (String::new(), Vec::new());
+    let entry = Entry { name, function: function + 1, size: 0, site: function, idle, before: None };
+    hub.set_entry(memory, slot, &entry)?;
+    table.set_slot(slot, hub.make_way(memory, slot, &entry).ok_or_else(full)?);
+    hub.set_table(memory, table)
+}
+
 /// What earlier patches did.
 pub(super) struct Known {
     /// Their numbers, from 0 on, and whether they're in force.
@@ -488,11 +534,10 @@ impl Known {
         regions.find(|region| region.function(slot).is_some_and(|one| one.start == target))
     }
 
-    /// Where `slot` is to lead: to the newest function in force, or to the old one.
-    fn target(&self, slot: usize, entry: &Entry) -> u64 {
+    /// The newest function in force for `slot`; `None`: the old one is.
+    fn newest(&self, slot: usize) -> Option<u64> {
         let mut regions = self.regions.iter().rev().filter(|(.., is_in_force)| *is_in_force);
-        let newest = regions.find_map(|(_, region, _)| region.function(slot));
-        newest.map_or(entry.body(), |one| one.start)
+        regions.find_map(|(_, region, _)| region.function(slot)).map(|one| one.start)
     }
 }
 

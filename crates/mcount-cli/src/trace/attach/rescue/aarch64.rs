@@ -1,0 +1,133 @@
+//! AArch64 (`<asm/sigcontext.h>`). Behind the general registers are records, each with its kind and its size: one of vector
+//! registers of 128 bits, and one of SVE's longer ones if the thread uses these and they have room.
+
+use super::super::remote::State;
+use crate::trace::processor::{Registers, VECTORS};
+
+/// No such stack for signals: the thread keeps the one that it has.
+const NO_STACK: u64 = 0xff;
+/// Bytes before `ucontext_t`, and before the records.
+const CONTEXT: usize = 128;
+const RECORDS: usize = CONTEXT + 464;
+/// Bytes of records.
+const MOST_RECORDS: usize = 4096;
+const VECTORS_KIND: u32 = 0x4650_8001;
+const LONG_KIND: u32 = 0x5356_4501;
+
+/// A system call, and a return.
+pub(super) const GATE: &[u8] = &[0x01, 0, 0, 0xd4, 0xc0, 0x03, 0x5f, 0xd6];
+/// `mov x8, #139; svc #0`.
+pub(super) const RESTORER: &[u8] = &[0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4];
+
+/// Is the restorer the kernel's?
+pub(super) const IS_KERNELS: bool = true;
+
+/// How many bytes below a multiple of 64 a frame is, and how many it may have.
+pub(super) const BELOW: u64 = 0;
+pub(super) const ROOM: u64 = 8192;
+
+/// What a gate's return takes from the stack: nothing, it's in `x30`.
+pub(super) fn way_back(_restorer: u64) -> Option<u64> {
+    None
+}
+
+/// The bytes of a frame.
+pub(super) fn frame(_at: u64, registers: &Registers, blocked: u64, state: &State) -> Vec<u8> {
+    let raw = registers.raw();
+    let mut bytes = vec![0; CONTEXT + 16];
+    let words = [0, NO_STACK, 0, blocked];
+    bytes.extend(words.into_iter().flat_map(u64::to_le_bytes));
+    bytes.resize(CONTEXT + 184, 0);
+    let words = raw.regs.into_iter().chain([raw.sp, raw.pc, raw.pstate]);
+    bytes.extend(words.flat_map(u64::to_le_bytes));
+    bytes.resize(RECORDS, 0);
+    bytes.extend(records(state));
+    bytes.resize(RECORDS + MOST_RECORDS, 0);
+    bytes
+}
+
+/// The records of vector registers.
+fn records((kind, state): &State) -> Vec<u8> {
+    if VECTORS.last() == Some(kind) {
+        return short(state, state.get(512..520).unwrap_or_default());
+    }
+    // `struct user_sve_header`: size, most, bytes of a register, most, flags.
+    let half = |at: usize| {
+        let bytes = state.get(at..at + 2).and_then(|bytes| bytes.first_chunk());
+        bytes.map_or(0, |bytes| usize::from(u16::from_le_bytes(*bytes)))
+    };
+    let (length, is_long, registers) = (half(8), half(12) & 1 != 0, state.get(16..));
+    let registers = registers.unwrap_or_default();
+    if !is_long {
+        return short(registers, registers.get(512..520).unwrap_or_default());
+    }
+    // 32 vectors, 16 predicates of an eighth of that, one more; then status and control.
+    let size = 32 * length + 17 * (length / 8);
+    let control = (16 + size).next_multiple_of(16);
+    let low: Vec<u8> = (0..32)
+        .flat_map(|number| registers.get(number * length..number * length + 16).unwrap_or_default())
+        .copied()
+        .collect();
+    let mut bytes = short(&low, state.get(control..control + 8).unwrap_or_default());
+    let whole = (16 + size).next_multiple_of(16);
+    // And the end, a record of nothing.
+    if bytes.len() + whole + 16 <= MOST_RECORDS {
+        bytes.extend(head(LONG_KIND, whole));
+        bytes.extend(u16::try_from(length).unwrap_or(0).to_le_bytes());
+        bytes.extend([0; 6]);
+        bytes.extend(registers.get(..size).unwrap_or_default());
+        bytes.resize(bytes.len().next_multiple_of(16), 0);
+    }
+    bytes
+}
+
+/// The record of 32 registers of 128 bits, with the words of status and control.
+fn short(registers: &[u8], control: &[u8]) -> Vec<u8> {
+    const SIZE: usize = 528;
+    let mut bytes = head(VECTORS_KIND, SIZE);
+    bytes.extend(control);
+    bytes.resize(16, 0);
+    bytes.extend(registers.get(..512).unwrap_or_default());
+    bytes.resize(SIZE, 0);
+    bytes
+}
+
+fn head(kind: u32, size: usize) -> Vec<u8> {
+    [kind, u32::try_from(size).unwrap_or(0)].into_iter().flat_map(u32::to_le_bytes).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MASK: usize = CONTEXT + 40;
+
+    /// As the kernel reads it (`struct rt_sigframe`), which is looked at elsewhere, too.
+    #[test]
+    fn a_frame_is_what_is_taken_for_one() {
+        use crate::trace::processor::{SIGNAL_FRAME, signal_frame};
+        let mut registers = Registers::zero();
+        registers.set_instruction(0x1234);
+        registers.set_stack(0x5670);
+        let bytes = frame(0, &registers, 7, &(2, vec![1; 528]));
+        let found = signal_frame(&bytes[..SIGNAL_FRAME]).unwrap();
+        assert_eq!((found.place, found.stack), (0x1234, 0x5670));
+        assert_eq!(bytes[MASK], 7);
+        assert_eq!(bytes[RECORDS + 528..RECORDS + 536], [0; 8], "the end");
+    }
+
+    #[test]
+    fn long_registers_are_kept_where_they_have_room() {
+        for (length, has) in [(16_u16, true), (64, true), (256, false)] {
+            let size = 32 * usize::from(length) + 17 * usize::from(length / 8);
+            let mut state = vec![0; 16 + size + 32];
+            state[8..10].copy_from_slice(&length.to_le_bytes());
+            state[12] = 1;
+            state[16 + usize::from(length)] = 9;
+            let bytes = records(&(VECTORS[0], state));
+            assert_eq!(bytes[16 + 16], 9, "the second one");
+            assert_eq!(bytes.len() > 528, has, "{length}");
+            assert!(bytes.len() + 16 <= MOST_RECORDS);
+        }
+    }
+}
