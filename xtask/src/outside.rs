@@ -18,7 +18,8 @@ const USAGE: &str = "\
 usage: cargo xtask outside [OPTION…] [TEST…]
 
 Runs the tests of `cargo test -p mcount-cli --test trace --test patch` that TESTs are in the names of, on AArch64 in a machine
-that QEMU emulates. Without TESTs it's what has been seen to be right there: `mcount trace`, `attach` and `patch` in the main.
+that QEMU emulates. Without TESTs it's what `mcount trace`, `attach` and `patch` are meant to do there. docs/live.md says which of
+them have passed.
 
   --release    build mcount optimized: takes longer to build, and less to run
   --minutes N  how long the machine may run [default: 60]
