@@ -170,8 +170,9 @@ impl<'f> Side<'f> {
             Self { by_name: BTreeMap::new(), aliases: HashSet::new(), exact, tells_files };
         for function in &functions.functions {
             side.by_name.entry(side.key(&function.name)).or_default().push(function);
+            let state = State::of(function);
             for alias in &function.aliases {
-                side.aliases.insert((side.key(alias), State::of(function)));
+                side.aliases.insert((side.key(alias), state));
             }
         }
         side
