@@ -12,21 +12,7 @@ pub(crate) const ADDRESS_BITS: u32 = 48;
 /// The bits in which the shadows of stacks differ from stacks.
 pub(crate) const SHADOWS: [u64; 3] = [1 << 46, 1 << 45, 1 << 44];
 
-/// Linux's numbers of system calls, which all newer processors have in common.
-pub(crate) mod number {
-    pub(crate) const OPENAT: u64 = 56;
-    pub(crate) const CLOSE: u64 = 57;
-    pub(crate) const NANOSLEEP: u64 = 101;
-    pub(crate) const SCHED_YIELD: u64 = 124;
-    pub(crate) const TGKILL: u64 = 131;
-    pub(crate) const RT_SIGPROCMASK: u64 = 135;
-    pub(crate) const GETPID: u64 = 172;
-    pub(crate) const GETTID: u64 = 178;
-    pub(crate) const MUNMAP: u64 = 215;
-    pub(crate) const MREMAP: u64 = 216;
-    pub(crate) const MMAP: u64 = 222;
-    pub(crate) const MADVISE: u64 = 233;
-}
+pub(crate) use super::newer_calls as number;
 
 /// Makes the system call `number`; an error is `-errno`.
 ///

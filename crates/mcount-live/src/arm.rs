@@ -7,7 +7,8 @@
 //! **What may be exchanged.** The Arm ARM (ARMv7-A and ARMv7-R, DDI 0406C, A3.5.4, "Concurrent modification and execution of
 //! instructions") lets one processor write an instruction while another executes it, if the old one and the new one are of a
 //! short list. In ARM code that's B, BL, NOP, BKPT, SVC. In Thumb code it's the 16-bit B, NOP, BKPT and SVC; and the first
-//! halfword of a 32-bit B may become a 16-bit B, and the other way round. So nothing of a site in Thumb code has to be aligned to
+//! halfword of a 32-bit B may become a 16-bit B, and the other way round (this last rule is cited from memory, and only
+//! [`Kind::Halves`] needs it). So nothing of a site in Thumb code has to be aligned to
 //! more than a halfword, and it may straddle two words: its second half stays what it is.
 //!
 //! | what the compiler left | idle | armed |
