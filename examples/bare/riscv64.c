@@ -96,13 +96,14 @@ void arrived(void)
     second();
 }
 
-/* Whether there's a second one: its register of interrupts keeps what is written. */
+/* Whether there's a second one: its register of interrupts keeps what is written, until it's told that it's started.
+ * From then on it may have taken its interrupt before anybody looks. */
 int start_second(void)
 {
-    __atomic_store_n(&is_started, 1, __ATOMIC_RELEASE);
     AT(uint32_t, CLINT + 4) = 1;
     if (!AT(uint32_t, CLINT + 4))
         return 0;
+    __atomic_store_n(&is_started, 1, __ATOMIC_RELEASE);
     while (!__atomic_load_n(&is_there, __ATOMIC_ACQUIRE))
         relax();
     return 1;

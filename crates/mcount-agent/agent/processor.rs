@@ -11,7 +11,7 @@
 mod here;
 #[cfg(any(target_arch = "aarch64", target_arch = "loongarch64", target_arch = "riscv64"))]
 #[path = "newer_calls.rs"]
-mod newer_calls;
+pub(crate) mod newer_calls;
 
 #[cfg(target_pointer_width = "64")]
 pub(crate) use here::SHADOWS;
