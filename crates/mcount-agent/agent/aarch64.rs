@@ -12,7 +12,8 @@ pub(crate) const ADDRESS_BITS: u32 = 48;
 /// The bits in which the shadows of stacks differ from stacks.
 pub(crate) const SHADOWS: [u64; 3] = [1 << 46, 1 << 45, 1 << 44];
 
-pub(crate) use super::newer_calls as number;
+#[path = "newer_calls.rs"]
+pub(crate) mod number;
 
 /// Makes the system call `number`; an error is `-errno`.
 ///

@@ -9,9 +9,6 @@
 #[cfg_attr(target_arch = "powerpc64", path = "powerpc64.rs")]
 #[cfg_attr(target_arch = "s390x", path = "s390x.rs")]
 mod here;
-#[cfg(any(target_arch = "aarch64", target_arch = "loongarch64", target_arch = "riscv64"))]
-#[path = "newer_calls.rs"]
-pub(crate) mod newer_calls;
 
 #[cfg(target_pointer_width = "64")]
 pub(crate) use here::SHADOWS;

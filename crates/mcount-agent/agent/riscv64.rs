@@ -12,7 +12,8 @@ pub(crate) const ADDRESS_BITS: u32 = 47;
 /// The bits in which the shadows of stacks differ from stacks: the highest that every processor has.
 pub(crate) const SHADOWS: [u64; 3] = [1 << 36, 1 << 37, 1 << 35];
 
-pub(crate) use super::newer_calls as number;
+#[path = "newer_calls.rs"]
+pub(crate) mod number;
 
 /// Makes the system call `number`; an error is `-errno`.
 ///

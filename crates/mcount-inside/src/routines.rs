@@ -10,10 +10,3 @@
 #[cfg_attr(target_arch = "powerpc64", path = "routines/powerpc64.rs")]
 #[cfg_attr(target_arch = "s390x", path = "routines/s390x.rs")]
 mod here;
-#[cfg(any(
-    target_arch = "aarch64",
-    target_arch = "loongarch64",
-    target_arch = "powerpc64",
-    target_arch = "riscv64"
-))]
-mod late;

@@ -1,10 +1,13 @@
 //! LoongArch.
 
-use super::late::traced_late;
+#[path = "late.rs"]
+mod late;
+
 use crate::agent::{slow_entry, slow_exit};
 use crate::arch::VECTORS;
 use crate::c::mcount_live_mark;
 use crate::watch::{MISSED, entered, entered_late, left, personality, unwound};
+use late::traced_late;
 use std::arch::global_asm;
 
 global_asm!(
