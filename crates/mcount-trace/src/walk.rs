@@ -152,20 +152,15 @@ impl<V: Visitor> Walk<'_, V> {
     fn enclose(&mut self, index: &ThreadIndex, behind: &Piece, upper: u64) {
         let ordinal = behind.offset as u64;
         let early = index.extras.partition_point(|raw| raw.start <= upper);
-        let mut below: Option<(u64, u64)> = None;
-        for raw in index.extras.get(..early).unwrap_or_default() {
-            let is_behind = raw.end > upper
-                || raw.end == upper && !raw.is_only_extra() && raw.ordinal >= ordinal;
-            if is_behind {
-                self.is_tangled |= below.is_some_and(|below| below < raw.end_key());
-                below = Some(raw.end_key());
-                let (call, caller) = self.place(raw, self.stack.len());
-                let mark = self.visitor.enclose(&call, caller);
-                self.stack.push(Open::new(raw, self.seen, mark));
-                self.seen += 1;
-            }
+        let is_behind = |raw: &&Raw| {
+            raw.end > upper || raw.end == upper && !raw.is_only_extra() && raw.ordinal >= ordinal
+        };
+        let early = index.extras.get(..early).unwrap_or_default();
+        let mut open: Vec<&Raw> = early.iter().filter(is_behind).collect();
+        open.sort_by_key(|raw| Reverse(raw.end_key()));
+        for raw in open {
+            self.show(raw, |visitor, call, caller| visitor.enclose(call, caller));
         }
-        self.budgeted = self.seen;
     }
 
     /// Goes through a piece, and through those of `extras`, the last ones, that ended later than its calls.
@@ -225,6 +220,11 @@ impl<V: Visitor> Walk<'_, V> {
     /// The same where calls overlap.
     #[cold]
     fn tangled_call(&mut self, raw: &Raw) {
+        self.show(raw, |visitor, call, caller| visitor.enter(call, caller));
+    }
+
+    /// Has a call shown by `show`, in its place between those that start before it and after.
+    fn show(&mut self, raw: &Raw, show: impl FnOnce(&mut V, &Call, Option<V::Mark>) -> V::Mark) {
         self.refill();
         let mut at = self.stack.len();
         while let Some(below) = at.checked_sub(1).and_then(|at| self.stack.get(at))
@@ -235,7 +235,7 @@ impl<V: Visitor> Walk<'_, V> {
             self.budget -= 1;
         }
         let (call, caller) = self.place(raw, at);
-        let mark = self.visitor.enter(&call, caller);
+        let mark = show(self.visitor, &call, caller);
         self.is_tangled |= at < self.stack.len();
         self.stack.insert(at, Open::new(raw, self.seen, mark));
         self.seen += 1;

@@ -200,6 +200,9 @@ fn fibres() {
     for at in 0..10_000 {
         let start = at * 100;
         writer.call(thread, 3).from(start + 20).to(start + 30).slot(TOP - 64).end(End::Return);
+        // While both are open.
+        writer.call(thread, 5).from(start + 42).to(start + 45).slot(other - 64).end(End::Return);
+        writer.call(thread, 6).from(start + 46).to(start + 48).slot(TOP - 64).end(End::Return);
         writer.call(thread, 1).from(start + 10).to(start + 50).slot(TOP).end(End::Return);
         writer.call(thread, 4).from(start + 60).to(start + 70).slot(other - 64).end(End::Return);
         writer.call(thread, 2).from(start + 40).to(start + 80).slot(other).end(End::Return);
