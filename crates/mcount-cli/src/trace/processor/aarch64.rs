@@ -28,10 +28,6 @@ pub(crate) const PATCHABLE: &str = "compile with -fpatchable-function-entry=2";
 
 /// Calls of libraries' functions can't be traced yet.
 pub(crate) const HAS_LIBRARY_CALLS: bool = false;
-/// It can't be recorded yet when threads are off the processor.
-pub(crate) const HAS_CONTEXT_SWITCHES: bool = false;
-/// Arguments and results can't be recorded yet.
-pub(crate) const HAS_VALUES: bool = false;
 /// The agent has no `mcount_nobody`: a thread finds what it has by its thread pointer.
 pub(crate) const HAS_NOBODY: bool = false;
 

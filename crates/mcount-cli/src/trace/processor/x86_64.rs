@@ -22,10 +22,6 @@ pub(crate) const PATCHABLE: &str = "compile with -fpatchable-function-entry=5";
 
 /// Calls of libraries' functions can be traced.
 pub(crate) const HAS_LIBRARY_CALLS: bool = true;
-/// It can be recorded when threads are off the processor.
-pub(crate) const HAS_CONTEXT_SWITCHES: bool = true;
-/// Arguments and results can be recorded.
-pub(crate) const HAS_VALUES: bool = true;
 /// The agent has `mcount_nobody`: threads find what they have by a register.
 pub(crate) const HAS_NOBODY: bool = true;
 

@@ -1,6 +1,7 @@
 //! What the trace says about the values of a function: names and types, in the order in which they're recorded.
 //! docs/trace-format.md, "Values".
 
+use super::places::LONG_DOUBLE;
 use super::types::{Structure, Type};
 use mcount_trace::layout::kind;
 
@@ -43,7 +44,7 @@ impl Description {
             Type::Boolean(size) => &[kind::BOOLEAN, *size],
             Type::Character(size) => &[kind::CHARACTER, *size],
             Type::Float(size @ (4 | 8)) => &[kind::FLOAT, *size],
-            Type::Extended => &[kind::FLOAT, 16],
+            Type::Extended => &LONG_DOUBLE,
             Type::Wide => &[kind::SIGNED, 16],
             Type::Pointer => &[kind::POINTER],
             Type::Text | Type::StringReference | Type::View { .. } => &[kind::TEXT],

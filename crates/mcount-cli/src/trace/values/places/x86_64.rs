@@ -6,12 +6,16 @@
 use super::{MOST, Place, Taken, copy, is_shown, single, view};
 use crate::trace::values::types::{Structure, Type};
 use mcount_agent::recipe;
+use mcount_trace::layout::kind;
 
 /// The frame and the stack pointer, by their numbers in DWARF.
 pub(in super::super) const OF_STACK: [u16; 2] = [6, 7];
 
 /// Does LLVM not tell of parameters that are passed by reference, in C++ that isn't optimized?
 pub(in super::super) const OMITS_REFERENCES: bool = false;
+
+/// What a `long double` is in the trace: it has 80 bits.
+pub(in super::super) const LONG_DOUBLE: [u8; 2] = [kind::FLOAT, 16];
 
 /// How many registers there are for arguments.
 pub(super) const GENERAL: u64 = 6;
@@ -154,7 +158,7 @@ fn from_stack(kind: &Type, taken: &mut Taken, words: &mut Vec<u64>) {
 }
 
 /// Adds the words that copy a result. Of one in memory the address is in a register, but Rust doesn't promise that.
-pub(super) fn result(kind: &Type, is_rust: bool, words: &mut Vec<u64>) {
+pub(super) fn result(kind: &Type, (is_rust, _is_late): (bool, bool), words: &mut Vec<u64>) {
     match (passed(kind), kind) {
         (Passed::Registers(classes), Type::View { is_pointer_first }) => {
             let [first, second] = returned(classes);
