@@ -46,7 +46,7 @@ const LIBRARIES: [&str; 7] = [
 /// The programs of tests that have them.
 const PROGRAMS: [&str; 2] = ["patch", "trace"];
 /// Tests that the machine runs by default, by a part of their names.
-const TESTS: [&str; 12] = [
+const TESTS: [&str; 13] = [
     "program::",
     "attach",
     "build::throw.cpp",
@@ -57,6 +57,7 @@ const TESTS: [&str; 12] = [
     "faults::",
     "values::",
     "language::rust",
+    "library-calls::",
     "marks::",
     "off-cpu::",
 ];
