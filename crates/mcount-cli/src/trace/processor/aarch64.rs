@@ -27,6 +27,8 @@ pub(crate) const PROLOGUE: usize = 256;
 /// What to compile with.
 pub(crate) const PATCHABLE: &str = "compile with -fpatchable-function-entry=2";
 
+/// What a `long double` is in the trace: it has 128 bits.
+pub(crate) const LONG_DOUBLE: [u8; 2] = [mcount_trace::layout::kind::QUAD, 16];
 /// The agent has no `mcount_nobody`: a thread finds what it has by its thread pointer.
 pub(crate) const HAS_NOBODY: bool = false;
 

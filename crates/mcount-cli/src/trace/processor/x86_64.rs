@@ -21,6 +21,8 @@ pub(crate) const PROLOGUE: usize = 64;
 /// What to compile with.
 pub(crate) const PATCHABLE: &str = "compile with -fpatchable-function-entry=5";
 
+/// What a `long double` is in the trace: it has 80 bits.
+pub(crate) const LONG_DOUBLE: [u8; 2] = [mcount_trace::layout::kind::FLOAT, 16];
 /// The agent has `mcount_nobody`: threads find what they have by a register.
 pub(crate) const HAS_NOBODY: bool = true;
 

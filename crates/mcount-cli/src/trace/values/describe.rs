@@ -1,8 +1,8 @@
 //! What the trace says about the values of a function: names and types, in the order in which they're recorded.
 //! docs/trace-format.md, "Values".
 
-use super::places::LONG_DOUBLE;
 use super::types::{Structure, Type};
+use crate::trace::processor::LONG_DOUBLE;
 use mcount_trace::layout::kind;
 
 /// What a value is.

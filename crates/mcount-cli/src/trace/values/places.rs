@@ -8,7 +8,7 @@
 #[cfg_attr(target_arch = "aarch64", path = "places/aarch64.rs")]
 mod here;
 
-pub(super) use here::{LONG_DOUBLE, OF_STACK, OMITS_REFERENCES};
+pub(super) use here::{OF_STACK, OMITS_REFERENCES};
 
 use super::describe::{Description, Role};
 use super::types::{Evidence, Parameter, Signature, Type};

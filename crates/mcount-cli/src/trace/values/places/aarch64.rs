@@ -8,16 +8,12 @@
 use super::{MOST, Place, Taken, copy, is_shown, single, view};
 use crate::trace::values::types::{Structure, Type};
 use mcount_agent::recipe;
-use mcount_trace::layout::kind;
 
 /// The frame and the stack pointer, by their numbers in DWARF.
 pub(in super::super) const OF_STACK: [u16; 2] = [29, 31];
 
 /// LLVM doesn't tell of parameters that are passed by reference, in C++ that isn't optimized: nobody knows then where the others are.
 pub(in super::super) const OMITS_REFERENCES: bool = true;
-
-/// What a `long double` is in the trace: it has 128 bits.
-pub(in super::super) const LONG_DOUBLE: [u8; 2] = [kind::QUAD, 16];
 
 /// How many registers there are for arguments.
 pub(super) const GENERAL: u64 = 8;

@@ -6,16 +6,12 @@
 use super::{MOST, Place, Taken, copy, is_shown, single, view};
 use crate::trace::values::types::{Structure, Type};
 use mcount_agent::recipe;
-use mcount_trace::layout::kind;
 
 /// The frame and the stack pointer, by their numbers in DWARF.
 pub(in super::super) const OF_STACK: [u16; 2] = [6, 7];
 
 /// Does LLVM not tell of parameters that are passed by reference, in C++ that isn't optimized?
 pub(in super::super) const OMITS_REFERENCES: bool = false;
-
-/// What a `long double` is in the trace: it has 80 bits.
-pub(in super::super) const LONG_DOUBLE: [u8; 2] = [kind::FLOAT, 16];
 
 /// How many registers there are for arguments.
 pub(super) const GENERAL: u64 = 6;
