@@ -85,12 +85,7 @@ KEPT float halved(float a)
 
 KEPT long double extended(long double a, int b, long double c)
 {
-#ifdef __aarch64__
-    /* It has 128 bits. */
-    say("[\"extended\",[null,%d,null],null]", b);
-#else
     say("[\"extended\",[%Lg,%d,%Lg],%Lg]", a, b, c, a - c);
-#endif
     return a - c;
 }
 
@@ -132,19 +127,12 @@ KEPT int around(struct corners c, double scale, struct sides s, double last)
     return (int)c.all[3];
 }
 
-#ifdef __aarch64__
-/* Nothing says at the end where it went. */
-#define RESULT "null"
-#else
-#define RESULT "{\"a\":%ld,\"b\":%ld,\"c\":%ld}"
-#endif
-
 /* The result goes where a hidden argument says; the structure is on the stack, what follows is in registers. */
 KEPT struct large moved(int a, struct large l, int b, struct packed p)
 {
     struct large r = {l.c, l.b, l.a};
-    say("[\"moved\",[%d,{\"a\":%ld,\"b\":%ld,\"c\":%ld},%d,{\"a\":\"%c\",\"b\":%ld}]," RESULT "]", a, l.a, l.b, l.c, b,
-        p.a, p.b, r.a, r.b, r.c);
+    say("[\"moved\",[%d,{\"a\":%ld,\"b\":%ld,\"c\":%ld},%d,{\"a\":\"%c\",\"b\":%ld}],{\"a\":%ld,\"b\":%ld,\"c\":%ld}]", a, l.a, l.b,
+        l.c, b, p.a, p.b, r.a, r.b, r.c);
     return r;
 }
 

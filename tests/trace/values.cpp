@@ -103,13 +103,8 @@ KEPT int named(Named n, int after)
 
 KEPT std::string strings(std::string value, const std::string &reference, std::string &&moved, std::string *pointer)
 {
-#ifdef __aarch64__
-    /* Nothing says at the end where the result went. */
-    say("[\"strings\",[\"%s\",\"%s\",\"%s\",\"%s\"],null]", value.c_str(), reference.c_str(), moved.c_str(), pointer->c_str());
-#else
     say("[\"strings\",[\"%s\",\"%s\",\"%s\",\"%s\"],\"%s\"]", value.c_str(), reference.c_str(), moved.c_str(), pointer->c_str(),
         reference.c_str());
-#endif
     return reference;
 }
 

@@ -46,7 +46,7 @@ const LIBRARIES: [&str; 7] = [
 /// The programs of tests that have them.
 const PROGRAMS: [&str; 2] = ["patch", "trace"];
 /// Tests that the machine runs by default, by a part of their names.
-const TESTS: [&str; 8] = [
+const TESTS: [&str; 13] = [
     "program::",
     "attach",
     "build::throw.cpp",
@@ -55,6 +55,11 @@ const TESTS: [&str; 8] = [
     "stacks::",
     "refused::",
     "faults::",
+    "values::",
+    "language::rust",
+    "library-calls::",
+    "marks::",
+    "off-cpu::",
 ];
 
 /// What is asked for.
@@ -187,13 +192,21 @@ fn compile_one(programs: &Path, name: &str, words: &str) -> Result<()> {
     let compiler = words.next().unwrap_or_default();
     let clang = [compiler, "--target=aarch64-linux-gnu"];
     let gcc = [&format!("aarch64-linux-gnu-{compiler}")[..]];
+    let rustc = rust::compiler(&[])?;
+    let rustc =
+        [&rustc.display().to_string()[..], "--target", TARGET, "-Clinker=aarch64-linux-gnu-gcc"];
     let program: &[&str] = match compiler {
         "gcc" | "g++" => &gcc,
         "clang" | "clang++" => &clang,
+        "rustc" => &rustc,
         _ => return files::write(&output.with_extension("failed"), b"no such compiler\n"),
     };
+    let (first, last): (&[&str], &[&str]) = match compiler {
+        "rustc" => (&["--edition", "2024", "-Ccodegen-units=1"], &[]),
+        _ => (&["-D_GNU_SOURCE", "-w"], &["-lpthread", "-ldl", "-lm"]),
+    };
     let mut command = Command::new("env");
-    command.args(program).args(["-D_GNU_SOURCE", "-w"]);
+    command.arg("RUSTC_BOOTSTRAP=1").args(program).args(first);
     for word in words {
         let Some(source) = word.strip_prefix('@') else {
             command.arg(word);
@@ -202,7 +215,7 @@ fn compile_one(programs: &Path, name: &str, words: &str) -> Result<()> {
         let of_tests = files::workspace().join("tests").join(source);
         command.arg(if of_tests.exists() { of_tests } else { programs.join(source) });
     }
-    command.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&output);
+    command.args(last).arg("-o").arg(&output);
     let said = command.output()?;
     if said.status.success() {
         Ok(())

@@ -12,7 +12,7 @@
 use crate::block::Block;
 use crate::numbers::{ENTRIES, RETURN, UNTIMED, has};
 use crate::payload::{MOST, TEXT, Values};
-use super::{READ_MEMORY, saved};
+use super::{READ_MEMORY, keep_place, saved};
 use crate::{calls, config, host, layout as trace, shadow, sys, thread};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -260,6 +260,9 @@ unsafe fn enter(slot: u64, id: u32, recipe: &Recipe, state: Option<*const u8>) {
         }
         // Arguments of a call that was too short are taken back.
         if !recipe.words(true).is_empty() || config().shortest != 0 {
+            if let Some(state) = state {
+                keep_place(slot, state);
+            }
             shadow.open.write_volatile(open | HAS_MORE);
         }
     }

@@ -96,6 +96,8 @@ pub mod recipe {
     pub const X87: u64 = 18;
     /// The stack above the return address, so many bytes as bits 32 to 47 say; of lengths, bits 48 to 63.
     pub const STACK: u64 = 19;
+    /// Where a result in memory goes, as a register said at the entry that functions don't keep (AArch64).
+    pub const PLACE: u64 = 20;
 
     /// A bit of the second number of a recipe: the function's calls are recorded however short they are.
     pub const KEPT: u32 = 1 << 31;

@@ -241,6 +241,8 @@ pub mod kind {
     pub const ENUMERATION: u8 = 8;
     /// u16 size, u8 count of fields; each is u16 offset, u8 length of name, name, type.
     pub const STRUCTURE: u8 = 9;
+    /// u8 size: 16, for floating-point numbers of 128 bits.
+    pub const QUAD: u8 = 10;
 }
 
 /// Words of open calls: thread << 32 | function; 0 where no call is open.

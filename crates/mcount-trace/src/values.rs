@@ -380,7 +380,12 @@ impl Shape<'_> {
                 let big_endian = self.big_endian;
                 value.map(|value| enumerator(value, size, of.copied(), big_endian))
             }
-            kind::SIGNED | kind::UNSIGNED | kind::BOOLEAN | kind::CHARACTER | kind::FLOAT => {
+            kind::SIGNED
+            | kind::UNSIGNED
+            | kind::BOOLEAN
+            | kind::CHARACTER
+            | kind::FLOAT
+            | kind::QUAD => {
                 let size = self.size()?;
                 from.number(size).map(|value| scalar(code, size, value))
             }
@@ -438,7 +443,8 @@ fn scalar(code: u8, size: usize, value: u128) -> Value {
             low(value).map_or(Value::Missing, |bits| Value::Float(f64::from_bits(bits)))
         }
         (kind::FLOAT, 16) => Value::Float(extended(value)),
-        (kind::FLOAT, _) => Value::Missing,
+        (kind::QUAD, 16) => Value::Float(quad(value)),
+        (kind::FLOAT | kind::QUAD, _) => Value::Missing,
         _ => Value::Unsigned(value),
     }
 }
@@ -450,15 +456,30 @@ fn extended(bits: u128) -> f64 {
     let value = match (exponent, mantissa << 1) {
         (0x7fff, 0) => f64::INFINITY,
         (0x7fff, _) => f64::NAN,
-        // In two steps: one alone could leave the range of what it's multiplied with.
-        _ => {
-            #[expect(clippy::cast_precision_loss, reason = "it's rounded to what f64 has")]
-            let value = mantissa as f64;
-            let power = exponent - 16383 - 63;
-            value * 2_f64.powi(power / 2) * 2_f64.powi(power - power / 2)
-        }
+        _ => scaled(mantissa.into(), exponent - 16383 - 63),
     };
     if bits >> 79 & 1 == 1 { -value } else { value }
+}
+
+/// A number of 128 bits, as IEEE 754 has them: a sign, 15 bits of exponent, and 112 behind a leading one.
+fn quad(bits: u128) -> f64 {
+    let fraction = bits & ((1 << 112) - 1);
+    let exponent = i32::from((bits >> 112 & 0x7fff) as u16);
+    let value = match (exponent, fraction) {
+        (0x7fff, 0) => f64::INFINITY,
+        (0x7fff, _) => f64::NAN,
+        // The least f64 is far above.
+        (0, _) => 0.0,
+        _ => scaled(1 << 112 | fraction, exponent - 16383 - 112),
+    };
+    if bits >> 127 == 1 { -value } else { value }
+}
+
+/// A mantissa times a power of two, rounded to what `f64` has. In two steps: one alone could leave the range of what it's multiplied with.
+fn scaled(mantissa: u128, power: i32) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "it's rounded")]
+    let value = mantissa as f64;
+    value * 2_f64.powi(power / 2) * 2_f64.powi(power - power / 2)
 }
 
 fn enumerator(value: u128, size: usize, of: Option<&[u8]>, big_endian: bool) -> Value {
@@ -476,4 +497,32 @@ fn enumerator(value: u128, size: usize, of: Option<&[u8]>, big_endian: bool) -> 
         }
     }
     Value::Enumerator(None, narrow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{extended, quad};
+
+    #[test]
+    fn long_doubles() {
+        // gcc's bytes of each, for x86-64 and for AArch64.
+        let table: [(f64, u128, u128); 6] = [
+            (1.0, 0x3fff_8000_0000_0000_0000, 0x3fff << 112),
+            (-2.5, 0xc000_a000_0000_0000_0000, 0xc000_4000 << 96),
+            (0.0, 0, 0),
+            (1e300, 0x43e3_bf21_e440_03ac_e000, 0x43e3_7e43_c880_0759_c000_0000_0000_0000),
+            (f64::NEG_INFINITY, 0xffff_8000_0000_0000_0000, 0xffff << 112),
+            (2_f64.powi(-1000), 0x3c17_8000_0000_0000_0000, 0x3c17 << 112),
+        ];
+        for (value, x87, ieee) in table {
+            assert_eq!(
+                [extended(x87), quad(ieee)].map(f64::to_bits),
+                [value.to_bits(); 2],
+                "{value}"
+            );
+        }
+        assert!(quad(0x7fff << 112 | 1).is_nan());
+        assert!(quad(0x7ffe << 112).is_infinite());
+        assert_eq!(quad(1).to_bits(), 0);
+    }
 }

@@ -18,7 +18,7 @@ pub fn folder() -> Option<PathBuf> {
 /// Which of the programs that a test wants are wanted here: compilers are where programs are compiled.
 #[must_use]
 pub fn wanted(mut programs: Vec<&'static str>) -> Vec<&'static str> {
-    const COMPILERS: [&str; 5] = ["gcc", "g++", "clang", "clang++", "musl-gcc"];
+    const COMPILERS: [&str; 6] = ["gcc", "g++", "clang", "clang++", "musl-gcc", "rustc"];
     if folder().is_some() {
         programs.retain(|program| !COMPILERS.contains(program));
     }

@@ -43,7 +43,7 @@ int main(int count, char **words)
 	mounted("tmpfs", ROOM);
 	setenv("PATH", "/bin", 1);
 	setenv("MCOUNT_PROGRAMS", "/programs", 1);
-	setenv("MCOUNT_TIME_FACTOR", "30", 1);
+	setenv("MCOUNT_TIME_FACTOR", "5", 1);
 	for (int i = 1; i < count; i++) {
 		int patch = run("/tests/patch", words[i]), trace = run("/tests/trace", words[i]);
 		printf("outside: %s: %d\n", words[i], patch ? patch : trace);

@@ -9,7 +9,7 @@
 
 use crate::block::Block;
 use crate::processor::thread_pointer;
-use crate::{calls, confine, host, sys};
+use crate::{calls, confine, host, shadow, sys};
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
 
@@ -33,10 +33,14 @@ pub(crate) const SYS_SECCOMP: u64 = 277;
 const READ_MEMORY: u64 = 270;
 
 /// Where the value of a source of recipes was saved, in the call that the routine has made at `state`, and how many bytes that are.
-unsafe fn saved(_slot: u64, state: *const u8, source: u64) -> (*const u8, usize) {
+unsafe fn saved(slot: u64, state: *const u8, source: u64) -> (*const u8, usize) {
     const VECTOR: u64 = 8;
     const RESULT: u64 = 16;
     const SECOND_RESULT: u64 = 17;
+    const PLACE: u64 = 20;
+    if source == PLACE {
+        return (place_of(slot).cast(), 8);
+    }
     let call = state.cast::<Call>();
     // SAFETY: the routine has made the call, and saved 32 vector registers at its area.
     unsafe {
@@ -47,6 +51,19 @@ unsafe fn saved(_slot: u64, state: *const u8, source: u64) -> (*const u8, usize)
             _ => (area.add(16 * (source - VECTOR) as usize % 512), 16),
         }
     }
+}
+
+/// Where it's kept until the exit where a result in memory goes. Slots are 16 bytes apart, as stack pointers are, so one word of two of a
+/// shadow is free.
+fn place_of(slot: u64) -> *mut u64 {
+    shadow::of(slot - 8).start
+}
+
+/// Keeps where a result in memory goes.
+unsafe fn keep_place(slot: u64, state: *const u8) {
+    const PLACE: usize = 8;
+    // SAFETY: the routine has made the call, and the shadow of the slot is mapped.
+    unsafe { place_of(slot).write_volatile((*state.cast::<Call>()).registers[PLACE]) };
 }
 
 unsafe extern "C" {

@@ -39,6 +39,9 @@ unsafe extern "C" fn late_entry_with(slot: *mut u64, word: u32) {
     }
 }
 
+/// Functions return where a result in memory is.
+unsafe fn keep_place(_slot: u64, _state: *const u8) {}
+
 /// Where the value of a source of recipes was saved, and how many bytes that are: general registers below the slot, the others by FXSAVE.
 unsafe fn saved(slot: u64, state: *const u8, source: u64) -> (*const u8, usize) {
     const VECTOR: u64 = 8;

@@ -3,7 +3,6 @@
 use super::options::number;
 use crate::pattern::{Language, Pattern};
 use crate::replay::parse_time;
-use crate::trace::processor;
 use crate::trace::{FileGlob, Limit, Scope, Size};
 use clap::{Args, ValueEnum};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -160,13 +159,6 @@ impl CallsArgs {
         }
         if untimed && self.context_switches {
             return Err("--context-switches needs a clock".to_owned());
-        }
-        if self.context_switches && !processor::HAS_CONTEXT_SWITCHES {
-            return Err(processor::missing("--context-switches"));
-        }
-        let wants_values = !self.args.is_empty() || !self.results.is_empty();
-        if wants_values && !processor::HAS_VALUES {
-            return Err(processor::missing("--args and --results"));
         }
         Ok(Scope {
             filter: Pattern::all(&self.filter, language)?,

@@ -8,7 +8,6 @@ use crate::commit::Failure;
 use crate::files::is_standard;
 use crate::packing::compress;
 use crate::pattern::Pattern;
-use crate::trace::processor;
 use crate::trace::{Ended, Outcome, Request, Scope, Size, run};
 use crate::words::printable;
 use clap::{Args, ValueHint};
@@ -90,9 +89,6 @@ pub(super) fn trace(arguments: &TraceArgs) -> u8 {
         Ok(scope) => scope,
         Err(error) => return complain(&error),
     };
-    if !processor::HAS_LIBRARY_CALLS && !arguments.library_calls.is_empty() {
-        return complain(&processor::missing("--library-calls"));
-    }
     let output = default_output(&arguments.command);
     let (output, _folder) = match (&arguments.output, arguments.print || arguments.list) {
         (Some(output), _) => (output.clone(), None),

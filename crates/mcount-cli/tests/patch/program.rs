@@ -123,7 +123,7 @@ pub(crate) fn with(served: &Served, options: &[&str], words: &[&str]) -> Result<
 
 /// Waits until `done` says yes.
 pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) -> Result<(), String> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + testkit::budget::on_this_host(PATIENCE);
     while !done() {
         if Instant::now() > deadline {
             return Err(format!("waited in vain: {what}"));

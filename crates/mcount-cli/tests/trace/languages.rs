@@ -1,8 +1,7 @@
 //! Programs in other languages than C and C++, with every hook that their compilers make.
 
 use crate::Test;
-use crate::truth::{Also, Room, same, sources};
-use std::process::Command;
+use crate::truth::{Also, Room, same};
 
 /// What gfortran takes, which is what gcc takes. With `-mfentry`, nested functions stay idle (`layouts.rs`).
 const FORTRAN: &[(&str, &[&str])] = &[
@@ -43,11 +42,7 @@ pub(crate) fn tests() -> Vec<Test> {
         wants: vec!["rustc"],
         run: Box::new(move || {
             let room = Room::new()?;
-            let program = room.path("counted");
-            let mut rustc = Command::new("rustc");
-            rustc.args(["--edition", "2024", "-Ccodegen-units=1"]).args(*flags);
-            rustc.arg(sources().join("counted.rs")).arg("-o").arg(&program);
-            testkit::process::run(rustc.env("RUSTC_BOOTSTRAP", "1"))?;
+            let program = room.compile("rustc", flags, "counted.rs")?;
             same(&room, &program, |_| {}, Also::Nesting)
         }),
     });

@@ -55,8 +55,14 @@ impl Room {
             return elsewhere::copy(&folder, &words, &[&source], &output).map(|()| output);
         }
         let mut command = Command::new(compiler);
-        command.args(["-D_GNU_SOURCE", "-w"]).args(flags).arg(sources().join(source));
-        command.args(["-lpthread", "-ldl", "-lm"]).arg("-o").arg(&output);
+        if compiler == "rustc" {
+            command.args(["--edition", "2024", "-Ccodegen-units=1"]).args(flags);
+            command.arg(sources().join(source)).env("RUSTC_BOOTSTRAP", "1");
+        } else {
+            command.args(["-D_GNU_SOURCE", "-w"]).args(flags).arg(sources().join(source));
+            command.args(["-lpthread", "-ldl", "-lm"]);
+        }
+        command.arg("-o").arg(&output);
         testkit::process::run(&mut command).map(|_| output)
     }
 
@@ -93,7 +99,7 @@ impl Room {
 
     /// Waits until what was started in the folder `name` has ended.
     pub(crate) fn wait(&self, name: &str, child: &mut Child) -> Result<Ended, String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + testkit::budget::on_this_host(PATIENCE);
         let status = loop {
             if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
                 break status;
@@ -173,7 +179,7 @@ pub(crate) fn tracer_with(options: &[&str], program: &Path) -> Command {
 
 /// Waits until `done` says yes.
 pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) -> Result<(), String> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + testkit::budget::on_this_host(PATIENCE);
     while !done() {
         if Instant::now() > deadline {
             return Err(format!("waited in vain: {what}"));

@@ -2,7 +2,7 @@
 
 use crate::Test;
 use crate::attach::{Attached, Waiting};
-use crate::truth::{Room, sources};
+use crate::truth::Room;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -64,11 +64,7 @@ pub(crate) fn tests() -> Vec<Test> {
 /// A program in Rust: each value that is recorded is right.
 fn rust(flags: &[&str], least: usize) -> Result<(), String> {
     let room = Room::new()?;
-    let program = room.path("values");
-    let mut rustc = Command::new("rustc");
-    rustc.args(["--edition", "2024", "-g", "-Ccodegen-units=1"]).args(flags);
-    rustc.arg(sources().join("values.rs")).arg("-o").arg(&program);
-    testkit::process::run(rustc.env("RUSTC_BOOTSTRAP", "1"))?;
+    let program = room.compile("rustc", &[&["-g"], flags].concat(), "values.rs")?;
     let untraced = room.run("untraced", &mut Command::new(&program))?;
     let (calls, said) =
         traced(&room, &program, &["--args", "values::*", "--results", "values::*"])?;
@@ -202,10 +198,14 @@ fn short_calls() -> Result<(), String> {
 /// Programs that leave calls in all possible ways, and in threads and processes, don't notice.
 fn as_untraced() -> Result<(), String> {
     let sources = ["unwind.cpp", "threads.c", "jumps.c", "signals.c"];
-    for source in sources {
+    let compiled = sources.map(|source| {
         let room = Room::new()?;
         let compiler = if source.ends_with("cpp") { "g++" } else { "gcc" };
         let program = room.compile(compiler, HOOKS, source)?;
+        Ok::<_, String>((source, room, program))
+    });
+    for one in compiled {
+        let (source, room, program) = one?;
         let untraced = room.run("untraced", &mut Command::new(&program))?;
         let trace = room.path("trace.mcount");
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));

@@ -13,6 +13,7 @@ pub(crate) use mcount_live::aarch64::{Area, SITE, STUB, Unusable, armed, entry_o
 use nix::libc;
 
 /// What people call it.
+#[cfg(not(can_patch))]
 pub(crate) const NAME: &str = "AArch64";
 /// What is said of a program for another one.
 pub(crate) const FOREIGN: &str = "it isn't a little-endian AArch64 program";
@@ -26,12 +27,8 @@ pub(crate) const PROLOGUE: usize = 256;
 /// What to compile with.
 pub(crate) const PATCHABLE: &str = "compile with -fpatchable-function-entry=2";
 
-/// Calls of libraries' functions can't be traced yet.
-pub(crate) const HAS_LIBRARY_CALLS: bool = false;
-/// It can't be recorded yet when threads are off the processor.
-pub(crate) const HAS_CONTEXT_SWITCHES: bool = false;
-/// Arguments and results can't be recorded yet.
-pub(crate) const HAS_VALUES: bool = false;
+/// What a `long double` is in the trace: it has 128 bits.
+pub(crate) const LONG_DOUBLE: [u8; 2] = [mcount_trace::layout::kind::QUAD, 16];
 /// The agent has no `mcount_nobody`: a thread finds what it has by its thread pointer.
 pub(crate) const HAS_NOBODY: bool = false;
 

@@ -7,6 +7,7 @@ pub(crate) use mcount_live::x86_64::{
 use nix::libc;
 
 /// What people call it.
+#[cfg(not(can_patch))]
 pub(crate) const NAME: &str = "x86-64";
 /// What is said of a program for another one.
 pub(crate) const FOREIGN: &str = "it isn't a 64-bit x86 program";
@@ -20,12 +21,8 @@ pub(crate) const PROLOGUE: usize = 64;
 /// What to compile with.
 pub(crate) const PATCHABLE: &str = "compile with -fpatchable-function-entry=5";
 
-/// Calls of libraries' functions can be traced.
-pub(crate) const HAS_LIBRARY_CALLS: bool = true;
-/// It can be recorded when threads are off the processor.
-pub(crate) const HAS_CONTEXT_SWITCHES: bool = true;
-/// Arguments and results can be recorded.
-pub(crate) const HAS_VALUES: bool = true;
+/// What a `long double` is in the trace: it has 80 bits.
+pub(crate) const LONG_DOUBLE: [u8; 2] = [mcount_trace::layout::kind::FLOAT, 16];
 /// The agent has `mcount_nobody`: threads find what they have by a register.
 pub(crate) const HAS_NOBODY: bool = true;
 

@@ -2,6 +2,7 @@
 //! docs/trace-format.md, "Values".
 
 use super::types::{Structure, Type};
+use crate::trace::processor::LONG_DOUBLE;
 use mcount_trace::layout::kind;
 
 /// What a value is.
@@ -43,7 +44,7 @@ impl Description {
             Type::Boolean(size) => &[kind::BOOLEAN, *size],
             Type::Character(size) => &[kind::CHARACTER, *size],
             Type::Float(size @ (4 | 8)) => &[kind::FLOAT, *size],
-            Type::Extended => &[kind::FLOAT, 16],
+            Type::Extended => &LONG_DOUBLE,
             Type::Wide => &[kind::SIGNED, 16],
             Type::Pointer => &[kind::POINTER],
             Type::Text | Type::StringReference | Type::View { .. } => &[kind::TEXT],

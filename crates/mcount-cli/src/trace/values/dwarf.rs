@@ -163,7 +163,8 @@ impl<'s> Reader<'s> {
         // Without optimization all parameters are put into the frame.
         let is_home = |parameter: &Parameter| parameter.evidence == Evidence::Home;
         let is_plain = !parameters.is_empty() && parameters.iter().all(is_home);
-        if is_plain && OMITS_REFERENCES && is_c_plus_plus(language) && !self.is_gcc(function) {
+        let is_unoptimized = is_plain && !is_optimized(&entry) && !self.is_gcc(function);
+        if is_unoptimized && OMITS_REFERENCES && is_c_plus_plus(language) {
             for parameter in &mut parameters {
                 parameter.evidence = Evidence::Nowhere;
             }
@@ -193,6 +194,11 @@ impl<'s> Reader<'s> {
             None => None,
         };
         let Some(expression) = expression else { return unknown };
+        let is_one = matches!(location, Some(AttributeValue::Exprloc(_)));
+        if is_one && self.is_gcc(at) && is_by_register(expression, at) {
+            // gcc says there where it has put the address of a parameter that's passed by one, for the whole function.
+            return Evidence::Home;
+        }
         match expression.operations(at.unit.encoding()).next() {
             Ok(Some(operation)) => place(&operation, at).unwrap_or(unknown),
             _ => unknown,
@@ -511,10 +517,23 @@ fn is_c_plus_plus(language: Option<gimli::DwLang>) -> bool {
     language.is_none_or(|language| all.contains(&language))
 }
 
+/// Does debug information tell of all calls that it makes? LLVM says so of functions that it has optimized.
+fn is_optimized(function: &Entry<'_>) -> bool {
+    [gimli::DW_AT_call_all_calls, gimli::DW_AT_GNU_all_call_sites]
+        .into_iter()
+        .any(|name| function.attr_value(name).is_some())
+}
+
 /// Does debug information say that the function can't be called as the ABI has it?
 fn is_changed(function: &Entry<'_>) -> bool {
     let convention = function.attr_value(gimli::DW_AT_calling_convention);
     matches!(convention, Some(AttributeValue::CallingConvention(gimli::DW_CC_nocall)))
+}
+
+/// Is a value in the memory that a register other than those of the stack leads to?
+fn is_by_register(expression: gimli::Expression<Slice<'_>>, at: &At<'_>) -> bool {
+    let first = expression.operations(at.unit.encoding()).next();
+    matches!(first, Ok(Some(gimli::Operation::RegisterOffset { register, .. })) if !OF_STACK.contains(&register.0))
 }
 
 /// Where a value is whose location begins with this operation; `None` if that isn't said.

@@ -42,13 +42,6 @@ struct Wanted {
     result: bool,
 }
 
-/// What is to be said of markers, if nothing of a call can be recorded.
-fn lost_marks(module: &Module) -> Option<String> {
-    let has_marks = module.hooks.iter().any(|hook| hook.is_mark && hook.is_wanted);
-    let name = module.path.display();
-    has_marks.then(|| format!("{name}: {}", processor::missing("texts of markers")))
-}
-
 /// Gives the hooks of `module`, which `file` is, their recipes.
 pub(super) fn prepare(
     module: &mut Module,
@@ -58,10 +51,6 @@ pub(super) fn prepare(
 ) -> Found {
     let wanted = wanted(module, scope);
     let mut found = Found::default();
-    if !processor::HAS_VALUES {
-        found.notes.extend(lost_marks(module));
-        return found;
-    }
     marks::prepare(module, &mut found);
     if wanted.is_empty() {
         return found;
@@ -97,7 +86,7 @@ pub(super) fn prepare(
             recipe.arguments = plan.arguments(&mut description);
         }
         if one.result && !is_clone(hook) && signature.is_result_sure {
-            recipe.result = plan.result(&mut description);
+            recipe.result = plan.result(hook.is_after_prologue(), &mut description);
         }
         if recipe != Recipe::default() {
             hook.recipe = Some(Arc::new(recipe));

@@ -128,11 +128,11 @@ impl<'s> Plan<'s> {
         found.iter().zip(&self.signature.parameters).map(confirmed).collect()
     }
 
-    /// The words that copy the result.
-    pub(super) fn result(&self, description: &mut Description) -> Vec<u64> {
+    /// The words that copy the result. At a late hook, which is behind the prologue, less is known.
+    pub(super) fn result(&self, is_late: bool, description: &mut Description) -> Vec<u64> {
         let Some(kind) = &self.signature.result else { return Vec::new() };
         let mut words = Vec::new();
-        here::result(kind, self.signature.is_rust, &mut words);
+        here::result(kind, (self.signature.is_rust, is_late), &mut words);
         description.add(Role::Result, "", kind, !words.is_empty());
         words
     }

@@ -136,7 +136,7 @@ pub(super) fn argument(kind: &Type, taken: &mut Taken, is_rust: bool, words: &mu
 
 /// Copies what's in registers from `first` on, `size` bytes in each.
 fn pieces(kind: &Type, (first, count, size): (u64, u64, u64), words: &mut Vec<u64>) {
-    if !is_recorded(kind) {
+    if !is_shown(kind) {
         return;
     }
     if count == 1 {
@@ -153,7 +153,7 @@ fn pieces(kind: &Type, (first, count, size): (u64, u64, u64), words: &mut Vec<u6
 
 fn from_stack(kind: &Type, taken: &mut Taken, words: &mut Vec<u64>) {
     let at = taken.stack(kind.size(), is_aligned(kind));
-    if is_recorded(kind) && kind.size() <= MOST && at < 1 << 16 {
+    if is_shown(kind) && kind.size() <= MOST && at < 1 << 16 {
         words.push(single(kind, (recipe::STACK, at)));
     }
 }
@@ -167,22 +167,22 @@ fn is_aligned(kind: &Type) -> bool {
     }
 }
 
-/// Is it one that the trace has a type for? `long double` has 128 bits here, and isn't the one that it knows.
-fn is_recorded(kind: &Type) -> bool {
-    match kind {
-        Type::Structure(of) => of.fields.iter().all(|field| is_recorded(&field.kind)),
-        kind => is_shown(kind) && !matches!(kind, Type::Extended),
-    }
-}
-
 /// Adds the words that copy a result.
-pub(super) fn result(kind: &Type, _is_rust: bool, words: &mut Vec<u64>) {
+pub(super) fn result(kind: &Type, (is_rust, is_late): (bool, bool), words: &mut Vec<u64>) {
     match (passed(kind), kind) {
         (Passed::General { .. }, Type::View { is_pointer_first }) => {
             words.extend(view((recipe::RAX, 0), (recipe::RDX, 0), *is_pointer_first));
         }
         (Passed::General { count, .. }, _) => pieces(kind, (recipe::RAX, count, 8), words),
         (Passed::Vectors { count, size }, _) => pieces(kind, (recipe::VECTOR, count, size), words),
+        // Nobody knows at a hook behind the prologue where it goes.
+        (Passed::Reference, Type::Structure(of)) if !is_late => {
+            if of.is_string {
+                words.push(recipe::STRING | recipe::PLACE << 8);
+            } else if !is_rust && !of.is_by_reference && of.size <= MOST {
+                words.push(recipe::MEMORY | recipe::PLACE << 8 | of.size << 24);
+            }
+        }
         (Passed::Reference | Passed::Nowhere | Passed::Unknown, _) => {}
     }
 }

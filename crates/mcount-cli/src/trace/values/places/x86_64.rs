@@ -154,7 +154,7 @@ fn from_stack(kind: &Type, taken: &mut Taken, words: &mut Vec<u64>) {
 }
 
 /// Adds the words that copy a result. Of one in memory the address is in a register, but Rust doesn't promise that.
-pub(super) fn result(kind: &Type, is_rust: bool, words: &mut Vec<u64>) {
+pub(super) fn result(kind: &Type, (is_rust, _is_late): (bool, bool), words: &mut Vec<u64>) {
     match (passed(kind), kind) {
         (Passed::Registers(classes), Type::View { is_pointer_first }) => {
             let [first, second] = returned(classes);
