@@ -7,7 +7,7 @@
 
 mod machine;
 mod memchr;
-mod newer;
+pub(crate) mod newer;
 mod root;
 
 use std::path::{Path, PathBuf};
@@ -195,7 +195,7 @@ impl Foreign {
             cargo.arg("-Zbuild-std").env("RUSTC_BOOTSTRAP", "1");
         }
         if self.is_newer {
-            newer::fetch(self.name)?;
+            newer::fetch()?;
         }
         if self.is_big_arm {
             root::build(self.name, self.target)?;

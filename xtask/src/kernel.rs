@@ -14,6 +14,7 @@ mod configuration;
 mod console;
 mod loaded;
 mod machines;
+mod newer;
 mod objects;
 mod options;
 mod patched;

@@ -23,6 +23,7 @@ mod hosts;
 mod installed;
 mod kernel;
 mod modules;
+mod newer;
 mod outside;
 mod patched;
 mod programs;

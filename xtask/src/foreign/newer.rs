@@ -1,28 +1,13 @@
 //! The C library, the library of C++ and gcc's start files of LoongArch, which this Debian doesn't have and the next one does, and an
-//! emulator that knows the vector registers that they use. `apt-get` runs on a root of its own, and nothing is installed:
-//! packages are unpacked into `target/hosts/roots`.
+//! emulator that knows the vector registers that they use.
 
 use object::elf;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 
-use crate::{Result, files};
+use crate::{Result, files, newer};
 
 /// The emulator is linked statically, so it runs here.
 const FETCH: &str = r#"
-mkdir -p apt/lists/partial apt/cache/archives/partial deb
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | head -n 1)
-echo "deb ${mirror:?apt-get knows no address of Debian} trixie main" >apt/sources.list
-cat >apt/apt.conf <<END
-APT::Sandbox::User "";
-Acquire::Languages "none";
-Dir::State::Lists "$PWD/apt/lists";
-Dir::Cache "$PWD/apt/cache";
-Dir::Etc::sourcelist "$PWD/apt/sources.list";
-Dir::Etc::sourceparts "/dev/null";
-END
-export APT_CONFIG=$PWD/apt/apt.conf
-apt-get -qq update
 (
 	cd deb
 	apt-get -qq download libc6-loong64-cross libc6-dev-loong64-cross linux-libc-dev-loong64-cross libgcc-s1-loong64-cross \
@@ -30,27 +15,15 @@ apt-get -qq update
 )
 for package in deb/*-cross_*.deb; do dpkg-deb -x "$package" .; done
 dpkg-deb --fsys-tarfile deb/qemu-user_*.deb | tar x ./usr/bin/qemu-loongarch64
-rm -r apt deb
 "#;
 
-/// Makes the folder `name` of all that, if it isn't there.
-pub(super) fn fetch(name: &str) -> Result<()> {
-    let roots = files::workspace().join("target/hosts/roots");
-    let root = roots.join(name);
-    if root.is_dir() {
-        return Ok(());
-    }
-    files::make_folder(&roots)?;
-    let partial = tempfile::Builder::new().prefix("fetch-").tempdir_in(&roots)?;
-    unpack(partial.path())?;
-    files::rename(&partial.keep(), &root)
+/// Makes the folder of all that, if it isn't there.
+pub(crate) fn fetch() -> Result<PathBuf> {
+    newer::make("loongarch64", FETCH, mend)
 }
 
-fn unpack(folder: &Path) -> Result<()> {
-    let status = Command::new("sh").args(["-ec", FETCH]).current_dir(folder).status()?;
-    if !status.success() {
-        return Err(format!("packages of LoongArch: {status}").into());
-    }
+/// Changes what's wrong in the emulator.
+fn mend(folder: &Path) -> Result<()> {
     let emulator = folder.join("usr/bin/qemu-loongarch64");
     let mut bytes = files::read(&emulator)?;
     hide_unwind_information(&mut bytes).ok_or("QEMU has no vDSO for LoongArch")?;

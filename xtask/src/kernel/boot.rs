@@ -5,6 +5,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::machines::Machine;
+use super::newer;
 use super::process::execute;
 use crate::{Error, Result, files};
 
@@ -41,19 +42,33 @@ pub(super) fn make_initramfs(
     let root = folder.join("root");
     let log = folder.join("init.log");
     files::write(&folder.join("init.c"), program.as_bytes())?;
-    let mut compiler = Command::new(machine.user_compiler());
-    compiler.args(["-static", "-O2", "-o"]).arg(root.join("init")).arg(folder.join("init.c"));
-    execute(&mut compiler, &log)?;
+    let libraries = compile(machine, folder, &log)?;
     let pack = "printf '%s\\n' init \"$@\" | cpio --quiet -o -H newc -R 0:0 >../initramfs";
     let mut pack_all = Command::new("sh");
-    execute(pack_all.args(["-c", pack, "sh"]).args(modules).current_dir(&root), &log)
+    execute(
+        pack_all.args(["-c", pack, "sh"]).args(modules).args(libraries).current_dir(&root),
+        &log,
+    )
+}
+
+/// Compiles `init.c` of `folder` into its root; the libraries that it needs beside itself.
+fn compile(machine: &Machine, folder: &Path, log: &Path) -> Result<Vec<String>> {
+    let (program, root) = (folder.join("init.c"), folder.join("root"));
+    if machine.is_newer {
+        return newer::compile(&program, &root, log);
+    }
+    let mut compiler = Command::new(machine.user_compiler());
+    compiler.args(["-static", "-O2", "-o"]).arg(root.join("init")).arg(program);
+    execute(&mut compiler, log)?;
+    Ok(Vec::new())
 }
 
 /// What the serial console prints until a line has `last`, or the kernel or patience ends.
 ///
 /// It is an error if QEMU itself fails: then no kernel ran, and nothing can be said about it.
 pub(super) fn boot(machine: &Machine, folder: &Path, last: &str) -> Result<String> {
-    let mut qemu = Command::new(machine.emulator());
+    let mut qemu =
+        if machine.is_newer { newer::emulator()? } else { Command::new(machine.emulator()) };
     qemu.args(machine.qemu).args(["-nographic", "-no-reboot", "-nic", "none", "-m", "512"]);
     qemu.arg("-kernel").arg(folder.join("image")).arg("-initrd").arg(folder.join("initramfs"));
     qemu.arg("-append").arg(format!("{} panic=-1 rdinit=/init", machine.arguments));

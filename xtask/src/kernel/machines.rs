@@ -21,6 +21,8 @@ pub(super) struct Machine {
     pub(super) is_patchable: bool,
     /// Does the compiler make the table, and NOPs of the calls? Then ours is made of the NOPs.
     pub(super) has_nops: bool,
+    /// Are its QEMU and its C library those of the next Debian?
+    pub(super) is_newer: bool,
     /// The compiler of the program in the initial file system, where it is not the cross compiler.
     pub(super) user_compiler: Option<&'static str>,
     /// The QEMU, where its name does not end in that of the processor.
@@ -110,6 +112,14 @@ CONFIG_SERIAL_AMBA_PL011_CONSOLE=y
 
 const THIN_LTO: &str = "CONFIG_LTO_CLANG_THIN=y\n";
 
+/// QEMU describes its machine by a device tree. The C library uses vector registers without asking whether there are any.
+const LOONGARCH: &str = "\
+CONFIG_CPU_HAS_LSX=y
+CONFIG_SERIAL_8250=y
+CONFIG_SERIAL_8250_CONSOLE=y
+CONFIG_SERIAL_OF_PLATFORM=y
+";
+
 const S390: &str = "\
 CONFIG_SCLP_TTY=y
 CONFIG_SCLP_CONSOLE=y
@@ -197,6 +207,17 @@ pub(super) const MACHINES: &[Machine] = &[
         ..AARCH64
     },
     Machine {
+        name: "loongarch64",
+        arch: "loongarch",
+        make: &["LLVM=-19"],
+        image: "arch/loongarch/boot/vmlinux.elf",
+        config: &[LOONGARCH],
+        is_patchable: true,
+        is_newer: true,
+        qemu: &["-M", "virt", "-cpu", "la464", "-icount", "shift=0,sleep=off"],
+        ..ANY
+    },
+    Machine {
         name: "s390x",
         arch: "s390",
         cross: "s390x-linux-gnu-",
@@ -220,6 +241,7 @@ const ANY: Machine = Machine {
     config_of: &[],
     is_patchable: false,
     has_nops: false,
+    is_newer: false,
     user_compiler: None,
     emulator: None,
     qemu: &[],

@@ -13,7 +13,8 @@ pub(super) const USAGE: &str = "\
 usage: cargo xtask kernel --arch ARCH [OPTION…]
 
   --arch ARCH       arm, i386, x86_64, mips, mipsel, mips64, mips64el, ppc, ppc64, ppc64le, sparc64,
-                    riscv64, arm64, arm64-lto (these only with --patches), s390x (only with --mode archive)
+                    riscv64, arm64, arm64-lto, loongarch64 (these only with --patches), s390x (only with
+                    --mode archive)
   --mode MODE       when the table is made (default: object)
                       object   of each object, by the recordmcount that Kbuild calls
                       archive  of all objects before the link, by one mcount record
@@ -35,7 +36,8 @@ code is 1 if only ours does it, if a table differs without a known cause, or if 
 
 Debian packages: the source package, the cross compiler (for i386 clang), the QEMU of the processor
 (qemu-system-arm, -mips, -misc and opensbi, -ppc, -sparc, -x86), linux-kbuild-6.1, flex, bison, bc, libelf-dev, libssl-dev,
-cpio, make, xz-utils. Made to be read: build.log, ours/console.log and theirs/console.log in
+cpio, make, xz-utils; for loongarch64 clang-19, lld-19, llvm-19, and its QEMU and C library are fetched from the next Debian
+and not installed. Made to be read: build.log, ours/console.log and theirs/console.log in
 target/kernel/ARCH (ARCH-archive, ARCH-late, ARCH-patches, ARCH-debian).
 ";
 
