@@ -1,7 +1,7 @@
 //! The tables of a build's objects: ours against those that the original recorder gave copies of the
 //! same objects.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
@@ -78,11 +78,38 @@ pub(super) fn tables(build: &Path) -> Result<Tables> {
         let object = copy.with_extension("");
         let bytes = files::read(&object)?;
         let ours = table_of(&bytes)?;
-        let theirs = table_of(&files::read(&copy)?)?;
+        let copy = files::read(&copy)?;
+        let theirs = renumbered(&table_of(&copy)?, &copy, &bytes)?;
         let name = object.strip_prefix(build).unwrap_or(&object).display().to_string();
         tables.add(&name, &bytes, &ours, &theirs)?;
     }
     Ok(tables)
+}
+
+/// Places of the object `from` as those of `to`, which has the same sections. The numbers of these change when `objcopy` takes
+/// out what the compiler recorded.
+fn renumbered(places: &BTreeSet<Place>, from: &[u8], to: &[u8]) -> Result<BTreeSet<Place>> {
+    let (from, to) = (sections(from)?, sections(to)?);
+    let place = |&(section, offset): &Place| {
+        let name = from.iter().find(|(_, number)| **number == section).map(|(name, _)| name);
+        let number = name.and_then(|name| to.get(name)).copied();
+        Ok((number.ok_or_else(|| format!("section {section} isn't in the other object"))?, offset))
+    };
+    places.iter().map(place).collect()
+}
+
+/// The number of each section, by its name and how many of that name come before.
+fn sections(object: &[u8]) -> Result<BTreeMap<(String, usize), usize>> {
+    let object = object::File::parse(object)?;
+    let mut seen = BTreeMap::<String, usize>::new();
+    let mut sections = BTreeMap::new();
+    for section in object.sections() {
+        let name = section.name()?.to_owned();
+        let before = seen.entry(name.clone()).or_default();
+        sections.insert((name, *before), section.index().0);
+        *before += 1;
+    }
+    Ok(sections)
 }
 
 /// The words of the table in an image whose linker fills them in, ascending.
@@ -140,6 +167,18 @@ mod tests {
             assert_ne!(dropped(&ours, &theirs), Some(1), "{ours:?}");
         }
         assert_eq!(dropped(&[2, 3], &[1, 2, 3]), None);
+    }
+
+    #[test]
+    fn sections_are_found_by_their_names() {
+        let read = |name: &str| files::read(&files::workspace().join("tests/prebuilt").join(name));
+        let (from, to) = (read("x86_64-fentry.o").unwrap(), read("x86_64-clang-fentry.o").unwrap());
+        let number = |object: &[u8], name: &str| sections(object).unwrap()[&(name.to_owned(), 0)];
+        let names = [".text", ".exit.text"];
+        let places = |object: &[u8]| names.map(|name| (number(object, name), 7)).into();
+        assert_ne!(places(&from), places(&to), "sections of other numbers");
+        assert_eq!(renumbered(&places(&from), &from, &to).unwrap(), places(&to));
+        assert!(renumbered(&BTreeSet::from([(999, 0)]), &from, &to).is_err());
     }
 
     #[test]
