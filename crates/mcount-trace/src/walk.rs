@@ -159,7 +159,7 @@ impl<V: Visitor> Walk<'_, V> {
         let mut open: Vec<&Raw> = early.iter().filter(is_behind).collect();
         open.sort_by_key(|raw| Reverse(raw.end_key()));
         for raw in open {
-            self.show(raw, |visitor, call, caller| visitor.enclose(call, caller));
+            self.show(raw, Visitor::enclose);
         }
     }
 
@@ -220,7 +220,7 @@ impl<V: Visitor> Walk<'_, V> {
     /// The same where calls overlap.
     #[cold]
     fn tangled_call(&mut self, raw: &Raw) {
-        self.show(raw, |visitor, call, caller| visitor.enter(call, caller));
+        self.show(raw, Visitor::enter);
     }
 
     /// Has a call shown by `show`, in its place between those that start before it and after.
