@@ -16,6 +16,10 @@ use std::ops::Range;
 /// How many enclosing calls are compared, in the long run, to find the nearest where calls overlap.
 const COMPARED: usize = 64;
 
+/// How many calls may overlap where a stretch ends, for each to be given the nearest of those that enclose it: only a
+/// trace that lies has more, and has them at every stretch.
+const OVERLAPPING: usize = 1 << 16;
+
 /// Some calls of one thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stretch {
@@ -47,7 +51,9 @@ impl Stretch {
         let (mut begin, mut calls) = (0, 0);
         for (end, piece) in (1..).zip(&thread.pieces) {
             calls += (piece.size / call::SIZE) as u64;
-            if calls >= size && end < thread.pieces.len() {
+            // Without a floor, nothing says which of the extras end before it.
+            let is_bound = thread.pieces.get(end).is_some_and(|next| next.floor.is_some());
+            if calls >= size && is_bound {
                 found.push(Self { thread: at, pieces: begin..end, calls });
                 (begin, calls) = (end, 0);
             }
@@ -156,11 +162,21 @@ impl<V: Visitor> Walk<'_, V> {
             raw.end > upper || raw.end == upper && !raw.is_only_extra() && raw.ordinal >= ordinal
         };
         let early = index.extras.get(..early).unwrap_or_default();
-        let mut open: Vec<&Raw> = early.iter().filter(is_behind).collect();
-        open.sort_by_key(|raw| Reverse(raw.end_key()));
-        for raw in open {
-            self.show(raw, Visitor::enclose);
+        let open: Vec<&Raw> = early.iter().filter(is_behind).collect();
+        self.is_tangled = !open.is_sorted_by_key(|raw| Reverse(raw.end_key()));
+        let is_sorted_out = self.is_tangled && open.len() <= OVERLAPPING;
+        let enclosing = if is_sorted_out { enclosing(&open) } else { Vec::new() };
+        for (at, raw) in open.into_iter().enumerate() {
+            // Where none overlap, each is in the one before.
+            let by_start = Enclosing { ends_after: at, depth: at, nearest: at.checked_sub(1) };
+            let found = enclosing.get(at).unwrap_or(&by_start);
+            let nearest = found.nearest.and_then(|nearest| self.stack.get(nearest));
+            let (call, caller) = self.within(raw, found.depth, nearest);
+            let mark = self.visitor.enclose(&call, caller);
+            self.stack.push(Open::new(raw, found.ends_after as u64, mark));
         }
+        self.seen = self.stack.len() as u64;
+        self.budgeted = self.seen;
     }
 
     /// Goes through a piece, and through those of `extras`, the last ones, that ended later than its calls.
@@ -220,11 +236,6 @@ impl<V: Visitor> Walk<'_, V> {
     /// The same where calls overlap.
     #[cold]
     fn tangled_call(&mut self, raw: &Raw) {
-        self.show(raw, Visitor::enter);
-    }
-
-    /// Has a call shown by `show`, in its place between those that start before it and after.
-    fn show(&mut self, raw: &Raw, show: impl FnOnce(&mut V, &Call, Option<V::Mark>) -> V::Mark) {
         self.refill();
         let mut at = self.stack.len();
         while let Some(below) = at.checked_sub(1).and_then(|at| self.stack.get(at))
@@ -235,7 +246,7 @@ impl<V: Visitor> Walk<'_, V> {
             self.budget -= 1;
         }
         let (call, caller) = self.place(raw, at);
-        let mark = show(self.visitor, &call, caller);
+        let mark = self.visitor.enter(&call, caller);
         self.is_tangled |= at < self.stack.len();
         self.stack.insert(at, Open::new(raw, self.seen, mark));
         self.seen += 1;
@@ -291,6 +302,50 @@ impl<V: Visitor> Walk<'_, V> {
             self.visitor.leave(top.mark);
         }
     }
+}
+
+/// What encloses one of some calls that are in the order of starts.
+#[derive(Debug, Clone, Copy, Default)]
+struct Enclosing {
+    /// How many of them end later.
+    ends_after: usize,
+    /// How many of those also start before it.
+    depth: usize,
+    /// Which of these is the first to end.
+    nearest: Option<usize>,
+}
+
+/// What encloses each of `calls`, which are in the order of starts and overlap.
+fn enclosing(calls: &[&Raw]) -> Vec<Enclosing> {
+    let mut by_end: Vec<(&Raw, usize)> = calls.iter().copied().zip(0..).collect();
+    by_end.sort_by_key(|(raw, _)| Reverse(raw.end_key()));
+    let mut found = vec![Enclosing::default(); calls.len()];
+    for (ends_after, (_, at)) in by_end.iter().enumerate() {
+        if let Some(of) = found.get_mut(*at) {
+            of.ends_after = ends_after;
+        }
+    }
+    // A Fenwick tree over the order of ends: node n is of the n & -n places before n, and has how many of those
+    // are taken, and the last one that is.
+    let mut tree = vec![(0_usize, 0_usize); calls.len() + 1];
+    for of in &mut found {
+        let (mut depth, mut last) = (0_usize, 0_usize);
+        let mut node = of.ends_after;
+        while let Some((taken, place)) = tree.get(node).filter(|_| node > 0) {
+            (depth, last) = (depth + taken, last.max(*place));
+            node &= node - 1;
+        }
+        of.depth = depth;
+        let nearest = last.checked_sub(1).and_then(|place| by_end.get(place));
+        of.nearest = nearest.map(|(_, at)| *at);
+        let mut node = of.ends_after + 1;
+        while let Some((taken, place)) = tree.get_mut(node) {
+            *taken += 1;
+            *place = (*place).max(of.ends_after + 1);
+            node += node & node.wrapping_neg();
+        }
+    }
+    found
 }
 
 /// Shows calls to `visitor` in the order of starts.

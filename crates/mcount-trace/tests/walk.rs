@@ -1,6 +1,7 @@
 //! Calls that are visited from the last to the first, in stretches, against the same calls in the order of starts.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
+use mcount_trace::layout::special;
 use mcount_trace::{Call, End, Patch, Trace, Visitor, Writer, index};
 use proptest::prelude::*;
 
@@ -207,6 +208,43 @@ fn fibres() {
         writer.call(thread, 4).from(start + 60).to(start + 70).slot(other - 64).end(End::Return);
         writer.call(thread, 2).from(start + 40).to(start + 80).slot(other).end(End::Return);
     }
+    compare(writer);
+}
+
+/// Calls of four fibres overlap in every way, and some are open where a stretch ends.
+#[test]
+fn many_fibres() {
+    let mut writer = Writer::new();
+    let thread = writer.thread(1, 1);
+    let mut fibres = vec![Vec::new(); 4];
+    for now in 1..60_000 {
+        let choice = random(now);
+        let fibre = (choice / 64) as usize % 4;
+        let top = TOP - fibre as u64 * 0x100_0000;
+        let stack = &mut fibres[fibre];
+        if stack.len() < 2 || stack.len() < 20 && choice % 16 < 8 {
+            stack.push((1 + u32::try_from(choice / 1024 % 4).unwrap(), now));
+        } else if let Some((function, start)) = stack.pop() {
+            let slot = top - stack.len() as u64 * 32;
+            writer.call(thread, function).from(start).to(now).slot(slot).end(End::Return);
+        }
+    }
+    compare(writer);
+}
+
+/// A piece with values, and with no call but one that a special record says something of.
+#[test]
+fn a_first_piece_of_special_records() {
+    const KIND: u32 = mcount_trace::layout::special::KIND_SHIFT;
+    let mut writer = Writer::new();
+    let thread = writer.thread(1, 1);
+    writer.record(thread, special::ARGUMENTS << KIND, 5);
+    writer.record(thread, special::START << KIND, 5);
+    writer.call(thread, 1).from(8).to(9).slot(TOP).end(End::Return);
+    writer.record(thread, special::BASE << KIND, 100);
+    writer.call(thread, 2).from(110).to(120).slot(TOP).end(End::Return);
+    writer.call(thread, 1).from(200).to(210).slot(TOP).end(End::Unwound);
+    writer.open(thread, 1, 7, TOP + 64);
     compare(writer);
 }
 
