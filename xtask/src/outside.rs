@@ -18,12 +18,13 @@ const USAGE: &str = "\
 usage: cargo xtask outside [OPTION…] [TEST…]
 
 Runs the tests of `cargo test -p mcount-cli --test trace --test patch` that TESTs are in the names of, on AArch64 in a machine
-that QEMU emulates. Without TESTs it's some of each kind, and the tests that need no machine. All that's meant to pass there is
+that QEMU emulates. Without TESTs it's some of each kind, and the tests that need no machine: a quarter of an hour on two processors,
+behind ten minutes of building, and several times as long if they have other work to do. All that's meant to pass there is
 program:: attach build:: builds:: versions:: stacks:: refused:: faults:: values:: language::rust library-calls:: marks:: off-cpu::,
 which takes hours. docs/live.md says which of them have passed.
 
   --release    build mcount optimized: takes longer to build, and less to run
-  --minutes N  how long the machine may run [default: 60]
+  --minutes N  how long the machine may run [default: 120]
 ";
 
 /// The Debian packages of all that's needed here.
@@ -78,7 +79,7 @@ struct Request {
 
 /// Runs the chore: `false` when a test failed, or the machine didn't end.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
-    let mut request = Request { tests: Vec::new(), is_release: false, minutes: 60 };
+    let mut request = Request { tests: Vec::new(), is_release: false, minutes: 120 };
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Value(test) => request.tests.push(test.string()?),
