@@ -145,7 +145,7 @@ int main(void) {
     for (long i = 0; i < WAYS; i++)
         pthread_create(&t[i], 0, run, (void *)i);
     /* If it hangs, it doesn't for ever. */
-    alarm(100);
+    alarm(1000);
     printf("ready\n");
     fflush(stdout);
     while (fgets(line, sizeof line, stdin))

@@ -31,6 +31,16 @@ NI int rare(int n) {
         sum += warm(i);
     return sum + n;
 }
+#ifdef FORK
+/* Is there a jump where `hot` begins? */
+static int is_armed(void) {
+#ifdef __aarch64__
+    return *(volatile unsigned *)hot >> 26 == 5;
+#else
+    return *(volatile unsigned char *)hot == 0xe9;
+#endif
+}
+#endif
 static int goes_on(int rounds, int n) {
     struct pollfd input = {.fd = 0, .events = POLLIN};
     return rounds ? n < rounds : !poll(&input, 1, 0);
@@ -41,7 +51,7 @@ int main(int count, char **arguments) {
     puts("ready");
     fflush(stdout);
 #ifdef FORK
-    while (*(volatile unsigned char *)hot != 0xe9)
+    while (!is_armed())
         poll(0, 0, 1);
     if (fork())
         return wait(0) < 0;

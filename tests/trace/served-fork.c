@@ -36,7 +36,7 @@ QUIET int main(void) {
     int report[2], tell[2], child = 0, status;
     struct hit theirs[64];
     /* If it hangs, it doesn't for ever. */
-    alarm(100);
+    alarm(1000);
     printf("ready\n");
     fflush(stdout);
     if (pipe(report))

@@ -99,7 +99,7 @@ QUIET static int spoil(void) {
 QUIET int main(void) {
     char line[16];
     /* If it hangs, it doesn't for ever. */
-    alarm(100);
+    alarm(1000);
 #ifdef NOT_DUMPABLE
     prctl(PR_SET_DUMPABLE, 0);
 #endif

@@ -2,12 +2,17 @@
 //!
 //! `MCOUNT_PROGRAMS` names a folder with them, by what they're compiled of. What isn't there is written to a list of what's wanted, so
 //! the tests are run once elsewhere to find that out. A word of that list which begins with `@` is a source: one of `tests`, or one
-//! that a test has written, of which the folder has a copy.
+//! that a test has written, of which the folder has a copy. A test that asks for a program only once it has used another one isn't heard
+//! then, as it has failed before: so tests ask for all at their start. Where a file `complete` is in the folder, what isn't there is
+//! an error that says so.
 
 use crate::files;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+
+/// Of a folder that gets no more programs.
+const COMPLETE: &str = "complete";
 
 /// The folder, if programs are compiled elsewhere.
 #[must_use]
@@ -54,6 +59,9 @@ pub fn copy(
     }
     if program.exists() {
         return files::copy_program(&program, output);
+    }
+    if folder.join(COMPLETE).exists() {
+        return Err(format!("it wasn't asked for when programs were compiled: {words}"));
     }
     let wanted = OpenOptions::new().append(true).create(true).open(folder.join("wanted"));
     let line = format!("{name} {words}\n");

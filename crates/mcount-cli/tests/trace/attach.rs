@@ -255,24 +255,27 @@ fn nobody_is_interrupted() -> Result<(), String> {
 
 /// Only what is meant is armed.
 fn patterns() -> Result<(), String> {
-    patterns_in(HOOKS)?;
-    if cfg!(target_arch = "aarch64") {
-        return patterns_in(&["-O2", "-fpatchable-function-entry=2", "-pg"]);
-    }
-    patterns_in(&["-O2", "-fpatchable-function-entry=5", "-pg", "-mfentry"])
+    const BOTH: &[&str] = if cfg!(target_arch = "aarch64") {
+        &["-O2", "-fpatchable-function-entry=2", "-pg"]
+    } else {
+        &["-O2", "-fpatchable-function-entry=5", "-pg", "-mfentry"]
+    };
+    let rooms = [Room::new()?, Room::new()?];
+    let [one, other] = &rooms;
+    let programs =
+        [one.compile("gcc", HOOKS, "served.c")?, other.compile("gcc", BOTH, "served.c")?];
+    rooms.iter().zip(&programs).try_for_each(|(room, program)| patterns_in(room, program))
 }
 
-fn patterns_in(hooks: &[&str]) -> Result<(), String> {
-    let room = Room::new()?;
-    let program = room.compile("gcc", hooks, "served.c")?;
-    let mut served = Served::start(&program)?;
+fn patterns_in(room: &Room, program: &Path) -> Result<(), String> {
+    let mut served = Served::start(program)?;
     let rows: &[(&[&str], &[&str])] = &[
         (&["--filter", "leaf", "--filter", "d*"], &["leaf", "deep"]),
         (&["--exclude", "@*served", "--filter", "*"], &[]),
         (&["--exclude", "leaf"], &["deep", "target", "jumps", "other", "work"]),
     ];
     for (options, expected) in rows {
-        let attached = Attached::start(&room, "attached", options, served.id());
+        let attached = Attached::start(room, "attached", options, served.id());
         if expected.is_empty() {
             if !attached.is_err_and(|error| error.contains("no function that has a hook is meant"))
             {

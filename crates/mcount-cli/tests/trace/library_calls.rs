@@ -563,7 +563,6 @@ fn budget_of_the_next() -> Result<(), String> {
 
 /// Where nothing can be traced so, that's said.
 fn nothing() -> Result<(), String> {
-    let room = Room::new()?;
     let rows: [(&[&str], &[&str], &str); 3] = [
         (&["-static"], ALL, "statically linked, so no call leaves it\nmcount: warning: no library"),
         (
@@ -573,8 +572,13 @@ fn nothing() -> Result<(), String> {
         ),
         (&[], &["--library-calls", "["], "mcount: "),
     ];
-    for (flags, options, said) in rows {
+    let compile = |(flags, ..): &(&[&str], _, _)| {
+        let room = Room::new()?;
         let program = room.compile("gcc", &[HOOKS, flags].concat(), "options.c")?;
+        Ok((room, program))
+    };
+    let programs: Result<Vec<_>, String> = rows.iter().map(compile).collect();
+    for ((_, options, said), (room, program)) in rows.into_iter().zip(programs?) {
         let ended = room.run("traced", &mut tracer_with(options, &program))?;
         let is_refused = ended.code == 2 && options.contains(&"[");
         if !ended.stderr.contains(said) || (ended.code != 0) != is_refused {

@@ -168,7 +168,10 @@ fn pause_given_up(
 
 /// Is the armed hook at `place` on?
 #[cfg(not(target_arch = "aarch64"))]
-fn is_on(place: u64, read: impl Fn(u64) -> Result<[u8; 4], String>) -> Result<bool, String> {
+pub(crate) fn is_on(
+    place: u64,
+    read: impl Fn(u64) -> Result<[u8; 4], String>,
+) -> Result<bool, String> {
     match read(place)? {
         [0xe9, ..] => Ok(true),
         [0xa9, ..] => Ok(false),
@@ -178,7 +181,10 @@ fn is_on(place: u64, read: impl Fn(u64) -> Result<[u8; 4], String>) -> Result<bo
 
 /// The same: a jump to its stub, which begins with a NOP, or with a jump.
 #[cfg(target_arch = "aarch64")]
-fn is_on(place: u64, read: impl Fn(u64) -> Result<[u8; 4], String>) -> Result<bool, String> {
+pub(crate) fn is_on(
+    place: u64,
+    read: impl Fn(u64) -> Result<[u8; 4], String>,
+) -> Result<bool, String> {
     let jump = u32::from_le_bytes(read(place)?);
     if jump >> 26 != 5 {
         return Err(format!("not armed: {jump:x}"));

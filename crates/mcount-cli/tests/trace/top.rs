@@ -5,6 +5,7 @@ use crate::Test;
 use crate::attach::text;
 use crate::attach_where::code_is_as_in_file;
 use crate::reader::Trace;
+use crate::told::is_on;
 use crate::truth::{Room, kill_one, until};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
@@ -396,7 +397,6 @@ fn budget_of_trace() -> Result<(), String> {
 
 /// A child that the process makes while it's attached to gives functions up as well.
 fn budget_of_forked() -> Result<(), String> {
-    const IDLE: u8 = 0xa9;
     let room = Room::new()?;
     let program = room.compile("gcc", &[HOOKS, &["-DFORK"]].concat(), "hot.c")?;
     let mut child = room.start("program", Command::new(&program).arg("1000000"))?;
@@ -407,14 +407,17 @@ fn budget_of_forked() -> Result<(), String> {
     let mut attached = room.start("attach", mcount(&options).arg(process.to_string()))?;
     let path = format!("/proc/{process}/task/{process}/children");
     let forked = || std::fs::read_to_string(&path).unwrap_or_default().trim().parse::<u32>().ok();
-    let first = |process: u32| {
+    let is_given_up = |process: u32| {
         use std::os::unix::fs::FileExt;
-        let mut byte = [0];
         let memory =
             std::fs::OpenOptions::new().read(true).open(format!("/proc/{process}/mem")).ok()?;
-        memory.read_exact_at(&mut byte, place).ok().map(|()| byte[0])
+        let read = |place: u64| {
+            let mut word = [0; 4];
+            memory.read_exact_at(&mut word, place).map(|()| word).map_err(text)
+        };
+        is_on(place, read).ok().map(|is_on| !is_on)
     };
-    let is_idle = || forked().and_then(first) == Some(IDLE);
+    let is_idle = || forked().and_then(is_given_up) == Some(true);
     let found = until("the child's hook is idle", is_idle);
     kill_one(attached.id().into(), Signal::SIGINT);
     let ended = room.wait("attach", &mut attached)?;

@@ -66,7 +66,7 @@ impl Session {
         let found = Block::find(&image, &memory, &maps);
         if let Some(block) = &found {
             is_free(block, &memory)?;
-        } else if standing.threads.iter().any(uses_block) {
+        } else if standing.threads.iter().any(|thread| uses_block(thread, &maps)) {
             let why = if maps.iter().any(is_ours) {
                 "the agent of an earlier trace in it is of another version of mcount, or was changed"
             } else {
@@ -458,9 +458,13 @@ fn make_room(
     Ok(near)
 }
 
-/// Has the program itself a use for what leads threads to their blocks?
-fn uses_block(thread: &Thread) -> bool {
-    thread.registers.block().is_some_and(|block| block != 0)
+/// Has the program itself, or an agent that isn't this one, a use for what leads threads to their blocks? Where no register does, that's not
+/// seen in the thread.
+fn uses_block(thread: &Thread, maps: &[Mapping]) -> bool {
+    match thread.registers.block() {
+        Some(block) => block != 0,
+        None => maps.iter().any(is_ours),
+    }
 }
 
 /// A system call in what is mapped: the kernel's own code has one.
