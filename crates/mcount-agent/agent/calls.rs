@@ -39,11 +39,13 @@ pub(crate) unsafe fn enter(slot: *mut u64, caller: u64, word: u32) -> u64 {
         }
         let is_open = is_known && shadow.open.read_volatile() != 0;
         let nesting = has(LIMITED).then(|| limit::enter(block, slot as u64, class));
+        let mut ended = 0;
         if is_open {
             // It was a tail call: the slot stays as it is, and the function that it was of has ended. Or
             // `longjmp` left it, or its thread ended.
             let end = if is_tail_call { TAIL_CALL } else { UNWOUND };
-            thread::record(block, slot as u64, end, thread::now(block));
+            ended = thread::now(block);
+            thread::record(block, slot as u64, end, ended);
             store(shadow.open, 0);
         }
         if nesting == Some(limit::Nesting::Unwatched) {
@@ -53,7 +55,8 @@ pub(crate) unsafe fn enter(slot: *mut u64, caller: u64, word: u32) -> u64 {
             shadow.ret.write_volatile(caller);
         }
         if nesting != Some(limit::Nesting::Hidden) {
-            shadow.start.write_volatile(thread::now(block));
+            // A processor may read its clock for this before it does for the end of the other.
+            shadow.start.write_volatile(thread::now(block).max(ended));
             store(shadow.open, (*block).tag | u64::from(id));
         }
         u64::from(is_tail_call)

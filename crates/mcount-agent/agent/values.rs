@@ -253,7 +253,8 @@ unsafe fn enter(slot: u64, id: u32, recipe: &Recipe, state: Option<*const u8>) {
             values.collect(words, &Registers { slot, state });
             // What this took isn't the function's time.
             if !has(UNTIMED) {
-                shadow.start.write_volatile(thread::now(block));
+                let began = shadow.start.read_volatile();
+                shadow.start.write_volatile(thread::now(block).max(began));
             }
             let start = shadow.start.read_volatile();
             add(block, &values, (u64::from(id), start));
