@@ -27,12 +27,21 @@ struct Build {
     is_busy: bool,
     /// How many traces of a side are slower as a whole, each by another part.
     disturbed: u64,
+    /// In how many traces of a side `work` alone takes longer, by an eighth.
+    elsewhere: u64,
     /// How many hundredths all other functions take of what they usually take.
     others: u64,
 }
 
-const USUAL: Build =
-    Build { calls: 200, time: 10_000, extra: 0, is_busy: false, disturbed: 0, others: 100 };
+const USUAL: Build = Build {
+    calls: 200,
+    time: 10_000,
+    extra: 0,
+    is_busy: false,
+    disturbed: 0,
+    elsewhere: 0,
+    others: 100,
+};
 
 /// Random, and the same each time, for seeds next to each other as well (`SplitMix64`).
 fn random(seed: &mut u64) -> u64 {
@@ -45,7 +54,9 @@ fn random(seed: &mut u64) -> u64 {
 /// A trace of a program with 40 functions, of which `work` is the one of interest. Times of calls vary by
 /// a tenth, those of a trace by a hundredth, and a call in 40 is interrupted.
 fn trace(build: Build, seed: u64, path: &str) -> Vec<u8> {
-    let is_disturbed = seed % 1_000 / 2 < build.disturbed;
+    let at = seed % 1_000 / 2;
+    let is_disturbed = at < build.disturbed;
+    let is_elsewhere = at < build.elsewhere;
     let mut seed = seed * 7919 + 1;
     // In hundredths.
     let whole = if is_disturbed { 108 + random(&mut seed) % 60 } else { 100 };
@@ -60,7 +71,8 @@ fn trace(build: Build, seed: u64, path: &str) -> Vec<u8> {
     } else {
         (0, 0)
     };
-    let mut functions = vec![("work.constprop.0".to_owned(), build.calls, build.time)];
+    let time = if is_elsewhere { build.time * 9 / 8 } else { build.time };
+    let mut functions = vec![("work.constprop.0".to_owned(), build.calls, time)];
     functions.extend(
         (0..38).map(|at| (format!("other{at}"), 100, (2_000 + at * 300) * build.others / 100)),
     );
@@ -126,8 +138,22 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 
 #[test]
 fn equal_builds_do_not_differ() {
-    for seed in 0..20 {
-        assert_eq!(changes([USUAL, USUAL], seed, &["--threshold", "0"]), [], "{seed}");
+    let found = |seed: &u64| !changes([USUAL, USUAL], *seed, &["--threshold", "0"]).is_empty();
+    // The odds are 1 in 100.
+    let found: Vec<u64> = (0..200).filter(found).collect();
+    assert!(found.len() <= 5, "{found:?}");
+}
+
+/// In one trace of a side, of both, or of the other, memory lies so that one function takes longer, and no other does.
+#[test]
+fn a_twentieth_is_found_though_one_trace_is_unlike_the_others() {
+    for seed in 0..12 {
+        let usual = Build { elsewhere: u64::from(seed % 3 != 0), ..USUAL };
+        let slower = Build { time: 10_500, elsewhere: u64::from(seed % 3 != 1), ..USUAL };
+        let equal = Build { time: USUAL.time, ..slower };
+        assert_eq!(changes([usual, slower], seed, &[]), pairs(&[("work", "slower")]), "{seed}");
+        assert_eq!(changes([usual, equal], seed, &[]), [], "{seed}");
+        assert_eq!(changes([equal, usual], seed, &[]), [], "{seed}");
     }
 }
 
@@ -298,15 +324,18 @@ fn damaged_traces() {
     }
 }
 
-/// `work` counts to N; the other functions are for company.
+/// `work` does N rounds; the other functions are for company. A round is a multiplication that waits for the last one, in
+/// registers: what loops that go through memory take depends on what the processor remembers of other loops.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 const PROGRAM: &str = "
 #define F __attribute__((noinline)) void
-F turn(int n) { for (volatile int i = 0; i < n; i++) { } }
-F work(void) { for (volatile int i = 0; i < 10 * N; i++) { } }
-F other(void) { for (volatile int i = 0; i < 2000; i++) { } }
-F rest(void) { for (volatile int i = 0; i < 500; i++) { } }
-int main(void) { for (int i = 0; i < 1500; i++) { work(); other(); rest(); turn(i % 7 * 300); } }
+#define ROUNDS(n) \
+    { unsigned x = 1; for (int i = 0; i < (n); i++) { x = x * 1103515245 + 12345; __asm__ volatile (\"\" : \"+r\"(x)); } }
+F turn(int n) { ROUNDS(n) }
+F work(void) { ROUNDS(4 * N) }
+F other(void) { ROUNDS(800) }
+F rest(void) { ROUNDS(200) }
+int main(void) { for (int i = 0; i < 1500; i++) { work(); other(); rest(); turn(i % 7 * 100); } }
 ";
 
 /// 105 rounds against 100. The machine may do other work: then the noise is greater, and that's said.

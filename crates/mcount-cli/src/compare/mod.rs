@@ -172,6 +172,8 @@ struct Timed {
     sample: Sample,
     /// If these aren't the times as they were recorded: those of the same traces that were.
     recorded: Option<Sample>,
+    /// By how much the spread of the sample is too small, as a factor.
+    spread: f64,
     /// The least one, in nanoseconds.
     least: f64,
     /// Nanoseconds of all its calls in a trace, about.
@@ -215,6 +217,10 @@ fn views(keys: &BTreeSet<&Key>, old: &[Functions], new: &[Functions]) -> (Vec<Vi
             let samples = samples.iter().map(|timed| timed.as_ref().map(apply)).collect();
             quiet.push(View::new(samples));
         }
+        let trimmed: Vec<_> = samples.iter().map(|timed| Timed::trimmed(timed.as_ref()?)).collect();
+        if trimmed.iter().any(Option::is_some) {
+            quiet.push(View::new(trimmed));
+        }
         views.push(View::new(samples));
     }
     (quiet.into_iter().chain(views).collect(), disturbed)
@@ -233,7 +239,7 @@ impl View {
         let timed = self.samples.get(at)?.as_ref()?;
         let usual = self.usual.get(usize::from(timed.is_frequent)).copied().flatten();
         let odds = statistics::weighted_odds(self.count, timed.sum / self.sum) * share;
-        let noise = timed.sample.noise(odds, usual, (UNSURE / timed.least).powi(2));
+        let noise = timed.spread * timed.sample.noise(odds, usual, (UNSURE / timed.least).powi(2));
         let mut change = Change::new(&timed.sample, Some(noise), rule);
         // What didn't change in a build that's slower as a whole isn't faster. And a few calls may all have been made while
         // a disturbed trace wasn't.
@@ -283,7 +289,16 @@ impl Timed {
         let logarithms = |side: &[f64]| side.iter().map(|time| time.ln()).collect();
         let sample = Sample { old: logarithms(&old_times), new: logarithms(&new_times) };
         let seen = fewest * SHARES.get(view).copied().unwrap_or(1.0);
-        Some(Self { sample, recorded: None, least, sum, is_frequent: seen >= FREQUENT })
+        let is_frequent = seen >= FREQUENT;
+        Some(Self { sample, recorded: None, spread: 1.0, least, sum, is_frequent })
+    }
+
+    /// Without the slowest trace of each side. Now and then, all calls of one function in a trace take longer, by a tenth or
+    /// more, and nothing else does: memory lies elsewhere. `None` of few traces or calls, and where the clock's steps matter.
+    fn trimmed(&self) -> Option<Self> {
+        let is_clear = self.is_frequent && self.least > SHORT;
+        let (sample, spread) = self.sample.trimmed().filter(|_| is_clear)?;
+        Some(Self { sample, recorded: None, spread, ..*self })
     }
 }
 

@@ -13,7 +13,7 @@ use std::iter::Flatten;
 use std::sync::mpsc::{IntoIter, SyncSender, sync_channel};
 
 /// Calls of a slice. What is printed of those that are worked on has to fit into memory.
-const SLICE: u64 = 16_384;
+const SLICE: u64 = 8_192;
 
 /// With more threads than this, too much of a slice would be read twice: slices get longer.
 const FEW_THREADS: u64 = 4;
