@@ -139,12 +139,13 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 #[test]
 fn equal_builds_do_not_differ() {
     let found = |seed: &u64| !changes([USUAL, USUAL], *seed, &["--threshold", "0"]).is_empty();
-    // The odds are 1 in 100.
     let found: Vec<u64> = (0..200).filter(found).collect();
-    assert!(found.len() <= 5, "{found:?}");
+    // The odds are 1 in 100.
+    assert!(found.len() <= 2, "{found:?}");
+    assert!(found.iter().all(|seed| *seed >= 20), "{found:?}");
 }
 
-/// In one trace of a side, of both, or of the other, memory lies so that one function takes longer, and no other does.
+/// One trace of a side, or of both, has its memory elsewhere: one function takes longer, and no other does.
 #[test]
 fn a_twentieth_is_found_though_one_trace_is_unlike_the_others() {
     for seed in 0..12 {

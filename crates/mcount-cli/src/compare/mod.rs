@@ -172,8 +172,8 @@ struct Timed {
     sample: Sample,
     /// If these aren't the times as they were recorded: those of the same traces that were.
     recorded: Option<Sample>,
-    /// By how much the spread of the sample is too small, as a factor.
-    spread: f64,
+    /// How many times as wide as usual the bound of chance is.
+    width: f64,
     /// The least one, in nanoseconds.
     least: f64,
     /// Nanoseconds of all its calls in a trace, about.
@@ -239,7 +239,7 @@ impl View {
         let timed = self.samples.get(at)?.as_ref()?;
         let usual = self.usual.get(usize::from(timed.is_frequent)).copied().flatten();
         let odds = statistics::weighted_odds(self.count, timed.sum / self.sum) * share;
-        let noise = timed.spread * timed.sample.noise(odds, usual, (UNSURE / timed.least).powi(2));
+        let noise = timed.width * timed.sample.noise(odds, usual, (UNSURE / timed.least).powi(2));
         let mut change = Change::new(&timed.sample, Some(noise), rule);
         // What didn't change in a build that's slower as a whole isn't faster. And a few calls may all have been made while
         // a disturbed trace wasn't.
@@ -290,15 +290,15 @@ impl Timed {
         let sample = Sample { old: logarithms(&old_times), new: logarithms(&new_times) };
         let seen = fewest * SHARES.get(view).copied().unwrap_or(1.0);
         let is_frequent = seen >= FREQUENT;
-        Some(Self { sample, recorded: None, spread: 1.0, least, sum, is_frequent })
+        Some(Self { sample, recorded: None, width: 1.0, least, sum, is_frequent })
     }
 
     /// Without the slowest trace of each side. Now and then, all calls of one function in a trace take longer, by a tenth or
     /// more, and nothing else does: memory lies elsewhere. `None` of few traces or calls, and where the clock's steps matter.
     fn trimmed(&self) -> Option<Self> {
         let is_clear = self.is_frequent && self.least > SHORT;
-        let (sample, spread) = self.sample.trimmed().filter(|_| is_clear)?;
-        Some(Self { sample, recorded: None, spread, ..*self })
+        let (sample, width) = self.sample.trimmed().filter(|_| is_clear)?;
+        Some(Self { sample, recorded: None, width, ..*self })
     }
 }
 
