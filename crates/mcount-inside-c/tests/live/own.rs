@@ -4,6 +4,8 @@ use crate::Test;
 use crate::build::{
     FENTRY, HOOKS, Hooks, LINKS, Link, PATCHABLE, PG, Room, USUAL, sources as folder,
 };
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 const SANITIZED: &[&str] = &["-fpatchable-function-entry=5", "-g", "-fsanitize=address,undefined"];
 
@@ -29,7 +31,12 @@ pub(crate) fn check_in(
 ) -> Result<(), String> {
     let parts: Vec<_> = sources.iter().map(|source| folder("live").join(source)).collect();
     let program = room.program(compiler, hooks.flags, link, &parts)?;
-    let output = testkit::process::run(room.machine.execute(&program).args(arguments))?;
+    run(room, &program, arguments)
+}
+
+/// Runs a program that checks itself.
+fn run(room: &Room, program: &Path, arguments: &[&str]) -> Result<(), String> {
+    let output = testkit::process::run(room.machine.execute(program).args(arguments))?;
     if output.ends_with("ok\n") { Ok(()) } else { Err(format!("it printed {output:?}")) }
 }
 
@@ -48,23 +55,7 @@ pub(crate) fn tests() -> Vec<Test> {
             check("gcc", *hooks, USUAL, &["registers.c"], &[])
         }));
     }
-    for (protocol, number) in [("one-byte", "0"), ("breakpoint", "1"), ("stopped", "2")] {
-        for (how, compiler, seconds) in [
-            ("toggle", "gcc", "10"),
-            ("replace", "gcc", "2"),
-            ("random", "gcc", "5"),
-            ("new", "gcc", "3"),
-            ("new", "clang", "3"),
-        ] {
-            let name = format!("stress/{how}/{protocol}/{compiler}");
-            tests.push(test(name, compiler, move || {
-                let room = Room::new()?;
-                let plugin = room.shared(compiler, PATCHABLE.flags, "plugin.c")?;
-                let arguments = [seconds, number, how, &plugin.to_string_lossy()];
-                check_in(&room, compiler, PATCHABLE, USUAL, &["stress.c", "many.c"], &arguments)
-            }));
-        }
-    }
+    tests.extend(stress());
     // clang's hook is one instruction, and so is a call.
     let refused = [
         ("gcc", PATCHABLE, ""),
@@ -97,6 +88,44 @@ pub(crate) fn tests() -> Vec<Test> {
         }));
     }
     tests.push(test("library", "gcc", library));
+    tests
+}
+
+/// A program with 10,000 functions takes longer to compile than to run, so the tests of a compiler share it.
+#[derive(Default)]
+struct Stress(OnceLock<Result<(Room, PathBuf, String), String>>);
+
+impl Stress {
+    fn run(&self, compiler: &str, seconds: &str, protocol: &str, how: &str) -> Result<(), String> {
+        let built = self.0.get_or_init(|| {
+            let room = Room::new()?;
+            let plugin = room.shared(compiler, PATCHABLE.flags, "plugin.c")?.display().to_string();
+            let parts = ["stress.c", "many.c"].map(|source| folder("live").join(source));
+            let program = room.program(compiler, PATCHABLE.flags, USUAL, &parts)?;
+            Ok((room, program, plugin))
+        });
+        let (room, program, plugin) = built.as_ref().map_err(String::clone)?;
+        run(room, program, &[seconds, protocol, how, plugin])
+    }
+}
+
+fn stress() -> Vec<Test> {
+    let (gcc, clang) = (Arc::<Stress>::default(), Arc::<Stress>::default());
+    let mut tests = Vec::new();
+    for (protocol, number) in [("one-byte", "0"), ("breakpoint", "1"), ("stopped", "2")] {
+        for (how, compiler, seconds, built) in [
+            ("toggle", "gcc", "10", &gcc),
+            ("replace", "gcc", "2", &gcc),
+            ("random", "gcc", "5", &gcc),
+            ("new", "gcc", "3", &gcc),
+            ("new", "clang", "3", &clang),
+        ] {
+            let built = Arc::clone(built);
+            tests.push(test(format!("stress/{how}/{protocol}/{compiler}"), compiler, move || {
+                built.run(compiler, seconds, number, how)
+            }));
+        }
+    }
     tests
 }
 
