@@ -62,7 +62,7 @@ const ROWS: &[Row] = &[
     (&["--help"], 0, "Exit codes", ""),
     (&["record", "--help"], 0, "--exclude-section", ""),
     (&["completions", "bash"], 0, "complete", ""),
-    (&[], 2, "", "Usage"),
+    (&[], 2, "", "mcount trace -- ./program"),
     (&["frobnicate"], 2, "", "frobnicate"),
     (&["record"], 2, "", "FILE"),
     (&["scan", "--policy", "some", "a.o"], 2, "", "some"),

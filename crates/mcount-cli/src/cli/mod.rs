@@ -11,6 +11,7 @@ mod check;
 mod compress;
 mod diff;
 mod diff_traces;
+mod front;
 mod link;
 mod many;
 mod nop;
@@ -74,13 +75,11 @@ const FOUND: u8 = 1;
 /// A file could not be processed, or the command line is wrong.
 const ERROR: u8 = 2;
 
-/// Finds function-tracing call sites in ELF files and keeps __mcount_loc correct.
+/// Traces programs through the hooks that compilers leave in functions, and keeps __mcount_loc correct.
 ///
-/// For tracing, a compiler leaves a hook at the start of each function: a call to mcount, _mcount,
-/// __fentry__ or __gnu_mcount_nc (-pg, -mfentry), or an area of NOPs (-fpatchable-function-entry). A
-/// tracer needs the addresses of all hooks in one table, __mcount_loc. mcount makes that table and
-/// checks it, on every processor. On Linux, on x86-64 and AArch64, it also runs programs and records their
-/// calls.
+/// A hook is a call to mcount, _mcount, __fentry__ or __gnu_mcount_nc (-pg, -mfentry), or an area of
+/// NOPs (-fpatchable-function-entry). On Linux, on x86-64 and AArch64, mcount runs programs and
+/// records each call. For kernels, it makes and checks the table of all hooks, on every processor.
 #[derive(Parser)]
 #[command(name = "mcount", version, propagate_version = true, max_term_width = 100)]
 #[command(
@@ -90,8 +89,9 @@ const ERROR: u8 = 2;
                         was an error in a file or in the command line."
 )]
 struct Cli {
-    /// When to use colours in text; auto means on a terminal, unless NO_COLOR is set
-    #[arg(long, value_name = "WHEN", global = true, default_value = "auto")]
+    /// When to use colours: auto (on a terminal, unless NO_COLOR is set), always or never
+    #[arg(long, value_name = "WHEN", global = true, default_value = "auto", display_order = 2000)]
+    #[arg(hide_possible_values = true, hide_default_value = true)]
     color: Color,
     #[command(subcommand)]
     command: Command,
@@ -106,7 +106,7 @@ enum Color {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Find call sites; write nothing
+    /// Find call sites without changing anything
     #[command(after_help = "Example: mcount scan --format jsonl *.o | jq -r .symbol")]
     Scan(ReadArgs),
     /// Find call sites and put the table in the object
@@ -129,7 +129,7 @@ enum Command {
         override_usage = "mcount check [OPTIONS] FILE...\n       mcount check --explain RULE"
     )]
     Check(CheckArgs),
-    /// Compare two builds: which functions gained or lost a site; or traces: which take longer
+    /// Compare two builds: slower functions in traces, or lost sites in files
     #[command(after_help = diff::HELP)]
     Diff(DiffArgs),
     /// Say why functions can or cannot be traced
@@ -140,7 +140,7 @@ enum Command {
                             Example: mcount why vmlinux vfs_read 'rcu_read_*'"
     )]
     Why(WhyArgs),
-    /// Write an HTML page that shows which functions of an image can be traced, or what a trace has
+    /// Write an HTML page about a trace, or about what can be traced in an image
     #[command(
         after_help = "The page is a single file and needs no network. That of an image groups \
                             functions by directory if there is debug information. That of a trace has \
@@ -150,13 +150,13 @@ enum Command {
                             mcount report -o report.html program.mcount"
     )]
     Report(ReportArgs),
-    /// Make the table of a linked image: late recording
+    /// Make the table of a linked image (late recording)
     #[command(after_help = "Sites are found by the relocations that ld --emit-relocs keeps, by \
                             decoding, and by the compiler's list of patchable entries. The text \
                             says how many were found in which way.\n\n\
                             Example: mcount table -o table.o vmlinux")]
     Table(TableArgs),
-    /// Link, make the table from what was linked, and link it in, until both agree
+    /// Link a program together with the table of its linked code
     #[command(
         after_help = "LD is a linker, or a compiler, which then runs once, as it was given, with \
                             mcount as its linker. A command that makes no program and no shared \
@@ -181,7 +181,7 @@ enum Command {
                             Example: mcount nop --keep 'net_*' program"
     )]
     Nop(NopArgs),
-    /// Run a compiler, then record the objects that it wrote
+    /// Run a compiler, then record the objects it wrote
     #[command(
         after_help = cc::HELP,
         override_usage = "mcount cc [OPTIONS] [--] COMPILER [ARG]..."
@@ -194,11 +194,11 @@ enum Command {
         override_usage = "mcount trace [OPTIONS] [--] PROGRAM [ARG]..."
     )]
     Trace(TraceArgs),
-    /// Trace a process that runs already, and leave it as it was
+    /// Trace a running process, then restore it
     #[cfg(can_trace)]
     #[command(after_help = attach::HELP)]
     Attach(AttachArgs),
-    /// Replace functions of a process that runs, and put them back
+    /// Replace functions of a running process, or put them back
     #[cfg(can_patch)]
     #[command(
         after_help = patch::HELP,
@@ -214,20 +214,20 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         _words: Vec<std::ffi::OsString>,
     },
-    /// Show which functions of a running program are called now, and how long they take
+    /// Show live which functions a process calls and how long they take
     #[cfg(can_trace)]
     #[command(
         after_help = top::HELP,
         override_usage = "mcount top [OPTIONS] PID\n       mcount top [OPTIONS] -- PROGRAM [ARG]..."
     )]
     Top(TopArgs),
-    /// Print the calls of a trace: the call graph, or one call a line for other programs
+    /// Print the calls of a trace, or export them to other tools
     #[command(after_help = replay::HELP)]
     Replay(ReplayArgs),
-    /// Say how often each function of a trace was called, and how long it took
+    /// Print how often each function was called and how long it took
     #[command(after_help = stats::HELP)]
     Stats(StatsArgs),
-    /// Make a trace small; every command reads it as it is then
+    /// Compress a trace; every command can read the result
     #[command(after_help = compress::HELP)]
     Compress(CompressArgs),
     /// Record a bundled object for each processor and print what was found
@@ -250,13 +250,22 @@ fn command() -> clap::Command {
     Cli::command().args_override_self(true)
 }
 
+/// The same, with its commands in groups: completion scripts and man pages have no use for these.
+fn grouped() -> clap::Command {
+    front::grouped(command())
+}
+
 /// Runs `mcount` with these arguments, the program's name first; its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments = with_response_files(cc::masquerade(arguments.into_iter().collect()));
-    let parsed = command()
+    if arguments.len() <= 1 {
+        let written = write!(anstream::stderr(), "{}", front::start(&command()).ansi());
+        return finish(written.map(|()| ERROR));
+    }
+    let parsed = grouped()
         .try_get_matches_from(arguments)
         .and_then(|matches| Cli::from_arg_matches(&matches))
-        .map_err(|error| error.format(&mut command()));
+        .map_err(|error| error.format(&mut grouped()));
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {

@@ -32,9 +32,10 @@ fn tool(room: &Room, program: &str, arguments: &[&str]) {
 /// The commands that `mcount --help` names.
 fn commands(room: &Room) -> Vec<String> {
     let help = mcount(room, &["--help"]).stdout;
-    let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let (_, lists) = help.split_once("Running programs:\n").unwrap();
+    let (lists, _) = lists.split_once("Options:\n").unwrap();
     let indented = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
-    let names = list.lines().filter(indented).filter_map(|line| line.split_whitespace().next());
+    let names = lists.lines().filter(indented).filter_map(|line| line.split_whitespace().next());
     let names: Vec<_> = names.filter(|name| *name != "help").map(str::to_owned).collect();
     assert!(names.len() >= 13, "{names:?}");
     names
