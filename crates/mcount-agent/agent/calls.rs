@@ -3,7 +3,11 @@
 
 use super::numbers::{ENTRIES, LIMITED, TAIL_CALL, UNWOUND, has};
 use super::places::store;
-use super::{host, limit, shadow, sys, thread};
+use super::block::Block;
+use super::{chunks, host, limit, shadow, sys, thread};
+
+/// What RET of a slot has that a call has which returns to a pad, when no call returns to a stub.
+pub(crate) const PAD_ONLY: u64 = 1;
 
 /// The entry of function `id` in a rarer case. 0: go on and watch the return; 1: don't.
 pub(crate) unsafe extern "C" fn mcount_slow_entry(slot: *mut u64, id: u32) -> u64 {
@@ -15,6 +19,7 @@ pub(crate) unsafe extern "C" fn mcount_slow_entry(slot: *mut u64, id: u32) -> u6
 pub(crate) unsafe extern "C" fn mcount_slow_pg(slot: *mut u64, id: u32) {
     // SAFETY: as above.
     unsafe {
+        // Otherwise it's the address of a pad, or that of the caller.
         if enter(slot, slot.read_volatile(), id) == 0 {
             slot.write_volatile(host::late_return());
         }
@@ -33,34 +38,69 @@ pub(crate) unsafe fn enter(slot: *mut u64, caller: u64, word: u32) -> u64 {
         }
         let shadow = shadow::of(slot as u64);
         let is_tail_call = host::is_return(caller);
-        let is_known = shadow.ret.read_volatile() != 0;
+        if is_tail_call {
+            host::claim(slot as u64, caller);
+        }
+        let has_pad = host::caller_of(caller).is_some();
+        let is_known = has_pad || shadow.ret.read_volatile() != 0;
+        // Another frame has the slot. It was left by `longjmp`, or its thread has ended, or it comes back: see `pads.rs`.
+        let is_taken = is_known && !is_tail_call && host::HAS_PADS;
+        let nest = if is_taken { host::nest(slot as u64) } else { 0 };
         if is_tail_call && !is_known {
             return 1;
         }
         let is_open = is_known && shadow.open.read_volatile() != 0;
         let nesting = has(LIMITED).then(|| limit::enter(block, slot as u64, class));
         let mut ended = 0;
-        if is_open {
-            // It was a tail call: the slot stays as it is, and the function that it was of has ended. Or
-            // `longjmp` left it, or its thread ended.
+        let is_ended = is_open && !(is_taken && host::is_proven());
+        if is_ended {
+            // It was a tail call: the slot stays as it is, and the function that it was of has ended. Or the slot is taken.
             let end = if is_tail_call { TAIL_CALL } else { UNWOUND };
             ended = thread::now(block);
             thread::record(block, slot as u64, end, ended);
-            store(shadow.open, 0);
+            if !is_taken {
+                store(shadow.open, 0);
+            }
         }
         if nesting == Some(limit::Nesting::Unwatched) {
+            store(shadow.open, 0);
             return 1;
         }
-        if !is_tail_call {
+        let mut mark = if has_pad { host::OF_PAD } else { 0 };
+        if is_taken {
+            let Some(pad) = host::displace(slot as u64, caller, nest, is_ended) else {
+                return give_up(block, slot as u64, is_ended);
+            };
+            host::return_to(slot, pad);
+            mark = host::OF_PAD;
+        } else if !is_tail_call {
             shadow.ret.write_volatile(caller);
+        } else if shadow.ret.read_volatile() == 0 {
+            // A pad's frame: an entry that finds zero there doesn't come here, and takes TIM and OPN.
+            shadow.ret.write_volatile(PAD_ONLY);
         }
         if nesting != Some(limit::Nesting::Hidden) {
             // A processor may read its clock for this before it does for the end of the other.
             shadow.start.write_volatile(thread::now(block).max(ended));
-            store(shadow.open, (*block).tag | u64::from(id));
+            store(shadow.open, (*block).tag | u64::from(id) | mark);
         }
-        u64::from(is_tail_call)
+        u64::from(is_tail_call || is_taken)
     }
+}
+
+/// A call isn't watched, as there's no pad for it. That of the other frame has been recorded, or goes on.
+unsafe fn give_up(block: *mut Block, slot: u64, is_ended: bool) -> u64 {
+    // SAFETY: the caller's: the shadows of `slot` are mapped.
+    unsafe {
+        if is_ended {
+            store(shadow::of(slot).open, 0);
+        }
+        if has(LIMITED) {
+            limit::leave(block, slot);
+        }
+    }
+    chunks::drop_call();
+    1
 }
 
 /// The exit of the call of `slot`; the caller's address. Unwinders find it in RET still: it's for the exit trampoline to

@@ -11,10 +11,6 @@ pub(crate) use super::routines::{
 use super::{config, layout as trace, mcount_config, routines, sys};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-unsafe extern "C" {
-    static mcount_landing: u8;
-}
-
 /// A flag of the configuration: the recorder has attached to the program, and will leave it. The others are in `numbers.rs`.
 const ATTACHED: u64 = 16;
 
@@ -48,10 +44,20 @@ pub(crate) fn set_paused(is_paused: bool) {
     unsafe { (&raw mut mcount_config.is_paused).write_volatile(u64::from(is_paused)) };
 }
 
-/// Where exceptions go that pass through a traced call.
-pub(crate) fn landing() -> u64 {
-    (&raw const mcount_landing) as u64
+/// Slots that several frames have are told apart.
+pub(crate) const HAS_PADS: bool = cfg!(target_arch = "x86_64");
+
+/// Has the function of `slot` return to a pad.
+///
+/// # Safety
+///
+/// The slot is the word that holds the caller's address.
+pub(crate) unsafe fn return_to(slot: *mut u64, pad: u64) {
+    // SAFETY: the caller's.
+    unsafe { slot.write_volatile(pad) };
 }
+
+pub(crate) use super::pads::{OF_PAD, caller_of, claim, displace, is_proven, nest};
 
 /// Takes the addresses of the shadows of a piece of stack, which begins at `stack`.
 pub(crate) fn reserve(stack: u64) -> Option<()> {

@@ -105,21 +105,14 @@ pub(crate) unsafe fn prepare(slot: u64) -> Option<*mut Block> {
 /// The block of this thread, which may make no system calls, ready for the call at `slot`. `None` if something would have to
 /// be mapped for it.
 unsafe fn find(block: *mut Block, slot: u64) -> Option<*mut Block> {
-    /// Looks at the lock. A signal handler may have interrupted the very thread that holds it.
-    const PATIENCE: u32 = 10_000;
     // SAFETY: blocks stay mapped for ever; only the one who has the lock changes pieces.
     unsafe {
         if block.is_null() || (*block).owner != thread_pointer() {
             return None;
         }
         let wiped = &mut *WIPED;
-        let mut looks = 0;
-        while wiped.lock.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
-            looks += 1;
-            if looks == PATIENCE {
-                return None;
-            }
-            core::hint::spin_loop();
+        if !take_lock_confined(wiped) {
+            return None;
         }
         let covered = shadow::covered(slot / PIECE, &wiped.pieces);
         if let Some((low, size)) = covered {
@@ -197,6 +190,42 @@ pub(crate) fn wipe() {
         }
         core::ptr::write_bytes(WIPED, 0, 1);
     }
+}
+
+/// Calls `act` in one thread at a time, with signals blocked. `None`: nobody knows when it could.
+pub(crate) fn alone<T>(act: impl FnOnce() -> T) -> Option<T> {
+    // SAFETY: blocks of memory stay mapped.
+    unsafe {
+        if WIPED.is_null() {
+            return None;
+        }
+        if !host::is_confined() {
+            return Some(locked(|_| act()));
+        }
+        let wiped = &mut *WIPED;
+        if !take_lock_confined(wiped) {
+            return None;
+        }
+        let result = act();
+        wiped.lock.store(0, SeqCst);
+        Some(result)
+    }
+}
+
+/// Takes the lock without blocking signals: that's a system call. A signal handler may have interrupted the very thread that holds it,
+/// so it's given up after a while.
+fn take_lock_confined(wiped: &Wiped) -> bool {
+    /// Looks at the lock.
+    const PATIENCE: u32 = 10_000;
+    let mut looks = 0;
+    while wiped.lock.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
+        looks += 1;
+        if looks == PATIENCE {
+            return false;
+        }
+        core::hint::spin_loop();
+    }
+    true
 }
 
 /// Takes their blocks and shadows away from all threads. A call that's just being recorded still is.

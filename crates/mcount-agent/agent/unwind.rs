@@ -6,7 +6,8 @@
 //! recorded, the stack is as it would be without tracing, and unwinding is resumed from the caller.
 
 use super::config;
-use super::host::{is_return, landing};
+use super::host::is_return;
+use super::routines::landing;
 
 /// An unwinder in the process: the code that calls personality routines, and what it lets them do.
 #[repr(C)]
@@ -53,13 +54,14 @@ unsafe extern "C" fn mcount_personality_of(
         let get_ip: extern "C" fn(u64) -> u64 = core::mem::transmute(unwinder.get_ip);
         let set_ip: extern "C" fn(u64, u64) = core::mem::transmute(unwinder.set_ip);
         let set_gr: extern "C" fn(u64, i32, u64) = core::mem::transmute(unwinder.set_gr);
-        if !is_return(get_ip(context)) {
+        let address = get_ip(context);
+        if !is_return(address) {
             return CONTINUE_UNWIND;
         }
         // The landing finds them in the registers with these numbers in DWARF.
         set_gr(context, 0, exception);
         set_gr(context, 1, unwinder.resume);
-        set_ip(context, landing());
+        set_ip(context, landing(address));
     }
     INSTALL_CONTEXT
 }

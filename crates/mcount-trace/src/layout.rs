@@ -62,6 +62,8 @@ pub mod header {
     pub const INDEX: usize = 232;
     /// u64: how many calls could not be recorded, or were recorded over. An atomic counter.
     pub const DROPPED: usize = 256;
+    /// u64: how many calls were recorded as left, and went on later: the program copies stacks. An atomic counter.
+    pub const EARLY: usize = 264;
 }
 
 /// Which clock ticks are of.

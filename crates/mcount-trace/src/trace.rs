@@ -43,6 +43,8 @@ pub struct Header {
     pub has_only_entries: bool,
     /// How many calls could not be recorded, or were recorded over.
     pub dropped: u64,
+    /// How many calls were recorded as left, and went on later, as the program copies stacks.
+    pub early: u64,
     /// Older calls made room for newer ones.
     pub is_ring: bool,
 }
@@ -356,6 +358,7 @@ fn header(bytes: &[u8]) -> Result<Header, Error> {
         is_finished: field(header::FLAGS)? & flags::FINISHED != 0,
         has_only_entries: field(header::FLAGS)? & flags::ENTRIES != 0,
         dropped: field(header::DROPPED)?,
+        early: field(header::EARLY)?,
         is_ring: field(header::RING)? != 0,
     })
 }

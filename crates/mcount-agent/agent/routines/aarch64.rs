@@ -68,6 +68,7 @@ unsafe fn keep_place(slot: u64, state: *const u8) {
 
 unsafe extern "C" {
     static mcount_exit: u8;
+    static mcount_landing: u8;
 }
 
 /// Threads that are known at a time.
@@ -322,4 +323,42 @@ pub(crate) unsafe fn fill(to: *mut u8, value: u8, count: usize) {
             "cbnz {count}, 2b", "3:", count = inout(reg) count => _, to = inout(reg) to => _,
             value = in(reg) u32::from(value), options(nostack, preserves_flags));
     }
+}
+
+/// Pads (`pads.rs`): there are none here yet.
+pub(crate) const PADS: u32 = 0;
+
+/// A pad: where functions return to, and the word with the address of their caller.
+pub(crate) struct Pad {
+    pub(crate) address: u64,
+    pub(crate) caller: *mut u64,
+}
+
+/// The pad with this number.
+pub(crate) fn pad(_number: u32) -> Pad {
+    Pad { address: 0, caller: core::ptr::null_mut() }
+}
+
+/// Is this the number of a pad?
+pub(crate) fn is_pad(_number: u32) -> bool {
+    false
+}
+
+/// The number of the pad with this address.
+pub(crate) fn pad_number(_address: u64) -> Option<u32> {
+    None
+}
+
+/// Where the call of `slot` returns to, which is at its end.
+///
+/// # Safety
+///
+/// The slot is above the stack pointer.
+pub(crate) unsafe fn returned_to(_slot: *mut u64) -> u64 {
+    0
+}
+
+/// Where exceptions go that pass through the frame that returns to `address`.
+pub(crate) fn landing(_address: u64) -> u64 {
+    (&raw const mcount_landing) as u64
 }

@@ -225,6 +225,13 @@ pub(super) fn missing(trace: &Trace<'_>) -> Vec<String> {
     let counts = [
         (trace.header.dropped, dropped),
         (
+            trace.header.early,
+            [
+                "call went on after it was recorded as left: the program copies stacks",
+                "calls went on after they were recorded as left: the program copies stacks",
+            ],
+        ),
+        (
             damage.missing_chunks,
             [
                 "piece of the file is missing: it was cut off",

@@ -105,6 +105,16 @@ pub(crate) fn tests() -> Vec<Test> {
                     .map(|compiler| build(compiler, hooks, link.name, link.flags, "throw.cpp")),
             );
         }
+        for link in CPP_LINKS {
+            for (compilers, source) in
+                [(["gcc", "clang"], "copies.c"), (["g++", "clang++"], "copies-throw.cpp")]
+            {
+                // On AArch64, frames don't take each other's slots yet.
+                let is_known = cfg!(target_arch = "x86_64");
+                let compilers = self::compilers(hooks, link, compilers).filter(|_| is_known);
+                tests.extend(compilers.map(|one| build(one, hooks, link.name, link.flags, source)));
+            }
+        }
         for (name, compiler, flags) in STATIC {
             // musl has no `mcount` to link with.
             let has_hook = *compiler != "musl-gcc" || hooks.name.starts_with("patchable");
@@ -153,7 +163,9 @@ fn build(
         run: Box::new(move || {
             let room = Room::new()?;
             let program = room.compile(compiler, &all, source)?;
-            same(&room, &program, |_| {}, Also::Nesting)
+            // Calls of a stack that was copied away overlap others.
+            let also = if source.starts_with("copies") { Also::Nothing } else { Also::Nesting };
+            same(&room, &program, |_| {}, also)
         }),
     }
 }

@@ -36,6 +36,12 @@ pub(crate) const PROGRAMS: &[Program] = &[
     program("longjmp", "jumps.c"),
     program("thread-ends", "thread-ends.cpp"),
     Program { also: Also::Nothing, ..program("fibres", "fibres.c") },
+    Program { also: Also::Nothing, ..program("copied-stacks", "copies.c") },
+    Program {
+        also: Also::Nothing,
+        ..with("copied-stacks-many", "copies.c", &["300", "40"])
+    },
+    Program { also: Also::Nothing, ..program("copied-stacks-throw", "copies-throw.cpp") },
     program("profiler", "profiler.c"),
     Program { flags: &["-rdynamic"], ..program("backtrace", "backtrace.cpp") },
     // These functions have two hooks each.
