@@ -1,13 +1,16 @@
 //! Entries and exits in the rarer cases: the first call of a thread, a full chunk, tail calls, and frames that were left
 //! without a return.
 
+use super::block::Block;
 use super::numbers::{ENTRIES, LIMITED, TAIL_CALL, UNWOUND, has};
 use super::places::store;
-use super::block::Block;
 use super::{chunks, host, limit, shadow, sys, thread};
 
 /// What RET of a slot has that a call has which returns to a pad, when no call returns to a stub.
 pub(crate) const PAD_ONLY: u64 = 1;
+
+/// What RET of a slot has whose call the recorder has return to its caller: nothing returns to a stub there any more.
+const LET_GO: u64 = 2;
 
 /// The entry of function `id` in a rarer case. 0: go on and watch the return; 1: don't.
 pub(crate) unsafe extern "C" fn mcount_slow_entry(slot: *mut u64, id: u32) -> u64 {
@@ -42,9 +45,10 @@ pub(crate) unsafe fn enter(slot: *mut u64, caller: u64, word: u32) -> u64 {
             host::claim(slot as u64, caller);
         }
         let has_pad = host::caller_of(caller).is_some();
-        let is_known = has_pad || shadow.ret.read_volatile() != 0;
+        let ret = shadow.ret.read_volatile();
+        let is_known = has_pad || ret != 0;
         // Another frame has the slot. It was left by `longjmp`, or its thread has ended, or it comes back: see `pads.rs`.
-        let is_taken = is_known && !is_tail_call && host::HAS_PADS;
+        let is_taken = is_known && !is_tail_call && ret != LET_GO && host::HAS_PADS;
         let nest = if is_taken { host::nest(slot as u64) } else { 0 };
         if is_tail_call && !is_known {
             return 1;

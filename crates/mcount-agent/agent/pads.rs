@@ -33,7 +33,7 @@ const FRAMES: usize = 1 << 20;
 /// Heads of lists of pads, by the caller's address.
 const CALLERS: usize = 1 << 10;
 /// How many frames of a slot are kept as long as none has come back: a `longjmp` may leave the same ones again and again.
-const UNPROVEN: usize = 64;
+const UNPROVEN: usize = 16;
 
 /// The frame that returns to a stub.
 const STUB: u32 = 0;
@@ -46,6 +46,8 @@ struct Slot {
     owner: u32,
     /// The first of its frames, the newest; 0: there's none.
     frames: u32,
+    /// How many frames these are.
+    count: u32,
 }
 
 /// A frame that isn't on the stack now: its call, or nothing if that's recorded.
@@ -85,7 +87,7 @@ static IS_PROVEN: AtomicU64 = AtomicU64::new(0);
 
 fn known() -> Option<&'static mut Known> {
     let known = KNOWN.load(SeqCst) as *mut Known;
-    // SAFETY: whoever asks has the agent's lock. It stays mapped.
+    // SAFETY: it stays mapped; `Known::slot` says who may change what.
     unsafe { known.as_mut() }
 }
 
@@ -103,7 +105,8 @@ fn hash(word: u64) -> usize {
 }
 
 impl Known {
-    /// The slot at this address, which is added if there's none.
+    /// The slot at this address, which is added if there's none. Only the thread whose stack it's on changes a slot that is there,
+    /// and the list of its frames.
     fn slot(&mut self, address: u64, is_added: bool) -> Option<&mut Slot> {
         /// Places that are looked at.
         const LOOKS: usize = 256;
@@ -127,6 +130,7 @@ impl Known {
         while let Some(frame) = self.frames.get(at as usize).copied().filter(|_| at != 0) {
             if frame.of == of {
                 self.unlink(address, before, frame.next);
+                self.slot(address, false)?.count -= 1;
                 self.release(at);
                 return Some(frame);
             }
@@ -167,6 +171,7 @@ impl Known {
         let Some(slot) = self.slot(address, true) else { return false };
         frame.next = slot.frames;
         slot.frames = at;
+        slot.count += 1;
         if at == self.free {
             self.free = free;
         }
@@ -176,20 +181,79 @@ impl Known {
         true
     }
 
-    /// Forgets the pads of a slot's oldest frames, as they are likely to be gone.
-    fn forget_old(&mut self, address: u64) {
-        let mut at = self.slot(address, false).map_or(0, |slot| slot.frames);
-        let (mut before, mut count) = (0, 0);
-        while let Some(frame) = self.frames.get(at as usize).copied().filter(|_| at != 0) {
-            if count >= UNPROVEN && frame.of != STUB {
-                self.unlink(address, before, frame.next);
-                self.release(at);
-            } else {
-                before = at;
+    /// The list of a slot's frames, the newest first.
+    fn list(&self, first: u32) -> impl Iterator<Item = (u32, &Frame)> {
+        let frame = |at: u32| self.frames.get(at as usize).filter(|_| at != 0).map(|it| (at, it));
+        core::iter::successors(frame(first), move |(_, it)| frame(it.next))
+    }
+
+    /// Takes the oldest frame that has a pad out of the list of a slot: it's likely to be gone.
+    fn forget_oldest(&mut self, address: u64) -> Option<u32> {
+        let first = self.slot(address, false)?.frames;
+        let (mut before, mut found) = (0, None);
+        for (at, frame) in self.list(first) {
+            if frame.of != STUB {
+                found = Some((before, at, frame.next));
             }
-            count += 1;
-            at = frame.next;
+            before = at;
         }
+        let (before, at, next) = found?;
+        self.unlink(address, before, next);
+        self.slot(address, false)?.count -= 1;
+        Some(at)
+    }
+
+    /// A pad for this caller that isn't one of these, if it's found soon.
+    fn known_pad(&self, caller: u64, taken: &[u32]) -> Option<u32> {
+        /// How many are looked at.
+        const LOOKS: usize = 32;
+        let next = |at: &u32| self.next.get(*at as usize).copied().filter(|at| *at != 0);
+        let first = self.callers.get(hash(caller) % CALLERS).copied().filter(|at| *at != 0);
+        let mut all = core::iter::successors(first, next).take(LOOKS);
+        // SAFETY: a pad's word is there.
+        all.find(|at| !taken.contains(at) && unsafe { pad(*at).caller.read_volatile() } == caller)
+    }
+
+    /// What [`displace`] does, where nothing that threads have in common has to change: without the lock.
+    ///
+    /// # Safety
+    ///
+    /// The shadows of the slot are mapped.
+    unsafe fn displace(
+        &mut self,
+        address: u64,
+        caller: u64,
+        nest: u64,
+        is_recorded: bool,
+    ) -> Option<u64> {
+        let slot = *self.slot(address, false)?;
+        if slot.count as usize > UNPROVEN {
+            return None;
+        }
+        // SAFETY: the caller's.
+        let before = unsafe { present(address, slot.owner, nest) };
+        let is_full = slot.count as usize == UNPROVEN && !is_proven();
+        if before.is_some() && !(is_full && is_recorded) {
+            return None;
+        }
+        let mut taken = [STUB; UNPROVEN + 1];
+        let frames = self.list(slot.frames).map(|(_, frame)| frame.of);
+        for (room, of) in taken.iter_mut().zip(frames.chain(before.map(|frame| frame.of))) {
+            *room = of;
+        }
+        let new = self.known_pad(caller, &taken)?;
+        if let Some(before) = before {
+            let at = self.forget_oldest(address)?;
+            let slot = self.slot(address, false)?;
+            let next = core::mem::replace(&mut slot.frames, at);
+            slot.count += 1;
+            *self.frames.get_mut(at as usize)? =
+                Frame { next, open: 0, is_recorded: true, ..before };
+        }
+        self.slot(address, false)?.owner = new;
+        // SAFETY: the caller's.
+        unsafe { store(shadow::of(address).open, 0) };
+        Some(pad(new).address)
     }
 
     /// A pad for this caller that no frame of the slot has.
@@ -266,6 +330,11 @@ pub(crate) fn is_proven() -> bool {
 ///
 /// The shadows of `slot` are mapped.
 pub(crate) unsafe fn displace(slot: u64, caller: u64, nest: u64, is_recorded: bool) -> Option<u64> {
+    // SAFETY: the caller's.
+    let found = known().and_then(|known| unsafe { known.displace(slot, caller, nest, is_recorded) });
+    if found.is_some() {
+        return found;
+    }
     let act = || {
         let known = make()?;
         let owner = known.slot(slot, true)?.owner;
@@ -280,8 +349,9 @@ pub(crate) unsafe fn displace(slot: u64, caller: u64, nest: u64, is_recorded: bo
                 drop_call();
             }
         }
-        if !is_proven() {
-            known.forget_old(slot);
+        let is_long = known.slot(slot, true)?.count as usize > UNPROVEN;
+        if is_long && !is_proven() && let Some(oldest) = known.forget_oldest(slot) {
+            known.release(oldest);
         }
         known.slot(slot, true)?.owner = new;
         // SAFETY: the caller's.
@@ -299,9 +369,9 @@ pub(crate) unsafe fn displace(slot: u64, caller: u64, nest: u64, is_recorded: bo
 /// The shadows of `slot` are mapped if there's a block for it.
 pub(crate) unsafe fn claim(slot: u64, address: u64) {
     let of = pad_number(address).unwrap_or(STUB);
-    if KNOWN.load(Relaxed) == 0 {
+    let Some(owner) = known().and_then(|known| known.slot(slot, false)).map(|slot| slot.owner) else {
         return;
-    }
+    };
     // SAFETY: the caller's. The blocks of others are only read.
     unsafe {
         if thread::prepare(slot).is_none() {
@@ -309,15 +379,16 @@ pub(crate) unsafe fn claim(slot: u64, address: u64) {
         }
         let shadow = shadow::of(slot);
         let open = shadow.open.read_volatile();
-        if of == STUB && open != 0 && open & OF_PAD != OF_PAD {
+        let is_present = if of == STUB {
+            open != 0 && open & OF_PAD != OF_PAD
+        } else {
+            of == owner && open & OF_PAD == OF_PAD
+        };
+        if is_present {
             return;
         }
         thread::alone(|| {
             let known = known()?;
-            let owner = known.slot(slot, false)?.owner;
-            if of != STUB && of == owner && open & OF_PAD == OF_PAD {
-                return None;
-            }
             let found = known.take(slot, of);
             if found.is_some() {
                 IS_PROVEN.store(1, Relaxed);

@@ -125,6 +125,9 @@ mcount_pads:
     .endr
     .cfi_endproc
     .size mcount_pads, . - mcount_pads
+    .globl mcount_pads_end
+    .hidden mcount_pads_end
+mcount_pads_end:
 
     .bss
     .hidden mcount_pad_words

@@ -227,8 +227,8 @@ pub(super) fn missing(trace: &Trace<'_>) -> Vec<String> {
         (
             trace.header.early,
             [
-                "call went on after it was recorded as left: the program copies stacks",
-                "calls went on after they were recorded as left: the program copies stacks",
+                "call or more went on after it was recorded as left: the program copies stacks",
+                "calls or more went on after they were recorded as left: the program copies stacks",
             ],
         ),
         (

@@ -25,6 +25,9 @@ pub(super) struct Symbols {
     pub(super) watch: u64,
     /// Where functions return to whose hook is behind the prologue.
     pub(super) pg_return: u64,
+    /// Where functions return to whose slot another frame has, too, where there is such a thing.
+    pub(super) pads: u64,
+    pub(super) pads_end: u64,
     pub(super) question: u64,
     pub(super) start: u64,
     pub(super) stubs: u64,
@@ -177,6 +180,8 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
             "mcount_nobody" => &mut found.nobody,
             "mcount_confined" => &mut found.confined,
             "mcount_pg_return" => &mut found.pg_return,
+            "mcount_pads" => &mut found.pads,
+            "mcount_pads_end" => &mut found.pads_end,
             "mcount_watch" => &mut found.watch,
             "mcount_question" => &mut found.question,
             "mcount_start" => &mut found.start,

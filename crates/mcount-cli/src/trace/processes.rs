@@ -1,5 +1,6 @@
 //! Processes and threads: how they come, which memory they have, and how they end.
 
+use super::agent::Symbols;
 use super::confine::Confinement;
 use super::processor;
 use super::space::Space;
@@ -187,6 +188,8 @@ impl Recorder {
         const WRONG_RETURN: i32 = 10;
         /// Where the caller's address is kept, from that place on the stack.
         const RET: u64 = 1 << 46 | 1 << 27;
+        /// `LET_GO` of the agent.
+        const LET_GO: u64 = 2;
         let process = self.threads.get(&thread.id()).and_then(|id| self.processes.get(id));
         let Some(process) = process.filter(|_| thread.signal_code() == Some(WRONG_RETURN)) else {
             return false;
@@ -196,9 +199,20 @@ impl Recorder {
         };
         let Ok(slot) = thread.registers().map(|registers| registers.stack()) else { return false };
         let memory = &process.memory;
-        let caller = memory.word(slot ^ RET).unwrap_or(0);
-        let is_ours = memory.word(slot).is_ok_and(|it| it == placed + self.agent.symbols.pg_return);
-        let is_given = is_ours && caller != 0 && memory.write(slot, &caller.to_le_bytes()).is_ok();
+        let Ok(returns_to) = memory.word(slot) else { return false };
+        let Symbols { pg_return, pads, pads_end, .. } = self.agent.symbols;
+        let caller = if returns_to == placed + pg_return {
+            let caller = memory.word(slot ^ RET).unwrap_or(0);
+            let _ = memory.write(slot ^ RET, &LET_GO.to_le_bytes());
+            caller
+        } else if (placed + pads..placed + pads_end).contains(&returns_to) {
+            // A page of pads begins with the distance to their words.
+            let distance = memory.word(returns_to & !0xfff).unwrap_or(0);
+            memory.word(returns_to.wrapping_add(distance)).unwrap_or(0)
+        } else {
+            0
+        };
+        let is_given = caller > LET_GO && memory.write(slot, &caller.to_le_bytes()).is_ok();
         if is_given {
             self.note(SHADOW_STACK.to_owned());
         }

@@ -37,10 +37,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
     program("thread-ends", "thread-ends.cpp"),
     Program { also: Also::Nothing, ..program("fibres", "fibres.c") },
     Program { also: Also::Nothing, ..program("copied-stacks", "copies.c") },
-    Program {
-        also: Also::Nothing,
-        ..with("copied-stacks-many", "copies.c", &["300", "40"])
-    },
+    Program { also: Also::Nothing, ..with("copied-stacks-many", "copies.c", &["300", "40"]) },
     Program { also: Also::Nothing, ..program("copied-stacks-throw", "copies-throw.cpp") },
     program("profiler", "profiler.c"),
     Program { flags: &["-rdynamic"], ..program("backtrace", "backtrace.cpp") },

@@ -40,7 +40,12 @@ pub(super) unsafe fn nest(_slot: u64) -> u64 {
 }
 
 /// There's no pad.
-pub(super) unsafe fn displace(_slot: u64, _caller: u64, _nest: u64, _is_recorded: bool) -> Option<u64> {
+pub(super) unsafe fn displace(
+    _slot: u64,
+    _caller: u64,
+    _nest: u64,
+    _is_recorded: bool,
+) -> Option<u64> {
     None
 }
 
