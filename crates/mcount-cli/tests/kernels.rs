@@ -239,6 +239,24 @@ impl Made {
         }
     }
 
+    /// Appends the tokens and their index.
+    fn tokens(&self, out: &mut Vec<u8>) {
+        let (first, mut index) = (out.len(), Vec::new());
+        for code in 0..=255_u8 {
+            index.push(out.len() - first);
+            match code {
+                1 => out.extend(b"function_"),
+                b' '..=b'~' => out.push(code),
+                _ => out.extend(format!("token{code}").bytes()),
+            }
+            out.push(0);
+        }
+        self.align(out);
+        for offset in index {
+            out.extend(self.pair(offset));
+        }
+    }
+
     /// Appends the tables of names.
     fn names(&self, out: &mut Vec<u8>, symbols: &[Symbol], relocations: &mut Vec<(u64, u64)>) {
         let start = symbols[0].1;
@@ -290,20 +308,7 @@ impl Made {
             }
             self.align(out);
         }
-        let (first, mut index) = (out.len(), Vec::new());
-        for code in 0..=255_u8 {
-            index.push(out.len() - first);
-            match code {
-                1 => out.extend(b"function_"),
-                b' '..=b'~' => out.push(code),
-                _ => out.extend(format!("token{code}").bytes()),
-            }
-            out.push(0);
-        }
-        self.align(out);
-        for offset in index {
-            out.extend(self.pair(offset));
-        }
+        self.tokens(out);
         if matches!(self.layout, Layout::Behind | Layout::FromPlace) {
             addresses(out, relocations);
         }

@@ -236,8 +236,8 @@ fn addresses<'d>(
     let places = Places { bytes, order: tokens.order, count: names.len(), size };
     let behind = tokens.end.next_multiple_of(4);
     let (addresses, base) = places
-        .from_base(behind)
-        .or_else(|| places.from_base(behind.next_multiple_of(8)))
+        .based(behind)
+        .or_else(|| places.based(behind.next_multiple_of(8)))
         .or_else(|| places.before(count_at))
         .or_else(|| places.without_base(behind))?;
     Some(Tables { bytes, tokens, names, addresses, base })
@@ -256,7 +256,7 @@ struct Places<'d> {
 
 impl Places<'_> {
     /// The numbers at `at`, with the base behind them.
-    fn from_base(self, at: usize) -> Option<(Addresses, Base)> {
+    fn based(self, at: usize) -> Option<(Addresses, Base)> {
         let end = at.checked_add(self.count.checked_mul(4)?)?;
         self.numbers(at, end.next_multiple_of(self.size))
     }

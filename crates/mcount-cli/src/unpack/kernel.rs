@@ -146,13 +146,17 @@ fn search(bytes: &[u8], start: usize) -> Option<Range<usize>> {
             Some(head) if head.starts_with(ELF_MAGIC) || raw(&head).is_some() => {
                 return Some(place..bytes.len());
             }
-            Some(_) => second = second.or(Some(place)),
-            None => {}
+            Some(_) if second.is_none() && streams::reaches(stream, format, SMALLEST) => {
+                second = Some(place);
+            }
+            _ => {}
         }
     }
     second.map(|place| place..bytes.len())
 }
 
+/// What has fewer bytes isn't a kernel.
+const SMALLEST: u64 = 16 << 10;
 /// How far into a section the compressed kernel may be, in bytes.
 const SECTION_START: usize = 4096;
 
