@@ -1,6 +1,7 @@
 //! What a path on the command line stands for: a file, standard input, the objects in a folder, or the
 //! members of an archive. Commands that only read also look into compressed files.
 
+use crate::arch::Processor;
 use crate::archive;
 use crate::commit::Failure;
 use crate::files::{ELF_MAGIC, Input, head, is_standard};
@@ -82,15 +83,38 @@ impl Contents {
     ) -> Result<Self, Failure> {
         let opened = Self::open(path, limits);
         let failure = match opened {
-            Ok(contents) if contents.bytes().starts_with(ELF_MAGIC) => return Ok(contents),
+            Ok(contents) if contents.bytes().starts_with(ELF_MAGIC) => {
+                return contents.unwrapped(limits, names);
+            }
             other => other,
         };
         let input = Input::given(path)?;
-        let rebuilt = match unpack::raw_kernel(input.bytes(), limits) {
-            Ok(Some((bytes, raw))) => kernel::rebuild(&bytes, raw, names),
-            _ => None,
+        let Ok(Some((bytes, raw))) = unpack::raw_kernel(input.bytes(), limits) else {
+            return failure;
         };
-        rebuilt.map_or(failure, |bytes| Ok(Self::Unpacked(bytes)))
+        match Processor::of(raw).and_then(|processor| kernel::rebuild(&bytes, processor, names)) {
+            Some(rebuilt) => Ok(Self::Unpacked(rebuilt)),
+            None if kernel::has_unknown_names(&bytes) => Err(unknown_names(raw.name())),
+            None => failure,
+        }
+    }
+
+    /// The kernel that this ELF image unpacks when it's booted, as in [`Contents::open_kernel`]. If it's none of
+    /// those, itself.
+    fn unwrapped(self, limits: Limits, names: Option<&[Name]>) -> Result<Self, Failure> {
+        let image = self.bytes();
+        let kernel = unpack::wrapped_kernel(image, limits);
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let Some(kernel) = kernel.map_err(invalid)? else { return Ok(self) };
+        if kernel.starts_with(ELF_MAGIC) {
+            return Ok(Self::Unpacked(kernel));
+        }
+        let processor = Processor::of_wrapper(image);
+        match processor.and_then(|processor| kernel::rebuild(&kernel, processor, names)) {
+            Some(rebuilt) => Ok(Self::Unpacked(rebuilt)),
+            None if kernel::has_unknown_names(&kernel) => Err(unknown_names("a compressed kernel")),
+            None => Ok(self),
+        }
     }
 
     /// The bytes.
@@ -101,6 +125,11 @@ impl Contents {
             Self::Unpacked(bytes) => bytes,
         }
     }
+}
+
+/// That the names of a kernel of the kind `what` can't be read.
+fn unknown_names(what: &'static str) -> Failure {
+    io::Error::new(io::ErrorKind::InvalidData, unpack::Error::UnknownNames(what)).into()
 }
 
 /// Why a command couldn't change the file at `path`. That is `failure`, or that the file is compressed.

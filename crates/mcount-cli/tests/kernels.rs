@@ -38,6 +38,8 @@ enum Layout {
     Behind,
     /// Addresses, and no base.
     Words,
+    /// Behind the tokens, and no base: each number counts from its own place, or is the address if words have 4 bytes.
+    FromPlace,
 }
 
 #[derive(Clone, Copy)]
@@ -107,7 +109,7 @@ const ARM: Made = Made {
     ..ARM64
 };
 
-const MADE: [Made; 11] = [
+const MADE: [Made; 16] = [
     ARM64,
     // DYNAMIC_FTRACE_WITH_CALL_OPS.
     Made { name: "arm64-call-ops", layout: Layout::Behind, before: 8, ..ARM64 },
@@ -127,6 +129,17 @@ const MADE: [Made; 11] = [
     ARM,
     Made { name: "arm-functions", has_all: false, layout: Layout::BeforeWithOrder, ..ARM },
     Made { name: "arm-6.12-functions", has_all: false, layout: Layout::Behind, ..ARM },
+    Made { name: "arm64-7.2", layout: Layout::FromPlace, base: 0xffff_8000_8000_0000, ..ARM64 },
+    Made { name: "arm64-7.2-functions", has_all: false, layout: Layout::FromPlace, ..ARM64 },
+    Made {
+        name: "arm64-7.2-relocated",
+        layout: Layout::FromPlace,
+        relocated: Some(0x403),
+        before: 8,
+        ..ARM64
+    },
+    Made { name: "arm-7.2", layout: Layout::FromPlace, ..ARM },
+    Made { name: "arm-7.2-functions", has_all: false, layout: Layout::FromPlace, ..ARM },
 ];
 
 /// A symbol: letter and name, and its address.
@@ -226,6 +239,24 @@ impl Made {
         }
     }
 
+    /// Appends the tokens and their index.
+    fn tokens(&self, out: &mut Vec<u8>) {
+        let (first, mut index) = (out.len(), Vec::new());
+        for code in 0..=255_u8 {
+            index.push(out.len() - first);
+            match code {
+                1 => out.extend(b"function_"),
+                b' '..=b'~' => out.push(code),
+                _ => out.extend(format!("token{code}").bytes()),
+            }
+            out.push(0);
+        }
+        self.align(out);
+        for offset in index {
+            out.extend(self.pair(offset));
+        }
+    }
+
     /// Appends the tables of names.
     fn names(&self, out: &mut Vec<u8>, symbols: &[Symbol], relocations: &mut Vec<(u64, u64)>) {
         let start = symbols[0].1;
@@ -234,13 +265,21 @@ impl Made {
                 let words: Vec<u64> = symbols.iter().map(|(_, address)| *address).collect();
                 return self.words(out, &words, relocations);
             }
+            if self.layout == Layout::FromPlace {
+                for (_, address) in symbols {
+                    let place = if self.is_64 { self.base + out.len() as u64 } else { 0 };
+                    let number = address.wrapping_sub(place).to_le_bytes();
+                    out.extend(&number[..4]);
+                }
+                return;
+            }
             for (_, address) in symbols {
                 out.extend(self.number(usize::try_from(address - start).unwrap()));
             }
             self.align(out);
             self.words(out, &[start], relocations);
         };
-        if self.layout != Layout::Behind {
+        if !matches!(self.layout, Layout::Behind | Layout::FromPlace) {
             addresses(out, relocations);
         }
         out.extend(self.number(symbols.len()));
@@ -269,21 +308,8 @@ impl Made {
             }
             self.align(out);
         }
-        let (first, mut index) = (out.len(), Vec::new());
-        for code in 0..=255_u8 {
-            index.push(out.len() - first);
-            match code {
-                1 => out.extend(b"function_"),
-                b' '..=b'~' => out.push(code),
-                _ => out.extend(format!("token{code}").bytes()),
-            }
-            out.push(0);
-        }
-        self.align(out);
-        for offset in index {
-            out.extend(self.pair(offset));
-        }
-        if self.layout == Layout::Behind {
+        self.tokens(out);
+        if matches!(self.layout, Layout::Behind | Layout::FromPlace) {
             addresses(out, relocations);
         }
     }
@@ -423,6 +449,21 @@ fn s390() {
         room.put("vmlinuz", &file).unwrap();
         assert_eq!(listed(&room, &["vmlinuz"]), expected(&table), "{has_all}");
     }
+}
+
+/// Tokens with their index, but nothing around them that is known here: that is said.
+#[test]
+fn names_of_an_unknown_form() {
+    let room = Room::new().unwrap();
+    let (mut image, ..) = ARM64.build();
+    let start = TEXT + FUNCTIONS * SIZE;
+    let tokens = image.windows(8).position(|bytes| bytes == b"0\x001\x002\x003\0").unwrap();
+    image[start..tokens - 512].fill(0xa5);
+    room.put("Image", &image).unwrap();
+    let found = mcount(&room, &["list", "Image"]);
+    assert_eq!(found.code, Some(2));
+    let why = "its own names (kallsyms) are in a form that isn't known here: see --system-map\n";
+    assert_eq!(found.stderr, format!("mcount: Image: an arm64 Image: {why}"));
 }
 
 /// A stripped ELF image, of which the tables are the same.

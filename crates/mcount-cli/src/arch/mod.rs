@@ -1,7 +1,9 @@
 //! What depends on the processor, as numbers of ELF.
 
 use crate::unpack::Raw;
+use object::FileFlags;
 use object::elf as constants;
+use object::read::{File, Object};
 
 /// What a kernel that is no ELF would be as one.
 #[derive(Debug, Clone, Copy)]
@@ -12,8 +14,8 @@ pub(crate) struct Processor {
     pub(crate) big_endian: bool,
     /// `e_flags`.
     pub(crate) flags: u32,
-    /// The type of its relocations that add the base.
-    pub(crate) relative: u64,
+    /// The type of its relocations that add the base, if kernels have such in their image.
+    pub(crate) relative: Option<u64>,
 }
 
 impl Processor {
@@ -30,7 +32,19 @@ impl Processor {
             Raw::S390 => (constants::EM_S390, true, true, 0, constants::R_390_RELATIVE),
             Raw::DeviceTree | Raw::Android | Raw::Pe | Raw::Cpio => return None,
         };
-        let (machine, relative) = (machine.0, u64::from(relative.0));
+        let (machine, relative) = (machine.0, Some(u64::from(relative.0)));
         Some(Self { machine, is_64, big_endian, flags, relative })
+    }
+
+    /// The processor of the ELF image `wrapper`, which unpacks a kernel that is no ELF.
+    pub(crate) fn of_wrapper(wrapper: &[u8]) -> Option<Self> {
+        let file = File::parse(wrapper).ok()?;
+        let FileFlags::Elf { e_flags, .. } = file.flags() else { return None };
+        let field = *wrapper.get(18..)?.first_chunk::<2>()?;
+        let big_endian = !file.is_little_endian();
+        let machine =
+            if big_endian { u16::from_be_bytes(field) } else { u16::from_le_bytes(field) };
+        let is_64 = file.is_64();
+        Some(Self { machine, is_64, big_endian, flags: e_flags.0, relative: None })
     }
 }

@@ -7,7 +7,7 @@ use crate::commit::{Failure, about};
 use crate::files::Input;
 use crate::inputs::Contents;
 use crate::kernel::{self, Name};
-use crate::unpack::{Limits, unpacked_name};
+use crate::unpack::{Limits, UNKNOWN_NAMES, unpacked_name};
 use object::ObjectKind;
 use object::read::{File, Object};
 use std::ffi::OsStr;
@@ -106,6 +106,12 @@ impl Subject {
         }
         let id = file.build_id().ok().flatten().map(hex);
         let id = id.map(|id| format!(" (build ID {id})")).unwrap_or_default();
+        if kernel::has_unknown_names(self.bytes()) {
+            return Some(format!(
+                "no symbols, and {UNKNOWN_NAMES}: its debug file{id} or its System.map would have them: \
+                 see --debug-dir and --system-map"
+            ));
+        }
         Some(format!("no symbols: its debug file{id} would have them: see --debug-dir"))
     }
 }

@@ -8,11 +8,12 @@
 //! - markers: where every 256th name begins, 4 bytes each.
 //! - tokens: 256 strings, each with a zero behind it. Digits stand for themselves, so that is what we look for.
 //! - index: where each token begins, 2 bytes each.
-//! - addresses: as words, or as differences of 4 bytes from a base.
+//! - addresses: as words, or as numbers of 4 bytes that are differences from something.
 //!
 //! Until Linux 6.3, addresses, base and count are before the names. From 6.4 on, the count is there, and
 //! addresses and base are behind the index. Later kernels of 6.1 also have the order of names between markers
-//! and tokens. Nothing names these tables, but each is checked by the others.
+//! and tokens. From 7.0 on there is no base: on 64-bit processors, each number counts from its own place in
+//! memory, and on 32-bit ones it is the address. Nothing names these tables, but each is checked by the others.
 
 use super::Name;
 use super::words::{Order, word};
@@ -37,12 +38,27 @@ pub(super) struct Tables<'d> {
     /// Where each name begins, and how many bytes it has.
     names: Vec<(usize, usize)>,
     addresses: Addresses,
-    /// Whether addresses are differences from a base.
-    pub(super) is_relative: bool,
-    /// What that base is, in the file. It may be written when the kernel is loaded.
-    pub(super) base: u64,
-    /// The offset of the base.
-    pub(super) base_at: usize,
+    pub(super) base: Base,
+}
+
+/// What the numbers in the table of addresses count from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Base {
+    /// Nothing: they are addresses.
+    Zero,
+    /// The word at this offset, and its value in the file. If that is 0, it's written when the kernel is loaded.
+    Word { at: usize, value: u64 },
+    /// The address of the first byte of the image or section that the tables are in.
+    Image,
+}
+
+/// Why there are no names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// There are no tables.
+    Tables,
+    /// There are tokens and their index, but the tables around them aren't as in any kernel known here.
+    UnknownForm,
 }
 
 struct Tokens<'d> {
@@ -57,21 +73,23 @@ struct Tokens<'d> {
 enum Addresses {
     /// Addresses themselves.
     Words(Vec<u64>),
-    /// Differences from the base.
-    Differences(Vec<u32>),
+    /// Differences from the base, or from the address of the first byte.
+    Differences(Vec<u64>),
     /// Addresses if positive (of each processor's own data), otherwise differences from below the base.
     Signed(Vec<u32>),
 }
 
 /// The tables in `bytes`, of a kernel with words of `size` bytes.
-pub(super) fn find(bytes: &[u8], size: usize) -> Option<Tables<'_>> {
+pub(super) fn find(bytes: &[u8], size: usize) -> Result<Tables<'_>, Missing> {
+    let mut missing = Missing::Tables;
     for digits in memmem::find_iter(bytes, DIGITS).take(CANDIDATES) {
         let Some(tokens) = Tokens::around(bytes, digits) else { continue };
-        if let Some(tables) = tables(bytes, tokens, size) {
-            return Some(tables);
+        match tables(bytes, tokens, size) {
+            Some(tables) => return Ok(tables),
+            None => missing = Missing::UnknownForm,
         }
     }
-    None
+    Err(missing)
 }
 
 impl<'d> Tokens<'d> {
@@ -215,46 +233,81 @@ fn addresses<'d>(
     count_at: usize,
     size: usize,
 ) -> Option<Tables<'d>> {
-    let (count, order) = (names.len(), tokens.order);
-    let differences = count.checked_mul(4)?;
+    let places = Places { bytes, order: tokens.order, count: names.len(), size };
     let behind = tokens.end.next_multiple_of(4);
-    let places = [
-        // Behind the index.
-        Some((behind, (behind + differences).next_multiple_of(size))),
-        Some((
-            behind.next_multiple_of(8),
-            (behind.next_multiple_of(8) + differences).next_multiple_of(size),
-        )),
-        // Before the count.
-        count_at
-            .checked_sub(size)
-            .and_then(|base| Some((base.checked_sub(differences.next_multiple_of(size))?, base))),
-    ];
-    let is_big = order == Order::Big;
-    for (at, base_at) in places.into_iter().flatten() {
-        let Some(found) = numbers(bytes, at, count, order) else { continue };
-        let Some(base) = word(bytes, base_at, size, is_big) else { continue };
-        let addresses = if ascend(found.iter().map(|number| u64::from(*number))) {
-            Addresses::Differences(found)
-        } else if ascend(found.iter().map(|number| signed(*number, 1 << 40))) {
-            Addresses::Signed(found)
-        } else {
-            continue;
-        };
-        return Some(Tables { bytes, tokens, names, addresses, is_relative: true, base, base_at });
+    let (addresses, base) = places
+        .based(behind)
+        .or_else(|| places.based(behind.next_multiple_of(8)))
+        .or_else(|| places.before(count_at))
+        .or_else(|| places.without_base(behind))?;
+    Some(Tables { bytes, tokens, names, addresses, base })
+}
+
+/// The places that a table of addresses may have.
+#[derive(Clone, Copy)]
+struct Places<'d> {
+    bytes: &'d [u8],
+    order: Order,
+    /// How many addresses there are.
+    count: usize,
+    /// The size of a word in bytes.
+    size: usize,
+}
+
+impl Places<'_> {
+    /// The numbers at `at`, with the base behind them.
+    fn based(self, at: usize) -> Option<(Addresses, Base)> {
+        let end = at.checked_add(self.count.checked_mul(4)?)?;
+        self.numbers(at, end.next_multiple_of(self.size))
     }
-    let at = count_at.checked_sub(count.checked_mul(size)?)?;
-    let words = (0..count).map(|number| word(bytes, at + number * size, size, is_big));
-    let words = words.collect::<Option<Vec<u64>>>()?;
-    ascend(words.iter().copied()).then_some(Tables {
-        bytes,
-        tokens,
-        names,
-        addresses: Addresses::Words(words),
-        is_relative: false,
-        base: 0,
-        base_at: 0,
-    })
+
+    /// Words before the count at `count_at`, or numbers with a base behind them.
+    fn before(self, count_at: usize) -> Option<(Addresses, Base)> {
+        let base = count_at.checked_sub(self.size)?;
+        let differences = self.count.checked_mul(4)?.next_multiple_of(self.size);
+        base.checked_sub(differences)
+            .and_then(|at| self.numbers(at, base))
+            .or_else(|| self.words(count_at.checked_sub(self.count.checked_mul(self.size)?)?))
+    }
+
+    /// Numbers that count from the base at `base_at`. The least address is the base, so that the first number is
+    /// 0 unless some of them are signed.
+    fn numbers(self, at: usize, base_at: usize) -> Option<(Addresses, Base)> {
+        let found = numbers(self.bytes, at, self.count, self.order)?;
+        let value = word(self.bytes, base_at, self.size, self.order == Order::Big)?;
+        let base = Base::Word { at: base_at, value };
+        if found.first() == Some(&0) && ascend(found.iter().map(|number| u64::from(*number))) {
+            let found = found.into_iter().map(u64::from).collect();
+            return Some((Addresses::Differences(found), base));
+        }
+        let ascends = ascend(found.iter().map(|number| signed(*number, 1 << 40)));
+        ascends.then_some((Addresses::Signed(found), base))
+    }
+
+    /// Words from `at` on.
+    fn words(self, at: usize) -> Option<(Addresses, Base)> {
+        let is_big = self.order == Order::Big;
+        let words = (0..self.count)
+            .map(|number| word(self.bytes, at + number * self.size, self.size, is_big));
+        let words = words.collect::<Option<Vec<u64>>>()?;
+        ascend(words.iter().copied()).then_some((Addresses::Words(words), Base::Zero))
+    }
+
+    /// Numbers at `at` that count from their own places, or words of 4 bytes.
+    fn without_base(self, at: usize) -> Option<(Addresses, Base)> {
+        if self.size == 4 {
+            return self.words(at);
+        }
+        let found = numbers(self.bytes, at, self.count, self.order)?;
+        let from_first = found
+            .iter()
+            .zip((at as u64..).step_by(4))
+            .map(|(number, place)| place.wrapping_add_signed(i64::from(number.cast_signed())));
+        let from_first: Vec<u64> = from_first.collect();
+        // What is before the first byte has a great number here.
+        let ascends = ascend(from_first.iter().map(|address| address.wrapping_add(1 << 40)));
+        ascends.then_some((Addresses::Differences(from_first), Base::Image))
+    }
 }
 
 /// The `count` numbers from `at` on.
@@ -287,7 +340,7 @@ fn ascend(addresses: impl Iterator<Item = u64>) -> bool {
 }
 
 impl Tables<'_> {
-    /// The names, if addresses count from `base`.
+    /// The names, if addresses count from `base`: see [`Base`].
     pub(super) fn names(&self, base: u64) -> Vec<Name> {
         let mut names = Vec::with_capacity(self.names.len());
         for (number, (at, length)) in self.names.iter().enumerate() {
@@ -313,7 +366,7 @@ impl Tables<'_> {
     fn address(&self, number: usize, base: u64) -> Option<u64> {
         Some(match &self.addresses {
             Addresses::Words(words) => *words.get(number)?,
-            Addresses::Differences(found) => base.wrapping_add(u64::from(*found.get(number)?)),
+            Addresses::Differences(found) => base.wrapping_add(*found.get(number)?),
             Addresses::Signed(found) => signed(*found.get(number)?, base),
         })
     }

@@ -12,6 +12,7 @@ mod table;
 mod words;
 
 use self::elf::{Header, Image, Section};
+use self::kallsyms::{Base, Missing};
 use self::table::Data;
 use self::words::Order;
 use mcount::Options;
@@ -110,17 +111,26 @@ fn in_elf(file: &File<'_>) -> Option<Vec<Name>> {
         if matches!(section.kind(), SectionKind::Text | SectionKind::UninitializedData) {
             continue;
         }
-        let Some(tables) = section.data().ok().and_then(|data| kallsyms::find(data, word)) else {
+        let Some(Ok(tables)) = section.data().ok().map(|data| kallsyms::find(data, word)) else {
             continue;
         };
-        if tables.base != 0 || !tables.is_relative {
-            return Some(tables.names(tables.base));
-        }
-        // The loader writes the base, or the kernel itself does.
-        let place = section.address().checked_add(tables.base_at as u64)?;
-        return relocated(file, place).map(|base| tables.names(base));
+        let base = match tables.base {
+            Base::Zero => 0,
+            Base::Image => section.address(),
+            // The loader writes the base, or the kernel itself does.
+            Base::Word { at, value: 0 } => {
+                relocated(file, section.address().checked_add(at as u64)?)?
+            }
+            Base::Word { value, .. } => value,
+        };
+        return Some(tables.names(base));
     }
     None
+}
+
+/// Whether `image`, ELF or not, has tables of names, in a form that isn't known here.
+pub(crate) fn has_unknown_names(image: &[u8]) -> bool {
+    [4, 8].iter().all(|size| kallsyms::find(image, *size).err() == Some(Missing::UnknownForm))
 }
 
 /// The names of the bounds of the table, if `names` don't have them.

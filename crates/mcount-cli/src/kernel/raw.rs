@@ -4,12 +4,12 @@
 //! Sources: the processors' ELF supplements for the numbers of relocations.
 
 use super::elf::{Header, Image, Section};
+use super::kallsyms::Base;
 use super::table::Data;
 use super::words::word;
 use super::{Name, address_of, kallsyms, table};
 use crate::arch::Processor;
 use crate::btf;
-use crate::unpack::Raw;
 use memchr::memmem;
 use object::elf as constants;
 use std::collections::BTreeMap;
@@ -27,13 +27,19 @@ const BANNERS: usize = 64;
 /// The text that every kernel prints first.
 const BANNER: &[u8] = b"Linux version ";
 
-/// The kernel `bytes` of the kind `raw` as an ELF image, with `names`, or else with those in it. `None` if it
+/// The kernel `bytes` for `processor` as an ELF image, with `names`, or else with those in it. `None` if it
 /// has none.
-pub(crate) fn rebuild(bytes: &[u8], raw: Raw, names: Option<&[Name]>) -> Option<Vec<u8>> {
-    let processor = Processor::of(raw)?;
+pub(crate) fn rebuild(
+    bytes: &[u8],
+    processor: Processor,
+    names: Option<&[Name]>,
+) -> Option<Vec<u8>> {
     let Processor { machine, is_64, big_endian, flags, relative } = processor;
     let header = Header { machine, is_64, big_endian, flags };
-    let relocations = if header.is_64 { relocations(bytes, relative, header) } else { Vec::new() };
+    let relocations = match relative {
+        Some(kind) if header.is_64 => relocations(bytes, kind, header),
+        _ => Vec::new(),
+    };
     let (mut names, base) = match names {
         Some(names) => (names.to_vec(), base(bytes, names)?),
         None => in_image(bytes, header, &relocations)?,
@@ -66,18 +72,27 @@ pub(crate) fn rebuild(bytes: &[u8], raw: Raw, names: Option<&[Name]>) -> Option<
 
 /// The names in the image, and the address of its first byte.
 fn in_image(bytes: &[u8], header: Header, relocations: &[(u64, u64)]) -> Option<(Vec<Name>, u64)> {
-    let tables = kallsyms::find(bytes, header.word())?;
-    if !tables.is_relative || tables.base != 0 {
-        let names = tables.names(tables.base);
-        let base = base(bytes, &names).or_else(|| base_by_table(bytes, header, &names))?;
-        return Some((names, base));
-    }
-    // The loader or the kernel itself writes the base.
-    let base = base_by_relocations(bytes, header, relocations)?;
-    let place = base.checked_add(tables.base_at as u64)?;
-    let written = relocations.iter().find(|(at, _)| *at == place).map(|(_, value)| *value);
-    // If no relocation writes just a number, it is that of the first symbol, where the image begins.
-    Some((tables.names(written.unwrap_or(base)), base))
+    let tables = kallsyms::find(bytes, header.word()).ok()?;
+    let names = match tables.base {
+        Base::Zero => tables.names(0),
+        Base::Word { at, value: 0 } => {
+            // The loader or the kernel itself writes the base.
+            let base = base_by_relocations(bytes, header, relocations)?;
+            let place = base.checked_add(at as u64)?;
+            let written = relocations.iter().find(|(at, _)| *at == place).map(|(_, value)| *value);
+            // If no relocation writes just a number, it is that of the first symbol, where the image begins.
+            return Some((tables.names(written.unwrap_or(base)), base));
+        }
+        Base::Word { value, .. } => tables.names(value),
+        Base::Image => {
+            let data = Data { bytes, address: 0, size: header.word(), order: header.order() };
+            let base = base_by_relocations(bytes, header, relocations)
+                .or_else(|| table::base_by_functions(data, &tables.names(0)))?;
+            return Some((tables.names(base), base));
+        }
+    };
+    let base = base(bytes, &names).or_else(|| base_by_table(bytes, header, &names))?;
+    Some((names, base))
 }
 
 /// The address of the first of `bytes` at which the words that `relocations` write are zero in the file, or

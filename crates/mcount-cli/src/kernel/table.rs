@@ -3,7 +3,7 @@
 
 use super::Name;
 use super::words::{Order, word};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// The names of the bounds of the table.
 const START: &str = "__start_mcount_loc";
@@ -12,6 +12,10 @@ const END: &str = "__stop_mcount_loc";
 const FEWEST: usize = 64;
 /// How many entries to look at, to find out what they have in common.
 const SAMPLES: usize = 512;
+/// With how many of them to look for the address of the image. An entry may be that of a function without name.
+const ANCHORS: usize = 4;
+/// What images are aligned to.
+const PAGE: u64 = 4096;
 
 /// Bytes with words, and the address of the first of them.
 #[derive(Clone, Copy)]
@@ -49,9 +53,35 @@ impl Data<'_> {
             }
         }
         let (start, count) = best;
+        self.run(start, count)
+    }
+
+    /// The run of `count` words from the one with the number `start` on. `None` if it isn't long enough.
+    fn run(&self, start: usize, count: usize) -> Option<Run> {
+        let is_big = self.order == Order::Big;
         let bytes = self.bytes.get(start * self.size..(start + count) * self.size)?;
         let words = bytes.chunks_exact(self.size).filter_map(|at| word(at, 0, self.size, is_big));
         (count >= FEWEST).then(|| Run { offset: start * self.size, words: words.collect() })
+    }
+
+    /// The words of the longest run in which each differs from the one before, by less than `size`.
+    fn longest_cluster(&self, size: u64) -> Option<Vec<u64>> {
+        let is_big = self.order == Order::Big;
+        let (mut best, mut run) = ((0, 0), (0, 0));
+        let mut before = 0;
+        for (number, bytes) in self.bytes.chunks_exact(self.size).enumerate() {
+            let word = word(bytes, 0, self.size, is_big)?;
+            if before >= PAGE && word >= PAGE && (1..size).contains(&word.abs_diff(before)) {
+                run.1 += 1;
+            } else {
+                run = (number, 1);
+            }
+            before = word;
+            if run.1 > best.1 {
+                best = run;
+            }
+        }
+        self.run(best.0, best.1).map(|run| run.words)
     }
 }
 
@@ -92,6 +122,37 @@ fn most(bytes: &[u8], base: u64, words: &[u64]) -> Option<(Mark, usize)> {
 /// How well `words` lead to places that look alike if the code at `base` is `bytes`: of a hundred.
 pub(super) fn likeness(bytes: &[u8], base: u64, words: &[u64]) -> usize {
     most(bytes, base, words).map_or(0, |(_, share)| share)
+}
+
+/// How far from the start of its function an entry may lead, in bytes.
+const NEAR: u64 = 16;
+
+/// The address of the first byte of `data`, by the table in it and by `names`, whose addresses count from that
+/// byte. Among the multiples of a page, it is the one from which most entries lead to functions.
+pub(super) fn base_by_functions(data: Data<'_>, names: &[Name]) -> Option<u64> {
+    let size = data.bytes.len() as u64;
+    let functions = names.iter().filter(|name| name.is_code() && name.address < size);
+    let functions: BTreeSet<u64> = functions.map(|name| name.address).collect();
+    let words = data.longest_cluster(size)?;
+    let step = words.len().div_ceil(SAMPLES).max(1);
+    let samples: Vec<u64> = words.into_iter().step_by(step).collect();
+    let score = |base: u64| {
+        let offsets = samples.iter().filter_map(|word| word.checked_sub(base));
+        let is_near = |at: &u64| {
+            functions.range(at.saturating_sub(NEAR)..=at.saturating_add(NEAR)).next().is_some()
+        };
+        offsets.filter(is_near).count()
+    };
+    let mut candidates = BTreeSet::new();
+    for word in samples.iter().step_by(samples.len().div_ceil(ANCHORS)) {
+        let bases = functions.iter().filter_map(|function| {
+            let base = word.checked_sub(*function)?.checked_add(NEAR)?;
+            (base % PAGE <= 2 * NEAR).then_some(base - base % PAGE)
+        });
+        candidates.extend(bases);
+    }
+    let (best, base) = candidates.into_iter().map(|base| (score(base), base)).max()?;
+    (best * 100 >= samples.len() * 80).then_some(base)
 }
 
 /// The names of the bounds of the table in `data`, which leads into `code` from `base` on; `names` are those of

@@ -1,6 +1,8 @@
 //! Kernel images: where the compressed kernel in them is. Also raw binaries, which some processors boot,
 //! and which aren't ELF.
 //!
+//! Some processors boot an ELF image that unpacks the kernel, which is in one of its sections.
+//!
 //! Sources: the kernel's documents x86/boot, arm/booting, arch/arm64/booting, arch/riscv/boot-image
 //! and admin-guide/efi-stub with the header of EFI zboot images; U-Boot's `include/image.h`; the
 //! PE/COFF specification; the Devicetree specification, 5.2; Android's `bootimg.h`.
@@ -8,6 +10,8 @@
 use super::Error;
 use super::streams::{self, Compression};
 use crate::files::ELF_MAGIC;
+use object::read::{File, Object, ObjectSection};
+use object::{Architecture, ObjectKind};
 use std::ops::Range;
 
 /// What a machine of s390 loads first: a program status word, and two commands for the channel.
@@ -26,6 +30,9 @@ const ZIMAGE: &str = "arm zImage";
 const ZBOOT: &str = "EFI zboot image";
 const UIMAGE: &str = "uImage";
 pub(super) const S390: &str = "s390 bzImage";
+
+/// What every kernel has, because it prints this first.
+pub(super) const BANNER: &[u8] = b"Linux version ";
 
 /// How many streams to try if no header says where the payload is. In random bytes, something looks like
 /// a stream every few megabytes.
@@ -139,11 +146,46 @@ fn search(bytes: &[u8], start: usize) -> Option<Range<usize>> {
             Some(head) if head.starts_with(ELF_MAGIC) || raw(&head).is_some() => {
                 return Some(place..bytes.len());
             }
-            Some(_) => second = second.or(Some(place)),
-            None => {}
+            Some(_) if second.is_none() && streams::reaches(stream, format, SMALLEST) => {
+                second = Some(place);
+            }
+            _ => {}
         }
     }
     second.map(|place| place..bytes.len())
+}
+
+/// What has fewer bytes isn't a kernel.
+const SMALLEST: u64 = 16 << 10;
+/// How far into a section the compressed kernel may be, in bytes.
+const SECTION_START: usize = 4096;
+
+/// The compressed kernel in the ELF image `image`, which unpacks it: MIPS's `vmlinuz` has it in `.data`, and
+/// PowerPC's in a section of its own. `None` if this isn't such an image. It has neither symbols nor anything for
+/// a dynamic linker.
+pub(super) fn in_elf(image: &[u8]) -> Option<(&[u8], Compression)> {
+    let file = File::parse(image).ok()?;
+    let is_wrapper = matches!(
+        file.architecture(),
+        Architecture::Mips | Architecture::Mips64 | Architecture::PowerPc | Architecture::PowerPc64
+    );
+    if !is_wrapper
+        || file.kind() != ObjectKind::Executable
+        || file.symbol_table().is_some()
+        || file.dynamic_symbol_table().is_some()
+    {
+        return None;
+    }
+    let data = file.sections().filter_map(|section| section.data().ok());
+    let mut streams = data.filter_map(|data| {
+        let start = data.get(..SECTION_START.min(data.len()))?;
+        let at = Compression::positions(start, 0).find(|at| at % 4 == 0)?;
+        data.get(at..)
+    });
+    let stream = streams.find(|stream| {
+        Compression::of(stream).is_some_and(|format| streams::peek::<64>(stream, format).is_some())
+    })?;
+    Some((stream, Compression::of(stream)?))
 }
 
 /// A raw binary. It isn't ELF, and has neither sections nor symbols.

@@ -12,6 +12,7 @@ use self::streams::{Compression, Extent};
 use crate::archive;
 use crate::files::ELF_MAGIC;
 use crate::words::counted;
+use memchr::memmem;
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -57,9 +58,15 @@ pub enum Error {
     NoPayload(&'static str),
     /// What is in these containers, which are listed from outside to inside, isn't ELF.
     NotElf(Vec<&'static str>, &'static str),
+    /// A kernel of this kind has names, in a form that isn't known here.
+    UnknownNames(&'static str),
     /// Too many containers are in each other.
     TooDeep,
 }
+
+/// What commands say about a kernel of [`Error::UnknownNames`].
+pub(crate) const UNKNOWN_NAMES: &str =
+    "its own names (kallsyms) are in a form that isn't known here";
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,6 +89,7 @@ impl fmt::Display for Error {
                 }
                 Ok(())
             }
+            Self::UnknownNames(what) => write!(f, "{what}: {UNKNOWN_NAMES}: see --system-map"),
             Self::TooDeep => f.write_str("compressed more than four times over"),
         }
     }
@@ -119,6 +127,20 @@ pub(crate) fn raw_kernel(bytes: &[u8], limits: Limits) -> Result<Option<RawKerne
     // What is behind the decompressor of s390 begins with nothing in particular.
     let is_s390 = layers.last() == Some(&kernel::S390);
     Ok(kernel::raw(&inside).or(is_s390.then_some(Raw::S390)).map(|raw| (inside, raw)))
+}
+
+/// The kernel that the ELF image `image` unpacks when it's booted. `None` if this isn't such an image, or if
+/// what is in it doesn't look like a kernel.
+///
+/// # Errors
+///
+/// It's damaged, or would become too large.
+pub(crate) fn wrapped_kernel(image: &[u8], limits: Limits) -> Result<Option<Vec<u8>>, Error> {
+    let Some((stream, format)) = kernel::in_elf(image) else { return Ok(None) };
+    let limit = limits.of(image.len());
+    let unpacked = streams::decompress(stream, format, Extent::First, limit)?;
+    let is_kernel = memmem::find(&unpacked, kernel::BANNER).is_some();
+    Ok(is_kernel.then_some(unpacked))
 }
 
 /// What is in containers, and what these are, from outside to inside.

@@ -240,6 +240,13 @@ pub(super) fn peek<const SIZE: usize>(bytes: &[u8], format: Compression) -> Opti
     head.try_into().ok()
 }
 
+/// Whether the contents of the stream of `format` have `size` bytes and more, and aren't corrupt up to there.
+pub(super) fn reaches(bytes: &[u8], format: Compression, size: u64) -> bool {
+    let mut rest = bytes;
+    let Ok(decoder) = decoder(&mut rest, format) else { return false };
+    io::copy(&mut decoder.take(size), &mut io::sink()).is_ok_and(|length| length == size)
+}
+
 /// Why a stream couldn't be decoded.
 fn reason(error: &io::Error) -> &'static str {
     let error = innermost(error);
