@@ -69,7 +69,9 @@ impl Pattern {
     #[must_use]
     pub fn is_match(&self, name: &str, symbol: &str, module: &str) -> bool {
         match &self.kind {
-            Kind::Regex(regex) => regex.is_match(name) || regex.is_match(symbol),
+            Kind::Regex(regex) => {
+                regex.is_match(name) || regex.is_match(symbol) || regex.is_match(bare_name(name))
+            }
             Kind::Globs(function, file) => {
                 function.as_ref().is_none_or(|glob| {
                     glob.is_match(name) || glob.is_match(symbol) || glob.is_match(bare_name(name))
@@ -151,6 +153,9 @@ mod tests {
             ("^raw", "draw(int)", "_Z4drawi", false),
             ("^_Z4", "draw(int)", "_Z4drawi", true),
             ("get|set", "reset", "reset", true),
+            ("bar2$", "ns::foo::bar2()", "_ZN2ns3foo4bar2Ev", true),
+            ("bar2\\(\\)$", "ns::foo::bar2()", "_ZN2ns3foo4bar2Ev", true),
+            ("bar$", "ns::foo::bar2()", "_ZN2ns3foo4bar2Ev", false),
         ];
         for (pattern, name, symbol, expected) in table {
             let found = Pattern::new(pattern, Language::Regex).unwrap();
