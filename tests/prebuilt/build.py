@@ -308,6 +308,10 @@ def expectation(variant):
         # An area that stands wholly or partly before its function belongs to the function after it.
         while not functions.begins(section, here) and here in listing and "nop" in listing[here].text:
             here += listing[here].size
+        # No call comes by an area that ends where its function begins. GCC 12 puts all areas for MIPS before functions.
+        is_before = here != offset and functions.begins(section, here)
+        if is_before and "nop" not in listing[here].text and not processor.startswith("mips"):
+            continue
         owner = functions.from_(section, here) if functions.begins(section, here) else functions.at(section, offset)
         sites.append((section, offset, owner, "patchable", "-"))
     if "nop" in name:

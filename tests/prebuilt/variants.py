@@ -63,7 +63,7 @@ def x86():
       "other names for hook and table")
     compile_c("x86_64-patchable-5", x86, "-fno-pie -fpatchable-function-entry=5 -DPATCHABLE", "__fentry__")
     compile_c("x86_64-patchable-16-16", x86, "-fno-pie -fpatchable-function-entry=16,16 -DPATCHABLE", "__fentry__",
-      "the whole area stands before the function")
+      "the whole area stands before the function, so it is padding and no site")
     compile_c("x86_64-comdat", "x86_64-linux-gnu-g++", "-fno-pie -pg", None, "COMDAT groups", source="src/comdat.cc")
     compile_c("x86_64-comdat-fentry-sections", "x86_64-linux-gnu-g++",
       "-fno-pie -pg -mfentry -ffunction-sections", None, "COMDAT groups", source="src/comdat.cc")

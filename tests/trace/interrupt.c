@@ -9,6 +9,9 @@ NI static void on_interrupt(int s) {
 }
 NI static void wait_for_it(void) {
     HIT();
+    /* So its call has begun when the signal comes. */
+    printf("ready\n");
+    fflush(stdout);
     while (!stop)
         usleep(1000);
 }
@@ -16,8 +19,6 @@ int main(int argc, char **argv) {
     (void)argv;
     if (argc > 1)
         signal(SIGINT, on_interrupt);
-    printf("ready\n");
-    fflush(stdout);
     wait_for_it();
     printf("interrupted\n");
     return 5;

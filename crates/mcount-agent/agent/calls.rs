@@ -4,7 +4,7 @@
 use super::block::Block;
 use super::numbers::{ENTRIES, LIMITED, TAIL_CALL, UNWOUND, has};
 use super::places::store;
-use super::{chunks, host, limit, shadow, sys, thread};
+use super::{chunks, host, limit, pads, shadow, sys, thread};
 
 /// What RET of a slot has that a call has which returns to a pad, when no call returns to a stub.
 pub(crate) const PAD_ONLY: u64 = 1;
@@ -42,41 +42,36 @@ pub(crate) unsafe fn enter(slot: *mut u64, caller: u64, word: u32) -> u64 {
         let shadow = shadow::of(slot as u64);
         let is_tail_call = host::is_return(caller);
         if is_tail_call {
-            host::claim(slot as u64, caller);
+            pads::claim(slot as u64, caller);
         }
-        let has_pad = host::caller_of(caller).is_some();
+        let has_pad = pads::caller_of(caller).is_some();
         let ret = shadow.ret.read_volatile();
         let is_known = has_pad || ret != 0;
         // Another frame has the slot. It was left by `longjmp`, or its thread has ended, or it comes back: see `pads.rs`.
-        let is_taken = is_known && !is_tail_call && ret != LET_GO && host::HAS_PADS;
-        let nest = if is_taken { host::nest(slot as u64) } else { 0 };
+        let is_taken = is_known && !is_tail_call && ret != LET_GO && pads::HAS_PADS;
+        let nest = if is_taken { pads::nest(slot as u64) } else { 0 };
         if is_tail_call && !is_known {
             return 1;
         }
         let is_open = is_known && shadow.open.read_volatile() != 0;
         let nesting = has(LIMITED).then(|| limit::enter(block, slot as u64, class));
-        let mut ended = 0;
-        let is_ended = is_open && !(is_taken && host::is_proven());
-        if is_ended {
-            // It was a tail call: the slot stays as it is, and the function that it was of has ended. Or the slot is taken.
-            let end = if is_tail_call { TAIL_CALL } else { UNWOUND };
-            ended = thread::now(block);
-            thread::record(block, slot as u64, end, ended);
-            if !is_taken {
-                store(shadow.open, 0);
-            }
+        // It was a tail call: the slot stays as it is, and the function that it was of has ended. Or the slot is taken.
+        let is_ended = is_open && !(is_taken && pads::is_proven());
+        let end = if is_tail_call { TAIL_CALL } else { UNWOUND };
+        let ended = if is_ended { end_former(block, slot as u64, end) } else { 0 };
+        if is_ended && (!is_taken || nesting == Some(limit::Nesting::Unwatched)) {
+            store(shadow.open, 0);
         }
         if nesting == Some(limit::Nesting::Unwatched) {
-            store(shadow.open, 0);
             return 1;
         }
-        let mut mark = if has_pad { host::OF_PAD } else { 0 };
+        let mut mark = if has_pad { pads::OF_PAD } else { 0 };
         if is_taken {
-            let Some(pad) = host::displace(slot as u64, caller, nest, is_ended) else {
+            let Some(pad) = pads::displace(slot as u64, caller, nest, is_ended) else {
                 return give_up(block, slot as u64, is_ended);
             };
-            host::return_to(slot, pad);
-            mark = host::OF_PAD;
+            pads::return_to(slot, pad);
+            mark = pads::OF_PAD;
         } else if !is_tail_call {
             shadow.ret.write_volatile(caller);
         } else if shadow.ret.read_volatile() == 0 {
@@ -89,6 +84,16 @@ pub(crate) unsafe fn enter(slot: *mut u64, caller: u64, word: u32) -> u64 {
             store(shadow.open, (*block).tag | u64::from(id) | mark);
         }
         u64::from(is_tail_call || is_taken)
+    }
+}
+
+/// Records that the call of `slot` has ended in this way; when.
+unsafe fn end_former(block: *mut Block, slot: u64, end: u64) -> u64 {
+    // SAFETY: the caller's: the block is this thread's, and the call is open.
+    unsafe {
+        let time = thread::now(block);
+        thread::record(block, slot, end, time);
+        time
     }
 }
 

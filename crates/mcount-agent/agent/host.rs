@@ -44,21 +44,6 @@ pub(crate) fn set_paused(is_paused: bool) {
     unsafe { (&raw mut mcount_config.is_paused).write_volatile(u64::from(is_paused)) };
 }
 
-/// Slots that several frames have are told apart.
-pub(crate) const HAS_PADS: bool = cfg!(target_arch = "x86_64");
-
-/// Has the function of `slot` return to a pad.
-///
-/// # Safety
-///
-/// The slot is the word that holds the caller's address.
-pub(crate) unsafe fn return_to(slot: *mut u64, pad: u64) {
-    // SAFETY: the caller's.
-    unsafe { slot.write_volatile(pad) };
-}
-
-pub(crate) use super::pads::{OF_PAD, caller_of, claim, displace, is_proven, nest};
-
 /// Takes the addresses of the shadows of a piece of stack, which begins at `stack`.
 pub(crate) fn reserve(stack: u64) -> Option<()> {
     let wanted = [

@@ -23,6 +23,19 @@ use super::places::store;
 use super::{layout as trace, shadow, sys, thread};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
+/// Slots that several frames have are told apart.
+pub(crate) const HAS_PADS: bool = PADS != 0;
+
+/// Has the function of `slot` return to a pad.
+///
+/// # Safety
+///
+/// The slot is the word that holds the caller's address.
+pub(crate) unsafe fn return_to(slot: *mut u64, pad: u64) {
+    // SAFETY: the caller's.
+    unsafe { slot.write_volatile(pad) };
+}
+
 /// Bits of OPN: the call is that of a pad. The upper one sends exits to the slow path.
 pub(crate) const OF_PAD: u64 = 3 << 30;
 

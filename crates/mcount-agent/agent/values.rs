@@ -13,7 +13,7 @@ use crate::block::Block;
 use crate::numbers::{ENTRIES, RETURN, UNTIMED, has};
 use crate::payload::{MOST, TEXT, Values};
 use super::{READ_MEMORY, keep_place, returned_to, saved};
-use crate::{calls, config, host, layout as trace, shadow, sys, thread};
+use crate::{calls, config, host, layout as trace, pads, shadow, sys, thread};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 unsafe extern "C" {
@@ -284,14 +284,14 @@ pub(crate) unsafe extern "C" fn mcount_exit_with(slot: *mut u64, end: u64, state
     // SAFETY: the caller is the exit trampoline.
     unsafe {
         let address = returned_to(slot);
-        host::claim(slot as u64, address);
+        pads::claim(slot as u64, address);
         if end == RETURN
             && shadow::of(slot as u64).open.read_volatile() & HAS_MORE != 0
             && let Some(block) = thread::prepare(slot as u64)
         {
             leave(block, slot as u64, state);
         }
-        let Some(caller) = host::caller_of(address) else { return calls::mcount_slow_exit(slot, end) };
+        let Some(caller) = pads::caller_of(address) else { return calls::mcount_slow_exit(slot, end) };
         calls::finish(slot, end);
         let ret = shadow::of(slot as u64).ret;
         if thread::prepare(slot as u64).is_some() && ret.read_volatile() == calls::PAD_ONLY {

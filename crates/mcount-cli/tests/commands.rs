@@ -344,7 +344,7 @@ fn lines(outcome: &Outcome) -> Vec<Value> {
 #[test]
 fn machine_output_has_every_field() {
     let room = room();
-    room.put_prebuilt("areas.o", "x86_64-patchable-16-16").unwrap();
+    room.put_prebuilt("areas.o", "x86_64-clang-patchable-16-4").unwrap();
     for verb in ["scan", "list"] {
         for name in ["a.o", "done.o", "areas.o"] {
             let found = lines(&mcount(&room, &[verb, "--format", "jsonl", name]));
@@ -364,7 +364,7 @@ fn machine_output_has_every_field() {
 #[test]
 fn machine_output_says_what_is_where() {
     let room = room();
-    room.put_prebuilt("areas.o", "x86_64-patchable-16-16").unwrap();
+    room.put_prebuilt("areas.o", "x86_64-clang-patchable-16-4").unwrap();
     let of = |verb: &str, file: &str, symbol: &str| {
         let found = lines(&mcount(&room, &[verb, "--format", "jsonl", file]));
         found.into_iter().find(|line| line["symbol"] == symbol).unwrap_or(Value::Null)
@@ -381,7 +381,7 @@ fn machine_output_says_what_is_where() {
     assert_eq!(fields(&of("scan", "a.o", "sample_exit"), &["excluded"]), json!([true]));
     assert_eq!(of("scan", "done.o", "sample_exit"), Value::Null, "it became a NOP");
     let area = of("scan", "areas.o", "sample_weak_only");
-    let expected = json!(["patchable", null, -16, 16]);
+    let expected = json!(["patchable", null, -4, 16]);
     assert_eq!(fields(&area, &["kind", "hook", "symbol_offset", "size"]), expected);
 }
 

@@ -69,7 +69,7 @@ fn functions_with_and_without_a_site() {
     assert_eq!((found.entries.len(), found.strays.len()), (0, 0));
 }
 
-/// With `-fpatchable-function-entry=2,2`, the NOPs are before the function. `before` ends where they begin, even if no
+/// With `-fpatchable-function-entry=3,2`, two NOPs are before the function. `before` ends where they begin, even if no
 /// symbol tells its size, as in a kernel's list of names.
 #[test]
 fn nops_before_a_function_are_its_own() {
@@ -77,7 +77,7 @@ fn nops_before_a_function_are_its_own() {
         let mut object = Object::new(62, true, false, true);
         let function = |name: &str, at: u64| Symbol::function(name, 1, 1, at, size);
         object.symbols = vec![function("before", 0), function("after", 10)];
-        let code = [NONE, [0x90, 0x90, 0xc3, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc]].concat();
+        let code = [NONE, [0x90, 0x90, 0x90, 0xc3, 0xcc, 0xcc, 0xcc, 0xcc]].concat();
         let place = Relocation { offset: 0, symbol: 1, kind: 1, addend: 8 };
         let list = Section {
             name: "__patchable_function_entries".to_owned(),

@@ -214,8 +214,18 @@ fn source() -> String {
     source
 }
 
-/// Name, place and size of each area that starts at one of `places`.
+/// The same of those that calls come by. An area that ends where its function begins (N = M) is padding, as kernels for x86-64 have
+/// with `CONFIG_CALL_PADDING`.
 fn expected(case: &Case, places: &[u64]) -> Vec<(String, u64, u64)> {
+    // gcc 12 puts all areas of MIPS before their functions.
+    let is_mips = case.compiler.starts_with("mips");
+    let is_padding = functions().map(|(_, n, m)| n == m && !is_mips);
+    let areas = areas(case, places).into_iter().zip(is_padding);
+    areas.filter(|(_, is_padding)| !is_padding).map(|(area, _)| area).collect()
+}
+
+/// Name, place and size of each area that starts at one of `places`.
+fn areas(case: &Case, places: &[u64]) -> Vec<(String, u64, u64)> {
     // microMIPS labels have bit 0 set.
     let bit = u64::from(case.unit != 1);
     let areas = functions().zip(places);
@@ -290,7 +300,8 @@ fn judge_image(case: &Case, room: &Room) -> Result<(), String> {
     let bare = |areas: Vec<(String, u64, u64)>| -> Vec<_> {
         areas.into_iter().map(|(_, at, size)| (at, size)).collect()
     };
-    same("stripped", &bare(found(&sites)), &bare(expected(case, &places)))
+    // Nobody knows there where functions begin.
+    same("stripped", &bare(found(&sites)), &bare(areas(case, &places)))
 }
 
 /// The image of a kernel that takes the compiler's list for its table has no list. What the table leads

@@ -17,6 +17,7 @@ mod host;
 mod limit;
 mod mark;
 mod numbers;
+mod pads;
 #[expect(clippy::cast_possible_truncation, reason = "a text's length, and halves of a word")]
 mod payload;
 #[cfg_attr(target_pointer_width = "32", path = "tables.rs")]

@@ -134,6 +134,7 @@ pub(super) static ARCH: Arch = Arch {
     loaded_addresses: RELATIVE,
     nops: &[NOP, micromips::NOP16],
     decode: Some(Decode { length, call, stub, anchors: &[], relative: RELATIVE }),
+    areas_are_before: true,
     ..DEFAULT
 };
 

@@ -153,6 +153,8 @@ pub(crate) struct Arch {
     pub(crate) hook_nop: Option<HookNop>,
     /// Whether a tracer wants one long NOP and not several short ones.
     pub(crate) joins_nops: bool,
+    /// Compilers put all patchable areas before their functions, so where one ends says nothing.
+    pub(crate) areas_are_before: bool,
     /// Are hooks that are NOPs in a table always patchable entries, of one or more NOPs?
     pub(crate) lists_nops: bool,
     /// How to decode its code; `None` if we can't.
@@ -195,6 +197,7 @@ const DEFAULT: Arch = Arch {
     restores: &[],
     hook_nop: None,
     joins_nops: false,
+    areas_are_before: false,
     lists_nops: false,
     decode: None,
 };

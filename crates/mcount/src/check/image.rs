@@ -97,7 +97,7 @@ fn table<Elf: FileHeader>(
     let word = view.word();
     let words = loaded.words(view, address, size);
     let start = loaded.map.place(address).unwrap_or_default();
-    let mut found = JudgedTable::default();
+    let mut found = JudgedTable { is_list: !sorted, ..JudgedTable::default() };
     if sorted {
         found.flaws.extend(order(&words).map(|(at, detail)| {
             (Rule::Unsorted, (start.0, start.1.saturating_add(at as u64 * word)), detail)

@@ -3,8 +3,8 @@
 
 use super::{Finding, InSection, JudgedEntry, JudgedTable, Rule};
 use crate::options::CheckOptions;
-use crate::scan::Target;
 use crate::scan::functions::FunctionIndex;
+use crate::scan::{Target, patchable};
 use crate::site::{CallSite, Kind};
 use crate::words::counted;
 use object::read::elf::FileHeader;
@@ -54,7 +54,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
             }
             let mut seen = HashMap::new();
             for (number, entry) in table.entries.iter().enumerate() {
-                self.entry(entry);
+                self.entry(entry, table.is_list);
                 let Some(place) = entry.place else { continue };
                 if let Some(first) = seen.insert(place, number) {
                     let detail = format!("entries {first} and {number} both lead there");
@@ -68,7 +68,19 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
         self.findings
     }
 
-    fn entry(&mut self, entry: &JudgedEntry) {
+    /// Whether the compiler's list leads to padding there, which is no site.
+    fn is_padding(&self, place: InSection) -> bool {
+        let Ok(code) = self.target.code(place.0) else { return false };
+        if self.sites.contains_key(&place) {
+            return false;
+        }
+        let size = self.target.arch.nop_run(code, place.1, code.len());
+        let is_site = |offset| self.sites.contains_key(&(place.0, offset));
+        let found = patchable::is_padding(self.target, self.functions, place, size, is_site);
+        size != 0 && found.unwrap_or(false)
+    }
+
+    fn entry(&mut self, entry: &JudgedEntry, is_list: bool) {
         for (rule, detail) in &entry.flaws {
             self.find(*rule, entry.place.unwrap_or(entry.slot), detail.clone());
         }
@@ -81,6 +93,9 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
             }
             return;
         };
+        if is_list && self.is_padding(place) {
+            return;
+        }
         match self.sites.get(&place).copied() {
             Some(site) if self.is_stale(place, site) => {
                 let detail = "no function covers the hook there: an overridden one did".to_owned();

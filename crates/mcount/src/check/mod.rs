@@ -73,6 +73,8 @@ type Flaw = (Rule, InSection, String);
 /// A table of an object or of an image.
 #[derive(Default)]
 struct JudgedTable {
+    /// It's the compiler's list of patchable entries, which has padding, too.
+    is_list: bool,
     entries: Vec<JudgedEntry>,
     /// What is wrong with it as a whole.
     flaws: Vec<Flaw>,

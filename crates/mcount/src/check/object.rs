@@ -30,7 +30,8 @@ pub(super) fn tables<Elf: FileHeader>(
         }
         let entries = table::entries(target, &parts)?;
         let mut entries = entries.iter().peekable();
-        let mut found = JudgedTable::default();
+        let is_list = name == patchable::SECTION;
+        let mut found = JudgedTable { is_list, ..JudgedTable::default() };
         for part in &parts {
             let flaws = linker.part_flaws(part);
             found.flaws.extend(flaws.iter().map(|flaw| of_part(target, part, flaw)));

@@ -75,6 +75,30 @@ pub(crate) fn size<Elf: FileHeader>(
     Ok(before + target.arch.nop_run(code, end + pad, limit))
 }
 
+/// Whether the area of `size` bytes at `offset` is padding: the function begins where it ends, as with `=N,N`, so no call
+/// comes by. If the function's hook is a NOP, the run of NOPs doesn't end there; `is_site` says whether another
+/// site is at an offset of the section. Without a symbol for the function, nothing is padding.
+pub(crate) fn is_padding<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    functions: &FunctionIndex<'_>,
+    (section, offset): (u32, u64),
+    size: u64,
+    is_site: impl Fn(u64) -> bool,
+) -> Result<bool> {
+    if target.arch.areas_are_before {
+        return Ok(false);
+    }
+    let code = target.code(section)?;
+    let end = offset + target.arch.nop_run(code, offset, offset.saturating_add(size));
+    if functions.last_start(section, offset) == Some(offset) {
+        return Ok(false);
+    }
+    let next = functions.next_start(section, offset);
+    let Some(start) = next.filter(|start| *start <= end) else { return Ok(false) };
+    let behind_pad = start + target.arch.pad(code, start);
+    Ok(start == end && size == end - offset || is_site(start) || is_site(behind_pad))
+}
+
 /// Whether a function may start at `offset` of `section`. In a stripped file, it may start anywhere.
 fn may_start(functions: &FunctionIndex<'_>, section: u32, offset: u64) -> bool {
     !functions.are_all || functions.next_start(section, offset.saturating_sub(1)) == Some(offset)

@@ -72,6 +72,8 @@ struct Surveyor<'a, 'v, 'd, Elf: FileHeader> {
     table: Vec<Entry>,
     /// The compiler's list of patchable entries.
     listed: Vec<Entry>,
+    /// Those of its areas that no call comes by.
+    padding: RefCell<BTreeSet<(u32, u64)>>,
 }
 
 impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
@@ -89,6 +91,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
             options,
             table: table::read(target, options.table_section.as_bytes())?,
             listed: table::read(target, patchable::SECTION.as_bytes())?,
+            padding: RefCell::default(),
         })
     }
 
@@ -105,7 +108,10 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
             Some(at) => CallSite { recorded: true, ..self.site(at, places.get(&at)) },
             None => nowhere(entry.raw),
         });
-        sites.collect()
+        // The compiler lists padding, too.
+        let padding = self.padding.borrow();
+        let place = |site: &CallSite| Some((site.section_index?, site.offset?));
+        sites.filter(|site| place(site).is_none_or(|at| !padding.contains(&at))).collect()
     }
 
     /// Every site of the file.
@@ -131,11 +137,24 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
                 UnnamedSite { kind: Kind::Nop, hook: None, size, recorded: recorded.contains(&at) },
             );
         }
+        let called: BTreeSet<_> = match lists.as_slice() {
+            [] => BTreeSet::new(),
+            _ => calls.iter().map(FoundCall::place).collect(),
+        };
         for area in patchable::areas(self.target, self.functions, lists)? {
             let place =
                 UnnamedSite { kind: Kind::Patchable, hook: None, size: area.size, recorded: true };
-            if area.size != 0 {
-                places.insert((area.section, area.offset), place);
+            let is_site = |offset| {
+                let at = (area.section, offset);
+                recorded.contains(&at) || called.contains(&at)
+            };
+            let at = (area.section, area.offset);
+            let is_padding =
+                patchable::is_padding(self.target, self.functions, at, area.size, is_site)?;
+            if is_padding {
+                self.padding.borrow_mut().insert(at);
+            } else if area.size != 0 {
+                places.insert(at, place);
             }
         }
         for call in calls {

@@ -43,6 +43,11 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
             let next = following.map(|next| next - section.header.address);
             let next = next.filter(|next| *next < section.header.size);
             let size = patchable::size(self.target, self.functions, section.index, offset, next)?;
+            let is_site = |offset| found.contains_key(&(section.index, offset));
+            let place = (section.index, offset);
+            if patchable::is_padding(self.target, self.functions, place, size, is_site)? {
+                continue;
+            }
             if size != 0 {
                 areas.push(area(section.index, offset, size, Source::PatchableEntries));
                 if let Some(start) = walk.start(section.index, offset, size)
