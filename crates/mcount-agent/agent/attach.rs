@@ -20,6 +20,7 @@ extern "C" fn mcount_leave() -> i64 {
         return 0;
     }
     thread::leave();
+    routines::values::forget();
     // SAFETY: nobody has an address in it any more; the recorder sees to it that no thread is in the agent.
     unsafe {
         (&raw mut mcount_config.file).write_volatile(core::ptr::null_mut());

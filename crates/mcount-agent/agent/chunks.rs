@@ -1,10 +1,18 @@
 //! Chunks of the trace: taking a new one, or, in a ring, the oldest one again.
+//!
+//! Which one is next is said by the trace itself, and a wild program may have written over that. So a number is looked at
+//! before it's used as an address: beyond the mapping nothing is the trace's, and beyond the end of the file an access is
+//! a signal.
 
 use super::config;
 use super::host::{self, header};
 use super::layout::{self as trace, directory, ring};
 use super::numbers::{IN_MEMORY, has};
+use super::sys;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+/// The chunk up to which the file is known to go.
+static KNOWN: AtomicU64 = AtomicU64::new(0);
 
 /// A chunk in memory.
 pub(crate) struct Place {
@@ -33,6 +41,32 @@ fn place(number: u64) -> Place {
     }
 }
 
+/// Nothing is known of the file any more: another one takes its place.
+pub(crate) fn forget() {
+    KNOWN.store(0, SeqCst);
+}
+
+/// Is `number` that of a chunk of the file? The last one that's mapped isn't looked for.
+fn is_there(number: u64) -> bool {
+    /// How many chunks are looked for ahead.
+    const AHEAD: u64 = 16;
+    let most = host::mapped().saturating_sub(trace::HEADER_BLOCK) / trace::CHUNK_SIZE;
+    if number % directory::SPAN == 0 || number >= most {
+        return false;
+    }
+    // A thread that may make no system calls can't ask.
+    if number <= KNOWN.load(Relaxed) || host::is_confined() {
+        return true;
+    }
+    let found = [number.saturating_add(AHEAD).min(most - 1), number]
+        .into_iter()
+        .find(|last| sys::is_readable(place(*last).bytes as u64 + trace::CHUNK_SIZE - 8));
+    if let Some(last) = found {
+        KNOWN.fetch_max(last, Relaxed);
+    }
+    found.is_some()
+}
+
 /// Says what a chunk is.
 ///
 /// # Safety
@@ -57,11 +91,14 @@ fn new_number(kind: u32, thread: u32, base: u64, process: u32) -> Option<u64> {
     let (next, ready) = (header(trace::header::NEXT_CHUNK)?, header(trace::header::READY)?);
     let number = loop {
         let number = next.load(SeqCst);
-        if !host::has_room(ready, number) {
+        if number >= u64::MAX - 2 || !host::has_room(ready, number) {
             return None;
         }
         // Every 1024th chunk is a directory.
         let taken = if number % directory::SPAN == 0 { number + 1 } else { number };
+        if !is_there(taken) {
+            return None;
+        }
         if next.compare_exchange(number, taken + 1, SeqCst, SeqCst).is_ok() {
             break taken;
         }
@@ -94,7 +131,7 @@ pub(crate) fn new_calls(thread: u32, base: u64, process: u32) -> Option<Place> {
             return Some(place);
         }
         let number = entry.load(SeqCst);
-        if number == 0 {
+        if number == 0 || !is_there(number) {
             continue;
         }
         let place = place(number);

@@ -83,6 +83,11 @@ pub(crate) fn header(offset: usize) -> Option<&'static AtomicU64> {
     (!file.is_null()).then(|| unsafe { &*file.add(offset).cast::<AtomicU64>() })
 }
 
+/// Bytes of the trace that are mapped.
+pub(crate) fn mapped() -> u64 {
+    config().length
+}
+
 /// Waits a millisecond or so without the kernel.
 fn pause_for_long() {
     for _ in 0..30_000 {

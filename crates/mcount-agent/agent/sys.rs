@@ -93,6 +93,15 @@ pub(crate) fn sleep_a_millisecond() {
     unsafe { call(number::NANOSLEEP, [(&raw const time) as u64, 0, 0, 0, 0, 0]) };
 }
 
+/// Are there 8 bytes to read at `address`?
+pub(crate) fn is_readable(address: u64) -> bool {
+    /// None of the three ways to change a signal set: the kernel reads the set first, and then refuses it.
+    const NO_WAY: u64 = 64;
+    const EFAULT: i64 = -14;
+    // SAFETY: it's only read, by the kernel, and nothing is changed.
+    unsafe { call(number::RT_SIGPROCMASK, [NO_WAY, address, 0, 8, 0, 0]) != EFAULT }
+}
+
 /// Blocks these signals of this thread, and no others; what was blocked before.
 pub(crate) fn set_signals(blocked: u64) -> u64 {
     let mut before = 0_u64;

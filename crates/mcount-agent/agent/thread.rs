@@ -256,6 +256,7 @@ fn dismiss_and(give_up: fn(&mut Pieces)) {
                 slab = *(slab as *const u64);
             }
             give_up(&mut wiped.pieces);
+            chunks::forget();
         });
     }
 }

@@ -14,7 +14,7 @@ use crate::numbers::{ENTRIES, RETURN, UNTIMED, has};
 use crate::payload::{MOST, TEXT, Values};
 use super::{READ_MEMORY, keep_place, returned_to, saved};
 use crate::{calls, config, host, layout as trace, pads, shadow, sys, thread};
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 unsafe extern "C" {
     static mcount_stubs_end: u8;
@@ -58,6 +58,27 @@ impl Recipe {
         // SAFETY: the recorder has put so many words behind it.
         unsafe { core::slice::from_raw_parts(self.words.as_ptr().add(from as usize), count as usize) }
     }
+}
+
+/// The greatest number of a function that a stub has told of: the table of recipes goes so far, at least.
+static GREATEST: AtomicU32 = AtomicU32::new(0);
+
+/// Another recorder makes another table.
+pub(crate) fn forget() {
+    GREATEST.store(0, Relaxed);
+}
+
+/// The recipe of function `id`, as a stub has told.
+fn told(id: u32) -> Option<&'static Recipe> {
+    if id > GREATEST.load(Relaxed) {
+        GREATEST.fetch_max(id, Relaxed);
+    }
+    recipe(id)
+}
+
+/// The recipe of function `id`, as the trace has it. A program may have written over that.
+fn read_back(id: u32) -> Option<&'static Recipe> {
+    if id == 0 || id > GREATEST.load(Relaxed) { None } else { recipe(id) }
 }
 
 /// What the recorder wants of the arguments and the result of function `id`; `None` if it's nothing. A table of addresses
@@ -199,12 +220,12 @@ fn read(from: u64, to: &mut [u8]) -> usize {
 pub(crate) unsafe extern "C" fn mcount_entry_with(slot: *mut u64, word: u32, state: *const u8) -> u64 {
     // SAFETY: the caller is the entry trampoline.
     unsafe {
-        if has(ENTRIES) && let Some(recipe) = recipe(word & 0xff_ffff) {
+        if has(ENTRIES) && let Some(recipe) = told(word & 0xff_ffff) {
             enter_only(slot as u64, word & 0xff_ffff, recipe, state);
             return 1;
         }
         let answer = calls::mcount_slow_entry(slot, word);
-        if let Some(recipe) = recipe(word & 0xff_ffff) {
+        if let Some(recipe) = told(word & 0xff_ffff) {
             enter(slot as u64, word & 0xff_ffff, recipe, Some(state));
         }
         answer
@@ -215,7 +236,7 @@ pub(crate) unsafe extern "C" fn mcount_entry_with(slot: *mut u64, word: u32, sta
 pub(crate) unsafe fn late_entry(slot: *mut u64, word: u32) {
     // SAFETY: the caller's.
     unsafe {
-        if let Some(recipe) = recipe(word & 0xff_ffff) {
+        if let Some(recipe) = told(word & 0xff_ffff) {
             enter(slot as u64, word & 0xff_ffff, recipe, None);
         }
     }
@@ -308,7 +329,7 @@ unsafe fn leave(block: *mut Block, slot: u64, state: *const u8) {
     unsafe {
         let id = shadow.open.read_volatile() & 0xff_ffff;
         let (time, start) = (thread::now(block), shadow.start.read_volatile());
-        let Some(recipe) = recipe(id as u32) else { return };
+        let Some(recipe) = read_back(id as u32) else { return };
         let is_kept = recipe.result & KEPT != 0 || time.wrapping_sub(start) >= config().shortest;
         if !is_kept {
             take_back(block, start);

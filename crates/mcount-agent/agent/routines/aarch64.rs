@@ -14,7 +14,7 @@ use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
 
 #[path = "../values.rs"]
-mod values;
+pub(crate) mod values;
 
 global_asm!(
     include_str!("../aarch64.s"),

@@ -8,7 +8,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 
 #[path = "../values.rs"]
-mod values;
+pub(crate) mod values;
 
 use values::{mcount_entry_with, mcount_exit_with};
 

@@ -75,6 +75,10 @@ pub(super) struct Shared {
     error: Mutex<Option<io::Error>>,
     /// How many chunks it may have.
     limit: AtomicU64,
+    /// How many chunks there is room for, and whether there can't be more. The header says so, too; but programs have that in their
+    /// memory, and may write anything there.
+    ready: AtomicU64,
+    is_full: AtomicBool,
     /// Are pages cleared before the program writes to them?
     is_prepared: bool,
 }
@@ -103,14 +107,39 @@ impl Shared {
         self.field(offset).store(value, SeqCst);
     }
 
-    /// How many chunks were given out. The programs have this number in their memory, and it may say anything.
+    /// How many chunks were given out.
     fn given_out(&self) -> u64 {
-        self.field(header::NEXT_CHUNK).load(SeqCst).min(self.limit.load(SeqCst).saturating_add(2))
+        self.field(header::NEXT_CHUNK).load(SeqCst).min(self.ready.load(SeqCst))
+    }
+
+    /// There's room for no more chunks.
+    fn set_full(&self) {
+        self.is_full.store(true, SeqCst);
+        self.set(header::FULL, 1);
+    }
+
+    /// There's room for no more chunks: why not.
+    fn fail(&self, error: io::Error) {
+        let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_full.load(SeqCst) {
+            *first = Some(error);
+        }
+        self.set_full();
+    }
+
+    /// Writes what the keeper knows best into the header again, if a program has written over it.
+    fn restore(&self) {
+        let full = u64::from(self.is_full.load(SeqCst));
+        for (offset, value) in [(header::READY, self.ready.load(SeqCst)), (header::FULL, full)] {
+            if self.field(offset).load(SeqCst) != value {
+                self.set(offset, value);
+            }
+        }
     }
 
     /// Makes room for `count` chunks.
     fn make_room(&self, count: u64) -> io::Result<()> {
-        let ready = self.field(header::READY).load(SeqCst);
+        let ready = self.ready.load(SeqCst);
         if prepare::free(&self.file)? < RESERVE + (count - ready.min(count)) * layout::CHUNK_SIZE {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -121,6 +150,7 @@ impl Shared {
         match unsafe { libc::posix_fallocate(self.file.as_raw_fd(), offset(start)?, offset(size)?) }
         {
             0 => {
+                self.ready.store(count, SeqCst);
                 self.set(header::READY, count);
                 Ok(())
             }
@@ -135,12 +165,16 @@ impl Shared {
 
     /// A chunk of this kind for the recorder; `None` if there is no room.
     pub(super) fn take_chunk(&self, kind: u32) -> Option<u64> {
-        let (next, ready) = (self.field(header::NEXT_CHUNK), self.field(header::READY));
+        let next = self.field(header::NEXT_CHUNK);
         let chunk = loop {
-            let number = next.load(SeqCst);
+            let (number, ready) = (next.load(SeqCst), self.ready.load(SeqCst));
+            if number > ready {
+                // A program has written over it.
+                return None;
+            }
             let taken = if number.is_multiple_of(directory::SPAN) { number + 1 } else { number };
-            if taken >= ready.load(SeqCst) {
-                if self.field(header::FULL).load(SeqCst) != 0 {
+            if taken >= ready {
+                if self.is_full.load(SeqCst) {
                     return None;
                 }
                 thread::yield_now();
@@ -163,17 +197,20 @@ impl Shared {
     /// Keeps room ahead until told to stop. While little of it is taken, it looks less often: each look interrupts somebody.
     fn keep(&self) {
         let mut pause = OFTEN;
-        let mut last = self.field(header::NEXT_CHUNK).load(SeqCst);
+        let mut last = self.given_out();
         let mut prepared = Prepared::default();
         while !self.stop.load(SeqCst) {
             self.field(header::HEARTBEAT).fetch_add(1, SeqCst);
-            let next = self.field(header::NEXT_CHUNK).load(SeqCst);
+            self.restore();
+            if self.field(header::NEXT_CHUNK).load(SeqCst) > self.ready.load(SeqCst) {
+                self.fail(io::Error::other("a program has written over the trace"));
+            }
+            let next = self.given_out();
             let used = next.saturating_sub(last);
             let ahead = AHEAD.max(used.saturating_mul(8));
             last = next;
-            let ready = self.field(header::READY).load(SeqCst);
-            if next.saturating_add(ahead / 2) > ready && self.field(header::FULL).load(SeqCst) == 0
-            {
+            let ready = self.ready.load(SeqCst);
+            if next.saturating_add(ahead / 2) > ready && !self.is_full.load(SeqCst) {
                 let limit = self.limit.load(SeqCst);
                 let result = if ready < limit {
                     self.make_room(next.saturating_add(ahead).min(limit))
@@ -181,12 +218,11 @@ impl Shared {
                     Err(io::Error::other("it's as large as it may be"))
                 };
                 if let Err(error) = result {
-                    self.set(header::FULL, 1);
-                    *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    self.fail(error);
                 }
             }
             if self.is_prepared {
-                let ready = self.field(header::READY).load(SeqCst);
+                let ready = self.ready.load(SeqCst);
                 prepared.keep_ahead(&self.file, next, used, ready);
             }
             let is_slow = used.saturating_mul(64) <= ready.saturating_sub(next);
@@ -240,8 +276,16 @@ impl TraceFile {
         let stop = AtomicBool::new(false);
         let error = Mutex::new(None);
         let is_prepared = prepare::is_worth_it(scope);
-        let shared =
-            Shared { file, header, stop, error, limit: AtomicU64::new(limit), is_prepared };
+        let shared = Shared {
+            file,
+            header,
+            stop,
+            error,
+            limit: AtomicU64::new(limit),
+            ready: AtomicU64::new(0),
+            is_full: AtomicBool::new(false),
+            is_prepared,
+        };
         let begin = clock::both(libc::CLOCK_MONOTONIC);
         shared.file.write_all_at(&layout::BYTE_ORDER.to_ne_bytes(), header::BYTE_ORDER as u64)?;
         shared.file.write_all_at(&layout::VERSION.to_ne_bytes(), header::VERSION as u64)?;
@@ -287,7 +331,7 @@ impl TraceFile {
         let most = chunks(length);
         // The keeper reads the limit before it makes room, so this may be too late.
         self.shared.limit.fetch_min(most, SeqCst);
-        let was_ready = self.shared.field(header::READY).load(SeqCst);
+        let was_ready = self.shared.ready.load(SeqCst);
         if was_ready > most {
             return Err(io::Error::other("its address space has too little room (ulimit -v)"));
         }
@@ -327,7 +371,7 @@ impl TraceFile {
     pub(super) fn ticks(&self) -> u64 {
         const COUNT_BITS: u32 = 36;
         if self.untimed {
-            (self.shared.field(header::NEXT_THREAD).load(SeqCst) + 1) << COUNT_BITS
+            self.shared.field(header::NEXT_THREAD).load(SeqCst).wrapping_add(1) << COUNT_BITS
         } else {
             clock::clock()
         }
@@ -362,7 +406,7 @@ impl TraceFile {
 
     /// A process has ended: in a ring, what it wrote last may be written over.
     pub(super) fn release(&self, process: i32) -> io::Result<()> {
-        let count = self.shared.field(header::RING).load(SeqCst);
+        let count = self.shared.field(header::RING).load(SeqCst).min(layout::ring::MOST);
         let used = self.shared.field(header::RING_NEXT).load(SeqCst).min(count);
         for turn in 0..usize::try_from(used).unwrap_or(0) {
             let mut number = [0; 8];
@@ -370,7 +414,7 @@ impl TraceFile {
             self.shared.file.read_exact_at(&mut number, entry)?;
             let number = u64::from_ne_bytes(number);
             let mut of = [0; 8];
-            if number != 0 {
+            if number != 0 && number < self.shared.ready.load(SeqCst) {
                 let place = descriptor(number);
                 self.shared.file.read_exact_at(&mut of, place + directory::PID as u64)?;
                 if u64::from_ne_bytes(of) == u64::from(process.cast_unsigned()) {
@@ -526,7 +570,7 @@ impl TraceFile {
     /// The same as [`Self::finish`], where programs may still write into it: room that isn't used stays, and nobody gets
     /// more.
     pub(super) fn finish_mapped(mut self) {
-        self.shared.set(header::FULL, 1);
+        self.shared.set_full();
         self.end();
     }
 

@@ -1,9 +1,9 @@
 //! Programs whose symbols, unwind information or debug information is damaged: `mcount` records what it can or refuses, and
-//! the program counts as it would otherwise.
+//! the program counts as it would otherwise. And programs that write over the trace itself.
 
 use crate::Test;
-use crate::truth::Room;
-use std::process::Command;
+use crate::truth::{Room, tracer_with};
+use std::process::{Command, Stdio};
 use testkit::damage::{Random, SECTIONS, damaged};
 use testkit::served::Served;
 
@@ -30,7 +30,72 @@ pub(crate) fn tests() -> Vec<Test> {
             run: Box::new(|| check(compiler, flags, source)),
         });
     }
+    for (name, options) in SCRIBBLED {
+        tests.push(Test {
+            name: format!("damaged::trace-{name}"),
+            wants: vec!["gcc"],
+            open: None,
+            run: Box::new(|| scribbled(options)),
+        });
+    }
+    tests.push(Test {
+        name: "damaged::trace-attached".to_owned(),
+        wants: vec!["gcc"],
+        open: None,
+        run: Box::new(scribbled_attached),
+    });
     tests
+}
+
+/// Options with which a trace is written in another way.
+const SCRIBBLED: &[(&str, &[&str])] = &[
+    ("plain", &[]),
+    ("values", &["--args", "*", "--results", "*"]),
+    ("ring", &["--ring", "2M"]),
+    ("depth", &["--depth", "3"]),
+    ("min-duration", &["--min-duration", "1us"]),
+    ("untimed", &["--clock", "none"]),
+    ("entries", &["--entries"]),
+];
+
+/// What is written over a trace: ones, zeroes, and noise of two kinds.
+const SCRIBBLES: [&str; 4] = ["0", "1", "2", "3"];
+
+const SCRIBBLER: &[&str] = &["-O2", "-g", "-pthread", "-fpatchable-function-entry=5"];
+
+/// A program writes over the trace of itself, and ends as it does without one.
+fn scribbled(options: &[&str]) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", SCRIBBLER, "scribbles.c")?;
+    for kind in SCRIBBLES {
+        let mut command = tracer_with(options, &program);
+        let ended = room.run("traced", command.arg(kind).env("NEEDS_TRACE", "1"))?;
+        if (ended.code, ended.stdout.as_str()) != (0, "0 0 0 0\n")
+            || ended.stderr.contains("panicked")
+        {
+            return Err(format!("{kind}: {ended:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn scribbled_attached() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", SCRIBBLER, "scribbles.c")?;
+    for kind in SCRIBBLES {
+        let mut running = Command::new(&program);
+        running.args([kind, "150"]).stdout(Stdio::piped());
+        let running = running.spawn().map_err(|error| error.to_string())?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+        command.args(["attach", "--duration", "100ms", "--args", "*", "--output", "a.mcount"]);
+        let attached = room.run("attached", command.arg(running.id().to_string()))?;
+        let ended = running.wait_with_output().map_err(|error| error.to_string())?;
+        let is_right = ended.status.success() && ended.stdout == b"0 0 0 0\n";
+        if !is_right || attached.code != 0 || attached.stderr.contains("panicked") {
+            return Err(format!("{kind}: {ended:?}, {attached:?}"));
+        }
+    }
+    Ok(())
 }
 
 fn check(compiler: &str, flags: &[&str], source: &str) -> Result<(), String> {

@@ -197,6 +197,12 @@ pub(super) fn header(offset: usize) -> Option<&'static AtomicU64> {
     (!file.is_null()).then(|| unsafe { &*file.wrapping_add(offset).cast::<AtomicU64>() })
 }
 
+/// Bytes of the trace that are mapped, or fewer: those that it may have.
+pub(super) fn mapped() -> u64 {
+    let most = rooms().most.load(SeqCst);
+    trace::HEADER_BLOCK.saturating_add(most.saturating_mul(trace::CHUNK_SIZE))
+}
+
 /// Is there room for the chunk with this number, and for its directory? Who needs it makes some, and some ahead. Two
 /// threads may do that at once; it's done once then.
 pub(super) fn has_room(ready: &AtomicU64, number: u64) -> bool {
