@@ -51,7 +51,7 @@ fn is_there(number: u64) -> bool {
     /// How many chunks are looked for ahead.
     const AHEAD: u64 = 16;
     let most = host::mapped().saturating_sub(trace::HEADER_BLOCK) / trace::CHUNK_SIZE;
-    if number % directory::SPAN == 0 || number >= most {
+    if number.is_multiple_of(directory::SPAN) || number >= most {
         return false;
     }
     // A thread that may make no system calls can't ask.

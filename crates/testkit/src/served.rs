@@ -175,6 +175,18 @@ impl Served {
         Ok(maps.lines().any(|line| line.contains(" rwxp ")))
     }
 
+    /// Ends it; the last line that it writes.
+    ///
+    /// # Errors
+    ///
+    /// It doesn't end well.
+    pub fn last(mut self) -> Result<String, String> {
+        drop(self.input.take());
+        let line = self.line()?;
+        let status = self.child.wait().map_err(|error| error.to_string())?;
+        if status.success() { Ok(line) } else { Err(format!("it ended with {status}: {line:?}")) }
+    }
+
     /// It ends, and well.
     ///
     /// # Errors

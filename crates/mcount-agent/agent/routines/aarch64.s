@@ -82,6 +82,8 @@ mcount_done:
     mov x8, #131                // tgkill
     svc #0
 mcount_is_done:
+    mov x8, #139                // rt_sigreturn
+    svc #0
     udf #0
 
 // Where functions that the recorder calls in a static program return to.

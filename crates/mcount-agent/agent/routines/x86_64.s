@@ -217,7 +217,8 @@ mcount_asked:
     .size mcount_ask, . - mcount_ask
 
 # Where functions return to that the recorder has a thread of a running program call (`mcount attach`): the result is
-# kept in %rbx, and the recorder hears of it as of a question.
+# kept in %rbx, and the recorder hears of it as of a question. If the recorder is gone by then, the thread goes back to what it did, by
+# the frame of a signal that it finds on its stack. So it does behind a system call that it's made to do there.
     .globl mcount_done
     .hidden mcount_done
     .globl mcount_is_done
@@ -235,6 +236,8 @@ mcount_done:
     movl $234, %eax             # tgkill
     syscall
 mcount_is_done:
+    movl $15, %eax              # rt_sigreturn
+    syscall
     ud2
 
 # Where functions that the recorder calls in a static program return to.

@@ -137,6 +137,27 @@ impl Shared {
         }
     }
 
+    /// Writes the header, but for what makes it a trace.
+    fn describe(&self, size: Size, scope: &Scope, begin: (u64, u64)) -> io::Result<()> {
+        let untimed = scope.untimed;
+        self.file.write_all_at(&layout::BYTE_ORDER.to_ne_bytes(), header::BYTE_ORDER as u64)?;
+        self.file.write_all_at(&layout::VERSION.to_ne_bytes(), header::VERSION as u64)?;
+        let realtime = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let realtime = realtime.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0));
+        self.set(header::CHUNK_SIZE, layout::CHUNK_SIZE);
+        self.set(header::CLOCK, if untimed { layout::clock::NONE } else { layout::clock::COUNTER });
+        self.set(header::START_TICKS, if untimed { 0 } else { begin.0 });
+        self.set(header::FLAGS, if scope.entries { layout::flags::ENTRIES } else { 0 });
+        if let Size::Ring(bytes) = size {
+            self.set(header::RING, (bytes / layout::CHUNK_SIZE).clamp(2, layout::ring::MOST));
+        }
+        self.set(header::START_REALTIME, realtime);
+        self.set(header::START_MONOTONIC, if untimed { 0 } else { begin.1 });
+        // An agent that has had another trace before must not take this one's for that one's.
+        self.set(header::HEARTBEAT, realtime);
+        Ok(())
+    }
+
     /// Makes room for `count` chunks.
     fn make_room(&self, count: u64) -> io::Result<()> {
         let ready = self.ready.load(SeqCst);
@@ -287,22 +308,7 @@ impl TraceFile {
             is_prepared,
         };
         let begin = clock::both(libc::CLOCK_MONOTONIC);
-        shared.file.write_all_at(&layout::BYTE_ORDER.to_ne_bytes(), header::BYTE_ORDER as u64)?;
-        shared.file.write_all_at(&layout::VERSION.to_ne_bytes(), header::VERSION as u64)?;
-        let realtime = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let realtime = realtime.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0));
-        shared.set(header::CHUNK_SIZE, layout::CHUNK_SIZE);
-        shared
-            .set(header::CLOCK, if untimed { layout::clock::NONE } else { layout::clock::COUNTER });
-        shared.set(header::START_TICKS, if untimed { 0 } else { begin.0 });
-        shared.set(header::FLAGS, if scope.entries { layout::flags::ENTRIES } else { 0 });
-        if let Size::Ring(bytes) = size {
-            shared.set(header::RING, (bytes / layout::CHUNK_SIZE).clamp(2, layout::ring::MOST));
-        }
-        shared.set(header::START_REALTIME, realtime);
-        shared.set(header::START_MONOTONIC, if untimed { 0 } else { begin.1 });
-        // An agent that has had another trace before must not take this one's for that one's.
-        shared.set(header::HEARTBEAT, realtime);
+        shared.describe(size, scope, begin)?;
         shared.make_room(AHEAD.min(limit))?;
         let shared = Arc::new(shared);
         let keeper = Arc::clone(&shared);

@@ -5,6 +5,7 @@
 //! What is known to be wrong is in the tables with the reason, and ignored; `--include-ignored` runs it.
 
 mod attach;
+mod attach_killed;
 mod attach_where;
 mod clocks;
 mod control;
@@ -59,7 +60,11 @@ fn main() -> ExitCode {
     }
     let tests = matrix::tests().into_iter().chain(programs::tests()).chain(steps::tests());
     let tests = tests.chain(faults::tests()).chain(options::tests()).chain(surroundings::tests());
-    let tests = tests.chain(attach::tests()).chain(attach_where::tests()).chain(top::tests());
+    let tests = tests
+        .chain(attach::tests())
+        .chain(attach_killed::tests())
+        .chain(attach_where::tests())
+        .chain(top::tests());
     let tests = tests.chain(control::tests()).chain(damaged::tests()).chain(off_cpu::tests());
     let tests = tests
         .chain(values::tests())

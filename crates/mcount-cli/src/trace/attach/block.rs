@@ -14,6 +14,8 @@
 
 use super::maps::{self, Mapping};
 use super::remote::{End, Remote};
+use super::rescue;
+use super::stop::Thread;
 use crate::trace::agent::{Agent, Symbols, symbols};
 use crate::trace::processor::{RELATIVE, SYSTEM_CALL};
 use crate::trace::space::gaps;
@@ -35,6 +37,8 @@ pub(super) const FILE: &CStr = c"mcount-agent";
 const NOTES: u64 = PAGE;
 const OBJECTS: u64 = PAGE;
 const STACK: u64 = 64 << 10;
+/// Bytes of code from a system call on, with which a thread goes back to what it did.
+const GATE: usize = 16;
 
 /// Fields of the notes.
 const OWNER: u64 = 0;
@@ -197,14 +201,29 @@ impl Block {
         self.notes + NOTES + OBJECTS + STACK
     }
 
+    /// A thread that does what it's told, and goes on by itself if nobody puts it back.
+    pub(super) fn remote<'m>(
+        &self,
+        image: &Image,
+        thread: &mut Thread,
+        memory: &'m Memory,
+    ) -> io::Result<Remote<'m>> {
+        Remote::rescued(thread, memory, (self.gate(image), self.frame()))
+    }
+
+    /// Where the frame of a signal has room: where it ends, a function's begins.
+    fn frame(&self) -> u64 {
+        rescue::place(self.stack())
+    }
+
     /// Where functions return to.
     pub(super) fn end(&self, image: &Image) -> End {
         let (done, is_done) = (self.bias + image.symbols.done, self.bias + image.symbols.is_done);
-        End { done, is_done, stack: self.stack() }
+        End { done, is_done, stack: self.frame() + rescue::BELOW }
     }
 
     /// A system call.
-    pub(super) fn gate(&self, image: &Image) -> u64 {
+    fn gate(&self, image: &Image) -> u64 {
         self.bias + image.symbols.is_done - SYSTEM_CALL.len() as u64
     }
 
@@ -228,7 +247,7 @@ impl Block {
         let mut result = Err(io::Error::other("no free memory near it"));
         for start in places.into_iter().take(8) {
             let arguments =
-                anonymous(start, image.total(), libc::PROT_READ | libc::PROT_WRITE, true);
+                anonymous(start, image.total(), libc::PROT_READ | libc::PROT_EXEC, true);
             result = remote.call(libc::SYS_mmap, &arguments);
             if result.as_ref().is_ok_and(|found| *found == start) {
                 break;
@@ -249,8 +268,17 @@ impl Block {
         remote: &mut Remote<'_>,
         (process, memory): (i32, &Memory),
     ) -> io::Result<()> {
-        let mut file = in_memory(FILE)?;
-        file.write_all(&image.at(self.start)?)?;
+        let (mut file, bytes) = (in_memory(FILE)?, image.at(self.start)?);
+        file.write_all(&bytes)?;
+        // From here on, the thread can do without us, first by a copy of the gate: writing it needs no right to write.
+        let gate = self.gate(image);
+        let offset = size(gate - self.start)?;
+        let code = bytes.get(offset..offset + GATE).ok_or(io::ErrorKind::InvalidData)?;
+        memory.write(gate, code)?;
+        remote.rescue(gate, self.frame())?;
+        let data = libc::PROT_READ | libc::PROT_WRITE;
+        let rest = [self.notes, NOTES + OBJECTS + STACK, u64::from(data.cast_unsigned())];
+        remote.call(libc::SYS_mprotect, &rest)?;
         let descriptor = self.hand_over(remote, (process, memory), &file)?;
         let mut result = map_file(remote, (self.start, PAGE), libc::PROT_READ, (descriptor, 0));
         for load in &image.loads {

@@ -76,11 +76,6 @@ impl<'m> Remote<'m> {
         ptrace(PTRACE_SETSIGMASK, self.thread, 8, (&raw const all).cast_mut().cast())
     }
 
-    /// Another system call instruction is to be used from now on.
-    pub(super) fn set_gate(&mut self, gate: u64) {
-        self.gate = gate;
-    }
-
     /// Makes a system call.
     pub(super) fn call(&mut self, number: i64, arguments: &[u64]) -> io::Result<u64> {
         let mut registers = self.before;

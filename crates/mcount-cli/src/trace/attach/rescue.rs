@@ -14,7 +14,27 @@ use crate::trace::processor::SYSTEM_CALL;
 use crate::trace::tracee::Memory;
 use std::io;
 
+/// How many bytes below a multiple of 64 a frame is.
+pub(super) const BELOW: u64 = here::BELOW;
+
+/// Where a frame has room below `end`.
+pub(super) fn place(end: u64) -> u64 {
+    ((end - here::ROOM) & !63) - here::BELOW
+}
+
 impl<'m> Remote<'m> {
+    /// A thread of a process in which nothing is mapped yet, with code of the program if it has some.
+    pub(super) fn first(
+        thread: &mut Thread,
+        memory: &'m Memory,
+        maps: &[Mapping],
+    ) -> io::Result<Self> {
+        match Shelter::find(memory, maps, thread.registers.stack()) {
+            Some(shelter) => Self::sheltered(thread, memory, &shelter),
+            None => Self::of(thread, memory, gate(memory, maps)?),
+        }
+    }
+
     /// A thread that does what it's told, with a `gate` behind which is `rt_sigreturn`: it goes on by itself if nobody puts it back, by what is written
     /// at `frame`, as much below a multiple of 64 as frames are.
     pub(super) fn rescued(
@@ -29,11 +49,7 @@ impl<'m> Remote<'m> {
     }
 
     /// The same with code of the program: a frame of a signal on the thread's own stack, as the kernel would write one.
-    pub(super) fn sheltered(
-        thread: &mut Thread,
-        memory: &'m Memory,
-        shelter: &Shelter,
-    ) -> io::Result<Self> {
+    fn sheltered(thread: &mut Thread, memory: &'m Memory, shelter: &Shelter) -> io::Result<Self> {
         let mut remote = Self::begin(thread, memory, shelter.gate)?;
         remote.prepare(shelter.gate, shelter.frame, shelter.frame)?;
         match here::way_back(shelter.restorer) {
@@ -75,25 +91,25 @@ impl<'m> Remote<'m> {
 
 /// What a program has of its own for that, as long as nothing is mapped for it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shelter {
+struct Shelter {
     /// A system call and a return.
-    pub(super) gate: u64,
+    gate: u64,
     /// Where signal handlers of its C library return to: `rt_sigreturn`.
-    pub(super) restorer: u64,
+    restorer: u64,
     /// Where the frame is to be.
-    pub(super) frame: u64,
+    frame: u64,
 }
 
 impl Shelter {
     /// `None` if the program has no such code, or if the thread whose stack pointer this is doesn't stand on the large stack that the
     /// kernel has made: on another one a frame might have no room.
-    pub(super) fn find(memory: &Memory, maps: &[Mapping], stack: u64) -> Option<Self> {
+    fn find(memory: &Memory, maps: &[Mapping], stack: u64) -> Option<Self> {
         /// What belongs to a function below its stack pointer.
         const RED_ZONE: u64 = 128;
         const ROOM: u64 = 16 << 10;
         let map = maps::find(maps, stack).filter(|map| map.path.as_os_str() == "[stack]")?;
         stack.checked_sub(ROOM).filter(|lowest| map.has(*lowest))?;
-        let frame = ((stack - RED_ZONE - here::ROOM) & !63) - here::BELOW;
+        let frame = place(stack - RED_ZONE);
         let (gate, restorer) = borrowed(memory, maps)?;
         Some(Self { gate, restorer, frame })
     }
@@ -117,4 +133,21 @@ fn borrowed(memory: &Memory, maps: &[Mapping]) -> Option<(u64, u64)> {
     let restorer = |map| find(kernels.filter(|_| here::IS_KERNELS).unwrap_or(map), here::RESTORER);
     // The program itself is the first one otherwise.
     all.into_iter().take(2).find_map(|map| Some((find(map, here::GATE)?, restorer(map)?)))
+}
+
+/// A system call in what is mapped: the kernel's own code has one.
+fn gate(memory: &Memory, maps: &[Mapping]) -> io::Result<u64> {
+    const MOST: u64 = 4 << 20;
+    let is_kernels = |map: &&Mapping| map.path.as_os_str() == "[vdso]";
+    let others = maps.iter().filter(|map| map.is_code() && map.is_file());
+    for map in maps.iter().filter(is_kernels).chain(others) {
+        let size = usize::try_from((map.end - map.start).min(MOST)).unwrap_or(0);
+        let mut bytes = vec![0; size];
+        if memory.read(map.start, &mut bytes).is_ok()
+            && let Some(found) = memchr::memmem::find(&bytes, SYSTEM_CALL)
+        {
+            return Ok(map.start + found as u64);
+        }
+    }
+    Err(io::Error::other("it has no system call to borrow"))
 }

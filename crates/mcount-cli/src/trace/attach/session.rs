@@ -12,7 +12,6 @@ use super::remote::Remote;
 use super::sites::{self, Change, Stubs, Thunks};
 use super::stop::{Standing, Thread};
 use crate::trace::file::TraceFile;
-use crate::trace::processor::SYSTEM_CALL;
 use crate::trace::scope::Scope;
 use crate::trace::space::{configuration, gaps, reaches};
 use crate::trace::tracee::{Memory, to_result};
@@ -75,18 +74,16 @@ impl Session {
             return Err(io::Error::other(why));
         }
         let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
-        let gate = match &found {
-            Some(block) => block.gate(&image),
-            None => gate(&memory, &maps)?,
+        let mut remote = match &found {
+            Some(block) => block.remote(&image, thread, &memory)?,
+            None => Remote::first(thread, &memory, &maps)?,
         };
-        let mut remote = Remote::of(thread, &memory, gate)?;
         let block = if let Some(block) = found {
             block
         } else {
             let extent = program.extent();
             Block::inject(&image, &mut remote, (process, &memory), &maps, extent)?
         };
-        remote.set_gate(block.gate(&image));
         let begin = block.bias + image.symbols.begin;
         to_result(remote.function(begin, [0, 0], block.end(&image))?)?;
         let near = make_room(program, (&image, &block), &mut remote, (&memory, &maps))?;
@@ -159,13 +156,14 @@ impl Session {
             self.clean_up(program, scope, &maps)?;
         }
         let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
-        let mut remote = Remote::of(thread, &self.memory, self.block.gate(&self.image))?;
+        let mut remote = self.block.remote(&self.image, thread, &self.memory)?;
         self.hand_over(&mut remote, (trace, scope))?;
         drop(remote);
         self.block.set_owner(&self.memory, owner)?;
         self.follow_plan(program, plan, &maps)?;
         self.move_out(&mut standing, &places)?;
         self.set_nobody(&mut standing);
+        standing.settle()?;
         let foreign = sites::arm(&self.memory, &mut self.changes, &self.rooms)?;
         self.let_go(standing);
         Ok(foreign)
@@ -175,9 +173,11 @@ impl Session {
     pub(super) fn change(&mut self, program: &Program, plan: Plan) -> io::Result<usize> {
         let (mut standing, maps, places) = self.stand_outside()?;
         self.move_out(&mut standing, &places)?;
+        standing.settle()?;
         sites::restore(&self.memory, &self.changes, &self.rooms)?;
         self.follow_plan(program, plan, &maps)?;
         self.move_out(&mut standing, &places)?;
+        standing.settle()?;
         let foreign = sites::arm(&self.memory, &mut self.changes, &self.rooms)?;
         self.let_go(standing);
         Ok(foreign)
@@ -357,12 +357,13 @@ impl Session {
             if is_armed {
                 // What's behind a jump in the armed area may be the middle of an instruction in the idle one.
                 self.move_out(&mut standing, &places)?;
+                standing.settle()?;
                 sites::restore(&self.memory, &self.changes, &self.rooms)?;
                 is_armed = false;
             }
             if self.nobody_inside(&places, &maps) {
                 let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
-                let mut remote = Remote::of(thread, &self.memory, self.block.gate(&self.image))?;
+                let mut remote = self.block.remote(&self.image, thread, &self.memory)?;
                 let leave = self.block.bias + self.image.symbols.leave;
                 to_result(remote.function(leave, [0, 0], self.block.end(&self.image))?)?;
                 drop(remote);
@@ -465,21 +466,4 @@ fn uses_block(thread: &Thread, maps: &[Mapping]) -> bool {
         Some(block) => block != 0,
         None => maps.iter().any(is_ours),
     }
-}
-
-/// A system call in what is mapped: the kernel's own code has one.
-pub(super) fn gate(memory: &Memory, maps: &[Mapping]) -> io::Result<u64> {
-    const MOST: u64 = 4 << 20;
-    let is_kernels = |map: &&Mapping| map.path.as_os_str() == "[vdso]";
-    let others = maps.iter().filter(|map| map.is_code() && map.is_file());
-    for map in maps.iter().filter(is_kernels).chain(others) {
-        let size = usize::try_from((map.end - map.start).min(MOST)).unwrap_or(0);
-        let mut bytes = vec![0; size];
-        if memory.read(map.start, &mut bytes).is_ok()
-            && let Some(found) = memchr::memmem::find(&bytes, SYSTEM_CALL)
-        {
-            return Ok(map.start + found as u64);
-        }
-    }
-    Err(io::Error::other("it has no system call to borrow"))
 }

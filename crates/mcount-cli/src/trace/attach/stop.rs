@@ -90,7 +90,14 @@ impl Standing {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         all.start_calls_again();
+        // A thread may have been killed meanwhile.
+        let _ = all.settle();
         Ok(all)
+    }
+
+    /// All threads' registers are as they're to be: should the recorder be killed, they go on so.
+    pub(super) fn settle(&mut self) -> io::Result<()> {
+        self.threads.iter_mut().try_for_each(Thread::settle)
     }
 
     /// Stops one thread; `None` if it ends.
@@ -104,6 +111,8 @@ impl Standing {
         let tracee = Tracee::new(id);
         all.threads.push(Thread { tracee, registers, is_changed: false });
         all.start_calls_again();
+        // A thread may have been killed meanwhile.
+        let _ = all.settle();
         Ok(Some(all))
     }
 

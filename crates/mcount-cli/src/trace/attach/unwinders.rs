@@ -7,7 +7,6 @@
 
 use super::maps::{self, Mapping};
 use super::program::{Loaded, Program};
-use super::remote::Remote;
 use super::session::Session;
 use super::stop::{self, Standing};
 use crate::trace::modules::Module;
@@ -90,7 +89,7 @@ pub(super) fn tell(program: &Program, session: &Session) -> io::Result<bool> {
         let range = (one.bias.wrapping_add(from), one.bias.wrapping_add(to));
         let told = outside(program.process, memory, range, |standing| {
             let Some(thread) = standing.threads.first_mut() else { return Ok(()) };
-            let mut remote = Remote::of(thread, memory, block.gate(image))?;
+            let mut remote = block.remote(image, thread, memory)?;
             // Noted first: doing it twice would be worse than not at all.
             memory.write(note, &function.to_le_bytes())?;
             let begin = block.bias + image.frames;

@@ -9,9 +9,8 @@ use super::super::inside::Place;
 use super::super::maps::{self, Mapping};
 use super::super::program::Program;
 use super::super::remote::Remote;
-use super::super::rescue::Shelter;
-use super::super::session::{gate, is_free};
-use super::super::stop::{Standing, Thread};
+use super::super::session::is_free;
+use super::super::stop::Standing;
 use super::super::unwinders::{Unwinder as Told, outside};
 use super::super::{sandbox, start_of};
 use super::arch;
@@ -80,7 +79,7 @@ impl Work {
         let process = (self.process, &self.memory);
         let mut remote = match &found {
             Some(hub) => Remote::rescued(thread, &self.memory, (hub.call(), hub.frame()))?,
-            None => first(thread, &self.memory, &maps)?,
+            None => Remote::first(thread, &self.memory, &maps)?,
         };
         let extent = plan.targets.first().map_or((0, 0), |one| one.extent);
         let mut hub = match found {
@@ -331,9 +330,7 @@ impl Work {
                 step_back(&self.memory, standing, places, &entry)?;
             }
         }
-        for thread in &mut standing.threads {
-            thread.settle()?;
-        }
+        standing.settle()?;
         hub.set_table(&self.memory, table)?;
         writes.iter().try_for_each(|(at, bytes)| self.memory.write(*at, bytes))
     }
@@ -405,9 +402,7 @@ impl Work {
             return Ok(Some((Tried::Waiting(who), names)));
         }
         ask_again(&self.memory, &mut standing, &places, hub)?;
-        for thread in &mut standing.threads {
-            thread.settle()?;
-        }
+        standing.settle()?;
         Hub::set_owner(&mut table, (0, 0));
         hub.set_table(&self.memory, &table)?;
         for (slot, entry) in &known.entries {
@@ -428,14 +423,6 @@ impl Work {
             hub.set_table(&self.memory, &table)?;
         }
         Ok(())
-    }
-}
-
-/// A thread of a process in which nothing is mapped yet.
-fn first<'m>(thread: &mut Thread, memory: &'m Memory, maps: &[Mapping]) -> io::Result<Remote<'m>> {
-    match Shelter::find(memory, maps, thread.registers.stack()) {
-        Some(shelter) => Remote::sheltered(thread, memory, &shelter),
-        None => Remote::of(thread, memory, gate(memory, maps)?),
     }
 }
 
