@@ -1,16 +1,25 @@
 //! Names similar to another one, for somebody who mistyped it.
 
-/// Up to five of `names` that are similar to `name`, the most similar first.
+use crate::output::name_of;
+use std::collections::BTreeSet;
+
+/// Up to five functions whose names are similar to `name`, as people write them, the most similar first. `names` are those of
+/// symbols, or of the source.
 #[must_use]
-pub fn alike<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+pub fn alike<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let most = (name.chars().count() / 3).clamp(1, 4);
-    let mut found: Vec<(usize, &str)> = names
-        .filter(|other| other.len().abs_diff(name.len()) <= most)
-        .map(|other| (strsim::osa_distance(name, other), other))
-        .filter(|(distance, _)| *distance <= most)
+    let distance = |other: &str| {
+        let is_near = other.len().abs_diff(name.len()) <= most;
+        is_near.then(|| strsim::osa_distance(name, other)).filter(|distance| *distance <= most)
+    };
+    let found: BTreeSet<(usize, String)> = names
+        .filter_map(|symbol| {
+            let other = name_of(symbol, true);
+            let all = mcount::spellings(&other);
+            let distances = all.iter().map(|one| distance(one)).chain([distance(symbol)]);
+            Some((distances.flatten().min()?, other.clone().into_owned()))
+        })
         .collect();
-    found.sort_unstable();
-    found.dedup();
     found.into_iter().take(5).map(|(_, name)| name).collect()
 }
 
@@ -25,5 +34,13 @@ mod tests {
         assert_eq!(alike("kvfreee", names.into_iter()), ["kvfree", "kfree", "vfree"]);
         assert_eq!(alike("shcedule", names.into_iter()), ["schedule"]);
         assert!(alike("something_else", names.into_iter()).is_empty());
+    }
+
+    #[test]
+    fn what_is_meant_in_cpp() {
+        let names = ["_ZN4shop14handle_requestEi", "main"];
+        for name in ["handle_reqest", "shop::handle_requests", "shop::handle_request(in)"] {
+            assert_eq!(alike(name, names.into_iter()), ["shop::handle_request(int)"], "{name}");
+        }
     }
 }

@@ -13,7 +13,8 @@ pub enum Language {
     Regex,
 }
 
-/// Functions: `NAME`, `NAME@MODULE` or `@MODULE`, each a glob; or a regular expression.
+/// Functions: `NAME`, `NAME@MODULE` or `@MODULE`, each a glob; or a regular expression. A name may be written in each way that
+/// [`mcount::spellings`] has.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     text: String,
@@ -70,11 +71,14 @@ impl Pattern {
     pub fn is_match(&self, name: &str, symbol: &str, module: &str) -> bool {
         match &self.kind {
             Kind::Regex(regex) => {
-                regex.is_match(name) || regex.is_match(symbol) || regex.is_match(bare_name(name))
+                regex.is_match(name)
+                    || regex.is_match(symbol)
+                    || regex.is_match(mcount::without_arguments(name))
             }
             Kind::Globs(function, file) => {
                 function.as_ref().is_none_or(|glob| {
-                    glob.is_match(name) || glob.is_match(symbol) || glob.is_match(bare_name(name))
+                    glob.is_match(symbol)
+                        || mcount::spellings(name).iter().any(|one| glob.is_match(&**one))
                 }) && file.as_ref().is_none_or(|glob| {
                     glob.is_match(module)
                         || glob.is_match(module.rsplit('/').next().unwrap_or_default())
@@ -102,24 +106,6 @@ fn regex(text: &str) -> Result<Regex, String> {
     })
 }
 
-/// The name of a C++ function without its arguments.
-pub(crate) fn bare_name(name: &str) -> &str {
-    let end = name.trim_end_matches(" const");
-    let Some(inside) = end.strip_suffix(')') else { return name };
-    let mut depth = 1;
-    for (at, c) in inside.char_indices().rev() {
-        match c {
-            ')' => depth += 1,
-            '(' => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return inside.get(..at).unwrap_or(name);
-        }
-    }
-    name
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,6 +123,9 @@ mod tests {
             ("_Z4draw*", "draw(int)", "_Z4drawi", "", true),
             ("draw(int)", "draw(int)", "_Z4drawi", "", true),
             ("draw(*", "draw(int)", "_Z4drawi", "", true),
+            ("handle", "shop::handle(int)", "_ZN4shop6handleEi", "", true),
+            ("shop::handle", "int shop::handle<int>(int)", "_ZN4shop6handleIiEEiT_", "", true),
+            ("shop", "shop::handle(int)", "_ZN4shop6handleEi", "", false),
         ];
         for (pattern, name, symbol, module, expected) in table {
             let found =

@@ -5,7 +5,9 @@
 
 use crate::debug::Sections;
 use crate::debug::functions::{Definition, Facts, Hooks, Inlined};
+use crate::output::name_of;
 use mcount::{CallSite, Exclusion, Function, Functions};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Why a function can or can't be traced.
@@ -15,6 +17,8 @@ pub enum Reason {
     Recorded,
     /// It has a site, and no entry in the table.
     Missing,
+    /// It has a site, and the file has no table.
+    NoTable,
     /// The section policy leaves it out.
     Excluded,
     /// Another definition overrode it.
@@ -50,6 +54,7 @@ impl Reason {
         match self {
             Self::Recorded => "recorded",
             Self::Missing => "missing",
+            Self::NoTable => "no-table",
             Self::Excluded => "excluded",
             Self::Overridden => "overridden",
             Self::WithoutHooks => "compiled-without-hooks",
@@ -145,8 +150,10 @@ impl<'k> Knowledge<'k> {
     /// Why the functions called `name` can or can't be traced. Empty if nothing has that name.
     #[must_use]
     pub fn why(&self, name: &str) -> Vec<Answer> {
-        let base = mcount::source_name(name);
-        let facts = self.facts.and_then(|facts| facts.get(base));
+        let base = base_of(name);
+        // Debug information has the names of C++ in both forms, and several functions have one in the source.
+        let of = |name: &str| self.facts.and_then(|facts| facts.get(name));
+        let facts = of(mcount::source_name(name)).or_else(|| of(&base));
         let places = self.by_name.get(name).into_iter().flatten();
         let found = places.filter_map(|at| self.functions.functions.get(*at));
         let mut answers: Vec<Answer> =
@@ -184,16 +191,44 @@ impl<'k> Knowledge<'k> {
             return answer;
         };
         (answer.offset, answer.address) = (site.offset, site.address);
-        (answer.reason, answer.words) = with_site(function, site);
+        (answer.reason, answer.words) = self.with_site(function, site);
         answer
+    }
+
+    /// Whether the table has `site` of `function`, and why not.
+    fn with_site(&self, function: &Function, site: &CallSite) -> (Reason, String) {
+        let what = site_in_words(site);
+        if site.recorded {
+            return (Reason::Recorded, format!("{what}, recorded"));
+        }
+        if let Some(excluded) = function.excluded {
+            return (Reason::Excluded, format!("{what}; {}", exclusion(function, excluded)));
+        }
+        // Where there's no table, the compiler's list is read.
+        let mut entries = self.functions.entries.iter();
+        let is_listed = site.address.is_some() && entries.any(|one| one.address == site.address);
+        if self.functions.is_image && (is_listed || self.functions.entries.is_empty()) {
+            let words = format!(
+                "{what}; the file has no table, which mcount trace doesn't need and a kernel does"
+            );
+            return (Reason::NoTable, words);
+        }
+        (Reason::Missing, format!("{what}, missing from the table"))
     }
 
     /// The definition of `function` in the debug information, by its place.
     fn definition<'f>(&self, function: &Function, facts: &'f Facts) -> Option<&'f Definition> {
         let at = self.place_of(function);
         let mut all = facts.definitions.iter();
-        all.find(|definition| definition.address.is_some() && definition.address == at)
-            .or_else(|| facts.definitions.iter().find(|definition| definition.address.is_none()))
+        all.find(|definition| definition.address.is_some() && definition.address == at).or_else(
+            || {
+                let symbol = mcount::source_name(&function.name);
+                let is_known = self.facts.is_some_and(|facts| facts.contains_key(symbol));
+                let is_plain = is_known || !is_mangled(symbol);
+                let mut all = facts.definitions.iter().filter(|_| is_plain);
+                all.find(|definition| definition.address.is_none())
+            },
+        )
     }
 
     /// The address of `function` in the debug information.
@@ -360,9 +395,25 @@ fn known_place(definition: &Definition) -> Option<(String, u32)> {
     Some(definition.place.clone()).filter(|(file, _)| !file.is_empty())
 }
 
-/// Whether the table has `site` of `function`, and why not.
-fn with_site(function: &Function, site: &CallSite) -> (Reason, String) {
-    let what = match (&site.kind, &site.hook) {
+/// What the source calls the function whose symbol is `name`: of C++, without namespaces and arguments.
+#[must_use]
+pub fn base_of(name: &str) -> Cow<'_, str> {
+    let name = mcount::source_name(name);
+    if !is_mangled(name) {
+        return name.into();
+    }
+    let plain = name_of(name, true);
+    let last = mcount::spellings(&plain).pop();
+    last.map_or(name.into(), |last| last.into_owned().into())
+}
+
+fn is_mangled(name: &str) -> bool {
+    matches!(name_of(name, true), Cow::Owned(_))
+}
+
+/// What `site` is, in words.
+fn site_in_words(site: &CallSite) -> String {
+    match (&site.kind, &site.hook) {
         (_, Some(hook)) => format!("a call of {hook}"),
         (Some(kind), None) => match kind.name() {
             "patchable" => "a patchable entry".to_owned(),
@@ -370,13 +421,6 @@ fn with_site(function: &Function, site: &CallSite) -> (Reason, String) {
             name => format!("a {name}"),
         },
         (None, None) => "a site".to_owned(),
-    };
-    if site.recorded {
-        return (Reason::Recorded, format!("{what}, recorded"));
-    }
-    match function.excluded {
-        Some(excluded) => (Reason::Excluded, format!("{what}; {}", exclusion(function, excluded))),
-        None => (Reason::Missing, format!("{what}, missing from the table")),
     }
 }
 

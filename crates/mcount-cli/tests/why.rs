@@ -91,6 +91,41 @@ fn tool(room: &Room, program: &str, arguments: &[&str]) {
     assert_eq!(outcome.code, Some(0), "{program} {arguments:?}: {outcome:?}");
 }
 
+/// Functions of C++ are asked about in each way in which people write their names, in programs with each kind of hook.
+#[test]
+fn names_of_cpp() {
+    need(["g++"]);
+    let room = Room::new().unwrap();
+    let text = include_str!("../../../tests/trace/shop.cpp");
+    room.put("shop.cpp", text.as_bytes()).unwrap();
+    for (name, flags) in
+        [("list", ["-fpatchable-function-entry=5", "-O2"]), ("calls", ["-pg", "-mfentry"])]
+    {
+        tool(&room, "g++", &[&["-g", "-O2", "-o", name, "shop.cpp"], &flags[..]].concat());
+        for function in [
+            "handle_request",
+            "shop::handle_request",
+            "shop::handle_request(int)",
+            "_ZN4shop14handle_requestEi",
+            "shop::handle*",
+            "*handle_request(int)",
+        ] {
+            let found = answers(&room, name, &[function]);
+            let got: Vec<_> = found.iter().map(|one| (&one["symbol"], &one["reason"])).collect();
+            let expected = (&Value::from("_ZN4shop14handle_requestEi"), &Value::from("no-table"));
+            assert_eq!(got, [expected], "{name} {function}");
+            assert_eq!(found[0]["source_line"], 3);
+        }
+        for (function, reason) in
+            [("twice", "no-table"), ("only_inlined", "inlined"), ("shop::only_inlined", "inlined")]
+        {
+            assert_eq!(answers(&room, name, &[function])[0]["reason"], reason, "{function}");
+        }
+        let unknown = &answers(&room, name, &["shop::handle_reqest"])[0];
+        assert_eq!(unknown["others"][0], "shop::handle_request(int)");
+    }
+}
+
 /// `a.o` as the compiler left it, `recorded.o`, `other.o` without hooks, `written.o`, and `image`,
 /// linked of the last three.
 fn room() -> Room {

@@ -32,6 +32,11 @@ impl Part {
     fn is_match(&self, name: &str) -> bool {
         self.text == name || self.glob.is_match(name)
     }
+
+    /// Is it one of the ways in which people write this name?
+    fn is_spelling(&self, name: &str) -> bool {
+        mcount::spellings(name).iter().any(|one| self.is_match(one))
+    }
 }
 
 impl Pattern {
@@ -56,7 +61,7 @@ impl Pattern {
         let Some(part) = &self.function else { return true };
         names.any(|name| {
             part.is_match(name)
-                || matches!(demangled(name), Cow::Owned(plain) if part.is_match(&plain))
+                || matches!(demangled(name), Cow::Owned(plain) if part.is_spelling(&plain))
         })
     }
 }
@@ -91,6 +96,9 @@ mod tests {
             ("@/usr/*", "malloc", "/lib/libc.so.6", false),
             ("ns::f(int)", "_ZN2ns1fEi", "/bin/a", true),
             ("ns::*", "_ZN2ns1fEi", "/bin/a", true),
+            ("ns::f", "_ZN2ns1fEi", "/bin/a", true),
+            ("f", "_ZN2ns1fEi", "/bin/a", true),
+            ("ns", "_ZN2ns1fEi", "/bin/a", false),
             ("_ZN2ns1fEi", "_ZN2ns1fEi", "/bin/a", true),
             ("f[ab]", "fb", "/bin/a", true),
             ("f[ab]", "fc", "/bin/a", false),

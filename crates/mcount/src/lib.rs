@@ -91,7 +91,7 @@ pub use functions::{Binding, Exclusion, Function, Functions};
 pub use globset::{Error as GlobError, Glob, GlobSet, GlobSetBuilder};
 pub use helpers::Helpers;
 pub use late::{Anchor, Fill, LateTable, ObjectOptions, table_object};
-pub use names::{is_cold_part, source_name};
+pub use names::{is_cold_part, simple_name, source_name, spellings, without_arguments};
 pub use nop::{NopChange, Nops, Select};
 pub use options::{CheckOptions, LateOptions, Options, RecordOptions, SortOptions};
 pub use policy::{Base, Policy, Treatment};

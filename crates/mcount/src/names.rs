@@ -3,6 +3,8 @@
 //! GCC: `.constprop.N`, `.isra.N`, `.part.N`, `.cold`, `.lto_priv.N`, `.localalias`; clang:
 //! `.llvm.HASH`, `.__uniq.HASH`, `.cold`.
 
+use std::borrow::Cow;
+
 /// The suffixes. They may have a number or hash behind them.
 const SUFFIXES: &[&str] =
     &["constprop", "isra", "part", "cold", "lto_priv", "localalias", "llvm", "__uniq", "clone"];
@@ -48,6 +50,149 @@ pub fn is_cold_part(name: &str) -> bool {
     parts.next() == Some("cold") && parts.next().is_some()
 }
 
+/// The ways in which people write the name of a function, whose name is `name` where it's demangled: with and without
+/// arguments, the type of its result, arguments of templates, and namespaces. `name` itself comes first, and none twice.
+///
+/// ```
+/// let all = mcount::spellings("int shop::find<Item>(Item const&)");
+/// assert_eq!(all[1..], ["int shop::find<Item>", "shop::find<Item>", "shop::find", "find<Item>", "find"]);
+/// assert_eq!(mcount::spellings("main"), ["main"]);
+/// ```
+#[must_use]
+pub fn spellings(name: &str) -> Vec<Cow<'_, str>> {
+    let mut all = vec![Cow::Borrowed(name)];
+    if !name.contains(['(', ':', '<', '[']) {
+        return all;
+    }
+    let bare = without_arguments(name);
+    let parts = parts(bare);
+    let path = parts.first().and_then(|first| bare.get(first.start..)).unwrap_or(bare);
+    let plain = plain(bare, &parts);
+    let last = parts.last();
+    let whole = last.and_then(|last| bare.get(last.start..)).unwrap_or(bare);
+    let short = last.map_or(bare, |last| last.plain(bare));
+    let found = [bare.into(), path.into(), plain.into(), whole.into(), short.into()];
+    for one in found {
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
+    all
+}
+
+/// The name of a function as people write it: without arguments and the type of its result, and without arguments of templates.
+///
+/// ```
+/// assert_eq!(mcount::simple_name("void std::vector<int, A<int> >::add<char>(char)"), "std::vector::add");
+/// ```
+#[must_use]
+pub fn simple_name(name: &str) -> Cow<'_, str> {
+    if !name.contains(['(', '<', '[']) {
+        return name.into();
+    }
+    let bare = without_arguments(name);
+    plain(bare, &parts(bare)).into()
+}
+
+/// The name of a function without its arguments, and what is behind them.
+///
+/// ```
+/// assert_eq!(mcount::without_arguments("Shape::draw(int, void (*)(int)) const &"), "Shape::draw");
+/// ```
+#[must_use]
+pub fn without_arguments(name: &str) -> &str {
+    /// What demanglers write behind the arguments.
+    const BEHIND: [&str; 4] = [" const", " volatile", " &&", " &"];
+    let mut end = name;
+    loop {
+        let cut = BEHIND.iter().find_map(|word| end.strip_suffix(word));
+        let part = end.strip_suffix(']').and_then(|rest| rest.rsplit_once(" [clone "));
+        match cut.or(part.map(|(rest, _)| rest)) {
+            Some(rest) => end = rest,
+            None => break,
+        }
+    }
+    let Some(inside) = end.strip_suffix(')') else { return end };
+    let mut depth = 1;
+    for (at, c) in inside.char_indices().rev() {
+        match c {
+            ')' => depth += 1,
+            '(' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            let rest = inside.get(..at).unwrap_or(name);
+            // `operator()` and `(anonymous namespace)` have no arguments.
+            let operator = rest.strip_suffix("operator").is_some_and(|before| !is_in_word(before));
+            return if rest.is_empty() || rest.ends_with("::") || operator { end } else { rest };
+        }
+    }
+    name
+}
+
+/// A part of a name, between `::`: byte offsets.
+struct Component {
+    start: usize,
+    /// Where arguments of a template begin, or where it ends.
+    plain_end: usize,
+}
+
+impl Component {
+    fn plain<'n>(&self, name: &'n str) -> &'n str {
+        name.get(self.start..self.plain_end).unwrap_or(name)
+    }
+}
+
+/// The parts of a name without arguments, behind the type of a result.
+fn parts(name: &str) -> Vec<Component> {
+    let mut all = Vec::new();
+    let (mut start, mut plain_end, mut depth, mut before) = (0, None, 0_u32, ' ');
+    for (at, c) in name.char_indices() {
+        if depth == 0 {
+            let rest = name.get(at..).unwrap_or_default();
+            let operator = rest.strip_prefix("operator");
+            if at == start && operator.is_some_and(|rest| !rest.starts_with(is_of_word)) {
+                // Its name may have brackets and spaces.
+                break;
+            }
+            match c {
+                ' ' => {
+                    all.clear();
+                    (start, plain_end) = (at + 1, None);
+                }
+                ':' if rest.starts_with("::") => {
+                    all.push(Component { start, plain_end: plain_end.unwrap_or(at) });
+                    (start, plain_end) = (at + 2, None);
+                }
+                // `<Type as Trait>::name` begins with one.
+                '<' if at != start && plain_end.is_none() => plain_end = Some(at),
+                _ => {}
+            }
+        }
+        match c {
+            '(' | '<' | '{' | '[' => depth += 1,
+            '>' if before == '-' => {}
+            ')' | '>' | '}' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        before = c;
+    }
+    all.push(Component { start, plain_end: plain_end.unwrap_or(name.len()) });
+    all
+}
+
+fn plain(name: &str, parts: &[Component]) -> String {
+    parts.iter().map(|part| part.plain(name)).collect::<Vec<_>>().join("::")
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn is_in_word(before: &str) -> bool {
+    before.ends_with(is_of_word)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +226,52 @@ mod tests {
         }
         for name in ["f", "f.isra.0", "cold_start", "f.cold.isra.0", "cold", "cold.1"] {
             assert!(!is_cold_part(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_as_people_write_them() {
+        let rows: [(&str, &[&str]); 14] = [
+            ("main", &[]),
+            ("draw(int)", &["draw"]),
+            ("shop::handle(int) const", &["shop::handle", "handle"]),
+            ("(anonymous namespace)::f()", &["(anonymous namespace)::f", "f"]),
+            ("A::operator()(int) const", &["A::operator()", "operator()"]),
+            ("std::operator<< <char>(int)", &["std::operator<< <char>", "operator<< <char>"]),
+            (
+                "A::operator unsigned long()",
+                &["A::operator unsigned long", "operator unsigned long"],
+            ),
+            ("unsigned long f<int>(int)", &["unsigned long f<int>", "f<int>", "f"]),
+            (
+                "main::{lambda(int)#1}::operator()(int) const",
+                &["main::{lambda(int)#1}::operator()", "operator()"],
+            ),
+            ("<mcount::A as core::fmt::Debug>::fmt", &["fmt"]),
+            (
+                "core::ptr::drop_in_place<a::B>",
+                &["core::ptr::drop_in_place", "drop_in_place<a::B>", "drop_in_place"],
+            ),
+            ("a::b::{closure#0}", &["{closure#0}"]),
+            ("f(int) [clone .cold]", &["f"]),
+            ("", &[]),
+        ];
+        for (name, expected) in rows {
+            assert_eq!(spellings(name)[1..], *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn simple_names() {
+        let rows = [
+            ("std::vector<int, std::allocator<int> >::push_back(int&&)", "std::vector::push_back"),
+            ("void f<int, &g(int)>()", "f"),
+            ("std::operator<< <char>(int)", "std::operator<< <char>"),
+            ("A<(b)1>::c<decltype (x->y)>::d()", "A::c::d"),
+            ("handle_request", "handle_request"),
+        ];
+        for (name, expected) in rows {
+            assert_eq!(simple_name(name), expected, "{name}");
         }
     }
 }

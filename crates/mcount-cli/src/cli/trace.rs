@@ -105,7 +105,8 @@ pub(super) fn trace(arguments: &TraceArgs) -> u8 {
     }
     let request = Request {
         command: arguments.command.clone(),
-        output: output.clone(),
+        output,
+        keeps_others: arguments.output.is_none(),
         scope,
         size: arguments.calls.size().unwrap_or(Size::Any),
         budget: arguments.calls.budget,
@@ -116,12 +117,13 @@ pub(super) fn trace(arguments: &TraceArgs) -> u8 {
     };
     match run(request) {
         Ok(outcome) => {
+            let output = &outcome.output;
             if arguments.compress
-                && let Err(error) = compress(&output, &output)
+                && let Err(error) = compress(output, output)
             {
                 complain(&format!("{}: {}", output.display(), Failure::from(error)));
             }
-            end(&outcome, arguments.print.then_some(&output))
+            end(&outcome, arguments.print.then_some(output))
         }
         Err(error) => complain(&Failure::from(error).to_string()),
     }

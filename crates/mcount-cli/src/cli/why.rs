@@ -9,8 +9,8 @@ use crate::debug::functions::{self, Facts, Inlined};
 use crate::debug::separate::{FEW_NAMES, Subject};
 use crate::fentry::{Fentry, Verdict};
 use crate::names;
-use crate::output::stdout;
-use crate::why::{Answer, Knowledge, Others, Reason};
+use crate::output::{name_of, stdout};
+use crate::why::{Answer, Knowledge, Others, Reason, base_of};
 use crate::words::printable;
 use anstyle::{AnsiColor, Style};
 use clap::builder::NonEmptyStringValueParser;
@@ -18,6 +18,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use mcount::{Function, Functions, GlobError, GlobSet, Options};
 use object::read::{File, Object, ObjectSymbol};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -106,9 +107,33 @@ impl Wanted {
     fn new(arguments: &[String]) -> Result<Self, GlobError> {
         let (patterns, names): (Vec<_>, Vec<_>) =
             arguments.iter().cloned().partition(|name| name.contains(['*', '?', '[']));
-        let bases = names.iter().map(|name| mcount::source_name(name).to_owned()).collect();
+        let of = |name: &String| {
+            let last = mcount::spellings(name).pop().unwrap_or_default().into_owned();
+            [base_of(name).into_owned(), last]
+        };
+        let bases = names.iter().flat_map(of).collect();
         let patterns = patterns.into_iter().map(with_glob).collect::<Result<_, _>>()?;
         Ok(Self { names: names.into_iter().collect(), bases, patterns })
+    }
+
+    /// The symbols that `argument` means: itself, if there's such a one, or those whose names are spelled so.
+    fn spelled(&self, argument: &str, found: &Functions) -> BTreeSet<String> {
+        let symbols = || found.functions.iter().flat_map(Function::names);
+        let glob = self.patterns.iter().find(|(pattern, _)| pattern == argument);
+        if glob.is_none() && symbols().any(|symbol| symbol == argument) {
+            return BTreeSet::from([argument.to_owned()]);
+        }
+        let is_meant = |one: &str| match glob {
+            Some((pattern, glob)) => glob.is_match(one) || pattern == one,
+            None => one == argument,
+        };
+        let is_spelling = |symbol: &&str| {
+            let is_plain = glob.is_some() && is_meant(symbol);
+            is_plain
+                || matches!(name_of(mcount::source_name(symbol), true), Cow::Owned(name)
+                    if mcount::spellings(&name).iter().any(|one| is_meant(one)))
+        };
+        symbols().filter(is_spelling).map(str::to_owned).collect()
     }
 
     fn has_base(&self, name: &str) -> bool {
@@ -138,27 +163,36 @@ fn answers(
         complain(&format!("warning: {}: {FEW_NAMES}", arguments.image.display()));
     }
     let sections = Sections::load(subject.debug());
+    let spelled: Vec<_> =
+        arguments.functions.iter().map(|name| wanted.spelled(name, &found)).collect();
     // If a pattern means a clone, we need the facts about the function that it was made of.
-    let clones = found.functions.iter().flat_map(Function::names).filter(|name| {
-        wanted.patterns.iter().any(|(_, glob)| glob.is_match(name))
-            && mcount::source_name(name) != *name
-    });
-    let clones: HashSet<&str> = clones.map(mcount::source_name).collect();
+    let clones: HashSet<String> = spelled
+        .iter()
+        .flatten()
+        .flat_map(|name| [base_of(name), mcount::source_name(name).into()])
+        .map(Cow::into_owned)
+        .collect();
     let facts = sections.as_ref().map(|sections| {
         functions::facts(sections, |name| wanted.has_base(name) || clones.contains(name))
     });
     let debug = facts.as_ref().zip(sections.as_ref());
     let known = Knowledge::new(&found, debug, others(subject.bytes(), &wanted.names));
     let (mut answers, mut seen) = (Vec::new(), HashSet::new());
-    for name in &arguments.functions {
+    for (name, symbols) in arguments.functions.iter().zip(spelled) {
         let mut of_name: Vec<Answer> =
             match wanted.patterns.iter().find(|(pattern, _)| pattern == name) {
-                Some((_, glob)) => matching(glob, &found, facts.as_ref())
-                    .iter()
-                    .flat_map(|name| known.why(name))
-                    .collect(),
-                None => known.why(name),
+                Some((_, glob)) => {
+                    let mut names = matching(glob, facts.as_ref());
+                    names.extend(symbols);
+                    names.iter().flat_map(|name| known.why(name)).collect()
+                }
+                None if symbols.is_empty() => known.why(name),
+                None => symbols.iter().flat_map(|symbol| known.why(symbol)).collect(),
             };
+        if of_name.is_empty() {
+            // One that was inlined everywhere has no symbol.
+            of_name.extend(mcount::spellings(name).last().iter().flat_map(|one| known.why(one)));
+        }
         if of_name.is_empty() {
             of_name.push(unknown(name, &found, sections.as_ref()));
         }
@@ -201,18 +235,12 @@ fn identity(answer: &Answer) -> (String, &'static str, Option<String>, [Option<u
     (answer.name.clone(), answer.reason.name(), answer.section.clone(), places)
 }
 
-/// The names that `glob` means, of functions with code and of inlined functions.
-fn matching(
-    glob: &GlobSet,
-    found: &Functions,
-    facts: Option<&BTreeMap<String, Facts>>,
-) -> BTreeSet<String> {
-    let symbols = found.functions.iter().flat_map(Function::names).map(str::to_owned);
+/// The names that `glob` means, of functions in debug information.
+fn matching(glob: &GlobSet, facts: Option<&BTreeMap<String, Facts>>) -> BTreeSet<String> {
     let inlined = facts.into_iter().flatten();
     let inlined =
         inlined.filter(|(_, facts)| !facts.definitions.is_empty() || !facts.inlined.is_empty());
-    let names = symbols.chain(inlined.map(|(name, _)| name.clone()));
-    names.filter(|name| glob.is_match(name)).collect()
+    inlined.map(|(name, _)| name.clone()).filter(|name| glob.is_match(name)).collect()
 }
 
 /// The answer if nothing is called `name`, with names that look like it.
@@ -220,7 +248,6 @@ fn unknown(name: &str, found: &Functions, sections: Option<&Sections<'_>>) -> An
     let inlined = sections.map(functions::names).unwrap_or_default();
     let symbols = found.functions.iter().flat_map(Function::names);
     let alike = names::alike(name, symbols.chain(inlined.iter().map(String::as_str)));
-    let alike = alike.into_iter().map(str::to_owned).collect();
     Answer::no_such_name(name, alike, sections.is_some())
 }
 
@@ -252,11 +279,12 @@ fn text(
 ) -> io::Result<()> {
     let bold = Style::new().bold();
     let style = match answer.reason {
-        Reason::Recorded => AnsiColor::Green.on_default(),
+        Reason::Recorded | Reason::NoTable => AnsiColor::Green.on_default(),
         Reason::Missing | Reason::NoSuchName => AnsiColor::Red.on_default(),
         _ => AnsiColor::Yellow.on_default(),
     };
-    let name = printable(&answer.name);
+    let name = name_of(&answer.name, true);
+    let name = printable(&name);
     let at = answer.address.or(answer.offset).map(|at| format!("{at:#x}"));
     let section = answer.section.as_deref().map(|name| printable(name).into_owned());
     let source = answer.place.as_ref().map(|(file, line)| format!("{}:{line}", printable(file)));

@@ -169,6 +169,15 @@ pub fn recorded(out: &mut dyn Write, label: &Label, recording: &Recording) -> io
     Ok(())
 }
 
+/// What compilers put before the name of a function, of the first one in a file or of the file itself, for what runs before and
+/// behind `main`.
+const INITIALIZERS: [(&str, &str); 4] = [
+    ("_GLOBAL__sub_I_", "static initializers"),
+    ("_GLOBAL__sub_D_", "static destructors"),
+    ("_GLOBAL__I_", "static initializers"),
+    ("_GLOBAL__D_", "static destructors"),
+];
+
 /// The name of a function, as in its source if `demangle`.
 pub(crate) fn name_of(name: &str, demangle: bool) -> Cow<'_, str> {
     // A demangler takes a name of C like `f` for an encoded type, here `float`.
@@ -177,6 +186,11 @@ pub(crate) fn name_of(name: &str, demangle: bool) -> Cow<'_, str> {
     }
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}").into();
+    }
+    for (prefix, what) in INITIALIZERS {
+        if let Some(of) = name.strip_prefix(prefix) {
+            return format!("({what} of {})", name_of(of, true)).into();
+        }
     }
     let options = cpp_demangle::DemangleOptions::new();
     let symbol = cpp_demangle::Symbol::new(name).ok();
@@ -199,6 +213,8 @@ mod tests {
             ("__libc_start_main", "__libc_start_main"),
             ("_Z1fi", "f(int)"),
             ("_ZN2ns1fEv", "ns::f()"),
+            ("_GLOBAL__sub_I__Z1fi", "(static initializers of f(int))"),
+            ("_GLOBAL__sub_I_a.cpp", "(static initializers of a.cpp)"),
             ("_RNvC6_123foo3bar", "123foo::bar"),
             ("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt"),
         ];

@@ -27,7 +27,6 @@ pub use time::parse_time;
 pub(crate) use values::Recorded;
 
 use crate::output::{name_of, printable};
-use crate::pattern::bare_name;
 use clap::ValueEnum;
 use mcount_trace::{Call, End, Trace};
 use std::io::{self, Write};
@@ -224,8 +223,8 @@ impl<'t, 'a> Names<'t, 'a> {
             let nameless = text.is_empty();
             let text = if nameless { format!("{:#x}", function.address).into() } else { text };
             let name = name_of(&text, true);
-            let name = if self.is_simple { bare_name(&name) } else { &name };
-            Box::new(Name::new(name, path.as_deref(), Some(function.address)))
+            let name = if self.is_simple { mcount::simple_name(&name) } else { name };
+            Box::new(Name::new(&name, path.as_deref(), Some(function.address)))
         })
     }
 

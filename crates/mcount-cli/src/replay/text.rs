@@ -4,7 +4,6 @@
 use super::fields::{Columns, Event};
 use super::values::{self, Recorded};
 use super::{Manner, Names, end_name};
-use crate::pattern::bare_name;
 use mcount_trace::{Call, End};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -185,7 +184,7 @@ impl<W: Write> Graph<'_, '_, '_, W> {
 /// What a name looks like as a call: names of C++ have the types of their arguments, unless these are known.
 fn called(name: &str, arguments: Option<String>) -> String {
     match arguments {
-        Some(arguments) => format!("{}({arguments})", bare_name(name)),
+        Some(arguments) => format!("{}({arguments})", mcount::without_arguments(name)),
         None if name.ends_with(')') => name.to_owned(),
         None => format!("{name}()"),
     }

@@ -16,6 +16,7 @@ mod imports;
 mod inject;
 mod library;
 mod live;
+mod meant;
 mod modules;
 mod off_cpu;
 mod prepare;
@@ -24,6 +25,7 @@ pub(crate) mod processor;
 mod recipe;
 mod rendezvous;
 mod rlimit;
+mod room;
 mod sandbox;
 mod save;
 mod scope;
@@ -73,6 +75,8 @@ pub struct Request {
     pub command: Vec<OsString>,
     /// The trace.
     pub output: PathBuf,
+    /// A file of that name stays, and the trace gets one with a number.
+    pub keeps_others: bool,
     /// Which calls, and what of them.
     pub scope: Scope,
     /// How large the trace may get, in bytes, and whether older calls make room for newer ones.
@@ -102,6 +106,8 @@ pub enum Ended {
 pub struct Outcome {
     /// How the program ended.
     pub ended: Ended,
+    /// The trace; not where the program didn't begin.
+    pub output: PathBuf,
     /// What is missing from the trace, a line each.
     pub notes: Vec<String>,
     /// What would be traced, as patterns, if that was asked for.
@@ -372,7 +378,7 @@ impl Recorder {
             self.trace.remove_unpublished();
         } else if !self.begun {
             // Only programs that can't be traced were run.
-            self.trace.publish()?;
+            self.publish()?;
         }
         if let Some(error) = failed {
             let name = self.request.command.first().cloned().unwrap_or_default();
@@ -383,13 +389,26 @@ impl Recorder {
         }
         self.notes.extend(self.request.scope.warnings());
         if let Some(listed) = self.listed {
-            return Ok(Outcome { ended: Ended::Code(0), notes: self.notes, listed });
+            let output = self.request.output;
+            return Ok(Outcome { ended: Ended::Code(0), output, notes: self.notes, listed });
         }
         let is_ring = matches!(self.request.size, Size::Ring(_));
         self.notes.extend(self.trace.missing(is_ring, self.is_confined));
+        let name = self.trace.name().unwrap_or_default().to_owned();
         self.trace.finish()?;
         let ended = self.ended.unwrap_or(Ended::Code(0));
-        Ok(Outcome { ended, notes: self.notes, listed: Vec::new() })
+        let output = self.request.output.with_file_name(name);
+        Ok(Outcome { ended, output, notes: self.notes, listed: Vec::new() })
+    }
+
+    /// Gives the trace its name.
+    fn publish(&mut self) -> io::Result<()> {
+        if !self.request.keeps_others {
+            return self.trace.publish();
+        }
+        let note = self.trace.publish_beside(&self.request.output)?;
+        self.notes.extend(note);
+        Ok(())
     }
 }
 

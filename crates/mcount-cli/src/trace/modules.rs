@@ -34,6 +34,8 @@ pub(super) struct Module {
     pub(super) unplaced: usize,
     /// Calls of the hook that have no known form.
     pub(super) odd_calls: usize,
+    /// It may load libraries, or have processes execute programs.
+    pub(super) may_load: bool,
     /// All functions, with a hook or without.
     pub(super) functions: usize,
     /// Addresses of its first and behind its last byte in memory, before the load bias.
@@ -195,6 +197,7 @@ fn read(bytes: &[u8]) -> io::Result<Module> {
         build_id: file.build_id().ok().flatten().unwrap_or_default().to_vec(),
         extent: (low, high),
         unwinder: unwinder(&file, bytes),
+        may_load: may_load(&file),
         ..Module::default()
     };
     let policy = Policy::of(Base::All);
@@ -212,6 +215,24 @@ fn read(bytes: &[u8]) -> io::Result<Module> {
     module.hooks.dedup_by_key(|hook| hook.site);
     module.mark_second_hooks();
     Ok(module)
+}
+
+/// Does a program use what loads libraries, or executes programs? In a static one without symbols, nobody knows. What a C library
+/// itself does that for isn't traced.
+fn may_load(file: &ElfFile64<'_, Endianness>) -> bool {
+    const LOADING: [&str; 4] = ["dlopen", "dlmopen", "system", "popen"];
+    let is_one = |name: &str| {
+        LOADING.contains(&name) || name.starts_with("exec") || name.starts_with("posix_spawn")
+    };
+    let is_c_library = file.dynamic_symbols().any(|symbol| {
+        symbol.is_definition() && symbol.name().is_ok_and(|name| name == "posix_spawn")
+    });
+    let mut used = file.dynamic_symbols().filter(ObjectSymbol::is_undefined);
+    let is_static = file.dynamic_symbols().next().is_none();
+    let is_used = used.any(|symbol| symbol.name().is_ok_and(is_one));
+    let has_names = file.symbols().next().is_some();
+    let is_linked = || file.symbols().any(|symbol| symbol.name().is_ok_and(is_one));
+    !is_c_library && (is_used || is_static && (!has_names || is_linked()))
 }
 
 /// Are calls of functions recorded that are this for what is recorded?

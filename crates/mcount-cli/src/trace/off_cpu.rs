@@ -6,7 +6,8 @@
 //! between is in proportion.
 
 use super::clock;
-use super::file::{Shared, TraceFile};
+use super::file::TraceFile;
+use super::room::Shared;
 use super::tracee::Tracee;
 use mcount_trace::layout::{self, chunk, metadata, off_cpu};
 use nix::libc;

@@ -2,11 +2,13 @@
 
 use super::file::TraceFile;
 use super::library::Loaded;
+use super::meant;
 use super::modules::{Hook, Module};
 use super::processor;
 use super::sources;
 use super::space::{Rendezvous, Space};
 use super::start::Untraced;
+use super::switch::say;
 use super::tracee::{Desk, Memory, Tracee, to_result};
 use super::values::{self, Found};
 use super::{Process, Recorder, program};
@@ -148,13 +150,33 @@ impl Recorder {
                 format!("{}: no function has a hook; {advice}{NO_HOOKS}", name.display())
             };
             self.refuse(id, known.unwrap_or_else(none));
+        } else if let Some(why) = self.nothing_is_meant() {
+            self.refuse(id, why);
         } else if self.request.is_list {
             let functions = self.modules.iter().flat_map(Module::recorded);
             self.listed = Some(functions.chain(self.library.recorded(&self.modules)).collect());
             Self::kill(id);
-        } else if let Err(error) = self.trace.publish() {
+        } else if let Err(error) = self.publish() {
             self.refuse(id, about(&self.request.output, error).to_string());
         }
+    }
+
+    /// Why nothing would be recorded, if that's so. If it may be otherwise when libraries are loaded or programs executed, that's
+    /// said.
+    fn nothing_is_meant(&self) -> Option<String> {
+        let has_hooks = self.modules.iter().any(|module| !module.hooks.is_empty());
+        let hooks = || self.modules.iter().flat_map(|module| &module.hooks);
+        let is_something = hooks().any(|hook| hook.is_wanted) || !self.library.is_empty();
+        let unmet = self.request.scope.unmet(!is_something);
+        if self.request.is_list || !has_hooks || is_something && unmet.is_empty() {
+            return None;
+        }
+        let why = meant::nothing(&unmet, hooks());
+        if self.request.children || self.modules.iter().any(|module| module.may_load) {
+            say(&format!("warning: {why}; libraries or programs that it starts may have one"));
+            return None;
+        }
+        Some(why)
     }
 
     pub(super) fn arm(

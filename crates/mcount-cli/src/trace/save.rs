@@ -4,7 +4,8 @@
 //! out. Where all threads stand for the first part, it's as of that moment. Where they run, the calls of the last moments
 //! may lack their callers: open calls are copied first, and one that begins then isn't seen.
 
-use super::file::{TraceFile, descriptor};
+use super::file::{TraceFile, give_name};
+use super::room::descriptor;
 use mcount_trace::layout::{self, chunk, directory, flags, header};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -121,27 +122,4 @@ fn copy<T>(
         file.write_all_at(&value.to_ne_bytes(), offset as u64)?;
     }
     file.set_len(layout::HEADER_BLOCK + next * layout::CHUNK_SIZE)
-}
-
-/// Gives the file at `path` the name `target`, or that with a number, if it's another file's.
-fn give_name(path: &Path, target: &Path) -> io::Result<PathBuf> {
-    const MOST: u32 = 1000;
-    let (stem, extension) = (target.file_stem().unwrap_or_default(), target.extension());
-    for number in 1..MOST {
-        let mut name = stem.to_owned();
-        if number > 1 {
-            name.push(format!("-{number}"));
-        }
-        if let Some(extension) = extension {
-            name.push(".");
-            name.push(extension);
-        }
-        let target = target.with_file_name(name);
-        match std::fs::hard_link(path, &target) {
-            Ok(()) => return std::fs::remove_file(path).map(|()| target),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(crate::commit::about(&target, error)),
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
 }

@@ -243,6 +243,21 @@ impl Scope {
         !found.is_empty()
     }
 
+    /// Patterns of which one has to mean a function, or nothing is recorded; empty if one does. `is_filtered`: those of `--filter`
+    /// are among them.
+    pub(super) fn unmet(&self, is_filtered: bool) -> Vec<&str> {
+        let under = self.limits.iter().filter(|limit| limit.is_recorded);
+        let filter = if is_filtered { self.filter.as_slice() } else { &[] };
+        let groups: [Vec<&str>; 3] = [
+            filter.iter().map(Pattern::text).collect(),
+            self.start_at.iter().map(Pattern::text).collect(),
+            under.map(|limit| limit.pattern.text()).collect(),
+        ];
+        let known = self.known.borrow();
+        let is_met = |group: &Vec<&str>| group.iter().any(|text| known.contains(*text));
+        groups.into_iter().filter(|group| !is_met(group)).flatten().collect()
+    }
+
     /// What is said of patterns that mean nothing that was seen.
     pub(super) fn warnings(&self) -> Vec<String> {
         let functions = self.unknown().into_iter();

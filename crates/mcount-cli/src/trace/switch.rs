@@ -113,7 +113,7 @@ fn switch_site(memory: &Memory, site: u64, is_on: bool) {
     }
 }
 
-fn say(text: &str) {
+pub(super) fn say(text: &str) {
     let _ = writeln!(anstream::stderr(), "mcount: {}", printable(text));
 }
 

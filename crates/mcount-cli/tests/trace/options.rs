@@ -59,7 +59,6 @@ const ROWS: &[Row] = &[
     (&["--filter", "m*", "--exclude", "mid"], &[("main", 1)], ""),
     (&["-f", "leaf", "-f", "fib@options"], &[("leaf", 10), ("fib", 15)], ""),
     (&["--filter", "@opt*"], ALL, ""),
-    (&["--filter", "leaf@libc*"], &[], "mcount: warning: no function is called leaf@libc*\n"),
     (&["--not-under", "nobody"], ALL, "mcount: warning: no function is called nobody\n"),
     (&["--regex", "--filter", "^(mid|le)"], &[("mid", 4), ("leaf", 10), ("leap", 8)], ""),
     (&["--start-at", "fib"], &[("fib", 15)], ""),
@@ -78,7 +77,6 @@ const ROWS: &[Row] = &[
         &[("other", 1), ("mid", 3), ("leaf", 1), ("leap", 2), ("fib", 1)],
         "",
     ),
-    (&["--start-at", "nobody"], &[], "mcount: warning: no function is called nobody\n"),
     (&["--entries"], ALL, ""),
     (&["--entries", "--filter", "l*"], &[("leaf", 10), ("leap", 8)], ""),
     (&["--clock", "none"], ALL, ""),
@@ -108,6 +106,8 @@ pub(crate) fn tests() -> Vec<Test> {
     tests.push(test("option::max-size", max_size));
     tests.push(test("option::print", print));
     tests.push(test("option::list", list));
+    tests.push(test("option::nothing-is-meant", nothing_is_meant));
+    tests.push(test("option::older-traces-stay", older_traces_stay));
     tests.push(test("option::refused", refused));
     tests.push(test("option::numbers", numbers_and_nouns));
     tests
@@ -166,6 +166,68 @@ fn numbers_and_nouns() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Nothing would be recorded: the program isn't run, unless what it loads may have what's meant.
+fn nothing_is_meant() -> Result<(), String> {
+    let room = Room::new()?;
+    let flags = ["-O2", "-fpatchable-function-entry=5"];
+    let program = room.compile("gcc", &flags, "options.c")?;
+    let none = "mcount: no function that has a hook is";
+    let rows: &[(&[&str], &str)] = &[
+        (&["--filter", "leef"], "called leef; did you mean leaf?\n"),
+        (&["--filter", "leaf@libc*"], "called leaf@libc*; did you mean leaf, leap?\n"),
+        (&["--start-at", "nobody"], "called nobody\n"),
+        (&["--only-under", "nobody", "--only-under", "other2"], "called nobody or other2\n"),
+        (&["--regex", "--filter", "^x"], "called ^x\n"),
+        (&["--filter", "leaf", "--exclude", "leaf"], "meant\n"),
+    ];
+    for (options, said) in rows {
+        let ended = room.run("traced", &mut tracer_with(options, &program))?;
+        let is_there = room.path("traced/trace.mcount").exists();
+        if (ended.code, &*ended.stdout, &*ended.stderr) != (2, "", &*format!("{none} {said}"))
+            || is_there
+        {
+            return Err(format!("{options:?}: {ended:?}, trace: {is_there}"));
+        }
+    }
+    let plugin = room.compile("gcc", &[&flags[..], &["-shared", "-fPIC"]].concat(), "plugin.c")?;
+    let program = room.compile("gcc", &flags, "library.c")?;
+    let mut command = tracer_with(&["--filter", "plugin"], &program);
+    let ended = room.run("loaded", command.arg(&plugin))?;
+    let said = "mcount: warning: no function that has a hook is called plugin";
+    let found = room.trace("loaded")?.count(0, "plugin");
+    if ended.code != 0 || !ended.stderr.starts_with(said) || found != 100 {
+        return Err(format!("{ended:?}, {found}"));
+    }
+    Ok(())
+}
+
+/// Without `--output`, an older trace stays.
+fn older_traces_stay() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &["-O2", "-fpatchable-function-entry=5"], "options.c")?;
+    let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut older = Vec::new();
+    for said in [
+        String::new(),
+        format!("mcount: {name}.mcount was there already; the trace is {name}-2.mcount\n"),
+        format!("mcount: {name}.mcount was there already; the trace is {name}-3.mcount\n"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+        let ended = room.run("traced", command.args(["trace", "--"]).arg(&program))?;
+        if (ended.code, &ended.stderr) != (0, &said) {
+            return Err(format!("{ended:?}"));
+        }
+        let first = room.path("traced").join(format!("{name}.mcount"));
+        let bytes = testkit::files::read(&first)?;
+        if !older.is_empty() && older != bytes {
+            return Err("it isn't as it was".to_owned());
+        }
+        older = bytes;
+    }
+    let is_there = room.path("traced").join(format!("{name}-3.mcount")).exists();
+    if is_there { Ok(()) } else { Err("there's no third one".to_owned()) }
 }
 
 /// What would be traced is said, and the program isn't run.

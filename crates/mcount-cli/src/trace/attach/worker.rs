@@ -11,6 +11,7 @@ use super::unwinders;
 use super::{Request, start_of};
 use crate::commit::about;
 use crate::trace::file::TraceFile;
+use crate::trace::meant;
 use crate::trace::off_cpu::{self, OffCpu};
 use crate::trace::processor;
 use crate::trace::scope::Scope;
@@ -128,7 +129,7 @@ impl Worker {
         let program = Program::read(process, &memory, &request.scope)?;
         let mut notes = program.notes.clone();
         describe(&program, &request, &mut notes);
-        is_something_wanted(&program)?;
+        is_something_wanted(&program, &request.scope)?;
         sandbox::check(process)?;
         let mut session = Session::prepare(&program, memory)?;
         if let Some(why) = no_returns(&program, &session, &request)? {
@@ -147,13 +148,14 @@ impl Worker {
             .map_err(|error| about(&target, error))?;
         let is_hidden = folder.is_some();
         let scope = &request.scope;
-        let armed = arm(&mut session, &program, (&mut trace, scope), (&target, is_hidden));
+        let name = match (&folder, &request.output) {
+            (Some(_), _) => Name::Hidden,
+            (None, Some(_)) => Name::Given,
+            (None, None) => Name::New,
+        };
+        let armed = arm(&mut session, &program, (&mut trace, scope), (&target, name));
         match armed {
-            Ok(0) => {}
-            Ok(count) => {
-                let hooks = counted(count, "hook", "hooks");
-                notes.push(format!("not as in their file, and left alone: {hooks}"));
-            }
+            Ok(more) => notes.extend(more),
             Err(error) => {
                 let _ = session.leave();
                 trace.remove_unpublished();
@@ -329,7 +331,7 @@ impl Worker {
         let scope = wanted.scope(&self.request.scope)?;
         self.program.choose(&scope);
         let changed = match self.program.wanted() {
-            0 => Err(io::Error::other("no function that has a hook is meant")),
+            0 => Err(io::Error::other(meant::nothing(&[], std::iter::empty()))),
             _ => self.session.plan(&self.program, &scope, false),
         };
         let changed = changed.and_then(|plan| self.session.change(&self.program, plan));
@@ -388,7 +390,7 @@ fn this_one() -> (u64, u64) {
 }
 
 /// Is there something to be traced?
-fn is_something_wanted(program: &Program) -> io::Result<()> {
+fn is_something_wanted(program: &Program, scope: &Scope) -> io::Result<()> {
     if program.hooks() == 0 {
         return Err(io::Error::other(format!(
             "no function of {} has a hook; {}, or -pg",
@@ -396,24 +398,46 @@ fn is_something_wanted(program: &Program) -> io::Result<()> {
             processor::PATCHABLE
         )));
     }
-    match program.wanted() {
-        0 => Err(io::Error::other("no function that has a hook is meant")),
-        _ => Ok(()),
+    let unmet = scope.unmet(program.wanted() == 0);
+    if program.wanted() != 0 && unmet.is_empty() {
+        return Ok(());
     }
+    let modules = program.loaded.iter().filter_map(|one| program.module(one));
+    Err(io::Error::other(meant::nothing(&unmet, modules.flat_map(|module| &module.hooks))))
 }
 
-/// Arms what is wanted, and gives the trace its name, or none; how many hooks aren't as in their file.
+/// What a trace is called.
+#[derive(Clone, Copy)]
+enum Name {
+    /// Nothing: it's only looked at.
+    Hidden,
+    /// What the user says, even if there's a file of that name.
+    Given,
+    /// What no other file is called.
+    New,
+}
+
+/// Arms what is wanted, and gives the trace its name, or none; what there is to be said.
 fn arm(
     session: &mut Session,
     program: &Program,
     (trace, scope): (&mut TraceFile, &Scope),
-    (target, is_hidden): (&Path, bool),
-) -> io::Result<usize> {
+    (target, name): (&Path, Name),
+) -> io::Result<Vec<String>> {
     describe_in(trace, program)?;
     let plan = session.plan(program, scope, false)?;
     let left_alone = session.arm(program, plan, (trace, scope), this_one())?;
-    let named = if is_hidden { trace.hide() } else { trace.publish() };
-    named.map_err(|error| about(target, error)).map(|()| left_alone)
+    let named = match name {
+        Name::Hidden => trace.hide().map(|()| None),
+        Name::Given => trace.publish().map(|()| None),
+        Name::New => trace.publish_beside(target),
+    };
+    let mut notes: Vec<String> = named.map_err(|error| about(target, error))?.into_iter().collect();
+    if left_alone != 0 {
+        let hooks = counted(left_alone, "hook", "hooks");
+        notes.push(format!("not as in their file, and left alone: {hooks}"));
+    }
+    Ok(notes)
 }
 
 /// Why returns can't be traced, if they're to be.

@@ -1,0 +1,225 @@
+//! Room in a trace: chunks that there is room for ahead of those who take them, and the header, in which programs
+//! and recorder count them.
+//!
+//! Its own file because other threads of the recorder have it as well, and it knows nothing of what is recorded.
+
+use super::prepare::{self, Prepared};
+use super::scope::Scope;
+use mcount_trace::layout::{self, directory, header};
+use memmap2::MmapMut;
+use nix::libc;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Bytes that a trace leaves free on its disk.
+const RESERVE: u64 = 16 << 20;
+
+/// Chunks that there is room for ahead of need: 16 MiB.
+pub(super) const AHEAD: u64 = 256;
+
+/// How often it's looked whether there is still room.
+const OFTEN: Duration = Duration::from_millis(1);
+const SELDOM: Duration = Duration::from_millis(8);
+
+/// How large a trace may get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// As large as its disk has room for.
+    Any,
+    /// So many bytes; what comes then isn't recorded.
+    Most(u64),
+    /// So many bytes of calls; the oldest make room for new ones.
+    Ring(u64),
+}
+
+/// What the threads of the recorder have of it.
+pub(super) struct Shared {
+    pub(super) file: File,
+    pub(super) header: MmapMut,
+    pub(super) stop: AtomicBool,
+    pub(super) error: Mutex<Option<io::Error>>,
+    /// How many chunks it may have.
+    pub(super) limit: AtomicU64,
+    /// How many chunks there is room for, and whether there can't be more. The header says so, too; but programs have that in their
+    /// memory, and may write anything there.
+    pub(super) ready: AtomicU64,
+    pub(super) is_full: AtomicBool,
+    /// Are pages cleared before the program writes to them?
+    pub(super) is_prepared: bool,
+}
+
+impl Shared {
+    pub(super) fn field(&self, offset: usize) -> &AtomicU64 {
+        #[expect(
+            clippy::cast_ptr_alignment,
+            reason = "a mapping begins at a page, and fields are aligned"
+        )]
+        // SAFETY: the header block is mapped, the offset is one of its fields and a multiple of 8, and other
+        // processes use atomic instructions as well.
+        unsafe {
+            &*self.header.as_ptr().add(offset).cast::<AtomicU64>()
+        }
+    }
+
+    pub(super) fn set(&self, offset: usize, value: u64) {
+        self.field(offset).store(value, SeqCst);
+    }
+
+    /// How many chunks were given out.
+    pub(super) fn given_out(&self) -> u64 {
+        self.field(header::NEXT_CHUNK).load(SeqCst).min(self.ready.load(SeqCst))
+    }
+
+    /// There's room for no more chunks.
+    pub(super) fn set_full(&self) {
+        self.is_full.store(true, SeqCst);
+        self.set(header::FULL, 1);
+    }
+
+    /// There's room for no more chunks: why not.
+    pub(super) fn fail(&self, error: io::Error) {
+        let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_full.load(SeqCst) {
+            *first = Some(error);
+        }
+        self.set_full();
+    }
+
+    /// Writes what the keeper knows best into the header again, if a program has written over it.
+    pub(super) fn restore(&self) {
+        let full = u64::from(self.is_full.load(SeqCst));
+        for (offset, value) in [(header::READY, self.ready.load(SeqCst)), (header::FULL, full)] {
+            if self.field(offset).load(SeqCst) != value {
+                self.set(offset, value);
+            }
+        }
+    }
+
+    /// Writes the header, but for what makes it a trace.
+    pub(super) fn describe(&self, size: Size, scope: &Scope, begin: (u64, u64)) -> io::Result<()> {
+        let untimed = scope.untimed;
+        self.file.write_all_at(&layout::BYTE_ORDER.to_ne_bytes(), header::BYTE_ORDER as u64)?;
+        self.file.write_all_at(&layout::VERSION.to_ne_bytes(), header::VERSION as u64)?;
+        let realtime = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let realtime = realtime.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0));
+        self.set(header::CHUNK_SIZE, layout::CHUNK_SIZE);
+        self.set(header::CLOCK, if untimed { layout::clock::NONE } else { layout::clock::COUNTER });
+        self.set(header::START_TICKS, if untimed { 0 } else { begin.0 });
+        self.set(header::FLAGS, if scope.entries { layout::flags::ENTRIES } else { 0 });
+        if let Size::Ring(bytes) = size {
+            self.set(header::RING, (bytes / layout::CHUNK_SIZE).clamp(2, layout::ring::MOST));
+        }
+        self.set(header::START_REALTIME, realtime);
+        self.set(header::START_MONOTONIC, if untimed { 0 } else { begin.1 });
+        // An agent that has had another trace before must not take this one's for that one's.
+        self.set(header::HEARTBEAT, realtime);
+        Ok(())
+    }
+
+    /// Makes room for `count` chunks.
+    pub(super) fn make_room(&self, count: u64) -> io::Result<()> {
+        let ready = self.ready.load(SeqCst);
+        if prepare::free(&self.file)? < RESERVE + (count - ready.min(count)) * layout::CHUNK_SIZE {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let start = if ready == 0 { 0 } else { layout::HEADER_BLOCK + ready * layout::CHUNK_SIZE };
+        let size = layout::HEADER_BLOCK + count * layout::CHUNK_SIZE - start;
+        let offset = |bytes: u64| libc::off_t::try_from(bytes).map_err(io::Error::other);
+        // SAFETY: no pointer is passed.
+        match unsafe { libc::posix_fallocate(self.file.as_raw_fd(), offset(start)?, offset(size)?) }
+        {
+            0 => {
+                self.ready.store(count, SeqCst);
+                self.set(header::READY, count);
+                Ok(())
+            }
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    /// Do older calls make room for newer ones?
+    pub(super) fn is_ring(&self) -> bool {
+        self.field(header::RING).load(SeqCst) != 0
+    }
+
+    /// A chunk of this kind for the recorder; `None` if there is no room.
+    pub(super) fn take_chunk(&self, kind: u32) -> Option<u64> {
+        let next = self.field(header::NEXT_CHUNK);
+        let chunk = loop {
+            let (number, ready) = (next.load(SeqCst), self.ready.load(SeqCst));
+            if number > ready {
+                // A program has written over it.
+                return None;
+            }
+            let taken = if number.is_multiple_of(directory::SPAN) { number + 1 } else { number };
+            if taken >= ready {
+                if self.is_full.load(SeqCst) {
+                    return None;
+                }
+                thread::yield_now();
+            } else if next.compare_exchange(number, taken + 1, SeqCst, SeqCst).is_ok() {
+                break taken;
+            }
+        };
+        let place = descriptor(chunk) + directory::KIND as u64;
+        self.file.write_all_at(&kind.to_ne_bytes(), place).ok().map(|()| chunk)
+    }
+
+    /// Writes to a chunk of the recorder's, from its byte `at` on: that's its end then.
+    pub(super) fn fill(&self, chunk: u64, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let place = layout::HEADER_BLOCK + chunk * layout::CHUNK_SIZE + at;
+        self.file.write_all_at(bytes, place)?;
+        let used = (at + bytes.len() as u64).to_ne_bytes();
+        self.file.write_all_at(&used, descriptor(chunk) + directory::USED as u64)
+    }
+
+    /// Keeps room ahead until told to stop. While little of it is taken, it looks less often: each look interrupts somebody.
+    pub(super) fn keep(&self) {
+        let mut pause = OFTEN;
+        let mut last = self.given_out();
+        let mut prepared = Prepared::default();
+        while !self.stop.load(SeqCst) {
+            self.field(header::HEARTBEAT).fetch_add(1, SeqCst);
+            self.restore();
+            if self.field(header::NEXT_CHUNK).load(SeqCst) > self.ready.load(SeqCst) {
+                self.fail(io::Error::other("a program has written over the trace"));
+            }
+            let next = self.given_out();
+            let used = next.saturating_sub(last);
+            let ahead = AHEAD.max(used.saturating_mul(8));
+            last = next;
+            let ready = self.ready.load(SeqCst);
+            if next.saturating_add(ahead / 2) > ready && !self.is_full.load(SeqCst) {
+                let limit = self.limit.load(SeqCst);
+                let result = if ready < limit {
+                    self.make_room(next.saturating_add(ahead).min(limit))
+                } else {
+                    Err(io::Error::other("it's as large as it may be"))
+                };
+                if let Err(error) = result {
+                    self.fail(error);
+                }
+            }
+            if self.is_prepared {
+                let ready = self.ready.load(SeqCst);
+                prepared.keep_ahead(&self.file, next, used, ready);
+            }
+            let is_slow = used.saturating_mul(64) <= ready.saturating_sub(next);
+            pause = if is_slow { SELDOM.min(pause * 2) } else { OFTEN };
+            thread::park_timeout(pause);
+        }
+    }
+}
+
+/// Where the descriptor of a chunk is in the file.
+pub(super) fn descriptor(chunk: u64) -> u64 {
+    let start = chunk - chunk % directory::SPAN;
+    let entry = (chunk - start) * directory::DESCRIPTOR_SIZE as u64;
+    layout::HEADER_BLOCK + start * layout::CHUNK_SIZE + entry
+}
