@@ -188,6 +188,7 @@ fn attachable(row: &mut Row, files: &fetch::Files, names: &Names, mcount: &Path)
     let theirs: BTreeSet<u64> = table
         .into_iter()
         .filter(|address| names.at(*address).iter().any(|name| btf.contains(name)))
+        .filter(|address| !names.is_freed(*address))
         .collect();
     let listed = ours::list(mcount, &files.image, &["--attachable"])?;
     let ours: BTreeSet<u64> = listed.keys().copied().collect();

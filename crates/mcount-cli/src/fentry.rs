@@ -21,6 +21,28 @@ const DENIED: [&str; 7] = [
     "rcu_read_unlock_strict",
 ];
 
+/// Code that a kernel frees after boot, or after a module was loaded.
+#[derive(Debug, Clone, Copy)]
+struct InitCode {
+    /// Its addresses, where a kernel's symbols say that.
+    range: Option<(u64, u64)>,
+}
+
+impl InitCode {
+    fn of(functions: &Functions) -> Self {
+        let at = |name: &str| {
+            let mut all = functions.functions.iter();
+            all.find(|one| one.names().any(|other| other == name)).and_then(|one| one.address)
+        };
+        Self { range: at("_sinittext").zip(at("_einittext")) }
+    }
+
+    fn has(self, section: Option<&str>, address: Option<u64>) -> bool {
+        let is_in = |(start, end)| address.is_some_and(|address| (start..end).contains(&address));
+        section.is_some_and(|name| name.starts_with(".init.text")) || self.range.is_some_and(is_in)
+    }
+}
+
 /// What is known about a function and BPF.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
@@ -47,12 +69,14 @@ pub fn mark(sites: &mut Sites, functions: &Functions, known: &Known) -> Vec<bool
     marks.collect()
 }
 
-/// Keeps only the `sites` that are in the table, with functions that the BTF `known` has: one for each name
+/// Keeps only the `sites` that are in the table, and in code that stays, with functions that the BTF `known` has: one for each name
 /// that it has, because each of them is one that BPF finds the function by.
 pub fn keep_attachable(sites: &mut Sites, functions: &Functions, known: &Known) {
     let by_place = names_by_place(functions, known);
+    let init = InitCode::of(functions);
+    let stays = |site: &&CallSite| !init.has(site.section.as_deref(), site.address);
     let mut kept = Vec::new();
-    for site in sites.sites.iter().filter(|site| site.recorded && !site.stale) {
+    for site in sites.sites.iter().filter(|site| site.recorded && !site.stale).filter(stays) {
         for name in known_names(site, &by_place, known) {
             let mut site = site.clone();
             site.symbol = Some(name);
@@ -102,6 +126,7 @@ fn start(site: &CallSite) -> Option<(u32, u64)> {
 pub struct Fentry<'k> {
     known: &'k Known,
     by_name: BTreeMap<&'k str, Vec<&'k Function>>,
+    init: InitCode,
 }
 
 impl<'k> Fentry<'k> {
@@ -114,7 +139,7 @@ impl<'k> Fentry<'k> {
                 by_name.entry(name).or_default().push(function);
             }
         }
-        Self { known, by_name }
+        Self { known, by_name, init: InitCode::of(functions) }
     }
 
     /// Whether BPF can attach to the function that `answer` is about.
@@ -133,6 +158,11 @@ impl<'k> Fentry<'k> {
         let is_recorded = answer.reason == Reason::Recorded;
         let name = found.map_or(answer.name.as_str(), |(name, _)| name);
         let prototypes = found.map(|(_, prototypes)| prototypes.as_slice());
+        if is_recorded && self.init.has(answer.section.as_deref(), answer.address) {
+            let words = "in the table, but the kernel frees its code after boot (.init.text), or that of a module when \
+                         it's loaded";
+            return Verdict { in_btf: found.is_some(), attachable: false, words: words.to_owned() };
+        }
         if is_recorded {
             return of_recorded(name, prototypes, namesakes.len(), |base| {
                 self.known.contains_key(base)

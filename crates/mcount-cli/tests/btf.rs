@@ -107,6 +107,36 @@ fn functions_in_both_are_attachable() {
     }
 }
 
+/// A kernel frees some code when it has begun: BPF can't attach to that.
+#[test]
+fn code_that_is_freed_is_not_offered() {
+    need(["gcc"]);
+    let text = "int variable;
+        __attribute__((noinline, section(\".init.text\"))) int begins(int x) { return x ^ variable; }
+        __attribute__((noinline)) int stays(int x) { return begins(x) + 1; }
+        int main(int count, char **names) { return stays(count); }
+        void __fentry__(void) __attribute__((no_instrument_function));
+        void __fentry__(void) { }";
+    let room = Room::new().unwrap();
+    room.put("a.c", text.as_bytes()).unwrap();
+    tool(&room, "gcc", &["-O2", "-fno-pie", "-pg", "-mfentry", "-gbtf", "-c", "a.c"]);
+    assert_eq!(mcount(&room, &["record", "--policy", "all", "a.o"]).code, Some(0));
+    // A linker keeps the section only by a script, and says otherwise where its code is.
+    let bounds = "-Wl,--defsym=_sinittext=begins,--defsym=_einittext=begins+16";
+    tool(&room, "gcc", &["-no-pie", "-o", "program", bounds, "a.o"]);
+    for file in ["a.o", "program"] {
+        let some = mcount(&room, &["list", "--attachable", "--format", "jsonl", file]);
+        assert!(!names(&some.stdout).contains("begins"), "{file}: {}", some.stdout);
+        assert!(names(&some.stdout).contains("stays"), "{file}: {}", some.stdout);
+        let why = mcount(&room, &["why", file, "begins"]);
+        assert!(
+            why.stdout.contains("BPF can't attach: in the table, but the kernel frees"),
+            "{file}: {}",
+            why.stdout
+        );
+    }
+}
+
 /// What bpftool calls the functions that are in both is what we call attachable.
 #[test]
 fn bpftool_sees_the_same_functions() {

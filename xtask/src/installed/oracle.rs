@@ -87,6 +87,13 @@ impl Names {
         if is_over { &[] } else { names }
     }
 
+    /// Whether the kernel frees what is at `address` after boot.
+    pub(super) fn is_freed(&self, address: u64) -> bool {
+        let at = |name: &str| self.addresses.get(name).and_then(|all| all.first()).copied();
+        let range = at("_sinittext").zip(at("_einittext"));
+        range.is_some_and(|(start, end)| (start..end).contains(&address))
+    }
+
     /// Whether some address has both names.
     pub(super) fn are_of_one(&self, one: &str, other: &str) -> bool {
         let of = |name| self.addresses.get(name).map_or(&[][..], Vec::as_slice);

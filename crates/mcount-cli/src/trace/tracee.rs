@@ -285,6 +285,16 @@ pub(super) struct Desk {
     pub(super) request: u64,
 }
 
+/// Of a process that has ended, nothing is read or written, which `std` takes for the end of a file.
+fn ended(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WriteZero | io::ErrorKind::UnexpectedEof => {
+            io::Error::from_raw_os_error(libc::ESRCH)
+        }
+        _ => error,
+    }
+}
+
 impl Memory {
     /// That of process `process`.
     pub(super) fn open(process: i32) -> io::Result<Self> {
@@ -292,11 +302,11 @@ impl Memory {
     }
 
     pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.0.read_exact_at(bytes, address)
+        self.0.read_exact_at(bytes, address).map_err(ended)
     }
 
     pub(super) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all_at(bytes, address)
+        self.0.write_all_at(bytes, address).map_err(ended)
     }
 
     pub(super) fn word(&self, address: u64) -> io::Result<u64> {

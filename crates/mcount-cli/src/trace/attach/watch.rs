@@ -232,9 +232,14 @@ impl Worker {
             return;
         }
         self.pauses.given_up.extend(&given_up);
-        if let Err(error) = self.switch_given_up_off() {
-            self.notes.push(format!("--budget: {error}"));
-            return;
+        match self.switch_given_up_off() {
+            Ok(()) => {}
+            // The process has ended: there's nothing to be given up.
+            Err(_) if !self.session.is_there() => return,
+            Err(error) => {
+                self.notes.push(format!("--budget: {error}"));
+                return;
+            }
         }
         let names: Vec<&str> = given_up
             .iter()
