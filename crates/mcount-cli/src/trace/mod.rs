@@ -27,6 +27,7 @@ mod rendezvous;
 mod rlimit;
 mod room;
 mod sandbox;
+mod sanitizers;
 mod save;
 mod scope;
 mod sources;
@@ -188,11 +189,21 @@ struct Recorder {
 /// # Errors
 ///
 /// It can't be started, or the trace can't be written.
-pub fn run(request: Request) -> io::Result<Outcome> {
+pub fn run(mut request: Request) -> io::Result<Outcome> {
+    let why = request.command.first().and_then(|command| sanitizers::of_program(command));
+    let why = why.filter(|_| !request.scope.entries);
+    if let Some(why) = why {
+        if request.scope.needs_returns() {
+            return Err(io::Error::other(why));
+        }
+        request.scope.entries = true;
+    }
     let agent = Agent::new(&request.output)?;
     let trace = TraceFile::create(&request.output, request.size, &request.scope)
         .map_err(|error| about(&request.output, error))?;
-    record(request, agent, trace)
+    let mut outcome = record(request, agent, trace)?;
+    outcome.notes.extend(why.map(|why| format!("warning: {why}: only entries are recorded")));
+    Ok(outcome)
 }
 
 fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcome> {

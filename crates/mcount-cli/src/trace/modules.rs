@@ -5,6 +5,7 @@ use super::agent::Routines;
 use super::functions::{Function, Functions};
 use super::processor::{self, Area, Position, SITE, STUB, Unusable, nop_length};
 use super::recipe::Recipe;
+use super::sanitizers;
 use super::scope::Scope;
 use crate::files::Input;
 use crate::words::counted;
@@ -34,6 +35,8 @@ pub(super) struct Module {
     pub(super) unplaced: usize,
     /// Calls of the hook that have no known form.
     pub(super) odd_calls: usize,
+    /// Why returns can't be traced in a process that has it.
+    pub(super) sanitizer: Option<&'static str>,
     /// It may load libraries, or have processes execute programs.
     pub(super) may_load: bool,
     /// All functions, with a hook or without.
@@ -197,6 +200,7 @@ fn read(bytes: &[u8]) -> io::Result<Module> {
         build_id: file.build_id().ok().flatten().unwrap_or_default().to_vec(),
         extent: (low, high),
         unwinder: unwinder(&file, bytes),
+        sanitizer: sanitizers::of(&file),
         may_load: may_load(&file),
         ..Module::default()
     };

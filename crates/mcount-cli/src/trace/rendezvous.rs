@@ -195,6 +195,9 @@ impl Recorder {
             self.introduce(index, &file)?;
         }
         let Some(module) = self.modules.at(index) else { return Ok(()) };
+        let sanitizer = module.sanitizer.filter(|_| !self.request.scope.entries);
+        let note =
+            sanitizer.map(|why| format!("warning: {}: {why}: use --entries", path.display()));
         if let (Some(unwinder), Some(placed)) = (module.unwinder, &space.agent)
             && space.unwinders < mcount_agent::config::UNWINDERS_COUNT
         {
@@ -214,6 +217,9 @@ impl Recorder {
         }
         if !module.hooks.is_empty() || !self.request.scope.library.is_empty() {
             self.loaded_record(metadata::LOADED, id, bias, index);
+        }
+        if let Some(note) = note {
+            self.note(note);
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ mod off_cpu;
 mod options;
 mod programs;
 mod reader;
+mod sanitizers;
 mod steps;
 mod surroundings;
 mod told;
@@ -70,7 +71,8 @@ fn main() -> ExitCode {
         .chain(values::tests())
         .chain(marks::tests())
         .chain(told::tests())
-        .chain(clocks::tests());
+        .chain(clocks::tests())
+        .chain(sanitizers::tests());
     let tests =
         tests.chain(languages::tests()).chain(layouts::tests()).chain(library_calls::tests());
     let trials = tests.map(|test| test.trial(include_open)).collect();

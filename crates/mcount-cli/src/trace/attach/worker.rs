@@ -449,6 +449,10 @@ fn no_returns(
     if request.scope.entries {
         return Ok(None);
     }
+    let mut modules = program.loaded.iter().filter_map(|one| program.module(one));
+    if let Some(why) = modules.find_map(|module| module.sanitizer) {
+        return Ok(Some(why));
+    }
     if super::has_shadow_stack(request.process) {
         return Ok(Some(SHADOW_STACK));
     }
