@@ -135,7 +135,7 @@ fn row(site: &CallSite, texts: &mut Texts) -> McountSite {
 impl McountFindings {
     pub(crate) fn new(findings: &[Finding]) -> Self {
         let mut texts = Texts::default();
-        let wanted = findings.iter().filter(|f| f.rule.default_level() != Level::Allow);
+        let wanted = findings.iter().filter(|f| f.rule.default_level() >= Level::Warn);
         let rows = wanted.map(|finding| McountFinding {
             rule: texts.add(Some(finding.rule.name())),
             text: texts.add(Some(&finding.detail)),

@@ -18,6 +18,7 @@ use mcount::{
     CheckOptions, File, Finding, Function, Functions, Gap, GlobSet, Level, Options, Rule,
 };
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -92,6 +93,8 @@ struct Totals {
     files: usize,
     errors: usize,
     warnings: usize,
+    /// Notes, by rule.
+    notes: BTreeMap<Rule, usize>,
     failed: bool,
 }
 
@@ -205,6 +208,7 @@ fn word(level: Level) -> &'static str {
     match level {
         Level::Deny => "error",
         Level::Warn => "warning",
+        Level::Note => "note",
         Level::Allow => "off",
     }
 }
@@ -214,6 +218,7 @@ fn name_of(level: Level) -> &'static str {
     match level {
         Level::Deny => "deny",
         Level::Warn => "warn",
+        Level::Note => "note",
         Level::Allow => "allow",
     }
 }
@@ -245,10 +250,20 @@ struct Printer<'a> {
 impl Printer<'_> {
     fn file(&mut self, out: &mut impl Write, label: &Label, checked: &Checked) -> io::Result<()> {
         self.totals.files += 1;
-        for finding in &checked.findings {
+        let level = |finding: &&Finding| self.arguments.level(finding.rule);
+        let mut findings: Vec<&Finding> = checked.findings.iter().collect();
+        // What matters comes first; those of one level stay in their order.
+        findings.sort_by_key(|finding| std::cmp::Reverse(level(finding)));
+        for finding in findings {
             let level = self.arguments.level(finding.rule);
             match level {
                 Level::Allow => continue,
+                Level::Note => {
+                    *self.totals.notes.entry(finding.rule).or_default() += 1;
+                    if self.arguments.format == CheckFormat::Text {
+                        continue;
+                    }
+                }
                 Level::Warn => self.totals.warnings += 1,
                 Level::Deny => self.totals.errors += 1,
             }
@@ -335,16 +350,26 @@ impl Printer<'_> {
 
     /// Says how much was found; the exit code.
     fn end(&self) -> u8 {
-        let Totals { files, errors, warnings, failed } = self.totals;
+        let Totals { files, errors, warnings, ref notes, failed } = self.totals;
         // Of nothing, nothing is said: it would look like a success.
         if self.arguments.format == CheckFormat::Text && (files != 0 || !failed) {
-            let found = match (errors, warnings) {
-                (0, 0) => "nothing found".to_owned(),
-                _ => [counted(errors, "error", "errors"), counted(warnings, "warning", "warnings")]
-                    .join(", "),
+            let counts =
+                [counted(errors, "error", "errors"), counted(warnings, "warning", "warnings")];
+            let total: usize = notes.values().sum();
+            let found = match (errors, warnings, total) {
+                (0, 0, 0) => "nothing found".to_owned(),
+                (_, _, 0) => counts.join(", "),
+                _ => [counts.join(", "), counted(total, "note", "notes")].join(", "),
             };
             let files = counted(files, "file", "files");
             let _ = writeln!(anstream::stderr(), "mcount: {files} checked, {found}");
+            for (rule, count) in notes {
+                let notes = counted(*count, "note", "notes");
+                let _ = writeln!(
+                    anstream::stderr(),
+                    "mcount: {notes} of {rule}: --explain {rule} says what that is, --warn {rule} prints them"
+                );
+            }
         }
         match (failed, errors) {
             (true, _) => ERROR,

@@ -258,6 +258,7 @@ fn findings(all: &[Finding]) -> String {
         let (class, level) = match rule.default_level() {
             Level::Deny => ("denied", "error"),
             Level::Warn => ("warned", "warning"),
+            Level::Note => ("allowed", "note"),
             Level::Allow => ("allowed", "off"),
         };
         let _ = writeln!(

@@ -29,7 +29,7 @@ pub(super) fn of_program(command: &OsStr) -> Option<&'static str> {
         command.to_owned()
     } else {
         let paths = std::env::var_os("PATH")?;
-        std::env::split_paths(&paths).map(|one| one.join(command)).find(|one| is_file(one))?
+        std::env::split_paths(&paths).map(|one| one.join(command)).find(is_file)?
     };
     let input = crate::files::Input::open(&path).ok()?;
     of(&ElfFile64::parse(input.bytes()).ok()?)

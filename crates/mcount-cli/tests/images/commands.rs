@@ -107,7 +107,7 @@ pub(crate) const TESTS: &[Test] = &[
     Test {
         name: "parted-before",
         on: &[("x86_64", STATIC), ("i686", PIE)],
-        flags: &["-fpatchable-function-entry=5,5"],
+        flags: &["-fpatchable-function-entry=9,5"],
         run: areas_are_parted,
     },
     Test { name: "five", on: ONE, flags: &["-fpatchable-function-entry=5"], run: five },

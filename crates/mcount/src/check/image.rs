@@ -103,6 +103,13 @@ fn table<Elf: FileHeader>(
             (Rule::Unsorted, (start.0, start.1.saturating_add(at as u64 * word)), detail)
         }));
     }
+    if !words.is_empty() && words.iter().all(|value| *value == 0) {
+        let detail = match words.len() {
+            1 => "its only entry is zero".to_owned(),
+            count => format!("all {count} entries are zero"),
+        };
+        found.flaws.push((Rule::ZeroTable, start, detail));
+    }
     if address % word != 0 && !target.arch.reads_unaligned {
         let detail = format!("the table is at {address:#x}, no multiple of {word}");
         found.flaws.push((Rule::Misaligned, start, detail));

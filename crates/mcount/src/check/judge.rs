@@ -63,7 +63,11 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
                 }
             }
         }
-        self.missing(tables.is_empty());
+        let is_zero =
+            |table: &JudgedTable| table.flaws.iter().any(|(rule, ..)| *rule == Rule::ZeroTable);
+        if !tables.iter().any(is_zero) {
+            self.missing(tables.is_empty());
+        }
         self.short();
         self.findings
     }
@@ -98,8 +102,8 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
         }
         match self.sites.get(&place).copied() {
             Some(site) if self.is_stale(place, site) => {
-                let detail = "no function covers the hook there: an overridden one did".to_owned();
-                self.find(Rule::StaleEntry, place, detail);
+                let (rule, detail) = self.overridden(place);
+                self.find(rule, place, detail);
             }
             Some(site) if site.excluded => {
                 let section = site.section.as_deref().unwrap_or_default();
@@ -108,6 +112,29 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
             }
             Some(_) => {}
             None => self.no_site(entry, place),
+        }
+    }
+
+    /// What an entry is that leads to the hook of an overridden function.
+    fn overridden(&self, (section, offset): InSection) -> (Rule, String) {
+        const WHAT: &str = "no function covers the hook there: an overridden one did";
+        let before = self.functions.find(section, offset, 0);
+        let own = before.and_then(|(name, start)| {
+            // An area may begin before its function.
+            let mut near =
+                self.sites.range((section, start.saturating_sub(NEAR))..(section, offset));
+            let is_own = |place: InSection, site: &CallSite| {
+                place.1.saturating_add(site.size.unwrap_or(0)) >= start
+                    && !self.is_stale(place, site)
+            };
+            (!near.any(|(place, site)| is_own(*place, site))).then_some(name)
+        });
+        match own {
+            Some(_) => {
+                let detail = format!("{WHAT}, and the function before has no hook of its own");
+                (Rule::MisleadingEntry, detail)
+            }
+            None => (Rule::OverriddenEntry, WHAT.to_owned()),
         }
     }
 
@@ -222,7 +249,8 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
         let name = self.target.view.section_name(section);
         let is_code = self.target.view.section(section).is_ok_and(|section| section.is_code());
         // An area may begin before its function.
-        let area = self.sites.get(&place).filter(|_| rule != Rule::StaleEntry);
+        let stale = [Rule::StaleEntry, Rule::OverriddenEntry, Rule::MisleadingEntry];
+        let area = self.sites.get(&place).filter(|_| !stale.contains(&rule));
         let size = area.and_then(|site| site.size).unwrap_or(0);
         let function = if is_code { self.functions.find(section, offset, size) } else { None };
         self.findings.push(Finding {

@@ -14,6 +14,12 @@ pub enum Rule {
     WrongOffset,
     /// An entry leads to a place that no function covers.
     StaleEntry,
+    /// An entry leads to what is left of an overridden function.
+    OverriddenEntry,
+    /// The same behind a function that has no hook: who looks for that function's finds this one.
+    MisleadingEntry,
+    /// All entries of an image are zero.
+    ZeroTable,
     /// No entry leads to a hook.
     MissingSite,
     /// Two entries of a table lead to the same hook.
@@ -45,6 +51,8 @@ pub enum Rule {
 pub enum Level {
     /// The rule is off.
     Allow,
+    /// Nothing that anybody has to change.
+    Note,
     /// A warning.
     Warn,
     /// An error.
@@ -113,6 +121,19 @@ static RULES: &[Facts] = &[
     ),
     facts(Rule::WrongOffset, "wrong-offset", Level::Deny, include_str!("rules/wrong-offset.txt")),
     facts(Rule::StaleEntry, "stale-entry", Level::Deny, include_str!("rules/stale-entry.txt")),
+    facts(
+        Rule::OverriddenEntry,
+        "overridden-entry",
+        Level::Note,
+        include_str!("rules/overridden-entry.txt"),
+    ),
+    facts(
+        Rule::MisleadingEntry,
+        "misleading-entry",
+        Level::Warn,
+        include_str!("rules/misleading-entry.txt"),
+    ),
+    facts(Rule::ZeroTable, "zero-table", Level::Deny, include_str!("rules/zero-table.txt")),
     facts(Rule::MissingSite, "missing-site", Level::Deny, include_str!("rules/missing-site.txt")),
     facts(Rule::Duplicate, "duplicate", Level::Deny, include_str!("rules/duplicate.txt")),
     facts(Rule::Unsorted, "unsorted", Level::Warn, include_str!("rules/unsorted.txt")),
@@ -168,7 +189,7 @@ mod tests {
             assert!(rule.explanation().len() > 100, "{rule} is not explained");
             assert!(!rule.explanation().contains("\n\n"), "{rule}: one paragraph");
         }
-        assert_eq!(Rule::all().count(), 15);
+        assert_eq!(Rule::all().count(), 18);
         assert_eq!(Rule::of_name("all"), None);
     }
 }

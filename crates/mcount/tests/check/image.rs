@@ -70,7 +70,8 @@ fn damage_to_an_image() {
         ("lost", |i| i.words.truncate(2), &["missing-site .text+0x18"]),
         ("twice", |i| i.words.insert(1, BASE + SIZE), &["duplicate .text+0x8"]),
         ("order", |i| i.words.swap(1, 2), &["unsorted __mcount_loc+0x10"]),
-        ("overridden", |i| drop(i.object.symbols.remove(2)), &["stale-entry .text+0x10"]),
+        ("overridden", |i| drop(i.object.symbols.remove(2)), &["overridden-entry .text+0x10"]),
+        ("zeroes", |i| i.words.fill(0), &["zero-table __mcount_loc+0x0"]),
         (
             "overridden and dropped",
             |i| {
