@@ -274,6 +274,72 @@ fn one_trace_a_side() {
     assert_eq!(equal.code, Some(0), "{equal:?}");
 }
 
+/// A program of few functions, of which most have changed: `(name, calls, nanoseconds of each)`.
+fn few(functions: &[(&str, u64, u64)]) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.process(100, 1, 0, "/bin/program");
+    let thread = writer.thread(100, 100);
+    let mut now = 1_000;
+    for (name, calls, time) in functions {
+        let number = writer.function_at("/bin/program", name, 0x1000, 64);
+        for call in 0..*calls {
+            // One in ten waits.
+            let end = now + time + if call % 10 == 9 { 90 * time } else { call % 7 };
+            writer.call(thread, number).from(now).to(end).slot(0x7ffe_0000).end(End::Return);
+            now = end;
+        }
+    }
+    writer.finish()
+}
+
+/// Changes of the lines of `mcount diff OLD NEW`, with the times that are shown.
+fn diff_few(old: &[&[u8]], new: &[&[u8]]) -> (Outcome, Vec<Value>) {
+    let room = Room::new().unwrap();
+    let names = [("old", old), ("new", new)].map(|(side, traces)| {
+        let put = |(at, bytes): (usize, &&[u8])| {
+            let name = format!("{side}{at}.mcount");
+            room.put(&name, bytes).unwrap();
+            name
+        };
+        traces.iter().enumerate().map(put).collect::<Vec<_>>().join(",")
+    });
+    let all = ["diff", "--all", "--format", "jsonl", &names[0], &names[1]];
+    let outcome = room.run(Path::new(MCOUNT), &all).unwrap();
+    let lines = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (outcome, lines)
+}
+
+/// One trace a side, and nearly all functions are other than they were: that's no noise. The times are those that `mcount stats`
+/// shows.
+#[test]
+fn few_functions_that_change() {
+    let old = few(&[("steady", 100, 50_000), ("quick", 100, 1_340_000), ("slow", 100, 5_000)]);
+    let new = few(&[("steady", 100, 50_000), ("quick", 100, 24_000), ("slow", 100, 90_000)]);
+    let (outcome, lines) = diff_few(&[&old], &[&new]);
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    let of = |name: &str| lines.iter().find(|line| line["function"] == name).unwrap();
+    for (name, changes) in [("quick", "faster"), ("slow", "slower")] {
+        assert_eq!(of(name)["changes"][0], changes, "{name}: {outcome:?}");
+    }
+    assert!(of("steady")["changes"].as_array().unwrap().is_empty(), "{outcome:?}");
+    for line in &lines {
+        assert!(line["time_noise"].as_f64().unwrap() < 10.0, "{line}");
+    }
+    // Nine of ten calls take 24 us, and one 91 times as much.
+    let shown = of("quick")["new_ns"].as_f64().unwrap();
+    assert!((239_000.0..242_000.0).contains(&shown), "{shown}");
+}
+
+/// One call that took longer says nothing.
+#[test]
+fn one_call_of_one_trace() {
+    let rest = [("a", 100, 50_000), ("b", 100, 5_000), ("c", 100, 7_000)];
+    let with = |time| few(&[&rest[..], &[("once", 1, time)]].concat());
+    let old = [with(20_000), with(20_100), with(20_200), with(19_900)];
+    let (outcome, _) = diff_few(&old.each_ref().map(Vec::as_slice), &[&with(300_000)]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+}
+
 #[test]
 fn what_cannot_be_compared() {
     let room = Room::new().unwrap();

@@ -38,6 +38,8 @@ pub struct Measured {
     pub calls: u64,
     /// Nanoseconds of a call in each view, if one has ended.
     pub times: Option<[f64; VIEWS]>,
+    /// The mean of all calls, or their median if that's compared, likewise: what people are shown.
+    pub shown: Option<f64>,
 }
 
 /// How many views of the calls there are.
@@ -206,7 +208,12 @@ impl Row {
             By::Median => self.mean(0.49, 0.51).map(|median| [median; VIEWS]),
             By::Calls => None,
         };
-        Measured { calls: self.calls, times }
+        let shown = match by {
+            By::Own | By::Total => self.mean(0.0, 1.0),
+            By::Median => times.map(|[median, ..]| median),
+            By::Calls => None,
+        };
+        Measured { calls: self.calls, times, shown }
     }
 }
 

@@ -45,6 +45,8 @@ pub struct Change {
     pub noise: Option<f64>,
     /// Whether this is a difference.
     pub counts: bool,
+    /// Of times: which part of the calls it's of, the fastest ones.
+    pub share: Option<f64>,
 }
 
 /// A function of both sides, or one.
@@ -54,8 +56,10 @@ pub struct Row {
     pub key: Key,
     /// How often it was called.
     pub calls: Change,
-    /// Nanoseconds of a call.
+    /// Nanoseconds of a call, of those that tell most.
     pub time: Option<Change>,
+    /// What a call takes on each side, of all calls: what people are shown.
+    pub shown: Option<[f64; 2]>,
 }
 
 impl Row {
@@ -83,7 +87,7 @@ impl Row {
 
     /// Nanoseconds that it costs more or less in a run, about.
     fn impact(&self) -> f64 {
-        self.time.map_or(0.0, |time| (time.new * self.calls.new - time.old * self.calls.old).abs())
+        self.shown.map_or(0.0, |[old, new]| (new * self.calls.new - old * self.calls.old).abs())
     }
 }
 
@@ -117,7 +121,8 @@ pub fn compare(old: &[Functions], new: &[Functions], rule: &Rule) -> Comparison 
         // The view that tells most; if none tells anything, the last: most calls.
         let tells = |change: &Change| (change.counts, change.surplus());
         let time = times.reduce(|best, next| if tells(&best) > tells(&next) { best } else { next });
-        rows.push(Row { key: (*key).clone(), calls, time });
+        let shown = time.and_then(|_| Some([shown(key, old)?, shown(key, new)?]));
+        rows.push(Row { key: (*key).clone(), calls, time, shown });
     }
     let functions = rows.len();
     let is_clear =
@@ -146,6 +151,7 @@ impl Change {
             difference: relative,
             noise: noise.map(f64::exp_m1),
             counts: is_beyond && relative.abs() > rule.threshold,
+            share: None,
         }
     }
 
@@ -155,8 +161,16 @@ impl Change {
     }
 }
 
+/// The geometric mean of what the traces of a side show of a function.
+fn shown(key: &Key, side: &[Functions]) -> Option<f64> {
+    let times = side.iter().map(|trace| Some(trace.get(key)?.shown?.max(1.0).ln()));
+    times.collect::<Option<Vec<f64>>>().map(|times| mean(&times).exp())
+}
+
 /// One view of the time of all functions.
 struct View {
+    /// Which part of the calls it's of.
+    share: Option<f64>,
     /// Of each function that is timed on both sides, and matters.
     samples: Vec<Option<Timed>>,
     /// How many these are.
@@ -180,6 +194,8 @@ struct Timed {
     sum: f64,
     /// It has enough calls for means.
     is_frequent: bool,
+    /// It has too few calls for the only trace of a side to say anything.
+    is_rare: bool,
 }
 
 /// Calls of fewer nanoseconds don't tell how much functions vary: the clock's steps do.
@@ -194,6 +210,13 @@ const FREQUENT: f64 = 30.0;
 /// Functions whose spread says what is usual.
 const SEVERAL: usize = 5;
 
+/// With one trace a side, what functions are taken to vary by at most, and by if there are few of them, as the deviation of a
+/// logarithm.
+const MOST_GUESSED: f64 = 0.2;
+
+/// How often a function has to be called in each trace if a side has one trace only: one call may have been interrupted.
+const OFTEN_ENOUGH: f64 = 5.0;
+
 /// What takes less than this part of the function that takes most isn't compared by time: each function
 /// that is makes it harder to be sure of the others.
 const MATTERS: f64 = 1e-4;
@@ -202,6 +225,7 @@ const MATTERS: f64 = 1e-4;
 fn views(keys: &BTreeSet<&Key>, old: &[Functions], new: &[Functions]) -> (Vec<View>, usize) {
     let (mut quiet, mut views, mut disturbed) = (Vec::new(), Vec::new(), 0);
     for view in 0..VIEWS {
+        let share = SHARES.get(view).copied();
         let mut samples: Vec<_> = keys.iter().map(|key| Timed::new(key, old, new, view)).collect();
         let greatest = samples.iter().flatten().map(|timed| timed.sum).fold(0.0, f64::max);
         for sample in &mut samples {
@@ -215,23 +239,23 @@ fn views(keys: &BTreeSet<&Key>, old: &[Functions], new: &[Functions]) -> (Vec<Vi
                 ..*timed
             };
             let samples = samples.iter().map(|timed| timed.as_ref().map(apply)).collect();
-            quiet.push(View::new(samples));
+            quiet.push(View::new(share, samples));
         }
         let trimmed: Vec<_> = samples.iter().map(|timed| Timed::trimmed(timed.as_ref()?)).collect();
         if trimmed.iter().any(Option::is_some) {
-            quiet.push(View::new(trimmed));
+            quiet.push(View::new(share, trimmed));
         }
-        views.push(View::new(samples));
+        views.push(View::new(share, samples));
     }
     (quiet.into_iter().chain(views).collect(), disturbed)
 }
 
 impl View {
-    fn new(samples: Vec<Option<Timed>>) -> Self {
+    fn new(share: Option<f64>, samples: Vec<Option<Timed>>) -> Self {
         let usual = [false, true].map(|is_frequent| usual(&samples, is_frequent));
         let count = samples.iter().flatten().count();
         let sum = samples.iter().flatten().map(|timed| timed.sum).sum();
-        Self { samples, count, sum, usual }
+        Self { share, samples, count, sum, usual }
     }
 
     /// What is found of a function if the odds of all views together are shared like this.
@@ -241,6 +265,8 @@ impl View {
         let odds = statistics::weighted_odds(self.count, timed.sum / self.sum) * share;
         let noise = timed.width * timed.sample.noise(odds, usual, (UNSURE / timed.least).powi(2));
         let mut change = Change::new(&timed.sample, Some(noise), rule);
+        change.share = self.share;
+        change.counts &= !timed.is_rare;
         // What didn't change in a build that's slower as a whole isn't faster. And a few calls may all have been made while
         // a disturbed trace wasn't.
         let half = 0.5 * timed.sample.difference().abs();
@@ -267,8 +293,11 @@ fn usual(samples: &[Option<Timed>], is_frequent: bool) -> Option<f64> {
     }
     // With one trace a side: most functions are as they were, so what they differ by is noise. The median of
     // absolute values is 0.6745 deviations of a normal distribution.
+    // Of a few functions most may well have changed, and no machine is that noisy.
     let apart: Vec<f64> = like.iter().map(|timed| timed.sample.difference().abs()).collect();
-    Some((median(&apart) / 0.6745).powi(2) / 2.0)
+    let deviation = median(&apart) / 0.6745 / 2.0_f64.sqrt();
+    let few = if apart.len() < SEVERAL { MOST_GUESSED } else { 0.0 };
+    Some(deviation.max(few).min(MOST_GUESSED).powi(2))
 }
 
 impl Timed {
@@ -290,7 +319,8 @@ impl Timed {
         let sample = Sample { old: logarithms(&old_times), new: logarithms(&new_times) };
         let seen = fewest * SHARES.get(view).copied().unwrap_or(1.0);
         let is_frequent = seen >= FREQUENT;
-        Some(Self { sample, recorded: None, width: 1.0, least, sum, is_frequent })
+        let is_rare = old.len().min(new.len()) == 1 && fewest < OFTEN_ENOUGH;
+        Some(Self { sample, recorded: None, width: 1.0, least, sum, is_frequent, is_rare })
     }
 
     /// Without the slowest trace of each side. Now and then, all calls of one function in a trace take longer, by a tenth or
@@ -326,6 +356,7 @@ fn calls_of(key: &Key, old: &[Functions], new: &[Functions], odds: f64, rule: &R
             difference,
             noise: None,
             counts: sample.is_apart(),
+            share: None,
         };
     }
     // What usually varies by nothing has no usual variance.

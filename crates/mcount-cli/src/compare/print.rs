@@ -95,7 +95,13 @@ fn function(row: &Row) -> String {
 fn cells(row: &Row) -> [String; 7] {
     let [old, new, difference, noise] = row.time.map_or_else(Default::default, |change| {
         let noise = change.noise.map(percent).unwrap_or_default();
-        [time(change.old), time(change.new), signed(change.difference), noise]
+        let [old, new] = row.shown.unwrap_or([change.old, change.new]);
+        // Where slow calls hide it, the faster ones show a difference.
+        let is_unlike =
+            (new / old - 1.0 - change.difference).abs() > 0.01 + 0.2 * change.difference.abs();
+        let of = change.share.filter(|_| is_unlike && !row.words().is_empty());
+        let of = of.map(|share| format!(" (fastest {:.0} %)", share * 100.0)).unwrap_or_default();
+        [time(old), time(new), format!("{}{of}", signed(change.difference)), noise]
     });
     [change(row), old, new, difference, noise, calls(row.calls), function(row)]
 }
@@ -160,17 +166,18 @@ fn summary(comparison: &Comparison, rule: &Rule) -> String {
 }
 
 /// A row for programs.
-fn fields(row: &Row) -> [(&'static str, Value); 11] {
+fn fields(row: &Row) -> [(&'static str, Value); 12] {
     let calls = row.calls;
     let time = |of: fn(Change) -> f64| row.time.map(of).filter(|number| number.is_finite());
     [
         ("function", json!(row.key.name)),
         ("module", json!(row.key.module)),
         ("changes", json!(row.words())),
-        ("old_ns", json!(time(|time| time.old))),
-        ("new_ns", json!(time(|time| time.new))),
+        ("old_ns", json!(row.shown.map(|[old, _]| old))),
+        ("new_ns", json!(row.shown.map(|[_, new]| new))),
         ("time_difference", json!(time(|time| time.difference))),
         ("time_noise", json!(row.time.and_then(|time| time.noise))),
+        ("time_share", json!(row.time.and_then(|time| time.share))),
         ("old_calls", json!(calls.old)),
         ("new_calls", json!(calls.new)),
         ("calls_difference", json!(Some(calls.difference).filter(|part| part.is_finite()))),
@@ -181,7 +188,8 @@ fn fields(row: &Row) -> [(&'static str, Value); 11] {
 fn csv(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
     let mut out = csv::Writer::from_writer(out);
     let error = |error: csv::Error| io::Error::other(error);
-    let none = Row { key: super::Key::default(), calls: Change::default(), time: None };
+    let none =
+        Row { key: super::Key::default(), calls: Change::default(), time: None, shown: None };
     out.write_record(fields(&none).map(|(name, _)| name)).map_err(error)?;
     for row in &comparison.rows {
         let cells = fields(row).map(|(_, value)| match value {
