@@ -75,7 +75,7 @@ fn batches(blocks: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
 }
 
 /// Lets `write` write a new file, which those can read who can read `path`, and puts it in the place of `output`.
-fn write_beside(
+pub(crate) fn write_beside(
     path: &Path,
     output: &Path,
     write: impl FnOnce(&mut NamedTempFile) -> io::Result<()>,

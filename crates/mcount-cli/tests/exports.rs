@@ -132,15 +132,35 @@ fn a_folder_for_uftrace_must_be_new() {
         let arguments = [&["replay"], arguments, &["t.mcount"]].concat();
         room.run(Path::new(MCOUNT), &arguments).unwrap()
     };
-    let table: [(&[&str], &str); 3] = [
+    let table: [(&[&str], &str); 2] = [
         (&["--format", "uftrace"], "--format uftrace needs --output DIR"),
-        (&["--format", "csv", "-o", "x"], "--output is only for --format uftrace"),
         (&["--format", "uftrace", "-o", "."], ".: File exists"),
     ];
     for (arguments, expected) in table {
         let found = outcome(arguments);
         assert_eq!((found.code, found.stderr), (Some(2), format!("mcount: {expected}\n")));
     }
+}
+
+/// `--output` has what is printed otherwise, and replaces a file as a whole.
+#[test]
+fn a_file_has_what_is_printed() {
+    let room = odd();
+    room.put("x", b"older").unwrap();
+    for format in ["text", "csv", "jsonl", "folded", "chrome", "perfetto"] {
+        let program = Path::new(MCOUNT);
+        let printed = room.run(program, &["replay", "--format", format, "t.mcount"]).unwrap();
+        let arguments = ["replay", "--format", format, "-o", "x", "t.mcount"];
+        let written = room.run(program, &arguments).unwrap();
+        assert_eq!((written.code, written.stdout.as_str()), (Some(0), ""), "{format}");
+        let bytes = testkit::files::read(&room.path("x")).unwrap();
+        assert_eq!(String::from_utf8_lossy(&bytes), printed.stdout, "{format}");
+        let to_device = ["replay", "--format", format, "-o", "/dev/stdout", "t.mcount"];
+        assert_eq!(room.run(program, &to_device).unwrap().stdout, printed.stdout, "{format}");
+    }
+    let nowhere = ["replay", "-o", "none/x", "t.mcount"];
+    let outcome = room.run(Path::new(MCOUNT), &nowhere).unwrap();
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
 }
 
 #[test]

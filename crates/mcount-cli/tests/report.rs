@@ -12,6 +12,20 @@ use testkit::test;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol};
 use testkit::tools::need;
 
+/// Without `--output`, it's a new file each time, and its name is said.
+#[test]
+fn a_page_has_a_name_of_its_own() {
+    let room = Room::new().unwrap();
+    room.put_prebuilt("a.o", "x86_64-fentry").unwrap();
+    for name in ["a.html", "a-2.html"] {
+        let outcome =
+            room.run(Path::new(env!("CARGO_BIN_EXE_mcount")), &["report", "a.o"]).unwrap();
+        let said = format!("mcount: the page is {name}\n");
+        assert_eq!((outcome.code, outcome.stderr), (Some(0), said));
+        assert!(room.path(name).exists());
+    }
+}
+
 fn main() -> std::process::ExitCode {
     testkit::trial::main()
 }

@@ -2,8 +2,9 @@
 
 use super::options::number;
 use super::{SUCCESS, complain};
-use crate::commit::Failure;
-use crate::files::Input;
+use crate::commit::{Failure, about};
+use crate::files::{Input, is_standard};
+use crate::packing::write_beside;
 use crate::pager::paged;
 use crate::pattern::{Language, Pattern};
 use crate::replay::{
@@ -46,8 +47,8 @@ pub(super) struct ReplayArgs {
     /// uftrace reads
     #[arg(long, value_enum, default_value = "text")]
     format: CallFormat,
-    /// The folder to write for --format uftrace, which must not exist
-    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    /// Write to this file; for --format uftrace, the folder to write, which must not exist
+    #[arg(short, long, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
     output: Option<PathBuf>,
     /// The columns of text, from left to right
     #[arg(long, value_enum, value_name = "FIELD", value_delimiter = ',', default_values_t = Field::USUAL)]
@@ -132,13 +133,18 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
     let output = match (arguments.format, &arguments.output) {
         (CallFormat::Uftrace, None) => return Ok(complain("--format uftrace needs --output DIR")),
         (CallFormat::Uftrace, output) => output.as_ref(),
-        (_, None) => None,
-        (_, Some(_)) => return Ok(complain("--output is only for --format uftrace")),
+        (_, output) => output.as_ref().filter(|path| !is_standard(path)),
     };
     let is_monotonic = arguments.clock == Clock::Monotonic;
     with_trace(&arguments.trace, &arguments.selection, |trace, selection, progress| match output {
         _ if is_monotonic && trace.header.start_monotonic == 0 => {
             Err(io::Error::other("the trace doesn't say what CLOCK_MONOTONIC was"))
+        }
+        Some(path) if manner.format != CallFormat::Uftrace => {
+            let written = write_file(&arguments.trace, path, &mut |out| {
+                print(out, trace, selection, &manner, progress)
+            });
+            written.map_err(|error| about(path, error))
         }
         Some(folder) => {
             let left_out = write_uftrace(folder, trace, selection, &manner, progress)?;
@@ -150,6 +156,18 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
         None if manner.format == CallFormat::Text => show(trace, selection, manner, progress),
         None => print(&mut io::stdout().lock(), trace, selection, &manner, progress),
     })
+}
+
+/// Has `print` write the file at `path`, completely or not at all; a device or a pipe directly. Who may read the `trace` may read it.
+fn write_file(
+    trace: &Path,
+    path: &Path,
+    print: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>,
+) -> io::Result<()> {
+    if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return print(&mut std::fs::OpenOptions::new().write(true).open(path)?);
+    }
+    write_beside(trace, path, |file| print(&mut io::BufWriter::new(file.as_file_mut())))
 }
 
 /// Prints text, in colours and through a pager on a terminal.

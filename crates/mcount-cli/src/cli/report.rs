@@ -6,12 +6,12 @@ use super::{SUCCESS, complain};
 use crate::commit::{Failure, output_name, write_new};
 use crate::debug::Sections;
 use crate::debug::separate::Subject;
-use crate::files::Input;
+use crate::files::{Input, is_standard};
 use crate::report::{Report, html, trace_html, with_sources};
 use clap::{Args, ValueHint};
 use mcount::{CheckOptions, File, Level, Options};
 use mcount_trace::{is_trace, read};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -19,9 +19,9 @@ pub(super) struct ReportArgs {
     /// The trace, the linked image or the object, compressed or not; - for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
-    /// Write the page here; - for standard output
+    /// Write the page here; - for standard output [default: FILE.html in the current folder, or a name with a number]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    output: PathBuf,
+    output: Option<PathBuf>,
     #[command(flatten)]
     options: OptionArgs,
     #[command(flatten)]
@@ -34,14 +34,47 @@ pub(super) fn report(arguments: &ReportArgs) -> u8 {
         Ok(options) => options,
         Err(error) => return complain(&error.to_string()),
     };
-    let output = &arguments.output;
-    match page(arguments, &options) {
-        Err(failure) => complain(&format!("{}: {failure}", arguments.file.display())),
-        Ok(page) => match write_new(output, page.as_bytes()) {
-            Err(error) => complain(&format!("{}: {}", output_name(output), Failure::from(error))),
-            Ok(()) => SUCCESS,
-        },
+    let page = match page(arguments, &options) {
+        Err(failure) => return complain(&format!("{}: {failure}", arguments.file.display())),
+        Ok(page) => page,
+    };
+    let Some(output) = &arguments.output else {
+        let name = if is_standard(&arguments.file) { Path::new("report") } else { &arguments.file };
+        return match write_beside_others(name, page.as_bytes()) {
+            Err(error) => complain(&Failure::from(error).to_string()),
+            Ok(path) => {
+                complain(&format!("the page is {}", path.display()));
+                SUCCESS
+            }
+        };
+    };
+    match write_new(output, page.as_bytes()) {
+        Err(error) => complain(&format!("{}: {}", output_name(output), Failure::from(error))),
+        Ok(()) => SUCCESS,
     }
+}
+
+/// Writes a page about `file` to a new file in the current folder, whose name it returns: `NAME.html`, or that with a number.
+fn write_beside_others(file: &Path, page: &[u8]) -> io::Result<PathBuf> {
+    const MOST: u32 = 1000;
+    let mut temporary = tempfile::Builder::new().prefix(".mcount").tempfile_in(".")?;
+    temporary.write_all(page)?;
+    let stem = file.file_stem().unwrap_or_default();
+    for number in 1..MOST {
+        let mut name = stem.to_owned();
+        if number > 1 {
+            name.push(format!("-{number}"));
+        }
+        name.push(".html");
+        match temporary.persist_noclobber(&name) {
+            Ok(_) => return Ok(PathBuf::from(name)),
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
+                temporary = error.file;
+            }
+            Err(error) => return Err(error.error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 fn page(arguments: &ReportArgs, options: &Options) -> Result<String, Failure> {
