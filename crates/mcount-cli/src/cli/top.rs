@@ -19,7 +19,7 @@ started is ended by SIGTERM then; it reads nothing from the terminal, and what i
 shown.
 
 Keys: q ends it. s, t, c, m, x and n sort by time without what a function called (self), time with it \
-(total), calls, mean time, longest call, and name. / shows only functions with some text in their name. \
+(total), calls, mean time, longest call, and name. / shows only functions with some text in their name, or, with *, ?, [ or @, those of a pattern. \
 The arrows scroll. p stops and goes on. w writes the newest calls to a trace.
 
 Times are of calls that ended since the last picture; percentages are of that time, and of several \

@@ -1,5 +1,6 @@
 //! Which functions come first, and which are shown at all.
 
+use crate::pattern::{Language, Pattern};
 use crate::trace::attach::Row;
 use clap::ValueEnum;
 
@@ -41,9 +42,20 @@ pub(super) fn mean(row: &Row) -> u64 {
     row.total / row.calls.max(1)
 }
 
-/// The rows that have something to say and whose name has `filter` in it, in their order.
+/// Is the function of `row` meant? By a pattern, if `filter` has something that only patterns have; or by a part of its name, as
+/// somebody types it.
+fn is_meant(row: &Row, filter: &str, pattern: Option<&Pattern>) -> bool {
+    match pattern {
+        Some(pattern) => pattern.is_match(&row.function, &row.function, &row.module),
+        None => row.function.contains(filter),
+    }
+}
+
+/// The rows that have something to say and whose functions `filter` means, in their order.
 pub(super) fn sorted<'r>(rows: &'r [Row], sort: Sort, filter: &str) -> Vec<&'r Row> {
-    let is_shown = |row: &&Row| row.total_calls != 0 && row.function.contains(filter);
+    let has_pattern = filter.contains(['*', '?', '[', '@']);
+    let pattern = has_pattern.then(|| Pattern::new(filter, Language::Glob).ok()).flatten();
+    let is_shown = |row: &&Row| row.total_calls != 0 && is_meant(row, filter, pattern.as_ref());
     let mut shown: Vec<&Row> = rows.iter().filter(is_shown).collect();
     let key = |row: &Row| match sort {
         Sort::Own => row.own,
@@ -93,7 +105,17 @@ mod tests {
             let names: Vec<&str> = found.iter().map(|row| &*row.function).collect();
             assert_eq!(names, expected, "{key}");
         }
-        assert_eq!(sorted(&rows, Sort::Own, "parse").len(), 2);
+        for (filter, count) in [
+            ("parse", 2),
+            ("parse*", 2),
+            ("*line", 1),
+            ("p?rse", 1),
+            ("@program", 4),
+            ("m[", 0),
+            ("x*", 0),
+        ] {
+            assert_eq!(sorted(&rows, Sort::Own, filter).len(), count, "{filter}");
+        }
         assert_eq!(Sort::of_key('q'), None);
     }
 }

@@ -109,7 +109,7 @@ impl Screen {
             (true, ..) => format!("/{}", self.filter),
             (false, "", "") => HELP.to_owned(),
             (false, "", filter) => {
-                format!("only what has {filter:?} in its name; / and Enter for all")
+                format!("only {filter}; / and Enter for all")
             }
             (false, message, _) => crate::words::printable(message).into_owned(),
         });

@@ -266,7 +266,7 @@ fn keys() -> Result<(), String> {
     terminal.expect("warm", 0)?;
     terminal.press("c", "*CALLS/S")?;
     terminal.press("n", "*FUNCTION")?;
-    terminal.press("/rar\r", "only what has \"rar\"")?;
+    terminal.press("/rar\r", "only rar; ")?;
     let since = terminal.shown().len();
     terminal.press("x", "*MAX")?;
     terminal.expect("rare", since)?;
