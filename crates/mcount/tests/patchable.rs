@@ -190,6 +190,10 @@ fn perform(case: &Case) -> Result<(), String> {
     entries.sort_by_key(|place| (place.index, place.offset));
     let places: Vec<u64> = entries.iter().map(|place| place.offset).collect();
     judge(case, "object", &file, &places)?;
+    // Only clang lets people name the list. gcc doesn't always link it to the code (ELFv1).
+    if !case.compiler.starts_with("powerpc64-") {
+        judge(case, "list of another name", &renamed(&file), &places)?;
+    }
     judge_joined(case, &file, &places)?;
     judge_image(case, &room)?;
     // No tracer takes the labels of microMIPS, which have bit 0 set.
@@ -197,6 +201,19 @@ fn perform(case: &Case) -> Result<(), String> {
         judge_table_of_image(case, &room)?;
     }
     Ok(())
+}
+
+/// The object with another name for the list, as `-fpatchable-function-entry=N,M,SECTION` gives it.
+fn renamed(file: &[u8]) -> Vec<u8> {
+    const OTHER: &[u8] = b"own_list_of_the_test_program";
+    let mut renamed = file.to_vec();
+    let places: Vec<usize> = memchr::memmem::find_iter(file, LIST).collect();
+    for at in places {
+        if let Some(room) = renamed.get_mut(at..at + OTHER.len()) {
+            room.copy_from_slice(OTHER);
+        }
+    }
+    renamed
 }
 
 /// Name, N and M of each function, in order.

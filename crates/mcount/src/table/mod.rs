@@ -7,7 +7,7 @@ pub(crate) mod write;
 use crate::elf::{Relocations, Section, Symbol};
 use crate::error::{ErrorKind, Result};
 use crate::scan::Target;
-use crate::site::PATCHABLE_SECTION;
+use crate::site::{PATCHABLE_SECTION, TABLE_SECTION};
 use object::elf;
 use object::read::elf::FileHeader;
 
@@ -37,6 +37,8 @@ pub(crate) struct Part {
     pub(crate) index: u32,
     pub(crate) header: Section,
     pub(crate) lists: Vec<(u32, Section)>,
+    /// It's a compiler's list of patchable entries.
+    pub(crate) is_list: bool,
 }
 
 impl Part {
@@ -67,9 +69,51 @@ fn sections<'a, Elf: FileHeader>(
     })
 }
 
-/// The parts of the table of `target` that is called `name`, in file order.
+/// Sections that may be a compiler's list of patchable entries by another name: `-fpatchable-function-entry=N,M,SECTION` of
+/// clang. They are linked to code, and written to when they're loaded.
+fn other_lists<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Vec<(u32, Section)> {
+    const FLAGS: u64 = elf::SHF_ALLOC.0 | elf::SHF_WRITE.0 | elf::SHF_LINK_ORDER.0;
+    if target.is_image {
+        return Vec::new();
+    }
+    let view = target.view;
+    let is_known = |index| {
+        [TABLE_SECTION, PATCHABLE_SECTION].iter().any(|name| view.is_called(index, name.as_bytes()))
+    };
+    let is_of_code =
+        |section: &Section| view.section(section.link).is_ok_and(|code| code.is_code());
+    let all = (0u32..).zip(view.sections()).filter(|(index, section)| {
+        section.flags & FLAGS == FLAGS
+            && section.has_bytes()
+            && !section.is_code()
+            && is_of_code(section)
+            && !is_known(*index)
+    });
+    all.collect()
+}
+
+/// Does every word of `part` lead to NOPs in the code that it's linked to?
+fn leads_to_nops<Elf: FileHeader>(target: &Target<'_, '_, Elf>, part: &Part) -> bool {
+    let Ok(entries) = entries(target, std::slice::from_ref(part)) else { return false };
+    let Ok(code) = target.code(part.header.link) else { return false };
+    let is_nop = |entry: &Entry| {
+        entry.place.is_some_and(|(section, at)| {
+            section == part.header.link && target.arch.nop_run(code, at, code.len()) != 0
+        })
+    };
+    !entries.is_empty() && entries.iter().all(is_nop)
+}
+
+/// The parts of the table of `target` that is called `name`, in file order. Lists of patchable entries are also known by what
+/// they are.
 pub(crate) fn parts<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]) -> Vec<Part> {
-    let mut tables = sections(target, name).peekable();
+    let is_list = name == PATCHABLE_SECTION.as_bytes();
+    let mut tables: Vec<_> = sections(target, name).collect();
+    if is_list {
+        tables.extend(other_lists(target));
+        tables.sort_by_key(|(index, _)| *index);
+    }
+    let mut tables = tables.into_iter().peekable();
     if tables.peek().is_none() {
         return Vec::new();
     }
@@ -79,9 +123,11 @@ pub(crate) fn parts<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]) 
     let parts = tables.map(|(index, header)| {
         let start = relocations.partition_point(|(_, list)| list.info < index);
         let lists = relocations.iter().skip(start).take_while(|(_, list)| list.info == index);
-        Part { index, header, lists: lists.copied().collect() }
+        Part { index, header, lists: lists.copied().collect(), is_list }
     });
-    parts.collect()
+    let is_it =
+        |part: &Part| target.view.is_called(part.index, name) || leads_to_nops(target, part);
+    parts.filter(is_it).collect()
 }
 
 /// The entries of all sections of `target` that are called `name`, in file order.
@@ -113,7 +159,7 @@ pub(crate) fn entries<Elf: FileHeader>(
         for (at, list) in &part.lists {
             resolve(target, *at, &target.relocations(*at, list)?, slots)?;
         }
-        if target.view.is_called(part.index, PATCHABLE_SECTION.as_bytes()) {
+        if part.is_list {
             for entry in slots {
                 entry.place = entry.place.map(|(section, at)| (section, target.arch.listed(at)));
                 entry.is_plain = true;
