@@ -34,7 +34,7 @@ def compressed():
 
 
 def wrapped(stream):
-    """Kernel images with `stream` as their payload; see src/unpack/kernel.rs of mcount-cli."""
+    """Kernel images with `stream` as their payload; see src/unpack/kernel.rs of mcount-store."""
     for version in (0x20F, 0x204):
         header = bytearray(0x400)
         header[0x1F1] = 1

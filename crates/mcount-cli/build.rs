@@ -1,6 +1,5 @@
-//! Says what there is on the processor and the system that this is built for: `can_trace` where programs can be traced from
-//! outside, `can_patch` where functions of running ones can be replaced. And links `recordmcount` statically where the C library
-//! can be had that way.
+//! Hands on what the build script of `mcount-tracer` says of the processor and the system that this is built for: `can_trace`
+//! and `can_patch`. And links `recordmcount` statically where the C library can be had that way.
 //!
 //! `recordmcount` runs once an object in a kernel build, and the dynamic linker would take as long as the work.
 //! `-C target-feature=+crt-static` cannot be asked for here: for a glibc target it would have to hold
@@ -24,9 +23,6 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("util", "libutil.a"),
 ];
 
-/// Processors that programs can be traced on: `src/trace/processor` has a file for each. And: can they be patched?
-const PROCESSORS: [(&str, bool); 2] = [("x86_64", true), ("aarch64", true)];
-
 fn main() {
     say_what_there_is();
     link_statically();
@@ -38,14 +34,10 @@ fn is(name: &str, value: &str) -> bool {
 
 fn say_what_there_is() {
     println!("cargo::rustc-check-cfg=cfg(can_trace, can_patch)");
-    let is_linux = is("CARGO_CFG_TARGET_OS", "linux")
-        && is("CARGO_CFG_TARGET_POINTER_WIDTH", "64")
-        && is("CARGO_CFG_TARGET_ENDIAN", "little");
-    let processor = PROCESSORS.iter().find(|(name, _)| is("CARGO_CFG_TARGET_ARCH", name));
-    let Some((_, can_patch)) = processor.filter(|_| is_linux) else { return };
-    println!("cargo::rustc-cfg=can_trace");
-    if *can_patch {
-        println!("cargo::rustc-cfg=can_patch");
+    for ability in ["can_trace", "can_patch"] {
+        if is(&format!("DEP_MCOUNT_TRACER_{}", ability.to_uppercase()), "1") {
+            println!("cargo::rustc-cfg={ability}");
+        }
     }
 }
 

@@ -128,7 +128,9 @@ fn build(host: &Host, only: &[String]) -> Result<Vec<TestProgram>> {
     cargo.env(linker, host.linker).env("RUSTFLAGS", "-C target-feature=+crt-static");
     cargo.args(["-p", "mcount"]);
     if host.emulator.is_none() {
-        cargo.args(["-p", "mcount-cli"]);
+        let tested =
+            ["mcount-store", "mcount-symbols", "mcount-tracer", "mcount-view", "mcount-cli"];
+        cargo.args(tested.iter().flat_map(|name| ["-p", name]));
     }
     cargo.args(only.iter().flat_map(|name| ["--test", name]));
     let built = test_programs::build(&mut cargo)?;

@@ -1,7 +1,7 @@
 //! `struct mcount_failure`: code, text and place.
 
 use mcount::{Error, ErrorKind};
-use mcount_cli::commit::Failure;
+use mcount_store::commit::Failure;
 use std::ffi::{c_char, c_int};
 
 /// `MCOUNT_FAILED_*`.

@@ -1,40 +1,26 @@
-//! What the binaries `mcount` and `recordmcount` share: reading files and committing changes.
+//! What the binaries `mcount` and `recordmcount` are: arguments and printing. Nothing else imports this crate.
 
-mod arch;
-pub mod archive;
+use mcount_store::{archive, commit, files, inputs, signals, unpack, words};
+use mcount_symbols::{btf, contents, debug, names, pattern};
+#[cfg(can_trace)]
+use mcount_tracer::trace;
+use mcount_view::{compare, packing, replay, report};
+
 pub mod arguments;
 mod beside;
-pub mod btf;
 mod children;
-pub mod commit;
-pub mod compare;
-pub mod compiler;
-pub mod debug;
-pub mod fentry;
-pub mod files;
-pub mod inputs;
-pub mod jobs;
-mod kernel;
-pub mod recordmcount;
-pub mod report;
-pub mod response;
-pub mod signals;
-
 pub mod cli;
+pub mod compiler;
 pub mod demo;
+pub mod fentry;
+pub mod jobs;
 pub mod linker;
 mod messages;
-pub mod names;
 pub mod output;
-mod packing;
 mod pager;
-pub mod pattern;
-pub mod replay;
+pub mod recordmcount;
+pub mod response;
 mod stand_in;
 #[cfg(can_trace)]
 pub mod top;
-#[cfg(can_trace)]
-pub mod trace;
-pub mod unpack;
 pub mod why;
-pub mod words;

@@ -531,8 +531,8 @@ fn no_archive_makes_it_panic(format: &Format) {
         for bytes in [&good[..at], &flipped] {
             let path = room.put("bad.a", bytes).unwrap();
             // Either is fine; neither may be a panic.
-            let _ = mcount_cli::archive::read(&path, |object| mcount::scan(object, &options));
-            let _ = mcount_cli::archive::record(&path, None, &options, &how);
+            let _ = mcount_store::archive::read(&path, |object| mcount::scan(object, &options));
+            let _ = mcount_store::archive::record(&path, None, &options, &how);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! Its own file because the inputs need BTF, which no other test has.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use mcount_cli::btf::{self, Base, Prototype};
+use mcount_symbols::btf::{self, Base, Prototype};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -5,9 +5,9 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use clap::ValueEnum;
-use mcount_cli::replay::stats::{self, By};
-use mcount_cli::replay::{CallFormat, Clock, Field, Manner, Progress, Selection, Weight, print};
 use mcount_trace::{End, Writer};
+use mcount_view::replay::stats::{self, By};
+use mcount_view::replay::{CallFormat, Clock, Field, Manner, Progress, Selection, Weight, print};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;

@@ -5,9 +5,9 @@
 //! is said beside it.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-use mcount_cli::debug::Sections;
-use mcount_cli::debug::functions::facts;
-use mcount_cli::debug::lines::Lines;
+use mcount_symbols::debug::Sections;
+use mcount_symbols::debug::functions::facts;
+use mcount_symbols::debug::lines::Lines;
 use serde_json::Value;
 use std::path::Path;
 use testkit::room::{Outcome, Room};

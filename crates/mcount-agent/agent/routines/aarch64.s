@@ -7,7 +7,7 @@
 
     .hidden mcount_config
 
-// What a kind of recording calls its routines (crates/mcount-cli/src/trace/agent.rs).
+// What a kind of recording calls its routines (crates/mcount-tracer/src/trace/agent.rs).
     .macro ALSO of, names:vararg
     .irp name, \names
     .globl \name

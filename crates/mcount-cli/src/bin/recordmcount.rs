@@ -11,7 +11,7 @@
 #[unsafe(no_mangle)]
 extern "C" fn main() -> std::ffi::c_int {
     // Otherwise an object could be opened as standard error, and messages would go into it.
-    mcount_cli::files::open_standard_streams();
+    mcount_store::files::open_standard_streams();
     mcount_cli::recordmcount::run(std::env::args_os().skip(1)).into()
 }
 

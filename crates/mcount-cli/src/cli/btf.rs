@@ -2,11 +2,9 @@
 
 use super::complain;
 use crate::btf::{self, Base, Functions};
-use crate::commit::Failure;
-use crate::inputs::Contents;
+use crate::contents::Contents;
 use crate::unpack::Limits;
 use clap::{Args, ValueHint};
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// For commands that say what BPF can attach to.
@@ -79,11 +77,5 @@ impl BtfReader<'_> {
     /// Whether there is BTF for `file`.
     pub(super) fn is_there(&self, file: &[u8]) -> bool {
         self.from.is_some() || btf::find(file).is_some()
-    }
-}
-
-impl From<btf::Error> for Failure {
-    fn from(error: btf::Error) -> Self {
-        io::Error::new(io::ErrorKind::InvalidData, error).into()
     }
 }

@@ -7,11 +7,11 @@ mod text;
 pub(crate) use self::csv::write_all as csv_lines;
 use crate::debug::lines::Line;
 use crate::inputs::Label;
+pub(crate) use crate::names::name_of;
 use crate::words::counted;
 pub(crate) use crate::words::printable;
 use clap::ValueEnum;
 use mcount::{CallSite, LateTable, Recording, Sites, Status};
-use std::borrow::Cow;
 use std::io::{self, StdoutLock, Write};
 use std::path::Path;
 
@@ -167,60 +167,4 @@ pub fn recorded(out: &mut dyn Write, label: &Label, recording: &Recording) -> io
         writeln!(out)?;
     }
     Ok(())
-}
-
-/// What compilers put before the name of a function, of the first one in a file or of the file itself, for what runs before and
-/// behind `main`.
-const INITIALIZERS: [(&str, &str); 4] = [
-    ("_GLOBAL__sub_I_", "static initializers"),
-    ("_GLOBAL__sub_D_", "static destructors"),
-    ("_GLOBAL__I_", "static initializers"),
-    ("_GLOBAL__D_", "static destructors"),
-];
-
-/// The name of a function, as in its source if `demangle`.
-pub(crate) fn name_of(name: &str, demangle: bool) -> Cow<'_, str> {
-    // A demangler takes a name of C like `f` for an encoded type, here `float`.
-    if !demangle || !name.starts_with('_') {
-        return name.into();
-    }
-    if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        return format!("{rust:#}").into();
-    }
-    for (prefix, what) in INITIALIZERS {
-        if let Some(of) = name.strip_prefix(prefix) {
-            return format!("({what} of {})", name_of(of, true)).into();
-        }
-    }
-    let options = cpp_demangle::DemangleOptions::new();
-    let symbol = cpp_demangle::Symbol::new(name).ok();
-    let plain = symbol.and_then(|symbol| symbol.demangle_with_options(&options).ok());
-    plain.map_or(name.into(), Cow::from)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::name_of;
-
-    #[test]
-    fn only_mangled_names_are_demangled() {
-        let table = [
-            ("f", "f"),
-            ("i", "i"),
-            ("St", "St"),
-            ("Ri", "Ri"),
-            ("_start", "_start"),
-            ("__libc_start_main", "__libc_start_main"),
-            ("_Z1fi", "f(int)"),
-            ("_ZN2ns1fEv", "ns::f()"),
-            ("_GLOBAL__sub_I__Z1fi", "(static initializers of f(int))"),
-            ("_GLOBAL__sub_I_a.cpp", "(static initializers of a.cpp)"),
-            ("_RNvC6_123foo3bar", "123foo::bar"),
-            ("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt"),
-        ];
-        for (name, expected) in table {
-            assert_eq!(name_of(name, true), expected);
-            assert_eq!(name_of(name, false), name);
-        }
-    }
 }

@@ -1,0 +1,76 @@
+//! Keeps signals from ending the process in the middle of a commit.
+//!
+//! By default, a signal ends the whole process, whichever thread gets it. `mcount record` has many
+//! threads. All of them block these signals, and one waits for them. When a signal comes, it waits for
+//! the commits that have begun, prevents new ones, and ends the process as the signal would have. A
+//! signal that the caller ignores stays ignored. A program with one thread, such as `recordmcount`, only
+//! blocks signals during a commit.
+//!
+//! Programs inherit blocked signals, so this isn't for commands that run other programs. They use
+//! `children`.
+
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, raise};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::thread;
+
+/// The signals that a terminal, a shell or make sends to end a process. SIGKILL can't be blocked. The
+/// next run cleans up after it.
+pub const ENDING: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
+
+/// Each commit holds it. When the process ends, it is taken and never released.
+static COMMITS: RwLock<()> = RwLock::new(());
+
+/// While this exists, no signal ends the process.
+pub(crate) struct Guard {
+    mask: Option<SigSet>,
+    _commit: RwLockReadGuard<'static, ()>,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(mask) = self.mask {
+            let _ = mask.thread_set_mask();
+        }
+    }
+}
+
+/// Begins a commit.
+pub(crate) fn hold() -> Guard {
+    let mask = ending().thread_swap_mask(SigmaskHow::SIG_BLOCK).ok();
+    Guard { mask, _commit: COMMITS.read().unwrap_or_else(PoisonError::into_inner) }
+}
+
+/// Waits for the commits that have begun. While it exists, no other can begin.
+pub fn no_commit() -> RwLockWriteGuard<'static, ()> {
+    COMMITS.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on, signals end the process only between commits, whichever threads make them. Call this
+/// before there are other threads.
+pub fn watch() {
+    if ending().thread_block().is_ok() && thread::Builder::new().spawn(wait).is_err() {
+        let _ = ending().thread_unblock();
+    }
+}
+
+fn ending() -> SigSet {
+    ENDING.into_iter().collect()
+}
+
+/// Waits for signals, and then ends the process by them.
+fn wait() {
+    while let Ok(signal) = ending().wait() {
+        let _no_commit = no_commit();
+        let one = SigSet::from(signal);
+        let _ = one.thread_unblock();
+        let _ = raise(signal);
+        // If the process still runs, the signal is ignored.
+        let _ = one.thread_block();
+    }
+}
+
+/// From now on, a write beyond `RLIMIT_FSIZE`, or to a pipe that nobody reads, is an error and doesn't
+/// end the process.
+pub fn take_failed_writes_as_errors() {
+    let _ = SigSet::from_iter([Signal::SIGXFSZ, Signal::SIGPIPE]).thread_block();
+}

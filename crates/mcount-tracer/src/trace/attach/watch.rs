@@ -1,0 +1,289 @@
+//! What the worker does while calls are recorded: it waits for the end, keeps to the budget, and shows who looks at it what is
+//! being called.
+
+use super::control::{self, Control};
+use super::stop::Standing;
+use super::worker::{Worker, inner_id};
+use super::{Picture, Row, Wish};
+use crate::trace::budget::{self, Budget, Times};
+use crate::trace::live::{Live, Tally};
+use crate::trace::{Size, save, told};
+use mcount_trace::layout::metadata;
+use nix::libc;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// How often it's looked whether there are enough calls, whether the program is still the same, and what was recorded.
+const OFTEN: Duration = Duration::from_millis(5);
+const SELDOM: Duration = Duration::from_millis(200);
+const LIVE: Duration = Duration::from_millis(10);
+/// After so much time calls are read, however few they are.
+const STALE: Duration = Duration::from_millis(100);
+
+/// How often it's looked which processes were made by `fork`: that takes some milliseconds.
+const FORKED: Duration = Duration::from_millis(500);
+
+/// Looks at what is recorded.
+pub(super) struct Watch {
+    live: Live,
+    budget: Option<Budget>,
+    times: Times,
+    /// Whose time is counted, and since when that's known.
+    processes: (BTreeSet<i32>, Instant),
+    /// Function and module, by number.
+    names: BTreeMap<u32, (Arc<str>, Arc<str>)>,
+    looked: Instant,
+    /// When something was shown last.
+    shown: Instant,
+    began: Instant,
+}
+
+impl Worker {
+    /// Waits for the end of `pipe`, of the process, of the time, or for enough calls.
+    pub(super) fn wait(&mut self, pipe: &File) -> io::Result<()> {
+        let is_told = Arc::new(AtomicBool::new(false));
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&is_told))?;
+        }
+        let process = super::worker::handle(self.request.process)?;
+        let mut watch = self.watch();
+        let deadline = self.request.duration.map(|duration| Instant::now() + duration);
+        let look = match (&watch, self.request.calls) {
+            (Some(_), _) => LIVE,
+            (None, Some(_)) => OFTEN,
+            (None, None) => SELDOM,
+        };
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let has_more = watch.as_ref().is_some_and(|watch| watch.live.left != 0);
+            let look = if has_more { Duration::ZERO } else { look };
+            let time = left.unwrap_or(look).min(look);
+            let input = self.request.view.as_ref().and_then(|view| view.input()).unwrap_or(-1);
+            let control = self.control.as_ref().map_or(-1, Control::input);
+            let mut polled = [pipe.as_raw_fd(), process.as_raw_fd(), input, control]
+                .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+            let time = i32::try_from(time.as_micros().div_ceil(1000)).unwrap_or(0);
+            // SAFETY: four entries.
+            unsafe { libc::poll(polled.as_mut_ptr(), 4, time) };
+            let [end, gone, typed, asked] = polled.map(|one| one.revents != 0);
+            if asked && !gone {
+                self.hear(watch.as_mut());
+            }
+            if !gone {
+                self.obey();
+            }
+            let wish = self.see(watch.as_mut(), typed);
+            let is_enough = || self.request.calls.is_some_and(|most| self.trace.calls() >= most);
+            if end
+                || gone
+                || is_told.load(SeqCst)
+                || wish == Wish::End
+                || left.is_some_and(|left| left.is_zero())
+                || !self.session.is_there()
+                || is_enough()
+            {
+                self.see_last(watch.as_mut(), gone);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Does what signals have said.
+    fn obey(&mut self) {
+        if self.pauses.told.to_pause() {
+            let is_paused = self.pauses.since.is_none();
+            let line = match self.pause(is_paused) {
+                Ok(()) => told::line(is_paused).to_owned(),
+                Err(error) => error.to_string(),
+            };
+            self.say(&line);
+        }
+        if self.pauses.told.to_write() {
+            let is_ring = matches!(self.request.size, Size::Ring(_));
+            let line = if is_ring { self.save() } else { told::NO_RING.to_owned() };
+            self.say(&line);
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        match &mut self.request.view {
+            Some(view) => view.say(text),
+            None => (self.request.say)(text),
+        }
+    }
+
+    /// Writes the newest calls to a trace of their own; what there is to be said of that.
+    fn save(&self) -> String {
+        let stand = || Standing::of(self.request.process);
+        if let Some(off_cpu) = &self.off_cpu {
+            off_cpu.write();
+        }
+        match save::save(&self.trace, &self.output(), stand) {
+            Ok(path) => format!("written to {}", path.display()),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// Somebody asks for other functions.
+    fn hear(&mut self, watch: Option<&mut Watch>) {
+        let Some((wanted, stream)) = self.control.as_ref().and_then(Control::hear) else { return };
+        let done = wanted.and_then(|wanted| self.change(&wanted));
+        if done.is_ok() && self.pauses.since.is_some() {
+            // All that's wanted now was armed.
+            let _ = self.switch(false);
+        }
+        if let (Some(watch), Ok(_)) = (watch, &done) {
+            watch.names = self.names();
+            if let Some(budget) = &mut watch.budget {
+                budget.forgive();
+            }
+            self.pauses.given_up.clear();
+        }
+        control::answer(stream, &done);
+    }
+
+    /// Shows what there was, to somebody who hasn't seen anything yet.
+    fn see_last(&mut self, watch: Option<&mut Watch>, is_over: bool) {
+        if let (Some(watch), Some(mut view)) = (watch, self.request.view.take()) {
+            if is_over {
+                watch.live.look_at_all(&self.trace);
+            } else {
+                watch.live.look(&self.trace);
+            }
+            view.end(self.picture(watch));
+        }
+    }
+
+    /// What it takes to look at calls, if that's asked for.
+    fn watch(&self) -> Option<Watch> {
+        let budget = self.request.budget.map(Budget::new);
+        if budget.is_none() && self.request.view.is_none() {
+            return None;
+        }
+        let mut times = Times::default();
+        times.begin(self.request.process);
+        let (live, names, now) = (Live::default(), self.names(), Instant::now());
+        let processes = (BTreeSet::from([self.request.process]), now);
+        let (looked, shown, began) = (now, now, now);
+        Some(Watch { live, budget, times, processes, names, looked, shown, began })
+    }
+
+    /// The functions that are traced: names and modules, by number.
+    fn names(&self) -> BTreeMap<u32, (Arc<str>, Arc<str>)> {
+        let mut names = BTreeMap::new();
+        for module in self.program.modules.iter() {
+            let path: Arc<str> = module.path.to_string_lossy().into();
+            for hook in module.hooks.iter().filter(|hook| hook.is_wanted) {
+                let name = crate::names::name_of(&hook.name, true);
+                names.insert(hook.id, (Arc::from(&*name), Arc::clone(&path)));
+            }
+        }
+        names
+    }
+
+    /// Looks at what is new, and does what is wished.
+    fn see(&mut self, watch: Option<&mut Watch>, typed: bool) -> Wish {
+        let Some(watch) = watch else { return Wish::Nothing };
+        // A quarter of what a ring keeps may be new, or what takes much of a budget.
+        if watch.live.news(&self.trace) >= 4 || watch.looked.elapsed() >= STALE {
+            watch.looked = Instant::now();
+            watch.live.look(&self.trace);
+            self.keep_to_budget(watch);
+        }
+        let Some(mut view) = self.request.view.take() else { return Wish::Nothing };
+        let mut wish = if typed { view.typed() } else { Wish::Nothing };
+        if wish == Wish::Nothing && watch.shown.elapsed() >= view.interval() {
+            let picture = self.picture(watch);
+            wish = view.show(picture).unwrap_or(Wish::End);
+        }
+        if wish == Wish::Save {
+            view.say(&self.save());
+        }
+        self.request.view = Some(view);
+        wish
+    }
+
+    /// The process, and those of which calls were recorded that it has made by `fork`. In another namespace, the numbers that
+    /// they have there don't say which they are.
+    fn recorded(&self) -> BTreeSet<i32> {
+        let process = self.request.process;
+        let mut all = BTreeSet::from([process]);
+        if inner_id(process) == process {
+            all.extend(self.trace.processes().into_iter().map(u32::cast_signed));
+        }
+        all
+    }
+
+    /// Gives up functions that are called too often.
+    fn keep_to_budget(&mut self, watch: &mut Watch) {
+        let Some(budget) = &mut watch.budget else { return };
+        if watch.processes.1.elapsed() >= FORKED {
+            watch.processes = (self.recorded(), Instant::now());
+        }
+        let used = watch.times.count(watch.processes.0.iter().copied());
+        let given_up = budget.decide(used, watch.live.all_calls());
+        if given_up.is_empty() {
+            return;
+        }
+        self.pauses.given_up.extend(&given_up);
+        match self.switch_given_up_off() {
+            Ok(()) => {}
+            // The process has ended: there's nothing to be given up.
+            Err(_) if !self.session.is_there() => return,
+            Err(error) => {
+                self.notes.push(format!("--budget: {error}"));
+                return;
+            }
+        }
+        let names: Vec<&str> = given_up
+            .iter()
+            .map(|number| watch.names.get(number).map_or("?", |(name, _)| &**name))
+            .collect();
+        for note in budget::notes(&names) {
+            // If there's no room, that's said anyway.
+            let _ = self.trace.add(metadata::NOTE, note.as_bytes());
+        }
+        let line = budget::line(&names);
+        self.say(&line);
+    }
+
+    fn picture(&self, watch: &mut Watch) -> Picture {
+        let elapsed = watch.shown.elapsed();
+        watch.shown = Instant::now();
+        let tallies = watch.live.take();
+        let rate = self.trace.rate().max(1);
+        let time = |ticks: u64| {
+            let nanoseconds = u128::from(ticks) * 1_000_000_000 / u128::from(rate);
+            u64::try_from(nanoseconds).unwrap_or(u64::MAX)
+        };
+        let given_up = watch.budget.as_ref().map(Budget::given_up);
+        let row = |(number, (function, module)): (&u32, &(Arc<str>, Arc<str>))| {
+            let at = usize::try_from(*number).unwrap_or(usize::MAX);
+            let Tally { calls, total, own, longest } = tallies.get(at).copied().unwrap_or_default();
+            Row {
+                function: Arc::clone(function),
+                module: Arc::clone(module),
+                calls,
+                total_calls: watch.live.calls(*number),
+                total: time(total),
+                own: time(own),
+                longest: time(longest),
+                is_armed: given_up.is_none_or(|all| !all.contains(number)),
+            }
+        };
+        Picture {
+            program: self.program.path.to_string_lossy().into_owned(),
+            process: self.request.process,
+            running: watch.began.elapsed(),
+            elapsed,
+            missed: watch.live.missed,
+            rows: watch.names.iter().map(row).collect(),
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! Calls of library functions (`--library-calls`): those that a module makes by words which the dynamic linker fills in.
+//!
+//! Such a word is made to lead to a *gate*, which is a processor's (a file each, with the same names in it): an armed site, and behind it a jump by a word of our
+//! own. The module's relocation of its word is changed into one of ours. So it's the dynamic linker that finds the function,
+//! with all that it knows of versions and scopes, whenever it does: before it tells that a module is there; afterwards, as glibc
+//! does until 2.40 for what is opened by `dlopen`; or when the function is called first. Nothing of the module refers to its word but calls, so
+//! nobody else sees the gate's address. Where code also takes the address from the word, the calls by it are replaced, each by one
+//! of as many bytes, and the word stays.
+
+#[cfg_attr(target_arch = "x86_64", path = "library/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "library/aarch64.rs")]
+mod here;
+
+use super::Recorder;
+use super::agent::Routines;
+use super::imports::{self, Export, Import, Way};
+use super::modules::{Module, Modules, is_recorded};
+use super::processor::{STUB, thunk};
+use super::scope::Scope;
+use super::space::{Gate, PAGE, Pages, Placed, Room, Space, near, reaches};
+use super::tracee::{Memory, Tracee};
+use crate::commit::Failure;
+use crate::files::Input;
+use crate::words::counted;
+use mcount_trace::layout::metadata;
+use nix::libc;
+use object::Endianness;
+use object::read::elf::ElfFile64;
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A module in a process: its load bias, and its index.
+pub(super) type Loaded = (u64, usize);
+
+/// All that is known of library functions.
+#[derive(Default)]
+pub(super) struct Library {
+    /// What modules have for others, by index.
+    exports: HashMap<usize, HashMap<Arc<str>, Export>>,
+    /// Those whose calls are traced.
+    functions: Vec<Function>,
+    /// Their places in that, by module and name.
+    known: HashMap<(Option<usize>, Arc<str>), usize>,
+}
+
+/// One whose calls are traced.
+struct Function {
+    number: u32,
+    name: Arc<str>,
+    /// The module that it's in, if that's known.
+    module: Option<usize>,
+    /// What it is for what is recorded, at first.
+    class: u32,
+    is_wanted: bool,
+}
+
+/// Where a function is.
+#[derive(Debug, Clone, Copy)]
+struct Target {
+    module: usize,
+    export: Export,
+}
+
+/// What is to be done for one import.
+struct Plan {
+    import: Import,
+    /// The number of its function, and above it what it is for what is recorded.
+    number: u32,
+}
+
+impl Library {
+    /// Is any call traced?
+    pub(super) fn is_empty(&self) -> bool {
+        self.functions.is_empty()
+    }
+
+    /// Is the function with this number to be recorded?
+    pub(super) fn is_wanted(&self, number: u32) -> bool {
+        // Numbers are given out in this order.
+        let at = self.functions.binary_search_by_key(&number, |one| one.number);
+        at.is_ok_and(|at| self.functions.get(at).is_some_and(|one| one.is_wanted))
+    }
+
+    /// Gives functions up that are called too often; their names.
+    pub(super) fn give_up(&mut self, numbers: &BTreeSet<u32>) -> Vec<(u32, String)> {
+        let given_up = self.functions.iter_mut().filter(|one| numbers.contains(&one.number));
+        given_up
+            .map(|one| {
+                one.is_wanted = false;
+                (one.number, crate::names::name_of(&one.name, true).into_owned())
+            })
+            .collect()
+    }
+
+    /// The functions whose calls are traced, as patterns.
+    pub(super) fn recorded(&self, modules: &Modules) -> Vec<String> {
+        let line = |one: &Function| {
+            let name = crate::names::name_of(&one.name, true);
+            match one.module.and_then(|index| modules.at(index)) {
+                Some(module) => format!("{name}@{}", module.path.display()),
+                None => name.into_owned(),
+            }
+        };
+        let is_recorded = |one: &&Function| is_recorded(one.class);
+        self.functions.iter().filter(is_recorded).map(line).collect()
+    }
+
+    /// Reads what these modules have for others.
+    fn read(&mut self, all: &[Loaded], modules: &Modules, process: i32) {
+        for (_, index) in all {
+            let Some(module) = modules.at(*index) else { continue };
+            // The process may be gone, and another one can be asked later.
+            if !self.exports.contains_key(index)
+                && let Ok(exports) = with_file(module, process, imports::exports)
+            {
+                self.exports.insert(*index, exports);
+            }
+        }
+    }
+
+    /// Where the function is that the module `own` calls by a word which has `value` now. A word may lead into its own module, if
+    /// nobody has looked for the function yet.
+    fn find(
+        &self,
+        (all, modules): (&[Loaded], &Modules),
+        own: Loaded,
+        (value, name): (u64, &str),
+    ) -> Option<Target> {
+        let exported = |index: usize| {
+            let export = *self.exports.get(&index)?.get(name)?;
+            Some(Target { module: index, export })
+        };
+        let is_in = |(bias, index): &&Loaded| {
+            let extent = modules.at(*index).map_or((0, 0), |module| module.extent);
+            (extent.0..extent.1).contains(&value.wrapping_sub(*bias))
+        };
+        let bound = all.iter().filter(|one| **one != own).find(is_in);
+        let bound = bound.and_then(|(_, index)| exported(*index));
+        bound.or_else(|| all.iter().find_map(|(_, index)| exported(*index)))
+    }
+
+    /// The place of a function among those whose calls are traced, and whether it's new.
+    fn place(
+        &mut self,
+        modules: &mut Modules,
+        module: Option<usize>,
+        (name, class): (&Arc<str>, u32),
+    ) -> (usize, bool) {
+        let new = self.functions.len();
+        let place = *self.known.entry((module, Arc::clone(name))).or_insert(new);
+        if place == new {
+            let (number, name) = (modules.new_number(), Arc::clone(name));
+            self.functions.push(Function { number, name, module, class, is_wanted: true });
+        }
+        (place, place == new)
+    }
+}
+
+impl Recorder {
+    /// Has calls be recorded that the modules `new`, of `all` in the order of the dynamic linker, make of others, as far as that's
+    /// asked for: those of modules with hooks, and the program's.
+    pub(super) fn arm_library_calls(
+        &mut self,
+        (thread, id): (Tracee, i32),
+        memory: &Memory,
+        space: &mut Space,
+        (all, new): (&[Loaded], &[Loaded]),
+    ) {
+        if self.request.scope.library.is_empty() {
+            return;
+        }
+        if let Err(error) = space.make_words(thread, memory) {
+            let why = Failure::from(error);
+            return self.note(format!("library calls aren't traced: {why}"));
+        }
+        self.library.read(all, &self.modules, id);
+        for one in new {
+            let Some(module) = self.modules.at(one.1) else { continue };
+            let path = module.path.display().to_string();
+            if module.hooks.is_empty() && all.first() != Some(one) {
+                continue;
+            }
+            let planned = self.plan(id, memory, all, *one);
+            let armed = planned.and_then(|(plans, missed)| {
+                let left = self.arm_imports(thread, memory, space, (*one, &plans))?;
+                Ok((left, missed))
+            });
+            match armed {
+                Ok((left, missed)) => {
+                    let notes = [note(&path, &left, NOT_TRACED), note(&path, &missed, MISSED)];
+                    notes.into_iter().flatten().for_each(|text| self.note(text));
+                }
+                Err(error) => {
+                    let why = Failure::from(error);
+                    self.note(format!("{path}: its library calls aren't traced: {why}"));
+                }
+            }
+        }
+    }
+
+    /// Which calls of the module `own` are to be recorded, and of which functions some may be missing.
+    fn plan(
+        &mut self,
+        process: i32,
+        memory: &Memory,
+        all: &[Loaded],
+        own: Loaded,
+    ) -> io::Result<(Vec<Plan>, Vec<Arc<str>>)> {
+        let (mut plans, mut new, mut missed) = (Vec::new(), Vec::new(), Vec::new());
+        let Some(module) = self.modules.at(own.1) else { return Ok((plans, missed)) };
+        let imports = with_file(module, process, imports::imports)?;
+        // Before any function is known, as the process may be gone.
+        let word = |import: &Import| memory.word(own.0.wrapping_add(import.word));
+        let values = imports.iter().map(word).collect::<io::Result<Vec<u64>>>()?;
+        for (import, value) in imports.into_iter().zip(values) {
+            let target = self.library.find((all, &self.modules), own, (value, &import.name));
+            if target.is_some_and(|target| !leaves(target, own, &self.modules)) {
+                continue;
+            }
+            let index = target.map(|target| target.module);
+            let module = index.and_then(|index| self.modules.at(index));
+            let Some(class) = class(&self.request.scope, module, &import.name) else { continue };
+            if import.may_be_loaded && target.is_some() {
+                missed.push(Arc::clone(&import.name));
+            }
+            if import.way == Way::Address {
+                continue;
+            }
+            let (place, is_new) =
+                self.library.place(&mut self.modules, index, (&import.name, class));
+            let Some(function) = self.library.functions.get(place) else { continue };
+            let number = function.number;
+            if is_new {
+                new.push((number, target, Arc::clone(&import.name)));
+            }
+            // It may have been given up.
+            if !function.is_wanted {
+                continue;
+            }
+            plans.push(Plan { import, number: number | class << 24 });
+        }
+        self.trace.add_all(metadata::FUNCTION, &new, |(number, target, name), payload| {
+            let module = target.and_then(|target| self.modules.at(target.module));
+            let (address, size) =
+                target.map_or((0, 0), |one| (one.export.address, one.export.size));
+            payload.extend(number.to_ne_bytes());
+            payload.extend(module.map_or(0, |module| module.number).to_ne_bytes());
+            payload.extend(address.to_ne_bytes());
+            payload.extend(size.to_ne_bytes());
+            payload.extend(name.as_bytes());
+        })?;
+        Ok((plans, missed))
+    }
+
+    /// Does what is planned for the module `own`; the names of those for which it can't be done.
+    fn arm_imports(
+        &mut self,
+        thread: Tracee,
+        memory: &Memory,
+        space: &mut Space,
+        (own, plans): (Loaded, &[Plan]),
+    ) -> io::Result<Vec<Arc<str>>> {
+        let Space { agent, desk, gates, words, .. } = space;
+        let (Some(placed), Some(desk), false) = (agent, *desk, plans.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let extent = self.modules.at(own.1).map_or((0, 0), |module| module.extent);
+        let extent = (own.0.wrapping_add(extent.0), own.0.wrapping_add(extent.1));
+        let replaced = plans.iter().filter(|plan| matches!(plan.import.way, Way::Sites(_)));
+        let room = (replaced.count() as u64 * NEAR).next_multiple_of(PAGE);
+        let protection = libc::PROT_READ | libc::PROT_EXEC;
+        let thunks = match room {
+            0 => None,
+            _ if reaches(extent, placed.stubs.extent()) => None,
+            _ => Some(near(thread, memory, desk, (extent, protection), room)?),
+        };
+        let Routines { entry, exit, .. } = self.agent.symbols.routines(self.request.scope.kind());
+        let routines = (placed.bias + entry, placed.bias + exit);
+        let pages = Pages::default();
+        let words = words.get_or_insert_default();
+        let bias = own.0;
+        let mut writer = Writer { memory, placed, bias, extent, routines, words, thunks, pages };
+        let mut left = Vec::new();
+        for Plan { import, number } in plans {
+            match writer.import(import, *number)? {
+                Some(site) => gates.push(Gate { site, number: number & 0xff_ffff }),
+                None => left.push(Arc::clone(&import.name)),
+            }
+        }
+        writer.pages.write(memory)?;
+        Ok(left)
+    }
+}
+
+impl Space {
+    /// Maps room for words that the dynamic linker fills in, unless that's been done. It's done when a program begins, as later there may be
+    /// none that gates reach.
+    fn make_words(&mut self, thread: Tracee, memory: &Memory) -> io::Result<()> {
+        const SIZE: u64 = 1 << 20;
+        if let (Some(placed), Some(desk), None) = (&self.agent, self.desk, self.words) {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let extent = (placed.stubs.extent(), protection);
+            self.words = Some(near(thread, memory, desk, extent, SIZE)?);
+        }
+        Ok(())
+    }
+}
+
+/// What is to be done of code of a module that finds a function when it's called first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum First {
+    /// It's gone to as it is.
+    #[cfg_attr(target_arch = "aarch64", expect(dead_code, reason = "a register says which one"))]
+    Same,
+    /// A register has to have what the PLT loads into it, which a gate doesn't keep.
+    Loads,
+    /// It isn't understood.
+    Unknown,
+}
+
+/// Bytes of code near a module for an import of which calls are replaced.
+const NEAR: u64 = 2 * STUB as u64;
+
+/// Writes what calls of one module go by.
+struct Writer<'s> {
+    memory: &'s Memory,
+    placed: &'s mut Placed,
+    bias: u64,
+    /// First address of the module, and the one behind its last.
+    extent: (u64, u64),
+    /// What stubs call at entries and exits.
+    routines: (u64, u64),
+    /// Room for words that the dynamic linker fills in.
+    words: &'s mut Room,
+    /// Room for code that the module reaches, and that reaches it, if that of stubs is too far away.
+    thunks: Option<Room>,
+    pages: Pages,
+}
+
+impl Writer<'_> {
+    /// Has calls of an import go by a gate; where that one's site is. `None`: they can't.
+    fn import(&mut self, import: &Import, number: u32) -> io::Result<Option<u64>> {
+        const PAIR: usize = 2 * STUB;
+        let no_room = || io::Error::other("no room for more stubs");
+        let stub = self.placed.stubs.take(PAIR as u64).ok_or_else(no_room)?;
+        let gate = stub + STUB as u64;
+        let by = self.words.take(8).ok_or_else(no_room)?;
+        let made = here::pair(stub, self.routines, by, number);
+        let is_done = match &import.way {
+            _ if made.is_none() => false,
+            Way::Calls => self.redirect(import, gate, by)?,
+            Way::Sites(sites) => self.replace((import, sites), gate, by)?,
+            Way::Address => false,
+        };
+        let made = made.filter(|_| is_done);
+        self.memory.write(stub, made.as_ref().unwrap_or(&[0; PAIR]))?;
+        Ok(is_done.then_some(gate + here::GATE_SITE))
+    }
+
+    /// Makes the word of an import lead to `gate`, and its relocation one of `by`. `false` if that isn't the relocation.
+    fn redirect(&mut self, import: &Import, gate: u64, by: u64) -> io::Result<bool> {
+        let [word, relocation] =
+            [import.word, import.relocation].map(|address| self.bias.wrapping_add(address));
+        if self.memory.word(relocation)? != import.word {
+            return Ok(false);
+        }
+        let Some(value) = self.first_value(import, self.memory.word(word)?)? else {
+            return Ok(false);
+        };
+        self.memory.write(by, &value.to_le_bytes())?;
+        let distance = by.wrapping_sub(self.bias);
+        self.pages.patch(self.memory, relocation, &distance.to_le_bytes())?;
+        self.pages.patch(self.memory, word, &gate.to_le_bytes())?;
+        Ok(true)
+    }
+
+    /// What a new word has at first, if that of the module has `value`: the same, or what leads to code that goes there with all that the
+    /// module's PLT expects. `None` if nobody knows what that does.
+    fn first_value(&mut self, import: &Import, value: u64) -> io::Result<Option<u64>> {
+        // What isn't relocated yet will be.
+        let is_own = |value: u64| (self.extent.0..self.extent.1).contains(&value);
+        let missing = [0, self.bias].into_iter().find(|bias| is_own(value.wrapping_add(*bias)));
+        let Some(missing) = missing.filter(|_| value != 0) else { return Ok(Some(value)) };
+        let place = value.wrapping_add(missing);
+        let mut code = [0; 8];
+        self.memory.read(place, &mut code)?;
+        let code = match here::first(code) {
+            First::Same => return Ok(Some(value)),
+            First::Unknown => return Ok(None),
+            First::Loads => {
+                here::load_and_jump(import.index, self.bias.wrapping_add(import.word), place)
+            }
+        };
+        let Some(slot) = self.placed.stubs.take(STUB as u64) else { return Ok(None) };
+        self.memory.write(slot, &code)?;
+        Ok(Some(slot.wrapping_sub(missing)))
+    }
+
+    /// Makes calls and jumps by the word of an import those of `gate`, which comes back by the word `by`. `false` if one of them isn't
+    /// what it was in the file, or too far away.
+    fn replace(
+        &mut self,
+        (import, sites): (&Import, &[u64]),
+        gate: u64,
+        by: u64,
+    ) -> io::Result<bool> {
+        let room = self.thunks.as_mut().unwrap_or(&mut self.placed.stubs);
+        let Some(there) = room.take(NEAR) else { return Ok(false) };
+        let back = there + STUB as u64;
+        let word = self.bias.wrapping_add(import.word);
+        let Some(jump_back) = here::jump_by(back, word) else { return Ok(false) };
+        let mut all = Vec::new();
+        for site in sites {
+            let place = self.bias.wrapping_add(*site);
+            let mut now = [0; here::BY_WORD];
+            self.memory.read(place, &mut now)?;
+            let Some(direct) = here::direct(now, place, there) else { return Ok(false) };
+            all.push((place, direct));
+        }
+        self.memory.write(there, &thunk(gate))?;
+        self.memory.write(back, &jump_back)?;
+        self.memory.write(by, &back.to_le_bytes())?;
+        for (place, direct) in all {
+            self.pages.patch(self.memory, place, &direct)?;
+        }
+        Ok(true)
+    }
+}
+
+/// Reads something of the file of a module of `process`.
+fn with_file<T>(
+    module: &Module,
+    process: i32,
+    read: impl FnOnce(&ElfFile64<'_, Endianness>) -> T,
+) -> io::Result<T> {
+    let seen = Path::new("/proc").join(process.to_string()).join("root");
+    let path = seen.join(module.path.strip_prefix("/").unwrap_or(&module.path));
+    let input = Input::open(&path)?;
+    let file = ElfFile64::<Endianness>::parse(input.bytes()).map_err(io::Error::other)?;
+    Ok(read(&file))
+}
+
+/// Does a call of `target` leave the module `own`, and isn't recorded by the function's own hook?
+fn leaves(target: Target, own: Loaded, modules: &Modules) -> bool {
+    let address = target.export.address;
+    let has_armed_hook = modules.at(target.module).is_some_and(|module| {
+        let hooks = module.hooks.as_slice();
+        let from = hooks.partition_point(|hook| hook.site < address);
+        let hook = hooks.get(from).filter(|hook| hook.function == address);
+        hook.is_some_and(|hook| hook.is_wanted)
+    });
+    target.export.is_function && target.module != own.1 && !has_armed_hook
+}
+
+/// What a function is for what is recorded, if its calls are to be.
+fn class(scope: &Scope, module: Option<&Module>, symbol: &str) -> Option<u32> {
+    let name = crate::names::name_of(symbol, true);
+    let path = module.map(|module| module.path.to_string_lossy());
+    scope.choose_library(&name, symbol, path.as_deref().unwrap_or_default())
+}
+
+const NOT_TRACED: &str = "aren't traced: its code isn't as in the file, or not understood";
+const MISSED: &str =
+    "may be missing: compiled with -fno-plt, it takes addresses from where calls do";
+
+/// Says of which functions calls aren't in the trace.
+fn note(path: &str, names: &[Arc<str>], why: &str) -> Option<String> {
+    let first = crate::names::name_of(names.first()?, true);
+    let more = match names.len() {
+        1 => String::new(),
+        count => format!(" and {}", counted(count - 1, "other", "others")),
+    };
+    Some(format!("{path}: calls of {first}{more} {why}"))
+}

@@ -1,0 +1,432 @@
+//! `mcount trace`: runs a program, arms its hooks, and writes down its calls.
+//!
+//! The recorder is the program's tracer in the sense of `ptrace`. It acts when the program executes another
+//! one, makes a process or thread, loads or unloads a library, or ends; the calls themselves are
+//! written by the agent in the program, and nobody is asked about them. If the recorder is killed the program
+//! runs on.
+
+mod agent;
+pub mod attach;
+mod budget;
+mod clock;
+mod confine;
+mod file;
+mod functions;
+mod imports;
+mod inject;
+mod library;
+mod live;
+mod meant;
+mod modules;
+mod off_cpu;
+mod prepare;
+mod processes;
+pub(crate) mod processor;
+mod recipe;
+mod rendezvous;
+mod rlimit;
+mod room;
+mod sandbox;
+mod sanitizers;
+mod save;
+mod scope;
+mod sources;
+mod space;
+mod spawn;
+mod spend;
+mod stack;
+mod start;
+mod switch;
+mod told;
+mod tracee;
+mod values;
+
+use self::agent::Agent;
+use self::confine::Confinement;
+pub use self::file::Size;
+use self::file::TraceFile;
+use self::library::Library;
+use self::modules::Modules;
+use self::off_cpu::OffCpu;
+pub use self::scope::{FileGlob, Known, Limit, Scope};
+use self::space::Space;
+use self::spend::Spending;
+use self::start::Untraced;
+use self::switch::Waker;
+use self::told::Told;
+use self::tracee::{Memory, Tracee};
+use crate::commit::about;
+use mcount_trace::layout::metadata;
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::signal::Signal;
+use nix::sys::wait::WaitPidFlag;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// What to trace.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+pub struct Request {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// The trace.
+    pub output: PathBuf,
+    /// A file of that name stays, and the trace gets one with a number.
+    pub keeps_others: bool,
+    /// Which calls, and what of them.
+    pub scope: Scope,
+    /// How large the trace may get, in bytes, and whether older calls make room for newer ones.
+    pub size: Size,
+    /// The part of the programs' processor time that tracing may cost.
+    pub budget: Option<f64>,
+    /// Run the program even if it has no hooks itself, for what it starts.
+    pub children: bool,
+    /// Don't trace what it starts.
+    pub is_alone: bool,
+    /// Say which modules have hooks.
+    pub verbose: bool,
+    /// Don't run the program, only say what would be traced.
+    pub is_list: bool,
+}
+
+/// How the program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself, with this exit code.
+    Code(u8),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// What came of it.
+pub struct Outcome {
+    /// How the program ended.
+    pub ended: Ended,
+    /// The trace; not where the program didn't begin.
+    pub output: PathBuf,
+    /// What is missing from the trace, a line each.
+    pub notes: Vec<String>,
+    /// What would be traced, as patterns, if that was asked for.
+    pub listed: Vec<String>,
+}
+
+/// One process.
+struct Process {
+    space: Rc<RefCell<Space>>,
+    memory: Memory,
+    /// It's traced, and not only followed.
+    traced: bool,
+    confinement: Confinement,
+}
+
+/// What a process begins with that another one has made.
+#[derive(Clone, Default)]
+struct Maker {
+    space: Rc<RefCell<Space>>,
+    traced: bool,
+    confinement: Confinement,
+}
+
+impl Process {
+    /// What it leaves to those that it makes.
+    fn as_maker(&self) -> Maker {
+        let Self { space, traced, confinement, .. } = self;
+        Maker { space: Rc::clone(space), traced: *traced, confinement: *confinement }
+    }
+}
+
+struct Recorder {
+    request: Request,
+    agent: Agent,
+    trace: TraceFile,
+    /// Who tells when threads are off the processor.
+    off_cpu: Option<OffCpu>,
+    modules: Modules,
+    library: Library,
+    /// How many enumerations the trace has.
+    enumerations: u32,
+    processes: HashMap<i32, Process>,
+    /// The process of each thread.
+    threads: HashMap<i32, i32>,
+    /// New ones that stopped before their parent told of them.
+    early: BTreeMap<i32, Instant>,
+    /// Processes that have ended lately: one may have been killed before it told of what it made.
+    ended_lately: VecDeque<(i32, Maker)>,
+    /// New ones that their parent has told of, and that haven't stopped yet.
+    late: BTreeSet<i32>,
+    /// How many filters of system calls this process has, which all others begin with.
+    own_filters: u64,
+    /// A program has forbidden itself system calls that the agent needs.
+    is_confined: bool,
+    /// The process that was started first.
+    main: i32,
+    ended: Option<Ended>,
+    /// The main program has run.
+    begun: bool,
+    refused: Option<String>,
+    listed: Option<Vec<String>>,
+    notes: Vec<String>,
+    noted: BTreeSet<String>,
+    spending: Option<Spending>,
+    /// What signals have said.
+    told: Told,
+    began: Instant,
+    /// When recording has paused, in seconds, if it has.
+    paused: Option<f64>,
+    /// It has paused before, or does.
+    has_paused: bool,
+    /// New processes that aren't to be traced, and haven't stood yet.
+    left_alone: BTreeSet<i32>,
+}
+
+/// Runs the program and traces it until it and all that it started have ended.
+///
+/// # Errors
+///
+/// It can't be started, or the trace can't be written.
+pub fn run(mut request: Request) -> io::Result<Outcome> {
+    let why = request.command.first().and_then(|command| sanitizers::of_program(command));
+    let why = why.filter(|_| !request.scope.entries);
+    if let Some(why) = why {
+        if request.scope.needs_returns() {
+            return Err(io::Error::other(why));
+        }
+        request.scope.entries = true;
+    }
+    let agent = Agent::new(&request.output)?;
+    let trace = TraceFile::create(&request.output, request.size, &request.scope)
+        .map_err(|error| about(&request.output, error))?;
+    let mut outcome = record(request, agent, trace)?;
+    outcome.notes.extend(why.map(|why| format!("warning: {why}: only entries are recorded")));
+    Ok(outcome)
+}
+
+fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcome> {
+    if !std::path::Path::new("/proc/self").exists() {
+        trace.remove_unpublished();
+        return Err(io::Error::other("/proc isn't mounted, and tracing needs it"));
+    }
+    let told = Told::listen()?;
+    let main = spawn::spawn(&request.command).inspect_err(|_| trace.remove_unpublished())?;
+    spawn::hear_signals(main, told.clone(), Waker::new());
+    let mut recorder = Recorder {
+        request,
+        agent,
+        trace,
+        off_cpu: None,
+        modules: Modules::default(),
+        library: Library::default(),
+        enumerations: 0,
+        processes: HashMap::new(),
+        threads: HashMap::from([(main, main)]),
+        early: BTreeMap::new(),
+        ended_lately: VecDeque::new(),
+        late: BTreeSet::new(),
+        own_filters: sandbox::filters_of(i32::try_from(std::process::id()).unwrap_or(0)),
+        is_confined: false,
+        main,
+        ended: None,
+        begun: false,
+        refused: None,
+        listed: None,
+        notes: Vec::new(),
+        noted: BTreeSet::new(),
+        spending: None,
+        told,
+        began: Instant::now(),
+        paused: None,
+        has_paused: false,
+        left_alone: BTreeSet::new(),
+    };
+    recorder.begin_spending();
+    recorder.watch_switches();
+    recorder.follow()?;
+    recorder.finish()
+}
+
+/// How long it's waited in between where a new process waits for its maker.
+const BETWEEN: Duration = Duration::from_millis(2);
+
+/// What `waitpid` told.
+enum Stop {
+    Exited(i32),
+    Event(i32, i32),
+    Signal(i32),
+}
+
+impl Recorder {
+    /// Follows all processes until the last one ends. The recorder may have children that it didn't start: whoever
+    /// executed it had them.
+    fn follow(&mut self) -> io::Result<()> {
+        while !(self.threads.is_empty() && self.early.is_empty()) {
+            self.obey();
+            let mut status = 0;
+            let flags = if self.early.is_empty() {
+                WaitPidFlag::__WALL
+            } else {
+                self.adopt();
+                WaitPidFlag::__WALL | WaitPidFlag::WNOHANG
+            };
+            let flags = flags.bits();
+            // SAFETY: the status is a number of ours.
+            let thread = unsafe { libc::waitpid(-1, &raw mut status, flags) };
+            if thread < 0 {
+                match Errno::last() {
+                    Errno::EINTR => {
+                        self.look_at_spending();
+                        continue;
+                    }
+                    Errno::ECHILD => return Ok(()),
+                    error => return Err(error.into()),
+                }
+            }
+            if thread == 0 {
+                std::thread::sleep(BETWEEN);
+                continue;
+            }
+            let stop = if libc::WIFSTOPPED(status) {
+                let signal = libc::WSTOPSIG(status);
+                match status >> 16 {
+                    0 => Stop::Signal(signal),
+                    event => Stop::Event(event, signal),
+                }
+            } else {
+                Stop::Exited(status)
+            };
+            self.stopped(Tracee::new(thread), &stop);
+        }
+        Ok(())
+    }
+
+    fn stopped(&mut self, thread: Tracee, stop: &Stop) {
+        match *stop {
+            Stop::Exited(status) => self.exited(thread.id(), status),
+            Stop::Event(libc::PTRACE_EVENT_EXEC, _) => self.executed(thread),
+            Stop::Event(libc::PTRACE_EVENT_FORK, _) => self.forked(thread, false),
+            Stop::Event(libc::PTRACE_EVENT_VFORK, _) => self.forked(thread, true),
+            Stop::Event(libc::PTRACE_EVENT_CLONE, _) => self.cloned(thread),
+            Stop::Event(libc::PTRACE_EVENT_STOP, signal) => self.event_stop(thread, signal),
+            Stop::Event(..) => thread.resume(None),
+            Stop::Signal(signal @ (libc::SIGURG | libc::SIGTRAP))
+                if self.at_rendezvous(thread, signal) =>
+            {
+                self.rendezvous(thread);
+                thread.resume(None);
+            }
+            Stop::Signal(libc::SIGSEGV)
+                if self.gave_time(thread) || self.gave_return_address(thread) =>
+            {
+                thread.resume(None);
+            }
+            Stop::Signal(signal) => match Signal::try_from(signal) {
+                Ok(signal) => thread.resume(Some(signal)),
+                Err(_) => thread.resume_with(signal),
+            },
+        }
+    }
+
+    fn untraced(&mut self, process: i32, why: &Untraced) {
+        let name = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
+        let text = format!("{}: not traced: {why}", name.display());
+        let is_run = self.request.children && !self.request.is_list;
+        if process == self.main && !self.begun && !is_run {
+            self.refuse(process, text);
+        } else {
+            self.note(text);
+        }
+    }
+
+    /// Ends the main program before any of its code runs.
+    fn refuse(&mut self, process: i32, why: String) {
+        self.refused = Some(why);
+        Self::kill(process);
+    }
+
+    fn kill(process: i32) {
+        // SAFETY: no pointer is passed.
+        unsafe { libc::kill(process, libc::SIGKILL) };
+    }
+
+    fn note(&mut self, text: String) {
+        if self.noted.insert(text.clone()) {
+            self.add(metadata::NOTE, text.as_bytes());
+            self.notes.push(text);
+        }
+    }
+
+    /// Adds to the trace; if it has no room, that's said at the end.
+    fn add(&mut self, kind: u32, payload: &[u8]) {
+        if let Err(error) = self.trace.add(kind, payload) {
+            let text = about(self.trace.path(), error).to_string();
+            if self.noted.insert(text.clone()) {
+                self.notes.push(text);
+            }
+        }
+    }
+
+    /// Has the kernel tell of context switches, if they're wanted. The program doesn't run yet.
+    fn watch_switches(&mut self) {
+        if !self.request.scope.switches || self.request.is_list {
+            return;
+        }
+        match OffCpu::of_new(&self.trace, self.main, self.request.is_alone) {
+            Ok(off_cpu) => self.off_cpu = Some(off_cpu),
+            Err(error) => self.note(off_cpu::why_not(&error)),
+        }
+    }
+
+    fn finish(mut self) -> io::Result<Outcome> {
+        for note in self.off_cpu.take().into_iter().flat_map(OffCpu::end) {
+            self.note(note);
+        }
+        let failed = spawn::exec_error();
+        if failed.is_some() || self.refused.is_some() || self.listed.is_some() {
+            self.trace.remove_unpublished();
+        } else if !self.begun {
+            // Only programs that can't be traced were run.
+            self.publish()?;
+        }
+        if let Some(error) = failed {
+            let name = self.request.command.first().cloned().unwrap_or_default();
+            return Err(about(Path::new(&name), error));
+        }
+        if let Some(why) = self.refused {
+            return Err(io::Error::other(why));
+        }
+        self.notes.extend(self.request.scope.warnings());
+        if let Some(listed) = self.listed {
+            let output = self.request.output;
+            return Ok(Outcome { ended: Ended::Code(0), output, notes: self.notes, listed });
+        }
+        let is_ring = matches!(self.request.size, Size::Ring(_));
+        self.notes.extend(self.trace.missing(is_ring, self.is_confined));
+        let name = self.trace.name().unwrap_or_default().to_owned();
+        self.trace.finish()?;
+        let ended = self.ended.unwrap_or(Ended::Code(0));
+        let output = self.request.output.with_file_name(name);
+        Ok(Outcome { ended, output, notes: self.notes, listed: Vec::new() })
+    }
+
+    /// Gives the trace its name.
+    fn publish(&mut self) -> io::Result<()> {
+        if !self.request.keeps_others {
+            return self.trace.publish();
+        }
+        let note = self.trace.publish_beside(&self.request.output)?;
+        self.notes.extend(note);
+        Ok(())
+    }
+}
+
+fn program(process: i32) -> PathBuf {
+    std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default()
+}
+
+fn numbers(values: &[i32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_ne_bytes()).collect()
+}

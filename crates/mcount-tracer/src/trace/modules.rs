@@ -1,0 +1,486 @@
+//! The hooks of an executable or a shared library, found in its file: the library `mcount` knows where they
+//! are, the bytes there say how each is armed.
+
+use super::agent::Routines;
+use super::functions::{Function, Functions};
+use super::processor::{self, Area, Position, SITE, STUB, Unusable, nop_length};
+use super::recipe::Recipe;
+use super::sanitizers;
+use super::scope::Scope;
+use crate::files::Input;
+use crate::words::counted;
+use mcount::{Base, CallSite, Kind, Options, Policy};
+use mcount_agent::class;
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The functions by which a program forbids itself something.
+const CONFINING: [&str; 2] = ["prctl", "syscall"];
+
+/// What can be armed in one file.
+#[derive(Debug, Default)]
+pub(super) struct Module {
+    /// Its number in the trace.
+    pub(super) number: u32,
+    pub(super) path: PathBuf,
+    pub(super) build_id: Vec<u8>,
+    pub(super) hooks: Vec<Hook>,
+    /// Functions whose area of NOPs is too small for a jump.
+    pub(super) too_small: usize,
+    /// Hooks of which nobody knows where their function begins.
+    pub(super) unplaced: usize,
+    /// Calls of the hook that have no known form.
+    pub(super) odd_calls: usize,
+    /// Why returns can't be traced in a process that has it.
+    pub(super) sanitizer: Option<&'static str>,
+    /// It may load libraries, or have processes execute programs.
+    pub(super) may_load: bool,
+    /// All functions, with a hook or without.
+    pub(super) functions: usize,
+    /// Addresses of its first and behind its last byte in memory, before the load bias.
+    pub(super) extent: (u64, u64),
+    /// `_Unwind_GetIP`, `_Unwind_SetIP`, `_Unwind_SetGR` and `_Unwind_Resume`, if it has all of them.
+    pub(super) unwinder: Option<[u64; 4]>,
+    /// Functions by which a program forbids itself system calls: where they are, before the load bias, and their first bytes.
+    pub(super) confining: Vec<(u64, Vec<u8>)>,
+}
+
+/// One function that can be armed.
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(super) struct Hook {
+    /// Its number in the trace.
+    pub(super) id: u32,
+    /// Where the function is, before the load bias.
+    pub(super) function: u64,
+    pub(super) size: u64,
+    /// As the symbol table has it; empty if no symbol tells.
+    pub(super) name: Arc<str>,
+    /// Where the hook is, before the load bias.
+    pub(super) site: u64,
+    pub(super) area: Area,
+    /// Where the jump to the stub has room, if not at the hook: five bytes before the function.
+    pub(super) before: Option<u64>,
+    /// Where in the function it is. `None`: nobody knows where the caller's address is there, so it stays idle.
+    pub(super) position: Option<Position>,
+    /// The function has another hook before this one, so this one stays idle.
+    pub(super) is_second: bool,
+    /// It is that of the function by which programs set markers.
+    pub(super) is_mark: bool,
+    /// Its function is in one of the source files that are wanted.
+    pub(super) is_in_files: bool,
+    /// It is to be armed, and not just made idle.
+    pub(super) is_wanted: bool,
+    /// What it is for what is recorded: one of [`mcount_agent::class`], or 0.
+    pub(super) class: u32,
+    /// What of its arguments and result is recorded.
+    pub(super) recipe: Option<Arc<Recipe>>,
+}
+
+impl Hook {
+    /// Is it a call behind the prologue?
+    pub(super) fn is_after_prologue(&self) -> bool {
+        processor::is_after_prologue(self.position)
+    }
+
+    /// Its stub at `at`, for the routines of an agent at load bias `bias`; its function goes on at `body`. `None` if
+    /// that's out of reach.
+    pub(super) fn stub(
+        &self,
+        at: u64,
+        (bias, routines): (u64, Routines),
+        body: u64,
+    ) -> Option<[u8; STUB]> {
+        let number = self.id | self.class << 24;
+        let Routines { entry, pg_entry, exit } = routines;
+        processor::stub(
+            self.position,
+            at,
+            (bias + entry, bias + pg_entry, bias + exit),
+            body,
+            number,
+        )
+    }
+
+    /// Where its site leads to in that stub.
+    pub(super) fn way_in(&self) -> u64 {
+        processor::way_in(self.position)
+    }
+
+    /// Decides whether it's armed, in the module with this path.
+    pub(super) fn choose(&mut self, scope: &Scope, path: &str) {
+        let name = crate::names::name_of(&self.name, true);
+        (self.is_wanted, self.class) = scope.choose(&name, &self.name, path, self.is_in_files);
+        if self.is_mark {
+            self.is_wanted = !scope.leaves_out(&name, &self.name, path);
+            self.class = scope.class_of_marks(self.class);
+        }
+        self.is_wanted &= self.can_be_armed();
+    }
+
+    /// Does it record its function's calls, if that is wanted?
+    pub(super) fn can_be_armed(&self) -> bool {
+        !self.is_second && self.position.is_some()
+    }
+}
+
+/// Is this the symbol of `mcount_mark`, of C or C++, or of a copy that link-time optimization has made of it?
+fn is_mark(symbol: &str) -> bool {
+    const NAME: &str = "mcount_mark";
+    symbol.contains(NAME)
+        && crate::names::name_of(symbol, true).split(['(', '.', ' ']).next() == Some(NAME)
+}
+
+/// All modules that were seen, so that each file is read once.
+#[derive(Default)]
+pub(super) struct Modules {
+    known: HashMap<PathBuf, usize>,
+    all: Vec<Module>,
+    next_id: u32,
+}
+
+impl Modules {
+    /// The module at `path`, which is read from `file`; `true` if it's new.
+    ///
+    /// # Errors
+    ///
+    /// It can't be read, or is no ELF file for this processor.
+    pub(super) fn get(&mut self, path: &Path, file: &Path) -> io::Result<(usize, bool)> {
+        if let Some(index) = self.known.get(path) {
+            return Ok((*index, false));
+        }
+        let input = Input::open(file)?;
+        let mut module = read(input.bytes())?;
+        module.number = u32::try_from(self.all.len()).unwrap_or(u32::MAX) + 1;
+        path.clone_into(&mut module.path);
+        for hook in &mut module.hooks {
+            self.next_id += 1;
+            hook.id = self.next_id;
+        }
+        let index = self.all.len();
+        self.all.push(module);
+        self.known.insert(path.to_owned(), index);
+        Ok((index, true))
+    }
+
+    /// A number in the trace for a function that has no hook.
+    pub(super) fn new_number(&mut self) -> u32 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    pub(super) fn at(&self, index: usize) -> Option<&Module> {
+        self.all.get(index)
+    }
+
+    pub(super) fn at_mut(&mut self, index: usize) -> Option<&mut Module> {
+        self.all.get_mut(index)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Module> {
+        self.all.iter_mut()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Module> {
+        self.all.iter()
+    }
+}
+
+fn read(bytes: &[u8]) -> io::Result<Module> {
+    let file = ElfFile64::<Endianness>::parse(bytes).map_err(io::Error::other)?;
+    let segments: Vec<_> = file.segments().map(|one| (one.address(), one.size())).collect();
+    let low = segments.iter().map(|(address, _)| *address).min().unwrap_or(0);
+    let end = |(address, size): &(u64, u64)| address.saturating_add(*size);
+    let high = segments.iter().map(end).max().unwrap_or(0);
+    let mut module = Module {
+        build_id: file.build_id().ok().flatten().unwrap_or_default().to_vec(),
+        extent: (low, high),
+        unwinder: unwinder(&file, bytes),
+        sanitizer: sanitizers::of(&file),
+        may_load: may_load(&file),
+        ..Module::default()
+    };
+    let policy = Policy::of(Base::All);
+    let options = Options::default().policy(policy).nops(true);
+    let found = mcount::scan(bytes, &options).map_err(io::Error::other)?;
+    let code = Code::of(&file);
+    module.confining = confining(&file, bytes, &code);
+    let functions = Functions::of(&file);
+    module.functions = functions.len();
+    module.hooks.reserve_exact(found.sites.len());
+    for site in &found.sites {
+        module.add(&code, site, &functions);
+    }
+    module.hooks.sort_by_key(|hook| hook.site);
+    module.hooks.dedup_by_key(|hook| hook.site);
+    module.mark_second_hooks();
+    Ok(module)
+}
+
+/// Does a program use what loads libraries, or executes programs? In a static one without symbols, nobody knows. What a C library
+/// itself does that for isn't traced.
+fn may_load(file: &ElfFile64<'_, Endianness>) -> bool {
+    const LOADING: [&str; 4] = ["dlopen", "dlmopen", "system", "popen"];
+    let is_one = |name: &str| {
+        LOADING.contains(&name) || name.starts_with("exec") || name.starts_with("posix_spawn")
+    };
+    let is_c_library = file.dynamic_symbols().any(|symbol| {
+        symbol.is_definition() && symbol.name().is_ok_and(|name| name == "posix_spawn")
+    });
+    let mut used = file.dynamic_symbols().filter(ObjectSymbol::is_undefined);
+    let is_static = file.dynamic_symbols().next().is_none();
+    let is_used = used.any(|symbol| symbol.name().is_ok_and(is_one));
+    let has_names = file.symbols().next().is_some();
+    let is_linked = || file.symbols().any(|symbol| symbol.name().is_ok_and(is_one));
+    !is_c_library && (is_used || is_static && (!has_names || is_linked()))
+}
+
+/// Are calls of functions recorded that are this for what is recorded?
+pub(super) fn is_recorded(class: u32) -> bool {
+    ![class::NOT_UNDER, class::UNDER_HIDDEN].contains(&(class & class::NESTING))
+}
+
+impl Module {
+    /// The functions whose calls are recorded, as patterns.
+    pub(super) fn recorded(&self) -> impl Iterator<Item = String> {
+        let hooks = self.hooks.iter().filter(|hook| hook.is_wanted && is_recorded(hook.class));
+        hooks.map(|hook| {
+            let name = crate::names::name_of(&hook.name, true);
+            let path = self.path.display();
+            if name.is_empty() {
+                format!("{:#x}@{path}", hook.function)
+            } else {
+                format!("{name}@{path}")
+            }
+        })
+    }
+
+    /// What is to be said of hooks that can't be armed.
+    pub(super) fn notes(&self) -> Vec<String> {
+        const SMALL: [&str; 2] =
+            ["hook has too few bytes and stays idle", "hooks have too few bytes and stay idle"];
+        const ODD: [&str; 2] = [
+            "hook is neither at the entry of a function nor behind a frame pointer, and stays idle",
+            "hooks are neither at the entry of a function nor behind a frame pointer, and stay idle",
+        ];
+        const LOST: [&str; 2] = [
+            "hook stays idle, because neither symbols nor unwind information say where its function begins",
+            "hooks stay idle, because neither symbols nor unwind information say where their functions begin",
+        ];
+        const UNKNOWN: [&str; 2] = [
+            "call of the hook has a form that isn't known, and stays as it is",
+            "calls of the hook have a form that isn't known, and stay as they are",
+        ];
+        const PATCHABLE: &str = processor::PATCHABLE;
+        let path = self.path.display();
+        let is_odd = |hook: &&Hook| hook.position.is_none() && !hook.is_second;
+        let odd = self.hooks.iter().filter(is_odd).count();
+        let causes = [
+            (self.too_small, SMALL, PATCHABLE),
+            (odd, ODD, PATCHABLE),
+            (self.odd_calls, UNKNOWN, PATCHABLE),
+            (self.unplaced, LOST, "compile with -fasynchronous-unwind-tables, or strip less"),
+        ];
+        let causes = causes.into_iter().filter(|(count, ..)| *count != 0);
+        causes
+            .map(|(count, [one, more], advice)| {
+                format!("{path}: {}: {advice}", counted(count, one, more))
+            })
+            .collect()
+    }
+
+    fn add(&mut self, code: &Code<'_>, site: &CallSite, functions: &Functions<'_, '_>) {
+        let Some(recorded) = site.address else { return };
+        let Some(Place { entry, function, is_named }) = Place::of(site, recorded, code, functions)
+        else {
+            return self.unplaced += 1;
+        };
+        let bytes = code.at(entry);
+        let (area, before) = match Area::find(bytes) {
+            Ok(area) => (area, None),
+            Err(Unusable::TooSmall(length)) => {
+                let room = room_before(code, recorded, entry);
+                match processor::small_area(bytes, length, room) {
+                    Some((area, before)) => (area, Some(before)),
+                    None => return self.too_small += 1,
+                }
+            }
+            Err(Unusable::NotAHook) if site.kind == Some(Kind::Call) => return self.odd_calls += 1,
+            Err(Unusable::NotAHook) => return,
+        };
+        // Only what the library says is a call is one.
+        if area.is_call && site.kind != Some(Kind::Call) {
+            return;
+        }
+        let place = match site.kind {
+            // The compiler lists entries only.
+            Some(Kind::Patchable) => Some(Position::Entry),
+            _ => {
+                processor::position(code.at(function.address), entry.wrapping_sub(function.address))
+            }
+        };
+        let name = site.symbol.clone().filter(|_| is_named).unwrap_or_default();
+        self.hooks.push(Hook {
+            id: 0,
+            function: function.address,
+            size: function.size,
+            is_mark: is_mark(&name),
+            name,
+            site: entry + area.start as u64,
+            area,
+            before,
+            position: place,
+            is_second: false,
+            is_in_files: true,
+            is_wanted: true,
+            class: 0,
+            recipe: None,
+        });
+    }
+
+    /// Compiled with `-pg` and `-fpatchable-function-entry`, a function has two hooks. One call is to be seen once.
+    fn mark_second_hooks(&mut self) {
+        let mut last = None;
+        for hook in &mut self.hooks {
+            // Where no symbol tells, hooks that touch are of one function.
+            let is_named = !hook.name.is_empty();
+            hook.is_second = last.is_some_and(|(function, end)| {
+                function == hook.function || !is_named && end == hook.site
+            });
+            hook.is_wanted = hook.can_be_armed();
+            last = Some((hook.function, hook.site + hook.area.length as u64));
+        }
+    }
+}
+
+/// Where a hook is executed.
+struct Place {
+    entry: u64,
+    function: Function,
+    /// A symbol says which function it is.
+    is_named: bool,
+}
+
+impl Place {
+    /// That of the site whose entry in the table is `recorded`. `None`: nobody knows where its function begins.
+    fn of(
+        site: &CallSite,
+        recorded: u64,
+        code: &Code<'_>,
+        functions: &Functions<'_, '_>,
+    ) -> Option<Self> {
+        // An area may begin before the function: what counts is what is executed.
+        let before = site.symbol_offset.filter(|offset| *offset < 0).map_or(0, i64::unsigned_abs);
+        let entry = recorded.saturating_add(before);
+        if let Some(function) = functions.at(entry) {
+            return Some(Self { entry, function, is_named: true });
+        }
+        if let Some(function) = functions.without_symbol(recorded) {
+            return Some(Self { entry: recorded, function, is_named: false });
+        }
+        let function = functions.next_without_symbol(recorded)?;
+        let start = function.address;
+        let entry = processor::entry_of(start, code.at(start));
+        are_nops(code, recorded, start).then_some(Self { entry, function, is_named: false })
+    }
+}
+
+/// Is there nothing but NOPs from `start` to `end`, and the start of an instruction at both?
+fn are_nops(code: &Code<'_>, start: u64, end: u64) -> bool {
+    let mut at = start;
+    while at < end {
+        let Some(length) = nop_length(code.at(at)) else { return false };
+        at += length as u64;
+    }
+    at == end
+}
+
+/// Where a jump fits that ends where the function begins: the area has only NOPs from `start` to `entry`.
+fn room_before(code: &Code<'_>, start: u64, entry: u64) -> Option<u64> {
+    (are_nops(code, start, entry) && entry - start >= SITE as u64).then(|| entry - SITE as u64)
+}
+
+/// The bytes of a file by the address that they are linked at.
+pub(super) struct Code<'d>(Vec<(u64, &'d [u8])>);
+
+impl<'d> Code<'d> {
+    pub(super) fn of(file: &ElfFile64<'d, Endianness>) -> Self {
+        let bytes = |one: object::read::elf::ElfSegment64<'d, '_, Endianness>| {
+            one.data().ok().map(|data| (one.address(), data))
+        };
+        Self(file.segments().filter_map(bytes).collect())
+    }
+
+    pub(super) fn at(&self, address: u64) -> &'d [u8] {
+        let from = |(start, bytes): &(u64, &'d [u8])| {
+            let offset = usize::try_from(address.checked_sub(*start)?).ok()?;
+            bytes.get(offset..).filter(|bytes| !bytes.is_empty())
+        };
+        let found = self.0.iter().find_map(from).unwrap_or_default();
+        found.get(..processor::PROLOGUE).unwrap_or(found)
+    }
+}
+
+fn confining(
+    file: &ElfFile64<'_, Endianness>,
+    bytes: &[u8],
+    code: &Code<'_>,
+) -> Vec<(u64, Vec<u8>)> {
+    let mut found = Vec::new();
+    // Most files don't name them, and have many symbols.
+    if memchr::memmem::find(bytes, b"prctl\0").is_none() {
+        return found;
+    }
+    for symbol in file.dynamic_symbols().chain(file.symbols()) {
+        let is_it = |name: &str| CONFINING.contains(&name);
+        if symbol.is_definition() && symbol.name().is_ok_and(is_it) {
+            found.push((symbol.address(), code.at(symbol.address()).to_vec()));
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+fn unwinder(file: &ElfFile64<'_, Endianness>, bytes: &[u8]) -> Option<[u64; 4]> {
+    const NAMES: [&str; 4] = ["_Unwind_GetIP", "_Unwind_SetIP", "_Unwind_SetGR", "_Unwind_Resume"];
+    // Most files have none, and many symbols.
+    memchr::memmem::find(bytes, b"_Unwind_SetGR")?;
+    let mut found = [0; 4];
+    for symbol in file.dynamic_symbols().chain(file.symbols()) {
+        if !symbol.is_definition() {
+            continue;
+        }
+        let Ok(name) = symbol.name() else { continue };
+        if let Some(place) = NAMES.iter().position(|one| *one == name)
+            && let Some(room) = found.get_mut(place)
+        {
+            *room = symbol.address();
+        }
+    }
+    (!found.contains(&0)).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_mark;
+
+    #[test]
+    fn markers_are_known_by_their_symbol() {
+        let marks = [
+            "mcount_mark",
+            "_ZL11mcount_markPKc",
+            "mcount_mark.lto_priv.0",
+            "_ZL11mcount_markPKc.lto_priv.3",
+            "mcount_mark.llvm.1234",
+        ];
+        assert!(marks.into_iter().all(is_mark));
+        let others =
+            ["mcount_marks", "my_mcount_mark", "_ZN4mine11mcount_markEPKc", "mcount_live_mark"];
+        assert!(!others.into_iter().any(is_mark));
+    }
+}

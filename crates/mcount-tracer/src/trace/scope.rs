@@ -1,0 +1,297 @@
+//! Which calls are recorded, and what of each.
+
+use super::agent::Kind;
+use crate::pattern::Pattern;
+use globset::GlobMatcher;
+use mcount_agent::{class, flags};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+/// A function by which what is recorded changes for the calls beneath it.
+#[derive(Debug, Clone)]
+pub struct Limit {
+    /// Which functions.
+    pub pattern: Pattern,
+    /// Calls beneath it are recorded; if not, they aren't.
+    pub is_recorded: bool,
+}
+
+/// Source files: a glob of their paths, as debug information has them, or of their names.
+#[derive(Debug, Clone)]
+pub struct FileGlob {
+    text: String,
+    matcher: GlobMatcher,
+}
+
+impl FileGlob {
+    /// Reads a glob.
+    ///
+    /// # Errors
+    ///
+    /// It's malformed; the text says how.
+    pub fn new(text: &str) -> Result<Self, String> {
+        let glob = mcount::Glob::new(text).map_err(|error| error.to_string())?;
+        Ok(Self { text: text.to_owned(), matcher: glob.compile_matcher() })
+    }
+}
+
+/// Patterns that mean a function which was seen; none at first.
+#[derive(Debug, Clone, Default)]
+pub struct Known(RefCell<BTreeSet<String>>);
+
+/// Which calls are recorded, and what of each.
+#[derive(Debug, Clone)]
+pub struct Scope {
+    /// Only these functions, unless empty.
+    pub filter: Vec<Pattern>,
+    /// Only functions of these source files, unless empty.
+    pub files: Vec<FileGlob>,
+    /// Not these functions.
+    pub exclude: Vec<Pattern>,
+    /// Calls of these functions that leave a module, too.
+    pub library: Vec<Pattern>,
+    /// Only beneath some functions, or not beneath others; the last that matches counts.
+    pub limits: Vec<Limit>,
+    /// Recording starts when one of these is called.
+    pub start_at: Vec<Pattern>,
+    /// Recording stops when one of these has been called.
+    pub stop_at: Vec<Pattern>,
+    /// Record the arguments of these functions.
+    pub arguments: Vec<Pattern>,
+    /// Record the results of these functions.
+    pub results: Vec<Pattern>,
+    /// How many calls, one in the other; [`Scope::ANY_DEPTH`] if that doesn't matter.
+    pub depth: u64,
+    /// Calls that took at least so many nanoseconds.
+    pub min_duration: u64,
+    /// Only entries.
+    pub entries: bool,
+    /// Without times.
+    pub untimed: bool,
+    /// When threads were off the processor.
+    pub switches: bool,
+    /// Patterns that mean a function which was seen.
+    pub known: Known,
+}
+
+impl Default for Scope {
+    fn default() -> Self {
+        Self {
+            filter: Vec::new(),
+            files: Vec::new(),
+            exclude: Vec::new(),
+            library: Vec::new(),
+            limits: Vec::new(),
+            start_at: Vec::new(),
+            stop_at: Vec::new(),
+            arguments: Vec::new(),
+            results: Vec::new(),
+            depth: Self::ANY_DEPTH,
+            min_duration: 0,
+            entries: false,
+            untimed: false,
+            switches: false,
+            known: Known::default(),
+        }
+    }
+}
+
+impl Scope {
+    /// Calls of any depth: more than any stack has room for.
+    pub const ANY_DEPTH: u64 = 1 << 30;
+
+    fn is_limited(&self) -> bool {
+        self.depth != Self::ANY_DEPTH || !self.limits.is_empty() || self.has_triggers()
+    }
+
+    fn has_triggers(&self) -> bool {
+        !(self.start_at.is_empty() && self.stop_at.is_empty())
+    }
+
+    /// Is nothing recorded before something happens?
+    pub(super) fn is_paused(&self) -> bool {
+        !self.start_at.is_empty()
+    }
+
+    /// Does it say more than which functions?
+    pub(super) fn is_more_than_patterns(&self) -> bool {
+        self.is_limited()
+            || self.has_values()
+            || self.min_duration != 0
+            || self.entries
+            || self.untimed
+            || self.switches
+    }
+
+    /// What a function that sets markers is for what is recorded, if otherwise it were `class`: it's recorded wherever
+    /// it's called.
+    pub(super) fn class_of_marks(&self, class: u32) -> u32 {
+        if self.is_limited() { class & !class::NESTING | class::UNDER } else { class }
+    }
+
+    /// Does it matter what functions are called?
+    pub(super) fn has_patterns(&self) -> bool {
+        let all = [self.filter.is_empty(), self.exclude.is_empty(), self.limits.is_empty()];
+        all.contains(&false) || !self.files.is_empty() || self.has_triggers()
+    }
+
+    /// Are arguments or results recorded?
+    pub(super) fn has_values(&self) -> bool {
+        !(self.arguments.is_empty() && self.results.is_empty())
+    }
+
+    /// Whether arguments and result of this function are recorded.
+    pub(super) fn values(&self, name: &str, symbol: &str, module: &str) -> (bool, bool) {
+        (
+            self.matches(&self.arguments, (name, symbol, module)),
+            self.matches(&self.results, (name, symbol, module)),
+        )
+    }
+
+    /// Does one of `patterns` mean this function? All of them are looked at: each is to be known as one that means
+    /// something.
+    fn matches(&self, patterns: &[Pattern], (name, symbol, module): (&str, &str, &str)) -> bool {
+        let found = patterns.iter().filter(|one| one.is_match(name, symbol, module));
+        let texts: Vec<String> = found.map(|one| one.text().to_owned()).collect();
+        let is_found = !texts.is_empty();
+        self.known.0.borrow_mut().extend(texts);
+        is_found
+    }
+
+    /// The kind of routines that record it.
+    pub(super) fn kind(&self) -> Kind {
+        match (self.entries, self.untimed) {
+            (true, true) => Kind::UntimedEntries,
+            (true, false) => Kind::Entries,
+            _ if self.is_limited() => Kind::Limited,
+            _ if self.min_duration != 0 => Kind::Long,
+            (false, true) => Kind::Untimed,
+            (false, false) => Kind::Calls,
+        }
+    }
+
+    /// Does it take the returns of calls to know what is recorded?
+    pub(super) fn needs_returns(&self) -> bool {
+        self.is_limited() || self.min_duration != 0
+    }
+
+    /// The flags of the agent's configuration.
+    pub(super) fn flags(&self) -> u64 {
+        let all = [
+            (self.untimed, flags::UNTIMED),
+            (self.entries, flags::ENTRIES),
+            (self.is_limited(), flags::LIMITED),
+        ];
+        all.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag)
+    }
+
+    /// How many calls, one in the other, are recorded from the start of a thread on.
+    pub(super) fn budget(&self) -> u64 {
+        if self.limits.iter().any(|limit| limit.is_recorded) { 0 } else { self.depth }
+    }
+
+    /// Is the function one of those that aren't to be traced?
+    pub(super) fn leaves_out(&self, name: &str, symbol: &str, module: &str) -> bool {
+        self.matches(&self.exclude, (name, symbol, module))
+    }
+
+    /// Whether the function is to be armed, and what it is for those beneath it.
+    pub(super) fn choose(
+        &self,
+        name: &str,
+        symbol: &str,
+        module: &str,
+        is_in_files: bool,
+    ) -> (bool, u32) {
+        let of = (name, symbol, module);
+        let (is_in, is_out) = (self.matches(&self.filter, of), self.matches(&self.exclude, of));
+        let is_wanted = (self.filter.is_empty() || is_in) && is_in_files && !is_out;
+        let class = self.class(of, is_wanted);
+        (is_wanted || class != 0, class)
+    }
+
+    /// What a function is for those beneath it, which is itself recorded if `is_wanted`.
+    fn class(&self, of: (&str, &str, &str), is_wanted: bool) -> u32 {
+        let limit = self.limits.iter().rev();
+        let limit = limit.filter(|limit| self.matches(std::slice::from_ref(&limit.pattern), of));
+        // All of them are looked at here, too.
+        let limit = limit.fold(None, |last, limit| last.or(Some(limit)));
+        let class = match limit.map(|limit| limit.is_recorded) {
+            None => 0,
+            Some(false) => class::NOT_UNDER,
+            Some(true) if is_wanted => class::UNDER,
+            Some(true) => class::UNDER_HIDDEN,
+        };
+        let starts = if self.matches(&self.start_at, of) { class::STARTS } else { 0 };
+        let stops = if self.matches(&self.stop_at, of) { class::STOPS } else { 0 };
+        class | starts | stops
+    }
+
+    /// What a library function is for those beneath it, if calls of it are to be recorded.
+    pub(super) fn choose_library(&self, name: &str, symbol: &str, module: &str) -> Option<u32> {
+        let found = self.library.iter().filter(|one| one.is_match(name, symbol, module));
+        let found: Vec<String> = found.map(|one| known_library(one.text())).collect();
+        if found.is_empty() || self.leaves_out(name, symbol, module) {
+            return None;
+        }
+        self.known.0.borrow_mut().extend(found);
+        Some(self.class((name, symbol, module), true))
+    }
+
+    /// Is this one of the source files that are wanted?
+    pub(super) fn has_file(&self, path: &str) -> bool {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let is_it = |one: &&FileGlob| one.matcher.is_match(path) || one.matcher.is_match(name);
+        let found: Vec<&FileGlob> = self.files.iter().filter(is_it).collect();
+        self.known.0.borrow_mut().extend(found.iter().map(|one| known_file(&one.text)));
+        !found.is_empty()
+    }
+
+    /// Patterns of which one has to mean a function, or nothing is recorded; empty if one does. `is_filtered`: those of `--filter`
+    /// are among them.
+    pub(super) fn unmet(&self, is_filtered: bool) -> Vec<&str> {
+        let under = self.limits.iter().filter(|limit| limit.is_recorded);
+        let filter = if is_filtered { self.filter.as_slice() } else { &[] };
+        let groups: [Vec<&str>; 3] = [
+            filter.iter().map(Pattern::text).collect(),
+            self.start_at.iter().map(Pattern::text).collect(),
+            under.map(|limit| limit.pattern.text()).collect(),
+        ];
+        let known = self.known.0.borrow();
+        let is_met = |group: &Vec<&str>| group.iter().any(|text| known.contains(*text));
+        groups.into_iter().filter(|group| !is_met(group)).flatten().collect()
+    }
+
+    /// What is said of patterns that mean nothing that was seen.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let functions = self.unknown().into_iter();
+        let functions = functions.map(|text| format!("warning: no function is called {text}"));
+        let known = self.known.0.borrow();
+        let files = self.files.iter().filter(|one| !known.contains(&known_file(&one.text)));
+        let files = files.map(|one| format!("warning: no function is in a file {}", one.text));
+        let library = self.library.iter().map(Pattern::text);
+        let library = library.filter(|text| !known.contains(&known_library(text)));
+        let library = library.map(|text| format!("warning: no library function is called {text}"));
+        functions.chain(files).chain(library).collect()
+    }
+
+    /// The patterns that mean no function that was seen.
+    fn unknown(&self) -> Vec<&str> {
+        let limits = self.limits.iter().map(|limit| &limit.pattern);
+        let values = self.arguments.iter().chain(&self.results);
+        let values = values.chain(&self.start_at).chain(&self.stop_at);
+        let all = self.filter.iter().chain(&self.exclude).chain(limits).chain(values);
+        let known = self.known.0.borrow();
+        all.map(Pattern::text).filter(|text| !known.contains(*text)).collect()
+    }
+}
+
+/// How it's kept in mind that a glob of source files means something.
+fn known_file(text: &str) -> String {
+    format!("file {text}")
+}
+
+/// The same of a pattern of library functions, which may mean nothing as one of others.
+fn known_library(text: &str) -> String {
+    format!("library {text}")
+}
