@@ -19,6 +19,11 @@ fn text(path: &Path) -> String {
 
 /// Every `.rs` file under `folder` of the repository, with its path from there.
 fn sources(folder: &str) -> Vec<(String, String)> {
+    files_in(folder, |path| path.extension().is_some_and(|extension| extension == "rs"))
+}
+
+/// Every file under `folder` of the repository that `is_meant`, with its path from there.
+fn files_in(folder: &str, is_meant: fn(&Path) -> bool) -> Vec<(String, String)> {
     let start = prebuilt::root().join(folder);
     let mut found = Vec::new();
     let mut folders = vec![start.clone()];
@@ -27,13 +32,13 @@ fn sources(folder: &str) -> Vec<(String, String)> {
             let path: PathBuf = entry.unwrap().path();
             if path.is_dir() && !path.ends_with("target") && !path.ends_with(".git") {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else if is_meant(&path) {
                 let name = path.strip_prefix(&start).unwrap().display().to_string();
                 found.push((name, text(&path)));
             }
         }
     }
-    assert!(!found.is_empty(), "no sources in {folder}");
+    assert!(!found.is_empty(), "no such files in {folder}");
     found.sort();
     found
 }
@@ -72,9 +77,19 @@ fn none(offences: &[String], rule: &str) {
     assert!(offences.is_empty(), "{rule}:\n{}", offences.join("\n"));
 }
 
+/// The library and the crates of the programs.
+const ALL_SOURCES: [&str; 6] = [
+    "crates/mcount/src",
+    "crates/mcount-store/src",
+    "crates/mcount-symbols/src",
+    "crates/mcount-tracer/src",
+    "crates/mcount-view/src",
+    "crates/mcount-cli/src",
+];
+
 #[test]
 fn numbers_of_processors_stand_in_arch_alone() {
-    for folder in ["crates/mcount/src", "crates/mcount-cli/src"] {
+    for folder in ALL_SOURCES {
         let found = offences(&sources(folder), |name, line| {
             !name.starts_with("arch/") && identifiers(line).any(is_of_a_processor)
         });
@@ -270,6 +285,74 @@ fn no_modules_in_a_circle() {
     none(&circles.into_iter().collect::<Vec<_>>(), "modules that know each other");
 }
 
+/// How far down each crate is; it may depend on what is further down. Those for tests alone aren't here.
+const CRATES: &[&[&str]] = &[
+    &["mcount", "mcount-trace", "mcount-live", "mcount-agent"],
+    &["mcount-store", "mcount-inside"],
+    &["mcount-symbols"],
+    &["mcount-view", "mcount-tracer"],
+    &["mcount-cli", "mcount-c", "mcount-inside-c"],
+];
+
+/// The crates in the repository, by name, with those that each depends on, but for what only its tests need.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let manifests = files_in("", |path| path.ends_with("Cargo.toml"));
+    let all = manifests.iter().filter_map(|(_, text)| {
+        let mut section = "";
+        let mut name = None;
+        let mut found = BTreeSet::new();
+        for line in text.lines() {
+            section = line.strip_prefix('[').map_or(section, |line| line.trim_end_matches(']'));
+            let is_needed = section.ends_with("dependencies")
+                && !section.starts_with("workspace")
+                && !section.ends_with("dev-dependencies");
+            let Some((key, value)) = line.split_once('=') else { continue };
+            let key = key.trim().split('.').next()?;
+            if section == "package" && key == "name" {
+                name = Some(value.trim().trim_matches('"').to_owned());
+            }
+            found.extend(is_needed.then(|| key.to_owned()));
+        }
+        Some((name?, found))
+    });
+    all.collect()
+}
+
+#[test]
+fn crates_point_down() {
+    let all = dependencies();
+    let is_named = |name: &&String| name.starts_with("mcount") && *name != "mcount-fuzz";
+    let there: BTreeSet<&str> = all.keys().filter(is_named).map(String::as_str).collect();
+    let named: BTreeSet<&str> = CRATES.iter().flat_map(|level| level.iter().copied()).collect();
+    assert_eq!(named, there, "the levels name what is there, and all of it");
+    let level = |name: &str| CRATES.iter().position(|level| level.contains(&name));
+    let mut wrong = Vec::new();
+    for (own, others) in &all {
+        for other in others.iter().filter(|other| all.contains_key(*other)) {
+            let is_down =
+                level(own).is_none_or(|own| level(other).is_some_and(|other| other < own));
+            if !is_down || other == "mcount-cli" {
+                wrong.push(format!("{own} depends on {other}"));
+            }
+        }
+    }
+    none(&wrong, "crates point down, and nothing imports the command line");
+}
+
+/// Who links `libmcount` gets no parser of arguments.
+#[test]
+fn the_libraries_for_c_have_no_command_line() {
+    let all = dependencies();
+    assert!(reached(&all, "mcount-cli").contains("clap"));
+    for library in ["mcount-c", "mcount-inside-c"] {
+        let found = reached(&all, library);
+        assert!(found.contains("mcount"), "{library}: {found:?}");
+        let wrong: Vec<_> =
+            ["clap", "lexopt", "indicatif"].iter().filter(|name| found.contains(**name)).collect();
+        assert!(wrong.is_empty(), "{library} depends on {wrong:?}");
+    }
+}
+
 /// How far down each module of the library is; it may import what is as far down or further.
 const LEVELS: &[&[&str]] = &[
     &["error", "site", "policy", "names", "helpers", "options", "setters", "words"],
@@ -452,7 +535,7 @@ fn no_two_types_of_the_library_have_one_name() {
 
 #[test]
 fn no_lint_is_switched_off_without_a_reason() {
-    for folder in ["crates/mcount/src", "crates/mcount-cli/src"] {
+    for folder in ALL_SOURCES {
         let found = offences(&sources(folder), |_, line| {
             let line = line.trim_start();
             line.starts_with("#[allow(") || line.starts_with("#![allow(")
