@@ -10,8 +10,15 @@ use lexopt::ValueExt as _;
 use crate::{Result, deb, files};
 
 /// The packages that go to crates.io, in the order in which they need each other.
-const CRATES: [&str; 6] =
-    ["mcount", "mcount-live", "mcount-trace", "mcount-agent", "mcount-inside", "mcount-cli"];
+const CRATES: [&str; 7] = [
+    "mcount",
+    "mcount-live",
+    "mcount-hooks",
+    "mcount-trace",
+    "mcount-agent",
+    "mcount-inside",
+    "mcount-cli",
+];
 /// The target of the program that needs no C library.
 const STATIC: &str = "x86_64-unknown-linux-musl";
 

@@ -14,6 +14,7 @@ use super::values::{self, Found};
 use super::{Process, Recorder, program};
 use crate::commit::{Failure, about};
 use crate::words::functions_have;
+use mcount_hooks::maps;
 use mcount_trace::Function;
 use nix::libc;
 use std::ffi::OsString;
@@ -265,10 +266,9 @@ fn eprintln_line(text: &str) {
 
 /// The file that is mapped at `address`.
 fn mapped_file(process: i32, address: u64) -> Option<PathBuf> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/maps")).ok()?;
-    let from = format!("{address:x}-");
-    let line = text.lines().find(|line| line.starts_with(&from))?;
-    line.find('/').and_then(|start| line.get(start..)).map(PathBuf::from)
+    let maps = maps::read(process).ok()?;
+    let mapping = maps.into_iter().find(|map| map.start == address)?;
+    Some(mapping.path).filter(|path| path.is_absolute())
 }
 
 /// What the dynamic linker has loaded; `None` while it's about to change that.
