@@ -10,9 +10,10 @@ use lexopt::ValueExt as _;
 use crate::{Result, deb, files};
 
 /// The packages that go to crates.io, in the order in which they need each other.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "mcount",
     "mcount-live",
+    "mcount-hooks",
     "mcount-trace",
     "mcount-agent",
     "mcount-inside",

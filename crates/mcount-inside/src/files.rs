@@ -57,12 +57,3 @@ pub(crate) fn create_beside(path: &Path) -> Result<(File, PathBuf)> {
     let file = file.map_err(|error| Error::file(path, &error))?;
     Ok((file, temporary))
 }
-
-/// The text of a small file of the system; empty if it can't be read.
-#[cfg_attr(
-    not(any(target_arch = "x86_64", target_arch = "x86")),
-    expect(dead_code, reason = "for stopping threads")
-)]
-pub(crate) fn read_text(path: &str) -> String {
-    std::fs::read_to_string(path).unwrap_or_default()
-}

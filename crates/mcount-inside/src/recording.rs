@@ -4,10 +4,11 @@ use crate::agent::{self, most_bytes, rooms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::frames::{LEAST, LIMIT};
-use crate::module::Module;
+use crate::module::Module as Code;
 use crate::processor::ticks;
 use crate::records;
-use mcount_trace::layout::{self, directory, header, metadata};
+use mcount_trace::layout::{self, directory, header};
+use mcount_trace::{Entry, Function, Mapping, Module, ProcessStart, Signature};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
@@ -18,9 +19,6 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, SystemTime};
-
-/// The longest metadata record: one has to fit into a chunk.
-const MOST: usize = 60_000;
 
 /// A trace that is being recorded.
 pub(crate) struct Recording {
@@ -42,9 +40,9 @@ pub(crate) struct Recording {
 // SAFETY: what the pointers lead to is written under the lock of the program.
 unsafe impl Send for Recording {}
 
-/// A number of the trace, which are 32-bit words.
-fn word(number: usize) -> [u8; 4] {
-    u32::try_from(number).unwrap_or(0).to_ne_bytes()
+/// The number that a trace has for the module with this number: from 1 on.
+fn number_of(module: usize) -> u32 {
+    u32::try_from(module + 1).unwrap_or(0)
 }
 
 /// The processor's clock, and `CLOCK_MONOTONIC` in nanoseconds at that time: of several readings, the one that took least.
@@ -110,9 +108,8 @@ impl Recording {
             return Err(Error::new(ErrorKind::NoRoom, "no memory for a trace"));
         }
         let name = std::fs::read_link("/proc/self/exe").unwrap_or_default();
-        let head = [recording.process.to_ne_bytes(), 0_u32.to_ne_bytes()].concat();
-        let time = ticks().to_ne_bytes();
-        recording.add(metadata::PROCESS, &[&head, &time[..], name.as_os_str().as_bytes()].concat());
+        let path = name.as_os_str().as_bytes();
+        recording.add(ProcessStart { pid: recording.process, parent: 0, ticks: ticks(), path });
         recording.know_marks();
         file.write_all_at(&layout::MAGIC, header::MAGIC as u64).map_err(wrong)?;
         recording.file = Some(file);
@@ -154,13 +151,9 @@ impl Recording {
 
     /// Adds a metadata record. If there's no room, calls are dropped as well, and [`Self::finish`] says so.
     #[expect(clippy::cast_ptr_alignment, reason = "fields of a trace are aligned")]
-    fn add(&mut self, kind: u32, payload: &[u8]) {
-        let payload = payload.get(..MOST).unwrap_or(payload);
-        let mut bytes = Vec::with_capacity(payload.len() + 16);
-        bytes.extend_from_slice(&kind.to_ne_bytes());
-        bytes.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(0).to_ne_bytes());
-        bytes.extend_from_slice(payload);
-        bytes.resize(bytes.len().next_multiple_of(metadata::ALIGNMENT), 0);
+    fn add<'e>(&mut self, entry: impl Into<Entry<'e>>) {
+        let mut bytes = Vec::new();
+        entry.into().append(&mut bytes);
         let size = usize::try_from(layout::CHUNK_SIZE).unwrap_or(0);
         if self.metadata.is_none_or(|(_, _, used)| used + bytes.len() > size) {
             self.metadata = agent::metadata_chunk().map(|(what, place)| (what, place, 0));
@@ -181,45 +174,44 @@ impl Recording {
         const ROLE: u8 = 3;
         const NAME: &[u8] = b"text";
         let Some(number) = *NUMBER.get_or_init(records::number) else { return };
-        let nowhere = [[0; 8]; 2].concat();
-        let head = [number.to_ne_bytes(), word(0)].concat();
-        self.add(metadata::FUNCTION, &[&head, &nowhere, &b"mcount_mark"[..]].concat());
-        let text = [&number.to_ne_bytes()[..], &[ROLE, 4], NAME, &[layout::kind::TEXT]].concat();
-        self.add(metadata::VALUES, &text);
+        let name = b"mcount_mark";
+        self.add(Function { number, module: 0, address: 0, size: 0, name });
+        let values = [&[ROLE, 4], NAME, &[layout::kind::TEXT]].concat();
+        self.add(Signature { function: number, values: &values });
         agent::set_function(number);
     }
 
     /// Lets the trace know a module, by this number, if it doesn't yet.
-    pub(crate) fn know(&mut self, number: usize, module: &Module) {
+    pub(crate) fn know(&mut self, number: usize, module: &Code) {
         if !self.known.insert(number) {
             return;
         }
         let path = module.path.as_os_str().as_bytes();
         let build_id = module.build_id.as_slice();
-        let head = [word(number + 1), word(build_id.len()), word(path.len()), word(0)].concat();
-        self.add(metadata::MODULE, &[&head, build_id, path].concat());
+        self.add(Module { number: number_of(number), build_id, path });
         for (hook, site) in module.hooks.iter().zip(&module.sites) {
-            let head = [site.record.id.to_ne_bytes(), word(number + 1)].concat();
-            let place = [hook.function.to_ne_bytes(), hook.size.to_ne_bytes()].concat();
-            let name = hook.names.first().map_or("", String::as_str);
-            self.add(metadata::FUNCTION, &[&head, &place, name.as_bytes()].concat());
+            self.add(Function {
+                number: site.record.id,
+                module: number_of(number),
+                address: hook.function,
+                size: hook.size,
+                name: hook.names.first().map_or(b"", |name| name.as_bytes()),
+            });
         }
-        self.loaded(metadata::LOADED, number, module);
+        self.loaded(true, number, module);
     }
 
     /// The module was unloaded.
-    pub(crate) fn forget(&mut self, number: usize, module: &Module) {
+    pub(crate) fn forget(&mut self, number: usize, module: &Code) {
         if self.known.remove(&number) {
-            self.loaded(metadata::UNLOADED, number, module);
+            self.loaded(false, number, module);
         }
     }
 
-    fn loaded(&mut self, kind: u32, number: usize, module: &Module) {
-        let number = u32::try_from(number + 1).unwrap_or(0).to_ne_bytes();
+    fn loaded(&mut self, is_loaded: bool, number: usize, module: &Code) {
         let bias = module.loaded.as_ref().map_or(0, |loaded| loaded.bias);
-        let head = [number, self.process.to_ne_bytes()].concat();
-        let places = [bias.to_ne_bytes(), ticks().to_ne_bytes()].concat();
-        self.add(kind, &[head, places].concat());
+        let (module, pid) = (number_of(number), self.process);
+        self.add(Mapping { module, pid, bias, ticks: ticks(), is_loaded });
     }
 
     /// Ends it. Calls that are under way are in it as such. The caller has disarmed what was armed for it.

@@ -26,6 +26,7 @@ mod append;
 mod bytes;
 mod calls;
 mod columns;
+mod entry;
 mod error;
 mod file;
 mod follow;
@@ -49,6 +50,9 @@ mod writer;
 
 pub use append::{Patch, index};
 pub use calls::{Call, Calls, ThreadCalls};
+pub use entry::{
+    Entry, Enumeration, Note, ProcessEnd, ProcessStart, Signature, ThreadEnd, ThreadStart,
+};
 pub use error::{Damage, Error};
 pub use follow::{Ended, Follower, Look, Source};
 pub use metadata::{Function, Mapping, Module, Process, Thread};

@@ -1,6 +1,7 @@
 //! Metadata chunks: processes, threads, modules, functions and notes, as they were recorded.
 
 use crate::bytes::Bytes;
+use crate::entry::{Entry, TooShort};
 use crate::layout::metadata as kind;
 
 /// A program that a process ran. A process that called `exec` has one for each program.
@@ -120,65 +121,37 @@ impl<'a> Metadata<'a> {
                 self.bad += 1;
                 return;
             };
-            if self.record(kind, Bytes { bytes: payload, ..chunk }).is_none() {
-                self.bad += 1;
+            match Entry::read(kind, Bytes { bytes: payload, ..chunk }) {
+                Ok(Some(entry)) => self.add(entry),
+                Ok(None) => {}
+                Err(TooShort) => self.bad += 1,
             }
             at += kind::HEAD + length.next_multiple_of(kind::ALIGNMENT);
         }
     }
 
-    /// Takes in one record; `None` if it is too short.
-    fn record(&mut self, kind: u32, payload: Bytes<'a>) -> Option<()> {
-        match kind {
-            kind::PROCESS => self.processes.push(event(payload)?),
-            kind::PROCESS_END => self.process_ends.push(event(payload)?),
-            kind::THREAD => self.threads.push(event(payload)?),
-            kind::THREAD_END => self.thread_ends.push(event(payload)?),
-            kind::MODULE => self.modules.push(module(payload)?),
-            kind::FUNCTION => self.functions.push(function(payload)?),
-            kind::VALUES => self.values.push((payload.u32(0)?, payload.bytes.get(4..)?)),
-            kind::ENUMERATION => {
-                self.enumerations.push((payload.u32(0)?, payload.bytes.get(4..)?));
+    /// Takes in one record.
+    fn add(&mut self, entry: Entry<'a>) {
+        let event = |pid, other, ticks, name| Event { pid, other, ticks, name };
+        match entry {
+            Entry::ProcessStart(one) => {
+                self.processes.push(event(one.pid, one.parent, one.ticks, one.path));
             }
-            kind::NOTE => self.notes.push(payload.bytes),
-            kind::LOADED | kind::UNLOADED => self.mappings.push(Mapping {
-                module: payload.u32(0)?,
-                pid: payload.u32(4)?,
-                bias: payload.u64(8)?,
-                ticks: payload.u64(16)?,
-                is_loaded: kind == kind::LOADED,
-            }),
-            _ => {}
+            Entry::ProcessEnd(one) => {
+                self.process_ends.push(event(one.pid, one.status, one.ticks, b""));
+            }
+            Entry::ThreadStart(one) => {
+                self.threads.push(event(one.pid, one.tid, one.ticks, one.name));
+            }
+            Entry::ThreadEnd(one) => {
+                self.thread_ends.push(event(one.pid, one.tid, one.ticks, b""));
+            }
+            Entry::Module(one) => self.modules.push(one),
+            Entry::Function(one) => self.functions.push(one),
+            Entry::Note(one) => self.notes.push(one.text),
+            Entry::Mapping(one) => self.mappings.push(one),
+            Entry::Signature(one) => self.values.push((one.function, one.values)),
+            Entry::Enumeration(one) => self.enumerations.push((one.number, one.enumerators)),
         }
-        Some(())
     }
-}
-
-fn event(payload: Bytes<'_>) -> Option<Event<'_>> {
-    Some(Event {
-        pid: payload.u32(0)?,
-        other: payload.u32(4)?,
-        ticks: payload.u64(8)?,
-        name: payload.bytes.get(16..)?,
-    })
-}
-
-fn module(payload: Bytes<'_>) -> Option<Module<'_>> {
-    let build_id_size = usize::try_from(payload.u32(4)?).ok()?;
-    let path_size = usize::try_from(payload.u32(8)?).ok()?;
-    Some(Module {
-        number: payload.u32(0)?,
-        build_id: payload.exactly(16, build_id_size)?,
-        path: payload.exactly(16_usize.checked_add(build_id_size)?, path_size)?,
-    })
-}
-
-fn function(payload: Bytes<'_>) -> Option<Function<'_>> {
-    Some(Function {
-        number: payload.u32(0)?,
-        module: payload.u32(4)?,
-        address: payload.u64(8)?,
-        size: payload.u64(16)?,
-        name: payload.bytes.get(24..)?,
-    })
 }

@@ -1,6 +1,8 @@
 //! Writes traces, for tests and converters. The agent doesn't: it stores words into a mapped file.
 
-use crate::layout::{self, call, chunk, clock, directory, end, flags, header, metadata, special};
+use crate::entry::{Entry, Note, ProcessEnd, ProcessStart, ThreadEnd, ThreadStart};
+use crate::layout::{self, call, chunk, clock, directory, end, flags, header, special};
+use crate::metadata::{Function, Module};
 use crate::record::{End, address_slot};
 use std::collections::HashMap;
 
@@ -88,34 +90,27 @@ impl Writer {
 
     /// A program that a process runs from `ticks` on.
     pub fn process(&mut self, pid: u32, parent: u32, ticks: u64, name: &str) -> &mut Self {
-        self.event(metadata::PROCESS, pid, parent, ticks, name)
+        self.entry(ProcessStart { pid, parent, ticks, path: name.as_bytes() })
     }
 
     /// A process ends.
     pub fn process_end(&mut self, pid: u32, status: u32, ticks: u64) -> &mut Self {
-        self.event(metadata::PROCESS_END, pid, status, ticks, "")
+        self.entry(ProcessEnd { pid, status, ticks })
     }
 
     /// A thread begins or gets a name.
     pub fn thread_name(&mut self, pid: u32, tid: u32, ticks: u64, name: &str) -> &mut Self {
-        self.event(metadata::THREAD, pid, tid, ticks, name)
+        self.entry(ThreadStart { pid, tid, ticks, name: name.as_bytes() })
     }
 
     /// A thread ends, and its process doesn't.
     pub fn thread_end(&mut self, pid: u32, tid: u32, ticks: u64) -> &mut Self {
-        self.event(metadata::THREAD_END, pid, tid, ticks, "")
-    }
-
-    fn event(&mut self, kind: u32, pid: u32, other: u32, ticks: u64, name: &str) -> &mut Self {
-        let mut payload = self.words(&[pid, other]);
-        payload.extend(self.word(ticks));
-        payload.extend(name.as_bytes());
-        self.metadata(kind, &payload)
+        self.entry(ThreadEnd { pid, tid, ticks })
     }
 
     /// Says what is missing, and why.
     pub fn note(&mut self, text: &str) -> &mut Self {
-        self.metadata(metadata::NOTE, text.as_bytes())
+        self.entry(Note { text: text.as_bytes() })
     }
 
     /// The number of the module with this path, which is added if it isn't there.
@@ -124,9 +119,7 @@ impl Writer {
         let number = u32_of(known.unwrap_or(self.modules.len()) + 1);
         if known.is_none() {
             self.modules.push(path.as_bytes().to_vec());
-            let mut payload = self.words(&[number, 0, u32_of(path.len()), 0]);
-            payload.extend(path.as_bytes());
-            self.metadata(metadata::MODULE, &payload);
+            self.entry(Module { number, build_id: b"", path: path.as_bytes() });
         }
         number
     }
@@ -141,24 +134,19 @@ impl Writer {
     pub fn function_at(&mut self, module: &str, name: &str, address: u64, size: u64) -> u32 {
         let module = self.module(module);
         self.functions += 1;
-        let mut payload = self.words(&[self.functions, module]);
-        payload.extend(self.word(address));
-        payload.extend(self.word(size));
-        payload.extend(name.as_bytes());
-        self.metadata(metadata::FUNCTION, &payload);
+        let number = self.functions;
+        self.entry(Function { number, module, address, size, name: name.as_bytes() });
         self.functions
     }
 
     /// Adds a metadata record of any kind.
-    pub fn metadata(&mut self, kind: u32, payload: &[u8]) -> &mut Self {
-        let mut record = self.words(&[kind, u32_of(payload.len())]);
-        record.extend(payload);
-        record.resize(record.len().next_multiple_of(metadata::ALIGNMENT), 0);
+    pub fn entry<'e>(&mut self, entry: impl Into<Entry<'e>>) -> &mut Self {
+        let mut record = Vec::new();
+        entry.into().append_in(&mut record, self.big_endian);
         let last = self.metadata.and_then(|last| self.chunks.get_mut(last));
         if let Some(last) = last.filter(|last| last.bytes.len() + record.len() <= CAPACITY) {
             last.bytes.extend(record);
         } else {
-            record.truncate(CAPACITY);
             self.metadata = Some(self.add(chunk::METADATA, 0, 0, 0, record));
         }
         self

@@ -2,7 +2,6 @@
 //!
 //! A *slot* is the place of a return address, as on x86-64.
 
-mod maps;
 mod stop;
 
 use crate::error::Result;

@@ -11,9 +11,9 @@
 //! Other threads may hold any lock while they stand, that of `malloc` as well. So between stopping them and letting them
 //! go, nothing is allocated, and the helper doesn't use the C library at all.
 
-use super::maps::Maps;
 use super::{SIGNAL_FRAME, Stopped, interrupted, is_signal_return, system_call};
 use crate::error::{Error, ErrorKind, Result};
+use mcount_hooks::maps::{self, Mapping};
 use std::ffi::{c_int, c_void};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::SeqCst};
@@ -59,7 +59,7 @@ struct Shared<'a> {
     caller: u64,
     /// In ascending order: first byte, and the one behind the last.
     areas: &'a [(u64, u64)],
-    maps: &'a Maps,
+    maps: &'a [Mapping],
     threads: Vec<Thread>,
     count: usize,
 }
@@ -71,7 +71,7 @@ struct Shared<'a> {
 ///
 /// The threads can't be stopped; `act` wasn't called then.
 pub(crate) fn while_stopped<T>(areas: &[(u64, u64)], act: impl FnOnce() -> T) -> Result<T> {
-    let maps = Maps::read();
+    let maps = maps::read("self").unwrap_or_default();
     let now = std::fs::metadata("/proc/self/task").map_or(0, |folder| folder.nlink());
     let most = usize::try_from(now).unwrap_or(0) * 2 + 1024;
     let mut shared = Shared {
@@ -363,14 +363,14 @@ impl Shared<'_> {
     /// Looks for frames of signals on a stack, from `start` on to its end; where the code that was interrupted has its
     /// own, if that's another one.
     unsafe fn search(&self, start: u64) -> Option<u64> {
-        let map = self.maps.find(start).filter(|map| map.is_readable)?;
+        let map = maps::find(self.maps, start).filter(|map| map.is_readable())?;
         let mut at = start & !(WORD - 1);
         let mut elsewhere = None;
         while at + SIGNAL_FRAME <= map.end {
             // SAFETY: within the mapping, and nobody unmaps it while all threads stand.
             unsafe {
                 let word = (at as *const usize).read_volatile() as u64;
-                if self.maps.find(word).is_some_and(|map| map.is_code && map.is_readable)
+                if maps::find(self.maps, word).is_some_and(|map| map.is_code() && map.is_readable())
                     && is_signal_return(word)
                 {
                     let (place, stack) = interrupted(at);

@@ -4,7 +4,6 @@
 //! allocated when a thread comes first. The price is that `libmcount-live.so`, if it's opened by `dlopen`, takes 64 bytes
 //! of what the C library keeps for such libraries.
 
-mod maps;
 mod stop;
 
 use crate::error::Result;

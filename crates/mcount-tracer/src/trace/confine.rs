@@ -17,6 +17,7 @@ use super::start::Untraced;
 use super::tracee::{Memory, Tracee};
 use super::{Process, Recorder};
 use mcount_agent::question;
+use mcount_hooks::maps;
 use std::io;
 
 /// The answer if nothing is forbidden that the agent needs.
@@ -149,18 +150,13 @@ fn read_filter(memory: &Memory, at: u64) -> io::Result<Vec<sandbox::Instruction>
 
 /// The lowest address of the stack that `stack` is on, within reason.
 fn lowest(thread: i32, stack: u64) -> Option<u64> {
-    let maps = std::fs::read_to_string(format!("/proc/{thread}/maps")).ok()?;
-    let (low, name) = maps.lines().find_map(|line| {
-        let (range, rest) = line.split_once(' ')?;
-        let (low, high) = range.split_once('-')?;
-        let parse = |text: &str| u64::from_str_radix(text, 16).ok();
-        let (low, high) = (parse(low)?, parse(high)?);
-        (low..high).contains(&stack).then_some((low, rest))
-    })?;
+    let maps = maps::read(thread).ok()?;
+    let map = maps::find(&maps, stack)?;
     let most = stack.saturating_sub(MOST);
     // The first thread's grows.
-    let grows = name.ends_with("[stack]");
-    Some(if grows { stack.saturating_sub(stack_limit(thread)).max(most) } else { low.max(most) })
+    let grows = map.path.as_os_str() == "[stack]";
+    let low = if grows { stack.saturating_sub(stack_limit(thread)) } else { map.start };
+    Some(low.max(most))
 }
 
 /// How large the first thread's stack may get.

@@ -13,7 +13,8 @@ use super::scope::Scope;
 use crate::commit::Failure;
 use crate::files::Input;
 use crate::words::counted;
-use mcount_trace::layout::{self, chunk, directory, header, metadata};
+use mcount_trace::Entry;
+use mcount_trace::layout::{self, chunk, directory, header};
 use memmap2::MmapOptions;
 use nix::libc;
 use std::collections::BTreeSet;
@@ -29,9 +30,6 @@ use std::time::Duration;
 
 /// Bytes of the mapping that programs have of the trace: the most that it can grow to.
 const LIMIT: u64 = 1 << 38;
-
-/// The longest metadata record: one has to fit into a chunk.
-const MOST: usize = 60_000;
 
 /// Traces of so many chunks get an index: 4 MiB, which is read in a millisecond.
 const INDEXED: u64 = 64;
@@ -252,24 +250,20 @@ impl TraceFile {
     }
 
     /// Adds a metadata record.
-    pub(super) fn add(&self, kind: u32, payload: &[u8]) -> io::Result<()> {
-        self.add_all(kind, &[payload], |payload, bytes| bytes.extend_from_slice(payload))
+    pub(super) fn add<'e>(&self, entry: impl Into<Entry<'e>>) -> io::Result<()> {
+        self.add_all([entry])
     }
 
-    /// Adds a metadata record of each of `things`, by as few writes as possible; `put` appends the payload.
-    pub(super) fn add_all<T>(
+    /// Adds several metadata records, by as few writes as possible.
+    pub(super) fn add_all<'e>(
         &self,
-        kind: u32,
-        things: &[T],
-        put: impl Fn(&T, &mut Vec<u8>),
+        entries: impl IntoIterator<Item = impl Into<Entry<'e>>>,
     ) -> io::Result<()> {
         let mut at = self.metadata.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut bytes, mut payload) = (Vec::new(), Vec::new());
-        for thing in things {
-            payload.clear();
-            put(thing, &mut payload);
+        let mut bytes = Vec::new();
+        for entry in entries {
             let before = bytes.len();
-            put_record(&mut bytes, kind, &payload);
+            entry.into().append(&mut bytes);
             if at.chunk == 0 || at.used + bytes.len() as u64 > layout::CHUNK_SIZE {
                 let record = bytes.split_off(before);
                 self.append(&mut at, &bytes)?;
@@ -440,15 +434,6 @@ impl TraceFile {
 /// Says that this many calls are missing from the trace.
 fn not_recorded(calls: u64) -> String {
     counted(calls, "call was not recorded", "calls were not recorded")
-}
-
-/// Appends a metadata record to `bytes`.
-fn put_record(bytes: &mut Vec<u8>, kind: u32, payload: &[u8]) {
-    let payload = payload.get(..MOST).unwrap_or(payload);
-    bytes.extend_from_slice(&kind.to_ne_bytes());
-    bytes.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(0).to_ne_bytes());
-    bytes.extend_from_slice(payload);
-    bytes.resize(bytes.len().next_multiple_of(metadata::ALIGNMENT), 0);
 }
 
 /// Gives the file at `path` the name `target`, or that with a number, if it's another file's.

@@ -9,9 +9,10 @@ use super::agent::Agent;
 use super::file::TraceFile;
 use super::processor::{GATE, GATE_TRAP, RELATIVE};
 use super::scope::Scope;
-use super::space::{Space, gaps, mapping, procfs_maps};
+use super::space::{Space, gaps, mapping};
 use super::stack::Stack;
 use super::tracee::{Memory, Tracee};
+use mcount_hooks::maps;
 use nix::libc;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, RelocationFlags};
@@ -97,7 +98,7 @@ fn map_agent(
     let tables = tables.next_multiple_of(PAGE);
     let total = size + 3 * PAGE + tables;
     let extent = extent(program, bias);
-    let maps = procfs_maps(thread.id())?;
+    let maps = maps::ranges(&maps::read(thread.id())?);
     let free = gaps(&maps, extent, total);
     let at = free.first().copied().ok_or_else(|| io::Error::other("no free memory near it"))?;
     let place = Place {

@@ -22,7 +22,6 @@ use super::tracee::{Memory, Tracee};
 use crate::commit::Failure;
 use crate::files::Input;
 use crate::words::counted;
-use mcount_trace::layout::metadata;
 use nix::libc;
 use object::Endianness;
 use object::read::elf::ElfFile64;
@@ -241,16 +240,13 @@ impl Recorder {
             }
             plans.push(Plan { import, number: number | class << 24 });
         }
-        self.trace.add_all(metadata::FUNCTION, &new, |(number, target, name), payload| {
+        self.trace.add_all(new.iter().map(|(number, target, name)| {
             let module = target.and_then(|target| self.modules.at(target.module));
             let (address, size) =
                 target.map_or((0, 0), |one| (one.export.address, one.export.size));
-            payload.extend(number.to_ne_bytes());
-            payload.extend(module.map_or(0, |module| module.number).to_ne_bytes());
-            payload.extend(address.to_ne_bytes());
-            payload.extend(size.to_ne_bytes());
-            payload.extend(name.as_bytes());
-        })?;
+            let module = module.map_or(0, |module| module.number);
+            mcount_trace::Function { number: *number, module, address, size, name: name.as_bytes() }
+        }))?;
         Ok((plans, missed))
     }
 

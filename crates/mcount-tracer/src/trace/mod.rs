@@ -56,7 +56,7 @@ use self::switch::Waker;
 use self::told::Told;
 use self::tracee::{Memory, Tracee};
 use crate::commit::about;
-use mcount_trace::layout::metadata;
+use mcount_trace::{Entry, Note};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::signal::Signal;
@@ -354,14 +354,14 @@ impl Recorder {
 
     fn note(&mut self, text: String) {
         if self.noted.insert(text.clone()) {
-            self.add(metadata::NOTE, text.as_bytes());
+            self.add(Note { text: text.as_bytes() });
             self.notes.push(text);
         }
     }
 
     /// Adds to the trace; if it has no room, that's said at the end.
-    fn add(&mut self, kind: u32, payload: &[u8]) {
-        if let Err(error) = self.trace.add(kind, payload) {
+    fn add<'e>(&mut self, entry: impl Into<Entry<'e>>) {
+        if let Err(error) = self.trace.add(entry) {
             let text = about(self.trace.path(), error).to_string();
             if self.noted.insert(text.clone()) {
                 self.notes.push(text);
@@ -425,8 +425,4 @@ impl Recorder {
 
 fn program(process: i32) -> PathBuf {
     std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default()
-}
-
-fn numbers(values: &[i32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_ne_bytes()).collect()
 }

@@ -9,7 +9,8 @@ use super::clock;
 use super::file::TraceFile;
 use super::room::Shared;
 use super::tracee::Tracee;
-use mcount_trace::layout::{self, chunk, metadata, off_cpu};
+use mcount_trace::layout::{self, chunk, off_cpu};
+use mcount_trace::{Function, Module};
 use nix::libc;
 use perf_event::events::Software;
 use perf_event::{Builder, Clock, Counter, SampleFlag, Sampler};
@@ -225,18 +226,16 @@ fn raise_limit_of_files() {
 /// Writes into the trace what the functions are called.
 fn describe(trace: &TraceFile) -> io::Result<()> {
     const PATH: &[u8] = b"[kernel]";
-    let head = [KERNEL, 0, u32::try_from(PATH.len()).unwrap_or(0), 0];
-    let head: Vec<u8> = head.iter().flat_map(|number| number.to_ne_bytes()).collect();
-    trace.add(metadata::MODULE, &[&head, PATH].concat())?;
+    trace.add(Module { number: KERNEL, build_id: b"", path: PATH })?;
     let functions = [(SCHEDULED, "linux:schedule"), (PREEMPTED, "linux:schedule (preempted)")];
-    trace.add_all(metadata::FUNCTION, &functions, |(number, name), payload| {
-        payload.extend(number.to_ne_bytes());
-        payload.extend(KERNEL.to_ne_bytes());
+    trace.add_all(functions.map(|(number, name)| Function {
+        number,
+        module: KERNEL,
         // They have no address, but each its own.
-        payload.extend(u64::from(*number).to_ne_bytes());
-        payload.extend(1_u64.to_ne_bytes());
-        payload.extend(name.as_bytes());
-    })
+        address: number.into(),
+        size: 1,
+        name: name.as_bytes(),
+    }))
 }
 
 impl State {

@@ -6,13 +6,13 @@ use super::processor;
 use super::space::Space;
 use super::start::{self, Untraced};
 use super::tracee::{Memory, Tracee};
-use super::{Ended, Maker, Process, Recorder, numbers, program};
+use super::{Ended, Maker, Process, Recorder, program};
 use crate::commit::Failure;
 use mcount_agent::config;
-use mcount_trace::layout::metadata;
+use mcount_trace::{Mapping, ProcessEnd, ProcessStart, ThreadEnd, ThreadStart};
 use nix::libc;
 use std::cell::RefCell;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -89,9 +89,8 @@ impl Recorder {
             let process = self.threads.get(&thread.id()).copied().unwrap_or(thread.id());
             let shares = thread_group(new).is_none_or(|group| group == process);
             if shares {
-                let payload =
-                    [numbers(&[process, new]), self.trace.ticks().to_ne_bytes().to_vec()].concat();
-                self.add(metadata::THREAD, &payload);
+                let (pid, tid) = (process.cast_unsigned(), new.cast_unsigned());
+                self.add(ThreadStart { pid, tid, ticks: self.trace.ticks(), name: b"" });
                 self.know(new, process);
             } else {
                 // `clone` with another exit signal than SIGCHLD makes a process, with memory of its own or not.
@@ -140,7 +139,7 @@ impl Recorder {
             self.give_up_again(new);
             self.switch_as_told(new);
             for (bias, index) in told_of {
-                self.loaded_record(metadata::LOADED, new, bias, index);
+                self.loaded_record(true, new, bias, index);
             }
         }
         self.know(new, new);
@@ -236,18 +235,18 @@ impl Recorder {
 
     pub(super) fn process_record(&mut self, process: i32, parent: i32) {
         let name = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
-        let head =
-            [numbers(&[process, parent]), self.trace.ticks().to_ne_bytes().to_vec()].concat();
-        let payload = [head, name.into_os_string().into_vec()].concat();
-        self.add(metadata::PROCESS, &payload);
+        self.add(ProcessStart {
+            pid: process.cast_unsigned(),
+            parent: parent.cast_unsigned(),
+            ticks: self.trace.ticks(),
+            path: name.as_os_str().as_bytes(),
+        });
     }
 
-    pub(super) fn loaded_record(&mut self, kind: u32, process: i32, bias: u64, index: usize) {
-        let number = self.modules.at(index).map_or(0, |module| module.number);
-        let head = numbers(&[number.cast_signed(), process]);
-        let payload =
-            [head, bias.to_ne_bytes().to_vec(), self.trace.ticks().to_ne_bytes().to_vec()].concat();
-        self.add(kind, &payload);
+    pub(super) fn loaded_record(&mut self, is_loaded: bool, process: i32, bias: u64, index: usize) {
+        let module = self.modules.at(index).map_or(0, |module| module.number);
+        let (pid, ticks) = (process.cast_unsigned(), self.trace.ticks());
+        self.add(Mapping { module, pid, bias, ticks, is_loaded });
     }
 
     pub(super) fn exited(&mut self, thread: i32, status: i32) {
@@ -255,15 +254,11 @@ impl Recorder {
         self.late.remove(&thread);
         self.left_alone.remove(&thread);
         let Some(process) = self.threads.remove(&thread) else { return };
+        let (pid, ticks) = (process.cast_unsigned(), self.trace.ticks());
         if thread != process {
-            let payload =
-                [numbers(&[process, thread]), self.trace.ticks().to_ne_bytes().to_vec()].concat();
-            self.add(metadata::THREAD_END, &payload);
-            return;
+            return self.add(ThreadEnd { pid, tid: thread.cast_unsigned(), ticks });
         }
-        let payload =
-            [numbers(&[process, status]), self.trace.ticks().to_ne_bytes().to_vec()].concat();
-        self.add(metadata::PROCESS_END, &payload);
+        self.add(ProcessEnd { pid, status: status.cast_unsigned(), ticks });
         if let Some(process_now) = self.processes.remove(&process) {
             self.ended_lately.push_back((process, process_now.as_maker()));
             if self.ended_lately.len() > LATELY {

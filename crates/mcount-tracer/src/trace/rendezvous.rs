@@ -3,7 +3,7 @@
 use super::file::TraceFile;
 use super::library::Loaded;
 use super::meant;
-use super::modules::{Hook, Module};
+use super::modules::Module;
 use super::processor;
 use super::sources;
 use super::space::{Rendezvous, Space};
@@ -14,7 +14,8 @@ use super::values::{self, Found};
 use super::{Process, Recorder, program};
 use crate::commit::{Failure, about};
 use crate::words::functions_have;
-use mcount_trace::layout::metadata;
+use mcount_hooks::maps;
+use mcount_trace::Function;
 use nix::libc;
 use std::ffi::OsString;
 use std::io;
@@ -108,7 +109,7 @@ impl Recorder {
         let gone: Vec<(u64, usize)> = gone.map(|(bias, index)| (*bias, *index)).collect();
         for (bias, index) in gone {
             space.loaded.remove(&bias);
-            self.loaded_record(metadata::UNLOADED, id, bias, index);
+            self.loaded_record(false, id, bias, index);
         }
         let mut new = Vec::new();
         for (place, (bias, path)) in maps.iter().enumerate() {
@@ -216,7 +217,7 @@ impl Recorder {
             space.arm(thread, memory, &self.agent, (module, kind), bias)?;
         }
         if !module.hooks.is_empty() || !self.request.scope.library.is_empty() {
-            self.loaded_record(metadata::LOADED, id, bias, index);
+            self.loaded_record(true, id, bias, index);
         }
         if let Some(note) = note {
             self.note(note);
@@ -265,10 +266,9 @@ fn eprintln_line(text: &str) {
 
 /// The file that is mapped at `address`.
 fn mapped_file(process: i32, address: u64) -> Option<PathBuf> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/maps")).ok()?;
-    let from = format!("{address:x}-");
-    let line = text.lines().find(|line| line.starts_with(&from))?;
-    line.find('/').and_then(|start| line.get(start..)).map(PathBuf::from)
+    let maps = maps::read(process).ok()?;
+    let mapping = maps.into_iter().find(|map| map.start == address)?;
+    Some(mapping.path).filter(|path| path.is_absolute())
 }
 
 /// What the dynamic linker has loaded; `None` while it's about to change that.
@@ -343,24 +343,18 @@ fn put_behind(
 
 /// Writes what is known of a module: its path, its build ID and its functions.
 pub(super) fn write_module(trace: &TraceFile, module: &Module) -> io::Result<()> {
-    let path = module.path.as_os_str().as_bytes();
-    let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(0).to_ne_bytes();
-    let head =
-        [module.number.to_ne_bytes(), length(&module.build_id), length(path), 0_u32.to_ne_bytes()];
-    trace.add(metadata::MODULE, &[&head.concat(), module.build_id.as_slice(), path].concat())?;
-    let function = |hook: &Hook, payload: &mut Vec<u8>| {
-        payload.extend(hook.id.to_ne_bytes());
-        payload.extend(module.number.to_ne_bytes());
-        payload.extend(hook.function.to_ne_bytes());
-        payload.extend(hook.size.to_ne_bytes());
-        payload.extend(hook.name.as_bytes());
-    };
-    trace.add_all(metadata::FUNCTION, &module.hooks, function)
+    let (number, path) = (module.number, module.path.as_os_str().as_bytes());
+    trace.add(mcount_trace::Module { number, build_id: &module.build_id, path })?;
+    trace.add_all(module.hooks.iter().map(|hook| Function {
+        number: hook.id,
+        module: number,
+        address: hook.function,
+        size: hook.size,
+        name: hook.name.as_bytes(),
+    }))
 }
 
 /// Writes what is recorded of the arguments and results of a module's functions.
 pub(super) fn write_values(trace: &TraceFile, found: &Found) -> io::Result<()> {
-    let payload = |bytes: &Vec<u8>, to: &mut Vec<u8>| to.extend(bytes);
-    trace.add_all(metadata::ENUMERATION, &found.enumerations, payload)?;
-    trace.add_all(metadata::VALUES, &found.functions, payload)
+    trace.add_all(found.entries())
 }

@@ -9,6 +9,7 @@ use super::recipe::Recipe;
 use super::scope::Scope;
 use super::tracee::{Desk, Memory, Tracee, to_result};
 use mcount_agent::{config, flags};
+use mcount_hooks::maps;
 use nix::libc;
 use std::collections::BTreeMap;
 use std::io;
@@ -418,7 +419,7 @@ pub(super) fn near(
     (extent, protection): ((u64, u64), i32),
     size: u64,
 ) -> io::Result<Room> {
-    let maps = procfs_maps(thread.id())?;
+    let maps = maps::ranges(&maps::read(thread.id())?);
     for start in gaps(&maps, extent, size) {
         let arguments = mapping(start, size, protection, libc::MAP_FIXED_NOREPLACE);
         match thread.request(memory, desk, libc::SYS_mmap, arguments) {
@@ -442,14 +443,4 @@ pub(super) fn gaps(maps: &[(u64, u64)], extent: (u64, u64), size: u64) -> Vec<u6
     let above = (1..64).map(|step| (extent.1 + HEAP / 64 * (64 + step)) & !(PAGE - 1));
     let above = above.filter(|start| *start <= highest);
     below.into_iter().chain(above).filter(|start| is_free(*start)).collect()
-}
-
-/// What is mapped in a process: first addresses, and those behind the last.
-pub(super) fn procfs_maps(process: i32) -> io::Result<Vec<(u64, u64)>> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/maps"))?;
-    let range = |line: &str| {
-        let (low, high) = line.split_once(' ')?.0.split_once('-')?;
-        Some((u64::from_str_radix(low, 16).ok()?, u64::from_str_radix(high, 16).ok()?))
-    };
-    Ok(text.lines().filter_map(range).collect())
 }

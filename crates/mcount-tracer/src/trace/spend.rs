@@ -8,7 +8,7 @@ use super::budget::{self, Budget, Times};
 use super::live::Live;
 use super::switch::Waker;
 use crate::words::printable;
-use mcount_trace::layout::metadata;
+use mcount_trace::Note;
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -70,7 +70,7 @@ impl Recorder {
         let names: Vec<&str> =
             numbers.iter().map(|number| names.get(number).map_or("?", |name| name)).collect();
         for note in budget::notes(&names) {
-            self.add(metadata::NOTE, note.as_bytes());
+            self.add(Note { text: note.as_bytes() });
         }
         let line = budget::line(&names);
         let _ = writeln!(anstream::stderr(), "mcount: {}", printable(&line));

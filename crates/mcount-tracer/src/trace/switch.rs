@@ -7,7 +7,7 @@ use super::told;
 use super::tracee::Memory;
 use super::{Process, Recorder, Size, save};
 use crate::words::printable;
-use mcount_trace::layout::metadata;
+use mcount_trace::Note;
 use nix::libc;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -41,7 +41,7 @@ impl Recorder {
         for process in processes {
             self.switch_as_told(process);
         }
-        self.add(metadata::NOTE, note.as_bytes());
+        self.add(Note { text: note.as_bytes() });
         say(told::line(self.paused.is_some()));
     }
 

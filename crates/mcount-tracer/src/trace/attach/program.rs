@@ -49,7 +49,7 @@ impl Program {
         let (loaded, notes, values) = (Vec::new(), Vec::new(), Vec::new());
         let mut all = Self { process, path, modules, loaded, notes, values };
         let maps = maps::read(process)?;
-        let is_ours = |map: &Mapping| is_ours(map) || map.is_patch();
+        let is_ours = |map: &Mapping| is_ours(map) || maps::is_patch(map);
         let code = maps.iter().filter(|map| map.is_code() && map.is_file() && !is_ours(map));
         for map in code {
             let (path, is_deleted) = maps::without_deleted(&map.path);

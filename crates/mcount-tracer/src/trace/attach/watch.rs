@@ -8,7 +8,7 @@ use super::{Picture, Row, Wish};
 use crate::trace::budget::{self, Budget, Times};
 use crate::trace::live::{Live, Tally};
 use crate::trace::{Size, save, told};
-use mcount_trace::layout::metadata;
+use mcount_trace::Note;
 use nix::libc;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::{BTreeMap, BTreeSet};
@@ -247,7 +247,7 @@ impl Worker {
             .collect();
         for note in budget::notes(&names) {
             // If there's no room, that's said anyway.
-            let _ = self.trace.add(metadata::NOTE, note.as_bytes());
+            let _ = self.trace.add(Note { text: note.as_bytes() });
         }
         let line = budget::line(&names);
         self.say(&line);

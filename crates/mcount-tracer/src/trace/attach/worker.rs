@@ -19,7 +19,7 @@ use crate::trace::told::Told;
 use crate::trace::tracee::Memory;
 use crate::trace::{Size, rendezvous};
 use crate::words::{counted, functions_have};
-use mcount_trace::layout::metadata;
+use mcount_trace::{Note, ProcessStart};
 use nix::libc;
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
@@ -268,7 +268,7 @@ impl Worker {
         for note in &self.notes {
             (self.request.complain)(note);
             // If there's no room for it any more, it has been said.
-            let _ = self.trace.add(metadata::NOTE, note.as_bytes());
+            let _ = self.trace.add(Note { text: note.as_bytes() });
         }
         if is_mapped || self.is_hidden {
             self.trace.finish_mapped();
@@ -290,7 +290,7 @@ impl Worker {
         };
         self.pauses.since = is_paused.then_some(now);
         // If there's no room for it, that's said anyway.
-        let _ = self.trace.add(metadata::NOTE, note.as_bytes());
+        let _ = self.trace.add(Note { text: note.as_bytes() });
         Ok(())
     }
 
@@ -344,7 +344,7 @@ impl Worker {
         let seconds = self.began.elapsed().as_secs_f64();
         let note = format!("from {seconds:.3} s on: {functions}, as another mcount attach asked");
         // If there's no room for it, that's said anyway.
-        let _ = self.trace.add(metadata::NOTE, note.as_bytes());
+        let _ = self.trace.add(Note { text: note.as_bytes() });
         let (name, owner) = (self.program.path.display(), std::process::id());
         let process = self.request.process;
         Ok(format!(
@@ -520,17 +520,14 @@ fn describe_process(
     program: &Program,
     (process, parent): (i32, i32),
 ) -> io::Result<()> {
-    let ticks = trace.start().to_ne_bytes();
-    let head = [process.to_ne_bytes(), parent.to_ne_bytes()].concat();
+    let (pid, parent, ticks) = (process.cast_unsigned(), parent.cast_unsigned(), trace.start());
     let path = program.path.as_os_str().as_bytes();
-    trace.add(metadata::PROCESS, &[&head, ticks.as_slice(), path].concat())?;
+    trace.add(ProcessStart { pid, parent, ticks, path })?;
     for one in &program.loaded {
-        let Some(module) = program.module(one).filter(|module| !module.hooks.is_empty()) else {
-            continue;
-        };
-        let head = [module.number.to_ne_bytes(), process.to_ne_bytes()].concat();
-        let bias = one.bias.to_ne_bytes();
-        trace.add(metadata::LOADED, &[&head, bias.as_slice(), &ticks].concat())?;
+        if let Some(module) = program.module(one).filter(|module| !module.hooks.is_empty()) {
+            let (module, bias) = (module.number, one.bias);
+            trace.add(mcount_trace::Mapping { module, pid, bias, ticks, is_loaded: true })?;
+        }
     }
     Ok(())
 }

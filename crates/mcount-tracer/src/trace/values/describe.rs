@@ -3,6 +3,7 @@
 
 use super::types::{Structure, Type};
 use crate::trace::processor::LONG_DOUBLE;
+use mcount_trace::Signature;
 use mcount_trace::layout::kind;
 
 /// What a value is.
@@ -15,26 +16,30 @@ pub(super) enum Role {
 }
 
 /// The description of the values of one function.
-pub(super) struct Description(Vec<u8>);
+pub(super) struct Description {
+    function: u32,
+    values: Vec<u8>,
+}
 
 impl Description {
     pub(super) fn new(function: u32) -> Self {
-        Self(function.to_ne_bytes().to_vec())
+        Self { function, values: Vec::new() }
     }
 
     /// Adds a value; `is_recorded`: and not just known to be there.
     pub(super) fn add(&mut self, role: Role, name: &str, kind: &Type, is_recorded: bool) {
-        self.0.push(role as u8);
+        self.values.push(role as u8);
         self.name(name);
-        if is_recorded { self.kind(kind) } else { self.0.push(kind::NONE) }
+        if is_recorded { self.kind(kind) } else { self.values.push(kind::NONE) }
     }
 
-    pub(super) fn bytes(self) -> Vec<u8> {
-        self.0
+    /// What the trace is told.
+    pub(super) fn signature(&self) -> Signature<'_> {
+        Signature { function: self.function, values: &self.values }
     }
 
     fn name(&mut self, name: &str) {
-        name_of(&mut self.0, name);
+        name_of(&mut self.values, name);
     }
 
     fn kind(&mut self, kind: &Type) {
@@ -49,29 +54,29 @@ impl Description {
             Type::Pointer => &[kind::POINTER],
             Type::Text | Type::StringReference | Type::View { .. } => &[kind::TEXT],
             Type::Enumeration { size, number } => {
-                self.0.extend([kind::ENUMERATION, *size]);
+                self.values.extend([kind::ENUMERATION, *size]);
                 &number.to_ne_bytes()
             }
             Type::Structure(of) if of.is_string => &[kind::TEXT],
             Type::Structure(of) => return self.structure(of),
             Type::Float(_) | Type::Unknown => &[kind::NONE],
         };
-        self.0.extend(bytes);
+        self.values.extend(bytes);
     }
 
     fn structure(&mut self, of: &Structure) {
         let shown: Vec<_> = of.fields.iter().filter(|field| !field.is_hidden).take(255).collect();
-        self.0.push(kind::STRUCTURE);
-        self.0.extend(u16::try_from(of.size).unwrap_or(0).to_ne_bytes());
-        self.0.push(u8::try_from(shown.len()).unwrap_or(0));
+        self.values.push(kind::STRUCTURE);
+        self.values.extend(u16::try_from(of.size).unwrap_or(0).to_ne_bytes());
+        self.values.push(u8::try_from(shown.len()).unwrap_or(0));
         for field in shown {
-            self.0.extend(u16::try_from(field.offset).unwrap_or(0).to_ne_bytes());
+            self.values.extend(u16::try_from(field.offset).unwrap_or(0).to_ne_bytes());
             self.name(&field.name);
             match &field.kind {
                 // Only what is in the structure itself was recorded.
-                Type::Text | Type::StringReference => self.0.push(kind::POINTER),
-                Type::View { .. } => self.0.push(kind::NONE),
-                Type::Structure(of) if of.is_string => self.0.push(kind::NONE),
+                Type::Text | Type::StringReference => self.values.push(kind::POINTER),
+                Type::View { .. } => self.values.push(kind::NONE),
+                Type::Structure(of) if of.is_string => self.values.push(kind::NONE),
                 kind => self.kind(kind),
             }
         }

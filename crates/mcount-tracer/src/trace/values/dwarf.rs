@@ -31,7 +31,7 @@ pub(super) struct Reader<'s> {
     /// Enumerations by where they are in `.debug_info`, with their numbers.
     known: HashMap<usize, u32>,
     /// The same for the trace.
-    enumerations: Vec<Vec<u8>>,
+    enumerations: Vec<(u32, Vec<u8>)>,
     /// How many enumerations the trace had before.
     first: u32,
 }
@@ -55,7 +55,7 @@ impl<'s> Reader<'s> {
     }
 
     /// What the trace is to say about the enumerations that were met.
-    pub(super) fn enumerations(self) -> Vec<Vec<u8>> {
+    pub(super) fn enumerations(self) -> Vec<(u32, Vec<u8>)> {
         self.enumerations
     }
 
@@ -383,8 +383,8 @@ impl<'s> Reader<'s> {
         let next = u32::try_from(self.enumerations.len()).unwrap_or(u32::MAX);
         let number = self.first.saturating_add(next);
         self.known.insert(place.0, number);
-        let head = [number.to_ne_bytes(), count.to_ne_bytes()].concat();
-        self.enumerations.push([head, enumerators].concat());
+        let enumerators = [&count.to_ne_bytes()[..], &enumerators].concat();
+        self.enumerations.push((number, enumerators));
         Type::Enumeration { size, number }
     }
 

@@ -20,6 +20,6 @@ pub(super) fn prepare(module: &mut Module, found: &mut Found) {
         hook.recipe = Some(Arc::new(recipe));
         let mut description = Description::new(hook.id);
         description.add(Role::Mark, "text", &Type::Text, true);
-        found.functions.push(description.bytes());
+        found.functions.push(description);
     }
 }

@@ -11,6 +11,7 @@ mod marks;
 mod places;
 mod types;
 
+use self::describe::Description;
 use self::dwarf::Reader;
 use self::places::Plan;
 use super::modules::{Hook, Module};
@@ -20,6 +21,7 @@ use super::scope::Scope;
 use crate::debug::Sections;
 use crate::debug::separate::{Search, Subject};
 use crate::words::counted;
+use mcount_trace::{Entry, Enumeration};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,11 +30,22 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct Found {
     /// For the trace: what the recipes of each function copy.
-    pub(super) functions: Vec<Vec<u8>>,
-    /// For the trace: the enumerations that these are of.
-    pub(super) enumerations: Vec<Vec<u8>>,
+    functions: Vec<Description>,
+    /// For the trace: the enumerations that these are of, by number, as [`Enumeration`] has them.
+    enumerations: Vec<(u32, Vec<u8>)>,
     /// What can't be had, and why.
     pub(super) notes: Vec<String>,
+}
+
+impl Found {
+    /// What the trace is told: enumerations before the functions that have values of them.
+    pub(super) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        let enumerations = self
+            .enumerations
+            .iter()
+            .map(|(number, enumerators)| Enumeration { number: *number, enumerators }.into());
+        enumerations.chain(self.functions.iter().map(|one| one.signature().into()))
+    }
 }
 
 /// Whose arguments and results are wanted.
@@ -81,7 +94,7 @@ pub(super) fn prepare(
             missing.add(reason, hook);
         }
         let mut recipe = Recipe::default();
-        let mut description = describe::Description::new(hook.id);
+        let mut description = Description::new(hook.id);
         if one.arguments && !hook.is_after_prologue() && !is_clone(hook) {
             recipe.arguments = plan.arguments(&mut description);
         }
@@ -90,7 +103,7 @@ pub(super) fn prepare(
         }
         if recipe != Recipe::default() {
             hook.recipe = Some(Arc::new(recipe));
-            found.functions.push(description.bytes());
+            found.functions.push(description);
         }
     }
     found.enumerations = reader.enumerations();

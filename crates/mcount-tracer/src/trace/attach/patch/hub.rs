@@ -207,7 +207,7 @@ impl Hub {
     /// The block that's in the process already.
     pub(super) fn find(memory: &Memory, maps: &[Mapping]) -> Option<Self> {
         let is_room = |map: &&Mapping| {
-            map.is_patch()
+            maps::is_patch(map)
                 && map.offset == 0
                 && map.permissions == *b"r-xp"
                 && map.end - map.start == ROOM

@@ -141,7 +141,7 @@ impl Region {
     /// The one that is at `start`.
     pub(super) fn read(memory: &Memory, maps: &[Mapping], start: u64) -> Option<Self> {
         maps::find(maps, start)
-            .filter(|map| map.start == start && map.is_patch() && map.offset == 0)?;
+            .filter(|map| map.start == start && maps::is_patch(map) && map.offset == 0)?;
         let mut bytes = vec![0; usize::try_from(HEADER).ok()?];
         memory.read(start, &mut bytes).ok()?;
         Self::parse(&bytes, start)

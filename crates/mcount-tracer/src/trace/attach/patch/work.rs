@@ -538,11 +538,11 @@ fn remove_orphans(
     let is_known = |start: u64| {
         (0..hub::PATCHES).any(|one| table.patch(one).is_some_and(|(at, _)| at == start))
     };
-    for map in maps.iter().filter(|map| map.is_patch() && !is_known(map.start)) {
+    for map in maps.iter().filter(|map| maps::is_patch(map) && !is_known(map.start)) {
         let Some(region) = Region::read(memory, maps, map.start) else { continue };
         let all = maps.iter().filter(|one| one.start >= map.start && one.start < region.extent().1);
         let mut all = all.map(|one| {
-            one.is_patch() && one.inode == map.inode
+            maps::is_patch(one) && one.inode == map.inode
                 || one.inode == 0 && one.permissions == *b"---p"
         });
         // An unwinder may know it: then it stays.
