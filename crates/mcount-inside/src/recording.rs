@@ -8,7 +8,7 @@ use crate::module::Module as Code;
 use crate::processor::ticks;
 use crate::records;
 use mcount_trace::layout::{self, directory, header};
-use mcount_trace::{Entry, Function, Mapping, Module, ProcessStart, Signature};
+use mcount_trace::{Entry, Function, Mapping, Module, Moment, ProcessStart, Signature};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
@@ -30,7 +30,7 @@ pub(crate) struct Recording {
     room: u64,
     /// The process that began it; a forked child must not end it.
     process: u32,
-    begin: (u64, u64),
+    begin: Moment,
     /// The modules that it knows, by their numbers.
     known: HashSet<usize>,
     /// Where metadata goes: descriptor, bytes, and how many are used.
@@ -45,19 +45,14 @@ fn number_of(module: usize) -> u32 {
     u32::try_from(module + 1).unwrap_or(0)
 }
 
-/// The processor's clock, and `CLOCK_MONOTONIC` in nanoseconds at that time: of several readings, the one that took least.
-fn both_clocks() -> (u64, u64) {
-    const TRIES: usize = 16;
-    let read = || {
+/// The processor's clock, and `CLOCK_MONOTONIC` at that time.
+fn both_clocks() -> Moment {
+    Moment::read(ticks, || {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let before = ticks();
         // SAFETY: the time goes to a value of ours.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-        let took = ticks().saturating_sub(before);
-        (took, (before + took / 2, part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec)))
-    };
-    let best = std::iter::repeat_with(read).take(TRIES).min_by_key(|(took, _)| *took);
-    best.map_or((0, 0), |(_, both)| both)
+        part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec)
+    })
 }
 
 /// A part of a time, whose type differs by processor.
@@ -123,9 +118,9 @@ impl Recording {
         let realtime = realtime.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0));
         self.set(header::CHUNK_SIZE, layout::CHUNK_SIZE);
         self.set(header::CLOCK, layout::clock::COUNTER);
-        self.set(header::START_TICKS, self.begin.0);
+        self.set(header::START_TICKS, self.begin.ticks);
         self.set(header::START_REALTIME, realtime);
-        self.set(header::START_MONOTONIC, self.begin.1);
+        self.set(header::START_MONOTONIC, self.begin.nanoseconds);
         // Long enough for three digits; the rest comes at the end.
         std::thread::sleep(Duration::from_millis(2));
         self.measure_clock();
@@ -133,10 +128,7 @@ impl Recording {
     }
 
     fn measure_clock(&self) {
-        let (ticks, now) = both_clocks();
-        let elapsed = u128::from(now.saturating_sub(self.begin.1).max(1));
-        let ticks = u128::from(ticks.saturating_sub(self.begin.0)) * 1_000_000_000 / elapsed;
-        self.set(header::TICKS_PER_SECOND, u64::try_from(ticks).unwrap_or(0));
+        self.set(header::TICKS_PER_SECOND, both_clocks().ticks_per_second(self.begin));
     }
 
     #[expect(clippy::cast_ptr_alignment, reason = "fields of a trace are aligned")]

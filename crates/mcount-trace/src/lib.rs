@@ -25,6 +25,7 @@
 mod append;
 mod bytes;
 mod calls;
+mod clock;
 mod columns;
 mod entry;
 mod error;
@@ -50,6 +51,7 @@ mod writer;
 
 pub use append::{Patch, index};
 pub use calls::{Call, Calls, ThreadCalls};
+pub use clock::Moment;
 pub use entry::{
     Entry, Enumeration, Note, ProcessEnd, ProcessStart, Signature, ThreadEnd, ThreadStart,
 };

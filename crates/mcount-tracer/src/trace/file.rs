@@ -13,8 +13,8 @@ use super::scope::Scope;
 use crate::commit::Failure;
 use crate::files::Input;
 use crate::words::counted;
-use mcount_trace::Entry;
 use mcount_trace::layout::{self, chunk, directory, header};
+use mcount_trace::{Entry, Moment};
 use memmap2::MmapOptions;
 use nix::libc;
 use std::collections::BTreeSet;
@@ -42,7 +42,7 @@ pub(super) struct TraceFile {
     target: PathBuf,
     keeper: Option<JoinHandle<()>>,
     metadata: Mutex<Metadata>,
-    begin: (u64, u64),
+    begin: Moment,
     untimed: bool,
 }
 
@@ -217,10 +217,8 @@ impl TraceFile {
         if self.untimed {
             return;
         }
-        let (ticks, now) = clock::both(libc::CLOCK_MONOTONIC);
-        let elapsed = u128::from(now.saturating_sub(self.begin.1).max(1));
-        let ticks = u128::from(ticks.saturating_sub(self.begin.0)) * 1_000_000_000 / elapsed;
-        self.shared.set(header::TICKS_PER_SECOND, u64::try_from(ticks).unwrap_or(0));
+        let rate = clock::both(libc::CLOCK_MONOTONIC).ticks_per_second(self.begin);
+        self.shared.set(header::TICKS_PER_SECOND, rate);
     }
 
     /// What its threads have of it.

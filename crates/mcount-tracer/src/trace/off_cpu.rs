@@ -10,7 +10,7 @@ use super::file::TraceFile;
 use super::room::Shared;
 use super::tracee::Tracee;
 use mcount_trace::layout::{self, chunk, off_cpu};
-use mcount_trace::{Function, Module};
+use mcount_trace::{Function, Module, Moment};
 use nix::libc;
 use perf_event::events::Software;
 use perf_event::{Builder, Clock, Counter, SampleFlag, Sampler};
@@ -85,7 +85,7 @@ struct State {
     /// What else is counted: its records go to the rings.
     others: Vec<Counter>,
     /// The processor's clock and the kernel's, at the last two times that both were read.
-    reads: [(u64, u64); 2],
+    reads: [Moment; 2],
     /// Of times later than that.
     early: Vec<Event>,
     /// Who is off the processor, by thread.
@@ -308,7 +308,8 @@ impl State {
             self.early.retain(|event| event.time <= doubtful);
         }
         // The kernel takes the time before it writes a record, so one of the last moments may come yet.
-        let end = if is_last || doubtful != u64::MAX { u64::MAX } else { self.reads[1].1 };
+        let end =
+            if is_last || doubtful != u64::MAX { u64::MAX } else { self.reads[1].nanoseconds };
         let later = self.early.partition_point(|event| event.time <= end);
         let known: Vec<Event> = self.early.drain(..later).collect();
         let ended: Vec<Time> =
@@ -323,7 +324,7 @@ impl State {
     /// Who is away now won't be seen coming back: to the trace, that's when it ends.
     fn end(&mut self) {
         let away = std::mem::take(&mut self.away);
-        let end = self.reads[1].0;
+        let end = self.reads[1].ticks;
         let time = |(thread, away): (u32, Away)| {
             let ids = self.inner_ids((away.process, thread));
             Time { start: away.since, end, ids, is_preempted: away.is_preempted }
@@ -333,7 +334,7 @@ impl State {
     }
 
     /// Takes in what the kernel said: a time that has ended, if it's the end of one.
-    fn hear(&mut self, event: Event, now: (u64, u64)) -> Option<Time> {
+    fn hear(&mut self, event: Event, now: Moment) -> Option<Time> {
         let Event { time, ids, said } = event;
         let ticks = ticks_at(time, self.reads[0], now);
         match said {
@@ -439,11 +440,11 @@ impl Times {
 }
 
 /// When a time of the kernel's is by the processor's clock, of which two readings are known.
-fn ticks_at(time: u64, before: (u64, u64), now: (u64, u64)) -> u64 {
-    let ticks = i128::from(now.0) - i128::from(before.0);
-    let nanoseconds = (i128::from(now.1) - i128::from(before.1)).max(1);
-    let since = i128::from(time) - i128::from(before.1);
-    u64::try_from(i128::from(before.0) + since * ticks / nanoseconds).unwrap_or(0)
+fn ticks_at(time: u64, before: Moment, now: Moment) -> u64 {
+    let ticks = i128::from(now.ticks) - i128::from(before.ticks);
+    let nanoseconds = (i128::from(now.nanoseconds) - i128::from(before.nanoseconds)).max(1);
+    let since = i128::from(time) - i128::from(before.nanoseconds);
+    u64::try_from(i128::from(before.ticks) + since * ticks / nanoseconds).unwrap_or(0)
 }
 
 /// What a record of the kernel's says (`perf_event_open(2)`): behind its own fields are process, thread and time.
@@ -477,14 +478,15 @@ mod tests {
 
     #[test]
     fn times_of_the_kernel_lie_between_what_was_read() {
-        let (before, now) = ((1_000, 50), (4_000, 1_050));
+        let at = |ticks, nanoseconds| Moment { ticks, nanoseconds };
+        let (before, now) = (at(1_000, 50), at(4_000, 1_050));
         let table = [(50, 1_000), (1_050, 4_000), (550, 2_500), (40, 970), (1_060, 4_030)];
         for (time, ticks) in table {
             assert_eq!(ticks_at(time, before, now), ticks, "{time}");
         }
         // Read twice at one time, or with a clock that went back.
         assert_eq!(ticks_at(50, before, before), 1_000);
-        assert_eq!(ticks_at(0, (10, 50), (20, 40)), 0);
+        assert_eq!(ticks_at(0, at(10, 50), at(20, 40)), 0);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use super::prepare::{self, Prepared};
 use super::scope::Scope;
+use mcount_trace::Moment;
 use mcount_trace::layout::{self, directory, header};
 use memmap2::MmapMut;
 use nix::libc;
@@ -102,7 +103,7 @@ impl Shared {
     }
 
     /// Writes the header, but for what makes it a trace.
-    pub(super) fn describe(&self, size: Size, scope: &Scope, begin: (u64, u64)) -> io::Result<()> {
+    pub(super) fn describe(&self, size: Size, scope: &Scope, begin: Moment) -> io::Result<()> {
         let untimed = scope.untimed;
         self.file.write_all_at(&layout::BYTE_ORDER.to_ne_bytes(), header::BYTE_ORDER as u64)?;
         self.file.write_all_at(&layout::VERSION.to_ne_bytes(), header::VERSION as u64)?;
@@ -110,13 +111,13 @@ impl Shared {
         let realtime = realtime.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0));
         self.set(header::CHUNK_SIZE, layout::CHUNK_SIZE);
         self.set(header::CLOCK, if untimed { layout::clock::NONE } else { layout::clock::COUNTER });
-        self.set(header::START_TICKS, if untimed { 0 } else { begin.0 });
+        self.set(header::START_TICKS, if untimed { 0 } else { begin.ticks });
         self.set(header::FLAGS, if scope.entries { layout::flags::ENTRIES } else { 0 });
         if let Size::Ring(bytes) = size {
             self.set(header::RING, (bytes / layout::CHUNK_SIZE).clamp(2, layout::ring::MOST));
         }
         self.set(header::START_REALTIME, realtime);
-        self.set(header::START_MONOTONIC, if untimed { 0 } else { begin.1 });
+        self.set(header::START_MONOTONIC, if untimed { 0 } else { begin.nanoseconds });
         // An agent that has had another trace before must not take this one's for that one's.
         self.set(header::HEARTBEAT, realtime);
         Ok(())
