@@ -322,7 +322,7 @@ fn is_wanted(record: &Record) -> bool {
 
 fn name(hook: &Hook) -> String {
     let symbol = hook.names.first().map_or("a function without a name", String::as_str);
-    crate::pattern::demangled(symbol).into_owned()
+    mcount::demangled(symbol).into_owned()
 }
 
 /// The change of a part of an area.

@@ -5,12 +5,13 @@
 use crate::edit::{Edit, Place, Protocol, apply};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::Input;
+use crate::hooks::Hook;
 use crate::module::{self, Module, Site};
-use crate::pattern::Pattern;
 use crate::recording::Recording;
 use crate::system::code;
 use crate::system::loaded::{Loaded, with_modules};
 use crate::{arch, unwinders};
+use mcount::Pattern;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
@@ -231,14 +232,15 @@ impl Program {
     }
 
     fn choose_matching(&self, text: &str) -> Result<Vec<Place>> {
-        let pattern = Pattern::new(text)?;
+        let pattern = Pattern::new(text)
+            .map_err(|error| Error::new(ErrorKind::BadPattern, error.to_string()))?;
         let mut chosen = Vec::new();
         for (number, module) in self.modules.iter().enumerate() {
-            if module.loaded.is_none() || !pattern.has_module(&module.path) {
+            if module.loaded.is_none() || !pattern.has_module(&module.path.to_string_lossy()) {
                 continue;
             }
             for (index, hook) in module.hooks.iter().enumerate() {
-                if pattern.has_function(hook.names.iter().map(String::as_str)) {
+                if is_meant(&pattern, hook) {
                     chosen.push((number, index));
                 }
             }
@@ -290,6 +292,12 @@ pub(crate) unsafe fn replace(function: usize, new: usize) -> Result<u64> {
         .first()
         .and_then(|(number, index)| program.modules.get(*number)?.sites.get(*index));
     Ok(original.map_or(0, |site| site.record.original.load(Acquire)))
+}
+
+/// Does the pattern mean the function of this hook, by one of its names? If no symbol names it, patterns of modules do.
+fn is_meant(pattern: &Pattern, hook: &Hook) -> bool {
+    let is_it = |symbol: &str| pattern.has_function(symbol, || mcount::demangled(symbol));
+    hook.names.iter().any(|symbol| is_it(symbol)) || hook.names.is_empty() && is_it("")
 }
 
 /// The path that people know a file by.

@@ -1,7 +1,5 @@
 //! Patterns that say which functions are meant, as `trace` and `replay` take them.
 
-use globset::GlobMatcher;
-use mcount::Glob;
 use regex::Regex;
 
 /// How patterns are written.
@@ -13,8 +11,7 @@ pub enum Language {
     Regex,
 }
 
-/// Functions: `NAME`, `NAME@MODULE` or `@MODULE`, each a glob; or a regular expression. A name may be written in each way that
-/// [`mcount::spellings`] has.
+/// Functions: a pattern of globs, as [`mcount::Pattern`] has it, or a regular expression.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     text: String,
@@ -23,7 +20,7 @@ pub struct Pattern {
 
 #[derive(Debug, Clone)]
 enum Kind {
-    Globs(Option<GlobMatcher>, Option<GlobMatcher>),
+    Globs(mcount::Pattern),
     Regex(Regex),
 }
 
@@ -37,8 +34,7 @@ impl Pattern {
         let kind = match language {
             Language::Regex => Kind::Regex(regex(text)?),
             Language::Glob => {
-                let (name, module) = text.rsplit_once('@').unwrap_or((text, ""));
-                Kind::Globs(glob(name)?, glob(module)?)
+                Kind::Globs(mcount::Pattern::new(text).map_err(|error| error.to_string())?)
             }
         };
         Ok(Self { text: text.to_owned(), kind })
@@ -75,25 +71,10 @@ impl Pattern {
                     || regex.is_match(symbol)
                     || regex.is_match(mcount::without_arguments(name))
             }
-            Kind::Globs(function, file) => {
-                function.as_ref().is_none_or(|glob| {
-                    glob.is_match(symbol)
-                        || mcount::spellings(name).iter().any(|one| glob.is_match(&**one))
-                }) && file.as_ref().is_none_or(|glob| {
-                    glob.is_match(module)
-                        || glob.is_match(module.rsplit('/').next().unwrap_or_default())
-                })
+            Kind::Globs(pattern) => {
+                pattern.has_module(module) && pattern.has_function(symbol, || name.into())
             }
         }
-    }
-}
-
-fn glob(text: &str) -> Result<Option<GlobMatcher>, String> {
-    match text {
-        "" => Ok(None),
-        text => Glob::new(text)
-            .map(|glob| Some(glob.compile_matcher()))
-            .map_err(|error| error.to_string()),
     }
 }
 
@@ -111,27 +92,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns() {
-        let table = [
-            ("main", "main", "main", "/bin/true", true),
-            ("mai", "main", "main", "/bin/true", false),
-            ("m*", "main", "main", "/bin/true", true),
-            ("@true", "main", "main", "/bin/true", true),
-            ("@/bin/*", "main", "main", "/bin/true", true),
-            ("m*@false", "main", "main", "/bin/true", false),
-            ("draw", "draw(int, void (*)(int)) const", "_Z4drawiPFviE", "", true),
-            ("_Z4draw*", "draw(int)", "_Z4drawi", "", true),
-            ("draw(int)", "draw(int)", "_Z4drawi", "", true),
-            ("draw(*", "draw(int)", "_Z4drawi", "", true),
-            ("handle", "shop::handle(int)", "_ZN4shop6handleEi", "", true),
-            ("shop::handle", "int shop::handle<int>(int)", "_ZN4shop6handleIiEEiT_", "", true),
-            ("shop", "shop::handle(int)", "_ZN4shop6handleEi", "", false),
-        ];
-        for (pattern, name, symbol, module, expected) in table {
-            let found =
-                Pattern::new(pattern, Language::Glob).unwrap().is_match(name, symbol, module);
-            assert_eq!(found, expected, "{pattern} of {name}");
-        }
+    fn globs_are_those_of_the_library() {
+        let found = Pattern::new("shop::*@true", Language::Glob).unwrap();
+        let (name, symbol) = ("shop::handle(int)", "_ZN4shop6handleEi");
+        assert!(found.is_match(name, symbol, "/bin/true"));
+        assert!(!found.is_match(name, symbol, "/bin/false"));
+        assert_eq!((found.text(), found.language()), ("shop::*@true", Language::Glob));
     }
 
     #[test]
@@ -152,5 +118,6 @@ mod tests {
         }
         assert!(Pattern::new("(", Language::Regex).is_err());
         assert!(Pattern::new("[", Language::Glob).is_err());
+        assert!(Pattern::new("", Language::Glob).is_err());
     }
 }

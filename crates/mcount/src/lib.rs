@@ -58,6 +58,8 @@
 mod arch;
 mod check;
 mod coverage;
+#[cfg(feature = "demangle")]
+mod demangle;
 mod diff;
 mod elf;
 mod error;
@@ -68,6 +70,7 @@ mod late;
 mod names;
 mod nop;
 mod options;
+mod pattern;
 mod policy;
 mod record;
 mod scan;
@@ -82,6 +85,8 @@ mod words;
 pub use arch::{Arithmetic, Step};
 pub use check::{Finding, Level, Rule};
 pub use coverage::{Coverage, Gap, coverage};
+#[cfg(feature = "demangle")]
+pub use demangle::demangled;
 pub use diff::{Difference, Instance, State, diff};
 pub use elf::dynamic::Write;
 pub use elf::edit::Change;
@@ -94,6 +99,7 @@ pub use late::{Anchor, Fill, LateTable, ObjectOptions, table_object};
 pub use names::{is_cold_part, simple_name, source_name, spellings, without_arguments};
 pub use nop::{NopChange, Nops, Select};
 pub use options::{CheckOptions, LateOptions, Options, RecordOptions, SortOptions};
+pub use pattern::{Pattern, PatternError};
 pub use policy::{Base, Policy, Treatment};
 pub use record::{ExcludedSection, Recording};
 pub use site::{CallSite, Kind, Sites, Source, Status, TABLE_SECTION};
