@@ -99,8 +99,9 @@ fn map_agent(
     let total = size + 3 * PAGE + tables;
     let extent = extent(program, bias);
     let maps = maps::ranges(&maps::read(thread.id())?);
-    let free = gaps(&maps, extent, total);
-    let at = free.first().copied().ok_or_else(|| io::Error::other("no free memory near it"))?;
+    let at = gaps(&maps, extent, total)
+        .next()
+        .ok_or_else(|| io::Error::other("no free memory near it"))?;
     let place = Place {
         agent: at,
         thread: at + size + PAGE,

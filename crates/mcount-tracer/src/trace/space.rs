@@ -10,6 +10,7 @@ use super::scope::Scope;
 use super::tracee::{Desk, Memory, Tracee, to_result};
 use mcount_agent::{config, flags};
 use mcount_hooks::maps;
+use mcount_hooks::near::Near;
 use nix::libc;
 use std::collections::BTreeMap;
 use std::io;
@@ -430,17 +431,11 @@ pub(super) fn near(
     Err(io::Error::other("no free memory within 2 GiB"))
 }
 
-/// Places for `size` bytes near `extent`, the best first: below it, where no heap grows, then far above it.
-pub(super) fn gaps(maps: &[(u64, u64)], extent: (u64, u64), size: u64) -> Vec<u64> {
-    const LOWEST: u64 = 1 << 16;
-    const HEAP: u64 = code::HEAP;
-    let lowest = extent.1.saturating_sub(REACH).max(LOWEST);
-    let highest = extent.0.saturating_add(REACH).saturating_sub(size);
-    let is_free = |start: u64| !maps.iter().any(|(low, high)| *low < start + size && start < *high);
-    let below = maps.iter().map(|(low, _)| low.saturating_sub(size + PAGE) & !(PAGE - 1));
-    let mut below: Vec<u64> = below.filter(|start| *start >= lowest && *start < extent.0).collect();
-    below.sort_unstable_by(|a, b| b.cmp(a));
-    let above = (1..64).map(|step| (extent.1 + HEAP / 64 * (64 + step)) & !(PAGE - 1));
-    let above = above.filter(|start| *start <= highest);
-    below.into_iter().chain(above).filter(|start| is_free(*start)).collect()
+/// Places for `size` bytes near `extent` that aren't in one of `maps`, the best first.
+pub(super) fn gaps(
+    maps: &[(u64, u64)],
+    extent: (u64, u64),
+    size: u64,
+) -> impl Iterator<Item = u64> + use<> {
+    Near { extent, sites: extent, size, reach: REACH, page: PAGE }.places(maps)
 }

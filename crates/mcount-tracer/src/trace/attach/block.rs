@@ -245,7 +245,7 @@ impl Block {
     ) -> io::Result<Self> {
         let places = gaps(&maps::ranges(maps), extent, image.total());
         let mut result = Err(io::Error::other("no free memory near it"));
-        for start in places.into_iter().take(8) {
+        for start in places.take(8) {
             let arguments =
                 anonymous(start, image.total(), libc::PROT_READ | libc::PROT_EXEC, true);
             result = remote.call(libc::SYS_mmap, &arguments);

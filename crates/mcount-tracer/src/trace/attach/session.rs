@@ -438,7 +438,7 @@ fn make_room(
         let start = if let Some(map) = maps.iter().find(is_usable) {
             map.start
         } else {
-            let Some(start) = gaps(&taken, extent, size).first().copied() else {
+            let Some(start) = gaps(&taken, extent, size).next() else {
                 if module.hooks.iter().any(|hook| hook.is_wanted) {
                     return Err(io::Error::other(NO_ROOM));
                 }

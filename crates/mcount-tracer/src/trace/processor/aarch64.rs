@@ -34,8 +34,6 @@ pub(crate) const HAS_NOBODY: bool = false;
 
 /// How far from a module a jump into it, or out of it, may be: a bit less than 128 MiB.
 pub(crate) const REACH: u64 = code::REACH - (1 << 20);
-/// How far behind a module nothing is put, as its heap grows there.
-pub(crate) const HEAP: u64 = 1 << 26;
 /// Bytes of a hook in room near its module, where the agent's is too far away: its stub.
 pub(crate) const NEAR: usize = STUB;
 /// Stubs themselves have to be near: behind a hook there's no landing pad, so the way back is a direct jump.

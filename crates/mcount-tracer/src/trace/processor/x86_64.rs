@@ -28,8 +28,6 @@ pub(crate) const HAS_NOBODY: bool = true;
 
 /// How far from a module a jump into it, or out of it, may be: a bit less than 2 GiB.
 pub(crate) const REACH: u64 = (1 << 31) - (1 << 20);
-/// How far behind a module nothing is put, as its heap grows there.
-pub(crate) const HEAP: u64 = 1 << 30;
 /// Bytes of a hook in room near its module, where stubs are too far away: a jump to the stub.
 pub(crate) const NEAR: usize = THUNK;
 /// Stubs themselves have to be near.

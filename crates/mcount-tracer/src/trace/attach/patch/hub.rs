@@ -236,7 +236,7 @@ impl Hub {
         extent: (u64, u64),
     ) -> io::Result<Self> {
         let mut result = Err(io::Error::other("no free memory near it"));
-        for start in gaps(&maps::ranges(maps), extent, TOTAL).into_iter().take(8) {
+        for start in gaps(&maps::ranges(maps), extent, TOTAL).take(8) {
             let arguments = anonymous(start, TOTAL, libc::PROT_READ | libc::PROT_EXEC, true);
             result = remote.call(libc::SYS_mmap, &arguments);
             if result.as_ref().is_ok_and(|found| *found == start) {
@@ -292,7 +292,7 @@ impl Hub {
         if self.room_near(extent).is_some() {
             return Ok(());
         }
-        let start = gaps(&maps::ranges(maps), extent, ROOM).into_iter().next();
+        let start = gaps(&maps::ranges(maps), extent, ROOM).next();
         let start = start.ok_or_else(|| {
             io::Error::other(format!("no free memory within {} MiB", (REACH >> 20) + 1))
         })?;
