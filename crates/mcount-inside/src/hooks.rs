@@ -6,11 +6,12 @@ use crate::arch::{self, frame};
 use crate::error::{Error, ErrorKind, Result};
 use crate::unwinders;
 use mcount::{Base, CallSite, Function, Kind, Options, Policy};
+use mcount_hooks::code::{self, Code};
 #[cfg(target_pointer_width = "32")]
 use object::read::elf::ElfFile32 as ElfFile;
 #[cfg(target_pointer_width = "64")]
 use object::read::elf::ElfFile64 as ElfFile;
-use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
+use object::{Endianness, Object};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
@@ -18,6 +19,8 @@ use std::fmt::Display;
 /// a compiler lists.
 const HAS_OTHER_NOPS: bool = cfg!(target_arch = "powerpc64");
 
+/// Bytes that a prologue may have.
+const PROLOGUE: usize = 1024;
 /// Bytes of the longest area: four of which three were too few, and the longest NOP.
 pub(crate) const AREA: usize = 24;
 
@@ -65,7 +68,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Hooks> {
     let file = ElfFile::<Endianness>::parse(bytes).map_err(malformed)?;
     let options = Options::default().policy(Policy::of(Base::All)).nops(true);
     let survey = mcount::functions(bytes, &options).map_err(malformed)?;
-    let code = Code::of(&file);
+    let code = Code::of(&file, PROLOGUE);
     let all = survey.functions.iter();
     let functions: BTreeMap<u64, &Function> =
         all.filter_map(|function| Some((function.address?, function))).collect();
@@ -88,9 +91,7 @@ fn malformed(error: impl Display) -> Error {
 impl Hooks {
     fn add(&mut self, code: &Code<'_>, site: &CallSite, functions: &BTreeMap<u64, &Function>) {
         let Some(recorded) = site.address else { return };
-        // An area may begin before the function: what counts is what is executed.
-        let before = site.symbol_offset.filter(|offset| *offset < 0).map_or(0, i64::unsigned_abs);
-        let entry = recorded + before;
+        let entry = code::entry_of(site, recorded);
         let preceding = functions.range(..=entry).next_back().map(|(_, function)| *function);
         let function = preceding.filter(|function| covers(function, entry));
         let start = function.and_then(|function| function.address);
@@ -116,7 +117,7 @@ impl Hooks {
         let names: Option<Vec<String>> =
             function.map(|one| one.names().map(str::to_owned).collect());
         // Markers go to the trace by another way.
-        if names.iter().flatten().any(|name| is_mark(name)) {
+        if names.iter().flatten().any(|name| code::is_mark(name)) {
             return;
         }
         let mut copy = [0; AREA];
@@ -151,62 +152,13 @@ fn is_hook(area: &Area, site: &CallSite) -> bool {
     if area.is_call { site.kind == Some(Kind::Call) } else { site.recorded || !HAS_OTHER_NOPS }
 }
 
-/// Is this the symbol of `mcount_mark` (`include/mcount/mark.h`)?
-fn is_mark(symbol: &str) -> bool {
-    const SYMBOLS: [&str; 2] = ["mcount_mark", "_ZL11mcount_markPKc"];
-    SYMBOLS.contains(&symbol.split('.').next().unwrap_or_default())
-}
-
 fn covers(function: &Function, entry: u64) -> bool {
     let start = function.address.unwrap_or(0);
     entry == start || entry - start < function.size
 }
 
 fn unwinder(file: &ElfFile<'_, Endianness>) -> Option<unwinders::Functions> {
-    let mut found = unwinders::Functions::default();
-    for symbol in file.dynamic_symbols().chain(file.symbols()) {
-        if !symbol.is_definition() {
-            continue;
-        }
-        let Ok(name) = symbol.name() else { continue };
-        if let Some(place) = unwinders::NAMES.iter().position(|one| *one == name)
-            && let Some(room) = found.get_mut(place)
-        {
-            *room = symbol.address();
-        }
-    }
+    let found = code::definitions(file, unwinders::NAMES);
     let (_, needed) = found.split_last()?;
     (!needed.contains(&0)).then_some(found)
-}
-
-/// The bytes of a file by the address that they are linked at.
-struct Code<'d>(Vec<(u64, &'d [u8])>);
-
-impl<'d> Code<'d> {
-    fn of(file: &ElfFile<'d, Endianness>) -> Self {
-        let segments = file.segments();
-        Self(segments.filter_map(|one| Some((one.address(), one.data().ok()?))).collect())
-    }
-
-    /// Those of the function at `address`, which has so many, or the first 1024.
-    fn of_function(&self, address: u64, size: u64) -> &'d [u8] {
-        let found = self.at(address);
-        usize::try_from(size).ok().and_then(|size| found.get(..size)).unwrap_or(found)
-    }
-
-    /// Those from one address to another; none if they're more than 1024.
-    fn between(&self, start: u64, end: u64) -> &'d [u8] {
-        let length = usize::try_from(end.wrapping_sub(start)).unwrap_or(usize::MAX);
-        self.at(start).get(..length).unwrap_or_default()
-    }
-
-    /// Up to 1024 bytes from `address` on, which a prologue may have; none if the file has nothing there.
-    fn at(&self, address: u64) -> &'d [u8] {
-        let from = |(start, bytes): &(u64, &'d [u8])| {
-            let offset = usize::try_from(address.checked_sub(*start)?).ok()?;
-            bytes.get(offset..).filter(|bytes| !bytes.is_empty())
-        };
-        let found = self.0.iter().find_map(from).unwrap_or_default();
-        found.get(..1024).unwrap_or(found)
-    }
 }

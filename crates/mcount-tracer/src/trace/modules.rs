@@ -11,6 +11,7 @@ use crate::files::Input;
 use crate::words::counted;
 use mcount::{Base, CallSite, Kind, Options, Policy};
 use mcount_agent::class;
+use mcount_hooks::code::{self, Code};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
 use std::collections::HashMap;
@@ -128,13 +129,6 @@ impl Hook {
     }
 }
 
-/// Is this the symbol of `mcount_mark`, of C or C++, or of a copy that link-time optimization has made of it?
-fn is_mark(symbol: &str) -> bool {
-    const NAME: &str = "mcount_mark";
-    symbol.contains(NAME)
-        && crate::names::name_of(symbol, true).split(['(', '.', ' ']).next() == Some(NAME)
-}
-
 /// All modules that were seen, so that each file is read once.
 #[derive(Default)]
 pub(super) struct Modules {
@@ -207,7 +201,7 @@ fn read(bytes: &[u8]) -> io::Result<Module> {
     let policy = Policy::of(Base::All);
     let options = Options::default().policy(policy).nops(true);
     let found = mcount::scan(bytes, &options).map_err(io::Error::other)?;
-    let code = Code::of(&file);
+    let code = code_of(&file);
     module.confining = confining(&file, bytes, &code);
     let functions = Functions::of(&file);
     module.functions = functions.len();
@@ -328,7 +322,7 @@ impl Module {
             id: 0,
             function: function.address,
             size: function.size,
-            is_mark: is_mark(&name),
+            is_mark: code::is_mark(&name),
             name,
             site: entry + area.start as u64,
             area,
@@ -373,9 +367,7 @@ impl Place {
         code: &Code<'_>,
         functions: &Functions<'_, '_>,
     ) -> Option<Self> {
-        // An area may begin before the function: what counts is what is executed.
-        let before = site.symbol_offset.filter(|offset| *offset < 0).map_or(0, i64::unsigned_abs);
-        let entry = recorded.saturating_add(before);
+        let entry = code::entry_of(site, recorded);
         if let Some(function) = functions.at(entry) {
             return Some(Self { entry, function, is_named: true });
         }
@@ -404,25 +396,9 @@ fn room_before(code: &Code<'_>, start: u64, entry: u64) -> Option<u64> {
     (are_nops(code, start, entry) && entry - start >= SITE as u64).then(|| entry - SITE as u64)
 }
 
-/// The bytes of a file by the address that they are linked at.
-pub(super) struct Code<'d>(Vec<(u64, &'d [u8])>);
-
-impl<'d> Code<'d> {
-    pub(super) fn of(file: &ElfFile64<'d, Endianness>) -> Self {
-        let bytes = |one: object::read::elf::ElfSegment64<'d, '_, Endianness>| {
-            one.data().ok().map(|data| (one.address(), data))
-        };
-        Self(file.segments().filter_map(bytes).collect())
-    }
-
-    pub(super) fn at(&self, address: u64) -> &'d [u8] {
-        let from = |(start, bytes): &(u64, &'d [u8])| {
-            let offset = usize::try_from(address.checked_sub(*start)?).ok()?;
-            bytes.get(offset..).filter(|bytes| !bytes.is_empty())
-        };
-        let found = self.0.iter().find_map(from).unwrap_or_default();
-        found.get(..processor::PROLOGUE).unwrap_or(found)
-    }
+/// The code of `file`.
+pub(super) fn code_of<'d>(file: &ElfFile64<'d, Endianness>) -> Code<'d> {
+    Code::of(file, processor::PROLOGUE)
 }
 
 fn confining(
@@ -450,37 +426,6 @@ fn unwinder(file: &ElfFile64<'_, Endianness>, bytes: &[u8]) -> Option<[u64; 4]> 
     const NAMES: [&str; 4] = ["_Unwind_GetIP", "_Unwind_SetIP", "_Unwind_SetGR", "_Unwind_Resume"];
     // Most files have none, and many symbols.
     memchr::memmem::find(bytes, b"_Unwind_SetGR")?;
-    let mut found = [0; 4];
-    for symbol in file.dynamic_symbols().chain(file.symbols()) {
-        if !symbol.is_definition() {
-            continue;
-        }
-        let Ok(name) = symbol.name() else { continue };
-        if let Some(place) = NAMES.iter().position(|one| *one == name)
-            && let Some(room) = found.get_mut(place)
-        {
-            *room = symbol.address();
-        }
-    }
+    let found = code::definitions(file, NAMES);
     (!found.contains(&0)).then_some(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_mark;
-
-    #[test]
-    fn markers_are_known_by_their_symbol() {
-        let marks = [
-            "mcount_mark",
-            "_ZL11mcount_markPKc",
-            "mcount_mark.lto_priv.0",
-            "_ZL11mcount_markPKc.lto_priv.3",
-            "mcount_mark.llvm.1234",
-        ];
-        assert!(marks.into_iter().all(is_mark));
-        let others =
-            ["mcount_marks", "my_mcount_mark", "_ZN4mine11mcount_markEPKc", "mcount_live_mark"];
-        assert!(!others.into_iter().any(is_mark));
-    }
 }

@@ -5,7 +5,7 @@ use super::maps::{self, Mapping};
 use super::sites::{self, Change, Stubs, Thunks};
 use crate::commit::Failure;
 use crate::files::{ELF_MAGIC, Input, open_regular};
-use crate::trace::modules::{Code, Hook, Module, Modules};
+use crate::trace::modules::{Hook, Module, Modules, code_of};
 use crate::trace::processor;
 use crate::trace::scope::Scope;
 use crate::trace::sources;
@@ -186,7 +186,7 @@ impl Loaded {
         thunks: Option<&mut Thunks>,
     ) -> io::Result<Vec<Change>> {
         let file = ElfFile64::<Endianness>::parse(self.input.bytes()).map_err(io::Error::other)?;
-        let code = Code::of(&file);
+        let code = code_of(&file);
         let wanted = module.hooks.iter().filter(|hook| all || hook.is_wanted);
         let bytes = |hook: &Hook| {
             let before = hook.before.map(|before| code.at(before)).unwrap_or_default();

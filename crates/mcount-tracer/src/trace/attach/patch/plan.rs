@@ -8,7 +8,7 @@ use super::hub::{Entry, SLOTS};
 use super::names::{Definition, Kind, Missing, Names, bare};
 use super::stacks::Range;
 use crate::pattern::Pattern;
-use crate::trace::modules::{Code, Hook, Module};
+use crate::trace::modules::{Hook, Module, code_of};
 use crate::trace::processor::{self, PATCHABLE, SITE, is_after_prologue};
 use crate::trace::tracee::Memory;
 use object::read::elf::ElfFile64;
@@ -200,7 +200,7 @@ impl Planner<'_> {
         let hook = hook(module, definition.address.wrapping_sub(one.bias))?;
         let file =
             ElfFile64::<Endianness>::parse(one.bytes()).map_err(|error| error.to_string())?;
-        let code = Code::of(&file);
+        let code = code_of(&file);
         let cut = || "its file is cut off".to_owned();
         let idle = code.at(hook.site).get(..hook.area.length).ok_or_else(cut)?.to_vec();
         let before = hook
@@ -327,7 +327,7 @@ impl Planner<'_> {
         let Some(one) = self.program.loaded.get(module) else { return Bound::Address(address) };
         let file = ElfFile64::<Endianness>::parse(one.bytes()).ok();
         let is_callable = file.as_ref().is_none_or(|file| {
-            arch::is_callable(file, Code::of(file).at(address.wrapping_sub(one.bias)))
+            arch::is_callable(file, code_of(file).at(address.wrapping_sub(one.bias)))
         });
         match self.program.module(one) {
             Some(module) if !is_callable => Bound::Way(address, one.extent(module)),

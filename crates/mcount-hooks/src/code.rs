@@ -1,0 +1,153 @@
+//! The code of an executable or a shared library, as its file has it, and what call sites mean there.
+
+use mcount::CallSite;
+use object::{Object, ObjectSegment, ObjectSymbol};
+
+/// The bytes of a file by the address that they are linked at.
+#[derive(Debug, Clone)]
+pub struct Code<'d> {
+    segments: Vec<(u64, &'d [u8])>,
+    most: usize,
+}
+
+impl<'d> Code<'d> {
+    /// Those of `file`. Nobody wants more than `most` bytes at a time: what a prologue may have.
+    #[must_use]
+    pub fn of(file: &impl Object<'d>, most: usize) -> Self {
+        let segments = file.segments();
+        let segments = segments.filter_map(|one| Some((one.address(), one.data().ok()?)));
+        Self { segments: segments.collect(), most }
+    }
+
+    /// As many bytes from `address` on as anybody wants; fewer at the end of a segment, and none if the file has nothing there.
+    #[must_use]
+    pub fn at(&self, address: u64) -> &'d [u8] {
+        let from = |(start, bytes): &(u64, &'d [u8])| {
+            let offset = usize::try_from(address.checked_sub(*start)?).ok()?;
+            bytes.get(offset..).filter(|bytes| !bytes.is_empty())
+        };
+        let found = self.segments.iter().find_map(from).unwrap_or_default();
+        found.get(..self.most).unwrap_or(found)
+    }
+
+    /// The bytes from one address to another; none if nobody wants that many.
+    #[must_use]
+    pub fn between(&self, start: u64, end: u64) -> &'d [u8] {
+        let length = usize::try_from(end.wrapping_sub(start)).unwrap_or(usize::MAX);
+        self.at(start).get(..length).unwrap_or_default()
+    }
+
+    /// The bytes of the function at `address`, if it has `size` of them, or as many as anybody wants.
+    #[must_use]
+    pub fn of_function(&self, address: u64, size: u64) -> &'d [u8] {
+        let found = self.at(address);
+        usize::try_from(size).ok().and_then(|size| found.get(..size)).unwrap_or(found)
+    }
+}
+
+/// What is executed first of the site whose entry in the table is `recorded`. The area of a patchable entry may begin before its
+/// function.
+#[must_use]
+pub fn entry_of(site: &CallSite, recorded: u64) -> u64 {
+    let before = site.symbol_offset.filter(|offset| *offset < 0).map_or(0, i64::unsigned_abs);
+    recorded.saturating_add(before)
+}
+
+/// Whether this is the symbol of `mcount_mark` (`include/mcount/mark.h`), in C or C++, or of a copy that link-time optimization has
+/// made of it.
+#[must_use]
+pub fn is_mark(symbol: &str) -> bool {
+    const NAME: &str = "mcount_mark";
+    symbol.contains(NAME) && mcount::demangled(symbol).split(['(', '.', ' ']).next() == Some(NAME)
+}
+
+/// Where `file` has functions with these names; 0 for those that it hasn't.
+#[must_use]
+pub fn definitions<'d, const N: usize>(file: &impl Object<'d>, names: [&str; N]) -> [u64; N] {
+    let mut found = [0; N];
+    for symbol in file.dynamic_symbols().chain(file.symbols()) {
+        if !symbol.is_definition() {
+            continue;
+        }
+        let Ok(name) = symbol.name() else { continue };
+        let place = names.iter().position(|one| *one == name);
+        if let Some(room) = place.and_then(|place| found.get_mut(place)) {
+            *room = symbol.address();
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object::{File, ObjectSection};
+
+    /// This program: an ELF file that the linker made, and whose functions' addresses `object` knows as well.
+    fn with_this_program(look: impl FnOnce(&File<'_>)) {
+        let mut bytes = Vec::new();
+        let path = std::env::current_exe().unwrap();
+        let file = std::fs::OpenOptions::new().read(true).open(path);
+        std::io::Read::read_to_end(&mut file.unwrap(), &mut bytes).unwrap();
+        look(&File::parse(&*bytes).unwrap());
+    }
+
+    #[unsafe(no_mangle)]
+    extern "C" fn mcount_hooks_test_first(value: u64) -> u64 {
+        std::hint::black_box(value) + 1
+    }
+
+    #[test]
+    fn functions_are_found_and_their_code_is() {
+        assert_eq!(mcount_hooks_test_first(1), 2);
+        with_this_program(|file| {
+            let names = ["nobody", "mcount_hooks_test_first"];
+            let [nobody, first] = definitions(file, names);
+            assert_eq!(nobody, 0);
+            let code = Code::of(file, 24);
+            let section = file.section_by_name(".text").unwrap();
+            let expected = section.data_range(first, 24).unwrap().unwrap();
+            assert_eq!(code.at(first), expected);
+            assert_eq!(code.between(first, first + 7), &expected[..7]);
+            assert_eq!(code.of_function(first, 5), &expected[..5]);
+            assert_eq!(code.of_function(first, 0), b"");
+            assert_eq!(code.of_function(first, 25), expected);
+            assert_eq!(code.between(first, first + 25), b"");
+            assert_eq!(code.between(first, first - 1), b"");
+            assert_eq!(code.at(u64::MAX), b"");
+        });
+    }
+
+    #[test]
+    fn what_is_executed_of_a_site() {
+        let site = |symbol_offset| {
+            let mut site = CallSite::default();
+            site.symbol_offset = symbol_offset;
+            site
+        };
+        let table = [
+            (None, 0x100, 0x100),
+            (Some(4), 0x100, 0x100),
+            (Some(-16), 0x100, 0x110),
+            (Some(i64::MIN), u64::MAX, u64::MAX),
+        ];
+        for (offset, recorded, entry) in table {
+            assert_eq!(entry_of(&site(offset), recorded), entry, "{offset:?}");
+        }
+    }
+
+    #[test]
+    fn markers_are_known_by_their_symbol() {
+        let marks = [
+            "mcount_mark",
+            "_ZL11mcount_markPKc",
+            "mcount_mark.lto_priv.0",
+            "_ZL11mcount_markPKc.lto_priv.3",
+            "mcount_mark.llvm.1234",
+        ];
+        assert!(marks.into_iter().all(is_mark));
+        let others =
+            ["mcount_marks", "my_mcount_mark", "_ZN4mine11mcount_markEPKc", "mcount_live_mark"];
+        assert!(!others.into_iter().any(is_mark));
+    }
+}
