@@ -23,7 +23,7 @@ pub(crate) mod number;
 pub(crate) unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     let result: i64;
     let [x0, x1, x2, x3, x4, x5] = arguments;
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that this system call may be made with these arguments.
     unsafe {
         asm!("svc #0", in("x8") number, inlateout("x0") x0 => result, in("x1") x1, in("x2") x2,
             in("x3") x3, in("x4") x4, in("x5") x5, options(nostack));
@@ -53,7 +53,7 @@ pub(crate) fn thread_pointer() -> u64 {
 ///
 /// The word is aligned.
 pub(crate) unsafe fn add(word: *mut u64, number: u64) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the word is aligned.
     unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)
 }
 

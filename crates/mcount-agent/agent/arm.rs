@@ -77,7 +77,7 @@ pub(crate) fn thread_pointer() -> u64 {
 ///
 /// The word is aligned.
 pub(crate) unsafe fn add(word: *mut u64, number: u64) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the word is aligned.
     unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)
 }
 

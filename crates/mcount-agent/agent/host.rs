@@ -72,7 +72,7 @@ pub(crate) fn reserve(stack: u64) -> Option<()> {
 ///
 /// What is mapped at `to` is replaced, so it must be the agent's.
 pub(crate) unsafe fn duplicate(from: u64, size: u64, to: u64) -> bool {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that what is mapped at `to`, which is replaced, is the agent's.
     unsafe { sys::duplicate(from, size, to) }
 }
 

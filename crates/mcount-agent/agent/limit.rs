@@ -58,7 +58,8 @@ pub(crate) unsafe fn enter(block: *mut Block, slot: u64, class: u32) -> Nesting 
         // Its own call is the last.
         host::set_paused(true);
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the block is the thread's, and the shadows of `slot` are
+    // mapped.
     unsafe {
         if slot >= (*block).innermost {
             find_caller(block, slot);

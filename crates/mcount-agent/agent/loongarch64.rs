@@ -23,7 +23,7 @@ pub(crate) mod number;
 pub(crate) unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     let result: i64;
     let [a0, a1, a2, a3, a4, a5] = arguments;
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that this system call may be made with these arguments.
     unsafe {
         asm!("syscall 0", in("$r11") number, inlateout("$r4") a0 => result, in("$r5") a1,
             in("$r6") a2, in("$r7") a3, in("$r8") a4, in("$r9") a5, lateout("$r12") _,
@@ -56,7 +56,7 @@ pub(crate) fn thread_pointer() -> u64 {
 ///
 /// The word is aligned.
 pub(crate) unsafe fn add(word: *mut u64, number: u64) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the word is aligned.
     unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)
 }
 

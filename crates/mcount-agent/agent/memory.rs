@@ -4,14 +4,14 @@ use super::routines::{copy, copy_backwards, fill};
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
-    // SAFETY: the caller's.
+    // SAFETY: the compiler's promise to `memcpy`: there are so many bytes at both, and they don't overlap.
     unsafe { copy(to, from, count) };
     to
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(to: *mut u8, value: i32, count: usize) -> *mut u8 {
-    // SAFETY: the caller's.
+    // SAFETY: the compiler's promise to `memset`: there are so many bytes.
     unsafe { fill(to, value as u8, count) };
     to
 }

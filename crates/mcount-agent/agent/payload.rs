@@ -57,11 +57,11 @@ impl Values {
             let word = u128::from_le_bytes(piece);
             let low =
                 (word as u64 & !0xffff_ffff) | trace::special::BYTES << trace::special::KIND_SHIFT;
-            // SAFETY: the caller's.
+            // SAFETY: the caller promises that there's room for these records at `at`.
             unsafe { thread::put(at + 16 * number, low, (word >> 64) as u64) };
         }
         let value = function & 0xff_ffff | (count - 1) << 24;
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that there's room for these records at `at`.
         unsafe { thread::put(at, value << 32 | kind << trace::special::KIND_SHIFT, start) };
     }
 }

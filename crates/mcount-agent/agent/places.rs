@@ -44,6 +44,6 @@ pub(crate) fn nest_of(slot: u64) -> u64 {
 ///
 /// The word is aligned, and there.
 pub(crate) unsafe fn store(word: *mut u64, value: u64) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the word is aligned, and there.
     unsafe { word.write_volatile(value) };
 }

@@ -36,7 +36,8 @@ pub(crate) mod number {
 pub(crate) unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     let result: i64;
     let [r3, r4, r5, r6, r7, r8] = arguments;
-    // SAFETY: the caller's. An error is a positive number, and a bit of the condition register.
+    // SAFETY: the caller promises that this system call may be made with these arguments. An error is a positive
+    // number, and a bit of the condition register.
     unsafe {
         asm!("sc", "bns+ 2f", "neg 3, 3", "2:", inlateout("r0") number => _,
             inlateout("r3") r3 => result, inlateout("r4") r4 => _, inlateout("r5") r5 => _,
@@ -69,7 +70,7 @@ pub(crate) fn thread_pointer() -> u64 {
 ///
 /// The word is aligned.
 pub(crate) unsafe fn add(word: *mut u64, number: u64) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the word is aligned.
     unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)
 }
 

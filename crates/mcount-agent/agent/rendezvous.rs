@@ -108,7 +108,7 @@ fn ask() {
 unsafe fn map_stubs(address: u64, size: u64) -> bool {
     const PROT_READ_EXECUTE: u64 = 5;
     let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED;
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it is the agent's room for stubs.
     let result = unsafe { sys::call(number::MMAP, [address, size, PROT_READ_EXECUTE, flags, u64::MAX, 0]) };
     u64::try_from(result).ok() == Some(address)
 }

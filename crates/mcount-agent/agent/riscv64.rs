@@ -23,7 +23,7 @@ pub(crate) mod number;
 pub(crate) unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     let result: i64;
     let [a0, a1, a2, a3, a4, a5] = arguments;
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that this system call may be made with these arguments.
     unsafe {
         asm!("ecall", in("a7") number, inlateout("a0") a0 => result, in("a1") a1, in("a2") a2,
             in("a3") a3, in("a4") a4, in("a5") a5, options(nostack));
@@ -53,7 +53,7 @@ pub(crate) fn thread_pointer() -> u64 {
 ///
 /// The word is aligned.
 pub(crate) unsafe fn add(word: *mut u64, number: u64) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the word is aligned.
     unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn map_wiped_on_fork(size: u64) -> Option<u64> {
 ///
 /// What is mapped at `to` is replaced, so it must be the agent's.
 pub(crate) unsafe fn duplicate(from: u64, size: u64, to: u64) -> bool {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that what is mapped at `to`, which is replaced, is the agent's.
     let result =
         unsafe { call(number::MREMAP, [from, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, to, 0]) };
     u64::try_from(result).ok() == Some(to)
@@ -59,7 +59,7 @@ pub(crate) unsafe fn duplicate(from: u64, size: u64, to: u64) -> bool {
 /// It must be the agent's.
 pub(crate) unsafe fn reserve_again(to: u64, size: u64) {
     let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it is the agent's.
     unsafe { call(number::MMAP, [to, size, PROT_READ_WRITE, flags, u64::MAX, 0]) };
 }
 

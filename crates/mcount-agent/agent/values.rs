@@ -234,7 +234,7 @@ pub(crate) unsafe extern "C" fn mcount_entry_with(slot: *mut u64, word: u32, sta
 
 /// The entry of function `word` when arguments may have left their registers, which was recorded: only a result can be had.
 pub(crate) unsafe fn late_entry(slot: *mut u64, word: u32) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller, an entry routine, has a frame there that is a call of this function.
     unsafe {
         if let Some(recipe) = told(word & 0xff_ffff) {
             enter(slot as u64, word & 0xff_ffff, recipe, None);
@@ -244,7 +244,7 @@ pub(crate) unsafe fn late_entry(slot: *mut u64, word: u32) {
 
 /// Records that function `id` was entered, with its arguments.
 unsafe fn enter_only(slot: u64, id: u32, recipe: &Recipe, state: *const u8) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller, an entry routine, has a frame there that is a call of this function.
     unsafe {
         let Some(block) = thread::prepare(slot) else { return };
         let mut values = Values::NONE;

@@ -44,7 +44,7 @@ pub(crate) mod number {
 pub(crate) unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     let result: i64;
     let [rdi, rsi, rdx, r10, r8, r9] = arguments;
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that this system call may be made with these arguments.
     unsafe {
         asm!("syscall", inlateout("rax") number => result, in("rdi") rdi, in("rsi") rsi, in("rdx") rdx,
             in("r10") r10, in("r8") r8, in("r9") r9, lateout("rcx") _, lateout("r11") _, options(nostack));
@@ -75,7 +75,7 @@ pub(crate) fn thread_pointer() -> u64 {
 /// The word is aligned, and no other thread writes to it.
 pub(crate) unsafe fn add(word: *mut u64, number: u64) -> u64 {
     let mut found = number;
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the word is aligned, and no other thread writes to it.
     unsafe { asm!("xadd [{}], {}", in(reg) word, inout(reg) found, options(nostack)) };
     found
 }

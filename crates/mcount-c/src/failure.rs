@@ -52,7 +52,7 @@ impl Problem {
     ///
     /// `failure` is null or leads to a `struct mcount_failure`.
     pub(crate) unsafe fn write(self, failure: *mut McountFailure) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that `failure` is null or leads to a `struct mcount_failure`.
         let Some(failure) = (unsafe { failure.as_mut() }) else { return };
         failure.code = self.code as c_int;
         failure.has_section = c_int::from(self.section.is_some());

@@ -49,7 +49,7 @@ unsafe fn made<T>(
     match work() {
         Ok(made) => Box::into_raw(Box::new(made)),
         Err(problem) => {
-            // SAFETY: the caller's.
+            // SAFETY: the caller promises that `failure` is null or a `struct mcount_failure`.
             unsafe { problem.write(failure) };
             ptr::null_mut()
         }
@@ -62,7 +62,7 @@ unsafe fn made<T>(
 ///
 /// `options` is null or from this library.
 unsafe fn options_or_default(options: *const McountOptions) -> McountOptions {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `options` is null or from this library.
     unsafe { options.as_ref() }.cloned().unwrap_or_default()
 }
 
@@ -72,7 +72,7 @@ unsafe fn options_or_default(options: *const McountOptions) -> McountOptions {
 ///
 /// `file` is null or from this library.
 unsafe fn opened<'f>(file: *const McountFile) -> Result<&'f McountFile, Problem> {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `file` is null or from this library.
     unsafe { file.as_ref() }.ok_or_else(|| Problem::argument("no file"))
 }
 
@@ -94,7 +94,8 @@ pub unsafe extern "C" fn mcount_file_open(
     options: *const McountOptions,
     failure: *mut McountFailure,
 ) -> *mut McountFile {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `path` is a text, `options` are null or from this library,
+    // and `failure` is null or a `struct mcount_failure`.
     unsafe {
         made(failure, || {
             let input = Input::open(Path::new(text(path)?))?;
@@ -115,7 +116,8 @@ pub unsafe extern "C" fn mcount_file_from_memory(
     options: *const McountOptions,
     failure: *mut McountFailure,
 ) -> *mut McountFile {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that there are so many bytes. `path` is a text, `options` are
+    // null or from this library, and `failure` is null or a `struct mcount_failure`.
     unsafe {
         made(failure, || {
             if bytes.is_null() {
@@ -135,7 +137,8 @@ pub unsafe extern "C" fn mcount_file_from_memory(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_file_close(file: *mut McountFile) {
     if !file.is_null() {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that `file` is null or from this library, and isn't used
+        // again.
         drop(unsafe { Box::from_raw(file) });
     }
 }
@@ -147,7 +150,7 @@ pub unsafe extern "C" fn mcount_file_close(file: *mut McountFile) {
 /// `file` is null or from this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_file_machine(file: *const McountFile) -> *const c_char {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `file` is null or from this library.
     unsafe { file.as_ref() }.map_or(ptr::null(), |file| file.machine.as_ptr())
 }
 
@@ -158,7 +161,7 @@ pub unsafe extern "C" fn mcount_file_machine(file: *const McountFile) -> *const 
 /// `file` is null or from this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_file_bits(file: *const McountFile) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `file` is null or from this library.
     unsafe { file.as_ref() }.map_or(0, |file| file.bits)
 }
 
@@ -169,7 +172,7 @@ pub unsafe extern "C" fn mcount_file_bits(file: *const McountFile) -> c_int {
 /// `file` is null or from this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_file_is_big_endian(file: *const McountFile) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `file` is null or from this library.
     c_int::from(unsafe { file.as_ref() }.is_some_and(|file| file.big_endian))
 }
 
@@ -180,7 +183,7 @@ pub unsafe extern "C" fn mcount_file_is_big_endian(file: *const McountFile) -> c
 /// `file` is null or from this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_file_is_image(file: *const McountFile) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `file` is null or from this library.
     c_int::from(unsafe { file.as_ref() }.is_some_and(|file| file.is_image))
 }
 
@@ -194,7 +197,8 @@ pub unsafe extern "C" fn mcount_file_sites(
     file: *const McountFile,
     failure: *mut McountFailure,
 ) -> *mut McountSites {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `file` is from this library, and `failure` is null or a
+    // `struct mcount_failure`.
     unsafe { made(failure, || Ok(McountSites::new(&opened(file)?.file()?.sites()?))) }
 }
 
@@ -208,7 +212,8 @@ pub unsafe extern "C" fn mcount_file_table(
     file: *const McountFile,
     failure: *mut McountFailure,
 ) -> *mut McountSites {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `file` is from this library, and `failure` is null or a
+    // `struct mcount_failure`.
     unsafe { made(failure, || Ok(McountSites::new(&opened(file)?.file()?.table()?))) }
 }
 
@@ -222,7 +227,8 @@ pub unsafe extern "C" fn mcount_file_check(
     file: *const McountFile,
     failure: *mut McountFailure,
 ) -> *mut McountFindings {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `file` is from this library, and `failure` is null or a
+    // `struct mcount_failure`.
     unsafe {
         made(failure, || {
             let findings = opened(file)?.file()?.check(&CheckOptions::default())?;
@@ -242,7 +248,8 @@ unsafe fn hand_out(
     size: *mut usize,
     failure: *mut McountFailure,
 ) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `out` and `size` are places to write to, and `failure` is
+    // null or a `struct mcount_failure`.
     let places = unsafe { out.as_mut().zip(size.as_mut()) };
     let bytes = bytes.and_then(|bytes| match places {
         Some(places) => Ok((bytes, places)),
@@ -259,7 +266,8 @@ unsafe fn hand_out(
             0
         }
         Err(problem) => {
-            // SAFETY: the caller's.
+            // SAFETY: the caller promises that `out` and `size` are places to write to, and
+            // `failure` is null or a `struct mcount_failure`.
             unsafe { problem.write(failure) };
             -1
         }
@@ -280,7 +288,8 @@ pub unsafe extern "C" fn mcount_file_record(
     size: *mut usize,
     failure: *mut McountFailure,
 ) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `file` is from this library, `bytes` and `size` are places
+    // to write to, and `failure` is null or a `struct mcount_failure`.
     unsafe {
         let recorded = opened(file).and_then(|own| {
             let recording = own.file()?.record(&own.options.record_options())?;
@@ -302,7 +311,8 @@ pub unsafe extern "C" fn mcount_file_late_object(
     size: *mut usize,
     failure: *mut McountFailure,
 ) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `file` is from this library, `bytes` and `size` are places
+    // to write to, and `failure` is null or a `struct mcount_failure`.
     unsafe {
         let object = opened(file).and_then(|own| {
             let table = own.file()?.late_table(&LateOptions::default())?;
@@ -320,7 +330,8 @@ pub unsafe extern "C" fn mcount_file_late_object(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_free(bytes: *mut c_void, size: usize) {
     if !bytes.is_null() {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that `bytes` and `size` are from one call of them, or `bytes`
+        // is null.
         drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(bytes.cast::<u8>(), size)) });
     }
 }
@@ -337,7 +348,8 @@ pub unsafe extern "C" fn mcount_record_in_place(
     options: *const McountOptions,
     failure: *mut McountFailure,
 ) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `path` is a text, `options` are null or from this library,
+    // and `failure` is null or a `struct mcount_failure`.
     unsafe {
         let options = options_or_default(options);
         let recorded = text(path).and_then(|path| {

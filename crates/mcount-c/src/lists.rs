@@ -158,7 +158,7 @@ impl McountFindings {
 /// `sites` is null or a list of this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_sites_count(sites: *const McountSites) -> usize {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `sites` is null or a list of this library.
     unsafe { sites.as_ref() }.map_or(0, |sites| sites.rows.len())
 }
 
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn mcount_sites_at(
     sites: *const McountSites,
     number: usize,
 ) -> *const McountSite {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `sites` is null or a list of this library.
     let row = unsafe { sites.as_ref() }.and_then(|sites| sites.rows.get(number));
     row.map_or(ptr::null(), ptr::from_ref)
 }
@@ -185,7 +185,8 @@ pub unsafe extern "C" fn mcount_sites_at(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_sites_free(sites: *mut McountSites) {
     if !sites.is_null() {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that `sites` is null or a list of this library, and it isn't
+        // used again.
         drop(unsafe { Box::from_raw(sites) });
     }
 }
@@ -197,7 +198,7 @@ pub unsafe extern "C" fn mcount_sites_free(sites: *mut McountSites) {
 /// `findings` is null or a list of this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_findings_count(findings: *const McountFindings) -> usize {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `findings` is null or a list of this library.
     unsafe { findings.as_ref() }.map_or(0, |findings| findings.rows.len())
 }
 
@@ -211,7 +212,7 @@ pub unsafe extern "C" fn mcount_findings_at(
     findings: *const McountFindings,
     number: usize,
 ) -> *const McountFinding {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `findings` is null or a list of this library.
     let row = unsafe { findings.as_ref() }.and_then(|findings| findings.rows.get(number));
     row.map_or(ptr::null(), ptr::from_ref)
 }
@@ -224,7 +225,8 @@ pub unsafe extern "C" fn mcount_findings_at(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_findings_free(findings: *mut McountFindings) {
     if !findings.is_null() {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that `findings` is null or a list of this library, and it
+        // isn't used again.
         drop(unsafe { Box::from_raw(findings) });
     }
 }

@@ -149,7 +149,8 @@ pub unsafe extern "C" fn mcount_options_set(
     value: *const c_char,
     failure: *mut McountFailure,
 ) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `options` is from [`mcount_options_new`], `name` and `value`
+    // are texts, and `failure` is null or a `struct mcount_failure`.
     let set = || unsafe {
         let options = options.as_mut().ok_or_else(|| Problem::argument("no options"))?;
         options.set(text(name)?, text(value)?)
@@ -157,7 +158,8 @@ pub unsafe extern "C" fn mcount_options_set(
     match set() {
         Ok(()) => 0,
         Err(problem) => {
-            // SAFETY: the caller's.
+            // SAFETY: the caller promises that `options` is from [`mcount_options_new`], `name` and
+            // `value` are texts, and `failure` is null or a `struct mcount_failure`.
             unsafe { problem.write(failure) };
             -1
         }
@@ -172,7 +174,8 @@ pub unsafe extern "C" fn mcount_options_set(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_options_free(options: *mut McountOptions) {
     if !options.is_null() {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that `options` is null or from [`mcount_options_new`], and
+        // isn't used again.
         drop(unsafe { Box::from_raw(options) });
     }
 }
@@ -186,7 +189,7 @@ pub(crate) unsafe fn text<'t>(text: *const c_char) -> Result<&'t str, Problem> {
     if text.is_null() {
         return Err(Problem::argument("a text is missing"));
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it is null or a text.
     let text = unsafe { CStr::from_ptr(text) }.to_str();
     text.map_err(|_| Problem::argument("a text isn't UTF-8"))
 }

@@ -45,7 +45,7 @@ unsafe fn text<'a>(text: *const c_char) -> Result<&'a str> {
     if text.is_null() {
         return Err(Error::new(ErrorKind::Argument, "a text is missing"));
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller, a function for C, was promised that texts end with a zero byte.
     let text = unsafe { CStr::from_ptr(text) }.to_str();
     text.map_err(|_| Error::new(ErrorKind::Argument, "a text isn't UTF-8"))
 }
@@ -99,7 +99,7 @@ pub extern "C" fn mcount_error() -> *const c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_live_mark(text: *const c_char) {
     if !text.is_null() {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that `text` ends with a zero byte, or is null.
         agent::mark(unsafe { CStr::from_ptr(text) }.to_bytes());
     }
 }
@@ -145,7 +145,7 @@ pub extern "C" fn mcount_handlers(
 /// The path ends with a zero byte.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_trace(path: *const c_char) -> *mut c_void {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the path ends with a zero byte.
     let path = unsafe { text(path) };
     match path.and_then(Trace::start) {
         Ok(trace) => Box::into_raw(Box::new(Tracer::Trace(trace))).cast(),
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn mcount_trace(path: *const c_char) -> *mut c_void {
 /// The pattern ends with a zero byte.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_prepare(pattern: *const c_char) -> c_long {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the pattern ends with a zero byte.
     let pattern = unsafe { text(pattern) };
     count(pattern.and_then(commands::prepare))
 }
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn mcount_prepare(pattern: *const c_char) -> c_long {
 /// The tracer isn't closed; the pattern ends with a zero byte.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_arm(who: *const c_void, pattern: *const c_char) -> c_long {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the tracer isn't closed; the pattern ends with a zero byte.
     let arguments = unsafe { tracer(who).and_then(|who| Ok((who, text(pattern)?))) };
     count(arguments.and_then(|(who, pattern)| who.arm(Which::Pattern(pattern))))
 }
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn mcount_arm(who: *const c_void, pattern: *const c_char) 
 /// As [`mcount_arm`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_arm_address(who: *const c_void, at: *const c_void) -> c_long {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the tracer isn't closed; the pattern ends with a zero byte.
     let who = unsafe { tracer(who) };
     count(who.and_then(|who| who.arm(Which::Address(at as usize))))
 }
@@ -199,12 +199,12 @@ pub unsafe extern "C" fn mcount_arm_address(who: *const c_void, at: *const c_voi
 /// As [`mcount_arm`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_disarm(who: *const c_void, pattern: *const c_char) -> c_long {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the tracer isn't closed; the pattern ends with a zero byte.
     let who = unsafe { tracer(who) };
     if pattern.is_null() {
         return count(who.and_then(Tracer::disarm_all));
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the tracer isn't closed; the pattern ends with a zero byte.
     let pattern = unsafe { text(pattern) };
     count(who.and_then(|who| who.disarm(Which::Pattern(pattern?))))
 }
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn mcount_disarm(who: *const c_void, pattern: *const c_cha
 /// As [`mcount_arm`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_disarm_address(who: *const c_void, at: *const c_void) -> c_long {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the tracer isn't closed; the pattern ends with a zero byte.
     let who = unsafe { tracer(who) };
     count(who.and_then(|who| who.disarm(Which::Address(at as usize))))
 }
@@ -249,10 +249,12 @@ pub unsafe extern "C" fn mcount_replace(
     new: *const c_void,
     original: *mut *const c_void,
 ) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `new` has the type of `function`; `original` is null or has
+    // room for an address.
     code(unsafe { commands::replace(function as usize, new as usize) }.map(|address| {
         if !original.is_null() {
-            // SAFETY: the caller's.
+            // SAFETY: the caller promises that `new` has the type of `function`; `original` is null
+            // or has room for an address.
             unsafe { original.write(address as *const c_void) };
         }
     }))

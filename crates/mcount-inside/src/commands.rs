@@ -46,7 +46,7 @@ pub fn prepare<'a>(which: impl Into<Which<'a>>) -> Result<usize> {
 /// The function has no hook, or one behind its prologue, or code can't be changed.
 #[expect(clippy::cast_possible_truncation, reason = "addresses have 64 bits")]
 pub unsafe fn replace(function: usize, replacement: usize) -> Result<usize> {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that both functions have the same type.
     unsafe { program::replace(function, replacement) }.map(|original| original as usize)
 }
 

@@ -188,7 +188,7 @@ unsafe fn finish(call: &mut Call, frame: &Frame, how: u32) {
 /// The call that begins takes the place of another one, which has ended.
 unsafe fn end_before(call: &mut Call, frame: &Frame) {
     let mut ended = Call::at(call.stack);
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the frame is that of the call that begins.
     unsafe {
         finish(&mut ended, frame, end::TAIL_CALL);
         call.return_address = frame.ret.read_volatile();

@@ -140,7 +140,7 @@ pub(crate) fn current() -> *mut Block {
 /// It must live as long as the thread, and have its number.
 pub(crate) unsafe fn set_current(block: *mut Block) {
     let thread = thread_pointer();
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it lives as long as the thread, and has its number.
     let number = unsafe { number_of(thread, (*block).thread) };
     let is_ours = |place: &&Place| {
         let found = place.thread.compare_exchange(0, thread, SeqCst, SeqCst).unwrap_or_else(|found| found);
@@ -302,7 +302,7 @@ pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
 ///
 /// As above.
 pub(crate) unsafe fn copy_backwards(to: *mut u8, from: *const u8, count: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that both have so many bytes.
     unsafe {
         asm!("cbz {count}, 3f", "2: ldrb {byte:w}, [{from}, #-1]!", "strb {byte:w}, [{to}, #-1]!",
             "sub {count}, {count}, #1", "cbnz {count}, 2b", "3:", count = inout(reg) count => _,
@@ -317,7 +317,7 @@ pub(crate) unsafe fn copy_backwards(to: *mut u8, from: *const u8, count: usize) 
 ///
 /// As of that.
 pub(crate) unsafe fn fill(to: *mut u8, value: u8, count: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `to` has so many bytes, which may be written.
     unsafe {
         asm!("cbz {count}, 3f", "2: strb {value:w}, [{to}], #1", "sub {count}, {count}, #1",
             "cbnz {count}, 2b", "3:", count = inout(reg) count => _, to = inout(reg) to => _,

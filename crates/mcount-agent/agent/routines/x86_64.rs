@@ -175,7 +175,7 @@ pub(crate) fn is_pad(number: u32) -> bool {
 ///
 /// The slot is above the stack pointer.
 pub(crate) unsafe fn returned_to(slot: *mut u64) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the slot is above the stack pointer.
     unsafe { slot.read_volatile() & !(PAD - 1) }
 }
 
@@ -218,7 +218,7 @@ pub(crate) unsafe fn set_current(block: *mut Block) {
         unsafe { asm!("wrgsbase {}", in(reg) block, options(nostack, nomem)) };
     } else {
         const ARCH_SET_GS: u64 = 0x1001;
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that it lives as long as the thread.
         unsafe { sys::call(158, [ARCH_SET_GS, block as u64, 0, 0, 0, 0]) };
     }
 }
@@ -242,7 +242,7 @@ pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
 ///
 /// As above.
 pub(crate) unsafe fn copy_backwards(to: *mut u8, from: *const u8, count: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that both have so many bytes.
     unsafe {
         asm!("std", "rep movsb", "cld", inout("rcx") count => _,
             inout("rdi") to.wrapping_add(count).wrapping_sub(1) => _,
@@ -256,7 +256,7 @@ pub(crate) unsafe fn copy_backwards(to: *mut u8, from: *const u8, count: usize) 
 ///
 /// As of that.
 pub(crate) unsafe fn fill(to: *mut u8, value: u8, count: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that `to` has so many bytes, which may be written.
     unsafe {
         asm!("rep stosb", inout("rcx") count => _, inout("rdi") to => _, in("al") value,
             options(nostack, preserves_flags));

@@ -195,7 +195,7 @@ pub(crate) fn answer(number: u8) -> [u8; 8] {
 ///
 /// It's the context of a signal handler.
 pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it's the context of a signal handler.
     u64::from(unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.arm_pc })
 }
 
@@ -206,6 +206,6 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
 /// As above.
 #[expect(clippy::cast_possible_truncation, reason = "addresses have 32 bits")]
 pub(crate) unsafe fn go_on(context: *mut c_void, address: u64) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it's the context of a signal handler.
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.arm_pc = address as u32 };
 }

@@ -173,7 +173,7 @@ pub(crate) unsafe fn through_linkage(address: u64) -> Option<u64> {
 ///
 /// As of that call.
 unsafe fn system_call(number: c_long, arguments: [u64; 6]) -> i64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that this system call may be made with these arguments.
     unsafe { call(super::system_call_number(number), arguments) }
 }
 
@@ -292,7 +292,7 @@ unsafe fn is(code: u64, bytes: &[u8]) -> bool {
 ///
 /// The code can be read.
 unsafe fn is_signal_return(code: u64) -> bool {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the code can be read.
     unsafe { is(code, &LONG_RETURN) || is(code, &SHORT_RETURN) }
 }
 
@@ -308,7 +308,7 @@ unsafe fn interrupted(frame: u64) -> (*mut usize, u64) {
     const IN_SHORT: u64 = 8;
     const STACK: u64 = 28;
     const PLACE: u64 = 56;
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that there is such a frame.
     unsafe {
         let code = u64::from((frame as *const u32).read_volatile());
         let context = frame + if is(code, &LONG_RETURN) { IN_LONG } else { IN_SHORT };
@@ -323,7 +323,7 @@ unsafe fn interrupted(frame: u64) -> (*mut usize, u64) {
 ///
 /// It's the context of a signal handler.
 pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it's the context of a signal handler.
     let context = unsafe { &*context.cast::<libc::ucontext_t>() };
     let place = context.uc_mcontext.gregs.get(libc::REG_EIP as usize).copied().unwrap_or(0);
     u64::from(place.cast_unsigned()).wrapping_sub(1)
@@ -335,7 +335,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
 ///
 /// As above.
 pub(crate) unsafe fn go_on(context: *mut c_void, address: u64) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it's the context of a signal handler.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     if let Some(place) = context.uc_mcontext.gregs.get_mut(libc::REG_EIP as usize) {
         *place = (address as u32).cast_signed();

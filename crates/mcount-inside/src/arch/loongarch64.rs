@@ -174,7 +174,7 @@ pub(crate) fn answer(number: u8) -> [u8; 8] {
 ///
 /// It's the context of a signal handler.
 pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it's the context of a signal handler.
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.__pc }
 }
 
@@ -184,6 +184,6 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
 ///
 /// As above.
 pub(crate) unsafe fn go_on(context: *mut c_void, address: u64) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it's the context of a signal handler.
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.__pc = address };
 }

@@ -188,7 +188,7 @@ pub(crate) fn answer(number: u8) -> [u8; 8] {
 ///
 /// It's the context of a signal handler.
 pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it's the context of a signal handler.
     let context = unsafe { &*context.cast::<libc::ucontext_t>() };
     context.uc_mcontext.__gregs.first().copied().unwrap_or(0)
 }
@@ -199,7 +199,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
 ///
 /// As above.
 pub(crate) unsafe fn go_on(context: *mut c_void, address: u64) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it's the context of a signal handler.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     if let Some(place) = context.uc_mcontext.__gregs.first_mut() {
         *place = address;

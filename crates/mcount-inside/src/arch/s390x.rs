@@ -71,7 +71,7 @@ pub(super) fn block_word() -> *mut *mut c_void {
 unsafe fn unwind(above: u64) {
     /// From the slot to that address: a word, and what functions keep registers in.
     const SLOT: u64 = 168;
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it is called by the personality routine only.
     unsafe { mcount_inside_unwound(above - SLOT) };
 }
 
@@ -185,7 +185,7 @@ pub(crate) fn answer(number: u8) -> [u8; 8] {
 ///
 /// It's the context of a signal handler.
 pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it's the context of a signal handler.
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.psw.addr - 2 }
 }
 
@@ -195,6 +195,6 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
 ///
 /// As above.
 pub(crate) unsafe fn go_on(context: *mut c_void, address: u64) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it's the context of a signal handler.
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.psw.addr = address };
 }

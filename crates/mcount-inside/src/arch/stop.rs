@@ -216,7 +216,7 @@ extern "C" fn help(shared: *mut c_void) -> c_int {
 
 /// `ptrace(2)`.
 unsafe fn ptrace(request: u64, thread: u64, address: u64, data: u64) -> i64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the request may be made, and writes to no more than is at `data`.
     unsafe { system_call(libc::SYS_ptrace, [request, thread, address, data, 0, 0]) }
 }
 
@@ -226,7 +226,7 @@ impl Shared<'_> {
         // A thread that hasn't stopped yet can make others. So it's done when a look finds none that is new.
         loop {
             let known = self.count;
-            // SAFETY: the caller's.
+            // SAFETY: the caller promises to be the helper, which is the only tracer.
             unsafe {
                 let error = self.seize_all();
                 if error != 0 {

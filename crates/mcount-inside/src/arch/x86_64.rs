@@ -170,7 +170,7 @@ pub(crate) unsafe fn through_linkage(address: u64) -> Option<u64> {
 ///
 /// As of that call.
 unsafe fn system_call(number: i64, arguments: [u64; 6]) -> i64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that this system call may be made with these arguments.
     unsafe { call(number.cast_unsigned(), arguments) }
 }
 
@@ -299,7 +299,7 @@ unsafe fn is_signal_return(code: u64) -> bool {
 unsafe fn interrupted(frame: u64) -> (*mut usize, u64) {
     const STACK: u64 = 168;
     const PLACE: u64 = 176;
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that there is such a frame.
     ((frame + PLACE) as *mut usize, unsafe { ((frame + STACK) as *const u64).read_volatile() })
 }
 
@@ -309,7 +309,7 @@ unsafe fn interrupted(frame: u64) -> (*mut usize, u64) {
 ///
 /// It's the context of a signal handler.
 pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it's the context of a signal handler.
     let context = unsafe { &*context.cast::<libc::ucontext_t>() };
     let place = context.uc_mcontext.gregs.get(libc::REG_RIP as usize).copied().unwrap_or(0);
     place.cast_unsigned().wrapping_sub(1)
@@ -321,7 +321,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
 ///
 /// As above.
 pub(crate) unsafe fn go_on(context: *mut c_void, address: u64) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it's the context of a signal handler.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     if let Some(place) = context.uc_mcontext.gregs.get_mut(libc::REG_RIP as usize) {
         *place = address.cast_signed();

@@ -22,7 +22,7 @@ unsafe extern "C" {
 ///
 /// Called by the entry routine only.
 unsafe extern "C" fn entered(call: *mut Call) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it is called by the entry routine only.
     unsafe {
         watch::entered(call);
         if (*call).action == action::CALL {

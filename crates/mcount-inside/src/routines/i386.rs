@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Acquire;
 ///
 /// Called by the entry routine only.
 unsafe extern "C" fn entered(call: *mut Call) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it is called by the entry routine only.
     unsafe {
         watch::entered(call);
         let call = &mut *call;
@@ -74,7 +74,7 @@ unsafe extern "C" fn traced(call: *mut Call) {
 ///
 /// Called by the exit routines only.
 unsafe extern "C" fn returned(call: *mut Call, returns_to: u32) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that it is called by the exit routines only.
     unsafe {
         let call = &mut *call;
         let last = call.stack;
@@ -110,7 +110,7 @@ fn slot_below(first: u64, returns_to: u32) -> u64 {
 ///
 /// The text ends with a zero byte, or it's null.
 unsafe extern "C" fn mark(text: *const c_char) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the text ends with a zero byte, or it's null.
     unsafe { mcount_live_mark(text) };
 }
 
