@@ -7,3 +7,7 @@
 pub mod code;
 pub mod maps;
 pub mod near;
+
+/// Bytes of a page, as the processors have them on which other programs are traced (x86-64, and `AArch64` as distributions configure
+/// it).
+pub const PAGE: u64 = 4096;

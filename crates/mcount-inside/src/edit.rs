@@ -45,7 +45,7 @@ pub enum Protocol {
 }
 
 /// A hook: the index of its module, and its own in it.
-pub(crate) type Place = (usize, usize);
+pub(crate) type HookIndex = (usize, usize);
 
 /// What a record said before it was changed.
 struct Before {
@@ -84,7 +84,7 @@ struct Plan {
     /// Sites that are idle or armed.
     known: Vec<Change<AREA>>,
     /// Their states afterwards.
-    states: Vec<(Place, State)>,
+    states: Vec<(HookIndex, State)>,
     foreign: Option<String>,
     lists: HashMap<usize, Option<&'static List>>,
 }
@@ -97,7 +97,7 @@ struct Plan {
 /// Nothing was changed.
 pub(crate) fn apply(
     modules: &mut [Module],
-    chosen: &[Place],
+    chosen: &[HookIndex],
     edit: Edit,
     protocol: Protocol,
 ) -> Result<Option<String>> {
@@ -117,7 +117,7 @@ pub(crate) fn apply(
 }
 
 impl Plan {
-    fn make(&mut self, modules: &mut [Module], chosen: &[Place], edit: Edit) -> Result<()> {
+    fn make(&mut self, modules: &mut [Module], chosen: &[HookIndex], edit: Edit) -> Result<()> {
         for place in chosen {
             let Some(module) = modules.get_mut(place.0) else { continue };
             module.prepare()?;
@@ -133,7 +133,7 @@ impl Plan {
         Ok(())
     }
 
-    fn add(&mut self, module: &Module, place: Place, edit: Edit) -> Result<()> {
+    fn add(&mut self, module: &Module, place: HookIndex, edit: Edit) -> Result<()> {
         let index = place.1;
         let (Some(hook), Some(site)) = (module.hooks.get(index), module.sites.get(index)) else {
             return Ok(());
@@ -342,7 +342,7 @@ fn part(part: Range<usize>, area: u64, (from, to): ([u8; AREA], [u8; AREA])) -> 
 unsafe fn read(address: u64, length: usize) -> [u8; AREA] {
     let mut bytes = [0; AREA];
     for (at, room) in (address..).zip(bytes.iter_mut().take(length)) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that so many bytes of code are mapped there.
         *room = unsafe { (at as *const u8).read_volatile() };
     }
     bytes

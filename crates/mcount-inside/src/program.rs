@@ -2,7 +2,7 @@
 //!
 //! Everything here happens under one lock. What runs in armed functions doesn't take it.
 
-use crate::edit::{Edit, Place, Protocol, apply};
+use crate::edit::{Edit, HookIndex, Protocol, apply};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::Input;
 use crate::hooks::Hook;
@@ -201,7 +201,7 @@ impl Program {
         })
     }
 
-    fn apply(&mut self, chosen: &[Place], edit: Edit) -> Result<usize> {
+    fn apply(&mut self, chosen: &[HookIndex], edit: Edit) -> Result<usize> {
         if matches!(edit, Edit::Trace) {
             for (number, _) in chosen {
                 let Some(module) = self.modules.get_mut(*number) else { continue };
@@ -217,7 +217,7 @@ impl Program {
     }
 
     /// The hooks that are meant, in the order of modules and addresses; at least one.
-    pub(crate) fn choose(&self, which: Which<'_>) -> Result<Vec<Place>> {
+    pub(crate) fn choose(&self, which: Which<'_>) -> Result<Vec<HookIndex>> {
         match which {
             Which::Pattern(text) => self.choose_matching(text),
             Which::Address(address) => {
@@ -231,7 +231,7 @@ impl Program {
         }
     }
 
-    fn choose_matching(&self, text: &str) -> Result<Vec<Place>> {
+    fn choose_matching(&self, text: &str) -> Result<Vec<HookIndex>> {
         let pattern = Pattern::new(text)
             .map_err(|error| Error::new(ErrorKind::BadPattern, error.to_string()))?;
         let mut chosen = Vec::new();
@@ -252,7 +252,7 @@ impl Program {
         Ok(chosen)
     }
 
-    fn place_of(&self, address: u64) -> Option<Place> {
+    fn place_of(&self, address: u64) -> Option<HookIndex> {
         self.modules.iter().enumerate().find_map(|(number, module)| {
             let loaded = module.loaded.as_ref()?;
             if !loaded.has(address) {
@@ -263,7 +263,7 @@ impl Program {
     }
 
     /// A pointer to a function of a library may lead to a jump to it.
-    fn place_behind(&self, address: u64) -> Option<Place> {
+    fn place_behind(&self, address: u64) -> Option<HookIndex> {
         if !self.is_code(address) {
             return None;
         }

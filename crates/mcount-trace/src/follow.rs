@@ -65,7 +65,7 @@ impl Whose {
 
 /// How far a chunk has been read.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct ReadPosition {
     whose: Whose,
     /// Bytes that were read.
     at: usize,
@@ -79,7 +79,7 @@ struct Place {
     is_stuck: bool,
 }
 
-impl Place {
+impl ReadPosition {
     fn new(whose: Whose) -> Self {
         let Whose { base, thread, .. } = whose;
         Self { whose, at: 0, calls: 0, base, thread, start: None, owner: None, is_stuck: false }
@@ -93,7 +93,7 @@ pub struct Follower {
     next: u64,
     /// How often a chunk of the ring had been asked for.
     turns: u64,
-    places: BTreeMap<u64, Place>,
+    places: BTreeMap<u64, ReadPosition>,
     /// Chunks that nobody had described yet.
     later: Vec<u64>,
     /// Calls that were read of chunks that have been written over since.
@@ -158,18 +158,18 @@ impl Follower {
         let skipped = std::mem::replace(found, newest);
         for (number, whose) in &skipped {
             let place = self.place(*number, *whose);
-            self.places.insert(*number, Place { at: SIZE, ..place });
+            self.places.insert(*number, ReadPosition { at: SIZE, ..place });
         }
         skipped
     }
 
     /// How far chunk `number` has been read.
-    fn place(&mut self, number: u64, whose: Whose) -> Place {
+    fn place(&mut self, number: u64, whose: Whose) -> ReadPosition {
         match self.places.get(&number) {
             Some(place) if place.whose == whose => *place,
             other => {
                 self.gone += other.map_or(0, |place| place.calls);
-                Place::new(whose)
+                ReadPosition::new(whose)
             }
         }
     }
@@ -232,7 +232,7 @@ impl Follower {
 }
 
 /// Is there anything in chunk `number` that hasn't been read?
-fn has_more(file: &mut impl Source, number: u64, place: &Place) -> bool {
+fn has_more(file: &mut impl Source, number: u64, place: &ReadPosition) -> bool {
     let start = layout::HEADER_BLOCK + number * layout::CHUNK_SIZE + place.at as u64;
     // The next record, or the one behind it.
     let mut is_there =
@@ -248,7 +248,7 @@ const AT_ONCE: usize = 8 << 10;
 const SIZE: usize = layout::CHUNK_SIZE as usize;
 
 /// Shows `each` the calls in `bytes`, up to the first record that isn't there yet.
-fn take(bytes: &[u8], place: &mut Place, each: &mut impl FnMut(&Ended)) {
+fn take(bytes: &[u8], place: &mut ReadPosition, each: &mut impl FnMut(&Ended)) {
     let records = bytes.as_chunks::<{ call::SIZE }>().0;
     for (index, bytes) in records.iter().enumerate() {
         match record(bytes, BIG) {

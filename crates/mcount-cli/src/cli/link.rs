@@ -471,7 +471,7 @@ impl Driver<'_> {
 }
 
 /// A site, by the name of its function and its offset in that.
-type Place = (Option<Arc<str>>, Option<i64>);
+type NamedSite = (Option<Arc<str>>, Option<i64>);
 
 /// How many sites a message names.
 const NAMED: usize = 3;
@@ -480,27 +480,27 @@ const NAMED: usize = 3;
 fn changes(old: &LateTable, new: &LateTable) -> String {
     let (old, new) = (places(old), places(new));
     let moved = new.iter().filter(|(place, at)| old.get(*place).is_some_and(|was| was != *at));
-    let moved: Vec<&Place> = moved.map(|(place, _)| place).collect();
+    let moved: Vec<&NamedSite> = moved.map(|(place, _)| place).collect();
     let parts = [("gone", only_in(&old, &new)), ("new", only_in(&new, &old)), ("moved", moved)];
     parts.iter().map(|(what, places)| change(what, places)).collect()
 }
 
 /// The address of each site.
-fn places(table: &LateTable) -> BTreeMap<Place, Option<u64>> {
+fn places(table: &LateTable) -> BTreeMap<NamedSite, Option<u64>> {
     let all = table.sites.iter().filter(|site| !site.excluded);
     all.map(|site| ((site.symbol.clone(), site.symbol_offset), site.address)).collect()
 }
 
 /// What is in `all` and not in `others`.
 fn only_in<'a>(
-    all: &'a BTreeMap<Place, Option<u64>>,
-    others: &BTreeMap<Place, Option<u64>>,
-) -> Vec<&'a Place> {
+    all: &'a BTreeMap<NamedSite, Option<u64>>,
+    others: &BTreeMap<NamedSite, Option<u64>>,
+) -> Vec<&'a NamedSite> {
     all.keys().filter(|place| !others.contains_key(*place)).collect()
 }
 
 /// The part of a message that says what became of `places`; empty if there are none.
-fn change(what: &str, places: &[&Place]) -> String {
+fn change(what: &str, places: &[&NamedSite]) -> String {
     if places.is_empty() {
         return String::new();
     }

@@ -79,6 +79,9 @@ pub(crate) fn with_names(image: &[u8], names: Option<Vec<Name>>) -> Option<Vec<u
 /// How far behind its start a function may have its hook, in bytes.
 const FARTHEST_HOOK: i64 = 32;
 
+/// Bytes of a page: what kernels and their images are aligned to.
+const PAGE: u64 = 4096;
+
 /// Sets the sizes of functions that reach too far. Names have no sizes, so a function reaches up to the next
 /// one. If it has a hook further in, that is of another function, which has no name because another definition
 /// overrode it. `image` has `names`.

@@ -7,7 +7,7 @@ use super::elf::{Header, Image, Section};
 use super::kallsyms::Base;
 use super::table::Data;
 use super::words::word;
-use super::{Name, address_of, kallsyms, table};
+use super::{Name, PAGE, address_of, kallsyms, table};
 use crate::arch::Processor;
 use crate::btf;
 use memchr::memmem;
@@ -18,8 +18,6 @@ use std::collections::BTreeMap;
 const FEWEST: usize = 16;
 /// How many relocations or entries to look at.
 const SAMPLES: usize = 512;
-/// What kernels are aligned to.
-const PAGE: u64 = 4096;
 /// How far behind the start of the image the first function may be.
 const FARTHEST: u64 = 16 << 20;
 /// How many texts to try that look like the banner.

@@ -1,8 +1,8 @@
 //! Where the table is, in a kernel whose names don't say it: without `CONFIG_KALLSYMS_ALL`, kernels only keep
 //! the names of functions. It's the longest run of words that lead to places in code that look alike.
 
-use super::Name;
 use super::words::{Order, word};
+use super::{Name, PAGE};
 use std::collections::{BTreeSet, HashMap};
 
 /// The names of the bounds of the table.
@@ -14,8 +14,6 @@ const FEWEST: usize = 64;
 const SAMPLES: usize = 512;
 /// With how many of them to look for the address of the image. An entry may be that of a function without name.
 const ANCHORS: usize = 4;
-/// What images are aligned to.
-const PAGE: u64 = 4096;
 
 /// Bytes with words, and the address of the first of them.
 #[derive(Clone, Copy)]

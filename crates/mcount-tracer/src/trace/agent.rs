@@ -2,6 +2,7 @@
 
 use super::processor;
 use mcount_agent::IMAGE;
+use mcount_hooks::PAGE;
 use nix::libc;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol};
@@ -106,9 +107,6 @@ impl Symbols {
     }
 }
 
-/// Bytes of a page, as the agent and the recorder have it; some kernels have larger ones.
-const PAGE: libc::c_long = 4096;
-
 /// The agent on disk, for as long as programs are traced.
 pub(super) struct Agent {
     pub(super) symbols: Symbols,
@@ -140,7 +138,7 @@ impl Agent {
     pub(super) fn image() -> io::Result<&'static [u8]> {
         // SAFETY: takes a number.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        if page != PAGE {
+        if u64::try_from(page) != Ok(PAGE) {
             return Err(io::Error::other(format!(
                 "pages have {page} bytes here: not supported yet"
             )));

@@ -12,13 +12,13 @@ use super::scope::Scope;
 use super::space::{Space, gaps, mapping};
 use super::stack::Stack;
 use super::tracee::{Memory, Tracee};
+use mcount_hooks::PAGE;
 use mcount_hooks::maps;
 use nix::libc;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, RelocationFlags};
 use std::io;
 
-const PAGE: u64 = 4096;
 const AT_PHDR: u64 = 3;
 const AT_PHNUM: u64 = 5;
 const AT_ENTRY: u64 = 9;
@@ -35,7 +35,7 @@ pub(super) struct Loaded<'d> {
 }
 
 /// What is mapped for the agent.
-struct Place {
+struct AgentLayout {
     /// Load bias of the agent.
     agent: u64,
     /// Pages that stand in for thread-local storage until the program has its own.
@@ -84,7 +84,7 @@ fn map_agent(
     image: &ElfFile64<'_, Endianness>,
     (program, bias): (&Loaded<'_>, u64),
     entries: usize,
-) -> io::Result<Place> {
+) -> io::Result<AgentLayout> {
     let endian = image.endian();
     let headers = image.elf_program_headers();
     let loads = headers.iter().filter(|header| header.p_type(endian).0 == 1);
@@ -102,7 +102,7 @@ fn map_agent(
     let at = gaps(&maps, extent, total)
         .next()
         .ok_or_else(|| io::Error::other("no free memory near it"))?;
-    let place = Place {
+    let place = AgentLayout {
         agent: at,
         thread: at + size + PAGE,
         tables: at + size + 3 * PAGE,
@@ -188,7 +188,7 @@ fn write_tables(
     memory: &Memory,
     program: &Loaded<'_>,
     bias: u64,
-    place: &Place,
+    place: &AgentLayout,
     (mut all, image): (Vec<(u64, u64)>, &ElfFile64<'_, Endianness>),
 ) -> io::Result<()> {
     if let Some(own) = image.section_by_name(".eh_frame_hdr") {

@@ -289,7 +289,8 @@ impl Module {
 
     fn add(&mut self, code: &Code<'_>, site: &CallSite, functions: &Functions<'_, '_>) {
         let Some(recorded) = site.address else { return };
-        let Some(Place { entry, function, is_named }) = Place::of(site, recorded, code, functions)
+        let Some(HookEntry { entry, function, is_named }) =
+            HookEntry::of(site, recorded, code, functions)
         else {
             return self.unplaced += 1;
         };
@@ -352,14 +353,14 @@ impl Module {
 }
 
 /// Where a hook is executed.
-struct Place {
+struct HookEntry {
     entry: u64,
     function: Function,
     /// A symbol says which function it is.
     is_named: bool,
 }
 
-impl Place {
+impl HookEntry {
     /// That of the site whose entry in the table is `recorded`. `None`: nobody knows where its function begins.
     fn of(
         site: &CallSite,

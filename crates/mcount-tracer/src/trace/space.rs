@@ -9,14 +9,12 @@ use super::recipe::Recipe;
 use super::scope::Scope;
 use super::tracee::{Desk, Memory, Tracee, to_result};
 use mcount_agent::{config, flags};
+use mcount_hooks::PAGE;
 use mcount_hooks::maps;
 use mcount_hooks::near::Near;
 use nix::libc;
 use std::collections::BTreeMap;
 use std::io;
-
-/// Bytes of a page.
-pub(super) const PAGE: u64 = 4096;
 
 /// Bytes that the agent has for the names of the trace.
 const NAMES: usize = 8192;

@@ -276,6 +276,14 @@ pub(super) fn seize(process: Pid) -> io::Result<()> {
 /// The memory of a process.
 pub(super) struct Memory(File);
 
+/// A process that something is done to.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'m> {
+    /// The process ID.
+    pub(super) process: i32,
+    pub(super) memory: &'m Memory,
+}
+
 /// Where an agent asks the recorder, in one address space.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Desk {

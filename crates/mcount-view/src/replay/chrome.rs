@@ -2,13 +2,13 @@
 //! threads. The format is that of Google's "Trace Event Format".
 
 use super::digits::{Times, microseconds};
-use super::parallel::{self, Printer, Work};
+use super::parallel::{self, PrintJob, Printer};
 use super::values::{self, Recorded};
 use super::{Names, end_name, json_string, printable, program_name};
 use mcount_trace::Call;
 use std::io::{self, Write};
 
-pub(super) fn print(out: &mut impl Write, work: &Work<'_, '_, '_>) -> io::Result<()> {
+pub(super) fn print(out: &mut impl Write, work: &PrintJob<'_, '_, '_>) -> io::Result<()> {
     let names = work.names;
     write!(out, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
     let mut separator = "\n";

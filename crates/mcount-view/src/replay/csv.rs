@@ -1,6 +1,6 @@
 //! Comma-separated values (RFC 4180); the columns are the fields of `--format jsonl`.
 
-use super::parallel::{self, Printer, Work};
+use super::parallel::{self, PrintJob, Printer};
 use super::{Names, end_name};
 use mcount_trace::Call;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ const HEADINGS: [&str; 10] = [
     "end",
 ];
 
-pub(super) fn print(out: &mut impl Write, work: &Work<'_, '_, '_>) -> io::Result<()> {
+pub(super) fn print(out: &mut impl Write, work: &PrintJob<'_, '_, '_>) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(&mut *out);
     writer.write_record(HEADINGS).map_err(io_error)?;
     writer.flush()?;

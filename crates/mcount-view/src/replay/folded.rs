@@ -121,7 +121,7 @@ impl Chains {
 
 /// Where a chain is, if there is one.
 #[derive(Clone, Copy, Default)]
-struct Place(Option<usize>);
+struct ChainIndex(Option<usize>);
 
 /// Adds up the calls of stretches.
 struct Collector<'c> {
@@ -135,7 +135,7 @@ struct Collector<'c> {
 
 impl Collector<'_> {
     /// The chain of a call; of one that isn't wanted, that of what it's called by. Also whether it is wanted.
-    fn chain(&mut self, call: &Call, caller: Option<Place>) -> (Place, bool) {
+    fn chain(&mut self, call: &Call, caller: Option<ChainIndex>) -> (ChainIndex, bool) {
         let (start, end) = self.filter.times(call);
         let caller = caller.unwrap_or_default();
         if self.filter.is_too_late(start) || !self.filter.is_wanted(call, start, end) {
@@ -147,15 +147,15 @@ impl Collector<'_> {
         });
         let chain = self.chains.call(parent, call.function);
         // Deeper ones are counted with the deepest that has a line.
-        (Place(Some(chain)), self.counts || chain != parent)
+        (ChainIndex(Some(chain)), self.counts || chain != parent)
     }
 }
 
 impl Visitor for Collector<'_> {
     /// The chain of the call, or of the nearest around it that's wanted.
-    type Mark = Place;
+    type Mark = ChainIndex;
 
-    fn enter(&mut self, call: &Call, caller: Option<Place>) -> Place {
+    fn enter(&mut self, call: &Call, caller: Option<ChainIndex>) -> ChainIndex {
         let (chain, is_counted) = self.chain(call, caller);
         if let Some(place) = chain.0.filter(|_| is_counted) {
             if self.counts {
@@ -168,11 +168,11 @@ impl Visitor for Collector<'_> {
         chain
     }
 
-    fn enclose(&mut self, call: &Call, caller: Option<Place>) -> Place {
+    fn enclose(&mut self, call: &Call, caller: Option<ChainIndex>) -> ChainIndex {
         self.chain(call, caller).0
     }
 
-    fn leave(&mut self, _: Place) {}
+    fn leave(&mut self, _: ChainIndex) {}
 }
 
 pub(super) fn print(

@@ -17,7 +17,7 @@ mod time;
 mod uftrace;
 mod values;
 
-use parallel::Work;
+use parallel::PrintJob;
 
 pub use fields::Field;
 pub use folded::Weight;
@@ -99,7 +99,7 @@ pub fn print(
     }
     let mut out = io::BufWriter::with_capacity(1 << 16, out);
     let filter = selection.filter(trace);
-    let work = Work { names: &names, filter: &filter, progress };
+    let work = PrintJob { names: &names, filter: &filter, progress };
     match manner.format {
         CallFormat::Text => text::print(&mut out, &names, filter.calls(progress), manner)?,
         CallFormat::Jsonl => parallel::print(&mut out, &work, &jsonl::Lines)?,

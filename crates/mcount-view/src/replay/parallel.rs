@@ -28,7 +28,7 @@ pub(super) trait Printer: Sync {
 }
 
 /// What is to be printed.
-pub(super) struct Work<'w, 't, 'a> {
+pub(super) struct PrintJob<'w, 't, 'a> {
     pub(super) names: &'w Names<'t, 'a>,
     pub(super) filter: &'w Filter<'w>,
     pub(super) progress: &'w Progress<'w>,
@@ -37,7 +37,7 @@ pub(super) struct Work<'w, 't, 'a> {
 /// Prints the calls that are wanted, by start.
 pub(super) fn print(
     out: &mut impl Write,
-    work: &Work<'_, '_, '_>,
+    work: &PrintJob<'_, '_, '_>,
     printer: &impl Printer,
 ) -> io::Result<()> {
     let slices = slices(work);
@@ -54,7 +54,7 @@ pub(super) fn print(
     write(out, &done)
 }
 
-fn slices(work: &Work<'_, '_, '_>) -> Vec<Slice> {
+fn slices(work: &PrintJob<'_, '_, '_>) -> Vec<Slice> {
     let threads = work.filter.threads() as u64;
     work.filter.slices((SLICE * threads.div_ceil(FEW_THREADS)).min(MOST))
 }
@@ -63,7 +63,7 @@ fn slices(work: &Work<'_, '_, '_>) -> Vec<Slice> {
 pub(super) type Ahead = Flatten<IntoIter<Vec<Call>>>;
 
 /// Lets `print` print the calls that are wanted, by start.
-pub(super) fn ahead<T>(work: &Work<'_, '_, '_>, print: impl FnOnce(Ahead) -> T) -> T {
+pub(super) fn ahead<T>(work: &PrintJob<'_, '_, '_>, print: impl FnOnce(Ahead) -> T) -> T {
     let (sender, receiver) = sync_channel(1);
     std::thread::scope(|scope| {
         scope.spawn(move || read(work, &sender));
@@ -72,7 +72,7 @@ pub(super) fn ahead<T>(work: &Work<'_, '_, '_>, print: impl FnOnce(Ahead) -> T) 
 }
 
 /// Sends all calls, a slice at a time, until nobody wants more.
-fn read(work: &Work<'_, '_, '_>, sender: &SyncSender<Vec<Call>>) {
+fn read(work: &PrintJob<'_, '_, '_>, sender: &SyncSender<Vec<Call>>) {
     for batch in slices(work).chunks(rayon::current_num_threads()) {
         let calls = batch.par_iter().map(|slice| work.filter.calls_within(*slice).collect());
         for calls in calls.collect::<Vec<Vec<Call>>>() {
@@ -85,7 +85,12 @@ fn read(work: &Work<'_, '_, '_>, sender: &SyncSender<Vec<Call>>) {
 }
 
 /// Prints each slice into one of `parts`; what's left of those is emptied.
-fn fill(parts: &mut [Vec<u8>], slices: &[Slice], work: &Work<'_, '_, '_>, printer: &impl Printer) {
+fn fill(
+    parts: &mut [Vec<u8>],
+    slices: &[Slice],
+    work: &PrintJob<'_, '_, '_>,
+    printer: &impl Printer,
+) {
     parts.iter_mut().for_each(Vec::clear);
     parts.par_iter_mut().zip(slices).for_each(|(bytes, slice)| {
         let mut count = 0;

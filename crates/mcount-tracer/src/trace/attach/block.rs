@@ -19,7 +19,8 @@ use super::stop::Thread;
 use crate::trace::agent::{Agent, Symbols, symbols};
 use crate::trace::processor::{RELATIVE, SYSTEM_CALL};
 use crate::trace::space::gaps;
-use crate::trace::tracee::Memory;
+use crate::trace::tracee::{Memory, Target};
+use mcount_hooks::PAGE;
 use nix::libc;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, RelocationFlags};
@@ -29,7 +30,6 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
-const PAGE: u64 = 4096;
 const MAGIC: &[u8; 16] = b"mcount-agent  1\n";
 /// What the kernel shows for the file in memory.
 const NAME: &str = "/memfd:mcount-agent (deleted)";
@@ -239,47 +239,32 @@ impl Block {
     pub(super) fn inject(
         image: &Image,
         remote: &mut Remote<'_>,
-        (process, memory): (i32, &Memory),
+        target: Target<'_>,
         maps: &[Mapping],
         extent: (u64, u64),
     ) -> io::Result<Self> {
-        let places = gaps(&maps::ranges(maps), extent, image.total());
-        let mut result = Err(io::Error::other("no free memory near it"));
-        for start in places.take(8) {
-            let arguments =
-                anonymous(start, image.total(), libc::PROT_READ | libc::PROT_EXEC, true);
-            result = remote.call(libc::SYS_mmap, &arguments);
-            if result.as_ref().is_ok_and(|found| *found == start) {
-                break;
-            }
-        }
-        let start = result?;
+        let start = map_near(remote, maps, extent, image.total())?;
         let block = Self::new(image, start);
-        let done = block.map(image, remote, (process, memory));
+        let done = block.map(image, remote, target);
         if done.is_err() {
             let _ = remote.call(libc::SYS_munmap, &[start, image.total()]);
         }
         done.map(|()| block)
     }
 
-    fn map(
-        &self,
-        image: &Image,
-        remote: &mut Remote<'_>,
-        (process, memory): (i32, &Memory),
-    ) -> io::Result<()> {
+    fn map(&self, image: &Image, remote: &mut Remote<'_>, target: Target<'_>) -> io::Result<()> {
         let (mut file, bytes) = (in_memory(FILE)?, image.at(self.start)?);
         file.write_all(&bytes)?;
         // From here on, the thread can do without us, first by a copy of the gate: writing it needs no right to write.
         let gate = self.gate(image);
         let offset = size(gate - self.start)?;
         let code = bytes.get(offset..offset + GATE).ok_or(io::ErrorKind::InvalidData)?;
-        memory.write(gate, code)?;
+        target.memory.write(gate, code)?;
         remote.rescue(gate, self.frame())?;
         let data = libc::PROT_READ | libc::PROT_WRITE;
         let rest = [self.notes, NOTES + OBJECTS + STACK, u64::from(data.cast_unsigned())];
         remote.call(libc::SYS_mprotect, &rest)?;
-        let descriptor = self.hand_over(remote, (process, memory), &file)?;
+        let descriptor = self.hand_over(remote, target, &file)?;
         let mut result = map_file(remote, (self.start, PAGE), libc::PROT_READ, (descriptor, 0));
         for load in &image.loads {
             let (at, size) = (self.bias + load.start, load.end - load.start);
@@ -300,10 +285,10 @@ impl Block {
     pub(super) fn hand_over(
         &self,
         remote: &mut Remote<'_>,
-        process: (i32, &Memory),
+        target: Target<'_>,
         file: &File,
     ) -> io::Result<u64> {
-        give(self.stack() - STACK, remote, process, file)
+        give(self.stack() - STACK, remote, target, file)
     }
 
     /// Who is attached, as it says: its process and when that began.
@@ -331,12 +316,32 @@ impl Block {
     }
 }
 
+/// Maps `size` bytes for code that the module at `extent` reaches; where.
+pub(super) fn map_near(
+    remote: &mut Remote<'_>,
+    maps: &[Mapping],
+    extent: (u64, u64),
+    size: u64,
+) -> io::Result<u64> {
+    // Those that are free by the maps, but not for the kernel, are few.
+    const TRIES: usize = 8;
+    let mut result = Err(io::Error::other("no free memory near it"));
+    for start in gaps(&maps::ranges(maps), extent, size).take(TRIES) {
+        let arguments = anonymous(start, size, libc::PROT_READ | libc::PROT_EXEC, true);
+        result = remote.call(libc::SYS_mmap, &arguments);
+        if result.as_ref().is_ok_and(|found| *found == start) {
+            break;
+        }
+    }
+    result
+}
+
 /// Gives `file` to the process, in whatever namespaces it is: through a pair of sockets of its own. The descriptor that it
 /// has there. `place` is memory of the process that nobody uses.
 pub(super) fn give(
     place: u64,
     remote: &mut Remote<'_>,
-    (process, memory): (i32, &Memory),
+    Target { process, memory }: Target<'_>,
     file: &File,
 ) -> io::Result<u64> {
     let kind = u64::from((libc::SOCK_DGRAM | libc::SOCK_CLOEXEC).cast_unsigned());

@@ -14,7 +14,7 @@ const MOST: u64 = 64 << 20;
 
 /// A place where a thread goes on: in its registers, or in the frame of a signal at this address.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct ResumePoint {
     pub(super) address: u64,
     pub(super) frame: Option<u64>,
 }
@@ -25,8 +25,8 @@ pub(super) fn places(
     memory: &Memory,
     maps: &[Mapping],
     returns: &mut HashMap<u64, bool>,
-) -> Vec<Place> {
-    let mut found = vec![Place { address: thread.registers.instruction(), frame: None }];
+) -> Vec<ResumePoint> {
+    let mut found = vec![ResumePoint { address: thread.registers.instruction(), frame: None }];
     let mut stack = thread.registers.stack();
     // Handlers may run on stacks of their own, one upon the other.
     for _ in 0..8 {
@@ -45,7 +45,7 @@ fn search(
     memory: &Memory,
     maps: &[Mapping],
     returns: &mut HashMap<u64, bool>,
-    found: &mut Vec<Place>,
+    found: &mut Vec<ResumePoint>,
 ) -> Option<u64> {
     let map = maps::find(maps, start)?;
     let mut elsewhere = None;
@@ -62,7 +62,7 @@ fn search(
                 && frame.back.is_none_or(|back| is_return(back, memory, maps, returns))
             {
                 let place = at + (offset + processor::SIGNAL_PLACE) as u64;
-                found.push(Place { address: frame.place, frame: Some(place) });
+                found.push(ResumePoint { address: frame.place, frame: Some(place) });
                 if !(start..map.end).contains(&frame.stack) {
                     elsewhere = Some(frame.stack);
                 }

@@ -11,13 +11,12 @@ use crate::trace::scope::Scope;
 use crate::trace::sources;
 use crate::trace::tracee::Memory;
 use crate::trace::values::{self, Found};
+use mcount_hooks::PAGE;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object};
 use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
-
-const PAGE: u64 = 4096;
 
 /// One module, as it's mapped.
 pub(super) struct Loaded {

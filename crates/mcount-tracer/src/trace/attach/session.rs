@@ -5,7 +5,7 @@
 //! all that can be found out and made ready is, before.
 
 use super::block::{Block, FILE, Image, in_memory, is_ours, map_file};
-use super::inside::{self, Place};
+use super::inside::{self, ResumePoint};
 use super::maps::{self, Mapping};
 use super::program::{Loaded, Program};
 use super::remote::Remote;
@@ -14,7 +14,7 @@ use super::stop::{Standing, Thread};
 use crate::trace::file::TraceFile;
 use crate::trace::scope::Scope;
 use crate::trace::space::{configuration, gaps, reaches};
-use crate::trace::tracee::{Memory, to_result};
+use crate::trace::tracee::{Memory, Target, to_result};
 use mcount_agent::{config, flags};
 use nix::libc;
 use std::collections::{BTreeSet, HashMap};
@@ -44,7 +44,7 @@ pub(super) struct Session {
 }
 
 /// Where each of some threads goes on.
-type Places = Vec<Vec<Place>>;
+type Places = Vec<Vec<ResumePoint>>;
 
 /// What is to be written while all threads stand.
 pub(super) struct Plan {
@@ -82,7 +82,7 @@ impl Session {
             block
         } else {
             let extent = program.extent();
-            Block::inject(&image, &mut remote, (process, &memory), &maps, extent)?
+            Block::inject(&image, &mut remote, Target { process, memory: &memory }, &maps, extent)?
         };
         let begin = block.bias + image.symbols.begin;
         to_result(remote.function(begin, [0, 0], block.end(&image))?)?;
@@ -223,7 +223,8 @@ impl Session {
             let leave = bias + self.image.symbols.leave;
             remote.function(leave, [0, 0], self.block.end(&self.image))?;
         }
-        let file = self.block.hand_over(remote, (self.process, &self.memory), trace.file())?;
+        let target = Target { process: self.process, memory: &self.memory };
+        let file = self.block.hand_over(remote, target, trace.file())?;
         let number = |value: i32| u64::from(value.cast_unsigned());
         let protection = number(libc::PROT_READ | libc::PROT_WRITE);
         let flags = number(libc::MAP_SHARED | libc::MAP_NORESERVE);
@@ -291,7 +292,7 @@ impl Session {
     }
 
     /// Is no thread in the agent, or in what leads there?
-    fn nobody_inside(&self, places: &[Vec<Place>], maps: &[Mapping]) -> bool {
+    fn nobody_inside(&self, places: &[Vec<ResumePoint>], maps: &[Mapping]) -> bool {
         let code = [self.block.code(&self.image)];
         let rooms = sites::rooms(maps, &self.image, self.block.bias);
         let is_inside = |address: u64| {
@@ -329,7 +330,7 @@ impl Session {
     }
 
     /// Moves threads that stand in the middle of what's about to be changed behind it.
-    fn move_out(&self, standing: &mut Standing, places: &[Vec<Place>]) -> io::Result<()> {
+    fn move_out(&self, standing: &mut Standing, places: &[Vec<ResumePoint>]) -> io::Result<()> {
         for (thread, places) in standing.threads.iter_mut().zip(places) {
             for place in places {
                 let after = self.changes.partition_point(|change| change.at < place.address);
@@ -446,7 +447,8 @@ fn make_room(
             };
             let file = in_memory(FILE)?;
             file.set_len(size)?;
-            let descriptor = block.hand_over(remote, (program.process, memory), &file)?;
+            let descriptor =
+                block.hand_over(remote, Target { process: program.process, memory }, &file)?;
             let protection = libc::PROT_READ | libc::PROT_EXEC;
             let mapped = map_file(remote, (start, size), protection, (descriptor, 0));
             remote.call(libc::SYS_close, &[descriptor])?;

@@ -11,10 +11,10 @@ use crate::trace::agent::Routines;
 use crate::trace::modules::Hook;
 use crate::trace::processor as code;
 use crate::trace::tracee::Memory;
+use mcount_hooks::PAGE;
 use std::collections::BTreeMap;
 use std::io;
 
-const PAGE: u64 = 4096;
 /// The longest area, and a jump before it.
 const LONGEST: usize = 24;
 

@@ -83,7 +83,9 @@ pub(super) fn tell(program: &Program, session: &Session) -> io::Result<bool> {
     let Session { memory, image, block, .. } = session;
     for one in &program.loaded {
         let Some(module) = program.module(one) else { continue };
-        let Unwinder::Told(register, (from, to)) = Unwinder::of(one, module) else { continue };
+        let Unwinder::Told(register, (from, to)) = Unwinder::of(one, module) else {
+            continue;
+        };
         let function = one.bias.wrapping_add(register);
         let Some((object, note)) = block.room_for(memory, function)? else { continue };
         let range = (one.bias.wrapping_add(from), one.bias.wrapping_add(to));

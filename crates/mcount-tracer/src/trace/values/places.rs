@@ -37,7 +37,7 @@ struct Taken {
 }
 
 /// A source and, on the stack, where there.
-type Place = (u64, u64);
+type ValueLocation = (u64, u64);
 
 impl Taken {
     fn general(&mut self) -> Option<u64> {
@@ -139,7 +139,7 @@ impl<'s> Plan<'s> {
 }
 
 /// What is recorded of a value in one place.
-fn single(kind: &Type, (source, at): Place) -> u64 {
+fn single(kind: &Type, (source, at): ValueLocation) -> u64 {
     match kind {
         Type::Text => recipe::TEXT | source << 8 | at << 32,
         Type::StringReference => recipe::STRING | source << 8 | at << 32,
@@ -147,7 +147,7 @@ fn single(kind: &Type, (source, at): Place) -> u64 {
     }
 }
 
-fn view(first: Place, second: Place, is_pointer_first: bool) -> Option<u64> {
+fn view(first: ValueLocation, second: ValueLocation, is_pointer_first: bool) -> Option<u64> {
     let (pointer, length) = if is_pointer_first { (first, second) } else { (second, first) };
     let at = pointer.1 << 32 | length.1 << 48;
     (pointer.1 < 1 << 16 && length.1 < 1 << 16)

@@ -9,6 +9,7 @@ use super::arch;
 use crate::commit::about;
 use crate::files::Input;
 use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection};
+use mcount_hooks::PAGE;
 use nix::libc;
 use object::elf;
 use object::read::elf::{ElfFile64, ProgramHeader, Sym, VersionTable};
@@ -16,7 +17,6 @@ use object::{Endianness, Object, ObjectSection, SymbolIndex};
 use std::io;
 use std::path::Path;
 
-const PAGE: u64 = 4096;
 /// As much as it may have in memory.
 const MOST: u64 = 256 << 20;
 

@@ -1,13 +1,14 @@
 //! The hooks of functions that are patched: what they are, and how they become something else so that the process can be left
 //! at any moment.
 
-use super::super::inside::Place;
+use super::super::inside::ResumePoint;
 use super::super::stop::Standing;
 use super::arch::{is_test, leap, one_byte};
-use super::hub::{Entry, Hub, PAGE};
+use super::hub::{Entry, Hub};
 use super::plan::Target;
 use crate::trace::processor::{SITE, armed as jump_to, jump_before, target as target_of};
 use crate::trace::tracee::Memory;
+use mcount_hooks::PAGE;
 use std::io;
 
 /// How a hook is.
@@ -119,7 +120,7 @@ type Elsewhere<'e> = &'e dyn Fn(u64) -> Option<u64>;
 pub(super) fn step_back(
     memory: &Memory,
     standing: &mut Standing,
-    places: &[Vec<Place>],
+    places: &[Vec<ResumePoint>],
     entry: &Entry,
 ) -> io::Result<()> {
     let is_inside = |address: u64| address > entry.site && address < entry.body();
@@ -130,7 +131,7 @@ pub(super) fn step_back(
 pub(super) fn ask_again(
     memory: &Memory,
     standing: &mut Standing,
-    places: &[Vec<Place>],
+    places: &[Vec<ResumePoint>],
     hub: &Hub,
 ) -> io::Result<()> {
     move_all(memory, standing, places, &|address| hub.begun_gate(address))
@@ -139,7 +140,7 @@ pub(super) fn ask_again(
 fn move_all(
     memory: &Memory,
     standing: &mut Standing,
-    places: &[Vec<Place>],
+    places: &[Vec<ResumePoint>],
     elsewhere: Elsewhere<'_>,
 ) -> io::Result<()> {
     for (thread, places) in standing.threads.iter_mut().zip(places) {

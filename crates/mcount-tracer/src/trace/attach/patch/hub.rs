@@ -14,17 +14,17 @@
 //! What is found in a process is the process's. Code is compared with what it should be; the rest can only do harm to the
 //! process itself, and is never an address here, nor a length, without a limit.
 
-use super::super::block::{anonymous, give, in_memory, map_file};
+use super::super::block::{anonymous, give, in_memory, map_file, map_near};
 use super::super::maps::{self, Mapping};
 use super::super::remote::{End, Remote};
 use super::arch;
 use crate::trace::processor::{REACH, SITE};
 use crate::trace::space::{gaps, reaches};
-use crate::trace::tracee::Memory;
+use crate::trace::tracee::{Memory, Target};
+use mcount_hooks::PAGE;
 use nix::libc;
 use std::io::{self, Write};
 
-pub(super) const PAGE: u64 = 4096;
 const MAGIC: &[u8; 16] = b"mcount-patch  1\n";
 const CALL: u64 = 64;
 const DONE: u64 = 128;
@@ -231,38 +231,31 @@ impl Hub {
     /// Maps the block near `extent`.
     pub(super) fn inject(
         remote: &mut Remote<'_>,
-        (process, memory): (i32, &Memory),
+        target: Target<'_>,
         maps: &[Mapping],
         extent: (u64, u64),
     ) -> io::Result<Self> {
-        let mut result = Err(io::Error::other("no free memory near it"));
-        for start in gaps(&maps::ranges(maps), extent, TOTAL).take(8) {
-            let arguments = anonymous(start, TOTAL, libc::PROT_READ | libc::PROT_EXEC, true);
-            result = remote.call(libc::SYS_mmap, &arguments);
-            if result.as_ref().is_ok_and(|found| *found == start) {
-                break;
-            }
-        }
-        let hub = Self { start: result?, rooms: Vec::new() };
-        let done = hub.map(remote, (process, memory));
+        let start = map_near(remote, maps, extent, TOTAL)?;
+        let hub = Self { start, rooms: Vec::new() };
+        let done = hub.map(remote, target);
         if done.is_err() {
             let _ = remote.call(libc::SYS_munmap, &[hub.start, TOTAL]);
         }
         done.map(|()| Self { rooms: vec![hub.start], ..hub })
     }
 
-    fn map(&self, remote: &mut Remote<'_>, process: (i32, &Memory)) -> io::Result<()> {
+    fn map(&self, remote: &mut Remote<'_>, target: Target<'_>) -> io::Result<()> {
         let mut bytes = room(self.start);
         let data = libc::PROT_READ | libc::PROT_WRITE;
         // From here on, the thread can do without us.
         let head = bytes.get(..usize::try_from(GATES).unwrap_or(0)).unwrap_or_default();
-        process.1.write(self.start, head)?;
+        target.memory.write(self.start, head)?;
         remote.rescue(self.call(), self.start + ROOM - 2 * PAGE - arch::FRAME_BELOW)?;
         remote.call(libc::SYS_mmap, &anonymous(self.start + ROOM, TOTAL - ROOM, data, false))?;
         remote.rescue(self.call(), self.frame())?;
         bytes.extend_from_slice(&Table::new().0);
         bytes.resize(usize::try_from(ROOM + PAGE + ENTRIES).unwrap_or(0), 0);
-        let descriptor = self.give(remote, process, &bytes)?;
+        let descriptor = self.give(remote, target, &bytes)?;
         // What makes it one comes last.
         let mapped =
             map_file(remote, (self.start + ROOM, PAGE + ENTRIES), data, (descriptor, ROOM));
@@ -275,17 +268,17 @@ impl Hub {
     pub(super) fn give(
         &self,
         remote: &mut Remote<'_>,
-        process: (i32, &Memory),
+        target: Target<'_>,
         bytes: &[u8],
     ) -> io::Result<u64> {
-        give(self.start + TOTAL - STACK, remote, process, &file(bytes)?)
+        give(self.start + TOTAL - STACK, remote, target, &file(bytes)?)
     }
 
     /// A room that the module at `extent` reaches, which is made if there's none.
     pub(super) fn room_for(
         &mut self,
         remote: &mut Remote<'_>,
-        process: (i32, &Memory),
+        target: Target<'_>,
         maps: &[Mapping],
         extent: (u64, u64),
     ) -> io::Result<()> {
@@ -296,7 +289,7 @@ impl Hub {
         let start = start.ok_or_else(|| {
             io::Error::other(format!("no free memory within {} MiB", (REACH >> 20) + 1))
         })?;
-        let descriptor = self.give(remote, process, &room(self.start))?;
+        let descriptor = self.give(remote, target, &room(self.start))?;
         let mapped = map_room(remote, start, descriptor);
         remote.call(libc::SYS_close, &[descriptor])?;
         mapped?;

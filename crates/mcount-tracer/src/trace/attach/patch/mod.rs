@@ -19,7 +19,7 @@ use self::fix::Fix;
 use self::hub::Hub;
 use self::plan::Plan;
 use self::region::Region;
-use self::work::{Known, Tried, Work};
+use self::work::{Known, PatchAttempt, Tried};
 use super::{check, front, maps, refused};
 use crate::pattern::Pattern;
 use crate::trace::tracee::Memory;
@@ -113,7 +113,7 @@ fn apply(
     (fix, meant): (&Fix, &[Pattern]),
     patience: work::Patience<'_>,
 ) -> io::Result<u8> {
-    let mut work = Work::begin(request.process)?;
+    let mut work = PatchAttempt::begin(request.process)?;
     let plan = Plan::of(&work.program, &work.memory, fix, meant)?;
     for note in &plan.notes {
         (request.complain)(note);
@@ -142,14 +142,14 @@ fn apply(
     Ok(IN_THE_WAY)
 }
 
-fn report(request: &Request, work: &Work, fix: &Fix, plan: &Plan) {
+fn report(request: &Request, work: &PatchAttempt, fix: &Fix, plan: &Plan) {
     let program = work.program.path.display();
     let (process, functions) = (request.process, plan.functions());
     (request.say)(&format!("{program} (process {process}): {} replaces {functions}", fix.name));
     stood(request, work);
 }
 
-fn stood(request: &Request, work: &Work) {
+fn stood(request: &Request, work: &PatchAttempt) {
     if request.verbose {
         let time = work.stood.as_secs_f64() * 1000.0;
         (request.say)(&format!("the process stood for {time:.2} ms at most"));
@@ -157,7 +157,7 @@ fn stood(request: &Request, work: &Work) {
 }
 
 fn revert(request: &Request, which: &[String], patience: work::Patience<'_>) -> io::Result<u8> {
-    let mut work = Work::begin(request.process)?;
+    let mut work = PatchAttempt::begin(request.process)?;
     if work.find()?.is_none() {
         return Err(io::Error::other("nothing was patched in it"));
     }

@@ -10,10 +10,11 @@ use super::super::block::map_file;
 use super::super::maps::{self, Mapping};
 use super::super::remote::Remote;
 use super::fix::Fix;
-use super::hub::{Hub, PAGE, SLOTS};
+use super::hub::{Hub, SLOTS};
 use super::stacks::Range;
 use crate::trace::space::mapping;
-use crate::trace::tracee::Memory;
+use crate::trace::tracee::{Memory, Target};
+use mcount_hooks::PAGE;
 use nix::libc;
 use std::io;
 
@@ -71,7 +72,7 @@ impl Region {
     /// Maps `fix`, whose bytes are `image`, at the load bias that it was given.
     pub(super) fn map(
         remote: &mut Remote<'_>,
-        (process, memory): (i32, &Memory),
+        target: Target<'_>,
         hub: &Hub,
         (fix, image): (&Fix, &[u8]),
         (bias, functions): (u64, Vec<New>),
@@ -85,7 +86,7 @@ impl Region {
         };
         let notes = vec![0; usize::try_from(NOTES).unwrap_or(0)];
         let bytes = [region.header().as_slice(), &notes, image].concat();
-        let descriptor = hub.give(remote, (process, memory), &bytes)?;
+        let descriptor = hub.give(remote, target, &bytes)?;
         let (read, write) = (libc::PROT_READ, libc::PROT_WRITE);
         let mut pieces = vec![(0, HEADER, read), (HEADER, HEADER + NOTES, read | write)];
         let of_fix = HEADER + NOTES;

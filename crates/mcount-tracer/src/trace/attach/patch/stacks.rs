@@ -1,6 +1,6 @@
 //! Who is in the way: threads that are in a function that's to be replaced, or will return there.
 
-use super::super::inside::{self, Place};
+use super::super::inside::{self, ResumePoint};
 use super::super::maps::Mapping;
 use super::super::stop::{Standing, Thread};
 use super::frames::{Frame, Unwinder, words};
@@ -28,7 +28,7 @@ pub(super) fn places(
     standing: &Standing,
     unwinder: &Unwinder<'_>,
     maps: &[Mapping],
-) -> Vec<Vec<Place>> {
+) -> Vec<Vec<ResumePoint>> {
     let mut returns = HashMap::new();
     let threads = standing.threads.iter();
     threads.map(|one| inside::places(one, unwinder.memory, maps, &mut returns)).collect()
@@ -37,7 +37,7 @@ pub(super) fn places(
 /// The first thread that is in one of `ranges`, and how that's said.
 pub(super) fn in_the_way(
     standing: &Standing,
-    places: &[Vec<Place>],
+    places: &[Vec<ResumePoint>],
     unwinder: &Unwinder<'_>,
     maps: &[Mapping],
     ranges: &[Range],
@@ -60,7 +60,7 @@ pub(super) fn in_the_way(
 /// Is there anything on a thread's stack that leads there? Most threads are soon done with.
 fn may_be_in(
     thread: &Thread,
-    places: &[Place],
+    places: &[ResumePoint],
     unwinder: &Unwinder<'_>,
     maps: &[Mapping],
     ranges: &[Range],

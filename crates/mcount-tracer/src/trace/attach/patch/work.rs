@@ -5,7 +5,7 @@
 //! and the write of one page makes the gates lead to the new functions.
 
 use super::super::block::{self, Block, Image};
-use super::super::inside::Place;
+use super::super::inside::ResumePoint;
 use super::super::maps::{self, Mapping};
 use super::super::program::Program;
 use super::super::remote::Remote;
@@ -22,7 +22,7 @@ use super::region::{New, Region};
 use super::sources::Sources;
 use super::stacks::{self, Range};
 use crate::trace::scope::Scope;
-use crate::trace::tracee::Memory;
+use crate::trace::tracee::{Memory, Target};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
 
 /// A process that's being patched.
-pub(super) struct Work {
+pub(super) struct PatchAttempt {
     pub(super) process: i32,
     pub(super) memory: Memory,
     pub(super) program: Program,
@@ -49,7 +49,7 @@ pub(super) enum Tried {
 /// Has who waits had enough?
 pub(super) type Patience<'p> = &'p dyn Fn() -> bool;
 
-impl Work {
+impl PatchAttempt {
     /// Reads the program of `process`.
     pub(super) fn begin(process: i32) -> io::Result<Self> {
         let memory =
@@ -76,7 +76,7 @@ impl Work {
         let found = Hub::find(&self.memory, &maps);
         self.check_free(found.as_ref(), &maps)?;
         let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
-        let process = (self.process, &self.memory);
+        let of = Target { process: self.process, memory: &self.memory };
         let mut remote = match &found {
             Some(hub) => Remote::rescued(thread, &self.memory, (hub.call(), hub.frame()))?,
             None => Remote::first(thread, &self.memory, &maps)?,
@@ -84,7 +84,7 @@ impl Work {
         let extent = plan.targets.first().map_or((0, 0), |one| one.extent);
         let mut hub = match found {
             Some(hub) => hub,
-            None => Hub::inject(&mut remote, process, &maps, extent)?,
+            None => Hub::inject(&mut remote, of, &maps, extent)?,
         };
         let mut table = hub.table(&self.memory)?;
         Hub::set_owner(&mut table, owner());
@@ -92,7 +92,7 @@ impl Work {
         remove_orphans(&mut remote, &self.memory, &maps, &table)?;
         for target in &plan.targets {
             let maps = maps::read(self.process)?;
-            hub.room_for(&mut remote, process, &maps, target.extent)?;
+            hub.room_for(&mut remote, of, &maps, target.extent)?;
         }
         let ways = plan.bounds.iter().filter_map(|bound| match bound {
             Bound::Way(function, extent) => Some((*function, *extent)),
@@ -100,10 +100,10 @@ impl Work {
         });
         for (function, extent) in ways {
             let maps = maps::read(self.process)?;
-            hub.room_for(&mut remote, process, &maps, extent)?;
+            hub.room_for(&mut remote, of, &maps, extent)?;
             make_way(&hub, &self.memory, &mut table, function)?;
         }
-        let region = Self::map(&mut remote, process, &hub, (&table, fix, plan))?;
+        let region = Self::map(&mut remote, of, &hub, (&table, fix, plan))?;
         drop(remote);
         self.hub = Some(hub);
         self.let_go(standing);
@@ -112,11 +112,12 @@ impl Work {
 
     fn map(
         remote: &mut Remote<'_>,
-        (process, memory): (i32, &Memory),
+        target: Target<'_>,
         hub: &Hub,
         (table, fix, plan): (&Table, &Fix, &Plan),
     ) -> io::Result<Region> {
         let mut chosen = vec![0; fix.symbols.len()];
+        let Target { process, memory } = target;
         let (asked, told) = arch::chooser_arguments(process, hub.asked());
         memory.write(hub.asked(), &told)?;
         for (room, bound) in chosen.iter_mut().zip(&plan.bounds) {
@@ -138,7 +139,7 @@ impl Work {
         });
         let storage = Storage { function: hub.storage(), descriptor: hub.descriptor() };
         let image = relocated(fix, plan, (bias, storage), &chosen)?;
-        Region::map(remote, (process, memory), hub, (fix, &image), (bias, moved.collect()))
+        Region::map(remote, target, hub, (fix, &image), (bias, moved.collect()))
     }
 
     /// Fails if somebody else is at work in this process.
@@ -300,7 +301,7 @@ impl Work {
     fn lead_to_gates(
         &self,
         standing: &mut Standing,
-        places: &[Vec<Place>],
+        places: &[Vec<ResumePoint>],
         (plan, slots): (&Plan, &[usize]),
         table: &mut Table,
     ) -> io::Result<()> {

@@ -5,7 +5,7 @@
 //! a copy. What finds no register left is on the stack, and then nothing later of its kind is in a register. Where a large result goes is
 //! said by `x8`, which functions don't keep.
 
-use super::{MOST, Place, Taken, copy, is_shown, single, view};
+use super::{MOST, Taken, ValueLocation, copy, is_shown, single, view};
 use crate::trace::values::types::{Structure, Type};
 use mcount_agent::recipe;
 
@@ -89,7 +89,7 @@ impl Taken {
     }
 
     /// A general register, or the stack.
-    fn one(&mut self) -> Place {
+    fn one(&mut self) -> ValueLocation {
         match self.general() {
             Some(register) => (register, 0),
             None => (recipe::STACK, self.stack(8, false)),

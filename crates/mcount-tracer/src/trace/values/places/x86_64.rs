@@ -3,7 +3,7 @@
 //! Each piece of eight bytes of a value has a class. Integers go to six registers, floating-point numbers to eight vector
 //! registers. What has no register left, and all that's larger than two pieces, is on the stack.
 
-use super::{MOST, Place, Taken, copy, is_shown, single, view};
+use super::{MOST, Taken, ValueLocation, copy, is_shown, single, view};
 use crate::trace::values::types::{Structure, Type};
 use mcount_agent::recipe;
 
@@ -48,7 +48,7 @@ impl Taken {
     }
 
     /// A register of this class, or the stack.
-    fn one(&mut self, class: Class) -> Place {
+    fn one(&mut self, class: Class) -> ValueLocation {
         let register = match class {
             Class::Vector => self.vector(),
             _ => self.general(),
@@ -57,7 +57,7 @@ impl Taken {
     }
 
     /// Registers for all pieces, or none.
-    fn both(&mut self, classes: [Class; 2]) -> Option<[Place; 2]> {
+    fn both(&mut self, classes: [Class; 2]) -> Option<[ValueLocation; 2]> {
         let count = |class| classes.iter().filter(|one| **one == class).count() as u64;
         if self.general + count(Class::Integer) > GENERAL
             || self.vectors + count(Class::Vector) > VECTORS
@@ -133,7 +133,7 @@ pub(super) fn argument(kind: &Type, taken: &mut Taken, is_rust: bool, words: &mu
 }
 
 /// Copies what's in one or two places.
-fn pieces(size: u64, places: [Place; 2], words: &mut Vec<u64>) {
+fn pieces(size: u64, places: [ValueLocation; 2], words: &mut Vec<u64>) {
     for ((source, at), left) in places.into_iter().zip([size, size.saturating_sub(8)]) {
         if left != 0 {
             words.push(copy(source, left.min(8), at));
@@ -188,7 +188,7 @@ fn is_x87(kind: &Type) -> bool {
 }
 
 /// The registers that results of these classes are in.
-fn returned(classes: [Class; 2]) -> [Place; 2] {
+fn returned(classes: [Class; 2]) -> [ValueLocation; 2] {
     let (mut general, mut vectors) = (recipe::RAX, recipe::VECTOR);
     classes.map(|class| {
         let next = if class == Class::Vector { &mut vectors } else { &mut general };
