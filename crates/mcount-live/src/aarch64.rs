@@ -33,6 +33,7 @@
 //! [`Code`]: crate::engine::Code
 
 use crate::engine::{Step, Value};
+pub use crate::hook::{Position, Unusable};
 
 /// Bytes of a site.
 pub const SITE: usize = 4;
@@ -111,15 +112,6 @@ pub fn entry_of(start: u64, code: &[u8]) -> u64 {
     }
 }
 
-/// Why a site can't be armed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unusable {
-    /// There are fewer NOPs than it takes. On this processor one is enough.
-    TooSmall(usize),
-    /// There is neither a NOP nor a call.
-    NotAHook,
-}
-
 impl Area {
     /// The area at the start of `code`, which is the code from the entry of a function on.
     ///
@@ -150,17 +142,10 @@ impl Area {
     }
 }
 
-/// Where in its function a hook is. It decides where the caller's address is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
-    /// The first instruction but for a landing pad: the caller's address is in `x30`.
-    Entry,
-    /// Behind a prologue that has set up a frame pointer (`-pg`): it's above the saved `x29`.
-    AfterPrologue,
-}
-
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
 /// start on. `None`: neither, and nobody knows where the caller's address is.
+///
+/// At the entry, the caller's address is in `x30`. Behind a prologue it's above the saved `x29`.
 #[must_use]
 pub fn position(code: &[u8], distance: u64) -> Option<Position> {
     if distance == 0 || distance == 4 && PADS.iter().any(|pad| code.starts_with(pad)) {

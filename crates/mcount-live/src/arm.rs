@@ -32,6 +32,7 @@
 mod prologue;
 
 use crate::engine::{Step, Value};
+pub use crate::hook::{Position, Unusable};
 pub use prologue::{Frame, frame};
 
 /// Why a site with NOPs can't be armed, for people.
@@ -103,15 +104,6 @@ pub struct Area {
     pub kind: Kind,
     /// It was a call of the hook.
     pub is_call: bool,
-}
-
-/// Why a site can't be armed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unusable {
-    /// There are fewer bytes of NOPs than it takes: this many.
-    TooSmall(usize),
-    /// There is neither a NOP nor a call that pops what was pushed for it.
-    NotAHook,
 }
 
 impl Area {
@@ -243,17 +235,10 @@ fn is_of_nops(code: &[u8]) -> bool {
     code.chunks(WIDE).all(|one| one == NOP) || short_nops(code) == code.len()
 }
 
-/// Where in its function a hook is. It decides where the caller's address is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
-    /// The first instruction: the caller's address is in `lr`.
-    Entry,
-    /// Behind a prologue, which may have stored it besides (`-pg`).
-    AfterPrologue,
-}
-
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
 /// start on. `None`: neither, and nobody knows where the caller's address is.
+///
+/// The caller's address is in `lr`, which a prologue may have stored besides.
 #[must_use]
 pub fn position(code: &[u8], distance: u64) -> Option<Position> {
     if distance == 0 {

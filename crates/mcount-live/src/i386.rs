@@ -14,6 +14,7 @@
 //!
 //! gcc's `__x86.get_pc_thunk.*` read the address that they return to. They're no hooks, whatever they begin with.
 
+pub use crate::hook::Position;
 use crate::x86_64;
 pub use crate::x86_64::{
     ALL_STAND, BREAKPOINT, BY_BREAKPOINT, BY_ONE_BYTE, RECORD_STUB, SITE, TOO_SMALL, Unusable,
@@ -97,18 +98,11 @@ fn is_thunk(code: &[u8]) -> bool {
     matches!(code, [0x8b, modrm, 0x24, 0xc3, ..] if modrm & 0xc7 == 0x04)
 }
 
-/// Where in its function a hook is. It decides where the caller's address is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
-    /// The first instruction but for a landing pad: the caller's address is on top of the stack.
-    Entry,
-    /// Behind a prologue that has set up a frame pointer: it's above the saved `%ebp`, or a copy of it is, if the prologue has
-    /// aligned the stack.
-    AfterPrologue,
-}
-
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
 /// start on. `None`: neither, and nobody knows where the caller's address is.
+///
+/// At the entry, the caller's address is on top of the stack. Behind a prologue it's above the saved `%ebp`, or a copy of
+/// it is, if the prologue has aligned the stack.
 #[must_use]
 pub fn position(code: &[u8], distance: u64) -> Option<Position> {
     /// `mov %esp, %ebp`, in both encodings.

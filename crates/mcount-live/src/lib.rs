@@ -16,6 +16,7 @@ extern crate std;
 pub mod aarch64;
 pub mod arm;
 pub mod engine;
+pub mod hook;
 pub mod i386;
 pub mod loongarch64;
 pub mod powerpc64;

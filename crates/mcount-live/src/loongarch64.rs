@@ -26,6 +26,7 @@
 //! `$t1` and `$t3` have no meaning at the entry of a function: linkers' stubs change them, `$t0` and `$t2`.
 
 use crate::engine::{Step, Value};
+pub use crate::hook::{Position, Unusable};
 
 /// Bytes of a site.
 pub const SITE: usize = 4;
@@ -84,15 +85,6 @@ pub struct Area {
     pub is_call: bool,
 }
 
-/// Why a site can't be armed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unusable {
-    /// There are fewer NOPs than it takes. On this processor one is enough.
-    TooSmall(usize),
-    /// There is neither a NOP nor a call.
-    NotAHook,
-}
-
 impl Area {
     /// The area at the start of `code`, which is the code from the entry of a function on.
     ///
@@ -117,17 +109,10 @@ impl Area {
     }
 }
 
-/// Where in its function a hook is. It decides where the caller's address is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
-    /// The first instruction: the caller's address is in `$ra`.
-    Entry,
-    /// Behind a prologue that has stored it (`-pg`).
-    AfterPrologue,
-}
-
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
 /// start on. `None`: neither, and nobody knows where the caller's address is.
+///
+/// At the entry, the caller's address is in `$ra`. A prologue has stored it.
 #[must_use]
 pub fn position(code: &[u8], distance: u64) -> Option<Position> {
     if distance == 0 {

@@ -23,6 +23,7 @@
 //! [`Code`]: crate::engine::Code
 
 use crate::engine::{Step, Value};
+pub use crate::hook::{Position, Unusable};
 
 /// Bytes of a site.
 pub const SITE: usize = 4;
@@ -64,15 +65,6 @@ pub struct Area {
     pub length: usize,
     /// It was a call of the hook.
     pub is_call: bool,
-}
-
-/// Why a site can't be armed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unusable {
-    /// So many bytes of NOPs are before the global entry, so not every call comes by.
-    TooSmall(usize),
-    /// There is neither a NOP nor a call.
-    NotAHook,
 }
 
 impl Area {
@@ -117,17 +109,11 @@ fn global_entry(words: &[[u8; SITE]]) -> usize {
     if is_high && word(1) >> 16 == 0x3842 { 2 } else { 0 }
 }
 
-/// Where in its function a hook is. It decides where the caller's address is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
-    /// Before the prologue: the caller's address is in the link register.
-    Entry,
-    /// Behind a prologue that has stored the caller's address, and made a frame whose first word leads to the caller's.
-    AfterPrologue,
-}
-
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
 /// start on. `None`: neither, and nobody knows where the caller's address is.
+///
+/// Before the prologue, the caller's address is in the link register. Behind it, it's stored, and the first word of the
+/// frame leads to the caller's.
 #[must_use]
 pub fn position(code: &[u8], distance: u64) -> Option<Position> {
     const STORE: u32 = 0xf801_0010; // std r0,16(r1)

@@ -27,6 +27,7 @@
 //! [`Code`]: crate::engine::Code
 
 use crate::engine::{Step, Value};
+pub use crate::hook::{Position, Unusable};
 
 /// Why a site with NOPs can't be armed, for people.
 pub const TOO_SMALL: &str = "fewer bytes of NOP than a call takes";
@@ -92,15 +93,6 @@ pub struct Area {
     pub kind: Kind,
     /// It was a call of the hook.
     pub is_call: bool,
-}
-
-/// Why a site can't be armed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unusable {
-    /// There are fewer bytes of NOPs than it takes: this many.
-    TooSmall(usize),
-    /// There is neither a NOP nor a call.
-    NotAHook,
 }
 
 impl Area {
@@ -237,17 +229,10 @@ fn jump(distance: u64) -> Option<[u8; 4]> {
     is_near.then(|| (operand | ZERO << 7 | 0x6f).to_le_bytes())
 }
 
-/// Where in its function a hook is. It decides where the caller's address is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
-    /// The first instruction but for a landing pad: the caller's address is in `ra`.
-    Entry,
-    /// Behind a prologue that has stored it (`-pg`).
-    AfterPrologue,
-}
-
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
 /// start on. `None`: neither, and nobody knows where the caller's address is.
+///
+/// At the entry, the caller's address is in `ra`. A prologue has stored it.
 #[must_use]
 pub fn position(code: &[u8], distance: u64) -> Option<Position> {
     if distance == 0 || distance == 4 && is_pad(code) {

@@ -29,6 +29,7 @@
 //! thread runs.
 
 use crate::engine::{Step, Value};
+pub use crate::hook::{Position, Unusable};
 
 /// Bytes of a site.
 pub const SITE: usize = 6;
@@ -93,15 +94,6 @@ pub struct Area {
     pub is_call: bool,
 }
 
-/// Why a site can't be armed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unusable {
-    /// There are fewer bytes of NOPs than the branch has.
-    TooSmall(usize),
-    /// There is neither a NOP nor a call.
-    NotAHook,
-}
-
 impl Area {
     /// The area at the start of `code`, which is the code from the entry of a function on.
     ///
@@ -150,17 +142,10 @@ fn is_address(code: Option<&[u8]>) -> bool {
     code.is_some_and(|code| code.starts_with(&ADDRESS))
 }
 
-/// Where in its function a hook is. It decides where the caller's address is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
-    /// The first instruction: the caller's address is in `%r14`.
-    Entry,
-    /// Not on this processor.
-    AfterPrologue,
-}
-
 /// Where in a function the hook is that begins `distance` bytes behind its start. `None`: not at its entry, and nobody knows
 /// where the caller's address is.
+///
+/// At the entry, the caller's address is in `%r14`. No hook is behind a prologue here.
 #[must_use]
 pub fn position(_code: &[u8], distance: u64) -> Option<Position> {
     (distance == 0).then_some(Position::Entry)

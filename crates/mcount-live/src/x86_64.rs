@@ -35,6 +35,7 @@ mod gate;
 
 pub use self::gate::{BY_WORD, GATE_BODY, GATE_SITE, direct, gate, jump_by, load_and_jump};
 use crate::engine::{Step, Value};
+pub use crate::hook::Unusable;
 
 /// Bytes of a site that change between idle and armed.
 pub const SITE: usize = 5;
@@ -136,15 +137,6 @@ pub struct Area {
     pub length: usize,
     /// It was a call of the hook.
     pub is_call: bool,
-}
-
-/// Why a site can't be armed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unusable {
-    /// There are NOPs, but fewer than five bytes of them: this many.
-    TooSmall(usize),
-    /// There is neither a NOP nor a call.
-    NotAHook,
 }
 
 impl Area {
