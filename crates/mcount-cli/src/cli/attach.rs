@@ -9,6 +9,7 @@ use crate::trace::attach::{Request, attach as run, list};
 use clap::{Args, ValueHint};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What `--help` says below the options.
@@ -99,8 +100,8 @@ pub(super) fn attach(arguments: AttachArgs) -> u8 {
             budget: arguments.which.budget,
             view: None,
             verbose: arguments.verbose,
-            say,
-            complain,
+            say: Arc::new(say),
+            complain: Arc::new(complain),
         })
     };
     result.unwrap_or_else(|error| complain(&format!("process {process}: {error}")))

@@ -10,6 +10,7 @@ use crate::trace::{Scope, Size};
 use clap::{Args, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What `--help` says below the options.
@@ -118,8 +119,8 @@ pub(super) fn top(arguments: TopArgs) -> u8 {
         budget: arguments.budget,
         view: Some(view),
         verbose: false,
-        say,
-        complain,
+        say: Arc::new(say),
+        complain: Arc::new(complain),
     };
     let result = attach(request);
     if let Ok(saved) = saved {

@@ -2,16 +2,17 @@
 //! their own.
 
 use nix::libc;
-use signal_hook::consts::{SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// What has been said, and not been done yet.
+/// What has been said, and not been done yet. By default it listens to nothing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Told {
     pause: Arc<AtomicBool>,
     snapshot: Arc<AtomicBool>,
+    end: Arc<AtomicBool>,
 }
 
 /// The signals.
@@ -27,6 +28,19 @@ impl Told {
             }
         }
         Ok(told)
+    }
+
+    /// Listens to signals that end a program, too.
+    pub(super) fn listen_for_end(&self) -> io::Result<()> {
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&self.end))?;
+        }
+        Ok(())
+    }
+
+    /// Is it to end?
+    pub(super) fn to_end(&self) -> bool {
+        self.end.load(SeqCst)
     }
 
     /// Is there something to be done?

@@ -18,6 +18,17 @@ const PTRACE_O_TRACESYSGOOD: libc::c_long = 1;
 const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
 
+/// What a program that is started reads and prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Streams {
+    /// What this process does.
+    Own,
+    /// What it prints goes to standard error.
+    ToError,
+    /// It's not to disturb the terminal, nor to hear from it.
+    Hidden,
+}
+
 /// A program that's held.
 pub(super) struct Launched {
     pub(super) process: i32,
@@ -27,14 +38,13 @@ pub(super) struct Launched {
 }
 
 impl Launched {
-    /// Starts the program; `is_hidden`: it's not to disturb the terminal, nor to hear from it. If not, what it prints goes to
-    /// standard error.
+    /// Starts the program.
     ///
     /// # Errors
     ///
     /// It can't be executed, it isn't for this processor, or it ends at once.
-    pub(super) fn start(command: &[OsString], is_hidden: bool) -> io::Result<Self> {
-        let process = spawn(command, is_hidden)?;
+    pub(super) fn start(command: &[OsString], streams: Streams) -> io::Result<Self> {
+        let process = spawn(command, streams)?;
         hold(process).inspect_err(|_| {
             // SAFETY: no pointer is passed; it's a child of this process that nobody has waited for.
             unsafe {
@@ -69,7 +79,7 @@ pub(super) fn end(process: i32) {
 }
 
 /// Executes the program under this process as its tracer; it stands behind `exec`.
-fn spawn(command: &[OsString], is_hidden: bool) -> io::Result<i32> {
+fn spawn(command: &[OsString], streams: Streams) -> io::Result<i32> {
     let no_zero = |word: &OsString| CString::new(word.as_bytes()).map_err(io::Error::other);
     let words: Vec<CString> = command.iter().map(no_zero).collect::<io::Result<_>>()?;
     let Some(program) = words.first() else { return Err(io::Error::other("no program")) };
@@ -86,7 +96,7 @@ fn spawn(command: &[OsString], is_hidden: bool) -> io::Result<i32> {
     if child == 0 {
         // SAFETY: as above; the strings and the list of pointers live on in the child.
         unsafe {
-            set_up_streams(is_hidden);
+            set_up_streams(streams);
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
             libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
             libc::execvp(program.as_ptr(), pointers.as_ptr());
@@ -122,12 +132,16 @@ fn spawn(command: &[OsString], is_hidden: bool) -> io::Result<i32> {
 /// # Safety
 ///
 /// To be called in a child, between `fork` and `exec`.
-unsafe fn set_up_streams(is_hidden: bool) {
+unsafe fn set_up_streams(streams: Streams) {
     // SAFETY: the caller's; the path is a string.
     unsafe {
-        if !is_hidden {
-            libc::dup2(2, 1);
-            return;
+        match streams {
+            Streams::Own => return,
+            Streams::ToError => {
+                libc::dup2(2, 1);
+                return;
+            }
+            Streams::Hidden => {}
         }
         let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
         for stream in 0..3 {

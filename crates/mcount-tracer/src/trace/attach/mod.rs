@@ -9,6 +9,7 @@
 mod block;
 mod control;
 mod front;
+mod handle;
 mod inside;
 mod launch;
 mod list;
@@ -28,6 +29,7 @@ mod watch;
 mod worker;
 
 pub use self::front::attach;
+pub use self::handle::{Call, Finished, Options, Session};
 pub use self::list::list;
 use super::file::Size;
 use super::processor;
@@ -63,9 +65,9 @@ pub struct Request {
     /// Say which modules have hooks, and how long the program stood.
     pub verbose: bool,
     /// Says something, while it's being traced.
-    pub say: fn(&str),
+    pub say: Arc<dyn Fn(&str)>,
     /// Says what is wrong or missing; the exit code for an error.
-    pub complain: fn(&str) -> u8,
+    pub complain: Arc<dyn Fn(&str) -> u8>,
 }
 
 /// One function, as of now.

@@ -10,13 +10,11 @@ use crate::trace::live::{Live, Tally};
 use crate::trace::{Size, save, told};
 use mcount_trace::Note;
 use nix::libc;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 /// How often it's looked whether there are enough calls, whether the program is still the same, and what was recorded.
@@ -29,6 +27,9 @@ const STALE: Duration = Duration::from_millis(100);
 /// How often it's looked which processes were made by `fork`: that takes some milliseconds.
 const FORKED: Duration = Duration::from_millis(500);
 
+/// Function and module, by the number of the function in the trace.
+pub(super) type Names = BTreeMap<u32, (Arc<str>, Arc<str>)>;
+
 /// Looks at what is recorded.
 pub(super) struct Watch {
     live: Live,
@@ -37,7 +38,7 @@ pub(super) struct Watch {
     /// Whose time is counted, and since when that's known.
     processes: (BTreeSet<i32>, Instant),
     /// Function and module, by number.
-    names: BTreeMap<u32, (Arc<str>, Arc<str>)>,
+    names: Names,
     looked: Instant,
     /// When something was shown last.
     shown: Instant,
@@ -47,10 +48,6 @@ pub(super) struct Watch {
 impl Worker {
     /// Waits for the end of `pipe`, of the process, of the time, or for enough calls.
     pub(super) fn wait(&mut self, pipe: &File) -> io::Result<()> {
-        let is_told = Arc::new(AtomicBool::new(false));
-        for signal in [SIGHUP, SIGINT, SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&is_told))?;
-        }
         let process = super::worker::handle(self.request.process)?;
         let mut watch = self.watch();
         let deadline = self.request.duration.map(|duration| Instant::now() + duration);
@@ -82,7 +79,7 @@ impl Worker {
             let is_enough = || self.request.calls.is_some_and(|most| self.trace.calls() >= most);
             if end
                 || gone
-                || is_told.load(SeqCst)
+                || self.pauses.told.to_end()
                 || wish == Wish::End
                 || left.is_some_and(|left| left.is_zero())
                 || !self.session.is_there()
@@ -175,7 +172,7 @@ impl Worker {
     }
 
     /// The functions that are traced: names and modules, by number.
-    fn names(&self) -> BTreeMap<u32, (Arc<str>, Arc<str>)> {
+    pub(super) fn names(&self) -> Names {
         let mut names = BTreeMap::new();
         for module in self.program.modules.iter() {
             let path: Arc<str> = module.path.to_string_lossy().into();

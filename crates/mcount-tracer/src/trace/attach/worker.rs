@@ -2,7 +2,7 @@
 
 use super::block::is_ours;
 use super::control::{Control, Wanted};
-use super::launch::{self, Launched};
+use super::launch::{self, Launched, Streams};
 use super::maps::{self, Mapping};
 use super::program::Program;
 use super::sandbox;
@@ -28,11 +28,12 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Does all of it; the exit code. `pipe` ends when it's time to stop.
 pub(super) fn work(mut request: Request, pipe: &File, told: Told) -> u8 {
-    let complain = request.complain;
+    let complain = Arc::clone(&request.complain);
     if let Some(view) = &mut request.view
         && let Err(error) = view.begin()
     {
@@ -45,6 +46,9 @@ pub(super) fn work(mut request: Request, pipe: &File, told: Told) -> u8 {
             return complain(&error.to_string());
         }
     };
+    if let Err(error) = told.listen_for_end() {
+        return complain(&error.to_string());
+    }
     // What is typed for the program isn't for this process.
     // SAFETY: no pointer is passed.
     unsafe { libc::setsid() };
@@ -70,7 +74,8 @@ fn launch(request: &mut Request) -> io::Result<Option<Launched>> {
         return Ok(None);
     }
     let is_hidden = request.view.as_ref().is_some_and(|view| view.input().is_some());
-    let launched = Launched::start(&request.command, is_hidden)?;
+    let streams = if is_hidden { Streams::Hidden } else { Streams::ToError };
+    let launched = Launched::start(&request.command, streams)?;
     request.process = launched.process;
     Ok(Some(launched))
 }
@@ -123,7 +128,8 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    fn begin(mut request: Request, told: Told) -> io::Result<Self> {
+    /// Attaches.
+    pub(super) fn begin(mut request: Request, told: Told) -> io::Result<Self> {
         let process = request.process;
         let memory = Memory::open(process).map_err(|error| super::refused(process, error))?;
         let program = Program::read(process, &memory, &request.scope)?;
@@ -192,7 +198,7 @@ impl Worker {
     }
 
     /// Waits until it's time, and leaves.
-    fn trace(mut self, pipe: &File) -> io::Result<()> {
+    pub(super) fn trace(mut self, pipe: &File) -> io::Result<()> {
         let functions = counted(self.program.wanted(), "function", "functions");
         let name = self.program.path.display();
         let process = self.request.process;
