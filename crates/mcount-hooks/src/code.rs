@@ -11,7 +11,7 @@ pub struct Code<'d> {
 }
 
 impl<'d> Code<'d> {
-    /// Those of `file`. Nobody wants more than `most` bytes at a time: what a prologue may have.
+    /// Reads the segments of `file`. Each question gets at most `most` bytes: as many as a prologue may have.
     #[must_use]
     pub fn of(file: &impl Object<'d>, most: usize) -> Self {
         let segments = file.segments();
@@ -19,7 +19,7 @@ impl<'d> Code<'d> {
         Self { segments: segments.collect(), most }
     }
 
-    /// As many bytes from `address` on as anybody wants; fewer at the end of a segment, and none if the file has nothing there.
+    /// The bytes from `address` on, up to the limit: fewer at the end of a segment, and none if the file has nothing there.
     #[must_use]
     pub fn at(&self, address: u64) -> &'d [u8] {
         let from = |(start, bytes): &(u64, &'d [u8])| {
@@ -30,14 +30,14 @@ impl<'d> Code<'d> {
         found.get(..self.most).unwrap_or(found)
     }
 
-    /// The bytes from one address to another; none if nobody wants that many.
+    /// The bytes from one address to another; none if that's more than the limit.
     #[must_use]
     pub fn between(&self, start: u64, end: u64) -> &'d [u8] {
         let length = usize::try_from(end.wrapping_sub(start)).unwrap_or(usize::MAX);
         self.at(start).get(..length).unwrap_or_default()
     }
 
-    /// The bytes of the function at `address`, if it has `size` of them, or as many as anybody wants.
+    /// The `size` bytes of the function at `address`, or those up to the limit.
     #[must_use]
     pub fn of_function(&self, address: u64, size: u64) -> &'d [u8] {
         let found = self.at(address);
@@ -45,8 +45,8 @@ impl<'d> Code<'d> {
     }
 }
 
-/// What is executed first of the site whose entry in the table is `recorded`. The area of a patchable entry may begin before its
-/// function.
+/// The address at which execution of a site begins, whose entry in the table is `recorded`. The area of a patchable entry may
+/// begin before its function.
 #[must_use]
 pub fn entry_of(site: &CallSite, recorded: u64) -> u64 {
     let before = site.symbol_offset.filter(|offset| *offset < 0).map_or(0, i64::unsigned_abs);

@@ -3,7 +3,7 @@
 //! Below the module comes first, because the heap grows above an executable. Then comes memory far above it, and at last where a
 //! heap would grow, since `malloc` does without it.
 
-/// The lowest address that the kernel lets anybody map by default (`vm.mmap_min_addr`).
+/// The lowest address that the kernel lets a process map by default (`vm.mmap_min_addr`).
 const LOWEST: u64 = 1 << 16;
 
 /// What room is needed, and near what.
@@ -22,9 +22,9 @@ pub struct Near {
 }
 
 impl Near {
-    /// Where the room can be, the best place first; each begins a page. `taken` is what is known to be mapped, first addresses and
-    /// those behind the last, in any order. The module itself is always taken, so whoever knows nothing says nothing, and tries
-    /// whether the places are free.
+    /// Where the room can be, the best place first; each begins a page. `taken` has the known mappings, first addresses and
+    /// those after the last, in any order. The module itself is always taken. A caller without a list passes an empty one, and
+    /// tries whether the places are free.
     pub fn places(&self, taken: &[(u64, u64)]) -> impl Iterator<Item = u64> + use<> {
         let Self { extent: (low, high), sites: (first, last), size, reach, page } = *self;
         let taken = merged(taken, self.extent);
@@ -124,7 +124,8 @@ mod tests {
 
     #[test]
     fn ranges_are_merged() {
-        let table: [(&[(u64, u64)], &[(u64, u64)]); 4] = [
+        type Ranges = &'static [(u64, u64)];
+        let table: [(Ranges, Ranges); 4] = [
             (&[], &[(5, 7)]),
             (&[(7, 9), (1, 5)], &[(1, 9)]),
             (&[(0, 100), (20, 30)], &[(0, 100)]),

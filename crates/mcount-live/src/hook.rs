@@ -3,8 +3,8 @@
 /// Why a site can't be armed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unusable {
-    /// There are NOPs, but fewer bytes of them than it takes: this many. On PowerPC: so many are before the global entry, so not
-    /// every call comes by.
+    /// There are NOPs, but fewer bytes of them than it takes: this many. On PowerPC: that many are before the global
+    /// entry, so not every call comes by.
     TooSmall(usize),
     /// There is neither a NOP nor a call of the form that is known.
     NotAHook,

@@ -1,7 +1,7 @@
 //! One metadata record, as fields and as bytes (docs/trace-format.md, "Metadata").
 //!
-//! Each kind is a struct. [`Entry::append`] is the one encoder: recorders and [`crate::Writer`] use it. The decoder is beside it,
-//! so that nobody changes one without the other.
+//! Each kind is a struct. [`Entry::append`] is the one encoder: recorders and [`crate::Writer`] use it. The decoder is in the same
+//! file, so that a change of one is a change of both.
 
 use crate::bytes::Bytes;
 use crate::layout::{self, metadata};
@@ -29,7 +29,7 @@ pub struct ProcessStart<'a> {
 pub struct ProcessEnd {
     /// The process ID.
     pub pid: u32,
-    /// The status that `wait` returns for it.
+    /// The status that `wait` returns.
     pub status: u32,
     /// When it ended.
     pub ticks: u64,
@@ -71,7 +71,7 @@ pub struct Note<'a> {
 pub struct Signature<'a> {
     /// The number of the function.
     pub function: u32,
-    /// Its values, as [`metadata::VALUES`] has them behind the number.
+    /// Its values, as [`metadata::VALUES`] has them after the number.
     pub values: &'a [u8],
 }
 
@@ -80,7 +80,7 @@ pub struct Signature<'a> {
 pub struct Enumeration<'a> {
     /// Its number in the trace.
     pub number: u32,
-    /// How many enumerators there are, and those, as [`metadata::ENUMERATION`] has them behind the number.
+    /// How many enumerators there are, and those, as [`metadata::ENUMERATION`] has them after the number.
     pub enumerators: &'a [u8],
 }
 
@@ -103,7 +103,7 @@ pub enum Entry<'a> {
     Note(Note<'a>),
     /// A process loads a module, or unloads it.
     Mapping(Mapping),
-    /// What is recorded of a function's values.
+    /// The recorded values of a function.
     Signature(Signature<'a>),
     /// An enumeration.
     Enumeration(Enumeration<'a>),
