@@ -6,6 +6,7 @@ use crate::build::{
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use testkit::sample::one_in;
 
 const SANITIZED: &[&str] = &["-fpatchable-function-entry=5", "-g", "-fsanitize=address,undefined"];
 
@@ -49,13 +50,13 @@ fn test(
 }
 
 pub(crate) fn tests() -> Vec<Test> {
-    let mut tests = handlers();
+    let mut tests = one_in(3, handlers());
     for hooks in HOOKS.iter().filter(|hooks| !hooks.after_prologue && !hooks.gcc_fixed_only) {
         tests.push(test(format!("registers/gcc/{}", hooks.name), "gcc", || {
             check("gcc", *hooks, USUAL, &["registers.c"], &[])
         }));
     }
-    tests.extend(stress());
+    tests.extend(one_in(5, stress()));
     // clang's hook is one instruction, and so is a call.
     let refused = [
         ("gcc", PATCHABLE, ""),
