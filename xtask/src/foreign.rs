@@ -5,9 +5,7 @@
 //! built from source. For big-endian AArch64 Debian has nothing at all, so a C library is built as well; that of LoongArch is
 //! fetched from the next Debian. All that stays in `target/hosts` and is used again.
 
-mod machine;
 mod memchr;
-pub(crate) mod newer;
 mod root;
 
 use std::path::{Path, PathBuf};
@@ -15,7 +13,7 @@ use std::process::Command;
 
 use lexopt::Arg;
 
-use crate::{Result, files, rust};
+use crate::{Result, files, lab, loongarch, rust};
 
 const USAGE: &str = "\
 usage: cargo xtask foreign [OPTION…] [PROCESSOR…]
@@ -32,6 +30,9 @@ The tests `live` of mcount-inside-c use it:
   --machine  run programs in a whole machine that QEMU emulates, with several processors and
              a kernel of Debian: arm only
 ";
+
+/// The processor of which `cargo lab machine` has a whole machine.
+const MACHINE: &str = "arm";
 
 /// A processor that there is a library for.
 struct Foreign {
@@ -135,11 +136,11 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     if chosen.is_empty() {
         chosen.extend(ALL);
     }
-    if is_machine && chosen.iter().any(|one| one.name != machine::PROCESSOR) {
-        return Err(format!("--machine is for {} only\n\n{}", machine::PROCESSOR, usage()).into());
+    if is_machine && chosen.iter().any(|one| one.name != MACHINE) {
+        return Err(format!("--machine is for {} only\n\n{}", MACHINE, usage()).into());
     }
     build_each(&chosen)?;
-    let is_well = !is_machine || machine::run(&library(machine::PROCESSOR))?;
+    let is_well = !is_machine || lab::run(vec!["machine".into()])?;
     Ok(if tests { test(&chosen)? && is_well } else { is_well })
 }
 
@@ -195,7 +196,7 @@ impl Foreign {
             cargo.arg("-Zbuild-std").env("RUSTC_BOOTSTRAP", "1");
         }
         if self.is_newer {
-            newer::fetch()?;
+            loongarch::fetch()?;
         }
         if self.is_big_arm {
             root::build(self.name, self.target)?;

@@ -5,12 +5,12 @@
 
 mod run;
 
-use std::num::NonZero;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use crate::bench::counts;
-use crate::{Result, apt, bare, files, foreign};
+use lexopt::{Arg, ValueExt as _};
+
+use crate::{Result, apt, bare, counts, files, foreign, lab};
 
 /// The Debian packages of all programs and libraries that the tests use.
 const PACKAGES: &[&str] = &[
@@ -92,8 +92,24 @@ const PACKAGES: &[&str] = &[
 /// The checks before the tests; the quickest first.
 const BEFORE: &[&[&str]] = &[
     &["fmt", "--all", "--check"],
+    // The workspaces beside this one. Nothing else looks at how they're formatted.
+    &["fmt", "--manifest-path", lab::MANIFEST, "--check"],
+    &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"],
+    &["fmt", "--manifest-path", "examples/bare/hooks/Cargo.toml", "--check"],
     // With `rust-version` in Cargo.toml, this also finds what the declared Rust doesn't have (incompatible_msrv).
     &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
+    // In the same folder, because most of its dependencies are the same.
+    &[
+        "clippy",
+        "--manifest-path",
+        lab::MANIFEST,
+        "--target-dir",
+        "target",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ],
 ];
 
 /// The checks after the tests.
@@ -104,10 +120,28 @@ const AFTER: &[&[&str]] = &[
     &["doc", "-p", "mcount", "--no-deps", "--document-private-items"],
 ];
 
+const USAGE: &str = "\
+usage: cargo xtask test [OPTION…]
+
+Of many alike tests, only a part runs, another one each time. The seed that chooses is printed.
+
+  --seed N  run that part: the seed of a run that failed
+  --all     run all of them
+";
+
 /// Runs the chore; `false` if a check failed.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
-    if let Some(argument) = parser.next()? {
-        return Err(argument.unexpected().into());
+    let mut seed = Some(seconds());
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Long("seed") => seed = Some(parser.value()?.parse()?),
+            Arg::Long("all") => seed = None,
+            Arg::Short('h') | Arg::Long("help") => {
+                print!("{USAGE}");
+                return Ok(true);
+            }
+            other => return Err(other.unexpected().into()),
+        }
     }
     let is_complete = prepare()?;
     if let Err(error) = foreign::build() {
@@ -117,11 +151,16 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
         println!("== examples/bare isn't tested: {error}");
     }
     let begin = Instant::now();
-    let tests = || run::all(is_complete);
+    let tests = || run::all(is_complete, seed);
     let is_well =
         cargo_all(BEFORE)? && tests()? && cargo_all(AFTER)? && oldest_rust()? && compare_counts()?;
     println!("== {} s", begin.elapsed().as_secs());
     Ok(is_well)
+}
+
+/// A number that's another one each time.
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Installs what is missing; whether everything is there then.
@@ -135,11 +174,6 @@ fn prepare() -> Result<bool> {
         println!("== not installed, so that some tests are ignored: {}", missing.join(" "));
     }
     Ok(missing.is_empty())
-}
-
-/// How many programs run at a time.
-fn jobs() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 fn cargo_all(checks: &[&[&str]]) -> Result<bool> {

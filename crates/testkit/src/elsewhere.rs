@@ -1,4 +1,4 @@
-//! Programs that were compiled elsewhere, for a machine that has no compilers: one that `cargo xtask outside` boots.
+//! Programs that were compiled elsewhere, for a machine that has no compilers: one that `cargo lab outside` boots.
 //!
 //! `MCOUNT_PROGRAMS` names a folder with them, by what they're compiled of. What isn't there is written to a list of what's wanted, so
 //! the tests are run once elsewhere to find that out. A word of that list which begins with `@` is a source: one of `tests`, or one

@@ -11,6 +11,7 @@ pub mod prebuilt;
 pub mod process;
 pub mod reader;
 pub mod room;
+pub mod sample;
 pub mod served;
 pub mod standing;
 pub mod tiny_elf;

@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::thread;
 use std::time::Instant;
 
-use super::jobs;
+use crate::parallel::side_by_side;
 use crate::test_programs::{self, TestProgram};
-use crate::{Result, files};
+use crate::{Result, files, lab};
+
+/// What the seed is called in `testkit::sample`.
+const SAMPLE: &str = "MCOUNT_SAMPLE";
 
 /// How many of the slowest tests and programs are printed.
 const SLOWEST: usize = 12;
@@ -26,18 +27,31 @@ struct Outcome {
     reason: String,
 }
 
-/// Builds and runs all tests; `false` if one failed. `is_complete` says that a missing tool is a failure.
-pub(super) fn all(is_complete: bool) -> Result<bool> {
+/// Builds and runs all tests; `false` if one failed. `is_complete` says that a missing tool is a failure. Of many alike
+/// tests, those run that `seed` chooses, or all.
+pub(super) fn all(is_complete: bool, seed: Option<u64>) -> Result<bool> {
     println!("== cargo test --workspace");
+    match seed {
+        Some(seed) => println!("== a part of the alike tests: cargo xtask test --seed {seed}"),
+        None => println!("== all of the alike tests"),
+    }
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["test", "--workspace"]).current_dir(files::workspace());
-    let Some(programs) = test_programs::build(&mut cargo)? else { return Ok(false) };
+    let Some(mut programs) = test_programs::build(&mut cargo)? else { return Ok(false) };
+    let Some(experiments) = test_programs::build(&mut lab::cargo("test"))? else {
+        return Ok(false);
+    };
+    programs.extend(experiments);
     let folder = tempfile::tempdir()?;
     let times = folder.path().join("times");
     files::write(&times, b"")?;
     let run = |program: &TestProgram| {
         let mut command = Command::new(&program.program);
         command.current_dir(&program.folder).env("MCOUNT_TEST_TIMES", &times);
+        match seed {
+            Some(seed) => command.env(SAMPLE, seed.to_string()),
+            None => command.env_remove(SAMPLE),
+        };
         if is_complete {
             command.env("MCOUNT_REQUIRE_TOOLS", "1");
         }
@@ -57,29 +71,6 @@ pub(super) fn all(is_complete: bool) -> Result<bool> {
         is_well &= result?.1;
     }
     Ok(is_well)
-}
-
-/// Calls `run` with each program, as many at a time as there are processors; what came of each, and its seconds.
-fn side_by_side<R: Send>(
-    programs: Vec<TestProgram>,
-    run: impl Fn(&TestProgram) -> R + Sync,
-) -> Vec<(R, f64)> {
-    let queue = Mutex::new(programs.into_iter());
-    let done = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..jobs() {
-            scope.spawn(|| {
-                while let Some(program) = queue.lock().ok().and_then(|mut queue| queue.next()) {
-                    let begin = Instant::now();
-                    let result = run(&program);
-                    if let Ok(mut done) = done.lock() {
-                        done.push((result, begin.elapsed().as_secs_f64()));
-                    }
-                }
-            });
-        }
-    });
-    done.into_inner().unwrap_or_default()
 }
 
 /// Runs one program, and prints what it came to; all it said if it failed. Its name, and whether it succeeded.
@@ -149,20 +140,5 @@ mod tests {
         let last = found.last().unwrap();
         assert_eq!((found.len(), last.reason.as_str()), (2, "not installed: gcc"));
         assert!(outcomes("soon\tcosts\tscan\t\n").is_err());
-    }
-
-    #[test]
-    fn every_program_runs_once() {
-        let program = |name: &str| TestProgram {
-            name: name.to_owned(),
-            folder: "/".into(),
-            program: "/bin/true".into(),
-        };
-        let names: Vec<String> = (0..9).map(|number| number.to_string()).collect();
-        let programs = names.iter().map(|name| program(name)).collect();
-        let done = side_by_side(programs, |program| program.name.clone());
-        let mut found: Vec<String> = done.into_iter().map(|(name, _)| name).collect();
-        found.sort();
-        assert_eq!(found, names);
     }
 }

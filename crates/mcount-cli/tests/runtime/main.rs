@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::Arguments;
+use testkit::sample::one_in;
 use testkit::trial::trial;
 
 use build::{Case, Route, Untraced, perform};
@@ -44,6 +45,7 @@ fn cases(target: &'static Target) -> Vec<Case> {
         }
     }
     let Some(&first) = cases.first() else { return cases };
+    let mut cases = one_in(2, cases);
     let variant = patchable(first.variant);
     cases.push(Case { variant, optimise: "-O2", ..first });
     let routes = [

@@ -2,6 +2,7 @@
 
 use crate::Test;
 use crate::truth::{Also, Room, same};
+use testkit::sample::one_in;
 
 /// How a compiler is asked for hooks, and in which layouts it can.
 pub(crate) struct Hooks {
@@ -91,6 +92,10 @@ const STATIC: &[(&str, &str, &[&str])] = &[
 ];
 
 pub(crate) fn tests() -> Vec<Test> {
+    one_in(3, every())
+}
+
+fn every() -> Vec<Test> {
     let mut tests = Vec::new();
     for hooks in HOOKS {
         for link in LINKS {

@@ -325,7 +325,7 @@ fn killed() -> Result<(), String> {
 const ROUNDS: &str = "60";
 
 /// So many of the 600 million calls that `hot.c` makes may have been recorded until the function was given up. What
-/// they cost is measured elsewhere: `cargo xtask bench live`.
+/// they cost is measured elsewhere: `cargo lab bench live`.
 const MOST: u64 = 100_000_000;
 
 fn budget_of_top() -> Result<(), String> {

@@ -18,6 +18,7 @@ use crate::own::check_in;
 use crate::truth::{PROGRAMS, Program, compiler, same_in};
 use mcount_trace::{End, Trace};
 use std::path::Path;
+use testkit::sample::one_in;
 
 const ALL: &[&Foreign] = &[
     &aarch64::FOREIGN,
@@ -71,10 +72,10 @@ pub(crate) fn tests() -> Vec<Test> {
     };
     ALL.iter()
         .flat_map(of)
-        .chain(arm::own())
+        .chain(one_in(3, arm::own()))
         .chain([s390x::several()])
-        .chain(i386::conventions())
-        .chain(i386::protocols())
+        .chain(one_in(3, i386::conventions()))
+        .chain(one_in(2, i386::protocols()))
         .chain(loongarch64::registers())
         .chain(loongarch64::aligned())
         .collect()
@@ -82,6 +83,19 @@ pub(crate) fn tests() -> Vec<Test> {
 
 impl Foreign {
     fn usual_tests(&'static self) -> Vec<Test> {
+        let machine = self.machine;
+        let mut tests = one_in(3, self.alike());
+        tests.extend(
+            self.usual
+                .iter()
+                .take(1)
+                .flat_map(|(compiler, usual)| others(machine, compiler, *usual, self.gxx)),
+        );
+        tests
+    }
+
+    /// Handlers with every way to ask for hooks, and programs whose calls are counted.
+    fn alike(&'static self) -> Vec<Test> {
         let machine = self.machine;
         let mut tests = Vec::new();
         for (hooks, compilers) in self.hooks {
@@ -99,14 +113,9 @@ impl Foreign {
         for (of, compiler, hooks, link) in self.programs {
             tests.push(truth(machine, *of, compiler, *hooks, *link));
         }
-        tests.extend(
-            self.usual
-                .iter()
-                .take(1)
-                .flat_map(|(compiler, usual)| others(machine, compiler, *usual, self.gxx)),
-        );
         tests
     }
+
     /// Every program with both compilers, optimized and not.
     fn every_program(&'static self) -> Vec<Test> {
         let mut tests = Vec::new();

@@ -4,8 +4,10 @@ use crate::Test;
 use crate::build::{
     FENTRY, HOOKS, Hooks, LINKS, Link, PATCHABLE, PG, Room, USUAL, sources as folder,
 };
+use crate::machine::{HERE, Machine};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use testkit::sample::one_in;
 
 const SANITIZED: &[&str] = &["-fpatchable-function-entry=5", "-g", "-fsanitize=address,undefined"];
 
@@ -49,13 +51,13 @@ fn test(
 }
 
 pub(crate) fn tests() -> Vec<Test> {
-    let mut tests = handlers();
+    let mut tests = one_in(3, handlers());
     for hooks in HOOKS.iter().filter(|hooks| !hooks.after_prologue && !hooks.gcc_fixed_only) {
         tests.push(test(format!("registers/gcc/{}", hooks.name), "gcc", || {
             check("gcc", *hooks, USUAL, &["registers.c"], &[])
         }));
     }
-    tests.extend(stress());
+    tests.extend(one_in(5, stress()));
     // clang's hook is one instruction, and so is a call.
     let refused = [
         ("gcc", PATCHABLE, ""),
@@ -91,26 +93,52 @@ pub(crate) fn tests() -> Vec<Test> {
     tests
 }
 
-/// A program with 10,000 functions takes longer to compile than to run, so the tests of a compiler share it.
-#[derive(Default)]
-struct Stress(OnceLock<Result<(Room, PathBuf, String), String>>);
+/// A program with 10,000 functions takes longer to compile than to run, so the tests of a build share it.
+pub(crate) struct Stress {
+    machine: &'static Machine,
+    compiler: &'static str,
+    hooks: Hooks,
+    link: Link,
+    built: OnceLock<Result<Built, String>>,
+}
+
+/// The program, the library that it opens, and their folder.
+struct Built {
+    room: Room,
+    program: PathBuf,
+    plugin: String,
+}
 
 impl Stress {
-    fn run(&self, compiler: &str, seconds: &str, protocol: &str, how: &str) -> Result<(), String> {
-        let built = self.0.get_or_init(|| {
-            let room = Room::new()?;
-            let plugin = room.shared(compiler, PATCHABLE.flags, "plugin.c")?.display().to_string();
-            let parts = ["stress.c", "many.c"].map(|source| folder("live").join(source));
-            let program = room.program(compiler, PATCHABLE.flags, USUAL, &parts)?;
-            Ok((room, program, plugin))
-        });
-        let (room, program, plugin) = built.as_ref().map_err(String::clone)?;
+    pub(crate) fn new(
+        machine: &'static Machine,
+        compiler: &'static str,
+        hooks: Hooks,
+        link: Link,
+    ) -> Arc<Self> {
+        Arc::new(Self { machine, compiler, hooks, link, built: OnceLock::new() })
+    }
+
+    /// Runs the program for so many seconds. The first test builds it.
+    pub(crate) fn run(&self, seconds: &str, protocol: &str, how: &str) -> Result<(), String> {
+        let built = self.built.get_or_init(|| self.build()).as_ref();
+        let Built { room, program, plugin } = built.map_err(String::clone)?;
         run(room, program, &[seconds, protocol, how, plugin])
+    }
+
+    fn build(&self) -> Result<Built, String> {
+        let Self { compiler, hooks, link, .. } = self;
+        let room = Room::on(self.machine)?;
+        let plugin = room.shared(compiler, hooks.flags, "plugin.c")?.display().to_string();
+        let parts = ["stress.c", "many.c"].map(|source| folder("live").join(source));
+        let program = room.program(compiler, hooks.flags, *link, &parts)?;
+        Ok(Built { room, program, plugin })
     }
 }
 
 fn stress() -> Vec<Test> {
-    let (gcc, clang) = (Arc::<Stress>::default(), Arc::<Stress>::default());
+    let [gcc, clang] =
+        ["gcc", "clang"].map(|compiler| Stress::new(&HERE, compiler, PATCHABLE, USUAL));
     let mut tests = Vec::new();
     for (protocol, number) in [("one-byte", "0"), ("breakpoint", "1"), ("stopped", "2")] {
         for (how, compiler, seconds, built) in [
@@ -122,7 +150,7 @@ fn stress() -> Vec<Test> {
         ] {
             let built = Arc::clone(built);
             tests.push(test(format!("stress/{how}/{protocol}/{compiler}"), compiler, move || {
-                built.run(compiler, seconds, number, how)
+                built.run(seconds, number, how)
             }));
         }
     }

@@ -6,6 +6,7 @@ use crate::reader::Trace;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use testkit::sample::one_in;
 
 /// One of the programs in `tests/trace`.
 #[expect(clippy::struct_excessive_bools, reason = "a table")]
@@ -78,6 +79,12 @@ pub(crate) fn tests() -> Vec<Test> {
             });
         }
     }
+    tests.extend(one_in(3, everywhere()));
+    tests
+}
+
+fn everywhere() -> Vec<Test> {
+    let mut tests = Vec::new();
     for program in EVERYWHERE {
         for hooks in HOOKS.iter().skip(1) {
             for (family, name) in [("gcc", "O0"), ("clang", "O0"), ("gcc", "static")] {

@@ -4,9 +4,10 @@ use super::{BOTH, Foreign, O0, O2, STATIC, hooks, on};
 use crate::Test;
 use crate::build::{Hooks, Link, Room, sources};
 use crate::machine::I386;
-use crate::own::check_in;
+use crate::own::Stress;
 use crate::reader::Trace;
 use crate::truth::{Program, leaves, program};
+use std::sync::Arc;
 
 const FIVE: Hooks = hooks("patchable-5", &["-fpatchable-function-entry=5"]);
 const PROTECTED: Hooks =
@@ -42,11 +43,11 @@ pub(super) static FOREIGN: Foreign = Foreign {
 /// What is x86's alone: breakpoints, and threads that stand.
 pub(super) fn protocols() -> Vec<Test> {
     let mut tests = Vec::new();
+    let built = Stress::new(&I386, "gcc", FIVE, O2);
     for (how, number) in [("new", "0"), ("random", "1"), ("random", "2"), ("toggle", "2")] {
-        tests.push(on(&I386, &format!("stress/{how}/{number}"), "gcc", move |room| {
-            let plugin = room.shared("gcc", FIVE.flags, "plugin.c")?.display().to_string();
-            let arguments = ["2", number, how, &plugin];
-            check_in(room, "gcc", FIVE, O2, &["stress.c", "many.c"], &arguments)
+        let built = Arc::clone(&built);
+        tests.push(on(&I386, &format!("stress/{how}/{number}"), "gcc", move |_| {
+            built.run("2", number, how)
         }));
     }
     tests

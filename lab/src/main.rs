@@ -1,0 +1,83 @@
+//! The project's experiments, each a subcommand of `cargo lab`: they take minutes to hours, or much of a network.
+//!
+//! One file (and folder) an experiment; this one only picks. An experiment takes the rest of the command line
+//! and returns whether all is well: `false` is exit code 1, an error is exit code 2.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool of the project"
+)]
+
+mod acceptance;
+mod attached;
+mod bench;
+mod budget;
+mod debian;
+mod hosts;
+mod installed;
+mod kernel;
+mod machine;
+mod modules;
+mod outside;
+mod patched;
+mod project;
+mod stress;
+mod traced;
+
+use std::process::ExitCode;
+
+use chore_kit::{
+    Error, Result, apt, files, loongarch, newer, programs, rust, sources, test_programs,
+};
+use lexopt::Arg;
+
+const USAGE: &str = "\
+usage: cargo lab EXPERIMENT [OPTION…]
+
+experiments:
+  bench     measure the programs against others
+  hosts     run the tests on 32-bit and big-endian hosts, by emulation where that is needed
+  installed compare kernels of Debian without symbols with their vmlinux, and what BPF can attach to with bpftool
+  kernel    build a kernel with our recordmcount in its place, boot it in QEMU, and trace
+  machine   run programs that arm their hooks in a whole machine that QEMU emulates, with several processors
+  modules   record the kernel modules of Debian again and compare with the tables they came with
+  outside   trace programs of another processor from outside, in a machine that QEMU emulates
+  project   build C projects of Debian with mcount cc and compare every table with objdump; --trace: run
+            the tests of programs of Debian traced
+  stress    arm and disarm 10,000 functions for minutes, while threads, signals and processes go on
+";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("lab: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> Result<bool> {
+    let mut parser = lexopt::Parser::from_env();
+    match parser.next()? {
+        Some(Arg::Value(experiment)) => match experiment.to_str() {
+            Some("bench") => bench::run(parser),
+            Some("hosts") => hosts::run(parser),
+            Some("installed") => installed::run(parser),
+            Some("kernel") => kernel::run(parser),
+            Some("machine") => machine::run(parser),
+            Some("modules") => modules::run(parser),
+            Some("outside") => outside::run(parser),
+            Some("project") => project::run(parser),
+            Some("stress") => stress::run(parser),
+            _ => Err(format!("no experiment is called {}\n\n{USAGE}", experiment.display()).into()),
+        },
+        Some(Arg::Short('h') | Arg::Long("help")) => {
+            print!("{USAGE}");
+            Ok(true)
+        }
+        Some(other) => Err(other.unexpected().into()),
+        None => Err(USAGE.into()),
+    }
+}
