@@ -4,6 +4,7 @@
 //! The rows that it prints are those of docs/why.md. Packages are fetched, unpacked to `target/installed`, used again, and
 //! never installed.
 
+mod alone;
 mod fetch;
 mod oracle;
 mod ours;
@@ -19,9 +20,10 @@ use crate::programs::{self, Profile};
 use crate::{Result, apt};
 
 const USAGE: &str = "\
-usage: cargo lab installed [--mcount PATH] [ARCH…]
+usage: cargo lab installed [--mcount PATH] [--alone | ARCH…]
 
 Without ARCH, all of: amd64, arm64, armhf, ppc64el, s390x, riscv64. Their packages are 3.8 GB, and 2.5 GB unpacked.
+With --alone, kernels of newer Debians for every processor, without their debug packages: 200 MB, and nothing is compared.
 With --mcount, that program is asked, and none is built. Debian packages: bpftool, binutils.
 ";
 
@@ -31,6 +33,7 @@ const STEP: usize = 97;
 /// Runs the chore: `false` if a kernel without symbols gives another answer without a known cause.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     let (mut kernels, mut mcount): (Vec<&Kernel>, _) = (Vec::new(), None);
+    let mut is_alone = false;
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Value(name) => {
@@ -41,6 +44,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
                     return Err(format!("{}\n\n{USAGE}", name.display()).into());
                 }
             }
+            Arg::Long("alone") => is_alone = true,
             Arg::Long("mcount") => mcount = Some(PathBuf::from(parser.value()?)),
             Arg::Short('h') | Arg::Long("help") => {
                 print!("{USAGE}");
@@ -52,11 +56,14 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     if kernels.is_empty() {
         kernels.extend(fetch::KERNELS);
     }
-    apt::install(&apt::missing(&["bpftool", "binutils"]).unwrap_or_default())?;
     let mcount = match mcount {
         Some(mcount) => mcount,
         None => programs::build("mcount-cli", Profile::Release)?.join("mcount"),
     };
+    if is_alone {
+        return alone::run(&mcount);
+    }
+    apt::install(&apt::missing(&["bpftool", "binutils"]).unwrap_or_default())?;
     let mut rows = Vec::new();
     let mut is_well = true;
     for kernel in kernels {

@@ -34,6 +34,7 @@ MARKER = "<!-- build.py --readme writes what follows -->"
 PART = -1  # a relocation of a sequence that has been counted already
 HOOKS = {"mcount", "_mcount", "__fentry__", "__gnu_mcount_nc", "my_fentry", "._mcount"}
 TABLES = {"__mcount_loc", "my_table"}
+LISTS = {"__patchable_function_entries", "own_list"}
 
 
 def run(command):
@@ -302,7 +303,7 @@ def expectation(variant):
                 others.append((section, reloc))
             else:
                 sites.append((section, site, functions.at(section, site), kind, reloc.symbol))
-    for section, offset in table_targets(name, {"__patchable_function_entries"}):
+    for section, offset in table_targets(name, LISTS):
         here = offset
         listing = {i.offset: i for s, insns, _ in sections if s == section for i in insns}
         # An area that stands wholly or partly before its function belongs to the function after it.
@@ -373,7 +374,7 @@ def origin(variant):
     if tool.endswith("-as") or tool.startswith("llvm-mc"):
         return "own assembly, " + ("LLVM 19" if "llvm" in tool else "binutils 2.40")
     if tool.startswith("clang"):
-        return "clang 19" if "19" in tool else "clang 14"
+        return "clang " + (tool.partition("-")[2] or "14")
     return "g++ 12" if "g++" in tool else "gcc 12"
 
 

@@ -276,5 +276,18 @@ def by_assemblers():
         VARIANTS.append(Variant(f"loongarch64-call36-{name}", command, "llvm-objdump-19", "call36"))
 
 
-for processor in (x86, i386, arm, aarch64, riscv, powerpc, s390, mips, sparc, sh, parisc, loongarch, by_assemblers):
+def own_lists():
+    """The newest clang lets people name the section of the list (llvm-project 131230)."""
+    note = "the list has another name"
+    for name, target, areas, objdump in (
+        ("x86_64", "x86_64-linux-gnu", "2,1", "objdump"),
+        ("aarch64", "aarch64-linux-gnu", "2,0", "aarch64-linux-gnu-objdump"),
+        ("riscv64", "riscv64-linux-gnu", "8,4", "riscv64-linux-gnu-objdump"),
+        ("powerpc64", "powerpc64-linux-gnu", "2,1", "powerpc64-linux-gnu-objdump"),
+    ):
+        compile_c(f"{name}-clang-23-own-list", f"clang-23 --target={target}",
+                  f"-fno-pie -fpatchable-function-entry={areas},own_list -DPATCHABLE", "__fentry__", note, objdump=objdump)
+
+
+for processor in (x86, i386, arm, aarch64, riscv, powerpc, s390, mips, sparc, sh, parisc, loongarch, by_assemblers, own_lists):
     processor()

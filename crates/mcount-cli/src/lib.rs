@@ -13,6 +13,7 @@ pub mod cli;
 pub mod compiler;
 pub mod demo;
 pub mod fentry;
+pub mod inlined;
 pub mod jobs;
 pub mod linker;
 mod messages;

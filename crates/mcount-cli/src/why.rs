@@ -5,6 +5,7 @@
 
 use crate::debug::Sections;
 use crate::debug::functions::{Definition, Facts, Hooks, Inlined};
+use crate::inlined::{InlinedCode, InlinedPlaces};
 use crate::output::name_of;
 use mcount::{CallSite, Exclusion, Function, Functions};
 use std::borrow::Cow;
@@ -93,6 +94,8 @@ pub struct Answer {
     pub place: Option<(String, u32)>,
     /// Where it was inlined.
     pub inlined: Vec<Inlined>,
+    /// The same by BTF, if there's no debug information.
+    pub inlined_code: Vec<InlinedCode>,
     /// Its clones and parts that have code, or names that look like the one that was given.
     pub others: Vec<String>,
 }
@@ -102,6 +105,7 @@ pub struct Knowledge<'k> {
     functions: &'k Functions,
     facts: Option<&'k BTreeMap<String, Facts>>,
     sections: Option<&'k Sections<'k>>,
+    inlined: Option<&'k InlinedPlaces<'k>>,
     others: Others,
     /// Indices of functions by each of their names.
     by_name: HashMap<&'k str, Vec<usize>>,
@@ -124,11 +128,12 @@ const NEEDS_DEBUG: &str = "debug information would tell";
 
 impl<'k> Knowledge<'k> {
     /// Gathers what we know about a file with these functions. `debug` is its debug information, if there
-    /// is any.
+    /// is any, and `inlined` what BTF says of inlined functions.
     #[must_use]
     pub fn new(
         functions: &'k Functions,
         debug: Option<(&'k BTreeMap<String, Facts>, &'k Sections<'k>)>,
+        inlined: Option<&'k InlinedPlaces<'k>>,
         others: Others,
     ) -> Self {
         let (facts, sections) = debug.unzip();
@@ -140,8 +145,9 @@ impl<'k> Knowledge<'k> {
                 by_base.entry(mcount::source_name(name)).or_default().insert(name);
             }
         }
+        let covered = Vec::new();
         let mut known =
-            Self { functions, facts, sections, others, by_name, by_base, covered: Vec::new() };
+            Self { functions, facts, sections, inlined, others, by_name, by_base, covered };
         known.covered = functions.functions.iter().filter_map(|f| known.span(f)).collect();
         known.covered.sort_unstable();
         known
@@ -163,6 +169,9 @@ impl<'k> Knowledge<'k> {
             if let Some(first) = answers.first_mut() {
                 first.inlined = facts.inlined.iter().cloned().collect();
             }
+        }
+        if let Some(first) = answers.first_mut().filter(|_| name == base) {
+            first.inlined_code = self.inlined_code(name, facts);
         }
         if answers.is_empty() {
             let answer = self.without_symbol(name, facts);
@@ -334,10 +343,11 @@ impl<'k> Knowledge<'k> {
     fn without_symbol(&self, name: &str, facts: Option<&Facts>) -> Option<Answer> {
         let clones = self.clones(name);
         let inlined: Vec<_> = facts.iter().flat_map(|facts| &facts.inlined).cloned().collect();
+        let inlined_code = self.inlined_code(name, facts);
         let place = facts.and_then(|facts| facts.definitions.first()).and_then(known_place);
         let (reason, words) = if !clones.is_empty() {
             (Reason::Clone, "only clones or parts of it have code".to_owned())
-        } else if !inlined.is_empty() {
+        } else if !inlined.is_empty() || !inlined_code.is_empty() {
             (Reason::Inlined, "inlined everywhere".to_owned())
         } else if facts.is_some_and(|facts| !facts.definitions.is_empty()) {
             (Reason::NoCode, "defined, but without code: nothing here calls it".to_owned())
@@ -350,7 +360,14 @@ impl<'k> Knowledge<'k> {
         } else {
             return None;
         };
-        Some(Answer { place, inlined, others: clones, ..Answer::new(name, reason, words) })
+        let answer = Answer::new(name, reason, words);
+        Some(Answer { place, inlined, inlined_code, others: clones, ..answer })
+    }
+
+    /// Where `name` was inlined by BTF, if `facts` don't tell better.
+    fn inlined_code(&self, name: &str, facts: Option<&Facts>) -> Vec<InlinedCode> {
+        let by_facts = facts.is_some_and(|facts| !facts.inlined.is_empty());
+        self.inlined.filter(|_| !by_facts).map(|inlined| inlined.of(name)).unwrap_or_default()
     }
 
     /// The functions that a compiler made of `name`.
@@ -374,6 +391,7 @@ impl Answer {
             address: None,
             place: None,
             inlined: Vec::new(),
+            inlined_code: Vec::new(),
             others: Vec::new(),
         }
     }

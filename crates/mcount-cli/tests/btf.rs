@@ -9,6 +9,7 @@ use mcount_symbols::btf::{self, Base, Prototype};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
+use testkit::btf::{Made, kernel};
 use testkit::room::{Outcome, Room};
 use testkit::test;
 use testkit::tools::need;
@@ -222,110 +223,6 @@ fn why_says_what_is_missing() {
         let can = if attachable { "can attach" } else { "can't attach" };
         assert!(text.contains(&format!("\n  BPF {can}: {words}")), "{text}");
     }
-}
-
-/// BTF made here: types and strings of a part, which may continue another.
-#[derive(Default, Clone)]
-struct Made {
-    big_endian: bool,
-    types: Vec<u8>,
-    strings: Vec<u8>,
-    next: u32,
-    /// Where its strings begin.
-    first_string: u32,
-}
-
-impl Made {
-    fn whole(big_endian: bool) -> Self {
-        Self { big_endian, strings: vec![0], next: 1, ..Self::default() }
-    }
-
-    /// What continues this.
-    fn split(&self) -> Self {
-        let first_string = u32::try_from(self.strings.len()).unwrap();
-        Self { big_endian: self.big_endian, next: self.next, first_string, ..Self::default() }
-    }
-
-    fn word(&self, word: u32) -> [u8; 4] {
-        if self.big_endian { word.to_be_bytes() } else { word.to_le_bytes() }
-    }
-
-    fn string(&mut self, text: &str) -> u32 {
-        if text.is_empty() {
-            return 0;
-        }
-        let at = self.first_string + u32::try_from(self.strings.len()).unwrap();
-        self.strings.extend(text.bytes().chain([0]));
-        at
-    }
-
-    fn add(&mut self, name: &str, kind: u32, target: u32, members: &[u32], each: usize) -> u32 {
-        let name = self.string(name);
-        self.add_named(name, kind, target, members, each)
-    }
-
-    /// A type of `kind`, with `members` of `each` words.
-    fn add_named(
-        &mut self,
-        name: u32,
-        kind: u32,
-        target: u32,
-        members: &[u32],
-        each: usize,
-    ) -> u32 {
-        let count = members.len().checked_div(each).unwrap_or(0);
-        let info = kind << 24 | u32::try_from(count).unwrap();
-        for word in [name, info, target].iter().chain(members) {
-            let bytes = self.word(*word);
-            self.types.extend(bytes);
-        }
-        self.next += 1;
-        self.next - 1
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        let magic = 0xeb9f_u16;
-        let mut out = Vec::new();
-        out.extend(if self.big_endian { magic.to_be_bytes() } else { magic.to_le_bytes() });
-        out.extend([1, 0]);
-        let (types, strings) = (self.types.len(), self.strings.len());
-        for word in [24, 0, types, types, strings] {
-            out.extend(self.word(u32::try_from(word).unwrap()));
-        }
-        out.extend(&self.types);
-        out.extend(&self.strings);
-        out
-    }
-
-    fn function(&mut self, name: &str, result: u32, arguments: &[u32]) -> u32 {
-        let members: Vec<u32> = arguments.iter().flat_map(|argument| [0, *argument]).collect();
-        let prototype = self.add_named(0, 13, result, &members, 2);
-        self.add(name, 12, prototype, &[], 0)
-    }
-}
-
-/// Every kind of type, and a function behind them: `kernel(int, const pointer)`.
-fn kernel(big_endian: bool) -> Made {
-    let mut made = Made::whole(big_endian);
-    let int = made.add("int", 1, 4, &[0x0100_0020], 0);
-    let pointer = made.add("", 2, int, &[], 0);
-    made.add("", 3, 0, &[int, int, 4], 0);
-    made.add("s", 4, 8, &[0, int, 0, 0, int, 32], 3);
-    made.add("u", 5, 4, &[0, int, 0], 3);
-    made.add("e", 6, 4, &[0, 0, 0, 1], 2);
-    made.add("f", 7, 0, &[], 0);
-    let name = made.add("t", 8, int, &[], 0);
-    made.add("", 9, int, &[], 0);
-    let constant = made.add("", 10, pointer, &[], 0);
-    made.add("", 11, pointer, &[], 0);
-    let variable = made.add("v", 14, int, &[1], 0);
-    made.add(".data", 15, 4, &[variable, 0, 4], 3);
-    made.add("double", 16, 8, &[], 0);
-    made.add("tag", 17, int, &[u32::MAX], 0);
-    made.add("tag", 18, int, &[], 0);
-    made.add("e64", 19, 8, &[0, 1, 0], 3);
-    made.function("kernel", name, &[int, constant]);
-    made
 }
 
 #[test(each = ["little", "big"])]

@@ -25,6 +25,8 @@ const SIZE: usize = 32;
 const BEFORE_OVERRIDDEN: usize = 77;
 /// Names of no function, each at the start of a function.
 const EDGES: [(usize, &str); 3] = [(10, "__init_begin"), (11, "trampoline_end"), (13, "_edata")];
+/// This one is the first of the code that is freed after boot. It is where a page begins.
+const FIRST_OF_INIT: usize = 384;
 /// Where code begins in each image.
 const TEXT: usize = 0x1000;
 
@@ -58,6 +60,8 @@ struct Made {
     magic: (usize, &'static [u8]),
     /// How many bytes before its function an entry leads to more NOPs.
     before: u64,
+    /// Whether code that is freed after boot follows, in a table of functions alone: no name is where it begins but `_etext`.
+    has_init: bool,
     /// A hook, as NOPs or as a call of the first function from `at`, and what is behind it.
     hook: fn(at: u64, first: u64) -> Vec<u8>,
 }
@@ -70,6 +74,10 @@ impl testkit::trial::Row for Made {
 
 fn arm64_nops(_: u64, _: u64) -> Vec<u8> {
     [0xd503_201f_u32, 0xd503_201f].iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn loongarch_nops(_: u64, _: u64) -> Vec<u8> {
+    [0x0340_0000_u32, 0x0340_0000].iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 fn riscv_nops(_: u64, _: u64) -> Vec<u8> {
@@ -97,6 +105,7 @@ const ARM64: Made = Made {
     has_all: true,
     magic: (0x38, b"ARM\x64"),
     before: 0,
+    has_init: false,
     hook: arm64_nops,
 };
 
@@ -109,7 +118,7 @@ const ARM: Made = Made {
     ..ARM64
 };
 
-const MADE: [Made; 16] = [
+const MADE: [Made; 18] = [
     ARM64,
     // DYNAMIC_FTRACE_WITH_CALL_OPS.
     Made { name: "arm64-call-ops", layout: Layout::Behind, before: 8, ..ARM64 },
@@ -138,6 +147,17 @@ const MADE: [Made; 16] = [
         before: 8,
         ..ARM64
     },
+    Made {
+        name: "loongarch64-7.2-init",
+        has_all: false,
+        layout: Layout::FromPlace,
+        base: 0x9000_0000_0020_0000,
+        has_init: true,
+        magic: (0x38, b"\xcd\x23\x82\x81"),
+        hook: loongarch_nops,
+        ..ARM64
+    },
+    Made { name: "arm-init", has_all: false, has_init: true, ..ARM },
     Made { name: "arm-7.2", layout: Layout::FromPlace, ..ARM },
     Made { name: "arm-7.2-functions", has_all: false, layout: Layout::FromPlace, ..ARM },
 ];
@@ -190,7 +210,10 @@ impl Made {
                 if let Some((_, edge)) = EDGES.iter().find(|(before, _)| *before == number) {
                     symbols.push((format!("T{edge}"), start));
                 }
-                if number != BEFORE_OVERRIDDEN + 1 {
+                let is_nameless = self.has_init && number == FIRST_OF_INIT;
+                if is_nameless {
+                    symbols.push(("T_etext".to_owned(), start));
+                } else if number != BEFORE_OVERRIDDEN + 1 {
                     let letter = if number % 3 == 0 { 't' } else { 'T' };
                     symbols.push((format!("{letter}function_{number}"), start));
                 }
@@ -205,7 +228,8 @@ impl Made {
             out.extend(code);
         }
         let end = self.base + out.len() as u64;
-        symbols.push(("T_etext".to_owned(), end));
+        let last = if self.has_init { "T_einittext" } else { "T_etext" };
+        symbols.push((last.to_owned(), end));
         let banner = self.base + out.len() as u64;
         out.extend(b"Linux version 6.1.0 (somebody@somewhere)\n\0".iter());
         self.align(&mut out);
@@ -396,10 +420,17 @@ fn btf(made: &Made, functions: &[&str]) -> Vec<u8> {
     }
     let magic = made.pair(0xeb9f);
     let mut bytes = vec![magic[0], magic[1], 1, 0];
-    for word in [24, 0, types.len(), types.len(), strings.len()] {
+    // From Linux 7.1 on, a layout is between types and strings.
+    let layout = if made.layout == Layout::FromPlace { vec![0; 80] } else { Vec::new() };
+    let (end, header) = (types.len() + layout.len(), if layout.is_empty() { 24 } else { 32 });
+    for word in [header, 0, types.len(), end, strings.len()] {
         bytes.extend(made.number(word));
     }
-    [bytes, types, strings].concat()
+    if header == 32 {
+        bytes.extend(made.number(types.len()));
+        bytes.extend(made.number(layout.len()));
+    }
+    [bytes, types, layout, strings].concat()
 }
 
 /// An image has no sections, but the BTF in it can be known by how it begins.

@@ -1,6 +1,7 @@
 //! Helpers for the tests of mcount.
 
 pub mod browser;
+pub mod btf;
 pub mod budget;
 pub mod damage;
 pub mod elsewhere;

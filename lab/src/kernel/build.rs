@@ -15,7 +15,7 @@ use super::options::{Mode, OURS, Options, THEIRS};
 use super::process::{Clock, execute};
 use crate::debian::ORIGINAL;
 use crate::programs::{self, Profile};
-use crate::{Result, apt, files};
+use crate::{Result, apt, files, newer};
 
 /// The module whose functions are traced.
 const MODULE: &str = include_str!("module.c");
@@ -319,15 +319,15 @@ fn unpack(package: &str) -> Result<PathBuf> {
 
 /// Unpacks the source into `folder`.
 fn unpack_into(package: &str, folder: &Path) -> Result<()> {
-    let archive = format!("/usr/src/{package}.tar.xz");
-    if !Path::new(&archive).exists() && !apt::install(&[package])?.is_empty() {
-        return Err(format!("{archive}: install the package {package}").into());
+    let mut archive = PathBuf::from(format!("/usr/src/{package}.tar.xz"));
+    if !archive.exists() && !apt::install(&[package])?.is_empty() {
+        archive = newer::source(package)?;
     }
     files::make_folder(folder)?;
     let mut tar = Command::new("tar");
-    tar.args(["xf", &archive, "--strip-components=1", "-C"]).arg(folder);
+    tar.arg("xf").arg(&archive).args(["--strip-components=1", "-C"]).arg(folder);
     if !tar.status()?.success() {
-        return Err(format!("{archive} can't be unpacked").into());
+        return Err(format!("{} can't be unpacked", archive.display()).into());
     }
     Ok(())
 }

@@ -94,14 +94,17 @@ CONFIG_64BIT=y
 CONFIG_MMU=y
 CONFIG_ARCH_RV64I=y
 CONFIG_FPU=y
-CONFIG_RISCV_ISA_C=y
 CONFIG_SERIAL_8250=y
 CONFIG_SERIAL_8250_CONSOLE=y
 CONFIG_SERIAL_OF_PLATFORM=y
 ";
 
 /// QEMU's machine. Later versions have its interrupt controller and its serial line without being asked.
-const VIRT_OF_6_1: &str = "CONFIG_SOC_VIRT=y\n";
+const RISCV_OF_6_1: &str = "CONFIG_RISCV_ISA_C=y\nCONFIG_SOC_VIRT=y\n";
+const RISCV_OF_6_12: &str = "CONFIG_RISCV_ISA_C=y\n";
+/// With compressed instructions, 7.2 has no tracer if gcc is older than 14, because `-fmin-function-alignment` is missing. Kernels
+/// that can be started by EFI have them.
+const RISCV_OF_7_2: &str = "CONFIG_NONPORTABLE=y\nCONFIG_EFI=n\nCONFIG_RISCV_ISA_C=n\n";
 
 const ARM64: &str = "\
 CONFIG_EXPERT=y
@@ -190,7 +193,7 @@ pub(super) const MACHINES: &[Machine] = &[
         cross: "riscv64-linux-gnu-",
         image: "arch/riscv/boot/Image",
         config: &[RISCV],
-        config_of: &[("6.1", VIRT_OF_6_1)],
+        config_of: &[("6.1", RISCV_OF_6_1), ("6.12", RISCV_OF_6_12), ("7.2", RISCV_OF_7_2)],
         is_patchable: true,
         // A nanosecond is an instruction, so that they can be counted.
         qemu: &["-M", "virt", "-icount", "shift=0,sleep=off"],

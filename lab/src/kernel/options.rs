@@ -173,12 +173,12 @@ mod tests {
         assert!(parsed("--help").unwrap().is_none());
         let options = parsed("--arch riscv64 --patches").unwrap().unwrap();
         assert!(options.folder().ends_with("target/kernel/riscv64-patches"));
-        assert_eq!(options.config_of_version(), "");
+        assert_eq!(options.config_of_version(), "CONFIG_RISCV_ISA_C=y\n");
         assert_eq!(options.source, "linux-source-6.12");
         let options =
             parsed("--arch riscv64 --patches --source linux-source-6.1").unwrap().unwrap();
         assert!(options.folder().ends_with("target/kernel/riscv64-6.1-patches"));
-        assert_eq!(options.config_of_version(), "CONFIG_SOC_VIRT=y\n");
+        assert!(options.config_of_version().contains("CONFIG_SOC_VIRT=y\n"));
         let options = parsed("--arch s390x --mode archive").unwrap().unwrap();
         assert_eq!(options.version(), "6.12");
         let options = parsed("--arch s390x --debian").unwrap().unwrap();

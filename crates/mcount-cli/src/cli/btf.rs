@@ -1,7 +1,7 @@
 //! Arguments about BTF, and the files that they name.
 
 use super::complain;
-use crate::btf::{self, Base, Functions};
+use crate::btf::{self, Base, Functions, InlinedAt};
 use crate::contents::Contents;
 use crate::unpack::Limits;
 use clap::{Args, ValueHint};
@@ -72,6 +72,11 @@ impl BtfReader<'_> {
     /// The functions in the BTF of `file`, or of the file that was named.
     pub(super) fn functions(&self, file: &[u8]) -> Result<Functions, btf::Error> {
         btf::functions(self.from.unwrap_or(file), self.base.as_ref())
+    }
+
+    /// Where functions were inlined, by the BTF of `file`, or of the file that was named.
+    pub(super) fn inlined(&self, file: &[u8]) -> Result<InlinedAt, btf::Error> {
+        btf::inlined(self.from.unwrap_or(file), self.base.as_ref())
     }
 
     /// Whether there is BTF for `file`.

@@ -8,6 +8,7 @@ use crate::debug::Sections;
 use crate::debug::functions::{self, Facts, Inlined};
 use crate::debug::separate::{FEW_NAMES, Subject};
 use crate::fentry::{Fentry, Verdict};
+use crate::inlined::{InlinedCode, InlinedPlaces};
 use crate::names;
 use crate::output::{name_of, stdout};
 use crate::why::{Answer, Knowledge, Others, Reason, base_of};
@@ -176,13 +177,16 @@ fn answers(
         functions::facts(sections, |name| wanted.has_base(name) || clones.contains(name))
     });
     let debug = facts.as_ref().zip(sections.as_ref());
-    let known = Knowledge::new(&found, debug, others(subject.bytes(), &wanted.names));
+    let btf = BtfFacts::read(arguments, btf, subject.bytes())?;
+    let inlined = btf.as_ref().map(|btf| InlinedPlaces::new(&btf.inlined, &found));
+    let others = others(subject.bytes(), &wanted.names);
+    let known = Knowledge::new(&found, debug, inlined.as_ref(), others);
     let (mut answers, mut seen) = (Vec::new(), HashSet::new());
     for (name, symbols) in arguments.functions.iter().zip(spelled) {
         let mut of_name: Vec<Answer> =
             match wanted.patterns.iter().find(|(pattern, _)| pattern == name) {
                 Some((_, glob)) => {
-                    let mut names = matching(glob, facts.as_ref());
+                    let mut names = matching(glob, facts.as_ref(), inlined.as_ref());
                     names.extend(symbols);
                     names.iter().flat_map(|name| known.why(name)).collect()
                 }
@@ -194,13 +198,12 @@ fn answers(
             of_name.extend(mcount::spellings(name).last().iter().flat_map(|one| known.why(one)));
         }
         if of_name.is_empty() {
-            of_name.push(unknown(name, &found, sections.as_ref()));
+            of_name.push(unknown(name, &found, sections.as_ref(), inlined.as_ref()));
         }
         // A clone may be asked about by its own name and by that of its function. Answer once.
         answers.extend(of_name.into_iter().filter(|answer| seen.insert(identity(answer))));
     }
-    let known = btf_functions(arguments, btf, subject.bytes())?;
-    let fentry = known.as_ref().map(|known| Fentry::new(&found, known));
+    let fentry = btf.as_ref().map(|btf| Fentry::new(&found, &btf.functions));
     let with_verdict = answers.into_iter().map(|answer| {
         let fentry = fentry.as_ref().filter(|_| answer.reason != Reason::NoSuchName);
         let verdict = fentry.map(|fentry| fentry.verdict(&answer));
@@ -209,23 +212,37 @@ fn answers(
     Ok(with_verdict.collect())
 }
 
-/// The functions in the BTF of `file`, if there is BTF. It's an error if there is none that was asked for.
-fn btf_functions(
-    arguments: &WhyArgs,
-    btf: &BtfReader<'_>,
-    file: &[u8],
-) -> Result<Option<crate::btf::Functions>, Failure> {
-    let is_wanted = arguments.btf.are_given();
-    if !is_wanted && !btf.is_there(file) {
-        return Ok(None);
-    }
-    match btf.functions(file) {
-        Ok(functions) => Ok(Some(functions)),
-        Err(error) if is_wanted => Err(error.into()),
-        Err(error) => {
-            complain(&format!("warning: {}: {error}", arguments.image.display()));
-            Ok(None)
+/// What the BTF of a file says.
+struct BtfFacts {
+    functions: crate::btf::Functions,
+    inlined: crate::btf::InlinedAt,
+}
+
+impl BtfFacts {
+    /// What the BTF of `file` says, if there is BTF. It's an error if there is none that was asked for.
+    fn read(
+        arguments: &WhyArgs,
+        btf: &BtfReader<'_>,
+        file: &[u8],
+    ) -> Result<Option<Self>, Failure> {
+        let is_wanted = arguments.btf.are_given();
+        if !is_wanted && !btf.is_there(file) {
+            return Ok(None);
         }
+        let warn = |error| complain(&format!("warning: {}: {error}", arguments.image.display()));
+        let functions = match btf.functions(file) {
+            Ok(functions) => functions,
+            Err(error) if is_wanted => return Err(error.into()),
+            Err(error) => {
+                warn(error);
+                return Ok(None);
+            }
+        };
+        let inlined = btf.inlined(file).unwrap_or_else(|error| {
+            warn(error);
+            BTreeMap::new()
+        });
+        Ok(Some(Self { functions, inlined }))
     }
 }
 
@@ -235,19 +252,32 @@ fn identity(answer: &Answer) -> (String, &'static str, Option<String>, [Option<u
     (answer.name.clone(), answer.reason.name(), answer.section.clone(), places)
 }
 
-/// The names that `glob` means, of functions in debug information.
-fn matching(glob: &GlobSet, facts: Option<&BTreeMap<String, Facts>>) -> BTreeSet<String> {
+/// The names that `glob` means, of functions in debug information, and of those that were inlined by BTF.
+fn matching(
+    glob: &GlobSet,
+    facts: Option<&BTreeMap<String, Facts>>,
+    by_btf: Option<&InlinedPlaces<'_>>,
+) -> BTreeSet<String> {
     let inlined = facts.into_iter().flatten();
     let inlined =
         inlined.filter(|(_, facts)| !facts.definitions.is_empty() || !facts.inlined.is_empty());
-    inlined.map(|(name, _)| name.clone()).filter(|name| glob.is_match(name)).collect()
+    let names = inlined.map(|(name, _)| name.as_str());
+    let names = names.chain(by_btf.into_iter().flat_map(InlinedPlaces::names));
+    names.filter(|name| glob.is_match(name)).map(str::to_owned).collect()
 }
 
 /// The answer if nothing is called `name`, with names that look like it.
-fn unknown(name: &str, found: &Functions, sections: Option<&Sections<'_>>) -> Answer {
+fn unknown(
+    name: &str,
+    found: &Functions,
+    sections: Option<&Sections<'_>>,
+    by_btf: Option<&InlinedPlaces<'_>>,
+) -> Answer {
     let inlined = sections.map(functions::names).unwrap_or_default();
     let symbols = found.functions.iter().flat_map(Function::names);
-    let alike = names::alike(name, symbols.chain(inlined.iter().map(String::as_str)));
+    let inlined = inlined.iter().map(String::as_str);
+    let inlined = inlined.chain(by_btf.into_iter().flat_map(InlinedPlaces::names));
+    let alike = names::alike(name, symbols.chain(inlined));
     Answer::no_such_name(name, alike, sections.is_some())
 }
 
@@ -301,20 +331,38 @@ fn text(
         let what = if answer.reason == Reason::NoSuchName { "did you mean " } else { "" };
         writeln!(out, "  {what}{}", printable(&answer.others.join(", ")))?;
     }
-    let count = answer.inlined.len();
+    let inlined: Vec<String> = match answer.inlined.as_slice() {
+        [] => answer.inlined_code.iter().map(inlined_code).collect(),
+        inlined => inlined.iter().map(inlined_at).collect(),
+    };
+    inlined_places(out, &inlined, all)
+}
+
+/// Where a function was inlined, one place a line.
+fn inlined_places(out: &mut impl Write, inlined: &[String], all: bool) -> io::Result<()> {
+    let count = inlined.len();
     if count == 0 {
         return Ok(());
     }
     let noun = if count == 1 { "place" } else { "places" };
     writeln!(out, "  inlined at {count} {noun}, where no tracer sees it:")?;
     let shown = if all { count } else { FEW };
-    for inlined in answer.inlined.iter().take(shown) {
-        writeln!(out, "    {}", printable(&inlined_at(inlined)))?;
+    for place in inlined.iter().take(shown) {
+        writeln!(out, "    {}", printable(place))?;
     }
     if count > shown {
         writeln!(out, "    and {} more: --all", count - shown)?;
     }
     Ok(())
+}
+
+/// A place that only BTF tells.
+fn inlined_code(InlinedCode { section, offset, address, into }: &InlinedCode) -> String {
+    let place = format!("{section} {:#x}", address.unwrap_or(*offset));
+    match into {
+        Some((function, distance)) => format!("{place} in {function}+{distance:#x}"),
+        None => place,
+    }
 }
 
 fn inlined_at(Inlined { place: (file, line), into, by }: &Inlined) -> String {
@@ -343,6 +391,17 @@ fn json(file: &Path, answer: &Answer, verdict: Option<&Verdict>) -> Value {
             "by": inlined.by,
         })
     });
+    let code = answer.inlined_code.iter().map(|code| {
+        json!({
+            "source_file": null,
+            "source_line": null,
+            "into": code.into.as_ref().map(|(function, _)| function),
+            "by": null,
+            "section": code.section,
+            "offset": code.offset,
+            "address": code.address,
+        })
+    });
     json!({
         "file": file.to_string_lossy(),
         "function": answer.name,
@@ -354,7 +413,7 @@ fn json(file: &Path, answer: &Answer, verdict: Option<&Verdict>) -> Value {
         "address": answer.address,
         "source_file": source_file,
         "source_line": source_line,
-        "inlined": inlined.collect::<Vec<_>>(),
+        "inlined": inlined.chain(code).collect::<Vec<_>>(),
         "others": answer.others,
         "btf": verdict.map(|verdict| verdict.in_btf),
         "attachable": verdict.map(|verdict| verdict.attachable),

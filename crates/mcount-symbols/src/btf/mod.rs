@@ -16,11 +16,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The section that has BTF.
 pub(crate) const SECTION: &str = ".BTF";
 /// The section of a module that has the base of its BTF, from Linux 6.12 on.
 const BASE_SECTION: &str = ".BTF.base";
+/// The section that says where functions were inlined. It continues the BTF of the file.
+const INLINE_SECTION: &str = ".BTF.inline";
 
 /// How many arguments a function may have for BPF to attach to it.
 const MOST_ARGUMENTS: usize = 12;
@@ -36,8 +39,13 @@ pub enum Error {
     Missing,
     /// It is malformed in this way.
     Malformed(&'static str),
-    /// It has a type of a kind that isn't known, so that what follows can't be read.
-    UnknownKind(u32),
+    /// It has a type of a kind that isn't known, and no layout that says how large it is, so that what follows can't be read.
+    UnknownKind {
+        /// The number of the kind.
+        kind: u32,
+        /// Where that type is, in bytes from the first type on.
+        offset: usize,
+    },
     /// It is that of a module, and needs the kernel's.
     NeedsBase,
 }
@@ -47,7 +55,10 @@ impl fmt::Display for Error {
         match self {
             Self::Missing => f.write_str("no BTF: see --btf-from"),
             Self::Malformed(what) => write!(f, "BTF: {what}"),
-            Self::UnknownKind(kind) => write!(f, "BTF: a type of kind {kind}, which isn't known"),
+            Self::UnknownKind { kind, offset } => write!(
+                f,
+                "BTF: the type at offset {offset:#x} has the unknown kind {kind}, and no layout says how large it is"
+            ),
             Self::NeedsBase => {
                 f.write_str("BTF of a module, which continues that of its kernel: see --btf-base")
             }
@@ -139,53 +150,115 @@ impl<'d> Base<'d> {
 ///
 /// There is no BTF, or it is malformed, or needs a base.
 pub fn functions(file: &[u8], base: Option<&Base<'_>>) -> Result<Functions, Error> {
+    with_btf(file, base, |btf| btf.functions())
+}
+
+/// Where functions were inlined, by their names: sections of code, and offsets in them in bytes.
+pub type InlinedAt = BTreeMap<String, Vec<(Arc<str>, u64)>>;
+
+/// Where functions were inlined, by the BTF of `file` and by its `.BTF.inline`. The rest is as for [`functions`].
+///
+/// # Errors
+///
+/// There is no BTF, or it is malformed, or needs a base.
+pub fn inlined(file: &[u8], base: Option<&Base<'_>>) -> Result<InlinedAt, Error> {
+    let inline = File::parse(file).ok();
+    let inline = inline.as_ref().and_then(|file| section(file, INLINE_SECTION));
+    with_btf(file, base, |btf| {
+        let mut places = InlinedAt::new();
+        btf.inlined(&mut places)?;
+        if let Some(inline) = inline {
+            let own = Part::read(inline, Some(btf.own))?;
+            Btf { own: &own, before: Some(btf) }.inlined(&mut places)?;
+        }
+        for places in places.values_mut() {
+            places.sort_unstable();
+            places.dedup();
+        }
+        Ok(places)
+    })
+}
+
+/// What `ask` says of the BTF of `file`, with what it continues.
+fn with_btf<T>(
+    file: &[u8],
+    base: Option<&Base<'_>>,
+    ask: impl FnOnce(&Btf<'_, '_>) -> Result<T, Error>,
+) -> Result<T, Error> {
     let (own, own_base) = find(file).ok_or(Error::Missing)?;
     if reader::is_whole(own)? {
-        return Btf { own: Part::read(own, None)?, base: None }.functions();
+        return ask(&Btf { own: &Part::read(own, None)?, before: None });
     }
-    if let Some(own_base) = own_base {
-        let base = Part::read(own_base, None)?;
-        return Btf { own: Part::read(own, Some(&base))?, base: Some(&base) }.functions();
-    }
-    let Some(Base(base)) = base else { return Err(Error::NeedsBase) };
-    Btf { own: Part::read(own, Some(base))?, base: Some(base) }.functions()
+    let read;
+    let base = match (own_base, base) {
+        (Some(own_base), _) => {
+            read = Part::read(own_base, None)?;
+            &read
+        }
+        (None, Some(Base(base))) => base,
+        (None, None) => return Err(Error::NeedsBase),
+    };
+    let own = Part::read(own, Some(base))?;
+    ask(&Btf { own: &own, before: Some(&Btf { own: base, before: None }) })
 }
 
 /// BTF with what it continues.
 struct Btf<'p, 'd> {
-    own: Part<'d>,
-    base: Option<&'p Part<'d>>,
+    own: &'p Part<'d>,
+    before: Option<&'p Btf<'p, 'd>>,
 }
 
 impl<'d> Btf<'_, 'd> {
     fn functions(&self) -> Result<Functions, Error> {
         let mut functions = Functions::new();
         for function in self.own.types.iter().filter(|found| found.kind == Kind::Function) {
-            let name = self.string(function.name).ok_or(Error::Malformed("a name isn't in it"))?;
+            let name = self.name(function)?;
             if name.is_empty() {
                 continue;
             }
-            let name = String::from_utf8_lossy(name).into_owned();
             functions.entry(name).or_default().push(self.prototype(function.target));
         }
         Ok(functions)
     }
 
+    /// Adds to `places` where functions were inlined, by this part and not by those before it.
+    fn inlined(&self, places: &mut InlinedAt) -> Result<(), Error> {
+        for section in self.own.types.iter().filter(|found| found.kind == Kind::Places) {
+            let name = self.name(section)?;
+            // The series has had both `.text` and `inline.text` for `.text`.
+            let plain = name.strip_prefix("inline").filter(|rest| rest.starts_with('.'));
+            let code: Arc<str> = Arc::from(plain.unwrap_or(&name));
+            for (function, offset) in self.own.places(section) {
+                let function = self.get(function).filter(|(_, one)| one.kind == Kind::Function);
+                let (_, function) =
+                    function.ok_or(Error::Malformed("what was inlined is no function"))?;
+                let name = self.name(function)?;
+                places.entry(name).or_default().push((Arc::clone(&code), offset.into()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The name of `found`.
+    fn name(&self, found: &Type) -> Result<String, Error> {
+        let name = self.string(found.name).ok_or(Error::Malformed("a name isn't in it"))?;
+        Ok(String::from_utf8_lossy(name).into_owned())
+    }
+
     /// The string at `offset`, without its zero.
     fn string(&self, offset: u32) -> Option<&'d [u8]> {
-        match self.base {
-            Some(base) if offset < self.own.first_string => base.string(offset),
+        match self.before {
+            Some(before) if offset < self.own.first_string => before.string(offset),
             _ => self.own.string(offset),
         }
     }
 
     /// The type `id`, and the part that it is in.
     fn get(&self, id: u32) -> Option<(&Part<'d>, &Type)> {
-        let part = match self.base {
-            Some(base) if id < self.own.first_type => base,
-            _ => &self.own,
-        };
-        Some((part, part.get(id)?))
+        match self.before {
+            Some(before) if id < self.own.first_type => before.get(id),
+            _ => Some((self.own, self.own.get(id)?)),
+        }
     }
 
     /// The type that `id` comes to without names, `const` and the like. `None` if it is no type, or is

@@ -173,10 +173,11 @@ fn relocations(bytes: &[u8], kind: u64, header: Header) -> Vec<(u64, u64)> {
 fn sections(names: &[Name], base: u64, size: u64) -> Vec<Section> {
     let end = base.saturating_add(size);
     let mut code: BTreeMap<u64, (u64, &str)> = BTreeMap::new();
+    let init = address_of(names, "_sinittext").or_else(|| start_of_init(names));
     for (name, first, last) in
-        [(".text", "_stext", "_etext"), (".init.text", "_sinittext", "_einittext")]
+        [(".text", address_of(names, "_stext"), "_etext"), (".init.text", init, "_einittext")]
     {
-        if let (Some(first), Some(last)) = (address_of(names, first), address_of(names, last))
+        if let (Some(first), Some(last)) = (first, address_of(names, last))
             && first < last
             && first >= base
             && last <= end
@@ -211,6 +212,15 @@ fn sections(names: &[Name], base: u64, size: u64) -> Vec<Section> {
     }
     add(".data", alloc | constants::SHF_WRITE.0, at, end);
     sections
+}
+
+/// Where the code begins that is freed after boot, if it follows the other code: at the page of the first function there. A table
+/// of functions alone has no name of what is where `_etext` is (`symbol_valid` in scripts/kallsyms.c).
+fn start_of_init(names: &[Name]) -> Option<u64> {
+    let before = address_of(names, "_etext")?;
+    let behind = names.iter().filter(|name| name.is_code()).map(|name| name.address);
+    let first = behind.filter(|address| *address > before).min()?;
+    Some((first & !(PAGE - 1)).max(before))
 }
 
 /// From each first function to what isn't one. `names` are in order of address.

@@ -11,6 +11,7 @@ use crate::scan::sections::{SiteSections, text};
 use crate::scan::source_files::SourceFiles;
 use crate::scan::{Target, patchable};
 use crate::site::{CallSite, Source, TABLE_SECTION};
+use crate::table;
 use foldhash::HashMap;
 use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
@@ -80,6 +81,12 @@ pub(super) fn entries<Elf: FileHeader>(
         }
         if options.table_section == patchable::SECTION {
             break;
+        }
+    }
+    for (index, list) in table::other_lists_of_image(target) {
+        if !view.is_called(index, options.table_section.as_bytes()) {
+            let count = list.size / view.word();
+            entries.extend(loaded::words(view, list.address, count, &target.loader));
         }
     }
     let known: HashMap<u64, &CallSite> =

@@ -4,7 +4,7 @@ pub(crate) mod encode;
 pub(crate) mod right;
 pub(crate) mod write;
 
-use crate::elf::{Relocations, Section, Symbol};
+use crate::elf::{Relocations, Section, Symbol, loaded};
 use crate::error::{ErrorKind, Result};
 use crate::scan::Target;
 use crate::site::{PATCHABLE_SECTION, TABLE_SECTION};
@@ -73,15 +73,18 @@ fn sections<'a, Elf: FileHeader>(
 /// clang. They are linked to code, and written to when they're loaded.
 fn other_lists<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Vec<(u32, Section)> {
     const FLAGS: u64 = elf::SHF_ALLOC.0 | elf::SHF_WRITE.0 | elf::SHF_LINK_ORDER.0;
-    if target.is_image {
-        return Vec::new();
-    }
     let view = target.view;
     let is_known = |index| {
         [TABLE_SECTION, PATCHABLE_SECTION].iter().any(|name| view.is_called(index, name.as_bytes()))
     };
-    let is_of_code =
-        |section: &Section| view.section(section.link).is_ok_and(|code| code.is_code());
+    // Where functions have descriptors, it's linked to these.
+    let descriptors = |link| {
+        let name = target.arch.descriptors;
+        name.is_some_and(|name| view.is_called(link, name))
+    };
+    let is_of_code = |section: &Section| {
+        view.section(section.link).is_ok_and(|code| code.is_code()) || descriptors(section.link)
+    };
     let all = (0u32..).zip(view.sections()).filter(|(index, section)| {
         section.flags & FLAGS == FLAGS
             && section.has_bytes()
@@ -92,13 +95,35 @@ fn other_lists<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Vec<(u32, Secti
     all.collect()
 }
 
-/// Does every word of `part` lead to NOPs in the code that it's linked to?
+/// The lists of patchable entries of an image that have other names. Linkers keep the flags of their sections.
+pub(crate) fn other_lists_of_image<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+) -> Vec<(u32, Section)> {
+    let view = target.view;
+    let is_nop = |word: &u64| {
+        let address = target.arch.listed(*word);
+        let section = view.section_at(address).filter(|(_, section)| section.is_code());
+        section.is_some_and(|(index, section)| {
+            let code = target.code(index).ok();
+            let at = address.wrapping_sub(section.address);
+            code.is_some_and(|code| target.arch.nop_run(code, at, code.len()) != 0)
+        })
+    };
+    let leads_to_nops = |(_, list): &(u32, Section)| {
+        let words = loaded::words(view, list.address, list.size / view.word(), &target.loader);
+        !words.is_empty() && words.iter().all(is_nop)
+    };
+    other_lists(target).into_iter().filter(leads_to_nops).collect()
+}
+
+/// Does every word of `part` lead to NOPs in code?
 fn leads_to_nops<Elf: FileHeader>(target: &Target<'_, '_, Elf>, part: &Part) -> bool {
     let Ok(entries) = entries(target, std::slice::from_ref(part)) else { return false };
-    let Ok(code) = target.code(part.header.link) else { return false };
     let is_nop = |entry: &Entry| {
         entry.place.is_some_and(|(section, at)| {
-            section == part.header.link && target.arch.nop_run(code, at, code.len()) != 0
+            let is_code = target.view.section(section).is_ok_and(|section| section.is_code());
+            let code = target.code(section).ok().filter(|_| is_code);
+            code.is_some_and(|code| target.arch.nop_run(code, at, code.len()) != 0)
         })
     };
     !entries.is_empty() && entries.iter().all(is_nop)
@@ -109,7 +134,7 @@ fn leads_to_nops<Elf: FileHeader>(target: &Target<'_, '_, Elf>, part: &Part) -> 
 pub(crate) fn parts<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]) -> Vec<Part> {
     let is_list = name == PATCHABLE_SECTION.as_bytes();
     let mut tables: Vec<_> = sections(target, name).collect();
-    if is_list {
+    if is_list && !target.is_image {
         tables.extend(other_lists(target));
         tables.sort_by_key(|(index, _)| *index);
     }
