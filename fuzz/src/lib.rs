@@ -268,7 +268,7 @@ fn nth(which: usize, base: usize, room: usize, size: usize) -> usize {
 fn variants() -> [(Options, RecordOptions); 3] {
     let every = GlobSetBuilder::new().add(Glob::new("*").expect("a glob")).build().expect("globs");
     let policy = Policy::of(Base::All);
-    let all = RecordOptions::default().writable(true).link_order(true);
+    let all = RecordOptions::default().writable(true).link_order(true).split_lists(true);
     let all = (Options::default().policy(policy).nops(true), all);
     let policy = Policy::default().exclude_sections(every);
     let nop = (Options::default().policy(policy), RecordOptions::default().nop_all(true));

@@ -85,8 +85,8 @@ typedef struct mcount_findings mcount_findings;
 uint32_t mcount_file_abi(void);
 
 /* Options have the names of the program's: policy, section, exclude-section, exclude-symbol, exclude-file-symbol, hook,
- * nops, table-section, writable, link-order, nop-all, keep-existing-table; and start-symbol and end-symbol for
- * mcount_file_late_object(). Switches are "0" or "1". */
+ * nops, table-section, writable, link-order, nop-all, keep-existing-table, split-lists; and start-symbol and
+ * end-symbol for mcount_file_late_object(). Switches are "0" or "1". */
 mcount_options *mcount_options_new(void);
 int mcount_options_set(mcount_options *options, const char *name, const char *value,
                        struct mcount_failure *failure);

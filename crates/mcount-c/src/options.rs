@@ -21,6 +21,7 @@ pub struct McountOptions {
     link_order: bool,
     nop_all: bool,
     keep_existing_table: bool,
+    split_lists: bool,
     bounds: (Option<String>, Option<String>),
 }
 
@@ -39,6 +40,7 @@ impl Default for McountOptions {
             link_order: false,
             nop_all: false,
             keep_existing_table: false,
+            split_lists: false,
             bounds: (None, None),
         }
     }
@@ -60,6 +62,7 @@ impl McountOptions {
             "link-order" => self.link_order = switch(value)?,
             "nop-all" => self.nop_all = switch(value)?,
             "keep-existing-table" => self.keep_existing_table = switch(value)?,
+            "split-lists" => self.split_lists = switch(value)?,
             "start-symbol" => self.bounds.0 = Some(text),
             "end-symbol" => self.bounds.1 = Some(text),
             _ => return Err(Problem::argument(&format!("no option is called {name}"))),
@@ -86,6 +89,7 @@ impl McountOptions {
             .link_order(self.link_order)
             .nop_all(self.nop_all)
             .keep_existing_table(self.keep_existing_table)
+            .split_lists(self.split_lists)
     }
 
     pub(crate) fn object_options(&self) -> ObjectOptions {

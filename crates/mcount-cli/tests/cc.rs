@@ -400,3 +400,45 @@ fn rust_objects_are_recorded() {
         assert_eq!(entries(&room, file), Some(1), "{line}");
     }
 }
+
+/// C++ of several files, with templates and inline functions, as README has it: it links by each linker, every function's entry
+/// is found, and a trace has the calls of both files.
+#[test(each = ["bfd", "gold", "lld", "mold"])]
+fn cxx_of_several_files_keeps_its_patchable_entries(linker: &str) {
+    let program = if linker == "mold" { linker.to_owned() } else { format!("ld.{linker}") };
+    need(["g++", &program]);
+    let room = Room::new().unwrap();
+    let shared = "#include <vector>\n#define APART __attribute__((noinline))\n\
+        template <class T> APART T twice(T x) { return x + x; }\n\
+        inline APART int shared(int x) { std::vector<int> all(3, x); return all[1]; }\n\
+        struct Shape { virtual ~Shape() {} virtual APART int area() { return 1; } };\n";
+    let files = [
+        (
+            "a",
+            "-O1",
+            "int g(int); int main() { Shape s; return twice(1) + shared(2) + g(3) + s.area() - 24; }\n",
+        ),
+        (
+            "b",
+            "-O0",
+            "APART int g(int x) { Shape s; return twice(x) + twice(2.0) + shared(x) + s.area() - 1 + shared(6); }\n",
+        ),
+    ];
+    for (name, level, source) in files {
+        room.put(&format!("{name}.cc"), format!("{shared}{source}").as_bytes()).unwrap();
+        let line = format!("-- g++ {level} -fpatchable-function-entry=5 -c {name}.cc -o {name}.o");
+        let outcome = cc(&room, &line);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+    }
+    let outcome = run(&room, &format!("g++ -fuse-ld={linker} a.o b.o -o program"));
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{linker}");
+    let traced = run(&room, &format!("{MCOUNT} trace -o trace -- ./program"));
+    assert_eq!(traced.code, Some(0), "{}", traced.stderr);
+    let calls = run(&room, &format!("{MCOUNT} stats --simple-names trace")).stdout;
+    for (name, count) in [("main", 1), ("g", 1), ("twice", 3), ("shared", 3), ("Shape::area", 2)] {
+        let line = calls.lines().filter(|line| line.trim_end().ends_with(&format!(" {name}")));
+        let found: u32 =
+            line.filter_map(|line| line.split_whitespace().next()?.parse::<u32>().ok()).sum();
+        assert_eq!(found, count, "{name}: {linker}\n{calls}");
+    }
+}

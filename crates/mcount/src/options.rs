@@ -81,6 +81,9 @@ pub struct RecordOptions {
     pub nop_all: bool,
     /// Whether an object that has a table is left alone, even if the table is wrong.
     pub keep_existing_table: bool,
+    /// Whether the compiler's list of patchable entries is split, a list for each section of code, if a
+    /// linker would refuse or spoil it as it is. g++ up to version 12 writes such lists.
+    pub split_lists: bool,
 }
 
 setters!(RecordOptions {
@@ -88,6 +91,7 @@ setters!(RecordOptions {
     link_order: bool,
     nop_all: bool,
     keep_existing_table: bool,
+    split_lists: bool,
 });
 
 /// What [`crate::check()`] expects of a table.

@@ -40,13 +40,14 @@ use crate::scan::calls::{self, Calls, FoundCall};
 use crate::scan::functions::FunctionIndex;
 use crate::scan::source_files::SourceFiles;
 use crate::scan::{Target, nops, patchable};
-use crate::table::encode::{Anchors, Entries, References};
+use crate::table::encode::{Anchors, References};
 use crate::table::right::{Linker, PartFlaw, carries_addends};
-use crate::table::write::{Home, Shape, Tables, Writer};
+use crate::table::split::{Split, tables};
+use crate::table::write::{Shape, Writer};
 use crate::table::{self, Entry, Part};
 use object::elf;
 use object::read::elf::FileHeader;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// What [`crate::record()`] found, and what to write.
@@ -63,6 +64,8 @@ pub struct Recording {
     pub without_nop: usize,
     /// Whether the object had a table before, right or wrong.
     pub had_table: bool,
+    /// The number of patchable entries whose list was split (`RecordOptions::split_lists`).
+    pub split: usize,
     /// The sections with calls that the policy excludes, in section order.
     pub excluded: Vec<ExcludedSection>,
 }
@@ -105,7 +108,8 @@ impl<'d> Verb<'d> for Record<'_> {
             !how.nop_all && options.policy.section(name) == Treatment::Record
         };
         let calls = calls::find_by(&target, &options.hooks, is_place_enough)?;
-        if calls.is_empty() && !had_table && !options.nops {
+        let split = if how.split_lists { Split::needed(&target)? } else { None };
+        if calls.is_empty() && !had_table && !options.nops && split.is_none() {
             return Ok(Recording::default());
         }
         let policy = &options.policy;
@@ -115,7 +119,7 @@ impl<'d> Verb<'d> for Record<'_> {
         let files =
             functions.as_ref().map(|functions| SourceFiles::new(&target, functions, policy));
         let functions = functions.zip(files);
-        Recorder { target, options, how, calls, had_table, functions }.record()
+        Recorder { target, options, how, calls, had_table, split, functions }.record()
     }
 }
 
@@ -125,6 +129,8 @@ struct Recorder<'v, 'd, 'o, Elf: FileHeader> {
     how: &'o RecordOptions,
     calls: Calls,
     had_table: bool,
+    /// The compiler's list of patchable entries, if it must be split.
+    split: Option<Split>,
     /// `None` if the options need neither names nor the starts of functions.
     functions: Option<(FunctionIndex<'d>, SourceFiles<'d>)>,
 }
@@ -160,7 +166,7 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
         let is_right = self.is_right(&plan.record, &parts, &existing)?;
         let mut recording = Recording {
             change: None,
-            changed: !made_nops.is_empty() || !is_right,
+            changed: !made_nops.is_empty() || !is_right || self.split.is_some(),
             recorded: plan.record.len(),
             without_nop: plan
                 .recorded_nop
@@ -168,10 +174,14 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
                 .filter(|c| !made_nops.contains(&c.place()))
                 .count(),
             had_table: self.had_table,
+            split: self.split.as_ref().map_or(0, Split::count),
             excluded: plan.excluded.into_values().collect(),
         };
         if !is_right {
             self.write_table(&mut edit, parts, plan.record)?;
+        }
+        if let Some(split) = self.split.take() {
+            split.write(&self.target, &mut edit)?;
         }
         if recording.changed {
             recording.change = Some(edit.finish()?);
@@ -369,6 +379,9 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
                 let behind = u32::try_from(places.len()).unwrap_or(u32::MAX);
                 behind.checked_sub(1).map_or(0, |last| first.saturating_add(last))
             }
+            Anchors::Each(references) => {
+                references.iter().map(|reference| reference.symbol).max().unwrap_or(0)
+            }
             Anchors::Sections(bases) => {
                 let used = places.iter().filter_map(|(section, _)| bases.get(section));
                 used.copied().max().unwrap_or(0)
@@ -380,23 +393,6 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
         }
         Ok(anchors)
     }
-}
-
-/// The entries of each table section. There is one for each group and, with `link_order`, for each
-/// section of code.
-fn tables(all: &Rc<References>, groups: &HashMap<u32, u32>, link_order: bool) -> Tables {
-    let mut tables = Tables::new();
-    let mut start = 0;
-    for places in all.places.chunk_by(|a, b| a.0 == b.0) {
-        let Some((section, _)) = places.first() else { continue };
-        let home =
-            Home { group: groups.get(section).copied(), link: link_order.then_some(*section) };
-        let end = start + places.len();
-        let entries = tables.entry(home).or_insert_with(|| Entries::of(all, 0..0));
-        entries.add(start..end);
-        start = end;
-    }
-    tables
 }
 
 fn no_symbols() -> ErrorKind {

@@ -17,7 +17,8 @@ const BUDGET: Duration = Duration::from_secs(3);
 
 fn variants() -> [(Options, RecordOptions); 2] {
     let policy = Policy::of(Base::All);
-    let all = RecordOptions::default().writable(true).link_order(true).nop_all(true);
+    let all =
+        RecordOptions::default().writable(true).link_order(true).nop_all(true).split_lists(true);
     [Default::default(), (Options::default().policy(policy).nops(true), all)]
 }
 

@@ -39,7 +39,7 @@ type Both = (Options, RecordOptions);
 fn variants() -> [Both; 3] {
     let policy = Policy::of(Base::All);
     let all = Options::default().policy(policy);
-    let ordered = RecordOptions::default().writable(true).link_order(true);
+    let ordered = RecordOptions::default().writable(true).link_order(true).split_lists(true);
     let policy = Policy::default().exclude_sections(every_section());
     let exclude = Options::default().policy(policy);
     [Default::default(), (all, ordered), (exclude, RecordOptions::default())]

@@ -2,17 +2,18 @@
 //! table in, or none, go through `record` and then through every linker.
 //!
 //! Its own file because the judge is the linked program: its symbols and the words of its table.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
 use mcount::{CheckOptions, Options, RecordOptions, check, record};
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SymbolKind};
 use std::collections::HashMap;
 use std::path::Path;
+use testkit::damage::Random;
 use testkit::process;
 use testkit::room::Room;
 use testkit::test;
 use testkit::tiny_elf::{Object, Relocation, Section, Symbol};
-use testkit::tools::need;
+use testkit::tools::{need, programs};
 
 fn main() -> std::process::ExitCode {
     testkit::trial::main()
@@ -172,4 +173,230 @@ fn a_plain_table_becomes_an_ordered_one(linker: &str) {
     let found = entries(&room, "program");
     let found: Vec<_> = found.iter().filter(|name| *name != "__fentry__").collect();
     assert_eq!(found, expected, "{linker}");
+}
+
+/// Both files have templates and inline functions. The second one is compiled otherwise, so that its copies have other sizes,
+/// and one of its groups comes before its `.text`.
+const GROUPS: [(&str, &str, &str); 2] = [
+    (
+        "a.o",
+        "-O1",
+        "int unused(int a) { return a + 7; }\n\
+         int other(int a, Shape &shape);\n\
+         extern \"C\" int begin(int a) {\n\
+             Shape shape;\n\
+             return twice(a) + shared(a) + Chain<3>::sum(a) + other(a, shape);\n\
+         }\n",
+    ),
+    (
+        "b.o",
+        "-O0",
+        "struct Square : Shape { int area(int a) { return a * a; } };\n\
+         int other(int a, Shape &shape) {\n\
+             Square square;\n\
+             Shape *one = a ? &shape : &square;\n\
+             return twice(a) + twice(2L * a) + shared(a) + Chain<2>::sum(a) + one->area(a) + one->edge();\n\
+         }\n",
+    ),
+];
+const IN_BOTH: &str = "#define APART __attribute__((noinline))\n\
+     inline APART int shared(int a) { return a * 3; }\n\
+     template <class T> APART T twice(T x) { return x + x; }\n\
+     struct Shape { virtual int area(int a) { return a; } virtual int edge() { return 1; } };\n\
+     template <int N> struct Chain { static APART int sum(int a) { return Chain<N - 1>::sum(a) + N; } };\n\
+     template <> struct Chain<0> { static int sum(int a) { return a; } };\n";
+const ENTRY_FLAGS: [&str; 5] = [
+    "-fpatchable-function-entry=2",
+    "-fno-rtti",
+    "-fno-exceptions",
+    "-fno-asynchronous-unwind-tables",
+    "-fno-pie",
+];
+
+/// What the list of patchable entries in `object` refers to: symbols and addends.
+fn references(object: &[u8]) -> Vec<(String, i64)> {
+    let file = object::File::parse(object).unwrap();
+    let lists =
+        file.sections().filter(|section| section.name() == Ok("__patchable_function_entries"));
+    let relocations = lists.flat_map(|list| list.relocations());
+    let mut found: Vec<_> = relocations
+        .filter_map(|(_, relocation)| {
+            let RelocationTarget::Symbol(index) = relocation.target() else { return None };
+            let symbol = file.symbol_by_index(index).unwrap();
+            let section = symbol.section_index().map(|at| file.section_by_index(at).unwrap());
+            let section = section.map_or("", |section| section.name().unwrap_or_default());
+            Some((format!("{} in {section}", symbol.name().unwrap()), relocation.addend()))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// Calls are recorded, which adds symbols on RISC-V, and the list is split: it refers to what it referred to before.
+#[test(each = ["g++", "riscv64-linux-gnu-g++"])]
+fn a_split_list_refers_to_the_same_symbols(compiler: &str) {
+    need([compiler]);
+    let room = Room::new().unwrap();
+    let (name, level, source) = GROUPS[1];
+    room.put("b.cc", format!("{IN_BOTH}{source}").as_bytes()).unwrap();
+    run(&room, compiler, &[&ENTRY_FLAGS[..], &["-pg", level, "-c", "-o", name, "b.cc"]].concat());
+    let object = room.get(name).unwrap();
+    let how = RecordOptions::default().split_lists(true);
+    let recording = record(&object, &Options::default(), &how).unwrap();
+    assert!(recording.recorded > 8);
+    let new = recording.change.unwrap().apply(&object);
+    assert!(references(&object).len() > 8);
+    assert_eq!(references(&new), references(&object));
+}
+
+/// g++ 12's objects with damage: they're refused, or split by appending.
+#[test(each = ["g++", "arm-linux-gnueabihf-g++"])]
+fn damaged_lists_do_no_harm(compiler: &str) {
+    need([compiler]);
+    let room = Room::new().unwrap();
+    let (name, level, source) = GROUPS[1];
+    room.put("b.cc", format!("{IN_BOTH}{source}").as_bytes()).unwrap();
+    run(&room, compiler, &[&ENTRY_FLAGS[..], &[level, "-c", "-o", name, "b.cc"]].concat());
+    let whole = room.get(name).unwrap();
+    let file = object::File::parse(&*whole).unwrap();
+    // The list and its relocations, groups, symbols and names, and the headers of sections behind them.
+    let ranges: Vec<(u64, u64)> = file
+        .sections()
+        .filter(|section| !section.name().unwrap_or_default().starts_with(".text"))
+        .filter_map(|section| section.file_range())
+        .chain([(0, 64), (whole.len() as u64 - 2_560, 2_560)])
+        .filter(|(_, size)| *size > 0)
+        .collect();
+    let how = RecordOptions::default().split_lists(true);
+    let (mut random, mut split) = (Random::new(), 0);
+    for _ in 0..4_000 {
+        let mut object = whole.clone();
+        for _ in 0..=random.below(3) {
+            let (start, size) = ranges[random.below(ranges.len())];
+            let at = usize::try_from(start).unwrap() + random.below(usize::try_from(size).unwrap());
+            object[at] = [0, 1, 0x7f, 0x80, 0xff, object[at] ^ 1, object[at] ^ 8][random.below(7)];
+        }
+        let Ok(recording) = record(&object, &Options::default(), &how) else { continue };
+        if let Some(change) = recording.change {
+            split += 1;
+            let new = change.apply(&object);
+            assert_eq!(new.get(64..object.len()), object.get(64..), "nothing is overwritten");
+            if object::File::parse(&*object).is_ok() {
+                object::File::parse(&*new).unwrap();
+            }
+        }
+    }
+    assert!(split > 100, "only {split} were split");
+}
+
+/// Compiles [`GROUPS`], and splits their lists. Returns whether there was something to split.
+fn compile_groups(room: &Room, compiler: &str, flags: &[&str]) -> bool {
+    let how = RecordOptions::default().split_lists(true);
+    let mut has_split = false;
+    for (name, level, source) in GROUPS {
+        let source_name = format!("{name}.cc");
+        room.put(&source_name, format!("{IN_BOTH}{source}").as_bytes()).unwrap();
+        let files = [level, "-c", "-o", name, &source_name];
+        run(room, compiler, &[flags, &ENTRY_FLAGS[..], &files].concat());
+        let object = room.get(name).unwrap();
+        let recording = record(&object, &Options::default(), &how).unwrap();
+        has_split |= recording.split != 0;
+        assert_eq!(recording.change.is_some(), recording.split != 0, "{compiler} {name}");
+        if let Some(change) = recording.change {
+            assert!(change.at >= object.len() as u64, "nothing is overwritten");
+            let new = change.apply(&object);
+            let again = record(&new, &Options::default(), &how).unwrap();
+            assert_eq!(again.change, None, "{compiler} {name}: twice is once");
+            room.put(name, &new).unwrap();
+        }
+    }
+    has_split
+}
+
+/// The addresses that the list of patchable entries in the program `name` has, in order.
+fn listed(room: &Room, name: &str) -> Vec<u64> {
+    let image = room.get(name).unwrap();
+    let file = object::File::parse(&*image).unwrap();
+    let Some(list) = file.section_by_name("__patchable_function_entries") else {
+        return Vec::new();
+    };
+    let append = |sum, byte: &u8| sum << 8 | u64::from(*byte);
+    let value = |word: &[u8]| match file.is_little_endian() {
+        true => word.iter().rev().fold(0, append),
+        false => word.iter().fold(0, append),
+    };
+    let mut found: Vec<_> =
+        list.data().unwrap().chunks(if file.is_64() { 8 } else { 4 }).map(value).collect();
+    found.sort_unstable();
+    found
+}
+
+/// The addresses in the program `name` where `objdump` shows a symbol, and then two NOPs.
+fn with_nops(room: &Room, objdump: &str, name: &str) -> Vec<u64> {
+    let arguments = ["-d", "--no-show-raw-insn", name];
+    let text = process::run(&mut room.command(Path::new(objdump), &arguments)).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let is_nop = |line: Option<&&str>| {
+        line.and_then(|line| line.split('\t').nth(1)).is_some_and(|code| code.starts_with("nop"))
+    };
+    let starts = lines.iter().enumerate().filter(|(at, line)| {
+        line.ends_with(">:") && is_nop(lines.get(at + 1)) && is_nop(lines.get(at + 2))
+    });
+    let address = |line: &str| u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap();
+    let mut found: Vec<_> = starts.map(|(_, line)| address(line)).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// How C++ is compiled, and what the linker is told.
+const WAYS: [(&[&str], &[&str]); 3] =
+    [(&[], &[]), (&["-ffunction-sections"], &[]), (&["-ffunction-sections"], &["--gc-sections"])];
+/// The functions with a hook in the program, and those of them that the program calls.
+const HOOKED: usize = 13;
+const LIVE: usize = 11;
+
+/// What g++ 12 makes of C++: one list for all groups, linked to the first of them. The linkers refuse it, or drop entries of
+/// functions that they keep.
+#[test(each = LINKERS)]
+fn a_compilers_list_of_groups_is_split(linker: &str) {
+    need(["g++", "objdump", linker]);
+    for (flags, linker_flags) in WAYS {
+        let collects = linker_flags.contains(&"--gc-sections");
+        if collects && linker == "ld.gold" {
+            // It drops every section that nothing refers to, and so every list, whoever wrote it.
+            continue;
+        }
+        let room = Room::new().unwrap();
+        compile_groups(&room, "g++", flags);
+        let files = ["-e", "begin", "-o", "program", "a.o", "b.o"];
+        run(&room, linker, &[linker_flags, &files].concat());
+        let functions = with_nops(&room, "objdump", "program");
+        assert_eq!(listed(&room, "program"), functions, "{linker} {flags:?} {linker_flags:?}");
+        let count = if collects && linker != "mold" { LIVE } else { HOOKED };
+        assert_eq!(functions.len(), count, "{linker} {flags:?} {linker_flags:?}");
+    }
+}
+
+/// The same for each processor that a C++ compiler is installed for.
+#[test]
+fn lists_are_split_for_each_processor() {
+    let compilers = programs(|name| name.ends_with("-linux-gnu-g++") || name.ends_with("hf-g++"));
+    for compiler in compilers {
+        need([compiler.as_str()]);
+        let objdump = compiler.replace("g++", "objdump");
+        for (flags, linker_flags) in WAYS {
+            let room = Room::new().unwrap();
+            compile_groups(&room, &compiler, flags);
+            let linker_flags: Vec<_> =
+                linker_flags.iter().map(|flag| format!("-Wl,{flag}")).collect();
+            let mut arguments: Vec<&str> = linker_flags.iter().map(String::as_str).collect();
+            arguments.extend(["-nostdlib", "-static", "-no-pie", "-Wl,-e,begin", "-o", "program"]);
+            run(&room, &compiler, &[&arguments[..], &["a.o", "b.o"]].concat());
+            let functions = with_nops(&room, &objdump, "program");
+            assert_eq!(listed(&room, "program"), functions, "{compiler} {flags:?}");
+            let count = if linker_flags.is_empty() { HOOKED } else { LIVE };
+            assert_eq!(functions.len(), count, "{compiler} {flags:?}");
+        }
+    }
 }

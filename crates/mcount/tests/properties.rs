@@ -50,6 +50,7 @@ fn variants() -> Vec<(&'static str, Both)> {
         ("linux", Default::default()),
         ("all", all()),
         ("link order", (every_section(), all().1.link_order(true))),
+        ("split lists", (every_section(), all().1.split_lists(true))),
         ("other table", (every_section().table_section(".other_table".to_owned()), all().1)),
         ("all NOPs", (Options::default().policy(exclude), RecordOptions::default())),
     ]

@@ -50,6 +50,10 @@ Everything else passes through untouched: preprocessing, assembly output (-S), p
 LTO bytecode, and linking. A command that compiles and links at once, without -c, removes its objects \
 itself, so nothing is recorded: compile with -c, then link. With rustc, use --emit=obj.
 
+With -fpatchable-function-entry, gcc up to 12 writes one list of entries for a whole file. GNU ld and \
+lld refuse it in C++ programs of several files (\"defined in discarded section\"), and --gc-sections may \
+drop it. mcount cc splits it, as newer compilers do: a list for each section of code.
+
 Exit codes: those of the compiler, or 128 and the number of the signal that ended it; 2 if an object \
 cannot be recorded. That object is removed, so that make compiles it again. If the compiler fails, the \
 objects that it did write are recorded.
@@ -101,6 +105,7 @@ pub(super) fn cc(arguments: &CcArgs) -> u8 {
     let mut how = arguments.options.record_options_or(Base::All);
     how.writable |= arguments.writable;
     how.link_order = arguments.link_order;
+    how.split_lists = true;
     let Some((program, rest)) = arguments.command.split_first() else { return ERROR };
     let mut compiler = Command::new(program);
     compiler.args(rest);

@@ -32,6 +32,10 @@ pub(super) struct RecordArgs {
     /// exactly the entries of live functions
     #[arg(long)]
     link_order: bool,
+    /// Also split the compiler's list of patchable entries, a list for each section of code, if a linker
+    /// would refuse or spoil it (g++ up to 12)
+    #[arg(long)]
+    split_lists: bool,
     /// Turn the recorded calls into NOPs; the table stays
     #[arg(long)]
     nop_all: bool,
@@ -57,6 +61,7 @@ pub(super) fn record(arguments: &RecordArgs) -> io::Result<u8> {
     how.writable |= arguments.writable;
     how.link_order = arguments.link_order;
     how.nop_all = arguments.nop_all;
+    how.split_lists = arguments.split_lists;
     let results = over(
         &arguments.files,
         &arguments.many,

@@ -27,6 +27,8 @@ pub(crate) enum Anchors {
     Sections(BTreeMap<u32, u32>),
     /// There is one for each place. This is the first.
     Own(u32),
+    /// The entry for each place refers to this.
+    Each(Vec<Reference>),
 }
 
 /// The entries of one table.
@@ -61,6 +63,10 @@ impl Entries {
             let places = self.all.places.get(range.clone()).unwrap_or_default();
             for (index, (section, offset)) in range.clone().zip(places) {
                 found(match &self.all.symbols {
+                    Anchors::Each(references) => match references.get(index) {
+                        Some(reference) => *reference,
+                        None => continue,
+                    },
                     Anchors::Own(first) => {
                         let index = u32::try_from(index).unwrap_or(u32::MAX);
                         Reference { symbol: first.saturating_add(index), addend: 0 }

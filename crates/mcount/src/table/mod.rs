@@ -2,6 +2,7 @@
 
 pub(crate) mod encode;
 pub(crate) mod right;
+pub(crate) mod split;
 pub(crate) mod write;
 
 use crate::elf::{Relocations, Section, Symbol, loaded};

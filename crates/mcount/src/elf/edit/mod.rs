@@ -11,6 +11,7 @@ mod symbols;
 pub(crate) use self::encode::{encode_relocation, encode_section, new_section};
 use self::info::{InfoLayout, relocation_size};
 pub(crate) use self::symbols::NewSymbol;
+use self::symbols::Renumbering;
 use super::{Encoder, Section, Symbols, View, bytes};
 use crate::error::{Error, ErrorKind, Result};
 use object::read::elf::FileHeader;
@@ -84,6 +85,8 @@ pub(crate) struct Edit<'v, 'd, Elf: FileHeader> {
     bodies: BTreeMap<u32, Body>,
     headers: BTreeMap<u32, Section>,
     count: u32,
+    /// What became of the indices of symbols.
+    renumbering: Option<Renumbering>,
 }
 
 /// The first section index that doesn't fit into 16-bit fields (`SHN_LORESERVE`).
@@ -92,11 +95,17 @@ const FIRST_EXTENDED: u32 = 0xff00;
 impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
     pub(crate) fn new(view: &'v View<'d, Elf>) -> Self {
         let count = view.section_count();
-        Self { view, bodies: BTreeMap::new(), headers: BTreeMap::new(), count }
+        let (bodies, headers) = (BTreeMap::new(), BTreeMap::new());
+        Self { view, bodies, headers, count, renumbering: None }
     }
 
     fn encoder(&self) -> Encoder {
         self.view.encoder()
+    }
+
+    /// The index that the symbol with index `old` has now.
+    pub(crate) fn symbol(&self, old: u32) -> u32 {
+        self.renumbering.map_or(old, |renumbering| renumbering.of(old))
     }
 
     /// The bytes of section `index`, for changing.

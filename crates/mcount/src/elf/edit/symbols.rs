@@ -13,13 +13,20 @@ use object::read::elf::FileHeader;
 
 /// How the indices of symbols change.
 #[derive(Clone, Copy)]
-struct Renumbering {
+pub(super) struct Renumbering {
     /// The first symbol that moves.
     first: u32,
     /// How far it moves.
     added: u32,
     /// How many symbols there were before.
     end: u32,
+}
+
+impl Renumbering {
+    /// What becomes of the index `old`.
+    pub(super) fn of(self, old: u32) -> u32 {
+        if old >= self.first { old.saturating_add(self.added) } else { old }
+    }
 }
 
 /// A local symbol to add.
@@ -58,6 +65,7 @@ impl<'d, Elf: FileHeader> Edit<'_, 'd, Elf> {
             end: symbols.count(),
         };
         let (first, count) = (renumbering.first, renumbering.added);
+        self.renumbering = Some(renumbering);
         self.insert_symbols(symbols, new)?;
         for (index, section) in (0u32..).zip(self.view.sections()) {
             if section.link != symbols.section {
