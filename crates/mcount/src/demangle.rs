@@ -5,11 +5,18 @@ use std::borrow::Cow;
 /// What compilers put before the name of a function, of the first one in a file or of the file itself, for what runs before and
 /// behind `main`.
 const INITIALIZERS: [(&str, &str); 4] = [
-    ("_GLOBAL__sub_I_", "static initializers"),
-    ("_GLOBAL__sub_D_", "static destructors"),
-    ("_GLOBAL__I_", "static initializers"),
-    ("_GLOBAL__D_", "static destructors"),
+    ("_GLOBAL__sub_I", "static initializers"),
+    ("_GLOBAL__sub_D", "static destructors"),
+    ("_GLOBAL__I", "static initializers"),
+    ("_GLOBAL__D", "static destructors"),
 ];
+
+/// What is behind one of [`INITIALIZERS`] in the name of a symbol: `_NAME`, or `.NUMBER_NAME` if it has a priority.
+fn initialized(rest: &str) -> Option<&str> {
+    let priority =
+        rest.strip_prefix('.').map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    priority.unwrap_or(rest).strip_prefix('_')
+}
 
 /// The name of the function with this symbol, as in its source: C, C++ and Rust. A symbol that isn't mangled stays as it is.
 ///
@@ -53,6 +60,10 @@ mod tests {
             ("_ZN2ns1fEv", "ns::f()"),
             ("_GLOBAL__sub_I__Z1fi", "(static initializers of f(int))"),
             ("_GLOBAL__sub_I_a.cpp", "(static initializers of a.cpp)"),
+            ("_GLOBAL__sub_I.00100_a", "(static initializers of a)"),
+            ("_GLOBAL__sub_D_a", "(static destructors of a)"),
+            ("_GLOBAL__sub_Ia", "_GLOBAL__sub_Ia"),
+            ("_ZN2ns1fEi.part.0.cold", "ns::f(int) [clone .part.0] [clone .cold]"),
             ("_RNvC6_123foo3bar", "123foo::bar"),
             ("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt"),
         ];

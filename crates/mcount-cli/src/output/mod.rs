@@ -155,7 +155,12 @@ pub fn late_text(out: &mut impl Write, path: &Path, table: &LateTable) -> io::Re
 pub fn recorded(out: &mut dyn Write, label: &Label, recording: &Recording) -> io::Result<()> {
     let done = if recording.changed { "recorded" } else { "unchanged" };
     let count = counted(recording.recorded, "entry", "entries");
-    writeln!(out, "{}: {done}, {count}", printable(&label.to_string()))?;
+    write!(out, "{}: {done}, {count}", printable(&label.to_string()))?;
+    if recording.split != 0 {
+        let split = counted(recording.split, "patchable entry", "patchable entries");
+        write!(out, "; list of {split} split")?;
+    }
+    writeln!(out)?;
     for section in &recording.excluded {
         let made = counted(section.made_nops, "NOP", "NOPs");
         let left = counted(section.left, "call", "calls");
