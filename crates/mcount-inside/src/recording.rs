@@ -8,7 +8,7 @@ use crate::module::Module as Code;
 use crate::processor::ticks;
 use crate::records;
 use mcount_trace::layout::{self, directory, header};
-use mcount_trace::{Entry, Function, Mapping, Module, Moment, ProcessStart, Signature};
+use mcount_trace::{Entry, Function, Mapping, Module, Moment, ProcessStart, Signature, ThreadName};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
@@ -206,12 +206,27 @@ impl Recording {
         self.add(Mapping { module, pid, bias, ticks: ticks(), is_loaded });
     }
 
+    /// Adds what the threads are called that still run.
+    fn add_thread_names(&mut self) {
+        for entry in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+            let thread = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+            let name = std::fs::read(entry.path().join("comm"));
+            let (Some(thread), Ok(mut name)) = (thread, name) else { continue };
+            name.pop_if(|last| *last == b'\n');
+            let (pid, tid) = (self.process, thread);
+            self.add(ThreadName { pid, tid, ticks: ticks(), name: &name });
+        }
+    }
+
     /// Ends it. Calls that are under way are in it as such. The caller has disarmed what was armed for it.
     ///
     /// # Errors
     ///
     /// Some calls are missing from it.
     pub(crate) fn finish(mut self) -> Result<()> {
+        if self.process == std::process::id() {
+            self.add_thread_names();
+        }
         let is_quiet = agent::end();
         self.file = self.file.and_then(|file| own(file, &self.path));
         if self.process != std::process::id() {

@@ -59,6 +59,19 @@ pub struct ThreadEnd {
     pub ticks: u64,
 }
 
+/// What a thread is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadName<'a> {
+    /// The process ID.
+    pub pid: u32,
+    /// The thread ID.
+    pub tid: u32,
+    /// When it's called that.
+    pub ticks: u64,
+    /// Its name.
+    pub name: &'a [u8],
+}
+
 /// A sentence for people: what is missing from the trace, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Note<'a> {
@@ -95,6 +108,8 @@ pub enum Entry<'a> {
     ThreadStart(ThreadStart<'a>),
     /// A thread ends.
     ThreadEnd(ThreadEnd),
+    /// What a thread is called.
+    ThreadName(ThreadName<'a>),
     /// A file that code is loaded from.
     Module(Module<'a>),
     /// A function.
@@ -125,6 +140,7 @@ entries!(
     ProcessEnd,
     ThreadStart<'a>,
     ThreadEnd,
+    ThreadName<'a>,
     Module<'a>,
     Function<'a>,
     Note<'a>
@@ -215,6 +231,7 @@ impl<'a> Entry<'a> {
             Self::ProcessEnd(one) => to.event(one.pid, one.status, one.ticks, b""),
             Self::ThreadStart(one) => to.event(one.pid, one.tid, one.ticks, one.name),
             Self::ThreadEnd(one) => to.event(one.pid, one.tid, one.ticks, b""),
+            Self::ThreadName(one) => to.event(one.pid, one.tid, one.ticks, one.name),
             Self::Module(one) => to.module(one),
             Self::Function(one) => {
                 to.u32(one.number).u32(one.module).u64(one.address).u64(one.size).text(one.name);
@@ -235,6 +252,7 @@ impl<'a> Entry<'a> {
             Self::ProcessEnd(_) => metadata::PROCESS_END,
             Self::ThreadStart(_) => metadata::THREAD,
             Self::ThreadEnd(_) => metadata::THREAD_END,
+            Self::ThreadName(_) => metadata::THREAD_NAME,
             Self::Module(_) => metadata::MODULE,
             Self::Function(_) => metadata::FUNCTION,
             Self::Note(_) => metadata::NOTE,
@@ -247,7 +265,7 @@ impl<'a> Entry<'a> {
 
     /// Reads a record of this kind. `Err` if it's too short, `Ok(None)` if this version has no such kind.
     pub(crate) fn read(kind: u32, payload: Bytes<'a>) -> Result<Option<Self>, TooShort> {
-        let is_known = (metadata::PROCESS..=metadata::ENUMERATION).contains(&kind);
+        let is_known = (metadata::PROCESS..=metadata::THREAD_NAME).contains(&kind);
         match Self::of_kind(kind, payload) {
             None if is_known => Err(TooShort),
             entry => Ok(entry),
@@ -270,6 +288,12 @@ impl<'a> Entry<'a> {
                 Self::ProcessEnd(ProcessEnd { pid: first?, status: second?, ticks })
             }
             metadata::THREAD => Self::ThreadStart(ThreadStart {
+                pid: first?,
+                tid: second?,
+                ticks: payload.u64(8)?,
+                name: bytes.get(16..)?,
+            }),
+            metadata::THREAD_NAME => Self::ThreadName(ThreadName {
                 pid: first?,
                 tid: second?,
                 ticks: payload.u64(8)?,

@@ -286,6 +286,8 @@ pub mod metadata {
     pub const VALUES: u32 = 10;
     /// u32 number, u32 count, then enumerators: u64 value, u8 length of name, name.
     pub const ENUMERATION: u32 = 11;
+    /// u32 pid, u32 tid, u64 ticks, name: what the thread is called then.
+    pub const THREAD_NAME: u32 = 12;
 }
 
 /// Compressed traces: frames of zstd, each with a block of the file or, the first and the last, about all of them.

@@ -53,7 +53,8 @@ pub use append::{Patch, index};
 pub use calls::{Call, Calls, ThreadCalls};
 pub use clock::Moment;
 pub use entry::{
-    Entry, Enumeration, Note, ProcessEnd, ProcessStart, Signature, ThreadEnd, ThreadStart,
+    Entry, Enumeration, Note, ProcessEnd, ProcessStart, Signature, ThreadEnd, ThreadName,
+    ThreadStart,
 };
 pub use error::{Damage, Error};
 pub use follow::{Ended, Follower, Look, Source};

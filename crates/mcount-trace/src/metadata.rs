@@ -34,7 +34,7 @@ pub struct Thread<'a> {
     pub start: Option<u64>,
     /// Ticks when it ended, if it did.
     pub end: Option<u64>,
-    /// Its name, or nothing.
+    /// The last name that it's known to have had, or nothing.
     pub name: &'a [u8],
 }
 
@@ -96,6 +96,7 @@ pub(crate) struct Metadata<'a> {
     pub(crate) process_ends: Vec<Event<'a>>,
     pub(crate) threads: Vec<Event<'a>>,
     pub(crate) thread_ends: Vec<Event<'a>>,
+    pub(crate) thread_names: Vec<Event<'a>>,
     pub(crate) modules: Vec<Module<'a>>,
     pub(crate) functions: Vec<Function<'a>>,
     pub(crate) mappings: Vec<Mapping>,
@@ -142,6 +143,9 @@ impl<'a> Metadata<'a> {
             }
             Entry::ThreadStart(one) => {
                 self.threads.push(event(one.pid, one.tid, one.ticks, one.name));
+            }
+            Entry::ThreadName(one) => {
+                self.thread_names.push(event(one.pid, one.tid, one.ticks, one.name));
             }
             Entry::ThreadEnd(one) => {
                 self.thread_ends.push(event(one.pid, one.tid, one.ticks, b""));

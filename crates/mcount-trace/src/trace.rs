@@ -540,6 +540,7 @@ fn by_id<'e, 'a, K: std::hash::Hash + Eq>(
 fn threads<'a>(metadata: &Metadata<'a>, indices: &[ThreadIndex]) -> Vec<Thread<'a>> {
     let starts = by_id(&metadata.threads, |event| (event.pid, event.other));
     let ends = by_id(&metadata.thread_ends, |event| (event.pid, event.other));
+    let names = by_id(&metadata.thread_names, |event| (event.pid, event.other));
     let mut silent = starts.clone();
     let mut threads = Vec::new();
     for index in indices {
@@ -553,19 +554,39 @@ fn threads<'a>(metadata: &Metadata<'a>, indices: &[ThreadIndex]) -> Vec<Thread<'
             pid: index.pid,
             tid: index.tid,
             start: event.map(|event| event.ticks),
-            end: first_since(ends.get(&id), index.first).map(|event| event.ticks),
-            name: event.map_or(b"", |event| event.name),
+            end: end_of(&ends, id, index.first),
+            name: last_name(names.get(&id), end_of(&ends, id, index.first))
+                .or(event.map(|event| event.name))
+                .unwrap_or_default(),
         });
     }
     let mut silent: Vec<_> = silent.into_values().flatten().collect();
     silent.sort_by_key(|event| event.ticks);
-    threads.extend(silent.into_iter().map(|event| Thread {
-        number: 0,
-        pid: event.pid,
-        tid: event.other,
-        start: Some(event.ticks),
-        end: first_since(ends.get(&(event.pid, event.other)), event.ticks).map(|end| end.ticks),
-        name: event.name,
+    threads.extend(silent.into_iter().map(|event| {
+        Thread {
+            number: 0,
+            pid: event.pid,
+            tid: event.other,
+            start: Some(event.ticks),
+            end: end_of(&ends, (event.pid, event.other), event.ticks),
+            name: last_name(
+                names.get(&(event.pid, event.other)),
+                end_of(&ends, (event.pid, event.other), event.ticks),
+            )
+            .unwrap_or(event.name),
+        }
     }));
     threads
+}
+
+/// When the thread with this ID ended that ran at `ticks`, if it did.
+fn end_of(ends: &HashMap<(u32, u32), Vec<&Event<'_>>>, id: (u32, u32), ticks: u64) -> Option<u64> {
+    first_since(ends.get(&id), ticks).map(|event| event.ticks)
+}
+
+/// The last of `names`, which are those of one thread ID in the order of time, that's not later than `end`: the ID may be
+/// another thread's then.
+fn last_name<'a>(names: Option<&Vec<&Event<'a>>>, end: Option<u64>) -> Option<&'a [u8]> {
+    let names = names?.iter().take_while(|event| end.is_none_or(|end| event.ticks <= end));
+    names.last().map(|event| event.name).filter(|name| !name.is_empty())
 }

@@ -1,6 +1,6 @@
 //! Writes traces, for tests and converters. The agent doesn't: it stores words into a mapped file.
 
-use crate::entry::{Entry, Note, ProcessEnd, ProcessStart, ThreadEnd, ThreadStart};
+use crate::entry::{Entry, Note, ProcessEnd, ProcessStart, ThreadEnd, ThreadName, ThreadStart};
 use crate::layout::{self, call, chunk, clock, directory, end, flags, header, special};
 use crate::metadata::{Function, Module};
 use crate::record::{End, address_slot};
@@ -101,6 +101,11 @@ impl Writer {
     /// A thread begins or gets a name.
     pub fn thread_name(&mut self, pid: u32, tid: u32, ticks: u64, name: &str) -> &mut Self {
         self.entry(ThreadStart { pid, tid, ticks, name: name.as_bytes() })
+    }
+
+    /// What a thread is called at this time.
+    pub fn thread_called(&mut self, pid: u32, tid: u32, ticks: u64, name: &str) -> &mut Self {
+        self.entry(ThreadName { pid, tid, ticks, name: name.as_bytes() })
     }
 
     /// A thread ends, and its process doesn't.

@@ -33,7 +33,7 @@ pub fn demangled(symbol: &str) -> Cow<'_, str> {
         return format!("{rust:#}").into();
     }
     for (prefix, what) in INITIALIZERS {
-        if let Some(of) = symbol.strip_prefix(prefix) {
+        if let Some(of) = symbol.strip_prefix(prefix).and_then(initialized) {
             return format!("({what} of {})", demangled(of)).into();
         }
     }

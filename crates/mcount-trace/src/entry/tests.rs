@@ -20,6 +20,7 @@ fn each(
     look(ProcessEnd { pid, status: second, ticks }.into());
     look(ThreadStart { pid, tid: second, ticks, name }.into());
     look(ThreadEnd { pid, tid: second, ticks }.into());
+    look(ThreadName { pid, tid: second, ticks, name }.into());
     look(Module { number: pid, build_id, path: name }.into());
     look(Function { number: pid, module: second, address: ticks, size, name }.into());
     look(Note { text: name }.into());
@@ -49,6 +50,7 @@ fn records(bytes: &[u8], big_endian: bool) -> Vec<Entry<'_>> {
 fn without_texts(entry: Entry<'_>) -> (Entry<'_>, [&[u8]; 2]) {
     match entry {
         Entry::ProcessStart(one) => (ProcessStart { path: b"", ..one }.into(), [one.path, b""]),
+        Entry::ThreadName(one) => (ThreadName { name: b"", ..one }.into(), [one.name, b""]),
         Entry::ThreadStart(one) => (ThreadStart { name: b"", ..one }.into(), [one.name, b""]),
         Entry::Module(one) => {
             (Module { build_id: b"", path: b"", ..one }.into(), [one.build_id, one.path])

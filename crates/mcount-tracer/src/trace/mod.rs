@@ -37,6 +37,7 @@ mod spend;
 mod stack;
 mod start;
 mod switch;
+mod thread_names;
 mod told;
 mod tracee;
 mod values;
@@ -311,6 +312,7 @@ impl Recorder {
             Stop::Event(libc::PTRACE_EVENT_VFORK, _) => self.forked(thread, true),
             Stop::Event(libc::PTRACE_EVENT_CLONE, _) => self.cloned(thread),
             Stop::Event(libc::PTRACE_EVENT_STOP, signal) => self.event_stop(thread, signal),
+            Stop::Event(libc::PTRACE_EVENT_EXIT, _) => self.ends(thread),
             Stop::Event(..) => thread.resume(None),
             Stop::Signal(signal @ (libc::SIGURG | libc::SIGTRAP))
                 if self.at_rendezvous(thread, signal) =>

@@ -5,6 +5,7 @@ use super::confine::Confinement;
 use super::processor;
 use super::space::Space;
 use super::start::{self, Untraced};
+use super::thread_names;
 use super::tracee::{Memory, Tracee};
 use super::{Ended, Maker, Process, Recorder, program};
 use crate::commit::Failure;
@@ -247,6 +248,18 @@ impl Recorder {
         let module = self.modules.at(index).map_or(0, |module| module.number);
         let (pid, ticks) = (process.cast_unsigned(), self.trace.ticks());
         self.add(Mapping { module, pid, bias, ticks, is_loaded });
+    }
+
+    /// A thread is about to end: it still has a name.
+    pub(super) fn ends(&mut self, thread: Tracee) {
+        if let Some(process) = self.threads.get(&thread.id())
+            && !self.left_alone.contains(&thread.id())
+            && self.processes.get(process).is_some_and(|process| process.traced)
+        {
+            let ids = (*process, thread.id());
+            thread_names::add(&self.trace, ids, ids);
+        }
+        thread.resume(None);
     }
 
     pub(super) fn exited(&mut self, thread: i32, status: i32) {

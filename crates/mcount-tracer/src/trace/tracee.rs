@@ -36,6 +36,7 @@ pub(super) fn options() -> ptrace::Options {
         | Options::PTRACE_O_TRACEFORK
         | Options::PTRACE_O_TRACEVFORK
         | Options::PTRACE_O_TRACECLONE
+        | Options::PTRACE_O_TRACEEXIT
 }
 
 impl Tracee {

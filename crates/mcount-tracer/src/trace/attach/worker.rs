@@ -15,6 +15,7 @@ use crate::trace::meant;
 use crate::trace::off_cpu::{self, OffCpu};
 use crate::trace::processor;
 use crate::trace::scope::Scope;
+use crate::trace::thread_names;
 use crate::trace::told::Told;
 use crate::trace::tracee::Memory;
 use crate::trace::{Size, rendezvous};
@@ -184,6 +185,7 @@ impl Worker {
             notes,
         };
         worker.watch_switches();
+        thread_names::add_all(&worker.trace, worker.request.process);
         Ok(worker)
     }
 
@@ -217,6 +219,7 @@ impl Worker {
         let mut is_mapped = false;
         if self.session.is_there() {
             self.note_new_modules();
+            thread_names::add_all(&self.trace, process);
             is_mapped = !left(&mut self.session)?;
         } else if start_of(process).is_some() {
             self.notes.push("it has executed another program, which isn't traced".to_owned());

@@ -1,0 +1,28 @@
+//! The names of threads, as the kernel has them: `pthread_setname_np` and `prctl(PR_SET_NAME)` set them at any time, so what a
+//! thread is called last says most.
+
+use super::file::TraceFile;
+use super::tracee::Tracee;
+use mcount_trace::ThreadName;
+use std::fs;
+
+/// Puts into the trace what a thread of `process` is called now, if it still runs. `ids` are the numbers that the two have in
+/// the trace.
+pub(super) fn add(trace: &TraceFile, (process, thread): (i32, i32), ids: (i32, i32)) {
+    let Ok(mut name) = fs::read(format!("/proc/{process}/task/{thread}/comm")) else { return };
+    name.pop_if(|last| *last == b'\n');
+    let (pid, tid) = (ids.0.cast_unsigned(), ids.1.cast_unsigned());
+    // If there's no room, that's said anyway.
+    let _ = trace.add(ThreadName { pid, tid, ticks: trace.ticks(), name: &name });
+}
+
+/// The same for all threads of `process`, by the numbers that they have in their own namespace.
+pub(super) fn add_all(trace: &TraceFile, process: i32) {
+    let inner = |id: i32| Tracee::new(id).inner_id().unwrap_or(id);
+    let folder = fs::read_dir(format!("/proc/{process}/task"));
+    let names =
+        folder.into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    for thread in names.filter_map(|name| name.parse().ok()) {
+        add(trace, (process, thread), (inner(process), inner(thread)));
+    }
+}
