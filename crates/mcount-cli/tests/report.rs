@@ -80,6 +80,21 @@ fn names_are_never_markup() {
     }
 }
 
+/// Where no source file is known, as in a stripped kernel, both maps would be of sections.
+#[test]
+fn no_map_is_shown_twice() {
+    let room = Room::new().unwrap();
+    let with = object(&hostile());
+    let map = |page: &str| (page.matches("<svg").count(), page.matches("By section").count());
+    assert_eq!(map(&page(&room, &with)), (2, 1));
+    let mut object = Object::new(62, true, false, true);
+    object.symbols.push(Symbol::function("f", 1, 1, 0, 8));
+    object.sections.push(Section::code(".text", &[0x90; 8]));
+    let page = page(&room, &object.build());
+    assert_eq!(map(&page), (1, 0));
+    assert!(page.contains("Coverage by section") && page.contains("<label hidden>Section"));
+}
+
 fn browse(room: &Room, page: &str, script: &str) -> String {
     title_after(room, page, script).unwrap()
 }

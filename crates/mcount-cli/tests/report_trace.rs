@@ -175,10 +175,10 @@ fn the_timeline_zooms_to_single_calls() {
            document.title = said.join('; ');\
          }}, 200);"
     );
-    let expected = "0 ns to 5.000 µs; a <i>thread</i> 8 of process 7 1.600 µs 100 ns; \
-                    1.100 µs to 2.000 µs; 1.325 µs to 1.775 µs; 1.438 µs to 1.887 µs; 0 ns to 5.000 µs; \
-                    1.250 µs to 3.750 µs; 255; \
-                    Calls of <i>thread</i> 8 of process 7, from 1.250 µs to 3.750 µs";
+    let expected = "1.000 µs to 5.000 µs; a <i>thread</i> 8 of process 7 1.600 µs 100 ns; \
+                    1.100 µs to 2.000 µs; 1.325 µs to 1.775 µs; 1.438 µs to 1.887 µs; 1.000 µs to 5.000 µs; \
+                    2.000 µs to 4.000 µs; 255; \
+                    Calls of <i>thread</i> 8 of process 7, from 2.000 µs to 4.000 µs";
     let said = browse(&room, &page, &script);
     assert_eq!(said.replace("&lt;", "<").replace("&gt;", ">"), expected);
 }
@@ -253,6 +253,213 @@ fn the_table_sorts_and_searches() {
          document.title = said.join(' ');"
     );
     assert_eq!(browse(&room, &page, &script), "mainba abmain mainba bamain 1 amain 2 of 3");
+}
+
+/// Three files, threads with a name, without one, and renamed; nothing happens for the first 80 ms, nor between 82 and 282 ms.
+fn with_pauses() -> Vec<u8> {
+    const MS: u64 = 1_000_000;
+    let mut writer = Writer::new();
+    writer.process(7, 1, 0, "/bin/program");
+    let threads = [7, 8].map(|tid| writer.thread(7, tid));
+    writer.thread_name(7, 8, 10, "program");
+    writer.thread_called(7, 8, 300 * MS, "worker");
+    writer.thread_end(7, 8, 301 * MS);
+    writer.thread_called(7, 8, 302 * MS, "another");
+    let files = ["/bin/program", "/lib/one.so", "/lib/two.so"];
+    for (at, file) in (0_u64..).zip(files) {
+        let function = writer.function(file, "f");
+        for start in [80 + at / 2, 282 + at] {
+            let call = writer.call(threads[usize::from(at == 1)], function);
+            call.from(start * MS).to(start * MS + MS).slot(0x7ffe_0000).end(End::Return);
+        }
+    }
+    writer.finish()
+}
+
+#[test]
+fn the_page_begins_at_the_first_call() {
+    let page = page(&Room::new().unwrap(), &with_pauses());
+    let found = data(&page);
+    assert_eq!(found["begin"], 80_000_000);
+    assert!(page.contains("The first call begins 80.000 ms after the start of the trace"));
+    assert_eq!(found["pauses"].to_string(), "[[82000000,282000000]]");
+    let names: Vec<&Value> =
+        found["threads"].as_array().unwrap().iter().map(|thread| &thread["name"]).collect();
+    assert_eq!(names, ["program", "worker"]);
+    assert!(!self::page(&Room::new().unwrap(), &sample()).contains("The first call begins"));
+}
+
+/// Threads that name themselves, one of which ends before the others; traced from the start, and from the middle on.
+#[test]
+fn threads_have_the_names_that_they_gave_themselves() {
+    need(["gcc"]);
+    let room = Room::new().unwrap();
+    let source = "#define _GNU_SOURCE\n#include <pthread.h>\n#include <unistd.h>\n\
+        __attribute__((noinline)) void work(void) { __asm__ volatile(\"\"); }\n\
+        static void *one(void *name) { work(); pthread_setname_np(pthread_self(), name); \
+            for (int i = 0; i < (*(char *)name == 's' ? 1 : 200); i++) { work(); usleep(10000); } return 0; }\n\
+        int main(void) { pthread_t all[2]; pthread_create(all, 0, one, \"short <b>\"); pthread_create(all + 1, 0, one, \"long\");\n\
+            pthread_join(all[0], 0); pthread_join(all[1], 0); work(); return 0; }\n";
+    room.put("names.c", source.as_bytes()).unwrap();
+    let flags = ["-O2", "-pthread", "-fpatchable-function-entry=5", "names.c", "-o", "names"];
+    let compiled = room.run(Path::new("gcc"), &flags).unwrap();
+    assert_eq!(compiled.code, Some(0), "{}", compiled.stderr);
+    let program = Path::new(env!("CARGO_BIN_EXE_mcount"));
+    let names = |file: &str| {
+        let found = data(&page(&room, &room.get(file).unwrap()));
+        let threads = found["threads"].as_array().unwrap().iter();
+        let mut names: Vec<String> =
+            threads.map(|thread| thread["name"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    let traced = room.run(program, &["trace", "-o", "traced", "--", "./names"]).unwrap();
+    assert_eq!(traced.code, Some(0), "{}", traced.stderr);
+    assert_eq!(names("traced"), ["long", "names", "short <b>"]);
+    let mut running = room.command(&room.path("names"), &[]).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let id = running.id().to_string();
+    let attach = ["attach", "-o", "attached", "--duration", "300ms", &id];
+    let attached = room.run(program, &attach).unwrap();
+    running.wait().unwrap();
+    assert_eq!(attached.code, Some(0), "{}", attached.stderr);
+    assert_eq!(names("attached"), ["long"]);
+}
+
+#[test]
+fn idle_time_can_be_hidden() {
+    need(["chromium"]);
+    let room = Room::new().unwrap();
+    let script = format!(
+        "{TOOLS}\
+         const range = () => said.push(el('range').textContent);\
+         setTimeout(() => {{\
+           said.push(el('idle').innerText.trim().replace(/\\s+/g, ' ')); range();\
+           el('fold').click(); range();\
+           const canvas = document.querySelector('#timeline canvas');\
+           const pen = canvas.getContext('2d');\
+           const columns = [...Array(canvas.width).keys()];\
+           const is_empty = x => pen.getImageData(x, 10, 1, 1).data[3] === 0;\
+           said.push(columns.filter(is_empty).length < canvas.width / 2);\
+           document.querySelector('[data-zoom=in]').click(); range();\
+           el('fold').click(); range();\
+           document.querySelector('[data-zoom=all]').click(); range();\
+           said.push(columns.filter(is_empty).length > canvas.width * 0.9);\
+           document.title = said.join('; ');\
+         }}, 200);"
+    );
+    let expected = "Hide idle time (200.000 ms without calls); 80.000 ms to 285.000 ms; 80.000 ms to 285.000 ms; \
+                    true; 81.250 ms to 283.750 ms; 81.250 ms to 283.750 ms; 80.000 ms to 285.000 ms; true";
+    assert_eq!(browse(&room, &page(&room, &with_pauses()), &script), expected);
+    let without = "document.title = document.getElementById('idle').hidden;";
+    assert_eq!(browse(&room, &page(&room, &sample()), without), "true");
+}
+
+/// What a reader with one kind of cones missing sees of a colour in linear light (Machado, Oliveira and Fernandes, "A
+/// Physiologically-based Model for Simulation of Color Vision Deficiency", 2009, severity 1); the first is for those with all.
+const EYES: [[[f64; 3]; 3]; 4] = [
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+    [
+        [0.152_286, 1.052_583, -0.204_868],
+        [0.114_503, 0.786_281, 0.099_216],
+        [-0.003_882, -0.048_116, 1.051_998],
+    ],
+    [
+        [0.367_322, 0.860_646, -0.227_968],
+        [0.280_085, 0.672_501, 0.047_413],
+        [-0.011_820, 0.042_940, 0.968_881],
+    ],
+    [
+        [1.255_528, -0.076_749, -0.178_779],
+        [-0.078_411, 0.930_809, 0.147_602],
+        [0.004_733, 0.691_367, 0.303_900],
+    ],
+];
+
+/// A colour, `rgb(1, 2, 3)`, as such eyes see it, in CIE L*a*b*.
+fn seen(colour: &str, eyes: &[[f64; 3]; 3]) -> [f64; 3] {
+    let numbers = colour.trim_matches(|c: char| !c.is_ascii_digit()).split(", ");
+    let linear: Vec<f64> = numbers
+        .map(|number| number.parse::<f64>().unwrap() / 255.0)
+        .map(|c| if c <= 0.040_45 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) })
+        .collect();
+    let weighed = |row: [f64; 3], of: &[f64]| -> f64 {
+        row.iter().zip(of).map(|(part, one)| part * one).sum()
+    };
+    let primaries = eyes.map(|row| weighed(row, &linear).clamp(0.0, 1.0));
+    // The last number is that of white.
+    let [x, y, z] = [
+        ([0.4124, 0.3576, 0.1805], 0.9505),
+        ([0.2126, 0.7152, 0.0722], 1.0),
+        ([0.0193, 0.1192, 0.9505], 1.089),
+    ]
+    .map(|(row, white)| weighed(row, &primaries) / white)
+    .map(|t| if t > 0.008_856 { t.cbrt() } else { 7.787 * t + 16.0 / 116.0 });
+    [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+}
+
+/// Colours have a legend, mean files or shares, and differ for all eyes, in light and in dark.
+#[test]
+fn colours_mean_something() {
+    need(["chromium"]);
+    let room = Room::new().unwrap();
+    let mut writer = Writer::new();
+    writer.process(7, 1, 0, "/bin/program");
+    let thread = writer.thread(7, 7);
+    for at in 0..9_u64 {
+        let function = writer.function(&format!("/lib/{at}.so"), &format!("f{at}"));
+        let (start, time) = (1_000 + 1_000 * at, 900 / (at + 1));
+        writer
+            .call(thread, function)
+            .from(start)
+            .to(start + time)
+            .slot(0x7ffe_0000)
+            .end(End::Return);
+    }
+    let page = page(&room, &writer.finish());
+    let script = format!(
+        "{TOOLS}\
+         const legend = () => [...document.querySelectorAll('#legend > span')].map(e => e.textContent + '=' + getComputedStyle(e.firstChild).backgroundColor);\
+         const colour = label => getComputedStyle(field(label)).backgroundColor;\
+         said.push(legend().join('|'), colour('f0,'), colour('f1,'), colour('f8,'));\
+         el('colours').value = 'own'; el('colours').dispatchEvent(new Event('change'));\
+         said.push(legend().join('|'), colour('f0,'), colour('f8,'));\
+         document.title = said.join(';');"
+    );
+    for scheme in ["0", "1"] {
+        let option = format!("--blink-settings=preferredColorScheme={scheme}");
+        let said = title_with(&room, &page, &script, &[&option]).unwrap();
+        let parts: Vec<&str> = said.trim_end().split(';').collect();
+        let legend = |at: usize| parts[at].split('|').map(|entry| entry.split_once('=').unwrap());
+        let (names, files): (Vec<&str>, Vec<&str>) = legend(0).unzip();
+        let names = names.join(" ");
+        assert_eq!(names, "0.so 1.so 2.so 3.so 4.so 5.so 3 other files");
+        assert_eq!(parts[1..4], [files[0], files[1], files[6]]);
+        let (names, shares): (Vec<&str>, Vec<&str>) = legend(4).unzip();
+        assert_eq!(
+            names.join(" "),
+            "less than 1 % of all time 1 % to 5 % 5 % to 20 % 20 % and more"
+        );
+        assert_eq!(parts[5..7], [shares[3], shares[1]]);
+        for eyes in &EYES {
+            // Shares are in an order, so that neighbours may be more alike.
+            for (colours, least) in [(&files, 12.0), (&shares, 9.0)] {
+                let seen: Vec<[f64; 3]> = colours.iter().map(|colour| seen(colour, eyes)).collect();
+                for (at, one) in seen.iter().enumerate() {
+                    for (beside, other) in seen.iter().enumerate().skip(at + 1) {
+                        let distance =
+                            (0..3).map(|i| (one[i] - other[i]).powi(2)).sum::<f64>().sqrt();
+                        assert!(
+                            distance > least,
+                            "{} and {}: {distance}",
+                            colours[at],
+                            colours[beside]
+                        );
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// How dark the page is, how many texts there are, and those that can hardly be read on what is behind them (WCAG 2, 1.4.3: less

@@ -33,10 +33,11 @@ pub(super) fn page(report: &Report<'_>, model: &Model) -> String {
     let parts = [
         ("by_source", by_source.to_owned()),
         ("source_map", treemap(source_groups, filter, 1200.0, 470.0)),
-        ("section_map", treemap(&model.sections, "section", 1200.0, 150.0)),
+        ("by_section", by_section(model)),
         ("findings", findings(report.findings)),
         ("gaps", gaps(functions)),
         ("group", group.to_owned()),
+        ("group_hidden", if filter == "section" { " hidden" } else { "" }.to_owned()),
         ("place", if functions.is_image { "Address" } else { "Offset" }.to_owned()),
     ];
     let entries = counted(entries, "entry", "entries");
@@ -161,6 +162,15 @@ fn cards(report: &Report<'_>) -> String {
         let _ = writeln!(out, "<div><dt>{name}</dt><dd>{count} <small>{note}</small></dd></div>");
     }
     out
+}
+
+/// The treemap of sections, unless the first one is that already.
+fn by_section(model: &Model) -> String {
+    if model.grouping == Grouping::Section {
+        return String::new();
+    }
+    let map = treemap(&model.sections, "section", 1200.0, 150.0);
+    format!("<section>\n<h2>By section</h2>\n<div class=\"map\">{map}</div>\n</section>\n")
 }
 
 /// The groups as fields of `width` times `height`, each of which leads to its functions.

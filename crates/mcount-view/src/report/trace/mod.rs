@@ -6,12 +6,14 @@
 
 mod flame;
 mod functions;
+mod idle;
 mod page;
 mod timeline;
 
 use crate::replay::{Names, Recorded};
 use flame::Flame;
 use functions::Functions;
+use idle::Busy;
 use mcount_trace::{Call, Trace};
 use timeline::Timeline;
 
@@ -31,6 +33,7 @@ pub fn trace_html(
         flame: Flame::default(),
         functions: Functions::new(trace),
         timeline: Timeline::new(trace),
+        busy: Busy::new(trace.nanoseconds(trace.latest())),
         recorded: Recorded::of(trace),
     };
     for thread in 0..trace.threads.len() {
@@ -38,6 +41,7 @@ pub fn trace_html(
             collector.call(&call);
         }
         collector.leave(0);
+        collector.busy.end_thread();
     }
     page::page(title, &names, collector, &missing(trace))
 }
@@ -65,6 +69,7 @@ struct Collector<'t, 'a> {
     flame: Flame,
     functions: Functions,
     timeline: Timeline,
+    busy: Busy,
     recorded: Recorded<'t>,
 }
 
@@ -76,6 +81,9 @@ impl Collector<'_, '_> {
         let duration = if self.counts { 0 } else { end.saturating_sub(start) };
         if let Some(caller) = self.stack.last_mut() {
             caller.inner = caller.inner.saturating_add(duration);
+        }
+        if self.stack.is_empty() {
+            self.busy.add(start, start.saturating_add(duration));
         }
         let around = self.stack.last().map(|caller| caller.field);
         let around = around.unwrap_or_else(|| self.flame.process(call.process));

@@ -97,10 +97,21 @@ fn list(missing: &[String]) -> String {
     out
 }
 
+/// That the page begins so many nanoseconds after the trace is said.
+const SAID: u64 = 1_000_000;
+
 /// What the timeline leaves out.
 fn timeline_note(collector: &Collector<'_, '_>) -> String {
     let timeline = &collector.timeline;
     let mut out = String::new();
+    let begin = begin(collector);
+    if begin >= SAID {
+        let _ = write!(
+            out,
+            " The first call begins {} after the start of the trace, and the page begins there; times are those of the trace.",
+            seconds(begin)
+        );
+    }
     if let Some(limit) = timeline.limit {
         let _ = write!(
             out,
@@ -120,6 +131,13 @@ fn timeline_note(collector: &Collector<'_, '_>) -> String {
         let _ = write!(out, " {left_out} shown.");
     }
     out
+}
+
+/// Nanoseconds from the start of the trace to what the page has first: a call or a marker.
+fn begin(collector: &Collector<'_, '_>) -> u64 {
+    let marks = collector.timeline.lanes.values().filter_map(|lane| Some(lane.marks.first()?.0));
+    let call = collector.busy.begin();
+    marks.fold(call, u64::min).min(collector.timeline.end - 1)
 }
 
 /// Where on the page names are: by the functions' place in the trace.
@@ -162,7 +180,9 @@ fn data(
         lanes.map(|(thread, lane)| lane_data(collector, &places, *thread, lane)).collect();
     let data = json!({
         "hasTimes": has_times,
+        "begin": begin(collector),
         "end": collector.timeline.end,
+        "pauses": collector.busy.pauses(collector.timeline.end),
         "stretches": STRETCHES,
         "modules": modules,
         "functions": table,
@@ -190,10 +210,23 @@ fn flame_data(
     fields.iter().map(field).collect()
 }
 
+/// The name of the last program that a process ran.
+fn program_of(collector: &Collector<'_, '_>, pid: u32) -> String {
+    let of = collector.trace.processes.iter().rposition(|process| process.pid == pid);
+    of.map(|at| program_name(collector.trace, Some(at))).unwrap_or_default()
+}
+
 /// A thread: each bar is the time since the start of the one before, its duration, depth and function.
 fn lane_data(collector: &Collector<'_, '_>, places: &Places, thread: usize, lane: &Lane) -> Value {
     let known = collector.trace.threads.get(thread);
     let name = known.map(|known| String::from_utf8_lossy(known.name)).unwrap_or_default();
+    let name = match known {
+        // Older traces have no names of main threads.
+        Some(main) if name.is_empty() && main.pid == main.tid => {
+            program_of(collector, main.pid).into()
+        }
+        _ => name,
+    };
     let mut before = 0;
     let mut bars: Vec<Value> = Vec::with_capacity(lane.bars.len() * 4);
     for bar in &lane.bars {

@@ -5,12 +5,84 @@ function nameOf(at) {
   return at === null || !data.functions[at] ? "?" : data.functions[at][NAME];
 }
 
+function fileOf(at) {
+  return at === null || !data.functions[at] ? "?" : data.modules[data.functions[at][MODULE]];
+}
+
 function duration(ns) {
   if (ns < 1e3) return ns.toFixed(0) + " ns";
   if (ns < 1e6) return (ns / 1e3).toFixed(3) + " µs";
   if (ns < 1e9) return (ns / 1e6).toFixed(3) + " ms";
   return (ns / 1e9).toFixed(3) + " s";
 }
+
+const dark = () => matchMedia("(prefers-color-scheme: dark)").matches;
+
+// Colours say in which file a function is, or how much time (or how many calls) are its own. The colours differ for readers who see
+// two primary colours only; the last one is that of all other files, and of what has no function.
+const colours = (() => {
+  const OWN = data.hasTimes ? 4 : 2;
+  const FILES = {
+    light: ["#77aadd", "#ee8866", "#eedd88", "#44bb99", "#99ddff", "#aaaa00", "#dddddd"],
+    dark: ["#1f5c8f", "#9b5108", "#8e29f3", "#412810", "#7b5b3b", "#3d0674", "#454d58"],
+  };
+  const SHARES = {
+    light: ["#e3e7ec", "#bfd9ef", "#8dbbe3", "#4f8cc9"],
+    dark: ["#3f4750", "#23405f", "#1c5488", "#176bb0"],
+  };
+  const LIMITS = [0.01, 0.05, 0.2];
+  const listeners = [];
+  const chosen = by("colours");
+  const weights = data.modules.map(() => 0);
+  let whole = 0;
+  for (const row of data.functions) {
+    weights[row[MODULE]] += row[OWN];
+    whole += row[OWN];
+  }
+  const order = data.modules.map((_, at) => at).sort((a, b) => weights[b] - weights[a] || a - b);
+  const others = FILES.light.length - 1;
+  const rank = data.modules.map(() => others);
+  order.slice(0, others).forEach((module, at) => (rank[module] = at));
+  const palette = (set) => set[dark() ? "dark" : "light"];
+
+  function of(at) {
+    const row = at === null ? undefined : data.functions[at];
+    if (chosen.value === "file") return palette(FILES)[row ? rank[row[MODULE]] : others];
+    const share = row ? row[OWN] / (whole || 1) : 0;
+    return palette(SHARES)[LIMITS.filter((limit) => share >= limit).length];
+  }
+
+  function entries() {
+    if (chosen.value === "own") {
+      const percent = LIMITS.map((limit) => limit * 100 + " %");
+      const texts = ["less than " + percent[0], ...percent.map((from, at) => (percent[at + 1] ? from + " to " + percent[at + 1] : from + " and more"))];
+      return texts.map((text, at) => [palette(SHARES)[at], text + (at === 0 ? (data.hasTimes ? " of all time" : " of all calls") : "")]);
+    }
+    const named = order.slice(0, others).map((module, at) => [palette(FILES)[at], data.modules[module].split("/").pop(), data.modules[module]]);
+    const left = order.length - named.length;
+    return left > 0 ? [...named, [palette(FILES)[others], grouped(left) + (left === 1 ? " other file" : " other files")]] : named;
+  }
+
+  function tell() {
+    by("legend").replaceChildren(...entries().map(([colour, text, title]) => {
+      const entry = document.createElement("span"), sample = document.createElement("span");
+      entry.setAttribute("role", "listitem");
+      sample.className = "sample";
+      sample.style.background = colour;
+      entry.title = title || "";
+      entry.append(sample, text);
+      return entry;
+    }));
+    for (const listener of listeners) listener();
+  }
+
+  // One colour for everything would say nothing.
+  if (data.modules.length < 2) chosen.value = "own";
+  chosen.addEventListener("change", tell);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", tell);
+  tell();
+  return { of, listen: (listener) => listeners.push(listener) };
+})();
 
 // The flame graph: a button for each field that is wide enough, so that each has a name and takes the focus.
 {
@@ -51,8 +123,8 @@ function duration(ns) {
     field.style.top = depth * HEIGHT + "px";
     field.tabIndex = -1;
     field.dataset.at = String(at);
-    if (depth % 2) field.classList.add("odd");
     if (found(at)) field.classList.add("match");
+    else field.style.background = colours.of(typeof fields[at][WHAT] === "string" ? null : fields[at][WHAT]);
     drawn.set(at, field);
     return field;
   }
@@ -162,6 +234,7 @@ function duration(ns) {
   by("whole").addEventListener("click", () => zoom(null));
   by("find").addEventListener("input", search);
   window.addEventListener("resize", draw);
+  colours.listen(draw);
   draw();
 }
 
@@ -169,7 +242,46 @@ function duration(ns) {
 {
   const HEIGHT = 17, LISTED = 10, LEAST = 50, MARKED = 50;
   const view = by("timeline");
-  let from = 0, to = data.end;
+  // What is in view, in nanoseconds of what is shown: that's time since the start of the trace, without the pauses that are hidden.
+  let from = data.begin, to = data.end;
+  let hidden = [];
+
+  // Where a time is shown.
+  function place(time) {
+    let low = 0, high = hidden.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (hidden[middle].from < time) low = middle + 1;
+      else high = middle;
+    }
+    if (low === 0) return time;
+    const pause = hidden[low - 1];
+    return time < pause.to ? pause.place : time - pause.to + pause.place;
+  }
+
+  // Which time is shown at a place; where a pause is hidden, that's its start.
+  function timeOf(at) {
+    let low = 0, high = hidden.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (hidden[middle].place < at) low = middle + 1;
+      else high = middle;
+    }
+    return low === 0 ? at : at - hidden[low - 1].place + hidden[low - 1].to;
+  }
+
+  // Hides the pauses between calls, or shows them; the same times stay in view.
+  function hide(wanted) {
+    const times = [timeOf(from), timeOf(to)];
+    hidden = [];
+    let shorter = 0;
+    for (const [begin, end] of wanted ? data.pauses : []) {
+      hidden.push({ from: begin, to: end, place: begin - shorter });
+      shorter += end - begin;
+    }
+    look(place(times[0]), place(times[1]));
+  }
+
   let hovered = null;
   const threads = data.threads.map((thread) => {
     const count = thread.bars.length / 4;
@@ -210,12 +322,6 @@ function duration(ns) {
     return low;
   }
 
-  function colour(at) {
-    return "hsl(" + (((at ?? 0) * 137) % 360) + (dark() ? " 45% 32%)" : " 60% 78%)");
-  }
-
-  const dark = () => matchMedia("(prefers-color-scheme: dark)").matches;
-
   function paint(lane) {
     const canvas = lane.canvas;
     const wide = canvas.clientWidth || 1200;
@@ -231,28 +337,45 @@ function duration(ns) {
     for (const row of lane.rows) {
       if (!row) continue;
       let last = -1;
-      for (let i = firstAfter(lane, row, from); i < row.length; i++) {
+      const end = timeOf(to);
+      for (let i = firstAfter(lane, row, timeOf(from)); i < row.length; i++) {
         const at = row[i];
-        if (lane.start[at] > to) break;
-        const left = Math.max((lane.start[at] - from) * scale, 0);
-        const right = Math.min((lane.start[at] + lane.time[at] - from) * scale, wide);
+        if (lane.start[at] > end) break;
+        const left = Math.max((place(lane.start[at]) - from) * scale, 0);
+        const right = Math.min((place(lane.start[at] + lane.time[at]) - from) * scale, wide);
         // What would be in a pixel that has been painted isn't painted again.
         if (right < last + 0.5 && i > 0) continue;
         last = Math.max(right, left + 1);
-        pen.fillStyle = colour(lane.what[at]);
+        pen.fillStyle = colours.of(lane.what[at]);
         pen.fillRect(left, lane.top + lane.depth[at] * HEIGHT + 2, Math.max(right - left - 0.5, 1), HEIGHT - 1);
         if (right - left > 30) label(pen, text, nameOf(lane.what[at]), left, right, lane.top + lane.depth[at] * HEIGHT);
       }
     }
+    folded(lane, pen, scale);
     marked(lane, pen, scale, text);
+  }
+
+  // A dashed line where a pause is hidden.
+  function folded(lane, pen, scale) {
+    pen.strokeStyle = getComputedStyle(by("range")).color;
+    pen.setLineDash([3, 2]);
+    pen.beginPath();
+    for (const pause of hidden) {
+      if (pause.place < from || pause.place > to) continue;
+      const left = Math.min((pause.place - from) * scale + 0.5, lane.canvas.clientWidth - 1);
+      pen.moveTo(left, 0);
+      pen.lineTo(left, lane.tall);
+    }
+    pen.stroke();
+    pen.setLineDash([]);
   }
 
   // Markers: a line through all calls of the thread, and what they say, as far as there's room.
   function marked(lane, pen, scale, text) {
     const shown = marksInView(lane);
     shown.forEach(([time, said], i) => {
-      const left = (time - from) * scale;
-      const next = i + 1 < shown.length ? (shown[i + 1][0] - from) * scale : lane.canvas.clientWidth;
+      const left = (place(time) - from) * scale;
+      const next = i + 1 < shown.length ? (place(shown[i + 1][0]) - from) * scale : lane.canvas.clientWidth;
       pen.fillStyle = text;
       pen.fillRect(left, 0, 1.5, lane.tall);
       if (next - left > 30) label(pen, text, said, left, next, 0);
@@ -260,7 +383,7 @@ function duration(ns) {
   }
 
   function marksInView(lane) {
-    return lane.thread.marks.filter(([time]) => time >= from && time <= to);
+    return lane.thread.marks.filter(([time]) => place(time) >= from && place(time) <= to);
   }
 
   function label(pen, text, name, left, right, top) {
@@ -277,10 +400,10 @@ function duration(ns) {
     pen.beginPath();
     for (let i = 0; i < counts.length; i += 5) {
       const begin = counts[i] * length;
-      if (begin + length < from || begin > to) continue;
+      if (place(begin + length) < from || place(begin) > to) continue;
       const top = lane.top + counts[i + 1] * HEIGHT + 2;
-      const left = Math.max((begin - from) * scale, 0);
-      const right = Math.min((begin + length - from) * scale, lane.canvas.clientWidth);
+      const left = Math.max((place(begin) - from) * scale, 0);
+      const right = Math.min((place(begin + length) - from) * scale, lane.canvas.clientWidth);
       for (let x = left; x < right; x += 4) {
         pen.moveTo(x, top + HEIGHT - 2);
         pen.lineTo(Math.min(x + 4, right), top);
@@ -294,7 +417,7 @@ function duration(ns) {
     for (const lane of threads) {
       for (const row of lane.rows) {
         if (!row) continue;
-        for (let i = firstAfter(lane, row, from); i < row.length && lane.start[row[i]] <= to; i++) {
+        for (let i = firstAfter(lane, row, timeOf(from)); i < row.length && lane.start[row[i]] <= timeOf(to); i++) {
           found.push([lane, row[i]]);
         }
       }
@@ -347,9 +470,10 @@ function duration(ns) {
 
   let waiting = 0;
   function draw() {
-    by("range").textContent = duration(from) + " to " + duration(to);
+    const range = duration(timeOf(from)) + " to " + duration(timeOf(to));
+    by("range").textContent = range;
     for (const lane of threads) {
-      const count = "from " + duration(from) + " to " + duration(to);
+      const count = "from " + range;
       lane.canvas.setAttribute("aria-label", "Calls of " + lane.title + ", " + count);
       paint(lane);
     }
@@ -357,25 +481,32 @@ function duration(ns) {
     waiting = setTimeout(() => { list(); listMarks(); }, 60);
   }
 
+  // Shows the times from one to another.
   function show(begin, end) {
-    const length = Math.min(Math.max(end - begin, LEAST), data.end);
-    from = Math.min(Math.max(begin - (length - (end - begin)) / 2, 0), data.end - length);
+    look(place(begin), place(end));
+  }
+
+  // Shows the places from one to another.
+  function look(begin, end) {
+    const [first, last] = [place(data.begin), place(data.end)];
+    const length = Math.min(Math.max(end - begin, LEAST), last - first);
+    from = Math.min(Math.max(begin - (length - (end - begin)) / 2, first), last - length);
     to = from + length;
     draw();
   }
 
-  // Makes the view so many times as long, around a time.
+  // Makes the view so many times as long, around a place.
   function zoom(factor, middle = (from + to) / 2) {
-    show(middle - (middle - from) * factor, middle + (to - middle) * factor);
+    look(middle - (middle - from) * factor, middle + (to - middle) * factor);
   }
 
   function move(part) {
     const step = (to - from) * part;
-    show(from + step, to + step);
+    look(from + step, to + step);
   }
 
   const actions = {
-    in: () => zoom(0.5), out: () => zoom(2), left: () => move(-0.25), right: () => move(0.25), all: () => show(0, data.end),
+    in: () => zoom(0.5), out: () => zoom(2), left: () => move(-0.25), right: () => move(0.25), all: () => show(data.begin, data.end),
   };
   const keys = { "+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right", 0: "all" };
   document.querySelectorAll("[data-zoom]").forEach((button) => {
@@ -387,7 +518,7 @@ function duration(ns) {
     event.preventDefault();
   });
 
-  function timeAt(event) {
+  function placeAt(event) {
     const box = event.target.getBoundingClientRect();
     return from + ((event.clientX - box.left) / box.width) * (to - from);
   }
@@ -395,7 +526,7 @@ function duration(ns) {
   view.addEventListener("wheel", (event) => {
     if (event.target.tagName !== "CANVAS") return;
     event.preventDefault();
-    zoom(event.deltaY > 0 ? 1.25 : 0.8, timeAt(event));
+    zoom(event.deltaY > 0 ? 1.25 : 0.8, placeAt(event));
   }, { passive: false });
   let dragged = null;
   view.addEventListener("pointerdown", (event) => {
@@ -409,7 +540,7 @@ function duration(ns) {
       dragged = event.clientX;
       return;
     }
-    tell(threads.find((lane) => lane.canvas === event.target), timeAt(event), event.offsetY);
+    tell(threads.find((lane) => lane.canvas === event.target), timeOf(placeAt(event)), event.offsetY);
   });
 
   // Says what is under the pointer.
@@ -421,7 +552,7 @@ function duration(ns) {
     if (mark) {
       hovered = mark[1] + ", at " + duration(mark[0]);
     } else if (at !== undefined && lane.start[at] <= time) {
-      hovered = nameOf(lane.what[at]) + ": " + duration(lane.time[at]) + ", at " + duration(lane.start[at]);
+      hovered = nameOf(lane.what[at]) + " (" + fileOf(lane.what[at]) + "): " + duration(lane.time[at]) + ", at " + duration(lane.start[at]);
     } else {
       const stretch = Math.floor((time / data.end) * data.stretches);
       const counts = lane.thread.counts;
@@ -437,8 +568,13 @@ function duration(ns) {
     by("time-said").textContent = hovered;
   }
 
+  const idle = data.pauses.reduce((sum, [begin, end]) => sum + end - begin, 0);
+  by("idle").hidden = idle === 0;
+  by("idle-said").textContent = "(" + duration(idle) + " without calls)";
+  by("fold").addEventListener("change", () => hide(by("fold").checked));
+
   window.addEventListener("resize", draw);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  colours.listen(draw);
   draw();
   list();
   listMarks();
