@@ -11,7 +11,7 @@ use crate::recording::Recording;
 use crate::system::code;
 use crate::system::loaded::{Loaded, with_modules};
 use crate::{arch, unwinders};
-use mcount::Pattern;
+use mcount::FunctionPattern;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
@@ -232,7 +232,7 @@ impl Program {
     }
 
     fn choose_matching(&self, text: &str) -> Result<Vec<HookIndex>> {
-        let pattern = Pattern::new(text)
+        let pattern = FunctionPattern::new(text)
             .map_err(|error| Error::new(ErrorKind::BadPattern, error.to_string()))?;
         let mut chosen = Vec::new();
         for (number, module) in self.modules.iter().enumerate() {
@@ -295,7 +295,7 @@ pub(crate) unsafe fn replace(function: usize, new: usize) -> Result<u64> {
 }
 
 /// Does the pattern mean the function of this hook, by one of its names? If no symbol names it, patterns of modules do.
-fn is_meant(pattern: &Pattern, hook: &Hook) -> bool {
+fn is_meant(pattern: &FunctionPattern, hook: &Hook) -> bool {
     let is_it = |symbol: &str| pattern.has_function(symbol, || mcount::demangled(symbol));
     hook.names.iter().any(|symbol| is_it(symbol)) || hook.names.is_empty() && is_it("")
 }

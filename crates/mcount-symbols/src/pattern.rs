@@ -11,7 +11,7 @@ pub enum Language {
     Regex,
 }
 
-/// Functions: a pattern of globs, as [`mcount::Pattern`] has it, or a regular expression.
+/// Functions: a pattern of globs, as [`mcount::FunctionPattern`] has it, or a regular expression.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     text: String,
@@ -20,7 +20,7 @@ pub struct Pattern {
 
 #[derive(Debug, Clone)]
 enum Kind {
-    Globs(mcount::Pattern),
+    Globs(Box<mcount::FunctionPattern>),
     Regex(Regex),
 }
 
@@ -34,7 +34,9 @@ impl Pattern {
         let kind = match language {
             Language::Regex => Kind::Regex(regex(text)?),
             Language::Glob => {
-                Kind::Globs(mcount::Pattern::new(text).map_err(|error| error.to_string())?)
+                let globs =
+                    mcount::FunctionPattern::new(text).map_err(|error| error.to_string())?;
+                Kind::Globs(Box::new(globs))
             }
         };
         Ok(Self { text: text.to_owned(), kind })

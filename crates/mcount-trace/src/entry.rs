@@ -5,7 +5,6 @@
 
 use crate::bytes::Bytes;
 use crate::layout::{self, metadata};
-use crate::metadata::{Function, Mapping, Module};
 
 /// The most bytes of a record without its head. A longer text is cut to this, because a record has to fit into a chunk.
 const MOST: usize = 60_000;
@@ -70,6 +69,47 @@ pub struct ThreadName<'a> {
     pub ticks: u64,
     /// Its name.
     pub name: &'a [u8],
+}
+
+/// A file that code was loaded from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Module<'a> {
+    /// Its number in the trace.
+    pub number: u32,
+    /// Its build ID, or nothing.
+    pub build_id: &'a [u8],
+    /// Its path.
+    pub path: &'a [u8],
+}
+
+/// A function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Function<'a> {
+    /// Its number in the trace.
+    pub number: u32,
+    /// The number of its module.
+    pub module: u32,
+    /// Its address as the module's file has it.
+    pub address: u64,
+    /// Its size in bytes; 0 if not known.
+    pub size: u64,
+    /// Its name as the symbol table has it.
+    pub name: &'a [u8],
+}
+
+/// A module that a process loaded, or unloaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mapping {
+    /// The number of the module.
+    pub module: u32,
+    /// The process ID.
+    pub pid: u32,
+    /// What is to be added to an address in the file.
+    pub bias: u64,
+    /// Ticks when it happened.
+    pub ticks: u64,
+    /// It was loaded, not unloaded.
+    pub is_loaded: bool,
 }
 
 /// A sentence for people: what is missing from the trace, and why.

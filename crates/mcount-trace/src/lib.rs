@@ -53,12 +53,12 @@ pub use append::{Patch, index};
 pub use calls::{Call, Calls, ThreadCalls};
 pub use clock::Moment;
 pub use entry::{
-    Entry, Enumeration, Note, ProcessEnd, ProcessStart, Signature, ThreadEnd, ThreadName,
-    ThreadStart,
+    Entry, Enumeration, Function, Mapping, Module, Note, ProcessEnd, ProcessStart, Signature,
+    ThreadEnd, ThreadName, ThreadStart,
 };
 pub use error::{Damage, Error};
 pub use follow::{Ended, Follower, Look, Source};
-pub use metadata::{Function, Mapping, Module, Process, Thread};
+pub use metadata::{Process, Thread};
 pub use pack::Packer;
 pub use record::End;
 pub use slices::Slice;

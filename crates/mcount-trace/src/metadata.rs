@@ -1,7 +1,7 @@
 //! Metadata chunks: processes, threads, modules, functions and notes, as they were recorded.
 
 use crate::bytes::Bytes;
-use crate::entry::{Entry, TooShort};
+use crate::entry::{Entry, Function, Mapping, Module, TooShort};
 use crate::layout::metadata as kind;
 
 /// A program that a process ran. A process that called `exec` has one for each program.
@@ -36,47 +36,6 @@ pub struct Thread<'a> {
     pub end: Option<u64>,
     /// The last name that it's known to have had, or nothing.
     pub name: &'a [u8],
-}
-
-/// A file that code was loaded from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Module<'a> {
-    /// Its number in the trace.
-    pub number: u32,
-    /// Its build ID, or nothing.
-    pub build_id: &'a [u8],
-    /// Its path.
-    pub path: &'a [u8],
-}
-
-/// A function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Function<'a> {
-    /// Its number in the trace.
-    pub number: u32,
-    /// The number of its module.
-    pub module: u32,
-    /// Its address as the module's file has it.
-    pub address: u64,
-    /// Its size in bytes; 0 if not known.
-    pub size: u64,
-    /// Its name as the symbol table has it.
-    pub name: &'a [u8],
-}
-
-/// A module that a process loaded, or unloaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mapping {
-    /// The number of the module.
-    pub module: u32,
-    /// The process ID.
-    pub pid: u32,
-    /// What is to be added to an address in the file.
-    pub bias: u64,
-    /// Ticks when it happened.
-    pub ticks: u64,
-    /// It was loaded, not unloaded.
-    pub is_loaded: bool,
 }
 
 /// The start or the end of a thread or process.

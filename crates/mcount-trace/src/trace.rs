@@ -2,12 +2,13 @@
 
 use crate::bytes::Bytes;
 use crate::calls::{Calls, ThreadCalls};
+use crate::entry::{Function, Mapping, Module};
 use crate::error::{Damage, Error};
 use crate::file::File;
 use crate::index::{Descriptor, Index, Starts, ThreadIndex, descriptor};
 use crate::layout::{self, chunk, clock, directory, flags, header};
 use crate::limits::{Limits, first_since};
-use crate::metadata::{Event, Function, Mapping, Metadata, Module, Process, Thread};
+use crate::metadata::{Event, Metadata, Process, Thread};
 use crate::nest::resolve;
 use crate::off_cpu;
 use crate::scale::Scale;

@@ -1,8 +1,9 @@
 //! Writes traces, for tests and converters. The agent doesn't: it stores words into a mapped file.
 
-use crate::entry::{Entry, Note, ProcessEnd, ProcessStart, ThreadEnd, ThreadName, ThreadStart};
+use crate::entry::{
+    Entry, Function, Module, Note, ProcessEnd, ProcessStart, ThreadEnd, ThreadName, ThreadStart,
+};
 use crate::layout::{self, call, chunk, clock, directory, end, flags, header, special};
-use crate::metadata::{Function, Module};
 use crate::record::{End, address_slot};
 use std::collections::HashMap;
 

@@ -99,7 +99,7 @@ pub use late::{Anchor, Fill, LateTable, ObjectOptions, table_object};
 pub use names::{is_cold_part, simple_name, source_name, spellings, without_arguments};
 pub use nop::{NopChange, Nops, Select};
 pub use options::{CheckOptions, LateOptions, Options, RecordOptions, SortOptions};
-pub use pattern::{Pattern, PatternError};
+pub use pattern::{FunctionPattern, PatternError};
 pub use policy::{Base, Policy, Treatment};
 pub use record::{ExcludedSection, Recording};
 pub use site::{CallSite, Kind, Sites, Source, Status, TABLE_SECTION};

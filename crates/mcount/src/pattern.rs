@@ -10,15 +10,15 @@ use std::fmt;
 /// A pattern of functions and modules. A name may be written in each way that [`spellings`] has, and as the symbol table has it.
 ///
 /// ```
-/// let pattern = mcount::Pattern::new("shop::*@libshop.so")?;
+/// let pattern = mcount::FunctionPattern::new("shop::*@libshop.so")?;
 /// assert!(pattern.has_module("/usr/lib/libshop.so"));
 /// assert!(pattern.has_function("_ZN4shop4findEi", || "shop::find(int)".into()));
 /// # Ok::<(), mcount::PatternError>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Pattern {
-    function: Option<Part>,
-    module: Option<Part>,
+pub struct FunctionPattern {
+    function: Option<NameGlob>,
+    module: Option<NameGlob>,
 }
 
 /// Why a pattern is none.
@@ -44,12 +44,12 @@ impl std::error::Error for PatternError {}
 
 /// A glob, and the name that it is if its signs are meant as they are, as those of `void f(char*)`.
 #[derive(Debug, Clone)]
-struct Part {
+struct NameGlob {
     text: String,
     glob: GlobMatcher,
 }
 
-impl Part {
+impl NameGlob {
     fn new(text: &str) -> Result<Option<Self>, PatternError> {
         if text.is_empty() {
             return Ok(None);
@@ -63,8 +63,8 @@ impl Part {
     }
 }
 
-impl Pattern {
-    /// Reads a pattern. What is behind the last `@` is about modules.
+impl FunctionPattern {
+    /// Reads a pattern. The part after the last `@` is about modules.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Pattern {
             return Err(PatternError::Empty);
         }
         let (function, module) = text.rsplit_once('@').unwrap_or((text, ""));
-        Ok(Self { function: Part::new(function)?, module: Part::new(module)? })
+        Ok(Self { function: NameGlob::new(function)?, module: NameGlob::new(module)? })
     }
 
     /// Whether it means functions of the module at `path`: its glob matches that, or the file's name.
@@ -142,7 +142,7 @@ mod tests {
             ("a@b@true", ("a@b", "a@b", "/bin/true"), true),
         ];
         for (pattern, (symbol, name, module), expected) in table {
-            let found = Pattern::new(pattern).unwrap();
+            let found = FunctionPattern::new(pattern).unwrap();
             let is_match = found.has_module(module) && found.has_function(symbol, || name.into());
             assert_eq!(is_match, expected, "{pattern} of {name}");
         }
@@ -150,17 +150,17 @@ mod tests {
 
     #[test]
     fn what_is_no_pattern() {
-        assert_eq!(Pattern::new("").unwrap_err().to_string(), "the pattern is empty");
+        assert_eq!(FunctionPattern::new("").unwrap_err().to_string(), "the pattern is empty");
         for text in ["a[", "[", "a@[", "{a"] {
-            assert!(matches!(Pattern::new(text), Err(PatternError::Glob(_))), "{text}");
+            assert!(matches!(FunctionPattern::new(text), Err(PatternError::Glob(_))), "{text}");
         }
     }
 
     #[test]
     fn names_are_asked_for_only_if_they_matter() {
-        let pattern = Pattern::new("main").unwrap();
+        let pattern = FunctionPattern::new("main").unwrap();
         assert!(pattern.has_function("main", || unreachable!("the symbol matches")));
-        let all = Pattern::new("@true").unwrap();
+        let all = FunctionPattern::new("@true").unwrap();
         assert!(all.has_function("x", || unreachable!("it's about modules alone")));
     }
 }

@@ -1,6 +1,10 @@
 //! The encoder against the decoder, and both against bytes that were written by hand.
 
-use super::*;
+use super::{
+    Entry, Enumeration, Function, MOST, Mapping, Module, Note, ProcessEnd, ProcessStart, Signature,
+    ThreadEnd, ThreadName, ThreadStart,
+};
+use crate::bytes::Bytes;
 use proptest::prelude::*;
 
 fn text() -> impl Strategy<Value = Vec<u8>> {
