@@ -17,6 +17,7 @@ const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(20);
 
 /// Which of `packages` aren't installed; `None` where there is no dpkg.
+#[must_use]
 pub fn missing<'p>(packages: &[&'p str]) -> Option<Vec<&'p str>> {
     let mut query = Command::new("dpkg-query");
     // Its exit code is 1 if it doesn't know one of them.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::Result;
 
 /// The root of the workspace.
+#[must_use]
 pub fn workspace() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     // This crate is two folders below.

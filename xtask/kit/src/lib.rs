@@ -3,6 +3,10 @@
 //!
 //! A crate of its own because `lab` is a workspace of its own: who tests a change needn't compile experiments.
 #![expect(clippy::print_stdout, reason = "chores say what they install")]
+#![expect(
+    clippy::missing_errors_doc,
+    reason = "not published; an error names the file or the command that failed"
+)]
 
 pub mod apt;
 pub mod files;

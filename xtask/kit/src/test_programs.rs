@@ -51,6 +51,7 @@ fn program(message: &Value) -> Option<TestProgram> {
 }
 
 /// What a test program says at its end, such as `3 passed, 0 failed, 1 ignored`.
+#[must_use]
 pub fn counts(said: &str) -> Option<String> {
     let result = said.lines().rev().find_map(|line| line.strip_prefix("test result: "))?;
     let (_, counts) = result.split_once(". ")?;
