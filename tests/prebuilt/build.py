@@ -277,6 +277,19 @@ def table_targets(name, wanted):
         yield place, value + addend
 
 
+def global_entry(processor, listing, offset):
+    """The size of the two instructions that find the TOC of ELFv2 at an offset; 0 if they aren't there."""
+    texts = [listing[at].text if at in listing else "" for at in (offset, offset + 4)]
+    loads = re.match(r"(addis|lis|ld)\s+r2,", texts[0]) and re.match(r"add(i?)\s+r2,r2,", texts[1])
+    return 8 if processor.startswith("powerpc64") and loads else 0
+
+
+def landing_pad(listing, offset):
+    """The size of the landing pad at an offset; 0 if there is none."""
+    insn = listing.get(offset)
+    return insn.size if insn and re.match(r"endbr(32|64)|bti\b|hint\s+#0x22", insn.text) else 0
+
+
 def expectation(variant):
     """Lines of the expectation file, and the relocations to a hook that are no call sites."""
     name = variant.name
@@ -304,14 +317,17 @@ def expectation(variant):
             else:
                 sites.append((section, site, functions.at(section, site), kind, reloc.symbol))
     for section, offset in table_targets(name, LISTS):
-        here = offset
         listing = {i.offset: i for s, insns, _ in sections if s == section for i in insns}
+        # clang lists the global entry on PowerPC, and has the NOPs at the local one.
+        offset += global_entry(processor, listing, offset)
+        here = offset
         # An area that stands wholly or partly before its function belongs to the function after it.
         while not functions.begins(section, here) and here in listing and "nop" in listing[here].text:
             here += listing[here].size
         # No call comes by an area that ends where its function begins. GCC 12 puts all areas for MIPS before functions.
         is_before = here != offset and functions.begins(section, here)
-        if is_before and "nop" not in listing[here].text and not processor.startswith("mips"):
+        behind = here + (landing_pad(listing, here) or global_entry(processor, listing, here))
+        if is_before and "nop" not in listing[behind].text and not processor.startswith("mips"):
             continue
         owner = functions.from_(section, here) if functions.begins(section, here) else functions.at(section, offset)
         sites.append((section, offset, owner, "patchable", "-"))
@@ -373,9 +389,10 @@ def origin(variant):
         return "own assembly, binutils-source 2.40"
     if tool.endswith("-as") or tool.startswith("llvm-mc"):
         return "own assembly, " + ("LLVM 19" if "llvm" in tool else "binutils 2.40")
+    version = re.search(r"-(\d+)$", tool)
     if tool.startswith("clang"):
-        return "clang " + (tool.partition("-")[2] or "14")
-    return "g++ 12" if "g++" in tool else "gcc 12"
+        return f"clang {version[1]}" if version else "clang 14"
+    return f"gcc {version[1]}" if version else "g++ 12" if "g++" in tool else "gcc 12"
 
 
 def readme():

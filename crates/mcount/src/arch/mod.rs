@@ -144,6 +144,9 @@ pub(crate) struct Arch {
     pub(crate) decode_nop: Option<fn(Code<'_>, u64) -> Option<u64>>,
     /// Landing pads, which may be at the start of a function, before or inside a patchable area.
     pub(crate) pads: &'static [Instruction],
+    /// The size in bytes of the instructions at an offset that a function begins with if calls from other modules enter
+    /// it there, and calls from its own module behind them; 0 if there are none.
+    pub(crate) global_entry: Option<fn(Code<'_>, u64) -> u64>,
     /// The least number of bytes of NOPs that a call becomes.
     pub(crate) call_size: u64,
     /// What linkers put behind a call that goes through a stub. It undoes what the stub did, so it
@@ -193,6 +196,7 @@ const DEFAULT: Arch = Arch {
     nops: &[],
     decode_nop: None,
     pads: &[],
+    global_entry: None,
     call_size: 4,
     restores: &[],
     hook_nop: None,

@@ -140,8 +140,19 @@ impl Arch {
         sites.min().unwrap_or(offset)
     }
 
-    /// The size in bytes of the landing pad at `offset`; 0 if there is none.
+    /// The size in bytes of what is at `offset` and may be between the NOPs of an area: a landing pad, or a global
+    /// entry. 0 if there is none.
     pub(crate) fn pad(&self, code: Code<'_>, offset: u64) -> u64 {
-        self.pads.iter().find(|pad| pad.is_at(code, offset)).map_or(0, Instruction::size)
+        let pad = self.pads.iter().find(|pad| pad.is_at(code, offset)).map(Instruction::size);
+        pad.unwrap_or_else(|| {
+            self.global_entry.map_or(0, |global_entry| global_entry(code, offset))
+        })
+    }
+
+    /// The size in bytes of the global entry at `offset`, if NOPs are behind it; otherwise 0.
+    pub(crate) fn global_entry_before_nops(&self, code: Code<'_>, offset: u64) -> u64 {
+        let size = self.global_entry.map_or(0, |global_entry| global_entry(code, offset));
+        let is_nop = size != 0 && self.nop_at(code, offset.saturating_add(size)).is_some();
+        if is_nop { size } else { 0 }
     }
 }

@@ -9,11 +9,15 @@
 //! call into a load that restores r2. Without the call, that load would read a slot that nobody wrote. So
 //! both become NOPs together.
 //!
+//! In ELFv2, a function that needs its TOC begins by finding it, at its global entry. Calls from the same module
+//! have the right TOC and enter behind that, at the local entry, where a patchable area is. clang's list has the
+//! global entry nevertheless (llvm-project 163706), so whoever reads that list has to look for the NOPs.
+//!
 //! Sources: 64-bit PowerPC ELF ABI Supplement 1.9, 3.2.5; Power ELFv2 ABI, 3.5.
 
 use super::decode::{Branch, Decode, Goal, Place, four, signed};
 use super::powerpc::{self, BCTRL, BL, NOP};
-use super::{Arch, DEFAULT, Form, Instruction};
+use super::{Arch, Code, DEFAULT, Form, Instruction};
 
 const R_PPC64_REL24: u32 = 10;
 const R_PPC64_RELATIVE: u32 = 22;
@@ -35,12 +39,28 @@ pub(super) static ARCH: Arch = Arch {
     descriptors: Some(b".opd"),
     data_bases: &[(".TOC.", 0), (".got", 0x8000)],
     local_entry: true,
+    global_entry: Some(global_entry),
     nops: &[NOP],
     // ld r2,24(r1) in ELFv2 and ld r2,40(r1) in ELFv1 restore the TOC pointer that the stub stored.
     restores: &[Instruction::words(&[0xe841_0018]), Instruction::words(&[0xe841_0028])],
     decode: Some(Decode { length: four, call, stub, anchors: &[], relative: &[R_PPC64_RELATIVE] }),
     ..DEFAULT
 };
+
+/// The two instructions that find the TOC by the function's own address in r12, or where it is in memory, in the
+/// small and medium models and in the large one. Linkers put an absolute address into programs that aren't PIE.
+fn global_entry(code: Code<'_>, offset: u64) -> u64 {
+    let next = offset.checked_add(4).and_then(|at| code.word(at));
+    let (Some(first), Some(second)) = (code.word(offset), next) else { return 0 };
+    let is_setup = match (first >> 16, second >> 16) {
+        // addis r2, r12 or lis r2; addi r2, r2
+        (0x3c4c | 0x3c40, 0x3842) => true,
+        // ld r2, r12; add r2, r2, r12
+        (0xe84c, _) => first & 3 == 0 && second == 0x7c42_6214,
+        _ => false,
+    };
+    if is_setup { 8 } else { 0 }
+}
 
 /// The distance in an instruction that loads eight bytes, such as `ld`.
 fn low(word: u32) -> i64 {

@@ -123,8 +123,10 @@ fn table<Elf: FileHeader>(
     let (map, arch) = (&loaded.map, target.arch);
     // Entries that were dropped are zero.
     for (at, value) in (0u64..).zip(words).filter(|(_, value)| *value != 0) {
-        let [place, reversed] = [value, reversed(value, word)]
-            .map(|value| map.place(if sorted { arch.entry(value) } else { arch.listed(value) }));
+        let [place, reversed] = [value, reversed(value, word)].map(|value| {
+            let value = if sorted { arch.entry(value) } else { arch.listed(value) };
+            map.place(target.address_of_hook(value))
+        });
         let slot = (start.0, start.1.saturating_add(at.saturating_mul(word)));
         found.entries.push(JudgedEntry { slot, place, reversed, flaws: Vec::new() });
     }

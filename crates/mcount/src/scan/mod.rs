@@ -180,6 +180,26 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         Ok(self.arch.code(bytes, self.view.is_big_endian(), self.view.flags()))
     }
 
+    /// Where the hook is that an entry for `offset` of section `index` is meant for. It is behind the function's global
+    /// entry if the entry leads to that.
+    pub(crate) fn behind_global_entry(&self, index: u32, offset: u64) -> u64 {
+        if self.arch.global_entry.is_none() {
+            return offset;
+        }
+        let size = self.code(index).map(|code| self.arch.global_entry_before_nops(code, offset));
+        offset.saturating_add(size.unwrap_or(0))
+    }
+
+    /// The address of the hook that an entry of a table or list of this image is meant for.
+    pub(crate) fn address_of_hook(&self, entry: u64) -> u64 {
+        let section = self.arch.global_entry.and_then(|_| self.view.section_at(entry));
+        let Some((index, section)) = section.filter(|(_, section)| section.is_code()) else {
+            return entry;
+        };
+        let offset = entry.wrapping_sub(section.address);
+        section.address.wrapping_add(self.behind_global_entry(index, offset))
+    }
+
     /// The relocations in section `index`, whose header is `section`.
     ///
     /// # Errors

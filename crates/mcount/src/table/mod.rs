@@ -187,7 +187,9 @@ pub(crate) fn entries<Elf: FileHeader>(
         }
         if part.is_list {
             for entry in slots {
-                entry.place = entry.place.map(|(section, at)| (section, target.arch.listed(at)));
+                entry.place = entry.place.map(|(section, at)| {
+                    (section, target.behind_global_entry(section, target.arch.listed(at)))
+                });
                 entry.is_plain = true;
             }
         }

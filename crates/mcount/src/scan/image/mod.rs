@@ -131,7 +131,8 @@ impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
         let view = self.target.view;
         let Some((address, size)) = range else { return Vec::new() };
         let words = loaded::words(view, address, size / view.word(), &self.target.loader);
-        let mut entries: Vec<_> = words.iter().map(|word| self.target.arch.entry(*word)).collect();
+        let place = |word: &u64| self.target.address_of_hook(self.target.arch.entry(*word));
+        let mut entries: Vec<_> = words.iter().map(place).collect();
         entries.sort_unstable();
         entries
     }
