@@ -171,6 +171,17 @@ def powerpc():
     compile_c("powerpc64le-patchable-2", gcc("powerpc64le"), "-fno-pie -fpatchable-function-entry=2 -DPATCHABLE", "_mcount")
     compile_c("powerpc64le-clang", "clang --target=powerpc64le-linux-gnu", "-fno-pie -pg", "_mcount",
       objdump="powerpc64le-linux-gnu-objdump")
+    compile_c("powerpc64le-gcc-14-patchable-4-2", "powerpc64le-linux-gnu-gcc-14",
+      "-fno-pie -fpatchable-function-entry=4,2 -DPATCHABLE", "_mcount", "all NOPs are behind the global entry",
+      objdump="powerpc64le-linux-gnu-objdump")
+    compile_c("powerpc64-clang-patchable-2", "clang-19 --target=powerpc64-linux-gnu",
+      "-fno-pie -mabi=elfv2 -fpatchable-function-entry=2 -DPATCHABLE", "_mcount",
+      "the list has the global entry, the NOPs are at the local one", objdump="powerpc64-linux-gnu-objdump")
+    # clang 22 is the first to have patchable entries for it. It knows no other Debian than the next.
+    for name, flags in (("1", "=1"), ("4-2", "=4,2"), ("16-16", "=16,16"), ("2-large", "=2 -mcmodel=large")):
+        compile_c(f"powerpc64le-clang-patchable-{name}", "clang-22 --target=powerpc64le-linux-gnu",
+          f"-fno-pie -fpatchable-function-entry{flags} -DPATCHABLE", "_mcount", "as above",
+          objdump="powerpc64le-linux-gnu-objdump")
 
 
 def s390():
@@ -190,6 +201,8 @@ def s390():
     compile_c("s390x-clang-fentry", "clang --target=s390x-linux-gnu", "-fno-pie -pg -mfentry", "__fentry__",
       objdump="s390x-linux-gnu-objdump")
     assemble("s390x-larl", "s390x-linux-gnu", "", "src/s390x-larl.s", "the call of older compilers", packaged=True)
+    assemble("s390x-alternatives-nop-table", "s390x-linux-gnu", "", "src/s390x-alternatives.s",
+             "the NOP in `.altinstr_replacement` is no hook", packaged=True)
 
 
 def mips():

@@ -12,6 +12,10 @@ use crate::error::Result;
 use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Where kernels have the instructions that they copy over others when they know the processor. Nobody calls what is there, and
+/// on s390 there are the NOPs that look like a hook.
+const REPLACEMENTS: &[u8] = b".altinstr_replacement";
+
 /// The `places` at which there is a NOP as long as a call. Entries lead to `places`. `calls` are the
 /// places of calls, sorted; there is no NOP there.
 ///
@@ -68,7 +72,8 @@ pub(crate) fn decoded<Elf: FileHeader>(
     let mut places: Vec<_> = found.keys().copied().collect();
     let mut plain = Vec::new();
     for (section, header) in (0u32..).zip(target.view.sections()) {
-        if header.is_code() {
+        let is_replacement = target.view.is_called(section, REPLACEMENTS);
+        if header.is_code() && !is_replacement {
             let places = target.arch.hook_nops(target.code(section)?, functions.starts(section));
             plain.extend(places.into_iter().map(|offset| (section, offset)));
         }
