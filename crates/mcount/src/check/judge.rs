@@ -74,14 +74,9 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
 
     /// Whether the compiler's list leads to padding there, which is no site.
     fn is_padding(&self, place: InSection) -> bool {
-        let Ok(code) = self.target.code(place.0) else { return false };
-        if self.sites.contains_key(&place) {
-            return false;
-        }
-        let size = self.target.arch.nop_run(code, place.1, code.len());
         let is_site = |offset| self.sites.contains_key(&(place.0, offset));
-        let found = patchable::is_padding(self.target, self.functions, place, size, is_site);
-        size != 0 && found.unwrap_or(false)
+        !self.sites.contains_key(&place)
+            && patchable::leads_to_padding(self.target, self.functions, place, is_site)
     }
 
     fn entry(&mut self, entry: &JudgedEntry, is_list: bool) {

@@ -23,6 +23,10 @@ use object::read::elf::FileHeader;
 
 pub(crate) use crate::site::PATCHABLE_SECTION as SECTION;
 
+/// What the symbols of padding begin with. They have the type and size of a function. objtool makes the first ones; clang
+/// makes the others with kCFI, where a hash is behind NOPs or before them.
+const NAMES_OF_PADDING: [&[u8]; 2] = [b"__pfx_", b"__cfi_"];
+
 /// One area of NOPs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Area {
@@ -77,7 +81,8 @@ pub(crate) fn size<Elf: FileHeader>(
 
 /// Whether the area of `size` bytes at `offset` is padding: the function begins where it ends, as with `=N,N`, so no call
 /// comes by. If the function's hook is a NOP, the run of NOPs doesn't end there; `is_site` says whether another
-/// site is at an offset of the section. Without a symbol for the function, nothing is padding.
+/// site is at an offset of the section. Without a symbol for the function, nothing is padding. The area may have a symbol of
+/// its own: objtool gives all padding of a kernel names that begin with `__pfx_`.
 pub(crate) fn is_padding<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     functions: &FunctionIndex<'_>,
@@ -90,13 +95,36 @@ pub(crate) fn is_padding<Elf: FileHeader>(
     }
     let code = target.code(section)?;
     let end = offset + target.arch.nop_run(code, offset, offset.saturating_add(size));
-    if functions.last_start(section, offset) == Some(offset) {
+    let is_start = functions.last_start(section, offset) == Some(offset);
+    if is_start && !is_name_of_padding(functions, (section, offset)) {
         return Ok(false);
     }
     let next = functions.next_start(section, offset);
     let Some(start) = next.filter(|start| *start <= end) else { return Ok(false) };
+    // The name says it, even if the function begins with a NOP of its own, which a static key has.
+    if is_start {
+        return Ok(true);
+    }
     let behind_pad = start + target.arch.pad(code, start);
     Ok(start == end && size == end - offset || is_site(start) || is_site(behind_pad))
+}
+
+/// Whether what begins at a place is padding before a function, by its name.
+pub(crate) fn is_name_of_padding(functions: &FunctionIndex<'_>, place: (u32, u64)) -> bool {
+    let own = functions.find(place.0, place.1, 0).filter(|(_, start)| *start == place.1);
+    own.is_some_and(|(name, _)| NAMES_OF_PADDING.iter().any(|start| name.starts_with(start)))
+}
+
+/// Whether the compiler's list leads to padding at a place, where no site is. `is_site` is as in [`is_padding`].
+pub(crate) fn leads_to_padding<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    functions: &FunctionIndex<'_>,
+    (section, offset): (u32, u64),
+    is_site: impl Fn(u64) -> bool,
+) -> bool {
+    let Ok(code) = target.code(section) else { return false };
+    let size = target.arch.nop_run(code, offset, code.len());
+    size != 0 && is_padding(target, functions, (section, offset), size, is_site).unwrap_or(false)
 }
 
 /// Whether a function may start at `offset` of `section`. In a stripped file, it may start anywhere.

@@ -73,30 +73,57 @@ pub(super) fn entries<Elf: FileHeader>(
     found: &[CallSite],
 ) -> Vec<CallSite> {
     let bare = Some(bare);
-    let view = target.view;
-    let mut entries = Vec::new();
-    for name in [options.table_section.as_str(), patchable::SECTION] {
-        if let Some((address, size)) = table_range(target, name.as_bytes(), bare) {
-            entries.extend(loaded::words(view, address, size / view.word(), &target.loader));
-        }
-        if options.table_section == patchable::SECTION {
-            break;
-        }
-    }
-    for (index, list) in table::other_lists_of_image(target) {
-        if !view.is_called(index, options.table_section.as_bytes()) {
-            let count = list.size / view.word();
-            entries.extend(loaded::words(view, list.address, count, &target.loader));
-        }
-    }
     let known: HashMap<u64, &CallSite> =
         found.iter().filter_map(|site| Some((site.address?, site))).collect();
+    // The compiler lists padding, too.
+    let is_padding = |address: u64| {
+        let section = target.view.section_at(address).filter(|_| !known.contains_key(&address));
+        section.is_some_and(|(index, section)| {
+            let is_site = |at: u64| known.contains_key(&section.address.wrapping_add(at));
+            let place = (index, address - section.address);
+            patchable::leads_to_padding(target, functions, place, is_site)
+        })
+    };
     let mut sections = SiteSections::default();
-    let entries = entries.iter().map(|address| match known.get(&target.arch.entry(*address)) {
-        Some(site) => CallSite { recorded: true, ..(*site).clone() },
-        None => unknown(target, functions, options, &mut sections, *address),
-    });
-    entries.collect()
+    let mut entries = Vec::new();
+    for (word, is_list) in words_of_tables(target, options, bare) {
+        let entry = if is_list { target.arch.listed(word) } else { target.arch.entry(word) };
+        let hook = target.address_of_hook(entry);
+        match known.get(&hook) {
+            Some(site) => entries.push(CallSite { recorded: true, ..(*site).clone() }),
+            None if is_list && is_padding(hook) => {}
+            None => entries.push(unknown(target, functions, options, &mut sections, word)),
+        }
+    }
+    entries
+}
+
+/// The words of all tables, and whether each is of a compiler's list.
+fn words_of_tables<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+    options: &Options,
+    bare: Option<Bare>,
+) -> Vec<(u64, bool)> {
+    let view = target.view;
+    let mut found = Vec::new();
+    let mut add = |address, size, is_list| {
+        let words = loaded::words(view, address, size / view.word(), &target.loader);
+        found.extend(words.into_iter().map(|word| (word, is_list)));
+    };
+    let own = options.table_section.as_str();
+    if let Some((address, size)) = table_range(target, own.as_bytes(), bare) {
+        add(address, size, own == patchable::SECTION);
+    }
+    let range = table_range(target, patchable::SECTION.as_bytes(), bare);
+    if let Some((address, size)) = range.filter(|_| own != patchable::SECTION) {
+        add(address, size, true);
+    }
+    for (index, list) in table::other_lists_of_image(target) {
+        if !view.is_called(index, own.as_bytes()) {
+            add(list.address, list.size, true);
+        }
+    }
+    found
 }
 
 /// The sites of an image. They have names if the names of the `hooks` are given.

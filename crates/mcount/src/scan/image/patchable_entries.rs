@@ -29,7 +29,7 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
     pub(super) fn by_patchable_entries(&mut self, found: &mut Found) -> Result<()> {
         let mut listed = self.listed();
         for address in &mut listed {
-            *address = self.target.arch.listed(*address);
+            *address = self.target.address_of_hook(self.target.arch.listed(*address));
         }
         listed.sort_unstable();
         listed.dedup();
@@ -113,6 +113,7 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
                 }
                 for ((distance, size), bits) in forms {
                     let offset = start.wrapping_add(*distance);
+                    let offset = self.target.behind_global_entry(section.index, offset);
                     // Before a function there may be padding of the same instructions. An area that
                     // ends where the function begins looks the same. Any other area is aligned as the
                     // compiler aligned the listed ones.
@@ -130,7 +131,10 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
                     if left == 0 {
                         return Ok(());
                     }
-                    if run == *size && !overlaps(found, section.index, offset, run) {
+                    if run == *size
+                        && !overlaps(found, section.index, offset, run)
+                        && !patchable::is_name_of_padding(functions, (section.index, start))
+                    {
                         let (place, site) = area(section.index, offset, run, Source::Decoding);
                         found.insert(place, site);
                     }

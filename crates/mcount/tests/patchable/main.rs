@@ -7,12 +7,16 @@
 //! It is a file of its own because nothing says which compilers there are: it walks `PATH`. A
 //! processor that a compiler has no patchable entries for is reported as ignored.
 
+mod reached;
+mod stubs;
+
 use libtest_mimic::Arguments;
 use mcount::{
     Base, CallSite, CheckOptions, LateOptions, Level, NopChange, Options, Policy, RecordOptions,
 };
 use std::fmt::{Debug, Write as _};
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 use testkit::process::run;
 use testkit::reader;
 use testkit::room::Room;
@@ -93,6 +97,7 @@ struct Case {
     linker: String,
     linker_flags: Vec<String>,
     objcopy: String,
+    objdump: String,
     /// Bytes of the NOP that an area is made of.
     unit: u64,
     /// Bytes of NOPs that a call becomes at least.
@@ -101,10 +106,43 @@ struct Case {
     is_optional: bool,
 }
 
+impl Case {
+    /// Bytes of a function's global entry, where clang's list leads. `reached` finds out from the disassembly.
+    fn global_entry(&self) -> u64 {
+        let has_flag = |wanted: &str| self.flags.iter().any(|flag| flag == wanted);
+        let is_one = has_flag("-mabi=elfv2") || has_flag("--target=powerpc64le-linux-gnu");
+        if is_one { 8 } else { 0 }
+    }
+
+    /// The beginning of a source, and what its functions add: data, so that they have a global entry if there is one. gcc 12
+    /// can't put areas of all lengths between that and the local entry.
+    fn data(&self) -> (&'static str, &'static str) {
+        let is_gcc = self.compiler.starts_with("powerpc64le-");
+        if is_gcc { ("", "") } else { ("int data;\n", " + data") }
+    }
+
+    /// What a word of the list leads to: microMIPS labels have bit 0 set.
+    fn even(&self, word: u64) -> u64 {
+        word & !u64::from(self.unit != 1)
+    }
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     for case in cases() {
+        let case = Arc::new(case);
+        for way in reached::WAYS.iter().filter(|way| way.is_for(&case)) {
+            let case = Arc::clone(&case);
+            let title = reached::title(&case, way);
+            trials.push(trial(title, [], move || reached::perform(&case, way)));
+        }
+        if stubs::is_for(&case) {
+            let case = Arc::clone(&case);
+            let title = format!("stubs {} {}", case.compiler, case.flags.join(" "));
+            let title = title.replace(' ', "::");
+            trials.push(trial(title, [], move || stubs::perform(&case)));
+        }
         let flags: Vec<_> = case.flags.iter().filter(|flag| *flag != IN_ORDER).cloned().collect();
         let name = format!("{} {}", case.compiler, flags.join(" "));
         let name = name.trim_end().replace(' ', "::");
@@ -139,12 +177,16 @@ fn of_gcc(compiler: &str, (_, flags, unit, call): &Row) -> Case {
     let prefix = compiler.strip_suffix("gcc").unwrap_or_default();
     let flags: Vec<String> = flags.iter().copied().map(str::to_owned).collect();
     let linker_flags = ["-nostdlib", "-static", "-no-pie", "-Wl,-e,0", "-Wl,--build-id=none"];
+    // Otherwise it makes NOPs of instructions behind areas.
+    let keeps = compiler.starts_with("powerpc64").then_some("-Wl,--no-toc-optimize");
+    let linker_flags = linker_flags.into_iter().chain(keeps).map(str::to_owned);
     Case {
         compiler: compiler.to_owned(),
         linker: compiler.to_owned(),
-        linker_flags: flags.iter().cloned().chain(linker_flags.map(str::to_owned)).collect(),
+        linker_flags: flags.iter().cloned().chain(linker_flags).collect(),
         flags: flags.into_iter().chain([IN_ORDER.to_owned()]).collect(),
         objcopy: format!("{prefix}objcopy"),
+        objdump: format!("{prefix}objdump"),
         unit: *unit,
         call: *call,
         is_optional: false,
@@ -160,6 +202,7 @@ fn of_clang(compiler: &str, (target, flags, unit, call): &Row) -> Case {
         linker: format!("ld.lld{version}"),
         linker_flags: ["-static", "-e", "0"].map(str::to_owned).to_vec(),
         objcopy: format!("llvm-objcopy{version}"),
+        objdump: format!("llvm-objdump{version}"),
         unit: *unit,
         call: *call,
         is_optional: true,
@@ -176,7 +219,7 @@ fn is_clang(name: &str) -> bool {
 fn perform(case: &Case) -> Result<(), String> {
     need([case.compiler.as_str(), &case.linker, &case.objcopy]);
     let room = Room::new()?;
-    let source = room.put("areas.c", source().as_bytes())?;
+    let source = room.put("areas.c", source(case).as_bytes())?;
     let object = room.path("areas.o");
     let mut command = Command::new(&case.compiler);
     command.args(&case.flags).args(["-O1", "-w", "-ffreestanding", "-fno-pic", "-c"]);
@@ -222,11 +265,12 @@ fn functions() -> impl Iterator<Item = (String, u64, u64)> {
     pairs.map(|(n, m)| (format!("f_{n}_{m}"), n, m))
 }
 
-fn source() -> String {
-    let mut source = String::new();
+fn source(case: &Case) -> String {
+    let (head, data) = case.data();
+    let mut source = head.to_owned();
     for (name, n, m) in functions() {
         let attribute = format!("__attribute__((patchable_function_entry({n}, {m})))");
-        let _ = writeln!(source, "{attribute} int {name}(int x) {{ return x + {n}; }}");
+        let _ = writeln!(source, "{attribute} int {name}(int x) {{ return x{data} + {n}; }}");
     }
     source
 }
@@ -243,10 +287,9 @@ fn expected(case: &Case, places: &[u64]) -> Vec<(String, u64, u64)> {
 
 /// Name, place and size of each area that starts at one of `places`.
 fn areas(case: &Case, places: &[u64]) -> Vec<(String, u64, u64)> {
-    // microMIPS labels have bit 0 set.
-    let bit = u64::from(case.unit != 1);
     let areas = functions().zip(places);
-    areas.map(|((name, n, _), at)| (name, at & !bit, n * case.unit)).collect()
+    let place = |at: u64, m: u64| if m == 0 { at + case.global_entry() } else { at };
+    areas.map(|((name, n, m), at)| (name, place(case.even(*at), m), n * case.unit)).collect()
 }
 
 /// The same of sites that were found: of an object their offsets, of an image their addresses.
@@ -337,11 +380,11 @@ fn judge_table_of_image(case: &Case, room: &Room) -> Result<(), String> {
     places.sort_unstable();
     let sites = mcount::scan(&kernel, &Options::default());
     let sites = sites.map_err(|error| format!("kernel: {error}"))?.sites;
-    let bit = u64::from(case.unit != 1);
     let missing = functions().zip(&places).filter(|((_, n, m), at)| {
         // A landing pad may part the area; what stands before the function is then the site.
         let nops = if *m == 0 { *n } else { *m };
-        nops * case.unit >= case.call && !sites.iter().any(|site| site.address == Some(**at & !bit))
+        let at = case.even(**at) + if *m == 0 { case.global_entry() } else { 0 };
+        nops * case.unit >= case.call && !sites.iter().any(|site| site.address == Some(at))
     });
     let missing: Vec<_> = missing.map(|((name, ..), at)| format!("{name} at {at:x}")).collect();
     same("kernel", &missing, &[])
