@@ -26,18 +26,42 @@ const FLAVOURS: &[(&str, &[&str])] = &[
     ("s390x", &["s390x"]),
 ];
 
-/// Every architecture that has a flavour here.
-pub(crate) fn architectures() -> Vec<String> {
-    FLAVOURS.iter().map(|(name, _)| (*name).to_owned()).collect()
-}
+/// The same for the releases after Debian 12.
+const NEWER_FLAVOURS: &[(&str, &[&str])] = &[
+    ("amd64", &["amd64"]),
+    ("arm64", &["arm64"]),
+    ("armhf", &["armmp"]),
+    ("loong64", &["loong64"]),
+    ("ppc64el", &["powerpc64le"]),
+    ("riscv64", &["riscv64"]),
+    ("s390x", &["s390x"]),
+];
 
-/// The flavours of one architecture.
-pub(crate) fn flavours(architecture: &str) -> Result<&'static [&'static str]> {
-    FLAVOURS
-        .iter()
-        .find(|(name, _)| *name == architecture)
-        .map(|(_, flavours)| *flavours)
-        .ok_or_else(|| format!("no kernel of Debian 12 is known for {architecture}").into())
+/// A release of Debian, such as `trixie` or `sid`; without a name, that of this machine.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Suite(pub(crate) Option<String>);
+
+impl Suite {
+    fn table(&self) -> &'static [(&'static str, &'static [&'static str])] {
+        if self.0.is_some() { NEWER_FLAVOURS } else { FLAVOURS }
+    }
+
+    /// Every architecture that has a flavour here.
+    pub(crate) fn architectures(&self) -> Vec<String> {
+        self.table().iter().map(|(name, _)| (*name).to_owned()).collect()
+    }
+
+    /// The flavours of one architecture.
+    pub(crate) fn flavours(&self, architecture: &str) -> Result<&'static [&'static str]> {
+        let found = self.table().iter().find(|(name, _)| *name == architecture);
+        let found = found.map(|(_, flavours)| *flavours);
+        found.ok_or_else(|| format!("no kernel of Debian is known for {architecture}").into())
+    }
+
+    /// What names of packages with modules may begin with. Since Linux 7, the modules have a package of their own.
+    fn starts(&self) -> &'static [&'static str] {
+        if self.0.is_some() { &["linux-modules-", "linux-image-"] } else { &["linux-image-6.1.0-"] }
+    }
 }
 
 /// An unpacked kernel package.
@@ -51,18 +75,35 @@ pub(crate) struct Package {
     pub(crate) modules: Vec<PathBuf>,
 }
 
+/// The flavours of this machine's Debian for one architecture.
+pub(crate) fn flavours(architecture: &str) -> Result<&'static [&'static str]> {
+    Suite::default().flavours(architecture)
+}
+
+/// Gets, unpacks and lists one kernel of this machine's Debian, as [`obtain_of`] does.
+pub(crate) fn obtain(architecture: &str, flavour: &str, update: bool) -> Result<Package> {
+    obtain_of(&Suite::default(), architecture, flavour, update)
+}
+
 /// Gets, unpacks and lists one kernel. With `update`, asks the mirror even when one is in the
 /// cache.
-pub(crate) fn obtain(architecture: &str, flavour: &str, update: bool) -> Result<Package> {
-    let folder = files::workspace().join("target/modules").join(architecture);
+pub(crate) fn obtain_of(
+    suite: &Suite,
+    architecture: &str,
+    flavour: &str,
+    update: bool,
+) -> Result<Package> {
+    let release = suite.0.as_ref().map(|name| format!("-{name}")).unwrap_or_default();
+    let folder = format!("{architecture}{release}");
+    let folder = files::workspace().join("target/modules").join(folder);
     let downloads = folder.join("deb");
     files::make_folder(&downloads)?;
-    let cached = newest(&downloads, flavour)?;
+    let cached = newest(suite, &downloads, flavour)?;
     let package = match cached {
         Some(package) if !update => package,
         _ => {
-            download(architecture, flavour, &folder)?;
-            newest(&downloads, flavour)?.ok_or("apt-get downloaded nothing")?
+            download(suite, architecture, flavour, &folder)?;
+            newest(suite, &downloads, flavour)?.ok_or("apt-get downloaded nothing")?
         }
     };
     let name = unpacked_name(&package)?;
@@ -83,28 +124,38 @@ fn unpacked_name(package: &Path) -> Result<String> {
 }
 
 /// The newest package of that flavour in a folder: its name without `_version_architecture.deb`.
-fn newest(downloads: &Path, flavour: &str) -> Result<Option<PathBuf>> {
+fn newest(suite: &Suite, downloads: &Path, flavour: &str) -> Result<Option<PathBuf>> {
     let packages = files::list(downloads)?;
     let named = packages.into_iter().filter_map(|path| {
         let file = path.file_name()?.to_str()?.strip_suffix(".deb")?;
-        let rank = rank(file.split('_').next()?, flavour)?;
+        let rank = suite.rank(file.split('_').next()?, flavour)?;
         Some((rank, path))
     });
     Ok(named.max().map(|(_, path)| path))
 }
 
-/// Orders package names of one flavour: by kernel ABI number, then unsigned before signed.
-///
-/// The signed package has the same modules with a signature behind each.
-fn rank(package: &str, flavour: &str) -> Option<(u32, bool)> {
-    let rest = package.strip_prefix("linux-image-6.1.0-")?;
-    let (abi, name) = rest.split_once('-')?;
-    let unsigned = name.strip_suffix("-unsigned");
-    (unsigned.unwrap_or(name) == flavour).then_some((abi.parse().ok()?, unsigned.is_some()))
+/// The numbers in a package's version, and whether it's unsigned.
+type Rank = (Vec<u32>, bool);
+
+impl Suite {
+    /// Orders package names of one flavour: by the numbers in their version, then unsigned before signed.
+    ///
+    /// The signed package has the same modules with a signature behind each.
+    fn rank(&self, package: &str, flavour: &str) -> Option<Rank> {
+        let rest = self.starts().iter().find_map(|start| package.strip_prefix(start))?;
+        let unsigned = rest.strip_suffix("-unsigned");
+        let version = unsigned.unwrap_or(rest).strip_suffix(flavour)?.strip_suffix('-');
+        // Another flavour may end with this one's name: `cloud-amd64`. A meta package has no version.
+        let is_version =
+            |text: &&str| text.chars().all(|c| c.is_ascii_digit() || "+.deb".contains(c));
+        let version = version.filter(is_version).filter(|version| !version.is_empty())?;
+        let numbers = version.split(|c: char| !c.is_ascii_digit());
+        Some((numbers.filter_map(|number| number.parse().ok()).collect(), unsigned.is_some()))
+    }
 }
 
-fn download(architecture: &str, flavour: &str, folder: &Path) -> Result<()> {
-    let configuration = private_apt(architecture, folder)?;
+fn download(suite: &Suite, architecture: &str, flavour: &str, folder: &Path) -> Result<()> {
+    let configuration = private_apt(suite, architecture, folder)?;
     let apt = |program: &str| {
         let mut command = Command::new(program);
         command.env("APT_CONFIG", &configuration).current_dir(folder.join("deb"));
@@ -113,16 +164,18 @@ fn download(architecture: &str, flavour: &str, folder: &Path) -> Result<()> {
     // One list out of date at a mirror fails the whole update; what matters is whether the package
     // is found.
     let update = apt("apt-get").args(["-qq", "update"]).output()?;
-    let names = apt("apt-cache").args(["pkgnames", "linux-image-6.1.0-"]).output()?;
+    let names = apt("apt-cache").args(["pkgnames", "linux-"]).output()?;
     let names = String::from_utf8(names.stdout)?;
-    let newest = names
-        .lines()
-        .map(|name| name.split(':').next().unwrap_or(name))
-        .filter_map(|name| Some((rank(name, flavour)?, name)))
-        .max();
+    let names = names.lines().map(|name| name.split(':').next().unwrap_or(name));
+    let ranked: Vec<_> =
+        names.filter_map(|name| Some((suite.rank(name, flavour)?, name))).collect();
+    // The image's package has none where there's one for modules.
+    let has_modules = |name: &str| name.starts_with("linux-modules-");
+    let is_apart = ranked.iter().any(|(_, name)| has_modules(name));
+    let newest = ranked.into_iter().filter(|(_, name)| !is_apart || has_modules(name)).max();
     let Some((_, name)) = newest else {
         let why = String::from_utf8_lossy(&update.stderr).into_owned();
-        return Err(format!("no linux-image-6.1.0-*-{flavour} for {architecture}\n{why}").into());
+        return Err(format!("no kernel of flavour {flavour} for {architecture}\n{why}").into());
     };
     let download = apt("apt-get").args(["-qq", "download", name]).output()?;
     if !download.status.success() {
@@ -133,7 +186,7 @@ fn download(architecture: &str, flavour: &str, folder: &Path) -> Result<()> {
 }
 
 /// Makes the folders of a private apt root, and returns its configuration file.
-fn private_apt(architecture: &str, folder: &Path) -> Result<PathBuf> {
+fn private_apt(suite: &Suite, architecture: &str, folder: &Path) -> Result<PathBuf> {
     let root = folder.join("apt");
     files::make_folder(&root.join("lists/partial"))?;
     files::make_folder(&root.join("cache/archives/partial"))?;
@@ -149,6 +202,17 @@ fn private_apt(architecture: &str, folder: &Path) -> Result<PathBuf> {
          Dir::State::status \"{path}/status\";\n\
          Dir::Cache \"{path}/cache\";\n"
     );
+    let sources = match &suite.0 {
+        Some(name) => {
+            let list = format!("deb http://deb.debian.org/debian {name} main\n");
+            files::write(&root.join("sources.list"), list.as_bytes())?;
+            format!(
+                "Dir::Etc::sourcelist \"{path}/sources.list\";\nDir::Etc::sourceparts \"/dev/null\";\n"
+            )
+        }
+        None => String::new(),
+    };
+    let text = text + &sources;
     let configuration = root.join("apt.conf");
     files::write(&configuration, text.as_bytes())?;
     Ok(configuration)

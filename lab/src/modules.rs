@@ -33,6 +33,7 @@ const USAGE: &str = "\
 usage: cargo lab modules [OPTION…]
 
   --arch NAME[,NAME…]   architectures of Debian (default: all that Debian 12 has kernels for)
+  --suite NAME          the kernel of a newer release, trixie or sid; there, --list is what can be compared
   --flavour NAME        another kernel than the default one of that architecture
   --update              ask the mirror for a newer package, even if one is in the cache
   --limit N             no more than N modules of each kernel
@@ -56,6 +57,7 @@ usage: cargo lab modules [OPTION…]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 struct Options {
     architectures: Vec<String>,
+    suite: debian::Suite,
     flavour: Option<String>,
     update: bool,
     limit: usize,
@@ -129,7 +131,7 @@ pub(crate) fn run(parser: lexopt::Parser) -> Result<bool> {
     for architecture in &options.architectures {
         let flavours = match &options.flavour {
             Some(flavour) => vec![flavour.as_str()],
-            None => debian::flavours(architecture)?.to_vec(),
+            None => options.suite.flavours(architecture)?.to_vec(),
         };
         for flavour in flavours {
             if let Some(program) = &options.check {
@@ -155,6 +157,7 @@ pub(crate) fn run(parser: lexopt::Parser) -> Result<bool> {
 fn parse(mut parser: lexopt::Parser) -> Result<Option<Options>> {
     let mut options = Options {
         architectures: Vec::new(),
+        suite: debian::Suite::default(),
         flavour: None,
         update: false,
         limit: usize::MAX,
@@ -176,6 +179,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Option<Options>> {
                 let names = parser.value()?.string()?;
                 options.architectures.extend(names.split(',').map(str::to_owned));
             }
+            Arg::Long("suite") => options.suite.0 = Some(parser.value()?.string()?),
             Arg::Long("flavour") => options.flavour = Some(parser.value()?.string()?),
             Arg::Long("update") => options.update = true,
             Arg::Long("limit") => options.limit = parser.value()?.parse()?,
@@ -199,7 +203,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Option<Options>> {
         options.original = None;
     }
     if options.architectures.is_empty() {
-        options.architectures = debian::architectures();
+        options.architectures = options.suite.architectures();
     }
     Ok(Some(options))
 }
@@ -225,10 +229,16 @@ fn list(options: &Options) -> Result<bool> {
     };
     let mut is_same = true;
     for architecture in &options.architectures {
-        let all = debian::flavours(architecture)?;
+        let all = options.suite.flavours(architecture)?;
         let flavours = options.flavour.as_deref().map_or_else(|| all.to_vec(), |one| vec![one]);
         for flavour in flavours {
-            is_same &= list::kernel(&mcount, architecture, flavour, options.update, pick)?;
+            is_same &= list::kernel(
+                &mcount,
+                &options.suite,
+                (architecture, flavour),
+                options.update,
+                pick,
+            )?;
         }
     }
     Ok(is_same)
@@ -245,7 +255,7 @@ const LINKED: &[(&str, &str)] = &[
 
 /// What `mcount check` finds in the modules as they are.
 fn checked(options: &Options, program: &Path, architecture: &str, flavour: &str) -> Result<bool> {
-    let package = debian::obtain(architecture, flavour, options.update)?;
+    let package = debian::obtain_of(&options.suite, architecture, flavour, options.update)?;
     let modules: Vec<PathBuf> =
         package.modules.into_iter().step_by(options.sample).take(options.limit).collect();
     let program = std::path::absolute(program)?;
@@ -258,7 +268,7 @@ fn whole(options: &Options, setting: &Setting, architecture: &str, flavour: &str
         println!("{architecture}: its modules are not linked to one object");
         return Ok(true);
     };
-    let package = debian::obtain(architecture, flavour, options.update)?;
+    let package = debian::obtain_of(&options.suite, architecture, flavour, options.update)?;
     let modules: Vec<PathBuf> =
         package.modules.into_iter().step_by(options.sample).take(options.limit).collect();
     print!("{architecture} {}: ", package.name);
@@ -271,7 +281,7 @@ fn kernel(
     architecture: &str,
     flavour: &str,
 ) -> Result<Report> {
-    let package = debian::obtain(architecture, flavour, options.update)?;
+    let package = debian::obtain_of(&options.suite, architecture, flavour, options.update)?;
     let modules: Vec<PathBuf> =
         package.modules.into_iter().step_by(options.sample).take(options.limit).collect();
     let batches: Vec<batch::Batch> = modules

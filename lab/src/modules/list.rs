@@ -52,12 +52,12 @@ pub(crate) fn compare(mcount: &Path, package: &str, modules: &[PathBuf]) -> Resu
 /// The modules of one kernel.
 pub(crate) fn kernel(
     mcount: &Path,
-    architecture: &str,
-    flavour: &str,
+    suite: &debian::Suite,
+    (architecture, flavour): (&str, &str),
     update: bool,
     pick: impl Fn(Vec<PathBuf>) -> Vec<PathBuf>,
 ) -> Result<bool> {
-    let package = debian::obtain(architecture, flavour, update)?;
+    let package = debian::obtain_of(suite, architecture, flavour, update)?;
     compare(mcount, &format!("{architecture} {}", package.name), &pick(package.modules))
 }
 

@@ -68,8 +68,12 @@ def words(data, size, little):
 
 def of_object(elf, functions):
     size = elf.elfclass // 8
+    # The kernel reads one of them. On x86-64 it never reads the compiler's list, which is of padding.
+    names = {section.name for section in elf.iter_sections() if section["sh_size"] != 0}
+    read = TABLES[:1] if elf["e_machine"] == "EM_X86_64" else TABLES
+    table = next((name for name in read if name in names), None)
     for index, section in enumerate(elf.iter_sections()):
-        if section.name not in TABLES or section["sh_size"] == 0:
+        if section.name != table or section["sh_size"] == 0:
             continue
         data = words(section.data(), size, elf.little_endian)
         targets = {}
