@@ -9,6 +9,7 @@ use crate::options::Options;
 use crate::scan::bare::Bare;
 use crate::scan::{Target, patchable};
 use crate::sites::image::table_range;
+use crate::table::other_lists_of_image;
 use crate::words::counted;
 use object::elf;
 use object::read::elf::FileHeader;
@@ -30,10 +31,12 @@ pub(super) fn tables<Elf: FileHeader>(
     if let Some(range) = main {
         tables.push(table(target, &mut loaded, range, true)?);
     }
-    for (index, header) in (0u32..).zip(target.view.sections()) {
+    let name = patchable::SECTION.as_bytes();
+    let lists = (0u32..).zip(target.view.sections());
+    let lists = lists.filter(|(index, _)| target.view.is_called(*index, name));
+    for (_, header) in lists.chain(other_lists_of_image(target)) {
         let range = (header.address, header.size);
-        let is_list = target.view.is_called(index, patchable::SECTION.as_bytes());
-        if is_list && header.has_bytes() && Some(range) != main {
+        if header.has_bytes() && Some(range) != main {
             // A list is in the order of the objects, so it isn't sorted.
             tables.push(table(target, &mut loaded, range, false)?);
         }

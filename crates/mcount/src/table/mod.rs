@@ -102,7 +102,7 @@ pub(crate) fn other_lists_of_image<Elf: FileHeader>(
 ) -> Vec<(u32, Section)> {
     let view = target.view;
     let is_nop = |word: &u64| {
-        let address = target.arch.listed(*word);
+        let address = target.address_of_hook(target.arch.listed(*word));
         let section = view.section_at(address).filter(|(_, section)| section.is_code());
         section.is_some_and(|(index, section)| {
             let code = target.code(index).ok();
