@@ -35,11 +35,7 @@ apt-get -qq update
 
 /// Makes the folder `name`, unless it's there, by lines of sh that get packages and unpack them in it; `finish` may change
 /// what they unpacked.
-pub fn make(
-    name: &str,
-    script: &str,
-    finish: impl FnOnce(&Path) -> Result<()>,
-) -> Result<PathBuf> {
+pub fn make(name: &str, script: &str, finish: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     make_of(NEXT, name, script, finish)
 }
 
