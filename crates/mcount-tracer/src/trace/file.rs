@@ -5,6 +5,7 @@
 //! recorder hasn't made room for on disk, so a full disk is an error here and not a signal there.
 
 use super::clock;
+use super::compact::{Compacted, compact};
 use super::prepare;
 use super::rlimit::Limit;
 pub use super::room::Size;
@@ -422,12 +423,17 @@ impl TraceFile {
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.end();
         let chunks = self.shared.given_out();
+        let compacted = compact(&self.shared.file, &self.path, chunks);
+        let (file, chunks) = match &compacted {
+            Some(Compacted { file, chunks }) => (file, *chunks),
+            None => (&self.shared.file, chunks),
+        };
         let size = layout::HEADER_BLOCK + chunks * layout::CHUNK_SIZE;
-        self.shared.file.set_len(size)?;
-        if chunks >= INDEXED && self.add_index(size).is_err() {
+        file.set_len(size)?;
+        if chunks >= INDEXED && add_index(file, size).is_err() {
             // There's no room for it. Readers can do without.
-            self.shared.set(header::NEXT_CHUNK, chunks);
-            return self.shared.file.set_len(size);
+            file.write_all_at(&chunks.to_ne_bytes(), header::NEXT_CHUNK as u64)?;
+            return file.set_len(size);
         }
         Ok(())
     }
@@ -442,17 +448,17 @@ impl TraceFile {
         self.shared.set(header::END_TICKS, self.ticks());
         self.shared.field(header::FLAGS).fetch_or(layout::flags::FINISHED, SeqCst);
     }
+}
 
-    /// Adds an index to the trace, so that reading a part of it doesn't begin with reading all.
-    fn add_index(&self, size: u64) -> io::Result<()> {
-        let input = Input::new(&self.shared.file, size)?;
-        let patches = mcount_trace::index(input.bytes()).map_err(io::Error::other)?;
-        drop(input);
-        for patch in patches {
-            self.shared.file.write_all_at(&patch.bytes, patch.offset)?;
-        }
-        Ok(())
+/// Adds an index to a trace of so many bytes, so that reading a part of it doesn't begin with reading all.
+fn add_index(file: &File, size: u64) -> io::Result<()> {
+    let input = Input::new(file, size)?;
+    let patches = mcount_trace::index(input.bytes()).map_err(io::Error::other)?;
+    drop(input);
+    for patch in patches {
+        file.write_all_at(&patch.bytes, patch.offset)?;
     }
+    Ok(())
 }
 
 /// Says that this many calls are missing from the trace.
