@@ -35,4 +35,6 @@ pub(crate) struct Block {
     pub(crate) is_none: u64,
     /// The latest time that was read, where the clock is coarse.
     pub(crate) last: u64,
+    /// Bytes of the trace that were taken with this block so far: the more, the more at a time.
+    pub(crate) taken: u64,
 }

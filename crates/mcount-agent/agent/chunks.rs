@@ -32,7 +32,7 @@ fn at(offset: u64) -> *mut u8 {
 }
 
 /// Where chunk `number` is.
-fn place(number: u64) -> Place {
+pub(crate) fn place(number: u64) -> Place {
     let first = number - number % directory::SPAN;
     let entry = (number - first) * directory::DESCRIPTOR_SIZE as u64;
     Place {
@@ -47,7 +47,7 @@ pub(crate) fn forget() {
 }
 
 /// Is `number` that of a chunk of the file? The last one that's mapped isn't looked for.
-fn is_there(number: u64) -> bool {
+pub(crate) fn is_there(number: u64) -> bool {
     /// How many chunks are looked for ahead.
     const AHEAD: u64 = 16;
     let most = host::mapped().saturating_sub(trace::HEADER_BLOCK) / trace::CHUNK_SIZE;
@@ -87,7 +87,8 @@ pub(crate) fn new_chunk(kind: u32, thread: u32, base: u64, process: u32) -> Opti
     new_number(kind, thread, base, process).map(place)
 }
 
-fn new_number(kind: u32, thread: u32, base: u64, process: u32) -> Option<u64> {
+/// The number of a new chunk of this kind. `None` if there is no room.
+pub(crate) fn new_number(kind: u32, thread: u32, base: u64, process: u32) -> Option<u64> {
     let (next, ready) = (header(trace::header::NEXT_CHUNK)?, header(trace::header::READY)?);
     let number = loop {
         let number = next.load(SeqCst);
@@ -108,16 +109,23 @@ fn new_number(kind: u32, thread: u32, base: u64, process: u32) -> Option<u64> {
     Some(number)
 }
 
-/// A chunk for calls, which is the caller's until it's released.
-pub(crate) fn new_calls(thread: u32, base: u64, process: u32) -> Option<Place> {
-    let count = header(trace::header::RING)?.load(Relaxed).min(ring::MOST);
-    if count == 0 {
-        let place = new_chunk(trace::chunk::CALLS, thread, base, process)?;
-        if has(IN_MEMORY) {
-            touch(place.bytes);
-        }
-        return Some(place);
+/// The number of a new chunk for calls, where there's no ring. `None` if there is no room.
+pub(crate) fn new_of_calls(thread: u32, base: u64, process: u32) -> Option<u64> {
+    let number = new_number(trace::chunk::CALLS, thread, base, process)?;
+    if has(IN_MEMORY) {
+        touch(place(number).bytes);
     }
+    Some(number)
+}
+
+/// How many chunks of calls the trace may have if it's a ring, else 0.
+pub(crate) fn ring() -> Option<u64> {
+    Some(header(trace::header::RING)?.load(Relaxed).min(ring::MOST))
+}
+
+/// A chunk of a ring for calls, which is the caller's until it's released.
+pub(crate) fn new_in_ring(thread: u32, base: u64, process: u32) -> Option<Place> {
+    let count = ring()?;
     let next = header(trace::header::RING_NEXT)?;
     // Once around: all others are being written to.
     for _ in 0..=count {

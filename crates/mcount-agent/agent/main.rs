@@ -35,6 +35,7 @@ mod rendezvous;
 mod routines;
 #[allow(dead_code, reason = "a library gives a trace up, and the agent doesn't")]
 mod shadow;
+mod shares;
 mod sys;
 #[allow(dead_code, reason = "a library gives a trace up, and the agent doesn't")]
 mod thread;

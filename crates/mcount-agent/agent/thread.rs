@@ -10,10 +10,13 @@ use super::numbers::{ENTRIES, UNTIMED, UNWOUND, has};
 use super::places::{PIECE, SHIFT, store};
 use super::processor::{IS_CLOCK_COARSE, add, thread_pointer, ticks, touch_stack};
 use super::shadow::{self, Pieces};
+use super::shares::{self, Shares, Wanted};
 use super::{config, layout as trace, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-const BLOCK: u64 = 128;
+/// Bytes from one block to the next.
+const BLOCK: u64 = 192;
+const _: () = assert!(size_of::<Block>() as u64 <= BLOCK && SLAB / BLOCK > 1);
 /// Without a clock, a thread begins at its number and so many zeroes. So threads, and programs that a process
 /// executes, are in order.
 const COUNT_BITS: u32 = 36;
@@ -35,6 +38,7 @@ struct Wiped {
     left: u64,
     all: [u64; 4096],
     pieces: Pieces,
+    shares: Shares,
 }
 
 static mut WIPED: *mut Wiped = core::ptr::null_mut();
@@ -247,7 +251,7 @@ fn dismiss_and(give_up: fn(&mut Pieces)) {
         locked(|wiped| {
             let mut slab = wiped.slabs;
             while slab != 0 {
-                for at in (BLOCK..SLAB).step_by(BLOCK as usize) {
+                for at in (BLOCK..=SLAB - BLOCK).step_by(BLOCK as usize) {
                     let block = (slab + at) as *mut Block;
                     (&raw mut (*block).owner).write_volatile(0);
                     (&raw mut (*block).end).write_volatile(0);
@@ -257,6 +261,7 @@ fn dismiss_and(give_up: fn(&mut Pieces)) {
             }
             give_up(&mut wiped.pieces);
             chunks::forget();
+            wiped.shares.forget();
         });
     }
 }
@@ -320,7 +325,7 @@ unsafe fn take_block(wiped: &mut Wiped) -> Option<*mut Block> {
         (*block).innermost = 0;
         (*block).confined = 0;
         if !begin_thread(block) {
-            new_calls_chunk(block)?;
+            new_room(block, 1)?;
         }
     }
     Some(block)
@@ -362,27 +367,40 @@ unsafe fn begin_thread(block: *mut Block) -> bool {
     }
 }
 
-unsafe fn new_calls_chunk(block: *mut Block) -> Option<()> {
+/// Takes a place for more records, with room for `least` of them: a share of a chunk, or a whole one if the thread has recorded much.
+unsafe fn new_room(block: *mut Block, least: u64) -> Option<()> {
     // SAFETY: the block is this thread's.
     unsafe {
-        // The call that asks for the chunk has read the clock already, and others that it interrupted did,
+        // The call that asks for the room has read the clock already, and others that it interrupted did,
         // too: their ends must not be before the base.
         let base = now(block).saturating_sub(1 << 32);
-        let number = ((*block).tag >> 32) as u32;
-        let place = chunks::new_calls(number, base, (*block).process)?;
+        let taken = (&raw const (*block).taken).read_volatile();
+        let wanted = Wanted {
+            thread: ((*block).tag >> 32) as u32,
+            process: (*block).process,
+            base,
+            ..Wanted::new(taken, least)
+        };
+        let room = shares::take(&(*WIPED).shares, &wanted)?;
+        (&raw mut (*block).taken).write_volatile(taken.saturating_add(room.size));
         let left = (&raw const (*block).chunk).read_volatile();
-        (&raw mut (*block).chunk).write_volatile(place.descriptor as u64);
-        let start = place.bytes as u64;
+        (&raw mut (*block).chunk).write_volatile(room.descriptor as u64);
+        let start = room.bytes as u64;
         let who = u64::from((*block).process) << 32 | u64::from((*block).thread);
         put(start, (*block).tag | trace::special::THREAD << 24, who);
-        // A signal handler between these finds either a full chunk, or all of the new one. The fast path looks
-        // at `base` twice. One that found a full chunk has taken another: then all is written again, or the head would be of
-        // this chunk and the base of that one.
+        let mut first = start + 16;
+        if room.is_share {
+            put(first, trace::special::BASE << 24, base);
+            first += 16;
+        }
+        // A signal handler between these finds either a full room, or all of the new one. The fast path looks
+        // at `base` twice. One that found a full room has taken another: then all is written again, or the head would be of
+        // this room and the base of that one.
         loop {
             (&raw mut (*block).end).write_volatile(0);
             (&raw mut (*block).base).write_volatile(base);
-            (&raw mut (*block).head).write_volatile(start + 16);
-            (&raw mut (*block).end).write_volatile(start + trace::CHUNK_SIZE);
+            (&raw mut (*block).head).write_volatile(first);
+            (&raw mut (*block).end).write_volatile(start + room.size);
             if (&raw const (*block).base).read_volatile() == base {
                 break;
             }
@@ -414,7 +432,7 @@ pub(crate) unsafe fn take_records(block: *mut Block, count: u64) -> Option<u64> 
             if at + count * 16 <= (*block).end {
                 return Some(at);
             }
-            new_calls_chunk(block)?;
+            new_room(block, count)?;
         }
     }
     None
@@ -436,7 +454,7 @@ pub(crate) unsafe fn record_entry_behind(
 ) {
     // SAFETY: the block is the thread's.
     unsafe {
-        if time.wrapping_sub((*block).base) >> 40 != 0 && new_calls_chunk(block).is_none() {
+        if time.wrapping_sub((*block).base) >> 40 != 0 && new_room(block, 1).is_none() {
             drop_call();
             return;
         }
@@ -494,7 +512,7 @@ pub(crate) unsafe fn record_behind(
         if end == UNWOUND {
             add(trace::special::SLOT, 0, slot << SHIFT);
         }
-        if is_late && new_calls_chunk(block).is_none() {
+        if is_late && new_room(block, 1).is_none() {
             drop_call();
             return;
         }

@@ -353,6 +353,7 @@ unsafe fn take_back(block: *mut Block, start: u64) {
         if head > (*block).end {
             return;
         }
+        // A share is smaller; it begins with a record that isn't of values.
         let first = (*block).end.saturating_sub(trace::CHUNK_SIZE);
         let most = (1 + MOST.div_ceil(trace::value::IN_RECORD)) as u64;
         for count in 1..=most {

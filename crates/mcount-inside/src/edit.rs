@@ -83,6 +83,8 @@ struct Plan {
     fresh: Vec<Change<AREA>>,
     /// Sites that are idle or armed.
     known: Vec<Change<AREA>>,
+    /// Why some of these can't be changed while other threads run.
+    alone: Option<&'static str>,
     /// Their states afterwards.
     states: Vec<(HookIndex, State)>,
     foreign: Option<String>,
@@ -171,6 +173,7 @@ impl Plan {
             }
             _ => {
                 if state != wanted {
+                    self.alone = self.alone.or(arch::wants_one_thread(&hook.area));
                     let from = if state == State::Idle { idle } else { armed };
                     self.known.push(part(arch::changed(&hook.area), address, (from, to)));
                 }
@@ -215,6 +218,9 @@ impl Plan {
         if alone {
             write(code::ALL_STAND, &self.fresh)?;
             return write(code::ALL_STAND, &self.known);
+        }
+        if let Some(text) = self.alone {
+            return Err(Error::new(ErrorKind::Threads, text));
         }
         self.write_fresh()?;
         match protocol {

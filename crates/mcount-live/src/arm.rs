@@ -6,10 +6,10 @@
 //!
 //! **What may be exchanged.** The Arm ARM (ARMv7-A and ARMv7-R, DDI 0406C, A3.5.4, "Concurrent modification and execution of
 //! instructions") lets one processor write an instruction while another executes it, if the old one and the new one are of a
-//! short list. In ARM code that's B, BL, NOP, BKPT, SVC. In Thumb code it's the 16-bit B, NOP, BKPT and SVC; and the first
-//! halfword of a 32-bit B may become a 16-bit B, and the other way round (this last rule is cited from memory, and only
-//! [`Kind::Halves`] needs it). So nothing of a site in Thumb code has to be aligned to
-//! more than a halfword, and it may straddle two words: its second half stays what it is.
+//! short list: in ARM code B, BL, NOP, BKPT, SVC, HVC and SMC, in Thumb code the 16-bit encodings of B, NOP, BKPT and SVC. So what
+//! changes of a site in Thumb code is one 16-bit instruction, which has to be aligned to a halfword only. [`Kind::Halves`] is the
+//! exception: it's a 16-bit B or the first half of a 32-bit one, and the list has no 32-bit B. So it's changed only
+//! while the program has one thread ([`Area::is_exchangeable`]).
 //!
 //! | what the compiler left | idle | armed |
 //! |---|---|---|
@@ -144,6 +144,13 @@ impl Area {
             WIDE.. => new(0, 4, Kind::Halves, false),
             bytes => Err(Unusable::TooSmall(bytes)),
         }
+    }
+
+    /// May it be armed, and made idle again, while other threads run? Else one of them may execute half of the old instruction and half
+    /// of the new one.
+    #[must_use]
+    pub fn is_exchangeable(&self) -> bool {
+        self.kind != Kind::Halves
     }
 
     /// Is it Thumb code?

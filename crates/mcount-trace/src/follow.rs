@@ -7,9 +7,9 @@
 
 use crate::bytes::Bytes;
 use crate::index::{Descriptor, descriptor};
-use crate::layout::{self, call, chunk, directory, header, special};
+use crate::layout::{self, call, chunk, directory, header, share, special};
 use crate::record::{End, Raw, Record, record};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A trace that can be read at any place: fills the bytes from this offset on, or says that it can't.
 pub trait Source {
@@ -55,11 +55,35 @@ struct Whose {
     base: u64,
     thread: u32,
     pid: u32,
+    /// Its threads have shares of it.
+    is_shared: bool,
 }
 
 impl Whose {
     fn of(of: &Descriptor) -> Self {
-        Self { base: of.base, thread: of.thread, pid: of.pid }
+        Self { base: of.base, thread: of.thread, pid: of.pid, is_shared: of.shared != 0 }
+    }
+}
+
+/// A part of a chunk that one thread at a time fills: all of it, or a share.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    number: u64,
+    whose: Whose,
+    /// Bytes of the chunk, from and to.
+    start: usize,
+    end: usize,
+    /// The earliest time in it.
+    base: u64,
+}
+
+impl Part {
+    fn whole(of: &Descriptor) -> Self {
+        Self { number: of.number, whose: Whose::of(of), start: 0, end: SIZE, base: of.base }
+    }
+
+    fn key(&self) -> (u64, usize) {
+        (self.number, self.start)
     }
 }
 
@@ -93,7 +117,10 @@ pub struct Follower {
     next: u64,
     /// How often a chunk of the ring had been asked for.
     turns: u64,
-    places: BTreeMap<u64, ReadPosition>,
+    /// By chunk and the part's start.
+    places: BTreeMap<(u64, usize), ReadPosition>,
+    /// Chunks with shares, of which there may be more.
+    shared: BTreeSet<u64>,
     /// Chunks that nobody had described yet.
     later: Vec<u64>,
     /// Calls that were read of chunks that have been written over since.
@@ -130,7 +157,7 @@ impl Follower {
         self.turns = word(file, header::RING_NEXT as u64).unwrap_or(self.turns);
         let mut found = self.chunks(file, is_ring);
         // Those of one thread in the order in which it had them.
-        found.sort_unstable_by_key(|(number, whose)| (whose.base, *number));
+        found.sort_unstable_by_key(|part| (part.base, part.key()));
         let mut left = if is_ring && found.len() > most && found.len() as u64 > ring / 2 {
             self.skip(&mut found, most)
         } else {
@@ -138,51 +165,56 @@ impl Follower {
         };
         left.extend(found.split_off(found.len().min(most)));
         if !is_ring {
-            let known = |number: &u64| !self.places.contains_key(number);
-            self.later.extend(left.iter().map(|(number, _)| *number).filter(known));
+            let is_known = |part: &&Part| {
+                self.places.contains_key(&part.key()) || self.shared.contains(&part.number)
+            };
+            let unknown = left.iter().filter(|part| !is_known(part)).map(|part| part.number);
+            self.later.extend(unknown.collect::<Vec<_>>());
         }
         let mut calls = 0;
         for one in found {
             calls += self.read(file, one, &mut each);
         }
         if !is_ring {
-            self.places.retain(|_, place| place.at < SIZE);
+            let shared = &self.shared;
+            self.places.retain(|(number, _), place| place.at < SIZE || shared.contains(number));
         }
         self.missed = self.missed.max(dropped.saturating_sub(self.gone));
         Look { calls, missed: self.missed, left: left.len() as u64 }
     }
 
     /// Gives up all chunks but the newest: the others are written over before they can be read.
-    fn skip(&mut self, found: &mut Vec<(u64, Whose)>, most: usize) -> Vec<(u64, Whose)> {
+    fn skip(&mut self, found: &mut Vec<Part>, most: usize) -> Vec<Part> {
         let newest = found.split_off(found.len() - most);
         let skipped = std::mem::replace(found, newest);
-        for (number, whose) in &skipped {
-            let place = self.place(*number, *whose);
-            self.places.insert(*number, ReadPosition { at: SIZE, ..place });
+        for part in &skipped {
+            let place = self.place(part);
+            self.places.insert(part.key(), ReadPosition { at: SIZE, ..place });
         }
         skipped
     }
 
-    /// How far chunk `number` has been read.
-    fn place(&mut self, number: u64, whose: Whose) -> ReadPosition {
-        match self.places.get(&number) {
-            Some(place) if place.whose == whose => *place,
+    /// How far a part has been read.
+    fn place(&mut self, part: &Part) -> ReadPosition {
+        match self.places.get(&part.key()) {
+            Some(place) if place.whose == part.whose => *place,
             other => {
                 self.gone += other.map_or(0, |place| place.calls);
-                ReadPosition::new(whose)
+                ReadPosition { at: part.start, ..ReadPosition::new(part.whose) }
             }
         }
     }
 
-    /// Chunks of calls in which there may be something new.
-    fn chunks(&mut self, file: &mut impl Source, is_ring: bool) -> Vec<(u64, Whose)> {
+    /// Parts of chunks of calls in which there may be something new.
+    fn chunks(&mut self, file: &mut impl Source, is_ring: bool) -> Vec<Part> {
         const MOST: u64 = 1 << 22;
         let next = word(file, header::NEXT_CHUNK as u64).unwrap_or(self.next).min(MOST);
-        let numbers: Vec<u64> = if is_ring {
+        let numbers: BTreeSet<u64> = if is_ring {
             // Any of them may have become another thread's.
             (0..next).collect()
         } else {
-            let known = self.places.keys().copied();
+            let known = self.places.keys().map(|(number, _)| *number);
+            let known = known.chain(self.shared.iter().copied());
             known.chain(std::mem::take(&mut self.later)).chain(self.next..next).collect()
         };
         self.next = next;
@@ -194,31 +226,57 @@ impl Follower {
                 // Who takes one counts first, and says afterwards what it is.
                 self.later.push(number);
             }
-            let whose = Whose::of(&of);
-            let known = self.places.get(&number).filter(|place| place.whose == whose);
-            if of.kind == chunk::CALLS && known.is_none_or(|place| has_more(file, number, place)) {
-                found.push((number, whose));
+            if of.kind == chunk::CALLS && of.shared != 0 && !is_ring {
+                self.shares(file, &of, &mut found);
+            } else if of.kind == chunk::CALLS {
+                let part = Part::whole(&of);
+                let known = self.places.get(&part.key());
+                let known = known.filter(|place| place.whose == part.whose);
+                if known.is_none_or(|place| has_more(file, number, place)) {
+                    found.push(part);
+                }
             }
         }
         found
     }
 
+    /// Adds the shares of a chunk in which there's something new.
+    fn shares(&mut self, file: &mut impl Source, of: &Descriptor, found: &mut Vec<Part>) {
+        let given = usize::try_from(of.shared).unwrap_or(SIZE).min(SIZE);
+        let mut bytes = std::mem::take(&mut self.buffer);
+        bytes.resize(given, 0);
+        let start = layout::HEADER_BLOCK + of.number * layout::CHUNK_SIZE;
+        self.shared.insert(of.number);
+        if file.read(start, &mut bytes) {
+            let mut are_full = given + GRAIN > SIZE;
+            for part in parts(&bytes, of) {
+                let at = self.places.get(&part.key()).map_or(part.start, |place| place.at);
+                let rest = bytes.get(at..part.end).unwrap_or_default();
+                let mut records = rest.as_chunks::<{ call::SIZE }>().0.iter().take(2);
+                if records.any(|record| record[..8] != [0; 8]) {
+                    found.push(part);
+                }
+                are_full &= at >= part.end;
+            }
+            if are_full {
+                self.shared.remove(&of.number);
+                self.places.retain(|(number, _), _| *number != of.number);
+            }
+        }
+        self.buffer = bytes;
+    }
+
     /// Reads what is new in a chunk; how many calls that is.
-    fn read(
-        &mut self,
-        file: &mut impl Source,
-        (number, whose): (u64, Whose),
-        each: &mut impl FnMut(&Ended),
-    ) -> u64 {
-        let mut place = self.place(number, whose);
+    fn read(&mut self, file: &mut impl Source, part: Part, each: &mut impl FnMut(&Ended)) -> u64 {
+        let mut place = self.place(&part);
         let before = place.calls;
-        let start = layout::HEADER_BLOCK + number * layout::CHUNK_SIZE;
-        while place.at < SIZE {
-            let end = SIZE.min(place.at + AT_ONCE);
+        let start = layout::HEADER_BLOCK + part.number * layout::CHUNK_SIZE;
+        while place.at < part.end {
+            let end = part.end.min(place.at + AT_ONCE);
             self.buffer.resize(end - place.at, 0);
             let is_there = file.read(start + place.at as u64, &mut self.buffer);
             // It may be another one's by now; what was in it is gone then.
-            if !is_there || self::whose(file, number) != Some(whose) {
+            if !is_there || whose(file, part.number) != Some(part.whose) {
                 break;
             }
             take(&self.buffer, &mut place, each);
@@ -226,7 +284,7 @@ impl Follower {
                 break;
             }
         }
-        self.places.insert(number, place);
+        self.places.insert(part.key(), place);
         place.calls - before
     }
 }
@@ -247,6 +305,34 @@ const AT_ONCE: usize = 8 << 10;
 #[expect(clippy::cast_possible_truncation, reason = "it's 64 KiB")]
 const SIZE: usize = layout::CHUNK_SIZE as usize;
 
+/// Bytes that shares and their starts are multiples of.
+#[expect(clippy::cast_possible_truncation, reason = "it's half a KiB")]
+const GRAIN: usize = share::GRAIN as usize;
+
+/// The shares of a chunk, of which `bytes` were given out.
+fn parts(bytes: &[u8], of: &Descriptor) -> Vec<Part> {
+    let whole = Part::whole(of);
+    let mut parts: Vec<Part> = Vec::new();
+    for (start, grain) in (0..).step_by(GRAIN).zip(bytes.chunks(GRAIN)) {
+        let mut records =
+            grain.as_chunks::<{ call::SIZE }>().0.iter().map(|bytes| record(bytes, BIG));
+        let base = match (records.next(), records.next()) {
+            (
+                Some(Record::Special(special::THREAD, ..)),
+                Some(Record::Special(special::BASE, _, base)),
+            ) => base,
+            // Nobody has begun the first one yet.
+            _ if start == 0 => of.base,
+            _ => continue,
+        };
+        if let Some(last) = parts.last_mut() {
+            last.end = start;
+        }
+        parts.push(Part { start, end: bytes.len(), base, ..whole });
+    }
+    parts
+}
+
 /// Shows `each` the calls in `bytes`, up to the first record that isn't there yet.
 fn take(bytes: &[u8], place: &mut ReadPosition, each: &mut impl FnMut(&Ended)) {
     let records = bytes.as_chunks::<{ call::SIZE }>().0;
@@ -261,7 +347,9 @@ fn take(bytes: &[u8], place: &mut ReadPosition, each: &mut impl FnMut(&Ended)) {
                     return;
                 }
             }
-            Record::Special(special::THREAD, number, _) => place.thread = number,
+            Record::Special(special::THREAD, number, _) => {
+                (place.thread, place.start, place.owner) = (number, None, None);
+            }
             Record::Special(special::START, _, ticks) => place.start = Some(ticks),
             Record::Special(special::OWNER, number, _) => place.owner = Some(number),
             Record::Special(special::BASE, _, ticks) => place.base = ticks,

@@ -148,6 +148,7 @@ pub(crate) struct Descriptor {
     pub(crate) base: u64,
     pub(crate) pid: u32,
     pub(crate) used: u64,
+    pub(crate) shared: u64,
 }
 
 /// Reads what a directory says of chunk `number`, at `offset` of the file.
@@ -159,6 +160,7 @@ pub(crate) fn descriptor(file: Bytes<'_>, offset: usize, number: u64) -> Option<
         base: file.u64(offset + directory::BASE)?,
         pid: u32::try_from(file.u64(offset + directory::PID)?).unwrap_or(0),
         used: file.u64(offset + directory::USED)?,
+        shared: file.u64(offset + directory::SHARED)?,
     })
 }
 
@@ -251,6 +253,8 @@ impl Index {
                     Some((special::THREAD, number, ids)) => {
                         let (pid, tid) = (ids >> 32, ids & 0xffff_ffff);
                         let id = |id: u64| u32::try_from(id).unwrap_or(0);
+                        // What a thread has said of its next call is nothing of another's.
+                        modifiers = Modifiers::default();
                         thread = Some(self.thread(number, id(pid), id(tid)));
                     }
                     Some((special::BASE, _, ticks)) => base = ticks,

@@ -113,6 +113,17 @@ pub mod directory {
     pub const USED: usize = 24;
     /// u64: not 0 while a thread writes to a calls chunk of a ring.
     pub const BUSY: usize = 32;
+    /// u64: how many bytes of a calls chunk were given out as shares; 0 if it's one thread's at a time. An atomic counter.
+    pub const SHARED: usize = 40;
+}
+
+/// Shares of calls chunks, each of which one thread fills at a time. A share begins with the records
+/// [`special::THREAD`] and [`special::BASE`].
+pub mod share {
+    /// Where a share begins, and its size, are multiples of this.
+    pub const GRAIN: u64 = 512;
+    /// Bytes of the two records that it begins with.
+    pub const HEAD: u64 = 32;
 }
 
 /// Kinds of chunks.

@@ -1,7 +1,7 @@
 //! Following a trace while it grows, against the calls that it has in the end.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use mcount_trace::layout::{CHUNK_SIZE, HEADER_BLOCK, chunk, directory, header};
+use mcount_trace::layout::{CHUNK_SIZE, HEADER_BLOCK, chunk, directory, header, share, special};
 use mcount_trace::{End, Ended, Follower, Look, Trace, Writer};
 
 const SIZE: usize = 65_536;
@@ -195,6 +195,131 @@ fn a_ring_says_what_was_written_over_unread() {
     set(&mut first, header::DROPPED, calls + 1 + 500);
     let (last, _) = look(&mut follower, &first);
     assert_eq!((last.calls, last.missed), (1, 500));
+}
+
+/// A trace whose chunk of calls has shares: each is a thread's number, its bytes, and how many calls there are in it. The trace, where the
+/// shares begin in it, and where the chunk's descriptor is.
+fn shared(shares: &[(u32, usize, usize)]) -> (Vec<u8>, Vec<usize>, usize) {
+    let mut writer = Writer::new();
+    let function = writer.function("/bin/program", "a");
+    for (number, _, _) in shares {
+        writer.thread(100, 100 + number);
+    }
+    let first = writer.thread(100, 200);
+    writer.call(first, function).from(1).to(2).slot(0x7ffe_0000).end(End::Return);
+    let mut bytes = writer.finish();
+    let head = usize::try_from(HEADER_BLOCK).unwrap();
+    let chunks = (bytes.len() - head) / SIZE;
+    let descriptor = |number: usize| head + number * directory::DESCRIPTOR_SIZE;
+    let number = (1..chunks).find(|number| bytes[descriptor(*number)] == 1).unwrap();
+    let start = head + number * SIZE;
+    bytes[start..start + SIZE].fill(0);
+    let (mut at, mut starts) = (start, Vec::new());
+    for (turn, (thread, size, calls)) in shares.iter().enumerate() {
+        let base = 1_000_000 * (turn as u64 + 1);
+        let ids = 100 << 32 | u64::from(100 + thread);
+        let mut records = vec![
+            (u64::from(*thread) << 32 | special::THREAD << 24, ids),
+            (special::BASE << 24, base),
+        ];
+        let call = |k: usize| ((k as u64 * 10 + 9) << 24 | u64::from(function), 5 << 24 | 64);
+        records.extend((0..*calls).map(call));
+        for (place, (low, high)) in records.into_iter().enumerate() {
+            set(&mut bytes, at + place * 16, low);
+            set(&mut bytes, at + place * 16 + 8, high);
+        }
+        starts.push(at);
+        at += size;
+    }
+    set(&mut bytes, descriptor(number) + directory::SHARED, (at - start) as u64);
+    set(&mut bytes, descriptor(number) + directory::USED, 0);
+    set(&mut bytes, header::NEXT_CHUNK, chunks as u64);
+    (bytes, starts, descriptor(number))
+}
+
+/// The most calls in a share of so many bytes.
+fn most_in(size: usize) -> usize {
+    (size - usize::try_from(share::HEAD).unwrap()) / 16
+}
+
+#[test]
+fn shares_of_a_chunk_grow_side_by_side() {
+    if !little_endian_only() {
+        return;
+    }
+    let shares = [
+        (1, 512, most_in(512)),
+        (2, 512, 3),
+        (3, 1024, most_in(1024)),
+        (1, 512, 20),
+        (4, 4096, most_in(4096)),
+        (2, 512, 0),
+    ];
+    let (whole, starts, descriptor) = shared(&shares);
+    let (mut follower, mut all, mut most) = (Follower::new(), Vec::new(), 0);
+    for step in (0..4096_usize).step_by(160) {
+        let mut now = whole.clone();
+        for (turn, start) in starts.iter().enumerate() {
+            // One begins later than those behind it, and one when its thread has filled another.
+            let late = [0, 0, 320, 512, 0, 0][turn];
+            let step = step.saturating_sub(late);
+            now[(start + step).min(start + shares[turn].1)..start + shares[turn].1].fill(0);
+        }
+        if step == 0 {
+            // Not even given out.
+            set(&mut now, descriptor + directory::SHARED, 0);
+        }
+        let (look, found) = look(&mut follower, &now);
+        assert_eq!((look.calls, look.missed, look.left), (found.len() as u64, 0, 0));
+        most = most.max(found.len());
+        all.extend(found);
+    }
+    all.extend(look(&mut follower, &whole).1);
+    assert!(most <= 60, "{most} at once");
+    let calls: usize = shares.iter().map(|(_, _, calls)| calls).sum();
+    assert_eq!((all.len(), sorted(&all)), (calls, expected(&whole)));
+    // Calls of a thread are in the order of their ends.
+    for thread in 1..=4 {
+        let ends = all.iter().filter(|call| call.thread == thread).map(|call| call.end);
+        assert!(ends.is_sorted(), "{thread}");
+    }
+    assert_eq!(look(&mut follower, &whole).0, Look::default());
+}
+
+#[test]
+fn a_chunk_full_of_shares_is_left_alone_afterwards() {
+    if !little_endian_only() {
+        return;
+    }
+    let shares: Vec<_> = (1..=128).map(|thread| (thread, 512, most_in(512))).collect();
+    let (whole, _, _) = shared(&shares);
+    let mut follower = Follower::new();
+    let mut all = Vec::new();
+    // A few at a time.
+    for _ in 0..60 {
+        all.extend(look_at(&mut follower, &whole, 3).1);
+    }
+    assert_eq!(sorted(&all), expected(&whole));
+    assert_eq!(look(&mut follower, &whole).0, Look::default());
+}
+
+#[test]
+fn what_special_records_say_ends_with_a_thread() {
+    // A thread was killed between what it said of its next call and the call.
+    let (mut whole, starts, _) = shared(&[(1, 512, 2), (2, 512, 2)]);
+    let at = starts[0] + 32 + 2 * 16;
+    set(&mut whole, at, special::START << 24);
+    set(&mut whole, at + 8, 5);
+    set(&mut whole, at + 16, 7 << 32 | special::OWNER << 24);
+    let trace = Trace::parse(&whole).unwrap();
+    let of = |number: u32| trace.threads.iter().position(|thread| thread.number == number);
+    let count = |number: u32| of(number).map_or(0, |at| trace.count(at));
+    assert_eq!((count(1), count(2), count(7)), (2, 2, 0));
+    assert!(trace.calls().all(|call| call.start >= 1_000_000));
+    if little_endian_only() {
+        let found = look(&mut Follower::new(), &whole).1;
+        assert_eq!(sorted(&found), expected(&whole));
+    }
 }
 
 #[test]

@@ -2,6 +2,10 @@
 //!
 //! Callgrind simulates the program and knows nothing of hooks. Both name functions, but a trace demangles names, so
 //! functions are matched by address, with the symbols that nm prints.
+//!
+//! A program may look at its variables, its folder and its addresses. So both runs have the same variables, write nothing to the
+//! folder, and the traced one has the same addresses each time. They aren't callgrind's: a program whose calls depend on
+//! addresses, such as one that hashes them, can't be compared so.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,33 +43,47 @@ pub(crate) struct Compared {
 /// Runs `work` in `folder`, with callgrind and traced, and compares the calls of `program`'s functions.
 pub(crate) fn compare(folder: &Path, program: &str, work: &str, mcount: &Path) -> Result<Compared> {
     let names = Names::of(&folder.join(program))?;
-    let tool = "valgrind -q --tool=callgrind --demangle=no --compress-strings=no --compress-pos=no \
-                --callgrind-out-file=callgrind.out";
-    run(folder, &work.replace("{run}", tool), 0)?;
-    let simulated = simulated(folder, program, &names)?;
-    let tool = format!("'{}' trace -o counts.mcount --", mcount.display());
-    // Valgrind gives the program variables, which a shell for example counts.
-    let count =
-        "valgrind -q --tool=callgrind --callgrind-out-file=/dev/null env | wc -l; env | wc -l";
-    let lines = shell(folder, count)?;
-    let mut lines = lines.split_whitespace().map(str::parse);
-    let (Some(with), Some(without)) = (lines.next(), lines.next()) else {
-        return Err("no wc".into());
-    };
-    let variables: usize = with?;
-    run(folder, &work.replace("{run}", &tool), variables.saturating_sub(without?))?;
-    let line = format!("'{}' stats --format jsonl counts.mcount", mcount.display());
+    // Beside the folder: what's in it may be counted.
+    let (profile, trace) = (folder.with_extension("callgrind"), folder.with_extension("mcount"));
+    let tool = format!(
+        "valgrind -q --tool=callgrind --demangle=no --compress-strings=no --compress-pos=no \
+         --callgrind-out-file='{}'",
+        profile.display()
+    );
+    let own = BTreeMap::from([("LC_ALL", "C"), ("PYTHONHASHSEED", "0"), ("WORK", super::WORK)]);
+    let own = own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    run(folder, &work.replace("{run}", &tool), &own)?;
+    let simulated = simulated(&profile, &folder.join(program), &names)?;
+    let tool = format!("setarch -R '{}' trace -o '{}' --", mcount.display(), trace.display());
+    run(folder, &work.replace("{run}", &tool), &of_valgrind(&own)?)?;
+    let line = format!("'{}' stats --format jsonl '{}'", mcount.display(), trace.display());
     let traced = traced(&shell(folder, &line)?, program, &names)?;
-    shell(folder, "rm -f counts.mcount callgrind.out*")?;
+    shell(folder, &format!("rm -f '{}' '{}'*", trace.display(), profile.display()))?;
     Ok(differences(&simulated, &traced))
 }
 
-/// Runs a line of sh, with some more variables in its environment.
-fn run(folder: &Path, line: &str, variables: usize) -> Result<()> {
+/// Variables of a program, by name.
+type Variables = BTreeMap<String, String>;
+
+/// The variables that a program has in valgrind, which adds some. The one that has a library loaded has another name, of the same
+/// length.
+fn of_valgrind(own: &Variables) -> Result<Variables> {
+    let mut command = Command::new("valgrind");
+    command.args(["-q", "--tool=callgrind", "--callgrind-out-file=/dev/null", "env", "-0"]);
+    let output = command.envs(own).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let variables: Variables = text
+        .split('\0')
+        .filter_map(|one| one.split_once('='))
+        .map(|(name, value)| (name.replace("LD_PRELOAD", "LD_PRELOAX"), value.to_owned()))
+        .collect();
+    if variables.contains_key("LD_PRELOAX") { Ok(variables) } else { Err(text.into()) }
+}
+
+/// Runs a line of sh with these variables, besides those that there are.
+fn run(folder: &Path, line: &str, variables: &Variables) -> Result<()> {
     let mut command = Command::new("sh");
-    command.args(["-c", line]).current_dir(folder).env("LC_ALL", "C");
-    command.env("WORK", super::WORK).stdin(Stdio::null());
-    command.envs((0..variables).map(|number| (format!("more{number}"), "1")));
+    command.args(["-c", line]).current_dir(folder).envs(variables).stdin(Stdio::null());
     let output = command.output()?;
     if output.status.code().is_some() {
         return Ok(());
@@ -128,9 +146,9 @@ impl Names {
 }
 
 /// Reads the output of callgrind: a line `cfn=NAME` and, behind it, `calls=COUNT POSITION`.
-fn simulated(folder: &Path, program: &str, names: &Names) -> Result<Counts> {
-    let program = std::fs::canonicalize(folder.join(program))?;
-    let text = files::read(&folder.join("callgrind.out"))?;
+fn simulated(profile: &Path, program: &Path, names: &Names) -> Result<Counts> {
+    let program = std::fs::canonicalize(program)?;
+    let text = files::read(profile)?;
     let (mut here, mut there, mut callee) = (String::new(), None, String::new());
     let mut counts = Counts::new();
     for line in String::from_utf8_lossy(&text).lines() {

@@ -83,14 +83,17 @@ const FSGSBASE: u64 = 1;
 
 /// What `%gs` points to before a thread has a block: one without an owner.
 #[unsafe(no_mangle)]
-static mut mcount_nobody: [u64; 16] = nobody(0);
+static mut mcount_nobody: [u64; BLOCK] = nobody(0);
 
 /// The same for a thread that begins with system calls forbidden that the agent needs.
 #[unsafe(no_mangle)]
-static mut mcount_confined: [u64; 16] = nobody(1);
+static mut mcount_confined: [u64; BLOCK] = nobody(1);
 
-const fn nobody(confined: u64) -> [u64; 16] {
-    let mut words = [0; 16];
+/// Words of a block.
+const BLOCK: usize = size_of::<Block>() / 8;
+
+const fn nobody(confined: u64) -> [u64; BLOCK] {
+    let mut words = [0; BLOCK];
     words[offset_of!(Block, confined) / 8] = confined;
     words[offset_of!(Block, is_none) / 8] = 1;
     words

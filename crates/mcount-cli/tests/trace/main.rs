@@ -21,6 +21,7 @@ mod options;
 mod programs;
 mod reader;
 mod sanitizers;
+mod sizes;
 mod steps;
 mod surroundings;
 mod told;
@@ -72,7 +73,8 @@ fn main() -> ExitCode {
         .chain(marks::tests())
         .chain(told::tests())
         .chain(clocks::tests())
-        .chain(sanitizers::tests());
+        .chain(sanitizers::tests())
+        .chain(sizes::tests());
     let tests =
         tests.chain(languages::tests()).chain(layouts::tests()).chain(library_calls::tests());
     let trials = tests.map(|test| test.trial(include_open)).collect();

@@ -136,6 +136,7 @@ impl Trace {
             if function == 0 {
                 match (first >> 24) & 0xff {
                     1 => {
+                        (owner, start) = (None, None);
                         thread = value;
                         self.owners.insert(value, low(second >> 32));
                     }

@@ -23,6 +23,12 @@ mod payload;
 #[cfg_attr(target_pointer_width = "32", path = "tables.rs")]
 mod places;
 mod shadow;
+#[expect(
+    clippy::cast_ptr_alignment,
+    clippy::cast_possible_truncation,
+    reason = "fields of a trace are aligned, and a share is within a chunk"
+)]
+mod shares;
 mod sys;
 #[expect(clippy::cast_possible_truncation, reason = "addresses have 64 bits")]
 #[expect(dead_code, reason = "only the agent is left by a recorder")]

@@ -114,6 +114,13 @@ pub(crate) fn before(area: &Area) -> u64 {
     area.before as u64
 }
 
+/// Why this area can be armed, and made idle again, only while the program has one thread.
+pub(crate) fn wants_one_thread(area: &Area) -> Option<&'static str> {
+    let text = "other threads run, and may execute half of a hook that's four bytes of Thumb code: compile with \
+        -fpatchable-function-entry=3,2";
+    (!area.is_exchangeable()).then_some(text)
+}
+
 /// What of an area differs between its two states.
 pub(crate) fn changed(area: &Area) -> Range<usize> {
     let (first, end) = area.changed();

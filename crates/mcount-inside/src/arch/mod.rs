@@ -34,6 +34,12 @@ pub(crate) fn pointer(_: &code::Area, address: u64) -> u64 {
     address
 }
 
+/// Why this area can be armed, and made idle again, only while the program has one thread; arm only.
+#[cfg(not(target_arch = "arm"))]
+pub(crate) fn wants_one_thread(_: &code::Area) -> Option<&'static str> {
+    None
+}
+
 #[cfg(not(any(target_arch = "arm", target_arch = "riscv64")))]
 pub(crate) use first::*;
 pub(crate) use here::*;

@@ -115,6 +115,25 @@ fn what_is_at_a_site() {
     assert_eq!(armed[..6], halves(&[0xbf00, 0xf000, 0xbffe]));
 }
 
+/// The instructions that differ are of the manual's list (DDI 0406C, A3.5.4), or the area says that it can't be changed then.
+#[test]
+fn what_is_exchanged_while_threads_run_is_of_the_manuals_list() {
+    let is_listed = |bytes: &[u8]| match *bytes {
+        // B, BL, NOP of ARM code.
+        [a, b, c, d] => d & 0xf == 0xa || d & 0xf == 0xb || [a, b, c, d] == [0, 0xf0, 0x20, 0xe3],
+        // The 16-bit B and NOP of Thumb code.
+        [a, b] => b & 0xf8 == 0xe0 || [a, b] == [0, 0xbf],
+        _ => false,
+    };
+    for kind in [Kind::Word, Kind::Call, Kind::Halves, Kind::Before, Kind::ShortCall] {
+        let area = area(0, 0, kind);
+        let (first, end) = area.changed();
+        let (idle, armed) = area.states(0x1000, 0x2000).unwrap();
+        let are_listed = is_listed(&idle[first..end]) && is_listed(&armed[first..end]);
+        assert_eq!(are_listed, area.is_exchangeable(), "{kind:?}");
+    }
+}
+
 #[test]
 fn what_threads_may_run_through_meanwhile() {
     assert!(is_one_instruction(&words(&[0xe320_f000]), 4));

@@ -5,6 +5,7 @@
 //! recorder hasn't made room for on disk, so a full disk is an error here and not a signal there.
 
 use super::clock;
+use super::compact::{Compacted, compact};
 use super::prepare;
 use super::rlimit::Limit;
 pub use super::room::Size;
@@ -342,19 +343,45 @@ impl TraceFile {
         (0..chunks).map(|chunk| self.calls_in(chunk)).sum::<u64>() + dropped
     }
 
-    /// How many calls there are in a chunk: one after the other, from its start on.
+    /// How many calls there are in a chunk.
     fn calls_in(&self, chunk: u64) -> u64 {
-        const RECORDS: u64 = layout::CHUNK_SIZE / layout::call::SIZE as u64;
+        let word = |offset: usize| {
+            let mut bytes = [0; 8];
+            let there = self.read(descriptor(chunk) + offset as u64, &mut bytes);
+            if there { u64::from_ne_bytes(bytes) } else { 0 }
+        };
         let mut kind = [0; 4];
-        let place = descriptor(chunk) + directory::KIND as u64;
-        let read = self.shared.file.read_exact_at(&mut kind, place);
+        let is_read = self.read(descriptor(chunk) + directory::KIND as u64, &mut kind);
         if chunk.is_multiple_of(directory::SPAN)
-            || read.is_err()
+            || !is_read
             || u32::from_ne_bytes(kind) != chunk::CALLS
         {
             return 0;
         }
         let start = layout::HEADER_BLOCK + chunk * layout::CHUNK_SIZE;
+        match word(directory::SHARED) {
+            0 => self.calls_from(start),
+            shared => self.calls_between(start, shared.min(layout::CHUNK_SIZE)),
+        }
+    }
+
+    /// How many calls there are in the `size` bytes at `start`, among whatever else.
+    fn calls_between(&self, start: u64, size: u64) -> u64 {
+        let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
+        if !self.read(start, &mut bytes) {
+            return 0;
+        }
+        let records = bytes.as_chunks::<{ layout::call::SIZE }>().0;
+        let is_call = |record: &&[u8; layout::call::SIZE]| {
+            let first = record.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+            first & layout::call::FUNCTION_MASK != 0
+        };
+        records.iter().filter(is_call).count() as u64
+    }
+
+    /// How many calls there are in the chunk at `start`: one after the other, from there on.
+    fn calls_from(&self, start: u64) -> u64 {
+        const RECORDS: u64 = layout::CHUNK_SIZE / layout::call::SIZE as u64;
         let (mut low, mut high) = (0, RECORDS);
         while low < high {
             let middle = low.midpoint(high);
@@ -396,12 +423,17 @@ impl TraceFile {
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.end();
         let chunks = self.shared.given_out();
+        let compacted = compact(&self.shared.file, &self.path, chunks);
+        let (file, chunks) = match &compacted {
+            Some(Compacted { file, chunks }) => (file, *chunks),
+            None => (&self.shared.file, chunks),
+        };
         let size = layout::HEADER_BLOCK + chunks * layout::CHUNK_SIZE;
-        self.shared.file.set_len(size)?;
-        if chunks >= INDEXED && self.add_index(size).is_err() {
+        file.set_len(size)?;
+        if chunks >= INDEXED && add_index(file, size).is_err() {
             // There's no room for it. Readers can do without.
-            self.shared.set(header::NEXT_CHUNK, chunks);
-            return self.shared.file.set_len(size);
+            file.write_all_at(&chunks.to_ne_bytes(), header::NEXT_CHUNK as u64)?;
+            return file.set_len(size);
         }
         Ok(())
     }
@@ -416,17 +448,17 @@ impl TraceFile {
         self.shared.set(header::END_TICKS, self.ticks());
         self.shared.field(header::FLAGS).fetch_or(layout::flags::FINISHED, SeqCst);
     }
+}
 
-    /// Adds an index to the trace, so that reading a part of it doesn't begin with reading all.
-    fn add_index(&self, size: u64) -> io::Result<()> {
-        let input = Input::new(&self.shared.file, size)?;
-        let patches = mcount_trace::index(input.bytes()).map_err(io::Error::other)?;
-        drop(input);
-        for patch in patches {
-            self.shared.file.write_all_at(&patch.bytes, patch.offset)?;
-        }
-        Ok(())
+/// Adds an index to a trace of so many bytes, so that reading a part of it doesn't begin with reading all.
+fn add_index(file: &File, size: u64) -> io::Result<()> {
+    let input = Input::new(file, size)?;
+    let patches = mcount_trace::index(input.bytes()).map_err(io::Error::other)?;
+    drop(input);
+    for patch in patches {
+        file.write_all_at(&patch.bytes, patch.offset)?;
     }
+    Ok(())
 }
 
 /// Says that this many calls are missing from the trace.

@@ -9,6 +9,7 @@ mod agent;
 pub mod attach;
 mod budget;
 mod clock;
+mod compact;
 mod confine;
 mod file;
 mod functions;

@@ -1,0 +1,136 @@
+//! How large traces of many threads are that make few calls each, and that nothing is missing from them.
+
+use crate::Test;
+use crate::attach::Attached;
+use crate::reader::Trace;
+use crate::truth::{Also, Room, same_with, tracer_with};
+use std::path::Path;
+use std::process::Command;
+use testkit::served::Served;
+
+const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
+
+/// Bytes of the trace for each call, at most. The records of a call have 16.
+const MOST: u64 = 40;
+
+/// Calls of a thread of `short-threads.c`.
+const CALLS: u64 = 68;
+
+/// Name, and the program's arguments: how many threads, how many at a time, whether all of these are there at once.
+const WAYS: &[(&str, &[&str])] = &[
+    ("alone", &["4000", "1", "apart"]),
+    ("few", &["4000", "20", "apart"]),
+    ("few-together", &["4000", "20", "together"]),
+    ("some-together", &["4000", "400", "together"]),
+    ("many", &["4000", "4000", "apart"]),
+    ("many-together", &["3000", "3000", "together"]),
+    ("forked", &["1000", "20", "together", "fork"]),
+];
+
+pub(crate) fn tests() -> Vec<Test> {
+    let ways = WAYS
+        .iter()
+        .map(|(name, arguments)| test(format!("bytes-a-call::{name}"), move || bytes(arguments)));
+    let others: [(&str, fn() -> Result<(), String>); 3] =
+        [("killed", killed), ("limited", limited), ("attached", attached)];
+    let others = others.map(|(name, run)| test(format!("short-threads::{name}"), run));
+    ways.chain(others).collect()
+}
+
+fn test(name: String, run: impl FnOnce() -> Result<(), String> + Send + 'static) -> Test {
+    Test { name, wants: vec!["gcc"], open: None, run: Box::new(run) }
+}
+
+fn size(room: &Room, name: &str) -> Result<u64, String> {
+    let file = room.path(name).join("trace.mcount");
+    std::fs::metadata(file).map(|file| file.len()).map_err(|error| error.to_string())
+}
+
+/// All calls are there, and take no more than so many bytes each.
+fn check_size(room: &Room, trace: &Trace, most: u64) -> Result<(), String> {
+    let (size, calls) = (size(room, "traced")?, trace.total());
+    // What a trace has besides calls: its head, a directory, metadata, and the shadows of the first stack.
+    const BESIDES: u64 = 10 << 16;
+    let most = BESIDES + calls * most;
+    if size <= most { Ok(()) } else { Err(format!("{size} bytes for {calls} calls, not {most}")) }
+}
+
+fn bytes(arguments: &[&str]) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "short-threads.c")?;
+    let change = |command: &mut Command| {
+        command.args(arguments);
+    };
+    same_with(&room, &program, &[], change, Also::Nesting)?;
+    check_size(&room, &room.trace("traced")?, MOST)
+}
+
+/// The program is killed when its threads have ended.
+fn killed() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "short-threads.c")?;
+    let mut command = tracer_with(&[], &program);
+    command.args(["500", "50", "together", "kill"]);
+    let ended = room.run("traced", &mut command)?;
+    let trace = room.trace("traced")?;
+    let (found, expected) = (trace.total(), 500 * CALLS);
+    if (ended.code, found, trace.dropped) == (137, expected, 0) {
+        Ok(())
+    } else {
+        Err(format!("{found} of {expected} calls, dropped {}: {ended:?}", trace.dropped))
+    }
+}
+
+/// Where there's room for some of the calls only, what's missing is counted.
+fn limited() -> Result<(), String> {
+    for options in [&["--max-size", "2M"], &["--ring", "1M"]] {
+        let room = Room::new()?;
+        let program = room.compile("gcc", HOOKS, "short-threads.c")?;
+        let mut command = tracer_with(options, &program);
+        command.args(["4000", "8", "together"]);
+        let ended = room.run("traced", &mut command)?;
+        let trace = room.trace("traced")?;
+        let (found, expected) = (trace.total(), 4000 * CALLS);
+        if ended.code != 0
+            || trace.dropped == 0
+            || found + trace.dropped != expected
+            || found < 20_000
+        {
+            let dropped = trace.dropped;
+            return Err(format!("{options:?}: {found} + {dropped} of {expected}: {ended:?}"));
+        }
+        if size(&room, "traced")? > 3 << 20 {
+            return Err(format!("{options:?}: {} bytes", size(&room, "traced")?));
+        }
+    }
+    Ok(())
+}
+
+/// Attached to again and again, while threads come and go.
+fn attached() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "short-threads.c")?;
+    for _ in 0..3 {
+        one_attached(&room, &program)?;
+    }
+    Ok(())
+}
+
+fn one_attached(room: &Room, program: &Path) -> Result<(), String> {
+    let mut command = Command::new(program);
+    command.args(["4000", "20", "together", "served"]);
+    let mut served = Served::command(&mut command)?;
+    let before = Attached::start(room, "before", &[], served.id())?;
+    before.stop()?;
+    let attached = Attached::start(room, "traced", &[], served.id())?;
+    served.tell("go")?;
+    let sum = served.line()?;
+    let mut trace = attached.stop()?;
+    served.last()?;
+    let expected = 4000 * CALLS;
+    if sum.is_empty() || trace.total() != expected {
+        return Err(format!("{} of {expected} calls, {sum}", trace.total()));
+    }
+    trace.check_nesting()?;
+    check_size(room, &trace, MOST)
+}
