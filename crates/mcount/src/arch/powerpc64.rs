@@ -56,7 +56,7 @@ fn global_entry(code: Code<'_>, offset: u64) -> u64 {
         // addis r2, r12 or lis r2; addi r2, r2
         (0x3c4c | 0x3c40, 0x3842) => true,
         // ld r2, r12; add r2, r2, r12
-        (0xe84c, _) => first & 3 == 0 && second == 0x7c42_6214,
+        (0xe84c, _) => first.trailing_zeros() >= 2 && second == 0x7c42_6214,
         _ => false,
     };
     if is_setup { 8 } else { 0 }

@@ -222,7 +222,7 @@ impl Listing {
 fn is_nop(text: &str) -> bool {
     let words: Vec<_> = text.split([' ', '\t', ',']).filter(|word| !word.is_empty()).collect();
     let is_move_to_itself = match words.as_slice() {
-        ["xchg", one, other, ..] | ["mov", one, other, ..] => one == other,
+        ["xchg" | "mov", one, other, ..] => one == other,
         // s390's is a branch on no condition.
         ["bcr", "0", ..] => true,
         _ => false,
