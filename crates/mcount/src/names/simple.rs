@@ -113,7 +113,8 @@ impl<'n> Reader<'n> {
             _ => {}
         }
         self.word(before)?;
-        self.behind()
+        self.behind();
+        Some(())
     }
 
     /// The name in a function that returns a pointer or a reference to a function or an array, as in `void (*name(int))(char)`.
@@ -216,16 +217,13 @@ impl<'n> Reader<'n> {
                 '[' if self.rest.starts_with("[abi:") => {
                     self.group()?;
                 }
-                '<' => {
-                    self.group()?;
-                }
                 // Go: `package.(*Type).Method`.
                 '(' | '[' if self.out.ends_with('.') || c == '[' => {
                     let group = self.group()?;
                     self.out.push_str(group);
                 }
                 '(' if self.out.len() == before => return None,
-                '(' => {
+                '<' | '(' => {
                     self.group()?;
                 }
                 ')' | ']' | '}' => return None,
@@ -239,7 +237,7 @@ impl<'n> Reader<'n> {
     }
 
     /// Reads what is behind a component: its qualifiers, and `::` or what shows that it was the type of a result.
-    fn behind(&mut self) -> Option<()> {
+    fn behind(&mut self) {
         /// Behind these, there is no more of the name.
         const NOTES: [&str; 3] = [" [clone ", " (.", " requires "];
         const QUALIFIERS: [&str; 5] = [" const", " volatile", " &&", " &", " noexcept"];
@@ -260,7 +258,6 @@ impl<'n> Reader<'n> {
             self.out.clear();
             self.rest = rest;
         }
-        Some(())
     }
 }
 
