@@ -166,13 +166,7 @@ fn answers(
     let sections = Sections::load(subject.debug());
     let spelled: Vec<_> =
         arguments.functions.iter().map(|name| wanted.spelled(name, &found)).collect();
-    // If a pattern means a clone, we need the facts about the function that it was made of.
-    let clones: HashSet<String> = spelled
-        .iter()
-        .flatten()
-        .flat_map(|name| [base_of(name), mcount::source_name(name).into()])
-        .map(Cow::into_owned)
-        .collect();
+    let clones = origins(&spelled);
     let facts = sections.as_ref().map(|sections| {
         functions::facts(sections, |name| wanted.has_base(name) || clones.contains(name))
     });
@@ -210,6 +204,13 @@ fn answers(
         (answer, verdict)
     });
     Ok(with_verdict.collect())
+}
+
+/// What the functions that `symbols` were made of are called. If a pattern means a clone, we need the facts about these.
+fn origins(symbols: &[BTreeSet<String>]) -> HashSet<String> {
+    let names = symbols.iter().flatten();
+    let origins = names.flat_map(|name| [base_of(name), mcount::source_name(name).into()]);
+    origins.map(Cow::into_owned).collect()
 }
 
 /// What the BTF of a file says.

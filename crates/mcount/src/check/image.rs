@@ -9,7 +9,6 @@ use crate::options::Options;
 use crate::scan::bare::Bare;
 use crate::scan::{Target, patchable};
 use crate::sites::image::table_range;
-use crate::table::other_lists_of_image;
 use crate::words::counted;
 use object::elf;
 use object::read::elf::FileHeader;
@@ -34,7 +33,7 @@ pub(super) fn tables<Elf: FileHeader>(
     let name = patchable::SECTION.as_bytes();
     let lists = (0u32..).zip(target.view.sections());
     let lists = lists.filter(|(index, _)| target.view.is_called(*index, name));
-    for (_, header) in lists.chain(other_lists_of_image(target)) {
+    for (_, header) in lists.chain(patchable::other_lists_of_image(target)) {
         let range = (header.address, header.size);
         if header.has_bytes() && Some(range) != main {
             // A list is in the order of the objects, so it isn't sorted.

@@ -18,7 +18,10 @@
 use super::Target;
 use super::functions::FunctionIndex;
 use crate::arch::CodeMut;
+use crate::elf::{Section, loaded};
 use crate::error::Result;
+use crate::site::TABLE_SECTION;
+use object::elf as constants;
 use object::read::elf::FileHeader;
 
 pub(crate) use crate::site::PATCHABLE_SECTION as SECTION;
@@ -26,6 +29,53 @@ pub(crate) use crate::site::PATCHABLE_SECTION as SECTION;
 /// What the symbols of padding begin with. They have the type and size of a function. objtool makes the first ones; clang
 /// makes the others with kCFI, where a hash is behind NOPs or before them.
 const NAMES_OF_PADDING: [&[u8]; 2] = [b"__pfx_", b"__cfi_"];
+
+/// Sections that may be a compiler's list of patchable entries by another name: `-fpatchable-function-entry=N,M,SECTION` of
+/// clang. They are linked to code, and written to when they're loaded.
+pub(crate) fn other_lists<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Vec<(u32, Section)> {
+    const FLAGS: u64 =
+        constants::SHF_ALLOC.0 | constants::SHF_WRITE.0 | constants::SHF_LINK_ORDER.0;
+    let view = target.view;
+    let is_known =
+        |index| [TABLE_SECTION, SECTION].iter().any(|name| view.is_called(index, name.as_bytes()));
+    // Where functions have descriptors, it's linked to these.
+    let descriptors = |link| {
+        let name = target.arch.descriptors;
+        name.is_some_and(|name| view.is_called(link, name))
+    };
+    let is_of_code = |section: &Section| {
+        view.section(section.link).is_ok_and(|code| code.is_code()) || descriptors(section.link)
+    };
+    let all = (0u32..).zip(view.sections()).filter(|(index, section)| {
+        section.flags & FLAGS == FLAGS
+            && section.has_bytes()
+            && !section.is_code()
+            && is_of_code(section)
+            && !is_known(*index)
+    });
+    all.collect()
+}
+
+/// The lists of patchable entries of an image that have other names. Linkers keep the flags of their sections.
+pub(crate) fn other_lists_of_image<Elf: FileHeader>(
+    target: &Target<'_, '_, Elf>,
+) -> Vec<(u32, Section)> {
+    let view = target.view;
+    let is_nop = |word: &u64| {
+        let address = target.address_of_hook(target.arch.listed(*word));
+        let section = view.section_at(address).filter(|(_, section)| section.is_code());
+        section.is_some_and(|(index, section)| {
+            let code = target.code(index).ok();
+            let at = address.wrapping_sub(section.address);
+            code.is_some_and(|code| target.arch.nop_run(code, at, code.len()) != 0)
+        })
+    };
+    let leads_to_nops = |(_, list): &(u32, Section)| {
+        let words = loaded::words(view, list.address, list.size / view.word(), &target.loader);
+        !words.is_empty() && words.iter().all(is_nop)
+    };
+    other_lists(target).into_iter().filter(leads_to_nops).collect()
+}
 
 /// One area of NOPs.
 #[derive(Debug, Clone, Copy)]

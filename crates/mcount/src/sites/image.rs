@@ -11,7 +11,6 @@ use crate::scan::sections::{SiteSections, text};
 use crate::scan::source_files::SourceFiles;
 use crate::scan::{Target, patchable};
 use crate::site::{CallSite, Source, TABLE_SECTION};
-use crate::table;
 use foldhash::HashMap;
 use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
@@ -118,7 +117,7 @@ fn words_of_tables<Elf: FileHeader>(
     if let Some((address, size)) = range.filter(|_| own != patchable::SECTION) {
         add(address, size, true);
     }
-    for (index, list) in table::other_lists_of_image(target) {
+    for (index, list) in patchable::other_lists_of_image(target) {
         if !view.is_called(index, own.as_bytes()) {
             add(list.address, list.size, true);
         }

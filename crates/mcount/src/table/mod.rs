@@ -5,10 +5,10 @@ pub(crate) mod right;
 pub(crate) mod split;
 pub(crate) mod write;
 
-use crate::elf::{Relocations, Section, Symbol, loaded};
+use crate::elf::{Relocations, Section, Symbol};
 use crate::error::{ErrorKind, Result};
-use crate::scan::Target;
-use crate::site::{PATCHABLE_SECTION, TABLE_SECTION};
+use crate::scan::{Target, patchable};
+use crate::site::PATCHABLE_SECTION;
 use object::elf;
 use object::read::elf::FileHeader;
 
@@ -70,53 +70,6 @@ fn sections<'a, Elf: FileHeader>(
     })
 }
 
-/// Sections that may be a compiler's list of patchable entries by another name: `-fpatchable-function-entry=N,M,SECTION` of
-/// clang. They are linked to code, and written to when they're loaded.
-fn other_lists<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Vec<(u32, Section)> {
-    const FLAGS: u64 = elf::SHF_ALLOC.0 | elf::SHF_WRITE.0 | elf::SHF_LINK_ORDER.0;
-    let view = target.view;
-    let is_known = |index| {
-        [TABLE_SECTION, PATCHABLE_SECTION].iter().any(|name| view.is_called(index, name.as_bytes()))
-    };
-    // Where functions have descriptors, it's linked to these.
-    let descriptors = |link| {
-        let name = target.arch.descriptors;
-        name.is_some_and(|name| view.is_called(link, name))
-    };
-    let is_of_code = |section: &Section| {
-        view.section(section.link).is_ok_and(|code| code.is_code()) || descriptors(section.link)
-    };
-    let all = (0u32..).zip(view.sections()).filter(|(index, section)| {
-        section.flags & FLAGS == FLAGS
-            && section.has_bytes()
-            && !section.is_code()
-            && is_of_code(section)
-            && !is_known(*index)
-    });
-    all.collect()
-}
-
-/// The lists of patchable entries of an image that have other names. Linkers keep the flags of their sections.
-pub(crate) fn other_lists_of_image<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-) -> Vec<(u32, Section)> {
-    let view = target.view;
-    let is_nop = |word: &u64| {
-        let address = target.address_of_hook(target.arch.listed(*word));
-        let section = view.section_at(address).filter(|(_, section)| section.is_code());
-        section.is_some_and(|(index, section)| {
-            let code = target.code(index).ok();
-            let at = address.wrapping_sub(section.address);
-            code.is_some_and(|code| target.arch.nop_run(code, at, code.len()) != 0)
-        })
-    };
-    let leads_to_nops = |(_, list): &(u32, Section)| {
-        let words = loaded::words(view, list.address, list.size / view.word(), &target.loader);
-        !words.is_empty() && words.iter().all(is_nop)
-    };
-    other_lists(target).into_iter().filter(leads_to_nops).collect()
-}
-
 /// Does every word of `part` lead to NOPs in code?
 fn leads_to_nops<Elf: FileHeader>(target: &Target<'_, '_, Elf>, part: &Part) -> bool {
     let Ok(entries) = entries(target, std::slice::from_ref(part)) else { return false };
@@ -136,7 +89,7 @@ pub(crate) fn parts<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]) 
     let is_list = name == PATCHABLE_SECTION.as_bytes();
     let mut tables: Vec<_> = sections(target, name).collect();
     if is_list && !target.is_image {
-        tables.extend(other_lists(target));
+        tables.extend(patchable::other_lists(target));
         tables.sort_by_key(|(index, _)| *index);
     }
     let mut tables = tables.into_iter().peekable();

@@ -10,7 +10,6 @@ use crate::elf::{addresses, loaded};
 use crate::error::Result;
 use crate::scan::patchable;
 use crate::site::{Kind, Source};
-use crate::table;
 use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 
@@ -71,7 +70,7 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
         let name = patchable::SECTION.as_bytes();
         let lists = (0u32..).zip(view.sections());
         let lists = lists.filter(|(index, list)| list.has_bytes() && view.is_called(*index, name));
-        let lists = lists.chain(table::other_lists_of_image(self.target));
+        let lists = lists.chain(patchable::other_lists_of_image(self.target));
         let (lists, unloaded): (Vec<_>, Vec<_>) =
             lists.map(|(_, list)| list).partition(Section::is_loaded);
         // A linker script may keep the list for tools alone. Then the linker has filled it in, as it does with debug
