@@ -149,6 +149,10 @@ impl<'d> Base<'d> {
 /// # Errors
 ///
 /// There is no BTF, or it is malformed, or needs a base.
+#[expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "the method is for one lifetime, not for any"
+)]
 pub fn functions(file: &[u8], base: Option<&Base<'_>>) -> Result<Functions, Error> {
     with_btf(file, base, |btf| btf.functions())
 }
