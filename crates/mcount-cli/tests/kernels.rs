@@ -45,6 +45,7 @@ enum Layout {
 }
 
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "a row of a table")]
 struct Made {
     name: &'static str,
     is_64: bool,

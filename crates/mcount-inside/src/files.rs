@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use memmap2::Mmap;
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -33,6 +33,16 @@ impl Input {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.map
     }
+}
+
+/// All bytes of `path`, which may be a file of the kernel's.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut options = OpenOptions::new();
+    let file = options.read(true).open(path);
+    let read = file.and_then(|mut file| file.read_to_end(&mut bytes));
+    read.map_err(|error| Error::file(path, &error))?;
+    Ok(bytes)
 }
 
 /// Opens `path` for reading and writing.

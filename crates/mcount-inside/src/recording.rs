@@ -210,7 +210,7 @@ impl Recording {
     fn add_thread_names(&mut self) {
         for entry in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
             let thread = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
-            let name = std::fs::read(entry.path().join("comm"));
+            let name = files::read(&entry.path().join("comm"));
             let (Some(thread), Ok(mut name)) = (thread, name) else { continue };
             name.pop_if(|last| *last == b'\n');
             let (pid, tid) = (self.process, thread);

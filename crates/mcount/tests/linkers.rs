@@ -2,7 +2,7 @@
 //! table in, or none, go through `record` and then through every linker.
 //!
 //! Its own file because the judge is the linked program: its symbols and the words of its table.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use mcount::{CheckOptions, Options, RecordOptions, check, record};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SymbolKind};
@@ -321,9 +321,12 @@ fn listed(room: &Room, name: &str) -> Vec<u64> {
         return Vec::new();
     };
     let append = |sum, byte: &u8| sum << 8 | u64::from(*byte);
-    let value = |word: &[u8]| match file.is_little_endian() {
-        true => word.iter().rev().fold(0, append),
-        false => word.iter().fold(0, append),
+    let value = |word: &[u8]| {
+        if file.is_little_endian() {
+            word.iter().rev().fold(0, append)
+        } else {
+            word.iter().fold(0, append)
+        }
     };
     let mut found: Vec<_> =
         list.data().unwrap().chunks(if file.is_64() { 8 } else { 4 }).map(value).collect();

@@ -28,10 +28,11 @@ const WAYS: &[(&str, &[&str])] = &[
 ];
 
 pub(crate) fn tests() -> Vec<Test> {
+    type Run = fn() -> Result<(), String>;
     let ways = WAYS
         .iter()
         .map(|(name, arguments)| test(format!("bytes-a-call::{name}"), move || bytes(arguments)));
-    let others: [(&str, fn() -> Result<(), String>); 3] =
+    let others: [(&str, Run); 3] =
         [("killed", killed), ("limited", limited), ("attached", attached)];
     let others = others.map(|(name, run)| test(format!("short-threads::{name}"), run));
     ways.chain(others).collect()
@@ -48,9 +49,9 @@ fn size(room: &Room, name: &str) -> Result<u64, String> {
 
 /// All calls are there, and take no more than so many bytes each.
 fn check_size(room: &Room, trace: &Trace, most: u64) -> Result<(), String> {
-    let (size, calls) = (size(room, "traced")?, trace.total());
-    // What a trace has besides calls: its head, a directory, metadata, and the shadows of the first stack.
+    /// What a trace has besides calls: its head, a directory, metadata, and the shadows of the first stack.
     const BESIDES: u64 = 10 << 16;
+    let (size, calls) = (size(room, "traced")?, trace.total());
     let most = BESIDES + calls * most;
     if size <= most { Ok(()) } else { Err(format!("{size} bytes for {calls} calls, not {most}")) }
 }

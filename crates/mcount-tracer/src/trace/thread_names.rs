@@ -3,13 +3,16 @@
 
 use super::file::TraceFile;
 use super::tracee::Tracee;
+use crate::files;
 use mcount_trace::ThreadName;
 use std::fs;
+use std::path::Path;
 
 /// Puts into the trace what a thread of `process` is called now, if it still runs. `ids` are the numbers that the two have in
 /// the trace.
 pub(super) fn add(trace: &TraceFile, (process, thread): (i32, i32), ids: (i32, i32)) {
-    let Ok(mut name) = fs::read(format!("/proc/{process}/task/{thread}/comm")) else { return };
+    let path = format!("/proc/{process}/task/{thread}/comm");
+    let Ok(mut name) = files::read_to_end(Path::new(&path)) else { return };
     name.pop_if(|last| *last == b'\n');
     let (pid, tid) = (ids.0.cast_unsigned(), ids.1.cast_unsigned());
     // If there's no room, that's said anyway.
