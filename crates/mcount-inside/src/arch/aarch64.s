@@ -187,6 +187,35 @@ mcount_inside_return:
     br x16
     FINISH mcount_inside_landing
 
+    PADS mcount_inside_personality
+
+// The exit of a call that returns to a pad, whether it's watched or only traced.
+    BEGIN_OF_PAD mcount_pad_exit, mcount_inside_personality
+    KEEP_VECTORS
+    BEGIN_TURN
+    mov x0, x19
+    bl {left}
+    END_TURN
+    RESTORE_VECTORS
+    LET_PAD_GO
+    RESTORE
+    ret
+    FINISH mcount_pad_exit
+
+// An exception passes through it.
+    BEGIN_OF_PAD mcount_pad_landing, mcount_inside_personality
+    stp x0, x1, [x29, #-32]
+    BEGIN_TURN
+    mov x0, x19
+    bl {unwound}
+    str x0, [x19, #CALL_RETURN]
+    END_TURN
+    LET_PAD_GO
+    ldp x0, x16, [x29, #-32]
+    LEAVE_FRAME
+    br x16
+    FINISH mcount_pad_landing
+
 // What the unwinder asks when it comes through a watched call; the sixth argument is its own address.
     BEGIN mcount_inside_personality
     hint #34
