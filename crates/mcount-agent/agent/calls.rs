@@ -144,15 +144,13 @@ pub(crate) unsafe fn watch(slot: u64, caller: u64) -> Return {
             end_former(block, slot, UNWOUND);
         }
         let taken = Taken { slot, caller, block, words: host::words(slot) };
-        match pads::displace(&taken, open.is_some()) {
-            Some(pad) => Return::Pad(pad),
-            None => {
-                if open.is_some() {
-                    store(shadow.open, 0);
-                }
-                Return::AsBefore
-            }
+        if let Some(pad) = pads::displace(&taken, open.is_some()) {
+            return Return::Pad(pad);
         }
+        if open.is_some() {
+            store(shadow.open, 0);
+        }
+        Return::AsBefore
     }
 }
 
