@@ -124,7 +124,7 @@ pub(crate) fn begin_trace() {
 ///
 /// The block is this thread's.
 unsafe fn trace_of(block: Option<*mut Block>) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
     let process = block.map_or(0, |block| unsafe { (*block).process });
     u64::from(process) << 32 | u64::from(TRACE.load(Relaxed))
 }
@@ -318,7 +318,7 @@ impl Known {
         if slot.count as usize > UNPROVEN {
             return None;
         }
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
         let before = unsafe { of.present(slot.owner) };
         let is_full = slot.count as usize == UNPROVEN && !is_proven();
         if before.is_some() && !(is_full && is_recorded) {
@@ -396,7 +396,7 @@ impl Known {
         let slot = of.slot;
         let owner = self.slot(slot, true)?.owner;
         let new = self.pad_for(slot, of.caller)?;
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
         let before = unsafe { of.present(owner) };
         if let Some(mut before) = before {
             if is_recorded {
@@ -412,7 +412,7 @@ impl Known {
             && let Some(oldest) = self.forget_oldest(slot)
         {
             forgotten = self.frames.get(oldest as usize).copied();
-            // SAFETY: the caller's.
+            // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
             self.release(oldest, unsafe { trace_of(of.block) });
         }
         self.slot(slot, true)?.owner = new;
@@ -441,7 +441,7 @@ impl Taken {
         let (mut open, mut start) = (0, 0);
         if self.block.is_some() {
             let shadow = shadow::of(self.slot);
-            // SAFETY: the caller's.
+            // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
             (open, start) = unsafe { (shadow.open.read_volatile(), shadow.start.read_volatile()) };
         }
         if open == 0 && self.words.is_none() {
@@ -449,7 +449,7 @@ impl Taken {
         }
         let is_pad = if open == 0 { self.words.is_of_pad() } else { open & OF_PAD == OF_PAD };
         let of = if is_pad { owner } else { STUB };
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
         let trace = unsafe { trace_of(self.block) };
         Some(Frame { of, next: 0, open, start, words: self.words, trace, is_recorded: false })
     }
@@ -467,16 +467,16 @@ pub(crate) fn is_proven() -> bool {
 ///
 /// The block is this thread's, and if there's one, the shadows of the slot are mapped.
 pub(crate) unsafe fn displace(of: &Taken, is_recorded: bool) -> Option<u64> {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
     let found = known().and_then(|known| unsafe { known.displace(of, is_recorded) });
     let (pad, forgotten) = match found {
         Some(pad) => (pad, None),
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
         None => thread::alone(|| unsafe { make()?.displace_alone(of, is_recorded) }).flatten()?,
     };
     let Some(block) = of.block else { return Some(pad) };
     let shadow = shadow::of(of.slot);
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
     unsafe {
         store(shadow.open, 0);
         if let Some(forgotten) =
@@ -503,7 +503,7 @@ pub(crate) unsafe fn claim(slot: u64, address: u64) {
     else {
         return;
     };
-    // SAFETY: the caller's. The blocks of others are only read.
+    // SAFETY: the caller promises that the slot's shadows are mapped if there's a block. The blocks of others are only read.
     unsafe {
         let block = thread::prepare(slot);
         if block.is_none() && !host::has_words(slot) {
@@ -541,7 +541,7 @@ pub(crate) unsafe fn claim(slot: u64, address: u64) {
 ///
 /// As of [`claim`].
 unsafe fn put_back(slot: u64, block: Option<*mut Block>, found: Option<Frame>, is_pad: bool) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
     unsafe {
         if block.is_some() {
             store(shadow::of(slot).open, 0);

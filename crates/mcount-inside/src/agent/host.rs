@@ -47,7 +47,7 @@ pub(super) fn has_words(slot: u64) -> bool {
 /// They're there.
 pub(super) unsafe fn words(slot: u64) -> Words {
     let frame = frames::of(slot);
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
     unsafe { Words { who: frame.who.read_volatile(), data: frame.data.read_volatile() } }
 }
 
@@ -60,7 +60,7 @@ pub(super) unsafe fn put_words(slot: u64, words: Option<Words>, is_pad: bool) {
     let frame = frames::of(slot);
     let of_pad = if is_pad { frames::OF_PAD } else { 0 };
     let Words { who, data } = words.unwrap_or(Words { who: 0, data: 0 });
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
     unsafe {
         frame.data.write_volatile(data);
         frame.who.write_volatile(who & !frames::OF_PAD | of_pad);
@@ -101,7 +101,7 @@ pub(super) fn current() -> *mut Block {
 ///
 /// It must live as long as the thread.
 pub(super) unsafe fn set_current(block: *mut Block) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
     unsafe { arch::set_block(block.cast()) };
 }
 
@@ -131,7 +131,7 @@ pub(super) fn reserve(stack: u64) -> Option<()> {
 /// What is mapped at `to` is replaced, so it must be the library's.
 pub(super) unsafe fn duplicate(from: u64, size: u64, to: u64) -> bool {
     let offset = from.wrapping_sub(FILE.load(SeqCst) as u64);
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
     unsafe { sys::duplicate(from, size, to) || rooms().map(offset, size, to) }
 }
 
@@ -212,7 +212,7 @@ impl Room {
         let file = u64::from(descriptor.cast_unsigned());
         let flags = MAP_SHARED | sys::MAP_FIXED;
         let arguments = [to, size, sys::PROT_READ_WRITE, flags, file, offset];
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
         unsafe { sys::call(number::MMAP, arguments) }.cast_unsigned() == to
     }
 

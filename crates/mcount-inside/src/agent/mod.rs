@@ -164,7 +164,7 @@ pub(crate) unsafe extern "C" fn slow_entry_late(slot: *mut u64, id: u32) {
 ///
 /// Called by the exit routine only.
 pub(crate) unsafe extern "C" fn slow_exit(slot: *mut u64, end: u64) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
     busy(|| unsafe { calls::mcount_slow_exit(slot, end) })
 }
 
@@ -174,7 +174,7 @@ pub(crate) unsafe extern "C" fn slow_exit(slot: *mut u64, end: u64) -> u64 {
 ///
 /// `slot` is that of a call that just begins, and is to return to `caller`.
 pub(crate) unsafe fn trace(slot: u64, caller: u64, id: u32) -> Return {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
     unsafe {
         let seen = enter(slot, caller, id);
         own(slot, seen, 0);
@@ -191,7 +191,7 @@ pub(crate) unsafe fn enter(slot: u64, caller: u64, id: u32) -> Return {
     if !host::is_recording() {
         return Return::AsBefore;
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
     busy(|| unsafe { calls::enter(slot as *mut u64, caller, id) })
 }
 
@@ -201,7 +201,7 @@ pub(crate) unsafe fn enter(slot: u64, caller: u64, id: u32) -> Return {
 ///
 /// As above; `slot` has shadows, and nothing of ours returns to `caller`.
 pub(crate) unsafe fn watch(slot: u64, caller: u64) -> Return {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
     busy(|| unsafe { calls::watch(slot, caller) })
 }
 
@@ -227,7 +227,7 @@ pub(crate) unsafe fn own(slot: u64, seen: Return, who: u64) {
 /// As above.
 pub(crate) unsafe fn own_as_before(slot: u64, address: u64, who: u64) {
     let has_pad = pads::caller_of(address).is_some();
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
     unsafe {
         if has_pad {
             calls::hold(slot);
@@ -243,7 +243,7 @@ pub(crate) unsafe fn own_as_before(slot: u64, address: u64, who: u64) {
 /// The slot is on this thread's stack.
 pub(crate) unsafe fn claim(slot: u64, address: u64) {
     if pads::HAS_PADS {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
         busy(|| unsafe { pads::claim(slot, address) });
     }
 }
@@ -254,7 +254,7 @@ pub(crate) unsafe fn claim(slot: u64, address: u64) {
 ///
 /// RET of the slot is mapped, or it's a pad.
 pub(crate) unsafe fn caller(slot: u64, address: u64) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
     pads::caller_of(address).unwrap_or_else(|| unsafe { frames::of(slot).ret.read_volatile() })
 }
 
@@ -264,7 +264,7 @@ pub(crate) unsafe fn caller(slot: u64, address: u64) -> u64 {
 ///
 /// As above.
 pub(crate) unsafe fn let_go(slot: u64, address: u64) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
     busy(|| unsafe { calls::let_go(slot, address) })
 }
 
@@ -278,6 +278,6 @@ pub(crate) unsafe fn finish(slot: u64, is_unwound: bool) {
         return;
     }
     let end = if is_unwound { numbers::UNWOUND } else { numbers::RETURN };
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
     busy(|| unsafe { calls::finish(slot as *mut u64, end) });
 }
