@@ -101,14 +101,14 @@ BARE static int on_entry(struct mcount_call *call, void *data)
 {
     (void)data;
     __atomic_fetch_add(&count_of(call->function)->entries, 1, __ATOMIC_RELAXED);
-    call->data = call->stack;
+    call->data = call->stack ^ (uintptr_t)call->function;
     spoil();
     return MCOUNT_CONTINUE;
 }
 BARE static void on_exit_(struct mcount_call *call, void *data)
 {
     (void)data;
-    if (call->data != call->stack)
+    if (call->data != (call->stack ^ (uintptr_t)call->function))
         abort();
     __atomic_fetch_add(&count_of(call->function)->exits, 1, __ATOMIC_RELAXED);
     spoil();
@@ -130,9 +130,9 @@ BARE void watched_(int is_end)
             continue;
         const char *name = counts[i].function->name;
         /* Instances of templates and operators aren't counted by the programs. */
-        if (strpbrk(name, "< "))
-            continue;
         size_t length = strcspn(name, "(.");
+        if (strcspn(name, "< ") < length)
+            continue;
         for (const char *at; (at = strstr(name, "::")) && at < name + length;) {
             length -= at + 2 - name;
             name = at + 2;

@@ -102,7 +102,7 @@ NI static long deep(int i, int n)
 NI static void begin(int i)
 {
     HIT();
-    base = static_cast<char *>(__builtin_frame_address(0)) + 16;
+    base = static_cast<char *>(__builtin_dwarf_cfa());
     for (int round = 0; round < 3; round++) {
         try {
             now->sum += deep(i, 13 - i % 4 - round);

@@ -12,6 +12,9 @@ pub(crate) const ADDRESS_BITS: u32 = 48;
 /// The bits in which the shadows of stacks differ from stacks.
 pub(crate) const SHADOWS: [u64; 3] = [1 << 46, 1 << 45, 1 << 44];
 
+/// Where in a pad (`pads.rs`) exceptions go.
+pub(crate) const PAD_LANDING: u64 = 4;
+
 #[path = "newer_calls.rs"]
 pub(crate) mod number;
 

@@ -167,12 +167,17 @@
     mov x30, x11
     .endm
 
-// The caller's address back from the shadow, in x30 and in the slot, from where x29 leads; then the shadow is cleared. Slot
-// first: unwinders and signal handlers always find one of both.
-    .macro LET_GO
+// The caller's address into the slot, from where x29 leads, and so into x30.
+    .macro LET_PAD_GO
     ldr x17, [x19, #CALL_RETURN]
     str x17, [x29, #8]
     .cfi_offset x30, -8
+    .endm
+
+// The same, of a call whose caller's address was in the shadow; then that is cleared. Slot first: unwinders and signal handlers
+// always find one of both.
+    .macro LET_GO
+    LET_PAD_GO
     add x17, x29, #8
     eor x17, x17, #0x400000000000
     str xzr, [x17]
@@ -216,6 +221,68 @@
     mov x17, x30
     br x17
     FINISH \name
+    .endm
+
+// Pads: where functions return to whose slot another frame has, too (`pads.rs`). A page of pads has a page of words, with their
+// callers' addresses, and begins with the distance between the two. A pad has 16 bytes: a function returns to the first, and
+// an exception lands behind. Either call leaves in x30, and then in the slot, which pad it was.
+    .set PAD_PAGES, 32
+    .macro PADS personality
+    .text
+    .balign 4096
+    .globl mcount_pads
+    .hidden mcount_pads
+    .type mcount_pads, %function
+mcount_pads:
+    .cfi_startproc
+    .cfi_personality 0x1b, \personality
+    .cfi_def_cfa sp, 0
+    CALLER_OF_PAD_IN_LINK
+    .rept PAD_PAGES
+    .xword mcount_pad_words - mcount_pads
+    .xword 0
+    .rept 255
+    bl mcount_pad_exit
+    hint #38                    // bti jc
+    bl mcount_pad_landing
+    nop
+    .endr
+    .endr
+    .cfi_endproc
+    .size mcount_pads, . - mcount_pads
+    .globl mcount_pads_end
+    .hidden mcount_pads_end
+mcount_pads_end:
+
+    .bss
+    .globl mcount_pad_words
+    .hidden mcount_pad_words
+    .type mcount_pad_words, %object
+    .balign 4096
+mcount_pad_words:
+    .skip 4096 * PAD_PAGES
+    .size mcount_pad_words, . - mcount_pad_words
+    .text
+    .endm
+
+// Unwinders find the caller's address at (v & -16) + *(v & -4096), where v is x30 without a signature, which leads to the pad.
+    .macro CALLER_OF_PAD_IN_LINK
+    .cfi_escape 0x10,0x1e, 16, 0x8e,0x00, 0x40,0x24, 0x40,0x25, 0x09,0xf0, 0x1a, 0x12, 0x11,0x80,0x60, 0x1a, 0x06, 0x22
+    .endm
+
+// The same once x30 has been saved in the slot: v = *(CFA - 8).
+    .macro CALLER_OF_PAD
+    .cfi_escape 0x10,0x1e, 13, 0x38, 0x1c, 0x06, 0x09,0xf0, 0x1a, 0x12, 0x11,0x80,0x60, 0x1a, 0x06, 0x22
+    .endm
+
+// What a pad leads to.
+    .macro BEGIN_OF_PAD name, personality
+    BEGIN \name
+    .cfi_personality 0x1b, \personality
+    .cfi_def_cfa sp, 0
+    CALLER_OF_PAD_IN_LINK
+    KEEP 0
+    CALLER_OF_PAD
     .endm
 
 // A traced call, and where it returns to.

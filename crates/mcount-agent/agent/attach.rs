@@ -3,12 +3,13 @@
 //! No thread is inside the agent then, so the agent's lock is free.
 
 use super::processor::number;
-use super::{config, mcount_config, routines, sys, thread};
+use super::{config, mcount_config, pads, routines, sys, thread};
 
 /// Makes what threads need to find their blocks. 0, or `-errno`.
 #[unsafe(no_mangle)]
 extern "C" fn mcount_begin() -> i64 {
     const ENOMEM: i64 = 12;
+    pads::begin_trace();
     if thread::start() && routines::start() { 0 } else { -ENOMEM }
 }
 

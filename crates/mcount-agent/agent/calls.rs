@@ -3,6 +3,8 @@
 
 use super::block::Block;
 use super::numbers::{ENTRIES, LIMITED, TAIL_CALL, UNWOUND, has};
+use super::pad_table::returned_to;
+use super::pads::Taken;
 use super::places::store;
 use super::{chunks, host, limit, pads, shadow, sys, thread};
 
@@ -12,32 +14,51 @@ pub(crate) const PAD_ONLY: u64 = 1;
 /// What RET of a slot has whose call the recorder has return to its caller: nothing returns to a stub there any more.
 const LET_GO: u64 = 2;
 
-/// The entry of function `id` in a rarer case. 0: go on and watch the return; 1: don't.
+/// How the return of a function is seen that was entered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Return {
+    /// By a stub: RET has the caller's address.
+    Stub,
+    /// As if it hadn't been entered: nobody sees it, or the call takes the place of one whose return is seen.
+    AsBefore,
+    /// By the pad at this address, where the function has to return to.
+    Pad(u64),
+}
+
+/// The entry of function `id` in a rarer case. 0: go on and watch the return; 1: don't, the slot says where it goes.
 pub(crate) unsafe extern "C" fn mcount_slow_entry(slot: *mut u64, id: u32) -> u64 {
     // SAFETY: the caller is the entry trampoline, so `slot` is the word that holds the caller's address.
-    unsafe { enter(slot, slot.read_volatile(), id) }
+    unsafe {
+        match enter(slot, slot.read_volatile(), id) {
+            Return::Stub => return 0,
+            Return::AsBefore => {}
+            Return::Pad(pad) => slot.write_volatile(pad),
+        }
+    }
+    1
 }
 
 /// The same for a call behind the prologue: it changes the slot itself.
 pub(crate) unsafe extern "C" fn mcount_slow_pg(slot: *mut u64, id: u32) {
     // SAFETY: as above.
     unsafe {
-        // Otherwise it's the address of a pad, or that of the caller.
-        if enter(slot, slot.read_volatile(), id) == 0 {
-            slot.write_volatile(host::late_return());
+        match enter(slot, slot.read_volatile(), id) {
+            Return::Stub => slot.write_volatile(host::late_return()),
+            Return::AsBefore => {}
+            Return::Pad(pad) => slot.write_volatile(pad),
         }
     }
 }
 
 /// `caller` is where the function is to return to; `word` is its number, and above it what it is for what is recorded.
-pub(crate) unsafe fn enter(slot: *mut u64, caller: u64, word: u32) -> u64 {
+pub(crate) unsafe fn enter(slot: *mut u64, caller: u64, word: u32) -> Return {
     let (id, class) = (word & 0xff_ffff, word >> 24);
     // SAFETY: `slot` is on the stack of this thread; its shadows are mapped by `prepare`.
     unsafe {
-        let Some(block) = thread::prepare(slot as u64) else { return 1 };
+        let Some(block) = thread::prepare(slot as u64) else { return Return::AsBefore };
         if has(ENTRIES) {
             thread::record_entry(block, slot as u64, id);
-            return 1;
+            return Return::AsBefore;
         }
         let shadow = shadow::of(slot as u64);
         let is_tail_call = host::is_return(caller);
@@ -49,9 +70,10 @@ pub(crate) unsafe fn enter(slot: *mut u64, caller: u64, word: u32) -> u64 {
         let is_known = has_pad || ret != 0;
         // Another frame has the slot. It was left by `longjmp`, or its thread has ended, or it comes back: see `pads.rs`.
         let is_taken = is_known && !is_tail_call && ret != LET_GO && pads::HAS_PADS;
-        let nest = if is_taken { pads::nest(slot as u64) } else { 0 };
+        // `limit::enter` changes them.
+        let words = host::words(slot as u64);
         if is_tail_call && !is_known {
-            return 1;
+            return Return::AsBefore;
         }
         let is_open = is_known && shadow.open.read_volatile() != 0;
         let nesting = has(LIMITED).then(|| limit::enter(block, slot as u64, class));
@@ -63,27 +85,72 @@ pub(crate) unsafe fn enter(slot: *mut u64, caller: u64, word: u32) -> u64 {
             store(shadow.open, 0);
         }
         if nesting == Some(limit::Nesting::Unwatched) {
-            return 1;
+            return Return::AsBefore;
         }
         let mut mark = if has_pad { pads::OF_PAD } else { 0 };
+        let mut seen = if is_tail_call { Return::AsBefore } else { Return::Stub };
         if is_taken {
-            let Some(pad) = pads::displace(slot as u64, caller, nest, is_ended) else {
+            let taken = Taken { slot: slot as u64, caller, block: Some(block), words };
+            let Some(pad) = pads::displace(&taken, is_ended) else {
                 return give_up(block, slot as u64, is_ended);
             };
-            pads::return_to(slot, pad);
-            mark = pads::OF_PAD;
+            (mark, seen) = (pads::OF_PAD, Return::Pad(pad));
         } else if !is_tail_call {
             shadow.ret.write_volatile(caller);
-        } else if shadow.ret.read_volatile() == 0 {
-            // A pad's frame: an entry that finds zero there doesn't come here, and takes TIM and OPN.
-            shadow.ret.write_volatile(PAD_ONLY);
+        } else {
+            hold(slot as u64);
         }
         if nesting != Some(limit::Nesting::Hidden) {
             // A processor may read its clock for this before it does for the end of the other.
             shadow.start.write_volatile(thread::now(block).max(ended));
             store(shadow.open, (*block).tag | u64::from(id) | mark);
         }
-        u64::from(is_tail_call || is_taken)
+        seen
+    }
+}
+
+/// A call has what is kept for `slot`, and returns to a pad, perhaps: an entry that finds zero in RET doesn't look who has it.
+///
+/// # Safety
+///
+/// The shadows of the slot are mapped.
+pub(crate) unsafe fn hold(slot: u64) {
+    let ret = shadow::of(slot).ret;
+    // SAFETY: the caller's.
+    unsafe {
+        if ret.read_volatile() == 0 {
+            ret.write_volatile(PAD_ONLY);
+        }
+    }
+}
+
+/// A function is entered whose call isn't recorded, and whose return is to be seen.
+///
+/// # Safety
+///
+/// RET of the slot is mapped; nothing of ours returns to `caller`.
+pub(crate) unsafe fn watch(slot: u64, caller: u64) -> Return {
+    // SAFETY: the caller's; the other shadows are mapped if there's a block.
+    unsafe {
+        let shadow = shadow::of(slot);
+        let ret = shadow.ret.read_volatile();
+        if ret == 0 || ret == LET_GO || !pads::HAS_PADS {
+            shadow.ret.write_volatile(caller);
+            return Return::Stub;
+        }
+        let block = thread::prepare(slot);
+        let open = block.filter(|_| shadow.open.read_volatile() != 0 && !pads::is_proven());
+        if let Some(block) = open {
+            end_former(block, slot, UNWOUND);
+        }
+        let taken = Taken { slot, caller, block, words: host::words(slot) };
+        if let Some(pad) = pads::displace(&taken, open.is_some()) {
+            return Return::Pad(pad);
+        }
+        if open.is_some() {
+            store(shadow.open, 0);
+        }
+        Return::AsBefore
     }
 }
 
@@ -98,7 +165,7 @@ unsafe fn end_former(block: *mut Block, slot: u64, end: u64) -> u64 {
 }
 
 /// A call isn't watched, as there's no pad for it. That of the other frame has been recorded, or goes on.
-unsafe fn give_up(block: *mut Block, slot: u64, is_ended: bool) -> u64 {
+unsafe fn give_up(block: *mut Block, slot: u64, is_ended: bool) -> Return {
     // SAFETY: the caller's: the shadows of `slot` are mapped.
     unsafe {
         if is_ended {
@@ -109,16 +176,38 @@ unsafe fn give_up(block: *mut Block, slot: u64, is_ended: bool) -> u64 {
         }
     }
     chunks::drop_call();
-    1
+    Return::AsBefore
 }
 
-/// The exit of the call of `slot`; the caller's address. Unwinders find it in RET still: it's for the exit trampoline to
-/// put it into the slot and then to clear RET, since it says where unwinders have to look.
+/// The exit of the call of `slot`; the caller's address. Unwinders find it in RET still, or in the word of a pad: it's for the
+/// exit trampoline to put it into the slot and then to clear RET, since it says where unwinders have to look.
 pub(crate) unsafe extern "C" fn mcount_slow_exit(slot: *mut u64, end: u64) -> u64 {
-    // SAFETY: the caller is the exit trampoline: RET of `slot` is mapped, since the entry wrote it.
+    // SAFETY: the caller is the exit trampoline, so the slot has the address that the call has returned to.
     unsafe {
+        let address = returned_to(slot);
+        pads::claim(slot as u64, address);
         finish(slot, end);
-        let caller = shadow::of(slot as u64).ret.read_volatile();
+        let_go(slot as u64, address)
+    }
+}
+
+/// The caller's address of the call of `slot`, which has returned to `address`, and is recorded.
+///
+/// # Safety
+///
+/// RET of the slot is mapped, or it's a pad.
+pub(crate) unsafe fn let_go(slot: u64, address: u64) -> u64 {
+    let ret = shadow::of(slot).ret;
+    // SAFETY: the caller's: the entry wrote RET.
+    unsafe {
+        if let Some(caller) = pads::caller_of(address) {
+            let is_there = thread::prepare(slot).is_some() || host::has_words(slot);
+            if is_there && ret.read_volatile() == PAD_ONLY {
+                ret.write_volatile(0);
+            }
+            return caller;
+        }
+        let caller = ret.read_volatile();
         if caller == 0 {
             sys::abort();
         }

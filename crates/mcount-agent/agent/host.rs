@@ -44,6 +44,49 @@ pub(crate) fn set_paused(is_paused: bool) {
     unsafe { (&raw mut mcount_config.is_paused).write_volatile(u64::from(is_paused)) };
 }
 
+/// What is kept of a call besides where and when it began: the word of `limit.rs`.
+#[derive(Clone, Copy)]
+pub(crate) struct Words(u64);
+
+impl Words {
+    /// It's nothing that has to be kept if nothing is recorded.
+    pub(crate) fn is_none(self) -> bool {
+        true
+    }
+
+    /// OPN says whose it is.
+    pub(crate) fn is_of_pad(self) -> bool {
+        false
+    }
+}
+
+/// Are the words of this slot there if nothing is recorded?
+pub(crate) fn has_words(_slot: u64) -> bool {
+    false
+}
+
+/// The words of the call that has this slot.
+///
+/// # Safety
+///
+/// They're there.
+pub(crate) unsafe fn words(slot: u64) -> Words {
+    // SAFETY: the caller's; the shadow is mapped where it's needed.
+    Words(if has(LIMITED) { unsafe { (nest_of(slot) as *const u64).read_volatile() } } else { 0 })
+}
+
+/// The slot is again that of the call with these words.
+///
+/// # Safety
+///
+/// As above.
+pub(crate) unsafe fn put_words(slot: u64, words: Option<Words>, _is_pad: bool) {
+    if let Some(Words(nest)) = words.filter(|_| has(LIMITED)) {
+        // SAFETY: the caller's.
+        unsafe { (nest_of(slot) as *mut u64).write_volatile(nest) };
+    }
+}
+
 /// Takes the addresses of the shadows of a piece of stack, which begins at `stack`.
 pub(crate) fn reserve(stack: u64) -> Option<()> {
     let wanted = [

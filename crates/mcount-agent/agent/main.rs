@@ -26,6 +26,7 @@ mod memory;
 mod numbers;
 #[allow(dead_code, reason = "not every processor records arguments")]
 mod payload;
+mod pad_table;
 mod pads;
 mod places;
 mod processor;

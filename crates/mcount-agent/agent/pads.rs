@@ -10,43 +10,40 @@
 //!
 //! What's recorded of a call is in TIM and OPN of the slot while its frame is there. When another takes its place, it's kept here,
 //! as `Frame`, until it comes back. [`OF_PAD`] in OPN says that these belong to the frame of a pad; it sends all
-//! exits of the slot here.
+//! exits of the slot here. What else is kept of a call, `host.rs` knows: [`Words`].
+//!
+//! Who reads the trace has to find these calls as well: they may be open when it ends. So the trace has chunks of open calls that shadow
+//! no stack, with a word for each frame that's kept ([`Mirror`]).
 //!
 //! Until a frame has come back for the first time, those that lose their place are taken for left by `longjmp`, and
 //! recorded so, as they may be lost otherwise. Those of them that do come back are counted in the trace.
 
+use super::block::Block;
 use super::chunks::drop_call;
-use super::host::{self, header};
-use super::numbers::{LIMITED, has};
-use super::routines::{PADS, is_pad, pad, pad_number};
+use super::host::{self, Words, header};
+use super::numbers::UNWOUND;
+use super::pad_table::{PADS, is_pad, number_of, pad};
 use super::places::store;
 use super::{layout as trace, shadow, sys, thread};
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Slots that several frames have are told apart.
 pub(crate) const HAS_PADS: bool = PADS != 0;
-
-/// Has the function of `slot` return to a pad.
-///
-/// # Safety
-///
-/// The slot is the word that holds the caller's address.
-pub(crate) unsafe fn return_to(slot: *mut u64, pad: u64) {
-    // SAFETY: the caller's.
-    unsafe { slot.write_volatile(pad) };
-}
 
 /// Bits of OPN: the call is that of a pad. The upper one sends exits to the slow path.
 pub(crate) const OF_PAD: u64 = 3 << 30;
 
 /// Slots that more than one frame has had, at most. Calls in further ones aren't recorded. Memory that isn't needed isn't used.
-const SLOTS: usize = 1 << 20;
+const SLOTS: usize = if cfg!(target_pointer_width = "64") { 1 << 20 } else { 1 << 16 };
 /// Frames that are kept, at most.
-const FRAMES: usize = 1 << 20;
+const FRAMES: usize = SLOTS;
 /// Heads of lists of pads, by the caller's address.
 const CALLERS: usize = 1 << 10;
 /// How many frames of a slot are kept as long as none has come back: a `longjmp` may leave the same ones again and again.
 const UNPROVEN: usize = 16;
+/// How many are kept then: more of one caller couldn't be told apart.
+const MOST: usize = PADS as usize;
 
 /// The frame that returns to a stub.
 const STUB: u32 = 0;
@@ -71,21 +68,36 @@ struct Frame {
     next: u32,
     open: u64,
     start: u64,
-    nest: u64,
+    words: Words,
+    /// The trace that the call is in; see [`trace_of`].
+    trace: u64,
     /// It was taken for left.
     is_recorded: bool,
+}
+
+/// Words of a chunk, one for each frame.
+const IN_MIRROR: usize = (trace::CHUNK_SIZE / 8) as usize;
+
+/// Where the trace has the calls of some frames that are kept: their starts, and which they are.
+#[derive(Clone, Copy)]
+struct Mirror {
+    starts: u64,
+    open: u64,
+    /// The trace that these are in.
+    trace: u64,
 }
 
 /// All that is known, in memory that forked children inherit, as they do frames.
 struct Known {
     slots: [Slot; SLOTS],
     frames: [Frame; FRAMES],
+    mirrors: [Mirror; FRAMES / IN_MIRROR],
     /// Frames in use so far, and the first of those that are free again.
     used: u32,
     free: u32,
-    /// Pads by their callers' addresses: lists.
-    callers: [u32; CALLERS],
-    next: [u32; PADS as usize],
+    /// Pads by their callers' addresses: lists, which are read without the lock.
+    callers: [AtomicU32; CALLERS],
+    next: [AtomicU32; PADS as usize],
     /// Pads in use.
     pads: u32,
     /// When a pad was last seen in a list.
@@ -97,6 +109,25 @@ static KNOWN: AtomicU64 = AtomicU64::new(0);
 
 /// A frame has come back.
 static IS_PROVEN: AtomicU64 = AtomicU64::new(0);
+
+/// The number of the trace: a process may have several, one after the other.
+static TRACE: AtomicU32 = AtomicU32::new(0);
+
+/// Another trace begins. Calls of the last one aren't open in it.
+pub(crate) fn begin_trace() {
+    TRACE.fetch_add(1, SeqCst);
+}
+
+/// What tells this trace of this process from others: a forked child inherits frames, but their calls are its parent's. 0: there's none.
+///
+/// # Safety
+///
+/// The block is this thread's.
+unsafe fn trace_of(block: Option<*mut Block>) -> u64 {
+    // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
+    let process = block.map_or(0, |block| unsafe { (*block).process });
+    u64::from(process) << 32 | u64::from(TRACE.load(Relaxed))
+}
 
 fn known() -> Option<&'static mut Known> {
     let known = KNOWN.load(SeqCst) as *mut Known;
@@ -123,7 +154,7 @@ impl Known {
     fn slot(&mut self, address: u64, is_added: bool) -> Option<&mut Slot> {
         /// Places that are looked at.
         const LOOKS: usize = 256;
-        let first = hash(address);
+        let first = hash(address) % SLOTS;
         let found = (0..LOOKS).map(|step| (first + step) % SLOTS).find(|at| {
             self.slots.get(*at).is_none_or(|slot| [0, address].contains(&slot.address))
         })?;
@@ -138,32 +169,37 @@ impl Known {
     }
 
     /// Takes the frame with this pad out of the list of a slot.
-    fn take(&mut self, address: u64, of: u32) -> Option<Frame> {
-        let (mut before, mut at) = (0, self.slot(address, false)?.frames);
-        while let Some(frame) = self.frames.get(at as usize).copied().filter(|_| at != 0) {
+    fn take(&mut self, address: u64, of: u32, now: u64) -> Option<Frame> {
+        let first = self.slot(address, false)?.frames;
+        let mut before = 0;
+        let mut found = None;
+        for (at, frame) in self.list(first) {
             if frame.of == of {
-                self.unlink(address, before, frame.next);
-                self.slot(address, false)?.count -= 1;
-                self.release(at);
-                return Some(frame);
+                found = Some((at, *frame));
+                break;
             }
-            (before, at) = (at, frame.next);
+            before = at;
         }
-        None
+        let (at, frame) = found?;
+        self.unlink(address, before, frame.next);
+        self.release(at, now);
+        Some(frame)
     }
 
-    /// Frame `before`, or the slot if that's 0, is followed by `next`.
+    /// Frame `before`, or the slot if that's 0, is followed by `next`: there's one less.
     fn unlink(&mut self, address: u64, before: u32, next: u32) {
+        let Some(slot) = self.slot(address, false) else { return };
+        slot.count = slot.count.saturating_sub(1);
         if before == 0 {
-            if let Some(slot) = self.slot(address, false) {
-                slot.frames = next;
-            }
+            slot.frames = next;
         } else if let Some(frame) = self.frames.get_mut(before as usize) {
             frame.next = next;
         }
     }
 
-    fn release(&mut self, at: u32) {
+    /// A frame is free again; what the trace that's recorded `now` has of it isn't open any more.
+    fn release(&mut self, at: u32, now: u64) {
+        self.reflect(at, (0, 0), now);
         if let Some(frame) = self.frames.get_mut(at as usize) {
             frame.next = self.free;
             self.free = at;
@@ -172,32 +208,71 @@ impl Known {
 
     /// Keeps a frame of a slot; `false` if there's no room.
     fn keep(&mut self, address: u64, mut frame: Frame) -> bool {
+        let Some(first) = self.slot(address, true).map(|slot| slot.frames) else { return false };
         let at = if self.free != 0 {
             self.free
         } else if (self.used as usize) < FRAMES - 1 {
-            self.used += 1;
-            self.used
+            self.used + 1
         } else {
             return false;
         };
-        let free = self.frames.get(at as usize).map_or(0, |frame| frame.next);
-        let Some(slot) = self.slot(address, true) else { return false };
-        frame.next = slot.frames;
-        slot.frames = at;
-        slot.count += 1;
         if at == self.free {
-            self.free = free;
+            self.free = self.frames.get(at as usize).map_or(0, |frame| frame.next);
+        } else {
+            self.used = at;
         }
+        frame.next = first;
         if let Some(room) = self.frames.get_mut(at as usize) {
             *room = frame;
+        }
+        if let Some(slot) = self.slot(address, false) {
+            slot.frames = at;
+            slot.count += 1;
+        }
+        if frame.open != 0 {
+            self.make_mirror(address, at, frame.trace);
+            self.reflect(at, (frame.open, frame.start), frame.trace);
         }
         true
     }
 
-    /// The list of a slot's frames, the newest first.
+    /// Sees to it that there's a word of the trace for a frame, if there's room. Its address looks as if it were that of a stack which
+    /// is far from this slot's, or readers would take the call for left as soon as the slot is used again.
+    fn make_mirror(&mut self, address: u64, at: u32, of: u64) {
+        const FAR: u64 = 1 << 24;
+        const NOWHERE: u64 = 1 << 62;
+        let number = at as usize / IN_MIRROR;
+        let Some(mirror) = self.mirrors.get_mut(number).filter(|it| it.trace != of) else { return };
+        let near = (address ^ FAR) & (2 * FAR - 1) & !(trace::CHUNK_SIZE - 1);
+        let base = NOWHERE | (number as u64) << 32 | near;
+        let process = (of >> 32) as u32;
+        let chunk = |kind| super::chunks::new_chunk(kind, 0, base, process);
+        let Some(starts) = chunk(trace::chunk::STARTS) else { return };
+        let Some(open) = chunk(trace::chunk::OPEN) else { return };
+        *mirror = Mirror { starts: starts.bytes as u64, open: open.bytes as u64, trace: of };
+    }
+
+    /// The trace that's recorded `now` has this call for a frame, if it has a word for it.
+    fn reflect(&mut self, at: u32, (open, start): (u64, u64), now: u64) {
+        let is_of_now = |frame: &&Frame| frame.trace == now;
+        let is_there = |mirror: &&Mirror| mirror.trace == now && mirror.open != 0;
+        let mirrors = self.mirrors.get(at as usize / IN_MIRROR).filter(is_there);
+        let (Some(_), Some(mirror)) = (self.frames.get(at as usize).filter(is_of_now), mirrors)
+        else {
+            return;
+        };
+        let place = 8 * (at as usize % IN_MIRROR) as u64;
+        // SAFETY: the chunks are mapped as long as the trace is recorded, and are this process's.
+        unsafe {
+            ((mirror.starts + place) as *mut u64).write_volatile(start);
+            store((mirror.open + place) as *mut u64, open & !OF_PAD);
+        }
+    }
+
+    /// The list of a slot's frames, the newest first. One that was caught in a change, when another thread forked, might not end.
     fn list(&self, first: u32) -> impl Iterator<Item = (u32, &Frame)> {
         let frame = |at: u32| self.frames.get(at as usize).filter(|_| at != 0).map(|it| (at, it));
-        core::iter::successors(frame(first), move |(_, it)| frame(it.next))
+        core::iter::successors(frame(first), move |(_, it)| frame(it.next)).take(MOST + 1)
     }
 
     /// Takes the oldest frame that has a pad out of the list of a slot: it's likely to be gone.
@@ -212,17 +287,22 @@ impl Known {
         }
         let (before, at, next) = found?;
         self.unlink(address, before, next);
-        self.slot(address, false)?.count -= 1;
         Some(at)
+    }
+
+    /// The list of pads whose callers' addresses have this hash.
+    fn pads_of(&self, head: usize) -> impl Iterator<Item = u32> {
+        let next =
+            |at: &u32| self.next.get(*at as usize).map(|it| it.load(Acquire)).filter(|at| *at != 0);
+        let first = self.callers.get(head).map(|it| it.load(Acquire)).filter(|at| *at != 0);
+        core::iter::successors(first, next)
     }
 
     /// A pad for this caller that isn't one of these, if it's found soon.
     fn known_pad(&self, caller: u64, taken: &[u32]) -> Option<u32> {
         /// How many are looked at.
         const LOOKS: usize = 32;
-        let next = |at: &u32| self.next.get(*at as usize).copied().filter(|at| *at != 0);
-        let first = self.callers.get(hash(caller) % CALLERS).copied().filter(|at| *at != 0);
-        let mut all = core::iter::successors(first, next).take(LOOKS);
+        let mut all = self.pads_of(hash(caller) % CALLERS).take(LOOKS);
         // SAFETY: a pad's word is there.
         all.find(|at| !taken.contains(at) && unsafe { pad(*at).caller.read_volatile() } == caller)
     }
@@ -231,20 +311,15 @@ impl Known {
     ///
     /// # Safety
     ///
-    /// The shadows of the slot are mapped.
-    unsafe fn displace(
-        &mut self,
-        address: u64,
-        caller: u64,
-        nest: u64,
-        is_recorded: bool,
-    ) -> Option<u64> {
+    /// As of that.
+    unsafe fn displace(&mut self, of: &Taken, is_recorded: bool) -> Option<u64> {
+        let address = of.slot;
         let slot = *self.slot(address, false)?;
         if slot.count as usize > UNPROVEN {
             return None;
         }
-        // SAFETY: the caller's.
-        let before = unsafe { present(address, slot.owner, nest) };
+        // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
+        let before = unsafe { of.present(slot.owner) };
         let is_full = slot.count as usize == UNPROVEN && !is_proven();
         if before.is_some() && !(is_full && is_recorded) {
             return None;
@@ -254,7 +329,7 @@ impl Known {
         for (room, of) in taken.iter_mut().zip(frames.chain(before.map(|frame| frame.of))) {
             *room = of;
         }
-        let new = self.known_pad(caller, &taken)?;
+        let new = self.known_pad(of.caller, &taken)?;
         if let Some(before) = before {
             let at = self.forget_oldest(address)?;
             let slot = self.slot(address, false)?;
@@ -264,8 +339,6 @@ impl Known {
                 Frame { next, open: 0, is_recorded: true, ..before };
         }
         self.slot(address, false)?.owner = new;
-        // SAFETY: the caller's.
-        unsafe { store(shadow::of(address).open, 0) };
         Some(pad(new).address)
     }
 
@@ -275,23 +348,26 @@ impl Known {
         let search = self.searches;
         let slot = *self.slot(address, true)?;
         let mut at = slot.frames;
-        while let Some(frame) = self.frames.get(at as usize).filter(|_| at != 0) {
+        for _ in 0..=MOST {
+            let Some(frame) = self.frames.get(at as usize).filter(|_| at != 0) else { break };
             if let Some(seen) = self.seen.get_mut(frame.of as usize) {
                 *seen = search;
             }
             at = frame.next;
         }
+        if let Some(seen) = self.seen.get_mut(slot.owner as usize) {
+            *seen = search;
+        }
         let head = hash(caller) % CALLERS;
-        let (mut at, mut shared) = (*self.callers.get(head)?, None);
-        while at != 0 {
+        let mut shared = None;
+        for at in self.pads_of(head) {
             // SAFETY: a pad's word is there.
-            if unsafe { pad(at).caller.read() } == caller {
+            if unsafe { pad(at).caller.read_volatile() } == caller {
                 if self.seen.get(at as usize) != Some(&search) {
                     return Some(at);
                 }
                 shared = Some(at);
             }
-            at = *self.next.get(at as usize)?;
         }
         // Some numbers are no pads.
         let Some(new) = (self.pads + 1..PADS).find(|number| is_pad(*number)) else {
@@ -301,33 +377,82 @@ impl Known {
         self.pads = new;
         // SAFETY: as above, and it's nobody's yet.
         unsafe { pad(new).caller.write_volatile(caller) };
-        *self.next.get_mut(new as usize)? = *self.callers.get(head)?;
-        *self.callers.get_mut(head)? = new;
+        let head = self.callers.get(head)?;
+        self.next.get(new as usize)?.store(head.load(Relaxed), Relaxed);
+        head.store(new, Release);
         Some(new)
+    }
+
+    /// What [`displace`] does, with the lock: the pad's address, and a frame that there's no room for any more.
+    ///
+    /// # Safety
+    ///
+    /// As of that.
+    unsafe fn displace_alone(
+        &mut self,
+        of: &Taken,
+        is_recorded: bool,
+    ) -> Option<(u64, Option<Frame>)> {
+        let slot = of.slot;
+        let owner = self.slot(slot, true)?.owner;
+        let new = self.pad_for(slot, of.caller)?;
+        // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
+        let before = unsafe { of.present(owner) };
+        if let Some(mut before) = before {
+            if is_recorded {
+                (before.open, before.is_recorded) = (0, true);
+            }
+            if !self.keep(slot, before) && before.open != 0 {
+                drop_call();
+            }
+        }
+        let most = if is_proven() { MOST } else { UNPROVEN };
+        let mut forgotten = None;
+        if self.slot(slot, true)?.count as usize > most
+            && let Some(oldest) = self.forget_oldest(slot)
+        {
+            forgotten = self.frames.get(oldest as usize).copied();
+            // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
+            self.release(oldest, unsafe { trace_of(of.block) });
+        }
+        self.slot(slot, true)?.owner = new;
+        Some((pad(new).address, forgotten))
     }
 }
 
-/// The call that TIM and OPN of a slot have, if they have one; and the word of `limit.rs`.
-///
-/// # Safety
-///
-/// The shadows of `slot` are mapped.
-unsafe fn present(slot: u64, owner: u32, nest: u64) -> Option<Frame> {
-    let shadow = shadow::of(slot);
-    // SAFETY: the caller's.
-    let (open, start) = unsafe { (shadow.open.read_volatile(), shadow.start.read_volatile()) };
-    let of = if open & OF_PAD == OF_PAD { owner } else { STUB };
-    (open != 0).then_some(Frame { of, next: 0, open, start, nest, is_recorded: false })
+/// A slot that another frame has, and what is called there.
+pub(crate) struct Taken {
+    pub(crate) slot: u64,
+    /// Where the function is to return to.
+    pub(crate) caller: u64,
+    /// The block of this thread, if anything is recorded.
+    pub(crate) block: Option<*mut Block>,
+    /// What `host.rs` had of the other frame.
+    pub(crate) words: Words,
 }
 
-/// The word of `limit.rs` that a slot has.
-///
-/// # Safety
-///
-/// The shadows of `slot` are mapped.
-pub(crate) unsafe fn nest(slot: u64) -> u64 {
-    // SAFETY: the caller's; it's mapped where it's needed.
-    if has(LIMITED) { unsafe { shadow::nest_of(slot).read_volatile() } } else { 0 }
+impl Taken {
+    /// The frame that what is kept for the slot belongs to, if there's anything.
+    ///
+    /// # Safety
+    ///
+    /// The shadows of the slot are mapped if there's a block.
+    unsafe fn present(&self, owner: u32) -> Option<Frame> {
+        let (mut open, mut start) = (0, 0);
+        if self.block.is_some() {
+            let shadow = shadow::of(self.slot);
+            // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
+            (open, start) = unsafe { (shadow.open.read_volatile(), shadow.start.read_volatile()) };
+        }
+        if open == 0 && self.words.is_none() {
+            return None;
+        }
+        let is_pad = if open == 0 { self.words.is_of_pad() } else { open & OF_PAD == OF_PAD };
+        let of = if is_pad { owner } else { STUB };
+        // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
+        let trace = unsafe { trace_of(self.block) };
+        Some(Frame { of, next: 0, open, start, words: self.words, trace, is_recorded: false })
+    }
 }
 
 /// Have frames come back in this process, so that a call whose place is taken may go on?
@@ -335,104 +460,109 @@ pub(crate) fn is_proven() -> bool {
     IS_PROVEN.load(Relaxed) != 0
 }
 
-/// A function is called from `caller`, and its slot is that of another frame, which has this word of `limit.rs`. Takes OPN away from
-/// that frame, whose call `is_recorded` if it was open. The address that the function is to return to; `None`: it can't be watched, and
-/// nothing has changed.
+/// A function is called whose slot is that of another frame. Takes OPN away from that frame, whose call `is_recorded` if it was
+/// open. The address that the function is to return to; `None`: it can't be watched, and nothing has changed.
 ///
 /// # Safety
 ///
-/// The shadows of `slot` are mapped.
-pub(crate) unsafe fn displace(slot: u64, caller: u64, nest: u64, is_recorded: bool) -> Option<u64> {
-    // SAFETY: the caller's.
-    let found = known().and_then(|known| unsafe { known.displace(slot, caller, nest, is_recorded) });
-    if found.is_some() {
-        return found;
-    }
-    let act = || {
-        let known = make()?;
-        let owner = known.slot(slot, true)?.owner;
-        let new = known.pad_for(slot, caller)?;
-        // SAFETY: the caller's.
-        let before = unsafe { present(slot, owner, nest) };
-        if let Some(mut before) = before {
-            if is_recorded {
-                (before.open, before.is_recorded) = (0, true);
-            }
-            if !known.keep(slot, before) && !is_recorded {
-                drop_call();
-            }
-        }
-        let is_long = known.slot(slot, true)?.count as usize > UNPROVEN;
-        if is_long && !is_proven() && let Some(oldest) = known.forget_oldest(slot) {
-            known.release(oldest);
-        }
-        known.slot(slot, true)?.owner = new;
-        // SAFETY: the caller's.
-        unsafe { store(shadow::of(slot).open, 0) };
-        Some(pad(new).address)
+/// The block is this thread's, and if there's one, the shadows of the slot are mapped.
+pub(crate) unsafe fn displace(of: &Taken, is_recorded: bool) -> Option<u64> {
+    // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
+    let found = known().and_then(|known| unsafe { known.displace(of, is_recorded) });
+    let (pad, forgotten) = match found {
+        Some(pad) => (pad, None),
+        // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
+        None => thread::alone(|| unsafe { make()?.displace_alone(of, is_recorded) }).flatten()?,
     };
-    thread::alone(act).flatten()
+    let Some(block) = of.block else { return Some(pad) };
+    let shadow = shadow::of(of.slot);
+    // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
+    unsafe {
+        store(shadow.open, 0);
+        if let Some(forgotten) =
+            forgotten.filter(|it| it.open != 0 && it.trace == trace_of(of.block))
+        {
+            shadow.start.write_volatile(forgotten.start);
+            store(shadow.open, forgotten.open & !OF_PAD);
+            thread::record(block, of.slot, UNWOUND, thread::now(block));
+            store(shadow.open, 0);
+        }
+    }
+    Some(pad)
 }
 
 /// The frame that returns to `address`, a stub or a pad, is on the stack again, or still: what's recorded of it is put into TIM
-/// and OPN.
+/// and OPN, and what `host.rs` has of it where that belongs.
 ///
 /// # Safety
 ///
 /// The shadows of `slot` are mapped if there's a block for it.
 pub(crate) unsafe fn claim(slot: u64, address: u64) {
-    let of = pad_number(address).unwrap_or(STUB);
-    let Some(owner) = known().and_then(|known| known.slot(slot, false)).map(|slot| slot.owner) else {
+    let of = number_of(address).unwrap_or(STUB);
+    let Some(owner) = known().and_then(|known| known.slot(slot, false)).map(|slot| slot.owner)
+    else {
         return;
     };
-    // SAFETY: the caller's. The blocks of others are only read.
+    // SAFETY: the caller promises that the slot's shadows are mapped if there's a block. The blocks of others are only read.
     unsafe {
-        if thread::prepare(slot).is_none() {
+        let block = thread::prepare(slot);
+        if block.is_none() && !host::has_words(slot) {
             return;
         }
-        let shadow = shadow::of(slot);
-        let open = shadow.open.read_volatile();
-        let is_present = if of == STUB {
-            open != 0 && open & OF_PAD != OF_PAD
-        } else {
-            of == owner && open & OF_PAD == OF_PAD
-        };
-        if is_present {
+        let words = host::words(slot);
+        let before = Taken { slot, caller: 0, block, words }.present(owner);
+        if before.is_some_and(|frame| frame.of == of) {
             return;
         }
         thread::alone(|| {
             let known = known()?;
-            let found = known.take(slot, of);
+            let found = known.take(slot, of, trace_of(block));
             if found.is_some() {
                 IS_PROVEN.store(1, Relaxed);
             }
-            if let Some(before) = present(slot, owner, nest(slot))
+            if let Some(before) = before
                 && !known.keep(slot, before)
+                && before.open != 0
             {
                 drop_call();
             }
-            store(shadow.open, 0);
             if of != STUB {
                 known.slot(slot, false)?.owner = of;
             }
-            let found = found?;
-            if found.is_recorded
-                && let Some(early) = header(trace::header::EARLY)
-            {
-                early.fetch_add(1, Relaxed);
-            }
-            shadow.start.write_volatile(found.start);
-            if has(LIMITED) {
-                shadow::nest_of(slot).write_volatile(found.nest);
-            }
-            store(shadow.open, found.open);
+            put_back(slot, block, found, of != STUB);
             Some(())
         });
+    }
+}
+
+/// What was kept of a frame, if anything was, becomes that of the slot.
+///
+/// # Safety
+///
+/// As of [`claim`].
+unsafe fn put_back(slot: u64, block: Option<*mut Block>, found: Option<Frame>, is_pad: bool) {
+    // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
+    unsafe {
+        if block.is_some() {
+            store(shadow::of(slot).open, 0);
+        }
+        host::put_words(slot, found.map(|found| found.words), is_pad);
+        let Some(found) = found.filter(|it| block.is_some() && it.trace == trace_of(block)) else {
+            return;
+        };
+        if found.is_recorded
+            && let Some(early) = header(trace::header::EARLY)
+        {
+            early.fetch_add(1, Relaxed);
+        }
+        let shadow = shadow::of(slot);
+        shadow.start.write_volatile(found.start);
+        store(shadow.open, found.open);
     }
 }
 
 /// The caller's address of a frame that returns to the pad with this address.
 pub(crate) fn caller_of(address: u64) -> Option<u64> {
     // SAFETY: a pad's word is there.
-    pad_number(address).map(|number| unsafe { pad(number).caller.read_volatile() })
+    number_of(address).map(|number| unsafe { pad(number).caller.read_volatile() })
 }

@@ -10,6 +10,8 @@
 #[cfg_attr(target_arch = "s390x", path = "s390x.rs")]
 mod here;
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) use here::PAD_LANDING;
 #[cfg(target_pointer_width = "64")]
 pub(crate) use here::SHADOWS;
 pub(crate) use here::{

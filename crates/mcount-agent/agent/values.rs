@@ -12,7 +12,8 @@
 use crate::block::Block;
 use crate::numbers::{ENTRIES, RETURN, UNTIMED, has};
 use crate::payload::{MOST, TEXT, Values};
-use super::{READ_MEMORY, keep_place, returned_to, saved};
+use super::{READ_MEMORY, keep_place, saved};
+use crate::pad_table::returned_to;
 use crate::{calls, config, host, layout as trace, pads, shadow, sys, thread};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -307,18 +308,13 @@ pub(crate) unsafe extern "C" fn mcount_exit_with(slot: *mut u64, end: u64, state
         let address = returned_to(slot);
         pads::claim(slot as u64, address);
         if end == RETURN
-            && shadow::of(slot as u64).open.read_volatile() & HAS_MORE != 0
             && let Some(block) = thread::prepare(slot as u64)
+            && shadow::of(slot as u64).open.read_volatile() & HAS_MORE != 0
         {
             leave(block, slot as u64, state);
         }
-        let Some(caller) = pads::caller_of(address) else { return calls::mcount_slow_exit(slot, end) };
         calls::finish(slot, end);
-        let ret = shadow::of(slot as u64).ret;
-        if thread::prepare(slot as u64).is_some() && ret.read_volatile() == calls::PAD_ONLY {
-            ret.write_volatile(0);
-        }
-        caller
+        calls::let_go(slot as u64, address)
     }
 }
 

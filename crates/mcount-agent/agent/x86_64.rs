@@ -5,6 +5,9 @@ use core::arch::asm;
 /// May the clock stand still from one call to the next? It counts every cycle, or nearly, and every entry takes some.
 pub(crate) const IS_CLOCK_COARSE: bool = false;
 
+/// Where in a pad (`pads.rs`) exceptions go.
+pub(crate) const PAD_LANDING: u64 = 8;
+
 /// Bits of an address that a program can have.
 pub(crate) const ADDRESS_BITS: u32 = 47;
 

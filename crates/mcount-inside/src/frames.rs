@@ -26,6 +26,9 @@ const COMING: u64 = 1;
 const READY: u64 = 2;
 const REFUSED: u64 = 3;
 
+/// A bit of [`Frame::who`]: the words are those of a call that returns to a pad (`agent/pads.rs`). The assembly knows it.
+pub(crate) const OF_PAD: u64 = 1 << 62;
+
 /// The words that belong to a slot.
 pub(crate) struct Frame {
     /// The caller's address; 0: this slot isn't watched.

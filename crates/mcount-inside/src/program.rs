@@ -10,7 +10,7 @@ use crate::module::{self, Module, Site};
 use crate::recording::Recording;
 use crate::system::code;
 use crate::system::loaded::{Loaded, with_modules};
-use crate::{arch, unwinders};
+use crate::{agent, arch, unwinders};
 use mcount::FunctionPattern;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
@@ -122,6 +122,8 @@ impl Program {
 
     fn open(&mut self) {
         arch::prepare();
+        // Without memory, slots that several frames have aren't told apart.
+        agent::prepare();
         code::register();
         survive_forks();
         self.rescan();

@@ -6,8 +6,9 @@
 //! A call that a handler makes isn't shown to handlers, nor is one that a signal handler makes while a handler runs in
 //! the same thread: [`missed`] counts them.
 
+use crate::agent::Return;
 use crate::arch;
-use crate::frames::{self, Frame};
+use crate::frames;
 use crate::record::{Call, Handlers, List, Record, action, end, flags};
 #[cfg(not(target_arch = "arm"))]
 use crate::unwinders;
@@ -86,11 +87,12 @@ unsafe fn begin(call: &mut Call) {
     // SAFETY: lists are never freed.
     let list = unsafe { record.list.load(Ordering::Acquire).as_ref() };
     let _turn = Turn::begin();
+    let returns_to = call.return_address;
     // SAFETY: the routine has made the call; a slot with an address of ours has shadows.
     unsafe {
-        let is_tail_call = arch::is_return(call.return_address);
+        let is_tail_call = arch::is_return(returns_to);
         if is_tail_call {
-            end_before(call, &frames::of(call.stack));
+            end_before(call, returns_to);
         }
         if let Some(list) = list {
             arch::show_vectors(call, list.flags);
@@ -99,7 +101,7 @@ unsafe fn begin(call: &mut Call) {
                 return;
             }
         }
-        follow(call, record, list, is_tail_call);
+        follow(call, record, list, returns_to);
     }
 }
 
@@ -134,29 +136,46 @@ unsafe fn leave(call: &mut Call, all: &[&'static Handlers]) {
     }
 }
 
-/// Records the call, and sees to it that its return is seen, if anybody wants that.
-unsafe fn follow(call: &mut Call, record: &Record, list: Option<&List>, is_tail_call: bool) {
+/// Records the call, which `returns_to` an address of ours if it's a tail call, and sees to it that its return is seen, if
+/// anybody wants that.
+unsafe fn follow(call: &mut Call, record: &Record, list: Option<&List>, returns_to: u64) {
     let list = list.filter(|list| list.flags & flags::EXITS != 0);
     let is_traced = record.flags.load(Ordering::Acquire) & flags::TRACED != 0;
     if list.is_none() && !is_traced {
         return;
     }
-    // SAFETY: the shadows are there if the slot is covered, and it is if it's watched already.
+    let slot = call.stack;
+    // SAFETY: the shadows are there if the slot is covered.
     unsafe {
-        if !is_tail_call && !frames::cover(call.stack) {
+        if !frames::cover(slot) {
             return miss();
         }
-        let frame = frames::of(call.stack);
         let who = list.map_or(0, |list| who(record, list));
-        let is_recorded = is_traced && agent::enter(call.stack, call.return_address, record.id);
-        if is_tail_call {
-            arch::return_to(call, arch::return_address());
-        } else if is_recorded || who != 0 {
-            frame.ret.write_volatile(call.return_address);
-            call.action = action::CALL;
+        let mut seen = Return::AsBefore;
+        if is_traced {
+            seen = agent::enter(slot, returns_to, record.id);
         }
-        frame.data.write_volatile(call.data);
-        frame.who.write_volatile(who);
+        if arch::is_return(returns_to) {
+            frames::of(slot).data.write_volatile(call.data);
+            agent::own_as_before(slot, returns_to, who);
+            if arch::pad_table::number_of(returns_to).is_none() {
+                arch::return_to(call, arch::return_address());
+            }
+            return;
+        }
+        if seen == Return::AsBefore && who != 0 {
+            seen = agent::watch(slot, returns_to);
+        }
+        if seen != Return::AsBefore {
+            frames::of(slot).data.write_volatile(call.data);
+        }
+        agent::own(slot, seen, who);
+        match seen {
+            Return::Stub => call.action = action::CALL,
+            Return::Pad(pad) => arch::return_to(call, pad),
+            Return::AsBefore if who != 0 => miss(),
+            Return::AsBefore => {}
+        }
     }
 }
 
@@ -166,18 +185,19 @@ fn who(record: &Record, list: &List) -> u64 {
     vectors << 63 | u64::from(list.index) << 32 | u64::from(record.id)
 }
 
-/// The call of the slot has ended like this: calls the exit handlers of those who saw it begin.
-unsafe fn finish(call: &mut Call, frame: &Frame, how: u32) {
+/// The call of the slot, which returns to `address`, has ended like this: calls the exit handlers of those who saw it begin.
+unsafe fn finish(call: &mut Call, address: u64, how: u32) {
+    let frame = frames::of(call.stack);
     // SAFETY: the caller's: the slot has shadows.
     unsafe {
-        let who = frame.who.read_volatile();
+        let who = frame.who.read_volatile() & !frames::OF_PAD;
         frame.who.write_volatile(0);
         let index = u16::try_from(who >> 32 & 0xffff).unwrap_or(0);
         let id = u32::try_from(who & 0xffff_ffff).unwrap_or(0);
         let (Some(list), Some(record)) = (lists::get(index), records::get(id)) else { return };
         call.function = record.function;
         call.data = frame.data.read_volatile();
-        call.return_address = frame.ret.read_volatile();
+        call.return_address = agent::caller(call.stack, address);
         call.target = 0;
         call.end = how;
         arch::show_vectors(call, list.flags);
@@ -185,13 +205,32 @@ unsafe fn finish(call: &mut Call, frame: &Frame, how: u32) {
     }
 }
 
-/// The call that begins takes the place of another one, which has ended.
-unsafe fn end_before(call: &mut Call, frame: &Frame) {
+/// The call that begins takes the place of another one, which returns to `address` and has ended.
+unsafe fn end_before(call: &mut Call, address: u64) {
     let mut ended = Call::at(call.stack);
-    // SAFETY: the caller promises that the frame is that of the call that begins.
+    // SAFETY: the caller promises that the slot returns to `address`. A frame that was copied elsewhere has no shadows there.
     unsafe {
-        finish(&mut ended, frame, end::TAIL_CALL);
-        call.return_address = frame.ret.read_volatile();
+        agent::claim(call.stack, address);
+        if frames::cover(call.stack) {
+            finish(&mut ended, address, end::TAIL_CALL);
+        }
+        call.return_address = agent::caller(call.stack, address);
+    }
+}
+
+/// The call of the slot has ended like this: its caller's address.
+unsafe fn conclude(call: &mut Call, how: u32) -> u64 {
+    // SAFETY: the caller's: the slot has what the call has returned to.
+    unsafe {
+        let address = arch::pad_table::returned_to(call.stack as *mut u64);
+        agent::claim(call.stack, address);
+        // It can't be busy: calls that begin in a handler aren't watched.
+        if frames::cover(call.stack) && frames::of(call.stack).who.read_volatile() != 0 {
+            let _turn = Turn::begin();
+            finish(call, address, how);
+        }
+        agent::finish(call.stack, how == end::UNWOUND);
+        agent::let_go(call.stack, address)
     }
 }
 
@@ -204,17 +243,7 @@ pub(crate) unsafe extern "C" fn left(call: *mut Call) {
     // SAFETY: the routine has made the call; its slot has shadows.
     unsafe {
         let call = &mut *call;
-        let frame = frames::of(call.stack);
-        // It can't be busy: calls that begin in a handler aren't watched.
-        if frame.who.read_volatile() != 0 {
-            let _turn = Turn::begin();
-            finish(call, &frame, end::RETURN);
-        }
-        agent::finish(call.stack, false);
-        call.return_address = frame.ret.read_volatile();
-        if call.return_address == 0 {
-            std::process::abort();
-        }
+        call.return_address = conclude(call, end::RETURN);
     }
 }
 
@@ -228,13 +257,7 @@ pub(crate) unsafe extern "C" fn unwound(call: *mut Call) -> u64 {
     unsafe {
         let call = &mut *call;
         *call = Call { handler: call.handler, ..Call::at(call.stack) };
-        let frame = frames::of(call.stack);
-        {
-            let _turn = Turn::begin();
-            finish(call, &frame, end::UNWOUND);
-        }
-        agent::finish(call.stack, true);
-        frame.ret.read_volatile()
+        conclude(call, end::UNWOUND)
     }
 }
 
@@ -266,7 +289,8 @@ pub(crate) unsafe extern "C" fn personality(
     let Some(unwinder) = unwinders::of(caller) else { return CONTINUE_UNWIND };
     // SAFETY: the unwinder's own context.
     unsafe {
-        if !arch::is_return(unwinder.address(context)) {
+        let address = unwinder.address(context);
+        if !arch::is_return(address) {
             return CONTINUE_UNWIND;
         }
         if let Some(look) = arch::LOOK {
@@ -278,7 +302,7 @@ pub(crate) unsafe extern "C" fn personality(
         let [first, second] = arch::DATA_REGISTERS;
         unwinder.set_register(context, first, exception);
         unwinder.set_register(context, second, unwinder.resume());
-        unwinder.set_address(context, arch::landing());
+        unwinder.set_address(context, arch::landing(address));
     }
     INSTALL_CONTEXT
 }

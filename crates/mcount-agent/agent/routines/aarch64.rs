@@ -9,7 +9,8 @@
 
 use crate::block::Block;
 use crate::processor::thread_pointer;
-use crate::{calls, confine, host, shadow, sys};
+use crate::calls::Return;
+use crate::{calls, confine, host, pad_table, shadow, sys};
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
 
@@ -216,7 +217,7 @@ pub(crate) fn confine_new_ones() {}
 
 /// Is `address` one that a traced function returns to?
 pub(crate) fn is_return(address: u64) -> bool {
-    address == late_return()
+    address == late_return() || pad_table::number_of(address).is_some()
 }
 
 /// Where functions return to whose hook is behind the prologue.
@@ -268,10 +269,11 @@ unsafe extern "C" fn late_entry(call: *const Call) {
     // SAFETY: the routine has made the call; the record is in a stub, and the link in a frame of this thread's.
     unsafe {
         let call = &*call;
-        if calls::enter(call.slot as *mut u64, call.caller, (*call.record).number) != 0 {
-            return;
-        }
-        let mut address = late_return();
+        let mut address = match calls::enter(call.slot as *mut u64, call.caller, (*call.record).number) {
+            Return::Stub => late_return(),
+            Return::AsBefore => return,
+            Return::Pad(pad) => pad,
+        };
         if (*call.record).frame & IS_SIGNED != 0 {
             // pacia1716, which does nothing on older processors: as the function's own prologue has signed it.
             asm!("hint #8", inout("x17") address, in("x16") call.stack, options(nomem, nostack));
@@ -325,40 +327,10 @@ pub(crate) unsafe fn fill(to: *mut u8, value: u8, count: usize) {
     }
 }
 
-/// Pads (`pads.rs`): there are none here yet.
-pub(crate) const PADS: u32 = 0;
-
-/// A pad: where functions return to, and the word with the address of their caller.
-pub(crate) struct Pad {
-    pub(crate) address: u64,
-    pub(crate) caller: *mut u64,
-}
-
-/// The pad with this number.
-pub(crate) fn pad(_number: u32) -> Pad {
-    Pad { address: 0, caller: core::ptr::null_mut() }
-}
-
-/// Is this the number of a pad?
-pub(crate) fn is_pad(_number: u32) -> bool {
-    false
-}
-
-/// The number of the pad with this address.
-pub(crate) fn pad_number(_address: u64) -> Option<u32> {
-    None
-}
-
-/// Where the call of `slot` returns to, which is at its end.
-///
-/// # Safety
-///
-/// The slot is above the stack pointer.
-pub(crate) unsafe fn returned_to(_slot: *mut u64) -> u64 {
-    0
-}
-
 /// Where exceptions go that pass through the frame that returns to `address`.
-pub(crate) fn landing(_address: u64) -> u64 {
-    (&raw const mcount_landing) as u64
+pub(crate) fn landing(address: u64) -> u64 {
+    match pad_table::number_of(address) {
+        Some(_) => pad_table::landing(address),
+        None => (&raw const mcount_landing) as u64,
+    }
 }

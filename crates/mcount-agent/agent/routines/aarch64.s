@@ -44,6 +44,35 @@
     br x16
     FINISH mcount_landing
 
+    PADS mcount_personality
+
+// The exit of a call that returns to a pad.
+    BEGIN_OF_PAD mcount_pad_exit, mcount_personality
+    KEEP_VECTORS
+    add x0, x29, #8
+    mov x1, #0
+    mov x2, x19
+    bl {slow_exit}
+    str x0, [x19, #CALL_RETURN]
+    LET_PAD_GO
+    RESTORE_VECTORS
+    RESTORE
+    ret
+    FINISH mcount_pad_exit
+
+// An exception passes through it, as in `mcount_landing`.
+    BEGIN_OF_PAD mcount_pad_landing, mcount_personality
+    stp x0, x1, [x29, #-32]
+    add x0, x29, #8
+    mov x1, #2
+    bl {slow_exit}
+    str x0, [x19, #CALL_RETURN]
+    LET_PAD_GO
+    ldp x0, x16, [x29, #-32]
+    LEAVE_FRAME
+    br x16
+    FINISH mcount_pad_landing
+
 // What the unwinder asks when it comes through a traced call; the sixth argument is its own address.
     BEGIN mcount_personality
     hint #34

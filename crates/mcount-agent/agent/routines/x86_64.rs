@@ -2,7 +2,7 @@
 
 use crate::block::Block;
 use crate::numbers::has;
-use crate::{calls, confine, host, sys};
+use crate::{calls, confine, host, pad_table, sys};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
@@ -74,8 +74,6 @@ unsafe extern "C" {
     static mcount_stubs_end: u8;
     static mcount_pg_return: u8;
     static mcount_landing: u8;
-    static mcount_pads: u8;
-    static mut mcount_pad_words: u8;
 }
 
 /// A flag of the configuration: `wrgsbase` may be used.
@@ -142,57 +140,13 @@ pub(crate) fn is_return(address: u64) -> bool {
     let stubs = (&raw const mcount_stubs) as u64..(&raw const mcount_stubs_end) as u64;
     (stubs.contains(&address) && address & 31 == 16)
         || address == late_return()
-        || pad_number(address).is_some()
-}
-
-/// Pads, and places for them that a page's head takes (`pads.rs`). The assembly has as many.
-pub(crate) const PADS: u32 = 32 * PADS_IN_PAGE;
-const PADS_IN_PAGE: u32 = 256;
-const PAD: u64 = 16;
-/// Where in a pad exceptions go.
-const PAD_LANDING: u64 = 8;
-
-/// A pad: where functions return to, and the word with the address of their caller.
-pub(crate) struct Pad {
-    pub(crate) address: u64,
-    pub(crate) caller: *mut u64,
-}
-
-/// The pad with this number, from 1 on. The first place of a page is its head.
-pub(crate) fn pad(number: u32) -> Pad {
-    let at = PAD * u64::from(number % PADS);
-    Pad {
-        address: (&raw const mcount_pads) as u64 + at,
-        caller: ((&raw mut mcount_pad_words) as u64 + at) as *mut u64,
-    }
-}
-
-/// Is this the number of a pad?
-pub(crate) fn is_pad(number: u32) -> bool {
-    !number.is_multiple_of(PADS_IN_PAGE)
-}
-
-/// Where the call of `slot` returns to, which is at its end: a pad has called its exit.
-///
-/// # Safety
-///
-/// The slot is above the stack pointer.
-pub(crate) unsafe fn returned_to(slot: *mut u64) -> u64 {
-    // SAFETY: the caller promises that the slot is above the stack pointer.
-    unsafe { slot.read_volatile() & !(PAD - 1) }
-}
-
-/// The number of the pad with this address.
-pub(crate) fn pad_number(address: u64) -> Option<u32> {
-    let distance = address.wrapping_sub((&raw const mcount_pads) as u64);
-    let number = u32::try_from(distance / PAD).ok().filter(|number| *number < PADS)?;
-    (distance.is_multiple_of(PAD) && is_pad(number)).then_some(number)
+        || pad_table::number_of(address).is_some()
 }
 
 /// Where exceptions go that pass through the frame that returns to `address`.
 pub(crate) fn landing(address: u64) -> u64 {
-    match pad_number(address) {
-        Some(_) => address + PAD_LANDING,
+    match pad_table::number_of(address) {
+        Some(_) => pad_table::landing(address),
         None => (&raw const mcount_landing) as u64,
     }
 }

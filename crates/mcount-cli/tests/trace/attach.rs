@@ -56,8 +56,11 @@ pub(crate) fn tests() -> Vec<Test> {
         let run = || exact(compiler, flags, source);
         tests.push(test(&format!("attach::{name}"), &[compiler], run));
     }
-    let rows: [(&str, Check); 12] = [
+    let rows: [(&str, Check); 15] = [
         ("attach::again", again),
+        ("attach::copied-stacks", || copied_stacks(HOOKS)),
+        ("attach::copied-stacks-fentry", || copied_stacks(&["-O2", "-pg", "-mfentry"])),
+        ("attach::copied-stacks-pg", || copied_stacks(&["-O2", "-pg"])),
         ("attach::nobody-is-interrupted", nobody_is_interrupted),
         ("attach::patterns", patterns),
         ("attach::limits", limits),
@@ -240,6 +243,24 @@ fn again() -> Result<(), String> {
         (Some(first), Some(last)) if last.0 <= first.0 && last.1 == first.1 => served.end(),
         _ => Err(format!("mappings and files: {sizes:?}")),
     }
+}
+
+/// Coroutines share a stack, and while somebody attaches or leaves, most of them are elsewhere. They go on as if nothing had been.
+fn copied_stacks(flags: &[&str]) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", flags, "served-copies.c")?;
+    let mut served = Served::start(&program)?;
+    served.work()?;
+    for round in 0..6 {
+        let attached = Attached::start(&room, "attached", &[], served.id())?;
+        let counts = served.work()?;
+        compare(&counts, &attached.stop()?).map_err(|error| format!("round {round}: {error}"))?;
+        // Twice, or never: then the next one finds frames that the last one has left.
+        for _ in 0..2 * (round % 2) {
+            served.work()?;
+        }
+    }
+    served.end()
 }
 
 /// Threads that wait in the kernel go on waiting.

@@ -114,9 +114,7 @@ fn every() -> Vec<Test> {
             for (compilers, source) in
                 [(["gcc", "clang"], "copies.c"), (["g++", "clang++"], "copies-throw.cpp")]
             {
-                // On AArch64, frames don't take each other's slots yet.
-                let is_known = cfg!(target_arch = "x86_64");
-                let compilers = self::compilers(hooks, link, compilers).filter(|_| is_known);
+                let compilers = self::compilers(hooks, link, compilers);
                 tests.extend(compilers.map(|one| build(one, hooks, link.name, link.flags, source)));
             }
         }

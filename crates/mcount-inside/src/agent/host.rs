@@ -8,13 +8,63 @@ use super::places::{PIECE, open_of, start_of};
 use super::processor::number;
 use super::{FILE, IS_RECORDING, disk, sys};
 use crate::arch;
-#[cfg(target_pointer_width = "64")]
 use crate::frames;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Is `address` one that a traced or a watched function returns to?
 pub(super) fn is_return(address: u64) -> bool {
     arch::is_return(address)
+}
+
+/// What is kept of a call besides what is recorded: the words of its handlers.
+#[derive(Clone, Copy)]
+pub(super) struct Words {
+    who: u64,
+    data: u64,
+}
+
+impl Words {
+    /// No handler sees the call.
+    pub(super) fn is_none(self) -> bool {
+        self.who & !frames::OF_PAD == 0
+    }
+
+    /// The call is that of a pad.
+    pub(super) fn is_of_pad(self) -> bool {
+        self.who & frames::OF_PAD != 0
+    }
+}
+
+/// Are the words of this slot there, whether anything is recorded or not?
+pub(super) fn has_words(slot: u64) -> bool {
+    frames::cover(slot)
+}
+
+/// The words of the call that has this slot.
+///
+/// # Safety
+///
+/// They're there.
+pub(super) unsafe fn words(slot: u64) -> Words {
+    let frame = frames::of(slot);
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
+    unsafe { Words { who: frame.who.read_volatile(), data: frame.data.read_volatile() } }
+}
+
+/// The slot is again that of the call with these words, if it has any.
+///
+/// # Safety
+///
+/// As above.
+pub(super) unsafe fn put_words(slot: u64, words: Option<Words>, is_pad: bool) {
+    let frame = frames::of(slot);
+    let of_pad = if is_pad { frames::OF_PAD } else { 0 };
+    let Words { who, data } = words.unwrap_or(Words { who: 0, data: 0 });
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
+    unsafe {
+        frame.data.write_volatile(data);
+        frame.who.write_volatile(who & !frames::OF_PAD | of_pad);
+    }
 }
 
 /// Is there a trace to record into?
@@ -51,7 +101,7 @@ pub(super) fn current() -> *mut Block {
 ///
 /// It must live as long as the thread.
 pub(super) unsafe fn set_current(block: *mut Block) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
     unsafe { arch::set_block(block.cast()) };
 }
 
@@ -81,7 +131,7 @@ pub(super) fn reserve(stack: u64) -> Option<()> {
 /// What is mapped at `to` is replaced, so it must be the library's.
 pub(super) unsafe fn duplicate(from: u64, size: u64, to: u64) -> bool {
     let offset = from.wrapping_sub(FILE.load(SeqCst) as u64);
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
     unsafe { sys::duplicate(from, size, to) || rooms().map(offset, size, to) }
 }
 
@@ -162,7 +212,7 @@ impl Room {
         let file = u64::from(descriptor.cast_unsigned());
         let flags = MAP_SHARED | sys::MAP_FIXED;
         let arguments = [to, size, sys::PROT_READ_WRITE, flags, file, offset];
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
         unsafe { sys::call(number::MMAP, arguments) }.cast_unsigned() == to
     }
 

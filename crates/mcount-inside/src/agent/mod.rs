@@ -3,6 +3,7 @@
 
 mod block;
 mod busy;
+#[expect(dead_code, reason = "the agent's assembly calls more of it")]
 mod calls;
 #[expect(
     clippy::cast_ptr_alignment,
@@ -34,8 +35,10 @@ mod sys;
 #[expect(dead_code, reason = "only the agent is left by a recorder")]
 mod thread;
 
+use crate::arch::pad_table;
 use crate::{frames, processor};
 use busy::busy;
+pub(crate) use calls::Return;
 pub(crate) use host::{most_bytes, rooms};
 pub(crate) use mark::{mark, set_function};
 use mcount_trace::layout;
@@ -61,9 +64,8 @@ fn config() -> Config {
     Config { file: FILE.load(SeqCst), flags: 0, shortest: 0, budget: 0, depth: 0 }
 }
 
-/// Begins to record into the trace that's mapped there. `false` if there's no memory, or if a thread is still busy with
-/// the last one.
-pub(crate) fn begin(file: *mut u8) -> bool {
+/// Makes what threads have in common. `false` if there's no memory. Called in one thread at a time.
+pub(crate) fn prepare() -> bool {
     static HAS_STARTED: AtomicBool = AtomicBool::new(false);
     if !HAS_STARTED.load(SeqCst) {
         if !thread::start() {
@@ -71,10 +73,20 @@ pub(crate) fn begin(file: *mut u8) -> bool {
         }
         HAS_STARTED.store(true, SeqCst);
     }
+    true
+}
+
+/// Begins to record into the trace that's mapped there. `false` if there's no memory, or if a thread is still busy with
+/// the last one.
+pub(crate) fn begin(file: *mut u8) -> bool {
+    if !prepare() {
+        return false;
+    }
     if busy::is_anybody() {
         return false;
     }
     FILE.store(file, SeqCst);
+    pads::begin_trace();
     IS_RECORDING.store(true, SeqCst);
     true
 }
@@ -118,14 +130,15 @@ pub(crate) fn metadata_chunk() -> Option<(*mut u8, *mut u8)> {
     expect(dead_code, reason = "there the caller's address is no word of 8 bytes")
 )]
 pub(crate) unsafe extern "C" fn slow_entry(slot: *mut u64, id: u32) -> u64 {
-    // SAFETY: the caller's. If the call is watched, its slot has shadows; `longjmp` may have left something there.
-    busy(|| unsafe {
-        let is_unwatched = calls::mcount_slow_entry(slot, id);
-        if is_unwatched == 0 {
-            frames::of(slot as u64).who.write_volatile(0);
+    // SAFETY: the caller's: the slot is the word that has the caller's address.
+    unsafe {
+        match trace(slot as u64, slot.read_volatile(), id) {
+            Return::Stub => return 0,
+            Return::AsBefore => {}
+            Return::Pad(pad) => slot.write_volatile(pad),
         }
-        is_unwatched
-    })
+    }
+    1
 }
 
 /// The same for a hook behind the prologue, where the slot is a word that the function's frame has.
@@ -135,8 +148,14 @@ pub(crate) unsafe extern "C" fn slow_entry(slot: *mut u64, id: u32) -> u64 {
 /// Called by the entry routine only.
 #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "there it isn't"))]
 pub(crate) unsafe extern "C" fn slow_entry_late(slot: *mut u64, id: u32) {
-    // SAFETY: the caller's.
-    busy(|| unsafe { calls::mcount_slow_pg(slot, id) });
+    // SAFETY: the caller's: the slot is the word that has the caller's address.
+    unsafe {
+        match trace(slot as u64, slot.read_volatile(), id) {
+            Return::Stub => slot.write_volatile(host::late_return()),
+            Return::AsBefore => {}
+            Return::Pad(pad) => slot.write_volatile(pad),
+        }
+    }
 }
 
 /// The exit of a traced function in a rarer case.
@@ -145,18 +164,108 @@ pub(crate) unsafe extern "C" fn slow_entry_late(slot: *mut u64, id: u32) {
 ///
 /// Called by the exit routine only.
 pub(crate) unsafe extern "C" fn slow_exit(slot: *mut u64, end: u64) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
     busy(|| unsafe { calls::mcount_slow_exit(slot, end) })
 }
 
-/// Records the entry of a function with this number, and keeps its caller's address. `false` if it can't be.
+/// Records the entry of a function with this number, whose calls have no handlers.
 ///
 /// # Safety
 ///
-/// `slot` is that of a call that just begins.
-pub(crate) unsafe fn enter(slot: u64, caller: u64, id: u32) -> bool {
-    // SAFETY: the caller's.
-    host::is_recording() && busy(|| unsafe { calls::enter(slot as *mut u64, caller, id) == 0 })
+/// `slot` is that of a call that just begins, and is to return to `caller`.
+pub(crate) unsafe fn trace(slot: u64, caller: u64, id: u32) -> Return {
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
+    unsafe {
+        let seen = enter(slot, caller, id);
+        own(slot, seen, 0);
+        seen
+    }
+}
+
+/// Records the entry of a function with this number.
+///
+/// # Safety
+///
+/// As above.
+pub(crate) unsafe fn enter(slot: u64, caller: u64, id: u32) -> Return {
+    if !host::is_recording() {
+        return Return::AsBefore;
+    }
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
+    busy(|| unsafe { calls::enter(slot as *mut u64, caller, id) })
+}
+
+/// Sees to it that the return of a call is seen that isn't recorded.
+///
+/// # Safety
+///
+/// As above; `slot` has shadows, and nothing of ours returns to `caller`.
+pub(crate) unsafe fn watch(slot: u64, caller: u64) -> Return {
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
+    busy(|| unsafe { calls::watch(slot, caller) })
+}
+
+/// The call of `slot`, whose return is seen in this way, has these handlers.
+///
+/// # Safety
+///
+/// As above.
+pub(crate) unsafe fn own(slot: u64, seen: Return, who: u64) {
+    let of_pad = match seen {
+        Return::Stub => 0,
+        Return::AsBefore => return,
+        Return::Pad(_) => frames::OF_PAD,
+    };
+    // SAFETY: the caller's. `longjmp` may have left something there.
+    unsafe { frames::of(slot).who.write_volatile(who | of_pad) };
+}
+
+/// A call takes the place of one that returns to `address`, and has these handlers.
+///
+/// # Safety
+///
+/// As above.
+pub(crate) unsafe fn own_as_before(slot: u64, address: u64, who: u64) {
+    let has_pad = pads::caller_of(address).is_some();
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
+    unsafe {
+        if has_pad {
+            calls::hold(slot);
+        }
+        frames::of(slot).who.write_volatile(who | if has_pad { frames::OF_PAD } else { 0 });
+    }
+}
+
+/// The frame that returns to `address` is on the stack, and has this slot: what was kept of it is there again.
+///
+/// # Safety
+///
+/// The slot is on this thread's stack.
+pub(crate) unsafe fn claim(slot: u64, address: u64) {
+    if pads::HAS_PADS {
+        // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
+        busy(|| unsafe { pads::claim(slot, address) });
+    }
+}
+
+/// The caller's address of a call that returns to `address`, and has this slot.
+///
+/// # Safety
+///
+/// RET of the slot is mapped, or it's a pad.
+pub(crate) unsafe fn caller(slot: u64, address: u64) -> u64 {
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
+    pads::caller_of(address).unwrap_or_else(|| unsafe { frames::of(slot).ret.read_volatile() })
+}
+
+/// The same at its end; 0 if it isn't known.
+///
+/// # Safety
+///
+/// As above.
+pub(crate) unsafe fn let_go(slot: u64, address: u64) -> u64 {
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
+    busy(|| unsafe { calls::let_go(slot, address) })
 }
 
 /// Records that the call of `slot`, if it's being recorded, has ended.
@@ -169,6 +278,6 @@ pub(crate) unsafe fn finish(slot: u64, is_unwound: bool) {
         return;
     }
     let end = if is_unwound { numbers::UNWOUND } else { numbers::RETURN };
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
     busy(|| unsafe { calls::finish(slot as *mut u64, end) });
 }

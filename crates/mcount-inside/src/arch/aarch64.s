@@ -187,6 +187,33 @@ mcount_inside_return:
     br x16
     FINISH mcount_inside_landing
 
+// The exit of a call that returns to a pad, whether it's watched or only traced.
+    BEGIN_OF_PAD mcount_pad_exit, mcount_inside_personality
+    KEEP_VECTORS
+    BEGIN_TURN
+    mov x0, x19
+    bl {left}
+    END_TURN
+    RESTORE_VECTORS
+    LET_PAD_GO
+    RESTORE
+    ret
+    FINISH mcount_pad_exit
+
+// An exception passes through it.
+    BEGIN_OF_PAD mcount_pad_landing, mcount_inside_personality
+    stp x0, x1, [x29, #-32]
+    BEGIN_TURN
+    mov x0, x19
+    bl {unwound}
+    str x0, [x19, #CALL_RETURN]
+    END_TURN
+    LET_PAD_GO
+    ldp x0, x16, [x29, #-32]
+    LEAVE_FRAME
+    br x16
+    FINISH mcount_pad_landing
+
 // What the unwinder asks when it comes through a watched call; the sixth argument is its own address.
     BEGIN mcount_inside_personality
     hint #34
@@ -198,6 +225,9 @@ mcount_inside_return:
     TRACED_ENTRY mcount_inside_enter_traced, mcount_inside_traced
     TRACED_LATE mcount_inside_enter_traced_late
     TRACED_CALL mcount_inside_traced, mcount_inside_traced_return, mcount_inside_personality
+
+// Behind all else: a conditional branch reaches 32 KiB at least, and they have more.
+    PADS mcount_inside_personality
 
 // What a program calls for a marker: it has a hook, as compilers make one.
     .globl mcount_mark

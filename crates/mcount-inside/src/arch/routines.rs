@@ -1,6 +1,7 @@
 //! The routines of the assembly, which have the same names on all processors, and each thread's own memory.
 
 use super::here::{block_word, late_return, memory};
+use super::pad_table;
 use std::ffi::c_void;
 
 unsafe extern "C" {
@@ -49,10 +50,13 @@ pub(crate) fn enter_late() -> u64 {
     mcount_inside_enter_late as *const () as u64
 }
 
-/// Where exceptions go that pass through a watched call.
+/// Where exceptions go that pass through the frame which returns to `address`.
 #[cfg(not(target_arch = "arm"))]
-pub(crate) fn landing() -> u64 {
-    mcount_inside_landing as *const () as u64
+pub(crate) fn landing(address: u64) -> u64 {
+    match pad_table::number_of(address) {
+        Some(_) => pad_table::landing(address),
+        None => mcount_inside_landing as *const () as u64,
+    }
 }
 
 /// Where a watched function returns to.
@@ -68,6 +72,7 @@ pub(crate) fn traced_return() -> u64 {
 /// Is it an address that a watched or a traced function returns to?
 pub(crate) fn is_return(address: u64) -> bool {
     [return_address(), traced_return(), late_return()].contains(&address)
+        || pad_table::number_of(address).is_some()
 }
 
 /// The routine of traced functions without handlers.

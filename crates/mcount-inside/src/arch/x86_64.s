@@ -3,7 +3,7 @@
 # The stub of an armed site loads the address of the site's record (src/record.rs) into %r11 and jumps here. The
 # *slot* is the word on the stack that holds the caller's address. While a call is watched the slot has an
 # address in here, and the true one is in the shadow of the stack, RET = slot ^ A. WHO = slot ^ (A | 2^44 | 2^25)
-# says which handlers see the call; its highest bit, that they want to see vector registers.
+# says which handlers see the call; its highest bit, that they want to see vector registers; the one below, that it's the call of a pad.
 #
 # All general registers that a call may change are kept, and all vector and x87 state: a function may have
 # any calling convention as long as %r11 is scratch in it. XSAVE and XRSTOR take a quarter of a microsecond
@@ -359,6 +359,93 @@ mcount_inside_enter:
     .cfi_endproc
     .size mcount_inside_enter, . - mcount_inside_enter
 
+# A call has returned: %rsp is its slot. If it returned to a pad, that and not a shadow has the caller's address. Then what is kept for
+# the slot may be another call's, so that handlers may want to see vector registers whatever it says.
+    .macro RETURNED is_pad
+    pushq %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbp, -16
+    movq %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    pushq %rbx
+    .cfi_offset %rbx, -24
+    subq $CALL_SIZE, %rsp
+    andq $-64, %rsp
+    movq %rsp, %rbx
+    KEEP_GENERAL
+    leaq 8(%rbp), %rax
+    movq %rax, CALL_STACK(%rbx)
+    .if \is_pad
+    movl $FLAG_VECTORS, %ecx
+    .else
+    FLIP_A %rax
+    btcq $44, %rax
+    btcq $25, %rax
+    movq (%rax), %rcx           # WHO
+    shrq $62, %rcx              # it wants to see them, or it's another call's
+    setne %cl
+    .endif
+    KEEP_VECTORS
+    BEGIN_TURN
+    cld
+    movq %rbx, %rdi
+    call {left}
+    END_TURN
+    RESTORE_VECTORS
+    PUT_BACK \is_pad
+    RESTORE_GENERAL
+    movq -8(%rbp), %rbx
+    .cfi_restore %rbx
+    leave
+    .cfi_def_cfa %rsp, 8
+    .cfi_restore %rbp
+    ret
+    .endm
+
+# The caller's address into the slot. Slot first, then the shadow: unwinders and signal handlers always find one of both.
+    .macro PUT_BACK is_pad
+    movq CALL_RETURN(%rbx), %rax
+    movq %rax, 8(%rbp)
+    .cfi_offset %rip, -8
+    .if \is_pad == 0
+    leaq 8(%rbp), %rax
+    FLIP_A %rax
+    movq $0, (%rax)
+    .endif
+    .endm
+
+# An exception passes through a call: %rsp is its slot.
+    .macro UNWOUND is_pad
+    pushq %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbp, -16
+    movq %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    pushq %rax
+    pushq %rdx
+    pushq %rbx
+    .cfi_offset %rbx, -40
+    subq $CALL_SIZE, %rsp
+    andq $-64, %rsp
+    movq %rsp, %rbx
+    leaq 8(%rbp), %rax
+    movq %rax, CALL_STACK(%rbx)
+    BEGIN_TURN
+    movq %rbx, %rdi
+    call {unwound}
+    movq %rax, CALL_RETURN(%rbx)
+    END_TURN
+    PUT_BACK \is_pad
+    movq -8(%rbp), %rdi
+    movq -16(%rbp), %rdx
+    movq -24(%rbp), %rbx
+    .cfi_restore %rbx
+    leave
+    .cfi_def_cfa %rsp, 8
+    .cfi_restore %rbp
+    jmp *%rdx
+    .endm
+
 # A watched call, and where it returns to: %rsp is just above the slot then.
     .globl mcount_inside_return
     .hidden mcount_inside_return
@@ -375,45 +462,7 @@ mcount_inside_call:
 mcount_inside_return:
     leaq -8(%rsp), %rsp
     .cfi_def_cfa_offset 8
-    pushq %rbp
-    .cfi_def_cfa_offset 16
-    .cfi_offset %rbp, -16
-    movq %rsp, %rbp
-    .cfi_def_cfa_register %rbp
-    pushq %rbx
-    .cfi_offset %rbx, -24
-    subq $CALL_SIZE, %rsp
-    andq $-64, %rsp
-    movq %rsp, %rbx
-    KEEP_GENERAL
-    leaq 8(%rbp), %rax
-    movq %rax, CALL_STACK(%rbx)
-    FLIP_A %rax
-    btcq $44, %rax
-    btcq $25, %rax
-    movq (%rax), %rcx           # WHO
-    shrq $63, %rcx
-    KEEP_VECTORS
-    BEGIN_TURN
-    cld
-    movq %rbx, %rdi
-    call {left}
-    END_TURN
-    RESTORE_VECTORS
-    # Slot first, then the shadow: unwinders and signal handlers always find one of both.
-    movq CALL_RETURN(%rbx), %rax
-    movq %rax, 8(%rbp)
-    .cfi_offset %rip, -8
-    leaq 8(%rbp), %rax
-    FLIP_A %rax
-    movq $0, (%rax)
-    RESTORE_GENERAL
-    movq -8(%rbp), %rbx
-    .cfi_restore %rbx
-    leave
-    .cfi_def_cfa %rsp, 8
-    .cfi_restore %rbp
-    ret
+    RETURNED 0
     .cfi_endproc
     .size mcount_inside_call, . - mcount_inside_call
 
@@ -501,41 +550,33 @@ mcount_inside_landing:
     .cfi_escape 0x10,0x10,0x0c,0x38,0x1c,0x0e,0x00,0x00,0x00,0x08,0x00,0x40,0x00,0x00,0x27
     leaq -8(%rsp), %rsp
     .cfi_def_cfa_offset 8
-    pushq %rbp
-    .cfi_def_cfa_offset 16
-    .cfi_offset %rbp, -16
-    movq %rsp, %rbp
-    .cfi_def_cfa_register %rbp
-    pushq %rax
-    pushq %rdx
-    pushq %rbx
-    .cfi_offset %rbx, -40
-    subq $CALL_SIZE, %rsp
-    andq $-64, %rsp
-    movq %rsp, %rbx
-    leaq 8(%rbp), %rax
-    movq %rax, CALL_STACK(%rbx)
-    BEGIN_TURN
-    movq %rbx, %rdi
-    call {unwound}
-    movq %rax, CALL_RETURN(%rbx)
-    END_TURN
-    movq CALL_RETURN(%rbx), %rax
-    movq %rax, 8(%rbp)
-    .cfi_offset %rip, -8
-    leaq 8(%rbp), %rax
-    FLIP_A %rax
-    movq $0, (%rax)
-    movq -8(%rbp), %rdi
-    movq -16(%rbp), %rdx
-    movq -24(%rbp), %rbx
-    .cfi_restore %rbx
-    leave
-    .cfi_def_cfa %rsp, 8
-    .cfi_restore %rbp
-    jmp *%rdx
+    UNWOUND 0
     .cfi_endproc
     .size mcount_inside_landing, . - mcount_inside_landing
+
+    PADS mcount_inside_personality
+
+# The exit of a call that returns to a pad, whether it's watched or only traced.
+    .type mcount_pad_exit, @function
+    .balign 16
+mcount_pad_exit:
+    .cfi_startproc
+    .cfi_personality 0x1b, mcount_inside_personality
+    CALLER_OF_PAD
+    RETURNED 1
+    .cfi_endproc
+    .size mcount_pad_exit, . - mcount_pad_exit
+
+# An exception passes through it.
+    .type mcount_pad_landing, @function
+    .balign 16
+mcount_pad_landing:
+    .cfi_startproc
+    .cfi_personality 0x1b, mcount_inside_personality
+    CALLER_OF_PAD
+    UNWOUND 1
+    .cfi_endproc
+    .size mcount_pad_landing, . - mcount_pad_landing
 
 # What the unwinder asks when it comes through a watched call; the sixth argument is its own address.
     .globl mcount_inside_personality

@@ -1,7 +1,7 @@
 //! Arm, and exceptions there: a personality routine unwinds a frame itself (Exception Handling ABI for the Arm Architecture, 9), so that
 //! of watched calls says where they were made, and exceptions needn't be stopped there.
 
-use crate::agent::{self, slow_exit};
+use crate::agent::{self, Return, slow_exit};
 use crate::arch::{late_return, return_address, return_to};
 use crate::c::mcount_live_mark;
 use crate::frames::{self, TABLE};
@@ -37,13 +37,13 @@ unsafe extern "C" fn entered(call: *mut Call) {
 ///
 /// Called by the entry routines only.
 unsafe extern "C" fn traced(call: *mut Call) {
-    // SAFETY: the routine has made the call; records are never freed. If the call is watched, its slot has shadows; `longjmp` may
-    // have left something there.
+    // SAFETY: the routine has made the call; records are never freed.
     unsafe {
         let call = &*call;
-        if agent::enter(call.stack, call.return_address, (*call.record).id) {
-            frames::of(call.stack).who.write_volatile(0);
-            return_to(call, late_return());
+        match agent::trace(call.stack, call.return_address, (*call.record).id) {
+            Return::Stub => return_to(call, late_return()),
+            Return::Pad(pad) => return_to(call, pad),
+            Return::AsBefore => {}
         }
     }
 }

@@ -1,7 +1,7 @@
 //! i386. Functions may take their arguments off the stack (`ret $4`), so where a watched function has returned to, its slot is
 //! somewhere below the stack pointer.
 
-use crate::agent::{self, slow_exit};
+use crate::agent::{self, Return, slow_exit};
 use crate::arch::{AREA, VECTORS, late_return, return_address, return_to};
 use crate::c::mcount_live_mark;
 use crate::frames::{self, TABLE};
@@ -56,13 +56,13 @@ unsafe fn leave_out(call: &mut Call) {
 ///
 /// Called by the entry routines only.
 unsafe extern "C" fn traced(call: *mut Call) {
-    // SAFETY: the routine has made the call; records are never freed. If the call is watched, its slot has shadows; `longjmp` may
-    // have left something there.
+    // SAFETY: the routine has made the call; records are never freed.
     unsafe {
         let call = &*call;
-        if agent::enter(call.stack, call.return_address, (*call.record).id) {
-            frames::of(call.stack).who.write_volatile(0);
-            return_to(call, late_return());
+        match agent::trace(call.stack, call.return_address, (*call.record).id) {
+            Return::Stub => return_to(call, late_return()),
+            Return::Pad(pad) => return_to(call, pad),
+            Return::AsBefore => {}
         }
     }
 }

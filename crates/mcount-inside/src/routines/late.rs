@@ -1,6 +1,6 @@
 //! Processors that have the caller's address in a register.
 
-use crate::agent;
+use crate::agent::{self, Return};
 use crate::arch::{late_return, return_to};
 use crate::record::Call;
 
@@ -13,8 +13,10 @@ pub(super) unsafe extern "C" fn traced_late(call: *mut Call) {
     // SAFETY: the routine has made the call; records are never freed.
     unsafe {
         let call = &*call;
-        if agent::enter(call.stack, call.return_address, (*call.record).id) {
-            return_to(call, late_return());
+        match agent::trace(call.stack, call.return_address, (*call.record).id) {
+            Return::Stub => return_to(call, late_return()),
+            Return::Pad(pad) => return_to(call, pad),
+            Return::AsBefore => {}
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{BOTH, Foreign, O0, O2, STATIC, hooks};
 use crate::build::Hooks;
 use crate::machine::AARCH64;
-use crate::truth::{Program, leaves, program};
+use crate::truth::{COPIES, COPIES_THROW, Program, leaves, program};
 
 const TWO: Hooks = hooks("patchable-2", &["-fpatchable-function-entry=2"]);
 const PROTECTED: Hooks = hooks(
@@ -37,5 +37,9 @@ pub(super) static FOREIGN: Foreign = Foreign {
         (Program { may_miss: true, ..leaves("plain.c") }, "gcc", TWO, O2),
         (leaves("thread-ends.cpp"), "g++", TWO, O2),
         (Program { changes_stacks: true, ..leaves("fibres.c") }, "gcc", TWO, O0),
+        (COPIES, "gcc", TWO, O2),
+        (COPIES, "clang", PROTECTED, O0),
+        (COPIES, "gcc", PG_PROTECTED, O2),
+        (COPIES_THROW, "g++", PG_PROTECTED, STATIC),
     ],
 };

@@ -1,0 +1,1 @@
+../../../mcount-agent/agent/pad_table.rs
