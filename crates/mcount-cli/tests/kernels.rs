@@ -45,7 +45,7 @@ enum Layout {
 }
 
 #[derive(Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "a row of a table")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
 struct Made {
     name: &'static str,
     is_64: bool,
