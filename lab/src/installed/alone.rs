@@ -48,8 +48,8 @@ if [ -n "$image" ]; then
 	binary=$(apt-cache depends "$image" | sed -n 's/.*Depends: \(linux-binary-.*\)/\1/p')
 	(cd deb && apt-get -qq download "$image" $binary)
 	for package in deb/*.deb; do dpkg-deb --fsys-tarfile "$package" | tar x -C tree --wildcards '*/vmlinu*' 2>/dev/null || true; done
+	touch fetched
 fi
-touch fetched
 "#;
 
 /// Runs the chore: `false` if a kernel has no names or no table.
@@ -61,7 +61,7 @@ pub(super) fn run(mcount: &Path) -> Result<bool> {
         for (architecture, flavour) in FLAVOURS {
             match obtain(architecture, flavour, release)? {
                 Some(image) => is_well &= row(mcount, architecture, &image)?,
-                None => println!("| {release} has none for {architecture} | | | | |"),
+                None => println!("| no package lists, or none in them: {release} {architecture} | | | | |"),
             }
         }
     }
