@@ -61,6 +61,19 @@ pub fn is_mark(symbol: &str) -> bool {
     symbol.contains(NAME) && mcount::demangled(symbol).split(['(', '.', ' ']).next() == Some(NAME)
 }
 
+/// Whether calls of the function with this symbol return more than once: those of greenlet that switch stacks (`slp_switch` and
+/// `g_switchstack`, in C or C++) return when a greenlet starts, and again when its parent goes on. A stub is ready for one return.
+#[must_use]
+pub fn returns_twice(symbol: &str) -> bool {
+    const NAMES: [&str; 2] = ["slp_switch", "g_switchstack"];
+    if !NAMES.iter().any(|name| symbol.contains(name)) {
+        return false;
+    }
+    let full = mcount::demangled(symbol);
+    let path = full.split(['(', '.', ' ']).next().unwrap_or_default();
+    path.rsplit("::").next().is_some_and(|name| NAMES.contains(&name))
+}
+
 /// Where `file` has functions with these names; 0 for those that it hasn't.
 #[must_use]
 pub fn definitions<'d, const N: usize>(file: &impl Object<'d>, names: [&str; N]) -> [u64; N] {
@@ -149,5 +162,24 @@ mod tests {
         let others =
             ["mcount_marks", "my_mcount_mark", "_ZN4mine11mcount_markEPKc", "mcount_live_mark"];
         assert!(!others.into_iter().any(is_mark));
+    }
+
+    #[test]
+    fn what_switches_the_stacks_of_greenlets_returns_twice() {
+        let those = [
+            "slp_switch",
+            "slp_switch.isra.0",
+            "_ZL10slp_switchv",
+            "_ZN8greenlet8Greenlet13g_switchstackEv",
+            "_ZN8greenlet8Greenlet13g_switchstackEv.constprop.0",
+        ];
+        for symbol in those {
+            assert!(returns_twice(symbol), "{symbol}");
+        }
+        let others =
+            ["slp_switch_stack", "_ZN8greenlet8Greenlet21g_switchstack_successEv", "switch"];
+        for symbol in others {
+            assert!(!returns_twice(symbol), "{symbol}");
+        }
     }
 }

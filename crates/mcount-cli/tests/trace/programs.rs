@@ -40,6 +40,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program { also: Also::Nothing, ..with("copied-stacks-many", "copies.c", &["300", "40"]) },
     Program { also: Also::Nothing, ..program("copied-stacks-throw", "copies-throw.cpp") },
     Program { also: Also::Nothing, ..program("copied-stacks-random", "copies-random.cpp") },
+    Program { also: Also::Nothing, ..program("returns-twice", "twice.c") },
     program("profiler", "profiler.c"),
     Program { flags: &["-rdynamic"], ..program("backtrace", "backtrace.cpp") },
     // These functions have two hooks each.

@@ -72,6 +72,8 @@ pub(super) struct Hook {
     pub(super) is_second: bool,
     /// It is that of the function by which programs set markers.
     pub(super) is_mark: bool,
+    /// Its function returns more than once, so only its entries can be recorded.
+    pub(super) returns_twice: bool,
     /// Its function is in one of the source files that are wanted.
     pub(super) is_in_files: bool,
     /// It is to be armed, and not just made idle.
@@ -120,7 +122,7 @@ impl Hook {
             self.is_wanted = !scope.leaves_out(&name, &self.name, path);
             self.class = scope.class_of_marks(self.class);
         }
-        self.is_wanted &= self.can_be_armed();
+        self.is_wanted &= self.can_be_armed() && (scope.entries || !self.returns_twice);
     }
 
     /// Does it record its function's calls, if that is wanted?
@@ -265,6 +267,10 @@ impl Module {
             "hook stays idle, because neither symbols nor unwind information say where its function begins",
             "hooks stay idle, because neither symbols nor unwind information say where their functions begin",
         ];
+        const TWICE: [&str; 2] = [
+            "function returns twice, so its hook stays idle",
+            "functions return twice, so their hooks stay idle",
+        ];
         const UNKNOWN: [&str; 2] = [
             "call of the hook has a form that isn't known, and stays as it is",
             "calls of the hook have a form that isn't known, and stay as they are",
@@ -273,7 +279,9 @@ impl Module {
         let path = self.path.display();
         let is_odd = |hook: &&Hook| hook.position.is_none() && !hook.is_second;
         let odd = self.hooks.iter().filter(is_odd).count();
+        let twice = self.hooks.iter().filter(|hook| hook.returns_twice && !hook.is_wanted).count();
         let causes = [
+            (twice, TWICE, "--entries records them"),
             (self.too_small, SMALL, PATCHABLE),
             (odd, ODD, PATCHABLE),
             (self.odd_calls, UNKNOWN, PATCHABLE),
@@ -324,6 +332,7 @@ impl Module {
             function: function.address,
             size: function.size,
             is_mark: code::is_mark(&name),
+            returns_twice: code::returns_twice(&name),
             name,
             site: entry + area.start as u64,
             area,
