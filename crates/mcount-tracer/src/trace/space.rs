@@ -7,11 +7,12 @@ use super::modules::{Hook, Module};
 use super::processor::{self as code, REACH};
 use super::recipe::Recipe;
 use super::scope::Scope;
-use super::tracee::{Desk, Memory, Tracee, to_result};
+use crate::trace::desk::Desk;
 use mcount_agent::{config, flags};
 use mcount_hooks::PAGE;
 use mcount_hooks::maps;
 use mcount_hooks::near::Near;
+use mcount_ptrace::{Memory, Tracee};
 use nix::libc;
 use std::collections::BTreeMap;
 use std::io;
@@ -73,6 +74,15 @@ pub(super) struct Gate {
     pub(super) number: u32,
 }
 
+/// What is recorded.
+#[derive(Clone, Copy)]
+pub(super) struct Recording<'t> {
+    /// Where to.
+    pub(super) trace: &'t TraceFile,
+    /// Which calls, and what of them.
+    pub(super) scope: &'t Scope,
+}
+
 /// One address space; processes that `vfork` or `clone` made may share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Space {
@@ -106,10 +116,11 @@ impl Space {
         memory: &Memory,
         agent: &Agent,
         bias: u64,
-        (trace, scope): (&TraceFile, &Scope),
+        recording: Recording<'_>,
     ) -> io::Result<()> {
         use std::os::unix::ffi::OsStrExt;
         let symbols = &agent.symbols;
+        let Recording { trace, .. } = recording;
         let descriptor = trace.descriptor();
         let names = [trace.path(), &descriptor].map(|name| name.as_os_str().as_bytes());
         let names = [names[0], b"\0", names[1], b"\0"].concat();
@@ -119,20 +130,13 @@ impl Space {
         memory.write(bias + symbols.names, &names)?;
         let length = trace.length_for(thread.id())?;
         memory.write(bias + symbols.config + config::LENGTH, &length.to_le_bytes())?;
-        for (offset, value) in configuration(symbols, bias, (trace, scope), false) {
+        for (offset, value) in configuration(symbols, bias, recording, false) {
             memory.write(bias + symbols.config + offset, &value.to_le_bytes())?;
         }
         self.desk = Some(Desk { asked: bias + symbols.asked, request: bias + symbols.request });
         let stubs = Room { next: bias + symbols.stubs, end: bias + symbols.stubs_end };
         self.agent = Some(Placed { bias, stubs });
-        self.begin_thread(thread, agent, false)
-    }
-
-    /// Has the agent begin, in a program that has just been executed.
-    pub(super) fn start(&self, thread: Tracee, memory: &Memory, agent: &Agent) -> io::Result<()> {
-        let Some(Placed { bias, .. }) = self.agent else { return Ok(()) };
-        let (start, trap) = (bias + agent.symbols.start, bias + agent.symbols.trap);
-        to_result(thread.call(memory, start, trap)?).map(|_| ())
+        Ok(())
     }
 
     /// The dynamic linker is to call the agent from now on, and `thread`, which it has stopped, does so at once; `has_left`: it has returned from the
@@ -382,7 +386,7 @@ impl Pages {
 pub(super) fn configuration(
     symbols: &Symbols,
     bias: u64,
-    (trace, scope): (&TraceFile, &Scope),
+    Recording { trace, scope }: Recording<'_>,
     is_attached: bool,
 ) -> [(u64, u64); 6] {
     let attached = if is_attached { flags::ATTACHED } else { 0 };
@@ -421,7 +425,7 @@ pub(super) fn near(
     let maps = maps::ranges(&maps::read(thread.id())?);
     for start in gaps(&maps, extent, size) {
         let arguments = mapping(start, size, protection, libc::MAP_FIXED_NOREPLACE);
-        match thread.request(memory, desk, libc::SYS_mmap, arguments) {
+        match desk.call(thread, memory, libc::SYS_mmap, arguments) {
             Ok(found) if found == start => return Ok(Room { next: start, end: start + size }),
             _ => {}
         }

@@ -5,13 +5,14 @@
 //! nothing behind that the next one can't undo. What is neither as in the file nor a jump into our stubs is somebody else's,
 //! such as a debugger's breakpoint, and stays.
 
-use super::block::{Image, is_ours};
+use super::block::is_ours;
 use super::maps::Mapping;
 use crate::trace::agent::Routines;
+use crate::trace::image::Image;
 use crate::trace::modules::Hook;
 use crate::trace::processor as code;
-use crate::trace::tracee::Memory;
 use mcount_hooks::PAGE;
+use mcount_ptrace::Memory;
 use std::collections::BTreeMap;
 use std::io;
 
