@@ -7,10 +7,11 @@
 use super::block::{Block, FILE, in_memory, is_ours, map_file};
 use super::maps::{self, Mapping};
 use super::program::{Loaded, Program};
-use super::sites::{self, Change, Stubs, Thunks};
+use super::sites::{self, Change, Stubs};
 use crate::trace::image::Image;
 use crate::trace::scope::Scope;
 use crate::trace::space::{Recording, configuration, gaps, reaches};
+use crate::trace::stubs::{Batch, StubRoutines};
 use mcount_agent::{config, flags};
 use mcount_ptrace::resume::{self, ResumePoint};
 use mcount_ptrace::{Memory, Remote, Standing, Target, Thread, to_result};
@@ -48,7 +49,7 @@ type Places = Vec<Vec<ResumePoint>>;
 pub(super) struct Plan {
     /// By the place of the module in the list.
     changes: Vec<(usize, Vec<Change>)>,
-    thunks: Vec<Thunks>,
+    thunks: Vec<Batch>,
     stubs: Stubs,
 }
 
@@ -115,13 +116,17 @@ impl Session {
     /// What is to be written for the hooks that are wanted, or for all of them.
     pub(super) fn plan(&self, program: &Program, scope: &Scope, all: bool) -> io::Result<Plan> {
         let (symbols, kind) = (&self.image.symbols, scope.kind());
-        let routines = (symbols.routines(kind), symbols.routines_with_values(kind));
-        let stubs = Stubs::new(self.block.stubs(&self.image), self.block.bias, routines);
+        let routines = StubRoutines {
+            bias: self.block.bias,
+            plain: symbols.routines(kind),
+            with_values: symbols.routines_with_values(kind),
+        };
+        let stubs = Stubs::new(self.block.stubs(&self.image), routines);
         let mut plan = Plan { changes: Vec::new(), thunks: Vec::new(), stubs };
         for (place, one) in program.loaded.iter().enumerate() {
             let Some(module) = program.module(one) else { continue };
             let start = self.near.get(&place).copied();
-            let mut near = start.map(|start| Thunks { start, bytes: Vec::new() });
+            let mut near = start.map(|start| Batch::new((start, start + Loaded::thunks(module))));
             // What is only to be found armed needn't be reached.
             if near.is_none() && !reaches(one.extent(module), self.block.stubs(&self.image)) {
                 if !all && module.hooks.iter().any(|hook| hook.is_wanted) {
@@ -130,7 +135,7 @@ impl Session {
                 if !all {
                     continue;
                 }
-                near = Some(Thunks { start: one.extent(module).0, bytes: Vec::new() });
+                near = Some(Batch::new((one.extent(module).0, u64::MAX)));
             }
             let changes = one.plan(module, all, &mut plan.stubs, near.as_mut())?;
             plan.changes.push((place, changes));
@@ -196,11 +201,8 @@ impl Session {
         let changes = plan.changes.into_iter().filter(|(place, _)| there(place));
         self.changes = changes.flat_map(|(_, changes)| changes).collect();
         self.changes.sort_unstable_by_key(|change| change.at);
-        self.memory.write(plan.stubs.start, &plan.stubs.bytes)?;
-        for thunks in plan.thunks.iter().filter(|thunks| !thunks.bytes.is_empty()) {
-            self.memory.write(thunks.start, &thunks.bytes)?;
-        }
-        Ok(())
+        plan.stubs.writer.stubs.write(&self.memory)?;
+        plan.thunks.iter().try_for_each(|thunks| thunks.write(&self.memory))
     }
 
     fn let_go(&mut self, standing: Standing) {
