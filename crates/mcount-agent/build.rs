@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         .args(["-Wl,--eh-frame-hdr,--gc-sections,--build-id,--no-undefined,--hash-style=both"])
         .args([
             "-Wl,-Bsymbolic,--version-script=agent/exports",
-            "-Wl,-u,mcount_start,-u,mcount_stubs,-u,mcount_rendezvous,-u,mcount_trap",
+            "-Wl,-u,mcount_start,-u,mcount_stubs,-u,mcount_rendezvous",
             "-Wl,-u,mcount_begin,-u,mcount_leave,-u,mcount_done,-u,mcount_watch",
         ])
         .arg(&archive)

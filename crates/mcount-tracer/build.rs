@@ -1,24 +1,22 @@
 //! Says what there is on the processor and the system that this is built for: `can_trace` where programs can be traced from
-//! outside, `can_patch` where functions of running ones can be replaced.
+//! outside, as the build script of `mcount-ptrace` says, and `can_patch` where functions of running ones can be replaced.
 //!
 //! Cargo hands both on to the build scripts of the crates that depend on this one, as `DEP_MCOUNT_TRACER_CAN_TRACE` and
 //! `DEP_MCOUNT_TRACER_CAN_PATCH`.
 
 use std::env::var;
 
-/// Processors that programs can be traced on: `src/trace/processor` has a file for each. And: can they be patched?
-const PROCESSORS: [(&str, bool); 2] = [("x86_64", true), ("aarch64", true)];
+/// Processors on which functions can be replaced: `src/trace/attach/patch/arch` has a file for each.
+const PATCHED: [&str; 2] = ["x86_64", "aarch64"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-check-cfg=cfg(can_trace, can_patch)");
-    let is_linux = is("CARGO_CFG_TARGET_OS", "linux")
-        && is("CARGO_CFG_TARGET_POINTER_WIDTH", "64")
-        && is("CARGO_CFG_TARGET_ENDIAN", "little");
-    let processor = PROCESSORS.iter().find(|(name, _)| is("CARGO_CFG_TARGET_ARCH", name));
-    let Some((_, can_patch)) = processor.filter(|_| is_linux) else { return };
+    if !is("DEP_MCOUNT_PTRACE_CAN_TRACE", "1") {
+        return;
+    }
     say("can_trace");
-    if *can_patch {
+    if PATCHED.iter().any(|name| is("CARGO_CFG_TARGET_ARCH", name)) {
         say("can_patch");
     }
 }

@@ -10,10 +10,11 @@ use lexopt::ValueExt as _;
 use crate::{Result, deb, files};
 
 /// The packages that go to crates.io, in the order in which they need each other.
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 12] = [
     "mcount",
     "mcount-live",
     "mcount-hooks",
+    "mcount-ptrace",
     "mcount-trace",
     "mcount-agent",
     "mcount-inside",

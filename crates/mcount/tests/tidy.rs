@@ -78,10 +78,11 @@ fn none(offences: &[String], rule: &str) {
 }
 
 /// The library and the crates of the programs.
-const ALL_SOURCES: [&str; 6] = [
+const ALL_SOURCES: [&str; 7] = [
     "crates/mcount/src",
     "crates/mcount-store/src",
     "crates/mcount-symbols/src",
+    "crates/mcount-ptrace/src",
     "crates/mcount-tracer/src",
     "crates/mcount-view/src",
     "crates/mcount-cli/src",
@@ -289,7 +290,7 @@ fn no_modules_in_a_circle() {
 const CRATES: &[&[&str]] = &[
     &["mcount", "mcount-trace", "mcount-live", "mcount-agent"],
     &["mcount-store", "mcount-hooks"],
-    &["mcount-symbols", "mcount-inside"],
+    &["mcount-symbols", "mcount-inside", "mcount-ptrace"],
     &["mcount-view", "mcount-tracer"],
     &["mcount-cli", "mcount-c", "mcount-inside-c"],
 ];

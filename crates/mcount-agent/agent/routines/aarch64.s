@@ -115,14 +115,6 @@ mcount_is_done:
     svc #0
     udf #0
 
-// Where functions that the recorder calls in a static program return to.
-    .globl mcount_trap
-    .hidden mcount_trap
-    .balign 16
-mcount_trap:
-    brk #0
-    ret
-
 // What `prctl` and `syscall` of the C library begin with: is it for seccomp? A stub calls it by x17, and goes on with the
 // function at the address in x16.
     BEGIN mcount_watch

@@ -196,14 +196,6 @@ mcount_is_done:
     syscall
     ud2
 
-# Where functions that the recorder calls in a static program return to.
-    .globl mcount_trap
-    .hidden mcount_trap
-    .balign 16
-mcount_trap:
-    int3
-    ret
-
 # What `prctl` and `syscall` of the C library begin with: is it for seccomp? A stub calls it, and goes on with the function.
     .globl mcount_watch
     .hidden mcount_watch

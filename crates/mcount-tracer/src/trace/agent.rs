@@ -33,8 +33,6 @@ pub(super) struct Symbols {
     pub(super) start: u64,
     pub(super) stubs: u64,
     pub(super) stubs_end: u64,
-    /// A breakpoint.
-    pub(super) trap: u64,
     /// Where the dynamic linker's rendezvous is to jump to.
     pub(super) rendezvous: u64,
     /// Where it asks the recorder.
@@ -189,7 +187,6 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
             "mcount_asked" => &mut found.asked,
             "mcount_request" => &mut found.request,
             "mcount_names" => &mut found.names,
-            "mcount_trap" => &mut found.trap,
             "mcount_rendezvous" => &mut found.rendezvous,
             "mcount_begin" => &mut found.begin,
             "mcount_leave" => &mut found.leave,
@@ -200,9 +197,9 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
         *field = symbol.address();
     }
     let Symbols { config, start, stubs, stubs_end, .. } = found;
-    let Symbols { trap, rendezvous, ask, asked, request, names, .. } = found;
+    let Symbols { rendezvous, ask, asked, request, names, .. } = found;
     let Symbols { begin, leave, done, is_done, .. } = found;
-    let code = [start, stubs, stubs_end, trap, rendezvous, ask, asked, begin, leave, done, is_done];
+    let code = [start, stubs, stubs_end, rendezvous, ask, asked, begin, leave, done, is_done];
     let is_missing = |of: &Routines| [of.entry, of.pg_entry, of.exit].contains(&0);
     if code.contains(&0)
         || [found.values_entry, found.values_pg_entry].contains(&0)

@@ -14,10 +14,10 @@ use super::rlimit::Limit;
 use super::sandbox;
 use super::space::Space;
 use super::start::Untraced;
-use super::tracee::{Memory, Tracee};
 use super::{Process, Recorder};
 use mcount_agent::question;
 use mcount_hooks::maps;
+use mcount_ptrace::{Memory, Tracee};
 use std::io;
 
 /// The answer if nothing is forbidden that the agent needs.

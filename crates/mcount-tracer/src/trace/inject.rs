@@ -6,17 +6,16 @@
 //! Core, "Exception Frames") that has both the program's and the agent's entries.
 
 use super::agent::Agent;
-use super::file::TraceFile;
-use super::processor::{GATE, GATE_TRAP, RELATIVE};
-use super::scope::Scope;
-use super::space::{Space, gaps, mapping};
+use super::image::Image;
+use super::space::{Recording, Space, gaps, mapping};
 use super::stack::Stack;
-use super::tracee::{Memory, Tracee};
 use mcount_hooks::PAGE;
-use mcount_hooks::maps;
+use mcount_hooks::maps::{self, Mapping};
+use mcount_ptrace::processor::SYSTEM_CALL;
+use mcount_ptrace::{CallEnd, Memory, Remote, Tracee, to_result};
 use nix::libc;
 use object::read::elf::{ElfFile64, ProgramHeader};
-use object::{Endianness, Object, ObjectSection, RelocationFlags};
+use object::{Endianness, Object};
 use std::io;
 
 const AT_PHDR: u64 = 3;
@@ -34,6 +33,14 @@ pub(super) struct Loaded<'d> {
     pub(super) stack: &'d Stack,
 }
 
+impl Loaded<'_> {
+    /// What is to be added to addresses in its file.
+    fn bias(&self) -> u64 {
+        let entry = self.stack.auxiliary(AT_ENTRY).unwrap_or(0);
+        entry.wrapping_sub(self.file.entry())
+    }
+}
+
 /// What is mapped for the agent.
 struct AgentLayout {
     /// Load bias of the agent.
@@ -45,6 +52,9 @@ struct AgentLayout {
     end: u64,
 }
 
+/// One entry of an unwind table: where code begins, and its description.
+type FrameEntry = (u64, u64);
+
 /// Puts the agent into the program of `thread`, which stands at its first instruction; the load bias of
 /// the program.
 pub(super) fn inject(
@@ -53,95 +63,68 @@ pub(super) fn inject(
     agent: &Agent,
     program: &Loaded<'_>,
     space: &mut Space,
-    (trace, scope): (&TraceFile, &Scope),
+    recording: Recording<'_>,
 ) -> io::Result<u64> {
-    let image = ElfFile64::<Endianness>::parse(Agent::image()?).map_err(io::Error::other)?;
-    let entry = program.stack.auxiliary(AT_ENTRY).unwrap_or(0);
-    let bias = entry.wrapping_sub(program.file.entry());
-    let start = thread.registers()?.instruction();
-    let mut before = GATE.to_vec();
-    memory.read(start, &mut before)?;
-    memory.write(start, GATE)?;
-    thread.leave_exec(start + GATE_TRAP)?;
+    let image = Image::new()?;
+    let bias = program.bias();
+    let maps = maps::read(thread.id())?;
     let entries = table(memory, program, bias)?;
-    let result = map_agent(thread, memory, start, &image, (program, bias), entries.len());
-    memory.write(start, &before)?;
-    let place = result?;
-    write_tables(memory, program, bias, &place, (entries, &image))?;
+    let place = find_room(&image, program, &maps, entries.len())?;
+    let mut remote = Remote::at_exec(thread, memory, &maps)?;
+    place.map(&mut remote, memory, &image)?;
+    write_tables(memory, program, &place, (entries, &image))?;
     memory.write(place.thread, &place.thread.to_le_bytes())?;
-    let mut registers = thread.registers()?;
-    registers.set_thread_pointer(place.thread);
-    thread.set_registers(&registers)?;
-    space.place(thread, memory, agent, place.agent, (trace, scope))?;
-    space.start(thread, memory, agent)?;
+    space.place(thread, memory, agent, place.agent, recording)?;
+    let symbols = &agent.symbols;
+    remote.registers().set_thread_pointer(place.thread);
+    remote.registers().begin_thread(place.agent + symbols.nobody);
+    let (done, is_done) = (place.agent + symbols.done, place.agent + symbols.is_done);
+    let stack = remote.rescue_on_stack(is_done - SYSTEM_CALL.len() as u64)?;
+    let end = CallEnd { done, is_done, stack };
+    to_result(remote.function(place.agent + symbols.start, [0; 2], end)?)?;
     Ok(bias)
 }
 
-fn map_agent(
-    thread: Tracee,
-    memory: &Memory,
-    gate: u64,
-    image: &ElfFile64<'_, Endianness>,
-    (program, bias): (&Loaded<'_>, u64),
+/// Where there's room for the agent, and for an unwind table with as many entries besides its own.
+fn find_room(
+    image: &Image,
+    program: &Loaded<'_>,
+    maps: &[Mapping],
     entries: usize,
 ) -> io::Result<AgentLayout> {
-    let endian = image.endian();
-    let headers = image.elf_program_headers();
-    let loads = headers.iter().filter(|header| header.p_type(endian).0 == 1);
-    let end = |header: &&object::elf::ProgramHeader64<Endianness>| {
-        header.p_vaddr(endian) + header.p_memsz(endian)
-    };
-    let size = loads.clone().map(|header| end(&header)).max().unwrap_or(0).next_multiple_of(PAGE);
     let count = program.file.elf_program_headers().len() + 2;
-    let own = image.section_by_name(".eh_frame_hdr").map_or(0, |section| section.size());
-    let tables = (count * HEADER_WORDS * 8 + entries * 8 + 32) as u64 + own;
+    let tables = (count * HEADER_WORDS * 8 + entries * 8 + 32) as u64 + image.frame_table.1;
     let tables = tables.next_multiple_of(PAGE);
-    let total = size + 3 * PAGE + tables;
-    let extent = extent(program, bias);
-    let maps = maps::ranges(&maps::read(thread.id())?);
-    let at = gaps(&maps, extent, total)
-        .next()
-        .ok_or_else(|| io::Error::other("no free memory near it"))?;
-    let place = AgentLayout {
+    let total = image.size + 3 * PAGE + tables;
+    let found = gaps(&maps::ranges(maps), extent(program, program.bias()), total).next();
+    let at = found.ok_or_else(|| io::Error::other("no free memory near it"))?;
+    Ok(AgentLayout {
         agent: at,
-        thread: at + size + PAGE,
-        tables: at + size + 3 * PAGE,
+        thread: at + image.size + PAGE,
+        tables: at + image.size + 3 * PAGE,
         end: at + total,
-    };
-    let fixed = libc::MAP_FIXED_NOREPLACE;
-    for header in loads {
-        let flags = header.p_flags(endian).0;
-        let protection = [(4, libc::PROT_READ), (2, libc::PROT_WRITE), (1, libc::PROT_EXEC)];
-        let protection = protection.iter().filter(|(flag, _)| flags & flag != 0);
-        let protection = protection.fold(0, |all, (_, one)| all | one);
-        let from = at + header.p_vaddr(endian);
-        let low = from & !(PAGE - 1);
-        let size = (at + end(&header)).next_multiple_of(PAGE) - low;
-        map(thread, gate, low, size, protection, fixed)?;
-        memory.write(from, header.data(endian, image.data()).unwrap_or_default())?;
-    }
-    let read_write = libc::PROT_READ | libc::PROT_WRITE;
-    map(thread, gate, at + size, 3 * PAGE, read_write, fixed)?;
-    map(thread, gate, place.tables, tables, libc::PROT_READ, fixed)?;
-    for (offset, relocation) in image.dynamic_relocations().into_iter().flatten() {
-        if matches!(relocation.flags(), RelocationFlags::Elf { r_type } if r_type.0 == RELATIVE) {
-            let value = at.wrapping_add_signed(relocation.addend());
-            memory.write(at + offset, &value.to_le_bytes())?;
-        }
-    }
-    Ok(place)
+    })
 }
 
-/// Maps private memory, in a thread that stands at [`GATE`].
-fn map(
-    thread: Tracee,
-    gate: u64,
-    address: u64,
-    size: u64,
-    protection: i32,
-    flags: i32,
-) -> io::Result<u64> {
-    thread.system_call(gate, libc::SYS_mmap, &mapping(address, size, protection, flags))
+impl AgentLayout {
+    /// Maps everything, and writes the agent.
+    fn map(&self, remote: &mut Remote<'_>, memory: &Memory, image: &Image) -> io::Result<()> {
+        let bytes = image.relocated(self.agent)?;
+        for load in &image.loads {
+            let (from, to) = (self.agent + load.start, self.agent + load.end);
+            map(remote, from, to, load.protection)?;
+            memory.write(from, bytes.get(load.range()?).unwrap_or_default())?;
+        }
+        let read_write = libc::PROT_READ | libc::PROT_WRITE;
+        map(remote, self.agent + image.size, self.tables, read_write)?;
+        map(remote, self.tables, self.end, libc::PROT_READ)
+    }
+}
+
+/// Maps private memory where there's nothing yet.
+fn map(remote: &mut Remote<'_>, from: u64, to: u64, protection: i32) -> io::Result<()> {
+    let arguments = mapping(from, to - from, protection, libc::MAP_FIXED_NOREPLACE);
+    remote.call(libc::SYS_mmap, &arguments).map(|_| ())
 }
 
 /// First address and the one behind the last of the program in memory.
@@ -154,7 +137,7 @@ fn extent(program: &Loaded<'_>, bias: u64) -> (u64, u64) {
 
 /// The entries of an `.eh_frame_hdr` at `address`: where code begins, and its description. Empty if its
 /// encoding isn't the one that all linkers write.
-fn entries(memory: &Memory, address: u64) -> io::Result<Vec<(u64, u64)>> {
+fn entries(memory: &Memory, address: u64) -> io::Result<Vec<FrameEntry>> {
     const LIMIT: u32 = 1 << 24;
     let mut head = [0; 12];
     memory.read(address, &mut head)?;
@@ -172,7 +155,7 @@ fn entries(memory: &Memory, address: u64) -> io::Result<Vec<(u64, u64)>> {
 }
 
 /// The program's own table.
-fn table(memory: &Memory, program: &Loaded<'_>, bias: u64) -> io::Result<Vec<(u64, u64)>> {
+fn table(memory: &Memory, program: &Loaded<'_>, bias: u64) -> io::Result<Vec<FrameEntry>> {
     let endian = program.file.endian();
     let headers = program.file.elf_program_headers();
     let of_frames = |header: &&object::elf::ProgramHeader64<Endianness>| {
@@ -187,12 +170,12 @@ fn table(memory: &Memory, program: &Loaded<'_>, bias: u64) -> io::Result<Vec<(u6
 fn write_tables(
     memory: &Memory,
     program: &Loaded<'_>,
-    bias: u64,
     place: &AgentLayout,
-    (mut all, image): (Vec<(u64, u64)>, &ElfFile64<'_, Endianness>),
+    (mut all, image): (Vec<FrameEntry>, &Image),
 ) -> io::Result<()> {
-    if let Some(own) = image.section_by_name(".eh_frame_hdr") {
-        all.extend(entries(memory, place.agent + own.address())?);
+    let bias = program.bias();
+    if image.frame_table.1 != 0 {
+        all.extend(entries(memory, place.agent + image.frame_table.0)?);
     }
     all.sort_unstable();
     let stack = program.stack;
@@ -235,7 +218,7 @@ fn write_tables(
 
 /// Appends what `.eh_frame_hdr` is at `frames`: a sorted table of the code that each frame description is
 /// for, as distances.
-fn add_search_table(bytes: &mut Vec<u8>, frames: u64, all: &[(u64, u64)]) -> io::Result<()> {
+fn add_search_table(bytes: &mut Vec<u8>, frames: u64, all: &[FrameEntry]) -> io::Result<()> {
     bytes.extend_from_slice(&[1, 0x1b, 0x03, 0x3b]);
     let frame = all.iter().map(|(_, description)| *description).min().unwrap_or(frames);
     add_distance(bytes, frame, frames + 4)?;

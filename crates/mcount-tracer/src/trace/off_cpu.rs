@@ -8,7 +8,7 @@
 use super::clock;
 use super::file::TraceFile;
 use super::room::Shared;
-use super::tracee::Tracee;
+use mcount_ptrace::Tracee;
 use mcount_trace::layout::{self, chunk, off_cpu};
 use mcount_trace::{Function, Module, Moment};
 use nix::libc;

@@ -2,14 +2,13 @@
 
 use super::agent::Symbols;
 use super::confine::Confinement;
-use super::processor;
-use super::space::Space;
+use super::space::{Recording, Space};
 use super::start::{self, Untraced};
 use super::thread_names;
-use super::tracee::{Memory, Tracee};
 use super::{Ended, Maker, Process, Recorder, program};
 use crate::commit::Failure;
 use mcount_agent::config;
+use mcount_ptrace::{Memory, Tracee};
 use mcount_trace::{Mapping, ProcessEnd, ProcessStart, ThreadEnd, ThreadStart};
 use nix::libc;
 use std::cell::RefCell;
@@ -230,7 +229,7 @@ impl Recorder {
             let file = placed.bias + symbols.config + mcount_agent::config::FILE;
             // If it has ended meanwhile, so much the better.
             let _ = memory.write(file, &[0; 8]);
-            let _ = memory.write(placed.bias + symbols.ask, processor::RETURN);
+            let _ = memory.write(placed.bias + symbols.ask, mcount_ptrace::processor::RETURN);
         }
     }
 
@@ -321,8 +320,9 @@ impl Recorder {
     pub(super) fn prepare(&mut self, thread: Tracee) -> Result<(), Untraced> {
         let memory = Memory::open(thread.id())?;
         let confinement = self.confinement_at_exec(thread)?;
+        let recording = Recording { trace: &self.trace, scope: &self.request.scope };
         let start::Prepared { mut space, bias } =
-            start::prepare(thread, &memory, &self.agent, (&self.trace, &self.request.scope))?;
+            start::prepare(thread, &memory, &self.agent, recording)?;
         let id = thread.id();
         if let Some(bias) = bias {
             if !self.request.scope.library.is_empty() {

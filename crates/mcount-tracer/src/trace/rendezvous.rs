@@ -6,15 +6,16 @@ use super::meant;
 use super::modules::Module;
 use super::processor;
 use super::sources;
-use super::space::{Rendezvous, Space};
+use super::space::{Recording, Rendezvous, Space};
 use super::start::Untraced;
 use super::switch::say;
-use super::tracee::{Desk, Memory, Tracee, to_result};
 use super::values::{self, Found};
 use super::{Process, Recorder, program};
 use crate::commit::{Failure, about};
+use crate::trace::desk::Desk;
 use crate::words::functions_have;
 use mcount_hooks::maps;
+use mcount_ptrace::{Memory, Tracee};
 use mcount_trace::Function;
 use nix::libc;
 use std::ffi::OsString;
@@ -86,7 +87,9 @@ impl Recorder {
             SANITIZERS.iter().any(|name| memchr::memmem::find(path, name).is_some())
         };
         put_behind(memory, &space, is_agent, is_sanitizer)?;
-        space.place(thread, memory, &self.agent, *bias, (&self.trace, &self.request.scope))?;
+        let recording = Recording { trace: &self.trace, scope: &self.request.scope };
+        space.place(thread, memory, &self.agent, *bias, recording)?;
+        space.begin_thread(thread, &self.agent, false)?;
         space.meet(thread, memory, &self.agent, place.is_breakpoint)
     }
 
@@ -102,7 +105,7 @@ impl Recorder {
         if space.loaded.is_empty()
             && let Some(desk) = space.desk
         {
-            to_result(memory.word(desk.request + mcount_agent::request::RESULT)?)?;
+            desk.result(memory)?;
         }
         let gone =
             space.loaded.iter().filter(|(bias, _)| !maps.iter().any(|(one, _)| one == *bias));

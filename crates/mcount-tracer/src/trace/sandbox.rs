@@ -6,11 +6,11 @@
 //! `seccomp(2)`.
 
 use super::processor::{ARCHITECTURE, NEEDED_BESIDES};
-use super::tracee::{Asked, status};
+use mcount_ptrace::{Request, status};
 use nix::errno::Errno;
 use nix::libc;
 
-const PTRACE_SECCOMP_GET_FILTER: Asked = 0x420c;
+const PTRACE_SECCOMP_GET_FILTER: Request = 0x420c;
 /// As much as a filter may have (`BPF_MAXINSNS`), and as many as a thread may have here.
 pub(super) const LONGEST: usize = 4096;
 const MOST: usize = 512;

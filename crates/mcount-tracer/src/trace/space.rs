@@ -1,17 +1,20 @@
 //! The address space of a traced program: the agent in it, the modules that are loaded, and the sites that are
 //! armed.
 
-use super::agent::{Agent, Kind, Routines, Symbols};
+use super::agent::{Agent, Kind, Symbols};
 use super::file::TraceFile;
 use super::modules::{Hook, Module};
+use super::pages::Pages;
 use super::processor::{self as code, REACH};
 use super::recipe::Recipe;
 use super::scope::Scope;
-use super::tracee::{Desk, Memory, Tracee, to_result};
+use super::stubs::{Batch, StubRoutines, StubWriter};
+use crate::trace::desk::Desk;
 use mcount_agent::{config, flags};
 use mcount_hooks::PAGE;
 use mcount_hooks::maps;
 use mcount_hooks::near::Near;
+use mcount_ptrace::{Memory, Tracee};
 use nix::libc;
 use std::collections::BTreeMap;
 use std::io;
@@ -73,6 +76,15 @@ pub(super) struct Gate {
     pub(super) number: u32,
 }
 
+/// What is recorded.
+#[derive(Clone, Copy)]
+pub(super) struct Recording<'t> {
+    /// Where to.
+    pub(super) trace: &'t TraceFile,
+    /// Which calls, and what of them.
+    pub(super) scope: &'t Scope,
+}
+
 /// One address space; processes that `vfork` or `clone` made may share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Space {
@@ -106,10 +118,11 @@ impl Space {
         memory: &Memory,
         agent: &Agent,
         bias: u64,
-        (trace, scope): (&TraceFile, &Scope),
+        recording: Recording<'_>,
     ) -> io::Result<()> {
         use std::os::unix::ffi::OsStrExt;
         let symbols = &agent.symbols;
+        let Recording { trace, .. } = recording;
         let descriptor = trace.descriptor();
         let names = [trace.path(), &descriptor].map(|name| name.as_os_str().as_bytes());
         let names = [names[0], b"\0", names[1], b"\0"].concat();
@@ -119,20 +132,13 @@ impl Space {
         memory.write(bias + symbols.names, &names)?;
         let length = trace.length_for(thread.id())?;
         memory.write(bias + symbols.config + config::LENGTH, &length.to_le_bytes())?;
-        for (offset, value) in configuration(symbols, bias, (trace, scope), false) {
+        for (offset, value) in configuration(symbols, bias, recording, false) {
             memory.write(bias + symbols.config + offset, &value.to_le_bytes())?;
         }
         self.desk = Some(Desk { asked: bias + symbols.asked, request: bias + symbols.request });
         let stubs = Room { next: bias + symbols.stubs, end: bias + symbols.stubs_end };
         self.agent = Some(Placed { bias, stubs });
-        self.begin_thread(thread, agent, false)
-    }
-
-    /// Has the agent begin, in a program that has just been executed.
-    pub(super) fn start(&self, thread: Tracee, memory: &Memory, agent: &Agent) -> io::Result<()> {
-        let Some(Placed { bias, .. }) = self.agent else { return Ok(()) };
-        let (start, trap) = (bias + agent.symbols.start, bias + agent.symbols.trap);
-        to_result(thread.call(memory, start, trap)?).map(|_| ())
+        Ok(())
     }
 
     /// The dynamic linker is to call the agent from now on, and `thread`, which it has stopped, does so at once; `has_left`: it has returned from the
@@ -211,170 +217,64 @@ impl Space {
         if self.has_recipes && placed.stubs.limit(recipes - 8 * u64::from(last)).is_none() {
             return Err(io::Error::other("no room for more stubs"));
         }
-        let routines = (agent.symbols.routines(kind), with_values);
-        let pages = Pages::default();
-        let mut writer = Writer { memory, placed, routines, recipes, bias, thunks, pages };
-        let mut stubs = Batch::default();
-        let mut near_thunks = Batch::default();
+        let routines =
+            StubRoutines { bias: placed.bias, plain: agent.symbols.routines(kind), with_values };
+        let stubs = StubWriter { routines, stubs: Batch::new(placed.stubs.extent()) };
+        let thunks = thunks.map(|room| Batch::new(room.extent()));
+        let mut writer = Writer { memory, stubs, recipes, bias, thunks, pages: Pages::default() };
         for hook in &module.hooks {
-            writer.hook(hook, &mut stubs, &mut near_thunks)?;
+            writer.hook(hook)?;
         }
-        stubs.write(memory)?;
-        near_thunks.write(memory)?;
-        writer.pages.write(memory)
+        placed.stubs.next = writer.stubs.stubs.next();
+        writer.write()
     }
 }
 
 /// Writes what arms the hooks of one module.
 struct Writer<'s> {
     memory: &'s Memory,
-    placed: &'s mut Placed,
-    /// What stubs call, and what those of functions with recipes call.
-    routines: (Routines, Routines),
+    stubs: StubWriter,
     /// The end of the table of recipes.
     recipes: u64,
     bias: u64,
     /// Room near the module, if the stubs are out of its reach.
-    thunks: Option<Room>,
+    thunks: Option<Batch>,
     pages: Pages,
 }
 
 impl Writer<'_> {
-    fn hook(&mut self, hook: &Hook, stubs: &mut Batch, near: &mut Batch) -> io::Result<()> {
-        let site = self.bias + hook.site;
-        let idle = if hook.before.is_some() && hook.is_wanted {
-            code::filled(&hook.area, true)
-        } else {
-            hook.area.idle()
-        };
-        let mut bytes = idle.get(..hook.area.length).unwrap_or(&idle).to_vec();
-        if hook.is_wanted {
-            let no_room = || io::Error::other("no room for more stubs");
-            let before = hook.before.map(|before| self.bias + before);
-            let jump = self.stub(hook, site, stubs, near).ok_or_else(no_room)?;
-            let short = before.and_then(|before| code::jump_before(site, before));
-            if let Some(before) = before {
-                self.pages.patch(self.memory, before, &jump)?;
-            }
-            let jump = short.as_ref().map_or(jump.as_slice(), |short| short.as_slice());
-            if let Some(room) = bytes.get_mut(..jump.len()) {
-                room.copy_from_slice(jump);
-            }
+    fn hook(&mut self, hook: &Hook) -> io::Result<()> {
+        let length = hook.area.length;
+        if !hook.is_wanted {
+            let idle = hook.area.idle();
+            let bytes = idle.get(..length).unwrap_or(&idle);
+            return self.pages.patch(self.memory, self.bias + hook.site, bytes);
         }
-        self.pages.patch(self.memory, site, &bytes)
-    }
-
-    /// Makes the stub of `hook`; the jump to it.
-    fn stub(
-        &mut self,
-        hook: &Hook,
-        site: u64,
-        stubs: &mut Batch,
-        near: &mut Batch,
-    ) -> Option<[u8; code::SITE]> {
-        let jump = hook.before.map_or(site, |before| self.bias + before);
-        let body = site + code::jump_length(hook.before.is_some()) as u64;
+        let no_room = || io::Error::other("no room for more stubs");
         if let Some(recipe) = &hook.recipe {
-            self.recipe(hook.id, recipe, stubs)?;
+            self.recipe(hook.id, recipe).ok_or_else(no_room)?;
         }
-        if let Some(room) = self.thunks.as_mut().filter(|_| code::STUBS_ARE_NEAR) {
-            let at = room.take(code::STUB as u64)?;
-            near.add(at, &self.bytes(hook, at, body)?);
-            return code::armed(jump, at + hook.way_in());
+        let armed = self.stubs.arm(hook, self.bias, self.thunks.as_mut()).ok_or_else(no_room)?;
+        if let Some((before, jump)) = &armed.before {
+            self.pages.patch(self.memory, *before, jump)?;
         }
-        let at = self.placed.stubs.take(code::STUB as u64)?;
-        let (mut target, mut behind) = (at + hook.way_in(), body);
-        if let Some(room) = &mut self.thunks {
-            // One thunk from the module to the stub, one back.
-            target = room.take(code::NEAR as u64)?;
-            near.add(target, &code::thunk(at + hook.way_in()));
-            behind = self.placed.stubs.take(code::STUB as u64)?;
-            let stub = self.bytes(hook, at, behind)?;
-            stubs.add(at, &stub);
-            stubs.add(behind, &code::stub_back(body, hook.is_after_prologue()));
-        } else {
-            let stub = self.bytes(hook, at, behind)?;
-            stubs.add(at, &stub);
-        }
-        code::armed(jump, target)
+        let (site, area) = &armed.site;
+        self.pages.patch(self.memory, *site, area.get(..length).unwrap_or(area))
     }
 
-    /// Writes a recipe in the place of stubs, and its address into the table.
-    fn recipe(&mut self, id: u32, recipe: &Recipe, stubs: &mut Batch) -> Option<()> {
+    /// Puts a recipe in the place of stubs, and its address into the table.
+    fn recipe(&mut self, id: u32, recipe: &Recipe) -> Option<()> {
         let mut bytes = recipe.bytes();
         bytes.resize(bytes.len().next_multiple_of(code::STUB), 0);
-        let entry = self.recipes - 8 * u64::from(id);
-        self.placed.stubs.limit(entry)?;
-        let at = self.placed.stubs.take(bytes.len() as u64)?;
-        stubs.add(at, &bytes);
-        self.memory.write(entry, &at.to_le_bytes()).ok()
+        let at = self.stubs.stubs.add(&bytes)?;
+        self.memory.write(self.recipes - 8 * u64::from(id), &at.to_le_bytes()).ok()
     }
 
-    fn bytes(&self, hook: &Hook, at: u64, body: u64) -> Option<[u8; code::STUB]> {
-        let (plain, with_values) = self.routines;
-        let routines = if hook.recipe.is_some() { with_values } else { plain };
-        hook.stub(at, (self.placed.bias, routines), body)
-    }
-}
-
-/// Bytes that lie one behind the other, written at once.
-#[derive(Default)]
-struct Batch {
-    start: u64,
-    bytes: Vec<u8>,
-}
-
-impl Batch {
-    fn add(&mut self, at: u64, bytes: &[u8]) {
-        if self.bytes.is_empty() {
-            self.start = at;
-        }
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    fn write(&self, memory: &Memory) -> io::Result<()> {
-        if self.bytes.is_empty() { Ok(()) } else { memory.write(self.start, &self.bytes) }
-    }
-}
-
-/// Code that is changed in many places: pieces of whole pages, by the address of their first page.
-#[derive(Default)]
-pub(super) struct Pages(BTreeMap<u64, Vec<u8>>);
-
-impl Pages {
-    pub(super) fn patch(&mut self, memory: &Memory, address: u64, bytes: &[u8]) -> io::Result<()> {
-        let (mut at, mut rest) = (address, bytes);
-        while !rest.is_empty() {
-            let page = self.rest_of_page(memory, at)?;
-            let (now, later) = rest.split_at(rest.len().min(page.len()));
-            for (room, byte) in page.iter_mut().zip(now) {
-                *room = *byte;
-            }
-            at += now.len() as u64;
-            rest = later;
-        }
-        Ok(())
-    }
-
-    /// The bytes of one page from `address` on. A page that's new, and behind a piece, becomes part of it.
-    fn rest_of_page(&mut self, memory: &Memory, address: u64) -> io::Result<&mut [u8]> {
-        let page = address / PAGE * PAGE;
-        let before = self.0.range(..=page).next_back();
-        let before = before.map(|(start, bytes)| (*start, *start + bytes.len() as u64));
-        let (start, end) = before.filter(|(_, end)| page <= *end).unwrap_or((page, page));
-        let piece = self.0.entry(start).or_default();
-        if page == end {
-            let size = usize::try_from(PAGE).unwrap_or(0);
-            let known = piece.len();
-            piece.resize(known + size, 0);
-            memory.read(page, piece.get_mut(known..).unwrap_or_default())?;
-        }
-        let offset = |address: u64| usize::try_from(address - start).unwrap_or(0);
-        Ok(piece.get_mut(offset(address)..offset(page + PAGE)).unwrap_or_default())
-    }
-
-    pub(super) fn write(&self, memory: &Memory) -> io::Result<()> {
-        self.0.iter().try_for_each(|(start, bytes)| memory.write(*start, bytes))
+    /// Stubs first: as soon as a site is armed, they're needed.
+    fn write(&self) -> io::Result<()> {
+        self.stubs.stubs.write(self.memory)?;
+        self.thunks.iter().try_for_each(|thunks| thunks.write(self.memory))?;
+        self.pages.write(self.memory)
     }
 }
 
@@ -382,7 +282,7 @@ impl Pages {
 pub(super) fn configuration(
     symbols: &Symbols,
     bias: u64,
-    (trace, scope): (&TraceFile, &Scope),
+    Recording { trace, scope }: Recording<'_>,
     is_attached: bool,
 ) -> [(u64, u64); 6] {
     let attached = if is_attached { flags::ATTACHED } else { 0 };
@@ -421,7 +321,7 @@ pub(super) fn near(
     let maps = maps::ranges(&maps::read(thread.id())?);
     for start in gaps(&maps, extent, size) {
         let arguments = mapping(start, size, protection, libc::MAP_FIXED_NOREPLACE);
-        match thread.request(memory, desk, libc::SYS_mmap, arguments) {
+        match desk.call(thread, memory, libc::SYS_mmap, arguments) {
             Ok(found) if found == start => return Ok(Room { next: start, end: start + size }),
             _ => {}
         }

@@ -2,7 +2,6 @@
 
 use super::switch::Waker;
 use super::told::{self, Told};
-use super::tracee;
 use crate::commit::Failure;
 use nix::libc;
 use std::ffi::{CString, OsString};
@@ -66,7 +65,7 @@ pub(super) fn spawn(command: &[OsString]) -> io::Result<i32> {
 /// Attaches to the child, or ends it.
 fn seize(child: i32, command: &[OsString]) -> io::Result<()> {
     let pid = nix::unistd::Pid::from_raw(child);
-    let Err(error) = tracee::seize(pid) else { return Ok(()) };
+    let Err(error) = mcount_ptrace::seize(pid) else { return Ok(()) };
     // SAFETY: no pointer is passed. It hasn't executed anything yet, and nobody else waits for it.
     unsafe { libc::kill(child, libc::SIGKILL) };
     let _ = nix::sys::wait::waitpid(pid, None);

@@ -3,7 +3,7 @@
 //!
 //! Source: System V ABI, AMD64 supplement, 3.4.1 ("Initial Stack and Register State"); on other processors Linux makes the same.
 
-use super::tracee::{Memory, Tracee};
+use mcount_ptrace::{Memory, Tracee};
 use std::io;
 
 /// The kind of the entry that ends the auxiliary vector (`getauxval(3)`).

@@ -5,14 +5,13 @@
 //! and taken off again before the program sees it.
 
 use super::agent::Agent;
-use super::file::TraceFile;
 use super::inject::{Loaded, inject};
 use super::processor;
-use super::scope::Scope;
-use super::space::{Rendezvous, Space};
+use super::space::{Recording, Rendezvous, Space};
 use super::stack::Stack;
-use super::tracee::{Memory, Tracee};
 use crate::commit::Failure;
+use mcount_ptrace::processor::{BEHIND_BREAKPOINT, BREAKPOINT, RETURN};
+use mcount_ptrace::{Memory, Tracee};
 use nix::libc;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol};
@@ -75,12 +74,12 @@ pub(super) struct Prepared {
     pub(super) bias: Option<u64>,
 }
 
-/// Prepares the program in `thread`, which stands behind `exec`; `trace` is where it records to.
+/// Prepares the program in `thread`, which stands behind `exec`; `recording` is what it records.
 pub(super) fn prepare(
     thread: Tracee,
     memory: &Memory,
     agent: &Agent,
-    trace: (&TraceFile, &Scope),
+    recording: Recording<'_>,
 ) -> Result<Prepared, Untraced> {
     let program = PathBuf::from(format!("/proc/{}/exe", thread.id()));
     is_native(&program)?;
@@ -89,9 +88,9 @@ pub(super) fn prepare(
         return Err(Untraced::Privileged);
     }
     // Refuse now what would be refused when libraries are loaded. The dynamic linker complains if it can't map one.
-    trace.0.length_for(thread.id())?;
+    recording.trace.length_for(thread.id())?;
     let Some((interpreter, debug)) = interpreter(memory, &stack, &program)? else {
-        return prepare_static(thread, memory, agent, (&stack, &program), trace);
+        return prepare_static(thread, memory, agent, (&stack, &program), recording);
     };
     let base = stack.auxiliary(AT_BASE).unwrap_or(0);
     let seen = Path::new("/proc").join(thread.id().to_string()).join("root");
@@ -117,14 +116,14 @@ fn stop_at(thread: Tracee, memory: &Memory, place: u64) -> io::Result<Rendezvous
     if question.len() <= room {
         memory.write(place, &question)?;
         // Behind it is the return.
-        let stopped = place + (question.len() - processor::RETURN.len()) as u64;
+        let stopped = place + (question.len() - RETURN.len()) as u64;
         return Ok(Rendezvous { place, room, stopped, is_breakpoint: false });
     }
     if room < processor::SITE {
         return Err(io::Error::other("its dynamic linker has no usable rendezvous"));
     }
-    memory.write(place, processor::BREAKPOINT)?;
-    let stopped = place + processor::BEHIND_BREAKPOINT;
+    memory.write(place, BREAKPOINT)?;
+    let stopped = place + BEHIND_BREAKPOINT;
     Ok(Rendezvous { place, room, stopped, is_breakpoint: true })
 }
 
@@ -133,7 +132,7 @@ fn prepare_static(
     memory: &Memory,
     agent: &Agent,
     (stack, program): (&Stack, &Path),
-    trace: (&TraceFile, &Scope),
+    recording: Recording<'_>,
 ) -> Result<Prepared, Untraced> {
     let input = crate::files::Input::open(program)?;
     let bytes = input.bytes();
@@ -144,7 +143,7 @@ fn prepare_static(
     }
     let mut space = Space::default();
     let loaded = Loaded { file, stack };
-    let bias = inject(thread, memory, agent, &loaded, &mut space, trace)?;
+    let bias = inject(thread, memory, agent, &loaded, &mut space, recording)?;
     Ok(Prepared { space, bias: Some(bias) })
 }
 

@@ -4,9 +4,9 @@
 use super::processor;
 use super::space::Space;
 use super::told;
-use super::tracee::Memory;
 use super::{Process, Recorder, Size, save};
 use crate::words::printable;
+use mcount_ptrace::Memory;
 use mcount_trace::Note;
 use nix::libc;
 use std::collections::BTreeSet;

@@ -2,8 +2,8 @@
 //! thread is called last says most.
 
 use super::file::TraceFile;
-use super::tracee::Tracee;
 use crate::files;
+use mcount_ptrace::Tracee;
 use mcount_trace::ThreadName;
 use std::fs;
 use std::path::Path;

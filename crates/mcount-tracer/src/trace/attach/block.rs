@@ -13,17 +13,13 @@
 //! are the exception, and they can only do harm to the process itself.
 
 use super::maps::{self, Mapping};
-use super::remote::{End, Remote};
-use super::rescue;
-use super::stop::Thread;
-use crate::trace::agent::{Agent, Symbols, symbols};
-use crate::trace::processor::{RELATIVE, SYSTEM_CALL};
+use crate::trace::image::{Image, size};
 use crate::trace::space::gaps;
-use crate::trace::tracee::{Memory, Target};
 use mcount_hooks::PAGE;
+use mcount_ptrace::processor::SYSTEM_CALL;
+use mcount_ptrace::rescue::{self, Rescue};
+use mcount_ptrace::{CallEnd, Memory, Remote, Target, Thread};
 use nix::libc;
-use object::read::elf::{ElfFile64, ProgramHeader};
-use object::{Endianness, Object, ObjectSection, RelocationFlags};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Write};
@@ -48,105 +44,20 @@ const REGISTERED: u64 = 64;
 const REGISTERED_COUNT: u64 = 16;
 const OBJECT: u64 = 128;
 
-/// The agent, as it's mapped.
-pub(super) struct Image {
-    pub(super) symbols: Symbols,
-    /// Its bytes by address, without the room for stubs.
-    bytes: Vec<u8>,
-    loads: Vec<Load>,
-    relocations: Vec<(u64, i64)>,
-    /// Its unwind information (`.eh_frame`).
-    pub(super) frames: u64,
-    /// Where its code is.
-    pub(super) code: (u64, u64),
-    size: u64,
-}
-
-/// Whole pages of one kind.
-#[derive(Debug, Clone, Copy)]
-struct Load {
-    start: u64,
-    end: u64,
-    protection: i32,
-    /// It's in the file.
-    has_bytes: bool,
-}
-
-impl Image {
-    pub(super) fn new() -> io::Result<Self> {
-        let bytes = Agent::image()?;
-        let file = ElfFile64::<Endianness>::parse(bytes).map_err(io::Error::other)?;
-        let endian = file.endian();
-        let mut image = Self {
-            symbols: symbols(bytes)?,
-            bytes: Vec::new(),
-            loads: Vec::new(),
-            relocations: Vec::new(),
-            frames: file.section_by_name(".eh_frame").map_or(0, |section| section.address()),
-            code: (0, 0),
-            size: 0,
-        };
-        for header in file.elf_program_headers().iter().filter(|one| one.p_type(endian).0 == 1) {
-            let (address, flags) = (header.p_vaddr(endian), header.p_flags(endian).0);
-            let data = header.data(endian, bytes).unwrap_or_default();
-            let end = (address + header.p_memsz(endian)).next_multiple_of(PAGE);
-            let protection = [(4, libc::PROT_READ), (2, libc::PROT_WRITE), (1, libc::PROT_EXEC)];
-            let protection = protection.iter().filter(|(flag, _)| flags & flag != 0);
-            let protection = protection.fold(0, |all, (_, one)| all | one);
-            let start = address & !(PAGE - 1);
-            let has_bytes = !data.is_empty();
-            if has_bytes {
-                image.bytes.resize(size(end)?.max(image.bytes.len()), 0);
-                let place = size(address)?;
-                if let Some(room) = image.bytes.get_mut(place..place + data.len()) {
-                    room.copy_from_slice(data);
-                }
-                if protection & libc::PROT_EXEC != 0 {
-                    image.code = (start, end);
-                }
-            }
-            image.loads.push(Load { start, end, protection, has_bytes });
-            image.size = image.size.max(end);
-        }
-        for (offset, relocation) in file.dynamic_relocations().into_iter().flatten() {
-            match relocation.flags() {
-                RelocationFlags::Elf { r_type } if r_type.0 == RELATIVE => {
-                    image.relocations.push((offset, relocation.addend()));
-                }
-                _ => return Err(io::Error::other("the agent has a relocation of another kind")),
-            }
-        }
-        Ok(image)
-    }
-
-    /// Bytes of the whole block.
-    fn total(&self) -> u64 {
-        PAGE + self.size + NOTES + OBJECTS + STACK
-    }
-
-    /// Header and agent for a block at `start`.
-    fn at(&self, start: u64) -> io::Result<Vec<u8>> {
-        let mut bytes = header(start);
-        bytes.extend_from_slice(&self.bytes);
-        for (offset, addend) in &self.relocations {
-            let value = (start + PAGE).wrapping_add_signed(*addend).to_le_bytes();
-            let place = size(PAGE + offset)?;
-            if let Some(room) = bytes.get_mut(place..place + 8) {
-                room.copy_from_slice(&value);
-            }
-        }
-        Ok(bytes)
-    }
-}
-
 fn header(start: u64) -> Vec<u8> {
     let mut bytes = [MAGIC.as_slice(), &start.to_le_bytes()].concat();
     bytes.resize(size(PAGE).unwrap_or(0), 0);
     bytes
 }
 
-fn size(bytes: u64) -> io::Result<usize> {
-    usize::try_from(bytes).map_err(io::Error::other)
+/// Bytes of the whole block.
+fn total(image: &Image) -> u64 {
+    PAGE + image.size + NOTES + OBJECTS + STACK
+}
+
+/// Header and agent for a block at `start`.
+fn content(image: &Image, start: u64) -> io::Result<Vec<u8>> {
+    Ok([header(start), image.relocated(start + PAGE)?].concat())
 }
 
 /// The block of a process.
@@ -170,7 +81,7 @@ impl Block {
     }
 
     fn at(image: &Image, memory: &Memory, maps: &[Mapping], start: u64) -> Option<Self> {
-        let expected = image.at(start).ok()?;
+        let expected = content(image, start).ok()?;
         let block = Self::new(image, start);
         for load in &image.loads {
             let all = letters(load.protection);
@@ -179,7 +90,7 @@ impl Block {
             if !is_right(from) || !is_right(to - 1) {
                 return None;
             }
-            if load.protection & libc::PROT_WRITE == 0 && load.has_bytes {
+            if load.protection & libc::PROT_WRITE == 0 && load.has_bytes() {
                 let range = size(PAGE + load.start).ok()?..size(PAGE + load.end).ok()?;
                 let right = expected.get(range)?;
                 let mut found = vec![0; right.len()];
@@ -208,7 +119,7 @@ impl Block {
         thread: &mut Thread,
         memory: &'m Memory,
     ) -> io::Result<Remote<'m>> {
-        Remote::rescued(thread, memory, (self.gate(image), self.frame()))
+        Remote::rescued(thread, memory, Rescue { gate: self.gate(image), frame: self.frame() })
     }
 
     /// Where the frame of a signal has room: where it ends, a function's begins.
@@ -217,9 +128,9 @@ impl Block {
     }
 
     /// Where functions return to.
-    pub(super) fn end(&self, image: &Image) -> End {
+    pub(super) fn end(&self, image: &Image) -> CallEnd {
         let (done, is_done) = (self.bias + image.symbols.done, self.bias + image.symbols.is_done);
-        End { done, is_done, stack: self.frame() + rescue::BELOW }
+        CallEnd { done, is_done, stack: self.frame() + rescue::BELOW }
     }
 
     /// A system call.
@@ -243,24 +154,24 @@ impl Block {
         maps: &[Mapping],
         extent: (u64, u64),
     ) -> io::Result<Self> {
-        let start = map_near(remote, maps, extent, image.total())?;
+        let start = map_near(remote, maps, extent, total(image))?;
         let block = Self::new(image, start);
         let done = block.map(image, remote, target);
         if done.is_err() {
-            let _ = remote.call(libc::SYS_munmap, &[start, image.total()]);
+            let _ = remote.call(libc::SYS_munmap, &[start, total(image)]);
         }
         done.map(|()| block)
     }
 
     fn map(&self, image: &Image, remote: &mut Remote<'_>, target: Target<'_>) -> io::Result<()> {
-        let (mut file, bytes) = (in_memory(FILE)?, image.at(self.start)?);
+        let (mut file, bytes) = (in_memory(FILE)?, content(image, self.start)?);
         file.write_all(&bytes)?;
         // From here on, the thread can do without us, first by a copy of the gate: writing it needs no right to write.
         let gate = self.gate(image);
         let offset = size(gate - self.start)?;
         let code = bytes.get(offset..offset + GATE).ok_or(io::ErrorKind::InvalidData)?;
         target.memory.write(gate, code)?;
-        remote.rescue(gate, self.frame())?;
+        remote.rescue(Rescue { gate, frame: self.frame() })?;
         let data = libc::PROT_READ | libc::PROT_WRITE;
         let rest = [self.notes, NOTES + OBJECTS + STACK, u64::from(data.cast_unsigned())];
         remote.call(libc::SYS_mprotect, &rest)?;
@@ -270,7 +181,7 @@ impl Block {
             let (at, size) = (self.bias + load.start, load.end - load.start);
             let from = (descriptor, PAGE + load.start);
             result = result.and_then(|()| {
-                if load.has_bytes {
+                if load.has_bytes() {
                     return map_file(remote, (at, size), load.protection, from);
                 }
                 let arguments = anonymous(at, size, load.protection, false);

@@ -3,17 +3,14 @@
 //! It's held by a jump to itself, which takes the place of an instruction. So nobody has to be its tracer while the
 //! hooks are armed, which is then done as in any other process.
 
-use super::stop::Standing;
-use crate::trace::processor::{BEHIND_BREAKPOINT, BREAKPOINT, HOLD};
-use crate::trace::tracee::{Memory, Tracee};
-use nix::errno::Errno;
+use mcount_ptrace::processor::{BEHIND_BREAKPOINT, BREAKPOINT, HOLD};
+use mcount_ptrace::{Memory, Standing, Tracee};
 use nix::libc;
 use std::ffi::{CString, OsString};
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 
-const PTRACE_O_TRACESYSGOOD: libc::c_long = 1;
 /// Kinds of entries of the auxiliary vector (`getauxval(3)`).
 const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
@@ -156,7 +153,7 @@ unsafe fn set_up_streams(streams: Streams) {
 /// Lets the program run up to where it's held.
 fn hold(process: i32) -> io::Result<Launched> {
     let thread = Tracee::new(process);
-    wait(process)?;
+    wait(thread)?;
     super::check_program(process)?;
     let memory = Memory::open(process)?;
     let auxiliary = auxiliary(process)?;
@@ -173,8 +170,7 @@ fn hold(process: i32) -> io::Result<Launched> {
     let mut bytes = [0; HOLD.len()];
     memory.read(place, &mut bytes)?;
     memory.write(place, HOLD)?;
-    // SAFETY: no pointer is passed.
-    unsafe { libc::ptrace(libc::PTRACE_DETACH, process, 0, 0) };
+    thread.let_go();
     Ok(Launched { process, place, bytes })
 }
 
@@ -186,7 +182,7 @@ fn run_to(thread: Tracee, memory: &Memory, place: u64) -> io::Result<()> {
     let mut signal = 0;
     loop {
         thread.resume_with(signal);
-        signal = wait(thread.id())?;
+        signal = wait(thread)?;
         let mut registers = thread.registers()?;
         if signal == libc::SIGTRAP && registers.instruction() == place + BEHIND_BREAKPOINT {
             registers.set_instruction(place);
@@ -198,14 +194,12 @@ fn run_to(thread: Tracee, memory: &Memory, place: u64) -> io::Result<()> {
 
 /// Lets it run until it has a thread pointer; where it is then.
 fn run_to_thread_pointer(thread: Tracee) -> io::Result<u64> {
-    // SAFETY: no pointer is passed.
-    unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, thread.id(), 0, PTRACE_O_TRACESYSGOOD) };
+    thread.tell_system_calls()?;
     let mut signal = 0;
     loop {
-        // SAFETY: no pointer is passed.
-        unsafe { libc::ptrace(libc::PTRACE_SYSCALL, thread.id(), 0, libc::c_long::from(signal)) };
-        signal = wait(thread.id())?;
-        if signal == libc::SIGTRAP | 0x80 {
+        thread.resume_to_system_call(signal)?;
+        signal = wait(thread)?;
+        if Tracee::stands_at_system_call(signal) {
             signal = 0;
             let registers = thread.registers()?;
             // At the end of the system call, of which the result is known.
@@ -219,18 +213,8 @@ fn run_to_thread_pointer(thread: Tracee) -> io::Result<u64> {
 }
 
 /// Waits until it stops; the signal.
-fn wait(process: i32) -> io::Result<i32> {
-    loop {
-        let mut status = 0;
-        // SAFETY: the status is a number of ours.
-        let found = unsafe { libc::waitpid(process, &raw mut status, 0) };
-        match found {
-            _ if found < 0 && Errno::last() == Errno::EINTR => {}
-            _ if found < 0 => return Err(io::Error::last_os_error()),
-            _ if libc::WIFSTOPPED(status) => return Ok(libc::WSTOPSIG(status)),
-            _ => return Err(io::Error::other("it ended before its main began")),
-        }
-    }
+fn wait(thread: Tracee) -> io::Result<i32> {
+    thread.wait()?.ok_or_else(|| io::Error::other("it ended before its main began"))
 }
 
 /// The kernel's words to the program: kinds and values.

@@ -4,7 +4,7 @@ use super::program::Program;
 use super::{check, refused};
 use crate::trace::modules::Module;
 use crate::trace::scope::Scope;
-use crate::trace::tracee::Memory;
+use mcount_ptrace::Memory;
 use std::io;
 
 /// The functions of `process` that would be traced, as patterns; and what is missing there, a line each.

@@ -10,20 +10,15 @@ mod block;
 mod control;
 mod front;
 mod handle;
-mod inside;
 mod launch;
 mod list;
 mod maps;
 #[cfg(can_patch)]
 pub mod patch;
 mod program;
-mod remote;
-#[cfg(can_patch)]
-mod rescue;
 mod sandbox;
 mod session;
 mod sites;
-mod stop;
 mod unwinders;
 mod watch;
 mod worker;
@@ -34,7 +29,8 @@ pub use self::list::list;
 use super::file::Size;
 use super::processor;
 use super::scope::Scope;
-use super::tracee::status;
+use mcount_ptrace::status;
+use mcount_ptrace::stop::{self, refused};
 use nix::libc;
 use std::ffi::OsString;
 use std::io;
@@ -143,19 +139,6 @@ pub trait View {
     fn end(&mut self, picture: Picture);
     /// Something is to be said.
     fn say(&mut self, text: &str);
-}
-
-/// Why process `process` can't be traced, if the kernel says `error`.
-fn refused(process: i32, error: io::Error) -> io::Error {
-    if error.raw_os_error() != Some(libc::EPERM) {
-        return error;
-    }
-    let text = match status(process, "TracerPid:") {
-        Some(tracer) if tracer != 0 => format!("process {tracer} traces it already"),
-        _ => "it may not be traced: it's another user's, or has privileges, or the system doesn't allow it"
-            .to_owned(),
-    };
-    io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
 
 /// Has a thread of the process a shadow stack that the processor keeps (CET)? Then return addresses have to stay as they

@@ -2,16 +2,17 @@
 
 use super::block::is_ours;
 use super::maps::{self, Mapping};
-use super::sites::{self, Change, Stubs, Thunks};
+use super::sites::{self, Change, IdleHook, Stubs};
 use crate::commit::Failure;
 use crate::files::{ELF_MAGIC, Input, open_regular};
 use crate::trace::modules::{Hook, Module, Modules, code_of};
 use crate::trace::processor;
 use crate::trace::scope::Scope;
 use crate::trace::sources;
-use crate::trace::tracee::Memory;
+use crate::trace::stubs::Batch;
 use crate::trace::values::{self, Found};
 use mcount_hooks::PAGE;
+use mcount_ptrace::Memory;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object};
 use std::fs::OpenOptions;
@@ -182,7 +183,7 @@ impl Loaded {
         module: &Module,
         all: bool,
         stubs: &mut Stubs,
-        thunks: Option<&mut Thunks>,
+        thunks: Option<&mut Batch>,
     ) -> io::Result<Vec<Change>> {
         let file = ElfFile64::<Endianness>::parse(self.input.bytes()).map_err(io::Error::other)?;
         let code = code_of(&file);
@@ -193,10 +194,8 @@ impl Loaded {
             (before.to_vec(), code.at(hook.site).to_vec())
         };
         let hooks: Vec<_> = wanted.map(|hook| (hook, bytes(hook))).collect();
-        let hooks: Vec<_> = hooks
-            .iter()
-            .map(|(hook, (before, area))| (*hook, before.as_slice(), area.as_slice()))
-            .collect();
+        let hooks: Vec<_> =
+            hooks.iter().map(|(hook, (before, area))| IdleHook { hook, before, area }).collect();
         sites::plan(&hooks, self.bias, stubs, thunks)
             .ok_or_else(|| io::Error::other("no room for more stubs, or they're too far away"))
     }

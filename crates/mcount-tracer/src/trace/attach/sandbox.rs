@@ -1,8 +1,7 @@
 //! Whether a process that runs already lets itself be traced, in a sandbox (seccomp).
 
-use super::stop::{self, Standing};
 use crate::trace::sandbox::{NEEDED, allows, filters};
-use crate::trace::tracee::status;
+use mcount_ptrace::{Standing, status, stop};
 use nix::errno::Errno;
 use std::io;
 

@@ -4,18 +4,17 @@
 //! nothing in the program. In the second, the trace is handed over and all hooks are armed. Both are as short as can be:
 //! all that can be found out and made ready is, before.
 
-use super::block::{Block, FILE, Image, in_memory, is_ours, map_file};
-use super::inside::{self, ResumePoint};
+use super::block::{Block, FILE, in_memory, is_ours, map_file};
 use super::maps::{self, Mapping};
 use super::program::{Loaded, Program};
-use super::remote::Remote;
-use super::sites::{self, Change, Stubs, Thunks};
-use super::stop::{Standing, Thread};
-use crate::trace::file::TraceFile;
+use super::sites::{self, Change, Stubs};
+use crate::trace::image::Image;
 use crate::trace::scope::Scope;
-use crate::trace::space::{configuration, gaps, reaches};
-use crate::trace::tracee::{Memory, Target, to_result};
+use crate::trace::space::{Recording, configuration, gaps, reaches};
+use crate::trace::stubs::{Batch, StubRoutines};
 use mcount_agent::{config, flags};
+use mcount_ptrace::resume::{self, ResumePoint};
+use mcount_ptrace::{Memory, Remote, Standing, Target, Thread, to_result};
 use nix::libc;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -50,7 +49,7 @@ type Places = Vec<Vec<ResumePoint>>;
 pub(super) struct Plan {
     /// By the place of the module in the list.
     changes: Vec<(usize, Vec<Change>)>,
-    thunks: Vec<Thunks>,
+    thunks: Vec<Batch>,
     stubs: Stubs,
 }
 
@@ -117,13 +116,17 @@ impl Session {
     /// What is to be written for the hooks that are wanted, or for all of them.
     pub(super) fn plan(&self, program: &Program, scope: &Scope, all: bool) -> io::Result<Plan> {
         let (symbols, kind) = (&self.image.symbols, scope.kind());
-        let routines = (symbols.routines(kind), symbols.routines_with_values(kind));
-        let stubs = Stubs::new(self.block.stubs(&self.image), self.block.bias, routines);
+        let routines = StubRoutines {
+            bias: self.block.bias,
+            plain: symbols.routines(kind),
+            with_values: symbols.routines_with_values(kind),
+        };
+        let stubs = Stubs::new(self.block.stubs(&self.image), routines);
         let mut plan = Plan { changes: Vec::new(), thunks: Vec::new(), stubs };
         for (place, one) in program.loaded.iter().enumerate() {
             let Some(module) = program.module(one) else { continue };
             let start = self.near.get(&place).copied();
-            let mut near = start.map(|start| Thunks { start, bytes: Vec::new() });
+            let mut near = start.map(|start| Batch::new((start, start + Loaded::thunks(module))));
             // What is only to be found armed needn't be reached.
             if near.is_none() && !reaches(one.extent(module), self.block.stubs(&self.image)) {
                 if !all && module.hooks.iter().any(|hook| hook.is_wanted) {
@@ -132,7 +135,7 @@ impl Session {
                 if !all {
                     continue;
                 }
-                near = Some(Thunks { start: one.extent(module).0, bytes: Vec::new() });
+                near = Some(Batch::new((one.extent(module).0, u64::MAX)));
             }
             let changes = one.plan(module, all, &mut plan.stubs, near.as_mut())?;
             plan.changes.push((place, changes));
@@ -146,18 +149,18 @@ impl Session {
         &mut self,
         program: &Program,
         plan: Plan,
-        (trace, scope): (&TraceFile, &Scope),
+        recording: Recording<'_>,
         owner: (u64, u64),
     ) -> io::Result<usize> {
         let (mut standing, maps, places) = self.stand_outside()?;
         is_free(&self.block, &self.memory)?;
         self.rooms = sites::rooms(&maps, &self.image, self.block.bias);
         if self.block.owner(&self.memory)?.0 != 0 {
-            self.clean_up(program, scope, &maps)?;
+            self.clean_up(program, recording.scope, &maps)?;
         }
         let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
         let mut remote = self.block.remote(&self.image, thread, &self.memory)?;
-        self.hand_over(&mut remote, (trace, scope))?;
+        self.hand_over(&mut remote, recording)?;
         drop(remote);
         self.block.set_owner(&self.memory, owner)?;
         self.follow_plan(program, plan, &maps)?;
@@ -198,11 +201,8 @@ impl Session {
         let changes = plan.changes.into_iter().filter(|(place, _)| there(place));
         self.changes = changes.flat_map(|(_, changes)| changes).collect();
         self.changes.sort_unstable_by_key(|change| change.at);
-        self.memory.write(plan.stubs.start, &plan.stubs.bytes)?;
-        for thunks in plan.thunks.iter().filter(|thunks| !thunks.bytes.is_empty()) {
-            self.memory.write(thunks.start, &thunks.bytes)?;
-        }
-        Ok(())
+        plan.stubs.writer.stubs.write(&self.memory)?;
+        plan.thunks.iter().try_for_each(|thunks| thunks.write(&self.memory))
     }
 
     fn let_go(&mut self, standing: Standing) {
@@ -212,11 +212,7 @@ impl Session {
     }
 
     /// Maps the trace, and tells the agent what to record.
-    fn hand_over(
-        &self,
-        remote: &mut Remote<'_>,
-        (trace, scope): (&TraceFile, &Scope),
-    ) -> io::Result<()> {
+    fn hand_over(&self, remote: &mut Remote<'_>, recording: Recording<'_>) -> io::Result<()> {
         let bias = self.block.bias;
         if self.memory.word(bias + self.image.symbols.config + config::FILE)? != 0 {
             // The last recorder was killed.
@@ -224,14 +220,14 @@ impl Session {
             remote.function(leave, [0, 0], self.block.end(&self.image))?;
         }
         let target = Target { process: self.process, memory: &self.memory };
-        let file = self.block.hand_over(remote, target, trace.file())?;
+        let file = self.block.hand_over(remote, target, recording.trace.file())?;
         let number = |value: i32| u64::from(value.cast_unsigned());
         let protection = number(libc::PROT_READ | libc::PROT_WRITE);
         let flags = number(libc::MAP_SHARED | libc::MAP_NORESERVE);
-        let length = trace.length_for(self.process)?;
+        let length = recording.trace.length_for(self.process)?;
         let mapped = remote.call(libc::SYS_mmap, &[0, length, protection, flags, file, 0]);
         remote.call(libc::SYS_close, &[file])?;
-        let fields = configuration(&self.image.symbols, bias, (trace, scope), true);
+        let fields = configuration(&self.image.symbols, bias, recording, true);
         for (offset, value) in fields {
             self.memory.write(bias + self.image.symbols.config + offset, &value.to_le_bytes())?;
         }
@@ -286,9 +282,7 @@ impl Session {
 
     /// Where each thread goes on, now and when its signal handlers return.
     fn places(&self, standing: &Standing, maps: &[Mapping]) -> Places {
-        let mut returns = HashMap::new();
-        let threads = standing.threads.iter();
-        threads.map(|one| inside::places(one, &self.memory, maps, &mut returns)).collect()
+        resume::places(standing, &self.memory, maps)
     }
 
     /// Is no thread in the agent, or in what leads there?

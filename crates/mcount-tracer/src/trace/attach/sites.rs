@@ -5,18 +5,16 @@
 //! nothing behind that the next one can't undo. What is neither as in the file nor a jump into our stubs is somebody else's,
 //! such as a debugger's breakpoint, and stays.
 
-use super::block::{Image, is_ours};
+use super::block::is_ours;
 use super::maps::Mapping;
-use crate::trace::agent::Routines;
+use crate::trace::image::Image;
 use crate::trace::modules::Hook;
+use crate::trace::pages::Pages;
 use crate::trace::processor as code;
-use crate::trace::tracee::Memory;
-use mcount_hooks::PAGE;
+use crate::trace::stubs::{Batch, LONGEST, StubRoutines, StubWriter};
+use mcount_ptrace::Memory;
 use std::collections::BTreeMap;
 use std::io;
-
-/// The longest area, and a jump before it.
-const LONGEST: usize = 24;
 
 /// Bytes of code in two states.
 #[derive(Debug, Clone, Copy)]
@@ -71,15 +69,10 @@ impl Change {
     }
 }
 
-/// Where stubs are made: what of their room is taken.
+/// The stubs of all modules, and the recipes of their functions.
 #[derive(Debug, Clone)]
 pub(super) struct Stubs {
-    pub(super) start: u64,
-    end: u64,
-    pub(super) bytes: Vec<u8>,
-    bias: u64,
-    /// What stubs call, and what those of functions with recipes call.
-    routines: (Routines, Routines),
+    pub(super) writer: StubWriter,
     /// By function.
     recipes: BTreeMap<u32, Vec<u8>>,
     /// The greatest number of a function.
@@ -87,8 +80,9 @@ pub(super) struct Stubs {
 }
 
 impl Stubs {
-    pub(super) fn new((start, end): (u64, u64), bias: u64, routines: (Routines, Routines)) -> Self {
-        Self { start, end, bytes: Vec::new(), bias, routines, recipes: BTreeMap::new(), last: 0 }
+    pub(super) fn new(room: (u64, u64), routines: StubRoutines) -> Self {
+        let writer = StubWriter { routines, stubs: Batch::new(room) };
+        Self { writer, recipes: BTreeMap::new(), last: 0 }
     }
 
     pub(super) fn has_recipes(&self) -> bool {
@@ -106,93 +100,48 @@ impl Stubs {
             all.resize(all.len().next_multiple_of(8), 0);
         }
         let size = all.len() as u64 + 8 * u64::from(self.last);
-        let start = self.end.checked_sub(size)?;
+        let start = self.writer.stubs.end().checked_sub(size)?;
         for id in (1..=self.last).rev() {
             let place = places.get(&id).map_or(0, |place| start + place);
             all.extend(place.to_le_bytes());
         }
-        (start >= self.start + self.bytes.len() as u64).then_some((start, all))
+        (start >= self.writer.stubs.next()).then_some((start, all))
     }
 
-    fn next(&self) -> Option<u64> {
-        let at = self.start + self.bytes.len() as u64;
-        (at + code::STUB as u64 <= self.end).then_some(at)
-    }
-
-    /// Adds a stub. Calls of former traces may still return to it: whatever it's now, there's a way out.
-    fn add(&mut self, stub: [u8; code::STUB]) -> Option<()> {
-        let exit = self.bias + self.routines.0.exit;
-        self.bytes.extend_from_slice(&code::with_way_out(stub, self.next()?, exit)?);
-        Some(())
-    }
-
-    /// Makes the stub of `hook`, whose function goes on at `body`.
-    fn of(&mut self, hook: &Hook, body: u64) -> Option<u64> {
-        let at = self.next()?;
-        let stub = self.made(hook, at, body)?;
-        self.add(stub)?;
-        Some(at + hook.way_in())
-    }
-
-    /// The stub of `hook` for `at`.
-    fn made(&mut self, hook: &Hook, at: u64, body: u64) -> Option<[u8; code::STUB]> {
-        let (plain, with_values) = self.routines;
-        let routines = if hook.recipe.is_some() { with_values } else { plain };
+    /// Notes what the stub of `hook` needs.
+    fn note(&mut self, hook: &Hook) {
         self.last = self.last.max(hook.id);
         if let Some(recipe) = &hook.recipe {
             self.recipes.insert(hook.id, recipe.bytes());
         }
-        hook.stub(at, (self.bias, routines), body)
-    }
-
-    /// Makes the stub of `hook` in room near its module, or a jump to it there, whose function goes on at `body`.
-    fn near(&mut self, hook: &Hook, thunks: &mut Thunks, body: u64) -> Option<u64> {
-        let at = thunks.start + thunks.bytes.len() as u64;
-        if code::STUBS_ARE_NEAR {
-            thunks.bytes.extend_from_slice(&self.made(hook, at, body)?);
-            return Some(at + hook.way_in());
-        }
-        // The way back, in a stub of its own.
-        let behind = self.next()?;
-        self.add(code::stub_back(body, hook.is_after_prologue()))?;
-        let target = self.of(hook, behind)?;
-        thunks.bytes.extend_from_slice(&code::thunk(target));
-        Some(at)
     }
 }
 
-/// Room near a module for jumps to stubs that are out of its reach.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Thunks {
-    pub(super) start: u64,
-    pub(super) bytes: Vec<u8>,
+/// A hook, and what is there in its module's file.
+pub(super) struct IdleHook<'h> {
+    pub(super) hook: &'h Hook,
+    /// The bytes of the room before the function.
+    pub(super) before: &'h [u8],
+    /// The code from the site on.
+    pub(super) area: &'h [u8],
 }
 
 /// What is to be changed in one module.
 pub(super) fn plan(
-    hooks: &[(&Hook, &[u8], &[u8])],
+    hooks: &[IdleHook<'_>],
     bias: u64,
     stubs: &mut Stubs,
-    mut thunks: Option<&mut Thunks>,
+    mut thunks: Option<&mut Batch>,
 ) -> Option<Vec<Change>> {
     let mut changes = Vec::new();
-    for (hook, before, area) in hooks {
-        let site = bias + hook.site;
-        let body = site + code::jump_length(hook.before.is_some()) as u64;
-        let target = match &mut thunks {
-            Some(thunks) => stubs.near(hook, thunks, body)?,
-            None => stubs.of(hook, body)?,
-        };
-        let mut armed = code::filled(&hook.area, hook.before.is_some());
-        match hook.before.map(|before| bias + before) {
-            Some(place) => {
-                let short = code::jump_before(site, place)?;
-                armed.get_mut(..short.len())?.copy_from_slice(&short);
-                changes.push(Change::new((place, 0), before, &code::armed(place, target)?)?);
-            }
-            None => armed.get_mut(..code::SITE)?.copy_from_slice(&code::armed(site, target)?),
+    for IdleHook { hook, before, area } in hooks {
+        stubs.note(hook);
+        let armed = stubs.writer.arm(hook, bias, thunks.as_deref_mut())?;
+        if let Some((place, jump)) = &armed.before {
+            changes.push(Change::new((*place, 0), before, jump)?);
         }
-        changes.push(Change::new((site, hook.id), area.get(..hook.area.length)?, &armed)?);
+        let (site, bytes) = &armed.site;
+        changes.push(Change::new((*site, hook.id), area.get(..hook.area.length)?, bytes)?);
     }
     changes.sort_unstable_by_key(|change| change.at);
     Some(changes)
@@ -205,7 +154,7 @@ pub(super) fn arm(
     changes: &mut Vec<Change>,
     rooms: &[(u64, u64)],
 ) -> io::Result<usize> {
-    let mut pages = Pages::read(memory, changes)?;
+    let mut pages = Pages::read(memory, changes.iter().map(|change| change.at..change.end()))?;
     let count = changes.len();
     changes.retain(|change| {
         let Some(now) = pages.at(change.at, change.length) else { return false };
@@ -245,7 +194,7 @@ pub(super) fn restore(
     changes: &[Change],
     rooms: &[(u64, u64)],
 ) -> io::Result<usize> {
-    let mut pages = Pages::read(memory, changes)?;
+    let mut pages = Pages::read(memory, changes.iter().map(|change| change.at..change.end()))?;
     let mut count = 0;
     for change in changes {
         let Some(now) = pages.at(change.at, change.length) else { continue };
@@ -258,41 +207,6 @@ pub(super) fn restore(
         pages.write(memory)?;
     }
     Ok(count)
-}
-
-/// Code that is changed in many places: runs of whole pages, by their first address.
-struct Pages(BTreeMap<u64, Vec<u8>>);
-
-impl Pages {
-    /// The pages of `changes`, which are in ascending order. What can't be read isn't there.
-    fn read(memory: &Memory, changes: &[Change]) -> io::Result<Self> {
-        let mut runs: Vec<(u64, u64)> = Vec::new();
-        for change in changes {
-            let (start, end) = (change.at / PAGE * PAGE, change.end().next_multiple_of(PAGE));
-            match runs.last_mut() {
-                Some((_, last)) if start <= *last => *last = end.max(*last),
-                _ => runs.push((start, end)),
-            }
-        }
-        let mut pages = BTreeMap::new();
-        for (start, end) in runs {
-            let mut bytes = vec![0; usize::try_from(end - start).map_err(io::Error::other)?];
-            if memory.read(start, &mut bytes).is_ok() {
-                pages.insert(start, bytes);
-            }
-        }
-        Ok(Self(pages))
-    }
-
-    fn at(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
-        let (start, bytes) = self.0.range_mut(..=address).next_back()?;
-        let offset = usize::try_from(address - start).ok()?;
-        bytes.get_mut(offset..)?.get_mut(..length)
-    }
-
-    fn write(&self, memory: &Memory) -> io::Result<()> {
-        self.0.iter().try_for_each(|(start, bytes)| memory.write(*start, bytes))
-    }
 }
 
 /// Where code of ours may be that a site jumps to.

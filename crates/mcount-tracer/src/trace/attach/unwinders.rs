@@ -8,9 +8,8 @@
 use super::maps::{self, Mapping};
 use super::program::{Loaded, Program};
 use super::session::Session;
-use super::stop::{self, Standing};
 use crate::trace::modules::Module;
-use crate::trace::tracee::Memory;
+use mcount_ptrace::{Memory, Standing, stop};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol};
 use std::io;

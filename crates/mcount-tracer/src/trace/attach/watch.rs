@@ -2,12 +2,12 @@
 //! being called.
 
 use super::control::{self, Control};
-use super::stop::Standing;
 use super::worker::{Worker, inner_id};
 use super::{Picture, Row, Wish};
 use crate::trace::budget::{self, Budget, Times};
 use crate::trace::live::{Live, Tally};
 use crate::trace::{Size, save, told};
+use mcount_ptrace::Standing;
 use mcount_trace::Note;
 use nix::libc;
 use std::collections::{BTreeMap, BTreeSet};

@@ -15,11 +15,12 @@ use crate::trace::meant;
 use crate::trace::off_cpu::{self, OffCpu};
 use crate::trace::processor;
 use crate::trace::scope::Scope;
+use crate::trace::space::Recording;
 use crate::trace::thread_names;
 use crate::trace::told::Told;
-use crate::trace::tracee::Memory;
 use crate::trace::{Size, rendezvous};
 use crate::words::{counted, functions_have};
+use mcount_ptrace::{Memory, Tracee};
 use mcount_trace::{Note, ProcessStart};
 use nix::libc;
 use std::collections::BTreeSet;
@@ -435,7 +436,7 @@ fn arm(
 ) -> io::Result<Vec<String>> {
     describe_in(trace, program)?;
     let plan = session.plan(program, scope, false)?;
-    let left_alone = session.arm(program, plan, (trace, scope), this_one())?;
+    let left_alone = session.arm(program, plan, Recording { trace, scope }, this_one())?;
     let named = match name {
         Name::Hidden => trace.hide().map(|()| None),
         Name::Given => trace.publish().map(|()| None),
@@ -543,7 +544,7 @@ fn describe_process(
 
 /// The number that a process has in its own namespace.
 pub(super) fn inner_id(process: i32) -> i32 {
-    crate::trace::tracee::Tracee::new(process).inner_id().unwrap_or(process)
+    Tracee::new(process).inner_id().unwrap_or(process)
 }
 
 /// A descriptor that tells when the process ends.

@@ -1,4 +1,4 @@
-//! AArch64, little endian: registers, hooks and stubs, the dynamic linker's rendezvous, sandboxes.
+//! AArch64, little endian: hooks and stubs, the dynamic linker's rendezvous, sandboxes.
 //!
 //! Code is written through `/proc/PID/mem`, by which the kernel makes the instruction cache fetch it anew on all processors
 //! (`copy_to_user_page`, which cleans and invalidates what was written if it's executable). Whoever stood at that moment goes through a
@@ -10,6 +10,7 @@
 use mcount_live::aarch64 as code;
 use mcount_live::aarch64::Frame;
 pub(crate) use mcount_live::aarch64::{Area, SITE, STUB, Unusable, armed, entry_of, thunk};
+use mcount_ptrace::processor::RETURN;
 use nix::libc;
 
 /// What people call it.
@@ -39,204 +40,13 @@ pub(crate) const NEAR: usize = STUB;
 /// Stubs themselves have to be near: behind a hook there's no landing pad, so the way back is a direct jump.
 pub(crate) const STUBS_ARE_NEAR: bool = true;
 
-/// A system call and a breakpoint, and where the latter is.
-pub(crate) const GATE: &[u8] = &[0x01, 0, 0, 0xd4, 0, 0, 0x20, 0xd4];
-pub(crate) const GATE_TRAP: u64 = SYSTEM_CALL.len() as u64;
-/// An instruction that makes a system call.
-pub(crate) const SYSTEM_CALL: &[u8] = &[0x01, 0, 0, 0xd4];
-/// A breakpoint, and how far behind it a thread stands that it has stopped.
-pub(crate) const BREAKPOINT: &[u8] = &code::BREAKPOINT;
-pub(crate) const BEHIND_BREAKPOINT: u64 = 0;
-/// A return.
-pub(crate) const RETURN: &[u8] = &[0xc0, 0x03, 0x5f, 0xd6];
-/// A jump to itself.
-pub(crate) const HOLD: &[u8] = &[0, 0, 0, 0x14];
-
 /// The kernel's name for the processor in filters of system calls: `AUDIT_ARCH_AARCH64`.
 pub(crate) const ARCHITECTURE: u32 = 0xc000_00b7;
 /// What the agent asks the kernel for here besides: where a thread's own memory is.
 pub(crate) const NEEDED_BESIDES: i64 = libc::SYS_get_robust_list;
 
-/// The kernel's name for vector registers, of which SVE's longer ones are a part (`NT_ARM_SVE`); where there are none of these, for those of
-/// 128 bits (`NT_PRFPREG`).
-pub(crate) const VECTORS: [libc::c_int; 2] = [0x405, 2];
-
 /// `bti c`, `paciasp`: an indirect call may lead there.
 const PADS: [u32; 2] = [0xd503_245f, 0xd503_233f];
-
-/// System calls that return EINTR when their thread was stopped, and which can be made once more: none, as `interrupted_call` says.
-pub(crate) const ENDED_BY_STOPS: &[i64] = &[];
-
-/// The registers of a thread.
-#[derive(Debug, Clone, Copy)]
-#[repr(transparent)]
-pub(crate) struct Registers(libc::user_regs_struct);
-
-impl Registers {
-    /// Registers full of zeroes, to be read.
-    pub(crate) fn zero() -> Self {
-        // SAFETY: plain numbers.
-        Self(unsafe { std::mem::zeroed() })
-    }
-
-    /// The next instruction.
-    pub(crate) fn instruction(&self) -> u64 {
-        self.0.pc
-    }
-
-    pub(crate) fn set_instruction(&mut self, address: u64) {
-        self.0.pc = address;
-    }
-
-    pub(crate) fn stack(&self) -> u64 {
-        self.0.sp
-    }
-
-    pub(crate) fn set_stack(&mut self, address: u64) {
-        self.0.sp = address;
-    }
-
-    /// What a system call or a function has returned.
-    pub(crate) fn result(&self) -> u64 {
-        let [first, ..] = self.0.regs;
-        first
-    }
-
-    /// What a function has returned that came to the agent's `mcount_done`.
-    pub(crate) fn kept_result(&self) -> u64 {
-        self.0.regs[19]
-    }
-
-    /// The second argument of the function or the system call that it's in.
-    pub(crate) fn second_argument(&self) -> u64 {
-        self.0.regs[1]
-    }
-
-    /// It isn't in a system call that is to be restarted: the kernel sees that by the address of the next instruction.
-    #[expect(clippy::unused_self, reason = "elsewhere it's otherwise")]
-    pub(crate) fn forget_call(&mut self) {}
-
-    /// It's going to make a system call, by the instruction at `gate`.
-    pub(crate) fn set_call(&mut self, gate: u64, number: i64, arguments: &[u64]) {
-        self.0.pc = gate;
-        self.0.regs[8] = number.cast_unsigned();
-        let all = arguments.iter().copied().chain(std::iter::repeat(0));
-        for (room, argument) in self.0.regs.iter_mut().zip(all).take(6) {
-            *room = argument;
-        }
-    }
-
-    /// It's going to call a function with its stack below `top`, a multiple of 64, which returns to `back`. What is to be written
-    /// on the stack for that.
-    #[must_use]
-    pub(crate) fn set_function(
-        &mut self,
-        function: u64,
-        arguments: [u64; 2],
-        (top, back): (u64, u64),
-    ) -> Option<(u64, u64)> {
-        self.0.pc = function;
-        self.0.sp = top;
-        [self.0.regs[0], self.0.regs[1]] = arguments;
-        self.0.regs[30] = back;
-        None
-    }
-
-    /// The function that it's in returns to `address`.
-    pub(crate) fn set_return(&mut self, address: u64) {
-        self.0.regs[30] = address;
-    }
-
-    /// As the kernel has them.
-    pub(crate) fn raw(&self) -> &libc::user_regs_struct {
-        &self.0
-    }
-
-    /// It returns from a function that has done nothing yet.
-    pub(crate) fn leave_function(&mut self, _word: u64) {
-        self.0.pc = self.0.regs[30];
-    }
-
-    /// It hasn't: it begins with a function instead, of the same caller.
-    pub(crate) fn enter_instead(&mut self, function: u64, _has_left: bool) {
-        self.0.pc = function;
-    }
-
-    /// Does it have a thread pointer? It needs none.
-    #[expect(clippy::unused_self, reason = "elsewhere it's otherwise")]
-    pub(crate) fn has_thread_pointer(&self) -> bool {
-        true
-    }
-
-    /// It needs none that leads to itself.
-    #[expect(clippy::unused_self, reason = "elsewhere it's otherwise")]
-    pub(crate) fn set_thread_pointer(&mut self, _address: u64) {}
-
-    /// The thread finds by itself that it has no block.
-    #[expect(clippy::unused_self, reason = "elsewhere it's otherwise")]
-    pub(crate) fn begin_thread(&mut self, _nobody: u64) {}
-
-    /// No register leads to its block.
-    #[expect(clippy::unused_self, reason = "elsewhere it's otherwise")]
-    pub(crate) fn block(&self) -> Option<u64> {
-        None
-    }
-
-    /// Is it in a system call that the kernel wouldn't start again, and that has returned EINTR because its thread was stopped? Its first
-    /// argument is lost then, so nobody can start it again.
-    #[expect(clippy::unused_self, reason = "elsewhere it's otherwise")]
-    pub(crate) fn interrupted_call(&self) -> Option<i64> {
-        None
-    }
-
-    /// It makes that system call again.
-    #[expect(clippy::unused_self, reason = "elsewhere it's otherwise")]
-    pub(crate) fn call_again(&mut self) {}
-
-    /// The registers with which a thread that the kernel would have start a system call again does that by itself: those that it has, as
-    /// the kernel has changed them before it stops.
-    pub(crate) fn restarted(&self) -> Self {
-        *self
-    }
-
-    /// Its clock can always be read.
-    #[expect(clippy::unused_self, reason = "elsewhere it's otherwise")]
-    pub(crate) fn give_time(&mut self, _bytes: [u8; 2], _now: u64) -> bool {
-        false
-    }
-}
-
-/// Bytes of the frame of a signal (`struct rt_sigframe`) that are looked at: `siginfo_t`, then `ucontext_t`.
-pub(crate) const SIGNAL_FRAME: usize = 600;
-/// Where in it it's said where the code that was interrupted goes on.
-pub(crate) const SIGNAL_PLACE: usize = 568;
-
-/// What the frame of a signal says.
-pub(crate) struct SignalFrame {
-    /// Where the code that was interrupted goes on, and its stack pointer.
-    pub(crate) place: u64,
-    pub(crate) stack: u64,
-    /// Where the handler returns to, if the frame says it.
-    pub(crate) back: Option<u64>,
-}
-
-/// May this be the frame of a signal? Behind the general registers is a record of vector registers, with its kind and its size.
-pub(crate) fn signal_frame(bytes: &[u8]) -> Option<SignalFrame> {
-    const STACK: usize = 560;
-    const RECORD: usize = 592;
-    const KIND: u64 = 0x4650_8001 | 528 << 32;
-    let word = |offset: usize| {
-        let word = bytes.get(offset..offset + 8).and_then(|bytes| bytes.try_into().ok());
-        word.map_or(0, u64::from_le_bytes)
-    };
-    let frame = SignalFrame { place: word(SIGNAL_PLACE), stack: word(STACK), back: None };
-    (word(RECORD) == KIND).then_some(frame)
-}
-
-/// Does a signal handler return to this code? That's in a register, which the frame doesn't have.
-pub(crate) fn leaves_signal(_code: [u8; 9]) -> bool {
-    true
-}
 
 /// Reads the processor's clock.
 pub(crate) fn clock() -> u64 {

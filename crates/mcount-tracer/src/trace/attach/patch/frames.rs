@@ -6,13 +6,12 @@
 
 use super::super::maps::{self, Mapping};
 use super::arch::{COUNT, PLACE, RESTORER, RETURN, STACK, VENDOR, plain, registers};
-use crate::trace::processor::Registers;
-use crate::trace::tracee::Memory;
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EhFrameOffset, Encoding, EndianSlice, Evaluation,
     EvaluationResult, Expression, Format, FrameDescriptionEntry, LittleEndian, Location, Register,
     RegisterRule, UnwindContext, UnwindSection, Value,
 };
+use mcount_ptrace::{GeneralRegisters, Memory};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection};
 
@@ -112,7 +111,7 @@ struct State {
 }
 
 impl State {
-    fn of(registers: &Registers) -> Self {
+    fn of(registers: &GeneralRegisters) -> Self {
         Self { registers: self::registers(registers).map(Some), is_exact: true }
     }
 
@@ -138,7 +137,7 @@ enum Step {
 
 impl Unwinder<'_> {
     /// All places where a thread with these registers is, or comes back to.
-    pub(super) fn frames(&self, registers: &Registers, maps: &[Mapping]) -> Vec<Frame> {
+    pub(super) fn frames(&self, registers: &GeneralRegisters, maps: &[Mapping]) -> Vec<Frame> {
         let mut state = State::of(registers);
         let mut found = Vec::new();
         loop {

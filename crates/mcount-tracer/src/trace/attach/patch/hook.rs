@@ -1,14 +1,12 @@
 //! The hooks of functions that are patched: what they are, and how they become something else so that the process can be left
 //! at any moment.
 
-use super::super::inside::ResumePoint;
-use super::super::stop::Standing;
 use super::arch::{is_test, leap, one_byte};
 use super::hub::{Entry, Hub};
 use super::plan::Target;
 use crate::trace::processor::{SITE, armed as jump_to, jump_before, target as target_of};
-use crate::trace::tracee::Memory;
 use mcount_hooks::PAGE;
+use mcount_ptrace::{Memory, Standing, resume::ResumePoint};
 use std::io;
 
 /// How a hook is.

@@ -16,12 +16,12 @@
 
 use super::super::block::{anonymous, give, in_memory, map_file, map_near};
 use super::super::maps::{self, Mapping};
-use super::super::remote::{End, Remote};
 use super::arch;
 use crate::trace::processor::{REACH, SITE};
 use crate::trace::space::{gaps, reaches};
-use crate::trace::tracee::{Memory, Target};
 use mcount_hooks::PAGE;
+use mcount_ptrace::rescue::Rescue;
+use mcount_ptrace::{CallEnd, Memory, Remote, Target};
 use nix::libc;
 use std::io::{self, Write};
 
@@ -250,9 +250,10 @@ impl Hub {
         // From here on, the thread can do without us.
         let head = bytes.get(..usize::try_from(GATES).unwrap_or(0)).unwrap_or_default();
         target.memory.write(self.start, head)?;
-        remote.rescue(self.call(), self.start + ROOM - 2 * PAGE - arch::FRAME_BELOW)?;
+        let frame = self.start + ROOM - 2 * PAGE - arch::FRAME_BELOW;
+        remote.rescue(Rescue { gate: self.call(), frame })?;
         remote.call(libc::SYS_mmap, &anonymous(self.start + ROOM, TOTAL - ROOM, data, false))?;
-        remote.rescue(self.call(), self.frame())?;
+        remote.rescue(self.rescue())?;
         bytes.extend_from_slice(&Table::new().0);
         bytes.resize(usize::try_from(ROOM + PAGE + ENTRIES).unwrap_or(0), 0);
         let descriptor = self.give(remote, target, &bytes)?;
@@ -347,7 +348,7 @@ impl Hub {
     }
 
     /// An instruction that makes a system call.
-    pub(super) fn call(&self) -> u64 {
+    fn call(&self) -> u64 {
         self.start + CALL
     }
 
@@ -367,14 +368,19 @@ impl Hub {
     }
 
     /// Where functions return to.
-    pub(super) fn end(&self) -> End {
+    pub(super) fn end(&self) -> CallEnd {
         let done = self.start + DONE;
         // What's above is the frame that the thread finds if the recorder is gone.
-        End { done, is_done: done + arch::IS_DONE, stack: self.frame() + arch::FRAME_BELOW }
+        CallEnd { done, is_done: done + arch::IS_DONE, stack: self.frame() + arch::FRAME_BELOW }
+    }
+
+    /// How a thread goes on that's made to do something if nobody puts it back.
+    pub(super) fn rescue(&self) -> Rescue {
+        Rescue { gate: self.call(), frame: self.frame() }
     }
 
     /// Where the frame of a signal has room: where it ends, a function's begins.
-    pub(super) fn frame(&self) -> u64 {
+    fn frame(&self) -> u64 {
         self.start + TOTAL - STACK / 2 - arch::FRAME_BELOW
     }
 

@@ -22,7 +22,7 @@ use self::region::Region;
 use self::work::{Known, PatchAttempt, Tried};
 use super::{check, front, maps, refused};
 use crate::pattern::Pattern;
-use crate::trace::tracee::Memory;
+use mcount_ptrace::Memory;
 use nix::libc;
 use std::fs::File;
 use std::io;

@@ -10,7 +10,7 @@ use super::super::program::Program;
 use super::arch;
 use super::fix::version;
 use crate::debug::separate::Search;
-use crate::trace::tracee::Memory;
+use mcount_ptrace::Memory;
 use object::Endianness;
 use object::elf;
 use object::read::elf::{ElfFile64, ProgramHeader, Sym};

@@ -10,7 +10,7 @@ use super::stacks::Range;
 use crate::pattern::Pattern;
 use crate::trace::modules::{Hook, Module, code_of};
 use crate::trace::processor::{self, PATCHABLE, SITE, is_after_prologue};
-use crate::trace::tracee::Memory;
+use mcount_ptrace::Memory;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection};
 use std::collections::HashSet;

@@ -8,13 +8,12 @@
 
 use super::super::block::map_file;
 use super::super::maps::{self, Mapping};
-use super::super::remote::Remote;
 use super::fix::Fix;
 use super::hub::{Hub, SLOTS};
 use super::stacks::Range;
 use crate::trace::space::mapping;
-use crate::trace::tracee::{Memory, Target};
 use mcount_hooks::PAGE;
+use mcount_ptrace::{Memory, Remote, Target};
 use nix::libc;
 use std::io;
 

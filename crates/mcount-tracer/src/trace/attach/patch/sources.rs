@@ -1,13 +1,14 @@
 //! Where unwind information is: in the modules' files, in the kernel's own code (the vDSO), in the agent, and in patches.
 
-use super::super::block::{Block, Image};
+use super::super::block::Block;
 use super::super::maps;
 use super::super::program::Program;
 use super::frames::{Tables, Unwinder};
 use super::hub::{Hub, PATCHES};
 use super::region::Region;
 use crate::trace::agent::Agent;
-use crate::trace::tracee::Memory;
+use crate::trace::image::Image;
+use mcount_ptrace::Memory;
 use std::io;
 
 /// The extent of a piece of code, its load bias, and its file, or its unwind information alone at an address.

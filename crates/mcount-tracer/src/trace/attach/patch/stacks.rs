@@ -1,10 +1,9 @@
 //! Who is in the way: threads that are in a function that's to be replaced, or will return there.
 
-use super::super::inside::{self, ResumePoint};
 use super::super::maps::Mapping;
-use super::super::stop::{Standing, Thread};
 use super::frames::{Frame, Unwinder, words};
-use std::collections::HashMap;
+use mcount_ptrace::resume::ResumePoint;
+use mcount_ptrace::{Standing, Thread};
 
 /// Code that nobody may be in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,17 +20,6 @@ impl Range {
         let at = if frame.is_exact { frame.address } else { frame.address.wrapping_sub(1) };
         (self.start..self.end).contains(&at) && !(frame.is_exact && frame.address < self.body)
     }
-}
-
-/// Where each thread goes on, now and when its signal handlers return.
-pub(super) fn places(
-    standing: &Standing,
-    unwinder: &Unwinder<'_>,
-    maps: &[Mapping],
-) -> Vec<Vec<ResumePoint>> {
-    let mut returns = HashMap::new();
-    let threads = standing.threads.iter();
-    threads.map(|one| inside::places(one, unwinder.memory, maps, &mut returns)).collect()
 }
 
 /// The first thread that is in one of `ranges`, and how that's said.

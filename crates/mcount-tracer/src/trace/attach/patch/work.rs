@@ -4,13 +4,10 @@
 //! again and again until no thread is in what's to be replaced; at that moment, hooks lead to gates that lead back,
 //! and the write of one page makes the gates lead to the new functions.
 
-use super::super::block::{self, Block, Image};
-use super::super::inside::ResumePoint;
+use super::super::block::{self, Block};
 use super::super::maps::{self, Mapping};
 use super::super::program::Program;
-use super::super::remote::Remote;
 use super::super::session::is_free;
-use super::super::stop::Standing;
 use super::super::unwinders::{Unwinder as Told, outside};
 use super::super::{sandbox, start_of};
 use super::arch;
@@ -21,8 +18,10 @@ use super::plan::{Bound, Plan, Storage, relocated};
 use super::region::{New, Region};
 use super::sources::Sources;
 use super::stacks::{self, Range};
+use crate::trace::image::Image;
 use crate::trace::scope::Scope;
-use crate::trace::tracee::{Memory, Target};
+use mcount_ptrace::resume::{self, ResumePoint};
+use mcount_ptrace::{Memory, Remote, Standing, Target};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -78,7 +77,7 @@ impl PatchAttempt {
         let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
         let of = Target { process: self.process, memory: &self.memory };
         let mut remote = match &found {
-            Some(hub) => Remote::rescued(thread, &self.memory, (hub.call(), hub.frame()))?,
+            Some(hub) => Remote::rescued(thread, &self.memory, hub.rescue())?,
             None => Remote::first(thread, &self.memory, &maps)?,
         };
         let extent = plan.targets.first().map_or((0, 0), |one| one.extent);
@@ -184,7 +183,7 @@ impl PatchAttempt {
             let range = (one.bias.wrapping_add(range.0), one.bias.wrapping_add(range.1));
             all &= outside(self.process, &self.memory, range, |standing| {
                 let Some(thread) = standing.threads.first_mut() else { return Ok(()) };
-                let mut remote = Remote::rescued(thread, &self.memory, (hub.call(), hub.frame()))?;
+                let mut remote = Remote::rescued(thread, &self.memory, hub.rescue())?;
                 self.memory.write(note, &register.to_le_bytes())?;
                 remote.function(register, [region.frames, object], hub.end()).map(|_| ())
             })?;
@@ -209,7 +208,7 @@ impl PatchAttempt {
             let range = one.extent(module);
             let done = outside(self.process, &self.memory, range, |standing| {
                 let Some(thread) = standing.threads.first_mut() else { return Ok(()) };
-                let mut remote = Remote::rescued(thread, &self.memory, (hub.call(), hub.frame()))?;
+                let mut remote = Remote::rescued(thread, &self.memory, hub.rescue())?;
                 remote.function(*untell, [region.frames, 0], hub.end()).map(|_| ())
             })?;
             if !done {
@@ -218,7 +217,7 @@ impl PatchAttempt {
         }
         let mut standing = Standing::of(self.process)?;
         let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
-        let mut remote = Remote::rescued(thread, &self.memory, (hub.call(), hub.frame()))?;
+        let mut remote = Remote::rescued(thread, &self.memory, hub.rescue())?;
         region.unmap(&mut remote)
     }
 
@@ -257,7 +256,7 @@ impl PatchAttempt {
                 None => ranges.extend(target.ranges.iter().cloned()),
             }
         }
-        let places = stacks::places(&standing, &unwinder, &maps);
+        let places = resume::places(&standing, unwinder.memory, &maps);
         if let Some(who) = stacks::in_the_way(&standing, &places, &unwinder, &maps, &ranges) {
             drop(unwinder);
             self.let_go(standing);
@@ -395,7 +394,7 @@ impl PatchAttempt {
                 ranges.extend(region.ranges(*slot, &entry.name));
             }
         }
-        let places = stacks::places(&standing, &unwinder, &maps);
+        let places = resume::places(&standing, unwinder.memory, &maps);
         let who = stacks::in_the_way(&standing, &places, &unwinder, &maps, &ranges);
         drop(unwinder);
         if let Some(who) = who {

@@ -7,8 +7,8 @@
 //! A thread that has loaded where the slot leads, and not yet gone there, has it begin its gate once more.
 
 use super::Wants;
-use crate::trace::processor::Registers;
 use mcount_live::aarch64 as code;
+use mcount_ptrace::GeneralRegisters;
 use nix::libc;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection};
@@ -151,7 +151,7 @@ pub(in super::super) const PLACE: usize = 32;
 pub(in super::super) const VENDOR: gimli::Vendor = gimli::Vendor::AArch64;
 
 /// Those of a thread that stands.
-pub(in super::super) fn registers(registers: &Registers) -> [u64; COUNT] {
+pub(in super::super) fn registers(registers: &GeneralRegisters) -> [u64; COUNT] {
     let raw = registers.raw();
     let mut all = [0; COUNT];
     let found = raw.regs.iter().chain([&raw.sp, &raw.pc]);

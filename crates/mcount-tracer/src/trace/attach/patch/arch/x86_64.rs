@@ -2,8 +2,8 @@
 //! slot; the old function's body can be jumped to from anywhere.
 
 use super::Wants;
-use crate::trace::processor::Registers;
 use mcount_live::x86_64 as code;
+use mcount_ptrace::GeneralRegisters;
 use object::Endianness;
 use object::read::elf::ElfFile64;
 
@@ -130,7 +130,7 @@ pub(in super::super) const PLACE: usize = RETURN;
 pub(in super::super) const VENDOR: gimli::Vendor = gimli::Vendor::Default;
 
 /// Those of a thread that stands.
-pub(in super::super) fn registers(registers: &Registers) -> [u64; COUNT] {
+pub(in super::super) fn registers(registers: &GeneralRegisters) -> [u64; COUNT] {
     let r = registers.raw();
     [
         r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12,

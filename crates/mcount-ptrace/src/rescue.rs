@@ -3,47 +3,71 @@
 //!
 //! The layout is the kernel's (`struct rt_sigframe`), and a processor's own: there's a file for each, with the same names in it.
 
-#[cfg_attr(target_arch = "x86_64", path = "rescue/x86_64.rs")]
-#[cfg_attr(target_arch = "aarch64", path = "rescue/aarch64.rs")]
-mod here;
-
-use super::maps::{self, Mapping};
-use super::remote::Remote;
-use super::stop::Thread;
-use crate::trace::processor::SYSTEM_CALL;
-use crate::trace::tracee::Memory;
+use crate::memory::Memory;
+use crate::processor::SYSTEM_CALL;
+use crate::processor::rescue as here;
+use crate::remote::Remote;
+use crate::stop::Thread;
+use crate::tracee::Tracee;
+use mcount_hooks::maps::{self, Mapping};
 use std::io;
 
 /// How many bytes below a multiple of 64 a frame is.
-pub(super) const BELOW: u64 = here::BELOW;
+pub const BELOW: u64 = here::BELOW;
+/// What belongs to a function below its stack pointer.
+const RED_ZONE: u64 = 128;
 
 /// Where a frame has room below `end`.
-pub(super) fn place(end: u64) -> u64 {
+#[must_use]
+pub fn place(end: u64) -> u64 {
     ((end - here::ROOM) & !63) - here::BELOW
 }
 
+/// A thread to be made to do something whose process has code for that, and a stack.
+#[derive(Debug, Clone, Copy)]
+pub struct Rescue {
+    /// A system call, behind which is `rt_sigreturn`.
+    pub gate: u64,
+    /// Where the frame is to be written, as many bytes below a multiple of 64 as [`BELOW`] says.
+    pub frame: u64,
+}
+
 impl<'m> Remote<'m> {
+    /// A thread that stands inside `exec`: it comes out of there, to where its program begins. Until then the kernel would take what's
+    /// in its registers for the result.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Remote::first`].
+    pub fn at_exec(thread: Tracee, memory: &'m Memory, maps: &[Mapping]) -> io::Result<Self> {
+        let mut stopped = Thread::of(thread)?;
+        let mut signals = Vec::new();
+        thread.run_to_system_call(&mut signals)?;
+        let mut remote = Self::first(&mut stopped, memory, maps)?;
+        remote.signals.append(&mut signals);
+        Ok(remote)
+    }
+
     /// A thread of a process in which nothing is mapped yet, with code of the program if it has some.
-    pub(super) fn first(
-        thread: &mut Thread,
-        memory: &'m Memory,
-        maps: &[Mapping],
-    ) -> io::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// The process has no code that makes a system call, or it ends.
+    pub fn first(thread: &mut Thread, memory: &'m Memory, maps: &[Mapping]) -> io::Result<Self> {
         match Shelter::find(memory, maps, thread.registers.stack()) {
             Some(shelter) => Self::sheltered(thread, memory, &shelter),
             None => Self::of(thread, memory, gate(memory, maps)?),
         }
     }
 
-    /// A thread that does what it's told, with a `gate` behind which is `rt_sigreturn`: it goes on by itself if nobody puts it back, by what is written
-    /// at `frame`, as much below a multiple of 64 as frames are.
-    pub(super) fn rescued(
-        thread: &mut Thread,
-        memory: &'m Memory,
-        (gate, frame): (u64, u64),
-    ) -> io::Result<Self> {
-        let mut remote = Self::begin(thread, memory, gate)?;
-        remote.rescue(gate, frame)?;
+    /// A thread that does what it's told, and goes on by itself if nobody puts it back.
+    ///
+    /// # Errors
+    ///
+    /// The process ends, or has nothing mapped where the frame is to be.
+    pub fn rescued(thread: &mut Thread, memory: &'m Memory, by: Rescue) -> io::Result<Self> {
+        let mut remote = Self::begin(thread, memory, by.gate)?;
+        remote.rescue(by)?;
         remote.block()?;
         Ok(remote)
     }
@@ -61,11 +85,26 @@ impl<'m> Remote<'m> {
         Ok(remote)
     }
 
-    /// From now on it goes on by itself if nobody puts it back, as for [`Remote::rescued`].
-    pub(super) fn rescue(&mut self, gate: u64, frame: u64) -> io::Result<()> {
-        self.prepare(gate, frame, frame + here::BELOW)?;
+    /// From now on it goes on by itself if nobody puts it back.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Remote::rescued`].
+    pub fn rescue(&mut self, by: Rescue) -> io::Result<()> {
+        self.prepare(by.gate, by.frame, by.frame + here::BELOW)?;
         self.back = None;
         self.enter()
+    }
+
+    /// The same by a frame on the thread's own stack; the end of the stack that functions have then.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Remote::rescued`].
+    pub fn rescue_on_stack(&mut self, gate: u64) -> io::Result<u64> {
+        let frame = place(self.before.stack() - RED_ZONE);
+        self.rescue(Rescue { gate, frame })?;
+        Ok(frame + here::BELOW)
     }
 
     /// Writes the frame.
@@ -104,50 +143,53 @@ impl Shelter {
     /// `None` if the program has no such code, or if the thread whose stack pointer this is doesn't stand on the large stack that the
     /// kernel has made: on another one a frame might have no room.
     fn find(memory: &Memory, maps: &[Mapping], stack: u64) -> Option<Self> {
-        /// What belongs to a function below its stack pointer.
-        const RED_ZONE: u64 = 128;
         const ROOM: u64 = 16 << 10;
         let map = maps::find(maps, stack).filter(|map| map.path.as_os_str() == "[stack]")?;
         stack.checked_sub(ROOM).filter(|lowest| map.has(*lowest))?;
         let frame = place(stack - RED_ZONE);
-        let (gate, restorer) = borrowed(memory, maps)?;
+        let Borrowed { gate, restorer } = borrowed(memory, maps)?;
         Some(Self { gate, restorer, frame })
     }
 }
 
-/// The code of a [`Shelter`]. C libraries have it, and programs that are linked with one.
-fn borrowed(memory: &Memory, maps: &[Mapping]) -> Option<(u64, u64)> {
-    const MOST: u64 = 4 << 20;
+/// The code of a [`Shelter`].
+struct Borrowed {
+    gate: u64,
+    restorer: u64,
+}
+
+/// Bytes of a mapping that are searched.
+const MOST: u64 = 4 << 20;
+
+/// C libraries have such code, and programs that are linked with one.
+fn borrowed(memory: &Memory, maps: &[Mapping]) -> Option<Borrowed> {
     let is_library = |map: &Mapping| {
         let name = map.path.file_name().map(|name| name.to_string_lossy().into_owned());
         name.is_some_and(|name| name.starts_with("libc.") || name.starts_with("ld-musl"))
     };
     let mut all: Vec<&Mapping> = maps.iter().filter(|map| map.is_code() && map.is_file()).collect();
     all.sort_by_key(|map| !is_library(map));
-    let find = |map: &Mapping, code: &[u8]| {
-        let mut bytes = vec![0; usize::try_from((map.end - map.start).min(MOST)).ok()?];
-        memory.read(map.start, &mut bytes).ok()?;
-        memchr::memmem::find(&bytes, code).map(|at| map.start + at as u64)
-    };
+    let find = |map: &Mapping, code: &[u8]| find(memory, map, code);
     let kernels = maps.iter().find(|map| map.path.as_os_str() == "[vdso]");
     let restorer = |map| find(kernels.filter(|_| here::IS_KERNELS).unwrap_or(map), here::RESTORER);
     // The program itself is the first one otherwise.
-    all.into_iter().take(2).find_map(|map| Some((find(map, here::GATE)?, restorer(map)?)))
+    all.into_iter()
+        .take(2)
+        .find_map(|map| Some(Borrowed { gate: find(map, here::GATE)?, restorer: restorer(map)? }))
+}
+
+/// Where `code` is in a mapping.
+fn find(memory: &Memory, map: &Mapping, code: &[u8]) -> Option<u64> {
+    let mut bytes = vec![0; usize::try_from((map.end - map.start).min(MOST)).ok()?];
+    memory.read(map.start, &mut bytes).ok()?;
+    memchr::memmem::find(&bytes, code).map(|at| map.start + at as u64)
 }
 
 /// A system call in what is mapped: the kernel's own code has one.
 fn gate(memory: &Memory, maps: &[Mapping]) -> io::Result<u64> {
-    const MOST: u64 = 4 << 20;
     let is_kernels = |map: &&Mapping| map.path.as_os_str() == "[vdso]";
     let others = maps.iter().filter(|map| map.is_code() && map.is_file());
-    for map in maps.iter().filter(is_kernels).chain(others) {
-        let size = usize::try_from((map.end - map.start).min(MOST)).unwrap_or(0);
-        let mut bytes = vec![0; size];
-        if memory.read(map.start, &mut bytes).is_ok()
-            && let Some(found) = memchr::memmem::find(&bytes, SYSTEM_CALL)
-        {
-            return Ok(map.start + found as u64);
-        }
-    }
-    Err(io::Error::other("it has no system call to borrow"))
+    let mut all = maps.iter().filter(is_kernels).chain(others);
+    let found = all.find_map(|map| find(memory, map, SYSTEM_CALL));
+    found.ok_or_else(|| io::Error::other("it has no system call to borrow"))
 }

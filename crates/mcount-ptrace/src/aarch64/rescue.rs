@@ -1,8 +1,8 @@
-//! AArch64 (`<asm/sigcontext.h>`). Behind the general registers are records, each with its kind and its size: one of vector
+//! AArch64: the frame of a signal, as it's written for a thread (`<asm/sigcontext.h>`). Behind the general registers are records, each with its kind and its size: one of vector
 //! registers of 128 bits, and one of SVE's longer ones if the thread uses these and they have room.
 
-use super::super::remote::State;
-use crate::trace::processor::{Registers, VECTORS};
+use super::{GeneralRegisters, VECTORS};
+use crate::state::VectorState;
 
 /// No such stack for signals: the thread keeps the one that it has.
 const NO_STACK: u64 = 0xff;
@@ -15,24 +15,29 @@ const VECTORS_KIND: u32 = 0x4650_8001;
 const LONG_KIND: u32 = 0x5356_4501;
 
 /// A system call, and a return.
-pub(super) const GATE: &[u8] = &[0x01, 0, 0, 0xd4, 0xc0, 0x03, 0x5f, 0xd6];
+pub(crate) const GATE: &[u8] = &[0x01, 0, 0, 0xd4, 0xc0, 0x03, 0x5f, 0xd6];
 /// `mov x8, #139; svc #0`.
-pub(super) const RESTORER: &[u8] = &[0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4];
+pub(crate) const RESTORER: &[u8] = &[0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4];
 
 /// Is the restorer the kernel's?
-pub(super) const IS_KERNELS: bool = true;
+pub(crate) const IS_KERNELS: bool = true;
 
 /// How many bytes below a multiple of 64 a frame is, and how many it may have.
-pub(super) const BELOW: u64 = 0;
-pub(super) const ROOM: u64 = 8192;
+pub(crate) const BELOW: u64 = 0;
+pub(crate) const ROOM: u64 = 8192;
 
 /// What a gate's return takes from the stack: nothing, it's in `x30`.
-pub(super) fn way_back(_restorer: u64) -> Option<u64> {
+pub(crate) fn way_back(_restorer: u64) -> Option<u64> {
     None
 }
 
 /// The bytes of a frame.
-pub(super) fn frame(_at: u64, registers: &Registers, blocked: u64, state: &State) -> Vec<u8> {
+pub(crate) fn frame(
+    _at: u64,
+    registers: &GeneralRegisters,
+    blocked: u64,
+    state: &VectorState,
+) -> Vec<u8> {
     let raw = registers.raw();
     let mut bytes = vec![0; CONTEXT + 16];
     let words = [0, NO_STACK, 0, blocked];
@@ -47,7 +52,7 @@ pub(super) fn frame(_at: u64, registers: &Registers, blocked: u64, state: &State
 }
 
 /// The records of vector registers.
-fn records((kind, state): &State) -> Vec<u8> {
+fn records(VectorState { kind, bytes: state }: &VectorState) -> Vec<u8> {
     if VECTORS.last() == Some(kind) {
         return short(state, state.get(512..520).unwrap_or_default());
     }
@@ -105,11 +110,11 @@ mod tests {
     /// As the kernel reads it (`struct rt_sigframe`), which is looked at elsewhere, too.
     #[test]
     fn a_frame_is_what_is_taken_for_one() {
-        use crate::trace::processor::{SIGNAL_FRAME, signal_frame};
-        let mut registers = Registers::zero();
+        use super::super::{SIGNAL_FRAME, signal_frame};
+        let mut registers = GeneralRegisters::zero();
         registers.set_instruction(0x1234);
         registers.set_stack(0x5670);
-        let bytes = frame(0, &registers, 7, &(2, vec![1; 528]));
+        let bytes = frame(0, &registers, 7, &VectorState { kind: 2, bytes: vec![1; 528] });
         let found = signal_frame(&bytes[..SIGNAL_FRAME]).unwrap();
         assert_eq!((found.place, found.stack), (0x1234, 0x5670));
         assert_eq!(bytes[MASK], 7);
@@ -124,7 +129,7 @@ mod tests {
             state[8..10].copy_from_slice(&length.to_le_bytes());
             state[12] = 1;
             state[16 + usize::from(length)] = 9;
-            let bytes = records(&(VECTORS[0], state));
+            let bytes = records(&VectorState { kind: VECTORS[0], bytes: state });
             assert_eq!(bytes[16 + 16], 9, "the second one");
             assert_eq!(bytes.len() > 528, has, "{length}");
             assert!(bytes.len() + 16 <= MOST_RECORDS);

@@ -2,10 +2,10 @@
 //! to be waited for. The same goes for code that a signal has interrupted, so stacks are searched for the frames of
 //! signals.
 
-use super::maps::{self, Mapping};
-use super::stop::Thread;
-use crate::trace::processor::{self, SIGNAL_FRAME as FRAME};
-use crate::trace::tracee::Memory;
+use crate::memory::Memory;
+use crate::processor::{self, SIGNAL_FRAME as FRAME};
+use crate::stop::{Standing, Thread};
+use mcount_hooks::maps::{self, Mapping};
 use std::collections::HashMap;
 
 /// Bytes of one stack that are searched at a time, and the most of all.
@@ -14,13 +14,22 @@ const MOST: u64 = 64 << 20;
 
 /// A place where a thread goes on: in its registers, or in the frame of a signal at this address.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ResumePoint {
-    pub(super) address: u64,
-    pub(super) frame: Option<u64>,
+pub struct ResumePoint {
+    /// The instruction that is next there.
+    pub address: u64,
+    /// Where the frame of the signal has that address; `None` if it's the thread's own.
+    pub frame: Option<u64>,
 }
 
-/// All places where `thread` goes on, now and when its signal handlers return.
-pub(super) fn places(
+/// Where each of the threads goes on, now and when its signal handlers return.
+#[must_use]
+pub fn places(standing: &Standing, memory: &Memory, maps: &[Mapping]) -> Vec<Vec<ResumePoint>> {
+    let mut returns = HashMap::new();
+    standing.threads.iter().map(|one| places_of(one, memory, maps, &mut returns)).collect()
+}
+
+/// All places where `thread` goes on. `returns` keeps what is known of code that handlers return to.
+fn places_of(
     thread: &Thread,
     memory: &Memory,
     maps: &[Mapping],

@@ -1,7 +1,7 @@
-//! x86-64 (`<asm/sigcontext.h>`). Vector registers are as XSAVE has them.
+//! x86-64: the frame of a signal, as it's written for a thread (`<asm/sigcontext.h>`). Vector registers are as XSAVE has them.
 
-use super::super::remote::State;
-use crate::trace::processor::Registers;
+use super::GeneralRegisters;
+use crate::state::VectorState;
 
 /// The frame's own flags: vector registers are there, and the segment of the stack is to be restored.
 const FLAGS: u64 = 7;
@@ -23,25 +23,30 @@ const TILES: u64 = 3 << 17;
 const SEGMENTS: u64 = 0x33 | 0x2b << 48;
 
 /// A system call, and a return.
-pub(super) const GATE: &[u8] = &[0x0f, 0x05, 0xc3];
+pub(crate) const GATE: &[u8] = &[0x0f, 0x05, 0xc3];
 /// `mov $15, %rax; syscall`.
-pub(super) const RESTORER: &[u8] = &[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+pub(crate) const RESTORER: &[u8] = &[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
 
 /// Is the restorer the kernel's? C libraries have their own.
-pub(super) const IS_KERNELS: bool = false;
+pub(crate) const IS_KERNELS: bool = false;
 
 /// How many bytes below a multiple of 64 a frame is, and how many it may have.
-pub(super) const BELOW: u64 = 8;
-pub(super) const ROOM: u64 = 4096;
+pub(crate) const BELOW: u64 = 8;
+pub(crate) const ROOM: u64 = 4096;
 
 /// What a gate's return takes from the stack at `frame` to come to `restorer`.
 #[expect(clippy::unnecessary_wraps, reason = "elsewhere it's otherwise")]
-pub(super) fn way_back(restorer: u64) -> Option<u64> {
+pub(crate) fn way_back(restorer: u64) -> Option<u64> {
     Some(restorer)
 }
 
 /// The bytes of a frame at `at`, which is 8 below a multiple of 64.
-pub(super) fn frame(at: u64, registers: &Registers, blocked: u64, (_, state): &State) -> Vec<u8> {
+pub(crate) fn frame(
+    at: u64,
+    registers: &GeneralRegisters,
+    blocked: u64,
+    state: &VectorState,
+) -> Vec<u8> {
     let r = registers.raw();
     let stack_of_signals = [0, NO_STACK, 0];
     let context = [
@@ -53,7 +58,7 @@ pub(super) fn frame(at: u64, registers: &Registers, blocked: u64, (_, state): &S
     // The address of the return address is 8 below a multiple of 64, that of the state has to be one.
     let room = SIZE + 8;
     bytes.resize(room, 0);
-    let state = state.get(..MOST_STATE).unwrap_or(state);
+    let state = state.bytes.get(..MOST_STATE).unwrap_or(&state.bytes);
     let known = state.get(SAYS..).and_then(|bytes| bytes.first_chunk());
     let known = known.map_or(3, |bytes| u64::from_le_bytes(*bytes)) & !TILES;
     bytes.extend_from_slice(state);

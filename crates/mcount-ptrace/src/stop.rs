@@ -1,0 +1,237 @@
+//! Stopping all threads of a process that runs, and letting them go as if nothing had been (`ptrace(2)`,
+//! `PTRACE_SEIZE`).
+//!
+//! A system call under way ends when its thread is stopped. The kernel starts most of them again by itself. A few
+//! return EINTR instead (`signal(7)`, "Interruption of system calls by stop signals"); those are started again
+//! here, unless a signal has come as well, which the program may have meant to interrupt them by.
+
+use crate::memory::status;
+use crate::processor::{ENDED_BY_STOPS, GeneralRegisters};
+use crate::request::{self, Change};
+use crate::tracee::Tracee;
+use nix::errno::Errno;
+use nix::libc;
+use std::collections::BTreeSet;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// How long a thread may take to stop. One may be in the kernel, waiting for a disk or for a child of `vfork`.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A thread that stands.
+#[derive(Debug)]
+pub struct Thread {
+    /// The thread.
+    pub tracee: Tracee,
+    /// Its registers, as it's to go on with.
+    pub registers: GeneralRegisters,
+    is_changed: bool,
+}
+
+impl Thread {
+    /// A thread that stands already.
+    pub(crate) fn of(tracee: Tracee) -> io::Result<Self> {
+        Ok(Self { tracee, registers: tracee.registers()?, is_changed: false })
+    }
+
+    /// Its registers, to be changed.
+    pub fn change(&mut self) -> &mut GeneralRegisters {
+        self.is_changed = true;
+        &mut self.registers
+    }
+
+    /// Its registers are as they're to be.
+    fn settle(&mut self) -> io::Result<()> {
+        if self.is_changed {
+            self.tracee.set_registers(&self.registers)?;
+            self.is_changed = false;
+        }
+        Ok(())
+    }
+}
+
+/// Threads of a process, which stand until this is dropped.
+#[derive(Debug)]
+pub struct Standing {
+    /// The threads.
+    pub threads: Vec<Thread>,
+    /// Until then they ran.
+    pub since: Instant,
+}
+
+impl Standing {
+    /// Stops all threads of `process`.
+    ///
+    /// # Errors
+    ///
+    /// It isn't allowed, the process ends, or a thread doesn't stop.
+    pub fn of(process: i32) -> io::Result<Self> {
+        let mut all = Self { threads: Vec::new(), since: Instant::now() };
+        let (mut known, mut new) = (BTreeSet::new(), Vec::new());
+        loop {
+            for id in threads(process)? {
+                // A thread that hasn't stopped yet can make others.
+                if known.insert(id) && seize(process, id)? {
+                    new.push(id);
+                }
+            }
+            if new.is_empty() {
+                break;
+            }
+            all.stop(&new)?;
+            new.clear();
+        }
+        if all.threads.is_empty() {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        all.start_calls_again();
+        Ok(all)
+    }
+
+    /// Stops one thread; `None` if it ends.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Standing::of`].
+    pub fn one(process: i32, id: i32) -> io::Result<Option<Self>> {
+        let mut all = Self { threads: Vec::new(), since: Instant::now() };
+        if !seize(process, id)? {
+            return Ok(None);
+        }
+        all.stop(&[id])?;
+        all.start_calls_again();
+        Ok(Some(all).filter(|all| !all.threads.is_empty()))
+    }
+
+    /// Has these threads, which are traced, stop. Those that end instead don't become part of it.
+    fn stop(&mut self, threads: &[i32]) -> io::Result<()> {
+        if self.threads.is_empty() {
+            self.since = Instant::now();
+        }
+        for id in threads {
+            // It may have ended; then waiting for it says so.
+            let _ = request::interrupt(*id);
+        }
+        for id in threads {
+            self.threads.extend(wait_for(*id)?);
+        }
+        Ok(())
+    }
+
+    /// All threads' registers are as they're to be: should the recorder be killed, they go on so.
+    ///
+    /// # Errors
+    ///
+    /// A thread has been killed.
+    pub fn settle(&mut self) -> io::Result<()> {
+        self.threads.iter_mut().try_for_each(Thread::settle)
+    }
+
+    /// Has system calls begin again which the stop made fail with EINTR.
+    fn start_calls_again(&mut self) {
+        let mut shared = None;
+        for thread in &mut self.threads {
+            let number = thread.registers.interrupted_call();
+            if !number.is_some_and(|number| ENDED_BY_STOPS.contains(&number)) {
+                continue;
+            }
+            let id = thread.tracee.id();
+            let all = *shared.get_or_insert_with(|| request::pending(id, true));
+            if (all | request::pending(id, false)) & !request::blocked(id).unwrap_or(0) == 0 {
+                thread.change().call_again();
+            }
+        }
+        // A thread may have been killed meanwhile.
+        let _ = self.settle();
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        for thread in &mut self.threads {
+            // It may have been killed meanwhile.
+            let _ = thread.settle();
+            thread.tracee.let_go();
+        }
+    }
+}
+
+/// Waits until a thread that was asked to stop does; `None` if it ends instead.
+fn wait_for(id: i32) -> io::Result<Option<Thread>> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut looks = 0_u32;
+    let tracee = Tracee::new(id);
+    loop {
+        match request::look(id, libc::__WALL | libc::WNOHANG) {
+            Ok(None) if Instant::now() > deadline => {
+                return Err(io::Error::other(format!("thread {id} doesn't stop")));
+            }
+            Ok(None) => pause(&mut looks),
+            Ok(Some(Change::Ended)) | Err(_) => return Ok(None),
+            Ok(Some(Change::Stopped(status))) => match status >> 16 {
+                libc::PTRACE_EVENT_STOP => return Ok(Thread::of(tracee).ok()),
+                // A signal was faster: the thread has it, and stops before it does anything else.
+                0 => tracee.resume_with(libc::WSTOPSIG(status)),
+                _ => tracee.resume(None),
+            },
+        }
+    }
+}
+
+/// Waits a little, longer the more often it was.
+fn pause(looks: &mut u32) {
+    *looks += 1;
+    if *looks < 200 {
+        std::thread::yield_now();
+    } else {
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+/// Becomes the tracer of thread `id`, which runs on. `false` if it has ended.
+fn seize(process: i32, id: i32) -> io::Result<bool> {
+    match request::seize(id, libc::PTRACE_O_TRACESYSGOOD) {
+        Ok(()) => Ok(true),
+        Err(error) => match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+            Errno::ESRCH => Ok(false),
+            Errno::EPERM if has_ended(process, id) => Ok(false),
+            _ => Err(refused(process, error)),
+        },
+    }
+}
+
+/// Why process `process` can't be traced, if the kernel says `error`.
+#[must_use]
+pub fn refused(process: i32, error: io::Error) -> io::Error {
+    if error.raw_os_error() != Some(libc::EPERM) {
+        return error;
+    }
+    let text = match status(process, "TracerPid:") {
+        Some(tracer) if tracer != 0 => format!("process {tracer} traces it already"),
+        _ => "it may not be traced: it's another user's, or has privileges, or the system doesn't allow it"
+            .to_owned(),
+    };
+    io::Error::new(io::ErrorKind::PermissionDenied, text)
+}
+
+/// Is this thread gone, but for what its process has to know of it?
+fn has_ended(process: i32, id: i32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{process}/task/{id}/stat"));
+    text.map_or(true, |text| {
+        text.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    })
+}
+
+/// The numbers of all threads of `process`.
+///
+/// # Errors
+///
+/// There's no such process.
+pub fn threads(process: i32) -> io::Result<Vec<i32>> {
+    let folder = std::fs::read_dir(format!("/proc/{process}/task")).map_err(|error| {
+        let is_gone = error.kind() == io::ErrorKind::NotFound;
+        if is_gone { io::Error::from_raw_os_error(libc::ESRCH) } else { error }
+    })?;
+    let names = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    Ok(names.filter_map(|name| name.parse().ok()).collect())
+}

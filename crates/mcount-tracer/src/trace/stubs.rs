@@ -1,0 +1,143 @@
+//! What arms a hook: its stub, the way there from its module and back, and the bytes of its site.
+//!
+//! One module's hooks are armed together. Their stubs lie one behind the other and are written at once; so do thunks, in room near
+//! the module, where the room for stubs is out of its reach.
+
+use super::agent::Routines;
+use super::modules::Hook;
+use super::processor as code;
+use mcount_ptrace::Memory;
+use std::io;
+
+/// The longest area, and a jump before it.
+pub(super) const LONGEST: usize = 24;
+
+/// Code of ours that lies one behind the other, in room that ends somewhere.
+#[derive(Debug, Clone)]
+pub(super) struct Batch {
+    pub(super) start: u64,
+    end: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Batch {
+    pub(super) fn new((start, end): (u64, u64)) -> Self {
+        Self { start, end, bytes: Vec::new() }
+    }
+
+    /// Where what is added next will be.
+    pub(super) fn next(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    /// The end of its room.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Adds code; where it is. `None` if there's no room.
+    pub(super) fn add(&mut self, code: &[u8]) -> Option<u64> {
+        let at = self.next();
+        let end = at.checked_add(code.len() as u64)?;
+        (end <= self.end).then(|| self.bytes.extend_from_slice(code))?;
+        Some(at)
+    }
+
+    pub(super) fn write(&self, memory: &Memory) -> io::Result<()> {
+        if self.bytes.is_empty() { Ok(()) } else { memory.write(self.start, &self.bytes) }
+    }
+}
+
+/// The agent's routines that stubs call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StubRoutines {
+    /// The load bias of the agent.
+    pub(super) bias: u64,
+    /// What most call.
+    pub(super) plain: Routines,
+    /// What those of functions with recipes call.
+    pub(super) with_values: Routines,
+}
+
+impl StubRoutines {
+    /// The stub of `hook` for `at`, whose function goes on at `body`.
+    fn stub(&self, hook: &Hook, at: u64, body: u64) -> Option<[u8; code::STUB]> {
+        let routines = if hook.recipe.is_some() { self.with_values } else { self.plain };
+        hook.stub(at, (self.bias, routines), body)
+    }
+}
+
+/// Makes stubs.
+#[derive(Debug, Clone)]
+pub(super) struct StubWriter {
+    pub(super) routines: StubRoutines,
+    pub(super) stubs: Batch,
+}
+
+impl StubWriter {
+    /// Makes the stub of `hook` in a module at load bias `bias`, where the module reaches it or a way to it in `near`. `None` if
+    /// there's no room, or something is out of reach.
+    pub(super) fn arm(
+        &mut self,
+        hook: &Hook,
+        bias: u64,
+        near: Option<&mut Batch>,
+    ) -> Option<ArmedHook> {
+        let site = bias + hook.site;
+        let body = site + code::jump_length(hook.before.is_some()) as u64;
+        let target = match near {
+            Some(near) => self.add_near(hook, near, body)?,
+            None => self.add(hook, body)?,
+        };
+        ArmedHook::new(hook, bias, target)
+    }
+
+    /// Makes the stub of `hook`, whose function goes on at `body`; where its site leads to.
+    fn add(&mut self, hook: &Hook, body: u64) -> Option<u64> {
+        let stub = self.routines.stub(hook, self.stubs.next(), body)?;
+        Some(self.add_stub(stub)? + hook.way_in())
+    }
+
+    /// Adds a stub. Calls of former traces may still return to it: whatever it's now, there's a way out.
+    fn add_stub(&mut self, stub: [u8; code::STUB]) -> Option<u64> {
+        let exit = self.routines.bias + self.routines.plain.exit;
+        self.stubs.add(&code::with_way_out(stub, self.stubs.next(), exit)?)
+    }
+
+    /// Makes the stub of `hook` in room near its module, or a jump to it there, whose function goes on at `body`.
+    fn add_near(&mut self, hook: &Hook, near: &mut Batch, body: u64) -> Option<u64> {
+        if code::STUBS_ARE_NEAR {
+            let stub = self.routines.stub(hook, near.next(), body)?;
+            return Some(near.add(&stub)? + hook.way_in());
+        }
+        // The way back, in a stub of its own behind it.
+        let target = self.add(hook, self.stubs.next() + code::STUB as u64)?;
+        self.add_stub(code::stub_back(body, hook.is_after_prologue()))?;
+        near.add(&code::thunk(target))
+    }
+}
+
+/// The bytes of an armed hook.
+pub(super) struct ArmedHook {
+    /// The address of its area, and what is there; as many bytes of it as the area has.
+    pub(super) site: (u64, [u8; LONGEST]),
+    /// Where the jump to its stub is if it's in room before the function, and that jump.
+    pub(super) before: Option<(u64, [u8; code::SITE])>,
+}
+
+impl ArmedHook {
+    /// `None` if its site doesn't reach `target`.
+    fn new(hook: &Hook, bias: u64, target: u64) -> Option<Self> {
+        let site = bias + hook.site;
+        let mut area = code::filled(&hook.area, hook.before.is_some());
+        let mut before = None;
+        if let Some(place) = hook.before.map(|before| bias + before) {
+            let short = code::jump_before(site, place)?;
+            area.get_mut(..short.len())?.copy_from_slice(&short);
+            before = Some((place, code::armed(place, target)?));
+        } else {
+            area.get_mut(..code::SITE)?.copy_from_slice(&code::armed(site, target)?);
+        }
+        Some(Self { site: (site, area), before })
+    }
+}
