@@ -1,7 +1,7 @@
 /* Arms the hooks of the program that it's part of, while the program runs.
  *
  * A hook is what compilers put at the entry of functions for tracers: -fpatchable-function-entry, -pg -mfentry, -pg.
- * Link with libmcount-live. Linux on x86-64, i386, AArch64, Arm, LoongArch, RISC-V, s390x and powerpc64le. docs/live.md explains it. */
+ * Link with libmcount-live. Linux on x86-64, i386, AArch64, Arm, LoongArch, RISC-V, s390x and powerpc64le. docs/inside.md explains it. */
 #ifndef MCOUNT_LIVE_H
 #define MCOUNT_LIVE_H
 

@@ -28,7 +28,7 @@ use crate::{Result, files};
 const USAGE: &str = "\
 usage: cargo lab bench [ROW…] [OPTION…]
 
-rows: one, many, large, debug, peers, table, list (default: these); live, trace (into docs/live.md), stop
+rows: one, many, large, debug, peers, table, list (default: these); live, trace (into docs/evidence.md), stop
 
   --runs N     runs of each program (default 15); a slow one runs less often, and the report says so
   --ours DIR   the folder with the programs to measure (default: the profile dist, built now)

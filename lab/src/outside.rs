@@ -21,7 +21,7 @@ Runs the tests of `cargo test -p mcount-cli --test trace --test patch` that TEST
 that QEMU emulates. Without TESTs it's some of each kind, and the tests that need no machine: a quarter of an hour on two processors,
 behind ten minutes of building, and several times as long if they have other work to do. All that's meant to pass there is
 program:: attach build:: builds:: versions:: stacks:: refused:: faults:: values:: language::rust library-calls:: marks:: off-cpu::,
-which takes hours. docs/live.md says which of them have passed.
+which takes hours. docs/evidence.md says which of them have passed.
 
   --release    build mcount optimized: takes longer to build, and less to run
   --minutes N  how long the machine may run [default: 120]

@@ -35,7 +35,7 @@ usage: cargo lab project [OPTION…]
   --attach N      attach to redis under load N times, for a second each
   --budget        measure what mcount top --budget 2% costs lua and redis
   --patch         mend a leak and a wrong bound in redis and in lua while they work, and revert
-  --docs          with --trace: write what was found, now and before, to docs/live.md
+  --docs          with --trace: write what was found, now and before, to docs/evidence.md
 ";
 
 /// The hook that the traced functions call; that of the C library counts for gprof.

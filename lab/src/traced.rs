@@ -238,7 +238,7 @@ fn different_lines(one: &str, other: &str) -> Vec<String> {
     lines
 }
 
-/// Writes the rows of this run and of earlier ones to docs/live.md.
+/// Writes the rows of this run and of earlier ones to docs/evidence.md.
 fn write(root: &Path) -> Result<()> {
     let date = shell(root, "date -u +%F")?;
     let versions = shell(
@@ -258,7 +258,7 @@ fn write(root: &Path) -> Result<()> {
             text.push_str(&String::from_utf8_lossy(&row.unwrap_or_default()));
         }
     }
-    let path = files::workspace().join("docs/live.md");
+    let path = files::workspace().join("docs/evidence.md");
     let before = String::from_utf8(files::read(&path)?)?;
     let (Some(begin), Some(end)) = (before.find(BEGIN), before.rfind(END)) else {
         return Err(format!("{}: the lines {BEGIN}and {END}are missing", path.display()).into());

@@ -1,5 +1,5 @@
 //! Arms the hooks of the program that it's part of, while the program runs: [`Handlers`] see calls, a [`Trace`] records
-//! them, [`replace`] sends them elsewhere. docs/live.md says what to expect, `examples/watch.rs` is one.
+//! them, [`replace`] sends them elsewhere. docs/inside.md says what to expect, `examples/watch.rs` is one.
 #![cfg(all(
     any(
         all(target_arch = "x86_64", target_pointer_width = "64"),

@@ -1,7 +1,7 @@
 //! The row `live`: what tracing a running program costs, a call, beside uftrace, `XRay` and funtrace.
 //!
 //! A program times five million calls of an empty function itself, so that starting up costs nothing here. All sides run
-//! in turns, and write to memory. The result is a table in `docs/live.md`, and below it one of real programs
+//! in turns, and write to memory. The result is a table in `docs/evidence.md`, and below it one of real programs
 //! ([`super::idle`]).
 
 use std::fmt::Write as _;
@@ -149,7 +149,7 @@ struct Measured {
     missing: Option<String>,
 }
 
-/// Measures, and prints a table; with `docs`, that goes to `docs/live.md`.
+/// Measures, and prints a table; with `docs`, that goes to `docs/evidence.md`.
 pub(crate) fn run(ours: &Path, options: &Options) -> Result<()> {
     let folder = files::target().join("bench/live");
     files::make_folder(&folder)?;
@@ -178,7 +178,7 @@ pub(crate) fn run(ours: &Path, options: &Options) -> Result<()> {
     let text = table(&all) + &idle::table(&mcount, runs);
     println!("{text}");
     if options.docs {
-        let path = files::workspace().join("docs/live.md");
+        let path = files::workspace().join("docs/evidence.md");
         let before = String::from_utf8(files::read(&path)?)?;
         let (Some(begin), Some(end)) = (before.find(BEGIN), before.rfind(END)) else {
             return Err(format!("{}: the lines {BEGIN}and {END}are missing", path.display()).into());

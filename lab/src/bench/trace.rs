@@ -3,7 +3,7 @@
 //! A program of two threads makes as many calls as it is told to (`benches/live/tree.c`), once under each tracer. Then
 //! all sides read what was recorded, in turns, and write to `/dev/null`. They go before what else the machine does, if
 //! that's allowed (`chrt`): it would make all sides slower, by as much as chance has it. The result is a table in
-//! `docs/traces.md`.
+//! `docs/evidence.md`.
 //!
 //! Both traces take 6 GB in `target/bench/trace` until they're measured.
 
@@ -53,7 +53,7 @@ struct Cost {
     memory: u64,
 }
 
-/// Measures, and prints a table; with `docs`, that goes to `docs/traces.md`.
+/// Measures, and prints a table; with `docs`, that goes to `docs/evidence.md`.
 pub(crate) fn run(ours: &Path, options: &Options) -> Result<()> {
     let folder = files::target().join("bench/trace");
     files::make_folder(&folder)?;
@@ -79,7 +79,7 @@ pub(crate) fn run(ours: &Path, options: &Options) -> Result<()> {
     let text = table(&all);
     println!("{text}");
     if options.docs {
-        let path = files::workspace().join("docs/traces.md");
+        let path = files::workspace().join("docs/evidence.md");
         let before = String::from_utf8(files::read(&path)?)?;
         let (Some(begin), Some(end)) = (before.find(BEGIN), before.find(END)) else {
             return Err(format!("{}: the lines {BEGIN}and {END}are missing", path.display()).into());

@@ -168,7 +168,7 @@ pub(super) fn arm(
     Ok(count - changes.len())
 }
 
-/// Makes armed sites idle while all threads run, or arms them again: by one store, as docs/live.md says. They stay on the list.
+/// Makes armed sites idle while all threads run, or arms them again: by one store, as docs/how.md says. They stay on the list.
 pub(super) fn switch<'c>(
     memory: &Memory,
     changes: impl Iterator<Item = &'c Change>,
