@@ -65,6 +65,42 @@ fn links_lead_somewhere() {
     assert!(links > 30, "only {links} links were found");
 }
 
+/// The pages of the book: every file in `docs` but its table of contents.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = documents();
+    pages.retain(|path| path.parent().unwrap().ends_with("docs") && !path.ends_with("SUMMARY.md"));
+    pages
+}
+
+/// mdBook leaves out pages that the table of contents doesn't have.
+#[test]
+fn every_page_is_in_the_table_of_contents() {
+    let contents = text(&prebuilt::root().join("docs/SUMMARY.md"));
+    for page in pages() {
+        let name = page.file_name().unwrap().to_str().unwrap();
+        let count = contents.matches(&format!("]({name})")).count();
+        assert_eq!(count, 1, "{name}: this often in docs/SUMMARY.md");
+    }
+}
+
+/// A page opens with its reader, and with what the reader can do afterwards.
+#[test]
+fn every_page_says_whom_it_is_for() {
+    for page in pages().iter().filter(|page| !page.ends_with("README.md")) {
+        let text = text(page);
+        let opening = text.split("\n\n").nth(1).unwrap_or_default();
+        let says = opening.starts_with("**For you if** ") && opening.contains("Afterwards ");
+        assert!(says, "{}: opens with {opening:?}", page.display());
+    }
+}
+
+/// Three doors, each with its example: a newcomer reads it in five minutes.
+#[test]
+fn the_readme_is_short() {
+    let lines = text(&prebuilt::root().join("README.md")).lines().count();
+    assert!(lines <= 150, "README.md has {lines} lines");
+}
+
 /// The rows of the map: the folder that a row is about (empty for the last part), and a name in it.
 fn rows_of_the_map() -> Vec<(String, String)> {
     let architecture = text(&prebuilt::root().join("ARCHITECTURE.md"));
