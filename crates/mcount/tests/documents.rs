@@ -89,7 +89,7 @@ fn every_page_says_whom_it_is_for() {
     for page in pages().iter().filter(|page| !page.ends_with("README.md")) {
         let text = text(page);
         let opening = text.split("\n\n").nth(1).unwrap_or_default();
-        let says = opening.starts_with("**For you if** ") && opening.contains("Afterwards ");
+        let says = opening.starts_with("**For you if** ") && opening.contains("Afterwards");
         assert!(says, "{}: opens with {opening:?}", page.display());
     }
 }
