@@ -66,7 +66,7 @@ fn boot(options: &Options, kernel: &str) -> Result<Seen> {
 }
 
 /// Compares the tables of all objects, and of the images where objects do not show what was done, and
-/// the numbers of entries that the kernels found: whether they are the same, and for docs/kernels.md how
+/// the numbers of entries that the kernels found: whether they are the same, and for docs/kernels-evidence.md how
 /// many objects and entries there are, and how many tables differ.
 fn compare(options: &Options, [ours, theirs]: [Option<usize>; 2]) -> Result<(bool, String)> {
     let folder = options.folder();
@@ -102,7 +102,7 @@ fn compare_images(options: &Options) -> Result<(bool, String)> {
     Ok((is_same, format!(" | {} | {said}", originals.len())))
 }
 
-/// The line of docs/kernels.md about this kernel; `seconds` is how long its build took.
+/// The line of docs/kernels-evidence.md about this kernel; `seconds` is how long its build took.
 fn row(
     options: &Options,
     tables: &str,
@@ -137,7 +137,7 @@ fn verdict(is_well: bool, is_same: bool) -> &'static str {
     }
 }
 
-/// What docs/kernels.md says of how our kernel traces.
+/// What docs/kernels-evidence.md says of how our kernel traces.
 fn state(ours: &Seen, theirs: &Seen) -> &'static str {
     match (ours.is_as_well_as(theirs), ours.wrong.is_empty()) {
         (false, _) => "does not trace",

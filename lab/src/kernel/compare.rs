@@ -41,7 +41,7 @@ impl Tables {
         theirs.checked_add_signed(count(self.entries)? - count(self.theirs)?)
     }
 
-    /// Columns of docs/kernels.md.
+    /// Columns of docs/kernels-evidence.md.
     pub(super) fn columns(&self) -> String {
         format!("{} | {} | {}", self.objects, self.entries, self.differing)
     }

@@ -39,7 +39,7 @@ pub(super) fn run(options: &Options) -> Result<bool> {
     Ok(is_well && is_same)
 }
 
-/// The line of docs/kernels.md.
+/// The line of docs/kernels-evidence.md.
 fn row(options: &Options, [ours, theirs]: [&Seen; 2], [late, compilers]: [&Image; 2]) -> String {
     let gain = |now: u64, before: u64| match before.checked_sub(now) {
         #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
