@@ -61,7 +61,9 @@ pub(super) fn run(mcount: &Path) -> Result<bool> {
         for (architecture, flavour) in FLAVOURS {
             match obtain(architecture, flavour, release)? {
                 Some(image) => is_well &= row(mcount, architecture, &image)?,
-                None => println!("| no package lists, or none in them: {release} {architecture} | | | | |"),
+                None => println!(
+                    "| no package lists, or none in them: {release} {architecture} | | | | |"
+                ),
             }
         }
     }
