@@ -14,6 +14,9 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 /// The chunk up to which the file is known to go.
 static KNOWN: AtomicU64 = AtomicU64::new(0);
 
+/// How many chunks of a ring a call looks at, at most.
+static LOOKS: AtomicU64 = AtomicU64::new(ring::MOST);
+
 /// A chunk in memory.
 pub(crate) struct Place {
     pub(crate) descriptor: *mut u8,
@@ -44,6 +47,7 @@ pub(crate) fn place(number: u64) -> Place {
 /// Nothing is known of the file any more: another one takes its place.
 pub(crate) fn forget() {
     KNOWN.store(0, SeqCst);
+    LOOKS.store(ring::MOST, SeqCst);
 }
 
 /// Is `number` that of a chunk of the file? The last one that's mapped isn't looked for.
@@ -124,11 +128,26 @@ pub(crate) fn ring() -> Option<u64> {
 }
 
 /// A chunk of a ring for calls, which is the caller's until it's released.
+///
+/// Where others write to all of them, or a wild program has written over the ring, none is found once around. Then whoever comes next
+/// looks at a few only, further on each time, until one is found: else each call would take as long as thousands.
 pub(crate) fn new_in_ring(thread: u32, base: u64, process: u32) -> Option<Place> {
-    let count = ring()?;
+    const FEW: u64 = 8;
+    // It may just have been written over.
+    let count = ring().filter(|count| *count != 0)?;
+    let place = look_around(count, LOOKS.load(Relaxed), (thread, base, process));
+    let looks = if place.is_some() { ring::MOST } else { FEW };
+    if LOOKS.load(Relaxed) != looks {
+        LOOKS.store(looks, Relaxed);
+    }
+    place
+}
+
+/// The next chunk of a ring of `count` that nobody writes to, of at most `looks`.
+fn look_around(count: u64, looks: u64, of: (u32, u64, u32)) -> Option<Place> {
+    let (thread, base, process) = of;
     let next = header(trace::header::RING_NEXT)?;
-    // Once around: all others are being written to.
-    for _ in 0..=count {
+    for _ in 0..=count.min(looks) {
         let turn = next.fetch_add(1, SeqCst);
         let entry = header(ring::TABLE + (turn % count) as usize * ring::ENTRY)?;
         if turn < count {

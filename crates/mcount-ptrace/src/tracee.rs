@@ -272,8 +272,8 @@ pub fn to_result(value: u64) -> io::Result<u64> {
     }
 }
 
-/// Attaches to the child `process`, which doesn't stop by that. It stops when it, or what it makes, executes a program, makes a
-/// process or thread, or is about to end.
+/// Attaches to the child `process`, which doesn't stop by that. It stops when it, or what it makes, executes a program, or makes a
+/// process or thread. It doesn't stop when it ends: a process that's killed would stay until its tracer lets it go.
 ///
 /// # Errors
 ///
@@ -283,7 +283,6 @@ pub fn seize(process: Pid) -> io::Result<()> {
         | libc::PTRACE_O_TRACEFORK
         | libc::PTRACE_O_TRACEVFORK
         | libc::PTRACE_O_TRACECLONE
-        | libc::PTRACE_O_TRACEEXIT
         | libc::PTRACE_O_TRACESYSGOOD;
     request::seize(process.as_raw(), options)
 }

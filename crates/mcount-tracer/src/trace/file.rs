@@ -104,12 +104,13 @@ impl TraceFile {
             stop,
             error,
             limit: AtomicU64::new(limit),
+            ring: size.ring(),
             ready: AtomicU64::new(0),
             is_full: AtomicBool::new(false),
             is_prepared,
         };
         let begin = clock::both(libc::CLOCK_MONOTONIC);
-        shared.describe(size, scope, begin)?;
+        shared.describe(scope, begin)?;
         shared.make_room(AHEAD.min(limit))?;
         let shared = Arc::new(shared);
         let keeper = Arc::clone(&shared);
@@ -229,8 +230,7 @@ impl TraceFile {
 
     /// A process has ended: in a ring, what it wrote last may be written over.
     pub(super) fn release(&self, process: i32) -> io::Result<()> {
-        let count = self.shared.field(header::RING).load(SeqCst).min(layout::ring::MOST);
-        let used = self.shared.field(header::RING_NEXT).load(SeqCst).min(count);
+        let used = self.shared.field(header::RING_NEXT).load(SeqCst).min(self.shared.ring);
         for turn in 0..usize::try_from(used).unwrap_or(0) {
             let mut number = [0; 8];
             let entry = (layout::ring::TABLE + turn * layout::ring::ENTRY) as u64;

@@ -45,6 +45,7 @@ mod switch;
 mod thread_names;
 mod told;
 mod values;
+mod wait;
 
 use self::agent::Agent;
 use self::confine::Confinement;
@@ -65,7 +66,6 @@ use mcount_trace::{Entry, Note};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::signal::Signal;
-use nix::sys::wait::WaitPidFlag;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::OsString;
@@ -270,30 +270,29 @@ impl Recorder {
     fn follow(&mut self) -> io::Result<()> {
         while !(self.threads.is_empty() && self.early.is_empty()) {
             self.obey();
-            let mut status = 0;
             let flags = if self.early.is_empty() {
-                WaitPidFlag::__WALL
+                0
             } else {
                 self.adopt();
-                WaitPidFlag::__WALL | WaitPidFlag::WNOHANG
+                libc::WNOHANG
             };
-            let flags = flags.bits();
-            // SAFETY: the status is a number of ours.
-            let thread = unsafe { libc::waitpid(-1, &raw mut status, flags) };
-            if thread < 0 {
-                match Errno::last() {
-                    Errno::EINTR => {
-                        self.look_at_spending();
-                        continue;
-                    }
-                    Errno::ECHILD => return Ok(()),
-                    error => return Err(error.into()),
+            let seen = match wait::look(flags) {
+                Ok(Some(seen)) => seen,
+                Ok(None) => {
+                    std::thread::sleep(BETWEEN);
+                    continue;
                 }
+                Err(Errno::EINTR) => {
+                    self.look_at_spending();
+                    continue;
+                }
+                Err(Errno::ECHILD) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            if seen.has_ended {
+                self.name(seen.thread);
             }
-            if thread == 0 {
-                std::thread::sleep(BETWEEN);
-                continue;
-            }
+            let Some(status) = wait::take(seen.thread)? else { continue };
             let stop = if libc::WIFSTOPPED(status) {
                 let signal = libc::WSTOPSIG(status);
                 match status >> 16 {
@@ -303,7 +302,7 @@ impl Recorder {
             } else {
                 Stop::Exited(status)
             };
-            self.stopped(Tracee::new(thread), &stop);
+            self.stopped(Tracee::new(seen.thread), &stop);
         }
         Ok(())
     }
@@ -316,7 +315,6 @@ impl Recorder {
             Stop::Event(libc::PTRACE_EVENT_VFORK, _) => self.forked(thread, true),
             Stop::Event(libc::PTRACE_EVENT_CLONE, _) => self.cloned(thread),
             Stop::Event(libc::PTRACE_EVENT_STOP, signal) => self.event_stop(thread, signal),
-            Stop::Event(libc::PTRACE_EVENT_EXIT, _) => self.ends(thread),
             Stop::Event(..) => thread.resume(None),
             Stop::Signal(signal @ (libc::SIGURG | libc::SIGTRAP))
                 if self.at_rendezvous(thread, signal) =>

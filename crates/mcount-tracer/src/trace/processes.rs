@@ -249,16 +249,15 @@ impl Recorder {
         self.add(Mapping { module, pid, bias, ticks, is_loaded });
     }
 
-    /// A thread is about to end: it still has a name.
-    pub(super) fn ends(&mut self, thread: Tracee) {
-        if let Some(process) = self.threads.get(&thread.id())
-            && !self.left_alone.contains(&thread.id())
+    /// Puts into the trace what a thread is called that has ended, and that hasn't been waited for.
+    pub(super) fn name(&self, thread: i32) {
+        if let Some(process) = self.threads.get(&thread)
+            && !self.left_alone.contains(&thread)
             && self.processes.get(process).is_some_and(|process| process.traced)
         {
-            let ids = (*process, thread.id());
+            let ids = (*process, thread);
             thread_names::add(&self.trace, ids, ids);
         }
-        thread.resume(None);
     }
 
     pub(super) fn exited(&mut self, thread: i32, status: i32) {

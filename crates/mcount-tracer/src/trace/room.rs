@@ -39,6 +39,16 @@ pub enum Size {
     Ring(u64),
 }
 
+impl Size {
+    /// How many chunks of calls there are at most in a ring; 0 if it's none.
+    pub(super) fn ring(self) -> u64 {
+        match self {
+            Self::Ring(bytes) => (bytes / layout::CHUNK_SIZE).clamp(2, layout::ring::MOST),
+            _ => 0,
+        }
+    }
+}
+
 /// What the threads of the recorder have of it.
 pub(super) struct Shared {
     pub(super) file: File,
@@ -47,6 +57,9 @@ pub(super) struct Shared {
     pub(super) error: Mutex<Option<io::Error>>,
     /// How many chunks it may have.
     pub(super) limit: AtomicU64,
+    /// How many chunks of calls there are at most in a ring, else 0. Were it taken from the header, a program that writes zeroes there
+    /// would have the trace grow without an end.
+    pub(super) ring: u64,
     /// How many chunks there is room for, and whether there can't be more. The header says so, too; but programs have that in their
     /// memory, and may write anything there.
     pub(super) ready: AtomicU64,
@@ -95,7 +108,10 @@ impl Shared {
     /// Writes what the keeper knows best into the header again, if a program has written over it.
     pub(super) fn restore(&self) {
         let full = u64::from(self.is_full.load(SeqCst));
-        for (offset, value) in [(header::READY, self.ready.load(SeqCst)), (header::FULL, full)] {
+        let ready = self.ready.load(SeqCst);
+        for (offset, value) in
+            [(header::READY, ready), (header::FULL, full), (header::RING, self.ring)]
+        {
             if self.field(offset).load(SeqCst) != value {
                 self.set(offset, value);
             }
@@ -103,7 +119,7 @@ impl Shared {
     }
 
     /// Writes the header, but for what makes it a trace.
-    pub(super) fn describe(&self, size: Size, scope: &Scope, begin: Moment) -> io::Result<()> {
+    pub(super) fn describe(&self, scope: &Scope, begin: Moment) -> io::Result<()> {
         let untimed = scope.untimed;
         self.file.write_all_at(&layout::BYTE_ORDER.to_ne_bytes(), header::BYTE_ORDER as u64)?;
         self.file.write_all_at(&layout::VERSION.to_ne_bytes(), header::VERSION as u64)?;
@@ -113,9 +129,7 @@ impl Shared {
         self.set(header::CLOCK, if untimed { layout::clock::NONE } else { layout::clock::COUNTER });
         self.set(header::START_TICKS, if untimed { 0 } else { begin.ticks });
         self.set(header::FLAGS, if scope.entries { layout::flags::ENTRIES } else { 0 });
-        if let Size::Ring(bytes) = size {
-            self.set(header::RING, (bytes / layout::CHUNK_SIZE).clamp(2, layout::ring::MOST));
-        }
+        self.set(header::RING, self.ring);
         self.set(header::START_REALTIME, realtime);
         self.set(header::START_MONOTONIC, if untimed { 0 } else { begin.nanoseconds });
         // An agent that has had another trace before must not take this one's for that one's.
@@ -146,7 +160,7 @@ impl Shared {
 
     /// Do older calls make room for newer ones?
     pub(super) fn is_ring(&self) -> bool {
-        self.field(header::RING).load(SeqCst) != 0
+        self.ring != 0
     }
 
     /// A chunk of this kind for the recorder; `None` if there is no room.

@@ -8,7 +8,7 @@ use mcount_trace::ThreadName;
 use std::fs;
 use std::path::Path;
 
-/// Puts into the trace what a thread of `process` is called now, if it still runs. `ids` are the numbers that the two have in
+/// Puts into the trace what a thread of `process` is called now, if the kernel still knows it. `ids` are the numbers that the two have in
 /// the trace.
 pub(super) fn add(trace: &TraceFile, (process, thread): (i32, i32), ids: (i32, i32)) {
     let path = format!("/proc/{process}/task/{thread}/comm");
