@@ -9,9 +9,9 @@ use mcount::{
     Base, CheckOptions, Glob, GlobSetBuilder, LateOptions, NopChange, Options, Policy,
     RecordOptions, SortOptions,
 };
+use mcount_store::{archive, unpack};
 use mcount_view::replay::stats::{self, By};
 use mcount_view::replay::{self, CallFormat, Clock, Field, Manner, Progress, Selection, Weight};
-use mcount_store::{archive, unpack};
 use std::path::Path;
 use std::sync::LazyLock;
 
