@@ -2,7 +2,7 @@
 
 use crate::Test;
 use crate::attach_where::{nobody, open_room};
-use crate::truth::{Also, Room, kill_group, same, same_with, tracer};
+use crate::truth::{Also, Ended, Room, kill_group, same, same_with, tracer, tracer_with};
 use nix::sys::signal::Signal;
 use std::process::Command;
 
@@ -40,7 +40,6 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program { also: Also::Nothing, ..with("copied-stacks-many", "copies.c", &["300", "40"]) },
     Program { also: Also::Nothing, ..program("copied-stacks-throw", "copies-throw.cpp") },
     Program { also: Also::Nothing, ..program("copied-stacks-random", "copies-random.cpp") },
-    Program { also: Also::Nothing, ..program("returns-twice", "twice.c") },
     program("profiler", "profiler.c"),
     Program { flags: &["-rdynamic"], ..program("backtrace", "backtrace.cpp") },
     // These functions have two hooks each.
@@ -127,6 +126,7 @@ pub(crate) fn tests() -> Vec<Test> {
         simple("program::confined-exec", confined_exec),
         simple("program::confined-exec-by-nobody", confined_exec_by_nobody),
         simple("program::inherited-child", inherited_child),
+        simple("program::returns-twice", returns_twice),
     ];
     named.chain(simple).collect()
 }
@@ -250,6 +250,23 @@ fn confined_exec() -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{untraced:?}, traced {traced:?}, {work} calls of work"))
+}
+
+/// A function that returns twice stays idle, and `mcount` says so. `--entries` records it.
+fn returns_twice() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "twice.c")?;
+    let untraced = room.run("untraced", &mut Command::new(&program))?;
+    let traced = room.run("traced", &mut tracer(&program))?;
+    let entries = room.run("entries", &mut tracer_with(&["--entries"], &program))?;
+    let is_said = traced.stderr.contains("1 function returns twice, so its hook stays idle");
+    room.compare_counts("traced", &room.trace("traced")?)?;
+    let switches = room.trace("entries")?.count(0, "slp_switch");
+    let is_same = |one: &Ended| (one.code, &one.stdout) == (untraced.code, &untraced.stdout);
+    if is_said && is_same(&traced) && is_same(&entries) && switches == 1 {
+        return Ok(());
+    }
+    Err(format!("{untraced:?}, traced {traced:?}, entries {entries:?}, {switches} entries"))
 }
 
 /// Who isn't root can't look at filters of programs that are executed, but at those that were taken on before.
