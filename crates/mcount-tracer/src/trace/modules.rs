@@ -125,6 +125,11 @@ impl Hook {
         self.is_wanted &= self.can_be_armed() && (scope.entries || !self.returns_twice);
     }
 
+    /// Does `choose` treat it in a way of its own, even if no pattern is given?
+    pub(super) fn is_special(&self) -> bool {
+        self.is_mark || self.returns_twice
+    }
+
     /// Does it record its function's calls, if that is wanted?
     pub(super) fn can_be_armed(&self) -> bool {
         !self.is_second && self.position.is_some()

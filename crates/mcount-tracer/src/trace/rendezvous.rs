@@ -235,7 +235,7 @@ impl Recorder {
         let scope = &self.request.scope;
         let unknown = sources::look(module, file, scope);
         let has_patterns = scope.has_patterns();
-        for hook in module.hooks.iter_mut().filter(|hook| has_patterns || hook.is_mark) {
+        for hook in module.hooks.iter_mut().filter(|hook| has_patterns || hook.is_special()) {
             hook.choose(scope, &path);
         }
         let found = values::prepare(module, file, &self.request.scope, &mut self.enumerations);

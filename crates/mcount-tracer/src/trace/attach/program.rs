@@ -211,7 +211,7 @@ impl Loaded {
 fn choose(module: &mut Module, scope: &Scope) {
     let path = module.path.to_string_lossy().into_owned();
     for hook in &mut module.hooks {
-        if scope.has_patterns() || hook.is_mark {
+        if scope.has_patterns() || hook.is_special() {
             hook.choose(scope, &path);
         } else {
             (hook.is_wanted, hook.class) = (hook.can_be_armed(), 0);
