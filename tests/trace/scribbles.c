@@ -30,12 +30,13 @@ HOOKED static void *work(void *argument) {
     }
     return 0;
 }
-/* Writes what `fill` leads to over `size` bytes at `at`, as far as they are there. */
+/* Writes what `fill` leads to over `size` bytes at `at`, as far as they are there. At most 64 MiB: the trace grows meanwhile, and the
+ * end of the file could stay ahead for ever. */
 PLAIN static void scribble(char *at, size_t size, const char *fill) {
     int ends[2];
     if (pipe(ends))
         exit(3);
-    for (size_t done = 0; done < size; done += 4096) {
+    for (size_t done = 0; done < size && done < (64 << 20); done += 4096) {
         if (write(ends[1], fill, 4096) != 4096)
             exit(4);
         if (read(ends[0], at + done, 4096) != 4096) {

@@ -77,6 +77,7 @@ pub(crate) unsafe extern "C" fn entered_late(call: *mut Call) {
 }
 
 unsafe fn begin(call: &mut Call) {
+    take_room();
     // SAFETY: records are never freed.
     let record = unsafe { &*call.record };
     call.target = record.body.load(Ordering::Acquire);
@@ -103,6 +104,16 @@ unsafe fn begin(call: &mut Call) {
         }
         follow(call, record, list, returns_to);
     }
+}
+
+/// Touches as much of the stack as [`follow`] needs. Where a thread runs out of it, that shows before handlers have seen a call that
+/// can't begin.
+#[inline(never)]
+fn take_room() {
+    const ROOM: usize = 2048;
+    let mut room = core::mem::MaybeUninit::<[u8; ROOM]>::uninit();
+    // SAFETY: the lowest byte of a variable of this function.
+    unsafe { room.as_mut_ptr().cast::<u8>().write_volatile(0) };
 }
 
 /// Calls the entry handlers. `false`: the call is to return at once.

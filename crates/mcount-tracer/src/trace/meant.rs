@@ -6,7 +6,7 @@ use crate::names::alike;
 /// That nothing is meant: by these patterns, if it's for them. The names of `hooks` that look like theirs are suggested.
 pub(super) fn nothing<'h>(patterns: &[&str], hooks: impl Iterator<Item = &'h Hook>) -> String {
     let [first, ..] = patterns else {
-        return "no function that has a hook is meant".to_owned();
+        return "no hooked function matches the filter".to_owned();
     };
     let text = format!("no function that has a hook is called {}", patterns.join(" or "));
     let name = first.rsplit_once('@').map_or(*first, |(name, _)| name);
