@@ -93,11 +93,23 @@ pub(crate) fn sleep_a_millisecond() {
     unsafe { call(number::NANOSLEEP, [(&raw const time) as u64, 0, 0, 0, 0, 0]) };
 }
 
-/// Are there 8 bytes to read at `address`?
+/// Whether there are 8 bytes to read at `address`, which isn't so beyond the end of a mapped file.
 pub(crate) fn is_readable(address: u64) -> bool {
+    /// Linux 5.14 and newer.
+    const MADV_POPULATE_READ: u64 = 22;
+    const PAGE: u64 = 4096;
     /// None of the three ways to change a signal set: the kernel reads the set first, and then refuses it.
     const NO_WAY: u64 = 64;
     const EFAULT: i64 = -14;
+    const EINVAL: i64 = -22;
+    let page = address & !(PAGE - 1);
+    // An emulator such as QEMU does nothing for this. It would end by a signal if it read what isn't there.
+    // SAFETY: the kernel only looks whether the page is there.
+    let populated = unsafe { call(number::MADVISE, [page, PAGE, MADV_POPULATE_READ, 0, 0, 0]) };
+    if populated != EINVAL {
+        return populated != EFAULT;
+    }
+    // An older kernel, or one with larger pages.
     // SAFETY: it's only read, by the kernel, and nothing is changed.
     unsafe { call(number::RT_SIGPROCMASK, [NO_WAY, address, 0, 8, 0, 0]) != EFAULT }
 }
