@@ -110,10 +110,12 @@ unsafe fn begin(call: &mut Call) {
 /// can't begin.
 #[inline(never)]
 fn take_room() {
-    const ROOM: usize = 2048;
+    const ROOM: usize = 3072;
     let mut room = core::mem::MaybeUninit::<[u8; ROOM]>::uninit();
+    // The compiler has to keep all of it, as it doesn't know what is done with it here.
+    let lowest = core::hint::black_box(&mut room).as_mut_ptr().cast::<u8>();
     // SAFETY: the lowest byte of a variable of this function.
-    unsafe { room.as_mut_ptr().cast::<u8>().write_volatile(0) };
+    unsafe { lowest.write_volatile(0) };
 }
 
 /// Calls the entry handlers. `false`: the call is to return at once.
