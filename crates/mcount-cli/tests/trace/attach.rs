@@ -298,7 +298,7 @@ fn patterns_in(room: &Room, program: &Path) -> Result<(), String> {
     for (options, expected) in rows {
         let attached = Attached::start(room, "attached", options, served.id());
         if expected.is_empty() {
-            if !attached.is_err_and(|error| error.contains("no function that has a hook is meant"))
+            if !attached.is_err_and(|error| error.contains("no hooked function matches the filter"))
             {
                 return Err(format!("{options:?}: it attached to nothing"));
             }

@@ -118,7 +118,7 @@ fn refused() -> Result<(), String> {
     let mut served = Served::start(&program)?;
     let first = Attached::by(&room, "first", mcount(&runtime), &["--filter", "leaf"], served.id())?;
     let rows: &[(&[&str], &str)] = &[
-        (&["--filter", "nothing"], "no function that has a hook is meant"),
+        (&["--filter", "nothing"], "no hooked function matches the filter"),
         (&["--filter", "deep", "--duration", "5s"], "only --filter and --exclude can be changed"),
         (&["--filter", "deep", "--depth", "2"], "only --filter and --exclude can be changed"),
         (&[], "is attached to it already"),

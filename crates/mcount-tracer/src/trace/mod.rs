@@ -400,7 +400,10 @@ impl Recorder {
             return Err(about(Path::new(&name), error));
         }
         if let Some(why) = self.refused {
-            return Err(io::Error::other(why));
+            // What is missing from a file's information may be the reason.
+            let notes = self.notes.iter().filter(|note| !why.contains(note.as_str()));
+            let all: Vec<&str> = std::iter::once(&why).chain(notes).map(String::as_str).collect();
+            return Err(io::Error::other(all.join("; ")));
         }
         self.notes.extend(self.request.scope.warnings());
         if let Some(listed) = self.listed {
