@@ -173,14 +173,14 @@ fn nothing_is_meant() -> Result<(), String> {
     let room = Room::new()?;
     let flags = ["-O2", "-fpatchable-function-entry=5"];
     let program = room.compile("gcc", &flags, "options.c")?;
-    let none = "mcount: no function that has a hook is";
+    let none = "mcount: no hooked function matches";
     let rows: &[(&[&str], &str)] = &[
-        (&["--filter", "leef"], "called leef; did you mean leaf?\n"),
-        (&["--filter", "leaf@libc*"], "called leaf@libc*; did you mean leaf, leap?\n"),
-        (&["--start-at", "nobody"], "called nobody\n"),
-        (&["--only-under", "nobody", "--only-under", "other2"], "called nobody or other2\n"),
-        (&["--regex", "--filter", "^x"], "called ^x\n"),
-        (&["--filter", "leaf", "--exclude", "leaf"], "meant\n"),
+        (&["--filter", "leef"], "leef; did you mean leaf?\n"),
+        (&["--filter", "leaf@libc*"], "leaf@libc*; did you mean leaf, leap?\n"),
+        (&["--start-at", "nobody"], "nobody\n"),
+        (&["--only-under", "nobody", "--only-under", "other2"], "nobody or other2\n"),
+        (&["--regex", "--filter", "^x"], "^x\n"),
+        (&["--filter", "leaf", "--exclude", "leaf"], "the filter\n"),
     ];
     for (options, said) in rows {
         let ended = room.run("traced", &mut tracer_with(options, &program))?;
@@ -195,7 +195,7 @@ fn nothing_is_meant() -> Result<(), String> {
     let program = room.compile("gcc", &flags, "library.c")?;
     let mut command = tracer_with(&["--filter", "plugin"], &program);
     let ended = room.run("loaded", command.arg(&plugin))?;
-    let said = "mcount: warning: no function that has a hook is called plugin";
+    let said = "mcount: warning: no hooked function matches plugin";
     let found = room.trace("loaded")?.count(0, "plugin");
     if ended.code != 0 || !ended.stderr.starts_with(said) || found != 100 {
         return Err(format!("{ended:?}, {found}"));

@@ -1,14 +1,14 @@
-//! What is said if patterns mean no function that can be traced.
+//! The error for patterns that match no function that can be traced.
 
 use super::modules::Hook;
 use crate::names::alike;
 
-/// That nothing is meant: by these patterns, if it's for them. The names of `hooks` that look like theirs are suggested.
+/// The error if nothing matches: these patterns, if any are given. It suggests names of `hooks` that look like theirs.
 pub(super) fn nothing<'h>(patterns: &[&str], hooks: impl Iterator<Item = &'h Hook>) -> String {
     let [first, ..] = patterns else {
         return "no hooked function matches the filter".to_owned();
     };
-    let text = format!("no function that has a hook is called {}", patterns.join(" or "));
+    let text = format!("no hooked function matches {}", patterns.join(" or "));
     let name = first.rsplit_once('@').map_or(*first, |(name, _)| name);
     let names = alike(name, hooks.map(|hook| &*hook.name).filter(|name| !name.is_empty()));
     if names.is_empty() { text } else { format!("{text}; did you mean {}?", names.join(", ")) }
