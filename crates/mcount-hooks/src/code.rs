@@ -106,13 +106,16 @@ mod tests {
     }
 
     #[unsafe(no_mangle)]
+    #[inline(never)]
     extern "C" fn mcount_hooks_test_first(value: u64) -> u64 {
         std::hint::black_box(value) + 1
     }
 
     #[test]
     fn functions_are_found_and_their_code_is() {
-        assert_eq!(mcount_hooks_test_first(1), 2);
+        // Called by its address, so that it's there and has its name.
+        let first: extern "C" fn(u64) -> u64 = std::hint::black_box(mcount_hooks_test_first);
+        assert_eq!(first(1), 2);
         with_this_program(|file| {
             let names = ["nobody", "mcount_hooks_test_first"];
             let [nobody, first] = definitions(file, names);
