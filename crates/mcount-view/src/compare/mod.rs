@@ -3,7 +3,7 @@
 //!
 //! Two traces of one program differ as well: the machine did something else, memory lay elsewhere. So a
 //! difference counts if three things are true: every trace of one side is beyond all of the other, the
-//! difference is greater than what chance makes of so many functions ([`statistics`]), and it's greater than
+//! difference is greater than what chance makes of so many functions (`statistics`), and it's greater than
 //! the threshold.
 
 mod disturbed;

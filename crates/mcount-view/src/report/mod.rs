@@ -2,7 +2,7 @@
 //! of a trace is in `trace`.
 //!
 //! Its own room because most of it is text for browsers. What comes from the file goes into the page
-//! through [`escape`] or as JSON without a `<`, so that no name is markup.
+//! through `escape` or as JSON without a `<`, so that no name is markup.
 
 mod page;
 mod trace;
