@@ -32,6 +32,7 @@ const NOT_HERE_BY_GCC: &[&str] = &["hwaddress", "shadow-call-stack"];
 
 /// Those that have the addresses that tracing returns takes, and what is said of that.
 const LIMITED: &[(&str, &str)] = &[
+    ("hwaddress", "HWAddressSanitizer"),
     ("thread", "ThreadSanitizer"),
     ("memory", "MemorySanitizer"),
     ("dataflow", "DataFlowSanitizer"),
