@@ -57,6 +57,10 @@ pub(crate) const TESTS: &[Test] = &[
         ..test("a_script_keeps_the_compilers_list_for_tools_alone", a_script_keeps_the_list)
     },
     test("padding_is_no_area_of_an_overridden_function", overridden_functions),
+    Test {
+        programs: &["powerpc64le-linux-gnu-gcc", "powerpc64le-linux-gnu-ld"],
+        ..test("room_for_stubs_between_two_links", room_for_stubs)
+    },
     test("images_without_headers_in_memory", images_without_headers_in_memory),
     Test {
         programs: &["gcc", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"],
@@ -516,6 +520,43 @@ fn a_script_keeps_the_list() -> Result<(), String> {
             let found = table(&room.path("image"))?;
             same(&found.iter().all(|(_, recorded)| *recorded), &true, &case)?;
         }
+    }
+    is_clean(&room)
+}
+
+/// As kernels for ppc64 are linked: the list of a first link says how much room the stubs need, and is the table itself.
+const STUBS_SCRIPT: &str = "\
+SECTIONS {
+  . = 0x10000;
+  .text : { *(.text*) }
+  .stubs : { *(.room_for_stubs) }
+  .rodata : {
+    . = ALIGN(8);
+    __start_mcount_loc = .;
+    KEEP(*(__mcount_loc __patchable_function_entries))
+    __stop_mcount_loc = .;
+  }
+  .data : { *(.toc .got .data*) }
+}
+";
+
+fn room_for_stubs() -> Result<(), String> {
+    let room = room()?;
+    room.put("kernel.lds", STUBS_SCRIPT.as_bytes())?;
+    room.put("stubs.s", b".section .room_for_stubs, \"aw\"\n.quad 2\n.space 64\n")?;
+    room.put("hook.s", b".globl _mcount\n_mcount: blr\n")?;
+    let gcc = "powerpc64le-linux-gnu-gcc -O1 -ffreestanding -fno-pic -c";
+    for flags in ["-mcpu=power10 -fpatchable-function-entry=1", "-pg -mprofile-kernel"] {
+        must(&room, &format!("{gcc} {flags} one.c two.c"))?;
+        must(&room, &format!("{gcc} stubs.s hook.s"))?;
+        must(&room, "powerpc64le-linux-gnu-ld -r -o first.o one.o two.o hook.o")?;
+        let link = "powerpc64le-linux-gnu-ld -T kernel.lds -e f -o image first.o stubs.o";
+        must(&room, &format!("mcount link -- {link}"))?;
+        must(&room, "mcount check image")?;
+        // Two functions, each of them once.
+        let listed = must(&room, "mcount list image")?.stdout;
+        let rows = listed.lines().filter(|line| line.ends_with("recorded")).count();
+        same(&(rows, addresses(&room, "image")?.len()), &(2, 2), flags)?;
     }
     is_clean(&room)
 }

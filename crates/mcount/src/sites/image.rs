@@ -105,12 +105,20 @@ fn words_of_tables<Elf: FileHeader>(
 ) -> Vec<(u64, bool)> {
     let view = target.view;
     let mut found = Vec::new();
+    let own = options.table_section.as_str();
+    let main = table_range(target, own.as_bytes(), bare);
+    // A linker script may give the table a section of another name, which then has the shape of a compiler's list.
+    let is_part_of_main = |address: u64, size: u64| {
+        main.is_some_and(|(start, whole)| {
+            let rest = address.checked_sub(start).and_then(|at| whole.checked_sub(at));
+            rest.is_some_and(|rest| size <= rest)
+        })
+    };
     let mut add = |address, size, is_list| {
         let words = loaded::words(view, address, size / view.word(), &target.loader);
         found.extend(words.into_iter().map(|word| (word, is_list)));
     };
-    let own = options.table_section.as_str();
-    if let Some((address, size)) = table_range(target, own.as_bytes(), bare) {
+    if let Some((address, size)) = main {
         add(address, size, own == patchable::SECTION);
     }
     let range = table_range(target, patchable::SECTION.as_bytes(), bare);
@@ -118,7 +126,7 @@ fn words_of_tables<Elf: FileHeader>(
         add(address, size, true);
     }
     for (index, list) in patchable::other_lists_of_image(target) {
-        if !view.is_called(index, own.as_bytes()) {
+        if !view.is_called(index, own.as_bytes()) && !is_part_of_main(list.address, list.size) {
             add(list.address, list.size, true);
         }
     }

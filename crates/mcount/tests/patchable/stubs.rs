@@ -123,6 +123,8 @@ fn judge(case: &Case, room: &Room) -> Result<(), String> {
         &[table.sites.iter().filter(|site| site.recorded).count()],
         &[expected.len()],
     )?;
+    let entries = mcount::read_table(&image, &options).map_err(|error| error.to_string())?;
+    same("entries", &[entries.sites.len()], &[expected.len()])?;
     let findings = mcount::check(&image, &options, &CheckOptions::default());
     let findings = findings.map_err(|error| error.to_string())?;
     let denied = findings.iter().filter(|finding| finding.rule.default_level() == Level::Deny);
