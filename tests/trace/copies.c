@@ -1,5 +1,6 @@
 /* Coroutines that share one stack, as greenlet's do: what one has on it is copied away when another runs, and copied back
- * later. They are in recursions of different depths and frames of different sizes, so that their slots collide. */
+ * later. They are in recursions of different depths and frames of different sizes, so that their slots collide.
+ * Arguments: how many there are, how deep they are, and how many begin anew, every other one: what it had on the stack never comes back. */
 #include "hits.h"
 #include <alloca.h>
 #include <setjmp.h>
@@ -16,7 +17,7 @@ static struct coroutine {
 static struct coroutine *now;
 static jmp_buf scheduler;
 static char *base;
-static int count = 4, depth = 24;
+static int count = 4, depth = 24, anew;
 
 /* Keeps the stack from here up to where the coroutine began. */
 QUIET static void keep(void)
@@ -94,8 +95,9 @@ NI static void schedule(void)
         for (i = left = 0; i < count; i++) {
             now = &all[i];
             if (!now->is_done && !setjmp(scheduler)) {
-                if (now->is_started)
+                if (now->is_started && !(i % 2 && anew > 0))
                     put_back();
+                anew -= now->is_started;
                 now->is_started = 1;
                 begin(i);
             }
@@ -109,6 +111,8 @@ int main(int argc, char **argv)
         count = atoi(argv[1]);
     if (argc > 2)
         depth = atoi(argv[2]);
+    if (argc > 3)
+        anew = atoi(argv[3]);
     schedule();
     long sum = 0;
     for (int i = 0; i < count; i++)

@@ -40,6 +40,10 @@ const SLOTS: usize = if cfg!(target_pointer_width = "64") { 1 << 20 } else { 1 <
 const FRAMES: usize = SLOTS;
 /// Heads of lists of pads, by the caller's address.
 const CALLERS: usize = 1 << 10;
+/// Heads of lists of frames, by their slots and pads.
+const BUCKETS: usize = 1 << 16;
+/// Pads that are left for callers that have none yet. More frames of other callers share the pads that there are.
+const SPARE: u32 = PADS / 4;
 /// How many frames of a slot are kept as long as none has come back: a `longjmp` may leave the same ones again and again.
 const UNPROVEN: usize = 16;
 /// How many are kept then: more of one caller couldn't be told apart.
@@ -54,8 +58,9 @@ struct Slot {
     address: u64,
     /// The pad that TIM and OPN belong to if [`OF_PAD`] is set.
     owner: u32,
-    /// The first of its frames, the newest; 0: there's none.
+    /// The first of its frames, the newest, and the last; 0: there's none.
     frames: u32,
+    oldest: u32,
     /// How many frames these are.
     count: u32,
 }
@@ -65,7 +70,10 @@ struct Slot {
 struct Frame {
     /// Its pad, or [`STUB`].
     of: u32,
+    /// The next older frame of its slot, and the next newer one.
     next: u32,
+    newer: u32,
+    slot: u64,
     open: u64,
     start: u64,
     words: Words,
@@ -73,6 +81,10 @@ struct Frame {
     trace: u64,
     /// It was taken for left.
     is_recorded: bool,
+    /// It's in a list by slot and pad. Frames that were kept before one came back aren't: these are few, and their slot's oldest.
+    is_hashed: bool,
+    /// The next frame in that list.
+    chain: u32,
 }
 
 /// Words of a chunk, one for each frame.
@@ -98,6 +110,10 @@ struct Known {
     /// Pads by their callers' addresses: lists, which are read without the lock.
     callers: [AtomicU32; CALLERS],
     next: [AtomicU32; PADS as usize],
+    /// Where the search for a pad goes on in each of these lists.
+    cursors: [u32; CALLERS],
+    /// Frames by their slots and pads, for those that the list of a slot is too long for.
+    buckets: [u32; BUCKETS],
     /// Pads in use.
     pads: u32,
     /// When a pad was last seen in a list.
@@ -148,16 +164,32 @@ fn hash(word: u64) -> usize {
     (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }
 
+/// The list by slot and pad that a frame is in.
+fn bucket(slot: u64, of: u32) -> usize {
+    hash(slot ^ u64::from(of) << 16) % BUCKETS
+}
+
 impl Known {
-    /// The slot at this address, which is added if there's none. Only the thread whose stack it's on changes a slot that is there,
-    /// and the list of its frames.
-    fn slot(&mut self, address: u64, is_added: bool) -> Option<&mut Slot> {
+    /// The slot at this address, if it's there.
+    fn slot_of(&self, address: u64) -> Option<&Slot> {
+        let at = self.place_of(address)?;
+        self.slots.get(at).filter(|slot| slot.address == address)
+    }
+
+    /// The place of the slot at this address, or the one where it would be added.
+    fn place_of(&self, address: u64) -> Option<usize> {
         /// Places that are looked at.
         const LOOKS: usize = 256;
         let first = hash(address) % SLOTS;
-        let found = (0..LOOKS).map(|step| (first + step) % SLOTS).find(|at| {
-            self.slots.get(*at).is_none_or(|slot| [0, address].contains(&slot.address))
-        })?;
+        (0..LOOKS)
+            .map(|step| (first + step) % SLOTS)
+            .find(|at| self.slots.get(*at).is_none_or(|slot| [0, address].contains(&slot.address)))
+    }
+
+    /// The slot at this address, which is added if there's none. Only the thread whose stack it's on changes a slot that is there,
+    /// and the list of its frames.
+    fn slot(&mut self, address: u64, is_added: bool) -> Option<&mut Slot> {
+        let found = self.place_of(address)?;
         let slot = self.slots.get_mut(found)?;
         if slot.address == 0 {
             if !is_added {
@@ -170,30 +202,100 @@ impl Known {
 
     /// Takes the frame with this pad out of the list of a slot.
     fn take(&mut self, address: u64, of: u32, now: u64) -> Option<Frame> {
-        let first = self.slot(address, false)?.frames;
-        let mut before = 0;
-        let mut found = None;
-        for (at, frame) in self.list(first) {
-            if frame.of == of {
-                found = Some((at, *frame));
-                break;
-            }
-            before = at;
-        }
-        let (at, frame) = found?;
-        self.unlink(address, before, frame.next);
+        let at = self.find(address, of)?;
+        let frame = *self.frames.get(at as usize)?;
+        self.unlink(at);
         self.release(at, now);
+        if of != STUB {
+            // SAFETY: a pad's word is there.
+            let head = hash(unsafe { pad(of).caller.read_volatile() }) % CALLERS;
+            *self.cursors.get_mut(head)? = of;
+        }
         Some(frame)
     }
 
-    /// Frame `before`, or the slot if that's 0, is followed by `next`: there's one less.
-    fn unlink(&mut self, address: u64, before: u32, next: u32) {
+    /// The frame of a slot with this pad.
+    fn find(&self, address: u64, of: u32) -> Option<u32> {
+        let oldest = self.slot_of(address)?.oldest;
+        self.find_hashed(address, of)
+            .or_else(|| self.unhashed(oldest).find(|(_, frame)| frame.of == of).map(|(at, _)| at))
+    }
+
+    fn find_hashed(&self, address: u64, of: u32) -> Option<u32> {
+        let is_it = |frame: &Frame| (frame.slot, frame.of) == (address, of);
+        let frame = |at: u32| self.frames.get(at as usize).filter(|_| at != 0).map(|it| (at, it));
+        let first = *self.buckets.get(bucket(address, of))?;
+        let mut chain = core::iter::successors(frame(first), |(_, it)| frame(it.chain)).take(MOST);
+        chain.find(|(_, frame)| is_it(frame)).map(|(at, _)| at)
+    }
+
+    /// The frames of a slot, from its oldest on, that aren't in a list by slot and pad.
+    fn unhashed(&self, oldest: u32) -> impl Iterator<Item = (u32, &Frame)> {
+        let frame = |at: u32| self.frames.get(at as usize).filter(|_| at != 0).map(|it| (at, it));
+        core::iter::successors(frame(oldest), move |(_, it)| frame(it.newer))
+            .take_while(|(_, it)| !it.is_hashed)
+            .take(UNPROVEN + 2)
+    }
+
+    /// Puts frame `at` before the others of its slot.
+    fn link(&mut self, address: u64, at: u32) {
         let Some(slot) = self.slot(address, false) else { return };
-        slot.count = slot.count.saturating_sub(1);
-        if before == 0 {
-            slot.frames = next;
-        } else if let Some(frame) = self.frames.get_mut(before as usize) {
-            frame.next = next;
+        let next = core::mem::replace(&mut slot.frames, at);
+        slot.count += 1;
+        if next == 0 {
+            slot.oldest = at;
+        } else if let Some(frame) = self.frames.get_mut(next as usize) {
+            frame.newer = at;
+        }
+        let Some(frame) = self.frames.get_mut(at as usize) else { return };
+        (frame.slot, frame.next, frame.newer) = (address, next, 0);
+        if frame.is_hashed
+            && let Some(first) = self.buckets.get_mut(bucket(address, frame.of))
+        {
+            frame.chain = core::mem::replace(first, at);
+        }
+    }
+
+    /// Takes frame `at` out of the lists that it's in.
+    fn unlink(&mut self, at: u32) {
+        let Some(frame) = self.frames.get(at as usize).copied() else { return };
+        if let Some(newer) = self.frames.get_mut(frame.newer as usize).filter(|_| frame.newer != 0)
+        {
+            newer.next = frame.next;
+        }
+        if let Some(older) = self.frames.get_mut(frame.next as usize).filter(|_| frame.next != 0) {
+            older.newer = frame.newer;
+        }
+        if let Some(slot) = self.slot(frame.slot, false) {
+            slot.count = slot.count.saturating_sub(1);
+            if frame.newer == 0 {
+                slot.frames = frame.next;
+            }
+            if frame.next == 0 {
+                slot.oldest = frame.newer;
+            }
+        }
+        if frame.is_hashed {
+            self.unchain(at, &frame);
+        }
+    }
+
+    fn unchain(&mut self, at: u32, frame: &Frame) {
+        let Some(first) = self.buckets.get_mut(bucket(frame.slot, frame.of)) else { return };
+        if *first == at {
+            *first = frame.chain;
+            return;
+        }
+        let mut before = *first;
+        for _ in 0..MOST {
+            let Some(other) = self.frames.get_mut(before as usize).filter(|_| before != 0) else {
+                return;
+            };
+            if other.chain == at {
+                other.chain = frame.chain;
+                return;
+            }
+            before = other.chain;
         }
     }
 
@@ -208,7 +310,9 @@ impl Known {
 
     /// Keeps a frame of a slot; `false` if there's no room.
     fn keep(&mut self, address: u64, mut frame: Frame) -> bool {
-        let Some(first) = self.slot(address, true).map(|slot| slot.frames) else { return false };
+        if self.slot(address, true).is_none() {
+            return false;
+        }
         let at = if self.free != 0 {
             self.free
         } else if (self.used as usize) < FRAMES - 1 {
@@ -221,14 +325,11 @@ impl Known {
         } else {
             self.used = at;
         }
-        frame.next = first;
+        frame.is_hashed = is_proven();
         if let Some(room) = self.frames.get_mut(at as usize) {
             *room = frame;
         }
-        if let Some(slot) = self.slot(address, false) {
-            slot.frames = at;
-            slot.count += 1;
-        }
+        self.link(address, at);
         if frame.open != 0 {
             self.make_mirror(address, at, frame.trace);
             self.reflect(at, (frame.open, frame.start), frame.trace);
@@ -277,24 +378,24 @@ impl Known {
 
     /// Takes the oldest frame that has a pad out of the list of a slot: it's likely to be gone.
     fn forget_oldest(&mut self, address: u64) -> Option<u32> {
-        let first = self.slot(address, false)?.frames;
-        let (mut before, mut found) = (0, None);
-        for (at, frame) in self.list(first) {
-            if frame.of != STUB {
-                found = Some((before, at, frame.next));
-            }
-            before = at;
-        }
-        let (before, at, next) = found?;
-        self.unlink(address, before, next);
+        let oldest = self.slot_of(address)?.oldest;
+        let frame = |at: u32| self.frames.get(at as usize).filter(|_| at != 0).map(|it| (at, it));
+        // One frame of a slot has the stub.
+        let mut all = core::iter::successors(frame(oldest), |(_, it)| frame(it.newer)).take(3);
+        let (at, _) = all.find(|(_, frame)| frame.of != STUB)?;
+        self.unlink(at);
         Some(at)
     }
 
     /// The list of pads whose callers' addresses have this hash.
     fn pads_of(&self, head: usize) -> impl Iterator<Item = u32> {
+        self.pads_from(self.callers.get(head).map(|it| it.load(Acquire)).filter(|at| *at != 0))
+    }
+
+    /// The part of such a list that begins with this pad.
+    fn pads_from(&self, first: Option<u32>) -> impl Iterator<Item = u32> {
         let next =
             |at: &u32| self.next.get(*at as usize).map(|it| it.load(Acquire)).filter(|at| *at != 0);
-        let first = self.callers.get(head).map(|it| it.load(Acquire)).filter(|at| *at != 0);
         core::iter::successors(first, next)
     }
 
@@ -332,50 +433,70 @@ impl Known {
         let new = self.known_pad(of.caller, &taken)?;
         if let Some(before) = before {
             let at = self.forget_oldest(address)?;
-            let slot = self.slot(address, false)?;
-            let next = core::mem::replace(&mut slot.frames, at);
-            slot.count += 1;
-            *self.frames.get_mut(at as usize)? =
-                Frame { next, open: 0, is_recorded: true, ..before };
+            *self.frames.get_mut(at as usize)? = Frame { open: 0, is_recorded: true, ..before };
+            self.link(address, at);
         }
         self.slot(address, false)?.owner = new;
         Some(pad(new).address)
     }
 
-    /// A pad for this caller that no frame of the slot has.
+    /// A pad for this caller that no frame of the slot has, if there's one or it's found soon.
     fn pad_for(&mut self, address: u64, caller: u64) -> Option<u32> {
+        /// How many are looked at: programs may have thousands of frames in a slot.
+        const LOOKS: usize = 64;
+        self.mark(address)?;
+        let head = hash(caller) % CALLERS;
+        let (mut shared, mut found, mut last) = (None, None, 0);
+        let cursor = self.cursors.get(head).copied().filter(|at| *at != 0);
+        for at in self.pads_from(cursor).chain(self.pads_of(head)).take(LOOKS) {
+            last = at;
+            // SAFETY: a pad's word is there.
+            if unsafe { pad(at).caller.read_volatile() } == caller {
+                shared = Some(at);
+                let is_taken = self.seen.get(at as usize) == Some(&self.searches)
+                    || self.find_hashed(address, at).is_some();
+                if !is_taken {
+                    found = shared;
+                    break;
+                }
+            }
+        }
+        *self.cursors.get_mut(head)? = self.next.get(last as usize)?.load(Relaxed);
+        if found.is_some() {
+            return found;
+        }
+        // SAFETY: as above.
+        let is_of_caller = |at: &u32| unsafe { pad(*at).caller.read_volatile() } == caller;
+        let shared = shared.or_else(|| self.pads_of(head).find(is_of_caller));
+        // The program is right with a shared one; of two such calls, one's times are the other's.
+        if shared.is_some() && self.pads + SPARE >= PADS {
+            return shared;
+        }
+        self.new_pad(head, caller).or(shared)
+    }
+
+    /// Marks the pads of a slot's frames that aren't in a list by slot and pad, and its owner, as seen by the next search.
+    fn mark(&mut self, address: u64) -> Option<()> {
         self.searches = self.searches.wrapping_add(1);
         let search = self.searches;
         let slot = *self.slot(address, true)?;
-        let mut at = slot.frames;
-        for _ in 0..=MOST {
-            let Some(frame) = self.frames.get(at as usize).filter(|_| at != 0) else { break };
-            if let Some(seen) = self.seen.get_mut(frame.of as usize) {
-                *seen = search;
-            }
-            at = frame.next;
+        let mut marked = [STUB; UNPROVEN + 3];
+        let unhashed = self.unhashed(slot.oldest).map(|(_, frame)| frame.of);
+        for (room, of) in marked.iter_mut().zip(unhashed.chain([slot.owner])) {
+            *room = of;
         }
-        if let Some(seen) = self.seen.get_mut(slot.owner as usize) {
-            *seen = search;
+        for of in marked {
+            *self.seen.get_mut(of as usize)? = search;
         }
-        let head = hash(caller) % CALLERS;
-        let mut shared = None;
-        for at in self.pads_of(head) {
-            // SAFETY: a pad's word is there.
-            if unsafe { pad(at).caller.read_volatile() } == caller {
-                if self.seen.get(at as usize) != Some(&search) {
-                    return Some(at);
-                }
-                shared = Some(at);
-            }
-        }
+        Some(())
+    }
+
+    /// A pad that nobody has had, with this caller, if there's one left.
+    fn new_pad(&mut self, head: usize, caller: u64) -> Option<u32> {
         // Some numbers are no pads.
-        let Some(new) = (self.pads + 1..PADS).find(|number| is_pad(*number)) else {
-            // The program is right with it; of two such calls, one's times are the other's.
-            return shared;
-        };
+        let new = (self.pads + 1..PADS).find(|number| is_pad(*number))?;
         self.pads = new;
-        // SAFETY: as above, and it's nobody's yet.
+        // SAFETY: a pad's word is there, and it's nobody's yet.
         unsafe { pad(new).caller.write_volatile(caller) };
         let head = self.callers.get(head)?;
         self.next.get(new as usize)?.store(head.load(Relaxed), Relaxed);
@@ -451,7 +572,19 @@ impl Taken {
         let of = if is_pad { owner } else { STUB };
         // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
         let trace = unsafe { trace_of(self.block) };
-        Some(Frame { of, next: 0, open, start, words: self.words, trace, is_recorded: false })
+        Some(Frame {
+            of,
+            next: 0,
+            newer: 0,
+            slot: self.slot,
+            open,
+            start,
+            words: self.words,
+            trace,
+            is_recorded: false,
+            is_hashed: false,
+            chain: 0,
+        })
     }
 }
 

@@ -38,6 +38,11 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program { also: Also::Nothing, ..program("fibres", "fibres.c") },
     Program { also: Also::Nothing, ..program("copied-stacks", "copies.c") },
     Program { also: Also::Nothing, ..with("copied-stacks-many", "copies.c", &["300", "40"]) },
+    Program { also: Also::Nothing, ..with("copied-stacks-parked", "copies.c", &["4000", "12"]) },
+    Program {
+        also: Also::Nothing,
+        ..with("copied-stacks-left", "copies.c", &["400", "12", "40000"])
+    },
     Program { also: Also::Nothing, ..program("copied-stacks-throw", "copies-throw.cpp") },
     Program { also: Also::Nothing, ..program("copied-stacks-random", "copies-random.cpp") },
     program("profiler", "profiler.c"),
