@@ -29,7 +29,7 @@ const fn with(
 }
 
 /// A million elsewhere, which takes an emulator too long.
-const SWITCHES: &[&str] = if cfg!(target_arch = "x86_64") { &[] } else { &["-DSWITCHES=50000"] };
+const SWITCHES: &[&str] = if cfg!(target_arch = "x86_64") { &[] } else { &["-DSWITCHES=10000"] };
 const AVX: &[&str] = &["-mavx2", "-DNESTED"];
 
 pub(crate) const PROGRAMS: &[Program] = &[
