@@ -191,7 +191,7 @@ NI static unsigned long deep(int n)
 NI static void begin(coroutine *own)
 {
     HIT();
-    set->base = static_cast<char *>(__builtin_dwarf_cfa());
+    set->base = static_cast<char *>(FRAME_END());
     is_switching = 0;
     while (set->left > 0) {
         try {

@@ -50,7 +50,8 @@ QUIET static _Unwind_Reason_Code visit(_Unwind_Context *context, void *found)
     int before = 0;
     uintptr_t address = _Unwind_GetIPInfo(context, &before);
     void *function = _Unwind_FindEnclosingFunction(reinterpret_cast<void *>(address - !before));
-    if (function == reinterpret_cast<void *>(main))
+    // On AArch64, gcc begins the unwind information behind the NOPs.
+    if (reinterpret_cast<uintptr_t>(function) - reinterpret_cast<uintptr_t>(main) < 32)
         *static_cast<bool *>(found) = true;
     return _URC_NO_REASON;
 }
@@ -102,7 +103,7 @@ NI static long deep(int i, int n)
 NI static void begin(int i)
 {
     HIT();
-    base = static_cast<char *>(__builtin_dwarf_cfa());
+    base = static_cast<char *>(FRAME_END());
     for (int round = 0; round < 3; round++) {
         try {
             now->sum += deep(i, 13 - i % 4 - round);

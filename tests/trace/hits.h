@@ -19,6 +19,13 @@
 #endif
 #define QUIET __attribute__((BARE, noinline))
 
+/* Where the frame of a function ends. On AArch64, clang has the frame pointer for it. */
+#if defined __clang__ && defined __aarch64__
+#define FRAME_END() ((void *)((char *)__builtin_frame_address(0) + 16))
+#else
+#define FRAME_END() __builtin_dwarf_cfa()
+#endif
+
 /* Lets other threads run, as far as the processor can. */
 #ifdef __aarch64__
 #define PAUSE() __asm__ volatile("yield")

@@ -34,7 +34,7 @@ NI int slp_switch(void)
 {
     if (setjmp(inside))
         return 1;
-    keep(__builtin_dwarf_cfa());
+    keep(FRAME_END());
     return 0;
 }
 NI static long leaf(long x)

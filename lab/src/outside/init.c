@@ -39,7 +39,9 @@ int main(int count, char **words)
 	mounted("sysfs", "/sys");
 	mounted("devtmpfs", "/dev");
 	mounted("tmpfs", "/dev/shm");
-	mounted("tmpfs", "/tmp");
+	/* If the project is below it, that's hidden otherwise. */
+	if (strncmp(ROOM, "/tmp/", 5))
+		mounted("tmpfs", "/tmp");
 	mounted("tmpfs", ROOM);
 	setenv("PATH", "/bin", 1);
 	setenv("MCOUNT_PROGRAMS", "/programs", 1);

@@ -28,6 +28,8 @@ const fn with(
     Program { arguments, ..program(name, source) }
 }
 
+/// A million elsewhere, which takes an emulator too long.
+const SWITCHES: &[&str] = if cfg!(target_arch = "x86_64") { &[] } else { &["-DSWITCHES=10000"] };
 const AVX: &[&str] = &["-mavx2", "-DNESTED"];
 
 pub(crate) const PROGRAMS: &[Program] = &[
@@ -44,7 +46,11 @@ pub(crate) const PROGRAMS: &[Program] = &[
         ..with("copied-stacks-left", "copies.c", &["400", "12", "40000"])
     },
     Program { also: Also::Nothing, ..program("copied-stacks-throw", "copies-throw.cpp") },
-    Program { also: Also::Nothing, ..program("copied-stacks-random", "copies-random.cpp") },
+    Program {
+        also: Also::Nothing,
+        flags: SWITCHES,
+        ..program("copied-stacks-random", "copies-random.cpp")
+    },
     program("profiler", "profiler.c"),
     Program { flags: &["-rdynamic"], ..program("backtrace", "backtrace.cpp") },
     // These functions have two hooks each.
