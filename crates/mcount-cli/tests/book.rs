@@ -179,17 +179,15 @@ fn plain(line: &str) -> String {
 /// Whether the line `found` is as the page says; `…` stands for any text.
 fn is_line(expected: &str, found: &str) -> bool {
     let (expected, found) = (plain(expected), plain(found));
-    let mut parts = expected.trim().split('…');
-    let Some(mut rest) = found.trim().strip_prefix(parts.next().unwrap_or_default()) else {
-        return false;
-    };
-    let mut is_open = false;
-    for part in parts {
-        is_open = true;
-        let Some(at) = rest.find(part) else { return false };
-        (rest, is_open) = (rest.split_at(at + part.len()).1, part.is_empty());
+    let (expected, found) = (expected.trim(), found.trim());
+    let Some((first, rest)) = expected.split_once('…') else { return expected == found };
+    let (middle, last) = rest.rsplit_once('…').unwrap_or(("", rest));
+    let ends = found.strip_prefix(first).and_then(|found| found.strip_suffix(last));
+    let mut rest = ends;
+    for part in middle.split('…') {
+        rest = rest.and_then(|rest| rest.split_once(part)).map(|(_, rest)| rest);
     }
-    rest.is_empty() || is_open
+    rest.is_some()
 }
 
 /// Whether the lines `found` are as the page says; a line `…` stands for any number of them.
