@@ -115,7 +115,7 @@ fn the_documentation_explains_each_rule_in_the_same_words() {
     let path = testkit::prebuilt::root().join("docs/checks.md");
     let text = String::from_utf8(testkit::files::read(&path).unwrap()).unwrap();
     for rule in mcount::Rule::all() {
-        let expected = format!("### {rule}\n\n{}\n", rule.explanation());
+        let expected = format!("### {rule}\n{}\n", rule.explanation());
         assert!(text.contains(&expected), "{rule}");
     }
 }
