@@ -9,6 +9,7 @@
 use rayon::prelude::*;
 use std::fmt::Write as _;
 use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 use testkit::book::{self, Block, Kind, Page};
@@ -34,8 +35,35 @@ struct Printed {
     code: Option<i32>,
 }
 
+/// The library of `cargo xtask dist` that ends in `kind`, as the tests of the whole workspace build it.
+fn library(name: &str, kind: &str) -> PathBuf {
+    let name = name.replace('-', "_");
+    std::env::current_exe().unwrap().with_file_name(format!("lib{name}_c.{kind}"))
+}
+
+/// Whether what the block needs is there. `MCOUNT_REQUIRE_TOOLS=1` says that it has to be.
+fn has_needs(block: &Block) -> bool {
+    let Some(needed) = &block.needs else { return true };
+    let name = needed.split_once("lib/lib").map_or("", |(_, name)| name);
+    let (name, kind) = name.split_once('.').unwrap_or((name, ""));
+    library(name, kind).exists() || std::env::var_os("MCOUNT_REQUIRE_TOOLS").is_some()
+}
+
 fn is_run(block: &Block) -> bool {
-    block.not_run.is_none()
+    block.not_run.is_none() && has_needs(block)
+}
+
+/// Makes the folder `dist` as `cargo xtask dist` does, with the header files and those libraries that are there.
+fn dist(folder: &Path) {
+    std::fs::create_dir_all(folder.join("lib/pkgconfig")).unwrap();
+    symlink(prebuilt::root().join("include"), folder.join("include")).unwrap();
+    for (name, source) in [("mcount-live", "mcount-inside-c"), ("mcount", "mcount-c")] {
+        let config = prebuilt::root().join(format!("crates/{source}/{name}.pc"));
+        symlink(config, folder.join(format!("lib/pkgconfig/{name}.pc"))).unwrap();
+        for (kind, of) in [("so", "so"), ("so.0", "so"), ("a", "a")] {
+            symlink(library(name, of), folder.join(format!("lib/lib{name}.{kind}"))).unwrap();
+        }
+    }
 }
 
 /// The commands of `page` that a test runs, and whether their block shows output.
@@ -79,6 +107,7 @@ fn folder(page: &Page) -> TempDir {
         symlink(prebuilt::root().join(name), path(name)).unwrap();
     }
     std::fs::create_dir(path("bin")).unwrap();
+    dist(&path("dist"));
     symlink(env!("CARGO_BIN_EXE_mcount"), path("bin/mcount")).unwrap();
     symlink(env!("CARGO_BIN_EXE_recordmcount"), path("bin/recordmcount")).unwrap();
     for block in page.blocks().into_iter().filter(is_run) {
@@ -300,7 +329,8 @@ fn every_block_that_is_not_run_says_why() {
     let mut silent = Vec::new();
     for page in book::pages().unwrap() {
         for block in page.blocks() {
-            match (&block.kind, &block.not_run) {
+            let missing = block.needs.as_ref().filter(|_| !has_needs(&block));
+            match (&block.kind, block.not_run.as_ref().or(missing)) {
                 (_, Some(reason)) => {
                     println!("{}:{}: not run: {reason}", page.name, block.at + 1);
                     not_run += 1;
@@ -312,7 +342,7 @@ fn every_block_that_is_not_run_says_why() {
     }
     println!("{run} blocks are run, {not_run} are not");
     assert!(silent.is_empty(), "neither commands nor marked: {silent:#?}");
-    assert!(run > not_run, "{run} blocks are run, {not_run} are not");
+    assert!(run > 40, "only {run} blocks are run, {not_run} are not");
 }
 
 #[test]

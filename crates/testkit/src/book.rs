@@ -2,7 +2,8 @@
 //! are to type, what these print, and which files they save.
 //!
 //! A block is indented by four spaces or between fences. Comments of HTML say what readers needn't see:
-//! `<!-- run first: COMMAND -->` before the commands of a page, and `<!-- not run: REASON -->` above a block.
+//! `<!-- run first: COMMAND -->` before the commands of a page, `<!-- not run: REASON -->` and `<!-- needs: FILE -->`
+//! above a block, and `<!-- not run on this page: REASON -->`.
 
 use crate::files;
 use crate::prebuilt;
@@ -52,6 +53,8 @@ pub struct Block {
     pub kind: Kind,
     /// Why no test runs it.
     pub not_run: Option<String>,
+    /// A file without which it can't run, such as one that `cargo xtask dist` makes.
+    pub needs: Option<String>,
 }
 
 impl Page {
@@ -70,6 +73,7 @@ impl Page {
     #[must_use]
     pub fn blocks(&self) -> Vec<Block> {
         let lines: Vec<&str> = self.text.lines().collect();
+        let none = self.text.lines().find_map(|line| comment(line, "not run on this page"));
         let mut blocks = Vec::new();
         let mut at = 0;
         while let Some(line) = lines.get(at) {
@@ -82,7 +86,9 @@ impl Page {
                 None
             };
             if let Some((language, first, end)) = found {
-                blocks.push(block(&lines, language, first, end));
+                let mut block = block(&lines, language, first, end);
+                block.not_run = block.not_run.or_else(|| none.map(str::to_owned));
+                blocks.push(block);
                 at = end;
             }
             at += 1;
@@ -151,13 +157,21 @@ fn block(lines: &[&str], language: &str, first: usize, end: usize) -> Block {
     let above =
         above.iter().rev().find(|line| !line.trim().is_empty()).copied().unwrap_or_default();
     let kind = match language {
-        "" | "console" | "text" if code.iter().any(|line| line.starts_with("$ ")) => {
+        "" | "console" | "text" | "sh" | "bash" | "shell"
+            if code.iter().any(|line| line.starts_with("$ ")) =>
+        {
             Kind::Commands(commands(&code, first))
         }
-        "" | "console" | "text" => Kind::Unknown,
+        "" | "console" | "text" | "sh" | "bash" | "shell" => Kind::Unknown,
         _ => file_name(above).map_or(Kind::Excerpt, |name| Kind::File(name.to_owned())),
     };
-    Block { at: first, code, kind, not_run: comment(above, "not run").map(str::to_owned) }
+    Block {
+        at: first,
+        code,
+        kind,
+        not_run: comment(above, "not run").map(str::to_owned),
+        needs: comment(above, "needs").map(str::to_owned),
+    }
 }
 
 /// The name at the end of a line such as "Save this as `slow.c`:".
