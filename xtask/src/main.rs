@@ -9,6 +9,7 @@
 )]
 
 mod bare;
+mod book;
 mod counts;
 mod deb;
 mod dist;
@@ -29,6 +30,7 @@ usage: cargo xtask CHORE [OPTION…]
 
 chores:
   bare      build a program without an operating system that traces itself, and run it in QEMU
+  book      make a book of the pages in docs with mdBook, and follow every link
   bench     --check compares instruction counts; without it, that of cargo lab
   test      install what the tests need and run every check that CI runs
   dist      build the programs, man pages and completions into a folder (dist)
@@ -54,6 +56,7 @@ fn run() -> Result<bool> {
     match parser.next()? {
         Some(Arg::Value(chore)) => match chore.to_str() {
             Some("bare") => bare::run(parser),
+            Some("book") => book::run(parser),
             Some("test") => test::run(parser),
             Some("deb") => deb::run(parser),
             Some("dist") => dist::run(parser),
