@@ -16,6 +16,7 @@ mod dist;
 mod foreign;
 mod lab;
 mod parallel;
+mod pictures;
 mod release;
 mod test;
 
@@ -37,6 +38,7 @@ chores:
   deb       make packages of Debian of that folder; --check: lintian; --install: in a clean Debian root
   foreign   build libmcount-live for other processors, whose tests emulators run
   lab       run an experiment (cargo lab); those of its experiments are chores here, too
+  pictures  make the pictures of the book anew
   release   --dry-run: go through docs/release.md, and publish nothing
 ";
 
@@ -62,6 +64,7 @@ fn run() -> Result<bool> {
             Some("dist") => dist::run(parser),
             Some("foreign") => foreign::run(parser),
             Some("lab") => lab::run(rest(&mut parser)?),
+            Some("pictures") => pictures::run(parser),
             Some("release") => release::run(parser),
             Some("bench") => bench(rest(&mut parser)?),
             // Those of cargo lab had this name once, and are known by it.

@@ -1,6 +1,4 @@
 //! The block of a thread: what `%gs` points to, or in a library what a word of thread-local storage does.
-//!
-//! Its own file because both sides of `host.rs` know it, and it knows nothing.
 
 /// What is known of a thread; `x86_64.s` has the offsets of what it uses.
 #[repr(C)]

@@ -1,6 +1,4 @@
 //! Pads (`pads.rs`), as the assembly has them: code that functions return to, and a word for each with its caller's address.
-//!
-//! Its own file because a library keeps it with the rest of what its processors have in common.
 
 use crate::processor::PAD_LANDING;
 

@@ -1,6 +1,4 @@
 //! What is recorded of the arguments or the result of one call: bytes, and the records that they become.
-//!
-//! Its own file because a library that is told of markers (`mcount_mark`) writes them as well, and reads no registers.
 
 use super::{layout as trace, thread};
 

@@ -1,6 +1,4 @@
 //! Where the shadows of stacks are: at a constant distance, in the bits in which addresses of shadows differ from those of stacks.
-//!
-//! Its own file, because where addresses have 32 bits there's no such distance, and `mcount-inside` has another file in its place.
 
 use super::layout as trace;
 use super::processor::SHADOWS;

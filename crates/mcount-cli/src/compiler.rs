@@ -1,7 +1,5 @@
 //! Which objects a compiler's command line writes.
 //!
-//! Its own file because it is about compilers and knows nothing about recording.
-//!
 //! A wrong guess does no harm: an object that isn't there isn't recorded, and a file that isn't an object
 //! is left alone. But no object may be missed.
 //!

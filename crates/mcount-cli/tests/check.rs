@@ -1,6 +1,4 @@
 //! `mcount check` as a command: levels, exit codes, what it prints, and coverage.
-//!
-//! Its own file because it is about the command; what fires a rule is tested in the library.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use serde_json::Value;

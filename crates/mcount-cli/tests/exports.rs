@@ -1,7 +1,5 @@
 //! What `mcount replay` and `mcount stats` make of traces, opened by the programs that it is for: uftrace, a decoder of
 //! protocol buffers, a flame graph program, Chromium; and counted again by a script.
-//!
-//! Its own file because each test needs another program, and is ignored without it.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use clap::ValueEnum;

@@ -1,7 +1,5 @@
 //! `mcount replay`: what it prints of traces that are made here, in every format, and what options
 //! leave of them; damaged traces too.
-//!
-//! Its own file because nearly all of it needs no compiler and no ELF file.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use mcount_trace::{End, Writer};

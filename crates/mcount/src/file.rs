@@ -1,7 +1,4 @@
 //! [`File`]: one file, opened once and asked often.
-//!
-//! Its own file because it knows every verb, and keeps what several of them need: the headers, the index
-//! of the functions, and the sites.
 
 use crate::check::{Check, Finding};
 use crate::elf::{Opened, Verb, View};

@@ -1,8 +1,6 @@
 //! What a caller can ask for. [`Options`] say what the sites of a file are and which of them the table
 //! should have, so they matter to every question about the file. What matters to one question only
 //! has a type of its own.
-//!
-//! Its own file, at the bottom, because every verb knows it and it knows none of them.
 
 use crate::helpers::Helpers;
 use crate::policy::Policy;

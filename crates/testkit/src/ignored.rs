@@ -1,6 +1,4 @@
 //! How a test ends itself as ignored: a panic that only the test's own harness sees.
-//!
-//! Its own file because [`crate::tools`] ends tests so, and [`crate::trial`], which runs them, asks for tools.
 
 use libtest_mimic::Failed;
 use std::any::Any;

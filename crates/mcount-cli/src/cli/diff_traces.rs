@@ -1,6 +1,4 @@
 //! `mcount diff` of traces: which functions take longer, are called more often, are new or gone.
-//!
-//! Its own file because images and traces have nothing in common but the command.
 
 use super::replay::warn;
 use super::{ERROR, FOUND, SUCCESS, complain};

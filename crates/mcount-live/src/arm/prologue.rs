@@ -1,5 +1,4 @@
-//! What a prologue of Arm code does to the stack, in both instruction sets. Its own file, because that takes most of what's known of
-//! instructions.
+//! What a prologue of Arm code does to the stack, in both instruction sets.
 //!
 //! With `-pg` the hook is behind the prologue. The caller's address is in `lr` then, because that's what the hook is called
 //! with; and the prologue may have stored it besides, which is where the function will return by.

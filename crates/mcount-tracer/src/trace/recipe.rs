@@ -1,6 +1,4 @@
 //! What the agent is to copy of the calls of a function.
-//!
-//! Its own file because hooks have recipes, and whoever makes these knows hooks.
 
 use mcount_agent::recipe;
 

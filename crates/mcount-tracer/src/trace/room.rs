@@ -1,7 +1,5 @@
 //! Room in a trace: chunks that there is room for ahead of those who take them, and the header, in which programs
 //! and recorder count them.
-//!
-//! Its own file because other threads of the recorder have it as well, and it knows nothing of what is recorded.
 
 use super::prepare::{self, Prepared};
 use super::scope::Scope;

@@ -1,6 +1,6 @@
 //! The rules of `check`, as data: the name, default level and explanation of each.
 //!
-//! Its own file because people read this text. The other files decide when a rule is broken.
+//! The other files decide when a rule is broken.
 
 use std::fmt;
 

@@ -1,7 +1,6 @@
 //! The name of a function as people write it, made of what demanglers write.
 //!
-//! Its own file because it reads a language: the names of C++, Rust and Go functions, as demanglers print
-//! them. It knows no symbols.
+//! It knows no symbols.
 //!
 //! Sources: Itanium C++ ABI, 5.1 (operators, ABI tags, local names); Rust RFC 2603 (paths in angle brackets).
 
