@@ -17,7 +17,7 @@ extern "C" {
 enum mcount_code {
     MCOUNT_NO_MATCH = 1,     /* no function with a hook matches */
     MCOUNT_BAD_PATTERN = 2,  /* the pattern is no pattern */
-    MCOUNT_FOREIGN = 3,      /* somebody else has changed the hook */
+    MCOUNT_FOREIGN = 3,      /* another tracer or a debugger has changed the hook */
     MCOUNT_UNSUITABLE = 4,   /* it can't be done at this hook */
     MCOUNT_BUSY = 5,         /* called from a handler at the wrong time, or a second trace */
     MCOUNT_THREADS = 6,      /* other threads run, and they can't be stopped for the moment that it takes */

@@ -271,8 +271,8 @@ fn a_pattern_that_means_nothing_is_warned_of() {
     let outcome = replay(&finished(), &["--function", "nothing", "--thread", "7"]);
     assert_eq!(outcome.code, Some(0));
     let expected = "\
-mcount: warning: t.mcount: nothing is called nothing
-mcount: warning: t.mcount: nothing is called 7
+mcount: warning: t.mcount: no function matches nothing
+mcount: warning: t.mcount: no function matches 7
 ";
     assert_eq!(outcome.stderr, expected);
 }

@@ -154,7 +154,8 @@ impl Plan {
             _ if there == hook.bytes => State::Untouched,
             _ => {
                 let (name, module) = (name(hook), module.path.display());
-                let text = format!("{module}: {name}: somebody else has changed the hook");
+                let text =
+                    format!("{module}: {name}: a debugger or another tracer has changed the hook");
                 self.foreign.get_or_insert(text);
                 return Ok(());
             }
@@ -202,7 +203,7 @@ impl Plan {
             }
             Edit::Replace(_) if hook.is_after_prologue => {
                 let text = format!(
-                    "{} has its hook behind the prologue (-pg): it can't be replaced",
+                    "{} has its hook after the prologue (-pg): it can't be replaced",
                     name(hook)
                 );
                 return Err(Error::new(ErrorKind::Unsuitable, text));

@@ -191,5 +191,6 @@ fn gate(memory: &Memory, maps: &[Mapping]) -> io::Result<u64> {
     let others = maps.iter().filter(|map| map.is_code() && map.is_file());
     let mut all = maps.iter().filter(is_kernels).chain(others);
     let found = all.find_map(|map| find(memory, map, SYSTEM_CALL));
-    found.ok_or_else(|| io::Error::other("it has no system call to borrow"))
+    found
+        .ok_or_else(|| io::Error::other("cannot inject a system call: no thread is stopped at one"))
 }

@@ -117,7 +117,7 @@ fn ordered(text: &str) -> Result<Ordered, std::convert::Infallible> {
 
 fn depth(text: &str) -> Result<u64, String> {
     match number::<u64>(text)? {
-        0 => Err("nothing is that shallow: 1 is the outermost call".to_owned()),
+        0 => Err("1 is the outermost call".to_owned()),
         depth => Ok(depth.min(Scope::ANY_DEPTH)),
     }
 }

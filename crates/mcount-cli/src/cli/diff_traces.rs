@@ -77,7 +77,7 @@ pub(super) fn diff_traces(
     };
     if old.len() + new.len() == 2 && by != By::Calls {
         complain(
-            "warning: one trace a side doesn't tell what is noise: give several, as OLD1,OLD2",
+            "warning: can't estimate noise from one trace per side: give several, as OLD1,OLD2",
         );
     }
     let rule = Rule {

@@ -96,7 +96,7 @@ pub(super) fn link(arguments: &LinkArgs) -> io::Result<u8> {
     };
     if linker::replaces_linkers(&arguments.command) {
         return Ok(complain(
-            "mold -run takes the place of every linker, so also that of mcount: \
+            "mold -run replaces every linker, mcount's too: \
              leave it out and give the compiler -fuse-ld=mold",
         ));
     }

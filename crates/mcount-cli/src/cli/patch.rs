@@ -86,7 +86,9 @@ fn action(arguments: &PatchArgs) -> Result<Action, String> {
         [file] => {
             Ok(Action::Apply(file.clone(), Pattern::all(&arguments.function, Language::Glob)?))
         }
-        [] => Err("which shared object has the new functions?".to_owned()),
+        [] => {
+            Err("give the shared object with the new functions: mcount patch PID FIX.so".to_owned())
+        }
         _ => Err("one shared object at a time".to_owned()),
     }
 }

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 /// What `--help` says below the options.
 pub(super) const HELP: &str = "\
-A pattern is a glob of function names, NAME@MODULE, or @MODULE; names are meant as in the source \
-(of C++ with or without arguments) and as in the symbol table. Options that say which calls are \
+A pattern is a glob of function names, NAME@MODULE, or @MODULE; names can be those of the source \
+(of C++ with or without arguments) or those of the symbol table. Options that say which calls are \
 printed narrow each other down; one that is given again widens. A call counts as deep as it was, \
 whether its callers are printed or not.
 
@@ -138,7 +138,7 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
     let is_monotonic = arguments.clock == Clock::Monotonic;
     with_trace(&arguments.trace, &arguments.selection, |trace, selection, progress| match output {
         _ if is_monotonic && trace.header.start_monotonic == 0 => {
-            Err(io::Error::other("the trace doesn't say what CLOCK_MONOTONIC was"))
+            Err(io::Error::other("the trace has no time of CLOCK_MONOTONIC"))
         }
         Some(path) if manner.format != CallFormat::Uftrace => {
             let written = write_file(&arguments.trace, path, &mut |out| {
@@ -214,7 +214,7 @@ pub(super) fn with_trace(
     };
     let printed = read(input.bytes(), |trace| {
         for pattern in selection.unknown(trace) {
-            complain(&format!("warning: {name}: nothing is called {pattern}"));
+            complain(&format!("warning: {name}: no function matches {pattern}"));
         }
         print(trace, &selection, &Progress::new(trace, Some(&input)))?;
         warn(path, trace);

@@ -4,6 +4,7 @@
 
 mod inputs;
 mod messages;
+mod said;
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;

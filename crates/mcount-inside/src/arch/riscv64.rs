@@ -105,7 +105,7 @@ pub(crate) fn while_none_is_inside<T>(areas: &[(u64, u64)], act: impl FnOnce() -
     if areas.iter().all(|area| code::is_one_instruction(&[], length(area))) {
         return Ok(act());
     }
-    let text = "other threads run, and may stand in a hook: call mcount_prepare before there are any, or compile with \
+    let text = "other threads run, and may be inside a hook: call mcount_prepare before there are any, or compile with \
         -fpatchable-function-entry=5,4";
     Err(Error::new(ErrorKind::Threads, text))
 }

@@ -113,15 +113,16 @@ pub(super) fn line(names: &[&str]) -> String {
         0 => String::new(),
         more => format!(", and {more} more"),
     };
-    let are = if names.len() == 1 { "is" } else { "are" };
-    format!("--budget: called too often, so not traced any more, {are} {shown}{more}")
+    format!("--budget: called too often, so no longer traced: {shown}{more}")
 }
 
 /// The same for the trace, with all names.
 pub(super) fn notes(names: &[&str]) -> Vec<String> {
     let pieces = names.chunks(50).map(|names| names.join(", "));
     pieces
-        .map(|names| format!("--budget: called too often, and not traced from then on: {names}"))
+        .map(|names| {
+            format!("--budget: called too often, and no longer traced from then on: {names}")
+        })
         .collect()
 }
 

@@ -140,7 +140,7 @@ impl TraceFile {
         self.target = path;
         let name = chosen.with_file_name(self.target.file_name().unwrap_or_default());
         let note =
-            || format!("{} was there already; the trace is {}", chosen.display(), name.display());
+            || format!("{} exists already; the trace is {}", chosen.display(), name.display());
         Ok(is_new.then(note))
     }
 
@@ -329,7 +329,7 @@ impl TraceFile {
                 Some(format!("{older} dropped for newer ones"))
             }
             (_, false) if is_confined => {
-                let why = "a program's sandbox (seccomp) forbids what that takes";
+                let why = "a program's sandbox (seccomp) forbids the system calls for that";
                 Some(format!("{}: {why}", not_recorded(dropped)))
             }
             (_, false) => Some(not_recorded(dropped)),

@@ -265,8 +265,8 @@ impl Module {
         const SMALL: [&str; 2] =
             ["hook has too few bytes and stays idle", "hooks have too few bytes and stay idle"];
         const ODD: [&str; 2] = [
-            "hook is neither at the entry of a function nor behind a frame pointer, and stays idle",
-            "hooks are neither at the entry of a function nor behind a frame pointer, and stay idle",
+            "hook is neither at the entry of a function nor after a frame pointer, and stays idle",
+            "hooks are neither at the entry of a function nor after a frame pointer, and stay idle",
         ];
         const LOST: [&str; 2] = [
             "hook stays idle, because neither symbols nor unwind information say where its function begins",

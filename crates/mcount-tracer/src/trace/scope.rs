@@ -265,13 +265,14 @@ impl Scope {
     /// What is said of patterns that mean nothing that was seen.
     pub(super) fn warnings(&self) -> Vec<String> {
         let functions = self.unknown().into_iter();
-        let functions = functions.map(|text| format!("warning: no function is called {text}"));
+        let functions = functions.map(|text| format!("warning: no function matches {text}"));
         let known = self.known.0.borrow();
         let files = self.files.iter().filter(|one| !known.contains(&known_file(&one.text)));
-        let files = files.map(|one| format!("warning: no function is in a file {}", one.text));
+        let files =
+            files.map(|one| format!("warning: no function is in a file that matches {}", one.text));
         let library = self.library.iter().map(Pattern::text);
         let library = library.filter(|text| !known.contains(&known_library(text)));
-        let library = library.map(|text| format!("warning: no library function is called {text}"));
+        let library = library.map(|text| format!("warning: no library function matches {text}"));
         functions.chain(files).chain(library).collect()
     }
 

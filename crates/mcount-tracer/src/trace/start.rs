@@ -59,9 +59,9 @@ impl std::fmt::Display for Untraced {
             Self::Static => {
                 f.write_str("it's statically linked, throws exceptions, and is stripped")
             }
-            Self::Confined => f.write_str(
-                "it runs in a sandbox (seccomp), which may end it for what tracing takes",
-            ),
+            Self::Confined => {
+                f.write_str("its sandbox (seccomp) may kill it for the system calls of tracing")
+            }
             Self::Other(failure) => failure.fmt(f),
         }
     }

@@ -31,10 +31,10 @@ impl Recorder {
     fn pause(&mut self) {
         let now = self.began.elapsed().as_secs_f64();
         let note = if let Some(from) = self.paused.take() {
-            format!("nothing was recorded from {from:.3} s to {now:.3} s, as SIGUSR1 said")
+            format!("SIGUSR1 paused the recording from {from:.3} s to {now:.3} s")
         } else {
             self.paused = Some(now);
-            format!("nothing is recorded from {now:.3} s on, as SIGUSR1 said")
+            format!("SIGUSR1 paused the recording from {now:.3} s on")
         };
         self.has_paused = true;
         let processes: Vec<i32> = self.processes.keys().copied().collect();

@@ -70,12 +70,8 @@ fn is_ignored(signal: libc::c_int) -> bool {
 
 /// What is said when a recorder has paused, or goes on.
 pub(super) fn line(is_paused: bool) -> &'static str {
-    if is_paused {
-        "paused: nothing is recorded until SIGUSR1 comes again"
-    } else {
-        "recording again"
-    }
+    if is_paused { "paused: send SIGUSR1 again to go on" } else { "recording again" }
 }
 
 /// What is said where there's no ring to be written.
-pub(super) const NO_RING: &str = "nothing written: SIGUSR2 writes what --ring keeps";
+pub(super) const NO_RING: &str = "nothing written: SIGUSR2 needs --ring";

@@ -112,7 +112,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
 
     /// What an entry is that leads to the hook of an overridden function.
     fn overridden(&self, (section, offset): InSection) -> (Rule, String) {
-        const WHAT: &str = "no function covers the hook there: an overridden one did";
+        const WHAT: &str = "this hook belongs to an overridden weak function";
         let before = self.functions.find(section, offset, 0);
         let own = before.and_then(|(name, start)| {
             // An area may begin before its function.

@@ -223,7 +223,7 @@ impl Block {
                 _ => {}
             }
         }
-        Err(io::Error::other("it has had too many unwinders"))
+        Err(io::Error::other("it has loaded too many unwinders"))
     }
 }
 
@@ -367,6 +367,6 @@ fn receive(remote: &mut Remote<'_>, memory: &Memory, place: u64, socket: u64) ->
     remote.call(libc::SYS_recvmsg, &[socket, place, u64::from(flags.cast_unsigned())])?;
     match memory.word(place + 40)? {
         CONTROL => Ok(memory.word(control + 16)? & 0xffff_ffff),
-        _ => Err(io::Error::other("it couldn't be given the trace: it has too many files open")),
+        _ => Err(io::Error::other("it can't open the trace: it has too many open files")),
     }
 }

@@ -66,7 +66,7 @@ impl Session {
             is_free(block, &memory)?;
         } else if standing.threads.iter().any(|thread| uses_block(thread, &maps)) {
             let why = if maps.iter().any(is_ours) {
-                "the agent of an earlier trace in it is of another version of mcount, or was changed"
+                "it has the agent of another version of mcount, or a changed one; restart the process"
             } else {
                 "it uses %gs itself, which tracing needs"
             };
@@ -277,7 +277,7 @@ impl Session {
             drop(standing);
             std::thread::sleep(BETWEEN);
         }
-        Err(io::Error::other("a thread doesn't come out of the code that an earlier trace left"))
+        Err(io::Error::other("a thread stays in the code of an earlier trace"))
     }
 
     /// Where each thread goes on, now and when its signal handlers return.

@@ -273,7 +273,7 @@ impl Worker {
         }
         if self.request.verbose {
             let time = self.session.stood.as_secs_f64() * 1000.0;
-            (self.request.say)(&format!("the program stood for {time:.2} ms at most"));
+            (self.request.say)(&format!("the program was stopped for {time:.2} ms at most"));
         }
         for note in &self.notes {
             (self.request.complain)(note);
@@ -294,9 +294,9 @@ impl Worker {
         let now = self.began.elapsed().as_secs_f64();
         let note = match self.pauses.since {
             Some(from) => {
-                format!("nothing was recorded from {from:.3} s to {now:.3} s, as SIGUSR1 said")
+                format!("SIGUSR1 paused the recording from {from:.3} s to {now:.3} s")
             }
-            None => format!("nothing is recorded from {now:.3} s on, as SIGUSR1 said"),
+            None => format!("SIGUSR1 paused the recording from {now:.3} s on"),
         };
         self.pauses.since = is_paused.then_some(now);
         // If there's no room for it, that's said anyway.
@@ -387,8 +387,7 @@ impl Worker {
     }
 }
 
-const NO_UNWINDER: &str =
-    "its unwinder can't be told of the agent, and exceptions couldn't pass through traced calls";
+const NO_UNWINDER: &str = "mcount can't register the agent with its unwinder, so exceptions couldn't pass through traced calls";
 
 const SHADOW_STACK: &str = "it has a shadow stack (CET), with which return addresses have to stay";
 

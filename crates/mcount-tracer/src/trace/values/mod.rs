@@ -193,7 +193,7 @@ impl Missing {
                     "no debug information, so no arguments and results: compile with -g"
                 }
                 Reason::Prologue => {
-                    "-pg calls its hook behind the prologue, where arguments may have left their registers: \
+                    "-pg calls its hook after the prologue, where arguments may have left their registers: \
                      compile with -mfentry or -fpatchable-function-entry=5"
                 }
                 Reason::Clone => {

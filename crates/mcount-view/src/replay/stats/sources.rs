@@ -50,7 +50,7 @@ fn read(trace: &Trace<'_>, module: &Module<'_>) -> Result<HashMap<u64, String>, 
         .and_then(|file| file.build_id().ok().flatten().map(<[u8]>::to_vec))
         .unwrap_or_default();
     if build_id != module.build_id {
-        return Err("isn't the file that was traced any more".to_owned());
+        return Err("has changed since it was traced".to_owned());
     }
     let sections = Sections::load(subject.debug());
     let lines = sections.as_ref().and_then(Lines::new);

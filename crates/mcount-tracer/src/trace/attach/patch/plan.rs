@@ -132,7 +132,7 @@ impl Planner<'_> {
         let mut text = match functions.as_slice() {
             [] => format!("{} defines no function that others can see", self.fix.name),
             all => format!(
-                "{} defines no function that {of_program} has, or none that is meant: {}",
+                "{} defines no function that {of_program} has and --function selects: {}",
                 self.fix.name,
                 all.join(", ")
             ),
@@ -244,7 +244,7 @@ impl Planner<'_> {
             return Ok(());
         }
         Err(format!(
-            "the compiler has changed it, and its callers, so nothing can take its place: {}",
+            "the compiler has changed it and its callers, so it can't be replaced: {}",
             copies.join(", ")
         ))
     }
@@ -395,7 +395,7 @@ fn hook(module: &Module, address: u64) -> Result<&Hook, String> {
     match hook.position {
         None => Err("its hook isn't at its entry".to_owned()),
         late if is_after_prologue(late) => {
-            Err(format!("its hook is behind the prologue: {}", arch::HOOKED))
+            Err(format!("its hook is after the prologue: {}", arch::HOOKED))
         }
         Some(_) => Ok(hook),
     }

@@ -148,7 +148,7 @@ impl PatchAttempt {
                 Some(block) => is_free(&block, &self.memory)?,
                 None => {
                     return Err(io::Error::other(
-                        "the agent of an earlier trace in it is of another version of mcount, or was changed",
+                        "it has the agent of another version of mcount, or a changed one; restart the process",
                     ));
                 }
             }
@@ -159,7 +159,7 @@ impl PatchAttempt {
         let is_other = other != 0 && owner().0 != u64::from(other.cast_unsigned());
         if is_other && start_of(other).is_some_and(|found| found == start) {
             return Err(io::Error::other(format!(
-                "mcount patch (process {other}) is at work in it already"
+                "mcount patch (process {other}) is patching it already"
             )));
         }
         Ok(())
@@ -263,7 +263,10 @@ impl PatchAttempt {
             return Ok(Tried::Waiting(who));
         }
         let number = table.next_patch().ok_or_else(|| {
-            io::Error::other(format!("{} patches are in it already; start it anew", hub::PATCHES))
+            io::Error::other(format!(
+                "it has {} patches already; restart the process",
+                hub::PATCHES
+            ))
         })?;
         self.lead_to_gates(&mut standing, &places, (plan, &slots), &mut table)?;
         for (slot, one) in slots.iter().zip(&region.functions) {
@@ -288,7 +291,9 @@ impl PatchAttempt {
             let entry = hub.entry(&self.memory, one.slot).filter(|_| table.slot(one.slot) != 0);
             let is_its = entry.is_none_or(|entry| entry.function == target.entry.function);
             if !is_there || !is_its {
-                return Err(io::Error::other("it has loaded or unloaded something meanwhile"));
+                return Err(io::Error::other(
+                    "it loaded or unloaded a library meanwhile; try again",
+                ));
             }
             slots.push(one.slot);
         }
