@@ -38,7 +38,7 @@ pub(crate) unsafe extern "C" fn mcount_slow_entry(slot: *mut u64, id: u32) -> u6
     1
 }
 
-/// The same for a call behind the prologue: it changes the slot itself.
+/// The same for a call after the prologue: it changes the slot itself.
 pub(crate) unsafe extern "C" fn mcount_slow_pg(slot: *mut u64, id: u32) {
     // SAFETY: as above.
     unsafe {

@@ -1,6 +1,6 @@
 //! Chunks of the trace: taking a new one, or, in a ring, the oldest one again.
 //!
-//! Which one is next is said by the trace itself, and a wild program may have written over that. So a number is looked at
+//! Which one is next is reported by the trace itself, and a wild program may have written over that. So a number is looked at
 //! before it's used as an address: beyond the mapping nothing is the trace's, and beyond the end of the file an access is
 //! a signal.
 

@@ -54,7 +54,7 @@ pub struct Config {
     flags: u64,
     /// Calls of fewer ticks aren't recorded, if the exit that looks at it is used.
     shortest: u64,
-    /// The exit of calls whose hook is behind the prologue.
+    /// The exit of calls whose hook is after the prologue.
     pg_exit: u64,
     /// How many calls may be nested and recorded at the start of a thread.
     budget: u64,

@@ -197,7 +197,7 @@ impl Known {
         }
     }
 
-    /// A frame is free again; what the trace that's recorded `now` has of it isn't open any more.
+    /// A frame is free again; what the trace that's recorded `now` has of it is no longer open.
     fn release(&mut self, at: u32, now: u64) {
         self.reflect(at, (0, 0), now);
         if let Some(frame) = self.frames.get_mut(at as usize) {

@@ -6,7 +6,7 @@ use super::processor::SHADOWS;
 /// Bytes of stack in a piece, whose shadows are mapped together.
 pub(crate) const PIECE: u64 = trace::CHUNK_SIZE;
 
-/// Addresses on stacks are shifted to the left by so many bits in the trace, so that each word has 8 bytes there.
+/// Addresses on stacks are shifted to the left by that many bits in the trace, so that each word has 8 bytes there.
 pub(crate) const SHIFT: u32 = 0;
 
 const RET: u64 = SHADOWS[0];

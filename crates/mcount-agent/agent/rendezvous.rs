@@ -28,7 +28,7 @@ const NOTHING: u64 = u64::MAX;
 #[unsafe(no_mangle)]
 static mut mcount_request: Request = Request { number: NOTHING, arguments: [0; 6], result: 0 };
 
-/// Two names of the trace file, one behind the other, each ended by a zero byte.
+/// Two names of the trace file, one after the other, each ended by a zero byte.
 #[unsafe(no_mangle)]
 static mut mcount_names: [u8; 8192] = [0; 8192];
 

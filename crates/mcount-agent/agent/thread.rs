@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 /// Bytes from one block to the next.
 const BLOCK: u64 = 192;
 const _: () = assert!(size_of::<Block>() as u64 <= BLOCK && SLAB / BLOCK > 1);
-/// Without a clock, a thread begins at its number and so many zeroes. So threads, and programs that a process
+/// Without a clock, a thread begins at its number and that many zeroes. So threads, and programs that a process
 /// executes, are in order.
 const COUNT_BITS: u32 = 36;
 /// Bytes that are mapped for blocks at a time.

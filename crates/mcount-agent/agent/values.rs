@@ -56,7 +56,7 @@ impl Recipe {
     fn words(&self, is_result: bool) -> &[u64] {
         let (from, count) =
             if is_result { (self.arguments, self.result & !KEPT) } else { (0, self.arguments) };
-        // SAFETY: the recorder has put so many words behind it.
+        // SAFETY: the recorder has put that many words after it.
         unsafe { core::slice::from_raw_parts(self.words.as_ptr().add(from as usize), count as usize) }
     }
 }
@@ -89,7 +89,7 @@ fn recipe(id: u32) -> Option<&'static Recipe> {
         return None;
     }
     let entry = (&raw const mcount_stubs_end) as u64 - 8 * u64::from(id);
-    // SAFETY: the recorder keeps so many words free, and what it puts there stays.
+    // SAFETY: the recorder keeps that many words free, and what it puts there stays.
     unsafe { (*(entry as *const *const Recipe)).as_ref() }
 }
 
@@ -101,12 +101,12 @@ struct Registers {
 }
 
 impl Registers {
-    /// Copies the value with this source; the stack's is so many bytes above the slot.
+    /// Copies the value with this source; the stack's is that many bytes above the slot.
     fn copy(&self, source: u64, offset: u64, to: &mut [u8]) {
         if source == STACK {
             return self.copy_stack(self.slot + 8 + offset, to);
         }
-        // SAFETY: the routine has saved so many bytes there.
+        // SAFETY: the routine has saved that many bytes there.
         let found = unsafe {
             let (from, size) = saved(self.slot, self.state, source);
             core::slice::from_raw_parts(from, size)

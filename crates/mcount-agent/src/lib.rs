@@ -21,7 +21,7 @@ pub mod config {
     pub const FLAGS: u64 = 16;
     /// Calls with fewer ticks aren't recorded, if the exit that looks at it is used.
     pub const SHORTEST: u64 = 24;
-    /// The address of the exit of calls whose hook is behind the prologue.
+    /// The address of the exit of calls whose hook is after the prologue.
     pub const PG_EXIT: u64 = 32;
     /// How many calls may be nested and recorded at the start of a thread.
     pub const BUDGET: u64 = 40;
@@ -71,7 +71,7 @@ pub mod class {
 }
 
 /// What the recorder wants of a function's arguments and result: how many words for each, two u32, then these words. Where
-/// it is, is said by a table of addresses at the end of the room for stubs, of which the last is function 1's.
+/// it is, is reported by a table of addresses at the end of the room for stubs, of which the last is function 1's.
 pub mod recipe {
     /// Copies bits 24 to 31 bytes of a source, bits 8 to 15.
     pub const COPY: u64 = 1;
@@ -94,7 +94,7 @@ pub mod recipe {
     pub const RDX: u64 = 17;
     /// The top of the x87 stack.
     pub const X87: u64 = 18;
-    /// The stack above the return address, so many bytes as bits 32 to 47 say; of lengths, bits 48 to 63.
+    /// The stack above the return address, that many bytes as bits 32 to 47 say; of lengths, bits 48 to 63.
     pub const STACK: u64 = 19;
     /// Where a result in memory goes, as a register said at the entry that functions don't keep (AArch64).
     pub const PLACE: u64 = 20;

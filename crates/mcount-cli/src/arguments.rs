@@ -67,7 +67,7 @@ pub struct Argument {
     pub is_passed_on: bool,
 }
 
-/// The arguments in `words`, which are those behind the name of the program.
+/// The arguments in `words`, which are those after the name of the program.
 #[must_use]
 pub fn parse(words: &[OsString], dialect: Dialect) -> Vec<Argument> {
     let pieces = words.iter().enumerate().map(|(index, word)| (index, word.as_bytes()));

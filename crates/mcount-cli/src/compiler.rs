@@ -12,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The names of compilers. There may be a processor before the name and a version behind it.
+/// The names of compilers. There may be a processor before the name and a version after it.
 const COMPILERS: &[&str] = &[
     "cc", "gcc", "g++", "c++", "c89", "c99", "clang", "clang++", "gfortran", "flang", "gdc",
     "rustc",

@@ -44,7 +44,7 @@ const LINKERS: &[&str] = &["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
 const OPTIONS: &str = "options";
 /// The file with the words of the compiler's command up to its name.
 const COMPILER: &str = "compiler";
-/// The file with the words behind it that say where its programs are.
+/// The file with the words after it that say where its programs are.
 const ARGUMENTS: &str = "arguments";
 /// The file with the `COMPILER_PATH` that was set before.
 const PATH: &str = "path";

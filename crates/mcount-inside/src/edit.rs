@@ -24,7 +24,7 @@ pub(crate) enum Edit {
     Unwatch(&'static Handlers),
     /// Their calls are recorded in the trace.
     Trace,
-    /// Their calls aren't recorded any more.
+    /// Their calls are no longer recorded.
     Untrace,
     /// Their calls go there.
     Replace(u64),
@@ -38,7 +38,7 @@ pub enum Protocol {
     /// One byte is changed, and no thread stops or traps.
     #[default]
     OneByte,
-    /// A breakpoint stands there meanwhile, and threads that run into it trap.
+    /// A breakpoint is there meanwhile, and threads that run into it trap.
     Breakpoint,
     /// All other threads stand meanwhile. Where an instruction may be exchanged at any time (AArch64), they don't have to.
     Stopped,
@@ -230,7 +230,7 @@ impl Plan {
                 trap::prepare()?;
                 write(code::BY_BREAKPOINT, &self.known)
             }
-            // Each is one instruction before and afterwards, so nobody stands inside.
+            // Each is one instruction before and afterwards, so nobody is inside.
             Protocol::Stopped => write_while_stopped(&[], &self.known)?,
         }
     }
@@ -349,7 +349,7 @@ fn part(part: Range<usize>, area: u64, (from, to): ([u8; AREA], [u8; AREA])) -> 
 unsafe fn read(address: u64, length: usize) -> [u8; AREA] {
     let mut bytes = [0; AREA];
     for (at, room) in (address..).zip(bytes.iter_mut().take(length)) {
-        // SAFETY: the caller promises that so many bytes of code are mapped there.
+        // SAFETY: the caller promises that as many bytes of code are mapped there.
         *room = unsafe { (at as *const u8).read_volatile() };
     }
     bytes

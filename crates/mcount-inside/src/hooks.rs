@@ -31,7 +31,7 @@ pub(crate) struct Hooks {
     pub(crate) all: Vec<Hook>,
     /// Functions whose area of NOPs is none for a jump: [`code::TOO_SMALL`](crate::arch::code::TOO_SMALL).
     pub(crate) too_small: usize,
-    /// Functions whose hook is neither at the entry nor behind a prologue that sets up a frame, as gcc's nested
+    /// Functions whose hook is neither at the entry nor after a prologue that sets up a frame, as gcc's nested
     /// functions have it with `-mfentry`; and those of which no symbol says where they begin.
     pub(crate) odd: usize,
     /// Its build ID.

@@ -46,7 +46,7 @@ pub(crate) struct Record {
     pub(crate) original: AtomicU64,
     /// Where the hook is.
     pub(crate) site: AtomicU64,
-    /// What the processor's own part knows of its frame, if the hook is behind the prologue; i386: of its arguments.
+    /// What the processor's own part knows of its frame, if the hook is after the prologue; i386: of its arguments.
     pub(crate) frame: u64,
 }
 

@@ -8,9 +8,9 @@
 //! (`from_ne_bytes`) and stores that: in memory they're the same again. What code loads is data: the address of a record in a stub
 //! is in the processor's byte order. So are tables of sites, which linkers write.
 //!
-//! What compilers leave at the entry are NOPs, two by custom (`-fpatchable-function-entry=2`), behind a landing pad
+//! What compilers leave at the entry are NOPs, two by custom (`-fpatchable-function-entry=2`), after a landing pad
 //! (`bti c`) if there is one, and before `paciasp`, which signs `x30`. The first is the site; others stay as they are.
-//! `-pg` alone leaves `bl _mcount` behind the prologue, and that word is the site.
+//! `-pg` alone leaves `bl _mcount` after the prologue, and that word is the site.
 //!
 //! **Two ways to arm.** Linux has one trampoline for all functions, which has to be told by whom it was called. So it
 //! needs two NOPs: when the kernel starts, the first one becomes `mov x9, x30` for good, since the second one, once it's a
@@ -24,11 +24,11 @@
 //! the list: it's written where no thread runs yet. That the store is seen as a whole needs an aligned word
 //! (B2.2.1, single-copy atomicity). That the new instruction is seen *at last* needs three things of [`Code`]:
 //! the data cache is cleaned to the point of unification (`dc cvau`), then the instruction cache is invalidated
-//! (`ic ivau`), each behind a `dsb ish`, and then every other processor goes through a context synchronization event, such as
+//! (`ic ivau`), each after a `dsb ish`, and then every other processor goes through a context synchronization event, such as
 //! the return from an interrupt. Many sites may have the latter in common.
 //!
 //! **No branch into the middle.** In a page that's guarded (BTI), an indirect branch has to end at a landing pad,
-//! and there's none behind a site. So the way from a stub into the body is a direct `b`.
+//! and there's none after a site. So the way from a stub into the body is a direct `b`.
 //!
 //! [`Code`]: crate::engine::Code
 
@@ -93,7 +93,7 @@ const PADS: [[u8; 4]; 2] = [0xd503_245f_u32.to_le_bytes(), 0xd503_24df_u32.to_le
 /// What a compiler left at the entry of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
-    /// Bytes from where the area was looked for to where it begins: 4 behind a landing pad.
+    /// Bytes from where the area was looked for to where it begins: 4 after a landing pad.
     pub start: usize,
     /// Its bytes: [`SITE`], however many NOPs follow.
     pub length: usize,
@@ -102,7 +102,7 @@ pub struct Area {
 }
 
 /// Where the hook of a function is to be looked for by [`Area::find`], if unwind information has the function begin at
-/// `start`, an address, with `code` there, and there are NOPs before it or in it. clang has it begin at the symbol, gcc behind the
+/// `start`, an address, with `code` there, and there are NOPs before it or in it. clang has it begin at the symbol, gcc after the
 /// NOPs. The last one of these is executed wherever among them the entry is.
 #[must_use]
 pub fn entry_of(start: u64, code: &[u8]) -> u64 {
@@ -244,7 +244,7 @@ pub fn is_one_instruction(_code: &[u8], length: usize) -> bool {
     length == SITE
 }
 
-/// Where a thread goes on that ran into the breakpoint of [`BY_BREAKPOINT`] at `site`: behind it, as if the site were
+/// Where a thread goes on that ran into the breakpoint of [`BY_BREAKPOINT`] at `site`: after it, as if the site were
 /// idle.
 #[must_use]
 pub fn behind_trap(site: u64, length: usize) -> u64 {
@@ -281,7 +281,7 @@ pub fn record_stub(address: u64, data: [u8; 8], enter: u8, body: u64) -> Option<
 pub struct Traced {
     /// Its number in the trace, and what it is for what is recorded.
     pub number: u32,
-    /// What its prologue has made, if the hook is behind it.
+    /// What its prologue has made, if the hook is after it.
     pub frame: Option<Frame>,
 }
 

@@ -159,7 +159,7 @@ impl Area {
         matches!(self.kind, Kind::Halves | Kind::Before | Kind::ShortCall)
     }
 
-    /// What differs between the two states: the first byte, and the one behind the last.
+    /// What differs between the two states: the first byte, and the one after the last.
     #[must_use]
     pub fn changed(&self) -> (usize, usize) {
         match self.kind {
@@ -288,7 +288,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
-/// How far it is, from where the processor counts: so many bytes behind the instruction's address.
+/// How far it is, from where the processor counts: that many bytes after the instruction's address.
 fn distance(from: u64, to: u64, ahead: i64) -> Option<i32> {
     let distance = to.wrapping_sub(from).cast_signed().checked_sub(ahead)?;
     i32::try_from(distance).ok()
@@ -313,7 +313,7 @@ fn short_branch(from: u64, to: u64) -> Option<[u8; 4]> {
     is_near.then(|| (second << 16 | first).to_le_bytes())
 }
 
-/// A 16-bit `b` in Thumb code, to a place so many bytes on.
+/// A 16-bit `b` in Thumb code, to a place that many bytes on.
 fn skip(bytes: i16) -> [u8; 2] {
     let halves = (bytes - 4) >> 1;
     (0xe000 | halves.cast_unsigned() & 0x7ff).to_le_bytes()

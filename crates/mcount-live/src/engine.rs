@@ -4,7 +4,7 @@
 //! file of the processor has. Each step is made for all sites before the next one begins, because between two steps
 //! all processors have to see the first one, and that is what takes time.
 //!
-//! Memory is behind a trait, [`Code`]. If writing fails half-way, the same steps are made backwards, and no site is
+//! Memory is after a trait, [`Code`]. If writing fails half-way, the same steps are made backwards, and no site is
 //! left between two states. The last of several steps is different: threads go through the new code then, and may
 //! stand in it where the old one has no instruction. So it's made once more, and nothing leads back from there.
 
@@ -68,7 +68,7 @@ impl<const N: usize> Change<N> {
 pub struct Step {
     /// The first byte, counted from the start of the site.
     pub first: usize,
-    /// The byte behind the last one; a site that is shorter ends before.
+    /// The byte after the last one; a site that is shorter ends before.
     pub end: usize,
     /// What is written there.
     pub value: Value,

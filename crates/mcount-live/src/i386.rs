@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `-fpatchable-function-entry=5` | five bytes of NOPs |
 //! | `-pg -mfentry`, not position-independent | `call __fentry__` |
-//! | `-pg` | `call mcount`, or in position-independent code of gcc `call *mcount@GOT(%reg)`, behind the prologue |
+//! | `-pg` | `call mcount`, or in position-independent code of gcc `call *mcount@GOT(%reg)`, after the prologue |
 //!
 //! A function may have arguments in any of `%eax`, `%ecx` and `%edx` (`regparm`, `fastcall`, and what compilers do of their own where
 //! they know all callers). So a stub pushes the address of its record, and changes no register.
@@ -81,7 +81,7 @@ impl Area {
     }
 }
 
-/// The bytes of the call at the start of `code`: direct, alone or behind the prefix that a linker leaves, or by a word of the
+/// The bytes of the call at the start of `code`: direct, alone or after the prefix that a linker leaves, or by a word of the
 /// GOT.
 fn call_length(code: &[u8]) -> Option<usize> {
     match code {

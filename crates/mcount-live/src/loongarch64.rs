@@ -2,7 +2,7 @@
 //!
 //! All instructions have four bytes and are aligned to four. So the two states of a site are two words, and one becomes the
 //! other in one store. What compilers leave at the entry are NOPs, two by custom (`-fpatchable-function-entry=2`); the first is the
-//! site, others stay as they are. `-pg` leaves `bl _mcount` behind the prologue, and that word is the site.
+//! site, others stay as they are. `-pg` leaves `bl _mcount` after the prologue, and that word is the site.
 //!
 //! **Two ways to arm.** Linux has one trampoline for all functions, which has to be told by whom it was called. So it
 //! needs two NOPs: when the kernel starts, the first one becomes `move $t0, $ra` for good, since the second one, once it's a `bl`,
@@ -21,7 +21,7 @@
 //! From this it follows that a core finds the old instruction or the new one, though the manual doesn't say so in one sentence. Linux
 //! relies on it: it exchanges `nop` and `bl` in a running kernel by one store, and stops nobody. Both states of a site
 //! are right at any time, so it isn't a matter of safety when the new one is seen. That it's seen *at last* needs an interrupt on every
-//! other core: what it had fetched is discarded then, and fetched anew behind it. Many sites may have that in common.
+//! other core: what it had fetched is discarded then, and fetched anew after it. Many sites may have that in common.
 //!
 //! `$t1` and `$t3` have no meaning at the entry of a function: linkers' stubs change them, `$t0` and `$t2`.
 
@@ -251,7 +251,7 @@ fn leaves_registers(word: u32) -> bool {
     match word >> 24 {
         // st.b, st.h, st.w, st.d; stptr.w, stptr.d; fld and fst; vld, vst, xvld, xvst
         0x29 | 0x25 | 0x27 | 0x2b | 0x2c => true,
-        // Of floating-point registers, but for the moves into general ones; of vectors, likewise.
+        // Of floating-point registers, but for the moves into general ones; of vectors, the same.
         0x01 => !matches!(word >> 10, 0x452d..=0x452f | 0x4532 | 0x4537),
         _ => false,
     }
@@ -282,7 +282,7 @@ pub fn is_one_instruction(_code: &[u8], length: usize) -> bool {
     length == SITE
 }
 
-/// Where a thread goes on that ran into the breakpoint of [`BY_BREAKPOINT`] at `site`: behind it, as if the site were
+/// Where a thread goes on that ran into the breakpoint of [`BY_BREAKPOINT`] at `site`: after it, as if the site were
 /// idle.
 #[must_use]
 pub fn behind_trap(site: u64, length: usize) -> u64 {

@@ -4,7 +4,7 @@
 //! | option | there |
 //! |---|---|
 //! | `-pg -mprofile-kernel` (gcc) | `mflr r0`, `bl _mcount` at the entry, behind what sets `r2` up |
-//! | `-pg` | `bl _mcount` behind the prologue |
+//! | `-pg` | `bl _mcount` after the prologue |
 //! | `-fpatchable-function-entry=N` (gcc) | `nop` |
 //!
 //! A function has two entries: the *global* one, where `r12` has its address and from that `r2` is made, and behind these two
@@ -181,7 +181,7 @@ pub fn is_one_instruction(_code: &[u8], length: usize) -> bool {
     length == SITE
 }
 
-/// Where a thread goes on that ran into a breakpoint at `site`: behind it, as if the site were idle.
+/// Where a thread goes on that ran into a breakpoint at `site`: after it, as if the site were idle.
 #[must_use]
 pub fn behind_trap(site: u64, length: usize) -> u64 {
     site.wrapping_add(length as u64)

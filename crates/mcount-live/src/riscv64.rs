@@ -72,7 +72,7 @@ const T3: u32 = 28;
 /// How a hook is armed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// There's room for a far jump before the entry. At the entry there's a NOP of so many bytes.
+    /// There's room for a far jump before the entry. At the entry there's a NOP of that many bytes.
     Before(usize),
     /// There's room for a far jump.
     Long,
@@ -83,7 +83,7 @@ pub enum Kind {
 /// What a compiler left at the entry of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
-    /// Bytes from where the area was looked for to where the hook is: 4 behind a landing pad.
+    /// Bytes from where the area was looked for to where the hook is: 4 after a landing pad.
     pub start: usize,
     /// Bytes of the area before the hook.
     pub before: usize,
@@ -129,7 +129,7 @@ impl Area {
         }
     }
 
-    /// What differs between the two states: the first byte, and the one behind the last.
+    /// What differs between the two states: the first byte, and the one after the last.
     #[must_use]
     pub fn changed(&self) -> (usize, usize) {
         let first = match self.kind {
@@ -390,7 +390,7 @@ pub fn is_one_instruction(_code: &[u8], length: usize) -> bool {
     length > PAIR
 }
 
-/// Where a thread goes on that ran into the breakpoint of [`BY_BREAKPOINT`] at `site`: behind it, as if the site were
+/// Where a thread goes on that ran into the breakpoint of [`BY_BREAKPOINT`] at `site`: after it, as if the site were
 /// idle.
 #[must_use]
 pub fn behind_trap(site: u64, length: usize) -> u64 {

@@ -14,8 +14,8 @@
 //! | `-pg` (gcc) | `stg %r14,8(%r15)`, `brasl %r14,_mcount`, `lg %r14,8(%r15)` |
 //! | `-fpatchable-function-entry=3` (gcc) | three `nopr` of two bytes |
 //!
-//! The branch of `-pg` is the one in the middle; the load behind it is a part of the area, because an armed call goes on behind
-//! it. clang's `-pg` calls `mcount` behind the prologue; such functions stay idle.
+//! The branch of `-pg` is the one in the middle; the load after it is a part of the area, because an armed call goes on behind
+//! it. clang's `-pg` calls `mcount` after the prologue; such functions stay idle.
 //!
 //! **While threads run.** Principles of Operation (SA22-7832), chapter 5, "Sequence of Storage References": another processor
 //! fetches the halfwords of an instruction one by one, in any order, each as a whole, and perhaps long before it executes
@@ -86,7 +86,7 @@ const STUB_RECORD: usize = 24;
 /// What a compiler left at the entry of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
-    /// Bytes from where the area was looked for to where it begins: 6 behind the store of `-pg`.
+    /// Bytes from where the area was looked for to where it begins: 6 after the store of `-pg`.
     pub start: usize,
     /// Its bytes: [`SITE`], or 12 with the load of `-pg`.
     pub length: usize,
@@ -145,7 +145,7 @@ fn is_address(code: Option<&[u8]>) -> bool {
 /// Where in a function the hook is that begins `distance` bytes behind its start. `None`: not at its entry, and nobody knows
 /// where the caller's address is.
 ///
-/// At the entry, the caller's address is in `%r14`. No hook is behind a prologue here.
+/// At the entry, the caller's address is in `%r14`. No hook is after a prologue here.
 #[must_use]
 pub fn position(_code: &[u8], distance: u64) -> Option<Position> {
     (distance == 0).then_some(Position::Entry)
@@ -169,7 +169,7 @@ pub fn is_one_instruction(code: &[u8], _length: usize) -> bool {
     code.first() == Some(&OPCODE)
 }
 
-/// Where a thread goes on that ran into a breakpoint at `site`: behind it, as if the site were idle.
+/// Where a thread goes on that ran into a breakpoint at `site`: after it, as if the site were idle.
 #[must_use]
 pub fn behind_trap(site: u64, length: usize) -> u64 {
     site.wrapping_add(length as u64)

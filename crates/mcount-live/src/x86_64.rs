@@ -12,7 +12,7 @@
 //!  0: call entry      records the call; carry set means: don't watch the return
 //!  5: jc   21
 //!  7: add  $8, %rsp   drops the caller's address, which `entry` has saved
-//! 11: call body       the instruction behind the site; pushes the address of 16 into the same slot
+//! 11: call body       the instruction after the site; pushes the address of 16 into the same slot
 //! 16: jmp  exit       the function returns to here: `exit` puts the caller's address back
 //! 21: jmp  body
 //! 26: .long id
@@ -87,7 +87,7 @@ pub const BY_BREAKPOINT: &[Step] = &[
     Step { first: 0, end: 1, value: Value::New },
 ];
 
-/// Between any two states, while no thread runs that stands inside the site.
+/// Between any two states, while no thread runs that is inside the site.
 pub const ALL_STAND: &[Step] = &[Step { first: 0, end: usize::MAX, value: Value::New }];
 
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
@@ -311,7 +311,7 @@ fn is_prologue(mut code: &[u8]) -> bool {
     true
 }
 
-/// Is `distance` bytes behind the start of the function `code` its first instruction but for a landing pad?
+/// Is `distance` bytes after the start of the function `code` its first instruction but for a landing pad?
 #[must_use]
 pub fn is_entry(code: &[u8], distance: u64) -> bool {
     distance == 0 || distance == ENDBR64.len() as u64 && code.starts_with(&ENDBR64)
@@ -353,7 +353,7 @@ pub fn idle(site: u64, target: u64) -> Option<[u8; SITE]> {
 }
 
 /// Where a thread goes on that ran into the breakpoint of [`BY_BREAKPOINT`] at `site`, whose area has `length`
-/// bytes: behind it, as if the site were idle.
+/// bytes: after it, as if the site were idle.
 #[must_use]
 pub fn behind_trap(site: u64, length: usize) -> u64 {
     site.wrapping_add(length as u64)
@@ -411,7 +411,7 @@ pub fn stub_back(body: u64, is_late: bool) -> [u8; STUB] {
     bytes
 }
 
-/// The stub of a call behind the prologue (`-pg` without `-mfentry`): `entry` finds the frame by
+/// The stub of a call after the prologue (`-pg` without `-mfentry`): `entry` finds the frame by
 /// `%rbp` and has its own way back, so this one only calls it and goes on.
 #[must_use]
 pub fn stub_after_prologue(address: u64, entry: u64, body: u64, id: u32) -> Option<[u8; STUB]> {
@@ -426,7 +426,7 @@ pub fn stub_after_prologue(address: u64, entry: u64, body: u64, id: u32) -> Opti
 /// Where the site of such a call leads in a stub of [`stub_after_aligning`].
 pub const STUB_ALIGNED: usize = 8;
 
-/// The same behind a prologue that has aligned the stack. `entry` finds the slot above where `%rbp` leads to, so that's made
+/// The same after a prologue that has aligned the stack. `entry` finds the slot above where `%rbp` leads to, so that's made
 /// so before. Sites jump to the byte at [`STUB_ALIGNED`].
 #[must_use]
 pub fn stub_after_aligning(

@@ -33,7 +33,7 @@ pub struct Rescue {
 }
 
 impl<'m> Remote<'m> {
-    /// A thread that stands inside `exec`: it comes out of there, to where its program begins. Until then the kernel would take what's
+    /// A thread that is inside `exec`: it comes out of there, to where its program begins. Until then the kernel would take what's
     /// in its registers for the result.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What a path on the command line stands for: a file, standard input, the objects in a folder, or the
+//! What a path on the command line means: a file, standard input, the objects in a folder, or the
 //! members of an archive.
 
 use crate::archive;
@@ -81,7 +81,7 @@ pub enum Kind {
     Unreadable(Failure),
 }
 
-/// Whether `path` is a folder or a thin archive, which stands for other files.
+/// Whether `path` is a folder or a thin archive, which means other files.
 fn names_others(path: &Path) -> bool {
     is_folder(path) || head::<8>(path).is_ok_and(|head| &head == archive::THIN_MAGIC)
 }
@@ -112,7 +112,7 @@ pub enum Take {
     Compressed,
 }
 
-/// What `path` stands for. Members are in the order of the archive, and files of a folder are sorted by
+/// What `path` means. Members are in the order of the archive, and files of a folder are sorted by
 /// path.
 #[must_use]
 pub fn expand(path: &Path, take: Take) -> Vec<Item> {

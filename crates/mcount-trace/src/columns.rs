@@ -148,7 +148,7 @@ struct BitWriter {
 }
 
 impl BitWriter {
-    /// Codes `value`: below 128 as it is; above, its length, the bit behind the highest, and then the others, apart.
+    /// Codes `value`: below 128 as it is; above, its length, the bit after the highest, and then the others, apart.
     fn code(&mut self, value: u64, column: &mut Vec<u8>) {
         if value < 128 {
             column.push((value & 0x7f) as u8);

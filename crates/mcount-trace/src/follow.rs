@@ -292,7 +292,7 @@ impl Follower {
 /// Is there anything in chunk `number` that hasn't been read?
 fn has_more(file: &mut impl Source, number: u64, place: &ReadPosition) -> bool {
     let start = layout::HEADER_BLOCK + number * layout::CHUNK_SIZE + place.at as u64;
-    // The next record, or the one behind it.
+    // The next record, or the one after it.
     let mut is_there =
         |place: usize, at: u64| place < SIZE && word(file, at).is_some_and(|w| w != 0);
     is_there(place.at, start) || is_there(place.at + call::SIZE, start + call::SIZE as u64)
@@ -339,7 +339,7 @@ fn take(bytes: &[u8], place: &mut ReadPosition, each: &mut impl FnMut(&Ended)) {
     for (index, bytes) in records.iter().enumerate() {
         match record(bytes, BIG) {
             Record::Empty => {
-                // A signal handler may have left one for ever that was begun; what is behind it counts.
+                // A signal handler may have left one for ever that was begun; what is after it counts.
                 let more = records.get(index + 1..).unwrap_or_default();
                 let is_behind = more.iter().take(64).any(|record| record[..8] != [0; 8]);
                 if !(is_behind && place.is_stuck) {

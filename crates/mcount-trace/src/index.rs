@@ -178,7 +178,7 @@ pub(crate) struct Index {
 const THREAD: u64 = 8;
 
 impl Index {
-    /// Without threads yet, and with room for so many pieces and extras.
+    /// Without threads yet, and with room for that many pieces and extras.
     pub(crate) fn new(room: u64) -> Self {
         Self { threads: Vec::new(), numbers: HashMap::new(), room, left_out: 0 }
     }

@@ -226,7 +226,7 @@ pub mod value {
     pub const IN_RECORD: usize = 12;
     /// A text is more than what was recorded.
     pub const CUT: u16 = 1 << 14;
-    /// The memory behind the recorded bytes of a text could not be read.
+    /// The memory after the recorded bytes of a text could not be read.
     pub const BAD: u16 = 1 << 15;
     /// The bits of a text's head that are its length.
     pub const LENGTH: u16 = (1 << 14) - 1;
@@ -266,7 +266,7 @@ pub mod open {
     pub const THREAD_SHIFT: u32 = 32;
 }
 
-/// Metadata records: u32 kind, u32 length, then so many bytes, padded to a multiple of 8.
+/// Metadata records: u32 kind, u32 length, then that many bytes, padded to a multiple of 8.
 pub mod metadata {
     /// Bytes of kind and length.
     pub const HEAD: usize = 8;
@@ -319,7 +319,7 @@ pub mod packed {
     pub const BLOCK: usize = 65_536;
     /// Bytes of an entry of the table: u32 compressed size of a frame, u32 size of what's in it.
     pub const ENTRY: usize = 8;
-    /// Bytes behind the table: u32 number of frames, u8 0, u32 [`TABLE_MAGIC`].
+    /// Bytes after the table: u32 number of frames, u8 0, u32 [`TABLE_MAGIC`].
     pub const FOOTER: usize = 9;
     /// The last bytes of the file.
     pub const TABLE_MAGIC: u32 = 0x8f92_eab1;

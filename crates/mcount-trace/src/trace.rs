@@ -83,7 +83,7 @@ impl<'a> Trace<'a> {
     ///
     /// # Errors
     ///
-    /// The bytes are no trace, or one of a version that isn't known. Damage behind the header is no
+    /// The bytes are no trace, or one of a version that isn't known. Damage after the header is no
     /// error: see [`Trace::damage`].
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         if is_packed(bytes) { Err(Error::Packed) } else { Self::read(File::plain(bytes)) }
@@ -295,7 +295,7 @@ impl<'a> Trace<'a> {
         self.scale.nanoseconds(ticks.saturating_sub(self.header.start))
     }
 
-    /// A tick that isn't later than so many nanoseconds after the start of the trace.
+    /// A tick that isn't later than that many nanoseconds after the start of the trace.
     pub(crate) fn ticks(&self, nanoseconds: u64) -> u64 {
         self.header.start.saturating_add(self.scale.ticks(nanoseconds))
     }

@@ -461,7 +461,7 @@ fn extended(bits: u128) -> f64 {
     if bits >> 79 & 1 == 1 { -value } else { value }
 }
 
-/// A number of 128 bits, as IEEE 754 has them: a sign, 15 bits of exponent, and 112 behind a leading one.
+/// A number of 128 bits, as IEEE 754 has them: a sign, 15 bits of exponent, and 112 after a leading one.
 fn quad(bits: u128) -> f64 {
     let fraction = bits & ((1 << 112) - 1);
     let exponent = i32::from((bits >> 112 & 0x7fff) as u16);

@@ -130,7 +130,7 @@ impl Writer {
         number
     }
 
-    /// Adds a function, 16 bytes behind the one before; its number.
+    /// Adds a function, 16 bytes after the one before; its number.
     pub fn function(&mut self, module: &str, name: &str) -> u32 {
         let address = 0x1000 + u64::from(self.functions) * 16;
         self.function_at(module, name, address, 16)

@@ -21,7 +21,7 @@
 //!    at 0x3008 to 0x3018 stay where they are, and only their addends change. The zero must stay zero, so
 //!    the relocation at 0x3000 becomes `R_X86_64_NONE` ([`ImageTable::move_dynamic`]).
 //! 4. The loader handles the first `DT_RELACOUNT` relocations without looking at their types. So the
-//!    removed relocation must leave that run: it goes behind the others, and the count becomes 3.
+//!    removed relocation must leave that run: it goes after the others, and the count becomes 3.
 //!
 //! Three more kinds of relocation can be over an entry:
 //!

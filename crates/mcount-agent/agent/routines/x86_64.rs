@@ -151,7 +151,7 @@ pub(crate) fn landing(address: u64) -> u64 {
     }
 }
 
-/// Where functions return to whose hook is behind the prologue.
+/// Where functions return to whose hook is after the prologue.
 pub(crate) fn late_return() -> u64 {
     (&raw const mcount_pg_return) as u64
 }
@@ -199,7 +199,7 @@ pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
 ///
 /// As above.
 pub(crate) unsafe fn copy_backwards(to: *mut u8, from: *const u8, count: usize) {
-    // SAFETY: the caller promises that both have so many bytes.
+    // SAFETY: the caller promises that both have that many bytes.
     unsafe {
         asm!("std", "rep movsb", "cld", inout("rcx") count => _,
             inout("rdi") to.wrapping_add(count).wrapping_sub(1) => _,
@@ -213,7 +213,7 @@ pub(crate) unsafe fn copy_backwards(to: *mut u8, from: *const u8, count: usize) 
 ///
 /// As of that.
 pub(crate) unsafe fn fill(to: *mut u8, value: u8, count: usize) {
-    // SAFETY: the caller promises that `to` has so many bytes, which may be written.
+    // SAFETY: the caller promises that `to` has that many bytes, which may be written.
     unsafe {
         asm!("rep stosb", inout("rcx") count => _, inout("rdi") to => _, in("al") value,
             options(nostack, preserves_flags));

@@ -135,7 +135,7 @@ fn not_started(program: &OsStr, error: io::Error) -> u8 {
     complain(&format!("{}: {}", program.display(), Failure::from(error)))
 }
 
-/// The exit code that stands for the end of the compiler.
+/// The exit code for the way in which the compiler ended.
 fn code(program: &OsStr, status: ExitStatus) -> u8 {
     if let Some(signal) = status.signal() {
         return ended_by(signal, program);

@@ -351,7 +351,7 @@ impl Printer<'_> {
     /// Says how much was found; the exit code.
     fn end(&self) -> u8 {
         let Totals { files, errors, warnings, ref notes, failed } = self.totals;
-        // Of nothing, nothing is said: it would look like a success.
+        // Without a file, nothing is printed: it would look like a success.
         if self.arguments.format == CheckFormat::Text && (files != 0 || !failed) {
             let counts =
                 [counted(errors, "error", "errors"), counted(warnings, "warning", "warnings")];

@@ -23,7 +23,7 @@
 //!    sites. Then the table would have the right size, the addresses would be written into it, and one
 //!    link would do.
 //! 4. Compare again: two sites and two entries with their addresses. The image is renamed to `program`. A
-//!    table of another size can move the code behind it. Then the addresses are wrong and there is
+//!    table of another size can move the code after it. Then the addresses are wrong and there is
 //!    another link, up to `--max-passes`.
 //!
 //! If the command is a compiler's, [`crate::stand_in`] first makes this program the compiler's linker.

@@ -129,7 +129,7 @@ pub(super) fn trace(arguments: &TraceArgs) -> u8 {
     }
 }
 
-/// Says what is to be said at the end, and prints the trace if it's to be printed; the exit code.
+/// Says what is to be reported at the end, and prints the trace if it's to be printed; the exit code.
 fn end(outcome: &Outcome, printed: Option<&PathBuf>) -> u8 {
     let listed = write_lines(&outcome.listed);
     for note in &outcome.notes {

@@ -88,7 +88,7 @@ fn style(status: Status) -> Style {
 /// In a line of text.
 const COLUMNS: usize = 8;
 
-/// The cells of many lines, one behind the other.
+/// The cells of many lines, one after the other.
 #[derive(Default)]
 struct Cells {
     text: String,

@@ -85,7 +85,7 @@ pub(super) fn is_paused() -> bool {
 /// Not for a library.
 pub(super) fn set_paused(_: bool) {}
 
-/// Where functions return to whose hook is behind the prologue.
+/// Where functions return to whose hook is after the prologue.
 pub(super) fn late_return() -> u64 {
     arch::late_return()
 }

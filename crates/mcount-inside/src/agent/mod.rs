@@ -141,7 +141,7 @@ pub(crate) unsafe extern "C" fn slow_entry(slot: *mut u64, id: u32) -> u64 {
     1
 }
 
-/// The same for a hook behind the prologue, where the slot is a word that the function's frame has.
+/// The same for a hook after the prologue, where the slot is a word that the function's frame has.
 ///
 /// # Safety
 ///

@@ -177,7 +177,7 @@ unsafe fn system_call(number: c_long, arguments: [u64; 6]) -> i64 {
     unsafe { call(super::system_call_number(number), arguments) }
 }
 
-/// Has `act` done while no other thread runs or stands inside one of `areas`, which are in ascending order. It must not
+/// Has `act` done while no other thread runs or is inside one of `areas`, which are in ascending order. It must not
 /// allocate anything, or take a lock.
 ///
 /// # Errors

@@ -123,7 +123,7 @@ pub(crate) fn stub(_: u64, record: u64, body: u64) -> Option<([u8; code::RECORD_
 /// Of [`Record::frame`]: distances are from the frame pointer.
 const BY_POINTER: u64 = 1;
 
-/// What has to be known of the frame of a function whose hook is behind its prologue, `distance` bytes behind the start
+/// What has to be known of the frame of a function whose hook is behind its prologue, `distance` bytes after the start
 /// of `code`: how far below its place at the entry the stack pointer is, or the frame pointer, and how far above that the caller's
 /// address.
 pub(crate) fn frame(code: &[u8], distance: u64) -> u64 {

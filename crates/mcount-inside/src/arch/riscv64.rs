@@ -139,7 +139,7 @@ pub(crate) fn stub(_: u64, record: u64, body: u64) -> Option<([u8; code::RECORD_
     Some((code::record_stub(record, enter), body))
 }
 
-/// What has to be known of the frame of a function whose hook is behind its prologue, `distance` bytes behind the start
+/// What has to be known of the frame of a function whose hook is behind its prologue, `distance` bytes after the start
 /// of `code`: how far below its place at the entry the stack pointer is, and how far above it the caller's address.
 pub(crate) fn frame(code: &[u8], distance: u64) -> u64 {
     let before = usize::try_from(distance).ok().and_then(|distance| code.get(..distance));

@@ -6,7 +6,7 @@
 //! the function has returned, nothing is there any more. While a routine runs that word is in its frame, and has the caller's
 //! address.
 //!
-//! All hooks are at the entry (`code`), so there are no routines for those behind a prologue.
+//! All hooks are at the entry (`code`), so there are no routines for those after a prologue.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Call, Record, flags};

@@ -1,4 +1,4 @@
-//! Breakpoints that stand at sites while they change: a thread that runs into one goes on behind the site.
+//! Breakpoints that stand at sites while they change: a thread that runs into one goes on after the site.
 //!
 //! It's a signal handler for SIGTRAP, there from the first use on. A trap that isn't at a site is for whoever had the
 //! signal before. The signal may come late, when the site has long been changed; so sites are known as long as

@@ -1,6 +1,6 @@
 //! What a prologue of Arm code does to the stack, in both instruction sets.
 //!
-//! With `-pg` the hook is behind the prologue. The caller's address is in `lr` then, because that's what the hook is called
+//! With `-pg` the hook is after the prologue. The caller's address is in `lr` then, because that's what the hook is called
 //! with; and the prologue may have stored it besides, which is where the function will return by.
 
 use super::{PUSHES, SHORT_PUSH};
@@ -74,7 +74,7 @@ impl Prologue {
         }
     }
 
-    /// A register is stored so many bytes above the stack pointer.
+    /// A register is stored that many bytes above the stack pointer.
     fn store(&mut self, register: u32, offset: u32) {
         if register == LR && self.stored.is_none() {
             self.stored = Some(self.depth - i64::from(offset));
@@ -222,7 +222,7 @@ fn immediate(first: u32, second: u32) -> u32 {
     (first >> 10 & 1) << 11 | (second >> 12 & 7) << 8 | second & 0xff
 }
 
-/// The number that they stand for (`ThumbExpandImm`).
+/// The number that they mean (`ThumbExpandImm`).
 fn expanded(first: u32, second: u32) -> u32 {
     let bits = immediate(first, second);
     let low = bits & 0xff;

@@ -16,7 +16,7 @@ pub const GATE_BODY: usize = GATE_SITE + SITE;
 /// Bytes of a call or a jump by a word.
 pub const BY_WORD: usize = 6;
 
-/// What calls go by of a function that isn't to be changed itself: at `address`, behind a landing pad, there's a site, armed, of
+/// What calls go by of a function that isn't to be changed itself: at `address`, after a landing pad, there's a site, armed, of
 /// which `stub` is the stub; behind that is a jump to where the word at `word` leads to. `None` if one of them is out of reach.
 #[must_use]
 pub fn gate(address: u64, stub: u64, word: u64) -> Option<[u8; STUB]> {

@@ -12,7 +12,7 @@ const STATE_POINTER: usize = CONTEXT + 184;
 const MASK: usize = CONTEXT + 256;
 /// Bytes of the frame before the vector registers.
 const SIZE: usize = 512;
-/// Where in the vector registers it's said what they are.
+/// Where in the vector registers it's reported what they are.
 const SAYS: usize = 464;
 const BEGIN: u32 = 0x4650_5853;
 const END: u32 = 0x4650_5845;

@@ -21,7 +21,7 @@ const S390_START: [u8; 16] = [0, 8, 0, 0, 0x80, 0, 2, 0, 2, 0, 0, 0x18, 0x60, 0,
 pub(super) struct Payload<'d> {
     /// The kind of image.
     pub(super) container: &'static str,
-    /// The payload. There may be something behind it.
+    /// The payload. There may be something after it.
     pub(super) bytes: &'d [u8],
 }
 

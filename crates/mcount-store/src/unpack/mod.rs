@@ -123,7 +123,7 @@ pub type RawKernel<'b> = (Cow<'b, [u8]>, Raw);
 pub fn raw_kernel(bytes: &[u8], limits: Limits) -> Result<Option<RawKernel<'_>>, Error> {
     let (held, layers) = open_layers(bytes, limits)?;
     let inside = held.map_or(Cow::Borrowed(bytes), Cow::Owned);
-    // What is behind the decompressor of s390 begins with nothing in particular.
+    // What is after the decompressor of s390 begins with nothing in particular.
     let is_s390 = layers.last() == Some(&kernel::S390);
     Ok(kernel::raw(&inside).or(is_s390.then_some(Raw::S390)).map(|raw| (inside, raw)))
 }

@@ -24,7 +24,7 @@ pub(super) struct Symbols {
     pub(super) confined: u64,
     /// What the functions call by which a program forbids itself some, and what the recorder is asked then.
     pub(super) watch: u64,
-    /// Where functions return to whose hook is behind the prologue.
+    /// Where functions return to whose hook is after the prologue.
     pub(super) pg_return: u64,
     /// Where functions return to whose slot another frame has, too, where there is such a thing.
     pub(super) pads: u64,

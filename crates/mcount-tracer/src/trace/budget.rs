@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const SPAN: f64 = 10.0;
 /// Processor time over which it's decided who is called too often.
 const DECIDED: Duration = Duration::from_millis(8);
-/// What a call costs besides reading the clock twice, in nanoseconds; and one whose hook is behind the prologue.
+/// What a call costs besides reading the clock twice, in nanoseconds; and one whose hook is after the prologue.
 const BESIDES: f64 = 8.0;
 
 /// What tracing may cost, and does.
@@ -44,7 +44,7 @@ impl Budget {
         Self { share, cost, left, before, all: 0, last, given_up }
     }
 
-    /// The functions to be given up now. The program has used `used` so far, and there were so many calls: of each function,
+    /// The functions to be given up now. The program has used `used` so far, and there were that many calls: of each function,
     /// and of which nobody knows of what.
     pub(super) fn decide(&mut self, used: Duration, (calls, missed): (&[u64], u64)) -> Vec<u32> {
         let elapsed = used.saturating_sub(self.last);

@@ -25,7 +25,7 @@ pub(super) struct Compacted {
     pub(super) chunks: u64,
 }
 
-/// Has a smaller file take the place of the finished trace `file`, which has so many chunks and is at `path`. `None`: it's not worth
+/// Has a smaller file take the place of the finished trace `file`, which has that many chunks and is at `path`. `None`: it's not worth
 /// it, or can't be done.
 pub(super) fn compact(file: &File, path: &Path, chunks: u64) -> Option<Compacted> {
     let size = layout::HEADER_BLOCK + chunks * layout::CHUNK_SIZE;
@@ -157,7 +157,7 @@ mod tests {
         trace.calls().map(|call| (call.thread, call.function, call.start, call.end)).collect()
     }
 
-    /// A trace of so many stacks, of which every tenth has an open call, and of several chunks of calls.
+    /// A trace of that many stacks, of which every tenth has an open call, and of several chunks of calls.
     fn trace(stacks: u64) -> Vec<u8> {
         let mut writer = Writer::new();
         let function = writer.function("/bin/program", "a");

@@ -127,7 +127,7 @@ fn map(remote: &mut Remote<'_>, from: u64, to: u64, protection: i32) -> io::Resu
     remote.call(libc::SYS_mmap, &arguments).map(|_| ())
 }
 
-/// First address and the one behind the last of the program in memory.
+/// First address and the one after the last of the program in memory.
 fn extent(program: &Loaded<'_>, bias: u64) -> (u64, u64) {
     use object::ObjectSegment;
     let low = program.file.segments().map(|one| one.address()).min().unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Calls of library functions (`--library-calls`): those that a module makes by words which the dynamic linker fills in.
 //!
-//! Such a word is made to lead to a *gate*, which is a processor's (a file each, with the same names in it): an armed site, and behind it a jump by a word of our
+//! Such a word is made to lead to a *gate*, which is a processor's (a file each, with the same names in it): an armed site, and after it a jump by a word of our
 //! own. The module's relocation of its word is changed into one of ours. So it's the dynamic linker that finds the function,
 //! with all that it knows of versions and scopes, whenever it does: before it tells that a module is there; afterwards, as glibc
 //! does until 2.40 for what is opened by `dlopen`; or when the function is called first. Nothing of the module refers to its word but calls, so

@@ -363,7 +363,7 @@ impl Recorder {
         }
     }
 
-    /// Adds to the trace; if it has no room, that's said at the end.
+    /// Adds to the trace; if it has no room, that's reported at the end.
     fn add<'e>(&mut self, entry: impl Into<Entry<'e>>) {
         if let Err(error) = self.trace.add(entry) {
             let text = about(self.trace.path(), error).to_string();

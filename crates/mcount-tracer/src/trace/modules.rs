@@ -85,7 +85,7 @@ pub(super) struct Hook {
 }
 
 impl Hook {
-    /// Is it a call behind the prologue?
+    /// Is it a call after the prologue?
     pub(super) fn is_after_prologue(&self) -> bool {
         processor::is_after_prologue(self.position)
     }
@@ -260,7 +260,7 @@ impl Module {
         })
     }
 
-    /// What is to be said of hooks that can't be armed.
+    /// What is to be reported of hooks that can't be armed.
     pub(super) fn notes(&self) -> Vec<String> {
         const SMALL: [&str; 2] =
             ["hook has too few bytes and stays idle", "hooks have too few bytes and stay idle"];

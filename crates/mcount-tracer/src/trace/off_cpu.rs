@@ -219,7 +219,7 @@ pub(super) fn why_not(error: &io::Error) -> String {
 fn raise_limit_of_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // If it can't be had, opening fails, and that's said.
+    // If it can't be had, opening fails, and that's reported.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 

@@ -57,7 +57,7 @@ impl Pages {
         Ok(())
     }
 
-    /// The bytes of one page from `address` on. A page that's new, and behind a piece, becomes part of it.
+    /// The bytes of one page from `address` on. A page that's new, and after a piece, becomes part of it.
     fn rest_of_page(&mut self, memory: &Memory, address: u64) -> io::Result<&mut [u8]> {
         let page = address / PAGE * PAGE;
         let before = self.0.range(..=page).next_back();

@@ -25,7 +25,7 @@ const SHADOW_STACK: &str = "with -pg, a program with a shadow stack (CET) is slo
 const LATELY: usize = 16;
 
 impl Recorder {
-    /// A new thread or process stands for the first time, or one was stopped by a stop signal.
+    /// A new thread or process means the first time, or one was stopped by a stop signal.
     pub(super) fn event_stop(&mut self, thread: Tracee, signal: i32) {
         let is_stop =
             [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal);
@@ -52,7 +52,7 @@ impl Recorder {
         }
     }
 
-    /// A new thread stands for the first time.
+    /// A new thread means the first time.
     pub(super) fn begin_thread(&mut self, thread: Tracee) {
         let Some(id) = self.threads.get(&thread.id()) else { return };
         // A process with memory of its own finds by itself that its parent's block isn't its own.
@@ -181,7 +181,7 @@ impl Recorder {
     /// Did `thread` get a fault because its shadow stack, which the processor keeps (CET), has another return address? Then
     /// it's given the caller's, if the one that it has is ours. The call ends in the trace when a later one is made there.
     ///
-    /// That can only be behind a prologue: elsewhere, functions are called by what they return to.
+    /// That can only be after a prologue: elsewhere, functions are called by what they return to.
     pub(super) fn gave_return_address(&mut self, thread: Tracee) -> bool {
         /// `SEGV_CPERR`.
         const WRONG_RETURN: i32 = 10;
@@ -227,7 +227,7 @@ impl Recorder {
         if let Some(placed) = &space.agent {
             let symbols = &self.agent.symbols;
             let file = placed.bias + symbols.config + mcount_agent::config::FILE;
-            // If it has ended meanwhile, so much the better.
+            // If it has ended meanwhile, that much the better.
             let _ = memory.write(file, &[0; 8]);
             let _ = memory.write(placed.bias + symbols.ask, mcount_ptrace::processor::RETURN);
         }

@@ -7,7 +7,7 @@ use object::{Architecture, Endianness, Object, ObjectSymbol};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// A function of the runtime, and what is said.
+/// A function of the runtime, and what is reported.
 const ALL: [(&str, &str); 4] = [
     // On x86-64, its fixed range holds the shadows of stacks that are above 0x7fff_0000_0000: of one in four runs.
     ("__hwasan_init", "HWAddressSanitizer uses the addresses that tracing of returns needs"),

@@ -1,7 +1,7 @@
 //! Writing the newest calls of a trace that goes on, as a trace of its own.
 //!
 //! What threads are about to write to is copied first, all else afterwards; a chunk that somebody has taken again meanwhile is left
-//! out. Where all threads stand for the first part, it's as of that moment. Where they run, the calls of the last moments
+//! out. Where all threads mean the first part, it's as of that moment. Where they run, the calls of the last moments
 //! may lack their callers: open calls are copied first, and one that begins then isn't seen.
 
 use super::file::{TraceFile, give_name};

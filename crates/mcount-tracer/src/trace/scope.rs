@@ -62,7 +62,7 @@ pub struct Scope {
     pub results: Vec<Pattern>,
     /// How many calls, one in the other; [`Scope::ANY_DEPTH`] if that doesn't matter.
     pub depth: u64,
-    /// Calls that took at least so many nanoseconds.
+    /// Calls that took at least that many nanoseconds.
     pub min_duration: u64,
     /// Only entries.
     pub entries: bool,
@@ -262,7 +262,7 @@ impl Scope {
         groups.into_iter().filter(|group| !is_met(group)).flatten().collect()
     }
 
-    /// What is said of patterns that mean nothing that was seen.
+    /// What is reported of patterns that mean nothing that was seen.
     pub(super) fn warnings(&self) -> Vec<String> {
         let functions = self.unknown().into_iter();
         let functions = functions.map(|text| format!("warning: no function matches {text}"));

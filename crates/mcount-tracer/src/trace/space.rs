@@ -36,7 +36,7 @@ impl Room {
         (self.next <= self.end).then_some(())
     }
 
-    /// The first address of what is free, and the one behind it.
+    /// The first address of what is free, and the one after it.
     pub(super) fn extent(self) -> (u64, u64) {
         (self.next, self.end)
     }
@@ -155,7 +155,7 @@ impl Space {
         };
         let target = bias + agent.symbols.rendezvous;
         let jump = code::armed(rendezvous.place, target);
-        // Too far away: a jump that has its target behind it.
+        // Too far away: a jump that has its target after it.
         let absolute = code::thunk(target);
         let jump = jump.as_ref().map_or(absolute.as_slice(), |jump| jump.as_slice());
         if jump.len() <= rendezvous.room {

@@ -74,7 +74,7 @@ pub(super) struct Prepared {
     pub(super) bias: Option<u64>,
 }
 
-/// Prepares the program in `thread`, which stands behind `exec`; `recording` is what it records.
+/// Prepares the program in `thread`, which is behind `exec`; `recording` is what it records.
 pub(super) fn prepare(
     thread: Tracee,
     memory: &Memory,
@@ -252,7 +252,7 @@ fn preload(
         vec![(shifted(index), address)]
     } else {
         // Two more variables: what is left of them is the end of the environment, and an entry of the
-        // auxiliary vector that's to be ignored, so that both are still one behind the other.
+        // auxiliary vector that's to be ignored, so that both are still one after the other.
         let end = stack.auxiliary - 1;
         words.splice(end..end, [text, text]);
         vec![(shifted(end), 0), (shifted(end + 1), AT_IGNORE), (shifted(end + 2), 0)]

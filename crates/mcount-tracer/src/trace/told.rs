@@ -68,10 +68,10 @@ fn is_ignored(signal: libc::c_int) -> bool {
     }
 }
 
-/// What is said when a recorder has paused, or goes on.
+/// What is reported when a recorder has paused, or goes on.
 pub(super) fn line(is_paused: bool) -> &'static str {
     if is_paused { "paused: send SIGUSR1 again to go on" } else { "recording again" }
 }
 
-/// What is said where there's no ring to be written.
+/// What is reported where there's no ring to be written.
 pub(super) const NO_RING: &str = "nothing written: SIGUSR2 needs --ring";

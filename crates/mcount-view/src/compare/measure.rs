@@ -38,7 +38,7 @@ pub struct Measured {
     pub calls: u64,
     /// Nanoseconds of a call in each view, if one has ended.
     pub times: Option<[f64; VIEWS]>,
-    /// The mean of all calls, or their median if that's compared, likewise: what people are shown.
+    /// The mean of all calls, or their median if that's compared, the same: what people are shown.
     pub shown: Option<f64>,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Two traces of one program differ as well: the machine did something else, memory lay elsewhere. So a
 //! difference counts if three things are true: every trace of one side is beyond all of the other, the
-//! difference is greater than what chance makes of so many functions (`statistics`), and it's greater than
+//! difference is greater than what chance makes of that many functions (`statistics`), and it's greater than
 //! the threshold.
 
 mod disturbed;
@@ -41,7 +41,7 @@ pub struct Change {
     pub new: f64,
     /// As a part of the old number.
     pub difference: f64,
-    /// What chance doesn't pass, likewise; not known of one number a side.
+    /// What chance doesn't pass, the same; not known of one number a side.
     pub noise: Option<f64>,
     /// Whether this is a difference.
     pub counts: bool,
@@ -177,7 +177,7 @@ struct View {
     count: usize,
     /// Nanoseconds of all of them in a trace, about.
     sum: f64,
-    /// The variance that functions usually have: those that are called seldom, and those called often.
+    /// The variance that functions usually have: those that are called rarely, and those called often.
     usual: [Option<f64>; 2],
 }
 

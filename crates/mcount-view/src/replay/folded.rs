@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// What the number behind a chain is.
+/// What the number after a chain is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Weight {
     /// Nanoseconds that were spent there
@@ -54,7 +54,7 @@ struct Chains {
 }
 
 impl Chains {
-    /// The chain `parent` with a function behind it.
+    /// The chain `parent` with a function after it.
     #[inline]
     fn call(&mut self, parent: usize, function: u32) -> usize {
         let place = function as usize % RECENT;

@@ -47,7 +47,7 @@ pub fn with_sources(functions: &mut Functions, debug: &Sections<'_>) {
 
 /// The functions as the page has them: sources and groups by number.
 struct Model {
-    /// Source files, or what stands for them.
+    /// Source files, or what means them.
     sources: Vec<String>,
     /// The group of each source.
     group_of: Vec<usize>,

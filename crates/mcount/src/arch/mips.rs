@@ -37,7 +37,7 @@
 //!  1c: 00000000     nop
 //! ```
 //!
-//! Three instructions became NOPs. The `jalr` is the call itself. The `addiu sp, sp, -8` behind it is in
+//! Three instructions became NOPs. The `jalr` is the call itself. The `addiu sp, sp, -8` after it is in
 //! the delay slot, so it runs before the hook does. It pushes eight bytes, which the o32 hook pops. Without
 //! the hook, nobody would pop them. (It may also be before the sequence, or within it.) The `lui` becomes a
 //! NOP so that we can recognize the sequence later.

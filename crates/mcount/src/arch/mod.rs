@@ -120,7 +120,7 @@ pub(crate) struct Arch {
     /// The tags of the dynamic section for the number of local GOT entries, and for the first symbol with
     /// a global GOT entry. Such entries have no relocations.
     pub(crate) got_tags: Option<(u64, u64)>,
-    /// Whether a function symbol's `st_other` says how far the local entry is behind the global one.
+    /// Whether a function symbol's `st_other` says how far the local entry is after the global one.
     pub(crate) local_entry: bool,
     /// Whether symbols called `$a`, `$t`, `$x` and `$d` say what is code and what is data.
     pub(crate) mapping_symbols: bool,
@@ -149,7 +149,7 @@ pub(crate) struct Arch {
     pub(crate) global_entry: Option<fn(Code<'_>, u64) -> u64>,
     /// The least number of bytes of NOPs that a call becomes.
     pub(crate) call_size: u64,
-    /// What linkers put behind a call that goes through a stub. It undoes what the stub did, so it
+    /// What linkers put after a call that goes through a stub. It undoes what the stub did, so it
     /// belongs to the call.
     pub(crate) restores: &'static [Instruction],
     /// The NOP that compilers emit in place of the call (`-mnop-mcount`), if they do.

@@ -5,7 +5,7 @@
 //! instructions of the global entry.
 //!
 //! Code finds its data by the TOC pointer, r2, and every library has its own TOC. So when a call leaves
-//! its library through a stub, the stub stores r2 on the stack, and the linker turns the NOP behind the
+//! its library through a stub, the stub stores r2 on the stack, and the linker turns the NOP after the
 //! call into a load that restores r2. Without the call, that load would read a slot that nobody wrote. So
 //! both become NOPs together.
 //!

@@ -16,7 +16,7 @@ pub enum Rule {
     StaleEntry,
     /// An entry leads to what is left of an overridden function.
     OverriddenEntry,
-    /// The same behind a function that has no hook: who looks for that function's finds this one.
+    /// The same after a function that has no hook: who looks for that function's finds this one.
     MisleadingEntry,
     /// All entries of an image are zero.
     ZeroTable,

@@ -206,14 +206,14 @@ pub(crate) fn in_bytes<'b, Elf: FileHeader>(
     })
 }
 
-/// `value`, with `byte` behind it.
+/// `value`, with `byte` after it.
 fn append(value: u64, byte: u8) -> u64 {
     value << 8 | u64::from(byte)
 }
 
 /// The addresses that the packed relative relocations in `section` (RELR) apply to.
 ///
-/// An even word is an address. An odd word is a bitmap of the words behind the last one.
+/// An even word is an address. An odd word is a bitmap of the words after the last one.
 pub(crate) fn packed<Elf: FileHeader>(view: &View<'_, Elf>, section: &Section) -> Vec<u64> {
     let word = view.word();
     let mut addresses = Vec::new();

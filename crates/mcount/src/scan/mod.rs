@@ -180,7 +180,7 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         Ok(self.arch.code(bytes, self.view.is_big_endian(), self.view.flags()))
     }
 
-    /// Where the hook is that an entry for `offset` of section `index` is meant for. It is behind the function's global
+    /// Where the hook is that an entry for `offset` of section `index` is meant for. It is after the function's global
     /// entry if the entry leads to that.
     pub(crate) fn behind_global_entry(&self, index: u32, offset: u64) -> u64 {
         if self.arch.global_entry.is_none() {

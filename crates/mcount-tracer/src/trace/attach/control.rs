@@ -62,7 +62,7 @@ impl Drop for Control {
     }
 }
 
-/// Answers a question. Whoever doesn't listen any more doesn't want to know.
+/// Answers a question. Whoever no longer listens doesn't want to know.
 pub(super) fn answer(mut stream: UnixStream, answer: &io::Result<String>) {
     let text = match answer {
         Ok(text) => format!("+{text}"),

@@ -75,7 +75,7 @@ pub(super) fn end(process: i32) {
     }
 }
 
-/// Executes the program under this process as its tracer; it stands behind `exec`.
+/// Executes the program under this process as its tracer; it is behind `exec`.
 fn spawn(command: &[OsString], streams: Streams) -> io::Result<i32> {
     let no_zero = |word: &OsString| CString::new(word.as_bytes()).map_err(io::Error::other);
     let words: Vec<CString> = command.iter().map(no_zero).collect::<io::Result<_>>()?;

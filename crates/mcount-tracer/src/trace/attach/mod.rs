@@ -137,7 +137,7 @@ pub trait View {
     fn show(&mut self, picture: Picture) -> io::Result<Wish>;
     /// This is the last picture.
     fn end(&mut self, picture: Picture);
-    /// Something is to be said.
+    /// Something is to be reported.
     fn say(&mut self, text: &str);
 }
 

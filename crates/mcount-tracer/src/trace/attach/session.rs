@@ -1,6 +1,6 @@
 //! Attaching to one process, and leaving it: the order in which everything is done.
 //!
-//! Threads stand for two moments. In the first, the agent is mapped, or found as a former recorder left it; it changes
+//! Threads stop for two moments. In the first, the agent is mapped, or found as a former recorder left it; it changes
 //! nothing in the program. In the second, the trace is handed over and all hooks are armed. Both are as short as can be:
 //! all that can be found out and made ready is, before.
 
@@ -323,7 +323,7 @@ impl Session {
         }
     }
 
-    /// Moves threads that stand in the middle of what's about to be changed behind it.
+    /// Moves threads that stand in the middle of what's about to be changed after it.
     fn move_out(&self, standing: &mut Standing, places: &[Vec<ResumePoint>]) -> io::Result<()> {
         for (thread, places) in standing.threads.iter_mut().zip(places) {
             for place in places {
@@ -350,7 +350,7 @@ impl Session {
             let maps = maps::read(self.process)?;
             let places = self.places(&standing, &maps);
             if is_armed {
-                // What's behind a jump in the armed area may be the middle of an instruction in the idle one.
+                // What's after a jump in the armed area may be the middle of an instruction in the idle one.
                 self.move_out(&mut standing, &places)?;
                 standing.settle()?;
                 sites::restore(&self.memory, &self.changes, &self.rooms)?;
@@ -372,7 +372,7 @@ impl Session {
         Ok(false)
     }
 
-    /// A process that this one has made by `fork` while its hooks were armed; `None` if it isn't there any more.
+    /// A process that this one has made by `fork` while its hooks were armed; `None` if it is no longer there.
     pub(super) fn forked(&self, process: i32) -> io::Result<Option<Self>> {
         let memory = match Memory::open(process) {
             Ok(memory) => memory,

@@ -86,7 +86,7 @@ fn launch(request: &mut Request) -> io::Result<Option<Launched>> {
 ///
 /// # Errors
 ///
-/// That isn't possible any more.
+/// That is no longer possible.
 pub(super) fn recover(process: i32) -> io::Result<()> {
     let memory = Memory::open(process)?;
     let scope = Scope::default();
@@ -210,7 +210,7 @@ impl Worker {
             (self.request.say)(&text);
         }
         let waited = self.wait(pipe);
-        // The terminal is as it was before anything else is said.
+        // The terminal is as it was before anything else is reported.
         drop(self.request.view.take());
         let left = self.leave(process);
         waited.and(left)
@@ -257,7 +257,7 @@ impl Worker {
         for process in self.trace.processes() {
             let process = process.cast_signed();
             if process != own {
-                // If there's no more room, that's said anyway.
+                // If there's no more room, that's reported anyway.
                 let _ = describe_process(&self.trace, &self.program, (process, own));
             }
         }
@@ -299,7 +299,7 @@ impl Worker {
             None => format!("SIGUSR1 paused the recording from {now:.3} s on"),
         };
         self.pauses.since = is_paused.then_some(now);
-        // If there's no room for it, that's said anyway.
+        // If there's no room for it, that's reported anyway.
         let _ = self.trace.add(Note { text: note.as_bytes() });
         Ok(())
     }
@@ -353,7 +353,7 @@ impl Worker {
         let functions = counted(self.program.wanted(), "function", "functions");
         let seconds = self.began.elapsed().as_secs_f64();
         let note = format!("from {seconds:.3} s on: {functions}, as another mcount attach asked");
-        // If there's no room for it, that's said anyway.
+        // If there's no room for it, that's reported anyway.
         let _ = self.trace.add(Note { text: note.as_bytes() });
         let (name, owner) = (self.program.path.display(), std::process::id());
         let process = self.request.process;
@@ -426,7 +426,7 @@ enum Name {
     New,
 }
 
-/// Arms what is wanted, and gives the trace its name, or none; what there is to be said.
+/// Arms what is wanted, and gives the trace its name, or none; what there is to be reported.
 fn arm(
     session: &mut Session,
     program: &Program,

@@ -16,7 +16,7 @@ use nix::libc;
 /// What people call it.
 #[cfg(not(can_patch))]
 pub(crate) const NAME: &str = "AArch64";
-/// What is said of a program for another one.
+/// What is reported of a program for another one.
 pub(crate) const FOREIGN: &str = "it isn't a little-endian AArch64 program";
 /// `e_machine` of its programs.
 pub(crate) const MACHINE: u16 = 183;
@@ -37,7 +37,7 @@ pub(crate) const HAS_NOBODY: bool = false;
 pub(crate) const REACH: u64 = code::REACH - (1 << 20);
 /// Bytes of a hook in room near its module, where the agent's is too far away: its stub.
 pub(crate) const NEAR: usize = STUB;
-/// Stubs themselves have to be near: behind a hook there's no landing pad, so the way back is a direct jump.
+/// Stubs themselves have to be near: after a hook there's no landing pad, so the way back is a direct jump.
 pub(crate) const STUBS_ARE_NEAR: bool = true;
 
 /// The kernel's name for the processor in filters of system calls: `AUDIT_ARCH_AARCH64`.
@@ -81,7 +81,7 @@ pub(crate) fn position(bytes: &[u8], distance: u64) -> Option<Position> {
     }
 }
 
-/// Is a hook at this place behind the prologue?
+/// Is a hook at this place after the prologue?
 pub(crate) fn is_after_prologue(position: Option<Position>) -> bool {
     matches!(position, Some(Position::AfterPrologue(_)))
 }
@@ -91,7 +91,7 @@ pub(crate) fn way_in(_position: Option<Position>) -> u64 {
     0
 }
 
-/// The stub at `at` of a hook; its function, with this number, goes on at `body`. The routines are those of the entry, of the entry behind a
+/// The stub at `at` of a hook; its function, with this number, goes on at `body`. The routines are those of the entry, of the entry after a
 /// prologue, and of the exit. `None` if something is out of reach.
 pub(crate) fn stub(
     position: Option<Position>,
@@ -167,7 +167,7 @@ pub(crate) fn switch(site: u64, bytes: [u8; SWITCH]) -> Option<(u64, [u8; 4], [u
 /// The bytes of an armed site as it would be if it had not been switched off: the same.
 pub(crate) fn switched_on(_now: &mut [u8], _expected: &[u8]) {}
 
-/// Bytes of code that may be replaced in a function that only returns: its own, and what fills up the place behind it.
+/// Bytes of code that may be replaced in a function that only returns: its own, and what fills up the place after it.
 /// 0 if it does anything else.
 pub(crate) fn room_in(code: &[u8]) -> usize {
     const LANDING_PAD: [u8; SITE] = PADS[0].to_le_bytes();

@@ -10,7 +10,7 @@ use nix::libc;
 /// What people call it.
 #[cfg(not(can_patch))]
 pub(crate) const NAME: &str = "x86-64";
-/// What is said of a program for another one.
+/// What is reported of a program for another one.
 pub(crate) const FOREIGN: &str = "it isn't a 64-bit x86 program";
 /// `e_machine` of its programs.
 pub(crate) const MACHINE: u16 = 62;
@@ -69,7 +69,7 @@ pub(crate) fn entry_of(start: u64, _code: &[u8]) -> u64 {
     start
 }
 
-/// Is a hook at this place behind the prologue?
+/// Is a hook at this place after the prologue?
 pub(crate) fn is_after_prologue(position: Option<Position>) -> bool {
     matches!(position, Some(Position::AfterPrologue | Position::AfterAligning(_)))
 }
@@ -82,7 +82,7 @@ pub(crate) fn way_in(position: Option<Position>) -> u64 {
     }
 }
 
-/// The stub at `at` of a hook; its function, with this number, goes on at `body`. The routines are those of the entry, of the entry behind a
+/// The stub at `at` of a hook; its function, with this number, goes on at `body`. The routines are those of the entry, of the entry after a
 /// prologue, and of the exit. `None` if something is out of reach.
 pub(crate) fn stub(
     position: Option<Position>,
@@ -119,7 +119,7 @@ pub(crate) fn small_area(code: &[u8], length: usize, room: Option<u64>) -> Optio
     room.filter(|_| length >= code::SHORT_JUMP).map(|room| (area, room))
 }
 
-/// What is written into an area that's armed: NOPs, from behind the jump on.
+/// What is written into an area that's armed: NOPs, from after the jump on.
 pub(crate) fn filled(area: &Area, has_room_before: bool) -> [u8; 24] {
     area.filled_behind(jump_length(has_room_before))
 }
@@ -163,7 +163,7 @@ pub(crate) fn switched_on(now: &mut [u8], expected: &[u8]) {
     }
 }
 
-/// Bytes of code that may be replaced in a function that only returns: its own, and what fills up the place behind it.
+/// Bytes of code that may be replaced in a function that only returns: its own, and what fills up the place after it.
 /// 0 if it does anything else.
 pub(crate) fn room_in(code: &[u8]) -> usize {
     const LANDING_PAD: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];

@@ -134,13 +134,13 @@ fn wanted(module: &Module, scope: &Scope) -> Vec<Wanted> {
 enum Reason {
     /// Debug information doesn't tell of the function.
     Unknown,
-    /// The hook is behind the prologue.
+    /// The hook is after the prologue.
     Prologue,
     /// The compiler has changed the function.
     Clone,
     /// The compiler may not pass some of its arguments, or its result.
     LeftOut,
-    /// A parameter's type isn't understood, so nobody knows where the ones behind it are.
+    /// A parameter's type isn't understood, so nobody knows where the ones after it are.
     Type,
 }
 

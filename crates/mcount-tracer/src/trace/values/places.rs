@@ -128,7 +128,7 @@ impl<'s> Plan<'s> {
         found.iter().zip(&self.signature.parameters).map(confirmed).collect()
     }
 
-    /// The words that copy the result. At a late hook, which is behind the prologue, less is known.
+    /// The words that copy the result. At a late hook, which is after the prologue, less is known.
     pub(super) fn result(&self, is_late: bool, description: &mut Description) -> Vec<u64> {
         let Some(kind) = &self.signature.result else { return Vec::new() };
         let mut words = Vec::new();

@@ -171,7 +171,7 @@ impl Durations {
         sums
     }
 
-    /// The duration that so many hundredths of all are not longer than.
+    /// The duration that that many hundredths of all are not longer than.
     pub(super) fn quantile(&mut self, hundredths: u64) -> u64 {
         match self {
             Self::Few(few) => {

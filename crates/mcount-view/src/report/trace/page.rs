@@ -97,7 +97,7 @@ fn list(missing: &[String]) -> String {
     out
 }
 
-/// That the page begins so many nanoseconds after the trace is said.
+/// That the page begins that many nanoseconds after the trace is reported.
 const SAID: u64 = 1_000_000;
 
 /// What the timeline leaves out.

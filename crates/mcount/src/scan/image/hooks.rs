@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How far the start of a call can be from its site: s390 stores a register first, and the site on SH
-/// is the literal behind the jump.
+/// is the literal after the jump.
 const TO_CALL: u64 = 24;
 
 /// What leads to a hook.

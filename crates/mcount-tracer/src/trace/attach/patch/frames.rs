@@ -106,7 +106,7 @@ pub(super) struct Unwinder<'d> {
 #[derive(Debug, Clone, Copy)]
 struct State {
     registers: [Option<u64>; COUNT],
-    /// The address is that of an instruction, not behind a call.
+    /// The address is that of an instruction, not after a call.
     is_exact: bool,
 }
 

@@ -88,7 +88,7 @@ fn split(site: u64, length: usize) -> Option<usize> {
 /// The writes that make `to` of a hook that is `from`, in order.
 ///
 /// A page is written at once, whoever is killed, and two aren't. So a hook that's in two of them goes through states that do
-/// nothing: a short jump behind it, under which all other bytes change; or, where even that is in two pages, `test`, of as many bytes
+/// nothing: a short jump after it, under which all other bytes change; or, where even that is in two pages, `test`, of as many bytes
 /// as the jump of the one state has.
 fn pieces(site: u64, from: &[u8], to: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let whole = vec![(site, to.to_vec())];
@@ -162,7 +162,7 @@ mod tests {
 
     const BODY: u64 = 0x3000;
 
-    /// What somebody does who comes to a hook: goes on behind it (`None`), or jumps elsewhere.
+    /// What somebody does who comes to a hook: goes on after it (`None`), or jumps elsewhere.
     fn done(site: u64, bytes: &[u8]) -> Option<u64> {
         let end = site + bytes.len() as u64;
         let mut at = site;

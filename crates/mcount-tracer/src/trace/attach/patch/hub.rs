@@ -8,7 +8,7 @@
 //! ```
 //!
 //! All that decides which code runs is in the table, and the table is written at once, as one page: so a recorder that is
-//! killed leaves all of the old behind it, or all of the new. A module that is out of the block's reach has another room
+//! killed leaves all of the old after it, or all of the new. A module that is out of the block's reach has another room
 //! near it, with the same gates.
 //!
 //! What is found in a process is the process's. Code is compared with what it should be; the rest can only do harm to the

@@ -77,7 +77,7 @@ pub struct Row {
 /// The process can't be patched, or the file isn't one that can be brought in. Nothing has changed then.
 pub fn patch(request: &Request) -> io::Result<u8> {
     check(request.process)?;
-    // All that can be said of the file is said before anything is made.
+    // All that can be reported of the file is reported before anything is made.
     let fix = match &request.action {
         Action::Apply(path, _) => Some(Fix::read(path)?),
         Action::Revert(_) => None,

@@ -1,4 +1,4 @@
-//! What the names in the new object stand for in the program: functions and variables, static ones too.
+//! What the names in the new object mean in the program: functions and variables, static ones too.
 //!
 //! A dynamic linker would only look at dynamic symbols. What's patched in takes the place of code of the program, so it sees
 //! what that code sees: all symbols of its module first, then what other modules export, as a dynamic linker would find
@@ -47,7 +47,7 @@ pub(super) struct Definition {
     pub(super) file: Option<String>,
 }
 
-/// Why a name stands for nothing.
+/// Why a name means nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Missing {
     Unknown,
@@ -149,7 +149,7 @@ impl Names {
         all.filter(move |(_, one)| one.module == module)
     }
 
-    /// What an undefined reference stands for, in an object that patches the modules `homes`.
+    /// What an undefined reference means, in an object that patches the modules `homes`.
     pub(super) fn find(
         &self,
         name: &str,

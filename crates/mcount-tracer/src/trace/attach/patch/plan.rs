@@ -1,5 +1,5 @@
 //! What a patch does, found out before anything is stopped or changed: which functions it replaces, where their hooks are,
-//! and what each of its references stands for.
+//! and what each of its references means.
 
 use super::super::program::Program;
 use super::arch::{self, Wants};
@@ -34,7 +34,7 @@ pub(super) struct Target {
     pub(super) ranges: Vec<Range>,
 }
 
-/// What a symbol of the object stands for.
+/// What a symbol of the object means.
 #[derive(Debug, Clone)]
 pub(super) enum Bound {
     /// Nothing: it's weak.
@@ -57,7 +57,7 @@ pub(super) struct Plan {
     pub(super) targets: Vec<Target>,
     /// By the object's symbols.
     pub(super) bounds: Vec<Bound>,
-    /// What is to be said.
+    /// What is to be reported.
     pub(super) notes: Vec<String>,
     /// Functions that take back what unwinders were told, with their modules.
     pub(super) untell: Vec<(usize, u64)>,
@@ -278,7 +278,7 @@ impl Planner<'_> {
         ranges
     }
 
-    /// What all symbols of the object stand for.
+    /// What all symbols of the object mean.
     fn bounds(&mut self, targets: &[Target]) -> Vec<Bound> {
         let mut homes: Vec<usize> = targets.iter().map(|one| one.module).collect();
         homes.sort_unstable();
@@ -294,7 +294,7 @@ impl Planner<'_> {
         for (place, (symbol, is_used)) in self.fix.symbols.iter().zip(used).enumerate() {
             let target = targets.iter().find(|one| one.symbol == place);
             let bound = match (target, symbol.value) {
-                // The program's name stands for what's in force, whichever patch that is.
+                // The program's name means what's in force, whichever patch that is.
                 (Some(target), _) => Ok(self.function(target.module, target.entry.function)),
                 (None, Some(value)) => Ok(self.own(symbol, value, &homes)),
                 (None, None) if is_used => self.undefined(symbol, &homes),
@@ -308,7 +308,7 @@ impl Planner<'_> {
         bounds
     }
 
-    /// What a symbol stands for that the object defines: a variable that the program has as well is the program's, as it is
+    /// What a symbol means that the object defines: a variable that the program has as well is the program's, as it is
     /// for a dynamic linker.
     fn own(&self, symbol: &Symbol, value: u64, homes: &[usize]) -> Bound {
         if !symbol.is_function

@@ -22,7 +22,7 @@ impl Range {
     }
 }
 
-/// The first thread that is in one of `ranges`, and how that's said.
+/// The first thread that is in one of `ranges`, and how that's reported.
 pub(super) fn in_the_way(
     standing: &Standing,
     places: &[Vec<ResumePoint>],

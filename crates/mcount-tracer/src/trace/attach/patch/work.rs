@@ -1,6 +1,6 @@
 //! Patching and reverting: the order in which everything is done.
 //!
-//! The process stands for a moment in which the object is mapped. That changes nothing for the program. Then it's stopped
+//! The process stops for a moment, in which the object is mapped. That changes nothing for the program. Then it's stopped
 //! again and again until no thread is in what's to be replaced; at that moment, hooks lead to gates that lead back,
 //! and the write of one page makes the gates lead to the new functions.
 

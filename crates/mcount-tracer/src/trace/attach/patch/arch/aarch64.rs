@@ -1,6 +1,6 @@
 //! AArch64, little endian. `x16` and `x17` are free at the entry of a function (AAPCS64, 6.1.1).
 //!
-//! In a page that's guarded (BTI), an indirect branch has to end at a landing pad, and there's none behind a hook. So a gate
+//! In a page that's guarded (BTI), an indirect branch has to end at a landing pad, and there's none after a hook. So a gate
 //! has a direct branch to the old function's body, and that's where the slot leads as long as the function is the old one. What is
 //! mapped here isn't guarded, so the branch by the slot can end anywhere in it.
 //!
@@ -161,7 +161,7 @@ pub(in super::super) fn registers(registers: &GeneralRegisters) -> [u64; COUNT] 
     all
 }
 
-/// What signal handlers return to begins with this. No unwind information says where the interrupted registers are, which are so many bytes
+/// What signal handlers return to begins with this. No unwind information says where the interrupted registers are, which are that many bytes
 /// above the stack pointer then, in the order above (`struct rt_sigframe`).
 pub(in super::super) const RESTORER: Option<([u8; 8], u64)> =
     Some(([0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4], 312));
@@ -193,7 +193,7 @@ pub(in super::super) fn leap(_length: usize) -> Option<[u8; 2]> {
     None
 }
 
-/// Part of one that does nothing: likewise.
+/// Part of one that does nothing: the same.
 pub(in super::super) fn one_byte(_from: &[u8], _to: &[u8]) -> Option<u8> {
     None
 }

@@ -157,7 +157,7 @@ pub(in super::super) fn leap(length: usize) -> Option<[u8; 2]> {
     Some([0xeb, u8::try_from(distance).ok().filter(|distance| *distance < 128)?])
 }
 
-/// The first byte of a `test`, if it may be put before the other bytes of `from` and of `to`: what's behind it are NOPs.
+/// The first byte of a `test`, if it may be put before the other bytes of `from` and of `to`: what's after it are NOPs.
 pub(in super::super) fn one_byte(from: &[u8], to: &[u8]) -> Option<u8> {
     let test = [to, from].into_iter().find_map(|bytes| {
         let first = *bytes.first()?;
