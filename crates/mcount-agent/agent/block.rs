@@ -1,6 +1,6 @@
 //! The block of a thread: what `%gs` points to, or in a library what a word of thread-local storage does.
 
-/// What is known of a thread; `x86_64.s` has the offsets of what it uses.
+/// The data of a thread; `x86_64.s` has the offsets that it uses.
 #[repr(C)]
 pub(crate) struct Block {
     /// The thread pointer of the thread that has it; 0: nobody's yet.

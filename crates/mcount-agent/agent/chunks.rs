@@ -29,7 +29,7 @@ pub(crate) fn drop_call() {
     }
 }
 
-/// What is mapped at this offset of the trace.
+/// The mapping of this offset of the trace.
 fn at(offset: u64) -> *mut u8 {
     config().file.wrapping_add(offset as usize)
 }

@@ -13,7 +13,7 @@ const PR_SET_SECCOMP: u64 = 22;
 /// The filter is for all threads of the process (`SECCOMP_FILTER_FLAG_TSYNC`).
 const ALL_THREADS: u64 = 1;
 
-/// What the recorder is asked. It finds it by its symbol; `crates/mcount-agent/src/lib.rs` has the same layout.
+/// A question to the recorder. It finds it by its symbol; `crates/mcount-agent/src/lib.rs` has the same layout.
 #[repr(C)]
 pub struct Question {
     /// The thread that asks; 0: nobody.

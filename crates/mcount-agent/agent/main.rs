@@ -42,7 +42,7 @@ mod sys;
 mod thread;
 mod unwind;
 
-/// What the recorder tells the agent before the program runs. The recorder finds it by the symbol
+/// The recorder tells the agent this before the program runs. The recorder finds it by the symbol
 /// `mcount_config`; `crates/mcount-agent/src/lib.rs` has the same layout.
 #[repr(C)]
 pub struct Config {

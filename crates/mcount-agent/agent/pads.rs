@@ -535,7 +535,7 @@ pub(crate) unsafe fn claim(slot: u64, address: u64) {
     }
 }
 
-/// What was kept of a frame, if anything was, becomes that of the slot.
+/// The kept data of a frame, if there is any, becomes that of the slot.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! What is recorded of the arguments or the result of one call: bytes, and the records that they become.
+//! The recorded arguments or result of one call: bytes, and the records that they become.
 
 use super::{layout as trace, thread};
 
@@ -7,7 +7,7 @@ pub(crate) const MOST: usize = 492;
 /// The most bytes of a text.
 pub(crate) const TEXT: usize = 64;
 
-/// What is recorded of one call.
+/// The record of one call.
 pub(crate) struct Values {
     bytes: [u8; MOST],
     used: usize,

@@ -27,7 +27,7 @@ const STACK: usize = 2048;
 /// How many blocks of ended threads are looked for when a thread comes: more would cost more than it saves.
 const LOOK_AT: u32 = 8;
 
-/// What a forked child must not inherit. It is in wiped memory.
+/// A forked child must not inherit these. It is in wiped memory.
 struct Wiped {
     lock: AtomicU32,
     blocks: AtomicU32,
@@ -418,7 +418,7 @@ pub(crate) unsafe fn put(at: u64, first: u64, second: u64) {
     }
 }
 
-/// What a record has of a slot's address.
+/// The part of a slot's address in a record.
 fn low_bits(slot: u64) -> u64 {
     (slot << SHIFT >> 1) & 0xff_fffc
 }

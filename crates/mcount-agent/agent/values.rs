@@ -25,7 +25,7 @@ unsafe extern "C" {
 const VALUES: u64 = 32;
 const PAGE: u64 = 4096;
 
-/// What is done: bits 0 to 7 of a word of a recipe.
+/// The operation: bits 0 to 7 of a word of a recipe.
 mod action {
     pub(super) const COPY: u64 = 1;
     pub(super) const TEXT: u64 = 2;
@@ -44,7 +44,7 @@ const HAS_MORE: u64 = 1 << 31;
 /// A bit of the second number of a recipe: the function's calls are recorded however short they are.
 const KEPT: u32 = 1 << 31;
 
-/// What the recorder wants of a function: the words of the recipe of its arguments, then those of its result.
+/// The recipes of a function: the words for its arguments, then those for its result.
 #[repr(C)]
 pub(crate) struct Recipe {
     arguments: u32,
@@ -82,7 +82,7 @@ fn read_back(id: u32) -> Option<&'static Recipe> {
     if id == 0 || id > GREATEST.load(Relaxed) { None } else { recipe(id) }
 }
 
-/// What the recorder wants of the arguments and the result of function `id`; `None` if it's nothing. A table of addresses
+/// The recipes of the arguments and the result of function `id`; `None` if there are none. A table of addresses
 /// is at the end of the room for stubs, the last one for function 1.
 fn recipe(id: u32) -> Option<&'static Recipe> {
     if !has(VALUES) {
@@ -96,7 +96,7 @@ fn recipe(id: u32) -> Option<&'static Recipe> {
 /// The registers at the entry of a function, or at its exit.
 struct Registers {
     slot: u64,
-    /// What the routine has saved of the others.
+    /// The routine saved these of the others.
     state: *const u8,
 }
 

@@ -217,7 +217,7 @@ pub unsafe extern "C" fn mcount_file_table(
     unsafe { made(failure, || Ok(McountSites::new(&opened(file)?.file()?.table()?))) }
 }
 
-/// What is wrong with the table of `file`; null with `failure` if that can't be reported.
+/// The findings about the table of `file`; null with `failure` if there can't be any.
 ///
 /// # Safety
 ///

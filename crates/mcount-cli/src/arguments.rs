@@ -23,7 +23,7 @@ pub enum Dialect {
     Gold,
 }
 
-/// What an argument means.
+/// The meaning of an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meaning {
     /// A file to compile or link, and the language that `-x` gave it.
@@ -61,7 +61,7 @@ pub enum Meaning {
 pub struct Argument {
     /// The indices of its words.
     pub words: Range<usize>,
-    /// What it means.
+    /// Its meaning.
     pub meaning: Meaning,
     /// Whether a compiler passes it on to the linker (`-Wl,` or `-Xlinker`).
     pub is_passed_on: bool,

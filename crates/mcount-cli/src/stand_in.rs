@@ -158,7 +158,7 @@ impl StandIn {
         joined([OsStr::new(option), self.0.join(name).as_os_str()])
     }
 
-    /// What the stand-in said.
+    /// The messages of the stand-in.
     pub(crate) fn said(&self) -> Said {
         match Input::open(&self.0.join(SAID)) {
             Ok(input) if input.bytes() == b"linked" => Said::Linked,

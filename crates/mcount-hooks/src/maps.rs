@@ -1,4 +1,4 @@
-//! What is mapped in a process: files, permissions and addresses (`proc_pid_maps(5)`).
+//! The mappings of a process: files, permissions and addresses (`proc_pid_maps(5)`).
 
 use std::ffi::OsString;
 use std::fmt::Display;

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// What is to become of functions.
+/// The wanted change of functions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Edit {
     /// Nothing yet, but they're made ready for it.
@@ -47,7 +47,7 @@ pub enum Protocol {
 /// A hook: the index of its module, and its own in it.
 pub(crate) type HookIndex = (usize, usize);
 
-/// What a record said before it was changed.
+/// The contents of a record before the change.
 struct Before {
     record: &'static Record,
     body: u64,
@@ -75,7 +75,7 @@ impl Before {
     }
 }
 
-/// What is to be written.
+/// The bytes to write.
 #[derive(Default)]
 struct Plan {
     before: Vec<Before>,

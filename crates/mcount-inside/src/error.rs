@@ -14,7 +14,7 @@ pub enum ErrorKind {
     BadPattern = 2,
     /// Somebody else has changed the hook: another tracer, or a debugger.
     Foreign = 3,
-    /// What is asked for can't be done at this hook.
+    /// The request can't be fulfilled at this hook.
     Unsuitable = 4,
     /// Called from a handler, or a second trace was started.
     Busy = 5,

@@ -1,4 +1,4 @@
-//! What is kept of a call while it's under way: three shadows of the stack.
+//! The data of a call under way: three shadows of the stack.
 //!
 //! A call is known by its *slot*, the place of its return address. So there is no list of frames to keep in step,
 //! and `longjmp`, fibres and signal stacks need nothing.

@@ -1,4 +1,4 @@
-//! What the assembly, the handlers and this library have in common: a record for each site, and a call.
+//! The assembly, the handlers and this library share these: a record for each site, and a call.
 //!
 //! The layouts are known to the assembly in `arch` and, as far as handlers see them, to `include/mcount/live.h`.
 
@@ -27,7 +27,7 @@ unsafe impl Sync for Function {}
 // SAFETY: as above.
 unsafe impl Send for Function {}
 
-/// What the stub of a site leads to, and what the site is there for. Records are never freed.
+/// The target of a site's stub, and the purpose of the site. Records are never freed.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Record {
@@ -46,7 +46,7 @@ pub(crate) struct Record {
     pub(crate) original: AtomicU64,
     /// Where the hook is.
     pub(crate) site: AtomicU64,
-    /// What the processor's own part knows of its frame, if the hook is after the prologue; i386: of its arguments.
+    /// The processor's own data about its frame, if the hook is after the prologue; i386: about its arguments.
     pub(crate) frame: u64,
 }
 
@@ -120,7 +120,7 @@ pub struct Call {
     pub(crate) vectors_high: *mut Vector,
     /// At the exit: how the call ended, one of [`end`].
     pub(crate) end: u32,
-    /// What the assembly is to do.
+    /// An order to the assembly.
     pub(crate) action: u32,
     pub(crate) record: *const Record,
     /// How vector registers are saved, and where.
@@ -165,7 +165,7 @@ pub mod end {
     pub const UNWOUND: u32 = 2;
 }
 
-/// What the entry routine does when the handlers are done.
+/// The next step of the entry routine after the handlers.
 pub(crate) mod action {
     /// Jump to the target; the return isn't seen.
     pub(crate) const JUMP: u32 = 0;

@@ -274,7 +274,8 @@ pub(crate) unsafe extern "C" fn unwound(call: *mut Call) -> u64 {
     }
 }
 
-/// What an unwinder asks when it comes through a watched call (Itanium C++ ABI, "Exception Handling", 1.3 and 1.6).
+/// An unwinder asks this when it comes through a watched call (Itanium C++ ABI, "Exception Handling", 1.3 and
+/// 1.6).
 ///
 /// The return address of a watched call is in the routine, whose unwind information finds the caller. Where two
 /// frames have one canonical frame address for that, an unwinder takes the routine's for the one with the handler. This has it

@@ -90,7 +90,7 @@ pub const THUNK: usize = 16;
 /// `bti c`, `bti jc`.
 const PADS: [[u8; 4]; 2] = [0xd503_245f_u32.to_le_bytes(), 0xd503_24df_u32.to_le_bytes()];
 
-/// What a compiler left at the entry of a function.
+/// The compiler's code at the entry of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
     /// Bytes from where the area was looked for to where it begins: 4 after a landing pad.
@@ -155,7 +155,7 @@ pub fn position(code: &[u8], distance: u64) -> Option<Position> {
     frame(before?).map(|_| Position::AfterPrologue)
 }
 
-/// What a prologue has made, as far as it's about the caller.
+/// The frame that a prologue has made, as far as it's about the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
     /// How many bytes the stack pointer was above the frame pointer when the function was entered.
@@ -164,8 +164,8 @@ pub struct Frame {
     pub is_signed: bool,
 }
 
-/// What the instructions of a prologue do to the stack. `None`: `x29` isn't made a frame pointer by them, or something
-/// happens to the stack that isn't known.
+/// The effect of a prologue's instructions on the stack. `None`: `x29` isn't made a frame pointer by them, or
+/// something happens to the stack that isn't known.
 #[must_use]
 pub fn frame(prologue: &[u8]) -> Option<Frame> {
     let (mut depth, mut frame, mut is_signed) = (0_u64, None, false);
@@ -276,7 +276,7 @@ pub fn record_stub(address: u64, data: [u8; 8], enter: u8, body: u64) -> Option<
     Some(bytes)
 }
 
-/// What the routine of a [`stub`] is told of the function.
+/// The data of the function for the routine of a [`stub`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traced {
     /// Its number in the trace, and what it is for what is recorded.
@@ -320,7 +320,7 @@ pub fn stub(address: u64, entry: u64, body: u64, traced: Traced) -> Option<[u8; 
     Some(bytes)
 }
 
-/// What a stub of [`stub`] begins with while its hook is on, or off.
+/// The first instruction of a stub of [`stub`] while its hook is on, or off.
 #[must_use]
 pub fn switch(is_on: bool) -> [u8; SITE] {
     // b body
@@ -503,7 +503,7 @@ mod tests {
         assert_eq!(position(&standard, 1 << 40), None);
     }
 
-    /// What is written, and how often processors are told.
+    /// The writes, and how often processors are told of them.
     #[derive(Default)]
     struct Memory(Vec<(u64, Vec<u8>)>, usize);
 

@@ -91,7 +91,7 @@ pub enum Kind {
     ShortCall,
 }
 
-/// What a compiler left at the entry of a function, or behind its prologue.
+/// The compiler's code at the entry of a function, or after its prologue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
     /// Bytes from where the area was looked for to where the hook is: always 0.
@@ -159,7 +159,7 @@ impl Area {
         matches!(self.kind, Kind::Halves | Kind::Before | Kind::ShortCall)
     }
 
-    /// What differs between the two states: the first byte, and the one after the last.
+    /// The two states differ in the first byte, and the one after the last.
     #[must_use]
     pub fn changed(&self) -> (usize, usize) {
         match self.kind {

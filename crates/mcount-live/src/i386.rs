@@ -35,7 +35,7 @@ pub fn nop_length(code: &[u8]) -> Option<usize> {
     if *first == 0x48 { None } else { x86_64::nop_length(code) }
 }
 
-/// What a compiler left at the entry of a function.
+/// The compiler's code at the entry of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
     /// Bytes from where the area was looked for to where it begins: 4 behind an `endbr32`.

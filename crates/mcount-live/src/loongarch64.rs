@@ -10,7 +10,7 @@
 //! by `b`, and `$ra` stays what it is. Nothing has to be done before threads run, and one NOP is enough.
 //!
 //! **While threads run.** The LoongArch Reference Manual (volume 1, 1.10) has no list of instructions that may be exchanged while
-//! others execute them. What it has is this:
+//! others execute them. It has this:
 //!
 //! - An instruction cache is kept coherent with the caches of other cores by hardware (2.1.7, "Memory Access Types").
 //!   So no cache has to be told, and a store is fetched by all cores from some moment on.
@@ -74,7 +74,7 @@ const T1: u32 = 13;
 const T3: u32 = 15;
 const FP: u32 = 22;
 
-/// What a compiler left at the entry of a function.
+/// The compiler's code at the entry of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
     /// Bytes from where the area was looked for to where it begins: always 0.
@@ -122,7 +122,7 @@ pub fn position(code: &[u8], distance: u64) -> Option<Position> {
     frame(before?).map(|_| Position::AfterPrologue)
 }
 
-/// What a prologue has made, as far as it's about the caller.
+/// The frame that a prologue has made, as far as it's about the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
     /// The distances are from the frame pointer, not from the stack pointer: that one was aligned, by nobody knows how much.
@@ -133,8 +133,8 @@ pub struct Frame {
     pub link: i32,
 }
 
-/// What the instructions of a prologue do to the stack. `None`: `$ra` isn't stored by them, or something happens to the
-/// stack that isn't known.
+/// The effect of a prologue's instructions on the stack. `None`: `$ra` isn't stored by them, or something
+/// happens to the stack that isn't known.
 #[must_use]
 pub fn frame(prologue: &[u8]) -> Option<Frame> {
     let mut state = Prologue { numbers: [None; 32], depth: Some(0), pointer: None, stored: None };
@@ -149,7 +149,7 @@ pub fn frame(prologue: &[u8]) -> Option<Frame> {
     Some(Frame { by_pointer, depth: i32::try_from(depth).ok()?, link })
 }
 
-/// What is known behind some instructions of a prologue.
+/// The frame after some instructions of a prologue.
 struct Prologue {
     /// What registers hold that were loaded with a number.
     numbers: [Option<i64>; 32],

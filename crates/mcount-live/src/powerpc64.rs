@@ -56,7 +56,7 @@ pub const RECORD_STUB: usize = 48;
 
 const MFLR_R0: u32 = 0x7c08_02a6;
 
-/// What a compiler left at the entry of a function.
+/// The compiler's code at the entry of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
     /// Bytes from where the area was looked for to where it begins: always 0.

@@ -1,14 +1,15 @@
 //! RISC-V, 64 bits: an armed hook is `auipc` and `jalr`, which reach ±2 GiB, and one halfword of it is written.
 //!
 //! Instructions have four bytes, or two with the C extension, and begin at any even address. So an instruction of
-//! four may straddle words, lines and pages, and is then fetched in two parts. What a processor fetches at once is never less
-//! than a halfword, and a store of an aligned one is never seen in part. So whatever changes while threads run is **one aligned
-//! halfword**, the first one of an instruction, and the rest of it has the same bytes in both states. Whatever mixture of old and
-//! new a processor has fetched is then one of the two instructions. (Linux stores words instead, and needs processors
-//! that fetch those at once, Ziccif, and functions that begin at a multiple of four.)
+//! four may straddle words, lines and pages, and is then fetched in two parts. A processor never fetches less
+//! than a halfword at once, and never sees part of a store to an aligned one. So whatever changes while threads
+//! run is **one aligned halfword**, the first one of an instruction, and the rest of it has the same bytes in
+//! both states. Whatever mixture of old and new a processor has fetched is then one of the two instructions.
+//! (Linux stores words instead, and needs processors that fetch those at once, Ziccif, and functions that begin
+//! at a multiple of four.)
 //!
-//! What an instruction may be that's exchanged isn't restricted as on other processors. When it's seen is: a processor
-//! may execute what it had fetched before until it executes `fence.i` (Unprivileged ISA, "Zifencei"). Linux has a system
+//! Unlike on other processors, any instruction may be exchanged. When it's seen is: a processor may execute
+//! what it had fetched before until it executes `fence.i` (Unprivileged ISA, "Zifencei"). Linux has a system
 //! call that makes all of them do that (`riscv_flush_icache`), which [`Code`] makes, once for all sites.
 //!
 //! | what the compiler left | idle | armed |
@@ -60,7 +61,7 @@ pub const RECORD_STUB: usize = 24;
 const PAIR: usize = 8;
 const C_NOP: [u8; 2] = [0x01, 0x00];
 const NOP: [u8; 4] = [0x13, 0, 0, 0];
-/// What the first halfword of `addi zero, …` is.
+/// The first halfword of `addi zero, …`.
 const ADDI_ZERO: [u8; 2] = [0x13, 0];
 
 const ZERO: u32 = 0;
@@ -80,7 +81,7 @@ pub enum Kind {
     Near,
 }
 
-/// What a compiler left at the entry of a function.
+/// The compiler's code at the entry of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
     /// Bytes from where the area was looked for to where the hook is: 4 after a landing pad.
@@ -129,7 +130,7 @@ impl Area {
         }
     }
 
-    /// What differs between the two states: the first byte, and the one after the last.
+    /// The two states differ in the first byte, and the one after the last.
     #[must_use]
     pub fn changed(&self) -> (usize, usize) {
         let first = match self.kind {
@@ -242,8 +243,8 @@ pub fn position(code: &[u8], distance: u64) -> Option<Position> {
     frame(before?).map(|_| Position::AfterPrologue)
 }
 
-/// What a prologue has made, as far as it's about the caller. Nothing here has a frame pointer for sure, so it's about the
-/// stack pointer.
+/// The frame that a prologue has made, as far as it's about the caller. Nothing here has a frame pointer for
+/// sure, so it's about the stack pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
     /// How many bytes higher the stack pointer was when the function was entered.
@@ -252,8 +253,8 @@ pub struct Frame {
     pub link: u32,
 }
 
-/// What the instructions of a prologue do to the stack. `None`: `ra` isn't stored by them, or something happens to the
-/// stack that isn't known.
+/// The effect of a prologue's instructions on the stack. `None`: `ra` isn't stored by them, or something
+/// happens to the stack that isn't known.
 #[must_use]
 pub fn frame(prologue: &[u8]) -> Option<Frame> {
     let mut state = Prologue { numbers: [None; 32], depth: 0, stored: None };
@@ -272,7 +273,7 @@ pub fn frame(prologue: &[u8]) -> Option<Frame> {
     Some(Frame { depth, link })
 }
 
-/// What is known behind some instructions of a prologue.
+/// The frame after some instructions of a prologue.
 struct Prologue {
     /// What registers hold that were loaded with a number.
     numbers: [Option<i64>; 32],

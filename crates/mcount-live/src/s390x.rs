@@ -67,7 +67,8 @@ const ADDRESS: [u8; 2] = [0xc0, 0x10];
 /// Between an idle site and an armed one: one byte.
 pub const AT_ONCE: &[Step] = &[Step { first: 1, end: 2, value: Value::New }];
 
-/// What a compiler made becomes a site, or a site another one: the distance changes while the branch is never taken.
+/// The compiler's code becomes a site, or a site another one: the distance changes while the branch is never
+/// taken.
 pub const ALL_STAND: &[Step] = &[
     Step { first: 1, end: 2, value: Value::Trap(&[NEVER]) },
     Step { first: 2, end: SITE, value: Value::New },
@@ -83,7 +84,7 @@ pub const RECORD_STUB: usize = 32;
 /// Where in a stub the address of its record is, in bytes.
 const STUB_RECORD: usize = 24;
 
-/// What a compiler left at the entry of a function.
+/// The compiler's code at the entry of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
     /// Bytes from where the area was looked for to where it begins: 6 after the store of `-pg`.
@@ -286,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Whatever a thread finds is the old instruction, the new one, or a branch that's never taken.
+    /// A thread finds the old instruction, the new one, or a branch that's never taken.
     #[test]
     fn no_thread_sees_a_mixture() {
         let stub = 0x1234_5678;

@@ -128,7 +128,7 @@ fn operand_length(code: &[u8]) -> Option<usize> {
     Some(1 + sib + displacement)
 }
 
-/// What a compiler left at the entry of a function.
+/// The compiler's code at the entry of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
     /// Bytes from where the area was looked for to where it begins: 4 behind an `endbr64`.
@@ -212,7 +212,8 @@ impl Area {
 }
 
 /// A call of the hook as compilers make it for code that may be anywhere (`-mcmodel=large`: System V psABI, "Large code
-/// model"): how many bytes of it stay, and how many become NOPs. What stays changes registers that nobody needs then.
+/// model"): how many bytes of it stay, and how many become NOPs. The bytes that stay change registers that are
+/// free then.
 fn far_call(code: &[u8]) -> Option<(usize, usize)> {
     /// `movabs $…, %register`
     const LOAD: usize = 10;

@@ -6,8 +6,8 @@
 //! While a thread does something, the frame of a signal waits on a stack, by which it comes back if the recorder is killed
 //! ([`rescue`]).
 //!
-//! What differs by processor is in a folder each, with the same names in it ([`processor`]). On other processors, and on systems other
-//! than Linux, this crate is empty.
+//! Code that differs by processor is in a folder each, with the same names in it ([`processor`]). On other
+//! processors, and on systems other than Linux, this crate is empty.
 
 #[cfg(can_trace)]
 mod memory;

@@ -1,4 +1,4 @@
-//! What one stopped thread is made to do: system calls, and functions of the agent's and of the program's unwinder.
+//! The work of one stopped thread: system calls, and functions of the agent's and of the program's unwinder.
 //!
 //! No breakpoint and no single step is used: their SIGTRAP would be forced upon a program that ignores it. The thread
 //! stops at system calls, and by a signal that it sends itself.
@@ -17,7 +17,7 @@ use std::io;
 pub struct Remote<'m> {
     pub(crate) thread: Tracee,
     pub(crate) memory: &'m Memory,
-    /// What it goes on with.
+    /// Its state when it goes on.
     pub(crate) before: GeneralRegisters,
     pub(crate) blocked: u64,
     pub(crate) state: VectorState,

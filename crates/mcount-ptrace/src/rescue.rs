@@ -128,7 +128,7 @@ impl<'m> Remote<'m> {
     }
 }
 
-/// What a program has of its own for that, as long as nothing is mapped for it.
+/// The program's own means for that, as long as nothing is mapped for it.
 #[derive(Debug, Clone, Copy)]
 struct Shelter {
     /// A system call and a return.

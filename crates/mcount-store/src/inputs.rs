@@ -1,5 +1,5 @@
-//! What a path on the command line means: a file, standard input, the objects in a folder, or the
-//! members of an archive.
+//! The meaning of a path on the command line: a file, standard input, the objects in a folder, or
+//! the members of an archive.
 
 use crate::archive;
 use crate::commit::Failure;
@@ -15,7 +15,7 @@ use walkdir::WalkDir;
 const ET_REL: [[u8; 2]; 2] = [[1, 0], [0, 1]];
 const E_TYPE: std::ops::Range<usize> = 16..18;
 
-/// What a result is about.
+/// The subject of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
     /// The file, as it was given or found in a folder.
@@ -64,7 +64,7 @@ pub fn writing(path: &Path, failure: Failure) -> Failure {
 pub struct Item {
     /// What results are about.
     pub label: Label,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 

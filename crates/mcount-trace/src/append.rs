@@ -1,4 +1,4 @@
-//! What a recorder appends to a finished trace: its index.
+//! A recorder appends this to a finished trace: its index.
 
 use crate::bytes::Bytes;
 use crate::error::Error;

@@ -1,5 +1,5 @@
-//! Why a file cannot be read as a trace at all. What is damaged inside a trace is no error: the good
-//! part is read, and [`Damage`] says what is missing.
+//! Why a file cannot be read as a trace at all. Damage inside a trace is no error: the good part is
+//! read, and [`Damage`] counts the missing parts.
 
 use std::fmt;
 

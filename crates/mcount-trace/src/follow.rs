@@ -1,9 +1,9 @@
 //! Following a trace while it's written: the calls that have ended since the last look.
 //!
-//! Only what is new is read. What is kept is where each chunk was read up to, so memory is in proportion to the chunks of a
-//! ring, or, in a trace that grows, to the threads that write to it. In a ring, chunks are written over while they are
-//! read: a chunk's descriptor is looked at before and after, and what was read in between counts only if both are the
-//! same.
+//! Only what is new is read. It remembers where each chunk was read up to, so memory is in proportion to the
+//! chunks of a ring, or to the threads of a growing trace. In a ring, chunks are written over while they are
+//! read: a chunk's descriptor is looked at before and after, and what was read in between counts only if both
+//! are the same.
 
 use crate::bytes::Bytes;
 use crate::index::{Descriptor, descriptor};
@@ -38,7 +38,7 @@ pub struct Ended {
     pub how: Option<End>,
 }
 
-/// What a look has found.
+/// The results of a look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Look {
     /// Calls that were handed out.

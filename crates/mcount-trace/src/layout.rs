@@ -5,7 +5,7 @@
 
 /// The first eight bytes of a trace.
 pub const MAGIC: [u8; 8] = *b"\x89MCOUNT\n";
-/// What the number at [`header::BYTE_ORDER`] is, in the byte order of the traced machine.
+/// The number at [`header::BYTE_ORDER`], in the byte order of the traced machine.
 pub const BYTE_ORDER: u32 = 0x0102_0304;
 /// The version of the format.
 pub const VERSION: u32 = 1;
@@ -270,7 +270,7 @@ pub mod open {
 pub mod metadata {
     /// Bytes of kind and length.
     pub const HEAD: usize = 8;
-    /// What a record, with its padding, is a multiple of.
+    /// The size of a record, with its padding, is a multiple of this.
     pub const ALIGNMENT: usize = 8;
     /// The chunk has no more records.
     pub const NOTHING: u32 = 0;
@@ -303,13 +303,14 @@ pub mod metadata {
 
 /// Compressed traces: frames of zstd, each with a block of the file or, the first and the last, about all of them.
 pub mod packed {
-    /// What the skippable frames that zstd leaves to others begin with; the first and the last one.
+    /// The first bytes of the skippable frames that zstd leaves to others; the first and the last
+    /// one.
     pub const HEAD: u32 = 0x184d_2a5a;
     /// The one with the table, of which zstd's own seekable format has the number.
     pub const TABLE: u32 = 0x184d_2a5e;
     /// Bytes of that beginning: the number above, and how many bytes follow.
     pub const SKIPPABLE: usize = 8;
-    /// What the first frame has: these bytes, u32 version, u32 0, u64 bytes of the trace.
+    /// The first frame: these bytes, u32 version, u32 0, u64 bytes of the trace.
     pub const MAGIC: [u8; 8] = *b"\x89MCOUNZ\n";
     /// The version of compressed traces.
     pub const VERSION: u32 = 1;

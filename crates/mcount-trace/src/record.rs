@@ -17,7 +17,7 @@ pub enum End {
     Exit,
 }
 
-/// What the two words of a record say.
+/// The contents of a record's two words.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Record {
     Empty,

@@ -18,7 +18,7 @@ use crate::values::{Signatures, Values};
 use crate::walk::{Stretch, Visitor, backwards, forwards};
 use std::collections::HashMap;
 
-/// What the header says.
+/// The contents of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Header {
@@ -53,7 +53,7 @@ pub struct Header {
 /// A trace.
 #[derive(Debug)]
 pub struct Trace<'a> {
-    /// What the header says.
+    /// The contents of the header.
     pub header: Header,
     /// Programs that ran, by start.
     pub processes: Vec<Process<'a>>,
@@ -65,7 +65,7 @@ pub struct Trace<'a> {
     pub functions: Vec<Function<'a>>,
     /// Which process had which module, as it was recorded.
     pub mappings: Vec<Mapping>,
-    /// What is missing from the trace and why, as the recorder said it.
+    /// The recorder's notes: the missing parts of the trace and why.
     pub notes: Vec<&'a [u8]>,
     /// What could not be read.
     pub damage: Damage,

@@ -71,7 +71,7 @@ const ARGUMENT: u8 = 1;
 const RESULT: u8 = 2;
 const MARK: u8 = 3;
 
-/// What a trace says about the values of its functions.
+/// A trace's data about the values of its functions.
 #[derive(Debug, Default)]
 pub(crate) struct Signatures<'a> {
     /// By function.
@@ -288,13 +288,13 @@ impl Cursor {
     }
 }
 
-/// What is left of a description.
+/// The rest of a description.
 struct Shape<'a> {
     bytes: &'a [u8],
     big_endian: bool,
 }
 
-/// What is left of recorded bytes; none if there was no room for them.
+/// The rest of recorded bytes; none if there was no room for them.
 struct Payload<'a> {
     bytes: &'a [u8],
     big_endian: bool,

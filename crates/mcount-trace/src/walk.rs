@@ -31,7 +31,7 @@ pub struct Stretch {
 
 /// What looks at calls.
 pub trait Visitor {
-    /// What it wants to know of a call when it sees those that it encloses.
+    /// The data that it wants of a call when it sees those that it encloses.
     type Mark: Copy;
 
     /// A call, and the mark of the one that encloses it most closely. `call.process` isn't known here.

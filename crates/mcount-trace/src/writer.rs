@@ -45,7 +45,7 @@ struct Chunk {
     current: Option<(u32, u64)>,
 }
 
-/// What a chunk holds.
+/// The contents of a chunk.
 const CAPACITY: usize = 65_536;
 const _: () = assert!(CAPACITY as u64 == layout::CHUNK_SIZE);
 
@@ -104,7 +104,7 @@ impl Writer {
         self.entry(ThreadStart { pid, tid, ticks, name: name.as_bytes() })
     }
 
-    /// What a thread is called at this time.
+    /// The name of a thread at this time.
     pub fn thread_called(&mut self, pid: u32, tid: u32, ticks: u64, name: &str) -> &mut Self {
         self.entry(ThreadName { pid, tid, ticks, name: name.as_bytes() })
     }

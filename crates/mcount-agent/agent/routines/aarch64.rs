@@ -243,7 +243,7 @@ struct Call {
     link: *mut u64,
 }
 
-/// What a stub has of its function (`mcount_live::aarch64::stub`).
+/// A stub's data about its function (`mcount_live::aarch64::stub`).
 #[repr(C)]
 struct Record {
     body: u64,

@@ -142,7 +142,7 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
 }
 
 impl CallsArgs {
-    /// What they say.
+    /// Their values.
     pub(super) fn scope(&self) -> Result<Scope, String> {
         let language = self.language();
         let with = |patterns: &[Ordered], is_recorded: bool| {

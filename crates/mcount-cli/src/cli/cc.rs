@@ -175,7 +175,7 @@ fn record_some<'a>(
     }
 }
 
-/// What the compiler wrote is no ELF file, such as a precompiled header, or has only bytecode.
+/// The compiler wrote no ELF file, such as a precompiled header, or only bytecode.
 fn has_no_code(failure: &Failure) -> bool {
     use ErrorKind::{Archive, Bitcode, NotElf, SlimLto};
     let Failure::Object(Error { kind, .. }) = failure else { return false };

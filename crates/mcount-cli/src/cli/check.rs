@@ -80,14 +80,14 @@ fn rules() -> PossibleValuesParser {
     PossibleValuesParser::new(Rule::all().map(Rule::name).chain([ALL]))
 }
 
-/// What was found in a file.
+/// The findings in a file.
 struct Checked {
     findings: Vec<Finding>,
     /// Set where `--coverage` was given.
     functions: Option<Functions>,
 }
 
-/// What was printed.
+/// The text that was printed.
 #[derive(Default)]
 struct Totals {
     files: usize,

@@ -95,7 +95,7 @@ pub(super) fn diff_traces(
     Ok(if comparison.differences == 0 { SUCCESS } else { FOUND })
 }
 
-/// What the traces of a side say, one after the other; `None` if one can't be read, which is reported.
+/// The results of one side's traces, one after the other; `None` after an error, which is printed.
 fn side(paths: &[PathBuf], by: &mut By, is_exact: bool) -> Option<Vec<Functions>> {
     let mut found = Vec::new();
     for path in paths {

@@ -232,9 +232,9 @@ struct Driver<'a> {
     command: Command,
     output: PathBuf,
     scratch: Scratch,
-    /// What the linker may write beside the output.
+    /// Files that the linker may write next to the output.
     written: Written,
-    /// What the last link printed.
+    /// The output of the last link.
     messages: Messages,
     /// How many sites the input objects have.
     expected: usize,
@@ -476,7 +476,7 @@ type NamedSite = (Option<Arc<str>>, Option<i64>);
 /// How many sites a message names.
 const NAMED: usize = 3;
 
-/// What is different in `new` from the link before, by function.
+/// The changes in `new` since the link before, by function.
 fn changes(old: &LateTable, new: &LateTable) -> String {
     let (old, new) = (places(old), places(new));
     let moved = new.iter().filter(|(place, at)| old.get(*place).is_some_and(|was| was != *at));
@@ -491,7 +491,7 @@ fn places(table: &LateTable) -> BTreeMap<NamedSite, Option<u64>> {
     all.map(|site| ((site.symbol.clone(), site.symbol_offset), site.address)).collect()
 }
 
-/// What is in `all` and not in `others`.
+/// The elements of `all` that `others` lacks.
 fn only_in<'a>(
     all: &'a BTreeMap<NamedSite, Option<u64>>,
     others: &BTreeMap<NamedSite, Option<u64>>,

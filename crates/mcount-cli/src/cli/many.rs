@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// From this many files on, a terminal shows progress.
 const PROGRESS_FROM: usize = 200;
 
-/// What it is about, and the result.
+/// Its subject, and the result.
 pub(super) type FileResult<T> = (Label, Result<T, Failure>);
 
 /// Runs `file` on each file and `archive` on each archive that `paths` mean, in parallel. The

@@ -230,7 +230,7 @@ pub(super) fn warn(path: &Path, trace: &Trace<'_>) {
     }
 }
 
-/// What is missing from a trace.
+/// The parts that are missing from a trace.
 pub(super) fn missing(trace: &Trace<'_>) -> Vec<String> {
     let notes = trace.notes.iter().map(|note| String::from_utf8_lossy(note).into_owned());
     let mut found: Vec<String> = notes.collect();

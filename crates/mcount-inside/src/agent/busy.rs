@@ -107,8 +107,8 @@ fn halves(owner: u64) -> (u32, u32) {
     ((owner >> 32) as u32, (owner & 0xffff_ffff) as u32)
 }
 
-/// It came in at `before`, and is at `here` now: has it left meanwhile? What is called from in there is further down the
-/// stack, but for signal handlers with a stack of their own.
+/// It came in at `before`, and is at `here` now: has it left meanwhile? Callees of that code are further down
+/// the stack, but for signal handlers with a stack of their own.
 fn has_left(before: u64, here: u64) -> bool {
     here > before && !is_on_signal_stack()
 }

@@ -1,5 +1,5 @@
-//! What is different in a library: how a thread finds its block, who makes room in the trace, where traced functions
-//! return to.
+//! The differences in a library: how a thread finds its block, who makes room in the trace, where traced
+//! functions return to.
 
 use super::block::Block;
 use super::layout as trace;
@@ -16,7 +16,7 @@ pub(super) fn is_return(address: u64) -> bool {
     arch::is_return(address)
 }
 
-/// What is kept of a call besides what is recorded: the words of its handlers.
+/// The data of a call besides its record: the words of its handlers.
 #[derive(Clone, Copy)]
 pub(super) struct Words {
     who: u64,
@@ -128,7 +128,7 @@ pub(super) fn reserve(stack: u64) -> Option<()> {
 ///
 /// # Safety
 ///
-/// What is mapped at `to` is replaced, so it must be the library's.
+/// The new mapping replaces the memory at `to`, so that must be the library's.
 pub(super) unsafe fn duplicate(from: u64, size: u64, to: u64) -> bool {
     let offset = from.wrapping_sub(FILE.load(SeqCst) as u64);
     // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
@@ -202,7 +202,7 @@ impl Room {
     ///
     /// # Safety
     ///
-    /// What is mapped at `to` is replaced, so it must be the library's.
+    /// The new mapping replaces the memory at `to`, so that must be the library's.
     unsafe fn map(&self, offset: u64, size: u64, to: u64) -> bool {
         const MAP_SHARED: u64 = 1;
         let descriptor = self.descriptor.load(SeqCst);

@@ -145,7 +145,7 @@ pub(crate) fn popped(code: &[u8]) -> u64 {
     bytes.map_or(0, |bytes| 1 + u64::from(bytes))
 }
 
-/// What has to be known of a function whose hook is behind its prologue: its slot is above `%ebp`.
+/// Facts about a function whose hook is after its prologue: its slot is above `%ebp`.
 pub(crate) fn frame(_: &[u8], _: u64) -> u64 {
     0
 }

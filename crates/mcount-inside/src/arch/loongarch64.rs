@@ -29,8 +29,8 @@ pub(crate) const PAGE: u64 = 1 << 16;
 /// How far a jump reaches.
 pub(crate) use code::REACH;
 
-/// What the processor has of vector registers, for the assembly: 0: floating-point registers only, 1: 128 bits (LSX), 2: 256 bits
-/// (LASX).
+/// The processor's vector registers, for the assembly: 0: floating-point registers only, 1: 128 bits (LSX), 2:
+/// 256 bits (LASX).
 pub(crate) static VECTORS: AtomicU32 = AtomicU32::new(0);
 
 /// This thread's memory.

@@ -90,7 +90,7 @@ pub(crate) fn stub(_: u64, record: u64, body: u64) -> Option<([u8; code::RECORD_
     Some((code::record_stub(record, enter), body))
 }
 
-/// What has to be known of the frame of a function whose hook is behind its prologue: nothing, since frames have a chain.
+/// Facts about the frame of a function whose hook is after its prologue: none, since frames have a chain.
 pub(crate) fn frame(_: &[u8], _: u64) -> u64 {
     0
 }

@@ -110,7 +110,8 @@ pub(crate) fn while_none_is_inside<T>(areas: &[(u64, u64)], act: impl FnOnce() -
     Err(Error::new(ErrorKind::Threads, text))
 }
 
-/// What a compiler left at the start of `code`, which is the code from the entry of a function on, and in `before`.
+/// The compiler's code at the start of `code`, which is the code from the entry of a function on, and in
+/// `before`.
 pub(crate) fn area(before: &[u8], code: &[u8]) -> std::result::Result<Area, Unusable> {
     Area::find(before, code)
 }

@@ -75,7 +75,7 @@ unsafe fn unwind(above: u64) {
     unsafe { mcount_inside_unwound(above - SLOT) };
 }
 
-/// What is told of an exception that passes through a watched call: it isn't stopped there.
+/// The answer to an exception that passes through a watched call: it isn't stopped there.
 pub(crate) const LOOK: Option<unsafe fn(u64)> = Some(unwind);
 
 /// Where a traced function returns to, wherever its hook is.
@@ -146,7 +146,7 @@ pub(crate) fn stub(_: u64, record: u64, body: u64) -> Option<([u8; code::RECORD_
     Some((code::record_stub(record, enter), body))
 }
 
-/// What has to be known of the frame of a function whose hook is behind its prologue: there are none.
+/// Facts about the frame of a function whose hook is after its prologue: there are no such functions.
 pub(crate) fn frame(_: &[u8], _: u64) -> u64 {
     0
 }

@@ -50,7 +50,7 @@ struct Thread {
     stands: bool,
 }
 
-/// What the caller and the helper have in common.
+/// Data that the caller and the helper share.
 struct Shared<'a> {
     state: AtomicU32,
     /// Why it was refused: `-errno`.

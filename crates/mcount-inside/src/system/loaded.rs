@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// One module in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Loaded {
-    /// What is added to addresses as they are linked.
+    /// The difference to the addresses of the linker.
     pub(crate) bias: u64,
     /// Where its program headers are: with the bias, what tells it from others.
     pub(crate) headers: u64,

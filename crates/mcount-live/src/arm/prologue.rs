@@ -1,4 +1,4 @@
-//! What a prologue of Arm code does to the stack, in both instruction sets.
+//! The effect of a prologue of Arm code on the stack, in both instruction sets.
 //!
 //! With `-pg` the hook is after the prologue. The caller's address is in `lr` then, because that's what the hook is called
 //! with; and the prologue may have stored it besides, which is where the function will return by.
@@ -8,7 +8,7 @@ use super::{PUSHES, SHORT_PUSH};
 const SP: u32 = 13;
 const LR: u32 = 14;
 
-/// What a prologue has made, as far as it's about the caller.
+/// The frame that a prologue has made, as far as it's about the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
     /// How many bytes higher the stack pointer was when the function was entered.
@@ -52,7 +52,7 @@ fn half(code: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from(u16::from_le_bytes(*bytes)), rest))
 }
 
-/// What is known behind some instructions of a prologue.
+/// The frame after some instructions of a prologue.
 struct Prologue {
     /// Bytes that the stack has grown by.
     depth: i64,

@@ -50,14 +50,14 @@ impl GeneralRegisters {
         self.0.sp = address;
     }
 
-    /// What a system call or a function has returned.
+    /// The result of a system call or a function.
     #[must_use]
     pub fn result(&self) -> u64 {
         let [first, ..] = self.0.regs;
         first
     }
 
-    /// What a function has returned that came to the agent's `mcount_done`.
+    /// The result of a function that came to the agent's `mcount_done`.
     #[must_use]
     pub fn kept_result(&self) -> u64 {
         self.0.regs[19]
@@ -82,7 +82,7 @@ impl GeneralRegisters {
         }
     }
 
-    /// It's going to call a function. What is to be written on its stack for that: nothing.
+    /// It's going to call a function. The bytes to write on its stack for that: none.
     #[must_use]
     pub fn set_function(&mut self, call: FunctionCall) -> Option<StackWord> {
         self.0.pc = call.function;

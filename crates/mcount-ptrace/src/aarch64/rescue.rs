@@ -26,7 +26,7 @@ pub(crate) const IS_KERNELS: bool = true;
 pub(crate) const BELOW: u64 = 0;
 pub(crate) const ROOM: u64 = 8192;
 
-/// What a gate's return takes from the stack: nothing, it's in `x30`.
+/// The bytes that a gate's return takes from the stack: none, the address is in `x30`.
 pub(crate) fn way_back(_restorer: u64) -> Option<u64> {
     None
 }

@@ -34,7 +34,7 @@ pub(crate) const IS_KERNELS: bool = false;
 pub(crate) const BELOW: u64 = 8;
 pub(crate) const ROOM: u64 = 4096;
 
-/// What a gate's return takes from the stack at `frame` to come to `restorer`.
+/// The bytes that a gate's return takes from the stack at `frame` to come to `restorer`.
 #[expect(clippy::unnecessary_wraps, reason = "elsewhere it's otherwise")]
 pub(crate) fn way_back(restorer: u64) -> Option<u64> {
     Some(restorer)

@@ -142,7 +142,7 @@ fn machine(file: &File<'_>) -> u16 {
     }
 }
 
-/// What the relocations of a file mean.
+/// The meaning of a file's relocations.
 struct Rules<'f, 'd> {
     file: &'f File<'d>,
     places: &'f Places,

@@ -41,7 +41,7 @@ pub(super) struct Tables<'d> {
     pub(super) base: Base,
 }
 
-/// What the numbers in the table of addresses count from.
+/// The base of the numbers in the table of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Base {
     /// Nothing: they are addresses.

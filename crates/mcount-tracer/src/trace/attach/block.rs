@@ -9,8 +9,8 @@
 //! stack       for what the recorder has a thread do
 //! ```
 //!
-//! What is found in a process is the process's: all that isn't written anew is compared with what it should be. The notes
-//! are the exception, and they can only do harm to the process itself.
+//! The contents of a process are its own: all that isn't written anew is compared with the expected bytes. The
+//! notes are the exception, and they can only do harm to the process itself.
 
 use super::maps::{self, Mapping};
 use crate::trace::image::{Image, size};
@@ -27,7 +27,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 const MAGIC: &[u8; 16] = b"mcount-agent  1\n";
-/// What the kernel shows for the file in memory.
+/// The kernel shows this for the file in memory.
 const NAME: &str = "/memfd:mcount-agent (deleted)";
 pub(super) const FILE: &CStr = c"mcount-agent";
 const NOTES: u64 = PAGE;
@@ -64,7 +64,7 @@ fn content(image: &Image, start: u64) -> io::Result<Vec<u8>> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
     start: u64,
-    /// What the agent's symbols are to be added to.
+    /// The difference to the addresses of the agent's symbols.
     pub(super) bias: u64,
     notes: u64,
 }

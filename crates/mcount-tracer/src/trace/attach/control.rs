@@ -14,7 +14,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What every question begins with.
+/// Every question begins with this.
 const VERSION: &str = "mcount attach 1";
 /// Bytes of a question or an answer.
 const MOST: usize = 64 << 10;

@@ -15,12 +15,12 @@ use std::os::unix::ffi::OsStrExt;
 const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
 
-/// What a program that is started reads and prints.
+/// The input and output of a program that is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Streams {
     /// What this process does.
     Own,
-    /// What it prints goes to standard error.
+    /// Its output goes to standard error.
     ToError,
     /// It's not to disturb the terminal, nor to hear from it.
     Hidden,

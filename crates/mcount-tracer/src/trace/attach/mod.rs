@@ -87,7 +87,7 @@ pub struct Row {
     pub is_armed: bool,
 }
 
-/// What is going on.
+/// The state of the work.
 #[derive(Debug, Clone)]
 pub struct Picture {
     /// The path of the program.

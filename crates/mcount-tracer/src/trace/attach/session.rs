@@ -32,7 +32,7 @@ pub(super) struct Session {
     pub(super) memory: Memory,
     pub(super) image: Image,
     pub(super) block: Block,
-    /// What is armed.
+    /// The armed hooks.
     changes: Vec<Change>,
     /// Where the jumps of sites lead to.
     rooms: Vec<(u64, u64)>,

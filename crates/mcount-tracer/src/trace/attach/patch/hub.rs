@@ -1,4 +1,4 @@
-//! What stays in a patched process: one block for all patches, which the next `mcount patch` finds.
+//! A patched process keeps this: one block for all patches, which the next `mcount patch` finds.
 //!
 //! ```text
 //! room        code: a system call, where functions return to, and a gate for each slot
@@ -11,8 +11,8 @@
 //! killed leaves all of the old after it, or all of the new. A module that is out of the block's reach has another room
 //! near it, with the same gates.
 //!
-//! What is found in a process is the process's. Code is compared with what it should be; the rest can only do harm to the
-//! process itself, and is never an address here, nor a length, without a limit.
+//! The contents of a process are its own. Code is compared with what it should be; the rest can only do harm to
+//! the process itself, and is never an address here, nor a length, without a limit.
 
 use super::super::block::{anonymous, give, in_memory, map_file, map_near};
 use super::super::maps::{self, Mapping};
@@ -111,7 +111,7 @@ impl Table {
     }
 }
 
-/// What is known of the function of a slot.
+/// The data about the function of a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) name: String,

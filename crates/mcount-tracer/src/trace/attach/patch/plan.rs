@@ -1,5 +1,5 @@
-//! What a patch does, found out before anything is stopped or changed: which functions it replaces, where their hooks are,
-//! and what each of its references means.
+//! A patch's effect, found out before anything is stopped or changed: the functions that it replaces, their
+//! hooks, and the meaning of its references.
 
 use super::super::program::Program;
 use super::arch::{self, Wants};
@@ -34,7 +34,7 @@ pub(super) struct Target {
     pub(super) ranges: Vec<Range>,
 }
 
-/// What a symbol of the object means.
+/// The meaning of a symbol of the object.
 #[derive(Debug, Clone)]
 pub(super) enum Bound {
     /// Nothing: it's weak.
@@ -44,7 +44,7 @@ pub(super) enum Bound {
     Address(u64),
     /// A function at this address of the module with this extent, which can't be called by it: there's to be a way.
     Way(u64, (u64, u64)),
-    /// What the function at this address chooses.
+    /// The function that the one at this address chooses.
     Chosen(u64),
     /// A thread-local variable of the program itself: where it is from the thread pointer on.
     ThreadLocal(u64),
@@ -57,7 +57,7 @@ pub(super) struct Plan {
     pub(super) targets: Vec<Target>,
     /// By the object's symbols.
     pub(super) bounds: Vec<Bound>,
-    /// What is to be reported.
+    /// The lines to print.
     pub(super) notes: Vec<String>,
     /// Functions that take back what unwinders were told, with their modules.
     pub(super) untell: Vec<(usize, u64)>,
@@ -95,7 +95,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// What the functions are called, in one line.
+    /// The names of the functions, in one line.
     pub(super) fn functions(&self) -> String {
         let names: Vec<&str> = self.targets.iter().map(|one| one.entry.name.as_str()).collect();
         names.join(", ")
@@ -308,8 +308,8 @@ impl Planner<'_> {
         bounds
     }
 
-    /// What a symbol means that the object defines: a variable that the program has as well is the program's, as it is
-    /// for a dynamic linker.
+    /// The meaning of a symbol that the object defines: a variable that the program has as well is the
+    /// program's, as it is for a dynamic linker.
     fn own(&self, symbol: &Symbol, value: u64, homes: &[usize]) -> Bound {
         if !symbol.is_function
             && symbol.size != 0

@@ -1,8 +1,8 @@
 //! AArch64, little endian. `x16` and `x17` are free at the entry of a function (AAPCS64, 6.1.1).
 //!
 //! In a page that's guarded (BTI), an indirect branch has to end at a landing pad, and there's none after a hook. So a gate
-//! has a direct branch to the old function's body, and that's where the slot leads as long as the function is the old one. What is
-//! mapped here isn't guarded, so the branch by the slot can end anywhere in it.
+//! has a direct branch to the old function's body, and that's where the slot leads as long as the function is
+//! the old one. The mapping here isn't guarded, so the branch by the slot can end anywhere in it.
 //!
 //! A thread that has loaded where the slot leads, and not yet gone there, has it begin its gate once more.
 
@@ -172,8 +172,8 @@ pub(in super::super) fn plain(address: u64) -> u64 {
     address & ADDRESS
 }
 
-/// What a resolver of a function in `process` is asked with, and what the second argument leads to (`<sys/ifunc.h>`): what the
-/// processor can do.
+/// The arguments of a function's resolver in `process`, and the target of the second (`<sys/ifunc.h>`): the
+/// processor's abilities.
 pub(in super::super) fn chooser_arguments(process: i32, room: u64) -> ([u64; 2], Vec<u8>) {
     const HAS_MORE: u64 = 1 << 62;
     let vector = std::fs::read(format!("/proc/{process}/auxv")).unwrap_or_default();

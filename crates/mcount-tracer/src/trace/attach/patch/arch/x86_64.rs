@@ -146,7 +146,7 @@ pub(in super::super) fn plain(address: u64) -> u64 {
 /// What signal handlers return to has unwind information.
 pub(in super::super) const RESTORER: Option<([u8; 8], u64)> = None;
 
-/// What a resolver of a function is asked with: nothing.
+/// The arguments of a function's resolver: none.
 pub(in super::super) fn chooser_arguments(_process: i32, _room: u64) -> ([u64; 2], Vec<u8>) {
     ([0, 0], Vec::new())
 }
