@@ -178,20 +178,20 @@ struct Over {
     by_symbol: bool,
 }
 
-/// What a relocated word holds after sorting.
+/// The value of a relocated word after sorting.
 enum SortedWord {
     /// Nothing that matters: the relocation has the value.
     Addend,
     /// The value.
     Value,
-    /// What the word of this slot held before.
+    /// The value of this slot's word before.
     Moved(usize),
 }
 
 /// The dynamic relocations after sorting.
 struct Moved {
     writes: Vec<Write>,
-    /// What each relocated word holds, by slot.
+    /// The value of each relocated word, by slot.
     held: BTreeMap<usize, SortedWord>,
 }
 

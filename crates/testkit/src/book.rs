@@ -21,15 +21,15 @@ pub struct Page {
 /// A command line of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// What a shell reads, on one or several lines.
+    /// The input of a shell, on one or several lines.
     pub line: String,
     /// The numbers of the lines on which the page shows its output, from 0 on; the end is exclusive.
     pub lines: std::ops::Range<usize>,
-    /// What it prints, by line.
+    /// Its output, by line.
     pub output: Vec<String>,
 }
 
-/// What a block of code is.
+/// The kind of a block of code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// Readers type it.
@@ -49,7 +49,7 @@ pub struct Block {
     pub at: usize,
     /// Its lines, without the indentation.
     pub code: Vec<String>,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Why no test runs it.
     pub not_run: Option<String>,
@@ -64,7 +64,7 @@ impl Page {
         prebuilt::root().join(&self.name)
     }
 
-    /// What has to run before the commands of the page, in order.
+    /// Commands that run before those of the page, in order.
     pub fn run_first(&self) -> impl Iterator<Item = &str> {
         self.text.lines().filter_map(|line| comment(line, "run first"))
     }

@@ -24,7 +24,7 @@ pub fn ignore(reason: impl Into<String>) -> ! {
 }
 
 thread_local! {
-    /// What the last panic in this thread said; nothing if no test runs in it.
+    /// The message of the last panic in this thread; empty if no test runs in it.
     static RUNNING: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 

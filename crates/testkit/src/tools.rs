@@ -76,7 +76,7 @@ pub fn need<'a>(programs: impl IntoIterator<Item = &'a str>) {
     ignore(reason);
 }
 
-/// What is missing of `program`: itself, or the C library of a compiler.
+/// The missing part of `program`: itself, or the C library of a compiler.
 fn missing(program: &str) -> Option<String> {
     if find(program).is_none() {
         return Some(program.to_owned());

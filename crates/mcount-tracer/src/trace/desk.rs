@@ -9,7 +9,7 @@ use std::io;
 pub(super) struct Desk {
     /// Where a thread stands that asks.
     pub(super) asked: u64,
-    /// What is wanted of it.
+    /// The request.
     pub(super) request: u64,
 }
 

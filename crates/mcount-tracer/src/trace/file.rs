@@ -131,8 +131,8 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Gives it its name, or that with a number: an older trace stays. What is to be reported of that, if `chosen` is what the
-    /// user would expect.
+    /// Gives it its name, or that with a number: an older trace stays. The message about that, if the user
+    /// would expect `chosen`.
     pub(super) fn publish_beside(&mut self, chosen: &Path) -> io::Result<Option<String>> {
         let path = give_name(&self.path, &self.target)?;
         let is_new = path != self.target;
@@ -315,7 +315,8 @@ impl TraceFile {
         std::fs::remove_file(&self.path)
     }
 
-    /// What is missing from it. `is_confined`: a program couldn't do all that recording takes.
+    /// The parts that are missing from it. `is_confined`: a program couldn't do all that recording
+    /// takes.
     pub(super) fn missing(&self, is_ring: bool, is_confined: bool) -> Option<String> {
         let (dropped, error) = self.dropped();
         if let Some(error) = error {

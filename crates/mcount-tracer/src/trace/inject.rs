@@ -34,14 +34,14 @@ pub(super) struct Loaded<'d> {
 }
 
 impl Loaded<'_> {
-    /// What is to be added to addresses in its file.
+    /// The difference to addresses in its file.
     fn bias(&self) -> u64 {
         let entry = self.stack.auxiliary(AT_ENTRY).unwrap_or(0);
         entry.wrapping_sub(self.file.entry())
     }
 }
 
-/// What is mapped for the agent.
+/// The mapping for the agent.
 struct AgentLayout {
     /// Load bias of the agent.
     agent: u64,

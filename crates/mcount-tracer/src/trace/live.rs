@@ -1,5 +1,5 @@
-//! What is known of calls while they are being traced: how often each function was called since the last look, and how
-//! long it took.
+//! Facts about calls while they are being traced: how often each function was called since the last look, and
+//! how long it took.
 //!
 //! Time in a function without what it called is known because calls of a thread come in the order of their ends: those
 //! that began after a call's start, and came before it, are what it called.
@@ -52,7 +52,7 @@ impl Waiting {
     }
 }
 
-/// What is known of a trace that's being written.
+/// Facts about a trace that's being written.
 #[derive(Debug, Default)]
 pub(super) struct Live {
     follower: Follower,
@@ -127,7 +127,7 @@ impl Live {
         (&self.calls, self.missed + self.left * CALLS)
     }
 
-    /// What was seen since the last time, by the functions' numbers.
+    /// The calls since the last time, by the functions' numbers.
     pub(super) fn take(&mut self) -> Vec<Tally> {
         let count = self.now.len();
         std::mem::replace(&mut self.now, vec![Tally::default(); count])

@@ -114,7 +114,7 @@ pub struct Outcome {
     pub ended: Ended,
     /// The trace; not where the program didn't begin.
     pub output: PathBuf,
-    /// What is missing from the trace, a line each.
+    /// The parts that are missing from the trace, a line each.
     pub notes: Vec<String>,
     /// What would be traced, as patterns, if that was asked for.
     pub listed: Vec<String>,
@@ -129,7 +129,7 @@ struct Process {
     confinement: Confinement,
 }
 
-/// What a process begins with that another one has made.
+/// The inheritance of a process from the one that made it.
 #[derive(Clone, Default)]
 struct Maker {
     space: Rc<RefCell<Space>>,
@@ -138,7 +138,7 @@ struct Maker {
 }
 
 impl Process {
-    /// What it leaves to those that it makes.
+    /// The inheritance of its children.
     fn as_maker(&self) -> Maker {
         let Self { space, traced, confinement, .. } = self;
         Maker { space: Rc::clone(space), traced: *traced, confinement: *confinement }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// The functions by which a program forbids itself something.
 const CONFINING: [&str; 2] = ["prctl", "syscall"];
 
-/// What can be armed in one file.
+/// The hooks of one file.
 #[derive(Debug, Default)]
 pub(super) struct Module {
     /// Its number in the trace.
@@ -78,7 +78,7 @@ pub(super) struct Hook {
     pub(super) is_in_files: bool,
     /// It is to be armed, and not just made idle.
     pub(super) is_wanted: bool,
-    /// What it is for what is recorded: one of [`mcount_agent::class`], or 0.
+    /// Its role in recording: one of [`mcount_agent::class`], or 0.
     pub(super) class: u32,
     /// What of its arguments and result is recorded.
     pub(super) recipe: Option<Arc<Recipe>>,
@@ -222,8 +222,8 @@ fn read(bytes: &[u8]) -> io::Result<Module> {
     Ok(module)
 }
 
-/// Does a program use what loads libraries, or executes programs? In a static one without symbols, nobody knows. What a C library
-/// itself does that for isn't traced.
+/// Does a program use what loads libraries, or executes programs? In a static one without symbols, nobody
+/// knows. The C library's own uses of it aren't traced.
 fn may_load(file: &ElfFile64<'_, Endianness>) -> bool {
     const LOADING: [&str; 4] = ["dlopen", "dlmopen", "system", "popen"];
     let is_one = |name: &str| {
@@ -260,7 +260,7 @@ impl Module {
         })
     }
 
-    /// What is to be reported of hooks that can't be armed.
+    /// The messages about hooks that can't be armed.
     pub(super) fn notes(&self) -> Vec<String> {
         const SMALL: [&str; 2] =
             ["hook has too few bytes and stays idle", "hooks have too few bytes and stay idle"];

@@ -46,7 +46,7 @@ pub(super) struct OffCpu {
     reader: Option<JoinHandle<()>>,
 }
 
-/// What a record of the kernel's says of a thread.
+/// The contents of a record of the kernel's about a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said {
     /// It's taken off the processor.
@@ -447,7 +447,8 @@ fn ticks_at(time: u64, before: Moment, now: Moment) -> u64 {
     u64::try_from(i128::from(before.ticks) + since * ticks / nanoseconds).unwrap_or(0)
 }
 
-/// What a record of the kernel's says (`perf_event_open(2)`): behind its own fields are process, thread and time.
+/// The contents of a record of the kernel's (`perf_event_open(2)`): after its own fields are process, thread
+/// and time.
 fn event(kind: u32, misc: u16, bytes: &[u8]) -> Option<Event> {
     const LOST: u32 = 2;
     const FORK: u32 = 7;

@@ -11,7 +11,7 @@ use std::ops::Range;
 pub(super) struct Pages(BTreeMap<u64, Vec<u8>>);
 
 impl Pages {
-    /// The pages of `ranges`, which are in ascending order. What can't be read isn't there.
+    /// The pages of `ranges`, which are in ascending order. Unreadable memory counts as absent.
     pub(super) fn read(
         memory: &Memory,
         ranges: impl Iterator<Item = Range<u64>>,

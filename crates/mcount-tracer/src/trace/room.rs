@@ -47,7 +47,7 @@ impl Size {
     }
 }
 
-/// What the threads of the recorder have of it.
+/// The view of it that the recorder's threads share.
 pub(super) struct Shared {
     pub(super) file: File,
     pub(super) header: MmapMut,

@@ -52,7 +52,7 @@ impl Room {
 /// Where the agent is and what it still has room for.
 #[derive(Debug, Clone)]
 pub(super) struct Placed {
-    /// What the agent's symbols are to be added to.
+    /// The difference to the addresses of the agent's symbols.
     pub(super) bias: u64,
     pub(super) stubs: Room,
 }
@@ -76,7 +76,7 @@ pub(super) struct Gate {
     pub(super) number: u32,
 }
 
-/// What is recorded.
+/// The settings of the recording.
 #[derive(Clone, Copy)]
 pub(super) struct Recording<'t> {
     /// Where to.
@@ -97,7 +97,7 @@ pub(super) struct Space {
     pub(super) rendezvous: Option<Rendezvous>,
     /// Where `r_debug` is.
     pub(super) debug: Option<u64>,
-    /// What was changed on the stack to have the agent loaded: address and value to put back.
+    /// The change on the stack that loads the agent: address and value to put back.
     pub(super) hidden: Vec<(u64, u64)>,
     pub(super) unwinders: usize,
     /// What calls of library functions go by.

@@ -125,7 +125,7 @@ pub(super) struct Waker {
 }
 
 impl Waker {
-    /// Of this thread. What it is to do when it's woken, it has to find out itself.
+    /// Of this thread. When it's woken, it has to find out itself why.
     pub(super) fn new() -> Self {
         extern "C" fn nothing(_: libc::c_int) {}
         // SAFETY: the handler does nothing; numbers of this process and thread.

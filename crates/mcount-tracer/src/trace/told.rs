@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// What has been said, and not been done yet. By default it listens to nothing.
+/// The pending requests. By default it listens to nothing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Told {
     pause: Arc<AtomicBool>,
@@ -19,7 +19,7 @@ pub(super) struct Told {
 pub(super) const SIGNALS: [libc::c_int; 2] = [SIGUSR1, SIGUSR2];
 
 impl Told {
-    /// Listens from now on. What the caller ignores stays ignored, because programs inherit that.
+    /// Listens from now on. Ignored signals stay ignored, because programs inherit that.
     pub(super) fn listen() -> io::Result<Self> {
         let told = Self::default();
         for (signal, flag) in [(SIGUSR1, &told.pause), (SIGUSR2, &told.snapshot)] {
@@ -68,10 +68,10 @@ fn is_ignored(signal: libc::c_int) -> bool {
     }
 }
 
-/// What is reported when a recorder has paused, or goes on.
+/// The message when a recorder has paused, or goes on.
 pub(super) fn line(is_paused: bool) -> &'static str {
     if is_paused { "paused: send SIGUSR1 again to go on" } else { "recording again" }
 }
 
-/// What is reported where there's no ring to be written.
+/// The message where there's no ring to write.
 pub(super) const NO_RING: &str = "nothing written: SIGUSR2 needs --ring";

@@ -19,7 +19,7 @@ use measure::{SHARES, VIEWS};
 use statistics::{Sample, mean, median};
 use std::collections::BTreeSet;
 
-/// What is compared.
+/// The compared numbers.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
     /// Which time.
@@ -58,12 +58,12 @@ pub struct Row {
     pub calls: Change,
     /// Nanoseconds of a call, of those that tell most.
     pub time: Option<Change>,
-    /// What a call takes on each side, of all calls: what people are shown.
+    /// The time of a call on each side, of all calls, for people.
     pub shown: Option<[f64; 2]>,
 }
 
 impl Row {
-    /// What is different: words for a program to read.
+    /// The differences: words for a program to read.
     #[must_use]
     pub fn words(&self) -> Vec<&'static str> {
         let calls = self.calls;
@@ -100,11 +100,11 @@ pub struct Comparison {
     pub disturbed: usize,
     /// How many functions were compared.
     pub functions: usize,
-    /// What is different, that with the greatest effect first; or all functions.
+    /// The differences, that with the greatest effect first; or all functions.
     pub rows: Vec<Row>,
     /// How many of them are different.
     pub differences: usize,
-    /// What is noise of the time of half of the functions that are called often and aren't very short.
+    /// The noise of half of the functions that are called often and aren't very short.
     pub noise: Option<f64>,
 }
 
@@ -258,7 +258,7 @@ impl View {
         Self { share, samples, count, sum, usual }
     }
 
-    /// What is found of a function if the odds of all views together are shared like this.
+    /// The finding about a function if the odds of all views together are shared like this.
     fn change(&self, at: usize, share: f64, rule: &Rule) -> Option<Change> {
         let timed = self.samples.get(at)?.as_ref()?;
         let usual = self.usual.get(usize::from(timed.is_frequent)).copied().flatten();

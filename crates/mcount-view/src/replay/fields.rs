@@ -41,7 +41,7 @@ impl Field {
     /// The columns that there are if nobody says anything else.
     pub const USUAL: [Self; 2] = [Self::Duration, Self::Tid];
 
-    /// What is above it, as wide as the column.
+    /// The heading, as wide as the column.
     fn heading(self) -> &'static str {
         match self {
             Self::Duration => "  DURATION",

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// What the number after a chain is.
+/// The meaning of the number after a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Weight {
     /// Nanoseconds that were spent there

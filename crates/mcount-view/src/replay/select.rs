@@ -41,7 +41,7 @@ impl Selection {
         functions.chain(threads).map(Pattern::text).collect()
     }
 
-    /// What it comes to in a trace.
+    /// Its meaning in a trace.
     #[must_use]
     pub(crate) fn filter<'s>(&self, trace: &'s Trace<'s>) -> Filter<'s> {
         let names = Names::new(trace);

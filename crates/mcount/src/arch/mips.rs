@@ -268,7 +268,7 @@ fn is_jump(word: u32) -> bool {
     is_branch(word) || jalr_register(word).is_some()
 }
 
-/// What is known about a register while a call is followed.
+/// The contents of a register, as far as they are known while a call is followed.
 #[derive(Clone, Copy)]
 struct Register {
     value: Goal,
@@ -327,7 +327,7 @@ fn is_gp(place: &Place<'_>, register: u32) -> bool {
             })
 }
 
-/// What an instruction of a long call puts into its register, given what is known about all registers.
+/// The value that an instruction of a long call puts into its register, given the known registers.
 fn compute(place: &Place<'_>, word: u32, registers: &[Option<Register>; 32]) -> Option<Register> {
     let low = signed(word & 0xffff, 16);
     let (rs, rt, shift) = (word >> 21, word >> 16, word >> 6 & 31);

@@ -1,4 +1,4 @@
-//! What a call site looks like on each processor: mostly data, a file for each processor.
+//! Call sites on each processor: mostly data, a file for each processor.
 //!
 //! An [`Arch`] says "relocation type 4 on byte `e8` is a call, recorded one byte before it" and doesn't
 //! know what a file is. To add a processor, write its file, name it in [`ALL`], and add a prebuilt object

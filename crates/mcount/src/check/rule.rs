@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// What can be wrong with a table.
+/// The possible flaws of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Rule {

@@ -13,7 +13,7 @@ use foldhash::HashMap;
 use object::elf;
 use object::read::elf::FileHeader;
 
-/// What the loader's relocations do.
+/// The loader's relocations and their effect.
 pub(crate) struct Loader<'d, Elf: FileHeader> {
     /// The types that add the load address.
     pub(crate) relative: &'static [u32],
@@ -83,7 +83,7 @@ pub(crate) fn words<Elf: FileHeader>(
     words
 }
 
-/// What the loader's relocations do to words, by address.
+/// The effect of the loader's relocations on words, by address.
 pub(crate) struct Changes {
     /// The words that get a value.
     values: HashMap<u64, u64>,
@@ -114,7 +114,7 @@ impl Changes {
     }
 }
 
-/// What a relocation does to a word.
+/// The effect of a relocation on a word.
 enum Stored {
     /// It gets this value.
     Value(u64),

@@ -27,7 +27,7 @@ const WITH_BARS: [&str; 3] = ["||", "|=", "|"];
 /// How often one name can be within another, as in `void (*name(int))(char)`.
 const DEEPEST: usize = 8;
 
-/// What is left of `name`, a demangled name; `None` if it isn't one that a demangler writes.
+/// The simple form of `name`, a demangled name; `None` if it isn't one that a demangler writes.
 pub(super) fn simple(name: &str) -> Option<Cow<'_, str>> {
     within(name, 0)
 }

@@ -37,7 +37,7 @@ pub(super) fn pair(
     bytes.try_into().ok()
 }
 
-/// What is to be done of this code, which a PLT begins with.
+/// The changes to this code, with which a PLT begins.
 pub(super) fn first(code: [u8; 8]) -> First {
     /// `bti c`; `stp x16, x30, [sp, #-16]!`.
     const PAD: u32 = 0xd503_245f;

@@ -21,7 +21,7 @@ pub(super) fn pair(
     [made, code::gate(gate, stub, by)?].concat().try_into().ok()
 }
 
-/// What is to be done of this code.
+/// The changes to this code.
 pub(super) fn first(code: [u8; 8]) -> First {
     const PUSH: u8 = 0x68;
     const PUSH_R11: [u8; 2] = [0x41, 0x53];

@@ -16,7 +16,7 @@ use nix::libc;
 /// What people call it.
 #[cfg(not(can_patch))]
 pub(crate) const NAME: &str = "AArch64";
-/// What is reported of a program for another one.
+/// The message about a program for another processor.
 pub(crate) const FOREIGN: &str = "it isn't a little-endian AArch64 program";
 /// `e_machine` of its programs.
 pub(crate) const MACHINE: u16 = 183;
@@ -28,7 +28,7 @@ pub(crate) const PROLOGUE: usize = 256;
 /// What to compile with.
 pub(crate) const PATCHABLE: &str = "compile with -fpatchable-function-entry=2";
 
-/// What a `long double` is in the trace: it has 128 bits.
+/// A `long double` in the trace: it has 128 bits.
 pub(crate) const LONG_DOUBLE: [u8; 2] = [mcount_trace::layout::kind::QUAD, 16];
 /// The agent has no `mcount_nobody`: a thread finds what it has by its thread pointer.
 pub(crate) const HAS_NOBODY: bool = false;
@@ -42,7 +42,7 @@ pub(crate) const STUBS_ARE_NEAR: bool = true;
 
 /// The kernel's name for the processor in filters of system calls: `AUDIT_ARCH_AARCH64`.
 pub(crate) const ARCHITECTURE: u32 = 0xc000_00b7;
-/// What the agent asks the kernel for here besides: where a thread's own memory is.
+/// The agent's further question to the kernel here: where a thread's own memory is.
 pub(crate) const NEEDED_BESIDES: i64 = libc::SYS_get_robust_list;
 
 /// `bti c`, `paciasp`: an indirect call may lead there.
@@ -135,7 +135,7 @@ pub(crate) fn small_area(_code: &[u8], _length: usize, _room: Option<u64>) -> Op
     None
 }
 
-/// What is written into an area that's armed, but for the jump: nothing.
+/// The bytes written into an armed area besides the jump: none.
 pub(crate) fn filled(area: &Area, _has_room_before: bool) -> [u8; 24] {
     area.idle()
 }
@@ -158,8 +158,8 @@ pub(crate) fn target(site: u64, code: &[u8]) -> Option<u64> {
 /// Bytes of a site that are looked at to switch it.
 pub(crate) const SWITCH: usize = SITE;
 
-/// Where an armed site is switched while threads run, by the bytes that are there: its stub's first instruction. What is there when it's on,
-/// and when it's off. `None` if it isn't armed.
+/// Where an armed site is switched while threads run, by the bytes that are there: its stub's first
+/// instruction. The code when it's on, and when it's off. `None` if it isn't armed.
 pub(crate) fn switch(site: u64, bytes: [u8; SWITCH]) -> Option<(u64, [u8; 4], [u8; 4])> {
     code::target(site, bytes).map(|stub| (stub, code::switch(true), code::switch(false)))
 }

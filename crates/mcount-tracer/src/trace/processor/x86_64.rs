@@ -10,7 +10,7 @@ use nix::libc;
 /// What people call it.
 #[cfg(not(can_patch))]
 pub(crate) const NAME: &str = "x86-64";
-/// What is reported of a program for another one.
+/// The message about a program for another processor.
 pub(crate) const FOREIGN: &str = "it isn't a 64-bit x86 program";
 /// `e_machine` of its programs.
 pub(crate) const MACHINE: u16 = 62;
@@ -22,7 +22,7 @@ pub(crate) const PROLOGUE: usize = 64;
 /// What to compile with.
 pub(crate) const PATCHABLE: &str = "compile with -fpatchable-function-entry=5";
 
-/// What a `long double` is in the trace: it has 80 bits.
+/// A `long double` in the trace: it has 80 bits.
 pub(crate) const LONG_DOUBLE: [u8; 2] = [mcount_trace::layout::kind::FLOAT, 16];
 /// The agent has `mcount_nobody`: threads find what they have by a register.
 pub(crate) const HAS_NOBODY: bool = true;
@@ -36,7 +36,8 @@ pub(crate) const STUBS_ARE_NEAR: bool = false;
 
 /// The kernel's name for the processor in filters of system calls: `AUDIT_ARCH_X86_64`.
 pub(crate) const ARCHITECTURE: u32 = 0xc000_003e;
-/// What the agent asks the kernel for here besides: where the processor or the kernel doesn't let programs set `%gs` themselves.
+/// The agent's further question to the kernel here, where the processor or the kernel doesn't let programs set
+/// `%gs` themselves.
 pub(crate) const NEEDED_BESIDES: i64 = libc::SYS_arch_prctl;
 
 /// Where debug information may have a function begin whose hook is at `site`.
@@ -119,7 +120,7 @@ pub(crate) fn small_area(code: &[u8], length: usize, room: Option<u64>) -> Optio
     room.filter(|_| length >= code::SHORT_JUMP).map(|room| (area, room))
 }
 
-/// What is written into an area that's armed: NOPs, from after the jump on.
+/// The bytes written into an armed area: NOPs, from after the jump on.
 pub(crate) fn filled(area: &Area, has_room_before: bool) -> [u8; 24] {
     area.filled_behind(jump_length(has_room_before))
 }

@@ -26,19 +26,19 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is known of the values of a module.
+/// Facts about the values of a module.
 #[derive(Default)]
 pub(super) struct Found {
     /// For the trace: what the recipes of each function copy.
     functions: Vec<Description>,
     /// For the trace: the enumerations that these are of, by number, as [`Enumeration`] has them.
     enumerations: Vec<(u32, Vec<u8>)>,
-    /// What can't be had, and why.
+    /// The values that are missing, and why.
     pub(super) notes: Vec<String>,
 }
 
 impl Found {
-    /// What the trace is told: enumerations before the functions that have values of them.
+    /// The entries for the trace: enumerations before the functions that have values of them.
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         let enumerations = self
             .enumerations

@@ -82,7 +82,7 @@ pub(super) enum Type {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Structure {
     pub(super) size: u64,
-    /// What the ABI aligns it to, as far as it's more than 8.
+    /// Its alignment by the ABI, as far as it's more than 8.
     pub(super) is_aligned_to_16: bool,
     /// It's passed by a pointer to it: copying it takes a function.
     pub(super) is_by_reference: bool,

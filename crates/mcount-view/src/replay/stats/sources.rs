@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What is known of modules, by their number: the source file of each function, by address.
+/// Facts about modules, by their number: the source file of each function, by address.
 #[derive(Default)]
 pub(super) struct Sources {
     files: HashMap<u32, HashMap<u64, String>>,

@@ -192,7 +192,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         }
     }
 
-    /// What a call that is recorded at `address` calls, in either instruction set.
+    /// The function that a call recorded at `address` calls, in either instruction set.
     fn called_at(&mut self, address: u64) -> BTreeSet<u64> {
         let arch = self.target.arch;
         let Some(section) = self.code.section_of(address) else { return BTreeSet::new() };
