@@ -3,7 +3,7 @@
 /// The data of a thread; `x86_64.s` has the offsets that it uses.
 #[repr(C)]
 pub(crate) struct Block {
-    /// The thread pointer of the thread that has it; 0: nobody's yet.
+    /// The thread pointer of the thread that has it; 0: it's free.
     pub(crate) owner: u64,
     /// The lowest address of the stack whose shadows are known to be mapped, and its bytes.
     pub(crate) low: u64,

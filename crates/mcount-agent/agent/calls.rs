@@ -19,7 +19,8 @@ const LET_GO: u64 = 2;
 pub(crate) enum Return {
     /// By a stub: RET has the caller's address.
     Stub,
-    /// As if it hadn't been entered: nobody sees it, or the call takes the place of one whose return is seen.
+    /// As if it hadn't been entered: no handler sees it, or the call takes the place of one whose return is
+    /// seen.
     AsBefore,
     /// By the pad at this address, where the function has to return to.
     Pad(u64),

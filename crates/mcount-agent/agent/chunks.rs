@@ -143,7 +143,7 @@ pub(crate) fn new_in_ring(thread: u32, base: u64, process: u32) -> Option<Place>
     place
 }
 
-/// The next chunk of a ring of `count` that nobody writes to, of at most `looks`.
+/// The next chunk of a ring of `count` that no thread writes to, of at most `looks`.
 fn look_around(count: u64, looks: u64, of: (u32, u64, u32)) -> Option<Place> {
     let (thread, base, process) = of;
     let next = header(trace::header::RING_NEXT)?;

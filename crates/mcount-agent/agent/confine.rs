@@ -16,7 +16,7 @@ const ALL_THREADS: u64 = 1;
 /// A question to the recorder. It finds it by its symbol; `crates/mcount-agent/src/lib.rs` has the same layout.
 #[repr(C)]
 pub struct Question {
-    /// The thread that asks; 0: nobody.
+    /// The thread that asks; 0: none.
     thread: u64,
     /// 1: nearly everything is forbidden; 2: what a filter says.
     mode: u64,

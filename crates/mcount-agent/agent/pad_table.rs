@@ -49,7 +49,7 @@ pub(crate) fn landing(pad: u64) -> u64 {
 ///
 /// # Safety
 ///
-/// The slot is there, and nobody has written to it since.
+/// The slot is there, and no other frame has written to it since.
 pub(crate) unsafe fn returned_to(slot: *mut u64) -> u64 {
     // SAFETY: the caller's.
     unsafe { slot.read_volatile() & !(PAD - 1) }

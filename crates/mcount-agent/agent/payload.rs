@@ -40,7 +40,8 @@ impl Values {
         (1 + self.used.div_ceil(trace::value::IN_RECORD)) as u64
     }
 
-    /// Writes them as records, from `at` on: `head` comes last, so that nobody finds a part of them.
+    /// Writes them as records, from `at` on: `head` comes last, so that no reader finds a part of
+    /// them.
     pub(crate) unsafe fn write(&self, at: u64, kind: u64, function: u64, start: u64) {
         let count = self.count();
         for number in 1..count {

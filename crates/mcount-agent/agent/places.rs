@@ -36,7 +36,7 @@ pub(crate) fn nest_of(slot: u64) -> u64 {
     slot ^ NEST
 }
 
-/// Stores a word at once, so that nobody finds half of it.
+/// Stores a word at once, so that no reader finds half of it.
 ///
 /// # Safety
 ///

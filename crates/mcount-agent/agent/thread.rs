@@ -58,8 +58,8 @@ pub(crate) fn start() -> bool {
     found.is_some()
 }
 
-/// The time. A thread's is never the same twice, nor earlier than before: else nobody would know which of two short calls encloses
-/// the other.
+/// The time. A thread's is never the same twice, nor earlier than before: otherwise no reader could know which
+/// of two short calls encloses the other.
 pub(crate) unsafe fn now(block: *mut Block) -> u64 {
     if has(UNTIMED) {
         // SAFETY: the block is this thread's.
@@ -196,7 +196,7 @@ pub(crate) fn wipe() {
     }
 }
 
-/// Calls `act` in one thread at a time, with signals blocked. `None`: nobody knows when it could.
+/// Calls `act` in one thread at a time, with signals blocked. `None`: it's unknown when it could.
 pub(crate) fn alone<T>(act: impl FnOnce() -> T) -> Option<T> {
     // SAFETY: blocks of memory stay mapped.
     unsafe {

@@ -112,7 +112,7 @@ pub mod recipe {
 /// The question of a thread that is going to forbid itself system calls: bytes from the symbol
 /// `mcount_question`.
 pub mod question {
-    /// The thread that asks, as it knows itself; 0: nobody.
+    /// The thread that asks, as it knows itself; 0: none.
     pub const THREAD: u64 = 0;
     /// 1: nearly everything is forbidden; 2: what a filter says.
     pub const MODE: u64 = 8;

@@ -12,7 +12,8 @@ use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 
-/// Whose command line it is. The same option means different things to different programs.
+/// The program that the command line is for. The same option means different things to different
+/// programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// gcc, clang, and programs with such names.

@@ -12,7 +12,7 @@ pub enum ErrorKind {
     NoMatch = 1,
     /// The pattern is no pattern.
     BadPattern = 2,
-    /// Somebody else has changed the hook: another tracer, or a debugger.
+    /// Another tracer, or a debugger, has changed the hook.
     Foreign = 3,
     /// The request can't be fulfilled at this hook.
     Unsuitable = 4,

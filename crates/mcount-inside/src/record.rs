@@ -35,7 +35,7 @@ pub(crate) struct Record {
     pub(crate) body: AtomicU64,
     /// The routine that the stub jumps to.
     pub(crate) enter: AtomicU64,
-    /// Those who want to see the call; null: nobody.
+    /// The handlers that see the call; null: none.
     pub(crate) list: AtomicPtr<List>,
     /// Bits of [`flags`].
     pub(crate) flags: AtomicU32,
@@ -57,9 +57,9 @@ unsafe impl Send for Record {}
 
 /// Bits of [`Record::flags`] and [`List::flags`].
 pub(crate) mod flags {
-    /// Somebody wants to see vector registers.
+    /// A handler wants to see vector registers.
     pub(crate) const VECTORS: u32 = 1;
-    /// Somebody wants to see the return.
+    /// A handler wants to see the return.
     pub(crate) const EXITS: u32 = 2;
     /// Calls are recorded in the trace.
     pub(crate) const TRACED: u32 = 4;

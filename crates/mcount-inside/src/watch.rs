@@ -149,8 +149,8 @@ unsafe fn leave(call: &mut Call, all: &[&'static Handlers]) {
     }
 }
 
-/// Records the call, which `returns_to` an address of ours if it's a tail call, and sees to it that its return is seen, if
-/// anybody wants that.
+/// Records the call, which `returns_to` an address of ours if it's a tail call, and sees to it that its return
+/// is seen, if a handler wants that.
 unsafe fn follow(call: &mut Call, record: &Record, list: Option<&List>, returns_to: u64) {
     let list = list.filter(|list| list.flags & flags::EXITS != 0);
     let is_traced = record.flags.load(Ordering::Acquire) & flags::TRACED != 0;

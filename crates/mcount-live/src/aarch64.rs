@@ -143,7 +143,7 @@ impl Area {
 }
 
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
-/// start on. `None`: neither, and nobody knows where the caller's address is.
+/// start on. `None`: neither, so the place of the caller's address is unknown.
 ///
 /// At the entry, the caller's address is in `x30`. Behind a prologue it's above the saved `x29`.
 #[must_use]
@@ -291,8 +291,8 @@ const IS_SIGNED: u64 = 1 << 63;
 /// The stub at `address` of a hook whose function goes on at `body`, with its record in it. So nothing else has to be near the
 /// program: the routine `entry` is jumped to by its address. `None` if the body is out of reach.
 ///
-/// The stub begins with a NOP, or with a jump to the body: by exchanging one for the other, a hook is switched on and off while
-/// threads run ([`switch`]), and nobody needs to know more than where the site leads.
+/// The stub begins with a NOP, or with a jump to the body: by exchanging one for the other, a hook is switched
+/// on and off while threads run ([`switch`]), and the caller only needs to know where the site leads.
 ///
 /// Data is little endian here, as the programs are.
 #[must_use]

@@ -20,8 +20,8 @@
 //! | Thumb: the same ([`Kind::ShortCall`]) | `b .+6`, `b.w stub` | `nop; b.w stub` |
 //!
 //! Where the first change makes more than one instruction of an area, a thread may stand between two of them. So that's
-//! done while no other thread runs ([`is_one_instruction`]). Of [`Kind::Before`], nobody executes what is before the
-//! entry until the entry leads there.
+//! done while no other thread runs ([`is_one_instruction`]). Of [`Kind::Before`], no thread executes the code
+//! before the entry until the entry leads there.
 //!
 //! **Stubs** can be reached by `b`, which doesn't change the instruction set. So the stub of a site in Thumb code is Thumb code. A
 //! function may have the static chain of nested functions in `ip`, so there's no register that a stub could change: it
@@ -243,7 +243,7 @@ fn is_of_nops(code: &[u8]) -> bool {
 }
 
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
-/// start on. `None`: neither, and nobody knows where the caller's address is.
+/// start on. `None`: neither, so the place of the caller's address is unknown.
 ///
 /// The caller's address is in `lr`, which a prologue may have stored besides.
 #[must_use]

@@ -99,7 +99,7 @@ fn is_thunk(code: &[u8]) -> bool {
 }
 
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
-/// start on. `None`: neither, and nobody knows where the caller's address is.
+/// start on. `None`: neither, so the place of the caller's address is unknown.
 ///
 /// At the entry, the caller's address is on top of the stack. Behind a prologue it's above the saved `%ebp`, or a copy of
 /// it is, if the prologue has aligned the stack.

@@ -18,10 +18,11 @@
 //!   stores a word of it changes the line once.
 //! - A core may go on with what it had fetched before, until it executes `ibar 0` (2.2.8.2), which is about that core only.
 //!
-//! From this it follows that a core finds the old instruction or the new one, though the manual doesn't say so in one sentence. Linux
-//! relies on it: it exchanges `nop` and `bl` in a running kernel by one store, and stops nobody. Both states of a site
-//! are right at any time, so it isn't a matter of safety when the new one is seen. That it's seen *at last* needs an interrupt on every
-//! other core: what it had fetched is discarded then, and fetched anew after it. Many sites may have that in common.
+//! From this it follows that a core finds the old instruction or the new one, though the manual doesn't say so
+//! in one sentence. Linux relies on it: it exchanges `nop` and `bl` in a running kernel by one store, and stops
+//! no processor. Both states of a site are right at any time, so it isn't a matter of safety when the new one
+//! is seen. That it's seen *at last* needs an interrupt on every other core: what it had fetched is discarded
+//! then, and fetched anew after it. Many sites may have that in common.
 //!
 //! `$t1` and `$t3` have no meaning at the entry of a function: linkers' stubs change them, `$t0` and `$t2`.
 
@@ -110,7 +111,7 @@ impl Area {
 }
 
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
-/// start on. `None`: neither, and nobody knows where the caller's address is.
+/// start on. `None`: neither, so the place of the caller's address is unknown.
 ///
 /// At the entry, the caller's address is in `$ra`. A prologue has stored it.
 #[must_use]
@@ -125,7 +126,8 @@ pub fn position(code: &[u8], distance: u64) -> Option<Position> {
 /// The frame that a prologue has made, as far as it's about the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    /// The distances are from the frame pointer, not from the stack pointer: that one was aligned, by nobody knows how much.
+    /// The distances are from the frame pointer, not from the stack pointer: that one was aligned, by an
+    /// unknown distance.
     pub by_pointer: bool,
     /// How many bytes higher the stack pointer was when the function was entered.
     pub depth: i32,
@@ -166,7 +168,8 @@ impl Prologue {
         if register == ZERO { Some(0) } else { *self.numbers.get(register as usize)? }
     }
 
-    /// `register` becomes what `number` says; `None` if it's the stack pointer, and nobody knows.
+    /// `register` becomes what `number` says; `None` if it's the stack pointer, and the value is
+    /// unknown.
     fn set(&mut self, register: u32, number: Option<i64>) -> Option<()> {
         match register {
             SP => return None,

@@ -110,7 +110,7 @@ fn global_entry(words: &[[u8; SITE]]) -> usize {
 }
 
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
-/// start on. `None`: neither, and nobody knows where the caller's address is.
+/// start on. `None`: neither, so the place of the caller's address is unknown.
 ///
 /// Before the prologue, the caller's address is in the link register. Behind it, it's stored, and the first word of the
 /// frame leads to the caller's.

@@ -20,7 +20,8 @@
 //!
 //! `addi` to the register `zero` is a NOP, whatever else it says. Of the last two kinds, the parts that never change
 //! are different from what the compiler left, and a thread may stand between two of its instructions. So they're
-//! made ready while no other thread runs. Of the first one, nobody executes those parts before the NOP leads there.
+//! made ready while no other thread runs. Of the first one, no thread executes those parts before the NOP leads
+//! there.
 //!
 //! `t1` (as `t0` and `t3`) has no meaning at the entry of a function: linkers' stubs change it. `t0` would have one for the
 //! processor's prediction of returns.
@@ -231,7 +232,7 @@ fn jump(distance: u64) -> Option<[u8; 4]> {
 }
 
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
-/// start on. `None`: neither, and nobody knows where the caller's address is.
+/// start on. `None`: neither, so the place of the caller's address is unknown.
 ///
 /// At the entry, the caller's address is in `ra`. A prologue has stored it.
 #[must_use]
@@ -288,7 +289,8 @@ impl Prologue {
         if register == ZERO { Some(0) } else { *self.numbers.get(register as usize)? }
     }
 
-    /// `register` becomes what `number` says; `None` if it's the stack pointer, and nobody knows.
+    /// `register` becomes what `number` says; `None` if it's the stack pointer, and the value is
+    /// unknown.
     fn set(&mut self, register: u32, number: Option<i64>) -> Option<()> {
         if register == SP {
             return None;

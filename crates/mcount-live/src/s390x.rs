@@ -23,7 +23,7 @@
 //! whoever comes by finds one of both states. The first time, the distance has to be written, too: that's four bytes at an even
 //! address, in no single store. It's done while the branch is "never", when the distance means nothing: make it "never" (of a
 //! `brasl`, the next opcode, that's one bit of the same byte), wait until all processors have serialized, write the
-//! distance, wait, write the condition. Nobody stops, and nobody traps.
+//! distance, wait, write the condition. No thread stops or traps.
 //!
 //! Three `nopr` are three instructions, and a thread may stand between them: they can become a branch only where no other
 //! thread runs.
@@ -143,8 +143,8 @@ fn is_address(code: Option<&[u8]>) -> bool {
     code.is_some_and(|code| code.starts_with(&ADDRESS))
 }
 
-/// Where in a function the hook is that begins `distance` bytes behind its start. `None`: not at its entry, and nobody knows
-/// where the caller's address is.
+/// Where in a function the hook is that begins `distance` bytes behind its start. `None`: not at its entry, so
+/// the place of the caller's address is unknown.
 ///
 /// At the entry, the caller's address is in `%r14`. No hook is after a prologue here.
 #[must_use]

@@ -23,12 +23,12 @@
 //! balanced. Nop encodings: Intel SDM volume 2B, "NOP"; jumps: volume 2A, "JMP".
 //!
 //! **While threads run** a site is `a9 rel32` when it is idle ([`idle`]). That is `test $rel32, %eax`, which
-//! changes nothing but flags, and nobody needs those at the entry of a function. It differs from `e9 rel32` in
-//! one byte, so arming and disarming is the write of one byte ([`BY_ONE_BYTE`]): whatever a processor has
-//! fetched of the site, it is one of the two instructions. Intel's and AMD's manuals don't promise that for code that
-//! another processor executes. They do describe, as Linux uses it, a breakpoint that is there while the rest
-//! changes ([`BY_BREAKPOINT`]). That one also makes one instruction of another that has five bytes or more. Where the
-//! area has several, a thread can stand between them, and all threads have to be stopped
+//! changes nothing but flags, and no caller needs those at the entry of a function. It differs from `e9 rel32`
+//! in one byte, so arming and disarming is the write of one byte ([`BY_ONE_BYTE`]): whatever a processor has
+//! fetched of the site, it is one of the two instructions. Intel's and AMD's manuals don't promise that for
+//! code that another processor executes. They do describe, as Linux uses it, a breakpoint that is there while
+//! the rest changes ([`BY_BREAKPOINT`]). That one also makes one instruction of another that has five bytes or
+//! more. Where the area has several, a thread can stand between them, and all threads have to be stopped
 //! ([`ALL_STAND`]).
 
 mod gate;
@@ -258,8 +258,8 @@ pub enum Pointer {
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
 /// start on.
 ///
-/// `None`: neither, and nobody knows where the caller's address is. gcc's nested functions with `-mfentry` are
-/// so: they push the static chain, then call the hook.
+/// `None`: neither, so the place of the caller's address is unknown. gcc's nested functions with `-mfentry`
+/// are so: they push the static chain, then call the hook.
 #[must_use]
 pub fn position(code: &[u8], distance: u64) -> Option<Position> {
     /// `mov %rsp, %rbp`, in both encodings.

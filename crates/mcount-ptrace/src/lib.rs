@@ -1,5 +1,5 @@
-//! A way into a process that somebody else wrote: stops its threads, reads and writes its memory, makes system calls and calls
-//! functions in the name of one thread, and lets all go on as if nothing had been.
+//! A way into a process without its help: stops its threads, reads and writes its memory, makes system calls
+//! and calls functions in the name of one thread, and lets all go on as if nothing had been.
 //!
 //! Two kinds of threads are made to do something, and in the same way ([`Remote`]): those of a process that runs already
 //! ([`Standing`]), and the one of a program that was just executed ([`Remote::at_exec`]). No breakpoint and no single step is used.

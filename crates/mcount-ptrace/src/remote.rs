@@ -25,7 +25,7 @@ pub struct Remote<'m> {
     pub(crate) gate: u64,
     /// Signals that came meanwhile.
     pub(crate) signals: Vec<i32>,
-    /// Its stack pointer if it finds there how to go on when nobody puts it back.
+    /// Its stack pointer if it finds there how to go on without us.
     pub(crate) stack: Option<u64>,
     /// Where a system call's gate returns to then, if a register says that.
     pub(crate) back: Option<u64>,

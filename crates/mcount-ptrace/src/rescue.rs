@@ -1,5 +1,6 @@
-//! What a thread that's made to do something finds on its stack if nobody is there any more who'd put it back: the frame of a
-//! signal, as if a handler had interrupted it. It returns from that by itself (`rt_sigreturn`), with all its registers.
+//! The way back of a thread that works for a recorder which has died meanwhile: the frame of a signal on its
+//! stack, as if a handler had interrupted it. It returns from that by itself (`rt_sigreturn`), with all its
+//! registers.
 //!
 //! The layout is the kernel's (`struct rt_sigframe`), and a processor's own: there's a file for each, with the same names in it.
 
@@ -60,7 +61,7 @@ impl<'m> Remote<'m> {
         }
     }
 
-    /// A thread that does what it's told, and goes on by itself if nobody puts it back.
+    /// A thread that does what it's told, and goes on by itself if its recorder dies.
     ///
     /// # Errors
     ///
@@ -85,7 +86,7 @@ impl<'m> Remote<'m> {
         Ok(remote)
     }
 
-    /// From now on it goes on by itself if nobody puts it back.
+    /// From now on it goes on by itself if its recorder dies.
     ///
     /// # Errors
     ///

@@ -49,7 +49,7 @@ pub struct Look {
     pub left: u64,
 }
 
-/// Whose a chunk is. In a ring that changes.
+/// The thread that a chunk belongs to. In a ring that changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Whose {
     base: u64,
@@ -121,7 +121,7 @@ pub struct Follower {
     places: BTreeMap<(u64, usize), ReadPosition>,
     /// Chunks with shares, of which there may be more.
     shared: BTreeSet<u64>,
-    /// Chunks that nobody had described yet.
+    /// Chunks without a description yet.
     later: Vec<u64>,
     /// Calls that were read of chunks that have been written over since.
     gone: u64,
@@ -371,7 +371,7 @@ fn take(bytes: &[u8], place: &mut ReadPosition, each: &mut impl FnMut(&Ended)) {
     }
 }
 
-/// Whose chunk `number` is now, if it has calls.
+/// The thread that chunk `number` belongs to now, if it has calls.
 fn whose(file: &mut impl Source, number: u64) -> Option<Whose> {
     let of = one(file, number)?;
     (of.kind == chunk::CALLS).then(|| Whose::of(&of))

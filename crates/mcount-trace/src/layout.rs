@@ -38,7 +38,7 @@ pub mod header {
     pub const START_TICKS: usize = 40;
     /// u64: `CLOCK_REALTIME` at that time, in nanoseconds.
     pub const START_REALTIME: usize = 48;
-    /// u64: ticks when the trace ended; 0 if nobody ended it.
+    /// u64: ticks when the trace ended; 0 if no recorder ended it.
     pub const END_TICKS: usize = 56;
     /// u64: bits of [`super::flags`].
     pub const FLAGS: usize = 64;
@@ -78,7 +78,7 @@ pub mod clock {
 
 /// Bits of the header's flags.
 pub mod flags {
-    /// The trace is finished: nobody writes to it any more.
+    /// The trace is finished: no program writes to it.
     pub const FINISHED: u64 = 1;
     /// Calls have only entries: neither durations nor nesting.
     pub const ENTRIES: u64 = 2;

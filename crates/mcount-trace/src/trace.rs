@@ -38,7 +38,7 @@ pub struct Header {
     pub start_monotonic: u64,
     /// Ticks when the trace ended, if it did so in an orderly way.
     pub end: Option<u64>,
-    /// Nobody writes to the file any more.
+    /// The file doesn't change again.
     pub is_finished: bool,
     /// Calls have only entries: neither durations nor nesting.
     pub has_only_entries: bool,

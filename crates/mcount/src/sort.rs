@@ -26,7 +26,7 @@
 //! Three more kinds of relocation can be over an entry:
 //!
 //! - In a shared library, the entry of an exported function has `R_X86_64_64 go`. The loader may find
-//!   `go` in another file, so nobody knows the value yet. The relocation moves as a whole, together with
+//!   `go` in another file, so the value is still unknown. The relocation moves as a whole, together with
 //!   its word.
 //! - RELR packs the places of relative relocations in bitmaps; the values are in the words. The bitmaps
 //!   are made again ([`ImageTable::repack`]).

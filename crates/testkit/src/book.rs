@@ -38,7 +38,7 @@ pub enum Kind {
     File(String),
     /// Part of a source file.
     Excerpt,
-    /// Nobody said what it is.
+    /// A block without a kind.
     Unknown,
 }
 

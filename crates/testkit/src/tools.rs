@@ -1,5 +1,5 @@
-//! Finds compilers, linkers and emulators. A test that needs one that is missing is ignored, with the reason. With
-//! `MCOUNT_REQUIRE_TOOLS=1`, as in CI, it fails instead, so that no test is lost without anybody noticing.
+//! Finds compilers, linkers and emulators. A test that needs one that is missing is ignored, with the reason.
+//! With `MCOUNT_REQUIRE_TOOLS=1`, as in CI, it fails instead, so that no test is lost unnoticed.
 
 use crate::ignored::ignore;
 use std::collections::BTreeMap;

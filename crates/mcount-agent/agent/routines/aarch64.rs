@@ -77,7 +77,7 @@ const PLACES: usize = 1 << 14;
 
 /// The block of a thread.
 struct Place {
-    /// Its thread pointer; 0: nobody's.
+    /// Its thread pointer; 0: it's free.
     thread: AtomicU64,
     block: AtomicU64,
     /// Where its number is; 0: that isn't known.

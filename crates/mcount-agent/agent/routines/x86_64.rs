@@ -100,8 +100,8 @@ const fn nobody(confined: u64) -> [u64; BLOCK] {
 /// A thread of this process has, or its parent had.
 static IS_ANYBODY_CONFINED: AtomicU32 = AtomicU32::new(0);
 
-/// Has this thread forbidden itself system calls that the agent needs? A forked child's block is wiped, so it
-/// has if anybody had before.
+/// Has this thread forbidden itself system calls that the agent needs? A forked child's block is wiped, as if
+/// no thread had it before.
 pub(crate) fn is_confined() -> bool {
     let (confined, is_none, this): (u64, u64, u64);
     // SAFETY: `%gs` points to a block, or to what has the same layout.

@@ -37,7 +37,7 @@ Examples: mcount attach 1234
           mcount attach --list 1234
           mcount replay handle.mcount";
 
-/// How much of the calls is kept if nobody says, in bytes: as much as a ring can have.
+/// How much of the calls is kept by default, in bytes: as much as a ring can have.
 const KEPT: u64 = 480 << 20;
 
 #[derive(Args)]

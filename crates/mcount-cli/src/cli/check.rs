@@ -179,7 +179,7 @@ impl Checking<'_> {
     }
 }
 
-/// Whether somebody still reads the output.
+/// Whether the output still has a reader.
 fn wanted(printed: io::Result<()>) -> io::Result<bool> {
     match printed {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),

@@ -158,7 +158,8 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
     })
 }
 
-/// Has `print` write the file at `path`, completely or not at all; a device or a pipe directly. Who may read the `trace` may read it.
+/// Has `print` write the file at `path`, completely or not at all; a device or a pipe directly. A user that may
+/// read the `trace` may read it.
 fn write_file(
     trace: &Path,
     path: &Path,

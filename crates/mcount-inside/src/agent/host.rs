@@ -143,7 +143,7 @@ const RESERVE: u64 = 16 << 20;
 /// The file of the trace, as far as making room in it is concerned.
 #[derive(Debug)]
 pub(crate) struct Room {
-    /// A descriptor, as long as nobody has closed it.
+    /// A descriptor, as long as the program hasn't closed it.
     descriptor: AtomicI32,
     /// What tells the file from others that may get the descriptor's number.
     device: AtomicU64,
@@ -253,8 +253,8 @@ pub(super) fn mapped() -> u64 {
     trace::HEADER_BLOCK.saturating_add(most.saturating_mul(trace::CHUNK_SIZE))
 }
 
-/// Is there room for the chunk with this number, and for its directory? Who needs it makes some, and some ahead. Two
-/// threads may do that at once; it's done once then.
+/// Is there room for the chunk with this number, and for its directory? The thread that needs it makes some,
+/// and some ahead. Two threads may do that at once; it's done once then.
 pub(super) fn has_room(ready: &AtomicU64, number: u64) -> bool {
     let Some(full) = header(trace::header::FULL) else { return false };
     let room = rooms();

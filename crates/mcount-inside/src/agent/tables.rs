@@ -51,7 +51,7 @@ pub(crate) fn reserve(stack: u64) -> Option<()> {
     Some(())
 }
 
-/// Stores a word at once, so that nobody finds half of it.
+/// Stores a word at once, so that no reader finds half of it.
 ///
 /// # Safety
 ///

@@ -19,7 +19,7 @@ const MOST: usize = 4096;
 static ALL: [AtomicPtr<Traps>; MOST] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Who had the signal before.
+/// The handler that had the signal before.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Makes the sites of a module known. The caller holds the lock of the program.

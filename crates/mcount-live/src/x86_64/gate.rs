@@ -1,4 +1,4 @@
-//! Gates: what calls of a function go by that is somebody else's, and isn't changed itself.
+//! Gates: the way of calls of a function in another module, which isn't changed itself.
 //!
 //! A call leaves a module by a word that the dynamic linker fills in: `jmp *word(%rip)` in the procedure linkage table, `call
 //! *word(%rip)` where there's none. Either the word is made to lead to the gate, or each call is made one of the gate, as linkers

@@ -131,8 +131,8 @@ impl GeneralRegisters {
         None
     }
 
-    /// Is it in a system call that the kernel wouldn't start again, and that has returned EINTR because its thread was stopped? Its first
-    /// argument is lost then, so nobody can start it again.
+    /// Is it in a system call that the kernel wouldn't start again, and that has returned EINTR because its
+    /// thread was stopped? Its first argument is lost then, so the call can't be started again.
     #[must_use]
     pub fn interrupted_call(&self) -> Option<i64> {
         None

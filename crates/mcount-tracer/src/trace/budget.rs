@@ -44,8 +44,8 @@ impl Budget {
         Self { share, cost, left, before, all: 0, last, given_up }
     }
 
-    /// The functions to be given up now. The program has used `used` so far, and there were that many calls: of each function,
-    /// and of which nobody knows of what.
+    /// The functions to be given up now. The program has used `used` so far, and there were that many calls: of
+    /// each function, and of unknown ones.
     pub(super) fn decide(&mut self, used: Duration, (calls, missed): (&[u64], u64)) -> Vec<u32> {
         let elapsed = used.saturating_sub(self.last);
         if elapsed < DECIDED {

@@ -107,7 +107,7 @@ impl<'a> Old<'a> {
         kind.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
     }
 
-    /// Whose shadows a chunk has: its process, and the stack's address.
+    /// The shadows that a chunk has: its process, and the stack's address.
     fn whose(&self, number: u64) -> (u64, u64) {
         let field = |offset: usize| {
             let bytes = self.descriptor(number).get(offset..).and_then(<[u8]>::first_chunk);

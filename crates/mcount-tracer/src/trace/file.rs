@@ -413,14 +413,14 @@ impl TraceFile {
         found
     }
 
-    /// The same as [`Self::finish`], where programs may still write into it: room that isn't used stays, and nobody gets
-    /// more.
+    /// The same as [`Self::finish`], where programs may still write into it: room that isn't used stays, and no
+    /// thread gets more.
     pub(super) fn finish_mapped(mut self) {
         self.shared.set_full();
         self.end();
     }
 
-    /// Nobody writes any more: puts the end into the header and gives unused room back.
+    /// No program writes from here on: puts the end into the header and gives unused room back.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.end();
         let chunks = self.shared.given_out();

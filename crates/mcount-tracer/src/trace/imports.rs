@@ -263,7 +263,7 @@ fn low(word: u64) -> u32 {
     u32::try_from(word & 0xffff_ffff).unwrap_or(0)
 }
 
-/// Is it a function whose calls mustn't be watched, or nobody's who wrote the program?
+/// Must calls of this function not be watched (`setjmp`), or were they added by the compiler?
 fn is_left_out(symbol: &str) -> bool {
     /// These return twice, or keep the address that they return to.
     const KEEPS_RETURN: [&str; 9] = [

@@ -3,9 +3,9 @@
 //! Such a word is made to lead to a *gate*, which is a processor's (a file each, with the same names in it): an armed site, and after it a jump by a word of our
 //! own. The module's relocation of its word is changed into one of ours. So it's the dynamic linker that finds the function,
 //! with all that it knows of versions and scopes, whenever it does: before it tells that a module is there; afterwards, as glibc
-//! does until 2.40 for what is opened by `dlopen`; or when the function is called first. Nothing of the module refers to its word but calls, so
-//! nobody else sees the gate's address. Where code also takes the address from the word, the calls by it are replaced, each by one
-//! of as many bytes, and the word stays.
+//! does until 2.40 for what is opened by `dlopen`; or when the function is called first. Only the module's
+//! calls refer to its word, so no other code sees the gate's address. Where code also takes the address from
+//! the word, the calls by it are replaced, each by one of as many bytes, and the word stays.
 
 #[cfg_attr(target_arch = "x86_64", path = "library/x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "library/aarch64.rs")]
@@ -121,8 +121,8 @@ impl Library {
         }
     }
 
-    /// Where the function is that the module `own` calls by a word which has `value` now. A word may lead into its own module, if
-    /// nobody has looked for the function yet.
+    /// Where the function is that the module `own` calls by a word which has `value` now. A word may lead into
+    /// its own module, if no lookup of the function was made yet.
     fn find(
         &self,
         (all, modules): (&[Loaded], &Modules),
@@ -375,7 +375,7 @@ impl Writer<'_> {
     }
 
     /// The first value of a new word, if that of the module has `value`: the same, or the address of code that
-    /// goes there with all that the module's PLT expects. `None` if nobody knows what that does.
+    /// goes there with all that the module's PLT expects. `None` if its effect is unknown.
     fn first_value(&mut self, import: &Import, value: u64) -> io::Result<Option<u64>> {
         // What isn't relocated yet will be.
         let is_own = |value: u64| (self.extent.0..self.extent.1).contains(&value);

@@ -63,7 +63,7 @@ pub(super) struct Live {
     /// Where in `waiting` each thread's calls are.
     threads: HashMap<u32, usize>,
     waiting: Vec<Waiting>,
-    /// Calls that were written over before anybody looked.
+    /// Calls that were written over before they were read.
     pub(super) missed: u64,
     /// Chunks that have not been read yet.
     pub(super) left: u64,
@@ -72,7 +72,7 @@ pub(super) struct Live {
 impl Live {
     /// Threads whose calls are kept in mind.
     const THREADS: usize = 10_000;
-    /// Chunks that are read before somebody decides upon what was in them: 400,000 calls.
+    /// Chunks that are read before their contents are decided upon: 400,000 calls.
     const AT_ONCE: usize = 100;
 
     /// How many chunks haven't been read, or have been begun since the last look.
@@ -121,7 +121,7 @@ impl Live {
         }
     }
 
-    /// How often each function was called since the beginning, by number, and about how many calls nobody has seen.
+    /// How often each function was called since the beginning, by number, and about how many calls were missed.
     pub(super) fn all_calls(&self) -> (&[u64], u64) {
         const CALLS: u64 = layout::CHUNK_SIZE / layout::call::SIZE as u64;
         (&self.calls, self.missed + self.left * CALLS)

@@ -1,9 +1,8 @@
 //! `mcount trace`: runs a program, arms its hooks, and writes down its calls.
 //!
 //! The recorder is the program's tracer in the sense of `ptrace`. It acts when the program executes another
-//! one, makes a process or thread, loads or unloads a library, or ends; the calls themselves are
-//! written by the agent in the program, and nobody is asked about them. If the recorder is killed the program
-//! runs on.
+//! one, makes a process or thread, loads or unloads a library, or ends. The agent in the program writes the
+//! calls without asking. If the recorder is killed the program runs on.
 
 mod agent;
 pub mod attach;
@@ -149,7 +148,7 @@ struct Recorder {
     request: Request,
     agent: Agent,
     trace: TraceFile,
-    /// Who tells when threads are off the processor.
+    /// The source that tells when threads are off the processor.
     off_cpu: Option<OffCpu>,
     modules: Modules,
     library: Library,

@@ -32,7 +32,7 @@ pub(super) struct Module {
     pub(super) hooks: Vec<Hook>,
     /// Functions whose area of NOPs is too small for a jump.
     pub(super) too_small: usize,
-    /// Hooks of which nobody knows where their function begins.
+    /// Hooks whose function begins at an unknown place.
     pub(super) unplaced: usize,
     /// Calls of the hook that have no known form.
     pub(super) odd_calls: usize,
@@ -66,7 +66,8 @@ pub(super) struct Hook {
     pub(super) area: Area,
     /// Where the jump to the stub has room, if not at the hook: five bytes before the function.
     pub(super) before: Option<u64>,
-    /// Where in the function it is. `None`: nobody knows where the caller's address is there, so it stays idle.
+    /// Where in the function it is. `None`: the place of the caller's address is unknown there, so it stays
+    /// idle.
     pub(super) position: Option<Position>,
     /// The function has another hook before this one, so this one stays idle.
     pub(super) is_second: bool,
@@ -222,8 +223,8 @@ fn read(bytes: &[u8]) -> io::Result<Module> {
     Ok(module)
 }
 
-/// Does a program use what loads libraries, or executes programs? In a static one without symbols, nobody
-/// knows. The C library's own uses of it aren't traced.
+/// Does a program use what loads libraries, or executes programs? In a static one without symbols, it's
+/// unknown. The C library's own uses of it aren't traced.
 fn may_load(file: &ElfFile64<'_, Endianness>) -> bool {
     const LOADING: [&str; 4] = ["dlopen", "dlmopen", "system", "popen"];
     let is_one = |name: &str| {
@@ -375,7 +376,8 @@ struct HookEntry {
 }
 
 impl HookEntry {
-    /// That of the site whose entry in the table is `recorded`. `None`: nobody knows where its function begins.
+    /// That of the site whose entry in the table is `recorded`. `None`: the beginning of its function is
+    /// unknown.
     fn of(
         site: &CallSite,
         recorded: u64,

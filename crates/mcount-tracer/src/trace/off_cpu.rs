@@ -88,7 +88,7 @@ struct State {
     reads: [Moment; 2],
     /// Of times later than that.
     early: Vec<Event>,
-    /// Who is off the processor, by thread.
+    /// The threads that are off the processor.
     away: HashMap<u32, Away>,
     /// The numbers of processes and threads in their own namespace, if that's another one.
     inner: Option<Inner>,
@@ -321,7 +321,7 @@ impl State {
         self.reads = [self.reads[1], now];
     }
 
-    /// Who is away now won't be seen coming back: to the trace, that's when it ends.
+    /// A thread that is away now won't be seen coming back: to the trace, that's when it ends.
     fn end(&mut self) {
         let away = std::mem::take(&mut self.away);
         let end = self.reads[1].ticks;

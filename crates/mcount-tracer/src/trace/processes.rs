@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How long a new process waits until somebody tells who made it.
+/// How long a new process waits until an event tells which process made it.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Said once.
 const SHADOW_STACK: &str = "with -pg, a program with a shadow stack (CET) is slow, and returns aren't seen: use \
@@ -145,7 +145,7 @@ impl Recorder {
         self.know(new, new);
     }
 
-    /// Lets those go on of which nobody has told for long: whoever made them was killed at that moment.
+    /// Lets those go on that no event announced for long: their maker was killed at that moment.
     pub(super) fn adopt(&mut self) {
         let late = self.early.iter().filter(|(_, since)| since.elapsed() >= PATIENCE);
         let late: Vec<i32> = late.map(|(thread, _)| *thread).collect();
@@ -160,7 +160,7 @@ impl Recorder {
         }
     }
 
-    /// Who has made a process, of those that are like it in where the agent is.
+    /// The maker of a process, of those that are like it in where the agent is.
     fn maker_of(&self, process: i32) -> Option<(i32, Maker)> {
         let memory = Memory::open(process).ok()?;
         let is_it = |space: &Space| {
@@ -218,8 +218,8 @@ impl Recorder {
         is_given
     }
 
-    /// A new process with memory of its own isn't to be traced: its hooks become idle, and the agent in it knows of no trace and
-    /// asks nobody. It's let go when it stands.
+    /// A new process with memory of its own isn't to be traced: its hooks become idle, and the agent in it
+    /// knows of no trace and asks no recorder. It's let go when it stands.
     fn leave_alone(&mut self, new: i32, space: &Space) {
         self.left_alone.insert(new);
         let Ok(memory) = Memory::open(new) else { return };

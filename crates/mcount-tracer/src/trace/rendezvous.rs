@@ -305,7 +305,7 @@ fn link_maps(memory: &Memory, first: u64) -> io::Result<Vec<(u64, PathBuf)>> {
 const SANITIZERS: [&[u8]; 2] = [b"libasan.so", b"libclang_rt.asan"];
 
 /// Has the module `one` change places with the next one if that's an `other`, in the list that the dynamic linker has for
-/// debuggers and `dl_iterate_phdr`. Nobody has looked at it yet.
+/// debuggers and `dl_iterate_phdr`. It's still unread.
 fn put_behind(
     memory: &Memory,
     space: &Space,

@@ -192,7 +192,8 @@ impl Shared {
         self.file.write_all_at(&used, descriptor(chunk) + directory::USED as u64)
     }
 
-    /// Keeps room ahead until told to stop. While little of it is taken, it looks less often: each look interrupts somebody.
+    /// Keeps room ahead until told to stop. While little of it is taken, it looks less often: each look
+    /// interrupts a thread.
     pub(super) fn keep(&self) {
         let mut pause = OFTEN;
         let mut last = self.given_out();

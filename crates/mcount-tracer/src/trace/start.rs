@@ -40,7 +40,7 @@ pub(super) enum Untraced {
     Foreign,
     /// It's statically linked and stripped, and its exceptions could not pass through traced calls.
     Static,
-    /// System calls are forbidden to it that the agent needs, or nobody knows.
+    /// System calls that the agent needs are forbidden to it, or may be.
     Confined,
     Other(Failure),
 }

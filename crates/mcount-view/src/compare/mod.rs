@@ -79,7 +79,7 @@ impl Row {
         time.into_iter().chain(calls.counts.then_some(more)).collect()
     }
 
-    /// Whether somebody who waits for the program has to wait longer for this.
+    /// Whether the user has to wait longer for the program because of this.
     #[must_use]
     pub fn is_worse(&self) -> bool {
         self.words().iter().any(|word| ["new", "slower", "more-calls"].contains(word))

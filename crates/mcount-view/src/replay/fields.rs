@@ -38,7 +38,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// The columns that there are if nobody says anything else.
+    /// The default columns.
     pub const USUAL: [Self; 2] = [Self::Duration, Self::Tid];
 
     /// The heading, as wide as the column.

@@ -18,7 +18,7 @@ pub enum Weight {
     Calls,
 }
 
-/// Deeper chains are cut off here: every chain is a line, and one of a million names serves nobody.
+/// Deeper chains are cut off here: every chain is a line, and one of a million names is useless.
 const DEEPEST: usize = 512;
 
 /// Calls that a processor takes at a time.

@@ -71,7 +71,7 @@ pub(super) fn ahead<T>(work: &PrintJob<'_, '_, '_>, print: impl FnOnce(Ahead) ->
     })
 }
 
-/// Sends all calls, a slice at a time, until nobody wants more.
+/// Sends all calls, a slice at a time, until the receiver wants no more.
 fn read(work: &PrintJob<'_, '_, '_>, sender: &SyncSender<Vec<Call>>) {
     for batch in slices(work).chunks(rayon::current_num_threads()) {
         let calls = batch.par_iter().map(|slice| work.filter.calls_within(*slice).collect());

@@ -39,8 +39,8 @@
 //!
 //! Three instructions became NOPs. The `jalr` is the call itself. The `addiu sp, sp, -8` after it is in
 //! the delay slot, so it runs before the hook does. It pushes eight bytes, which the o32 hook pops. Without
-//! the hook, nobody would pop them. (It may also be before the sequence, or within it.) The `lui` becomes a
-//! NOP so that we can recognize the sequence later.
+//! the hook, no instruction would pop them. (It may also be before the sequence, or within it.) The `lui`
+//! becomes a NOP so that we can recognize the sequence later.
 //!
 //! Linked images have no relocations. There, [`register_call`] computes what the instructions put into the
 //! registers. When it gets to the `jalr`, it knows where the call leads.

@@ -51,7 +51,7 @@ pub enum Rule {
 pub enum Level {
     /// The rule is off.
     Allow,
-    /// Nothing that anybody has to change.
+    /// A remark: no change is needed.
     Note,
     /// A warning.
     Warn,

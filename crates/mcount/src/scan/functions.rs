@@ -1,4 +1,4 @@
-//! Which function is at a place? Whoever shows, checks or excludes a site asks that.
+//! Which function is at a place? Verbs that show, check or exclude a site ask that.
 //!
 //! Say these are the symbols of a `.text`:
 //!

@@ -112,7 +112,7 @@ impl Block {
         self.notes + NOTES + OBJECTS + STACK
     }
 
-    /// A thread that does what it's told, and goes on by itself if nobody puts it back.
+    /// A thread that does what it's told, and goes on by itself if its recorder dies.
     pub(super) fn remote<'m>(
         &self,
         image: &Image,
@@ -202,7 +202,7 @@ impl Block {
         give(self.stack() - STACK, remote, target, file)
     }
 
-    /// Who is attached, as it says: its process and when that began.
+    /// The recorder that is attached, as it says: its process and when that began.
     pub(super) fn owner(&self, memory: &Memory) -> io::Result<(u64, u64)> {
         Ok((memory.word(self.notes + OWNER)?, memory.word(self.notes + OWNER_START)?))
     }
@@ -248,7 +248,7 @@ pub(super) fn map_near(
 }
 
 /// Gives `file` to the process, in whatever namespaces it is: through a pair of sockets of its own. The descriptor that it
-/// has there. `place` is memory of the process that nobody uses.
+/// has there. `place` is unused memory of the process.
 pub(super) fn give(
     place: u64,
     remote: &mut Remote<'_>,

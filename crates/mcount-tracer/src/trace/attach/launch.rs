@@ -1,6 +1,6 @@
 //! Starting a program in order to attach to it: it's held before its `main`, when its libraries are loaded.
 //!
-//! It's held by a jump to itself, which takes the place of an instruction. So nobody has to be its tracer while the
+//! It's held by a jump to itself, which takes the place of an instruction. So it needs no tracer while the
 //! hooks are armed, which is then done as in any other process.
 
 use mcount_ptrace::processor::{BEHIND_BREAKPOINT, BREAKPOINT, HOLD};

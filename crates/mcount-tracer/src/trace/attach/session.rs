@@ -103,7 +103,7 @@ impl Session {
         Ok(Some(Self { process, memory, image, block, changes, rooms, near, stood }))
     }
 
-    /// Takes all hooks for armed, as nobody knows which are.
+    /// Takes all hooks for armed, as their states are unknown.
     pub(super) fn take_over(&mut self, program: &Program, scope: &Scope) -> io::Result<()> {
         let maps = maps::read(self.process)?;
         self.rooms = sites::rooms(&maps, &self.image, self.block.bias);

@@ -35,7 +35,7 @@ pub(super) struct Watch {
     live: Live,
     budget: Option<Budget>,
     times: Times,
-    /// Whose time is counted, and since when that's known.
+    /// The process whose time is counted, and since when that's known.
     processes: (BTreeSet<i32>, Instant),
     /// Function and module, by number.
     names: Names,
@@ -127,7 +127,7 @@ impl Worker {
         }
     }
 
-    /// Somebody asks for other functions.
+    /// Another recorder asks for other functions.
     fn hear(&mut self, watch: Option<&mut Watch>) {
         let Some((wanted, stream)) = self.control.as_ref().and_then(Control::hear) else { return };
         let done = wanted.and_then(|wanted| self.change(&wanted));
@@ -145,7 +145,7 @@ impl Worker {
         control::answer(stream, &done);
     }
 
-    /// Shows what there was, to somebody who hasn't seen anything yet.
+    /// Shows the calls so far, to a reader that hasn't seen anything yet.
     fn see_last(&mut self, watch: Option<&mut Watch>, is_over: bool) {
         if let (Some(watch), Some(mut view)) = (watch, self.request.view.take()) {
             if is_over {

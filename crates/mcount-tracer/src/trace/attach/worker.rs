@@ -118,9 +118,9 @@ pub(super) struct Worker {
     pub(super) program: Program,
     pub(super) session: Session,
     pub(super) trace: TraceFile,
-    /// Who tells when threads are off the processor.
+    /// The source that tells when threads are off the processor.
     pub(super) off_cpu: Option<OffCpu>,
-    /// Nobody keeps the trace.
+    /// The trace isn't kept.
     is_hidden: bool,
     /// Where others ask for other functions.
     pub(super) control: Option<Control>,
@@ -251,7 +251,7 @@ impl Worker {
         Ok(false)
     }
 
-    /// Puts into the trace what is known of processes that nobody has told of.
+    /// Puts into the trace the data about processes that no event announced.
     fn describe_forked(&self) {
         let own = inner_id(self.request.process);
         for process in self.trace.processes() {

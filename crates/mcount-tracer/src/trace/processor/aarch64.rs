@@ -1,8 +1,9 @@
 //! AArch64, little endian: hooks and stubs, the dynamic linker's rendezvous, sandboxes.
 //!
 //! Code is written through `/proc/PID/mem`, by which the kernel makes the instruction cache fetch it anew on all processors
-//! (`copy_to_user_page`, which cleans and invalidates what was written if it's executable). Whoever stood at that moment goes through a
-//! context synchronization event when it goes on; a running processor does at its next interrupt, and until then executes either instruction.
+//! (`copy_to_user_page`, which cleans and invalidates what was written if it's executable). A thread that was
+//! stopped at that moment goes through a context synchronization event when it goes on; a running processor
+//! does at its next interrupt, and until then executes either instruction.
 //!
 //! A function's frame is known by its prologue alone, and `x30` has the caller's address where the stack has none, so nothing of
 //! the program's stack is changed from outside.

@@ -48,7 +48,7 @@ impl Found {
     }
 }
 
-/// Whose arguments and results are wanted.
+/// The functions whose arguments and results are wanted.
 struct Wanted {
     hook: usize,
     arguments: bool,
@@ -140,7 +140,7 @@ enum Reason {
     Clone,
     /// The compiler may not pass some of its arguments, or its result.
     LeftOut,
-    /// A parameter's type isn't understood, so nobody knows where the ones after it are.
+    /// A parameter's type isn't understood, so the places of the ones after it are unknown.
     Type,
 }
 

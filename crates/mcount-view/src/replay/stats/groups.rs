@@ -17,7 +17,7 @@ pub(super) enum Group<'n> {
         tid: u32,
         name: String,
     },
-    /// What isn't known, or nobody: of the outermost calls, the caller.
+    /// An unknown row, or none: of the outermost calls, the caller.
     Nobody,
 }
 

@@ -131,7 +131,7 @@ enum Step {
     Caller(Box<State>),
     /// That was the outermost frame.
     End,
-    /// Nobody knows.
+    /// It's unknown.
     Unknown,
 }
 

@@ -17,7 +17,7 @@ pub(super) enum Hook {
     Armed,
     /// A recorder was killed while it wrote it. It does nothing.
     Between,
-    /// Somebody else has it.
+    /// Another tracer or a debugger has it.
     Foreign,
 }
 
@@ -162,7 +162,7 @@ mod tests {
 
     const BODY: u64 = 0x3000;
 
-    /// What somebody does who comes to a hook: goes on after it (`None`), or jumps elsewhere.
+    /// The way of a thread that comes to a hook: it goes on after it (`None`), or jumps elsewhere.
     fn done(site: u64, bytes: &[u8]) -> Option<u64> {
         let end = site + bytes.len() as u64;
         let mut at = site;

@@ -82,7 +82,7 @@ impl Table {
         }
     }
 
-    /// Where slot `index` leads; 0 if it's nobody's.
+    /// The target of slot `index`; 0 if it's free.
     pub(super) fn slot(&self, index: usize) -> u64 {
         if index < SLOTS { self.word(SLOT_WORDS + 8 * index) } else { 0 }
     }
@@ -328,7 +328,7 @@ impl Hub {
         }
     }
 
-    /// Makes the way there from slot `index`, which nobody goes yet.
+    /// Makes the way there from slot `index`, which no hook uses yet.
     pub(super) fn make_way(&self, memory: &Memory, index: usize, entry: &Entry) -> Option<u64> {
         let old = self.old(index, entry)?;
         if let Some(branch) = arch::way_back(old, entry.body()) {
@@ -374,7 +374,7 @@ impl Hub {
         CallEnd { done, is_done: done + arch::IS_DONE, stack: self.frame() + arch::FRAME_BELOW }
     }
 
-    /// How a thread goes on that's made to do something if nobody puts it back.
+    /// The way of a thread that works for a recorder which has died.
     pub(super) fn rescue(&self) -> Rescue {
         Rescue { gate: self.call(), frame: self.frame() }
     }
@@ -395,7 +395,7 @@ impl Hub {
         memory.write(self.start + ROOM, &table.0)
     }
 
-    /// Who is at work, as it says: its process and when that began.
+    /// The recorder that is at work, as it says: its process and when that began.
     pub(super) fn owner(table: &Table) -> (u64, u64) {
         (table.word(OWNER), table.word(OWNER + 8))
     }

@@ -30,7 +30,7 @@ pub(super) struct Target {
     pub(super) entry: Entry,
     /// Its area with a jump to its gate in it, but for the jump.
     pub(super) filled: Vec<u8>,
-    /// Where nobody may be.
+    /// Code that no thread may be in.
     pub(super) ranges: Vec<Range>,
 }
 
@@ -249,7 +249,7 @@ impl Planner<'_> {
         ))
     }
 
-    /// Where nobody may be who's in this function: parts of it may be elsewhere.
+    /// Code that no thread in this function may be in: parts of it may be elsewhere.
     fn ranges(&mut self, entry: &Entry, name: &str, module: usize) -> Vec<Range> {
         let range = |start: u64, size: u64, body: u64| Range {
             function: entry.name.clone(),

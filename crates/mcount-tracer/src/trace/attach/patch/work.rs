@@ -141,7 +141,7 @@ impl PatchAttempt {
         Region::map(remote, target, hub, (fix, &image), (bias, moved.collect()))
     }
 
-    /// Fails if somebody else is at work in this process.
+    /// Fails if another recorder is at work in this process.
     fn check_free(&self, hub: Option<&Hub>, maps: &[Mapping]) -> io::Result<()> {
         if maps.iter().any(block::is_ours) {
             match Block::find(&Image::new()?, &self.memory, maps) {
@@ -221,7 +221,7 @@ impl PatchAttempt {
         region.unmap(&mut remote)
     }
 
-    /// Puts the functions of `region` in force as soon as nobody is in those that they replace.
+    /// Puts the functions of `region` in force as soon as no thread is in those that they replace.
     pub(super) fn put_in_force(
         &mut self,
         region: &Region,
@@ -347,7 +347,8 @@ impl PatchAttempt {
         Ok(self.hub.as_ref())
     }
 
-    /// Takes patches out of force, those that `is_meant` says, as soon as nobody is in them. `None` if there's none.
+    /// Takes patches out of force, those that `is_meant` says, as soon as no thread is in them. `None` if
+    /// there's none.
     pub(super) fn revert(
         &mut self,
         is_meant: &dyn Fn(usize, &Region) -> bool,
@@ -419,7 +420,7 @@ impl PatchAttempt {
         Ok((!names.is_empty()).then_some((Tried::Done, names)))
     }
 
-    /// Nobody is at work any more.
+    /// The work in the process is done.
     pub(super) fn leave(&self) -> io::Result<()> {
         let hub = self.hub()?;
         let mut table = hub.table(&self.memory)?;

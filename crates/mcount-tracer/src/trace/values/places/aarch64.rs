@@ -12,7 +12,8 @@ use mcount_agent::recipe;
 /// The frame and the stack pointer, by their numbers in DWARF.
 pub(in super::super) const OF_STACK: [u16; 2] = [29, 31];
 
-/// LLVM doesn't tell of parameters that are passed by reference, in C++ that isn't optimized: nobody knows then where the others are.
+/// LLVM doesn't tell of parameters that are passed by reference, in C++ that isn't optimized: then the places
+/// of the others are unknown.
 pub(in super::super) const OMITS_REFERENCES: bool = true;
 
 /// How many registers there are for arguments.
@@ -30,11 +31,11 @@ enum Passed {
     Reference,
     /// Not at all: it's empty.
     Nowhere,
-    /// Nobody knows.
+    /// It's unknown.
     Unknown,
 }
 
-/// Nobody knows how it's passed.
+/// It's unknown how it's passed.
 pub(super) fn is_unknown(kind: &Type) -> bool {
     passed(kind) == Passed::Unknown
 }

@@ -36,7 +36,7 @@ enum Passed {
     Reference,
     /// Not at all: it's empty.
     Nowhere,
-    /// Nobody knows.
+    /// It's unknown.
     Unknown,
 }
 
@@ -72,7 +72,7 @@ impl Taken {
     }
 }
 
-/// Nobody knows how it's passed.
+/// It's unknown how it's passed.
 pub(super) fn is_unknown(kind: &Type) -> bool {
     passed(kind) == Passed::Unknown
 }

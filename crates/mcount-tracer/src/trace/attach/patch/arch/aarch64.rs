@@ -147,7 +147,7 @@ pub(in super::super) const STACK: usize = 31;
 pub(in super::super) const RETURN: usize = 30;
 pub(in super::super) const PLACE: usize = 32;
 
-/// Whose extensions unwind information has.
+/// The processors' extensions that unwind information has.
 pub(in super::super) const VENDOR: gimli::Vendor = gimli::Vendor::AArch64;
 
 /// Those of a thread that stands.
@@ -203,8 +203,8 @@ pub(in super::super) fn is_test(_first: u8) -> bool {
     false
 }
 
-/// May a function of this file that begins with this code be called by its address? Compilers leave landing pads out of static functions
-/// whose address nobody takes, and what's patched in calls all by their addresses.
+/// May a function of this file that begins with this code be called by its address? Compilers leave landing
+/// pads out of static functions whose address isn't taken, and a patch calls all by their addresses.
 pub(in super::super) fn is_callable(file: &ElfFile64<'_, Endianness>, code: &[u8]) -> bool {
     /// `bti c`, `bti jc`, `paciasp`, `pacibsp`.
     const PADS: [u32; 4] = [0xd503_245f, 0xd503_24df, 0xd503_233f, 0xd503_237f];

@@ -126,7 +126,7 @@ pub(in super::super) const STACK: usize = 7;
 pub(in super::super) const RETURN: usize = 16;
 pub(in super::super) const PLACE: usize = RETURN;
 
-/// Whose extensions unwind information has.
+/// The processors' extensions that unwind information has.
 pub(in super::super) const VENDOR: gimli::Vendor = gimli::Vendor::Default;
 
 /// Those of a thread that stands.
