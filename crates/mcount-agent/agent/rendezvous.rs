@@ -1,10 +1,10 @@
 //! How the agent and the recorder meet: the agent asks, the recorder answers with system calls to make.
 //!
 //! The agent asks by sending its own thread SIGURG. The recorder, being the tracer, sees the thread stop, and takes
-//! the signal away. If there is no recorder any more, even if it was killed while the thread stood there, the signal
+//! the signal away. If there is no recorder any more, even if it was killed while the thread was stopped there, the signal
 //! means nothing: by default it's ignored. A breakpoint would end the program then.
 //!
-//! For the same reason the recorder never has the thread run code of the program's or a breakpoint. It
+//! For the same reason the recorder never lets the thread run code of the program's or a breakpoint. It
 //! leaves what is to be done in [`mcount_request`], and the agent does it.
 
 use super::processor::number;
@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 const SIGURG: u64 = 23;
 
-/// A system call that the recorder wants to be made, and what came of it. The recorder finds it by its symbol;
+/// A system call that the recorder wants to be made, and the result. The recorder finds it by its symbol;
 /// `crates/mcount-agent/src/lib.rs` has the same layout.
 #[repr(C)]
 pub struct Request {

@@ -130,7 +130,7 @@ unsafe fn find(block: *mut Block, slot: u64) -> Option<*mut Block> {
 
 /// Maps the shadows of the stack from `low` to `high`, as far as there is room.
 pub(crate) fn cover_stack(low: u64, high: u64) {
-    // SAFETY: only looked at, or behind the lock.
+    // SAFETY: only looked at, or after the lock.
     unsafe {
         if WIPED.is_null() || has(ENTRIES) {
             return;
@@ -147,7 +147,7 @@ pub(crate) fn cover_stack(low: u64, high: u64) {
 
 /// Calls `act` with the blocks of all threads, some of which may have ended.
 pub(crate) fn for_all(act: impl Fn(*mut Block)) {
-    // SAFETY: only looked at, or behind the lock.
+    // SAFETY: only looked at, or after the lock.
     unsafe {
         if !WIPED.is_null() {
             locked(|wiped| {

@@ -34,10 +34,10 @@ use std::process::{self, Stdio};
 /// The environment variable that tells the stand-in its folder.
 const FOLDER: &str = "MCOUNT_LINK_FOLDER";
 
-/// The environment variable by which compilers find their programs.
+/// The environment variable with which compilers find their programs.
 const COMPILER_PATH: &str = "COMPILER_PATH";
 
-/// The names by which compilers look for linkers.
+/// The names with which compilers look for linkers.
 const LINKERS: &[&str] = &["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
 
 /// The file with the words of our own command, as a response file.

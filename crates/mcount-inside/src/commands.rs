@@ -7,7 +7,7 @@ use crate::watch;
 use std::ffi::c_char;
 
 unsafe extern "C" {
-    /// Has a hook, by which `mcount trace` knows of markers, and calls [`crate::c::mcount_live_mark`].
+    /// Has a hook, with which `mcount trace` knows of markers, and calls [`crate::c::mcount_live_mark`].
     fn mcount_mark(text: *const c_char);
 }
 

@@ -235,7 +235,7 @@ impl Plan {
         }
     }
 
-    /// Changes areas for the first time. Where an area is several instructions, no thread may stand between them.
+    /// Changes areas for the first time. Where an area is several instructions, no thread may be between them.
     fn write_fresh(&self) -> Result<()> {
         if self.fresh.is_empty() {
             return Ok(());

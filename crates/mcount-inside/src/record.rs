@@ -178,7 +178,7 @@ pub(crate) mod action {
 // Where addresses have 32 bits, the assembly is told.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
-    // Behind the registers, all is at the same distance.
+    // After the registers, all is at the same distance.
     const FIRST: usize = size_of::<Registers>();
     assert!(size_of::<Record>() == 64);
     assert!(std::mem::offset_of!(Record, enter) == 8);

@@ -3,7 +3,7 @@
 //! All instructions have four bytes. So the two states of a site are two words, and one becomes the other in one store.
 //!
 //! **Byte order.** A64 instructions are little endian wherever data is big endian (Arm ARM, DDI 0487, B2.6.2, "Instruction
-//! endianness"): `SCTLR_EL1.E0E`, by which data of programs is big endian, has no say in how code is fetched. So code is bytes here, made of and
+//! endianness"): `SCTLR_EL1.E0E`, with which data of programs is big endian, has no say in how code is fetched. So code is bytes here, made of and
 //! read as little-endian numbers, and who stores a word of it loads these four bytes into a register as they lie
 //! (`from_ne_bytes`) and stores that: in memory they're the same again. What code loads is data: the address of a record in a stub
 //! is in the processor's byte order. So are tables of sites, which linkers write.
@@ -12,7 +12,7 @@
 //! (`bti c`) if there is one, and before `paciasp`, which signs `x30`. The first is the site; others stay as they are.
 //! `-pg` alone leaves `bl _mcount` after the prologue, and that word is the site.
 //!
-//! **Two ways to arm.** Linux has one trampoline for all functions, which has to be told by whom it was called. So it
+//! **Two ways to arm.** Linux has one trampoline for all functions, which has to be told which function called it. So it
 //! needs two NOPs: when the kernel starts, the first one becomes `mov x9, x30` for good, since the second one, once it's a
 //! `bl`, overwrites `x30` ([`KERNEL_IDLE`], [`kernel_armed`]). Here each site has a stub ([`record_stub`]) that knows it,
 //! so it's reached by `b`, and `x30` stays what it is. That has three advantages: nothing has to be done before threads
@@ -145,7 +145,7 @@ impl Area {
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
 /// start on. `None`: neither, so the place of the caller's address is unknown.
 ///
-/// At the entry, the caller's address is in `x30`. Behind a prologue it's above the saved `x29`.
+/// At the entry, the caller's address is in `x30`. After a prologue it's above the saved `x29`.
 #[must_use]
 pub fn position(code: &[u8], distance: u64) -> Option<Position> {
     if distance == 0 || distance == 4 && PADS.iter().any(|pad| code.starts_with(pad)) {
@@ -238,7 +238,7 @@ pub fn kernel_armed(site: u64, target: u64) -> Option<[u8; SITE]> {
     branch(0x9400_0000, site, target)
 }
 
-/// Is the area at the start of some code one instruction? Here it always is, and no thread can stand inside it.
+/// Is the area at the start of some code one instruction? Here it always is, and no thread can be inside it.
 #[must_use]
 pub fn is_one_instruction(_code: &[u8], length: usize) -> bool {
     length == SITE

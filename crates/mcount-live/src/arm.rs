@@ -19,7 +19,7 @@
 //! | ARM: `push {lr}; bl __gnu_mcount_nc` ([`Kind::Call`]) | `b .+8`, `b stub` | `nop; b stub` |
 //! | Thumb: the same ([`Kind::ShortCall`]) | `b .+6`, `b.w stub` | `nop; b.w stub` |
 //!
-//! Where the first change makes more than one instruction of an area, a thread may stand between two of them. So that's
+//! Where the first change makes more than one instruction of an area, a thread may be between two of them. So that's
 //! done while no other thread runs ([`is_one_instruction`]). Of [`Kind::Before`], no thread executes the code
 //! before the entry until the entry leads there.
 //!

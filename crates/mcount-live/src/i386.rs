@@ -101,7 +101,7 @@ fn is_thunk(code: &[u8]) -> bool {
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
 /// start on. `None`: neither, so the place of the caller's address is unknown.
 ///
-/// At the entry, the caller's address is on top of the stack. Behind a prologue it's above the saved `%ebp`, or a copy of
+/// At the entry, the caller's address is on top of the stack. After a prologue it's above the saved `%ebp`, or a copy of
 /// it is, if the prologue has aligned the stack.
 #[must_use]
 pub fn position(code: &[u8], distance: u64) -> Option<Position> {
@@ -127,7 +127,7 @@ pub fn idle(site: u64, target: u64) -> Option<[u8; SITE]> {
     branch(0xa9, site, target)
 }
 
-/// Is the area at the start of `code`, which has `length` bytes, one instruction? Then no thread can stand inside
+/// Is the area at the start of `code`, which has `length` bytes, one instruction? Then no thread can be inside
 /// it.
 #[must_use]
 pub fn is_one_instruction(code: &[u8], length: usize) -> bool {

@@ -4,7 +4,7 @@
 //! other in one store. What compilers leave at the entry are NOPs, two by custom (`-fpatchable-function-entry=2`); the first is the
 //! site, others stay as they are. `-pg` leaves `bl _mcount` after the prologue, and that word is the site.
 //!
-//! **Two ways to arm.** Linux has one trampoline for all functions, which has to be told by whom it was called. So it
+//! **Two ways to arm.** Linux has one trampoline for all functions, which has to be told which function called it. So it
 //! needs two NOPs: when the kernel starts, the first one becomes `move $t0, $ra` for good, since the second one, once it's a `bl`,
 //! overwrites `$ra` ([`KERNEL_IDLE`], [`kernel_armed`]). Here each site has a stub ([`record_stub`]) that knows it, so it's reached
 //! by `b`, and `$ra` stays what it is. Nothing has to be done before threads run, and one NOP is enough.
@@ -279,7 +279,7 @@ pub fn kernel_armed(site: u64, target: u64) -> Option<[u8; SITE]> {
     branch(BL, site, target)
 }
 
-/// Is the area at the start of some code one instruction? Here it always is, and no thread can stand inside it.
+/// Is the area at the start of some code one instruction? Here it always is, and no thread can be inside it.
 #[must_use]
 pub fn is_one_instruction(_code: &[u8], length: usize) -> bool {
     length == SITE

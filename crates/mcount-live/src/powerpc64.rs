@@ -112,7 +112,7 @@ fn global_entry(words: &[[u8; SITE]]) -> usize {
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
 /// start on. `None`: neither, so the place of the caller's address is unknown.
 ///
-/// Before the prologue, the caller's address is in the link register. Behind it, it's stored, and the first word of the
+/// Before the prologue, the caller's address is in the link register. After it, it's stored, and the first word of the
 /// frame leads to the caller's.
 #[must_use]
 pub fn position(code: &[u8], distance: u64) -> Option<Position> {
@@ -175,7 +175,7 @@ pub fn idle(_site: u64, _target: u64) -> Option<[u8; SITE]> {
     Some(NOP)
 }
 
-/// Is the area at the start of some code one instruction? Here it always is, and no thread can stand inside it.
+/// Is the area at the start of some code one instruction? Here it always is, and no thread can be inside it.
 #[must_use]
 pub fn is_one_instruction(_code: &[u8], length: usize) -> bool {
     length == SITE

@@ -19,7 +19,7 @@
 //! | a call that the linker has relaxed to `jal` ([`Kind::Near`]) | `addi zero` | `j`, which reaches ±1 MiB |
 //!
 //! `addi` to the register `zero` is a NOP, whatever else it says. Of the last two kinds, the parts that never change
-//! are different from what the compiler left, and a thread may stand between two of its instructions. So they're
+//! are different from what the compiler left, and a thread may be between two of its instructions. So they're
 //! made ready while no other thread runs. Of the first one, no thread executes those parts before the NOP leads
 //! there.
 //!
@@ -386,7 +386,7 @@ impl Prologue {
     }
 }
 
-/// Can the area at the start of some code, which has `length` bytes, be made ready while threads run? They stand in what is
+/// Can the area at the start of some code, which has `length` bytes, be made ready while threads run? They are in what is
 /// before the entry only on their way out of it.
 #[must_use]
 pub fn is_one_instruction(_code: &[u8], length: usize) -> bool {

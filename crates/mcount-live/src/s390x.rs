@@ -25,7 +25,7 @@
 //! `brasl`, the next opcode, that's one bit of the same byte), wait until all processors have serialized, write the
 //! distance, wait, write the condition. No thread stops or traps.
 //!
-//! Three `nopr` are three instructions, and a thread may stand between them: they can become a branch only where no other
+//! Three `nopr` are three instructions, and a thread may be between them: they can become a branch only where no other
 //! thread runs.
 
 use crate::engine::{Step, Value};

@@ -4,7 +4,7 @@
 //! compilers leave there differs: gcc's `-fpatchable-function-entry=5` is five one-byte NOPs, clang's is
 //! one NOP of five bytes, `-mfentry` is a call of five bytes, or of six through the GOT. Before any
 //! thread runs there, each becomes one five-byte instruction ([`Area::idle`]), so that from then on no
-//! thread can stand in the middle of it.
+//! thread can be in the middle of it.
 //!
 //! A stub is 32 bytes, one for each site:
 //!
@@ -28,7 +28,7 @@
 //! fetched of the site, it is one of the two instructions. Intel's and AMD's manuals don't promise that for
 //! code that another processor executes. They do describe, as Linux uses it, a breakpoint that is there while
 //! the rest changes ([`BY_BREAKPOINT`]). That one also makes one instruction of another that has five bytes or
-//! more. Where the area has several, a thread can stand between them, and all threads have to be stopped
+//! more. Where the area has several, a thread can be between them, and all threads have to be stopped
 //! ([`ALL_STAND`]).
 
 mod gate;
@@ -239,9 +239,9 @@ fn far_call(code: &[u8]) -> Option<(usize, usize)> {
 pub enum Position {
     /// The first instruction but for a landing pad: the caller's address is on top of the stack.
     Entry,
-    /// Behind a prologue that has set up a frame pointer (`-pg` without `-mfentry`): it's above the saved `%rbp`.
+    /// After a prologue that has set up a frame pointer (`-pg` without `-mfentry`): it's above the saved `%rbp`.
     AfterPrologue,
-    /// Behind a prologue that has moved the stack pointer to an aligned address first, so that above the saved `%rbp` is only a
+    /// After a prologue that has moved the stack pointer to an aligned address first, so that above the saved `%rbp` is only a
     /// copy of the caller's address. A register leads to the place above the true one.
     AfterAligning(Pointer),
 }
@@ -360,7 +360,7 @@ pub fn behind_trap(site: u64, length: usize) -> u64 {
     site.wrapping_add(length as u64)
 }
 
-/// Is the area at the start of `code`, which has `length` bytes, one instruction? Then no thread can stand inside
+/// Is the area at the start of `code`, which has `length` bytes, one instruction? Then no thread can be inside
 /// it.
 #[must_use]
 pub fn is_one_instruction(code: &[u8], length: usize) -> bool {

@@ -3,7 +3,7 @@
 //!
 //! Two kinds of threads are made to do something, and in the same way ([`Remote`]): those of a process that runs already
 //! ([`Standing`]), and the one of a program that was just executed ([`Remote::at_exec`]). No breakpoint and no single step is used.
-//! While a thread does something, the frame of a signal waits on a stack, by which it comes back if the recorder is killed
+//! While a thread does something, the frame of a signal waits on a stack, with which it comes back if the recorder is killed
 //! ([`rescue`]).
 //!
 //! Code that differs by processor is in a folder each, with the same names in it ([`processor`]). On other

@@ -68,7 +68,7 @@ impl<'m> Remote<'m> {
         })
     }
 
-    /// Blocks all signals but SIGURG, by which the end of a function is told.
+    /// Blocks all signals but SIGURG, with which the end of a function is told.
     pub(crate) fn block(&self) -> io::Result<()> {
         request::set_blocked(self.thread.id(), !(1_u64 << (libc::SIGURG - 1)))
     }

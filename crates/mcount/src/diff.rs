@@ -178,7 +178,7 @@ impl<'f> Side<'f> {
         side
     }
 
-    /// The name by which a function called `name` is matched.
+    /// The name with which a function called `name` is matched.
     fn key(&self, name: &'f str) -> &'f str {
         if self.exact { name } else { source_name(name) }
     }

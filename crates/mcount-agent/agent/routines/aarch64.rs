@@ -26,7 +26,7 @@ global_asm!(
     confine = sym confine::mcount_confine,
 );
 
-/// System calls by which a program forbids itself others.
+/// System calls with which a program forbids itself others.
 pub(crate) const SYS_PRCTL: u64 = 167;
 pub(crate) const SYS_SECCOMP: u64 = 277;
 

@@ -23,7 +23,7 @@ global_asm!(
     options(att_syntax)
 );
 
-/// System calls by which a program forbids itself others.
+/// System calls with which a program forbids itself others.
 pub(crate) const SYS_PRCTL: u64 = 157;
 pub(crate) const SYS_SECCOMP: u64 = 317;
 

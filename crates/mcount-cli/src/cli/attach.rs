@@ -56,7 +56,7 @@ pub(super) struct AttachArgs {
     /// Print which functions would be traced, as patterns, and leave the process alone
     #[arg(long, visible_alias = "dry-run", conflicts_with_all = ["output", "duration", "calls"])]
     list: bool,
-    /// Say how many functions of which module have hooks, and for how long the process stood
+    /// Say how many functions of which module have hooks, and how long the process was stopped
     #[arg(short, long)]
     verbose: bool,
     /// The process

@@ -44,7 +44,7 @@ pub(super) struct PatchArgs {
     /// Wait for so long until no thread is in the way
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     wait: u64,
-    /// Say for how long the process stood
+    /// Say how long the process was stopped
     #[arg(short, long)]
     verbose: bool,
     /// The process

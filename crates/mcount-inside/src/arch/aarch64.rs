@@ -145,7 +145,7 @@ pub(crate) unsafe fn return_to(call: &Call, address: u64) {
     }
 }
 
-/// Has processors fetch anew what was written as code at `start`, `size` bytes of it. Others have to go through a context
+/// Makes processors fetch anew what was written as code at `start`, `size` bytes of it. Others have to go through a context
 /// synchronization event besides.
 ///
 /// Arm ARM, B2.4.4: the data is cleaned to where both kinds of caches meet, and only when that's done the instruction
@@ -196,7 +196,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.pc }
 }
 
-/// Has the thread go on at `address` when the handler returns.
+/// Makes the thread go on at `address` when the handler returns.
 ///
 /// # Safety
 ///

@@ -89,7 +89,7 @@ pub(crate) unsafe fn through_linkage(address: u64) -> Option<u64> {
 ///
 /// # Errors
 ///
-/// A thread may stand between two instructions of one. `act` wasn't called then.
+/// A thread may be between two instructions of one. `act` wasn't called then.
 pub(crate) fn while_none_is_inside<T>(areas: &[(u64, u64)], act: impl FnOnce() -> T) -> Result<T> {
     let is_one = |(start, end): &(u64, u64)| {
         // SAFETY: a site is there.
@@ -172,7 +172,7 @@ pub(crate) unsafe fn return_to(call: &Call, address: u64) {
     }
 }
 
-/// Has processors fetch anew what was written as code at `start`, `size` bytes of it. Others have to go through a context
+/// Makes processors fetch anew what was written as code at `start`, `size` bytes of it. Others have to go through a context
 /// synchronization event besides.
 pub(crate) fn fetch_anew(start: u64, size: u64) {
     /// Linux's `cacheflush`: only the kernel may.
@@ -206,7 +206,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
     u64::from(unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.arm_pc })
 }
 
-/// Has the thread go on at `address` when the handler returns.
+/// Makes the thread go on at `address` when the handler returns.
 ///
 /// # Safety
 ///

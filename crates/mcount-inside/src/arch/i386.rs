@@ -251,7 +251,7 @@ impl Stopped {
         self.0.get(Self::STACK).copied().map_or(0, u64::from)
     }
 
-    /// Has the thread go on at `address`.
+    /// Makes the thread go on at `address`.
     ///
     /// # Safety
     ///
@@ -329,7 +329,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
     u64::from(place.cast_unsigned()).wrapping_sub(1)
 }
 
-/// Has the thread go on at `address` when the handler returns.
+/// Makes the thread go on at `address` when the handler returns.
 ///
 /// # Safety
 ///

@@ -178,7 +178,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.__pc }
 }
 
-/// Has the thread go on at `address` when the handler returns.
+/// Makes the thread go on at `address` when the handler returns.
 ///
 /// # Safety
 ///

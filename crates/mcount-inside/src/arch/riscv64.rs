@@ -99,7 +99,7 @@ pub(crate) unsafe fn through_linkage(address: u64) -> Option<u64> {
 ///
 /// # Errors
 ///
-/// A thread may stand between two instructions of one. `act` wasn't called then.
+/// A thread may be between two instructions of one. `act` wasn't called then.
 pub(crate) fn while_none_is_inside<T>(areas: &[(u64, u64)], act: impl FnOnce() -> T) -> Result<T> {
     let length = |(start, end): &(u64, u64)| usize::try_from(end - start).unwrap_or(0);
     if areas.iter().all(|area| code::is_one_instruction(&[], length(area))) {
@@ -158,7 +158,7 @@ pub(crate) unsafe fn return_to(call: &Call, address: u64) {
     unsafe { call.link.write_volatile(address) };
 }
 
-/// Has processors fetch anew what was written as code.
+/// Makes processors fetch anew what was written as code.
 pub(crate) fn fetch_anew(_: u64, _: u64) {
     fetch_anew_everywhere();
 }
@@ -194,7 +194,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
     context.uc_mcontext.__gregs.first().copied().unwrap_or(0)
 }
 
-/// Has the thread go on at `address` when the handler returns.
+/// Makes the thread go on at `address` when the handler returns.
 ///
 /// # Safety
 ///

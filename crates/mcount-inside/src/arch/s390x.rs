@@ -161,7 +161,7 @@ pub(crate) unsafe fn return_to(call: &Call, address: u64) {
     unsafe { call.link.write_volatile(address) };
 }
 
-/// Has processors fetch anew what was written as code: they do so by themselves when they serialize.
+/// Makes processors fetch anew what was written as code: they do so by themselves when they serialize.
 pub(crate) fn fetch_anew(_: u64, _: u64) {}
 
 /// So much was stored there, to be executed.
@@ -189,7 +189,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.psw.addr - 2 }
 }
 
-/// Has the thread go on at `address` when the handler returns.
+/// Makes the thread go on at `address` when the handler returns.
 ///
 /// # Safety
 ///

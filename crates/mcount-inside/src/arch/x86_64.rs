@@ -253,7 +253,7 @@ impl Stopped {
         self.0.get(Self::STACK).copied().unwrap_or(0)
     }
 
-    /// Has the thread go on at `address`.
+    /// Makes the thread go on at `address`.
     ///
     /// # Safety
     ///
@@ -315,7 +315,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
     place.cast_unsigned().wrapping_sub(1)
 }
 
-/// Has the thread go on at `address` when the handler returns.
+/// Makes the thread go on at `address` when the handler returns.
 ///
 /// # Safety
 ///

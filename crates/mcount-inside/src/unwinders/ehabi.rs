@@ -45,7 +45,7 @@ impl Unwinder {
         value
     }
 
-    /// Has it go on with this value there.
+    /// Makes it go on with this value there.
     ///
     /// # Safety
     ///

@@ -1,4 +1,4 @@
-//! AArch64: the frame of a signal, as it's written for a thread (`<asm/sigcontext.h>`). Behind the general registers are records, each with its kind and its size: one of vector
+//! AArch64: the frame of a signal, as it's written for a thread (`<asm/sigcontext.h>`). After the general registers are records, each with its kind and its size: one of vector
 //! registers of 128 bits, and one of SVE's longer ones if the thread uses these and they have room.
 
 use super::{GeneralRegisters, VECTORS};

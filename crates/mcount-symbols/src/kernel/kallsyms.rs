@@ -1,4 +1,4 @@
-//! The tables by which a kernel prints the names of its functions, inside its image.
+//! The tables with which a kernel prints the names of its functions, inside its image.
 //!
 //! Names are compressed: each byte of a name means a token of one or more characters. Together they
 //! are, in Linux 4.20 and later:

@@ -45,7 +45,7 @@ impl Loaded<'_> {
 struct AgentLayout {
     /// Load bias of the agent.
     agent: u64,
-    /// Pages that stand in for thread-local storage until the program has its own.
+    /// Pages that are in for thread-local storage until the program has its own.
     thread: u64,
     /// Program headers and unwind table.
     tables: u64,

@@ -107,7 +107,7 @@ pub enum Ended {
     Signal(i32),
 }
 
-/// What came of it.
+/// The result.
 pub struct Outcome {
     /// How the program ended.
     pub ended: Ended,
@@ -184,7 +184,7 @@ struct Recorder {
     paused: Option<f64>,
     /// It has paused before, or does.
     has_paused: bool,
-    /// New processes that aren't to be traced, and haven't stood yet.
+    /// New processes that aren't to be traced, and haven't stopped yet.
     left_alone: BTreeSet<i32>,
 }
 

@@ -19,7 +19,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The functions by which a program forbids itself something.
+/// The functions with which a program forbids itself something.
 const CONFINING: [&str; 2] = ["prctl", "syscall"];
 
 /// The hooks of one file.
@@ -46,7 +46,7 @@ pub(super) struct Module {
     pub(super) extent: (u64, u64),
     /// `_Unwind_GetIP`, `_Unwind_SetIP`, `_Unwind_SetGR` and `_Unwind_Resume`, if it has all of them.
     pub(super) unwinder: Option<[u64; 4]>,
-    /// Functions by which a program forbids itself system calls: where they are, before the load bias, and their first bytes.
+    /// Functions with which a program forbids itself system calls: where they are, before the load bias, and their first bytes.
     pub(super) confining: Vec<(u64, Vec<u8>)>,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Hook {
     pub(super) position: Option<Position>,
     /// The function has another hook before this one, so this one stays idle.
     pub(super) is_second: bool,
-    /// It is that of the function by which programs set markers.
+    /// It is that of the function with which programs set markers.
     pub(super) is_mark: bool,
     /// Its function returns more than once, so only its entries can be recorded.
     pub(super) returns_twice: bool,

@@ -7,7 +7,7 @@ use mcount_agent::{class, flags};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-/// A function by which what is recorded changes for the calls beneath it.
+/// A function with which what is recorded changes for the calls beneath it.
 #[derive(Debug, Clone)]
 pub struct Limit {
     /// Which functions.

@@ -102,7 +102,7 @@ pub(super) struct Space {
     pub(super) unwinders: usize,
     /// What calls of library functions go by.
     pub(super) gates: Vec<Gate>,
-    /// Room for words by which they go on.
+    /// Room for words with which they go on.
     pub(super) words: Option<Room>,
     /// The agent knows that there are recipes.
     pub(super) has_recipes: bool,

@@ -115,7 +115,7 @@ fn stop_at(thread: Tracee, memory: &Memory, place: u64) -> io::Result<Rendezvous
     let question = processor::question(thread.inner_id()?);
     if question.len() <= room {
         memory.write(place, &question)?;
-        // Behind it is the return.
+        // After it is the return.
         let stopped = place + (question.len() - RETURN.len()) as u64;
         return Ok(Rendezvous { place, room, stopped, is_breakpoint: false });
     }

@@ -1,5 +1,5 @@
 //! Hooks of programs that are run by the recorder become idle, and are armed again, by one store each, while all threads run. That's
-//! for `--budget`, and for signals that have the recorder pause.
+//! for `--budget`, and for signals that pause the recorder.
 
 use super::processor;
 use super::space::Space;
@@ -45,7 +45,7 @@ impl Recorder {
         say(told::line(self.paused.is_some()));
     }
 
-    /// Has a process pause, or go on, as the others do. A new one may have been made before that was said.
+    /// Makes a process pause, or go on, as the others do. A new one may have been made before that was said.
     pub(super) fn switch_as_told(&self, process: i32) {
         let Some(process) = self.processes.get(&process).filter(|_| self.has_paused) else {
             return;

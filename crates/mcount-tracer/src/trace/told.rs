@@ -1,4 +1,4 @@
-//! What people say to a recorder that runs: SIGUSR1 has it pause, and go on; SIGUSR2 has it write the newest calls to a trace of
+//! What people say to a recorder that runs: SIGUSR1 pauses it, or lets it go on; SIGUSR2 makes it write the newest calls to a trace of
 //! their own.
 
 use nix::libc;

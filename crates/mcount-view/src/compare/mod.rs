@@ -37,7 +37,7 @@ pub struct Rule {
 pub struct Change {
     /// Of the traces: the geometric mean of times, the median of numbers of calls.
     pub old: f64,
-    /// Likewise.
+    /// The same.
     pub new: f64,
     /// As a part of the old number.
     pub difference: f64,

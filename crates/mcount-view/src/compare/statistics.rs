@@ -41,7 +41,7 @@ pub(super) fn weighted_odds(tests: usize, share: f64) -> f64 {
 pub(super) struct Sample {
     /// Natural logarithms, one a trace.
     pub(super) old: Vec<f64>,
-    /// Likewise.
+    /// The same.
     pub(super) new: Vec<f64>,
 }
 

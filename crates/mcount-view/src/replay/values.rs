@@ -46,7 +46,7 @@ fn mark(value: &Value) -> String {
     }
 }
 
-/// The arguments of a call, as they stand between parentheses.
+/// The arguments of a call, as they are between parentheses.
 pub(super) fn arguments(all: &[Named]) -> String {
     let all: Vec<String> = all.iter().map(|one| text(&one.value)).collect();
     all.join(", ")

@@ -55,7 +55,7 @@ use super::{
 
 const R_MIPS_32: u32 = 2;
 const R_MIPS_REL32: u32 = 3;
-/// The relocation by which the loader stores an address, in each class.
+/// The relocation with which the loader stores an address, in each class.
 const RELATIVE: &[u32] = &[R_MIPS_REL32, R_MIPS_REL32 | R_MIPS_64 << 8];
 const R_MIPS_26: u32 = 4;
 const R_MIPS_HI16: u32 = 5;

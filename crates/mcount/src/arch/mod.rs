@@ -92,7 +92,7 @@ pub(crate) struct Arch {
     pub(crate) address_64: Option<u32>,
     /// Other relocations that store an address, for data that may be unaligned.
     pub(crate) unaligned_addresses: &'static [u32],
-    /// More relocations by which the loader stores the address of a symbol.
+    /// More relocations with which the loader stores the address of a symbol.
     pub(crate) loaded_addresses: &'static [u32],
     /// The bits of a relocation's type that are really its type.
     pub(crate) type_mask: u32,

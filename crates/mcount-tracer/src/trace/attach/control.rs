@@ -206,7 +206,7 @@ fn name(process: i32) -> Option<String> {
     super::start_of(process).map(|start| format!("{process}-{start}"))
 }
 
-/// A path by which a name beneath an open folder can be used, however long the folder's own is.
+/// A path with which a name beneath an open folder can be used, however long the folder's own is.
 fn path(folder: &OwnedFd, name: &str) -> PathBuf {
     Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name)
 }

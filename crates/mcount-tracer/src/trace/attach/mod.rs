@@ -58,7 +58,7 @@ pub struct Request {
     pub budget: Option<f64>,
     /// The reader of the calls.
     pub view: Option<Box<dyn View>>,
-    /// Say which modules have hooks, and how long the program stood.
+    /// Say which modules have hooks, and how long the program was stopped.
     pub verbose: bool,
     /// Says something, while it's being traced.
     pub say: Arc<dyn Fn(&str)>,

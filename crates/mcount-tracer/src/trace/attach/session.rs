@@ -38,7 +38,7 @@ pub(super) struct Session {
     rooms: Vec<(u64, u64)>,
     /// Rooms for thunks, by the place of the module in the list.
     near: HashMap<usize, u64>,
-    /// How long all threads stood, the longest time.
+    /// How long all threads were stopped, the longest time.
     pub(super) stood: Duration,
 }
 
@@ -323,7 +323,7 @@ impl Session {
         }
     }
 
-    /// Moves threads that stand in the middle of what's about to be changed after it.
+    /// Moves threads that are in the middle of what's about to be changed after it.
     fn move_out(&self, standing: &mut Standing, places: &[Vec<ResumePoint>]) -> io::Result<()> {
         for (thread, places) in standing.threads.iter_mut().zip(places) {
             for place in places {

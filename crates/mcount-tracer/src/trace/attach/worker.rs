@@ -1,4 +1,4 @@
-//! The worker: attaches, waits, leaves, and says what came of it.
+//! The worker: attaches, waits, leaves, and says the result.
 
 use super::block::is_ours;
 use super::control::{Control, Wanted};
@@ -332,7 +332,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Traces other functions from now on. What has come of it.
+    /// Traces other functions from now on. The result.
     pub(super) fn change(&mut self, wanted: &Wanted) -> io::Result<String> {
         if self.request.scope.has_values() {
             let why = "arguments are being recorded, which can't be changed";

@@ -1,6 +1,6 @@
 //! AArch64, little endian: hooks and stubs, the dynamic linker's rendezvous, sandboxes.
 //!
-//! Code is written through `/proc/PID/mem`, by which the kernel makes the instruction cache fetch it anew on all processors
+//! Code is written through `/proc/PID/mem`, with which the kernel makes the instruction cache fetch it anew on all processors
 //! (`copy_to_user_page`, which cleans and invalidates what was written if it's executable). A thread that was
 //! stopped at that moment goes through a context synchronization event when it goes on; a running processor
 //! does at its next interrupt, and until then executes either instruction.
@@ -67,7 +67,7 @@ pub(crate) fn flags() -> u64 {
 pub(crate) enum Position {
     /// The first instruction but for a landing pad.
     Entry,
-    /// Behind a prologue that has made this.
+    /// After a prologue that has made this.
     AfterPrologue(Frame),
 }
 
@@ -185,7 +185,7 @@ pub(crate) fn room_in(code: &[u8]) -> usize {
     room + SITE * words.take_while(|word| **word == code::NOP).count()
 }
 
-/// A function by which the thread with this number sends itself SIGURG. Unlike a breakpoint it does no harm
+/// A function with which the thread with this number sends itself SIGURG. Unlike a breakpoint it does no harm
 /// should the recorder be killed.
 pub(crate) fn question(thread: i32) -> Vec<u8> {
     let number = thread.cast_unsigned();

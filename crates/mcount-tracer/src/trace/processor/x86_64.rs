@@ -183,7 +183,7 @@ pub(crate) fn room_in(code: &[u8]) -> usize {
     }
 }
 
-/// A function by which the thread with this number sends itself SIGURG. Unlike a breakpoint it does no harm
+/// A function with which the thread with this number sends itself SIGURG. Unlike a breakpoint it does no harm
 /// should the recorder be killed.
 pub(crate) fn question(thread: i32) -> Vec<u8> {
     let [a, b, c, d] = thread.to_le_bytes();

@@ -9,7 +9,7 @@ pub(super) struct Busy {
     least: u64,
     /// Of all threads before the present one, in order, with such pauses between them.
     all: Vec<(u64, u64)>,
-    /// Likewise of the present thread.
+    /// The same of the present thread.
     thread: Vec<(u64, u64)>,
 }
 

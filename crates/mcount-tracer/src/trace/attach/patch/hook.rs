@@ -114,7 +114,7 @@ fn is_between(site: u64, now: &[u8]) -> bool {
 /// Where a thread is to go on that stands at an address; `None`: there.
 type Elsewhere<'e> = &'e dyn Fn(u64) -> Option<u64>;
 
-/// Has threads that stand in the middle of an area begin it once more: it does nothing.
+/// Makes threads that are in the middle of an area begin it once more: it does nothing.
 pub(super) fn step_back(
     memory: &Memory,
     standing: &mut Standing,
@@ -125,7 +125,7 @@ pub(super) fn step_back(
     move_all(memory, standing, places, &|address| is_inside(address).then_some(entry.site))
 }
 
-/// Has threads begin their gates once more that have asked where to go, and have not gone there.
+/// Makes threads begin their gates once more that have asked where to go, and have not gone there.
 pub(super) fn ask_again(
     memory: &Memory,
     standing: &mut Standing,

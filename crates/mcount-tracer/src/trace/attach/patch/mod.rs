@@ -50,7 +50,7 @@ pub struct Request {
     pub action: Action,
     /// How long to wait for threads that are in the way.
     pub wait: Duration,
-    /// Say how long the process stood.
+    /// Say how long the process was stopped.
     pub verbose: bool,
     /// Says something.
     pub say: fn(&str),

@@ -386,7 +386,7 @@ fn ambiguous(why: &Missing) -> String {
     }
 }
 
-/// The hook of the function at `address`, by which it can be replaced.
+/// The hook of the function at `address`, with which it can be replaced.
 fn hook(module: &Module, address: u64) -> Result<&Hook, String> {
     let mut hooks = module.hooks.iter().filter(|hook| hook.function == address && !hook.is_second);
     let Some(hook) = hooks.next() else {

@@ -473,12 +473,12 @@ fn entries(hub: &Hub, memory: &Memory, table: &Table) -> Vec<(usize, Entry)> {
     used.filter_map(|slot| Some((slot, hub.entry(memory, slot)?))).collect()
 }
 
-/// The slot by which `function` is called, of `all`. It's not one for replacing it, so it's told from that by an address that no function has.
+/// The slot with which `function` is called, of `all`. It's not one for replacing it, so it's told from that by an address that no function has.
 fn way(all: &[(usize, Entry)], function: u64) -> Option<usize> {
     all.iter().find(|(_, entry)| entry.function == function + 1).map(|(slot, _)| *slot)
 }
 
-/// Makes a slot by which `function` is called, unless there's one.
+/// Makes a slot with which `function` is called, unless there's one.
 fn make_way(hub: &Hub, memory: &Memory, table: &mut Table, function: u64) -> io::Result<()> {
     if way(&entries(hub, memory, table), function).is_some() {
         return Ok(());
