@@ -1,7 +1,7 @@
 /* Finds the call sites of function tracing in ELF files, and makes, reads and checks the table of them.
  *
  * Link with libmcount (pkg-config mcount). There is no global state: a file may be used by several threads at once, and
- * what fails says so in a struct of the caller. mcount_file(3) explains. */
+ * a function that fails fills in a struct of the caller. mcount_file(3) explains. */
 #ifndef MCOUNT_FILE_H
 #define MCOUNT_FILE_H
 
@@ -22,7 +22,7 @@ enum mcount_failure_code {
     MCOUNT_FAILED_WRONG_TYPE = 6   /* an image where an object is needed, or the other way */
 };
 
-/* What failed, and where. */
+/* The failure, and its place. */
 struct mcount_failure {
     int code;               /* one of enum mcount_failure_code */
     int has_section;        /* whether section_index and section say where */
@@ -33,7 +33,7 @@ struct mcount_failure {
     char text[256];         /* for people, in one line */
 };
 
-/* What struct mcount_site has as its kind. */
+/* The kinds of struct mcount_site. */
 enum mcount_kind {
     MCOUNT_KIND_NONE = 0,      /* an entry of a table that leads to no site */
     MCOUNT_KIND_CALL = 1,      /* a call of the hook symbol */
@@ -63,7 +63,7 @@ struct mcount_site {
     uint32_t reserved;
 };
 
-/* What is wrong with a table. mcount check --explain RULE says more. */
+/* A flaw of a table. mcount check --explain RULE explains it. */
 struct mcount_finding {
     const char *rule;
     const char *text;

@@ -1,7 +1,7 @@
-/* Arms the hooks of the program that it's part of, while the program runs.
+/* A program arms its own hooks with this library, while it runs.
  *
- * A hook is what compilers put at the entry of functions for tracers: -fpatchable-function-entry, -pg -mfentry, -pg.
- * Link with libmcount-live. Linux on x86-64, i386, AArch64, Arm, LoongArch, RISC-V, s390x and powerpc64le. docs/inside.md explains it. */
+ * A hook is code at a function's entry that compilers leave for tracers: -fpatchable-function-entry, -pg -mfentry, -pg.
+ * Link with libmcount-live. It works on Linux on x86-64, i386, AArch64, Arm, LoongArch, RISC-V, s390x and powerpc64le. docs/inside.md explains it. */
 #ifndef MCOUNT_LIVE_H
 #define MCOUNT_LIVE_H
 
@@ -12,15 +12,15 @@
 extern "C" {
 #endif
 
-/* What functions return that can fail: a number that isn't negative, or the negative of one of these. A text for
- * people is in mcount_error(). */
+/* A function that can fail returns the negative of one of these, or else a number that isn't negative.
+ * mcount_error() has a text for people. */
 enum mcount_code {
     MCOUNT_NO_MATCH = 1,     /* no function with a hook matches */
-    MCOUNT_BAD_PATTERN = 2,  /* the pattern is no pattern */
-    MCOUNT_FOREIGN = 3,      /* somebody else has changed the hook */
-    MCOUNT_UNSUITABLE = 4,   /* it can't be done at this hook */
+    MCOUNT_BAD_PATTERN = 2,  /* the pattern is malformed */
+    MCOUNT_FOREIGN = 3,      /* another tracer or a debugger has changed the hook */
+    MCOUNT_UNSUITABLE = 4,   /* this hook doesn't allow it */
     MCOUNT_BUSY = 5,         /* called from a handler at the wrong time, or a second trace */
-    MCOUNT_THREADS = 6,      /* other threads run, and they can't be stopped for the moment that it takes */
+    MCOUNT_THREADS = 6,      /* other threads run, and the library can't stop them for a moment */
     MCOUNT_DENIED = 7,       /* the system doesn't let the program change its code */
     MCOUNT_NO_ROOM = 8,      /* no free memory near the module */
     MCOUNT_FILE = 9,         /* a file can't be read or written */
@@ -33,14 +33,14 @@ const char *mcount_error(void);
 
 /* A function that has a hook. The strings stay. */
 struct mcount_function {
-    const char *name;   /* as people write it; empty if no symbol says it */
+    const char *name;   /* as people write it; empty if no symbol has it */
     const char *symbol; /* as the symbol table has it */
     const char *module; /* the path of its file */
 #ifdef __i386__
     uint32_t reserved;
 #endif
     uint64_t address;
-    uint64_t size; /* in bytes; 0 if no symbol says it */
+    uint64_t size; /* in bytes; 0 if no symbol has it */
 };
 
 /* Registers that can hold arguments, and a result. */
@@ -112,8 +112,8 @@ enum mcount_end {
 /* A call, as its handlers see it. Registers that they change are changed for the program. */
 struct mcount_call {
     struct mcount_registers registers;
-    /* 8 bytes behind it are the arguments that aren't in registers; x86-64: the return address is there; i386: it's there, and
-     * the arguments are 4 bytes behind it; Arm: 4 bytes, too */
+    /* The arguments that aren't in registers are 8 bytes after this address (i386, Arm: 4 bytes). The return address is at it
+     * on x86-64 and i386. */
     uint64_t stack;
     uint64_t return_address;
     const struct mcount_function *function;
@@ -126,7 +126,7 @@ struct mcount_call {
     uint32_t end;                      /* exit: one of enum mcount_end */
 };
 
-/* What an entry handler returns. */
+/* The results of an entry handler. */
 enum mcount_action {
     MCOUNT_CONTINUE = 0,
     /* The function isn't run: its caller finds the result that is in the registers. (i386: it's run, and mcount_missed() counts it,
@@ -137,7 +137,7 @@ enum mcount_action {
 typedef int mcount_entry_handler(struct mcount_call *call, void *data);
 typedef void mcount_exit_handler(struct mcount_call *call, void *data);
 
-/* Who sees calls. */
+/* A pair of handlers, or a trace, which sees calls. */
 typedef struct mcount_tracer mcount_tracer;
 
 /* Flags of mcount_handlers. */
@@ -145,23 +145,24 @@ enum mcount_wanted {
     MCOUNT_VECTORS = 1 /* the handlers see vector registers, and may change them */
 };
 
-/* Makes a pair of handlers, either of which may be NULL. NULL if that makes no sense.
+/* Makes a pair of handlers. One of them may be NULL. Returns NULL if an argument makes no sense.
  *
  * Handlers run in the thread that calls the function, wherever it does: in a signal handler as well, or while it holds
- * a lock. Calls that they make themselves aren't shown to handlers. They must return: no longjmp, no exception. */
+ * a lock. The library doesn't show handlers the calls that they make themselves. They must return: no longjmp, no exception. */
 mcount_tracer *mcount_handlers(mcount_entry_handler *entry, mcount_exit_handler *exit, void *data, unsigned flags);
 
-/* Creates a trace, in the place of an older one; what is armed for it is recorded there, and `mcount replay` prints it.
- * NULL if it can't be written, or if another one is being recorded. It ends when it's closed, or when the program exits;
- * if the program is killed, what was recorded so far is in it. mcount_close says if calls are missing. */
+/* Creates a trace, in the place of an older one. The library records the calls of functions that are armed for it, and
+ * `mcount replay` prints them. Returns NULL if it can't write the file, or if it records another trace. The trace ends when
+ * it's closed, or when the program exits. If the program is killed, the trace has the calls so far. mcount_close returns
+ * whether calls are missing. */
 mcount_tracer *mcount_trace(const char *path);
 
-/* Shows the tracer the calls of functions from now on, or not any more; returns how many functions those are. All
+/* Arms functions for the tracer, which sees their calls from now on, or disarms them. Returns the number of functions. All
  * threads may run meanwhile. Either all functions are armed, or none is.
  *
  * A pattern is GLOB, GLOB@MODULE or @MODULE. Names are as people write them, or as the symbol table has
  * them. Disarming with NULL for a pattern disarms everything. When that returns, another thread may still be in a
- * handler. An address is any one in a function. */
+ * handler. An address may be anywhere in a function. */
 long mcount_arm(mcount_tracer *tracer, const char *pattern);
 long mcount_arm_address(mcount_tracer *tracer, const void *address);
 long mcount_disarm(mcount_tracer *tracer, const char *pattern);
@@ -171,13 +172,13 @@ long mcount_disarm_address(mcount_tracer *tracer, const void *address);
 int mcount_close(mcount_tracer *tracer);
 
 /* Makes functions ready to be armed, and does nothing else. A program that does this before it has threads can arm them
- * later even where it isn't allowed to stop its threads. Returns how many they are. */
+ * later even where it isn't allowed to stop its threads. Returns the number of functions. */
 long mcount_prepare(const char *pattern);
 
-/* Has the calls of one function go to another one of the same type, in all threads. Unless original is NULL, an
- * address gets there that calls the function itself. */
+/* Sends the calls of one function to another one of the same type, in all threads. Unless original is NULL, it gets an
+ * address that calls the function itself. */
 int mcount_replace(const void *function, const void *replacement, const void **original);
-/* Has its calls go to itself again. */
+/* Sends its calls to itself again. */
 int mcount_put_back(const void *function);
 
 /* Looks for modules that were opened since, by dlopen. */
@@ -186,15 +187,15 @@ int mcount_rescan(void);
 /* How sites are changed while other threads run. */
 enum mcount_protocol {
     MCOUNT_ONE_BYTE = 0,   /* one byte is changed, and no thread stops or traps: the default */
-    MCOUNT_BREAKPOINT = 1, /* a breakpoint stands there meanwhile; threads that run into it get SIGTRAP */
-    MCOUNT_STOPPED = 2     /* all other threads stand meanwhile; x86-64 and i386 only, elsewhere as the first */
+    MCOUNT_BREAKPOINT = 1, /* a breakpoint is there meanwhile; threads that run into it get SIGTRAP */
+    MCOUNT_STOPPED = 2     /* all other threads are stopped meanwhile; x86-64 and i386 only, elsewhere as the first */
 };
 int mcount_protocol(int protocol);
 
-/* How many calls were not shown to handlers, because one was running in the same thread. */
+/* The number of calls that handlers didn't see, because one was running in the same thread. */
 uint64_t mcount_missed(void);
 
-/* What could not be done, a line each; NULL behind the last one. Valid until this thread's next call. */
+/* The things that the library could not do, a line each; NULL after the last one. Valid until this thread's next call. */
 const char *mcount_note(unsigned number);
 
 #ifdef __cplusplus

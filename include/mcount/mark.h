@@ -2,9 +2,8 @@
  * `mcount attach`, or mcount_trace() in <mcount/live.h>. `mcount replay` shows it among the calls of its thread, as
  * ftrace does.
  *
- * This header is all that it takes: nothing has to be linked, and where nobody traces, a marker costs a call of a
- * function that does next to nothing. The first 64 bytes of the text are recorded. It may be called anywhere, in a
- * signal handler as well. */
+ * This header is enough, without a library. Without a trace, a marker costs a call of a function that does next to
+ * nothing. mcount records the first 64 bytes of the text. Call it anywhere, in a signal handler as well. */
 #ifndef MCOUNT_MARK_H
 #define MCOUNT_MARK_H
 

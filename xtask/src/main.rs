@@ -9,12 +9,14 @@
 )]
 
 mod bare;
+mod book;
 mod counts;
 mod deb;
 mod dist;
 mod foreign;
 mod lab;
 mod parallel;
+mod pictures;
 mod release;
 mod test;
 
@@ -29,12 +31,14 @@ usage: cargo xtask CHORE [OPTION…]
 
 chores:
   bare      build a program without an operating system that traces itself, and run it in QEMU
+  book      make a book of the pages in docs with mdBook, and follow every link
   bench     --check compares instruction counts; without it, that of cargo lab
   test      install what the tests need and run every check that CI runs
   dist      build the programs, man pages and completions into a folder (dist)
   deb       make packages of Debian of that folder; --check: lintian; --install: in a clean Debian root
   foreign   build libmcount-live for other processors, whose tests emulators run
   lab       run an experiment (cargo lab); those of its experiments are chores here, too
+  pictures  make the pictures of the book anew
   release   --dry-run: go through docs/release.md, and publish nothing
 ";
 
@@ -54,11 +58,13 @@ fn run() -> Result<bool> {
     match parser.next()? {
         Some(Arg::Value(chore)) => match chore.to_str() {
             Some("bare") => bare::run(parser),
+            Some("book") => book::run(parser),
             Some("test") => test::run(parser),
             Some("deb") => deb::run(parser),
             Some("dist") => dist::run(parser),
             Some("foreign") => foreign::run(parser),
             Some("lab") => lab::run(rest(&mut parser)?),
+            Some("pictures") => pictures::run(parser),
             Some("release") => release::run(parser),
             Some("bench") => bench(rest(&mut parser)?),
             // Those of cargo lab had this name once, and are known by it.

@@ -3,7 +3,7 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// May the clock stand still from one call to the next? Systems count by 1 to 50 MHz, later ones by 1 GHz (Arm ARM, "The Generic Timer").
+/// Can the clock show the same time at two calls in a row? Systems count by 1 to 50 MHz, later ones by 1 GHz (Arm ARM, "The Generic Timer").
 pub(crate) const IS_CLOCK_COARSE: bool = true;
 
 /// Bits of an address that a program can have.

@@ -3,7 +3,7 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// May the clock stand still from one call to the next? It's the system's, which may count in steps.
+/// Can the clock show the same time at two calls in a row? It's the system's, which may count in steps.
 pub(crate) const IS_CLOCK_COARSE: bool = true;
 
 /// Bits of an address.

@@ -1,4 +1,4 @@
-//! What the recorder has a thread do when it attaches to a program that runs, and when it leaves.
+//! The recorder makes a thread do this when it attaches to a running program, and when it leaves.
 //!
 //! No thread is inside the agent then, so the agent's lock is free.
 

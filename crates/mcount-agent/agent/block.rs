@@ -1,11 +1,9 @@
 //! The block of a thread: what `%gs` points to, or in a library what a word of thread-local storage does.
-//!
-//! Its own file because both sides of `host.rs` know it, and it knows nothing.
 
-/// What is known of a thread; `x86_64.s` has the offsets of what it uses.
+/// The data of a thread; `x86_64.s` has the offsets that it uses.
 #[repr(C)]
 pub(crate) struct Block {
-    /// The thread pointer of the thread that has it; 0: nobody's yet.
+    /// The thread pointer of the thread that has it; 0: it's free.
     pub(crate) owner: u64,
     /// The lowest address of the stack whose shadows are known to be mapped, and its bytes.
     pub(crate) low: u64,

@@ -19,7 +19,8 @@ const LET_GO: u64 = 2;
 pub(crate) enum Return {
     /// By a stub: RET has the caller's address.
     Stub,
-    /// As if it hadn't been entered: nobody sees it, or the call takes the place of one whose return is seen.
+    /// As if it hadn't been entered: no handler sees it, or the call takes the place of one whose return is
+    /// seen.
     AsBefore,
     /// By the pad at this address, where the function has to return to.
     Pad(u64),
@@ -38,7 +39,7 @@ pub(crate) unsafe extern "C" fn mcount_slow_entry(slot: *mut u64, id: u32) -> u6
     1
 }
 
-/// The same for a call behind the prologue: it changes the slot itself.
+/// The same for a call after the prologue: it changes the slot itself.
 pub(crate) unsafe extern "C" fn mcount_slow_pg(slot: *mut u64, id: u32) {
     // SAFETY: as above.
     unsafe {

@@ -1,6 +1,6 @@
 //! Chunks of the trace: taking a new one, or, in a ring, the oldest one again.
 //!
-//! Which one is next is said by the trace itself, and a wild program may have written over that. So a number is looked at
+//! Which one is next is reported by the trace itself, and a wild program may have written over that. So a number is looked at
 //! before it's used as an address: beyond the mapping nothing is the trace's, and beyond the end of the file an access is
 //! a signal.
 
@@ -29,7 +29,7 @@ pub(crate) fn drop_call() {
     }
 }
 
-/// What is mapped at this offset of the trace.
+/// The mapping of this offset of the trace.
 fn at(offset: u64) -> *mut u8 {
     config().file.wrapping_add(offset as usize)
 }
@@ -143,7 +143,7 @@ pub(crate) fn new_in_ring(thread: u32, base: u64, process: u32) -> Option<Place>
     place
 }
 
-/// The next chunk of a ring of `count` that nobody writes to, of at most `looks`.
+/// The next chunk of a ring of `count` that no thread writes to, of at most `looks`.
 fn look_around(count: u64, looks: u64, of: (u32, u64, u32)) -> Option<Place> {
     let (thread, base, process) = of;
     let next = header(trace::header::RING_NEXT)?;

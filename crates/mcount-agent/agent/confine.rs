@@ -13,10 +13,10 @@ const PR_SET_SECCOMP: u64 = 22;
 /// The filter is for all threads of the process (`SECCOMP_FILTER_FLAG_TSYNC`).
 const ALL_THREADS: u64 = 1;
 
-/// What the recorder is asked. It finds it by its symbol; `crates/mcount-agent/src/lib.rs` has the same layout.
+/// A question to the recorder. It finds it by its symbol; `crates/mcount-agent/src/lib.rs` has the same layout.
 #[repr(C)]
 pub struct Question {
-    /// The thread that asks; 0: nobody.
+    /// The thread that asks; 0: none.
     thread: u64,
     /// 1: nearly everything is forbidden; 2: what a filter says.
     mode: u64,

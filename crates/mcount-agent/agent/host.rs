@@ -44,7 +44,7 @@ pub(crate) fn set_paused(is_paused: bool) {
     unsafe { (&raw mut mcount_config.is_paused).write_volatile(u64::from(is_paused)) };
 }
 
-/// What is kept of a call besides where and when it began: the word of `limit.rs`.
+/// The data of a call besides its place and start: the word of `limit.rs`.
 #[derive(Clone, Copy)]
 pub(crate) struct Words(u64);
 
@@ -113,7 +113,7 @@ pub(crate) fn reserve(stack: u64) -> Option<()> {
 ///
 /// # Safety
 ///
-/// What is mapped at `to` is replaced, so it must be the agent's.
+/// The new mapping replaces the memory at `to`, so that must be the agent's.
 pub(crate) unsafe fn duplicate(from: u64, size: u64, to: u64) -> bool {
     // SAFETY: the caller promises that what is mapped at `to`, which is replaced, is the agent's.
     unsafe { sys::duplicate(from, size, to) }

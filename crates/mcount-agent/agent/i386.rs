@@ -3,7 +3,7 @@
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// May the clock stand still from one call to the next? It counts every cycle, or nearly, and every entry takes some.
+/// Can the clock show the same time at two calls in a row? It counts every cycle, or nearly, and every entry takes some.
 pub(crate) const IS_CLOCK_COARSE: bool = false;
 
 /// Bits of an address.

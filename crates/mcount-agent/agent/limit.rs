@@ -1,5 +1,5 @@
-//! What is recorded depends on what a call is nested in: `--depth`, `--only-under` and `--not-under`. And on what was called
-//! before: `--start-at` and `--stop-at`.
+//! `--depth`, `--only-under` and `--not-under`: recording depends on the callers of a call. And on what was
+//! called before: `--start-at` and `--stop-at`.
 //!
 //! A thread has a *budget*: how many calls, nested in each other, are still to be recorded. It's 0 where nothing is.
 //! A call that is recorded leaves one less to those beneath it, and gives it back at its exit. So each watched call

@@ -3,7 +3,7 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// May the clock stand still from one call to the next? The stable counter counts by 100 MHz on usual systems.
+/// Can the clock show the same time at two calls in a row? The stable counter counts by 100 MHz on usual systems.
 pub(crate) const IS_CLOCK_COARSE: bool = true;
 
 /// Bits of an address that a program can have, with pages of 16 KiB.

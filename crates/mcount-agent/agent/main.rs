@@ -42,7 +42,7 @@ mod sys;
 mod thread;
 mod unwind;
 
-/// What the recorder tells the agent before the program runs. The recorder finds it by the symbol
+/// The recorder tells the agent this before the program runs. The recorder finds it by the symbol
 /// `mcount_config`; `crates/mcount-agent/src/lib.rs` has the same layout.
 #[repr(C)]
 pub struct Config {
@@ -54,7 +54,7 @@ pub struct Config {
     flags: u64,
     /// Calls of fewer ticks aren't recorded, if the exit that looks at it is used.
     shortest: u64,
-    /// The exit of calls whose hook is behind the prologue.
+    /// The exit of calls whose hook is after the prologue.
     pg_exit: u64,
     /// How many calls may be nested and recorded at the start of a thread.
     budget: u64,

@@ -4,21 +4,21 @@ use super::routines::{copy, copy_backwards, fill};
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
-    // SAFETY: the compiler's promise to `memcpy`: there are so many bytes at both, and they don't overlap.
+    // SAFETY: the compiler's promise to `memcpy`: there are that many bytes at both, and they don't overlap.
     unsafe { copy(to, from, count) };
     to
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(to: *mut u8, value: i32, count: usize) -> *mut u8 {
-    // SAFETY: the compiler's promise to `memset`: there are so many bytes.
+    // SAFETY: the compiler's promise to `memset`: there are that many bytes.
     unsafe { fill(to, value as u8, count) };
     to
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
-    // SAFETY: the caller's. Backwards, where `to` is behind the start of `from` and they overlap.
+    // SAFETY: the caller's. Backwards, where `to` is after the start of `from` and they overlap.
     unsafe {
         if (to as usize).wrapping_sub(from as usize) >= count {
             copy(to, from, count);

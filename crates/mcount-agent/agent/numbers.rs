@@ -8,7 +8,7 @@ use super::config;
 pub(crate) const UNTIMED: u64 = 2;
 /// Only entries are recorded.
 pub(crate) const ENTRIES: u64 = 4;
-/// What is recorded depends on what a call is nested in.
+/// Recording depends on the callers of a call.
 pub(crate) const LIMITED: u64 = 8;
 /// The trace is in memory.
 pub(crate) const IN_MEMORY: u64 = 256;

@@ -1,6 +1,4 @@
 //! Pads (`pads.rs`), as the assembly has them: code that functions return to, and a word for each with its caller's address.
-//!
-//! Its own file because a library keeps it with the rest of what its processors have in common.
 
 use crate::processor::PAD_LANDING;
 
@@ -51,7 +49,7 @@ pub(crate) fn landing(pad: u64) -> u64 {
 ///
 /// # Safety
 ///
-/// The slot is there, and nobody has written to it since.
+/// The slot is there, and no other frame has written to it since.
 pub(crate) unsafe fn returned_to(slot: *mut u64) -> u64 {
     // SAFETY: the caller's.
     unsafe { slot.read_volatile() & !(PAD - 1) }

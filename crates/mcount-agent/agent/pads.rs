@@ -1,8 +1,9 @@
 //! Calls whose slot another frame has, too: programs that copy stacks.
 //!
 //! Some coroutines share a stack (greenlet, gevent, libco): what one has on it is copied away, another one runs at the same
-//! addresses, and the copy comes back later. So an entry may find its slot taken, with a word in RET that isn't its own. Whoever
-//! left that word may be gone, by `longjmp`, or may come back. Nobody can tell.
+//! addresses, and the copy comes back later. So an entry may find its slot taken, with a word in RET that isn't
+//! its own. The frame that left that word may be gone, by `longjmp`, or may come back. The agent can't
+//! know.
 //!
 //! So a slot's shadow belongs to the frame that returns to a stub, until it does. Later frames of the slot return to *pads*:
 //! each pad has one caller's address, and so a slot that leads to a pad says itself where to go on, wherever it's copied.
@@ -12,8 +13,8 @@
 //! as `Frame`, until it comes back. [`OF_PAD`] in OPN says that these belong to the frame of a pad; it sends all
 //! exits of the slot here. What else is kept of a call, `host.rs` knows: [`Words`].
 //!
-//! Who reads the trace has to find these calls as well: they may be open when it ends. So the trace has chunks of open calls that shadow
-//! no stack, with a word for each frame that's kept ([`Mirror`]).
+//! A reader of the trace has to find these calls as well: they may be open when it ends. So the trace has
+//! chunks of open calls that shadow no stack, with a word for each frame that's kept ([`Mirror`]).
 //!
 //! Until a frame has come back for the first time, those that lose their place are taken for left by `longjmp`, and
 //! recorded so, as they may be lost otherwise. Those of them that do come back are counted in the trace.
@@ -299,7 +300,7 @@ impl Known {
         }
     }
 
-    /// A frame is free again; what the trace that's recorded `now` has of it isn't open any more.
+    /// A frame is free again; what the trace that's recorded `now` has of it is no longer open.
     fn release(&mut self, at: u32, now: u64) {
         self.reflect(at, (0, 0), now);
         if let Some(frame) = self.frames.get_mut(at as usize) {
@@ -668,7 +669,7 @@ pub(crate) unsafe fn claim(slot: u64, address: u64) {
     }
 }
 
-/// What was kept of a frame, if anything was, becomes that of the slot.
+/// The kept data of a frame, if there is any, becomes that of the slot.
 ///
 /// # Safety
 ///

@@ -1,6 +1,4 @@
-//! What is recorded of the arguments or the result of one call: bytes, and the records that they become.
-//!
-//! Its own file because a library that is told of markers (`mcount_mark`) writes them as well, and reads no registers.
+//! The recorded arguments or result of one call: bytes, and the records that they become.
 
 use super::{layout as trace, thread};
 
@@ -9,7 +7,7 @@ pub(crate) const MOST: usize = 492;
 /// The most bytes of a text.
 pub(crate) const TEXT: usize = 64;
 
-/// What is recorded of one call.
+/// The record of one call.
 pub(crate) struct Values {
     bytes: [u8; MOST],
     used: usize,
@@ -42,7 +40,8 @@ impl Values {
         (1 + self.used.div_ceil(trace::value::IN_RECORD)) as u64
     }
 
-    /// Writes them as records, from `at` on: `head` comes last, so that nobody finds a part of them.
+    /// Writes them as records, from `at` on: `head` comes last, so that no reader finds a part of
+    /// them.
     pub(crate) unsafe fn write(&self, at: u64, kind: u64, function: u64, start: u64) {
         let count = self.count();
         for number in 1..count {

@@ -1,6 +1,4 @@
 //! Where the shadows of stacks are: at a constant distance, in the bits in which addresses of shadows differ from those of stacks.
-//!
-//! Its own file, because where addresses have 32 bits there's no such distance, and `mcount-inside` has another file in its place.
 
 use super::layout as trace;
 use super::processor::SHADOWS;
@@ -8,7 +6,7 @@ use super::processor::SHADOWS;
 /// Bytes of stack in a piece, whose shadows are mapped together.
 pub(crate) const PIECE: u64 = trace::CHUNK_SIZE;
 
-/// Addresses on stacks are shifted to the left by so many bits in the trace, so that each word has 8 bytes there.
+/// Addresses on stacks are shifted to the left by that many bits in the trace, so that each word has 8 bytes there.
 pub(crate) const SHIFT: u32 = 0;
 
 const RET: u64 = SHADOWS[0];
@@ -38,7 +36,7 @@ pub(crate) fn nest_of(slot: u64) -> u64 {
     slot ^ NEST
 }
 
-/// Stores a word at once, so that nobody finds half of it.
+/// Stores a word at once, so that no reader finds half of it.
 ///
 /// # Safety
 ///

@@ -1,10 +1,10 @@
 //! How the agent and the recorder meet: the agent asks, the recorder answers with system calls to make.
 //!
 //! The agent asks by sending its own thread SIGURG. The recorder, being the tracer, sees the thread stop, and takes
-//! the signal away. If there is no recorder any more, even if it was killed while the thread stood there, the signal
+//! the signal away. If there is no recorder any more, even if it was killed while the thread was stopped there, the signal
 //! means nothing: by default it's ignored. A breakpoint would end the program then.
 //!
-//! For the same reason the recorder never has the thread run code of the program's or a breakpoint. It
+//! For the same reason the recorder never lets the thread run code of the program's or a breakpoint. It
 //! leaves what is to be done in [`mcount_request`], and the agent does it.
 
 use super::processor::number;
@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 const SIGURG: u64 = 23;
 
-/// A system call that the recorder wants to be made, and what came of it. The recorder finds it by its symbol;
+/// A system call that the recorder wants to be made, and the result. The recorder finds it by its symbol;
 /// `crates/mcount-agent/src/lib.rs` has the same layout.
 #[repr(C)]
 pub struct Request {
@@ -28,7 +28,7 @@ const NOTHING: u64 = u64::MAX;
 #[unsafe(no_mangle)]
 static mut mcount_request: Request = Request { number: NOTHING, arguments: [0; 6], result: 0 };
 
-/// Two names of the trace file, one behind the other, each ended by a zero byte.
+/// Two names of the trace file, one after the other, each ended by a zero byte.
 #[unsafe(no_mangle)]
 static mut mcount_names: [u8; 8192] = [0; 8192];
 

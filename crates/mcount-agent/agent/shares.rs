@@ -25,11 +25,11 @@ impl Shares {
     }
 }
 
-/// What a thread asks for.
+/// A thread asks for this.
 pub(crate) struct Wanted {
     pub(crate) thread: u32,
     pub(crate) process: u32,
-    /// What the times of its records count from.
+    /// The base of the times in its records.
     pub(crate) base: u64,
     /// Bytes that it must have at least, and those that it should have: multiples of [`share::GRAIN`], up to those of a chunk.
     pub(crate) least: u64,

@@ -44,7 +44,7 @@ pub(crate) fn map_wiped_on_fork(size: u64) -> Option<u64> {
 ///
 /// # Safety
 ///
-/// What is mapped at `to` is replaced, so it must be the agent's.
+/// The new mapping replaces the memory at `to`, so that must be the agent's.
 pub(crate) unsafe fn duplicate(from: u64, size: u64, to: u64) -> bool {
     // SAFETY: the caller promises that what is mapped at `to`, which is replaced, is the agent's.
     let result =

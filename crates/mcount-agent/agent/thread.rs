@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 /// Bytes from one block to the next.
 const BLOCK: u64 = 192;
 const _: () = assert!(size_of::<Block>() as u64 <= BLOCK && SLAB / BLOCK > 1);
-/// Without a clock, a thread begins at its number and so many zeroes. So threads, and programs that a process
+/// Without a clock, a thread begins at its number and that many zeroes. So threads, and programs that a process
 /// executes, are in order.
 const COUNT_BITS: u32 = 36;
 /// Bytes that are mapped for blocks at a time.
@@ -27,7 +27,7 @@ const STACK: usize = 2048;
 /// How many blocks of ended threads are looked for when a thread comes: more would cost more than it saves.
 const LOOK_AT: u32 = 8;
 
-/// What a forked child must not inherit. It is in wiped memory.
+/// A forked child must not inherit these. It is in wiped memory.
 struct Wiped {
     lock: AtomicU32,
     blocks: AtomicU32,
@@ -58,8 +58,8 @@ pub(crate) fn start() -> bool {
     found.is_some()
 }
 
-/// The time. A thread's is never the same twice, nor earlier than before: else nobody would know which of two short calls encloses
-/// the other.
+/// The time. A thread's is never the same twice, nor earlier than before: otherwise no reader could know which
+/// of two short calls encloses the other.
 pub(crate) unsafe fn now(block: *mut Block) -> u64 {
     if has(UNTIMED) {
         // SAFETY: the block is this thread's.
@@ -130,7 +130,7 @@ unsafe fn find(block: *mut Block, slot: u64) -> Option<*mut Block> {
 
 /// Maps the shadows of the stack from `low` to `high`, as far as there is room.
 pub(crate) fn cover_stack(low: u64, high: u64) {
-    // SAFETY: only looked at, or behind the lock.
+    // SAFETY: only looked at, or after the lock.
     unsafe {
         if WIPED.is_null() || has(ENTRIES) {
             return;
@@ -147,7 +147,7 @@ pub(crate) fn cover_stack(low: u64, high: u64) {
 
 /// Calls `act` with the blocks of all threads, some of which may have ended.
 pub(crate) fn for_all(act: impl Fn(*mut Block)) {
-    // SAFETY: only looked at, or behind the lock.
+    // SAFETY: only looked at, or after the lock.
     unsafe {
         if !WIPED.is_null() {
             locked(|wiped| {
@@ -196,7 +196,7 @@ pub(crate) fn wipe() {
     }
 }
 
-/// Calls `act` in one thread at a time, with signals blocked. `None`: nobody knows when it could.
+/// Calls `act` in one thread at a time, with signals blocked. `None`: it's unknown when it could.
 pub(crate) fn alone<T>(act: impl FnOnce() -> T) -> Option<T> {
     // SAFETY: blocks of memory stay mapped.
     unsafe {
@@ -418,7 +418,7 @@ pub(crate) unsafe fn put(at: u64, first: u64, second: u64) {
     }
 }
 
-/// What a record has of a slot's address.
+/// The part of a slot's address in a record.
 fn low_bits(slot: u64) -> u64 {
     (slot << SHIFT >> 1) & 0xff_fffc
 }

@@ -32,7 +32,7 @@ const CLEANUP_PHASE: i32 = 2;
 const INSTALL_CONTEXT: i32 = 7;
 const CONTINUE_UNWIND: i32 = 8;
 
-/// What the assembly's personality routine calls, with its own caller's address.
+/// The assembly's personality routine calls this, with its own caller's address.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mcount_personality_of(
     _version: i32,

@@ -25,7 +25,7 @@ unsafe extern "C" {
 const VALUES: u64 = 32;
 const PAGE: u64 = 4096;
 
-/// What is done: bits 0 to 7 of a word of a recipe.
+/// The operation: bits 0 to 7 of a word of a recipe.
 mod action {
     pub(super) const COPY: u64 = 1;
     pub(super) const TEXT: u64 = 2;
@@ -44,7 +44,7 @@ const HAS_MORE: u64 = 1 << 31;
 /// A bit of the second number of a recipe: the function's calls are recorded however short they are.
 const KEPT: u32 = 1 << 31;
 
-/// What the recorder wants of a function: the words of the recipe of its arguments, then those of its result.
+/// The recipes of a function: the words for its arguments, then those for its result.
 #[repr(C)]
 pub(crate) struct Recipe {
     arguments: u32,
@@ -56,7 +56,7 @@ impl Recipe {
     fn words(&self, is_result: bool) -> &[u64] {
         let (from, count) =
             if is_result { (self.arguments, self.result & !KEPT) } else { (0, self.arguments) };
-        // SAFETY: the recorder has put so many words behind it.
+        // SAFETY: the recorder has put that many words after it.
         unsafe { core::slice::from_raw_parts(self.words.as_ptr().add(from as usize), count as usize) }
     }
 }
@@ -82,31 +82,31 @@ fn read_back(id: u32) -> Option<&'static Recipe> {
     if id == 0 || id > GREATEST.load(Relaxed) { None } else { recipe(id) }
 }
 
-/// What the recorder wants of the arguments and the result of function `id`; `None` if it's nothing. A table of addresses
+/// The recipes of the arguments and the result of function `id`; `None` if there are none. A table of addresses
 /// is at the end of the room for stubs, the last one for function 1.
 fn recipe(id: u32) -> Option<&'static Recipe> {
     if !has(VALUES) {
         return None;
     }
     let entry = (&raw const mcount_stubs_end) as u64 - 8 * u64::from(id);
-    // SAFETY: the recorder keeps so many words free, and what it puts there stays.
+    // SAFETY: the recorder keeps that many words free, and what it puts there stays.
     unsafe { (*(entry as *const *const Recipe)).as_ref() }
 }
 
 /// The registers at the entry of a function, or at its exit.
 struct Registers {
     slot: u64,
-    /// What the routine has saved of the others.
+    /// The routine saved these of the others.
     state: *const u8,
 }
 
 impl Registers {
-    /// Copies the value with this source; the stack's is so many bytes above the slot.
+    /// Copies the value with this source; the stack's is that many bytes above the slot.
     fn copy(&self, source: u64, offset: u64, to: &mut [u8]) {
         if source == STACK {
             return self.copy_stack(self.slot + 8 + offset, to);
         }
-        // SAFETY: the routine has saved so many bytes there.
+        // SAFETY: the routine has saved that many bytes there.
         let found = unsafe {
             let (from, size) = saved(self.slot, self.state, source);
             core::slice::from_raw_parts(from, size)

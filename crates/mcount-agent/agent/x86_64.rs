@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-/// May the clock stand still from one call to the next? It counts every cycle, or nearly, and every entry takes some.
+/// Can the clock show the same time at two calls in a row? It counts every cycle, or nearly, and every entry takes some.
 pub(crate) const IS_CLOCK_COARSE: bool = false;
 
 /// Where in a pad (`pads.rs`) exceptions go.

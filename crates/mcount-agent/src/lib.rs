@@ -21,7 +21,7 @@ pub mod config {
     pub const FLAGS: u64 = 16;
     /// Calls with fewer ticks aren't recorded, if the exit that looks at it is used.
     pub const SHORTEST: u64 = 24;
-    /// The address of the exit of calls whose hook is behind the prologue.
+    /// The address of the exit of calls whose hook is after the prologue.
     pub const PG_EXIT: u64 = 32;
     /// How many calls may be nested and recorded at the start of a thread.
     pub const BUDGET: u64 = 40;
@@ -44,7 +44,7 @@ pub mod flags {
     pub const UNTIMED: u64 = 2;
     /// Only entries are recorded.
     pub const ENTRIES: u64 = 4;
-    /// What is recorded depends on what a call is nested in.
+    /// Recording depends on the callers of a call.
     pub const LIMITED: u64 = 8;
     /// The recorder has attached to a program that runs, and will leave it.
     pub const ATTACHED: u64 = 16;
@@ -54,7 +54,7 @@ pub mod flags {
     pub const VALUES: u64 = 32;
 }
 
-/// What a function is for what is recorded: bits 24 to 31 of its number in a stub.
+/// The role of a function in recording: bits 24 to 31 of its number in a stub.
 pub mod class {
     /// Calls beneath it are recorded, and it is, too.
     pub const UNDER: u32 = 1;
@@ -70,8 +70,9 @@ pub mod class {
     pub const STOPS: u32 = 8;
 }
 
-/// What the recorder wants of a function's arguments and result: how many words for each, two u32, then these words. Where
-/// it is, is said by a table of addresses at the end of the room for stubs, of which the last is function 1's.
+/// The recipes of a function's arguments and result: the number of words for each, two u32, then these words.
+/// Where it is, is reported by a table of addresses at the end of the room for stubs, of which the last is
+/// function 1's.
 pub mod recipe {
     /// Copies bits 24 to 31 bytes of a source, bits 8 to 15.
     pub const COPY: u64 = 1;
@@ -94,7 +95,7 @@ pub mod recipe {
     pub const RDX: u64 = 17;
     /// The top of the x87 stack.
     pub const X87: u64 = 18;
-    /// The stack above the return address, so many bytes as bits 32 to 47 say; of lengths, bits 48 to 63.
+    /// The stack above the return address, that many bytes as bits 32 to 47 say; of lengths, bits 48 to 63.
     pub const STACK: u64 = 19;
     /// Where a result in memory goes, as a register said at the entry that functions don't keep (AArch64).
     pub const PLACE: u64 = 20;
@@ -108,9 +109,10 @@ pub mod recipe {
     pub const TEXT_MOST: usize = 64;
 }
 
-/// What a thread asks that is going to forbid itself system calls: bytes from the symbol `mcount_question`.
+/// The question of a thread that is going to forbid itself system calls: bytes from the symbol
+/// `mcount_question`.
 pub mod question {
-    /// The thread that asks, as it knows itself; 0: nobody.
+    /// The thread that asks, as it knows itself; 0: none.
     pub const THREAD: u64 = 0;
     /// 1: nearly everything is forbidden; 2: what a filter says.
     pub const MODE: u64 = 8;
@@ -125,6 +127,6 @@ pub mod question {
 /// Where the fields of a request are: bytes from the symbol `mcount_request`. Its first word is the number of the
 /// system call, then come six arguments.
 pub mod request {
-    /// What the system call returned.
+    /// The result of the system call.
     pub const RESULT: u64 = 56;
 }

@@ -108,7 +108,7 @@ pub unsafe extern "C" fn mcount_file_open(
 ///
 /// # Safety
 ///
-/// There are so many bytes. The rest is as for [`mcount_file_open`].
+/// There are that many bytes. The rest is as for [`mcount_file_open`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcount_file_from_memory(
     bytes: *const c_void,
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn mcount_file_from_memory(
     options: *const McountOptions,
     failure: *mut McountFailure,
 ) -> *mut McountFile {
-    // SAFETY: the caller promises that there are so many bytes. `path` is a text, `options` are
+    // SAFETY: the caller promises that there are that many bytes. `path` is a text, `options` are
     // null or from this library, and `failure` is null or a `struct mcount_failure`.
     unsafe {
         made(failure, || {
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn mcount_file_table(
     unsafe { made(failure, || Ok(McountSites::new(&opened(file)?.file()?.table()?))) }
 }
 
-/// What is wrong with the table of `file`; null with `failure` if that can't be said.
+/// The findings about the table of `file`; null with `failure` if there can't be any.
 ///
 /// # Safety
 ///

@@ -12,7 +12,8 @@ use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 
-/// Whose command line it is. The same option means different things to different programs.
+/// The program that the command line is for. The same option means different things to different
+/// programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// gcc, clang, and programs with such names.
@@ -23,7 +24,7 @@ pub enum Dialect {
     Gold,
 }
 
-/// What an argument means.
+/// The meaning of an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meaning {
     /// A file to compile or link, and the language that `-x` gave it.
@@ -61,13 +62,13 @@ pub enum Meaning {
 pub struct Argument {
     /// The indices of its words.
     pub words: Range<usize>,
-    /// What it means.
+    /// Its meaning.
     pub meaning: Meaning,
     /// Whether a compiler passes it on to the linker (`-Wl,` or `-Xlinker`).
     pub is_passed_on: bool,
 }
 
-/// The arguments in `words`, which are those behind the name of the program.
+/// The arguments in `words`, which are those after the name of the program.
 #[must_use]
 pub fn parse(words: &[OsString], dialect: Dialect) -> Vec<Argument> {
     let pieces = words.iter().enumerate().map(|(index, word)| (index, word.as_bytes()));

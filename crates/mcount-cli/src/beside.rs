@@ -21,7 +21,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What a map says in place of the object with the table.
+/// A map shows this in place of the object with the table.
 const TABLE: &str = "<mcount-link>";
 
 /// The temporary names that the linker saw.

@@ -144,7 +144,7 @@ fn family(pid: Pid) -> Vec<Pid> {
     family
 }
 
-/// Whether a process still runs. A process that ended and that nobody waited for doesn't.
+/// Whether a process still runs. A process that ended and that its parent didn't wait for doesn't.
 fn runs(pid: Pid) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
     status.is_ok_and(|status| !status.contains("State:\tZ"))

@@ -1,7 +1,5 @@
 //! Which objects a compiler's command line writes.
 //!
-//! Its own file because it is about compilers and knows nothing about recording.
-//!
 //! A wrong guess does no harm: an object that isn't there isn't recorded, and a file that isn't an object
 //! is left alone. But no object may be missed.
 //!
@@ -14,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The names of compilers. There may be a processor before the name and a version behind it.
+/// The names of compilers. There may be a processor before the name and a version after it.
 const COMPILERS: &[&str] = &[
     "cc", "gcc", "g++", "c++", "c89", "c99", "clang", "clang++", "gfortran", "flang", "gdc",
     "rustc",

@@ -43,7 +43,7 @@ impl InitCode {
     }
 }
 
-/// What is known about a function and BPF.
+/// Facts about a function and BPF.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// Whether BTF has it.

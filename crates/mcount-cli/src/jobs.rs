@@ -81,7 +81,7 @@ fn processors() -> usize {
     available_parallelism().map_or(1, NonZero::get)
 }
 
-/// What the environment says about a jobserver.
+/// The jobserver that the environment names.
 enum Server {
     None,
     /// `make -j` runs this, but didn't pass on its jobserver, because the recipe has no `+`.

@@ -1,4 +1,4 @@
-//! What the binaries `mcount` and `recordmcount` are: arguments and printing. Nothing else imports this crate.
+//! The binaries `mcount` and `recordmcount`: arguments and printing. Nothing else imports this crate.
 
 use mcount_store::{archive, commit, files, inputs, signals, unpack, words};
 use mcount_symbols::{btf, contents, debug, names, pattern};

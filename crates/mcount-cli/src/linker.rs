@@ -14,7 +14,7 @@ pub struct Command {
     given: Vec<OsString>,
     /// The words with those of response files.
     words: Vec<OsString>,
-    /// What the words behind the first one mean. Indices are in these.
+    /// The meaning of the words after the first one. Indices are in these.
     arguments: Vec<Argument>,
     /// The same for the words that were given, if no response file names an output.
     outside: Option<Vec<Argument>>,

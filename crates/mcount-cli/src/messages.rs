@@ -1,4 +1,4 @@
-//! What a linker prints, with the names that its user knows.
+//! The output of a linker, with the names that its user knows.
 //!
 //! `mcount link` links to a temporary name, and maybe several times. So a linker would print this, once for
 //! each link:
@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::process::{Command, Stdio};
 
-/// What the last command printed.
+/// The output of the last command.
 pub(crate) struct Messages {
     output: File,
     errors: File,
@@ -34,7 +34,7 @@ impl Messages {
         Ok(Self { output: memory()?, errors: memory()? })
     }
 
-    /// Has `command` print here. What an earlier command printed is forgotten.
+    /// Has `command` print here. This drops the output of an earlier command.
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What is run where `PAGER` isn't set.
+/// The program that is run if `PAGER` isn't set.
 const DEFAULT: &str = "less";
 
 /// Lets `write` write to a pager if standard output is a terminal, and else to standard output.

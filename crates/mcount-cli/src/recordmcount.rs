@@ -15,7 +15,7 @@ use std::path::Path;
 
 const USAGE: &str = "usage: recordmcount [-w] file.o...";
 
-/// What the command line asks for.
+/// The request on the command line.
 enum Command {
     Record { warn: bool, files: Vec<OsString> },
     Usage { error: Option<String> },

@@ -1,4 +1,4 @@
-//! Response files. `@FILE` on a command line stands for the words in that file, so that a command line
+//! Response files. `@FILE` on a command line means the words in that file, so that a command line
 //! can have any length.
 //!
 //! The rules are those of gcc and binutils (libiberty, `expandargv` and `buildargv`). rustc has its own

@@ -34,17 +34,17 @@ use std::process::{self, Stdio};
 /// The environment variable that tells the stand-in its folder.
 const FOLDER: &str = "MCOUNT_LINK_FOLDER";
 
-/// The environment variable by which compilers find their programs.
+/// The environment variable with which compilers find their programs.
 const COMPILER_PATH: &str = "COMPILER_PATH";
 
-/// The names by which compilers look for linkers.
+/// The names with which compilers look for linkers.
 const LINKERS: &[&str] = &["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
 
 /// The file with the words of our own command, as a response file.
 const OPTIONS: &str = "options";
 /// The file with the words of the compiler's command up to its name.
 const COMPILER: &str = "compiler";
-/// The file with the words behind it that say where its programs are.
+/// The file with the words after it that say where its programs are.
 const ARGUMENTS: &str = "arguments";
 /// The file with the `COMPILER_PATH` that was set before.
 const PATH: &str = "path";
@@ -158,7 +158,7 @@ impl StandIn {
         joined([OsStr::new(option), self.0.join(name).as_os_str()])
     }
 
-    /// What the stand-in said.
+    /// The messages of the stand-in.
     pub(crate) fn said(&self) -> Said {
         match Input::open(&self.0.join(SAID)) {
             Ok(input) if input.bytes() == b"linked" => Said::Linked,

@@ -413,7 +413,8 @@ fn known_place(definition: &Definition) -> Option<(String, u32)> {
     Some(definition.place.clone()).filter(|(file, _)| !file.is_empty())
 }
 
-/// What the source calls the function whose symbol is `name`: of C++, without namespaces and arguments.
+/// The name in the source of the function whose symbol is `name`: of C++, without namespaces and
+/// arguments.
 #[must_use]
 pub fn base_of(name: &str) -> Cow<'_, str> {
     let name = mcount::source_name(name);

@@ -1,6 +1,4 @@
 //! Many files in one call: response files (`@FILE`), and as many threads as make's jobserver allows.
-//!
-//! Its own file because both are conventions between programs: what gcc and make do is the rule.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::fs::{File, OpenOptions};

@@ -1,8 +1,6 @@
 //! What BPF can attach to: `list --btf`, `list --attachable` and `why`, on objects, on images, on modules with
 //! split BTF, and on the lists of a running kernel. The BTF is that of gcc, that of pahole, or made here byte
 //! for byte; what bpftool reads in it is the oracle.
-//!
-//! Its own file because the inputs need BTF, which no other test has.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use mcount_symbols::btf::{self, Base, Prototype};

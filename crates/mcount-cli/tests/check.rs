@@ -1,6 +1,4 @@
 //! `mcount check` as a command: levels, exit codes, what it prints, and coverage.
-//!
-//! Its own file because it is about the command; what fires a rule is tested in the library.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use serde_json::Value;
@@ -115,7 +113,7 @@ fn the_documentation_explains_each_rule_in_the_same_words() {
     let path = testkit::prebuilt::root().join("docs/checks.md");
     let text = String::from_utf8(testkit::files::read(&path).unwrap()).unwrap();
     for rule in mcount::Rule::all() {
-        let expected = format!("### {rule}\n\n{}\n", rule.explanation());
+        let expected = format!("### {rule}\n{}\n", rule.explanation());
         assert!(text.contains(&expected), "{rule}");
     }
 }

@@ -1,8 +1,5 @@
 //! The command line of `mcount`: exit codes, what goes to which stream, machine output, and what
 //! becomes of files, their links, modes and times.
-//!
-//! Its own file because each row is a promise to scripts and build systems; what is recorded is
-//! tested with the library.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use serde_json::{Value, json};

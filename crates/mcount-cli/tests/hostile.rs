@@ -1,8 +1,7 @@
 //! What is made of objects whose headers lie: where one is recorded all the same, `readelf` has nothing
 //! to say of the new object that it did not say of the old.
 //!
-//! Its own file because the judge is a program; that no verb falls over such objects is tested beside
-//! the library. Names of fields: gABI, 4.
+//! Names of fields: gABI, 4.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use mcount::{Base, Options, Policy, RecordOptions};

@@ -1,8 +1,5 @@
 //! Compressed modules and kernel images: every format, made by the tool that people have, in every
 //! container, whole, truncated, corrupt, and made to fill the memory.
-//!
-//! Its own file because the inputs are made by programs: what is read from them is tested elsewhere,
-//! so here it only has to be the same as of the plain file.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! What `list` says besides the table itself: source lines from the debug information of objects and
 //! images, of every compiler that is here; names and lines from separate debug files; the status of
 //! each entry; counts; comma-separated values.
-//!
-//! Its own file because the inputs need debug information, which the prebuilt objects have not.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use serde_json::Value;

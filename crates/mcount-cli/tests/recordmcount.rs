@@ -1,7 +1,5 @@
 //! The drop-in for the kernel's `scripts/recordmcount`: each row is what that program was observed
 //! to do (recordmcount of linux-kbuild-6.1, amd64, as a black box), or says why ours differs.
-//!
-//! Its own file because the kernel's makefiles depend on it, not on `mcount`.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use mcount::{Base, CallSite, Kind, Options, Policy};

@@ -1,7 +1,5 @@
 //! `mcount replay`: what it prints of traces that are made here, in every format, and what options
 //! leave of them; damaged traces too.
-//!
-//! Its own file because nearly all of it needs no compiler and no ELF file.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use mcount_trace::{End, Writer};
@@ -273,8 +271,8 @@ fn a_pattern_that_means_nothing_is_warned_of() {
     let outcome = replay(&finished(), &["--function", "nothing", "--thread", "7"]);
     assert_eq!(outcome.code, Some(0));
     let expected = "\
-mcount: warning: t.mcount: nothing is called nothing
-mcount: warning: t.mcount: nothing is called 7
+mcount: warning: t.mcount: no function matches nothing
+mcount: warning: t.mcount: no function matches 7
 ";
     assert_eq!(outcome.stderr, expected);
 }

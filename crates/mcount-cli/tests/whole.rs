@@ -1,8 +1,7 @@
 //! Objects that hold a whole program: more sections than 16 bits count, code of many source files,
 //! and tables that follow their code through garbage collection.
 //!
-//! Its own file because these objects come from an assembler and go to linkers; what the library
-//! makes of small ones is tested beside it. Specification: gABI, 4 ("Sections", `SHN_XINDEX`).
+//! Specification: gABI, 4 ("Sections", `SHN_XINDEX`).
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use mcount::{

@@ -1,8 +1,5 @@
 //! `mcount why`: for every answer a function of C that has it, compiled here, in an object and in an
 //! image, with debug information and without.
-//!
-//! Its own file because the sources are made for the answers: what a compiler does to each function
-//! is said beside it.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use mcount_symbols::debug::Sections;

@@ -1,4 +1,4 @@
-//! What the recorder of other programs and the library inside a program have in common.
+//! The parts that the recorder of other programs and the library inside a program share.
 //!
 //! Both find hooks in the files of modules, look where these are mapped, and need room near them for stubs. One does it to another
 //! process and one to its own, so nothing here writes to memory or makes a system call, except that [`maps::read`] reads a file.

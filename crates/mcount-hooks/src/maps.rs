@@ -1,4 +1,4 @@
-//! What is mapped in a process: files, permissions and addresses (`proc_pid_maps(5)`).
+//! The mappings of a process: files, permissions and addresses (`proc_pid_maps(5)`).
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -51,7 +51,7 @@ impl Mapping {
         (self.start..self.end).contains(&address)
     }
 
-    /// The file behind it, whatever its name is: its device and its inode.
+    /// The file after it, whatever its name is: its device and its inode.
     #[must_use]
     pub fn file(&self) -> ((u64, u64), u64) {
         (self.device, self.inode)

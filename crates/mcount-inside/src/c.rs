@@ -50,7 +50,7 @@ unsafe fn text<'a>(text: *const c_char) -> Result<&'a str> {
     text.map_err(|_| Error::new(ErrorKind::Argument, "a text isn't UTF-8"))
 }
 
-/// What is behind a `mcount_tracer *`.
+/// The structure after a `mcount_tracer *`.
 enum Tracer {
     Handlers(Handlers),
     Trace(Trace),

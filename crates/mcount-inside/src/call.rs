@@ -94,7 +94,7 @@ impl Call {
         unsafe { self.vectors_high.cast::<[Vector; 16]>().as_ref() }
     }
 
-    /// Where on the stack the return address is. Behind it are the arguments that aren't in registers.
+    /// Where on the stack the return address is. After it are the arguments that aren't in registers.
     #[must_use]
     pub fn stack(&self) -> u64 {
         self.stack
@@ -106,7 +106,7 @@ impl Call {
         self.return_address
     }
 
-    /// At the entry: has the call go to another function.
+    /// At the entry: sends the call to another function.
     ///
     /// # Safety
     ///

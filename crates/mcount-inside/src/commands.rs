@@ -1,4 +1,4 @@
-//! What a program can ask for besides handlers and traces.
+//! Requests of a program besides handlers and traces.
 
 use crate::edit::{Edit, Protocol};
 use crate::error::Result;
@@ -7,7 +7,7 @@ use crate::watch;
 use std::ffi::c_char;
 
 unsafe extern "C" {
-    /// Has a hook, by which `mcount trace` knows of markers, and calls [`crate::c::mcount_live_mark`].
+    /// Has a hook, with which `mcount trace` knows of markers, and calls [`crate::c::mcount_live_mark`].
     fn mcount_mark(text: *const c_char);
 }
 
@@ -34,8 +34,8 @@ pub fn prepare<'a>(which: impl Into<Which<'a>>) -> Result<usize> {
     program::lock()?.edit(which.into(), Edit::Prepare)
 }
 
-/// Has the calls of the function at one address go to another, in all threads. What is returned is an address that calls
-/// the function itself.
+/// Has the calls of the function at one address go to another, in all threads. The result is an address that
+/// calls the function itself.
 ///
 /// # Safety
 ///

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// What is to become of functions.
+/// The wanted change of functions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Edit {
     /// Nothing yet, but they're made ready for it.
@@ -24,7 +24,7 @@ pub(crate) enum Edit {
     Unwatch(&'static Handlers),
     /// Their calls are recorded in the trace.
     Trace,
-    /// Their calls aren't recorded any more.
+    /// Their calls are no longer recorded.
     Untrace,
     /// Their calls go there.
     Replace(u64),
@@ -38,7 +38,7 @@ pub enum Protocol {
     /// One byte is changed, and no thread stops or traps.
     #[default]
     OneByte,
-    /// A breakpoint stands there meanwhile, and threads that run into it trap.
+    /// A breakpoint is there meanwhile, and threads that run into it trap.
     Breakpoint,
     /// All other threads stand meanwhile. Where an instruction may be exchanged at any time (AArch64), they don't have to.
     Stopped,
@@ -47,7 +47,7 @@ pub enum Protocol {
 /// A hook: the index of its module, and its own in it.
 pub(crate) type HookIndex = (usize, usize);
 
-/// What a record said before it was changed.
+/// The contents of a record before the change.
 struct Before {
     record: &'static Record,
     body: u64,
@@ -75,7 +75,7 @@ impl Before {
     }
 }
 
-/// What is to be written.
+/// The bytes to write.
 #[derive(Default)]
 struct Plan {
     before: Vec<Before>,
@@ -154,7 +154,8 @@ impl Plan {
             _ if there == hook.bytes => State::Untouched,
             _ => {
                 let (name, module) = (name(hook), module.path.display());
-                let text = format!("{module}: {name}: somebody else has changed the hook");
+                let text =
+                    format!("{module}: {name}: a debugger or another tracer has changed the hook");
                 self.foreign.get_or_insert(text);
                 return Ok(());
             }
@@ -202,7 +203,7 @@ impl Plan {
             }
             Edit::Replace(_) if hook.is_after_prologue => {
                 let text = format!(
-                    "{} has its hook behind the prologue (-pg): it can't be replaced",
+                    "{} has its hook after the prologue (-pg): it can't be replaced",
                     name(hook)
                 );
                 return Err(Error::new(ErrorKind::Unsuitable, text));
@@ -229,12 +230,12 @@ impl Plan {
                 trap::prepare()?;
                 write(code::BY_BREAKPOINT, &self.known)
             }
-            // Each is one instruction before and afterwards, so nobody stands inside.
+            // Each is one instruction before and afterwards, so nobody is inside.
             Protocol::Stopped => write_while_stopped(&[], &self.known)?,
         }
     }
 
-    /// Changes areas for the first time. Where an area is several instructions, no thread may stand between them.
+    /// Changes areas for the first time. Where an area is several instructions, no thread may be between them.
     fn write_fresh(&self) -> Result<()> {
         if self.fresh.is_empty() {
             return Ok(());
@@ -348,7 +349,7 @@ fn part(part: Range<usize>, area: u64, (from, to): ([u8; AREA], [u8; AREA])) -> 
 unsafe fn read(address: u64, length: usize) -> [u8; AREA] {
     let mut bytes = [0; AREA];
     for (at, room) in (address..).zip(bytes.iter_mut().take(length)) {
-        // SAFETY: the caller promises that so many bytes of code are mapped there.
+        // SAFETY: the caller promises that as many bytes of code are mapped there.
         *room = unsafe { (at as *const u8).read_volatile() };
     }
     bytes

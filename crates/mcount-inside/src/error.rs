@@ -12,9 +12,9 @@ pub enum ErrorKind {
     NoMatch = 1,
     /// The pattern is no pattern.
     BadPattern = 2,
-    /// Somebody else has changed the hook: another tracer, or a debugger.
+    /// Another tracer, or a debugger, has changed the hook.
     Foreign = 3,
-    /// What is asked for can't be done at this hook.
+    /// The request can't be fulfilled at this hook.
     Unsuitable = 4,
     /// Called from a handler, or a second trace was started.
     Busy = 5,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// A module's file, mapped.
 pub(crate) struct Input {
     map: Mmap,
-    /// What the system knows of it.
+    /// The system's data about the file.
     pub(crate) metadata: Metadata,
 }
 

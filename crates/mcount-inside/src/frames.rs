@@ -1,4 +1,4 @@
-//! What is kept of a call while it's under way: three shadows of the stack.
+//! The data of a call under way: three shadows of the stack.
 //!
 //! A call is known by its *slot*, the place of its return address. So there is no list of frames to keep in step,
 //! and `longjmp`, fibres and signal stacks need nothing.
@@ -33,7 +33,7 @@ pub(crate) const OF_PAD: u64 = 1 << 62;
 pub(crate) struct Frame {
     /// The caller's address; 0: this slot isn't watched.
     pub(crate) ret: *mut u64,
-    /// Function and handlers, as the highest level packs them; 0: nobody sees the call.
+    /// Function and handlers, as the highest level packs them; 0: no handler sees the call.
     pub(crate) who: *mut u64,
     /// The handlers' own.
     pub(crate) data: *mut u64,

@@ -37,7 +37,7 @@ type Exit = Box<dyn Fn(&mut Call) + Send + Sync>;
 /// They run in whatever thread calls the function, wherever it does: in a signal handler as well, or while it holds a lock.
 /// Calls that they make themselves aren't shown to handlers. They must not panic.
 ///
-/// What it takes, about a hundred bytes, is never given back, because calls may be under way.
+/// Its memory, about a hundred bytes, is never given back, because calls may be under way.
 #[derive(Debug)]
 pub struct Handlers {
     pub(crate) inner: &'static record::Handlers,

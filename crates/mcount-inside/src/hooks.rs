@@ -24,14 +24,14 @@ const PROLOGUE: usize = 1024;
 /// Bytes of the longest area: four of which three were too few, and the longest NOP.
 pub(crate) const AREA: usize = 24;
 
-/// What can be armed in one file. Addresses are as it's linked.
+/// The hooks of one file. Addresses are as it's linked.
 #[derive(Debug, Default)]
 pub(crate) struct Hooks {
     /// In the order of their addresses.
     pub(crate) all: Vec<Hook>,
     /// Functions whose area of NOPs is none for a jump: [`code::TOO_SMALL`](crate::arch::code::TOO_SMALL).
     pub(crate) too_small: usize,
-    /// Functions whose hook is neither at the entry nor behind a prologue that sets up a frame, as gcc's nested
+    /// Functions whose hook is neither at the entry nor after a prologue that sets up a frame, as gcc's nested
     /// functions have it with `-mfentry`; and those of which no symbol says where they begin.
     pub(crate) odd: usize,
     /// Its build ID.
@@ -53,13 +53,13 @@ pub(crate) struct Hook {
     pub(crate) site: u64,
     /// Where the hook is, which is what's executed of it first.
     pub(crate) entry: u64,
-    /// What is there.
+    /// The code that is there.
     pub(crate) area: Area,
     /// The bytes of the area in the file.
     pub(crate) bytes: [u8; AREA],
     /// The function has begun when the hook is reached: its frame is set up.
     pub(crate) is_after_prologue: bool,
-    /// What the processor's own part knows of that frame.
+    /// The processor's own data about that frame.
     pub(crate) frame: u64,
 }
 

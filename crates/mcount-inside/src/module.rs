@@ -191,7 +191,7 @@ impl Module {
 }
 
 fn notes(path: &Path, found: &hooks::Hooks) -> Vec<String> {
-    let odd = "the hook is neither at the entry nor behind a frame pointer, or no symbol says where they begin";
+    let odd = "the hook is neither at the entry nor after a frame pointer, or no symbol says where they begin";
     let causes = [(found.too_small, code::TOO_SMALL), (found.odd, odd)];
     let mut notes = Vec::new();
     for (count, cause) in causes.into_iter().filter(|(count, _)| *count != 0) {

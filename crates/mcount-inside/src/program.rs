@@ -73,7 +73,7 @@ impl Drop for Locked {
     }
 }
 
-/// Takes the lock, and looks at the modules if nobody has before.
+/// Takes the lock, and looks at the modules if that wasn't done before.
 pub(crate) fn lock() -> Result<Locked> {
     let mut locked = take().ok_or_else(|| {
         let text = "called from a handler of a function that this library is just calling";
@@ -96,7 +96,7 @@ fn take() -> Option<Locked> {
     Some(Locked(guard))
 }
 
-/// A forked child gets the program in order, because nobody changes it during the fork.
+/// A forked child gets the program in order, because no thread changes it during the fork.
 fn survive_forks() {
     static HELD: Mutex<Option<Locked>> = Mutex::new(None);
     extern "C" fn before() {

@@ -1,4 +1,4 @@
-//! What the assembly, the handlers and this library have in common: a record for each site, and a call.
+//! The assembly, the handlers and this library share these: a record for each site, and a call.
 //!
 //! The layouts are known to the assembly in `arch` and, as far as handlers see them, to `include/mcount/live.h`.
 
@@ -27,7 +27,7 @@ unsafe impl Sync for Function {}
 // SAFETY: as above.
 unsafe impl Send for Function {}
 
-/// What the stub of a site leads to, and what the site is there for. Records are never freed.
+/// The target of a site's stub, and the purpose of the site. Records are never freed.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Record {
@@ -35,7 +35,7 @@ pub(crate) struct Record {
     pub(crate) body: AtomicU64,
     /// The routine that the stub jumps to.
     pub(crate) enter: AtomicU64,
-    /// Those who want to see the call; null: nobody.
+    /// The handlers that see the call; null: none.
     pub(crate) list: AtomicPtr<List>,
     /// Bits of [`flags`].
     pub(crate) flags: AtomicU32,
@@ -46,7 +46,7 @@ pub(crate) struct Record {
     pub(crate) original: AtomicU64,
     /// Where the hook is.
     pub(crate) site: AtomicU64,
-    /// What the processor's own part knows of its frame, if the hook is behind the prologue; i386: of its arguments.
+    /// The processor's own data about its frame, if the hook is after the prologue; i386: about its arguments.
     pub(crate) frame: u64,
 }
 
@@ -57,9 +57,9 @@ unsafe impl Send for Record {}
 
 /// Bits of [`Record::flags`] and [`List::flags`].
 pub(crate) mod flags {
-    /// Somebody wants to see vector registers.
+    /// A handler wants to see vector registers.
     pub(crate) const VECTORS: u32 = 1;
-    /// Somebody wants to see the return.
+    /// A handler wants to see the return.
     pub(crate) const EXITS: u32 = 2;
     /// Calls are recorded in the trace.
     pub(crate) const TRACED: u32 = 4;
@@ -120,7 +120,7 @@ pub struct Call {
     pub(crate) vectors_high: *mut Vector,
     /// At the exit: how the call ended, one of [`end`].
     pub(crate) end: u32,
-    /// What the assembly is to do.
+    /// An order to the assembly.
     pub(crate) action: u32,
     pub(crate) record: *const Record,
     /// How vector registers are saved, and where.
@@ -165,7 +165,7 @@ pub mod end {
     pub const UNWOUND: u32 = 2;
 }
 
-/// What the entry routine does when the handlers are done.
+/// The next step of the entry routine after the handlers.
 pub(crate) mod action {
     /// Jump to the target; the return isn't seen.
     pub(crate) const JUMP: u32 = 0;
@@ -178,7 +178,7 @@ pub(crate) mod action {
 // Where addresses have 32 bits, the assembly is told.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
-    // Behind the registers, all is at the same distance.
+    // After the registers, all is at the same distance.
     const FIRST: usize = size_of::<Registers>();
     assert!(size_of::<Record>() == 64);
     assert!(std::mem::offset_of!(Record, enter) == 8);

@@ -152,7 +152,7 @@ impl Recording {
         }
         let Some((descriptor, place, used)) = self.metadata else { return };
         let after = used + bytes.len();
-        // SAFETY: the chunk is this recording's, and has so many bytes.
+        // SAFETY: the chunk is this recording's, and has that many bytes.
         unsafe {
             place.add(used).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
             descriptor.add(directory::USED).cast::<u64>().write_volatile(after as u64);

@@ -1,5 +1,4 @@
-//! The assembly, and what it calls. Its own file, because those know the assembly by the names of its routines, and
-//! nobody has to know this.
+//! The assembly, and what it calls.
 
 #[cfg_attr(target_arch = "x86_64", path = "routines/x86_64.rs")]
 #[cfg_attr(target_arch = "x86", path = "routines/i386.rs")]

@@ -149,8 +149,8 @@ unsafe fn leave(call: &mut Call, all: &[&'static Handlers]) {
     }
 }
 
-/// Records the call, which `returns_to` an address of ours if it's a tail call, and sees to it that its return is seen, if
-/// anybody wants that.
+/// Records the call, which `returns_to` an address of ours if it's a tail call, and sees to it that its return
+/// is seen, if a handler wants that.
 unsafe fn follow(call: &mut Call, record: &Record, list: Option<&List>, returns_to: u64) {
     let list = list.filter(|list| list.flags & flags::EXITS != 0);
     let is_traced = record.flags.load(Ordering::Acquire) & flags::TRACED != 0;
@@ -274,7 +274,8 @@ pub(crate) unsafe extern "C" fn unwound(call: *mut Call) -> u64 {
     }
 }
 
-/// What an unwinder asks when it comes through a watched call (Itanium C++ ABI, "Exception Handling", 1.3 and 1.6).
+/// An unwinder asks this when it comes through a watched call (Itanium C++ ABI, "Exception Handling", 1.3 and
+/// 1.6).
 ///
 /// The return address of a watched call is in the routine, whose unwind information finds the caller. Where two
 /// frames have one canonical frame address for that, an unwinder takes the routine's for the one with the handler. This has it

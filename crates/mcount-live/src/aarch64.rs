@@ -3,16 +3,16 @@
 //! All instructions have four bytes. So the two states of a site are two words, and one becomes the other in one store.
 //!
 //! **Byte order.** A64 instructions are little endian wherever data is big endian (Arm ARM, DDI 0487, B2.6.2, "Instruction
-//! endianness"): `SCTLR_EL1.E0E`, by which data of programs is big endian, has no say in how code is fetched. So code is bytes here, made of and
+//! endianness"): `SCTLR_EL1.E0E`, with which data of programs is big endian, has no say in how code is fetched. So code is bytes here, made of and
 //! read as little-endian numbers, and who stores a word of it loads these four bytes into a register as they lie
 //! (`from_ne_bytes`) and stores that: in memory they're the same again. What code loads is data: the address of a record in a stub
 //! is in the processor's byte order. So are tables of sites, which linkers write.
 //!
-//! What compilers leave at the entry are NOPs, two by custom (`-fpatchable-function-entry=2`), behind a landing pad
+//! What compilers leave at the entry are NOPs, two by custom (`-fpatchable-function-entry=2`), after a landing pad
 //! (`bti c`) if there is one, and before `paciasp`, which signs `x30`. The first is the site; others stay as they are.
-//! `-pg` alone leaves `bl _mcount` behind the prologue, and that word is the site.
+//! `-pg` alone leaves `bl _mcount` after the prologue, and that word is the site.
 //!
-//! **Two ways to arm.** Linux has one trampoline for all functions, which has to be told by whom it was called. So it
+//! **Two ways to arm.** Linux has one trampoline for all functions, which has to be told which function called it. So it
 //! needs two NOPs: when the kernel starts, the first one becomes `mov x9, x30` for good, since the second one, once it's a
 //! `bl`, overwrites `x30` ([`KERNEL_IDLE`], [`kernel_armed`]). Here each site has a stub ([`record_stub`]) that knows it,
 //! so it's reached by `b`, and `x30` stays what it is. That has three advantages: nothing has to be done before threads
@@ -24,11 +24,11 @@
 //! the list: it's written where no thread runs yet. That the store is seen as a whole needs an aligned word
 //! (B2.2.1, single-copy atomicity). That the new instruction is seen *at last* needs three things of [`Code`]:
 //! the data cache is cleaned to the point of unification (`dc cvau`), then the instruction cache is invalidated
-//! (`ic ivau`), each behind a `dsb ish`, and then every other processor goes through a context synchronization event, such as
+//! (`ic ivau`), each after a `dsb ish`, and then every other processor goes through a context synchronization event, such as
 //! the return from an interrupt. Many sites may have the latter in common.
 //!
 //! **No branch into the middle.** In a page that's guarded (BTI), an indirect branch has to end at a landing pad,
-//! and there's none behind a site. So the way from a stub into the body is a direct `b`.
+//! and there's none after a site. So the way from a stub into the body is a direct `b`.
 //!
 //! [`Code`]: crate::engine::Code
 
@@ -90,10 +90,10 @@ pub const THUNK: usize = 16;
 /// `bti c`, `bti jc`.
 const PADS: [[u8; 4]; 2] = [0xd503_245f_u32.to_le_bytes(), 0xd503_24df_u32.to_le_bytes()];
 
-/// What a compiler left at the entry of a function.
+/// The compiler's code at the entry of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
-    /// Bytes from where the area was looked for to where it begins: 4 behind a landing pad.
+    /// Bytes from where the area was looked for to where it begins: 4 after a landing pad.
     pub start: usize,
     /// Its bytes: [`SITE`], however many NOPs follow.
     pub length: usize,
@@ -102,7 +102,7 @@ pub struct Area {
 }
 
 /// Where the hook of a function is to be looked for by [`Area::find`], if unwind information has the function begin at
-/// `start`, an address, with `code` there, and there are NOPs before it or in it. clang has it begin at the symbol, gcc behind the
+/// `start`, an address, with `code` there, and there are NOPs before it or in it. clang has it begin at the symbol, gcc after the
 /// NOPs. The last one of these is executed wherever among them the entry is.
 #[must_use]
 pub fn entry_of(start: u64, code: &[u8]) -> u64 {
@@ -143,9 +143,9 @@ impl Area {
 }
 
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
-/// start on. `None`: neither, and nobody knows where the caller's address is.
+/// start on. `None`: neither, so the place of the caller's address is unknown.
 ///
-/// At the entry, the caller's address is in `x30`. Behind a prologue it's above the saved `x29`.
+/// At the entry, the caller's address is in `x30`. After a prologue it's above the saved `x29`.
 #[must_use]
 pub fn position(code: &[u8], distance: u64) -> Option<Position> {
     if distance == 0 || distance == 4 && PADS.iter().any(|pad| code.starts_with(pad)) {
@@ -155,7 +155,7 @@ pub fn position(code: &[u8], distance: u64) -> Option<Position> {
     frame(before?).map(|_| Position::AfterPrologue)
 }
 
-/// What a prologue has made, as far as it's about the caller.
+/// The frame that a prologue has made, as far as it's about the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
     /// How many bytes the stack pointer was above the frame pointer when the function was entered.
@@ -164,8 +164,8 @@ pub struct Frame {
     pub is_signed: bool,
 }
 
-/// What the instructions of a prologue do to the stack. `None`: `x29` isn't made a frame pointer by them, or something
-/// happens to the stack that isn't known.
+/// The effect of a prologue's instructions on the stack. `None`: `x29` isn't made a frame pointer by them, or
+/// something happens to the stack that isn't known.
 #[must_use]
 pub fn frame(prologue: &[u8]) -> Option<Frame> {
     let (mut depth, mut frame, mut is_signed) = (0_u64, None, false);
@@ -238,13 +238,13 @@ pub fn kernel_armed(site: u64, target: u64) -> Option<[u8; SITE]> {
     branch(0x9400_0000, site, target)
 }
 
-/// Is the area at the start of some code one instruction? Here it always is, and no thread can stand inside it.
+/// Is the area at the start of some code one instruction? Here it always is, and no thread can be inside it.
 #[must_use]
 pub fn is_one_instruction(_code: &[u8], length: usize) -> bool {
     length == SITE
 }
 
-/// Where a thread goes on that ran into the breakpoint of [`BY_BREAKPOINT`] at `site`: behind it, as if the site were
+/// Where a thread goes on that ran into the breakpoint of [`BY_BREAKPOINT`] at `site`: after it, as if the site were
 /// idle.
 #[must_use]
 pub fn behind_trap(site: u64, length: usize) -> u64 {
@@ -276,12 +276,12 @@ pub fn record_stub(address: u64, data: [u8; 8], enter: u8, body: u64) -> Option<
     Some(bytes)
 }
 
-/// What the routine of a [`stub`] is told of the function.
+/// The data of the function for the routine of a [`stub`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traced {
     /// Its number in the trace, and what it is for what is recorded.
     pub number: u32,
-    /// What its prologue has made, if the hook is behind it.
+    /// What its prologue has made, if the hook is after it.
     pub frame: Option<Frame>,
 }
 
@@ -291,8 +291,8 @@ const IS_SIGNED: u64 = 1 << 63;
 /// The stub at `address` of a hook whose function goes on at `body`, with its record in it. So nothing else has to be near the
 /// program: the routine `entry` is jumped to by its address. `None` if the body is out of reach.
 ///
-/// The stub begins with a NOP, or with a jump to the body: by exchanging one for the other, a hook is switched on and off while
-/// threads run ([`switch`]), and nobody needs to know more than where the site leads.
+/// The stub begins with a NOP, or with a jump to the body: by exchanging one for the other, a hook is switched
+/// on and off while threads run ([`switch`]), and the caller only needs to know where the site leads.
 ///
 /// Data is little endian here, as the programs are.
 #[must_use]
@@ -320,7 +320,7 @@ pub fn stub(address: u64, entry: u64, body: u64, traced: Traced) -> Option<[u8; 
     Some(bytes)
 }
 
-/// What a stub of [`stub`] begins with while its hook is on, or off.
+/// The first instruction of a stub of [`stub`] while its hook is on, or off.
 #[must_use]
 pub fn switch(is_on: bool) -> [u8; SITE] {
     // b body
@@ -503,7 +503,7 @@ mod tests {
         assert_eq!(position(&standard, 1 << 40), None);
     }
 
-    /// What is written, and how often processors are told.
+    /// The writes, and how often processors are told of them.
     #[derive(Default)]
     struct Memory(Vec<(u64, Vec<u8>)>, usize);
 

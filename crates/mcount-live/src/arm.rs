@@ -19,9 +19,9 @@
 //! | ARM: `push {lr}; bl __gnu_mcount_nc` ([`Kind::Call`]) | `b .+8`, `b stub` | `nop; b stub` |
 //! | Thumb: the same ([`Kind::ShortCall`]) | `b .+6`, `b.w stub` | `nop; b.w stub` |
 //!
-//! Where the first change makes more than one instruction of an area, a thread may stand between two of them. So that's
-//! done while no other thread runs ([`is_one_instruction`]). Of [`Kind::Before`], nobody executes what is before the
-//! entry until the entry leads there.
+//! Where the first change makes more than one instruction of an area, a thread may be between two of them. So that's
+//! done while no other thread runs ([`is_one_instruction`]). Of [`Kind::Before`], no thread executes the code
+//! before the entry until the entry leads there.
 //!
 //! **Stubs** can be reached by `b`, which doesn't change the instruction set. So the stub of a site in Thumb code is Thumb code. A
 //! function may have the static chain of nested functions in `ip`, so there's no register that a stub could change: it
@@ -91,7 +91,7 @@ pub enum Kind {
     ShortCall,
 }
 
-/// What a compiler left at the entry of a function, or behind its prologue.
+/// The compiler's code at the entry of a function, or after its prologue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
     /// Bytes from where the area was looked for to where the hook is: always 0.
@@ -159,7 +159,7 @@ impl Area {
         matches!(self.kind, Kind::Halves | Kind::Before | Kind::ShortCall)
     }
 
-    /// What differs between the two states: the first byte, and the one behind the last.
+    /// The two states differ in the first byte, and the one after the last.
     #[must_use]
     pub fn changed(&self) -> (usize, usize) {
         match self.kind {
@@ -243,7 +243,7 @@ fn is_of_nops(code: &[u8]) -> bool {
 }
 
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
-/// start on. `None`: neither, and nobody knows where the caller's address is.
+/// start on. `None`: neither, so the place of the caller's address is unknown.
 ///
 /// The caller's address is in `lr`, which a prologue may have stored besides.
 #[must_use]
@@ -288,7 +288,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
-/// How far it is, from where the processor counts: so many bytes behind the instruction's address.
+/// How far it is, from where the processor counts: that many bytes after the instruction's address.
 fn distance(from: u64, to: u64, ahead: i64) -> Option<i32> {
     let distance = to.wrapping_sub(from).cast_signed().checked_sub(ahead)?;
     i32::try_from(distance).ok()
@@ -313,7 +313,7 @@ fn short_branch(from: u64, to: u64) -> Option<[u8; 4]> {
     is_near.then(|| (second << 16 | first).to_le_bytes())
 }
 
-/// A 16-bit `b` in Thumb code, to a place so many bytes on.
+/// A 16-bit `b` in Thumb code, to a place that many bytes on.
 fn skip(bytes: i16) -> [u8; 2] {
     let halves = (bytes - 4) >> 1;
     (0xe000 | halves.cast_unsigned() & 0x7ff).to_le_bytes()

@@ -4,7 +4,7 @@
 //! file of the processor has. Each step is made for all sites before the next one begins, because between two steps
 //! all processors have to see the first one, and that is what takes time.
 //!
-//! Memory is behind a trait, [`Code`]. If writing fails half-way, the same steps are made backwards, and no site is
+//! Memory is after a trait, [`Code`]. If writing fails half-way, the same steps are made backwards, and no site is
 //! left between two states. The last of several steps is different: threads go through the new code then, and may
 //! stand in it where the old one has no instruction. So it's made once more, and nothing leads back from there.
 
@@ -37,9 +37,9 @@ pub struct Change<const N: usize> {
     pub address: u64,
     /// How many of the bytes count.
     pub length: usize,
-    /// What is there.
+    /// The bytes that are there.
     pub from: [u8; N],
-    /// What is to be there.
+    /// The bytes that are wanted.
     pub to: [u8; N],
 }
 
@@ -63,14 +63,14 @@ impl<const N: usize> Change<N> {
     }
 }
 
-/// What one step writes.
+/// The bytes that one step writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// The first byte, counted from the start of the site.
     pub first: usize,
-    /// The byte behind the last one; a site that is shorter ends before.
+    /// The byte after the last one; a site that is shorter ends before.
     pub end: usize,
-    /// What is written there.
+    /// The bytes to write.
     pub value: Value,
 }
 
@@ -197,7 +197,7 @@ mod tests {
         (Memory { bytes, left: usize::MAX, seen: Vec::new() }, changes)
     }
 
-    /// What a thread that runs into the site at any time must find: one of both states, or the trap.
+    /// A thread that runs into the site at any time must find one of both states, or the trap.
     fn is_whole(change: &Change<SITE>, bytes: &[u8]) -> bool {
         bytes[..SITE] == change.from || bytes[..SITE] == change.to || bytes[0] == BREAKPOINT[0]
     }

@@ -15,6 +15,6 @@ pub enum Unusable {
 pub enum Position {
     /// The first instruction but for a landing pad: the caller's address is where a call puts it.
     Entry,
-    /// Behind a prologue that has stored it or set up a frame (`-pg`). The file of each processor says where it is then.
+    /// After a prologue that has stored it or set up a frame (`-pg`). The file of each processor says where it is then.
     AfterPrologue,
 }

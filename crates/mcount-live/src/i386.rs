@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `-fpatchable-function-entry=5` | five bytes of NOPs |
 //! | `-pg -mfentry`, not position-independent | `call __fentry__` |
-//! | `-pg` | `call mcount`, or in position-independent code of gcc `call *mcount@GOT(%reg)`, behind the prologue |
+//! | `-pg` | `call mcount`, or in position-independent code of gcc `call *mcount@GOT(%reg)`, after the prologue |
 //!
 //! A function may have arguments in any of `%eax`, `%ecx` and `%edx` (`regparm`, `fastcall`, and what compilers do of their own where
 //! they know all callers). So a stub pushes the address of its record, and changes no register.
@@ -35,7 +35,7 @@ pub fn nop_length(code: &[u8]) -> Option<usize> {
     if *first == 0x48 { None } else { x86_64::nop_length(code) }
 }
 
-/// What a compiler left at the entry of a function.
+/// The compiler's code at the entry of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
     /// Bytes from where the area was looked for to where it begins: 4 behind an `endbr32`.
@@ -81,7 +81,7 @@ impl Area {
     }
 }
 
-/// The bytes of the call at the start of `code`: direct, alone or behind the prefix that a linker leaves, or by a word of the
+/// The bytes of the call at the start of `code`: direct, alone or after the prefix that a linker leaves, or by a word of the
 /// GOT.
 fn call_length(code: &[u8]) -> Option<usize> {
     match code {
@@ -99,9 +99,9 @@ fn is_thunk(code: &[u8]) -> bool {
 }
 
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
-/// start on. `None`: neither, and nobody knows where the caller's address is.
+/// start on. `None`: neither, so the place of the caller's address is unknown.
 ///
-/// At the entry, the caller's address is on top of the stack. Behind a prologue it's above the saved `%ebp`, or a copy of
+/// At the entry, the caller's address is on top of the stack. After a prologue it's above the saved `%ebp`, or a copy of
 /// it is, if the prologue has aligned the stack.
 #[must_use]
 pub fn position(code: &[u8], distance: u64) -> Option<Position> {
@@ -127,7 +127,7 @@ pub fn idle(site: u64, target: u64) -> Option<[u8; SITE]> {
     branch(0xa9, site, target)
 }
 
-/// Is the area at the start of `code`, which has `length` bytes, one instruction? Then no thread can stand inside
+/// Is the area at the start of `code`, which has `length` bytes, one instruction? Then no thread can be inside
 /// it.
 #[must_use]
 pub fn is_one_instruction(code: &[u8], length: usize) -> bool {

@@ -2,8 +2,8 @@
 //! it gets from one state to the other while threads execute it.
 //!
 //! This crate decides about bytes and nothing else. It reads no file, allocates nothing and makes no
-//! system call, so that a kernel or an RTOS can use it as well as the tracer of user programs. Whoever
-//! calls it has the memory: it hands in the bytes that are there and gets the bytes to write, or it lends
+//! system call, so that a kernel or an RTOS can use it as well as the tracer of user programs. The caller
+//! has the memory: it hands in the bytes that are there and gets the bytes to write, or it lends
 //! [`engine::Code`].
 //!
 //! Each processor has one file: [`x86_64`], [`i386`], [`aarch64`], [`arm`], [`loongarch64`], [`powerpc64`], [`riscv64`], [`s390x`].

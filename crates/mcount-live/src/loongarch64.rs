@@ -2,15 +2,15 @@
 //!
 //! All instructions have four bytes and are aligned to four. So the two states of a site are two words, and one becomes the
 //! other in one store. What compilers leave at the entry are NOPs, two by custom (`-fpatchable-function-entry=2`); the first is the
-//! site, others stay as they are. `-pg` leaves `bl _mcount` behind the prologue, and that word is the site.
+//! site, others stay as they are. `-pg` leaves `bl _mcount` after the prologue, and that word is the site.
 //!
-//! **Two ways to arm.** Linux has one trampoline for all functions, which has to be told by whom it was called. So it
+//! **Two ways to arm.** Linux has one trampoline for all functions, which has to be told which function called it. So it
 //! needs two NOPs: when the kernel starts, the first one becomes `move $t0, $ra` for good, since the second one, once it's a `bl`,
 //! overwrites `$ra` ([`KERNEL_IDLE`], [`kernel_armed`]). Here each site has a stub ([`record_stub`]) that knows it, so it's reached
 //! by `b`, and `$ra` stays what it is. Nothing has to be done before threads run, and one NOP is enough.
 //!
 //! **While threads run.** The LoongArch Reference Manual (volume 1, 1.10) has no list of instructions that may be exchanged while
-//! others execute them. What it has is this:
+//! others execute them. It has this:
 //!
 //! - An instruction cache is kept coherent with the caches of other cores by hardware (2.1.7, "Memory Access Types").
 //!   So no cache has to be told, and a store is fetched by all cores from some moment on.
@@ -18,10 +18,11 @@
 //!   stores a word of it changes the line once.
 //! - A core may go on with what it had fetched before, until it executes `ibar 0` (2.2.8.2), which is about that core only.
 //!
-//! From this it follows that a core finds the old instruction or the new one, though the manual doesn't say so in one sentence. Linux
-//! relies on it: it exchanges `nop` and `bl` in a running kernel by one store, and stops nobody. Both states of a site
-//! are right at any time, so it isn't a matter of safety when the new one is seen. That it's seen *at last* needs an interrupt on every
-//! other core: what it had fetched is discarded then, and fetched anew behind it. Many sites may have that in common.
+//! From this it follows that a core finds the old instruction or the new one, though the manual doesn't say so
+//! in one sentence. Linux relies on it: it exchanges `nop` and `bl` in a running kernel by one store, and stops
+//! no processor. Both states of a site are right at any time, so it isn't a matter of safety when the new one
+//! is seen. That it's seen *at last* needs an interrupt on every other core: what it had fetched is discarded
+//! then, and fetched anew after it. Many sites may have that in common.
 //!
 //! `$t1` and `$t3` have no meaning at the entry of a function: linkers' stubs change them, `$t0` and `$t2`.
 
@@ -74,7 +75,7 @@ const T1: u32 = 13;
 const T3: u32 = 15;
 const FP: u32 = 22;
 
-/// What a compiler left at the entry of a function.
+/// The compiler's code at the entry of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
     /// Bytes from where the area was looked for to where it begins: always 0.
@@ -110,7 +111,7 @@ impl Area {
 }
 
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
-/// start on. `None`: neither, and nobody knows where the caller's address is.
+/// start on. `None`: neither, so the place of the caller's address is unknown.
 ///
 /// At the entry, the caller's address is in `$ra`. A prologue has stored it.
 #[must_use]
@@ -122,10 +123,11 @@ pub fn position(code: &[u8], distance: u64) -> Option<Position> {
     frame(before?).map(|_| Position::AfterPrologue)
 }
 
-/// What a prologue has made, as far as it's about the caller.
+/// The frame that a prologue has made, as far as it's about the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    /// The distances are from the frame pointer, not from the stack pointer: that one was aligned, by nobody knows how much.
+    /// The distances are from the frame pointer, not from the stack pointer: that one was aligned, by an
+    /// unknown distance.
     pub by_pointer: bool,
     /// How many bytes higher the stack pointer was when the function was entered.
     pub depth: i32,
@@ -133,8 +135,8 @@ pub struct Frame {
     pub link: i32,
 }
 
-/// What the instructions of a prologue do to the stack. `None`: `$ra` isn't stored by them, or something happens to the
-/// stack that isn't known.
+/// The effect of a prologue's instructions on the stack. `None`: `$ra` isn't stored by them, or something
+/// happens to the stack that isn't known.
 #[must_use]
 pub fn frame(prologue: &[u8]) -> Option<Frame> {
     let mut state = Prologue { numbers: [None; 32], depth: Some(0), pointer: None, stored: None };
@@ -149,7 +151,7 @@ pub fn frame(prologue: &[u8]) -> Option<Frame> {
     Some(Frame { by_pointer, depth: i32::try_from(depth).ok()?, link })
 }
 
-/// What is known behind some instructions of a prologue.
+/// The frame after some instructions of a prologue.
 struct Prologue {
     /// What registers hold that were loaded with a number.
     numbers: [Option<i64>; 32],
@@ -166,7 +168,8 @@ impl Prologue {
         if register == ZERO { Some(0) } else { *self.numbers.get(register as usize)? }
     }
 
-    /// `register` becomes what `number` says; `None` if it's the stack pointer, and nobody knows.
+    /// `register` becomes what `number` says; `None` if it's the stack pointer, and the value is
+    /// unknown.
     fn set(&mut self, register: u32, number: Option<i64>) -> Option<()> {
         match register {
             SP => return None,
@@ -251,7 +254,7 @@ fn leaves_registers(word: u32) -> bool {
     match word >> 24 {
         // st.b, st.h, st.w, st.d; stptr.w, stptr.d; fld and fst; vld, vst, xvld, xvst
         0x29 | 0x25 | 0x27 | 0x2b | 0x2c => true,
-        // Of floating-point registers, but for the moves into general ones; of vectors, likewise.
+        // Of floating-point registers, but for the moves into general ones; of vectors, the same.
         0x01 => !matches!(word >> 10, 0x452d..=0x452f | 0x4532 | 0x4537),
         _ => false,
     }
@@ -276,13 +279,13 @@ pub fn kernel_armed(site: u64, target: u64) -> Option<[u8; SITE]> {
     branch(BL, site, target)
 }
 
-/// Is the area at the start of some code one instruction? Here it always is, and no thread can stand inside it.
+/// Is the area at the start of some code one instruction? Here it always is, and no thread can be inside it.
 #[must_use]
 pub fn is_one_instruction(_code: &[u8], length: usize) -> bool {
     length == SITE
 }
 
-/// Where a thread goes on that ran into the breakpoint of [`BY_BREAKPOINT`] at `site`: behind it, as if the site were
+/// Where a thread goes on that ran into the breakpoint of [`BY_BREAKPOINT`] at `site`: after it, as if the site were
 /// idle.
 #[must_use]
 pub fn behind_trap(site: u64, length: usize) -> u64 {

@@ -4,7 +4,7 @@
 //! | option | there |
 //! |---|---|
 //! | `-pg -mprofile-kernel` (gcc) | `mflr r0`, `bl _mcount` at the entry, behind what sets `r2` up |
-//! | `-pg` | `bl _mcount` behind the prologue |
+//! | `-pg` | `bl _mcount` after the prologue |
 //! | `-fpatchable-function-entry=N` (gcc) | `nop` |
 //!
 //! A function has two entries: the *global* one, where `r12` has its address and from that `r2` is made, and behind these two
@@ -56,7 +56,7 @@ pub const RECORD_STUB: usize = 48;
 
 const MFLR_R0: u32 = 0x7c08_02a6;
 
-/// What a compiler left at the entry of a function.
+/// The compiler's code at the entry of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
     /// Bytes from where the area was looked for to where it begins: always 0.
@@ -110,9 +110,9 @@ fn global_entry(words: &[[u8; SITE]]) -> usize {
 }
 
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
-/// start on. `None`: neither, and nobody knows where the caller's address is.
+/// start on. `None`: neither, so the place of the caller's address is unknown.
 ///
-/// Before the prologue, the caller's address is in the link register. Behind it, it's stored, and the first word of the
+/// Before the prologue, the caller's address is in the link register. After it, it's stored, and the first word of the
 /// frame leads to the caller's.
 #[must_use]
 pub fn position(code: &[u8], distance: u64) -> Option<Position> {
@@ -175,13 +175,13 @@ pub fn idle(_site: u64, _target: u64) -> Option<[u8; SITE]> {
     Some(NOP)
 }
 
-/// Is the area at the start of some code one instruction? Here it always is, and no thread can stand inside it.
+/// Is the area at the start of some code one instruction? Here it always is, and no thread can be inside it.
 #[must_use]
 pub fn is_one_instruction(_code: &[u8], length: usize) -> bool {
     length == SITE
 }
 
-/// Where a thread goes on that ran into a breakpoint at `site`: behind it, as if the site were idle.
+/// Where a thread goes on that ran into a breakpoint at `site`: after it, as if the site were idle.
 #[must_use]
 pub fn behind_trap(site: u64, length: usize) -> u64 {
     site.wrapping_add(length as u64)

@@ -1,14 +1,15 @@
 //! RISC-V, 64 bits: an armed hook is `auipc` and `jalr`, which reach ±2 GiB, and one halfword of it is written.
 //!
 //! Instructions have four bytes, or two with the C extension, and begin at any even address. So an instruction of
-//! four may straddle words, lines and pages, and is then fetched in two parts. What a processor fetches at once is never less
-//! than a halfword, and a store of an aligned one is never seen in part. So whatever changes while threads run is **one aligned
-//! halfword**, the first one of an instruction, and the rest of it has the same bytes in both states. Whatever mixture of old and
-//! new a processor has fetched is then one of the two instructions. (Linux stores words instead, and needs processors
-//! that fetch those at once, Ziccif, and functions that begin at a multiple of four.)
+//! four may straddle words, lines and pages, and is then fetched in two parts. A processor never fetches less
+//! than a halfword at once, and never sees part of a store to an aligned one. So whatever changes while threads
+//! run is **one aligned halfword**, the first one of an instruction, and the rest of it has the same bytes in
+//! both states. Whatever mixture of old and new a processor has fetched is then one of the two instructions.
+//! (Linux stores words instead, and needs processors that fetch those at once, Ziccif, and functions that begin
+//! at a multiple of four.)
 //!
-//! What an instruction may be that's exchanged isn't restricted as on other processors. When it's seen is: a processor
-//! may execute what it had fetched before until it executes `fence.i` (Unprivileged ISA, "Zifencei"). Linux has a system
+//! Unlike on other processors, any instruction may be exchanged. When it's seen is: a processor may execute
+//! what it had fetched before until it executes `fence.i` (Unprivileged ISA, "Zifencei"). Linux has a system
 //! call that makes all of them do that (`riscv_flush_icache`), which [`Code`] makes, once for all sites.
 //!
 //! | what the compiler left | idle | armed |
@@ -18,8 +19,9 @@
 //! | a call that the linker has relaxed to `jal` ([`Kind::Near`]) | `addi zero` | `j`, which reaches ±1 MiB |
 //!
 //! `addi` to the register `zero` is a NOP, whatever else it says. Of the last two kinds, the parts that never change
-//! are different from what the compiler left, and a thread may stand between two of its instructions. So they're
-//! made ready while no other thread runs. Of the first one, nobody executes those parts before the NOP leads there.
+//! are different from what the compiler left, and a thread may be between two of its instructions. So they're
+//! made ready while no other thread runs. Of the first one, no thread executes those parts before the NOP leads
+//! there.
 //!
 //! `t1` (as `t0` and `t3`) has no meaning at the entry of a function: linkers' stubs change it. `t0` would have one for the
 //! processor's prediction of returns.
@@ -60,7 +62,7 @@ pub const RECORD_STUB: usize = 24;
 const PAIR: usize = 8;
 const C_NOP: [u8; 2] = [0x01, 0x00];
 const NOP: [u8; 4] = [0x13, 0, 0, 0];
-/// What the first halfword of `addi zero, …` is.
+/// The first halfword of `addi zero, …`.
 const ADDI_ZERO: [u8; 2] = [0x13, 0];
 
 const ZERO: u32 = 0;
@@ -72,7 +74,7 @@ const T3: u32 = 28;
 /// How a hook is armed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// There's room for a far jump before the entry. At the entry there's a NOP of so many bytes.
+    /// There's room for a far jump before the entry. At the entry there's a NOP of that many bytes.
     Before(usize),
     /// There's room for a far jump.
     Long,
@@ -80,10 +82,10 @@ pub enum Kind {
     Near,
 }
 
-/// What a compiler left at the entry of a function.
+/// The compiler's code at the entry of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
-    /// Bytes from where the area was looked for to where the hook is: 4 behind a landing pad.
+    /// Bytes from where the area was looked for to where the hook is: 4 after a landing pad.
     pub start: usize,
     /// Bytes of the area before the hook.
     pub before: usize,
@@ -129,7 +131,7 @@ impl Area {
         }
     }
 
-    /// What differs between the two states: the first byte, and the one behind the last.
+    /// The two states differ in the first byte, and the one after the last.
     #[must_use]
     pub fn changed(&self) -> (usize, usize) {
         let first = match self.kind {
@@ -230,7 +232,7 @@ fn jump(distance: u64) -> Option<[u8; 4]> {
 }
 
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
-/// start on. `None`: neither, and nobody knows where the caller's address is.
+/// start on. `None`: neither, so the place of the caller's address is unknown.
 ///
 /// At the entry, the caller's address is in `ra`. A prologue has stored it.
 #[must_use]
@@ -242,8 +244,8 @@ pub fn position(code: &[u8], distance: u64) -> Option<Position> {
     frame(before?).map(|_| Position::AfterPrologue)
 }
 
-/// What a prologue has made, as far as it's about the caller. Nothing here has a frame pointer for sure, so it's about the
-/// stack pointer.
+/// The frame that a prologue has made, as far as it's about the caller. Nothing here has a frame pointer for
+/// sure, so it's about the stack pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
     /// How many bytes higher the stack pointer was when the function was entered.
@@ -252,8 +254,8 @@ pub struct Frame {
     pub link: u32,
 }
 
-/// What the instructions of a prologue do to the stack. `None`: `ra` isn't stored by them, or something happens to the
-/// stack that isn't known.
+/// The effect of a prologue's instructions on the stack. `None`: `ra` isn't stored by them, or something
+/// happens to the stack that isn't known.
 #[must_use]
 pub fn frame(prologue: &[u8]) -> Option<Frame> {
     let mut state = Prologue { numbers: [None; 32], depth: 0, stored: None };
@@ -272,7 +274,7 @@ pub fn frame(prologue: &[u8]) -> Option<Frame> {
     Some(Frame { depth, link })
 }
 
-/// What is known behind some instructions of a prologue.
+/// The frame after some instructions of a prologue.
 struct Prologue {
     /// What registers hold that were loaded with a number.
     numbers: [Option<i64>; 32],
@@ -287,7 +289,8 @@ impl Prologue {
         if register == ZERO { Some(0) } else { *self.numbers.get(register as usize)? }
     }
 
-    /// `register` becomes what `number` says; `None` if it's the stack pointer, and nobody knows.
+    /// `register` becomes what `number` says; `None` if it's the stack pointer, and the value is
+    /// unknown.
     fn set(&mut self, register: u32, number: Option<i64>) -> Option<()> {
         if register == SP {
             return None;
@@ -383,14 +386,14 @@ impl Prologue {
     }
 }
 
-/// Can the area at the start of some code, which has `length` bytes, be made ready while threads run? They stand in what is
+/// Can the area at the start of some code, which has `length` bytes, be made ready while threads run? They are in what is
 /// before the entry only on their way out of it.
 #[must_use]
 pub fn is_one_instruction(_code: &[u8], length: usize) -> bool {
     length > PAIR
 }
 
-/// Where a thread goes on that ran into the breakpoint of [`BY_BREAKPOINT`] at `site`: behind it, as if the site were
+/// Where a thread goes on that ran into the breakpoint of [`BY_BREAKPOINT`] at `site`: after it, as if the site were
 /// idle.
 #[must_use]
 pub fn behind_trap(site: u64, length: usize) -> u64 {

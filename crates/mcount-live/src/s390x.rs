@@ -14,8 +14,8 @@
 //! | `-pg` (gcc) | `stg %r14,8(%r15)`, `brasl %r14,_mcount`, `lg %r14,8(%r15)` |
 //! | `-fpatchable-function-entry=3` (gcc) | three `nopr` of two bytes |
 //!
-//! The branch of `-pg` is the one in the middle; the load behind it is a part of the area, because an armed call goes on behind
-//! it. clang's `-pg` calls `mcount` behind the prologue; such functions stay idle.
+//! The branch of `-pg` is the one in the middle; the load after it is a part of the area, because an armed call goes on behind
+//! it. clang's `-pg` calls `mcount` after the prologue; such functions stay idle.
 //!
 //! **While threads run.** Principles of Operation (SA22-7832), chapter 5, "Sequence of Storage References": another processor
 //! fetches the halfwords of an instruction one by one, in any order, each as a whole, and perhaps long before it executes
@@ -23,9 +23,9 @@
 //! whoever comes by finds one of both states. The first time, the distance has to be written, too: that's four bytes at an even
 //! address, in no single store. It's done while the branch is "never", when the distance means nothing: make it "never" (of a
 //! `brasl`, the next opcode, that's one bit of the same byte), wait until all processors have serialized, write the
-//! distance, wait, write the condition. Nobody stops, and nobody traps.
+//! distance, wait, write the condition. No thread stops or traps.
 //!
-//! Three `nopr` are three instructions, and a thread may stand between them: they can become a branch only where no other
+//! Three `nopr` are three instructions, and a thread may be between them: they can become a branch only where no other
 //! thread runs.
 
 use crate::engine::{Step, Value};
@@ -67,7 +67,8 @@ const ADDRESS: [u8; 2] = [0xc0, 0x10];
 /// Between an idle site and an armed one: one byte.
 pub const AT_ONCE: &[Step] = &[Step { first: 1, end: 2, value: Value::New }];
 
-/// What a compiler made becomes a site, or a site another one: the distance changes while the branch is never taken.
+/// The compiler's code becomes a site, or a site another one: the distance changes while the branch is never
+/// taken.
 pub const ALL_STAND: &[Step] = &[
     Step { first: 1, end: 2, value: Value::Trap(&[NEVER]) },
     Step { first: 2, end: SITE, value: Value::New },
@@ -83,10 +84,10 @@ pub const RECORD_STUB: usize = 32;
 /// Where in a stub the address of its record is, in bytes.
 const STUB_RECORD: usize = 24;
 
-/// What a compiler left at the entry of a function.
+/// The compiler's code at the entry of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
-    /// Bytes from where the area was looked for to where it begins: 6 behind the store of `-pg`.
+    /// Bytes from where the area was looked for to where it begins: 6 after the store of `-pg`.
     pub start: usize,
     /// Its bytes: [`SITE`], or 12 with the load of `-pg`.
     pub length: usize,
@@ -142,10 +143,10 @@ fn is_address(code: Option<&[u8]>) -> bool {
     code.is_some_and(|code| code.starts_with(&ADDRESS))
 }
 
-/// Where in a function the hook is that begins `distance` bytes behind its start. `None`: not at its entry, and nobody knows
-/// where the caller's address is.
+/// Where in a function the hook is that begins `distance` bytes behind its start. `None`: not at its entry, so
+/// the place of the caller's address is unknown.
 ///
-/// At the entry, the caller's address is in `%r14`. No hook is behind a prologue here.
+/// At the entry, the caller's address is in `%r14`. No hook is after a prologue here.
 #[must_use]
 pub fn position(_code: &[u8], distance: u64) -> Option<Position> {
     (distance == 0).then_some(Position::Entry)
@@ -169,7 +170,7 @@ pub fn is_one_instruction(code: &[u8], _length: usize) -> bool {
     code.first() == Some(&OPCODE)
 }
 
-/// Where a thread goes on that ran into a breakpoint at `site`: behind it, as if the site were idle.
+/// Where a thread goes on that ran into a breakpoint at `site`: after it, as if the site were idle.
 #[must_use]
 pub fn behind_trap(site: u64, length: usize) -> u64 {
     site.wrapping_add(length as u64)
@@ -286,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Whatever a thread finds is the old instruction, the new one, or a branch that's never taken.
+    /// A thread finds the old instruction, the new one, or a branch that's never taken.
     #[test]
     fn no_thread_sees_a_mixture() {
         let stub = 0x1234_5678;

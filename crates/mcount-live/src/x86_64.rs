@@ -4,7 +4,7 @@
 //! compilers leave there differs: gcc's `-fpatchable-function-entry=5` is five one-byte NOPs, clang's is
 //! one NOP of five bytes, `-mfentry` is a call of five bytes, or of six through the GOT. Before any
 //! thread runs there, each becomes one five-byte instruction ([`Area::idle`]), so that from then on no
-//! thread can stand in the middle of it.
+//! thread can be in the middle of it.
 //!
 //! A stub is 32 bytes, one for each site:
 //!
@@ -12,7 +12,7 @@
 //!  0: call entry      records the call; carry set means: don't watch the return
 //!  5: jc   21
 //!  7: add  $8, %rsp   drops the caller's address, which `entry` has saved
-//! 11: call body       the instruction behind the site; pushes the address of 16 into the same slot
+//! 11: call body       the instruction after the site; pushes the address of 16 into the same slot
 //! 16: jmp  exit       the function returns to here: `exit` puts the caller's address back
 //! 21: jmp  body
 //! 26: .long id
@@ -23,12 +23,12 @@
 //! balanced. Nop encodings: Intel SDM volume 2B, "NOP"; jumps: volume 2A, "JMP".
 //!
 //! **While threads run** a site is `a9 rel32` when it is idle ([`idle`]). That is `test $rel32, %eax`, which
-//! changes nothing but flags, and nobody needs those at the entry of a function. It differs from `e9 rel32` in
-//! one byte, so arming and disarming is the write of one byte ([`BY_ONE_BYTE`]): whatever a processor has
-//! fetched of the site, it is one of the two instructions. Intel's and AMD's manuals don't promise that for code that
-//! another processor executes. They do describe, as Linux uses it, a breakpoint that is there while the rest
-//! changes ([`BY_BREAKPOINT`]). That one also makes one instruction of another that has five bytes or more. Where the
-//! area has several, a thread can stand between them, and all threads have to be stopped
+//! changes nothing but flags, and no caller needs those at the entry of a function. It differs from `e9 rel32`
+//! in one byte, so arming and disarming is the write of one byte ([`BY_ONE_BYTE`]): whatever a processor has
+//! fetched of the site, it is one of the two instructions. Intel's and AMD's manuals don't promise that for
+//! code that another processor executes. They do describe, as Linux uses it, a breakpoint that is there while
+//! the rest changes ([`BY_BREAKPOINT`]). That one also makes one instruction of another that has five bytes or
+//! more. Where the area has several, a thread can be between them, and all threads have to be stopped
 //! ([`ALL_STAND`]).
 
 mod gate;
@@ -87,7 +87,7 @@ pub const BY_BREAKPOINT: &[Step] = &[
     Step { first: 0, end: 1, value: Value::New },
 ];
 
-/// Between any two states, while no thread runs that stands inside the site.
+/// Between any two states, while no thread runs that is inside the site.
 pub const ALL_STAND: &[Step] = &[Step { first: 0, end: usize::MAX, value: Value::New }];
 
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
@@ -128,7 +128,7 @@ fn operand_length(code: &[u8]) -> Option<usize> {
     Some(1 + sib + displacement)
 }
 
-/// What a compiler left at the entry of a function.
+/// The compiler's code at the entry of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
     /// Bytes from where the area was looked for to where it begins: 4 behind an `endbr64`.
@@ -212,7 +212,8 @@ impl Area {
 }
 
 /// A call of the hook as compilers make it for code that may be anywhere (`-mcmodel=large`: System V psABI, "Large code
-/// model"): how many bytes of it stay, and how many become NOPs. What stays changes registers that nobody needs then.
+/// model"): how many bytes of it stay, and how many become NOPs. The bytes that stay change registers that are
+/// free then.
 fn far_call(code: &[u8]) -> Option<(usize, usize)> {
     /// `movabs $…, %register`
     const LOAD: usize = 10;
@@ -238,9 +239,9 @@ fn far_call(code: &[u8]) -> Option<(usize, usize)> {
 pub enum Position {
     /// The first instruction but for a landing pad: the caller's address is on top of the stack.
     Entry,
-    /// Behind a prologue that has set up a frame pointer (`-pg` without `-mfentry`): it's above the saved `%rbp`.
+    /// After a prologue that has set up a frame pointer (`-pg` without `-mfentry`): it's above the saved `%rbp`.
     AfterPrologue,
-    /// Behind a prologue that has moved the stack pointer to an aligned address first, so that above the saved `%rbp` is only a
+    /// After a prologue that has moved the stack pointer to an aligned address first, so that above the saved `%rbp` is only a
     /// copy of the caller's address. A register leads to the place above the true one.
     AfterAligning(Pointer),
 }
@@ -257,8 +258,8 @@ pub enum Pointer {
 /// Where in a function the hook is that begins `distance` bytes behind its start; `code` is the function from its
 /// start on.
 ///
-/// `None`: neither, and nobody knows where the caller's address is. gcc's nested functions with `-mfentry` are
-/// so: they push the static chain, then call the hook.
+/// `None`: neither, so the place of the caller's address is unknown. gcc's nested functions with `-mfentry`
+/// are so: they push the static chain, then call the hook.
 #[must_use]
 pub fn position(code: &[u8], distance: u64) -> Option<Position> {
     /// `mov %rsp, %rbp`, in both encodings.
@@ -311,7 +312,7 @@ fn is_prologue(mut code: &[u8]) -> bool {
     true
 }
 
-/// Is `distance` bytes behind the start of the function `code` its first instruction but for a landing pad?
+/// Is `distance` bytes after the start of the function `code` its first instruction but for a landing pad?
 #[must_use]
 pub fn is_entry(code: &[u8], distance: u64) -> bool {
     distance == 0 || distance == ENDBR64.len() as u64 && code.starts_with(&ENDBR64)
@@ -353,13 +354,13 @@ pub fn idle(site: u64, target: u64) -> Option<[u8; SITE]> {
 }
 
 /// Where a thread goes on that ran into the breakpoint of [`BY_BREAKPOINT`] at `site`, whose area has `length`
-/// bytes: behind it, as if the site were idle.
+/// bytes: after it, as if the site were idle.
 #[must_use]
 pub fn behind_trap(site: u64, length: usize) -> u64 {
     site.wrapping_add(length as u64)
 }
 
-/// Is the area at the start of `code`, which has `length` bytes, one instruction? Then no thread can stand inside
+/// Is the area at the start of `code`, which has `length` bytes, one instruction? Then no thread can be inside
 /// it.
 #[must_use]
 pub fn is_one_instruction(code: &[u8], length: usize) -> bool {
@@ -411,7 +412,7 @@ pub fn stub_back(body: u64, is_late: bool) -> [u8; STUB] {
     bytes
 }
 
-/// The stub of a call behind the prologue (`-pg` without `-mfentry`): `entry` finds the frame by
+/// The stub of a call after the prologue (`-pg` without `-mfentry`): `entry` finds the frame by
 /// `%rbp` and has its own way back, so this one only calls it and goes on.
 #[must_use]
 pub fn stub_after_prologue(address: u64, entry: u64, body: u64, id: u32) -> Option<[u8; STUB]> {
@@ -426,7 +427,7 @@ pub fn stub_after_prologue(address: u64, entry: u64, body: u64, id: u32) -> Opti
 /// Where the site of such a call leads in a stub of [`stub_after_aligning`].
 pub const STUB_ALIGNED: usize = 8;
 
-/// The same behind a prologue that has aligned the stack. `entry` finds the slot above where `%rbp` leads to, so that's made
+/// The same after a prologue that has aligned the stack. `entry` finds the slot above where `%rbp` leads to, so that's made
 /// so before. Sites jump to the byte at [`STUB_ALIGNED`].
 #[must_use]
 pub fn stub_after_aligning(

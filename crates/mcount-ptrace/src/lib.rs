@@ -1,13 +1,13 @@
-//! A way into a process that somebody else wrote: stops its threads, reads and writes its memory, makes system calls and calls
-//! functions in the name of one thread, and lets all go on as if nothing had been.
+//! A way into a process without its help: stops its threads, reads and writes its memory, makes system calls
+//! and calls functions in the name of one thread, and lets all go on as if nothing had been.
 //!
 //! Two kinds of threads are made to do something, and in the same way ([`Remote`]): those of a process that runs already
 //! ([`Standing`]), and the one of a program that was just executed ([`Remote::at_exec`]). No breakpoint and no single step is used.
-//! While a thread does something, the frame of a signal waits on a stack, by which it comes back if the recorder is killed
+//! While a thread does something, the frame of a signal waits on a stack, with which it comes back if the recorder is killed
 //! ([`rescue`]).
 //!
-//! What differs by processor is in a folder each, with the same names in it ([`processor`]). On other processors, and on systems other
-//! than Linux, this crate is empty.
+//! Code that differs by processor is in a folder each, with the same names in it ([`processor`]). On other
+//! processors, and on systems other than Linux, this crate is empty.
 
 #[cfg(can_trace)]
 mod memory;

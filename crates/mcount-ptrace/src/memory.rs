@@ -34,7 +34,7 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// There's no such process, or its memory belongs to somebody else.
+    /// There's no such process, or its memory belongs to another user.
     pub fn open(process: i32) -> io::Result<Self> {
         OpenOptions::new().read(true).write(true).open(format!("/proc/{process}/mem")).map(Self)
     }

@@ -1,4 +1,4 @@
-//! What one stopped thread is made to do: system calls, and functions of the agent's and of the program's unwinder.
+//! The work of one stopped thread: system calls, and functions of the agent's and of the program's unwinder.
 //!
 //! No breakpoint and no single step is used: their SIGTRAP would be forced upon a program that ignores it. The thread
 //! stops at system calls, and by a signal that it sends itself.
@@ -17,7 +17,7 @@ use std::io;
 pub struct Remote<'m> {
     pub(crate) thread: Tracee,
     pub(crate) memory: &'m Memory,
-    /// What it goes on with.
+    /// Its state when it goes on.
     pub(crate) before: GeneralRegisters,
     pub(crate) blocked: u64,
     pub(crate) state: VectorState,
@@ -25,7 +25,7 @@ pub struct Remote<'m> {
     pub(crate) gate: u64,
     /// Signals that came meanwhile.
     pub(crate) signals: Vec<i32>,
-    /// Its stack pointer if it finds there how to go on when nobody puts it back.
+    /// Its stack pointer if it finds there how to go on without us.
     pub(crate) stack: Option<u64>,
     /// Where a system call's gate returns to then, if a register says that.
     pub(crate) back: Option<u64>,
@@ -68,7 +68,7 @@ impl<'m> Remote<'m> {
         })
     }
 
-    /// Blocks all signals but SIGURG, by which the end of a function is told.
+    /// Blocks all signals but SIGURG, with which the end of a function is told.
     pub(crate) fn block(&self) -> io::Result<()> {
         request::set_blocked(self.thread.id(), !(1_u64 << (libc::SIGURG - 1)))
     }

@@ -1,4 +1,4 @@
-//! What the kernel is asked about one thread (`ptrace(2)`): each request once, and all constants.
+//! Questions to the kernel about one thread (`ptrace(2)`): each request once, and all constants.
 
 use nix::errno::Errno;
 use nix::libc;
@@ -140,7 +140,7 @@ pub(crate) fn wait(thread: i32) -> io::Result<Option<i32>> {
     }
 }
 
-/// What has become of a thread.
+/// The state of a thread.
 pub(crate) enum Change {
     /// It stands, with this wait status.
     Stopped(i32),

@@ -1,5 +1,6 @@
-//! What a thread that's made to do something finds on its stack if nobody is there any more who'd put it back: the frame of a
-//! signal, as if a handler had interrupted it. It returns from that by itself (`rt_sigreturn`), with all its registers.
+//! The way back of a thread that works for a recorder which has died meanwhile: the frame of a signal on its
+//! stack, as if a handler had interrupted it. It returns from that by itself (`rt_sigreturn`), with all its
+//! registers.
 //!
 //! The layout is the kernel's (`struct rt_sigframe`), and a processor's own: there's a file for each, with the same names in it.
 
@@ -33,7 +34,7 @@ pub struct Rescue {
 }
 
 impl<'m> Remote<'m> {
-    /// A thread that stands inside `exec`: it comes out of there, to where its program begins. Until then the kernel would take what's
+    /// A thread that is inside `exec`: it comes out of there, to where its program begins. Until then the kernel would take what's
     /// in its registers for the result.
     ///
     /// # Errors
@@ -60,7 +61,7 @@ impl<'m> Remote<'m> {
         }
     }
 
-    /// A thread that does what it's told, and goes on by itself if nobody puts it back.
+    /// A thread that does what it's told, and goes on by itself if its recorder dies.
     ///
     /// # Errors
     ///
@@ -85,7 +86,7 @@ impl<'m> Remote<'m> {
         Ok(remote)
     }
 
-    /// From now on it goes on by itself if nobody puts it back.
+    /// From now on it goes on by itself if its recorder dies.
     ///
     /// # Errors
     ///
@@ -128,7 +129,7 @@ impl<'m> Remote<'m> {
     }
 }
 
-/// What a program has of its own for that, as long as nothing is mapped for it.
+/// The program's own means for that, as long as nothing is mapped for it.
 #[derive(Debug, Clone, Copy)]
 struct Shelter {
     /// A system call and a return.
@@ -191,5 +192,6 @@ fn gate(memory: &Memory, maps: &[Mapping]) -> io::Result<u64> {
     let others = maps.iter().filter(|map| map.is_code() && map.is_file());
     let mut all = maps.iter().filter(is_kernels).chain(others);
     let found = all.find_map(|map| find(memory, map, SYSTEM_CALL));
-    found.ok_or_else(|| io::Error::other("it has no system call to borrow"))
+    found
+        .ok_or_else(|| io::Error::other("cannot inject a system call: no thread is stopped at one"))
 }

@@ -33,7 +33,7 @@ pub struct StackWord {
     pub value: u64,
 }
 
-/// What the frame of a signal says.
+/// The contents of a signal's frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SignalFrame {
     /// Where the code that was interrupted goes on.

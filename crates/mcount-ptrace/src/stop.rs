@@ -208,7 +208,7 @@ pub fn refused(process: i32, error: io::Error) -> io::Error {
     }
     let text = match status(process, "TracerPid:") {
         Some(tracer) if tracer != 0 => format!("process {tracer} traces it already"),
-        _ => "it may not be traced: it's another user's, or has privileges, or the system doesn't allow it"
+        _ => "you may not trace it: another user owns it, it has privileges, or the system forbids it (kernel.yama.ptrace_scope)"
             .to_owned(),
     };
     io::Error::new(io::ErrorKind::PermissionDenied, text)

@@ -260,7 +260,7 @@ impl Tracee {
     }
 }
 
-/// What a system call returned.
+/// The result of a system call.
 ///
 /// # Errors
 ///

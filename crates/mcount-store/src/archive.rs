@@ -277,7 +277,7 @@ pub fn is_archive(head: &[u8]) -> bool {
     head.starts_with(MAGIC) || head.starts_with(THIN_MAGIC)
 }
 
-/// The size of the name behind a header with this name field, which is `#1/` and a number (BSD).
+/// The size of the name after a header with this name field, which is `#1/` and a number (BSD).
 fn inline_name(field: &[u8; 16]) -> usize {
     field.strip_prefix(b"#1/").and_then(decimal).unwrap_or(0)
 }
@@ -452,7 +452,7 @@ fn number(bytes: &[u8], big_endian: bool) -> u64 {
     if big_endian { bytes.fold(0, append) } else { bytes.rev().fold(0, append) }
 }
 
-/// `value`, with `byte` behind it.
+/// `value`, with `byte` after it.
 fn append(value: u64, byte: u8) -> u64 {
     value << 8 | u64::from(byte)
 }

@@ -372,7 +372,7 @@ fn create_new(path: &Path, like: Like<'_>) -> io::Result<File> {
     }
 }
 
-/// Waits until nobody else has locked `file`. Then, whether it still has the name `path`.
+/// Waits until no other process has locked `file`. Then, whether it still has the name `path`.
 fn is_still_at(file: &File, path: &Path) -> bool {
     lock(file);
     file.metadata().is_ok_and(|metadata| is_at(&metadata, path))

@@ -1,5 +1,5 @@
-//! What a path on the command line stands for: a file, standard input, the objects in a folder, or the
-//! members of an archive.
+//! The meaning of a path on the command line: a file, standard input, the objects in a folder, or
+//! the members of an archive.
 
 use crate::archive;
 use crate::commit::Failure;
@@ -15,7 +15,7 @@ use walkdir::WalkDir;
 const ET_REL: [[u8; 2]; 2] = [[1, 0], [0, 1]];
 const E_TYPE: std::ops::Range<usize> = 16..18;
 
-/// What a result is about.
+/// The subject of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
     /// The file, as it was given or found in a folder.
@@ -64,7 +64,7 @@ pub fn writing(path: &Path, failure: Failure) -> Failure {
 pub struct Item {
     /// What results are about.
     pub label: Label,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
@@ -81,7 +81,7 @@ pub enum Kind {
     Unreadable(Failure),
 }
 
-/// Whether `path` is a folder or a thin archive, which stands for other files.
+/// Whether `path` is a folder or a thin archive, which means other files.
 fn names_others(path: &Path) -> bool {
     is_folder(path) || head::<8>(path).is_ok_and(|head| &head == archive::THIN_MAGIC)
 }
@@ -112,7 +112,7 @@ pub enum Take {
     Compressed,
 }
 
-/// What `path` stands for. Members are in the order of the archive, and files of a folder are sorted by
+/// What `path` means. Members are in the order of the archive, and files of a folder are sorted by
 /// path.
 #[must_use]
 pub fn expand(path: &Path, take: Take) -> Vec<Item> {

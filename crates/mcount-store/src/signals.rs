@@ -69,7 +69,7 @@ fn wait() {
     }
 }
 
-/// From now on, a write beyond `RLIMIT_FSIZE`, or to a pipe that nobody reads, is an error and doesn't
+/// From now on, a write beyond `RLIMIT_FSIZE`, or to a pipe without a reader, is an error and doesn't
 /// end the process.
 pub fn take_failed_writes_as_errors() {
     let _ = SigSet::from_iter([Signal::SIGXFSZ, Signal::SIGPIPE]).thread_block();

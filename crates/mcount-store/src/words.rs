@@ -31,7 +31,7 @@ pub fn printable(name: &str) -> Cow<'_, str> {
     name.chars().fold(String::new(), escaped).into()
 }
 
-/// `text`, with `c` behind it.
+/// `text`, with `c` after it.
 fn escaped(mut text: String, c: char) -> String {
     if c.is_control() {
         text.extend(c.escape_default());

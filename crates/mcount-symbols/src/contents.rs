@@ -1,6 +1,4 @@
 //! The bytes of a file, or those of the object, module or kernel that is compressed in it.
-//!
-//! Its own file because a kernel that isn't ELF becomes an image with names here, which takes more than unpacking.
 
 use crate::arch::Processor;
 use crate::commit::Failure;

@@ -1,4 +1,4 @@
-//! Names of functions as their source has them, and names similar to another one, for somebody who mistyped it.
+//! Names of functions as their source has them, and names similar to a mistyped one.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What a recorder appends to a finished trace: its index.
+//! A recorder appends this to a finished trace: its index.
 
 use crate::bytes::Bytes;
 use crate::error::Error;
@@ -41,7 +41,7 @@ pub fn index(bytes: &[u8]) -> Result<Vec<Patch>, Error> {
     let place = |number: u64| layout::HEADER_BLOCK + number * trace.header.chunk_size;
     let mut patches = Vec::new();
     for part in words.chunks(chunk_size / 8) {
-        // The first of so many chunks is a directory. What isn't written reads as zeros.
+        // The first of that many chunks is a directory. What isn't written reads as zeros.
         if next.is_multiple_of(directory::SPAN) {
             patches.push(Patch { offset: place(next), bytes: vec![0; chunk_size] });
             next += 1;

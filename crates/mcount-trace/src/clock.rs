@@ -1,4 +1,4 @@
-//! Two clocks: the one whose ticks a trace has, and one of the system in nanoseconds, by which the ticks get a length.
+//! Two clocks: the one whose ticks a trace has, and one of the system in nanoseconds, with which the ticks get a length.
 
 /// What both clocks showed at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

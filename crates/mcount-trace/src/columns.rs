@@ -51,7 +51,7 @@ const SLOT_MASK: u32 = (1 << call::SLOT_BITS) - 1;
 /// What two functions in a row are remembered by.
 const PAIRS: usize = 4096;
 
-/// What is known of a call that followed another one.
+/// Facts about a call that followed another one.
 #[derive(Clone, Copy, Default)]
 struct Pair {
     /// The function that came next.
@@ -60,7 +60,7 @@ struct Pair {
     step: u32,
 }
 
-/// What has been seen in a block.
+/// The calls of a block so far.
 struct Model {
     /// By the last two functions.
     pairs: Vec<Pair>,
@@ -148,7 +148,7 @@ struct BitWriter {
 }
 
 impl BitWriter {
-    /// Codes `value`: below 128 as it is; above, its length, the bit behind the highest, and then the others, apart.
+    /// Codes `value`: below 128 as it is; above, its length, the bit after the highest, and then the others, apart.
     fn code(&mut self, value: u64, column: &mut Vec<u8>) {
         if value < 128 {
             column.push((value & 0x7f) as u8);

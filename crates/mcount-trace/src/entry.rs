@@ -58,7 +58,7 @@ pub struct ThreadEnd {
     pub ticks: u64,
 }
 
-/// What a thread is called.
+/// The name of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadName<'a> {
     /// The process ID.
@@ -104,7 +104,7 @@ pub struct Mapping {
     pub module: u32,
     /// The process ID.
     pub pid: u32,
-    /// What is to be added to an address in the file.
+    /// The difference to addresses in the file.
     pub bias: u64,
     /// Ticks when it happened.
     pub ticks: u64,
@@ -148,7 +148,7 @@ pub enum Entry<'a> {
     ThreadStart(ThreadStart<'a>),
     /// A thread ends.
     ThreadEnd(ThreadEnd),
-    /// What a thread is called.
+    /// The name of a thread.
     ThreadName(ThreadName<'a>),
     /// A file that code is loaded from.
     Module(Module<'a>),

@@ -1,5 +1,5 @@
-//! Why a file cannot be read as a trace at all. What is damaged inside a trace is no error: the good
-//! part is read, and [`Damage`] says what is missing.
+//! Why a file cannot be read as a trace at all. Damage inside a trace is no error: the good part is
+//! read, and [`Damage`] counts the missing parts.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum Error {
     Packed,
     /// The number that tells the byte order is in neither order.
     ByteOrder,
-    /// Chunks of so many bytes are not possible.
+    /// Chunks of that many bytes are not possible.
     ChunkSize(u64),
 }
 
@@ -45,7 +45,7 @@ impl std::error::Error for Error {}
 /// What of a trace couldn't be read. All 0 in a trace that is whole.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Damage {
-    /// Chunks that lie behind the end of the file, wholly or in part.
+    /// Chunks that lie after the end of the file, wholly or in part.
     pub missing_chunks: u64,
     /// Chunks of kinds that version 1 doesn't have.
     pub unknown_chunks: u64,

@@ -1,9 +1,9 @@
 //! Following a trace while it's written: the calls that have ended since the last look.
 //!
-//! Only what is new is read. What is kept is where each chunk was read up to, so memory is in proportion to the chunks of a
-//! ring, or, in a trace that grows, to the threads that write to it. In a ring, chunks are written over while they are
-//! read: a chunk's descriptor is looked at before and after, and what was read in between counts only if both are the
-//! same.
+//! Only what is new is read. It remembers where each chunk was read up to, so memory is in proportion to the
+//! chunks of a ring, or to the threads of a growing trace. In a ring, chunks are written over while they are
+//! read: a chunk's descriptor is looked at before and after, and what was read in between counts only if both
+//! are the same.
 
 use crate::bytes::Bytes;
 use crate::index::{Descriptor, descriptor};
@@ -38,7 +38,7 @@ pub struct Ended {
     pub how: Option<End>,
 }
 
-/// What a look has found.
+/// The results of a look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Look {
     /// Calls that were handed out.
@@ -49,7 +49,7 @@ pub struct Look {
     pub left: u64,
 }
 
-/// Whose a chunk is. In a ring that changes.
+/// The thread that a chunk belongs to. In a ring that changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Whose {
     base: u64,
@@ -121,7 +121,7 @@ pub struct Follower {
     places: BTreeMap<(u64, usize), ReadPosition>,
     /// Chunks with shares, of which there may be more.
     shared: BTreeSet<u64>,
-    /// Chunks that nobody had described yet.
+    /// Chunks without a description yet.
     later: Vec<u64>,
     /// Calls that were read of chunks that have been written over since.
     gone: u64,
@@ -292,7 +292,7 @@ impl Follower {
 /// Is there anything in chunk `number` that hasn't been read?
 fn has_more(file: &mut impl Source, number: u64, place: &ReadPosition) -> bool {
     let start = layout::HEADER_BLOCK + number * layout::CHUNK_SIZE + place.at as u64;
-    // The next record, or the one behind it.
+    // The next record, or the one after it.
     let mut is_there =
         |place: usize, at: u64| place < SIZE && word(file, at).is_some_and(|w| w != 0);
     is_there(place.at, start) || is_there(place.at + call::SIZE, start + call::SIZE as u64)
@@ -339,7 +339,7 @@ fn take(bytes: &[u8], place: &mut ReadPosition, each: &mut impl FnMut(&Ended)) {
     for (index, bytes) in records.iter().enumerate() {
         match record(bytes, BIG) {
             Record::Empty => {
-                // A signal handler may have left one for ever that was begun; what is behind it counts.
+                // A signal handler may have left one for ever that was begun; what is after it counts.
                 let more = records.get(index + 1..).unwrap_or_default();
                 let is_behind = more.iter().take(64).any(|record| record[..8] != [0; 8]);
                 if !(is_behind && place.is_stuck) {
@@ -371,7 +371,7 @@ fn take(bytes: &[u8], place: &mut ReadPosition, each: &mut impl FnMut(&Ended)) {
     }
 }
 
-/// Whose chunk `number` is now, if it has calls.
+/// The thread that chunk `number` belongs to now, if it has calls.
 fn whose(file: &mut impl Source, number: u64) -> Option<Whose> {
     let of = one(file, number)?;
     (of.kind == chunk::CALLS).then(|| Whose::of(&of))

@@ -32,7 +32,7 @@ pub(crate) struct Piece {
     pub(crate) has_modifiers: bool,
 }
 
-/// What is known of a thread that made calls.
+/// The data of a thread that made calls.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadIndex {
     pub(crate) number: u32,
@@ -139,7 +139,7 @@ struct Modifiers {
     owner: Option<u32>,
 }
 
-/// What a directory says of a chunk.
+/// A directory's entry of a chunk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Descriptor {
     pub(crate) number: u64,
@@ -174,11 +174,11 @@ pub(crate) struct Index {
     left_out: u64,
 }
 
-/// What a thread takes from the room for pieces and extras.
+/// The room that a thread takes for pieces and extras.
 const THREAD: u64 = 8;
 
 impl Index {
-    /// Without threads yet, and with room for so many pieces and extras.
+    /// Without threads yet, and with room for that many pieces and extras.
     pub(crate) fn new(room: u64) -> Self {
         Self { threads: Vec::new(), numbers: HashMap::new(), room, left_out: 0 }
     }

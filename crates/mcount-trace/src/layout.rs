@@ -5,7 +5,7 @@
 
 /// The first eight bytes of a trace.
 pub const MAGIC: [u8; 8] = *b"\x89MCOUNT\n";
-/// What the number at [`header::BYTE_ORDER`] is, in the byte order of the traced machine.
+/// The number at [`header::BYTE_ORDER`], in the byte order of the traced machine.
 pub const BYTE_ORDER: u32 = 0x0102_0304;
 /// The version of the format.
 pub const VERSION: u32 = 1;
@@ -38,7 +38,7 @@ pub mod header {
     pub const START_TICKS: usize = 40;
     /// u64: `CLOCK_REALTIME` at that time, in nanoseconds.
     pub const START_REALTIME: usize = 48;
-    /// u64: ticks when the trace ended; 0 if nobody ended it.
+    /// u64: ticks when the trace ended; 0 if no recorder ended it.
     pub const END_TICKS: usize = 56;
     /// u64: bits of [`super::flags`].
     pub const FLAGS: usize = 64;
@@ -78,7 +78,7 @@ pub mod clock {
 
 /// Bits of the header's flags.
 pub mod flags {
-    /// The trace is finished: nobody writes to it any more.
+    /// The trace is finished: no program writes to it.
     pub const FINISHED: u64 = 1;
     /// Calls have only entries: neither durations nor nesting.
     pub const ENTRIES: u64 = 2;
@@ -226,7 +226,7 @@ pub mod value {
     pub const IN_RECORD: usize = 12;
     /// A text is more than what was recorded.
     pub const CUT: u16 = 1 << 14;
-    /// The memory behind the recorded bytes of a text could not be read.
+    /// The memory after the recorded bytes of a text could not be read.
     pub const BAD: u16 = 1 << 15;
     /// The bits of a text's head that are its length.
     pub const LENGTH: u16 = (1 << 14) - 1;
@@ -266,11 +266,11 @@ pub mod open {
     pub const THREAD_SHIFT: u32 = 32;
 }
 
-/// Metadata records: u32 kind, u32 length, then so many bytes, padded to a multiple of 8.
+/// Metadata records: u32 kind, u32 length, then that many bytes, padded to a multiple of 8.
 pub mod metadata {
     /// Bytes of kind and length.
     pub const HEAD: usize = 8;
-    /// What a record, with its padding, is a multiple of.
+    /// The size of a record, with its padding, is a multiple of this.
     pub const ALIGNMENT: usize = 8;
     /// The chunk has no more records.
     pub const NOTHING: u32 = 0;
@@ -303,13 +303,14 @@ pub mod metadata {
 
 /// Compressed traces: frames of zstd, each with a block of the file or, the first and the last, about all of them.
 pub mod packed {
-    /// What the skippable frames that zstd leaves to others begin with; the first and the last one.
+    /// The first bytes of the skippable frames that zstd leaves to others; the first and the last
+    /// one.
     pub const HEAD: u32 = 0x184d_2a5a;
     /// The one with the table, of which zstd's own seekable format has the number.
     pub const TABLE: u32 = 0x184d_2a5e;
     /// Bytes of that beginning: the number above, and how many bytes follow.
     pub const SKIPPABLE: usize = 8;
-    /// What the first frame has: these bytes, u32 version, u32 0, u64 bytes of the trace.
+    /// The first frame: these bytes, u32 version, u32 0, u64 bytes of the trace.
     pub const MAGIC: [u8; 8] = *b"\x89MCOUNZ\n";
     /// The version of compressed traces.
     pub const VERSION: u32 = 1;
@@ -319,7 +320,7 @@ pub mod packed {
     pub const BLOCK: usize = 65_536;
     /// Bytes of an entry of the table: u32 compressed size of a frame, u32 size of what's in it.
     pub const ENTRY: usize = 8;
-    /// Bytes behind the table: u32 number of frames, u8 0, u32 [`TABLE_MAGIC`].
+    /// Bytes after the table: u32 number of frames, u8 0, u32 [`TABLE_MAGIC`].
     pub const FOOTER: usize = 9;
     /// The last bytes of the file.
     pub const TABLE_MAGIC: u32 = 0x8f92_eab1;

@@ -60,7 +60,7 @@ pub(crate) struct Metadata<'a> {
     pub(crate) functions: Vec<Function<'a>>,
     pub(crate) mappings: Vec<Mapping>,
     pub(crate) notes: Vec<&'a [u8]>,
-    /// What is recorded of arguments and results: functions, and what follows their numbers.
+    /// The recorded arguments and results: functions, and the data after their numbers.
     pub(crate) values: Vec<(u32, &'a [u8])>,
     /// Enumerations, and what follows their numbers.
     pub(crate) enumerations: Vec<(u32, &'a [u8])>,

@@ -122,8 +122,8 @@ fn is_above(slot: u32, other: u32) -> bool {
     slot > other && slot - other < SAME_STACK
 }
 
-/// Finds out when the calls of a thread ended that nobody saw ending. `limit` says until when a call
-/// with this start can have been open at most.
+/// Finds out when the calls of a thread ended whose ends were not seen. `limit` says until when a
+/// call with this start can have been open at most.
 pub(crate) fn resolve(
     file: File<'_>,
     thread: &mut ThreadIndex,

@@ -20,7 +20,7 @@ pub(crate) struct Ordered<'a> {
     extras: &'a [Raw],
     next_extra: usize,
     next_piece: usize,
-    /// What is left of the piece, the next call last.
+    /// The rest of the piece, the next call last.
     window: Vec<Raw>,
     stack: Vec<Raw>,
 }

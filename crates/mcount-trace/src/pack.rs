@@ -41,7 +41,7 @@ impl<'b> Packer<'b> {
         Ok(Self { bytes, big_endian, has_calls })
     }
 
-    /// What the file begins with.
+    /// The first bytes of the file.
     #[must_use]
     pub fn head(&self) -> Vec<u8> {
         let mut head = skippable(packed::HEAD, HEAD_SIZE);

@@ -17,7 +17,7 @@ pub enum End {
     Exit,
 }
 
-/// What the two words of a record say.
+/// The contents of a record's two words.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Record {
     Empty,
@@ -57,7 +57,7 @@ pub(crate) struct Raw {
 
 /// The call had not ended.
 const OPEN: u8 = 4;
-/// The call ended at `Raw::end` at the latest: nobody saw when.
+/// The call ended at `Raw::end` at the latest: the agent didn't see when.
 const PENDING: u8 = 8;
 /// The call is known from the shadow of the stack: it had not ended when the recording stopped.
 const SHADOW: u8 = 16;
@@ -131,7 +131,7 @@ impl Raw {
         self.function_and_end |= u32::from(APART) << 24;
     }
 
-    /// Whether it is only found among the extras: nobody saw its end, or it was set apart.
+    /// Whether it is only found among the extras: its end wasn't seen, or it was set apart.
     #[inline]
     pub(crate) fn is_only_extra(&self) -> bool {
         self.how() & (PENDING | APART) != 0
@@ -174,7 +174,7 @@ impl Raw {
         self.function_and_end = self.function() | u32::from(how) << 24;
     }
 
-    /// What orders the ends of two calls. Of equal ticks, a call whose end nobody saw ended first.
+    /// What orders the ends of two calls. Of equal ticks, a call with an unseen end ended first.
     #[inline]
     pub(crate) fn end_key(&self) -> (u64, u64) {
         (self.end, if self.is_pending() { 0 } else { self.ordinal })

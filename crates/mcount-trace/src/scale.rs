@@ -47,7 +47,7 @@ impl Scale {
         u64::try_from(exact).unwrap_or(u64::MAX)
     }
 
-    /// A tick that isn't later than the first one that so many nanoseconds have passed at.
+    /// A tick that isn't later than the first one after that many nanoseconds.
     pub(crate) fn ticks(self, nanoseconds: u64) -> u64 {
         if self.rate == 0 || self.rate == NANOSECONDS {
             return nanoseconds;

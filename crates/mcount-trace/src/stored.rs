@@ -1,7 +1,7 @@
 //! The index that a finished trace has: what the first pass over its calls would find ([`crate::index`]), so that a
 //! reader needs no such pass.
 //!
-//! An index can lie, as everything in a trace. What it says is only believed as far as it names places inside the
+//! An index can lie, as everything in a trace. A reader believes it only as far as it names places inside the
 //! file, and none of them twice.
 
 use crate::bytes::Bytes;

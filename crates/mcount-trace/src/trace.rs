@@ -18,7 +18,7 @@ use crate::values::{Signatures, Values};
 use crate::walk::{Stretch, Visitor, backwards, forwards};
 use std::collections::HashMap;
 
-/// What the header says.
+/// The contents of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Header {
@@ -38,7 +38,7 @@ pub struct Header {
     pub start_monotonic: u64,
     /// Ticks when the trace ended, if it did so in an orderly way.
     pub end: Option<u64>,
-    /// Nobody writes to the file any more.
+    /// The file doesn't change again.
     pub is_finished: bool,
     /// Calls have only entries: neither durations nor nesting.
     pub has_only_entries: bool,
@@ -53,7 +53,7 @@ pub struct Header {
 /// A trace.
 #[derive(Debug)]
 pub struct Trace<'a> {
-    /// What the header says.
+    /// The contents of the header.
     pub header: Header,
     /// Programs that ran, by start.
     pub processes: Vec<Process<'a>>,
@@ -65,7 +65,7 @@ pub struct Trace<'a> {
     pub functions: Vec<Function<'a>>,
     /// Which process had which module, as it was recorded.
     pub mappings: Vec<Mapping>,
-    /// What is missing from the trace and why, as the recorder said it.
+    /// The recorder's notes: the missing parts of the trace and why.
     pub notes: Vec<&'a [u8]>,
     /// What could not be read.
     pub damage: Damage,
@@ -83,7 +83,7 @@ impl<'a> Trace<'a> {
     ///
     /// # Errors
     ///
-    /// The bytes are no trace, or one of a version that isn't known. Damage behind the header is no
+    /// The bytes are no trace, or one of a version that isn't known. Damage after the header is no
     /// error: see [`Trace::damage`].
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         if is_packed(bytes) { Err(Error::Packed) } else { Self::read(File::plain(bytes)) }
@@ -295,7 +295,7 @@ impl<'a> Trace<'a> {
         self.scale.nanoseconds(ticks.saturating_sub(self.header.start))
     }
 
-    /// A tick that isn't later than so many nanoseconds after the start of the trace.
+    /// A tick that isn't later than that many nanoseconds after the start of the trace.
     pub(crate) fn ticks(&self, nanoseconds: u64) -> u64 {
         self.header.start.saturating_add(self.scale.ticks(nanoseconds))
     }

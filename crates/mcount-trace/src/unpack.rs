@@ -244,7 +244,7 @@ fn frame_end(file: Bytes<'_>, at: usize) -> Option<usize> {
     (end <= file.bytes.len()).then_some(end)
 }
 
-/// What a frame holds, if it is whole and no more than it may be.
+/// The contents of a frame, if it is whole and no larger than it may be.
 pub(crate) fn contents(frame: &[u8]) -> Option<Vec<u8>> {
     let mut decoder = FrameDecoder::new();
     decoder.set_max_window_size(4 * BLOCK as u64);

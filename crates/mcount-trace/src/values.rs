@@ -71,7 +71,7 @@ const ARGUMENT: u8 = 1;
 const RESULT: u8 = 2;
 const MARK: u8 = 3;
 
-/// What a trace says about the values of its functions.
+/// A trace's data about the values of its functions.
 #[derive(Debug, Default)]
 pub(crate) struct Signatures<'a> {
     /// By function.
@@ -288,13 +288,13 @@ impl Cursor {
     }
 }
 
-/// What is left of a description.
+/// The rest of a description.
 struct Shape<'a> {
     bytes: &'a [u8],
     big_endian: bool,
 }
 
-/// What is left of recorded bytes; none if there was no room for them.
+/// The rest of recorded bytes; none if there was no room for them.
 struct Payload<'a> {
     bytes: &'a [u8],
     big_endian: bool,
@@ -461,7 +461,7 @@ fn extended(bits: u128) -> f64 {
     if bits >> 79 & 1 == 1 { -value } else { value }
 }
 
-/// A number of 128 bits, as IEEE 754 has them: a sign, 15 bits of exponent, and 112 behind a leading one.
+/// A number of 128 bits, as IEEE 754 has them: a sign, 15 bits of exponent, and 112 after a leading one.
 fn quad(bits: u128) -> f64 {
     let fraction = bits & ((1 << 112) - 1);
     let exponent = i32::from((bits >> 112 & 0x7fff) as u16);

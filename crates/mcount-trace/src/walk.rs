@@ -31,7 +31,7 @@ pub struct Stretch {
 
 /// What looks at calls.
 pub trait Visitor {
-    /// What it wants to know of a call when it sees those that it encloses.
+    /// The data that it wants of a call when it sees those that it encloses.
     type Mark: Copy;
 
     /// A call, and the mark of the one that encloses it most closely. `call.process` isn't known here.
@@ -106,7 +106,7 @@ struct Walk<'v, V: Visitor> {
     seen: u64,
     /// Calls that overlap were seen: those of fibres.
     is_tangled: bool,
-    /// How many calls may still be compared, as of when so many were seen.
+    /// How many calls may still be compared, as of when that many were seen.
     budget: usize,
     budgeted: u64,
 }
@@ -154,7 +154,7 @@ pub(crate) fn backwards<V: Visitor>(
 }
 
 impl<V: Visitor> Walk<'_, V> {
-    /// Begins with the calls that end behind the stretch, and start in it or before.
+    /// Begins with the calls that end after the stretch, and start in it or before.
     fn enclose(&mut self, index: &ThreadIndex, behind: &Piece, upper: u64) {
         let ordinal = behind.offset as u64;
         let early = index.extras.partition_point(|raw| raw.start <= upper);

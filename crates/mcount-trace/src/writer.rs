@@ -45,7 +45,7 @@ struct Chunk {
     current: Option<(u32, u64)>,
 }
 
-/// What a chunk holds.
+/// The contents of a chunk.
 const CAPACITY: usize = 65_536;
 const _: () = assert!(CAPACITY as u64 == layout::CHUNK_SIZE);
 
@@ -104,7 +104,7 @@ impl Writer {
         self.entry(ThreadStart { pid, tid, ticks, name: name.as_bytes() })
     }
 
-    /// What a thread is called at this time.
+    /// The name of a thread at this time.
     pub fn thread_called(&mut self, pid: u32, tid: u32, ticks: u64, name: &str) -> &mut Self {
         self.entry(ThreadName { pid, tid, ticks, name: name.as_bytes() })
     }
@@ -130,7 +130,7 @@ impl Writer {
         number
     }
 
-    /// Adds a function, 16 bytes behind the one before; its number.
+    /// Adds a function, 16 bytes after the one before; its number.
     pub fn function(&mut self, module: &str, name: &str) -> u32 {
         let address = 0x1000 + u64::from(self.functions) * 16;
         self.function_at(module, name, address, 16)

@@ -11,7 +11,8 @@ const INITIALIZERS: [(&str, &str); 4] = [
     ("_GLOBAL__D", "static destructors"),
 ];
 
-/// What is behind one of [`INITIALIZERS`] in the name of a symbol: `_NAME`, or `.NUMBER_NAME` if it has a priority.
+/// The rest after one of [`INITIALIZERS`] in the name of a symbol: `_NAME`, or `.NUMBER_NAME` if it has a
+/// priority.
 fn initialized(rest: &str) -> Option<&str> {
     let priority =
         rest.strip_prefix('.').map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));

@@ -8,7 +8,7 @@ use crate::names::source_name;
 use crate::site::Kind;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// What a tracer can do with a function.
+/// The ways in which a tracer can use a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum State {
@@ -68,7 +68,7 @@ pub struct Instance {
     pub file: Option<String>,
     /// The binding of that symbol.
     pub binding: Binding,
-    /// What a tracer can do with that clone.
+    /// The ways in which a tracer can use that clone.
     pub state: State,
 }
 
@@ -178,7 +178,7 @@ impl<'f> Side<'f> {
         side
     }
 
-    /// The name by which a function called `name` is matched.
+    /// The name with which a function called `name` is matched.
     fn key(&self, name: &'f str) -> &'f str {
         if self.exact { name } else { source_name(name) }
     }
@@ -216,8 +216,8 @@ impl<'f> Side<'f> {
     }
 }
 
-/// What is left of both sides after matching first those of the same file and state, and then those of
-/// the same state that may be the same function.
+/// The rest of both sides after matching first those of the same file and state, and then those of the
+/// same state that may be the same function.
 fn unmatched(mut old: Vec<Instance>, mut new: Vec<Instance>) -> (Vec<Instance>, Vec<Instance>) {
     take_pairs(&mut old, &mut new, Match::SAME_FILE_AND_STATE);
     take_pairs(&mut old, &mut new, Match::SAME_STATE);

@@ -1,7 +1,4 @@
 //! [`File`]: one file, opened once and asked often.
-//!
-//! Its own file because it knows every verb, and keeps what several of them need: the headers, the index
-//! of the functions, and the sites.
 
 use crate::check::{Check, Finding};
 use crate::elf::{Opened, Verb, View};
@@ -75,7 +72,7 @@ impl<'d> File<'d> {
         Ok(Self { size: bytes.len(), opened, identity, options, known })
     }
 
-    /// The same file with other options, owned or borrowed. What was found out so far is forgotten.
+    /// The same file with other options, owned or borrowed. This drops all answers so far.
     #[must_use]
     pub fn with_options(self, options: impl Into<Cow<'d, Options>>) -> Self {
         let known = RefCell::new(Known::kept());
@@ -139,7 +136,7 @@ impl<'d> File<'d> {
         self.opened.ask(Survey(&self.options, &mut self.known.borrow_mut()))
     }
 
-    /// What is wrong with its table. See [`crate::check()`].
+    /// The findings about its table. See [`crate::check()`].
     ///
     /// # Errors
     ///

@@ -106,7 +106,7 @@ pub fn simple_name(name: &str) -> Cow<'_, str> {
 /// ```
 #[must_use]
 pub fn without_arguments(name: &str) -> &str {
-    /// What demanglers write behind the arguments.
+    /// What demanglers write after the arguments.
     const BEHIND: [&str; 4] = [" const", " volatile", " &&", " &"];
     let mut end = name;
     loop {
@@ -135,7 +135,7 @@ pub fn without_arguments(name: &str) -> &str {
     name
 }
 
-/// Where the parts of a name without arguments begin, behind the type of a result: what is between `::`.
+/// Where the parts of a name without arguments begin, after the type of a result: what is between `::`.
 fn starts(name: &str) -> Vec<usize> {
     let (mut all, mut start, mut depth, mut before) = (Vec::new(), 0, 0_u32, ' ');
     for (at, c) in name.char_indices() {

@@ -1,8 +1,6 @@
-//! What a caller can ask for. [`Options`] say what the sites of a file are and which of them the table
-//! should have, so they matter to every question about the file. What matters to one question only
-//! has a type of its own.
-//!
-//! Its own file, at the bottom, because every verb knows it and it knows none of them.
+//! The requests of a caller. [`Options`] say what the sites of a file are and which of them the table
+//! should have, so they matter to every question about the file. What matters to one question only has
+//! a type of its own.
 
 use crate::helpers::Helpers;
 use crate::policy::Policy;
@@ -10,7 +8,7 @@ use crate::setters::setters;
 use crate::site::TABLE_SECTION;
 use std::borrow::Cow;
 
-/// What the sites of a file are, and which of them its table should have.
+/// The definition of a file's sites, and of those that its table should have.
 ///
 /// ```
 /// use mcount::{Base, Options, Policy};

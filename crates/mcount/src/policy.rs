@@ -18,7 +18,7 @@ const LINUX: &[&[u8]] = &[
 /// The sections reserved for functions that a recorder must leave alone.
 const LINUX_RESERVED: &[&[u8]] = &[b".text..nomcount", b".text..ftrace"];
 
-/// What a policy does with sections that none of its patterns matches.
+/// The rule of a policy for sections that none of its patterns matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Base {

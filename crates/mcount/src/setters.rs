@@ -1,5 +1,5 @@
 //! Options are set one by one: `Options::default().nops(true)`. New ones can be added without breaking
-//! anybody, because nobody writes down all of them.
+//! callers, because none of them writes down all.
 
 /// Gives `$options` a method for each field, which sets it.
 macro_rules! setters {

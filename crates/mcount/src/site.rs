@@ -8,7 +8,7 @@ pub const TABLE_SECTION: &str = "__mcount_loc";
 /// The name of the section in which the compiler lists the areas of `-fpatchable-function-entry`.
 pub(crate) const PATCHABLE_SECTION: &str = "__patchable_function_entries";
 
-/// What a call site is.
+/// The kind of a call site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kind {
@@ -80,7 +80,7 @@ pub struct CallSite {
     /// How far it is from the value of `symbol`, in bytes. Negative if an area of NOPs begins before the
     /// function.
     pub symbol_offset: Option<i64>,
-    /// What it is; `None` for an entry that isn't a site.
+    /// Its kind; `None` for an entry that isn't a site.
     pub kind: Option<Kind>,
     /// The hook symbol that is called.
     pub hook: Option<Arc<str>>,
@@ -177,7 +177,7 @@ pub struct Sites {
 }
 
 impl Sites {
-    /// What the site or entry `site`, which is one of these, is to the table.
+    /// The state of `site`, one of these, in the table.
     #[must_use]
     pub fn status(&self, site: &CallSite) -> Status {
         if self.is_table { site.entry_status(self.is_image) } else { site.site_status() }

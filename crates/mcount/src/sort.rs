@@ -21,12 +21,12 @@
 //!    at 0x3008 to 0x3018 stay where they are, and only their addends change. The zero must stay zero, so
 //!    the relocation at 0x3000 becomes `R_X86_64_NONE` ([`ImageTable::move_dynamic`]).
 //! 4. The loader handles the first `DT_RELACOUNT` relocations without looking at their types. So the
-//!    removed relocation must leave that run: it goes behind the others, and the count becomes 3.
+//!    removed relocation must leave that run: it goes after the others, and the count becomes 3.
 //!
 //! Three more kinds of relocation can be over an entry:
 //!
 //! - In a shared library, the entry of an exported function has `R_X86_64_64 go`. The loader may find
-//!   `go` in another file, so nobody knows the value yet. The relocation moves as a whole, together with
+//!   `go` in another file, so the value is still unknown. The relocation moves as a whole, together with
 //!   its word.
 //! - RELR packs the places of relative relocations in bitmaps; the values are in the words. The bitmaps
 //!   are made again ([`ImageTable::repack`]).
@@ -178,20 +178,20 @@ struct Over {
     by_symbol: bool,
 }
 
-/// What a relocated word holds after sorting.
+/// The value of a relocated word after sorting.
 enum SortedWord {
     /// Nothing that matters: the relocation has the value.
     Addend,
     /// The value.
     Value,
-    /// What the word of this slot held before.
+    /// The value of this slot's word before.
     Moved(usize),
 }
 
 /// The dynamic relocations after sorting.
 struct Moved {
     writes: Vec<Write>,
-    /// What each relocated word holds, by slot.
+    /// The value of each relocated word, by slot.
     held: BTreeMap<usize, SortedWord>,
 }
 

@@ -1,7 +1,5 @@
 //! Images whose relocations are packed as Android's linker wants them: they have the same sites and
 //! the same table as those whose relocations are not.
-//!
-//! It is a file of its own because no object has such relocations: it needs a linker, `ld.lld`.
 
 use libtest_mimic::Arguments;
 use mcount::{Base, CallSite, CheckOptions, Options, Policy, RecordOptions, SortOptions};

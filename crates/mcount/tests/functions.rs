@@ -1,6 +1,4 @@
 //! Every function of a file with its sites, in objects made for the purpose and in all prebuilt ones.
-//!
-//! Its own file because it looks at functions that have no site, which nothing else does.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use mcount::{Binding, Exclusion, Functions, Options, RecordOptions, functions, record, scan};

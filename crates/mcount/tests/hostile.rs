@@ -1,7 +1,7 @@
 //! Inputs that nobody should make: cut short, with fields that lie, with bits that fell over. None
 //! makes a verb panic, hang or read outside the file, and what `record` lets pass parses again.
 //!
-//! Its own file because the subject is the input, whatever the verb. Names of fields: gABI, 4.
+//! Names of fields: gABI, 4.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use mcount::{

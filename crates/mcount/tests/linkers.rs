@@ -1,7 +1,5 @@
 //! What linkers make of tables that were put right: sources that compilers are known to leave a wrong
 //! table in, or none, go through `record` and then through every linker.
-//!
-//! Its own file because the judge is the linked program: its symbols and the words of its table.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use mcount::{CheckOptions, Options, RecordOptions, check, record};

@@ -1,9 +1,8 @@
 //! Names of functions as people write them, for symbols that others made: those of the C++ library, of LLVM, of Rust's
 //! compiler and of this test, demangled by two demanglers.
 //!
-//! Its own file because what is tested are names of programs, whatever is done with them. The judge of single names is a
-//! compiler: with `-gsimple-template-names`, clang writes the name of each function without template arguments into the
-//! debug information.
+//! The judge of single names is a compiler: with `-gsimple-template-names`, clang writes the name of each function
+//! without template arguments into the debug information.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use mcount::simple_name;

@@ -1,8 +1,8 @@
 //! The public items of the library, as `public-api.txt` lists them, so that nobody changes one by
 //! accident. `BLESS=1 cargo test -p mcount --test public_api` writes the list anew.
 //!
-//! Its own file because it has a golden file. It reads sources and needs neither a network nor another
-//! compiler: clippy's `unreachable_pub` sees to it that what is `pub` can be reached from outside.
+//! It reads sources and needs neither a network nor another compiler: clippy's `unreachable_pub` sees to it that
+//! what is `pub` can be reached from outside.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::fmt::Write;

@@ -1,8 +1,7 @@
 //! What a table looks like in an object: its section and its relocation section field by field, what
 //! its entries are relocated against, and what the policy puts in it.
 //!
-//! Its own file because readers of tables (linker scripts, Linux, `ld --gc-sections`) depend on each
-//! of these. Specification: gABI, 4 ("Sections"); Linux's section policy: docs/arches.md.
+//! Specification: gABI, 4 ("Sections"); Linux's section policy: docs/arches.md.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use mcount::{

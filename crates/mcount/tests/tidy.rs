@@ -1,7 +1,5 @@
 //! The rules of the architecture, kept by a test (ARCHITECTURE.md): which module may know which, where
 //! a processor's numbers may stand, and what no source file does.
-//!
-//! Its own file because it reads sources, not objects.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -442,6 +440,22 @@ fn every_file_says_what_it_is_for() {
 /// The most lines of a source file, and of a function, from its `fn` to its last brace.
 const LONGEST_FILE: usize = 600;
 const LONGEST_FUNCTION: usize = 60;
+
+/// Why a file is a file of its own, its place and its name say. A header says what it's for.
+#[test]
+fn no_file_explains_why_it_is_one() {
+    let mut offences = Vec::new();
+    for folder in ["crates", "xtask", "lab", "benches", "fuzz", "examples"] {
+        for (name, source) in sources(folder) {
+            let mut header = source.lines().take_while(|line| line.starts_with("//!"));
+            let explains = |line: &str| {
+                ["Its own file", "a file of its own because"].iter().any(|text| line.contains(text))
+            };
+            offences.extend(header.find(|line| explains(line)).map(|_| format!("{folder}/{name}")));
+        }
+    }
+    none(&offences, "a header says what the file is for");
+}
 
 #[test]
 fn no_file_is_too_long() {

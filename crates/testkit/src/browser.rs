@@ -4,7 +4,7 @@ use crate::process;
 use crate::room::Room;
 use std::process::Command;
 
-/// What somebody could call a function so that a page does more than name it.
+/// Names of functions with which a page could do more than name them.
 pub const HOSTILE_NAMES: [&str; 4] = [
     "</script><script>document.title='owned'</script>",
     "<img src=x onerror=document.title='owned'>",

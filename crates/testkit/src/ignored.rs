@@ -1,6 +1,4 @@
 //! How a test ends itself as ignored: a panic that only the test's own harness sees.
-//!
-//! Its own file because [`crate::tools`] ends tests so, and [`crate::trial`], which runs them, asks for tools.
 
 use libtest_mimic::Failed;
 use std::any::Any;
@@ -26,7 +24,7 @@ pub fn ignore(reason: impl Into<String>) -> ! {
 }
 
 thread_local! {
-    /// What the last panic in this thread said; nothing if no test runs in it.
+    /// The message of the last panic in this thread; empty if no test runs in it.
     static RUNNING: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 

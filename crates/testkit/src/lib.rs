@@ -1,5 +1,6 @@
 //! Helpers for the tests of mcount.
 
+pub mod book;
 pub mod browser;
 pub mod btf;
 pub mod budget;

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 #[derive(Debug)]
 pub struct Room(TempDir);
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// The exit code; `None` if a signal ended it.

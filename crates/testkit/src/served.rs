@@ -77,7 +77,7 @@ impl Served {
     ///
     /// # Errors
     ///
-    /// It doesn't read any more.
+    /// It no longer reads.
     pub fn tell(&mut self, what: &str) -> Result<(), String> {
         let input = self.input.as_mut().ok_or("no input")?;
         input

@@ -3,7 +3,7 @@
 use object::{Object, ObjectSymbol};
 use std::path::Path;
 
-/// Has a thread go on, one instruction at a time, until it's at `address`, and stand there as after SIGSTOP.
+/// Makes a thread go on, one instruction at a time, until it's at `address`, and stand there as after SIGSTOP.
 ///
 /// # Errors
 ///

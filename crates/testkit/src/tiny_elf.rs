@@ -1,5 +1,5 @@
 //! A builder of small ELF objects from data: any machine, class and byte order, REL or RELA. It
-//! stands in for processors that no compiler here targets, and for files that no compiler makes.
+//! is in for processors that no compiler here targets, and for files that no compiler makes.
 //!
 //! It shares no code with the library under test. Specification: System V gABI, chapter 4; the
 //! order of `r_info` in little-endian MIPS n64: MIPS 64-bit ELF Object File Specification, 2.9.

@@ -1,5 +1,5 @@
-//! Finds compilers, linkers and emulators. A test that needs one that is missing is ignored, with the reason. With
-//! `MCOUNT_REQUIRE_TOOLS=1`, as in CI, it fails instead, so that no test is lost without anybody noticing.
+//! Finds compilers, linkers and emulators. A test that needs one that is missing is ignored, with the reason.
+//! With `MCOUNT_REQUIRE_TOOLS=1`, as in CI, it fails instead, so that no test is lost unnoticed.
 
 use crate::ignored::ignore;
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ pub fn need<'a>(programs: impl IntoIterator<Item = &'a str>) {
     ignore(reason);
 }
 
-/// What is missing of `program`: itself, or the C library of a compiler.
+/// The missing part of `program`: itself, or the C library of a compiler.
 fn missing(program: &str) -> Option<String> {
     if find(program).is_none() {
         return Some(program.to_owned());

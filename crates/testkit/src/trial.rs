@@ -25,7 +25,7 @@ pub use linkme;
 pub struct Test {
     /// Where the function is, as `module_path!` says it.
     pub module: &'static str,
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// The runs of it.
     pub cases: fn() -> Vec<Case>,
@@ -67,9 +67,9 @@ pub fn each<R: Row + Send + 'static>(
     cases
 }
 
-/// What a test has a case for each of.
+/// The values that a test has a case for.
 pub trait Row {
-    /// What the case is called.
+    /// The name of the case.
     fn label(&self) -> String;
 }
 

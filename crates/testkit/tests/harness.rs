@@ -1,7 +1,5 @@
 //! The harness itself: what becomes of a test that passes, fails, or ignores itself; and whether every test program of
 //! the workspace that needs it uses it.
-//!
-//! Its own file because it is a test program that the harness runs.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeMap;

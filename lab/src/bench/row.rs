@@ -1,7 +1,4 @@
 //! A row of `docs/benchmarks.md` as plain data: programs, their input, and the goals.
-//!
-//! Its own file because the code that makes rows ([`rows`](super::rows)), the code that makes their inputs and
-//! the code that runs them all need it, and it needs none of them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -66,8 +66,8 @@ fn file_of(input: &Input) -> String {
 }
 
 fn appending(paths: &[PathBuf]) -> Floor {
-    let text = "in one process, for each file: open it, touch every symbol, name and relocation of \
-                code in it, append as many bytes as the recorder appends, write 64 bytes at the start";
+    let text = "one process opens each file, touches every symbol, name and relocation of\n\
+                code in it, appends as many bytes as the recorder, and writes 64 bytes at the start";
     Floor { text: text.to_owned(), reads: Reads::Relocations(paths.to_vec()) }
 }
 
@@ -203,7 +203,7 @@ fn table(inputs: &Inputs) -> Result<Row> {
         Goal::Faster { ours: 1, peer: 3, times: 100.0 },
     ];
     let title = "The table of a vmlinux of 590 MB".to_owned();
-    let text = "touch every symbol, name and relocation of code";
+    let text = "one process touches every symbol, name and relocation of code";
     let floor = Some(Floor { text: text.to_owned(), reads: Reads::ImageRelocations(image) });
     Ok(Row { title, input: describe(&kept)?, programs, goals, floor, repeat: 1 })
 }
@@ -230,7 +230,7 @@ fn list(inputs: &Inputs) -> Result<Row> {
         Goal::Faster { ours: 0, peer: 2, times: 20.0 },
     ];
     let title = "The table that is there, in the vmlinux of 590 MB".to_owned();
-    let text = "touch every symbol and name, and the table; write as many bytes as are printed";
+    let text = "one process touches every symbol and name, and the table, and writes as many bytes as are printed";
     let floor = Some(Floor { text: text.to_owned(), reads: Reads::Table(image) });
     Ok(Row { title, input: describe(&input)?, programs, goals, floor, repeat: 1 })
 }

@@ -1,6 +1,4 @@
 //! What was measured, as plain data: times, memory, verdicts.
-//!
-//! Its own file because everything in `bench` uses it, and it uses nothing of theirs.
 
 use serde::{Deserialize, Serialize};
 

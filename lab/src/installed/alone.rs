@@ -1,8 +1,7 @@
 //! `cargo lab installed --alone`: kernels of newer Debians as they're installed, for every processor that has one, without their
 //! debug packages: whether `mcount` finds their names and tables, and what `check` says.
 //!
-//! The rows that it prints are those of docs/why.md. Its own file because nothing is compared: debug packages of all these would be
-//! 20 GB.
+//! The rows that it prints are those of docs/why.md.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,7 +1,5 @@
 //! `cargo lab kernel --debian`: a kernel as Debian installs it, with two of its modules. Their tables are taken out and made
 //! anew by `mcount record`. The kernel boots twice, with these modules and with Debian's own, and has to trace the same calls.
-//!
-//! Its own file because nothing is compiled but the program in the initial file system.
 
 use std::path::Path;
 use std::process::Command;

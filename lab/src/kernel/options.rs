@@ -1,6 +1,4 @@
 //! The command line of `cargo lab kernel`, and where each kernel is built.
-//!
-//! Its own file because building and booting both need to know what was asked for.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,4 @@
 //! What came of one module, as plain data.
-//!
-//! Its own file because each way to compare adds to it, and the report reads it.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,4 @@
 //! Debian packages that a chore needs: which are missing, and installing them.
-//!
-//! Its own file because several chores need packages, and because asking for a package is more than looking for a
-//! program: a cross compiler is of little use without its C library, which is a package of its own.
 
 use std::collections::BTreeSet;
 use std::path::Path;

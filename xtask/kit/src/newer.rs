@@ -1,7 +1,5 @@
 //! Packages of the next Debian, or of the newest, for what this one doesn't have. `apt-get` runs on a root of its own, and nothing is installed:
 //! packages are unpacked into folders of `target/hosts/roots`.
-//!
-//! Its own file because programs are tested and kernels are booted with such packages.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

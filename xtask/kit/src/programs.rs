@@ -1,7 +1,5 @@
-//! Builds this project's programs for a chore that runs them.
-//!
-//! Its own file so that every chore agrees on profiles: [`Profile::Release`] for chores that ask whether the
-//! results are right, [`Profile::Dist`] for those that measure or install.
+//! Builds this project's programs for a chore that runs them: with [`Profile::Release`] for chores that ask whether the
+//! results are right, with [`Profile::Dist`] for those that measure or install.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,6 +1,4 @@
 //! The programs that `cargo test` builds, for chores that run them themselves.
-//!
-//! Its own file because one chore runs them here and another under emulators.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! A copy of the crate memchr that finds things on big-endian AArch64. Its own file, to be deleted one day.
+//! A copy of the crate memchr that finds things on big-endian AArch64.
 //!
 //! memchr 2.8.3 turns vectors around there, because compilers once had their lanes in memory's order reversed. They've been right since
 //! the middle of 2026 (<https://github.com/rust-lang/miri/issues/5056>), so now memchr finds nothing, or a place that mirrors the right

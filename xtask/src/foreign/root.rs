@@ -1,5 +1,5 @@
-//! Builds a C library for processors that Debian has none for: musl, of Debian's sources, by clang. It takes a minute and stays
-//! in `target/hosts/roots`. Its own file, because the rest of the chore is about Rust.
+//! Builds a C library for processors that Debian has none for: musl, of Debian's sources, by clang. It takes a
+//! minute and stays in `target/hosts/roots`.
 //!
 //! What gcc calls libgcc is made of what's there: the arithmetic is in every static library of Rust, and for an unwinder no C
 //! program has any use.

@@ -26,7 +26,7 @@ global_asm!(
     confine = sym confine::mcount_confine,
 );
 
-/// System calls by which a program forbids itself others.
+/// System calls with which a program forbids itself others.
 pub(crate) const SYS_PRCTL: u64 = 167;
 pub(crate) const SYS_SECCOMP: u64 = 277;
 
@@ -77,7 +77,7 @@ const PLACES: usize = 1 << 14;
 
 /// The block of a thread.
 struct Place {
-    /// Its thread pointer; 0: nobody's.
+    /// Its thread pointer; 0: it's free.
     thread: AtomicU64,
     block: AtomicU64,
     /// Where its number is; 0: that isn't known.
@@ -108,7 +108,7 @@ fn places(thread: u64) -> impl Iterator<Item = &'static Place> {
     let table = TABLE.load(Relaxed) as *const Place;
     let first = (thread.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize;
     let count = if table.is_null() { 0 } else { LOOKS };
-    // SAFETY: the table has so many places, and stays mapped.
+    // SAFETY: the table has that many places, and stays mapped.
     (0..count).map(move |step| unsafe { &*table.add((first + step) % PLACES) })
 }
 
@@ -220,7 +220,7 @@ pub(crate) fn is_return(address: u64) -> bool {
     address == late_return() || pad_table::number_of(address).is_some()
 }
 
-/// Where functions return to whose hook is behind the prologue.
+/// Where functions return to whose hook is after the prologue.
 pub(crate) fn late_return() -> u64 {
     (&raw const mcount_exit) as u64
 }
@@ -243,7 +243,7 @@ struct Call {
     link: *mut u64,
 }
 
-/// What a stub has of its function (`mcount_live::aarch64::stub`).
+/// A stub's data about its function (`mcount_live::aarch64::stub`).
 #[repr(C)]
 struct Record {
     body: u64,
@@ -304,7 +304,7 @@ pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
 ///
 /// As above.
 pub(crate) unsafe fn copy_backwards(to: *mut u8, from: *const u8, count: usize) {
-    // SAFETY: the caller promises that both have so many bytes.
+    // SAFETY: the caller promises that both have that many bytes.
     unsafe {
         asm!("cbz {count}, 3f", "2: ldrb {byte:w}, [{from}, #-1]!", "strb {byte:w}, [{to}, #-1]!",
             "sub {count}, {count}, #1", "cbnz {count}, 2b", "3:", count = inout(reg) count => _,
@@ -319,7 +319,7 @@ pub(crate) unsafe fn copy_backwards(to: *mut u8, from: *const u8, count: usize) 
 ///
 /// As of that.
 pub(crate) unsafe fn fill(to: *mut u8, value: u8, count: usize) {
-    // SAFETY: the caller promises that `to` has so many bytes, which may be written.
+    // SAFETY: the caller promises that `to` has that many bytes, which may be written.
     unsafe {
         asm!("cbz {count}, 3f", "2: strb {value:w}, [{to}], #1", "sub {count}, {count}, #1",
             "cbnz {count}, 2b", "3:", count = inout(reg) count => _, to = inout(reg) to => _,

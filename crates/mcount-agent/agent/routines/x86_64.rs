@@ -23,7 +23,7 @@ global_asm!(
     options(att_syntax)
 );
 
-/// System calls by which a program forbids itself others.
+/// System calls with which a program forbids itself others.
 pub(crate) const SYS_PRCTL: u64 = 157;
 pub(crate) const SYS_SECCOMP: u64 = 317;
 
@@ -100,8 +100,8 @@ const fn nobody(confined: u64) -> [u64; BLOCK] {
 /// A thread of this process has, or its parent had.
 static IS_ANYBODY_CONFINED: AtomicU32 = AtomicU32::new(0);
 
-/// Has this thread forbidden itself system calls that the agent needs? A forked child's block is wiped, so it
-/// has if anybody had before.
+/// Has this thread forbidden itself system calls that the agent needs? A forked child's block is wiped, as if
+/// no thread had it before.
 pub(crate) fn is_confined() -> bool {
     let (confined, is_none, this): (u64, u64, u64);
     // SAFETY: `%gs` points to a block, or to what has the same layout.
@@ -151,7 +151,7 @@ pub(crate) fn landing(address: u64) -> u64 {
     }
 }
 
-/// Where functions return to whose hook is behind the prologue.
+/// Where functions return to whose hook is after the prologue.
 pub(crate) fn late_return() -> u64 {
     (&raw const mcount_pg_return) as u64
 }
@@ -199,7 +199,7 @@ pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
 ///
 /// As above.
 pub(crate) unsafe fn copy_backwards(to: *mut u8, from: *const u8, count: usize) {
-    // SAFETY: the caller promises that both have so many bytes.
+    // SAFETY: the caller promises that both have that many bytes.
     unsafe {
         asm!("std", "rep movsb", "cld", inout("rcx") count => _,
             inout("rdi") to.wrapping_add(count).wrapping_sub(1) => _,
@@ -213,7 +213,7 @@ pub(crate) unsafe fn copy_backwards(to: *mut u8, from: *const u8, count: usize) 
 ///
 /// As of that.
 pub(crate) unsafe fn fill(to: *mut u8, value: u8, count: usize) {
-    // SAFETY: the caller promises that `to` has so many bytes, which may be written.
+    // SAFETY: the caller promises that `to` has that many bytes, which may be written.
     unsafe {
         asm!("rep stosb", inout("rcx") count => _, inout("rdi") to => _, in("al") value,
             options(nostack, preserves_flags));

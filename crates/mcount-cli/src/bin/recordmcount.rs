@@ -2,7 +2,7 @@
 //!
 //! With glibc this is `main` itself. Rust's own `main` reads the bounds of the stack from `/proc`, sets
 //! up a stack for signals, and asks for their actions. That takes eighteen system calls, which are too
-//! many for a program that runs once for each object. What it does for safety is done here too.
+//! many for a program that runs once for each object. The safety measures of its own are here, too.
 #![cfg_attr(all(target_os = "linux", target_env = "gnu"), no_main)]
 
 /// The C library's entry point.

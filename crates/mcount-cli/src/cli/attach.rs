@@ -37,7 +37,7 @@ Examples: mcount attach 1234
           mcount attach --list 1234
           mcount replay handle.mcount";
 
-/// How much of the calls is kept if nobody says, in bytes: as much as a ring can have.
+/// How much of the calls is kept by default, in bytes: as much as a ring can have.
 const KEPT: u64 = 480 << 20;
 
 #[derive(Args)]
@@ -56,7 +56,7 @@ pub(super) struct AttachArgs {
     /// Print which functions would be traced, as patterns, and leave the process alone
     #[arg(long, visible_alias = "dry-run", conflicts_with_all = ["output", "duration", "calls"])]
     list: bool,
-    /// Say how many functions of which module have hooks, and for how long the process stood
+    /// Say how many functions of which module have hooks, and how long the process was stopped
     #[arg(short, long)]
     verbose: bool,
     /// The process

@@ -68,7 +68,7 @@ pub(super) struct CallsArgs {
     #[arg(long, help_heading = "What is recorded", conflicts_with = "entries")]
     context_switches: bool,
     /// Let tracing cost this part of the program's processor time at most, such as 2%: functions that are
-    /// called too often for that aren't traced any more, and it's said which
+    /// called too often for that are no longer traced, and it's reported which
     #[arg(
         long,
         value_name = "PERCENT",
@@ -81,10 +81,10 @@ pub(super) struct CallsArgs {
     /// recorded, which is faster
     #[arg(long, value_enum, default_value = "tsc", help_heading = "What is recorded")]
     clock: Clock,
-    /// Keep only the newest calls, in so many bytes
+    /// Keep only the newest calls, in that many bytes
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "What is recorded")]
     ring: Option<u64>,
-    /// Stop recording when the trace has so many bytes
+    /// Stop recording when the trace has that many bytes
     #[arg(
         long,
         value_name = "SIZE",
@@ -117,7 +117,7 @@ fn ordered(text: &str) -> Result<Ordered, std::convert::Infallible> {
 
 fn depth(text: &str) -> Result<u64, String> {
     match number::<u64>(text)? {
-        0 => Err("nothing is that shallow: 1 is the outermost call".to_owned()),
+        0 => Err("1 is the outermost call".to_owned()),
         depth => Ok(depth.min(Scope::ANY_DEPTH)),
     }
 }
@@ -142,7 +142,7 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
 }
 
 impl CallsArgs {
-    /// What they say.
+    /// Their values.
     pub(super) fn scope(&self) -> Result<Scope, String> {
         let language = self.language();
         let with = |patterns: &[Ordered], is_recorded: bool| {

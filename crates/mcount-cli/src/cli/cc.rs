@@ -135,7 +135,7 @@ fn not_started(program: &OsStr, error: io::Error) -> u8 {
     complain(&format!("{}: {}", program.display(), Failure::from(error)))
 }
 
-/// The exit code that stands for the end of the compiler.
+/// The exit code for the way in which the compiler ended.
 fn code(program: &OsStr, status: ExitStatus) -> u8 {
     if let Some(signal) = status.signal() {
         return ended_by(signal, program);
@@ -175,7 +175,7 @@ fn record_some<'a>(
     }
 }
 
-/// What the compiler wrote is no ELF file, such as a precompiled header, or has only bytecode.
+/// The compiler wrote no ELF file, such as a precompiled header, or only bytecode.
 fn has_no_code(failure: &Failure) -> bool {
     use ErrorKind::{Archive, Bitcode, NotElf, SlimLto};
     let Failure::Object(Error { kind, .. }) = failure else { return false };

@@ -80,14 +80,14 @@ fn rules() -> PossibleValuesParser {
     PossibleValuesParser::new(Rule::all().map(Rule::name).chain([ALL]))
 }
 
-/// What was found in a file.
+/// The findings in a file.
 struct Checked {
     findings: Vec<Finding>,
     /// Set where `--coverage` was given.
     functions: Option<Functions>,
 }
 
-/// What was printed.
+/// The text that was printed.
 #[derive(Default)]
 struct Totals {
     files: usize,
@@ -179,7 +179,7 @@ impl Checking<'_> {
     }
 }
 
-/// Whether somebody still reads the output.
+/// Whether the output still has a reader.
 fn wanted(printed: io::Result<()>) -> io::Result<bool> {
     match printed {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
@@ -351,7 +351,7 @@ impl Printer<'_> {
     /// Says how much was found; the exit code.
     fn end(&self) -> u8 {
         let Totals { files, errors, warnings, ref notes, failed } = self.totals;
-        // Of nothing, nothing is said: it would look like a success.
+        // Without a file, nothing is printed: it would look like a success.
         if self.arguments.format == CheckFormat::Text && (files != 0 || !failed) {
             let counts =
                 [counted(errors, "error", "errors"), counted(warnings, "warning", "warnings")];

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// What `--help` says below the options.
 pub(super) const HELP: &str = "\
 All commands that read traces read compressed ones too, and any part of them without the rest, so \
-there is seldom a need to decompress. The file is a row of zstd frames; what comes back is the \
+you rarely need to decompress. The file is a row of zstd frames; what comes back is the \
 same, byte for byte.
 
 Examples: mcount compress program.mcount
@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &CompressArgs) -> u8 {
     let trace = &arguments.trace;
     let output = arguments.output.as_ref().unwrap_or(trace);
     if is_standard(trace) || is_standard(output) {
-        return complain("a trace that is compressed, or was, has to be a file");
+        return complain("only files can be compressed or restored, not standard input and output");
     }
     let done = if arguments.undo { decompress(trace, output) } else { compress(trace, output) };
     match done {

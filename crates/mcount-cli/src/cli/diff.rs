@@ -84,7 +84,7 @@ impl DiffFormat {
 /// The functions of the files of one side, by path in the folder; by an empty one of a file.
 type Side = BTreeMap<PathBuf, Result<Functions, Failure>>;
 
-/// What is not the same of one file.
+/// The differences of one file.
 enum Compared {
     /// It is in the first folder only, or in the second.
     OnlyOld,
@@ -141,7 +141,7 @@ fn complain_of(root: &Path, side: &Side) -> bool {
     failed
 }
 
-/// What is wrong if only one path is a folder.
+/// The error if only one path is a folder.
 fn cannot_be_compared(paths: [&Path; 2]) -> Option<String> {
     let [old, new] = paths;
     let (folder, other) = if is_folder(old) { (old, new) } else { (new, old) };
@@ -214,7 +214,7 @@ fn functions_of(
     Ok(mcount::functions(subject.bytes(), options)?)
 }
 
-/// What differs, by file. A file that could not be read is not compared.
+/// The differences, by file. A file that could not be read is not compared.
 fn compare_sides(arguments: &DiffArgs, old: &Side, new: &Side) -> Vec<(PathBuf, Compared)> {
     let paths: BTreeSet<&PathBuf> = old.keys().chain(new.keys()).collect();
     let mut compared = Vec::new();

@@ -1,6 +1,4 @@
 //! `mcount diff` of traces: which functions take longer, are called more often, are new or gone.
-//!
-//! Its own file because images and traces have nothing in common but the command.
 
 use super::replay::warn;
 use super::{ERROR, FOUND, SUCCESS, complain};
@@ -79,7 +77,7 @@ pub(super) fn diff_traces(
     };
     if old.len() + new.len() == 2 && by != By::Calls {
         complain(
-            "warning: one trace a side doesn't tell what is noise: give several, as OLD1,OLD2",
+            "warning: can't estimate noise from one trace per side: give several, as OLD1,OLD2",
         );
     }
     let rule = Rule {
@@ -97,7 +95,7 @@ pub(super) fn diff_traces(
     Ok(if comparison.differences == 0 { SUCCESS } else { FOUND })
 }
 
-/// What the traces of a side say, one after the other; `None` if one can't be read, which is said.
+/// The results of one side's traces, one after the other; `None` after an error, which is printed.
 fn side(paths: &[PathBuf], by: &mut By, is_exact: bool) -> Option<Vec<Functions>> {
     let mut found = Vec::new();
     for path in paths {

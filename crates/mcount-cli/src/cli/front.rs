@@ -81,7 +81,7 @@ fn start_lines(styles: &Styles) -> String {
     text
 }
 
-/// What is printed where no command is given.
+/// The text for a command line without a command.
 pub(super) fn start(command: &Command) -> StyledStr {
     StyledStr::from(start_lines(command.get_styles()) + "\nmcount --help lists all commands.\n")
 }

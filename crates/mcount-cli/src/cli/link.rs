@@ -23,7 +23,7 @@
 //!    sites. Then the table would have the right size, the addresses would be written into it, and one
 //!    link would do.
 //! 4. Compare again: two sites and two entries with their addresses. The image is renamed to `program`. A
-//!    table of another size can move the code behind it. Then the addresses are wrong and there is
+//!    table of another size can move the code after it. Then the addresses are wrong and there is
 //!    another link, up to `--max-passes`.
 //!
 //! If the command is a compiler's, [`crate::stand_in`] first makes this program the compiler's linker.
@@ -96,7 +96,7 @@ pub(super) fn link(arguments: &LinkArgs) -> io::Result<u8> {
     };
     if linker::replaces_linkers(&arguments.command) {
         return Ok(complain(
-            "mold -run takes the place of every linker, so also that of mcount: \
+            "mold -run replaces every linker, mcount's too: \
              leave it out and give the compiler -fuse-ld=mold",
         ));
     }
@@ -232,9 +232,9 @@ struct Driver<'a> {
     command: Command,
     output: PathBuf,
     scratch: Scratch,
-    /// What the linker may write beside the output.
+    /// Files that the linker may write next to the output.
     written: Written,
-    /// What the last link printed.
+    /// The output of the last link.
     messages: Messages,
     /// How many sites the input objects have.
     expected: usize,
@@ -476,7 +476,7 @@ type NamedSite = (Option<Arc<str>>, Option<i64>);
 /// How many sites a message names.
 const NAMED: usize = 3;
 
-/// What is different in `new` from the link before, by function.
+/// The changes in `new` since the link before, by function.
 fn changes(old: &LateTable, new: &LateTable) -> String {
     let (old, new) = (places(old), places(new));
     let moved = new.iter().filter(|(place, at)| old.get(*place).is_some_and(|was| was != *at));
@@ -491,7 +491,7 @@ fn places(table: &LateTable) -> BTreeMap<NamedSite, Option<u64>> {
     all.map(|site| ((site.symbol.clone(), site.symbol_offset), site.address)).collect()
 }
 
-/// What is in `all` and not in `others`.
+/// The elements of `all` that `others` lacks.
 fn only_in<'a>(
     all: &'a BTreeMap<NamedSite, Option<u64>>,
     others: &BTreeMap<NamedSite, Option<u64>>,

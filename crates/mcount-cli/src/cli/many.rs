@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 /// From this many files on, a terminal shows progress.
 const PROGRESS_FROM: usize = 200;
 
-/// What it is about, and the result.
+/// Its subject, and the result.
 pub(super) type FileResult<T> = (Label, Result<T, Failure>);
 
-/// Runs `file` on each file and `archive` on each archive that `paths` stand for, in parallel. The
+/// Runs `file` on each file and `archive` on each archive that `paths` mean, in parallel. The
 /// results come in the order of the paths. `take` says which files of a folder are taken. `file` learns
 /// whether it has the only file there is.
 pub(super) fn over<T: Send>(

@@ -63,7 +63,7 @@ pub(super) fn nop(arguments: &NopArgs) -> io::Result<u8> {
     report(results, |label, done| say(&mut notes, label, done, arguments.verbose))
 }
 
-/// What was done to a file.
+/// The changes to a file.
 struct Done {
     made: usize,
     unrecorded: usize,
@@ -99,7 +99,7 @@ fn refusal(nops: &Nops) -> Option<String> {
     None
 }
 
-/// What is to be done to each file.
+/// The changes to make in each file.
 struct Changing<'a> {
     keep: GlobSet,
     only: GlobSet,

@@ -72,7 +72,7 @@ pub(super) struct InputArgs {
     /// folder; may be given several times
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     debug_dir: Vec<PathBuf>,
-    /// The names of a kernel without symbols [default: the tables in it by which it prints names]
+    /// The names of a kernel without symbols [default: the tables in it with which it prints names]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     system_map: Option<PathBuf>,
 }

@@ -44,7 +44,7 @@ pub(super) struct PatchArgs {
     /// Wait for so long until no thread is in the way
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     wait: u64,
-    /// Say for how long the process stood
+    /// Say how long the process was stopped
     #[arg(short, long)]
     verbose: bool,
     /// The process
@@ -86,7 +86,9 @@ fn action(arguments: &PatchArgs) -> Result<Action, String> {
         [file] => {
             Ok(Action::Apply(file.clone(), Pattern::all(&arguments.function, Language::Glob)?))
         }
-        [] => Err("which shared object has the new functions?".to_owned()),
+        [] => {
+            Err("give the shared object with the new functions: mcount patch PID FIX.so".to_owned())
+        }
         _ => Err("one shared object at a time".to_owned()),
     }
 }

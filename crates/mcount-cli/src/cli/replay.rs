@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 /// What `--help` says below the options.
 pub(super) const HELP: &str = "\
-A pattern is a glob of function names, NAME@MODULE, or @MODULE; names are meant as in the source \
-(of C++ with or without arguments) and as in the symbol table. Options that say which calls are \
+A pattern is a glob of function names, NAME@MODULE, or @MODULE; names can be those of the source \
+(of C++ with or without arguments) or those of the symbol table. Options that say which calls are \
 printed narrow each other down; one that is given again widens. A call counts as deep as it was, \
 whether its callers are printed or not.
 
@@ -138,7 +138,7 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
     let is_monotonic = arguments.clock == Clock::Monotonic;
     with_trace(&arguments.trace, &arguments.selection, |trace, selection, progress| match output {
         _ if is_monotonic && trace.header.start_monotonic == 0 => {
-            Err(io::Error::other("the trace doesn't say what CLOCK_MONOTONIC was"))
+            Err(io::Error::other("the trace has no time of CLOCK_MONOTONIC"))
         }
         Some(path) if manner.format != CallFormat::Uftrace => {
             let written = write_file(&arguments.trace, path, &mut |out| {
@@ -158,7 +158,8 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
     })
 }
 
-/// Has `print` write the file at `path`, completely or not at all; a device or a pipe directly. Who may read the `trace` may read it.
+/// Has `print` write the file at `path`, completely or not at all; a device or a pipe directly. A user that may
+/// read the `trace` may read it.
 fn write_file(
     trace: &Path,
     path: &Path,
@@ -214,7 +215,7 @@ pub(super) fn with_trace(
     };
     let printed = read(input.bytes(), |trace| {
         for pattern in selection.unknown(trace) {
-            complain(&format!("warning: {name}: nothing is called {pattern}"));
+            complain(&format!("warning: {name}: no function matches {pattern}"));
         }
         print(trace, &selection, &Progress::new(trace, Some(&input)))?;
         warn(path, trace);
@@ -230,7 +231,7 @@ pub(super) fn warn(path: &Path, trace: &Trace<'_>) {
     }
 }
 
-/// What is missing from a trace.
+/// The parts that are missing from a trace.
 pub(super) fn missing(trace: &Trace<'_>) -> Vec<String> {
     let notes = trace.notes.iter().map(|note| String::from_utf8_lossy(note).into_owned());
     let mut found: Vec<String> = notes.collect();

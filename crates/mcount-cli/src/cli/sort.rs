@@ -84,7 +84,7 @@ fn refusal(is_forced: bool, sorted: &Sorted) -> Option<String> {
     refusal_of(is_forced, sorted.stale.len(), sorted.entries, sorted.zeroes, sorted.named)
 }
 
-/// The same, of so many `entries`, of which so many are `stale` and so many `zeroes`.
+/// The same, of so many `entries`, of which that many are `stale` and so many `zeroes`.
 fn refusal_of(
     is_forced: bool,
     stale: usize,

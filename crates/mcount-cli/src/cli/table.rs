@@ -140,7 +140,7 @@ pub(super) fn parse_bounds(text: &str) -> Result<(String, String), String> {
     Ok((start.to_owned(), stop.to_owned()))
 }
 
-/// What a string table can hold.
+/// The longest text that a string table can hold.
 fn is_name(text: &str) -> Result<(), &'static str> {
     if text.is_empty() || text.contains('\0') { Err("a symbol needs a name") } else { Ok(()) }
 }

@@ -67,7 +67,7 @@ pub(super) struct TopArgs {
     /// called too often for that aren't looked at any more
     #[arg(long, value_name = "PERCENT", value_parser = budget, help_heading = "Which calls")]
     budget: Option<f64>,
-    /// Keep the newest calls for w, in so many bytes
+    /// Keep the newest calls for w, in that many bytes
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64M", help_heading = "Which calls")]
     ring: u64,
     /// The process

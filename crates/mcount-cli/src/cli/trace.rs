@@ -20,8 +20,8 @@ pub(super) const HELP: &str = "\
 The program needs hooks: compile it with -fpatchable-function-entry=5, or with -pg, with or without \
 -mfentry. Functions without a hook aren't seen. Processes that it starts are traced as well.
 
-A pattern is a glob of function names, NAME@MODULE, or @MODULE; names are meant as in the source \
-(of C++ with or without arguments) and as in the symbol table. Functions that no pattern asks for stay \
+A pattern is a glob of function names, NAME@MODULE, or @MODULE; names can be those of the source \
+(of C++ with or without arguments) or those of the symbol table. Functions that no pattern asks for stay \
 as fast as they are. Sizes are bytes, or have a K, M or G behind them.
 
 SIGUSR1 to mcount has it pause, and go on; SIGUSR2 has it write what --ring keeps to a trace of its own, \
@@ -129,7 +129,7 @@ pub(super) fn trace(arguments: &TraceArgs) -> u8 {
     }
 }
 
-/// Says what is to be said at the end, and prints the trace if it's to be printed; the exit code.
+/// Says what is to be reported at the end, and prints the trace if it's to be printed; the exit code.
 fn end(outcome: &Outcome, printed: Option<&PathBuf>) -> u8 {
     let listed = write_lines(&outcome.listed);
     for note in &outcome.notes {

@@ -206,21 +206,22 @@ fn answers(
     Ok(with_verdict.collect())
 }
 
-/// What the functions that `symbols` were made of are called. If a pattern means a clone, we need the facts about these.
+/// The names of the functions that became `symbols`. If a pattern means a clone, we need the facts about these.
 fn origins(symbols: &[BTreeSet<String>]) -> HashSet<String> {
     let names = symbols.iter().flatten();
     let origins = names.flat_map(|name| [base_of(name), mcount::source_name(name).into()]);
     origins.map(Cow::into_owned).collect()
 }
 
-/// What the BTF of a file says.
+/// The contents of a file's BTF.
 struct BtfFacts {
     functions: crate::btf::Functions,
     inlined: crate::btf::InlinedAt,
 }
 
 impl BtfFacts {
-    /// What the BTF of `file` says, if there is BTF. It's an error if there is none that was asked for.
+    /// The contents of the BTF of `file`, if there is BTF. It's an error if there is none that was
+    /// asked for.
     fn read(
         arguments: &WhyArgs,
         btf: &BtfReader<'_>,

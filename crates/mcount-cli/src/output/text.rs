@@ -37,7 +37,7 @@ impl Export for Text {
     }
 }
 
-/// What is listed, and how much of it there is.
+/// The list, and how much of it is printed.
 fn title(out: &mut dyn Write, label: &Label, listing: &Listing) -> io::Result<()> {
     let sites = &listing.sites;
     let order = if sites.big_endian { "big endian" } else { "little endian" };
@@ -76,7 +76,7 @@ fn table(out: &mut dyn Write, demangle: bool, listing: &Listing) -> io::Result<(
     Ok(())
 }
 
-/// What is as it should be is plain or dimmed; what somebody should look at is yellow.
+/// Lines without a finding are plain or dimmed; lines that deserve a look are yellow.
 fn style(status: Status) -> Style {
     match status {
         Status::Recorded => Style::new(),
@@ -88,7 +88,7 @@ fn style(status: Status) -> Style {
 /// In a line of text.
 const COLUMNS: usize = 8;
 
-/// The cells of many lines, one behind the other.
+/// The cells of many lines, one after the other.
 #[derive(Default)]
 struct Cells {
     text: String,

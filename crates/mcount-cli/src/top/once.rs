@@ -22,7 +22,7 @@ pub enum Format {
 pub struct Once {
     /// The time.
     pub interval: Duration,
-    /// What comes first.
+    /// The first rows.
     pub sort: Sort,
     /// How it's printed.
     pub format: Format,

@@ -42,8 +42,8 @@ pub(super) fn mean(row: &Row) -> u64 {
     row.total / row.calls.max(1)
 }
 
-/// Is the function of `row` meant? By a pattern, if `filter` has something that only patterns have; or by a part of its name, as
-/// somebody types it.
+/// Is the function of `row` meant? By a pattern, if `filter` has something that only patterns have; or by a
+/// part of its name, as people type it.
 fn is_meant(row: &Row, filter: &str, pattern: Option<&Pattern>) -> bool {
     match pattern {
         Some(pattern) => pattern.is_match(&row.function, &row.function, &row.module),

@@ -49,7 +49,7 @@ pub struct Screen {
     is_paused: bool,
     /// How many rows are above the first one that's shown.
     above: usize,
-    /// What is said at the bottom.
+    /// The line at the bottom.
     message: String,
     picture: Option<Picture>,
     before: Option<Saved>,

@@ -144,7 +144,7 @@ fn some_functions() -> Result<(), String> {
     let mut served = Served::start(&program)?;
     with(&served, &["--function", "hid*"], &[&fix])?.is(0, "fix.so replaces hidden\n")?;
     served.ask("go", "8 -8 8 5 1")?;
-    with(&served, &["--function", "nothing*"], &[&fix])?.is(2, "none that is meant")?;
+    with(&served, &["--function", "nothing*"], &[&fix])?.is(2, "--function selects")?;
     served.end()
 }
 

@@ -108,13 +108,13 @@ fn objects() -> Result<(), String> {
 #[cfg(target_arch = "x86_64")]
 const UNHOOKED: [(&[&str], &str); 3] = [
     (&["-O2"], "answer: it has no hook that is large enough"),
-    (&["-O2", "-pg"], "its hook is behind the prologue: compile with -pg -mfentry"),
+    (&["-O2", "-pg"], "its hook is after the prologue: compile with -pg -mfentry"),
     (&["-O2", "-fpatchable-function-entry=2"], "it has no hook that is large enough"),
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const UNHOOKED: [(&[&str], &str); 2] = [
     (&["-O2"], "answer: it has no hook that is large enough"),
-    (&["-O2", "-pg"], "its hook is behind the prologue: compile with -fpatchable-function-entry="),
+    (&["-O2", "-pg"], "its hook is after the prologue: compile with -fpatchable-function-entry="),
 ];
 
 fn programs() -> Result<(), String> {
@@ -215,7 +215,7 @@ fn arguments() -> Result<(), String> {
     let rows: [(&[&str], &str); 6] = [
         (&[], "required"),
         (&["0", "fix.so"], "numbered from 1 on"),
-        (&["1"], "which shared object has the new functions?"),
+        (&["1"], "give the shared object with the new functions: mcount patch PID FIX.so"),
         (&["1", "a.so", "b.so"], "one shared object at a time"),
         (&["--list", "1", "a.so"], "--list takes a process and nothing else"),
         (&["--list", "--revert", "1"], "cannot be used with"),

@@ -1,12 +1,10 @@
 //! What holds for every command alike: new files honour the umask, `-` is standard input or output, an
 //! option may be given twice, and whatever is wrong is said in one plain line.
-//!
-//! Its own file because it walks the commands that `mcount --help` names, so that a new one cannot be
-//! forgotten.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod inputs;
 mod messages;
+mod said;
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;

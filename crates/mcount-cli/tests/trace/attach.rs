@@ -387,7 +387,7 @@ fn list() -> Result<(), String> {
     command.args(["attach", "--list", "--filter", "d*", "--filter", "none"]);
     let ended = room.run("listed", command.arg(served.id().to_string()))?;
     let expected = format!("deep@{}\n", program.display());
-    let note = "mcount: warning: no function is called none\n";
+    let note = "mcount: warning: no function matches none\n";
     if (ended.code, &*ended.stdout, &*ended.stderr) != (0, &expected, note) {
         return Err(format!("{ended:?}"));
     }

@@ -90,7 +90,7 @@ fn other_user() -> Result<(), String> {
     let room = open_room()?;
     let program = room.compile("gcc", HOOKS, "served.c")?;
     let served = Served::start(&program)?;
-    is_refused(&room, mcount_of_nobody(), served.id(), "it may not be traced")?;
+    is_refused(&room, mcount_of_nobody(), served.id(), "you may not trace it")?;
     served.end()
 }
 
@@ -98,7 +98,7 @@ fn not_dumpable() -> Result<(), String> {
     let room = open_room()?;
     let program = room.compile("gcc", &[HOOKS, &["-DNOT_DUMPABLE"]].concat(), "served.c")?;
     let mut served = Served::command(nobody().arg(&program))?;
-    is_refused(&room, mcount_of_nobody(), served.id(), "it may not be traced")?;
+    is_refused(&room, mcount_of_nobody(), served.id(), "you may not trace it")?;
     served.work()?;
     served.end()
 }
@@ -166,7 +166,12 @@ fn sandbox() -> Result<(), String> {
     let program =
         room.compile("gcc", &[HOOKS, &["-DFORBIDDEN=SYS_swapon"]].concat(), "sandboxed.c")?;
     let mut served = Served::command(nobody().arg(&program))?;
-    is_refused(&room, mcount_of_nobody(), served.id(), "only root may look what it allows")?;
+    is_refused(
+        &room,
+        mcount_of_nobody(),
+        served.id(),
+        "only root can read what the sandbox allows",
+    )?;
     served.work()?;
     served.end()
 }
@@ -299,7 +304,7 @@ fn impostor() -> Result<(), String> {
     served.end()
 }
 
-const NOT_THIS_AGENT: &str = "of another version of mcount, or was changed";
+const NOT_THIS_AGENT: &str = "of another version of mcount, or a changed one";
 
 /// The process has overwritten the agent of an earlier trace: that one isn't used, and no other one can be.
 fn spoilt() -> Result<(), String> {

@@ -251,13 +251,13 @@ const ROWS: &[Row] = &[
     (
         &["--library-calls", "malloc@libm*"],
         &[("malloc", 0), ("main", 1)],
-        "mcount: warning: no library function is called malloc@libm*\n",
+        "mcount: warning: no library function matches malloc@libm*\n",
     ),
     (
         &["--library-calls", "malloc", "--library-calls", "nobody", "--filter", "nobody"],
         &[("malloc", 600), ("main", 0)],
-        "mcount: warning: no function is called nobody\n\
-         mcount: warning: no library function is called nobody\n",
+        "mcount: warning: no function matches nobody\n\
+         mcount: warning: no library function matches nobody\n",
     ),
     (
         &["--library-calls", "^(m|c)alloc$", "--regex"],
@@ -534,7 +534,7 @@ fn budget() -> Result<(), String> {
     let ended = room.run("traced", tracer_with(&options, &program).arg("60"))?;
     let trace = room.trace("traced")?;
     let found = [trace.count(0, "rare"), trace.count(0, "labs")];
-    let is_said = ended.stderr.contains("not traced any more, is labs\n");
+    let is_said = ended.stderr.contains("no longer traced: labs\n");
     if is_said && found[0] == 60 && (1..100_000_000).contains(&found[1]) {
         Ok(())
     } else {
@@ -568,7 +568,7 @@ fn nothing() -> Result<(), String> {
         (
             &[],
             &["--library-calls", "setjmp"],
-            "mcount: warning: no library function is called setjmp",
+            "mcount: warning: no library function matches setjmp",
         ),
         (&[], &["--library-calls", "["], "mcount: "),
     ];

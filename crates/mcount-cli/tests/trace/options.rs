@@ -59,7 +59,7 @@ const ROWS: &[Row] = &[
     (&["--filter", "m*", "--exclude", "mid"], &[("main", 1)], ""),
     (&["-f", "leaf", "-f", "fib@options"], &[("leaf", 10), ("fib", 15)], ""),
     (&["--filter", "@opt*"], ALL, ""),
-    (&["--not-under", "nobody"], ALL, "mcount: warning: no function is called nobody\n"),
+    (&["--not-under", "nobody"], ALL, "mcount: warning: no function matches nobody\n"),
     (&["--regex", "--filter", "^(mid|le)"], &[("mid", 4), ("leaf", 10), ("leap", 8)], ""),
     (&["--start-at", "fib"], &[("fib", 15)], ""),
     (
@@ -211,8 +211,8 @@ fn older_traces_stay() -> Result<(), String> {
     let mut older = Vec::new();
     for said in [
         String::new(),
-        format!("mcount: {name}.mcount was there already; the trace is {name}-2.mcount\n"),
-        format!("mcount: {name}.mcount was there already; the trace is {name}-3.mcount\n"),
+        format!("mcount: {name}.mcount exists already; the trace is {name}-2.mcount\n"),
+        format!("mcount: {name}.mcount exists already; the trace is {name}-3.mcount\n"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
         let ended = room.run("traced", command.args(["trace", "--"]).arg(&program))?;
@@ -238,7 +238,7 @@ fn list() -> Result<(), String> {
     let rows: &[(&[&str], &[&str], &str)] = &[
         (&["--list", "-f", "l*"], &["leaf", "leap"], ""),
         (&["--dry-run", "-f", "m*", "--not-under", "mid"], &["main"], ""),
-        (&["--list", "-f", "x"], &[], "mcount: warning: no function is called x\n"),
+        (&["--list", "-f", "x"], &[], "mcount: warning: no function matches x\n"),
     ];
     for (options, expected, said) in rows {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));

@@ -235,7 +235,7 @@ fn confined(how: &str, missing: u64) -> Result<(), String> {
     let counted: u64 = room.counted("traced")?.values().sum();
     let found = trace.count(0, "work") + trace.count(0, "far");
     let line = format!(
-        "mcount: {missing} calls were not recorded: a program's sandbox (seccomp) forbids what that takes\n"
+        "mcount: {missing} calls were not recorded: a program's sandbox (seccomp) forbids the system calls for that\n"
     );
     if (traced.code, &traced.stdout) != (untraced.code, &untraced.stdout) || traced.stderr != line {
         return Err(format!("{untraced:?}, traced {traced:?}"));

@@ -70,7 +70,7 @@ pub(crate) fn tell(recorder: u32, signal: Signal, said: &Path, answer: &str) -> 
     until(answer, || count() > before)
 }
 
-const PAUSED: &str = "paused: nothing is recorded until SIGUSR1 comes again\n";
+const PAUSED: &str = "paused: send SIGUSR1 again to go on\n";
 const GOES_ON: &str = "recording again\n";
 
 /// Works, and pauses twice; what the trace is to have.
@@ -136,7 +136,7 @@ fn pause_trace(flags: &[&str], options: &[&str]) -> Result<(), String> {
     has_notes(&trace)
 }
 
-const GIVEN_UP: &str = "not traced any more, is hot";
+const GIVEN_UP: &str = "no longer traced: hot";
 
 /// Pauses and goes on, once `hot` has been given up; then its hook is idle still, and that of `rare` is armed.
 fn pause_given_up(
@@ -263,7 +263,7 @@ fn no_ring() -> Result<(), String> {
     let program = room.compile("gcc", HOOKS, "served.c")?;
     let mut served = run(&room, &program, &[])?;
     let first = served.work()?;
-    tell(served.id(), Signal::SIGUSR2, &room.path("said"), "SIGUSR2 writes what --ring keeps")?;
+    tell(served.id(), Signal::SIGUSR2, &room.path("said"), "SIGUSR2 needs --ring")?;
     let all = sum(&[first, served.work()?]);
     served.end()?;
     compare(&all, &Trace::read(&room.path("trace.mcount"))?)
@@ -331,7 +331,7 @@ const FILES: &[Row] = &[
     (
         &["--file", "t?o.c", "--file", "nothing.c"],
         &["two"],
-        "warning: no function is in a file nothing.c\n",
+        "warning: no function is in a file that matches nothing.c\n",
     ),
     (&["--file", "*.c", "--filter", "*o*"], &["one", "another", "two"], ""),
     (&["--file", "one.c", "--exclude", "main"], &["one", "another"], ""),

@@ -337,7 +337,7 @@ fn budget_of_top() -> Result<(), String> {
     top.args(["--ring", "2G", "--"]).arg(&program).arg(ROUNDS);
     let ended = room.run("top", &mut top)?;
     let found = rows(&ended.stdout)?;
-    let said = "--budget: called too often, so not traced any more, is hot";
+    let said = "--budget: called too often, so no longer traced: hot";
     match (found.get("hot"), found.get("rare")) {
         (Some((1..=MOST, false)), Some((60, true))) if ended.stderr.matches(said).count() == 1 => {
             Ok(())
@@ -371,7 +371,7 @@ fn budget_of_attach() -> Result<(), String> {
     let options = ["attach", "--output", "trace.mcount", "--budget", "2%", "--max-size", "1G"];
     let attached = room.run("attach", mcount(&options).arg(child.id().to_string()))?;
     let ended = room.wait("program", &mut child)?;
-    let is_given_up = attached.stderr.contains("not traced any more, is hot");
+    let is_given_up = attached.stderr.contains("no longer traced: hot");
     if attached.code != 0 || ended.code != 0 || !is_given_up {
         return Err(format!("{attached:?}, {ended:?}"));
     }
@@ -383,7 +383,7 @@ fn budget_of_trace() -> Result<(), String> {
     let program = room.compile("gcc", HOOKS, "hot.c")?;
     let options = ["trace", "--output", "trace.mcount", "--budget", "2%", "--"];
     let ended = room.run("trace", mcount(&options).arg(&program).arg(ROUNDS))?;
-    if !ended.stderr.contains("not traced any more, is hot") {
+    if !ended.stderr.contains("no longer traced: hot") {
         return Err(format!("{ended:?}"));
     }
     check_trace(&room, "trace", None)?;

@@ -1,7 +1,7 @@
 //! Which threads are just recording a call in one of the rarer ways, so that a trace isn't taken from under them.
 //!
-//! A signal handler may jump out of that, and nobody tells. So threads aren't counted: each has a place, in which it
-//! says with one store how far up its stack it came in. If it's seen further up later, it has left.
+//! A signal handler may jump out of that without notice. So threads aren't counted: each has a place, in which
+//! it says with one store how far up its stack it came in. If it's seen further up later, it has left.
 
 use super::{sys, thread};
 use crate::arch;
@@ -15,7 +15,7 @@ const LOOK_AT: usize = 16;
 
 #[derive(Debug)]
 struct Place {
-    /// Process and thread; 0: nobody's yet.
+    /// Process and thread; 0: it's free.
     owner: AtomicU64,
     /// How far up its stack the thread is busy; 0: it isn't.
     since: AtomicU64,
@@ -107,8 +107,8 @@ fn halves(owner: u64) -> (u32, u32) {
     ((owner >> 32) as u32, (owner & 0xffff_ffff) as u32)
 }
 
-/// It came in at `before`, and is at `here` now: has it left meanwhile? What is called from in there is further down the
-/// stack, but for signal handlers with a stack of their own.
+/// It came in at `before`, and is at `here` now: has it left meanwhile? Callees of that code are further down
+/// the stack, but for signal handlers with a stack of their own.
 fn has_left(before: u64, here: u64) -> bool {
     here > before && !is_on_signal_stack()
 }

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 const FALLOCATE: u64 = libc::SYS_fallocate.cast_unsigned();
 
-/// The device and the number of the file behind a descriptor.
+/// The device and the number of the file after a descriptor.
 #[cfg(not(target_arch = "loongarch64"))]
 pub(super) fn identity(descriptor: i32) -> Option<(u64, u64)> {
     const FSTAT: u64 = libc::SYS_fstat.cast_unsigned();

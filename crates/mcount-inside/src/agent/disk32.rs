@@ -4,7 +4,7 @@ use super::sys;
 use crate::arch::system_call_number as number;
 use std::mem::MaybeUninit;
 
-/// The device and the number of the file behind a descriptor.
+/// The device and the number of the file after a descriptor.
 pub(super) fn identity(descriptor: i32) -> Option<(u64, u64)> {
     let mut status = MaybeUninit::<libc::stat64>::zeroed();
     let file = u64::from(descriptor.cast_unsigned());

@@ -1,5 +1,5 @@
-//! What is different in a library: how a thread finds its block, who makes room in the trace, where traced functions
-//! return to.
+//! The differences in a library: how a thread finds its block, who makes room in the trace, where traced
+//! functions return to.
 
 use super::block::Block;
 use super::layout as trace;
@@ -16,7 +16,7 @@ pub(super) fn is_return(address: u64) -> bool {
     arch::is_return(address)
 }
 
-/// What is kept of a call besides what is recorded: the words of its handlers.
+/// The data of a call besides its record: the words of its handlers.
 #[derive(Clone, Copy)]
 pub(super) struct Words {
     who: u64,
@@ -85,7 +85,7 @@ pub(super) fn is_paused() -> bool {
 /// Not for a library.
 pub(super) fn set_paused(_: bool) {}
 
-/// Where functions return to whose hook is behind the prologue.
+/// Where functions return to whose hook is after the prologue.
 pub(super) fn late_return() -> u64 {
     arch::late_return()
 }
@@ -128,7 +128,7 @@ pub(super) fn reserve(stack: u64) -> Option<()> {
 ///
 /// # Safety
 ///
-/// What is mapped at `to` is replaced, so it must be the library's.
+/// The new mapping replaces the memory at `to`, so that must be the library's.
 pub(super) unsafe fn duplicate(from: u64, size: u64, to: u64) -> bool {
     let offset = from.wrapping_sub(FILE.load(SeqCst) as u64);
     // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
@@ -143,7 +143,7 @@ const RESERVE: u64 = 16 << 20;
 /// The file of the trace, as far as making room in it is concerned.
 #[derive(Debug)]
 pub(crate) struct Room {
-    /// A descriptor, as long as nobody has closed it.
+    /// A descriptor, as long as the program hasn't closed it.
     descriptor: AtomicI32,
     /// What tells the file from others that may get the descriptor's number.
     device: AtomicU64,
@@ -202,7 +202,7 @@ impl Room {
     ///
     /// # Safety
     ///
-    /// What is mapped at `to` is replaced, so it must be the library's.
+    /// The new mapping replaces the memory at `to`, so that must be the library's.
     unsafe fn map(&self, offset: u64, size: u64, to: u64) -> bool {
         const MAP_SHARED: u64 = 1;
         let descriptor = self.descriptor.load(SeqCst);
@@ -253,8 +253,8 @@ pub(super) fn mapped() -> u64 {
     trace::HEADER_BLOCK.saturating_add(most.saturating_mul(trace::CHUNK_SIZE))
 }
 
-/// Is there room for the chunk with this number, and for its directory? Who needs it makes some, and some ahead. Two
-/// threads may do that at once; it's done once then.
+/// Is there room for the chunk with this number, and for its directory? The thread that needs it makes some,
+/// and some ahead. Two threads may do that at once; it's done once then.
 pub(super) fn has_room(ready: &AtomicU64, number: u64) -> bool {
     let Some(full) = header(trace::header::FULL) else { return false };
     let room = rooms();

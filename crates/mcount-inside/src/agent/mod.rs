@@ -44,7 +44,7 @@ pub(crate) use mark::{mark, set_function};
 use mcount_trace::layout;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst};
 
-/// What the agent is told about the trace.
+/// The agent's settings for the trace.
 #[derive(Clone, Copy)]
 struct Config {
     file: *mut u8,
@@ -91,7 +91,7 @@ pub(crate) fn begin(file: *mut u8) -> bool {
     true
 }
 
-/// Records no more. What was mapped stays mapped, because a thread may just be writing a record. `false` if threads are
+/// Records no more. Old mappings stay, because a thread may just be writing a record. `false` if threads are
 /// still busy with the trace after a second, which happens if they're stopped.
 pub(crate) fn end() -> bool {
     IS_RECORDING.store(false, SeqCst);
@@ -141,7 +141,7 @@ pub(crate) unsafe extern "C" fn slow_entry(slot: *mut u64, id: u32) -> u64 {
     1
 }
 
-/// The same for a hook behind the prologue, where the slot is a word that the function's frame has.
+/// The same for a hook after the prologue, where the slot is a word that the function's frame has.
 ///
 /// # Safety
 ///

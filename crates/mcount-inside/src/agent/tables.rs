@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Relea
 /// Bytes of stack in a piece, whose shadows are mapped together.
 pub(crate) const PIECE: u64 = frames::PIECE;
 
-/// Addresses on stacks are shifted to the left by so many bits in the trace, so that each word has 8 bytes there.
+/// Addresses on stacks are shifted to the left by that many bits in the trace, so that each word has 8 bytes there.
 pub(crate) const SHIFT: u32 = 1;
 
 const PIECES: usize = 1 << 17;
@@ -51,7 +51,7 @@ pub(crate) fn reserve(stack: u64) -> Option<()> {
     Some(())
 }
 
-/// Stores a word at once, so that nobody finds half of it.
+/// Stores a word at once, so that no reader finds half of it.
 ///
 /// # Safety
 ///

@@ -113,14 +113,14 @@ pub(crate) fn while_none_is_inside<T>(_: &[(u64, u64)], act: impl FnOnce() -> T)
 }
 
 /// The stub at an address of a site with this record, and where the function is called behind its hook: in the stub,
-/// since the code behind the hook has no landing pad.
+/// since the code after the hook has no landing pad.
 pub(crate) fn stub(place: u64, record: u64, body: u64) -> Option<([u8; code::RECORD_STUB], u64)> {
     let enter = u8::try_from(offset_of!(Record, enter)).ok()?;
     let bytes = code::record_stub(place, record.to_ne_bytes(), enter, body)?;
     Some((bytes, place + code::STUB_BODY as u64))
 }
 
-/// What has to be known of the frame of a function whose hook is behind its prologue, `distance` bytes behind the start
+/// What has to be known of the frame of a function whose hook is behind its prologue, `distance` bytes after the start
 /// of `code`: how far above the frame pointer the stack was, and whether the caller's address is signed.
 pub(crate) fn frame(code: &[u8], distance: u64) -> u64 {
     let before = usize::try_from(distance).ok().and_then(|distance| code.get(..distance));
@@ -145,7 +145,7 @@ pub(crate) unsafe fn return_to(call: &Call, address: u64) {
     }
 }
 
-/// Has processors fetch anew what was written as code at `start`, `size` bytes of it. Others have to go through a context
+/// Makes processors fetch anew what was written as code at `start`, `size` bytes of it. Others have to go through a context
 /// synchronization event besides.
 ///
 /// Arm ARM, B2.4.4: the data is cleaned to where both kinds of caches meet, and only when that's done the instruction
@@ -196,7 +196,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.pc }
 }
 
-/// Has the thread go on at `address` when the handler returns.
+/// Makes the thread go on at `address` when the handler returns.
 ///
 /// # Safety
 ///

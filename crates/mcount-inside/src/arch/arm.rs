@@ -89,7 +89,7 @@ pub(crate) unsafe fn through_linkage(address: u64) -> Option<u64> {
 ///
 /// # Errors
 ///
-/// A thread may stand between two instructions of one. `act` wasn't called then.
+/// A thread may be between two instructions of one. `act` wasn't called then.
 pub(crate) fn while_none_is_inside<T>(areas: &[(u64, u64)], act: impl FnOnce() -> T) -> Result<T> {
     let is_one = |(start, end): &(u64, u64)| {
         // SAFETY: a site is there.
@@ -99,12 +99,12 @@ pub(crate) fn while_none_is_inside<T>(areas: &[(u64, u64)], act: impl FnOnce() -
     if areas.iter().all(is_one) {
         return Ok(act());
     }
-    let text = "other threads run, and may stand in a hook: call mcount_prepare before there are any, or compile with \
+    let text = "other threads run, and may be inside a hook: call mcount_prepare before there are any, or compile with \
         -fpatchable-function-entry=3,2, or with -marm -fpatchable-function-entry=1";
     Err(Error::new(ErrorKind::Threads, text))
 }
 
-/// What a compiler left at the start of `code`, and in `before`.
+/// The compiler's code at the start of `code`, and in `before`.
 pub(crate) fn area(before: &[u8], code: &[u8]) -> std::result::Result<Area, Unusable> {
     Area::find(before, code)
 }
@@ -145,7 +145,7 @@ pub(crate) fn stub(_: u64, record: u64, body: u64) -> Option<([u8; code::RECORD_
     Some((code::record_stub(record, enter, body)?, body))
 }
 
-/// What has to be known of the frame of a function whose hook is behind its prologue, `distance` bytes behind the start
+/// What has to be known of the frame of a function whose hook is behind its prologue, `distance` bytes after the start
 /// of `code`: how far below its place at the entry the stack pointer is, and how far above it the caller's address, and
 /// one; 0: it's in `lr` only.
 pub(crate) fn frame(code: &[u8], distance: u64) -> u64 {
@@ -172,7 +172,7 @@ pub(crate) unsafe fn return_to(call: &Call, address: u64) {
     }
 }
 
-/// Has processors fetch anew what was written as code at `start`, `size` bytes of it. Others have to go through a context
+/// Makes processors fetch anew what was written as code at `start`, `size` bytes of it. Others have to go through a context
 /// synchronization event besides.
 pub(crate) fn fetch_anew(start: u64, size: u64) {
     /// Linux's `cacheflush`: only the kernel may.
@@ -206,7 +206,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
     u64::from(unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.arm_pc })
 }
 
-/// Has the thread go on at `address` when the handler returns.
+/// Makes the thread go on at `address` when the handler returns.
 ///
 /// # Safety
 ///

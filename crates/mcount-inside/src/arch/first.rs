@@ -3,7 +3,7 @@
 use super::here::code::{self, Area, SITE, Unusable};
 use std::ops::Range;
 
-/// What a compiler left at the start of `code`, which is the code from the entry of a function on.
+/// The compiler's code at the start of `code`, which is the code from the entry of a function on.
 pub(crate) fn area(_before: &[u8], code: &[u8]) -> Result<Area, Unusable> {
     Area::find(code)
 }

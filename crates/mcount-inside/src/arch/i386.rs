@@ -145,7 +145,7 @@ pub(crate) fn popped(code: &[u8]) -> u64 {
     bytes.map_or(0, |bytes| 1 + u64::from(bytes))
 }
 
-/// What has to be known of a function whose hook is behind its prologue: its slot is above `%ebp`.
+/// Facts about a function whose hook is after its prologue: its slot is above `%ebp`.
 pub(crate) fn frame(_: &[u8], _: u64) -> u64 {
     0
 }
@@ -177,7 +177,7 @@ unsafe fn system_call(number: c_long, arguments: [u64; 6]) -> i64 {
     unsafe { call(super::system_call_number(number), arguments) }
 }
 
-/// Has `act` done while no other thread runs or stands inside one of `areas`, which are in ascending order. It must not
+/// Has `act` done while no other thread runs or is inside one of `areas`, which are in ascending order. It must not
 /// allocate anything, or take a lock.
 ///
 /// # Errors
@@ -251,7 +251,7 @@ impl Stopped {
         self.0.get(Self::STACK).copied().map_or(0, u64::from)
     }
 
-    /// Has the thread go on at `address`.
+    /// Makes the thread go on at `address`.
     ///
     /// # Safety
     ///
@@ -329,7 +329,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
     u64::from(place.cast_unsigned()).wrapping_sub(1)
 }
 
-/// Has the thread go on at `address` when the handler returns.
+/// Makes the thread go on at `address` when the handler returns.
 ///
 /// # Safety
 ///

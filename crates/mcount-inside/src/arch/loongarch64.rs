@@ -29,8 +29,8 @@ pub(crate) const PAGE: u64 = 1 << 16;
 /// How far a jump reaches.
 pub(crate) use code::REACH;
 
-/// What the processor has of vector registers, for the assembly: 0: floating-point registers only, 1: 128 bits (LSX), 2: 256 bits
-/// (LASX).
+/// The processor's vector registers, for the assembly: 0: floating-point registers only, 1: 128 bits (LSX), 2:
+/// 256 bits (LASX).
 pub(crate) static VECTORS: AtomicU32 = AtomicU32::new(0);
 
 /// This thread's memory.
@@ -123,7 +123,7 @@ pub(crate) fn stub(_: u64, record: u64, body: u64) -> Option<([u8; code::RECORD_
 /// Of [`Record::frame`]: distances are from the frame pointer.
 const BY_POINTER: u64 = 1;
 
-/// What has to be known of the frame of a function whose hook is behind its prologue, `distance` bytes behind the start
+/// What has to be known of the frame of a function whose hook is behind its prologue, `distance` bytes after the start
 /// of `code`: how far below its place at the entry the stack pointer is, or the frame pointer, and how far above that the caller's
 /// address.
 pub(crate) fn frame(code: &[u8], distance: u64) -> u64 {
@@ -178,7 +178,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.__pc }
 }
 
-/// Has the thread go on at `address` when the handler returns.
+/// Makes the thread go on at `address` when the handler returns.
 ///
 /// # Safety
 ///

@@ -15,7 +15,7 @@ mod here;
 pub(crate) mod pad_table;
 mod routines;
 
-/// What is told of an exception that passes through a watched call, where it isn't stopped there.
+/// The answer to an exception that passes through a watched call, where it isn't stopped there.
 #[cfg(not(any(target_arch = "arm", target_arch = "s390x")))]
 pub(crate) const LOOK: Option<unsafe fn(u64)> = None;
 

@@ -90,7 +90,7 @@ pub(crate) fn stub(_: u64, record: u64, body: u64) -> Option<([u8; code::RECORD_
     Some((code::record_stub(record, enter), body))
 }
 
-/// What has to be known of the frame of a function whose hook is behind its prologue: nothing, since frames have a chain.
+/// Facts about the frame of a function whose hook is after its prologue: none, since frames have a chain.
 pub(crate) fn frame(_: &[u8], _: u64) -> u64 {
     0
 }
@@ -105,7 +105,7 @@ pub(crate) unsafe fn return_to(call: &Call, address: u64) {
     unsafe { call.link.write_volatile(address) };
 }
 
-/// Has processors fetch anew what was written as code at `start`, `size` bytes of it. Others have to go through a context
+/// Makes processors fetch anew what was written as code at `start`, `size` bytes of it. Others have to go through a context
 /// synchronizing operation besides.
 ///
 /// Power ISA 3.0, book II, 1.8: the data is written to memory, and when that's done the instruction cache is told.
@@ -155,7 +155,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gp_regs[NIP] }
 }
 
-/// Has the thread go on at `address` when the handler returns.
+/// Makes the thread go on at `address` when the handler returns.
 ///
 /// # Safety
 ///

@@ -99,18 +99,19 @@ pub(crate) unsafe fn through_linkage(address: u64) -> Option<u64> {
 ///
 /// # Errors
 ///
-/// A thread may stand between two instructions of one. `act` wasn't called then.
+/// A thread may be between two instructions of one. `act` wasn't called then.
 pub(crate) fn while_none_is_inside<T>(areas: &[(u64, u64)], act: impl FnOnce() -> T) -> Result<T> {
     let length = |(start, end): &(u64, u64)| usize::try_from(end - start).unwrap_or(0);
     if areas.iter().all(|area| code::is_one_instruction(&[], length(area))) {
         return Ok(act());
     }
-    let text = "other threads run, and may stand in a hook: call mcount_prepare before there are any, or compile with \
+    let text = "other threads run, and may be inside a hook: call mcount_prepare before there are any, or compile with \
         -fpatchable-function-entry=5,4";
     Err(Error::new(ErrorKind::Threads, text))
 }
 
-/// What a compiler left at the start of `code`, which is the code from the entry of a function on, and in `before`.
+/// The compiler's code at the start of `code`, which is the code from the entry of a function on, and in
+/// `before`.
 pub(crate) fn area(before: &[u8], code: &[u8]) -> std::result::Result<Area, Unusable> {
     Area::find(before, code)
 }
@@ -139,7 +140,7 @@ pub(crate) fn stub(_: u64, record: u64, body: u64) -> Option<([u8; code::RECORD_
     Some((code::record_stub(record, enter), body))
 }
 
-/// What has to be known of the frame of a function whose hook is behind its prologue, `distance` bytes behind the start
+/// What has to be known of the frame of a function whose hook is behind its prologue, `distance` bytes after the start
 /// of `code`: how far below its place at the entry the stack pointer is, and how far above it the caller's address.
 pub(crate) fn frame(code: &[u8], distance: u64) -> u64 {
     let before = usize::try_from(distance).ok().and_then(|distance| code.get(..distance));
@@ -157,7 +158,7 @@ pub(crate) unsafe fn return_to(call: &Call, address: u64) {
     unsafe { call.link.write_volatile(address) };
 }
 
-/// Has processors fetch anew what was written as code.
+/// Makes processors fetch anew what was written as code.
 pub(crate) fn fetch_anew(_: u64, _: u64) {
     fetch_anew_everywhere();
 }
@@ -193,7 +194,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
     context.uc_mcontext.__gregs.first().copied().unwrap_or(0)
 }
 
-/// Has the thread go on at `address` when the handler returns.
+/// Makes the thread go on at `address` when the handler returns.
 ///
 /// # Safety
 ///

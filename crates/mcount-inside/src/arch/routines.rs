@@ -45,7 +45,7 @@ pub(crate) fn enter() -> u64 {
     mcount_inside_enter as *const () as u64
 }
 
-/// The routine of those with their hook behind the prologue.
+/// The routine of those with their hook after the prologue.
 pub(crate) fn enter_late() -> u64 {
     mcount_inside_enter_late as *const () as u64
 }
@@ -80,7 +80,7 @@ pub(crate) fn enter_traced() -> u64 {
     mcount_inside_enter_traced as *const () as u64
 }
 
-/// The routine of those with their hook behind the prologue.
+/// The routine of those with their hook after the prologue.
 pub(crate) fn enter_traced_late() -> u64 {
     mcount_inside_enter_traced_late as *const () as u64
 }

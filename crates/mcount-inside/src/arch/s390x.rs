@@ -6,7 +6,7 @@
 //! the function has returned, nothing is there any more. While a routine runs that word is in its frame, and has the caller's
 //! address.
 //!
-//! All hooks are at the entry (`code`), so there are no routines for those behind a prologue.
+//! All hooks are at the entry (`code`), so there are no routines for those after a prologue.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Call, Record, flags};
@@ -75,7 +75,7 @@ unsafe fn unwind(above: u64) {
     unsafe { mcount_inside_unwound(above - SLOT) };
 }
 
-/// What is told of an exception that passes through a watched call: it isn't stopped there.
+/// The answer to an exception that passes through a watched call: it isn't stopped there.
 pub(crate) const LOOK: Option<unsafe fn(u64)> = Some(unwind);
 
 /// Where a traced function returns to, wherever its hook is.
@@ -146,7 +146,7 @@ pub(crate) fn stub(_: u64, record: u64, body: u64) -> Option<([u8; code::RECORD_
     Some((code::record_stub(record, enter), body))
 }
 
-/// What has to be known of the frame of a function whose hook is behind its prologue: there are none.
+/// Facts about the frame of a function whose hook is after its prologue: there are no such functions.
 pub(crate) fn frame(_: &[u8], _: u64) -> u64 {
     0
 }
@@ -161,7 +161,7 @@ pub(crate) unsafe fn return_to(call: &Call, address: u64) {
     unsafe { call.link.write_volatile(address) };
 }
 
-/// Has processors fetch anew what was written as code: they do so by themselves when they serialize.
+/// Makes processors fetch anew what was written as code: they do so by themselves when they serialize.
 pub(crate) fn fetch_anew(_: u64, _: u64) {}
 
 /// So much was stored there, to be executed.
@@ -189,7 +189,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.psw.addr - 2 }
 }
 
-/// Has the thread go on at `address` when the handler returns.
+/// Makes the thread go on at `address` when the handler returns.
 ///
 /// # Safety
 ///

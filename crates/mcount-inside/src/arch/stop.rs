@@ -5,7 +5,7 @@
 //! tracer of all threads but the caller's (`ptrace(2)`, `PTRACE_SEIZE`). The kernel lets it if it would let a
 //! debugger of the same user; where it doesn't, nothing was changed.
 //!
-//! A thread that stands inside an area is moved behind it: what is there are NOPs. The same goes for code that
+//! A thread that is inside an area is moved after it: what is there are NOPs. The same goes for code that
 //! a signal has interrupted, so stacks are searched for the frames of signals.
 //!
 //! Other threads may hold any lock while they stand, that of `malloc` as well. So between stopping them and letting them
@@ -31,7 +31,7 @@ const WORD: u64 = size_of::<usize>() as u64;
 
 /// Bytes of the helper's stack.
 const STACK: usize = 1 << 16;
-/// How long a thread may take to stop: so many looks, 50 microseconds apart.
+/// How long a thread may take to stop: that many looks, 50 microseconds apart.
 const PATIENCE: u32 = 20_000;
 
 /// States of the work.
@@ -50,21 +50,21 @@ struct Thread {
     stands: bool,
 }
 
-/// What the caller and the helper have in common.
+/// Data that the caller and the helper share.
 struct Shared<'a> {
     state: AtomicU32,
     /// Why it was refused: `-errno`.
     error: AtomicI64,
     process: u64,
     caller: u64,
-    /// In ascending order: first byte, and the one behind the last.
+    /// In ascending order: first byte, and the one after the last.
     areas: &'a [(u64, u64)],
     maps: &'a [Mapping],
     threads: Vec<Thread>,
     count: usize,
 }
 
-/// Has `act` done while no other thread runs or stands inside one of `areas`, which are in ascending order. It must not
+/// Has `act` done while no other thread runs or is inside one of `areas`, which are in ascending order. It must not
 /// allocate anything, or take a lock.
 ///
 /// # Errors
@@ -281,7 +281,7 @@ impl Shared<'_> {
         const NAME: usize = 19;
         let mut at = 0;
         while at + NAME < length {
-            // SAFETY: the kernel has written so many bytes of whole entries.
+            // SAFETY: the kernel has written that many bytes of whole entries.
             unsafe {
                 let entry = entries.add(at);
                 at += usize::from(entry.add(LENGTH).cast::<u16>().read_unaligned());
@@ -341,7 +341,7 @@ impl Shared<'_> {
         -i64::from(libc::ETIMEDOUT)
     }
 
-    /// Moves a thread that stands inside an area behind it, now and when its signal handlers return.
+    /// Moves a thread that is inside an area after it, now and when its signal handlers return.
     unsafe fn move_out(&self, id: u64) {
         // SAFETY: the thread stands, and its stacks are mapped.
         unsafe {

@@ -52,7 +52,7 @@ pub(super) fn memory() -> *mut c_void {
     found as *mut c_void
 }
 
-/// Where a traced function returns to that has its hook behind the prologue.
+/// Where a traced function returns to that has its hook after the prologue.
 pub(crate) fn late_return() -> u64 {
     (&raw const mcount_pg_return) as u64
 }
@@ -174,7 +174,7 @@ unsafe fn system_call(number: i64, arguments: [u64; 6]) -> i64 {
     unsafe { call(number.cast_unsigned(), arguments) }
 }
 
-/// Has `act` done while no other thread runs or stands inside one of `areas`, which are in ascending order. It must not
+/// Has `act` done while no other thread runs or is inside one of `areas`, which are in ascending order. It must not
 /// allocate anything, or take a lock.
 ///
 /// # Errors
@@ -253,7 +253,7 @@ impl Stopped {
         self.0.get(Self::STACK).copied().unwrap_or(0)
     }
 
-    /// Has the thread go on at `address`.
+    /// Makes the thread go on at `address`.
     ///
     /// # Safety
     ///
@@ -315,7 +315,7 @@ pub(crate) unsafe fn place_of_trap(context: *mut c_void) -> u64 {
     place.cast_unsigned().wrapping_sub(1)
 }
 
-/// Has the thread go on at `address` when the handler returns.
+/// Makes the thread go on at `address` when the handler returns.
 ///
 /// # Safety
 ///

@@ -31,8 +31,8 @@ unsafe extern "C" fn entered(call: *mut Call) {
     }
 }
 
-/// The function is to be left out, and its arguments are taken off the stack as it would. Where nobody knows how many bytes
-/// that are, it isn't left out.
+/// The function is to be left out, and its arguments are taken off the stack as it would. If the number of
+/// bytes is unknown, it isn't left out.
 unsafe fn leave_out(call: &mut Call) {
     // SAFETY: records are never freed; arguments are on the stack, above the slot.
     unsafe {

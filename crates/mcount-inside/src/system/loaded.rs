@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// One module in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Loaded {
-    /// What is added to addresses as they are linked.
+    /// The difference to the addresses of the linker.
     pub(crate) bias: u64,
     /// Where its program headers are: with the bias, what tells it from others.
     pub(crate) headers: u64,
@@ -15,7 +15,7 @@ pub(crate) struct Loaded {
     pub(crate) extent: (u64, u64),
     /// Its file, if it has one.
     pub(crate) path: Option<PathBuf>,
-    /// Where code is in it: first addresses, and those behind the last.
+    /// Where code is in it: first addresses, and those after the last.
     pub(crate) code: Vec<(u64, u64)>,
 }
 
@@ -99,7 +99,7 @@ unsafe extern "C" fn list(info: *mut libc::dl_phdr_info, _: usize, found: *mut c
         code: Vec::new(),
     };
     if !info.dlpi_phdr.is_null() {
-        // SAFETY: so many headers are there.
+        // SAFETY: that many headers are there.
         let headers =
             unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
         for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {

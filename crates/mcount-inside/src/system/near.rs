@@ -38,7 +38,7 @@ impl Region {
     /// Writes to its start, as long as it isn't code.
     pub(crate) fn fill(&self, bytes: &[u8]) {
         let size = bytes.len().min(usize::try_from(self.size).unwrap_or(0));
-        // SAFETY: the region is ours, nobody else knows of it yet, and it has so many bytes.
+        // SAFETY: the region is ours, nobody else knows of it yet, and it has that many bytes.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start as *mut u8, size) };
     }
 

@@ -1,4 +1,4 @@
-//! Breakpoints that stand at sites while they change: a thread that runs into one goes on behind the site.
+//! Breakpoints that stand at sites while they change: a thread that runs into one goes on after the site.
 //!
 //! It's a signal handler for SIGTRAP, there from the first use on. A trap that isn't at a site is for whoever had the
 //! signal before. The signal may come late, when the site has long been changed; so sites are known as long as
@@ -19,7 +19,7 @@ const MOST: usize = 4096;
 static ALL: [AtomicPtr<Traps>; MOST] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Who had the signal before.
+/// The handler that had the signal before.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Makes the sites of a module known. The caller holds the lock of the program.

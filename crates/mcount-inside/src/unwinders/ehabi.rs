@@ -30,7 +30,7 @@ const UINT32: u32 = 0;
 type Access = extern "C" fn(usize, u32, u32, u32, *mut u32) -> u32;
 
 impl Unwinder {
-    /// What a core register has in the frame of `context`.
+    /// The value of a core register in the frame of `context`.
     ///
     /// # Safety
     ///
@@ -45,7 +45,7 @@ impl Unwinder {
         value
     }
 
-    /// Has it go on with this value there.
+    /// Makes it go on with this value there.
     ///
     /// # Safety
     ///

@@ -41,7 +41,7 @@ impl Unwinder {
         }
     }
 
-    /// Has it go on at `address`.
+    /// Makes it go on at `address`.
     ///
     /// # Safety
     ///
@@ -54,7 +54,7 @@ impl Unwinder {
         }
     }
 
-    /// Has it go on with this value in a register, which has its number in DWARF.
+    /// Makes it go on with this value in a register, which has its number in DWARF.
     ///
     /// # Safety
     ///

@@ -1,7 +1,6 @@
-//! What a prologue of Arm code does to the stack, in both instruction sets. Its own file, because that takes most of what's known of
-//! instructions.
+//! The effect of a prologue of Arm code on the stack, in both instruction sets.
 //!
-//! With `-pg` the hook is behind the prologue. The caller's address is in `lr` then, because that's what the hook is called
+//! With `-pg` the hook is after the prologue. The caller's address is in `lr` then, because that's what the hook is called
 //! with; and the prologue may have stored it besides, which is where the function will return by.
 
 use super::{PUSHES, SHORT_PUSH};
@@ -9,7 +8,7 @@ use super::{PUSHES, SHORT_PUSH};
 const SP: u32 = 13;
 const LR: u32 = 14;
 
-/// What a prologue has made, as far as it's about the caller.
+/// The frame that a prologue has made, as far as it's about the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
     /// How many bytes higher the stack pointer was when the function was entered.
@@ -53,7 +52,7 @@ fn half(code: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from(u16::from_le_bytes(*bytes)), rest))
 }
 
-/// What is known behind some instructions of a prologue.
+/// The frame after some instructions of a prologue.
 struct Prologue {
     /// Bytes that the stack has grown by.
     depth: i64,
@@ -75,7 +74,7 @@ impl Prologue {
         }
     }
 
-    /// A register is stored so many bytes above the stack pointer.
+    /// A register is stored that many bytes above the stack pointer.
     fn store(&mut self, register: u32, offset: u32) {
         if register == LR && self.stored.is_none() {
             self.stored = Some(self.depth - i64::from(offset));
@@ -223,7 +222,7 @@ fn immediate(first: u32, second: u32) -> u32 {
     (first >> 10 & 1) << 11 | (second >> 12 & 7) << 8 | second & 0xff
 }
 
-/// The number that they stand for (`ThumbExpandImm`).
+/// The number that they mean (`ThumbExpandImm`).
 fn expanded(first: u32, second: u32) -> u32 {
     let bits = immediate(first, second);
     let low = bits & 0xff;

@@ -236,7 +236,7 @@ fn prologues_of_thumb_code() {
     assert_eq!(position(&[], 4), None);
 }
 
-/// What a thread finds at each time, when a site is changed.
+/// The code that a thread finds at each time, when a site is changed.
 struct Seen(Vec<(u64, Vec<u8>)>);
 
 impl Code for Seen {

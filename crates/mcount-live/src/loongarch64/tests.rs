@@ -134,7 +134,7 @@ fn hooks_are_at_the_entry_or_behind_a_prologue() {
     assert_eq!(position(&standard, 1 << 40), None);
 }
 
-/// What the memory was after each write, and how often all processors were told.
+/// The memory after each write, and how often all processors were told.
 struct Memory {
     bytes: [u8; 12],
     seen: Vec<[u8; 12]>,

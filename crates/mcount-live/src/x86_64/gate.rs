@@ -1,4 +1,4 @@
-//! Gates: what calls of a function go by that is somebody else's, and isn't changed itself.
+//! Gates: the way of calls of a function in another module, which isn't changed itself.
 //!
 //! A call leaves a module by a word that the dynamic linker fills in: `jmp *word(%rip)` in the procedure linkage table, `call
 //! *word(%rip)` where there's none. Either the word is made to lead to the gate, or each call is made one of the gate, as linkers
@@ -16,7 +16,7 @@ pub const GATE_BODY: usize = GATE_SITE + SITE;
 /// Bytes of a call or a jump by a word.
 pub const BY_WORD: usize = 6;
 
-/// What calls go by of a function that isn't to be changed itself: at `address`, behind a landing pad, there's a site, armed, of
+/// What calls go by of a function that isn't to be changed itself: at `address`, after a landing pad, there's a site, armed, of
 /// which `stub` is the stub; behind that is a jump to where the word at `word` leads to. `None` if one of them is out of reach.
 #[must_use]
 pub fn gate(address: u64, stub: u64, word: u64) -> Option<[u8; STUB]> {

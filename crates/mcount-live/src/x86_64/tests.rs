@@ -76,7 +76,7 @@ fn behind_a_prologue_a_register_may_lead_to_the_slot() {
         0x41, 0xff, 0x75, 0xf8, 0x55, 0x48, 0x89, 0xe5, 0x41, 0x55,
     ];
     let usual: &[u8] = &[0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xe4, 0xc0];
-    // xor %r10d,%r10d behind it.
+    // xor %r10d,%r10d after it.
     let spoilt = [first, &[0x45, 0x31, 0xd2]].concat();
     let table: &[(&[u8], Option<Position>)] = &[
         (first, Some(AfterAligning(Pointer::R10))),

@@ -12,7 +12,7 @@ use nix::libc;
 pub const SYSTEM_CALL: &[u8] = &[0x01, 0, 0, 0xd4];
 /// A breakpoint.
 pub const BREAKPOINT: &[u8] = &[0, 0, 0x20, 0xd4];
-/// How many bytes behind it a thread stands that it has stopped.
+/// How many bytes after the breakpoint a stopped thread is.
 pub const BEHIND_BREAKPOINT: u64 = 0;
 /// A return.
 pub const RETURN: &[u8] = &[0xc0, 0x03, 0x5f, 0xd6];

@@ -50,14 +50,14 @@ impl GeneralRegisters {
         self.0.sp = address;
     }
 
-    /// What a system call or a function has returned.
+    /// The result of a system call or a function.
     #[must_use]
     pub fn result(&self) -> u64 {
         let [first, ..] = self.0.regs;
         first
     }
 
-    /// What a function has returned that came to the agent's `mcount_done`.
+    /// The result of a function that came to the agent's `mcount_done`.
     #[must_use]
     pub fn kept_result(&self) -> u64 {
         self.0.regs[19]
@@ -82,7 +82,7 @@ impl GeneralRegisters {
         }
     }
 
-    /// It's going to call a function. What is to be written on its stack for that: nothing.
+    /// It's going to call a function. The bytes to write on its stack for that: none.
     #[must_use]
     pub fn set_function(&mut self, call: FunctionCall) -> Option<StackWord> {
         self.0.pc = call.function;
@@ -131,8 +131,8 @@ impl GeneralRegisters {
         None
     }
 
-    /// Is it in a system call that the kernel wouldn't start again, and that has returned EINTR because its thread was stopped? Its first
-    /// argument is lost then, so nobody can start it again.
+    /// Is it in a system call that the kernel wouldn't start again, and that has returned EINTR because its
+    /// thread was stopped? Its first argument is lost then, so the call can't be started again.
     #[must_use]
     pub fn interrupted_call(&self) -> Option<i64> {
         None

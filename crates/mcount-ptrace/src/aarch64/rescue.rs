@@ -1,4 +1,4 @@
-//! AArch64: the frame of a signal, as it's written for a thread (`<asm/sigcontext.h>`). Behind the general registers are records, each with its kind and its size: one of vector
+//! AArch64: the frame of a signal, as it's written for a thread (`<asm/sigcontext.h>`). After the general registers are records, each with its kind and its size: one of vector
 //! registers of 128 bits, and one of SVE's longer ones if the thread uses these and they have room.
 
 use super::{GeneralRegisters, VECTORS};
@@ -26,7 +26,7 @@ pub(crate) const IS_KERNELS: bool = true;
 pub(crate) const BELOW: u64 = 0;
 pub(crate) const ROOM: u64 = 8192;
 
-/// What a gate's return takes from the stack: nothing, it's in `x30`.
+/// The bytes that a gate's return takes from the stack: none, the address is in `x30`.
 pub(crate) fn way_back(_restorer: u64) -> Option<u64> {
     None
 }

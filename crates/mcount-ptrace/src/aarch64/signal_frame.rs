@@ -4,10 +4,10 @@ use crate::state::SignalFrame;
 
 /// Bytes of the frame of a signal (`struct rt_sigframe`) that are looked at: `siginfo_t`, then `ucontext_t`.
 pub(crate) const SIGNAL_FRAME: usize = 600;
-/// Where in it it's said where the code that was interrupted goes on.
+/// Where in it it's reported where the code that was interrupted goes on.
 pub(crate) const SIGNAL_PLACE: usize = 568;
 
-/// May this be the frame of a signal? Behind the general registers is a record of vector registers, with its kind and its size.
+/// May this be the frame of a signal? After the general registers is a record of vector registers, with its kind and its size.
 pub(crate) fn signal_frame(bytes: &[u8]) -> Option<SignalFrame> {
     const STACK: usize = 560;
     const RECORD: usize = 592;

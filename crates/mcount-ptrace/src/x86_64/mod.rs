@@ -12,7 +12,7 @@ use nix::libc;
 pub const SYSTEM_CALL: &[u8] = &[0x0f, 0x05];
 /// A breakpoint.
 pub const BREAKPOINT: &[u8] = &[0xcc];
-/// How many bytes behind it a thread stands that it has stopped.
+/// How many bytes after the breakpoint a stopped thread is.
 pub const BEHIND_BREAKPOINT: u64 = 1;
 /// A return.
 pub const RETURN: &[u8] = &[0xc3];

@@ -51,13 +51,13 @@ impl GeneralRegisters {
         self.0.rsp = address;
     }
 
-    /// What a system call or a function has returned.
+    /// The result of a system call or a function.
     #[must_use]
     pub fn result(&self) -> u64 {
         self.0.rax
     }
 
-    /// What a function has returned that came to the agent's `mcount_done`.
+    /// The result of a function that came to the agent's `mcount_done`.
     #[must_use]
     pub fn kept_result(&self) -> u64 {
         self.0.rbx
@@ -88,7 +88,7 @@ impl GeneralRegisters {
         self.0.r9 = argument(5);
     }
 
-    /// It's going to call a function. What is to be written on its stack for that.
+    /// It's going to call a function. The bytes to write on its stack for that.
     #[must_use]
     pub fn set_function(&mut self, call: FunctionCall) -> Option<StackWord> {
         const DIRECTION: u64 = 1 << 10;

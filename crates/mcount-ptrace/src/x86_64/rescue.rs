@@ -12,7 +12,7 @@ const STATE_POINTER: usize = CONTEXT + 184;
 const MASK: usize = CONTEXT + 256;
 /// Bytes of the frame before the vector registers.
 const SIZE: usize = 512;
-/// Where in the vector registers it's said what they are.
+/// Where in the vector registers it's reported what they are.
 const SAYS: usize = 464;
 const BEGIN: u32 = 0x4650_5853;
 const END: u32 = 0x4650_5845;
@@ -34,7 +34,7 @@ pub(crate) const IS_KERNELS: bool = false;
 pub(crate) const BELOW: u64 = 8;
 pub(crate) const ROOM: u64 = 4096;
 
-/// What a gate's return takes from the stack at `frame` to come to `restorer`.
+/// The bytes that a gate's return takes from the stack at `frame` to come to `restorer`.
 #[expect(clippy::unnecessary_wraps, reason = "elsewhere it's otherwise")]
 pub(crate) fn way_back(restorer: u64) -> Option<u64> {
     Some(restorer)

@@ -4,7 +4,7 @@ use crate::state::SignalFrame;
 
 /// Bytes of the frame of a signal (`struct rt_sigframe`) that are looked at: its own return address, then `ucontext_t`.
 pub(crate) const SIGNAL_FRAME: usize = 200;
-/// Where in it it's said where the code that was interrupted goes on.
+/// Where in it it's reported where the code that was interrupted goes on.
 pub(crate) const SIGNAL_PLACE: usize = 176;
 
 /// May this be the frame of a signal?

@@ -14,14 +14,14 @@ use object::read::{File, Object, ObjectSection};
 use object::{Architecture, ObjectKind};
 use std::ops::Range;
 
-/// What a machine of s390 loads first: a program status word, and two commands for the channel.
+/// A machine of s390 loads this first: a program status word, and two commands for the channel.
 const S390_START: [u8; 16] = [0, 8, 0, 0, 0x80, 0, 2, 0, 2, 0, 0, 0x18, 0x60, 0, 0, 0x50];
 
 /// The payload of a kernel image.
 pub(super) struct Payload<'d> {
     /// The kind of image.
     pub(super) container: &'static str,
-    /// The payload. There may be something behind it.
+    /// The payload. There may be something after it.
     pub(super) bytes: &'d [u8],
 }
 
@@ -31,7 +31,7 @@ const ZBOOT: &str = "EFI zboot image";
 const UIMAGE: &str = "uImage";
 pub(super) const S390: &str = "s390 bzImage";
 
-/// What every kernel has, because it prints this first.
+/// Every kernel has this text, because it prints it first.
 pub(super) const BANNER: &[u8] = b"Linux version ";
 
 /// How many streams to try if no header says where the payload is. In random bytes, something looks like
@@ -155,7 +155,7 @@ fn search(bytes: &[u8], start: usize) -> Option<Range<usize>> {
     second.map(|place| place..bytes.len())
 }
 
-/// What has fewer bytes isn't a kernel.
+/// Fewer bytes aren't a kernel.
 const SMALLEST: u64 = 16 << 10;
 /// How far into a section the compressed kernel may be, in bytes.
 const SECTION_START: usize = 4096;
@@ -212,7 +212,7 @@ pub enum Raw {
 }
 
 impl Raw {
-    /// What it is, with its article.
+    /// Its name, with its article.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -56,7 +56,7 @@ pub enum Error {
     Unsupported(&'static str),
     /// No payload was found in an image of this kind.
     NoPayload(&'static str),
-    /// What is in these containers, which are listed from outside to inside, isn't ELF.
+    /// The contents of these containers, which are listed from outside to inside, aren't ELF.
     NotElf(Vec<&'static str>, &'static str),
     /// A kernel of this kind has names, in a form that isn't known here.
     UnknownNames(&'static str),
@@ -123,7 +123,7 @@ pub type RawKernel<'b> = (Cow<'b, [u8]>, Raw);
 pub fn raw_kernel(bytes: &[u8], limits: Limits) -> Result<Option<RawKernel<'_>>, Error> {
     let (held, layers) = open_layers(bytes, limits)?;
     let inside = held.map_or(Cow::Borrowed(bytes), Cow::Owned);
-    // What is behind the decompressor of s390 begins with nothing in particular.
+    // What is after the decompressor of s390 begins with nothing in particular.
     let is_s390 = layers.last() == Some(&kernel::S390);
     Ok(kernel::raw(&inside).or(is_s390.then_some(Raw::S390)).map(|raw| (inside, raw)))
 }
@@ -142,10 +142,11 @@ pub fn wrapped_kernel(image: &[u8], limits: Limits) -> Result<Option<Vec<u8>>, E
     Ok(is_kernel.then_some(unpacked))
 }
 
-/// What is in containers, and what these are, from outside to inside.
+/// The contents of containers, and their kinds, from outside to inside.
 type Layers = (Option<Vec<u8>>, Vec<&'static str>);
 
-/// What is in all containers that are in each other in `bytes`, and which they are. `None` if there is none.
+/// The contents of all containers in `bytes`, and their kinds, from outside to inside. `None` if there is
+/// none.
 fn open_layers(bytes: &[u8], limits: Limits) -> Result<Layers, Error> {
     let limit = limits.of(bytes.len());
     let mut layers = Vec::new();

@@ -28,7 +28,7 @@ pub(super) enum Compression {
 pub(super) enum Extent {
     /// All of it. Several streams may follow each other.
     Whole,
-    /// Only the first stream. A kernel image has other things behind it.
+    /// Only the first stream. A kernel image has other things after it.
     First,
 }
 
@@ -121,7 +121,7 @@ pub(super) fn decompress(
             return Err(Error::TooLarge(format.name(), limit));
         }
         rest = rest.get(taken..).unwrap_or_default();
-        // A decoder of lzma reads what is behind the stream too.
+        // A decoder of lzma reads what is after the stream too.
         let is_last = extent == Extent::First || format == Compression::Lzma || taken == 0;
         if is_last || Compression::of(rest) != Some(format) {
             break;

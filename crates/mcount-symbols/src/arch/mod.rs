@@ -5,7 +5,7 @@ use object::FileFlags;
 use object::elf as constants;
 use object::read::{File, Object};
 
-/// What a kernel that is no ELF would be as one.
+/// A kernel that is no ELF, as one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Processor {
     /// `e_machine`.

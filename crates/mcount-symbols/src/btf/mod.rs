@@ -85,7 +85,7 @@ pub enum Prototype {
     ManyArguments(usize),
     /// An argument is a structure of this many bytes.
     LargeArgument(u32),
-    /// What it returns is neither a number nor a pointer.
+    /// It returns neither a number nor a pointer.
     Returns,
     /// BTF says nothing about it that makes sense.
     Unknown,

@@ -136,7 +136,7 @@ pub(super) fn find(image: &[u8]) -> Option<Range<usize>> {
 }
 
 /// How many bytes the BTF has that `bytes` begin with, if it is that of a kernel: there are types, maybe a layout, and
-/// strings, one behind the other.
+/// strings, one after the other.
 fn of_kernel(bytes: &[u8]) -> Option<usize> {
     let order = Order::of(bytes)?;
     let header = |at: usize| usize::try_from(order.number(bytes, at)?).ok();

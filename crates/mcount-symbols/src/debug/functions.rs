@@ -90,7 +90,7 @@ fn is_patchable(flag: &str) -> bool {
 
 type Entry<'s> = DebuggingInformationEntry<Slice<'s>>;
 
-/// What the first reading of a unit finds.
+/// The results of the first reading of a unit.
 struct Found<'s> {
     unit: Unit<Slice<'s>>,
     /// The place and the name of each function that is wanted.

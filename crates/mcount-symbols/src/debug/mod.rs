@@ -142,7 +142,7 @@ fn machine(file: &File<'_>) -> u16 {
     }
 }
 
-/// What the relocations of a file mean.
+/// The meaning of a file's relocations.
 struct Rules<'f, 'd> {
     file: &'f File<'d>,
     places: &'f Places,
@@ -227,7 +227,7 @@ fn number(field: &[u8], little_endian: bool) -> u64 {
     if little_endian { bytes.rev().fold(0, append) } else { bytes.fold(0, append) }
 }
 
-/// `value`, with `byte` behind it.
+/// `value`, with `byte` after it.
 fn append(value: u64, byte: u8) -> u64 {
     value << 8 | u64::from(byte)
 }

@@ -91,7 +91,7 @@ impl Out {
     }
 }
 
-/// Strings with a zero behind each; the first is empty.
+/// Strings with a zero after each; the first is empty.
 struct Strings(Vec<u8>);
 
 impl Strings {

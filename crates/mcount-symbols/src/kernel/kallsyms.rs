@@ -1,17 +1,17 @@
-//! The tables by which a kernel prints the names of its functions, inside its image.
+//! The tables with which a kernel prints the names of its functions, inside its image.
 //!
-//! Names are compressed: each byte of a name stands for a token of one or more characters. Together they
+//! Names are compressed: each byte of a name means a token of one or more characters. Together they
 //! are, in Linux 4.20 and later:
 //!
 //! - names: for each symbol the count of its bytes, and the bytes; a count of 128 or more has two bytes. The
 //!   first character of a name is the letter that nm prints.
 //! - markers: where every 256th name begins, 4 bytes each.
-//! - tokens: 256 strings, each with a zero behind it. Digits stand for themselves, so that is what we look for.
+//! - tokens: 256 strings, each with a zero after it. Digits mean themselves, so that is what we look for.
 //! - index: where each token begins, 2 bytes each.
 //! - addresses: as words, or as numbers of 4 bytes that are differences from something.
 //!
 //! Until Linux 6.3, addresses, base and count are before the names. From 6.4 on, the count is there, and
-//! addresses and base are behind the index. Later kernels of 6.1 also have the order of names between markers
+//! addresses and base are after the index. Later kernels of 6.1 also have the order of names between markers
 //! and tokens. From 7.0 on there is no base: on 64-bit processors, each number counts from its own place in
 //! memory, and on 32-bit ones it is the address. Nothing names these tables, but each is checked by the others.
 
@@ -41,7 +41,7 @@ pub(super) struct Tables<'d> {
     pub(super) base: Base,
 }
 
-/// What the numbers in the table of addresses count from.
+/// The base of the numbers in the table of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Base {
     /// Nothing: they are addresses.
@@ -136,7 +136,7 @@ impl<'d> Tokens<'d> {
 fn tables<'d>(bytes: &'d [u8], tokens: Tokens<'d>, size: usize) -> Option<Tables<'d>> {
     let (markers_at, markers) = markers(bytes, &tokens)?;
     let last = usize::try_from(*markers.last()?).ok()?;
-    // The names end at the markers, and the last marker has at most 256 of them behind it.
+    // The names end at the markers, and the last marker has at most 256 of them after it.
     let latest = markers_at.checked_sub(last)?;
     let earliest = latest.saturating_sub(STEP * (LONGEST + 2)).next_multiple_of(4);
     for start in (earliest..=latest & !3).rev().step_by(4) {
@@ -316,7 +316,7 @@ fn numbers(bytes: &[u8], at: usize, count: usize, order: Order) -> Option<Vec<u3
     (0..count).map(|number| order.number(bytes, number * 4)).collect()
 }
 
-/// The address that `number` stands for: itself if it is positive, otherwise one from `base` on.
+/// The address that `number` means: itself if it is positive, otherwise one from `base` on.
 fn signed(number: u32, base: u64) -> u64 {
     if number.cast_signed() >= 0 {
         u64::from(number)

@@ -1,5 +1,5 @@
 //! Kernels without symbols, as they are installed: names from `System.map`, or from the tables inside the
-//! image by which the kernel itself prints names (kallsyms).
+//! image with which the kernel itself prints names (kallsyms).
 //!
 //! An ELF image gets a symbol table. What some processors boot is no ELF: from that, and the names, a new ELF
 //! file is made in memory, so that everything else reads it like any other kernel.

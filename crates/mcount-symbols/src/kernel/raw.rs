@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 const FEWEST: usize = 16;
 /// How many relocations or entries to look at.
 const SAMPLES: usize = 512;
-/// How far behind the start of the image the first function may be.
+/// How far after the start of the image the first function may be.
 const FARTHEST: u64 = 16 << 20;
 /// How many texts to try that look like the banner.
 const BANNERS: usize = 64;

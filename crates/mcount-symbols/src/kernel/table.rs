@@ -172,7 +172,7 @@ pub(super) fn bounds(data: Data<'_>, code: &[u8], base: u64, names: &[Name]) -> 
         let at = word.checked_sub(base).and_then(|at| usize::try_from(at).ok());
         at.is_some_and(|at| marks(code, at).any(|other| other == mark))
     };
-    // What is before and behind the table may lead into code, too.
+    // What is before and after the table may lead into code, too.
     let Some(start) = run.words.iter().position(has) else { return Vec::new() };
     let end = run.words.iter().rposition(has).map_or(start, |last| last + 1);
     let place = |number: usize| data.address + (run.offset + number * data.size) as u64;

@@ -70,7 +70,7 @@ fn without_texts(entry: Entry<'_>) -> (Entry<'_>, [&[u8]; 2]) {
 }
 
 proptest! {
-    /// What was written is read, from behind whatever there was before. Texts are cut only if they don't fit.
+    /// Written records are read again, after whatever there was before. Texts are cut only if they don't fit.
     #[test]
     fn what_is_written_is_read(
         numbers in any::<(u32, u32)>(),

@@ -22,9 +22,9 @@ pub(super) struct Symbols {
     pub(super) nobody: u64,
     /// What `%gs` leads to in a thread that begins with system calls forbidden.
     pub(super) confined: u64,
-    /// What the functions call by which a program forbids itself some, and what the recorder is asked then.
+    /// A program calls these functions to forbid itself system calls, and the recorder is asked then.
     pub(super) watch: u64,
-    /// Where functions return to whose hook is behind the prologue.
+    /// Where functions return to whose hook is after the prologue.
     pub(super) pg_return: u64,
     /// Where functions return to whose slot another frame has, too, where there is such a thing.
     pub(super) pads: u64,
@@ -39,11 +39,11 @@ pub(super) struct Symbols {
     pub(super) ask: u64,
     /// Where a thread stands that asks the recorder.
     pub(super) asked: u64,
-    /// What the recorder wants of it.
+    /// The recorder's use of it.
     pub(super) request: u64,
     /// The names of the trace.
     pub(super) names: u64,
-    /// What is called when a recorder attaches, and when it leaves.
+    /// A recorder calls this when it attaches, and when it leaves.
     pub(super) begin: u64,
     pub(super) leave: u64,
     /// Where these return to, and where their thread stands then.
@@ -59,7 +59,7 @@ pub(super) struct Routines {
     pub(super) exit: u64,
 }
 
-/// What is recorded, as far as it takes routines of its own.
+/// The parts of recording that take routines of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// All calls, with times.
@@ -78,7 +78,7 @@ pub(super) enum Kind {
 
 const KINDS: usize = 6;
 
-/// What the routines of each kind are called, in the order of [`Kind`].
+/// The names of the routines of each kind, in the order of [`Kind`].
 const NAMES: [[&str; 3]; KINDS] = [
     ["mcount_entry", "mcount_pg_entry", "mcount_exit"],
     ["mcount_entry_untimed", "mcount_pg_entry_untimed", "mcount_exit_untimed"],

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const SPAN: f64 = 10.0;
 /// Processor time over which it's decided who is called too often.
 const DECIDED: Duration = Duration::from_millis(8);
-/// What a call costs besides reading the clock twice, in nanoseconds; and one whose hook is behind the prologue.
+/// What a call costs besides reading the clock twice, in nanoseconds; and one whose hook is after the prologue.
 const BESIDES: f64 = 8.0;
 
 /// What tracing may cost, and does.
@@ -44,8 +44,8 @@ impl Budget {
         Self { share, cost, left, before, all: 0, last, given_up }
     }
 
-    /// The functions to be given up now. The program has used `used` so far, and there were so many calls: of each function,
-    /// and of which nobody knows of what.
+    /// The functions to be given up now. The program has used `used` so far, and there were that many calls: of
+    /// each function, and of unknown ones.
     pub(super) fn decide(&mut self, used: Duration, (calls, missed): (&[u64], u64)) -> Vec<u32> {
         let elapsed = used.saturating_sub(self.last);
         if elapsed < DECIDED {
@@ -113,15 +113,16 @@ pub(super) fn line(names: &[&str]) -> String {
         0 => String::new(),
         more => format!(", and {more} more"),
     };
-    let are = if names.len() == 1 { "is" } else { "are" };
-    format!("--budget: called too often, so not traced any more, {are} {shown}{more}")
+    format!("--budget: called too often, so no longer traced: {shown}{more}")
 }
 
 /// The same for the trace, with all names.
 pub(super) fn notes(names: &[&str]) -> Vec<String> {
     let pieces = names.chunks(50).map(|names| names.join(", "));
     pieces
-        .map(|names| format!("--budget: called too often, and not traced from then on: {names}"))
+        .map(|names| {
+            format!("--budget: called too often, and no longer traced from then on: {names}")
+        })
         .collect()
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Compacted {
     pub(super) chunks: u64,
 }
 
-/// Has a smaller file take the place of the finished trace `file`, which has so many chunks and is at `path`. `None`: it's not worth
+/// Has a smaller file take the place of the finished trace `file`, which has that many chunks and is at `path`. `None`: it's not worth
 /// it, or can't be done.
 pub(super) fn compact(file: &File, path: &Path, chunks: u64) -> Option<Compacted> {
     let size = layout::HEADER_BLOCK + chunks * layout::CHUNK_SIZE;
@@ -107,7 +107,7 @@ impl<'a> Old<'a> {
         kind.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
     }
 
-    /// Whose shadows a chunk has: its process, and the stack's address.
+    /// The shadows that a chunk has: its process, and the stack's address.
     fn whose(&self, number: u64) -> (u64, u64) {
         let field = |offset: usize| {
             let bytes = self.descriptor(number).get(offset..).and_then(<[u8]>::first_chunk);
@@ -157,7 +157,7 @@ mod tests {
         trace.calls().map(|call| (call.thread, call.function, call.start, call.end)).collect()
     }
 
-    /// A trace of so many stacks, of which every tenth has an open call, and of several chunks of calls.
+    /// A trace of that many stacks, of which every tenth has an open call, and of several chunks of calls.
     fn trace(stacks: u64) -> Vec<u8> {
         let mut writer = Writer::new();
         let function = writer.function("/bin/program", "a");

@@ -1,6 +1,6 @@
 //! Programs that forbid themselves system calls (seccomp): the agent is to make none that a filter ends the program for.
 //!
-//! The C library's functions by which a program does that, `prctl` and `syscall`, call the agent first, which asks here. If
+//! The C library's functions with which a program does that, `prctl` and `syscall`, call the agent first, which asks here. If
 //! the filter forbids something that the agent needs, the agent makes ready what the thread's calls will need, and does without
 //! from then on; what can't be recorded so is counted. Filters last: threads and processes that are made begin with them, and so do
 //! programs that are executed. That's seen where these stop for the first time.
@@ -113,7 +113,7 @@ impl Recorder {
 }
 
 impl Space {
-    /// Has the functions of `module` by which a program forbids itself something call the agent first. No thread runs there.
+    /// Has the functions of `module` with which a program forbids itself something call the agent first. No thread runs there.
     pub(super) fn watch(
         &mut self,
         memory: &Memory,

@@ -1,4 +1,4 @@
-//! Where an agent asks the recorder what it wants: a thread stands there, makes the system call that's wanted, and asks again.
+//! Where an agent asks the recorder what it wants: a thread is there, makes the system call that's wanted, and asks again.
 
 use mcount_agent::request::RESULT;
 use mcount_ptrace::{Memory, Tracee, to_result};
@@ -9,12 +9,12 @@ use std::io;
 pub(super) struct Desk {
     /// Where a thread stands that asks.
     pub(super) asked: u64,
-    /// What is wanted of it.
+    /// The request.
     pub(super) request: u64,
 }
 
 impl Desk {
-    /// Has the agent make a system call, in a thread that stands there because it asked.
+    /// Has the agent make a system call, in a thread that is there because it asked.
     pub(super) fn call(
         self,
         thread: Tracee,

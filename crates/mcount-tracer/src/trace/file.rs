@@ -32,7 +32,7 @@ use std::time::Duration;
 /// Bytes of the mapping that programs have of the trace: the most that it can grow to.
 const LIMIT: u64 = 1 << 38;
 
-/// Traces of so many chunks get an index: 4 MiB, which is read in a millisecond.
+/// Traces of that many chunks get an index: 4 MiB, which is read in a millisecond.
 const INDEXED: u64 = 64;
 
 /// A trace that is being written.
@@ -54,7 +54,7 @@ struct Metadata {
     used: u64,
 }
 
-/// How many chunks a trace of so many bytes has room for.
+/// How many chunks a trace of that many bytes has room for.
 fn chunks(bytes: u64) -> u64 {
     (bytes.saturating_sub(layout::HEADER_BLOCK) / layout::CHUNK_SIZE).max(4) - 2
 }
@@ -131,8 +131,8 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Gives it its name, or that with a number: an older trace stays. What is to be said of that, if `chosen` is what the
-    /// user would expect.
+    /// Gives it its name, or that with a number: an older trace stays. The message about that, if the user
+    /// would expect `chosen`.
     pub(super) fn publish_beside(&mut self, chosen: &Path) -> io::Result<Option<String>> {
         let path = give_name(&self.path, &self.target)?;
         let is_new = path != self.target;
@@ -140,7 +140,7 @@ impl TraceFile {
         self.target = path;
         let name = chosen.with_file_name(self.target.file_name().unwrap_or_default());
         let note =
-            || format!("{} was there already; the trace is {}", chosen.display(), name.display());
+            || format!("{} exists already; the trace is {}", chosen.display(), name.display());
         Ok(is_new.then(note))
     }
 
@@ -208,7 +208,7 @@ impl TraceFile {
         self.shared.field(header::START_TICKS).load(SeqCst)
     }
 
-    /// How many ticks there are in so many nanoseconds.
+    /// How many ticks there are in that many nanoseconds.
     pub(super) fn ticks_in(&self, nanoseconds: u64) -> u64 {
         let rate = self.shared.field(header::TICKS_PER_SECOND).load(SeqCst);
         let ticks = u128::from(nanoseconds) * u128::from(rate) / 1_000_000_000;
@@ -300,7 +300,7 @@ impl TraceFile {
         self.shared.given_out()
     }
 
-    /// Reads from it. `false` if so much isn't there.
+    /// Reads from it. `false` if that much isn't there.
     pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) -> bool {
         self.shared.file.read_exact_at(bytes, offset).is_ok()
     }
@@ -315,7 +315,8 @@ impl TraceFile {
         std::fs::remove_file(&self.path)
     }
 
-    /// What is missing from it. `is_confined`: a program couldn't do all that recording takes.
+    /// The parts that are missing from it. `is_confined`: a program couldn't do all that recording
+    /// takes.
     pub(super) fn missing(&self, is_ring: bool, is_confined: bool) -> Option<String> {
         let (dropped, error) = self.dropped();
         if let Some(error) = error {
@@ -329,7 +330,7 @@ impl TraceFile {
                 Some(format!("{older} dropped for newer ones"))
             }
             (_, false) if is_confined => {
-                let why = "a program's sandbox (seccomp) forbids what that takes";
+                let why = "a program's sandbox (seccomp) forbids the system calls for that";
                 Some(format!("{}: {why}", not_recorded(dropped)))
             }
             (_, false) => Some(not_recorded(dropped)),
@@ -412,14 +413,14 @@ impl TraceFile {
         found
     }
 
-    /// The same as [`Self::finish`], where programs may still write into it: room that isn't used stays, and nobody gets
-    /// more.
+    /// The same as [`Self::finish`], where programs may still write into it: room that isn't used stays, and no
+    /// thread gets more.
     pub(super) fn finish_mapped(mut self) {
         self.shared.set_full();
         self.end();
     }
 
-    /// Nobody writes any more: puts the end into the header and gives unused room back.
+    /// No program writes from here on: puts the end into the header and gives unused room back.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.end();
         let chunks = self.shared.given_out();
@@ -450,7 +451,7 @@ impl TraceFile {
     }
 }
 
-/// Adds an index to a trace of so many bytes, so that reading a part of it doesn't begin with reading all.
+/// Adds an index to a trace of that many bytes, so that reading a part of it doesn't begin with reading all.
 fn add_index(file: &File, size: u64) -> io::Result<()> {
     let input = Input::new(file, size)?;
     let patches = mcount_trace::index(input.bytes()).map_err(io::Error::other)?;

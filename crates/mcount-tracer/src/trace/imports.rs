@@ -1,4 +1,4 @@
-//! What a module calls of others, and what it has for others to call: its relocations and its dynamic symbols.
+//! A module's calls of others, and the functions that it offers them: its relocations and its dynamic symbols.
 //!
 //! A call leaves a module by a word that the dynamic linker fills in. Those of `JUMP_SLOT` are for calls only: an
 //! entry of the procedure linkage table (PLT) jumps by each. Those of `GLOB_DAT` hold an address that code may do
@@ -35,7 +35,7 @@ pub(super) struct Import {
     pub(super) may_be_loaded: bool,
 }
 
-/// What the module's code does with a word.
+/// The use of a word in the module's code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Way {
     /// It calls what the word leads to, and nothing else.
@@ -94,7 +94,7 @@ fn name_bytes(file: &ElfFile64<'_, Endianness>) -> usize {
     file.data().len().saturating_mul(64).saturating_add(1 << 20)
 }
 
-/// What a file calls of others, as far as it may be watched.
+/// A file's calls of other files, as far as they may be watched.
 pub(super) fn imports(file: &ElfFile64<'_, Endianness>) -> Vec<Import> {
     let image = Image::of(file);
     let mut found = BTreeMap::new();
@@ -263,7 +263,7 @@ fn low(word: u64) -> u32 {
     u32::try_from(word & 0xffff_ffff).unwrap_or(0)
 }
 
-/// Is it a function whose calls mustn't be watched, or nobody's who wrote the program?
+/// Must calls of this function not be watched (`setjmp`), or were they added by the compiler?
 fn is_left_out(symbol: &str) -> bool {
     /// These return twice, or keep the address that they return to.
     const KEEPS_RETURN: [&str; 9] = [

@@ -34,18 +34,18 @@ pub(super) struct Loaded<'d> {
 }
 
 impl Loaded<'_> {
-    /// What is to be added to addresses in its file.
+    /// The difference to addresses in its file.
     fn bias(&self) -> u64 {
         let entry = self.stack.auxiliary(AT_ENTRY).unwrap_or(0);
         entry.wrapping_sub(self.file.entry())
     }
 }
 
-/// What is mapped for the agent.
+/// The mapping for the agent.
 struct AgentLayout {
     /// Load bias of the agent.
     agent: u64,
-    /// Pages that stand in for thread-local storage until the program has its own.
+    /// Pages that are in for thread-local storage until the program has its own.
     thread: u64,
     /// Program headers and unwind table.
     tables: u64,
@@ -127,7 +127,7 @@ fn map(remote: &mut Remote<'_>, from: u64, to: u64, protection: i32) -> io::Resu
     remote.call(libc::SYS_mmap, &arguments).map(|_| ())
 }
 
-/// First address and the one behind the last of the program in memory.
+/// First address and the one after the last of the program in memory.
 fn extent(program: &Loaded<'_>, bias: u64) -> (u64, u64) {
     use object::ObjectSegment;
     let low = program.file.segments().map(|one| one.address()).min().unwrap_or(0);

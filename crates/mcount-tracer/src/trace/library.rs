@@ -1,11 +1,11 @@
 //! Calls of library functions (`--library-calls`): those that a module makes by words which the dynamic linker fills in.
 //!
-//! Such a word is made to lead to a *gate*, which is a processor's (a file each, with the same names in it): an armed site, and behind it a jump by a word of our
+//! Such a word is made to lead to a *gate*, which is a processor's (a file each, with the same names in it): an armed site, and after it a jump by a word of our
 //! own. The module's relocation of its word is changed into one of ours. So it's the dynamic linker that finds the function,
 //! with all that it knows of versions and scopes, whenever it does: before it tells that a module is there; afterwards, as glibc
-//! does until 2.40 for what is opened by `dlopen`; or when the function is called first. Nothing of the module refers to its word but calls, so
-//! nobody else sees the gate's address. Where code also takes the address from the word, the calls by it are replaced, each by one
-//! of as many bytes, and the word stays.
+//! does until 2.40 for what is opened by `dlopen`; or when the function is called first. Only the module's
+//! calls refer to its word, so no other code sees the gate's address. Where code also takes the address from
+//! the word, the calls by it are replaced, each by one of as many bytes, and the word stays.
 
 #[cfg_attr(target_arch = "x86_64", path = "library/x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "library/aarch64.rs")]
@@ -52,7 +52,7 @@ struct Function {
     name: Arc<str>,
     /// The module that it's in, if that's known.
     module: Option<usize>,
-    /// What it is for what is recorded, at first.
+    /// Its role in recording, at first.
     class: u32,
     is_wanted: bool,
 }
@@ -64,7 +64,7 @@ struct Target {
     export: Export,
 }
 
-/// What is to be done for one import.
+/// The changes for one import.
 struct Plan {
     import: Import,
     /// The number of its function, and above it what it is for what is recorded.
@@ -121,8 +121,8 @@ impl Library {
         }
     }
 
-    /// Where the function is that the module `own` calls by a word which has `value` now. A word may lead into its own module, if
-    /// nobody has looked for the function yet.
+    /// Where the function is that the module `own` calls by a word which has `value` now. A word may lead into
+    /// its own module, if no lookup of the function was made yet.
     fn find(
         &self,
         (all, modules): (&[Loaded], &Modules),
@@ -306,7 +306,7 @@ impl Space {
     }
 }
 
-/// What is to be done of code of a module that finds a function when it's called first.
+/// The changes to the code of a module that finds a function when it's called first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum First {
     /// It's gone to as it is.
@@ -374,8 +374,8 @@ impl Writer<'_> {
         Ok(true)
     }
 
-    /// What a new word has at first, if that of the module has `value`: the same, or what leads to code that goes there with all that the
-    /// module's PLT expects. `None` if nobody knows what that does.
+    /// The first value of a new word, if that of the module has `value`: the same, or the address of code that
+    /// goes there with all that the module's PLT expects. `None` if its effect is unknown.
     fn first_value(&mut self, import: &Import, value: u64) -> io::Result<Option<u64>> {
         // What isn't relocated yet will be.
         let is_own = |value: u64| (self.extent.0..self.extent.1).contains(&value);
@@ -452,7 +452,7 @@ fn leaves(target: Target, own: Loaded, modules: &Modules) -> bool {
     target.export.is_function && target.module != own.1 && !has_armed_hook
 }
 
-/// What a function is for what is recorded, if its calls are to be.
+/// The role of a function in recording, if its calls are recorded.
 fn class(scope: &Scope, module: Option<&Module>, symbol: &str) -> Option<u32> {
     let name = crate::names::name_of(symbol, true);
     let path = module.map(|module| module.path.to_string_lossy());

@@ -1,5 +1,5 @@
-//! What is known of calls while they are being traced: how often each function was called since the last look, and how
-//! long it took.
+//! Facts about calls while they are being traced: how often each function was called since the last look, and
+//! how long it took.
 //!
 //! Time in a function without what it called is known because calls of a thread come in the order of their ends: those
 //! that began after a call's start, and came before it, are what it called.
@@ -52,7 +52,7 @@ impl Waiting {
     }
 }
 
-/// What is known of a trace that's being written.
+/// Facts about a trace that's being written.
 #[derive(Debug, Default)]
 pub(super) struct Live {
     follower: Follower,
@@ -63,7 +63,7 @@ pub(super) struct Live {
     /// Where in `waiting` each thread's calls are.
     threads: HashMap<u32, usize>,
     waiting: Vec<Waiting>,
-    /// Calls that were written over before anybody looked.
+    /// Calls that were written over before they were read.
     pub(super) missed: u64,
     /// Chunks that have not been read yet.
     pub(super) left: u64,
@@ -72,7 +72,7 @@ pub(super) struct Live {
 impl Live {
     /// Threads whose calls are kept in mind.
     const THREADS: usize = 10_000;
-    /// Chunks that are read before somebody decides upon what was in them: 400,000 calls.
+    /// Chunks that are read before their contents are decided upon: 400,000 calls.
     const AT_ONCE: usize = 100;
 
     /// How many chunks haven't been read, or have been begun since the last look.
@@ -121,13 +121,13 @@ impl Live {
         }
     }
 
-    /// How often each function was called since the beginning, by number, and about how many calls nobody has seen.
+    /// How often each function was called since the beginning, by number, and about how many calls were missed.
     pub(super) fn all_calls(&self) -> (&[u64], u64) {
         const CALLS: u64 = layout::CHUNK_SIZE / layout::call::SIZE as u64;
         (&self.calls, self.missed + self.left * CALLS)
     }
 
-    /// What was seen since the last time, by the functions' numbers.
+    /// The calls since the last time, by the functions' numbers.
     pub(super) fn take(&mut self) -> Vec<Tally> {
         let count = self.now.len();
         std::mem::replace(&mut self.now, vec![Tally::default(); count])

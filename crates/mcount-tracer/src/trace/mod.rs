@@ -1,9 +1,8 @@
 //! `mcount trace`: runs a program, arms its hooks, and writes down its calls.
 //!
 //! The recorder is the program's tracer in the sense of `ptrace`. It acts when the program executes another
-//! one, makes a process or thread, loads or unloads a library, or ends; the calls themselves are
-//! written by the agent in the program, and nobody is asked about them. If the recorder is killed the program
-//! runs on.
+//! one, makes a process or thread, loads or unloads a library, or ends. The agent in the program writes the
+//! calls without asking. If the recorder is killed the program runs on.
 
 mod agent;
 pub mod attach;
@@ -108,13 +107,13 @@ pub enum Ended {
     Signal(i32),
 }
 
-/// What came of it.
+/// The result.
 pub struct Outcome {
     /// How the program ended.
     pub ended: Ended,
     /// The trace; not where the program didn't begin.
     pub output: PathBuf,
-    /// What is missing from the trace, a line each.
+    /// The parts that are missing from the trace, a line each.
     pub notes: Vec<String>,
     /// What would be traced, as patterns, if that was asked for.
     pub listed: Vec<String>,
@@ -129,7 +128,7 @@ struct Process {
     confinement: Confinement,
 }
 
-/// What a process begins with that another one has made.
+/// The inheritance of a process from the one that made it.
 #[derive(Clone, Default)]
 struct Maker {
     space: Rc<RefCell<Space>>,
@@ -138,7 +137,7 @@ struct Maker {
 }
 
 impl Process {
-    /// What it leaves to those that it makes.
+    /// The inheritance of its children.
     fn as_maker(&self) -> Maker {
         let Self { space, traced, confinement, .. } = self;
         Maker { space: Rc::clone(space), traced: *traced, confinement: *confinement }
@@ -149,7 +148,7 @@ struct Recorder {
     request: Request,
     agent: Agent,
     trace: TraceFile,
-    /// Who tells when threads are off the processor.
+    /// The source that tells when threads are off the processor.
     off_cpu: Option<OffCpu>,
     modules: Modules,
     library: Library,
@@ -185,7 +184,7 @@ struct Recorder {
     paused: Option<f64>,
     /// It has paused before, or does.
     has_paused: bool,
-    /// New processes that aren't to be traced, and haven't stood yet.
+    /// New processes that aren't to be traced, and haven't stopped yet.
     left_alone: BTreeSet<i32>,
 }
 
@@ -363,7 +362,7 @@ impl Recorder {
         }
     }
 
-    /// Adds to the trace; if it has no room, that's said at the end.
+    /// Adds to the trace; if it has no room, that's reported at the end.
     fn add<'e>(&mut self, entry: impl Into<Entry<'e>>) {
         if let Err(error) = self.trace.add(entry) {
             let text = about(self.trace.path(), error).to_string();

@@ -19,10 +19,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The functions by which a program forbids itself something.
+/// The functions with which a program forbids itself something.
 const CONFINING: [&str; 2] = ["prctl", "syscall"];
 
-/// What can be armed in one file.
+/// The hooks of one file.
 #[derive(Debug, Default)]
 pub(super) struct Module {
     /// Its number in the trace.
@@ -32,7 +32,7 @@ pub(super) struct Module {
     pub(super) hooks: Vec<Hook>,
     /// Functions whose area of NOPs is too small for a jump.
     pub(super) too_small: usize,
-    /// Hooks of which nobody knows where their function begins.
+    /// Hooks whose function begins at an unknown place.
     pub(super) unplaced: usize,
     /// Calls of the hook that have no known form.
     pub(super) odd_calls: usize,
@@ -46,7 +46,7 @@ pub(super) struct Module {
     pub(super) extent: (u64, u64),
     /// `_Unwind_GetIP`, `_Unwind_SetIP`, `_Unwind_SetGR` and `_Unwind_Resume`, if it has all of them.
     pub(super) unwinder: Option<[u64; 4]>,
-    /// Functions by which a program forbids itself system calls: where they are, before the load bias, and their first bytes.
+    /// Functions with which a program forbids itself system calls: where they are, before the load bias, and their first bytes.
     pub(super) confining: Vec<(u64, Vec<u8>)>,
 }
 
@@ -66,11 +66,12 @@ pub(super) struct Hook {
     pub(super) area: Area,
     /// Where the jump to the stub has room, if not at the hook: five bytes before the function.
     pub(super) before: Option<u64>,
-    /// Where in the function it is. `None`: nobody knows where the caller's address is there, so it stays idle.
+    /// Where in the function it is. `None`: the place of the caller's address is unknown there, so it stays
+    /// idle.
     pub(super) position: Option<Position>,
     /// The function has another hook before this one, so this one stays idle.
     pub(super) is_second: bool,
-    /// It is that of the function by which programs set markers.
+    /// It is that of the function with which programs set markers.
     pub(super) is_mark: bool,
     /// Its function returns more than once, so only its entries can be recorded.
     pub(super) returns_twice: bool,
@@ -78,14 +79,14 @@ pub(super) struct Hook {
     pub(super) is_in_files: bool,
     /// It is to be armed, and not just made idle.
     pub(super) is_wanted: bool,
-    /// What it is for what is recorded: one of [`mcount_agent::class`], or 0.
+    /// Its role in recording: one of [`mcount_agent::class`], or 0.
     pub(super) class: u32,
     /// What of its arguments and result is recorded.
     pub(super) recipe: Option<Arc<Recipe>>,
 }
 
 impl Hook {
-    /// Is it a call behind the prologue?
+    /// Is it a call after the prologue?
     pub(super) fn is_after_prologue(&self) -> bool {
         processor::is_after_prologue(self.position)
     }
@@ -222,8 +223,8 @@ fn read(bytes: &[u8]) -> io::Result<Module> {
     Ok(module)
 }
 
-/// Does a program use what loads libraries, or executes programs? In a static one without symbols, nobody knows. What a C library
-/// itself does that for isn't traced.
+/// Does a program use what loads libraries, or executes programs? In a static one without symbols, it's
+/// unknown. The C library's own uses of it aren't traced.
 fn may_load(file: &ElfFile64<'_, Endianness>) -> bool {
     const LOADING: [&str; 4] = ["dlopen", "dlmopen", "system", "popen"];
     let is_one = |name: &str| {
@@ -260,13 +261,13 @@ impl Module {
         })
     }
 
-    /// What is to be said of hooks that can't be armed.
+    /// The messages about hooks that can't be armed.
     pub(super) fn notes(&self) -> Vec<String> {
         const SMALL: [&str; 2] =
             ["hook has too few bytes and stays idle", "hooks have too few bytes and stay idle"];
         const ODD: [&str; 2] = [
-            "hook is neither at the entry of a function nor behind a frame pointer, and stays idle",
-            "hooks are neither at the entry of a function nor behind a frame pointer, and stay idle",
+            "hook is neither at the entry of a function nor after a frame pointer, and stays idle",
+            "hooks are neither at the entry of a function nor after a frame pointer, and stay idle",
         ];
         const LOST: [&str; 2] = [
             "hook stays idle, because neither symbols nor unwind information say where its function begins",
@@ -375,7 +376,8 @@ struct HookEntry {
 }
 
 impl HookEntry {
-    /// That of the site whose entry in the table is `recorded`. `None`: nobody knows where its function begins.
+    /// That of the site whose entry in the table is `recorded`. `None`: the beginning of its function is
+    /// unknown.
     fn of(
         site: &CallSite,
         recorded: u64,

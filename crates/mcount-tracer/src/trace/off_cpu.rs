@@ -46,7 +46,7 @@ pub(super) struct OffCpu {
     reader: Option<JoinHandle<()>>,
 }
 
-/// What a record of the kernel's says of a thread.
+/// The contents of a record of the kernel's about a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said {
     /// It's taken off the processor.
@@ -88,7 +88,7 @@ struct State {
     reads: [Moment; 2],
     /// Of times later than that.
     early: Vec<Event>,
-    /// Who is off the processor, by thread.
+    /// The threads that are off the processor.
     away: HashMap<u32, Away>,
     /// The numbers of processes and threads in their own namespace, if that's another one.
     inner: Option<Inner>,
@@ -219,7 +219,7 @@ pub(super) fn why_not(error: &io::Error) -> String {
 fn raise_limit_of_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // If it can't be had, opening fails, and that's said.
+    // If it can't be had, opening fails, and that's reported.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
@@ -321,7 +321,7 @@ impl State {
         self.reads = [self.reads[1], now];
     }
 
-    /// Who is away now won't be seen coming back: to the trace, that's when it ends.
+    /// A thread that is away now won't be seen coming back: to the trace, that's when it ends.
     fn end(&mut self) {
         let away = std::mem::take(&mut self.away);
         let end = self.reads[1].ticks;
@@ -447,7 +447,8 @@ fn ticks_at(time: u64, before: Moment, now: Moment) -> u64 {
     u64::try_from(i128::from(before.ticks) + since * ticks / nanoseconds).unwrap_or(0)
 }
 
-/// What a record of the kernel's says (`perf_event_open(2)`): behind its own fields are process, thread and time.
+/// The contents of a record of the kernel's (`perf_event_open(2)`): after its own fields are process, thread
+/// and time.
 fn event(kind: u32, misc: u16, bytes: &[u8]) -> Option<Event> {
     const LOST: u32 = 2;
     const FORK: u32 = 7;

@@ -11,7 +11,7 @@ use std::ops::Range;
 pub(super) struct Pages(BTreeMap<u64, Vec<u8>>);
 
 impl Pages {
-    /// The pages of `ranges`, which are in ascending order. What can't be read isn't there.
+    /// The pages of `ranges`, which are in ascending order. Unreadable memory counts as absent.
     pub(super) fn read(
         memory: &Memory,
         ranges: impl Iterator<Item = Range<u64>>,
@@ -57,7 +57,7 @@ impl Pages {
         Ok(())
     }
 
-    /// The bytes of one page from `address` on. A page that's new, and behind a piece, becomes part of it.
+    /// The bytes of one page from `address` on. A page that's new, and after a piece, becomes part of it.
     fn rest_of_page(&mut self, memory: &Memory, address: u64) -> io::Result<&mut [u8]> {
         let page = address / PAGE * PAGE;
         let before = self.0.range(..=page).next_back();

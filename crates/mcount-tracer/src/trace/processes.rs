@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How long a new process waits until somebody tells who made it.
+/// How long a new process waits until an event tells which process made it.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Said once.
 const SHADOW_STACK: &str = "with -pg, a program with a shadow stack (CET) is slow, and returns aren't seen: use \
@@ -25,7 +25,7 @@ const SHADOW_STACK: &str = "with -pg, a program with a shadow stack (CET) is slo
 const LATELY: usize = 16;
 
 impl Recorder {
-    /// A new thread or process stands for the first time, or one was stopped by a stop signal.
+    /// A new thread or process means the first time, or one was stopped by a stop signal.
     pub(super) fn event_stop(&mut self, thread: Tracee, signal: i32) {
         let is_stop =
             [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal);
@@ -52,7 +52,7 @@ impl Recorder {
         }
     }
 
-    /// A new thread stands for the first time.
+    /// A new thread means the first time.
     pub(super) fn begin_thread(&mut self, thread: Tracee) {
         let Some(id) = self.threads.get(&thread.id()) else { return };
         // A process with memory of its own finds by itself that its parent's block isn't its own.
@@ -145,7 +145,7 @@ impl Recorder {
         self.know(new, new);
     }
 
-    /// Lets those go on of which nobody has told for long: whoever made them was killed at that moment.
+    /// Lets those go on that no event announced for long: their maker was killed at that moment.
     pub(super) fn adopt(&mut self) {
         let late = self.early.iter().filter(|(_, since)| since.elapsed() >= PATIENCE);
         let late: Vec<i32> = late.map(|(thread, _)| *thread).collect();
@@ -160,7 +160,7 @@ impl Recorder {
         }
     }
 
-    /// Who has made a process, of those that are like it in where the agent is.
+    /// The maker of a process, of those that are like it in where the agent is.
     fn maker_of(&self, process: i32) -> Option<(i32, Maker)> {
         let memory = Memory::open(process).ok()?;
         let is_it = |space: &Space| {
@@ -181,7 +181,7 @@ impl Recorder {
     /// Did `thread` get a fault because its shadow stack, which the processor keeps (CET), has another return address? Then
     /// it's given the caller's, if the one that it has is ours. The call ends in the trace when a later one is made there.
     ///
-    /// That can only be behind a prologue: elsewhere, functions are called by what they return to.
+    /// That can only be after a prologue: elsewhere, functions are called by what they return to.
     pub(super) fn gave_return_address(&mut self, thread: Tracee) -> bool {
         /// `SEGV_CPERR`.
         const WRONG_RETURN: i32 = 10;
@@ -218,8 +218,8 @@ impl Recorder {
         is_given
     }
 
-    /// A new process with memory of its own isn't to be traced: its hooks become idle, and the agent in it knows of no trace and
-    /// asks nobody. It's let go when it stands.
+    /// A new process with memory of its own isn't to be traced: its hooks become idle, and the agent in it
+    /// knows of no trace and asks no recorder. It's let go when it stands.
     fn leave_alone(&mut self, new: i32, space: &Space) {
         self.left_alone.insert(new);
         let Ok(memory) = Memory::open(new) else { return };
@@ -227,7 +227,7 @@ impl Recorder {
         if let Some(placed) = &space.agent {
             let symbols = &self.agent.symbols;
             let file = placed.bias + symbols.config + mcount_agent::config::FILE;
-            // If it has ended meanwhile, so much the better.
+            // If it has ended meanwhile, that much the better.
             let _ = memory.write(file, &[0; 8]);
             let _ = memory.write(placed.bias + symbols.ask, mcount_ptrace::processor::RETURN);
         }

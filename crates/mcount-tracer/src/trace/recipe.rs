@@ -1,10 +1,9 @@
-//! What the agent is to copy of the calls of a function.
-//!
-//! Its own file because hooks have recipes, and whoever makes these knows hooks.
+//! The agent's orders for copying from the calls of a function.
 
 use mcount_agent::recipe;
 
-/// What the agent is to copy of a call: the words of the recipes of [`mcount_agent::recipe`].
+/// The agent's orders for copying from a call: the words of the recipes of
+/// [`mcount_agent::recipe`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Recipe {
     pub(super) arguments: Vec<u64>,

@@ -274,7 +274,7 @@ fn mapped_file(process: i32, address: u64) -> Option<PathBuf> {
     Some(mapping.path).filter(|path| path.is_absolute())
 }
 
-/// What the dynamic linker has loaded; `None` while it's about to change that.
+/// The modules that the dynamic linker has loaded; `None` while it's about to change that.
 fn consistent_link_maps(memory: &Memory, space: &Space) -> io::Result<Option<Vec<(u64, PathBuf)>>> {
     let Some(debug) = space.debug else { return Ok(None) };
     let debug = memory.word(debug)?;
@@ -285,7 +285,7 @@ fn consistent_link_maps(memory: &Memory, space: &Space) -> io::Result<Option<Vec
     link_maps(memory, memory.word(debug + 8)?).map(Some)
 }
 
-/// What the dynamic linker has loaded: load bias and path, the program first.
+/// The modules that the dynamic linker has loaded: load bias and path, the program first.
 fn link_maps(memory: &Memory, first: u64) -> io::Result<Vec<(u64, PathBuf)>> {
     const LIMIT: usize = 1 << 16;
     let mut found = Vec::new();
@@ -305,7 +305,7 @@ fn link_maps(memory: &Memory, first: u64) -> io::Result<Vec<(u64, PathBuf)>> {
 const SANITIZERS: [&[u8]; 2] = [b"libasan.so", b"libclang_rt.asan"];
 
 /// Has the module `one` change places with the next one if that's an `other`, in the list that the dynamic linker has for
-/// debuggers and `dl_iterate_phdr`. Nobody has looked at it yet.
+/// debuggers and `dl_iterate_phdr`. It's still unread.
 fn put_behind(
     memory: &Memory,
     space: &Space,

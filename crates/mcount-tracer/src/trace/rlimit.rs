@@ -1,4 +1,4 @@
-//! What the kernel limits a process to.
+//! The kernel's limits for a process.
 //!
 //! They're read from `/proc/PID/limits` and not by `prlimit(2)`: for a process of another user, that takes
 //! `CAP_SYS_RESOURCE`, although `ptrace(2)` doesn't.

@@ -1,7 +1,5 @@
 //! Room in a trace: chunks that there is room for ahead of those who take them, and the header, in which programs
 //! and recorder count them.
-//!
-//! Its own file because other threads of the recorder have it as well, and it knows nothing of what is recorded.
 
 use super::prepare::{self, Prepared};
 use super::scope::Scope;
@@ -49,7 +47,7 @@ impl Size {
     }
 }
 
-/// What the threads of the recorder have of it.
+/// The view of it that the recorder's threads share.
 pub(super) struct Shared {
     pub(super) file: File,
     pub(super) header: MmapMut,
@@ -194,7 +192,8 @@ impl Shared {
         self.file.write_all_at(&used, descriptor(chunk) + directory::USED as u64)
     }
 
-    /// Keeps room ahead until told to stop. While little of it is taken, it looks less often: each look interrupts somebody.
+    /// Keeps room ahead until told to stop. While little of it is taken, it looks less often: each look
+    /// interrupts a thread.
     pub(super) fn keep(&self) {
         let mut pause = OFTEN;
         let mut last = self.given_out();

@@ -17,7 +17,7 @@ const MOST: usize = 512;
 /// Instructions that are looked at, at most.
 const STEPS: u32 = 1 << 20;
 
-/// What the recorder makes the process do, and what the agent does.
+/// The system calls that the recorder makes the process do, and those of the agent.
 pub(super) const NEEDED: [(&str, i64); 13] = [
     ("mmap", libc::SYS_mmap),
     ("munmap", libc::SYS_munmap),
@@ -34,7 +34,7 @@ pub(super) const NEEDED: [(&str, i64); 13] = [
     ("close", libc::SYS_close),
 ];
 
-/// What the agent does in a program that was started with it.
+/// The agent's system calls in a program that was started with it.
 const NEEDED_BY_AGENT: [i64; 11] = [
     libc::SYS_mmap,
     libc::SYS_munmap,
@@ -48,7 +48,7 @@ const NEEDED_BY_AGENT: [i64; 11] = [
     libc::SYS_nanosleep,
     NEEDED_BESIDES,
 ];
-/// What it does beside that when it begins.
+/// Its further system calls when it begins.
 const NEEDED_TO_BEGIN: [i64; 3] = [libc::SYS_openat, libc::SYS_close, libc::SYS_tkill];
 
 /// One instruction of a filter (`struct sock_filter`).
@@ -116,7 +116,7 @@ pub(super) fn filters(thread: i32) -> Result<Vec<Vec<Instruction>>, Errno> {
     Err(Errno::E2BIG)
 }
 
-/// What is known at one point of a filter: where it is, and the two registers and the memory, as far as they're known.
+/// Facts at one point of a filter: where it is, and the two registers and the memory, as far as they're known.
 #[derive(Debug, Clone)]
 struct State {
     at: usize,

@@ -7,13 +7,13 @@ use object::{Architecture, Endianness, Object, ObjectSymbol};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// A function of the runtime, and what is said.
+/// A function of the runtime, and what is reported.
 const ALL: [(&str, &str); 4] = [
     // On x86-64, its fixed range holds the shadows of stacks that are above 0x7fff_0000_0000: of one in four runs.
-    ("__hwasan_init", "HWAddressSanitizer has the addresses that tracing returns takes"),
-    ("__tsan_init", "ThreadSanitizer has the addresses that tracing returns takes"),
-    ("__msan_init", "MemorySanitizer has the addresses that tracing returns takes"),
-    ("dfsan_set_label", "DataFlowSanitizer has the addresses that tracing returns takes"),
+    ("__hwasan_init", "HWAddressSanitizer uses the addresses that tracing of returns needs"),
+    ("__tsan_init", "ThreadSanitizer uses the addresses that tracing of returns needs"),
+    ("__msan_init", "MemorySanitizer uses the addresses that tracing of returns needs"),
+    ("dfsan_set_label", "DataFlowSanitizer uses the addresses that tracing of returns needs"),
 ];
 
 /// Why returns can't be traced in a program that `file` is part of, if that's so.

@@ -1,8 +1,9 @@
 //! Writing the newest calls of a trace that goes on, as a trace of its own.
 //!
-//! What threads are about to write to is copied first, all else afterwards; a chunk that somebody has taken again meanwhile is left
-//! out. Where all threads stand for the first part, it's as of that moment. Where they run, the calls of the last moments
-//! may lack their callers: open calls are copied first, and one that begins then isn't seen.
+//! Chunks that threads are about to write to are copied first, all others afterwards; a chunk that a thread has
+//! taken again meanwhile is left out. Where all threads mean the first part, it's as of that moment. Where they
+//! run, the calls of the last moments may lack their callers: open calls are copied first, and one that begins
+//! then isn't seen.
 
 use super::file::{TraceFile, give_name};
 use super::room::descriptor;
@@ -50,7 +51,7 @@ impl Chunk {
         bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
     }
 
-    /// Does somebody write to it?
+    /// Does a thread write to it?
     fn is_busy(&self) -> bool {
         let bytes = self.descriptor.get(directory::BUSY..).and_then(|bytes| bytes.first_chunk());
         self.kind() == chunk::CALLS && bytes.is_some_and(|bytes| u64::from_ne_bytes(*bytes) != 0)

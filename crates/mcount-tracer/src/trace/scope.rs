@@ -7,7 +7,7 @@ use mcount_agent::{class, flags};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-/// A function by which what is recorded changes for the calls beneath it.
+/// A function with which what is recorded changes for the calls beneath it.
 #[derive(Debug, Clone)]
 pub struct Limit {
     /// Which functions.
@@ -62,7 +62,7 @@ pub struct Scope {
     pub results: Vec<Pattern>,
     /// How many calls, one in the other; [`Scope::ANY_DEPTH`] if that doesn't matter.
     pub depth: u64,
-    /// Calls that took at least so many nanoseconds.
+    /// Calls that took at least that many nanoseconds.
     pub min_duration: u64,
     /// Only entries.
     pub entries: bool,
@@ -123,8 +123,8 @@ impl Scope {
             || self.switches
     }
 
-    /// What a function that sets markers is for what is recorded, if otherwise it were `class`: it's recorded wherever
-    /// it's called.
+    /// The role of a function that sets markers, if otherwise it were `class`: it's recorded wherever it's
+    /// called.
     pub(super) fn class_of_marks(&self, class: u32) -> u32 {
         if self.is_limited() { class & !class::NESTING | class::UNDER } else { class }
     }
@@ -210,7 +210,7 @@ impl Scope {
         (is_wanted || class != 0, class)
     }
 
-    /// What a function is for those beneath it, which is itself recorded if `is_wanted`.
+    /// The role of a function for those beneath it, which is itself recorded if `is_wanted`.
     fn class(&self, of: (&str, &str, &str), is_wanted: bool) -> u32 {
         let limit = self.limits.iter().rev();
         let limit = limit.filter(|limit| self.matches(std::slice::from_ref(&limit.pattern), of));
@@ -227,7 +227,7 @@ impl Scope {
         class | starts | stops
     }
 
-    /// What a library function is for those beneath it, if calls of it are to be recorded.
+    /// The role of a library function for those beneath it, if its calls are recorded.
     pub(super) fn choose_library(&self, name: &str, symbol: &str, module: &str) -> Option<u32> {
         let found = self.library.iter().filter(|one| one.is_match(name, symbol, module));
         let found: Vec<String> = found.map(|one| known_library(one.text())).collect();
@@ -262,16 +262,17 @@ impl Scope {
         groups.into_iter().filter(|group| !is_met(group)).flatten().collect()
     }
 
-    /// What is said of patterns that mean nothing that was seen.
+    /// The messages about patterns that match nothing.
     pub(super) fn warnings(&self) -> Vec<String> {
         let functions = self.unknown().into_iter();
-        let functions = functions.map(|text| format!("warning: no function is called {text}"));
+        let functions = functions.map(|text| format!("warning: no function matches {text}"));
         let known = self.known.0.borrow();
         let files = self.files.iter().filter(|one| !known.contains(&known_file(&one.text)));
-        let files = files.map(|one| format!("warning: no function is in a file {}", one.text));
+        let files =
+            files.map(|one| format!("warning: no function is in a file that matches {}", one.text));
         let library = self.library.iter().map(Pattern::text);
         let library = library.filter(|text| !known.contains(&known_library(text)));
-        let library = library.map(|text| format!("warning: no library function is called {text}"));
+        let library = library.map(|text| format!("warning: no library function matches {text}"));
         functions.chain(files).chain(library).collect()
     }
 

@@ -36,7 +36,7 @@ impl Room {
         (self.next <= self.end).then_some(())
     }
 
-    /// The first address of what is free, and the one behind it.
+    /// The first address of what is free, and the one after it.
     pub(super) fn extent(self) -> (u64, u64) {
         (self.next, self.end)
     }
@@ -52,7 +52,7 @@ impl Room {
 /// Where the agent is and what it still has room for.
 #[derive(Debug, Clone)]
 pub(super) struct Placed {
-    /// What the agent's symbols are to be added to.
+    /// The difference to the addresses of the agent's symbols.
     pub(super) bias: u64,
     pub(super) stubs: Room,
 }
@@ -76,7 +76,7 @@ pub(super) struct Gate {
     pub(super) number: u32,
 }
 
-/// What is recorded.
+/// The settings of the recording.
 #[derive(Clone, Copy)]
 pub(super) struct Recording<'t> {
     /// Where to.
@@ -97,12 +97,12 @@ pub(super) struct Space {
     pub(super) rendezvous: Option<Rendezvous>,
     /// Where `r_debug` is.
     pub(super) debug: Option<u64>,
-    /// What was changed on the stack to have the agent loaded: address and value to put back.
+    /// The change on the stack that loads the agent: address and value to put back.
     pub(super) hidden: Vec<(u64, u64)>,
     pub(super) unwinders: usize,
     /// What calls of library functions go by.
     pub(super) gates: Vec<Gate>,
-    /// Room for words by which they go on.
+    /// Room for words with which they go on.
     pub(super) words: Option<Room>,
     /// The agent knows that there are recipes.
     pub(super) has_recipes: bool,
@@ -155,7 +155,7 @@ impl Space {
         };
         let target = bias + agent.symbols.rendezvous;
         let jump = code::armed(rendezvous.place, target);
-        // Too far away: a jump that has its target behind it.
+        // Too far away: a jump that has its target after it.
         let absolute = code::thunk(target);
         let jump = jump.as_ref().map_or(absolute.as_slice(), |jump| jump.as_slice());
         if jump.len() <= rendezvous.room {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// How often it's looked whether there is much to read.
 const OFTEN: Duration = Duration::from_millis(10);
-/// After so much time calls are read, however few they are.
+/// After that much time calls are read, however few they are.
 const STALE: Duration = Duration::from_millis(100);
 
 /// What tracing has cost so far.

@@ -40,7 +40,7 @@ pub(super) enum Untraced {
     Foreign,
     /// It's statically linked and stripped, and its exceptions could not pass through traced calls.
     Static,
-    /// System calls are forbidden to it that the agent needs, or nobody knows.
+    /// System calls that the agent needs are forbidden to it, or may be.
     Confined,
     Other(Failure),
 }
@@ -59,9 +59,9 @@ impl std::fmt::Display for Untraced {
             Self::Static => {
                 f.write_str("it's statically linked, throws exceptions, and is stripped")
             }
-            Self::Confined => f.write_str(
-                "it runs in a sandbox (seccomp), which may end it for what tracing takes",
-            ),
+            Self::Confined => {
+                f.write_str("its sandbox (seccomp) may kill it for the system calls of tracing")
+            }
             Self::Other(failure) => failure.fmt(f),
         }
     }
@@ -74,7 +74,7 @@ pub(super) struct Prepared {
     pub(super) bias: Option<u64>,
 }
 
-/// Prepares the program in `thread`, which stands behind `exec`; `recording` is what it records.
+/// Prepares the program in `thread`, which is behind `exec`; `recording` is what it records.
 pub(super) fn prepare(
     thread: Tracee,
     memory: &Memory,
@@ -115,7 +115,7 @@ fn stop_at(thread: Tracee, memory: &Memory, place: u64) -> io::Result<Rendezvous
     let question = processor::question(thread.inner_id()?);
     if question.len() <= room {
         memory.write(place, &question)?;
-        // Behind it is the return.
+        // After it is the return.
         let stopped = place + (question.len() - RETURN.len()) as u64;
         return Ok(Rendezvous { place, room, stopped, is_breakpoint: false });
     }
@@ -252,7 +252,7 @@ fn preload(
         vec![(shifted(index), address)]
     } else {
         // Two more variables: what is left of them is the end of the environment, and an entry of the
-        // auxiliary vector that's to be ignored, so that both are still one behind the other.
+        // auxiliary vector that's to be ignored, so that both are still one after the other.
         let end = stack.auxiliary - 1;
         words.splice(end..end, [text, text]);
         vec![(shifted(end), 0), (shifted(end + 1), AT_IGNORE), (shifted(end + 2), 0)]

@@ -1,6 +1,6 @@
 //! What arms a hook: its stub, the way there from its module and back, and the bytes of its site.
 //!
-//! One module's hooks are armed together. Their stubs lie one behind the other and are written at once; so do thunks, in room near
+//! One module's hooks are armed together. Their stubs lie one after the other and are written at once; so do thunks, in room near
 //! the module, where the room for stubs is out of its reach.
 
 use super::agent::Routines;
@@ -12,7 +12,7 @@ use std::io;
 /// The longest area, and a jump before it.
 pub(super) const LONGEST: usize = 24;
 
-/// Code of ours that lies one behind the other, in room that ends somewhere.
+/// Code of ours that lies one after the other, in room that ends somewhere.
 #[derive(Debug, Clone)]
 pub(super) struct Batch {
     pub(super) start: u64,
@@ -110,7 +110,7 @@ impl StubWriter {
             let stub = self.routines.stub(hook, near.next(), body)?;
             return Some(near.add(&stub)? + hook.way_in());
         }
-        // The way back, in a stub of its own behind it.
+        // The way back, in a stub of its own after it.
         let target = self.add(hook, self.stubs.next() + code::STUB as u64)?;
         self.add_stub(code::stub_back(body, hook.is_after_prologue()))?;
         near.add(&code::thunk(target))

@@ -1,5 +1,5 @@
 //! Hooks of programs that are run by the recorder become idle, and are armed again, by one store each, while all threads run. That's
-//! for `--budget`, and for signals that have the recorder pause.
+//! for `--budget`, and for signals that pause the recorder.
 
 use super::processor;
 use super::space::Space;
@@ -31,10 +31,10 @@ impl Recorder {
     fn pause(&mut self) {
         let now = self.began.elapsed().as_secs_f64();
         let note = if let Some(from) = self.paused.take() {
-            format!("nothing was recorded from {from:.3} s to {now:.3} s, as SIGUSR1 said")
+            format!("SIGUSR1 paused the recording from {from:.3} s to {now:.3} s")
         } else {
             self.paused = Some(now);
-            format!("nothing is recorded from {now:.3} s on, as SIGUSR1 said")
+            format!("SIGUSR1 paused the recording from {now:.3} s on")
         };
         self.has_paused = true;
         let processes: Vec<i32> = self.processes.keys().copied().collect();
@@ -45,7 +45,7 @@ impl Recorder {
         say(told::line(self.paused.is_some()));
     }
 
-    /// Has a process pause, or go on, as the others do. A new one may have been made before that was said.
+    /// Makes a process pause, or go on, as the others do. A new one may have been made before that was said.
     pub(super) fn switch_as_told(&self, process: i32) {
         let Some(process) = self.processes.get(&process).filter(|_| self.has_paused) else {
             return;
@@ -125,7 +125,7 @@ pub(super) struct Waker {
 }
 
 impl Waker {
-    /// Of this thread. What it is to do when it's woken, it has to find out itself.
+    /// Of this thread. When it's woken, it has to find out itself why.
     pub(super) fn new() -> Self {
         extern "C" fn nothing(_: libc::c_int) {}
         // SAFETY: the handler does nothing; numbers of this process and thread.

@@ -15,7 +15,7 @@ pub(super) fn add(trace: &TraceFile, (process, thread): (i32, i32), ids: (i32, i
     let Ok(mut name) = files::read_to_end(Path::new(&path)) else { return };
     name.pop_if(|last| *last == b'\n');
     let (pid, tid) = (ids.0.cast_unsigned(), ids.1.cast_unsigned());
-    // If there's no room, that's said anyway.
+    // If there's no room, that's reported anyway.
     let _ = trace.add(ThreadName { pid, tid, ticks: trace.ticks(), name: &name });
 }
 

@@ -1,4 +1,4 @@
-//! What people say to a recorder that runs: SIGUSR1 has it pause, and go on; SIGUSR2 has it write the newest calls to a trace of
+//! What people say to a recorder that runs: SIGUSR1 pauses it, or lets it go on; SIGUSR2 makes it write the newest calls to a trace of
 //! their own.
 
 use nix::libc;
@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// What has been said, and not been done yet. By default it listens to nothing.
+/// The pending requests. By default it listens to nothing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Told {
     pause: Arc<AtomicBool>,
@@ -19,7 +19,7 @@ pub(super) struct Told {
 pub(super) const SIGNALS: [libc::c_int; 2] = [SIGUSR1, SIGUSR2];
 
 impl Told {
-    /// Listens from now on. What the caller ignores stays ignored, because programs inherit that.
+    /// Listens from now on. Ignored signals stay ignored, because programs inherit that.
     pub(super) fn listen() -> io::Result<Self> {
         let told = Self::default();
         for (signal, flag) in [(SIGUSR1, &told.pause), (SIGUSR2, &told.snapshot)] {
@@ -68,14 +68,10 @@ fn is_ignored(signal: libc::c_int) -> bool {
     }
 }
 
-/// What is said when a recorder has paused, or goes on.
+/// The message when a recorder has paused, or goes on.
 pub(super) fn line(is_paused: bool) -> &'static str {
-    if is_paused {
-        "paused: nothing is recorded until SIGUSR1 comes again"
-    } else {
-        "recording again"
-    }
+    if is_paused { "paused: send SIGUSR1 again to go on" } else { "recording again" }
 }
 
-/// What is said where there's no ring to be written.
-pub(super) const NO_RING: &str = "nothing written: SIGUSR2 writes what --ring keeps";
+/// The message where there's no ring to write.
+pub(super) const NO_RING: &str = "nothing written: SIGUSR2 needs --ring";

@@ -1,9 +1,9 @@
 //! Traces that are slower as a whole, because the machine did something else: the times of nearly all functions are greater
 //! there by about as much.
 //!
-//! What a trace is slower by, its level, is the median of what functions of it are slower by. Traces far above the
-//! quietest of their side are left out, and what remains of levels is taken off the others' times. This is a further view of
-//! the times, beside those of all traces: a build that is slower as a whole is seen only there.
+//! The level of a trace is the median of its functions' slowdowns. Traces far above the quietest of their side
+//! are left out, and what remains of levels is taken off the others' times. This is a further view of the
+//! times, beside those of all traces: a build that is slower as a whole is seen only there.
 
 use super::statistics::{Sample, median};
 use super::{SEVERAL, Timed};

@@ -1,4 +1,4 @@
-//! What one trace says of each function: how often it was called, and how long a call takes.
+//! One trace's data about each function: how often it was called, and how long a call takes.
 //!
 //! A machine that does other things as well adds time to some calls, and never takes any away. A sum has
 //! all of that in it. So the time of a call is the mean of the fastest calls, and that in several views:
@@ -31,14 +31,14 @@ pub struct Key {
     pub module: String,
 }
 
-/// What a trace says of a function.
+/// A trace's data about a function.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Measured {
     /// How often it was called.
     pub calls: u64,
     /// Nanoseconds of a call in each view, if one has ended.
     pub times: Option<[f64; VIEWS]>,
-    /// The mean of all calls, or their median if that's compared, likewise: what people are shown.
+    /// The mean of all calls, or their median if that's compared, the same: what people are shown.
     pub shown: Option<f64>,
 }
 
@@ -48,7 +48,7 @@ pub(super) const VIEWS: usize = 4;
 /// What share of the calls each view has, the fastest first.
 pub(super) const SHARES: [f64; VIEWS] = [0.02, 0.25, 0.5, 0.9];
 
-/// What a trace says of all functions that were called.
+/// A trace's data about all functions that were called.
 pub type Functions = HashMap<Key, Measured>;
 
 /// Goes through all calls of `trace`.
@@ -137,7 +137,7 @@ impl<'t, 'a> Counter<'t, 'a> {
     }
 }
 
-/// What is known of a function.
+/// Facts about a function.
 #[derive(Default)]
 struct Row {
     calls: u64,

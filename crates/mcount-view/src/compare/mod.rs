@@ -3,7 +3,7 @@
 //!
 //! Two traces of one program differ as well: the machine did something else, memory lay elsewhere. So a
 //! difference counts if three things are true: every trace of one side is beyond all of the other, the
-//! difference is greater than what chance makes of so many functions (`statistics`), and it's greater than
+//! difference is greater than what chance makes of that many functions (`statistics`), and it's greater than
 //! the threshold.
 
 mod disturbed;
@@ -19,7 +19,7 @@ use measure::{SHARES, VIEWS};
 use statistics::{Sample, mean, median};
 use std::collections::BTreeSet;
 
-/// What is compared.
+/// The compared numbers.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
     /// Which time.
@@ -37,11 +37,11 @@ pub struct Rule {
 pub struct Change {
     /// Of the traces: the geometric mean of times, the median of numbers of calls.
     pub old: f64,
-    /// Likewise.
+    /// The same.
     pub new: f64,
     /// As a part of the old number.
     pub difference: f64,
-    /// What chance doesn't pass, likewise; not known of one number a side.
+    /// What chance doesn't pass, the same; not known of one number a side.
     pub noise: Option<f64>,
     /// Whether this is a difference.
     pub counts: bool,
@@ -58,12 +58,12 @@ pub struct Row {
     pub calls: Change,
     /// Nanoseconds of a call, of those that tell most.
     pub time: Option<Change>,
-    /// What a call takes on each side, of all calls: what people are shown.
+    /// The time of a call on each side, of all calls, for people.
     pub shown: Option<[f64; 2]>,
 }
 
 impl Row {
-    /// What is different: words for a program to read.
+    /// The differences: words for a program to read.
     #[must_use]
     pub fn words(&self) -> Vec<&'static str> {
         let calls = self.calls;
@@ -79,7 +79,7 @@ impl Row {
         time.into_iter().chain(calls.counts.then_some(more)).collect()
     }
 
-    /// Whether somebody who waits for the program has to wait longer for this.
+    /// Whether the user has to wait longer for the program because of this.
     #[must_use]
     pub fn is_worse(&self) -> bool {
         self.words().iter().any(|word| ["new", "slower", "more-calls"].contains(word))
@@ -100,11 +100,11 @@ pub struct Comparison {
     pub disturbed: usize,
     /// How many functions were compared.
     pub functions: usize,
-    /// What is different, that with the greatest effect first; or all functions.
+    /// The differences, that with the greatest effect first; or all functions.
     pub rows: Vec<Row>,
     /// How many of them are different.
     pub differences: usize,
-    /// What is noise of the time of half of the functions that are called often and aren't very short.
+    /// The noise of half of the functions that are called often and aren't very short.
     pub noise: Option<f64>,
 }
 
@@ -177,7 +177,7 @@ struct View {
     count: usize,
     /// Nanoseconds of all of them in a trace, about.
     sum: f64,
-    /// The variance that functions usually have: those that are called seldom, and those called often.
+    /// The variance that functions usually have: those that are called rarely, and those called often.
     usual: [Option<f64>; 2],
 }
 
@@ -258,7 +258,7 @@ impl View {
         Self { share, samples, count, sum, usual }
     }
 
-    /// What is found of a function if the odds of all views together are shared like this.
+    /// The finding about a function if the odds of all views together are shared like this.
     fn change(&self, at: usize, share: f64, rule: &Rule) -> Option<Change> {
         let timed = self.samples.get(at)?.as_ref()?;
         let usual = self.usual.get(usize::from(timed.is_frequent)).copied().flatten();

@@ -77,7 +77,7 @@ fn calls(calls: Change) -> String {
     }
 }
 
-/// What is different, in words for people.
+/// The differences, in words for people.
 fn change(row: &Row) -> String {
     let words = row.words();
     if words.is_empty() { "same".to_owned() } else { words.join(", ").replace('-', " ") }
@@ -142,7 +142,7 @@ fn line(
     )
 }
 
-/// What was compared, and what there is to see.
+/// The compared traces, and the findings.
 fn summary(comparison: &Comparison, rule: &Rule) -> String {
     let [old, new] = comparison.traces;
     let functions = counted(comparison.functions, "function", "functions");

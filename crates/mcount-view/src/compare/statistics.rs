@@ -1,5 +1,5 @@
-//! What is noise: the numbers of several traces of one side, as logarithms, and a bound that chance does
-//! not pass.
+//! Noise: the numbers of several traces of one side, as logarithms, and a bound that chance does not
+//! pass.
 //!
 //! The bound is that of Student's t-test, with two additions. Many functions are compared, so each gets its
 //! part of the odds (Bonferroni): a quarter of them is divided equally, and the rest by the time that functions
@@ -41,7 +41,7 @@ pub(super) fn weighted_odds(tests: usize, share: f64) -> f64 {
 pub(super) struct Sample {
     /// Natural logarithms, one a trace.
     pub(super) old: Vec<f64>,
-    /// Likewise.
+    /// The same.
     pub(super) new: Vec<f64>,
 }
 

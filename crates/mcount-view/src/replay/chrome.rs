@@ -41,7 +41,7 @@ pub(super) fn print(out: &mut impl Write, work: &PrintJob<'_, '_, '_>) -> io::Re
     writeln!(out, "\n]}}")
 }
 
-/// An event for each call, behind a comma.
+/// An event for each call, after a comma.
 struct Events;
 
 impl Printer for Events {

@@ -38,10 +38,10 @@ pub enum Field {
 }
 
 impl Field {
-    /// The columns that there are if nobody says anything else.
+    /// The default columns.
     pub const USUAL: [Self; 2] = [Self::Duration, Self::Tid];
 
-    /// What stands above it, as wide as the column.
+    /// The heading, as wide as the column.
     fn heading(self) -> &'static str {
         match self {
             Self::Duration => "  DURATION",

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// What the number behind a chain is.
+/// The meaning of the number after a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Weight {
     /// Nanoseconds that were spent there
@@ -18,7 +18,7 @@ pub enum Weight {
     Calls,
 }
 
-/// Deeper chains are cut off here: every chain is a line, and one of a million names serves nobody.
+/// Deeper chains are cut off here: every chain is a line, and one of a million names is useless.
 const DEEPEST: usize = 512;
 
 /// Calls that a processor takes at a time.
@@ -54,7 +54,7 @@ struct Chains {
 }
 
 impl Chains {
-    /// The chain `parent` with a function behind it.
+    /// The chain `parent` with a function after it.
     #[inline]
     fn call(&mut self, parent: usize, function: u32) -> usize {
         let place = function as usize % RECENT;

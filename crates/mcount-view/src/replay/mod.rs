@@ -64,7 +64,7 @@ pub struct Manner {
     pub has_simple_names: bool,
     /// The columns of text.
     pub fields: Vec<Field>,
-    /// What the numbers of folded stacks are.
+    /// The meaning of the numbers in folded stacks.
     pub weight: Weight,
     /// From when on times are counted.
     pub clock: Clock,
@@ -144,7 +144,7 @@ pub(crate) struct Names<'t, 'a> {
     threads: Vec<OnceLock<Box<[String; 2]>>>,
     is_simple: bool,
     unknown: Name,
-    /// What the printed time is when the trace begins.
+    /// The printed time when the trace begins.
     start: u64,
 }
 

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::iter::Flatten;
 use std::sync::mpsc::{IntoIter, SyncSender, sync_channel};
 
-/// Calls of a slice. What is printed of those that are worked on has to fit into memory.
+/// Calls of a slice. The text of those that are worked on has to fit into memory.
 const SLICE: u64 = 8_192;
 
 /// With more threads than this, too much of a slice would be read twice: slices get longer.
@@ -21,13 +21,13 @@ const FEW_THREADS: u64 = 4;
 /// The most calls of a slice.
 const MOST: u64 = 16 * SLICE;
 
-/// What is printed of a call.
+/// The text for a call.
 pub(super) trait Printer: Sync {
     /// Appends `calls` to `out`.
     fn print(&self, out: &mut Vec<u8>, names: &Names<'_, '_>, calls: impl Iterator<Item = Call>);
 }
 
-/// What is to be printed.
+/// The selected calls.
 pub(super) struct PrintJob<'w, 't, 'a> {
     pub(super) names: &'w Names<'t, 'a>,
     pub(super) filter: &'w Filter<'w>,
@@ -71,7 +71,7 @@ pub(super) fn ahead<T>(work: &PrintJob<'_, '_, '_>, print: impl FnOnce(Ahead) ->
     })
 }
 
-/// Sends all calls, a slice at a time, until nobody wants more.
+/// Sends all calls, a slice at a time, until the receiver wants no more.
 fn read(work: &PrintJob<'_, '_, '_>, sender: &SyncSender<Vec<Call>>) {
     for batch in slices(work).chunks(rayon::current_num_threads()) {
         let calls = batch.par_iter().map(|slice| work.filter.calls_within(*slice).collect());

@@ -94,7 +94,7 @@ struct File<'f, 't, 'a, W> {
     out: &'f mut W,
     names: &'f Names<'t, 'a>,
     values: Recorded<'t>,
-    /// What was said already.
+    /// The parts that were written already.
     known: HashSet<Known, foldhash::fast::RandomState>,
     packet: Vec<u8>,
     part: Vec<u8>,

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How many calls are read between two looks at the clock.
 const STEP: u64 = 1 << 16;
 
-/// After so many calls, what was read is given back: it would stay in memory, all of it in the end.
+/// After that many calls, what was read is given back: it would stay in memory, all of it in the end.
 const KEPT: u64 = 1 << 20;
 
 /// How far the work has come.

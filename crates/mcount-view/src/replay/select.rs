@@ -16,11 +16,11 @@ pub struct Selection {
     pub modules: Vec<Pattern>,
     /// Calls of threads with these IDs or names.
     pub threads: Vec<Pattern>,
-    /// Calls that took at least so many nanoseconds, or had not returned.
+    /// Calls that took at least that many nanoseconds, or had not returned.
     pub min_duration: u64,
     /// Calls that fewer calls enclose.
     pub depth: Option<usize>,
-    /// Calls that began so many nanoseconds after the trace, or later.
+    /// Calls that began that many nanoseconds after the trace, or later.
     pub from: u64,
     /// Calls that began before this time.
     pub to: Option<u64>,
@@ -41,7 +41,7 @@ impl Selection {
         functions.chain(threads).map(Pattern::text).collect()
     }
 
-    /// What it comes to in a trace.
+    /// Its meaning in a trace.
     #[must_use]
     pub(crate) fn filter<'s>(&self, trace: &'s Trace<'s>) -> Filter<'s> {
         let names = Names::new(trace);

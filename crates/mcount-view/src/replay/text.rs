@@ -181,7 +181,7 @@ impl<W: Write> Graph<'_, '_, '_, W> {
     }
 }
 
-/// What a name looks like as a call: names of C++ have the types of their arguments, unless these are known.
+/// A name as a call: names of C++ have the types of their arguments, unless these are known.
 fn called(name: &str, arguments: Option<String>) -> String {
     match arguments {
         Some(arguments) => format!("{}({arguments})", mcount::without_arguments(name)),

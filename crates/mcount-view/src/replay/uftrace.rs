@@ -76,7 +76,7 @@ struct Task {
 struct Tasks<'w, 't, 'a> {
     folder: &'w Path,
     names: &'w Names<'t, 'a>,
-    /// What each function's calls are recorded as, by the function's place in the trace.
+    /// The record of each function's calls, by the function's place in the trace.
     addresses: Vec<u64>,
     modules: Vec<Module>,
     all: Vec<Task>,

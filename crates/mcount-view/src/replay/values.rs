@@ -17,7 +17,7 @@ impl<'t> Recorded<'t> {
         self.0.as_mut()?.arguments(call)
     }
 
-    /// What a marker says, if the call with these arguments is one.
+    /// The text of a marker, if the call with these arguments is one.
     pub(crate) fn mark(&self, call: &Call, arguments: Option<&[Named]>) -> Option<String> {
         let text = arguments?.first().filter(|_| self.is_mark(call))?;
         Some(mark(&text.value))
@@ -34,7 +34,7 @@ impl<'t> Recorded<'t> {
     }
 }
 
-/// What a marker says, on one line.
+/// The text of a marker, on one line.
 fn mark(value: &Value) -> String {
     match value {
         Value::Text { bytes, is_cut, .. } if !bytes.is_empty() => {
@@ -46,7 +46,7 @@ fn mark(value: &Value) -> String {
     }
 }
 
-/// The arguments of a call, as they stand between parentheses.
+/// The arguments of a call, as they are between parentheses.
 pub(super) fn arguments(all: &[Named]) -> String {
     let all: Vec<String> = all.iter().map(|one| text(&one.value)).collect();
     all.join(", ")
@@ -125,7 +125,7 @@ pub(super) fn result_json(value: &Value) -> String {
     format!("{{{}}}", members(value))
 }
 
-/// What a JSON object says of a value.
+/// The JSON of a value.
 fn members(value: &Value) -> String {
     let mut members = format!("\"value\":{}", json(value));
     let _ = match value {

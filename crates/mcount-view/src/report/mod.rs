@@ -1,7 +1,7 @@
 //! The report of an image: one page that needs nothing else, made of what `functions` and `check` say. That
 //! of a trace is in `trace`.
 //!
-//! Its own room because most of it is text for browsers. What comes from the file goes into the page
+//! Its own room because most of it is text for browsers. Text from the file goes into the page
 //! through `escape` or as JSON without a `<`, so that no name is markup.
 
 mod page;
@@ -15,14 +15,14 @@ use crate::debug::units::Units;
 use mcount::{Finding, Function, Functions, Gap};
 use std::collections::{BTreeMap, HashMap};
 
-/// What a report is made of.
+/// The parts of a report.
 #[derive(Debug)]
 pub struct Report<'a> {
-    /// What the page is about: the name of the file.
+    /// The subject of the page: the name of the file.
     pub title: &'a str,
     /// Its functions.
     pub functions: &'a Functions,
-    /// What is wrong with its table.
+    /// The findings about its table.
     pub findings: &'a [Finding],
 }
 
@@ -47,7 +47,7 @@ pub fn with_sources(functions: &mut Functions, debug: &Sections<'_>) {
 
 /// The functions as the page has them: sources and groups by number.
 struct Model {
-    /// Source files, or what stands for them.
+    /// Source files, or what means them.
     sources: Vec<String>,
     /// The group of each source.
     group_of: Vec<usize>,
@@ -58,7 +58,7 @@ struct Model {
     states: Vec<State>,
 }
 
-/// What the first treemap goes by.
+/// The grouping of the first treemap.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Grouping {
     Directory,
@@ -80,7 +80,7 @@ struct Row {
     state: usize,
 }
 
-/// What a function can be, in a word; the mark says the same without colour.
+/// The state of a function, in a word; the mark says the same without colour.
 #[derive(Clone, PartialEq, Eq)]
 struct State {
     kind: &'static str,

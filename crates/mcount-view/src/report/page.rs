@@ -56,11 +56,11 @@ pub(super) fn page(report: &Report<'_>, model: &Model) -> String {
     .page()
 }
 
-/// What the page of an image and that of a trace have in common, and where they differ.
+/// The common parts of the page of an image and that of a trace, and their differences.
 pub(super) struct Frame<'a> {
     /// The name of the file.
     pub(super) title: &'a str,
-    /// What the page is about, for its title.
+    /// The subject of the page, for its title.
     pub(super) subject: &'a str,
     /// What stands before the name of the file.
     pub(super) heading: &'a str,
@@ -68,11 +68,11 @@ pub(super) struct Frame<'a> {
     pub(super) about: String,
     pub(super) cards: String,
     pub(super) content: String,
-    /// What is added to the common style.
+    /// The additions to the common style.
     pub(super) style: &'a str,
     /// What uses `table.js`.
     pub(super) script: &'a str,
-    /// What the script reads.
+    /// The data for the script.
     pub(super) data: String,
 }
 
@@ -94,7 +94,7 @@ impl Frame<'_> {
     }
 }
 
-/// The template with `parts` in the places that name them. What is put in is not looked at again.
+/// The template with `parts` in the places that name them. Inserted text is not looked at again.
 pub(super) fn fill(template: &str, parts: &[(&str, String)]) -> String {
     let mut out = String::new();
     let mut rest = template;
@@ -350,7 +350,7 @@ fn names_of(groups: &[Group]) -> Vec<&str> {
     groups.iter().map(|group| group.name.as_str()).collect()
 }
 
-/// What the list of functions is made of, as JSON that a script element can hold.
+/// The data of the list of functions, as JSON that a script element can hold.
 fn data(functions: &Functions, model: &Model) -> String {
     let all = &functions.functions;
     let names: Vec<String> = all.iter().map(|f| f.names().collect::<Vec<_>>().join(", ")).collect();

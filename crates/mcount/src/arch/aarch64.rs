@@ -7,7 +7,7 @@
 //!
 //! This is the easiest processor: every instruction has four bytes, and instructions are little endian
 //! even if data is big endian. Kernels don't use `-pg`. They use patchable entries of two or four NOPs,
-//! before or behind a landing pad (`bti c`), or on both sides of it.
+//! before or after a landing pad (`bti c`), or on both sides of it.
 //!
 //! The ILP32 ABI is the same machine in ELFCLASS32, with relocation numbers of its own.
 //!
@@ -74,7 +74,7 @@ fn call(place: &Place<'_>) -> Option<Branch> {
     if word & 0xfc00_0000 == 0x9400_0000 { place.near(signed(word, 26) * 4) } else { None }
 }
 
-/// Where a stub leads: a branch, a veneer (`adrp`, `add`, `br`, or a load of a word behind it), or a PLT
+/// Where a stub leads: a branch, a veneer (`adrp`, `add`, `br`, or a load of a word after it), or a PLT
 /// entry (`adrp`, `ldr`, `add`, `br`).
 fn stub(place: &Place<'_>) -> Option<Goal> {
     let is_pad = place.word(0)? & 0xffff_ff3f == 0xd503_241f;

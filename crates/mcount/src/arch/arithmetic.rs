@@ -11,11 +11,11 @@ pub struct Arithmetic {
     pub kind: u32,
     /// How many low bits of the field hold the number; `None` for a ULEB128 of any length.
     pub bits: Option<u8>,
-    /// What it does.
+    /// Its operation.
     pub step: Step,
 }
 
-/// What an [`Arithmetic`] relocation does.
+/// The operation of an [`Arithmetic`] relocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Stores the value.

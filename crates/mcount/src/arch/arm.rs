@@ -7,7 +7,7 @@
 //!
 //! A `bl` overwrites the link register, so the function saves it first, and the hook pops it. A NOP in
 //! place of the call alone would leave a word on the stack, so both become NOPs. If another instruction
-//! stands between them, the call becomes `pop {lr}`, as in Linux. The older hooks, `mcount` and
+//! is between them, the call becomes `pop {lr}`, as in Linux. The older hooks, `mcount` and
 //! `_mcount`, don't pop anything.
 //!
 //! Thumb is the second instruction set. Bit 0 of a function's address says that it is Thumb code; it
@@ -214,7 +214,7 @@ fn thumb_stub(place: &Place<'_>) -> Option<Goal> {
             sign << 24 | i1 << 23 | i2 << 22 | (first & 0x3ff) << 12 | (second & 0x7ff) << 1;
         return Some(Goal::Address(place.address(4 + signed(offset, 25))));
     }
-    // ldr.w pc, the word behind it
+    // ldr.w pc, the word after it
     if (first, second) == (0xf85f, 0xf000) {
         return Some(Goal::Address(u64::from(place.data_word(4)? & !1)));
     }

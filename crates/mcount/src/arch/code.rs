@@ -60,7 +60,7 @@ impl<'a> Code<'a> {
     }
 }
 
-/// `value`, with `byte` behind it.
+/// `value`, with `byte` after it.
 fn append(value: u32, byte: u8) -> u32 {
     value << 8 | u32::from(byte)
 }

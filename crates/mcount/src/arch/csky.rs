@@ -1,6 +1,6 @@
 //! C-SKY: `jsri` through a literal, or `bsr` if the hook is near.
 //!
-//! A `jsri` loads the address of its target from a word behind the function. That word also has a
+//! A `jsri` loads the address of its target from a word after the function. That word also has a
 //! relocation to the hook, but it isn't a site. The assembler or the linker may replace the `jsri` by a
 //! `bsr` with the same relocation.
 //!

@@ -37,10 +37,10 @@
 //!  1c: 00000000     nop
 //! ```
 //!
-//! Three instructions became NOPs. The `jalr` is the call itself. The `addiu sp, sp, -8` behind it is in
+//! Three instructions became NOPs. The `jalr` is the call itself. The `addiu sp, sp, -8` after it is in
 //! the delay slot, so it runs before the hook does. It pushes eight bytes, which the o32 hook pops. Without
-//! the hook, nobody would pop them. (It may also be before the sequence, or within it.) The `lui` becomes a
-//! NOP so that we can recognize the sequence later.
+//! the hook, no instruction would pop them. (It may also be before the sequence, or within it.) The `lui`
+//! becomes a NOP so that we can recognize the sequence later.
 //!
 //! Linked images have no relocations. There, [`register_call`] computes what the instructions put into the
 //! registers. When it gets to the `jalr`, it knows where the call leads.
@@ -55,7 +55,7 @@ use super::{
 
 const R_MIPS_32: u32 = 2;
 const R_MIPS_REL32: u32 = 3;
-/// The relocation by which the loader stores an address, in each class.
+/// The relocation with which the loader stores an address, in each class.
 const RELATIVE: &[u32] = &[R_MIPS_REL32, R_MIPS_REL32 | R_MIPS_64 << 8];
 const R_MIPS_26: u32 = 4;
 const R_MIPS_HI16: u32 = 5;
@@ -268,7 +268,7 @@ fn is_jump(word: u32) -> bool {
     is_branch(word) || jalr_register(word).is_some()
 }
 
-/// What is known about a register while a call is followed.
+/// The contents of a register, as far as they are known while a call is followed.
 #[derive(Clone, Copy)]
 struct Register {
     value: Goal,
@@ -327,7 +327,7 @@ fn is_gp(place: &Place<'_>, register: u32) -> bool {
             })
 }
 
-/// What an instruction of a long call puts into its register, given what is known about all registers.
+/// The value that an instruction of a long call puts into its register, given the known registers.
 fn compute(place: &Place<'_>, word: u32, registers: &[Option<Register>; 32]) -> Option<Register> {
     let low = signed(word & 0xffff, 16);
     let (rs, rt, shift) = (word >> 21, word >> 16, word >> 6 & 31);

@@ -1,4 +1,4 @@
-//! What a call site looks like on each processor: mostly data, a file for each processor.
+//! Call sites on each processor: mostly data, a file for each processor.
 //!
 //! An [`Arch`] says "relocation type 4 on byte `e8` is a call, recorded one byte before it" and doesn't
 //! know what a file is. To add a processor, write its file, name it in [`ALL`], and add a prebuilt object
@@ -92,7 +92,7 @@ pub(crate) struct Arch {
     pub(crate) address_64: Option<u32>,
     /// Other relocations that store an address, for data that may be unaligned.
     pub(crate) unaligned_addresses: &'static [u32],
-    /// More relocations by which the loader stores the address of a symbol.
+    /// More relocations with which the loader stores the address of a symbol.
     pub(crate) loaded_addresses: &'static [u32],
     /// The bits of a relocation's type that are really its type.
     pub(crate) type_mask: u32,
@@ -120,7 +120,7 @@ pub(crate) struct Arch {
     /// The tags of the dynamic section for the number of local GOT entries, and for the first symbol with
     /// a global GOT entry. Such entries have no relocations.
     pub(crate) got_tags: Option<(u64, u64)>,
-    /// Whether a function symbol's `st_other` says how far the local entry is behind the global one.
+    /// Whether a function symbol's `st_other` says how far the local entry is after the global one.
     pub(crate) local_entry: bool,
     /// Whether symbols called `$a`, `$t`, `$x` and `$d` say what is code and what is data.
     pub(crate) mapping_symbols: bool,
@@ -149,7 +149,7 @@ pub(crate) struct Arch {
     pub(crate) global_entry: Option<fn(Code<'_>, u64) -> u64>,
     /// The least number of bytes of NOPs that a call becomes.
     pub(crate) call_size: u64,
-    /// What linkers put behind a call that goes through a stub. It undoes what the stub did, so it
+    /// What linkers put after a call that goes through a stub. It undoes what the stub did, so it
     /// belongs to the call.
     pub(crate) restores: &'static [Instruction],
     /// The NOP that compilers emit in place of the call (`-mnop-mcount`), if they do.

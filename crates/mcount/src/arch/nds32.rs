@@ -1,7 +1,7 @@
 //! NDS32: `jal _mcount`.
 //!
 //! The linker shortens code wherever it can. For example, an `la` of two words becomes one `movi`, and
-//! all code behind it moves. So each table entry refers to a label of its own. Instructions have two or
+//! all code after it moves. So each table entry refers to a label of its own. Instructions have two or
 //! four bytes and are big endian, even if data is little endian.
 //!
 //! Sources: Andes ELF ABI; relocation numbers as in the GNU assembler's output.

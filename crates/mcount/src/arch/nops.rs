@@ -79,7 +79,7 @@ impl Arch {
         Some(())
     }
 
-    /// The size in bytes of what a linker put behind a call that ends at `end`, and that belongs to the
+    /// The size in bytes of what a linker put after a call that ends at `end`, and that belongs to the
     /// call; 0 if there is nothing.
     pub(crate) fn restore(&self, code: Code<'_>, end: u64) -> u64 {
         self.restores.iter().find(|restore| restore.is_at(code, end)).map_or(0, Instruction::size)
@@ -133,7 +133,7 @@ impl Arch {
         entry.filter(|at| nop.instruction.is_at(code, *at)).collect()
     }
 
-    /// The recorded address of the call that the NOP at `offset` stands for. The NOP takes the place of the
+    /// The recorded address of the call that the NOP at `offset` means. The NOP takes the place of the
     /// call alone, and what belongs to the call may begin before it, as on s390.
     pub(crate) fn site_of_nop(&self, code: Code<'_>, offset: u64) -> u64 {
         let sites = self.forms.iter().filter_map(|form| form.site_of_nop(code, offset));
@@ -149,7 +149,7 @@ impl Arch {
         })
     }
 
-    /// The size in bytes of the global entry at `offset`, if NOPs are behind it; otherwise 0.
+    /// The size in bytes of the global entry at `offset`, if NOPs are after it; otherwise 0.
     pub(crate) fn global_entry_before_nops(&self, code: Code<'_>, offset: u64) -> u64 {
         let size = self.global_entry.map_or(0, |global_entry| global_entry(code, offset));
         let is_nop = size != 0 && self.nop_at(code, offset.saturating_add(size)).is_some();

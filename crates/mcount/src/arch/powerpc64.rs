@@ -5,9 +5,9 @@
 //! instructions of the global entry.
 //!
 //! Code finds its data by the TOC pointer, r2, and every library has its own TOC. So when a call leaves
-//! its library through a stub, the stub stores r2 on the stack, and the linker turns the NOP behind the
-//! call into a load that restores r2. Without the call, that load would read a slot that nobody wrote. So
-//! both become NOPs together.
+//! its library through a stub, the stub stores r2 on the stack, and the linker turns the NOP after the
+//! call into a load that restores r2. Without the call, that load would read a slot that was never
+//! written. So both become NOPs together.
 //!
 //! In ELFv2, a function that needs its TOC begins by finding it, at its global entry. Calls from the same module
 //! have the right TOC and enter behind that, at the local entry, where a patchable area is. clang's list has the

@@ -7,7 +7,7 @@
 //!
 //! `auipc` has the upper 20 bits of the distance, and `jalr` has the lower 12. The linker *relaxes* code:
 //! if the hook turns out to be near, it replaces the pair by a `jal`, or by a `c.jal` of two bytes, and
-//! moves all code behind it. A table entry "section plus 24" would then be wrong. So each entry refers to
+//! moves all code after it. A table entry "section plus 24" would then be wrong. So each entry refers to
 //! a label of its own at the call. The linker moves labels together with the code.
 //!
 //! Instructions are little endian and have two or four bytes; the lowest two bits tell.

@@ -87,7 +87,7 @@ fn jump_through(code: Code<'_>, load: u64, register: u32) -> Option<u64> {
     })
 }
 
-/// Makes the `jmp` a `bra` to where the hook would return. That is right behind the literals; the `mova`
+/// Makes the `jmp` a `bra` to where the hook would return. That is right after the literals; the `mova`
 /// puts its address into `r0`.
 fn skip(code: &mut CodeMut<'_>, start: u64, _: u64) -> Option<()> {
     let jump = loader(code.as_code(), start)?;

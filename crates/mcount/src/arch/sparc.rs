@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Two bits say that the instruction is a call. The other 30 are the distance in words, so a call reaches
-//! every address of 32 bits. The instruction behind it is in the delay slot and is executed anyway, so
+//! every address of 32 bits. The instruction after it is in the delay slot and is executed anyway, so
 //! the NOP replaces only the call.
 //!
 //! 64-bit and 32-bit files have the same relocation numbers. In 64-bit files, the upper 24 bits of a

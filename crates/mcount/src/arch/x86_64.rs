@@ -280,7 +280,7 @@ fn length<const WIDE: bool>(place: &Place<'_>) -> u64 {
     (instruction.len() as u64).max(1)
 }
 
-/// The call at a place: `call`, alone or behind the prefix that relaxation leaves, or a call through the
+/// The call at a place: `call`, alone or after the prefix that relaxation leaves, or a call through the
 /// GOT.
 fn call<const WIDE: bool>(place: &Place<'_>) -> Option<Branch> {
     let (first, second) = (place.byte(0)?, place.byte(1)?);
@@ -362,7 +362,7 @@ fn has(place: &Place<'_>, form: &[Pattern], reference: u64) -> bool {
     form.iter().all(|pattern| pattern.fits(place.code, place.at + reference))
 }
 
-/// Where a stub leads: a jump, or a PLT entry, which is `jmp *slot`, perhaps behind a landing pad or a
+/// Where a stub leads: a jump, or a PLT entry, which is `jmp *slot`, perhaps after a landing pad or a
 /// `bnd` prefix.
 fn stub<const WIDE: bool>(place: &Place<'_>) -> Option<Goal> {
     let is_pad = place.code.little_word(place.at)? & 0xfeff_ffff == 0xfa1e_0ff3;

@@ -68,7 +68,7 @@ impl Map {
 /// What loading does to an image. It is read once, however many tables there are.
 struct Loaded {
     map: Map,
-    /// What it does to words.
+    /// Its effect on words.
     changes: Changes,
     /// The places of all relocations, in ascending order. Read when they are first needed.
     relocated: Option<Vec<u64>>,

@@ -39,7 +39,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
         Self { target, functions, how, sites, lost: BTreeSet::new(), findings: Vec::new() }
     }
 
-    /// What is wrong with `tables`, which are all tables of the file: first in the order of their
+    /// The findings about `tables`, which are all tables of the file: first in the order of their
     /// entries, then by place.
     pub(super) fn of(mut self, tables: &[JudgedTable]) -> Vec<Finding> {
         self.lost = self.sites.keys().copied().collect();
@@ -110,9 +110,9 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
         }
     }
 
-    /// What an entry is that leads to the hook of an overridden function.
+    /// The kind of an entry that leads to the hook of an overridden function.
     fn overridden(&self, (section, offset): InSection) -> (Rule, String) {
-        const WHAT: &str = "no function covers the hook there: an overridden one did";
+        const WHAT: &str = "this hook belongs to an overridden weak function";
         let before = self.functions.find(section, offset, 0);
         let own = before.and_then(|(name, start)| {
             // An area may begin before its function.

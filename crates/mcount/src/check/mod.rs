@@ -36,7 +36,7 @@ pub struct Finding {
     pub symbol: Option<String>,
     /// How far the place is from the value of `symbol`, in bytes.
     pub symbol_offset: Option<i64>,
-    /// What is wrong, in one line.
+    /// The finding, in one line.
     pub detail: String,
 }
 
@@ -76,7 +76,7 @@ struct JudgedTable {
     /// It's the compiler's list of patchable entries, which has padding, too.
     is_list: bool,
     entries: Vec<JudgedEntry>,
-    /// What is wrong with it as a whole.
+    /// The flaws of the table as a whole.
     flaws: Vec<Flaw>,
 }
 
@@ -88,7 +88,7 @@ struct JudgedEntry {
     place: Option<InSection>,
     /// Where it would lead with its bytes reversed.
     reversed: Option<InSection>,
-    /// What is wrong with how it leads there.
+    /// The flaws of the way in which it leads there.
     flaws: Vec<(Rule, String)>,
 }
 

@@ -63,7 +63,7 @@ fn turned<Elf: FileHeader>(
     table::place(target, &symbol, addend)
 }
 
-/// What a finding says about a flaw of a section of a table.
+/// The text of a finding about a flaw of a section of a table.
 fn of_part<Elf: FileHeader>(target: &Target<'_, '_, Elf>, part: &Part, flaw: &PartFlaw) -> Flaw {
     let (rule, detail) = match flaw {
         PartFlaw::Misaligned(align) => {
@@ -84,7 +84,7 @@ fn of_part<Elf: FileHeader>(target: &Target<'_, '_, Elf>, part: &Part, flaw: &Pa
     (rule, (part.index, 0), detail)
 }
 
-/// What a finding says about a flaw of an entry.
+/// The text of a finding about a flaw of an entry.
 fn of_entry<Elf: FileHeader>(target: &Target<'_, '_, Elf>, flaw: &EntryFlaw) -> (Rule, String) {
     match flaw {
         EntryFlaw::Undefined(symbol) => {

@@ -1,10 +1,10 @@
 //! The rules of `check`, as data: the name, default level and explanation of each.
 //!
-//! Its own file because people read this text. The other files decide when a rule is broken.
+//! The other files decide when a rule is broken.
 
 use std::fmt;
 
-/// What can be wrong with a table.
+/// The possible flaws of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Rule {
@@ -16,7 +16,7 @@ pub enum Rule {
     StaleEntry,
     /// An entry leads to what is left of an overridden function.
     OverriddenEntry,
-    /// The same behind a function that has no hook: who looks for that function's finds this one.
+    /// The same after a function that has no hook: who looks for that function's finds this one.
     MisleadingEntry,
     /// All entries of an image are zero.
     ZeroTable,
@@ -51,7 +51,7 @@ pub enum Rule {
 pub enum Level {
     /// The rule is off.
     Allow,
-    /// Nothing that anybody has to change.
+    /// A remark: no change is needed.
     Note,
     /// A warning.
     Warn,

@@ -3,7 +3,7 @@
 //!
 //! `DT_RELCOUNT` and `DT_RELACOUNT` say how many relative relocations the list begins with. Loaders
 //! handle that many without looking at their types. So one of them can't just become `R_*_NONE`. Instead,
-//! the last one of the run takes its place, the run gets shorter, and the `R_*_NONE` comes behind the
+//! the last one of the run takes its place, the run gets shorter, and the `R_*_NONE` comes after the
 //! run.
 //!
 //! Source: Oracle Solaris Linkers and Libraries Guide, "Dynamic Section", which defined both tags.

@@ -13,7 +13,7 @@ use foldhash::HashMap;
 use object::elf;
 use object::read::elf::FileHeader;
 
-/// What the loader's relocations do.
+/// The loader's relocations and their effect.
 pub(crate) struct Loader<'d, Elf: FileHeader> {
     /// The types that add the load address.
     pub(crate) relative: &'static [u32],
@@ -83,7 +83,7 @@ pub(crate) fn words<Elf: FileHeader>(
     words
 }
 
-/// What the loader's relocations do to words, by address.
+/// The effect of the loader's relocations on words, by address.
 pub(crate) struct Changes {
     /// The words that get a value.
     values: HashMap<u64, u64>,
@@ -114,7 +114,7 @@ impl Changes {
     }
 }
 
-/// What a relocation does to a word.
+/// The effect of a relocation on a word.
 enum Stored {
     /// It gets this value.
     Value(u64),
@@ -206,14 +206,14 @@ pub(crate) fn in_bytes<'b, Elf: FileHeader>(
     })
 }
 
-/// `value`, with `byte` behind it.
+/// `value`, with `byte` after it.
 fn append(value: u64, byte: u8) -> u64 {
     value << 8 | u64::from(byte)
 }
 
 /// The addresses that the packed relative relocations in `section` (RELR) apply to.
 ///
-/// An even word is an address. An odd word is a bitmap of the words behind the last one.
+/// An even word is an address. An odd word is a bitmap of the words after the last one.
 pub(crate) fn packed<Elf: FileHeader>(view: &View<'_, Elf>, section: &Section) -> Vec<u64> {
     let word = view.word();
     let mut addresses = Vec::new();

@@ -54,7 +54,7 @@ impl Anchor {
     }
 }
 
-/// What the ELF header of an object for the same link must have.
+/// The values that the ELF header of an object for the same link must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Header {
     machine: u16,

@@ -1,7 +1,6 @@
 //! The name of a function as people write it, made of what demanglers write.
 //!
-//! Its own file because it reads a language: the names of C++, Rust and Go functions, as demanglers print
-//! them. It knows no symbols.
+//! It knows no symbols.
 //!
 //! Sources: Itanium C++ ABI, 5.1 (operators, ABI tags, local names); Rust RFC 2603 (paths in angle brackets).
 
@@ -28,7 +27,7 @@ const WITH_BARS: [&str; 3] = ["||", "|=", "|"];
 /// How often one name can be within another, as in `void (*name(int))(char)`.
 const DEEPEST: usize = 8;
 
-/// What is left of `name`, a demangled name; `None` if it isn't one that a demangler writes.
+/// The simple form of `name`, a demangled name; `None` if it isn't one that a demangler writes.
 pub(super) fn simple(name: &str) -> Option<Cow<'_, str>> {
     within(name, 0)
 }
@@ -88,14 +87,14 @@ fn without_hash(name: &str) -> &str {
 struct Reader<'n> {
     /// What isn't read yet.
     rest: &'n str,
-    /// The name so far, with `::` behind each component but the last.
+    /// The name so far, with `::` after each component but the last.
     out: String,
     /// How many names this one is within.
     depth: usize,
 }
 
 impl<'n> Reader<'n> {
-    /// Reads a component of the path with what is behind it, up to the next.
+    /// Reads a component of the path with what is after it, up to the next.
     fn component(&mut self) -> Option<()> {
         if let Some(inside) = self.declarator() {
             self.out = within(inside, self.depth + 1)?.into_owned();
@@ -149,7 +148,7 @@ impl<'n> Reader<'n> {
         behind.is_some_and(|behind| !behind.starts_with(is_of_word) && !behind.is_empty())
     }
 
-    /// Reads an operator: the longest behind which there is what can be behind a name.
+    /// Reads an operator: the longest behind which there is what can be after a name.
     fn operator(&mut self) -> Option<()> {
         let behind = self.rest.strip_prefix("operator")?;
         let ends = |rest: &str| {
@@ -236,7 +235,7 @@ impl<'n> Reader<'n> {
         Some(())
     }
 
-    /// Reads what is behind a component: its qualifiers, and `::` or what shows that it was the type of a result.
+    /// Reads what is after a component: its qualifiers, and `::` or what shows that it was the type of a result.
     fn behind(&mut self) {
         /// Behind these, there is no more of the name.
         const NOTES: [&str; 3] = [" [clone ", " (.", " requires "];

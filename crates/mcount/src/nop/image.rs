@@ -98,7 +98,7 @@ fn strays<Elf: FileHeader>(
     Ok(count)
 }
 
-/// Makes a call a NOP, together with what a linker put behind it. Returns their size in bytes.
+/// Makes a call a NOP, together with what a linker put after it. Returns their size in bytes.
 fn make<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     code: &mut CodeMut<'_>,

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// The fewest entries that a table must have. A few pointers to functions look the same.
 const FEWEST: usize = 64;
 
-/// What the entries tell. Nothing, if the image has symbols.
+/// The sites by the entries. Nothing, if the image has symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bare {
     /// The address and size in bytes of the table.
@@ -24,7 +24,7 @@ pub(crate) struct Bare {
     pub(crate) hook: Option<u64>,
 }
 
-/// What is at a site.
+/// The code of a site.
 enum Hook {
     /// A call of this address.
     Called(u64),

@@ -166,7 +166,7 @@ struct SectionCalls<'t, 'v, 'd, Elf: FileHeader> {
     end: u64,
     /// Whether the references came in offset order. Those of all assemblers and linkers do.
     is_ascending: bool,
-    /// The offset of a reference behind the end of the section.
+    /// The offset of a reference after the end of the section.
     outside: Option<u64>,
     waiting: Vec<Relocation>,
 }

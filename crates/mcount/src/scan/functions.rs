@@ -1,4 +1,4 @@
-//! Which function is at a place? Whoever shows, checks or excludes a site asks that.
+//! Which function is at a place? Verbs that show, check or exclude a site ask that.
 //!
 //! Say these are the symbols of a `.text`:
 //!
@@ -231,7 +231,7 @@ fn choose((best, next): Around<'_>, offset: u64, size: u64) -> Option<&Extent> {
     let next = next.filter(|next| next.start <= offset.saturating_add(size));
     // A function without a size ends where the area of the next one begins.
     let is_over = |f: &&Extent| f.size == 0 && next.is_some();
-    // Otherwise the area of the next function. Or padding, or code behind the size that the function's symbol
+    // Otherwise the area of the next function. Or padding, or code after the size that the function's symbol
     // has: then the nearest function before it.
     best.filter(|f| covers(f) && !is_over(f)).or(next).or(best)
 }
@@ -317,7 +317,7 @@ fn rank(symbol: &Symbol, name: &[u8]) -> Option<u8> {
     label.then_some(3 + binding)
 }
 
-/// The section and offset of the code that `symbol` stands for.
+/// The section and offset of the code that `symbol` means.
 pub(crate) fn code_of<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     symbol: &Symbol,

@@ -38,7 +38,7 @@ fn known<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<&'static Arch> {
     })
 }
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy)]
 pub(crate) struct Identity {
     /// The name of its processor.
@@ -49,7 +49,7 @@ pub(crate) struct Identity {
     pub(crate) is_image: bool,
 }
 
-/// What the file of `view` is.
+/// The kind of the file of `view`.
 ///
 /// # Errors
 ///
@@ -145,7 +145,7 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         header.is_some_and(|header| header.kind == object::elf::SHT_SYMTAB.0)
     }
 
-    /// What the values of symbols in `section` are relative to: the address of the section in an image.
+    /// The base of the values of symbols in `section`: the address of the section in an image.
     pub(crate) fn base(&self, section: &Section) -> u64 {
         if self.is_image { section.address } else { 0 }
     }
@@ -180,7 +180,7 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
         Ok(self.arch.code(bytes, self.view.is_big_endian(), self.view.flags()))
     }
 
-    /// Where the hook is that an entry for `offset` of section `index` is meant for. It is behind the function's global
+    /// Where the hook is that an entry for `offset` of section `index` is meant for. It is after the function's global
     /// entry if the entry leads to that.
     pub(crate) fn behind_global_entry(&self, index: u32, offset: u64) -> u64 {
         if self.arch.global_entry.is_none() {

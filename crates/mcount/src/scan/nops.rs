@@ -1,9 +1,9 @@
 //! Hooks that are NOPs already.
 //!
 //! A NOP is a NOP; nothing about it says that a call was there once. But an entry of a table does, and so
-//! does a relocation to the hook that somebody turned to `R_*_NONE` instead of deleting it, as objtool
-//! and the original recorder do. Some compilers' NOPs look like no other, or are the first instruction of
-//! a function. Entries always count. The rest counts only if it is asked for (`--nops`).
+//! does a relocation to the hook that a tool turned to `R_*_NONE` instead of deleting it, as objtool and
+//! the original recorder do. Some compilers' NOPs look like no other, or are the first instruction of a
+//! function. Entries always count. The rest counts only if it is asked for (`--nops`).
 
 use super::functions::FunctionIndex;
 use super::{Target, calls, patchable};
@@ -12,8 +12,8 @@ use crate::error::Result;
 use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where kernels have the instructions that they copy over others when they know the processor. Nobody calls what is there, and
-/// on s390 there are the NOPs that look like a hook.
+/// Where kernels have the instructions that they copy over others when they know the processor. No code calls
+/// that area, and on s390 there are the NOPs that look like a hook.
 const REPLACEMENTS: &[u8] = b".altinstr_replacement";
 
 /// The `places` at which there is a NOP as long as a call. Entries lead to `places`. `calls` are the

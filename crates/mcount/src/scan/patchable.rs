@@ -26,8 +26,8 @@ use object::read::elf::FileHeader;
 
 pub(crate) use crate::site::PATCHABLE_SECTION as SECTION;
 
-/// What the symbols of padding begin with. They have the type and size of a function. objtool makes the first ones; clang
-/// makes the others with kCFI, where a hash is behind NOPs or before them.
+/// The prefixes of the symbols of padding. They have the type and size of a function. objtool makes the first
+/// ones; clang makes the others with kCFI, where a hash is behind NOPs or before them.
 const NAMES_OF_PADDING: [&[u8]; 2] = [b"__pfx_", b"__cfi_"];
 
 /// Sections that may be a compiler's list of patchable entries by another name: `-fpatchable-function-entry=N,M,SECTION` of

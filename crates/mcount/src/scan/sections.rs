@@ -12,7 +12,7 @@ pub(crate) struct SiteSection {
     index: u32,
     /// Its name, with invalid UTF-8 replaced.
     pub(crate) name: Arc<str>,
-    /// What the policy says about it.
+    /// The policy's answer about it.
     pub(crate) treatment: Treatment,
     /// Its address; 0 in an object.
     pub(crate) base: u64,

@@ -5,12 +5,12 @@
 //! symbols come behind all local ones, so their position tells nothing. A function belongs to a file if
 //!
 //! - it has a local symbol at its start that belongs to the file; or
-//! - the last local symbol before it and the first one behind it, in its section, both belong to the
+//! - the last local symbol before it and the first one after it, in its section, both belong to the
 //!   file, because linkers keep the code of a file together; or
 //! - the object has only one file.
 //!
 //! We don't know the file of a global function that is before the first local symbol of its file or
-//! behind the last.
+//! after the last.
 
 use super::Target;
 use super::functions::{FunctionIndex, code_of};
@@ -85,7 +85,7 @@ impl<'d> SourceFiles<'d> {
         found
     }
 
-    /// The files of the local symbols before and behind the function that starts at `start` of `section`.
+    /// The files of the local symbols before and after the function that starts at `start` of `section`.
     /// If the function has a local symbol, or there is only one file, both are its own.
     fn around(&self, section: u32, start: u64) -> [Option<&SourceFile<'d>>; 2] {
         let whole = if self.whole { self.files.first() } else { None };

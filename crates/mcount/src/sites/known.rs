@@ -1,4 +1,4 @@
-//! What was found out about a file, so that several questions don't search for the same thing.
+//! The answers about a file so far, so that several questions don't search for the same thing.
 
 use super::{image, object};
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::site::CallSite;
 use ::object::read::elf::FileHeader;
 use std::rc::Rc;
 
-/// What is known about a file. The options must be the same for all questions.
+/// The answers about a file. The options must be the same for all questions.
 #[derive(Default)]
 pub(crate) struct Known<'d> {
     /// Whether there may be another question.
@@ -21,7 +21,7 @@ pub(crate) struct Known<'d> {
 }
 
 impl<'d> Known<'d> {
-    /// Nothing yet. What is found out will be kept.
+    /// Nothing yet. The answers are kept.
     pub(crate) fn kept() -> Self {
         Self { keeps: true, ..Self::default() }
     }
@@ -43,7 +43,7 @@ impl<'d> Known<'d> {
         Ok(functions)
     }
 
-    /// What the entries of an image tell if it has no symbols.
+    /// The sites by an image's entries, if it has no symbols.
     pub(crate) fn bare<Elf: FileHeader>(&mut self, target: &Target<'_, 'd, Elf>) -> Bare {
         *self.bare.get_or_insert_with(|| Bare::find(target))
     }

@@ -14,7 +14,7 @@ pub(crate) struct Reference {
     pub(crate) addend: u64,
 }
 
-/// What the entries of all tables of an object refer to.
+/// The symbols that the entries of all tables of an object refer to.
 pub(crate) struct References {
     /// Where the entries lead: a section, and bytes from its start.
     pub(crate) places: Vec<(u32, u64)>,

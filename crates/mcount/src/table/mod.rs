@@ -183,7 +183,7 @@ fn read_raw<Elf: FileHeader>(
     Ok(())
 }
 
-/// `value`, with `byte` behind it.
+/// `value`, with `byte` after it.
 fn append(value: u64, byte: u8) -> u64 {
     value << 8 | u64::from(byte)
 }

@@ -1,4 +1,4 @@
-//! What a right table of an object is. `record` and `check` share this definition.
+//! The rules for the right table of an object. `record` and `check` share this definition.
 //!
 //! A table is right if each site that should be recorded has exactly one entry, and if no linker can
 //! spoil it. The verbs compare entries and sites themselves. This file knows what linkers do. `check`
@@ -19,7 +19,7 @@ use std::collections::{BTreeSet, HashMap};
 /// `GRP_COMDAT`, in the first word of a group.
 const GRP_COMDAT: u32 = 1;
 
-/// What a linker may do to an entry.
+/// The changes that a linker may make to an entry.
 pub(crate) enum EntryFlaw {
     /// The symbol is defined in another file.
     Undefined(Symbol),
@@ -35,7 +35,7 @@ pub(crate) enum EntryFlaw {
     OrderedByOther(u32),
 }
 
-/// What a linker may do to a section of a table.
+/// The changes that a linker may make to a section of a table.
 pub(crate) enum PartFlaw {
     /// It may put it at an unaligned address, because `sh_addralign` is this.
     Misaligned(u64),
@@ -45,7 +45,7 @@ pub(crate) enum PartFlaw {
     OtherForm,
 }
 
-/// What a linker knows about an object.
+/// A linker's knowledge of an object.
 pub(crate) struct Linker<'t, 'v, 'd, Elf: FileHeader> {
     target: &'t Target<'v, 'd, Elf>,
     /// The COMDAT group of each section that is in one.
@@ -67,7 +67,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Linker<'t, 'v, 'd, Elf> {
         Ok(Self { target, groups, rela: carries_addends(target), shrinking: OnceCell::new() })
     }
 
-    /// What is wrong with a section of a table.
+    /// The flaws of a section of a table.
     pub(crate) fn part_flaws(&self, part: &Part) -> Vec<PartFlaw> {
         let mut flaws = Vec::new();
         let header = &part.header;
@@ -87,7 +87,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Linker<'t, 'v, 'd, Elf> {
         flaws
     }
 
-    /// What is wrong with `entry`, which is in `part`.
+    /// The flaws of `entry`, which is in `part`.
     ///
     /// # Errors
     ///

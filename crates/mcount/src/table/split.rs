@@ -9,7 +9,7 @@
 //! ```
 //!
 //! If another file has the same group, the linker discards this `f<int>`, but keeps the entry. GNU ld then
-//! ends with "defined in discarded section". And if nobody calls `main`, `--gc-sections` drops the whole
+//! ends with "defined in discarded section". And if no code calls `main`, `--gc-sections` drops the whole
 //! list. Newer compilers write what this file makes: a list for each section of code, linked to it and in
 //! its group.
 //!

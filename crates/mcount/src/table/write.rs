@@ -14,7 +14,7 @@ use object::elf;
 use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, HashMap};
 
-/// What the sections of a table have in common.
+/// The common parts of a table's sections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape<'a> {
     pub(crate) name: &'a str,

@@ -1,8 +1,7 @@
 //! The rules of `check`: a good object and a good image of several processors, damaged in one way at a
 //! time. Exactly the rule that names the damage fires.
 //!
-//! Its own file because it needs tables that no tool makes. Numbers of relocations and instructions:
-//! the psABI of each processor.
+//! Numbers of relocations and instructions: the psABI of each processor.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 mod image;

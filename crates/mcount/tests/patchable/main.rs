@@ -4,8 +4,7 @@
 //! every M from 0 to N. The compiler's own list, `__patchable_function_entries`, is the truth about
 //! where the areas are, and the name of a function is the truth about how long its area is.
 //!
-//! It is a file of its own because nothing says which compilers there are: it walks `PATH`. A
-//! processor that a compiler has no patchable entries for is reported as ignored.
+//! A processor that a compiler has no patchable entries for is reported as ignored.
 
 mod reached;
 mod stubs;

@@ -1,9 +1,8 @@
 //! Which patchable entries a call comes by, according to the disassembly: every N from 0 to 20 with every M up to N, alone,
 //! with `-pg -mfentry`, and with kCFI.
 //!
-//! It is a file of its own because its oracle is another one: not what the source asks for, but what `objdump` shows at a
-//! function's address. NOPs that a call of that address comes by are a site. An area that ends before is padding, as
-//! kernels for x86-64 have with `CONFIG_CALL_PADDING`.
+//! NOPs that a call of that address comes by are a site. An area that ends before is padding, as kernels for x86-64
+//! have with `CONFIG_CALL_PADDING`.
 
 use super::{Case, IN_ORDER, LIST, link, same};
 use mcount::{Base, CallSite, CheckOptions, Kind, Level, Options, Policy, RecordOptions};

@@ -2,7 +2,7 @@
 //! stub, and the room for all stubs is made between two links. Its size is the length of the compiler's list in the object
 //! that the first link made.
 //!
-//! It is a file of its own because it links twice, by a script of its own. The room must change nothing of the table.
+//! The room must change nothing of the table.
 
 use super::reached::Listing;
 use super::{Case, LIST, same};

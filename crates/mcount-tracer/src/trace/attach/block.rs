@@ -9,8 +9,8 @@
 //! stack       for what the recorder has a thread do
 //! ```
 //!
-//! What is found in a process is the process's: all that isn't written anew is compared with what it should be. The notes
-//! are the exception, and they can only do harm to the process itself.
+//! The contents of a process are its own: all that isn't written anew is compared with the expected bytes. The
+//! notes are the exception, and they can only do harm to the process itself.
 
 use super::maps::{self, Mapping};
 use crate::trace::image::{Image, size};
@@ -27,7 +27,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 const MAGIC: &[u8; 16] = b"mcount-agent  1\n";
-/// What the kernel shows for the file in memory.
+/// The kernel shows this for the file in memory.
 const NAME: &str = "/memfd:mcount-agent (deleted)";
 pub(super) const FILE: &CStr = c"mcount-agent";
 const NOTES: u64 = PAGE;
@@ -64,7 +64,7 @@ fn content(image: &Image, start: u64) -> io::Result<Vec<u8>> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
     start: u64,
-    /// What the agent's symbols are to be added to.
+    /// The difference to the addresses of the agent's symbols.
     pub(super) bias: u64,
     notes: u64,
 }
@@ -112,7 +112,7 @@ impl Block {
         self.notes + NOTES + OBJECTS + STACK
     }
 
-    /// A thread that does what it's told, and goes on by itself if nobody puts it back.
+    /// A thread that does what it's told, and goes on by itself if its recorder dies.
     pub(super) fn remote<'m>(
         &self,
         image: &Image,
@@ -202,7 +202,7 @@ impl Block {
         give(self.stack() - STACK, remote, target, file)
     }
 
-    /// Who is attached, as it says: its process and when that began.
+    /// The recorder that is attached, as it says: its process and when that began.
     pub(super) fn owner(&self, memory: &Memory) -> io::Result<(u64, u64)> {
         Ok((memory.word(self.notes + OWNER)?, memory.word(self.notes + OWNER_START)?))
     }
@@ -223,7 +223,7 @@ impl Block {
                 _ => {}
             }
         }
-        Err(io::Error::other("it has had too many unwinders"))
+        Err(io::Error::other("it has loaded too many unwinders"))
     }
 }
 
@@ -248,7 +248,7 @@ pub(super) fn map_near(
 }
 
 /// Gives `file` to the process, in whatever namespaces it is: through a pair of sockets of its own. The descriptor that it
-/// has there. `place` is memory of the process that nobody uses.
+/// has there. `place` is unused memory of the process.
 pub(super) fn give(
     place: u64,
     remote: &mut Remote<'_>,
@@ -367,6 +367,6 @@ fn receive(remote: &mut Remote<'_>, memory: &Memory, place: u64, socket: u64) ->
     remote.call(libc::SYS_recvmsg, &[socket, place, u64::from(flags.cast_unsigned())])?;
     match memory.word(place + 40)? {
         CONTROL => Ok(memory.word(control + 16)? & 0xffff_ffff),
-        _ => Err(io::Error::other("it couldn't be given the trace: it has too many files open")),
+        _ => Err(io::Error::other("it can't open the trace: it has too many open files")),
     }
 }

@@ -1,8 +1,9 @@
 //! How a second `mcount attach` changes what the first one traces: through a socket that only their user can reach.
 //!
-//! It's in a folder of its own in the user's folder for such things (`$XDG_RUNTIME_DIR`), if that's the user's and closed to
-//! everybody else; if there's none, nobody can ask. Each end also has the kernel say who the other is. Folders are opened
-//! once, and names used beneath them, so nobody can put others in their place meanwhile.
+//! It's in a folder of its own in the user's folder for such things (`$XDG_RUNTIME_DIR`), if that's the user's
+//! and closed to all others; without one, no process can ask. Each end also has the kernel say who the other
+//! is. Folders are opened once, and names used beneath them, so no user can put others in their place
+//! meanwhile.
 
 use super::Request;
 use crate::pattern::{Language, Pattern};
@@ -14,7 +15,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What every question begins with.
+/// Every question begins with this.
 const VERSION: &str = "mcount attach 1";
 /// Bytes of a question or an answer.
 const MOST: usize = 64 << 10;
@@ -40,12 +41,12 @@ impl Control {
         Some(Self { listener, folder, name })
     }
 
-    /// What becomes readable when somebody asks.
+    /// The descriptor that becomes readable when a question comes.
     pub(super) fn input(&self) -> i32 {
         self.listener.as_raw_fd()
     }
 
-    /// The question of somebody who may ask, and where the answer goes.
+    /// The question of a user that may ask, and where the answer goes.
     pub(super) fn hear(&self) -> Option<(io::Result<Wanted>, UnixStream)> {
         let (mut stream, _) = self.listener.accept().ok()?;
         if !is_own(&stream) {
@@ -62,7 +63,7 @@ impl Drop for Control {
     }
 }
 
-/// Answers a question. Whoever doesn't listen any more doesn't want to know.
+/// Answers a question. A process that has stopped listening doesn't want to know.
 pub(super) fn answer(mut stream: UnixStream, answer: &io::Result<String>) {
     let text = match answer {
         Ok(text) => format!("+{text}"),
@@ -72,7 +73,8 @@ pub(super) fn answer(mut stream: UnixStream, answer: &io::Result<String>) {
     let _ = stream.write_all(text.get(..MOST).unwrap_or(&text).as_bytes());
 }
 
-/// Asks whoever traces the process already to do what `request` says. `None` if there's nobody to ask.
+/// Asks whoever traces the process already to do what `request` says. `None` if no recorder can be
+/// asked.
 pub(super) fn ask(request: &Request) -> Option<io::Result<String>> {
     if request.scope.filter.is_empty() && request.scope.exclude.is_empty() {
         return None;
@@ -204,7 +206,7 @@ fn name(process: i32) -> Option<String> {
     super::start_of(process).map(|start| format!("{process}-{start}"))
 }
 
-/// A path by which a name beneath an open folder can be used, however long the folder's own is.
+/// A path with which a name beneath an open folder can be used, however long the folder's own is.
 fn path(folder: &OwnedFd, name: &str) -> PathBuf {
     Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name)
 }
@@ -223,7 +225,7 @@ fn folder(is_wanted: bool) -> Option<OwnedFd> {
     openat(&runtime, NAME, flags, Mode::empty()).ok().filter(is_private)
 }
 
-/// Is it this user's, and nobody else can do anything in it?
+/// Is it this user's, and closed to all others?
 fn is_private(folder: &OwnedFd) -> bool {
     let user = rustix::process::geteuid().as_raw();
     let others = 0o077;

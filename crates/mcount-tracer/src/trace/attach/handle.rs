@@ -72,12 +72,12 @@ pub struct Call {
     pub duration: u64,
 }
 
-/// What is left of a [`Session`].
+/// The rest of a [`Session`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
     /// The path of the trace.
     pub trace: PathBuf,
-    /// What is missing from the trace, or couldn't be done, a line each.
+    /// The parts that are missing from the trace, or couldn't be done, a line each.
     pub notes: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ enum Target {
     Process(i32),
 }
 
-/// What the worker says when hooks are armed.
+/// The worker's message when hooks are armed.
 struct Begun {
     process: i32,
     /// The trace that's being written.
@@ -272,7 +272,7 @@ fn work(
     Ok(Finished { trace, notes })
 }
 
-/// What the worker is asked for.
+/// A request to the worker.
 fn request(process: i32, options: Options, notes: &Arc<Mutex<Vec<String>>>) -> Request {
     let notes = Arc::clone(notes);
     Request {

@@ -1,6 +1,6 @@
 //! Starting a program in order to attach to it: it's held before its `main`, when its libraries are loaded.
 //!
-//! It's held by a jump to itself, which takes the place of an instruction. So nobody has to be its tracer while the
+//! It's held by a jump to itself, which takes the place of an instruction. So it needs no tracer while the
 //! hooks are armed, which is then done as in any other process.
 
 use mcount_ptrace::processor::{BEHIND_BREAKPOINT, BREAKPOINT, HOLD};
@@ -15,12 +15,12 @@ use std::os::unix::ffi::OsStrExt;
 const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
 
-/// What a program that is started reads and prints.
+/// The input and output of a program that is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Streams {
     /// What this process does.
     Own,
-    /// What it prints goes to standard error.
+    /// Its output goes to standard error.
     ToError,
     /// It's not to disturb the terminal, nor to hear from it.
     Hidden,
@@ -75,7 +75,7 @@ pub(super) fn end(process: i32) {
     }
 }
 
-/// Executes the program under this process as its tracer; it stands behind `exec`.
+/// Executes the program under this process as its tracer; it is behind `exec`.
 fn spawn(command: &[OsString], streams: Streams) -> io::Result<i32> {
     let no_zero = |word: &OsString| CString::new(word.as_bytes()).map_err(io::Error::other);
     let words: Vec<CString> = command.iter().map(no_zero).collect::<io::Result<_>>()?;

@@ -1,4 +1,4 @@
-//! What is mapped in a process, and which of it is this program's own.
+//! The mappings of a process, and which of them are this program's own.
 
 pub(super) use mcount_hooks::maps::{Mapping, find, ranges, read, without_deleted};
 use std::path::Path;

@@ -56,9 +56,9 @@ pub struct Request {
     pub calls: Option<u64>,
     /// The part of the program's processor time that tracing may cost.
     pub budget: Option<f64>,
-    /// Who looks at the calls.
+    /// The reader of the calls.
     pub view: Option<Box<dyn View>>,
-    /// Say which modules have hooks, and how long the program stood.
+    /// Say which modules have hooks, and how long the program was stopped.
     pub verbose: bool,
     /// Says something, while it's being traced.
     pub say: Arc<dyn Fn(&str)>,
@@ -87,7 +87,7 @@ pub struct Row {
     pub is_armed: bool,
 }
 
-/// What is going on.
+/// The state of the work.
 #[derive(Debug, Clone)]
 pub struct Picture {
     /// The path of the program.
@@ -98,7 +98,7 @@ pub struct Picture {
     pub running: Duration,
     /// Since the last picture.
     pub elapsed: Duration,
-    /// Calls that nobody has seen, as they came too fast.
+    /// Unread calls, as they came too fast.
     pub missed: u64,
     /// All functions.
     pub rows: Vec<Row>,
@@ -115,7 +115,7 @@ pub enum Wish {
     End,
 }
 
-/// Who looks at the calls while they're being traced.
+/// The reader of the calls while they're being traced.
 pub trait View {
     /// It's going to be shown something.
     ///
@@ -137,7 +137,7 @@ pub trait View {
     fn show(&mut self, picture: Picture) -> io::Result<Wish>;
     /// This is the last picture.
     fn end(&mut self, picture: Picture);
-    /// Something is to be said.
+    /// Something is to be reported.
     fn say(&mut self, text: &str);
 }
 
@@ -157,7 +157,7 @@ fn says_shadow_stack(status: &str) -> bool {
     features.any(|features| features.split_whitespace().any(|feature| feature == "shstk"))
 }
 
-/// When a process that hasn't ended began, in ticks since the system did: with its number, that's nobody else.
+/// When a process that hasn't ended began, in ticks since the system did: with its number, that's unique.
 fn start_of(process: i32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name may have spaces and parentheses in it.

@@ -36,7 +36,7 @@ pub(super) struct Program {
     pub(super) loaded: Vec<Loaded>,
     /// Modules that can't be read, and values that can't be had, a line each.
     pub(super) notes: Vec<String>,
-    /// What is recorded of arguments and results.
+    /// The recorded arguments and results.
     pub(super) values: Vec<Found>,
 }
 
@@ -177,7 +177,7 @@ impl Loaded {
         maps::find(maps, self.code.start).is_some_and(|map| *map == self.code)
     }
 
-    /// What is to be changed in it: the wanted hooks, or all.
+    /// The hooks to change in it: the wanted ones, or all.
     pub(super) fn plan(
         &self,
         module: &Module,

@@ -22,8 +22,8 @@ pub(super) fn check(process: i32) -> io::Result<()> {
         let Some(standing) = Standing::one(process, id)? else { continue };
         let filters = filters(id).map_err(|error| match error {
             Errno::EACCES | Errno::EPERM => io::Error::other(
-                "it runs in a sandbox (seccomp), which may end it for what the agent does, and only \
-                 root may look what it allows",
+                "its sandbox (seccomp) may kill it for the agent's system calls, and only \
+                 root can read what the sandbox allows",
             ),
             error => error.into(),
         })?;

@@ -1,6 +1,6 @@
 //! Attaching to one process, and leaving it: the order in which everything is done.
 //!
-//! Threads stand for two moments. In the first, the agent is mapped, or found as a former recorder left it; it changes
+//! Threads stop for two moments. In the first, the agent is mapped, or found as a former recorder left it; it changes
 //! nothing in the program. In the second, the trace is handed over and all hooks are armed. Both are as short as can be:
 //! all that can be found out and made ready is, before.
 
@@ -32,13 +32,13 @@ pub(super) struct Session {
     pub(super) memory: Memory,
     pub(super) image: Image,
     pub(super) block: Block,
-    /// What is armed.
+    /// The armed hooks.
     changes: Vec<Change>,
     /// Where the jumps of sites lead to.
     rooms: Vec<(u64, u64)>,
     /// Rooms for thunks, by the place of the module in the list.
     near: HashMap<usize, u64>,
-    /// How long all threads stood, the longest time.
+    /// How long all threads were stopped, the longest time.
     pub(super) stood: Duration,
 }
 
@@ -66,7 +66,7 @@ impl Session {
             is_free(block, &memory)?;
         } else if standing.threads.iter().any(|thread| uses_block(thread, &maps)) {
             let why = if maps.iter().any(is_ours) {
-                "the agent of an earlier trace in it is of another version of mcount, or was changed"
+                "it has the agent of another version of mcount, or a changed one; restart the process"
             } else {
                 "it uses %gs itself, which tracing needs"
             };
@@ -103,7 +103,7 @@ impl Session {
         Ok(Some(Self { process, memory, image, block, changes, rooms, near, stood }))
     }
 
-    /// Takes all hooks for armed, as nobody knows which are.
+    /// Takes all hooks for armed, as their states are unknown.
     pub(super) fn take_over(&mut self, program: &Program, scope: &Scope) -> io::Result<()> {
         let maps = maps::read(self.process)?;
         self.rooms = sites::rooms(&maps, &self.image, self.block.bias);
@@ -277,7 +277,7 @@ impl Session {
             drop(standing);
             std::thread::sleep(BETWEEN);
         }
-        Err(io::Error::other("a thread doesn't come out of the code that an earlier trace left"))
+        Err(io::Error::other("a thread stays in the code of an earlier trace"))
     }
 
     /// Where each thread goes on, now and when its signal handlers return.
@@ -323,7 +323,7 @@ impl Session {
         }
     }
 
-    /// Moves threads that stand in the middle of what's about to be changed behind it.
+    /// Moves threads that are in the middle of what's about to be changed after it.
     fn move_out(&self, standing: &mut Standing, places: &[Vec<ResumePoint>]) -> io::Result<()> {
         for (thread, places) in standing.threads.iter_mut().zip(places) {
             for place in places {
@@ -350,7 +350,7 @@ impl Session {
             let maps = maps::read(self.process)?;
             let places = self.places(&standing, &maps);
             if is_armed {
-                // What's behind a jump in the armed area may be the middle of an instruction in the idle one.
+                // What's after a jump in the armed area may be the middle of an instruction in the idle one.
                 self.move_out(&mut standing, &places)?;
                 standing.settle()?;
                 sites::restore(&self.memory, &self.changes, &self.rooms)?;
@@ -372,7 +372,7 @@ impl Session {
         Ok(false)
     }
 
-    /// A process that this one has made by `fork` while its hooks were armed; `None` if it isn't there any more.
+    /// A process that this one has made by `fork` while its hooks were armed; `None` if it is no longer there.
     pub(super) fn forked(&self, process: i32) -> io::Result<Option<Self>> {
         let memory = match Memory::open(process) {
             Ok(memory) => memory,

@@ -1,9 +1,9 @@
 //! The hooks of one module: what is there, what is to be there while they're armed, and changing one into the other
 //! while all threads stand.
 //!
-//! What is there before is known from the module's file. So nobody has to keep it, and a recorder that was killed leaves
-//! nothing behind that the next one can't undo. What is neither as in the file nor a jump into our stubs is somebody else's,
-//! such as a debugger's breakpoint, and stays.
+//! What is there before is known from the module's file. So it needs no keeper, and a killed recorder leaves
+//! nothing that the next one can't undo. Bytes that are neither as in the file nor a jump into our stubs are
+//! another tool's, such as a debugger's breakpoint, and stay.
 
 use super::block::is_ours;
 use super::maps::Mapping;

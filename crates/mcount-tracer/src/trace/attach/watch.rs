@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 const OFTEN: Duration = Duration::from_millis(5);
 const SELDOM: Duration = Duration::from_millis(200);
 const LIVE: Duration = Duration::from_millis(10);
-/// After so much time calls are read, however few they are.
+/// After that much time calls are read, however few they are.
 const STALE: Duration = Duration::from_millis(100);
 
 /// How often it's looked which processes were made by `fork`: that takes some milliseconds.
@@ -35,7 +35,7 @@ pub(super) struct Watch {
     live: Live,
     budget: Option<Budget>,
     times: Times,
-    /// Whose time is counted, and since when that's known.
+    /// The process whose time is counted, and since when that's known.
     processes: (BTreeSet<i32>, Instant),
     /// Function and module, by number.
     names: Names,
@@ -115,7 +115,7 @@ impl Worker {
         }
     }
 
-    /// Writes the newest calls to a trace of their own; what there is to be said of that.
+    /// Writes the newest calls to a trace of their own; what there is to be reported of that.
     fn save(&self) -> String {
         let stand = || Standing::of(self.request.process);
         if let Some(off_cpu) = &self.off_cpu {
@@ -127,7 +127,7 @@ impl Worker {
         }
     }
 
-    /// Somebody asks for other functions.
+    /// Another recorder asks for other functions.
     fn hear(&mut self, watch: Option<&mut Watch>) {
         let Some((wanted, stream)) = self.control.as_ref().and_then(Control::hear) else { return };
         let done = wanted.and_then(|wanted| self.change(&wanted));
@@ -145,7 +145,7 @@ impl Worker {
         control::answer(stream, &done);
     }
 
-    /// Shows what there was, to somebody who hasn't seen anything yet.
+    /// Shows the calls so far, to a reader that hasn't seen anything yet.
     fn see_last(&mut self, watch: Option<&mut Watch>, is_over: bool) {
         if let (Some(watch), Some(mut view)) = (watch, self.request.view.take()) {
             if is_over {
@@ -243,7 +243,7 @@ impl Worker {
             .map(|number| watch.names.get(number).map_or("?", |(name, _)| &**name))
             .collect();
         for note in budget::notes(&names) {
-            // If there's no room, that's said anyway.
+            // If there's no room, that's reported anyway.
             let _ = self.trace.add(Note { text: note.as_bytes() });
         }
         let line = budget::line(&names);

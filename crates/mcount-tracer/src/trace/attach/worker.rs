@@ -1,4 +1,4 @@
-//! The worker: attaches, waits, leaves, and says what came of it.
+//! The worker: attaches, waits, leaves, and says the result.
 
 use super::block::is_ours;
 use super::control::{Control, Wanted};
@@ -86,7 +86,7 @@ fn launch(request: &mut Request) -> io::Result<Option<Launched>> {
 ///
 /// # Errors
 ///
-/// That isn't possible any more.
+/// That is no longer possible.
 pub(super) fn recover(process: i32) -> io::Result<()> {
     let memory = Memory::open(process)?;
     let scope = Scope::default();
@@ -118,9 +118,9 @@ pub(super) struct Worker {
     pub(super) program: Program,
     pub(super) session: Session,
     pub(super) trace: TraceFile,
-    /// Who tells when threads are off the processor.
+    /// The source that tells when threads are off the processor.
     pub(super) off_cpu: Option<OffCpu>,
-    /// Nobody keeps the trace.
+    /// The trace isn't kept.
     is_hidden: bool,
     /// Where others ask for other functions.
     pub(super) control: Option<Control>,
@@ -210,7 +210,7 @@ impl Worker {
             (self.request.say)(&text);
         }
         let waited = self.wait(pipe);
-        // The terminal is as it was before anything else is said.
+        // The terminal is as it was before anything else is reported.
         drop(self.request.view.take());
         let left = self.leave(process);
         waited.and(left)
@@ -251,13 +251,13 @@ impl Worker {
         Ok(false)
     }
 
-    /// Puts into the trace what is known of processes that nobody has told of.
+    /// Puts into the trace the data about processes that no event announced.
     fn describe_forked(&self) {
         let own = inner_id(self.request.process);
         for process in self.trace.processes() {
             let process = process.cast_signed();
             if process != own {
-                // If there's no more room, that's said anyway.
+                // If there's no more room, that's reported anyway.
                 let _ = describe_process(&self.trace, &self.program, (process, own));
             }
         }
@@ -273,7 +273,7 @@ impl Worker {
         }
         if self.request.verbose {
             let time = self.session.stood.as_secs_f64() * 1000.0;
-            (self.request.say)(&format!("the program stood for {time:.2} ms at most"));
+            (self.request.say)(&format!("the program was stopped for {time:.2} ms at most"));
         }
         for note in &self.notes {
             (self.request.complain)(note);
@@ -294,12 +294,12 @@ impl Worker {
         let now = self.began.elapsed().as_secs_f64();
         let note = match self.pauses.since {
             Some(from) => {
-                format!("nothing was recorded from {from:.3} s to {now:.3} s, as SIGUSR1 said")
+                format!("SIGUSR1 paused the recording from {from:.3} s to {now:.3} s")
             }
-            None => format!("nothing is recorded from {now:.3} s on, as SIGUSR1 said"),
+            None => format!("SIGUSR1 paused the recording from {now:.3} s on"),
         };
         self.pauses.since = is_paused.then_some(now);
-        // If there's no room for it, that's said anyway.
+        // If there's no room for it, that's reported anyway.
         let _ = self.trace.add(Note { text: note.as_bytes() });
         Ok(())
     }
@@ -332,7 +332,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Traces other functions from now on. What has come of it.
+    /// Traces other functions from now on. The result.
     pub(super) fn change(&mut self, wanted: &Wanted) -> io::Result<String> {
         if self.request.scope.has_values() {
             let why = "arguments are being recorded, which can't be changed";
@@ -353,7 +353,7 @@ impl Worker {
         let functions = counted(self.program.wanted(), "function", "functions");
         let seconds = self.began.elapsed().as_secs_f64();
         let note = format!("from {seconds:.3} s on: {functions}, as another mcount attach asked");
-        // If there's no room for it, that's said anyway.
+        // If there's no room for it, that's reported anyway.
         let _ = self.trace.add(Note { text: note.as_bytes() });
         let (name, owner) = (self.program.path.display(), std::process::id());
         let process = self.request.process;
@@ -387,8 +387,7 @@ impl Worker {
     }
 }
 
-const NO_UNWINDER: &str =
-    "its unwinder can't be told of the agent, and exceptions couldn't pass through traced calls";
+const NO_UNWINDER: &str = "mcount can't register the agent with its unwinder, so exceptions couldn't pass through traced calls";
 
 const SHADOW_STACK: &str = "it has a shadow stack (CET), with which return addresses have to stay";
 
@@ -427,7 +426,7 @@ enum Name {
     New,
 }
 
-/// Arms what is wanted, and gives the trace its name, or none; what there is to be said.
+/// Arms what is wanted, and gives the trace its name, or none; what there is to be reported.
 fn arm(
     session: &mut Session,
     program: &Program,

@@ -12,7 +12,7 @@ const GATE_BODY: u64 = 8;
 /// Bytes of a call by a word. Such calls aren't replaced here.
 pub(super) const BY_WORD: usize = 4;
 
-/// The stub at `stub` of the function with this number, which goes to this routine at the entry, and the gate behind it, which goes on
+/// The stub at `stub` of the function with this number, which goes to this routine at the entry, and the gate after it, which goes on
 /// by the word at `by`. `None` if something is out of reach.
 pub(super) fn pair(
     stub: u64,
@@ -37,7 +37,7 @@ pub(super) fn pair(
     bytes.try_into().ok()
 }
 
-/// What is to be done of this code, which a PLT begins with.
+/// The changes to this code, with which a PLT begins.
 pub(super) fn first(code: [u8; 8]) -> First {
     /// `bti c`; `stp x16, x30, [sp, #-16]!`.
     const PAD: u32 = 0xd503_245f;
@@ -72,7 +72,7 @@ pub(super) fn jump_by(_from: u64, _word: u64) -> Option<[u8; BY_WORD]> {
     None
 }
 
-/// A call by a word: likewise.
+/// A call by a word: the same.
 pub(super) fn direct(_code: [u8; BY_WORD], _from: u64, _target: u64) -> Option<[u8; BY_WORD]> {
     None
 }

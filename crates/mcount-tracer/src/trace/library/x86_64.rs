@@ -8,7 +8,7 @@ pub(super) use mcount_live::x86_64::{BY_WORD, direct, jump_by};
 /// Where in a gate its site is.
 pub(super) const GATE_SITE: u64 = code::GATE_SITE as u64;
 
-/// The stub at `stub` of the function with this number, which calls these routines at entry and exit, and the gate behind it, which goes on
+/// The stub at `stub` of the function with this number, which calls these routines at entry and exit, and the gate after it, which goes on
 /// by the word at `by`. `None` if something is out of reach.
 pub(super) fn pair(
     stub: u64,
@@ -21,7 +21,7 @@ pub(super) fn pair(
     [made, code::gate(gate, stub, by)?].concat().try_into().ok()
 }
 
-/// What is to be done of this code.
+/// The changes to this code.
 pub(super) fn first(code: [u8; 8]) -> First {
     const PUSH: u8 = 0x68;
     const PUSH_R11: [u8; 2] = [0x41, 0x53];

@@ -1,8 +1,9 @@
 //! AArch64, little endian: hooks and stubs, the dynamic linker's rendezvous, sandboxes.
 //!
-//! Code is written through `/proc/PID/mem`, by which the kernel makes the instruction cache fetch it anew on all processors
-//! (`copy_to_user_page`, which cleans and invalidates what was written if it's executable). Whoever stood at that moment goes through a
-//! context synchronization event when it goes on; a running processor does at its next interrupt, and until then executes either instruction.
+//! Code is written through `/proc/PID/mem`, with which the kernel makes the instruction cache fetch it anew on all processors
+//! (`copy_to_user_page`, which cleans and invalidates what was written if it's executable). A thread that was
+//! stopped at that moment goes through a context synchronization event when it goes on; a running processor
+//! does at its next interrupt, and until then executes either instruction.
 //!
 //! A function's frame is known by its prologue alone, and `x30` has the caller's address where the stack has none, so nothing of
 //! the program's stack is changed from outside.
@@ -16,7 +17,7 @@ use nix::libc;
 /// What people call it.
 #[cfg(not(can_patch))]
 pub(crate) const NAME: &str = "AArch64";
-/// What is said of a program for another one.
+/// The message about a program for another processor.
 pub(crate) const FOREIGN: &str = "it isn't a little-endian AArch64 program";
 /// `e_machine` of its programs.
 pub(crate) const MACHINE: u16 = 183;
@@ -28,7 +29,7 @@ pub(crate) const PROLOGUE: usize = 256;
 /// What to compile with.
 pub(crate) const PATCHABLE: &str = "compile with -fpatchable-function-entry=2";
 
-/// What a `long double` is in the trace: it has 128 bits.
+/// A `long double` in the trace: it has 128 bits.
 pub(crate) const LONG_DOUBLE: [u8; 2] = [mcount_trace::layout::kind::QUAD, 16];
 /// The agent has no `mcount_nobody`: a thread finds what it has by its thread pointer.
 pub(crate) const HAS_NOBODY: bool = false;
@@ -37,12 +38,12 @@ pub(crate) const HAS_NOBODY: bool = false;
 pub(crate) const REACH: u64 = code::REACH - (1 << 20);
 /// Bytes of a hook in room near its module, where the agent's is too far away: its stub.
 pub(crate) const NEAR: usize = STUB;
-/// Stubs themselves have to be near: behind a hook there's no landing pad, so the way back is a direct jump.
+/// Stubs themselves have to be near: after a hook there's no landing pad, so the way back is a direct jump.
 pub(crate) const STUBS_ARE_NEAR: bool = true;
 
 /// The kernel's name for the processor in filters of system calls: `AUDIT_ARCH_AARCH64`.
 pub(crate) const ARCHITECTURE: u32 = 0xc000_00b7;
-/// What the agent asks the kernel for here besides: where a thread's own memory is.
+/// The agent's further question to the kernel here: where a thread's own memory is.
 pub(crate) const NEEDED_BESIDES: i64 = libc::SYS_get_robust_list;
 
 /// `bti c`, `paciasp`: an indirect call may lead there.
@@ -66,7 +67,7 @@ pub(crate) fn flags() -> u64 {
 pub(crate) enum Position {
     /// The first instruction but for a landing pad.
     Entry,
-    /// Behind a prologue that has made this.
+    /// After a prologue that has made this.
     AfterPrologue(Frame),
 }
 
@@ -81,7 +82,7 @@ pub(crate) fn position(bytes: &[u8], distance: u64) -> Option<Position> {
     }
 }
 
-/// Is a hook at this place behind the prologue?
+/// Is a hook at this place after the prologue?
 pub(crate) fn is_after_prologue(position: Option<Position>) -> bool {
     matches!(position, Some(Position::AfterPrologue(_)))
 }
@@ -91,7 +92,7 @@ pub(crate) fn way_in(_position: Option<Position>) -> u64 {
     0
 }
 
-/// The stub at `at` of a hook; its function, with this number, goes on at `body`. The routines are those of the entry, of the entry behind a
+/// The stub at `at` of a hook; its function, with this number, goes on at `body`. The routines are those of the entry, of the entry after a
 /// prologue, and of the exit. `None` if something is out of reach.
 pub(crate) fn stub(
     position: Option<Position>,
@@ -135,7 +136,7 @@ pub(crate) fn small_area(_code: &[u8], _length: usize, _room: Option<u64>) -> Op
     None
 }
 
-/// What is written into an area that's armed, but for the jump: nothing.
+/// The bytes written into an armed area besides the jump: none.
 pub(crate) fn filled(area: &Area, _has_room_before: bool) -> [u8; 24] {
     area.idle()
 }
@@ -158,8 +159,8 @@ pub(crate) fn target(site: u64, code: &[u8]) -> Option<u64> {
 /// Bytes of a site that are looked at to switch it.
 pub(crate) const SWITCH: usize = SITE;
 
-/// Where an armed site is switched while threads run, by the bytes that are there: its stub's first instruction. What is there when it's on,
-/// and when it's off. `None` if it isn't armed.
+/// Where an armed site is switched while threads run, by the bytes that are there: its stub's first
+/// instruction. The code when it's on, and when it's off. `None` if it isn't armed.
 pub(crate) fn switch(site: u64, bytes: [u8; SWITCH]) -> Option<(u64, [u8; 4], [u8; 4])> {
     code::target(site, bytes).map(|stub| (stub, code::switch(true), code::switch(false)))
 }
@@ -167,7 +168,7 @@ pub(crate) fn switch(site: u64, bytes: [u8; SWITCH]) -> Option<(u64, [u8; 4], [u
 /// The bytes of an armed site as it would be if it had not been switched off: the same.
 pub(crate) fn switched_on(_now: &mut [u8], _expected: &[u8]) {}
 
-/// Bytes of code that may be replaced in a function that only returns: its own, and what fills up the place behind it.
+/// Bytes of code that may be replaced in a function that only returns: its own, and what fills up the place after it.
 /// 0 if it does anything else.
 pub(crate) fn room_in(code: &[u8]) -> usize {
     const LANDING_PAD: [u8; SITE] = PADS[0].to_le_bytes();
@@ -184,7 +185,7 @@ pub(crate) fn room_in(code: &[u8]) -> usize {
     room + SITE * words.take_while(|word| **word == code::NOP).count()
 }
 
-/// A function by which the thread with this number sends itself SIGURG. Unlike a breakpoint it does no harm
+/// A function with which the thread with this number sends itself SIGURG. Unlike a breakpoint it does no harm
 /// should the recorder be killed.
 pub(crate) fn question(thread: i32) -> Vec<u8> {
     let number = thread.cast_unsigned();

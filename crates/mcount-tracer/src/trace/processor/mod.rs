@@ -8,7 +8,7 @@ mod here;
 
 pub(crate) use here::*;
 
-/// What is said of something that isn't there on this processor.
+/// The message about a feature that this processor lacks.
 #[cfg(not(can_patch))]
 pub(crate) fn missing(what: &str) -> String {
     format!("{what}: not on {NAME} yet")

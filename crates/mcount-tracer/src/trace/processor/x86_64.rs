@@ -10,7 +10,7 @@ use nix::libc;
 /// What people call it.
 #[cfg(not(can_patch))]
 pub(crate) const NAME: &str = "x86-64";
-/// What is said of a program for another one.
+/// The message about a program for another processor.
 pub(crate) const FOREIGN: &str = "it isn't a 64-bit x86 program";
 /// `e_machine` of its programs.
 pub(crate) const MACHINE: u16 = 62;
@@ -22,7 +22,7 @@ pub(crate) const PROLOGUE: usize = 64;
 /// What to compile with.
 pub(crate) const PATCHABLE: &str = "compile with -fpatchable-function-entry=5";
 
-/// What a `long double` is in the trace: it has 80 bits.
+/// A `long double` in the trace: it has 80 bits.
 pub(crate) const LONG_DOUBLE: [u8; 2] = [mcount_trace::layout::kind::FLOAT, 16];
 /// The agent has `mcount_nobody`: threads find what they have by a register.
 pub(crate) const HAS_NOBODY: bool = true;
@@ -36,7 +36,8 @@ pub(crate) const STUBS_ARE_NEAR: bool = false;
 
 /// The kernel's name for the processor in filters of system calls: `AUDIT_ARCH_X86_64`.
 pub(crate) const ARCHITECTURE: u32 = 0xc000_003e;
-/// What the agent asks the kernel for here besides: where the processor or the kernel doesn't let programs set `%gs` themselves.
+/// The agent's further question to the kernel here, where the processor or the kernel doesn't let programs set
+/// `%gs` themselves.
 pub(crate) const NEEDED_BESIDES: i64 = libc::SYS_arch_prctl;
 
 /// Where debug information may have a function begin whose hook is at `site`.
@@ -69,7 +70,7 @@ pub(crate) fn entry_of(start: u64, _code: &[u8]) -> u64 {
     start
 }
 
-/// Is a hook at this place behind the prologue?
+/// Is a hook at this place after the prologue?
 pub(crate) fn is_after_prologue(position: Option<Position>) -> bool {
     matches!(position, Some(Position::AfterPrologue | Position::AfterAligning(_)))
 }
@@ -82,7 +83,7 @@ pub(crate) fn way_in(position: Option<Position>) -> u64 {
     }
 }
 
-/// The stub at `at` of a hook; its function, with this number, goes on at `body`. The routines are those of the entry, of the entry behind a
+/// The stub at `at` of a hook; its function, with this number, goes on at `body`. The routines are those of the entry, of the entry after a
 /// prologue, and of the exit. `None` if something is out of reach.
 pub(crate) fn stub(
     position: Option<Position>,
@@ -119,7 +120,7 @@ pub(crate) fn small_area(code: &[u8], length: usize, room: Option<u64>) -> Optio
     room.filter(|_| length >= code::SHORT_JUMP).map(|room| (area, room))
 }
 
-/// What is written into an area that's armed: NOPs, from behind the jump on.
+/// The bytes written into an armed area: NOPs, from after the jump on.
 pub(crate) fn filled(area: &Area, has_room_before: bool) -> [u8; 24] {
     area.filled_behind(jump_length(has_room_before))
 }
@@ -163,7 +164,7 @@ pub(crate) fn switched_on(now: &mut [u8], expected: &[u8]) {
     }
 }
 
-/// Bytes of code that may be replaced in a function that only returns: its own, and what fills up the place behind it.
+/// Bytes of code that may be replaced in a function that only returns: its own, and what fills up the place after it.
 /// 0 if it does anything else.
 pub(crate) fn room_in(code: &[u8]) -> usize {
     const LANDING_PAD: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
@@ -182,7 +183,7 @@ pub(crate) fn room_in(code: &[u8]) -> usize {
     }
 }
 
-/// A function by which the thread with this number sends itself SIGURG. Unlike a breakpoint it does no harm
+/// A function with which the thread with this number sends itself SIGURG. Unlike a breakpoint it does no harm
 /// should the recorder be killed.
 pub(crate) fn question(thread: i32) -> Vec<u8> {
     let [a, b, c, d] = thread.to_le_bytes();

@@ -1,4 +1,4 @@
-//! What the trace says about the values of a function: names and types, in the order in which they're recorded.
+//! The trace's description of a function's values: names and types, in the order in which they're recorded.
 //! docs/trace-format.md, "Values".
 
 use super::types::{Structure, Type};
@@ -6,7 +6,7 @@ use crate::trace::processor::LONG_DOUBLE;
 use mcount_trace::Signature;
 use mcount_trace::layout::kind;
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Argument = 1,
@@ -33,7 +33,7 @@ impl Description {
         if is_recorded { self.kind(kind) } else { self.values.push(kind::NONE) }
     }
 
-    /// What the trace is told.
+    /// The entry in the trace.
     pub(super) fn signature(&self) -> Signature<'_> {
         Signature { function: self.function, values: &self.values }
     }

@@ -15,7 +15,7 @@ use gimli::{AttributeValue, Dwarf, Unit, UnitHeader, UnitOffset, UnitSectionOffs
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
-/// What the names of texts begin with.
+/// The first bytes of the names of texts.
 const STRING: &str = "basic_string<char,";
 const VIEW: &str = "basic_string_view<char,";
 
@@ -54,7 +54,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// What the trace is to say about the enumerations that were met.
+    /// The trace's entries for the enumerations that were met.
     pub(super) fn enumerations(self) -> Vec<(u32, Vec<u8>)> {
         self.enumerations
     }
@@ -205,7 +205,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// What a list of locations says of `address`.
+    /// The location of `address` in a list of locations.
     fn location(
         &self,
         at: &At<'s>,
@@ -252,7 +252,7 @@ impl<'s> Reader<'s> {
         Some(text.to_string_lossy().into_owned())
     }
 
-    /// What an attribute of an entry refers to.
+    /// The target of an entry's attribute.
     fn refer(&mut self, from: &At<'s>, value: &AttributeValue<Slice<'s>>) -> Option<At<'s>> {
         match value {
             AttributeValue::UnitRef(offset) => {
@@ -270,14 +270,14 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// What the type of an entry is called.
+    /// The name of an entry's type.
     fn type_name(&mut self, at: &At<'s>, entry: &Entry<'s>) -> Option<String> {
         let of = self.refer(at, &entry.attr_value(gimli::DW_AT_type)?)?;
         let entry = entry_of(&of)?;
         self.name(&of, &entry)
     }
 
-    /// What the type of an entry is.
+    /// The type of an entry.
     fn target(&mut self, at: &At<'s>, entry: &Entry<'s>, depth: usize) -> Option<Type> {
         let value = entry.attr_value(gimli::DW_AT_type)?;
         let of = self.refer(at, &value)?;
@@ -307,7 +307,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// What is known of a pointer: whether it's one to a text.
+    /// The kind of a pointer: whether it's one to a text.
     fn pointer(&mut self, at: &At<'s>, entry: &Entry<'s>, depth: usize) -> Type {
         let is_pointer = entry.tag() == gimli::DW_TAG_pointer_type;
         let is_rust = language(&at.unit) == Some(gimli::DW_LANG_Rust);

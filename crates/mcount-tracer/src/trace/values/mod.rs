@@ -26,19 +26,19 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is known of the values of a module.
+/// Facts about the values of a module.
 #[derive(Default)]
 pub(super) struct Found {
     /// For the trace: what the recipes of each function copy.
     functions: Vec<Description>,
     /// For the trace: the enumerations that these are of, by number, as [`Enumeration`] has them.
     enumerations: Vec<(u32, Vec<u8>)>,
-    /// What can't be had, and why.
+    /// The values that are missing, and why.
     pub(super) notes: Vec<String>,
 }
 
 impl Found {
-    /// What the trace is told: enumerations before the functions that have values of them.
+    /// The entries for the trace: enumerations before the functions that have values of them.
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         let enumerations = self
             .enumerations
@@ -48,7 +48,7 @@ impl Found {
     }
 }
 
-/// Whose arguments and results are wanted.
+/// The functions whose arguments and results are wanted.
 struct Wanted {
     hook: usize,
     arguments: bool,
@@ -134,13 +134,13 @@ fn wanted(module: &Module, scope: &Scope) -> Vec<Wanted> {
 enum Reason {
     /// Debug information doesn't tell of the function.
     Unknown,
-    /// The hook is behind the prologue.
+    /// The hook is after the prologue.
     Prologue,
     /// The compiler has changed the function.
     Clone,
     /// The compiler may not pass some of its arguments, or its result.
     LeftOut,
-    /// A parameter's type isn't understood, so nobody knows where the ones behind it are.
+    /// A parameter's type isn't understood, so the places of the ones after it are unknown.
     Type,
 }
 
@@ -193,7 +193,7 @@ impl Missing {
                     "no debug information, so no arguments and results: compile with -g"
                 }
                 Reason::Prologue => {
-                    "-pg calls its hook behind the prologue, where arguments may have left their registers: \
+                    "-pg calls its hook after the prologue, where arguments may have left their registers: \
                      compile with -mfentry or -fpatchable-function-entry=5"
                 }
                 Reason::Clone => {

@@ -1,5 +1,5 @@
-//! Where arguments and results are at the entry and the exit of a function. What the ABI of a processor says about that has a file for
-//! each, with the same names in it.
+//! Where arguments and results are at the entry and the exit of a function. The rules of each processor's ABI
+//! for that have a file each, with the same names in it.
 //!
 //! Rust has rules of its own. As far as they're used here, they're those of C, but for a pair such as `&str`: its halves are passed
 //! as two arguments, so one may be in a register and the other on the stack.
@@ -28,7 +28,7 @@ pub(super) struct Plan<'s> {
     signature: &'s Signature,
 }
 
-/// What is taken already.
+/// The registers that are taken already.
 #[derive(Default)]
 struct Taken {
     general: u64,
@@ -128,7 +128,7 @@ impl<'s> Plan<'s> {
         found.iter().zip(&self.signature.parameters).map(confirmed).collect()
     }
 
-    /// The words that copy the result. At a late hook, which is behind the prologue, less is known.
+    /// The words that copy the result. At a late hook, which is after the prologue, less is known.
     pub(super) fn result(&self, is_late: bool, description: &mut Description) -> Vec<u64> {
         let Some(kind) = &self.signature.result else { return Vec::new() };
         let mut words = Vec::new();
@@ -138,7 +138,7 @@ impl<'s> Plan<'s> {
     }
 }
 
-/// What is recorded of a value in one place.
+/// The record of a value in one place.
 fn single(kind: &Type, (source, at): ValueLocation) -> u64 {
     match kind {
         Type::Text => recipe::TEXT | source << 8 | at << 32,

@@ -8,7 +8,7 @@ pub(super) struct Signature {
     pub(super) parameters: Vec<Parameter>,
     /// `None`: it returns nothing.
     pub(super) result: Option<Type>,
-    /// It leaves its result where the ABI has it, as far as anybody knows. LLVM leaves results out that nobody uses.
+    /// It leaves its result where the ABI has it, as far as is known. LLVM leaves unused results out.
     pub(super) is_result_sure: bool,
     /// It follows the rules of Rust, which differ from those of C in what is passed in two registers.
     pub(super) is_rust: bool,
@@ -30,11 +30,11 @@ pub(super) struct Parameter {
     pub(super) evidence: Evidence,
 }
 
-/// Where debug information says a parameter is when the function begins. LLVM leaves parameters out that nobody uses, and
+/// Where debug information says a parameter is when the function begins. LLVM leaves unused parameters out, and
 /// then the others are elsewhere than the ABI has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Evidence {
-    /// Where the ABI has it, as far as anybody knows.
+    /// Where the ABI has it, as far as is known.
     Expected,
     /// In the frame, where the function itself puts it.
     Home,
@@ -82,7 +82,7 @@ pub(super) enum Type {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Structure {
     pub(super) size: u64,
-    /// What the ABI aligns it to, as far as it's more than 8.
+    /// Its alignment by the ABI, as far as it's more than 8.
     pub(super) is_aligned_to_16: bool,
     /// It's passed by a pointer to it: copying it takes a function.
     pub(super) is_by_reference: bool,

@@ -5,7 +5,7 @@ use super::groups::Groups;
 use crate::replay::select::Filter;
 use mcount_trace::{Call, Visitor};
 
-/// What is known of the calls of a group. Times are nanoseconds. What follows from the durations isn't counted with
+/// Facts about the calls of a group. Times are nanoseconds. What follows from the durations isn't counted with
 /// each call.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Row {

@@ -29,7 +29,7 @@ pub(super) struct Many {
     sums: Sums,
 }
 
-/// What is known of durations together. The least and the greatest of none are 0.
+/// Facts about durations together. The least and the greatest of none are 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Sums {
     pub(super) count: u64,
@@ -156,7 +156,7 @@ impl Durations {
         }
     }
 
-    /// What is known of all together.
+    /// Facts about all of them together.
     pub(super) fn sums(&self) -> Sums {
         let mut sums = Sums::NONE;
         match self {
@@ -171,7 +171,7 @@ impl Durations {
         sums
     }
 
-    /// The duration that so many hundredths of all are not longer than.
+    /// The duration that that many hundredths of all are not longer than.
     pub(super) fn quantile(&mut self, hundredths: u64) -> u64 {
         match self {
             Self::Few(few) => {

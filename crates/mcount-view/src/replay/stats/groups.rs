@@ -1,4 +1,4 @@
-//! What has a row of its own: functions, modules, source files, threads, or callers.
+//! The kinds of rows: functions, modules, source files, threads, or callers.
 
 use super::By;
 use super::sources::Sources;
@@ -6,7 +6,7 @@ use crate::replay::{NAMELESS, Name, Names};
 use mcount_trace::Call;
 use std::collections::HashMap;
 
-/// What has a row.
+/// The kind of rows.
 pub(super) enum Group<'n> {
     /// A function, or what called.
     Function(&'n Name),
@@ -17,7 +17,7 @@ pub(super) enum Group<'n> {
         tid: u32,
         name: String,
     },
-    /// What isn't known, or nobody: of the outermost calls, the caller.
+    /// An unknown row, or none: of the outermost calls, the caller.
     Nobody,
 }
 
@@ -32,7 +32,7 @@ impl Group<'_> {
         }
     }
 
-    /// What it is called in text.
+    /// Its name in text.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Function(name) => name.text.clone(),

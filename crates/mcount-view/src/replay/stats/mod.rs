@@ -44,7 +44,7 @@ pub enum StatsFormat {
     Csv,
 }
 
-/// What has a row.
+/// The kind of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[expect(missing_docs, reason = "the words say it")]
 pub enum By {
@@ -55,10 +55,10 @@ pub enum By {
     Caller,
 }
 
-/// What is printed, and how.
+/// The output, and its form.
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
-    /// What has a row.
+    /// The kind of rows.
     pub by: By,
     /// What rows are sorted by.
     pub sort: Column,

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 const TIMES: [&str; 7] =
     ["total_ns", "self_ns", "mean_ns", "min_ns", "median_ns", "p99_ns", "max_ns"];
 
-/// What the columns before the numbers are called.
+/// The headings of the columns before the numbers.
 fn headings(by: By) -> &'static [&'static str] {
     match by {
         By::Function => &["function", "module", "address"],

@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What is known of modules, by their number: the source file of each function, by address.
+/// Facts about modules, by their number: the source file of each function, by address.
 #[derive(Default)]
 pub(super) struct Sources {
     files: HashMap<u32, HashMap<u64, String>>,
@@ -50,7 +50,7 @@ fn read(trace: &Trace<'_>, module: &Module<'_>) -> Result<HashMap<u64, String>, 
         .and_then(|file| file.build_id().ok().flatten().map(<[u8]>::to_vec))
         .unwrap_or_default();
     if build_id != module.build_id {
-        return Err("isn't the file that was traced any more".to_owned());
+        return Err("has changed since it was traced".to_owned());
     }
     let sections = Sections::load(subject.debug());
     let lines = sections.as_ref().and_then(Lines::new);

@@ -14,7 +14,7 @@ pub(super) struct Field {
     pub(super) weight: u64,
 }
 
-/// What a field stands for.
+/// The meaning of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum What {
     /// One of the trace's processes; unless it's unknown.

@@ -2,7 +2,7 @@
 
 use mcount_trace::Trace;
 
-/// What is known of a function. Times are nanoseconds.
+/// Facts about a function. Times are nanoseconds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Row {
     pub(super) calls: u64,

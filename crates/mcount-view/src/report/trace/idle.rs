@@ -9,7 +9,7 @@ pub(super) struct Busy {
     least: u64,
     /// Of all threads before the present one, in order, with such pauses between them.
     all: Vec<(u64, u64)>,
-    /// Likewise of the present thread.
+    /// The same of the present thread.
     thread: Vec<(u64, u64)>,
 }
 
@@ -45,7 +45,7 @@ impl Busy {
         self.all.first().map_or(0, |first| first.0)
     }
 
-    /// The pauses between calls, and behind the last one up to `end`.
+    /// The pauses between calls, and after the last one up to `end`.
     pub(super) fn pauses(&self, end: u64) -> Vec<(u64, u64)> {
         let ends = self.all.iter().map(|busy| busy.1);
         let starts = self.all.iter().skip(1).map(|busy| busy.0).chain([end]);

@@ -81,7 +81,7 @@ fn seconds(nanoseconds: u64) -> String {
     format!("{whole}.{part:03} {unit}")
 }
 
-/// What the trace hasn't.
+/// The parts that the trace lacks.
 fn list(missing: &[String]) -> String {
     if missing.is_empty() {
         return "<p>Nothing that the trace knows of.</p>".to_owned();
@@ -97,10 +97,10 @@ fn list(missing: &[String]) -> String {
     out
 }
 
-/// That the page begins so many nanoseconds after the trace is said.
+/// That the page begins that many nanoseconds after the trace is reported.
 const SAID: u64 = 1_000_000;
 
-/// What the timeline leaves out.
+/// The calls that the timeline leaves out.
 fn timeline_note(collector: &Collector<'_, '_>) -> String {
     let timeline = &collector.timeline;
     let mut out = String::new();

@@ -55,7 +55,7 @@ pub(super) struct Lane {
     pub(super) bars: Vec<Bar>,
     /// By stretch and depth.
     pub(super) counts: BTreeMap<(u64, usize), Count>,
-    /// What the program says by markers, and when: nanoseconds since the start of the trace.
+    /// The texts of markers, and their times: nanoseconds since the start of the trace.
     pub(super) marks: Vec<(u64, String)>,
 }
 

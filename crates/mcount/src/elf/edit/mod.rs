@@ -222,7 +222,7 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
         let used = usize::try_from(self.view.used_end()).unwrap_or(usize::MAX).min(data.len());
         let tail = data.get(used..).unwrap_or_default();
         let change = self.build(used as u64)?;
-        // If an earlier run was interrupted, the bytes behind the object are the beginning of what we
+        // If an earlier run was interrupted, the bytes after the object are the beginning of what we
         // write. Any other bytes are kept.
         if change.appended.starts_with(tail) { Ok(change) } else { self.build(data.len() as u64) }
     }

@@ -46,7 +46,7 @@ const SHT_LLVM_ADDRSIG: u32 = 0x6fff_4c03;
 const SHT_LLVM_CALL_GRAPH_PROFILE_OLD: u32 = 0x6fff_4c02;
 
 impl<'d, Elf: FileHeader> Edit<'_, 'd, Elf> {
-    /// Adds `new` behind the last local symbol of `symbols` and renumbers the symbols after it.
+    /// Adds `new` after the last local symbol of `symbols` and renumbers the symbols after it.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ pub(super) struct CodeSection<'d> {
     pub(super) code: Code<'d>,
 }
 
-/// What a processor's decoder is told besides the place.
+/// The input of a processor's decoder besides the place.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     /// Whether the code is of the second instruction set, if nothing else tells.

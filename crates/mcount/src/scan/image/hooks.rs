@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How far the start of a call can be from its site: s390 stores a register first, and the site on SH
-/// is the literal behind the jump.
+/// is the literal after the jump.
 const TO_CALL: u64 = 24;
 
 /// What leads to a hook.
@@ -192,7 +192,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
         }
     }
 
-    /// What a call that is recorded at `address` calls, in either instruction set.
+    /// The function that a call recorded at `address` calls, in either instruction set.
     fn called_at(&mut self, address: u64) -> BTreeSet<u64> {
         let arch = self.target.arch;
         let Some(section) = self.code.section_of(address) else { return BTreeSet::new() };

@@ -20,7 +20,7 @@ const WORK: u64 = 16;
 /// fewer.
 const BEHIND: u64 = 32;
 /// How far behind its start a function may have its area, in bytes. There are a landing pad and, on PowerPC, two
-/// instructions. What is farther is the area of an overridden function without a name behind it.
+/// instructions. A more distant area belongs to an overridden function without a name after it.
 const FARTHEST: u64 = 32;
 
 impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
@@ -64,7 +64,7 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
         self.lost_areas(found, &forms, &have_one)
     }
 
-    /// What the lists of the image lead to.
+    /// The targets of the image's lists.
     fn listed(&mut self) -> Vec<u64> {
         let view = self.target.view;
         let name = patchable::SECTION.as_bytes();

@@ -12,7 +12,7 @@ use crate::site::Source;
 use object::elf;
 use object::read::elf::FileHeader;
 
-/// How far behind the start of a call its relocation can be. The longest distance comes first, because an
+/// How far after the start of a call its relocation can be. The longest distance comes first, because an
 /// x86 call with a prefix looks like one without.
 const TO_REFERENCE: [u64; 4] = [FARTHEST, 2, 1, 0];
 const FARTHEST: u64 = 22;

@@ -384,7 +384,7 @@ impl Dynamic {
     }
 }
 
-/// Relative relocations as bits of words (gABI, `DT_RELR`): an address, then words whose other bits stand for the next 63.
+/// Relative relocations as bits of words (gABI, `DT_RELR`): an address, then words whose other bits mean the next 63.
 fn packed(fix: &Fix, (start, size): (u64, u64), all: &mut Vec<Relocation>) -> Option<()> {
     let mut next = 0_u64;
     let mut add = |at: u64| {

@@ -106,7 +106,7 @@ pub(super) struct Unwinder<'d> {
 #[derive(Debug, Clone, Copy)]
 struct State {
     registers: [Option<u64>; COUNT],
-    /// The address is that of an instruction, not behind a call.
+    /// The address is that of an instruction, not after a call.
     is_exact: bool,
 }
 
@@ -131,7 +131,7 @@ enum Step {
     Caller(Box<State>),
     /// That was the outermost frame.
     End,
-    /// Nobody knows.
+    /// It's unknown.
     Unknown,
 }
 
@@ -173,7 +173,8 @@ impl Unwinder<'_> {
         self.interrupted(state).or_else(|| self.caller(state)).unwrap_or(Step::Unknown)
     }
 
-    /// What a signal has interrupted whose handler returns to `state`, where no unwind information says it.
+    /// The interrupted code of a signal handler that returns to `state`, where no unwind information names
+    /// it.
     fn interrupted(&self, state: &State) -> Option<Step> {
         let (code, above) = RESTORER?;
         let mut found = code.map(|_| 0);
@@ -237,7 +238,7 @@ impl Unwinder<'_> {
         }
     }
 
-    /// What an expression says, begun with `first` on its stack.
+    /// The value of an expression, begun with `first` on its stack.
     fn evaluate(
         &self,
         expression: Expression<Slice<'_>>,

@@ -17,7 +17,7 @@ pub(super) enum Hook {
     Armed,
     /// A recorder was killed while it wrote it. It does nothing.
     Between,
-    /// Somebody else has it.
+    /// Another tracer or a debugger has it.
     Foreign,
 }
 
@@ -88,7 +88,7 @@ fn split(site: u64, length: usize) -> Option<usize> {
 /// The writes that make `to` of a hook that is `from`, in order.
 ///
 /// A page is written at once, whoever is killed, and two aren't. So a hook that's in two of them goes through states that do
-/// nothing: a short jump behind it, under which all other bytes change; or, where even that is in two pages, `test`, of as many bytes
+/// nothing: a short jump after it, under which all other bytes change; or, where even that is in two pages, `test`, of as many bytes
 /// as the jump of the one state has.
 fn pieces(site: u64, from: &[u8], to: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let whole = vec![(site, to.to_vec())];
@@ -114,7 +114,7 @@ fn is_between(site: u64, now: &[u8]) -> bool {
 /// Where a thread is to go on that stands at an address; `None`: there.
 type Elsewhere<'e> = &'e dyn Fn(u64) -> Option<u64>;
 
-/// Has threads that stand in the middle of an area begin it once more: it does nothing.
+/// Makes threads that are in the middle of an area begin it once more: it does nothing.
 pub(super) fn step_back(
     memory: &Memory,
     standing: &mut Standing,
@@ -125,7 +125,7 @@ pub(super) fn step_back(
     move_all(memory, standing, places, &|address| is_inside(address).then_some(entry.site))
 }
 
-/// Has threads begin their gates once more that have asked where to go, and have not gone there.
+/// Makes threads begin their gates once more that have asked where to go, and have not gone there.
 pub(super) fn ask_again(
     memory: &Memory,
     standing: &mut Standing,
@@ -162,7 +162,7 @@ mod tests {
 
     const BODY: u64 = 0x3000;
 
-    /// What somebody does who comes to a hook: goes on behind it (`None`), or jumps elsewhere.
+    /// The way of a thread that comes to a hook: it goes on after it (`None`), or jumps elsewhere.
     fn done(site: u64, bytes: &[u8]) -> Option<u64> {
         let end = site + bytes.len() as u64;
         let mut at = site;

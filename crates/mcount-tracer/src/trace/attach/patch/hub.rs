@@ -1,4 +1,4 @@
-//! What stays in a patched process: one block for all patches, which the next `mcount patch` finds.
+//! A patched process keeps this: one block for all patches, which the next `mcount patch` finds.
 //!
 //! ```text
 //! room        code: a system call, where functions return to, and a gate for each slot
@@ -8,11 +8,11 @@
 //! ```
 //!
 //! All that decides which code runs is in the table, and the table is written at once, as one page: so a recorder that is
-//! killed leaves all of the old behind it, or all of the new. A module that is out of the block's reach has another room
+//! killed leaves all of the old after it, or all of the new. A module that is out of the block's reach has another room
 //! near it, with the same gates.
 //!
-//! What is found in a process is the process's. Code is compared with what it should be; the rest can only do harm to the
-//! process itself, and is never an address here, nor a length, without a limit.
+//! The contents of a process are its own. Code is compared with what it should be; the rest can only do harm to
+//! the process itself, and is never an address here, nor a length, without a limit.
 
 use super::super::block::{anonymous, give, in_memory, map_file, map_near};
 use super::super::maps::{self, Mapping};
@@ -82,7 +82,7 @@ impl Table {
         }
     }
 
-    /// Where slot `index` leads; 0 if it's nobody's.
+    /// The target of slot `index`; 0 if it's free.
     pub(super) fn slot(&self, index: usize) -> u64 {
         if index < SLOTS { self.word(SLOT_WORDS + 8 * index) } else { 0 }
     }
@@ -111,7 +111,7 @@ impl Table {
     }
 }
 
-/// What is known of the function of a slot.
+/// The data about the function of a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) name: String,
@@ -328,7 +328,7 @@ impl Hub {
         }
     }
 
-    /// Makes the way there from slot `index`, which nobody goes yet.
+    /// Makes the way there from slot `index`, which no hook uses yet.
     pub(super) fn make_way(&self, memory: &Memory, index: usize, entry: &Entry) -> Option<u64> {
         let old = self.old(index, entry)?;
         if let Some(branch) = arch::way_back(old, entry.body()) {
@@ -374,7 +374,7 @@ impl Hub {
         CallEnd { done, is_done: done + arch::IS_DONE, stack: self.frame() + arch::FRAME_BELOW }
     }
 
-    /// How a thread goes on that's made to do something if nobody puts it back.
+    /// The way of a thread that works for a recorder which has died.
     pub(super) fn rescue(&self) -> Rescue {
         Rescue { gate: self.call(), frame: self.frame() }
     }
@@ -395,7 +395,7 @@ impl Hub {
         memory.write(self.start + ROOM, &table.0)
     }
 
-    /// Who is at work, as it says: its process and when that began.
+    /// The recorder that is at work, as it says: its process and when that began.
     pub(super) fn owner(table: &Table) -> (u64, u64) {
         (table.word(OWNER), table.word(OWNER + 8))
     }

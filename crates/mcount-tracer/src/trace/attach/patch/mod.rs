@@ -50,7 +50,7 @@ pub struct Request {
     pub action: Action,
     /// How long to wait for threads that are in the way.
     pub wait: Duration,
-    /// Say how long the process stood.
+    /// Say how long the process was stopped.
     pub verbose: bool,
     /// Says something.
     pub say: fn(&str),
@@ -77,7 +77,7 @@ pub struct Row {
 /// The process can't be patched, or the file isn't one that can be brought in. Nothing has changed then.
 pub fn patch(request: &Request) -> io::Result<u8> {
     check(request.process)?;
-    // All that can be said of the file is said before anything is made.
+    // All that can be reported of the file is reported before anything is made.
     let fix = match &request.action {
         Action::Apply(path, _) => Some(Fix::read(path)?),
         Action::Revert(_) => None,
@@ -96,7 +96,7 @@ pub fn patch(request: &Request) -> io::Result<u8> {
     })?;
     code.ok_or_else(|| {
         io::Error::other(
-            "the process that did it was killed; it's done or not done, and --list says which",
+            "the worker process was killed; mcount patch --list PID prints whether the patch is in force",
         )
     })
 }
@@ -126,7 +126,7 @@ fn apply(
         Ok((told, Tried::Done)) => {
             if !told {
                 (request.complain)(
-                    "warning: its unwinder can't be told of the new functions: exceptions can't pass through them",
+                    "warning: mcount can't register the new functions with its unwinder: exceptions can't pass through them",
                 );
             }
             report(request, &work, fix, &plan);
@@ -152,7 +152,7 @@ fn report(request: &Request, work: &PatchAttempt, fix: &Fix, plan: &Plan) {
 fn stood(request: &Request, work: &PatchAttempt) {
     if request.verbose {
         let time = work.stood.as_secs_f64() * 1000.0;
-        (request.say)(&format!("the process stood for {time:.2} ms at most"));
+        (request.say)(&format!("the process was stopped for {time:.2} ms at most"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the names in the new object stand for in the program: functions and variables, static ones too.
+//! The meaning of the new object's names in the program: functions and variables, static ones too.
 //!
 //! A dynamic linker would only look at dynamic symbols. What's patched in takes the place of code of the program, so it sees
 //! what that code sees: all symbols of its module first, then what other modules export, as a dynamic linker would find
@@ -17,7 +17,7 @@ use object::read::elf::{ElfFile64, ProgramHeader, Sym};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
-/// What a symbol is.
+/// The kind of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Function,
@@ -47,7 +47,7 @@ pub(super) struct Definition {
     pub(super) file: Option<String>,
 }
 
-/// Why a name stands for nothing.
+/// Why a name means nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Missing {
     Unknown,
@@ -149,7 +149,7 @@ impl Names {
         all.filter(move |(_, one)| one.module == module)
     }
 
-    /// What an undefined reference stands for, in an object that patches the modules `homes`.
+    /// The meaning of an undefined reference, in an object that patches the modules `homes`.
     pub(super) fn find(
         &self,
         name: &str,

@@ -1,5 +1,5 @@
-//! What a patch does, found out before anything is stopped or changed: which functions it replaces, where their hooks are,
-//! and what each of its references stands for.
+//! A patch's effect, found out before anything is stopped or changed: the functions that it replaces, their
+//! hooks, and the meaning of its references.
 
 use super::super::program::Program;
 use super::arch::{self, Wants};
@@ -30,11 +30,11 @@ pub(super) struct Target {
     pub(super) entry: Entry,
     /// Its area with a jump to its gate in it, but for the jump.
     pub(super) filled: Vec<u8>,
-    /// Where nobody may be.
+    /// Code that no thread may be in.
     pub(super) ranges: Vec<Range>,
 }
 
-/// What a symbol of the object stands for.
+/// The meaning of a symbol of the object.
 #[derive(Debug, Clone)]
 pub(super) enum Bound {
     /// Nothing: it's weak.
@@ -44,7 +44,7 @@ pub(super) enum Bound {
     Address(u64),
     /// A function at this address of the module with this extent, which can't be called by it: there's to be a way.
     Way(u64, (u64, u64)),
-    /// What the function at this address chooses.
+    /// The function that the one at this address chooses.
     Chosen(u64),
     /// A thread-local variable of the program itself: where it is from the thread pointer on.
     ThreadLocal(u64),
@@ -57,7 +57,7 @@ pub(super) struct Plan {
     pub(super) targets: Vec<Target>,
     /// By the object's symbols.
     pub(super) bounds: Vec<Bound>,
-    /// What is to be said.
+    /// The lines to print.
     pub(super) notes: Vec<String>,
     /// Functions that take back what unwinders were told, with their modules.
     pub(super) untell: Vec<(usize, u64)>,
@@ -95,7 +95,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// What the functions are called, in one line.
+    /// The names of the functions, in one line.
     pub(super) fn functions(&self) -> String {
         let names: Vec<&str> = self.targets.iter().map(|one| one.entry.name.as_str()).collect();
         names.join(", ")
@@ -132,7 +132,7 @@ impl Planner<'_> {
         let mut text = match functions.as_slice() {
             [] => format!("{} defines no function that others can see", self.fix.name),
             all => format!(
-                "{} defines no function that {of_program} has, or none that is meant: {}",
+                "{} defines no function that {of_program} has and --function selects: {}",
                 self.fix.name,
                 all.join(", ")
             ),
@@ -244,12 +244,12 @@ impl Planner<'_> {
             return Ok(());
         }
         Err(format!(
-            "the compiler has changed it, and its callers, so nothing can take its place: {}",
+            "the compiler has changed it and its callers, so it can't be replaced: {}",
             copies.join(", ")
         ))
     }
 
-    /// Where nobody may be who's in this function: parts of it may be elsewhere.
+    /// Code that no thread in this function may be in: parts of it may be elsewhere.
     fn ranges(&mut self, entry: &Entry, name: &str, module: usize) -> Vec<Range> {
         let range = |start: u64, size: u64, body: u64| Range {
             function: entry.name.clone(),
@@ -278,7 +278,7 @@ impl Planner<'_> {
         ranges
     }
 
-    /// What all symbols of the object stand for.
+    /// What all symbols of the object mean.
     fn bounds(&mut self, targets: &[Target]) -> Vec<Bound> {
         let mut homes: Vec<usize> = targets.iter().map(|one| one.module).collect();
         homes.sort_unstable();
@@ -294,7 +294,7 @@ impl Planner<'_> {
         for (place, (symbol, is_used)) in self.fix.symbols.iter().zip(used).enumerate() {
             let target = targets.iter().find(|one| one.symbol == place);
             let bound = match (target, symbol.value) {
-                // The program's name stands for what's in force, whichever patch that is.
+                // The program's name means what's in force, whichever patch that is.
                 (Some(target), _) => Ok(self.function(target.module, target.entry.function)),
                 (None, Some(value)) => Ok(self.own(symbol, value, &homes)),
                 (None, None) if is_used => self.undefined(symbol, &homes),
@@ -308,8 +308,8 @@ impl Planner<'_> {
         bounds
     }
 
-    /// What a symbol stands for that the object defines: a variable that the program has as well is the program's, as it is
-    /// for a dynamic linker.
+    /// The meaning of a symbol that the object defines: a variable that the program has as well is the
+    /// program's, as it is for a dynamic linker.
     fn own(&self, symbol: &Symbol, value: u64, homes: &[usize]) -> Bound {
         if !symbol.is_function
             && symbol.size != 0
@@ -386,7 +386,7 @@ fn ambiguous(why: &Missing) -> String {
     }
 }
 
-/// The hook of the function at `address`, by which it can be replaced.
+/// The hook of the function at `address`, with which it can be replaced.
 fn hook(module: &Module, address: u64) -> Result<&Hook, String> {
     let mut hooks = module.hooks.iter().filter(|hook| hook.function == address && !hook.is_second);
     let Some(hook) = hooks.next() else {
@@ -395,7 +395,7 @@ fn hook(module: &Module, address: u64) -> Result<&Hook, String> {
     match hook.position {
         None => Err("its hook isn't at its entry".to_owned()),
         late if is_after_prologue(late) => {
-            Err(format!("its hook is behind the prologue: {}", arch::HOOKED))
+            Err(format!("its hook is after the prologue: {}", arch::HOOKED))
         }
         Some(_) => Ok(hook),
     }

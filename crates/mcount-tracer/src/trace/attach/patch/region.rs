@@ -104,7 +104,7 @@ impl Region {
         Ok(region)
     }
 
-    /// Takes it away. Nobody may be in it, nor have an address in it.
+    /// Takes it away. No thread may be in it, nor have an address in it.
     pub(super) fn unmap(&self, remote: &mut Remote<'_>) -> io::Result<()> {
         remote.call(libc::SYS_munmap, &[self.start, self.size]).map(|_| ())
     }
@@ -173,7 +173,8 @@ impl Region {
         self.functions.iter().find(|one| one.slot == slot)
     }
 
-    /// Where nobody may be if its function for `slot`, which is called `name`, is taken out of force.
+    /// Code that no thread may be in if its function for `slot`, which is called `name`, is taken out
+    /// of force.
     pub(super) fn ranges(&self, slot: usize, name: &str) -> Vec<Range> {
         let found = self.function(slot).map(|one| [(one.start, one.end), one.cold]);
         let found = found.into_iter().flatten().filter(|(start, end)| start < end);

@@ -1,17 +1,17 @@
-//! Who is in the way: threads that are in a function that's to be replaced, or will return there.
+//! Threads in the way: those that are in a function that's to be replaced, or will return there.
 
 use super::super::maps::Mapping;
 use super::frames::{Frame, Unwinder, words};
 use mcount_ptrace::resume::ResumePoint;
 use mcount_ptrace::{Standing, Thread};
 
-/// Code that nobody may be in.
+/// Code that no thread may be in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) function: String,
     pub(super) start: u64,
     pub(super) end: u64,
-    /// Whoever is exactly here, or before it, has not begun yet.
+    /// A thread that is exactly here, or before it, has not begun yet.
     pub(super) body: u64,
 }
 
@@ -22,7 +22,7 @@ impl Range {
     }
 }
 
-/// The first thread that is in one of `ranges`, and how that's said.
+/// The first thread that is in one of `ranges`, and how that's reported.
 pub(super) fn in_the_way(
     standing: &Standing,
     places: &[Vec<ResumePoint>],

@@ -1,6 +1,6 @@
 //! Patching and reverting: the order in which everything is done.
 //!
-//! The process stands for a moment in which the object is mapped. That changes nothing for the program. Then it's stopped
+//! The process stops for a moment, in which the object is mapped. That changes nothing for the program. Then it's stopped
 //! again and again until no thread is in what's to be replaced; at that moment, hooks lead to gates that lead back,
 //! and the write of one page makes the gates lead to the new functions.
 
@@ -141,14 +141,14 @@ impl PatchAttempt {
         Region::map(remote, target, hub, (fix, &image), (bias, moved.collect()))
     }
 
-    /// Fails if somebody else is at work in this process.
+    /// Fails if another recorder is at work in this process.
     fn check_free(&self, hub: Option<&Hub>, maps: &[Mapping]) -> io::Result<()> {
         if maps.iter().any(block::is_ours) {
             match Block::find(&Image::new()?, &self.memory, maps) {
                 Some(block) => is_free(&block, &self.memory)?,
                 None => {
                     return Err(io::Error::other(
-                        "the agent of an earlier trace in it is of another version of mcount, or was changed",
+                        "it has the agent of another version of mcount, or a changed one; restart the process",
                     ));
                 }
             }
@@ -159,7 +159,7 @@ impl PatchAttempt {
         let is_other = other != 0 && owner().0 != u64::from(other.cast_unsigned());
         if is_other && start_of(other).is_some_and(|found| found == start) {
             return Err(io::Error::other(format!(
-                "mcount patch (process {other}) is at work in it already"
+                "mcount patch (process {other}) is patching it already"
             )));
         }
         Ok(())
@@ -221,7 +221,7 @@ impl PatchAttempt {
         region.unmap(&mut remote)
     }
 
-    /// Puts the functions of `region` in force as soon as nobody is in those that they replace.
+    /// Puts the functions of `region` in force as soon as no thread is in those that they replace.
     pub(super) fn put_in_force(
         &mut self,
         region: &Region,
@@ -263,7 +263,10 @@ impl PatchAttempt {
             return Ok(Tried::Waiting(who));
         }
         let number = table.next_patch().ok_or_else(|| {
-            io::Error::other(format!("{} patches are in it already; start it anew", hub::PATCHES))
+            io::Error::other(format!(
+                "it has {} patches already; restart the process",
+                hub::PATCHES
+            ))
         })?;
         self.lead_to_gates(&mut standing, &places, (plan, &slots), &mut table)?;
         for (slot, one) in slots.iter().zip(&region.functions) {
@@ -288,7 +291,9 @@ impl PatchAttempt {
             let entry = hub.entry(&self.memory, one.slot).filter(|_| table.slot(one.slot) != 0);
             let is_its = entry.is_none_or(|entry| entry.function == target.entry.function);
             if !is_there || !is_its {
-                return Err(io::Error::other("it has loaded or unloaded something meanwhile"));
+                return Err(io::Error::other(
+                    "it loaded or unloaded a library meanwhile; try again",
+                ));
             }
             slots.push(one.slot);
         }
@@ -342,7 +347,8 @@ impl PatchAttempt {
         Ok(self.hub.as_ref())
     }
 
-    /// Takes patches out of force, those that `is_meant` says, as soon as nobody is in them. `None` if there's none.
+    /// Takes patches out of force, those that `is_meant` says, as soon as no thread is in them. `None` if
+    /// there's none.
     pub(super) fn revert(
         &mut self,
         is_meant: &dyn Fn(usize, &Region) -> bool,
@@ -414,7 +420,7 @@ impl PatchAttempt {
         Ok((!names.is_empty()).then_some((Tried::Done, names)))
     }
 
-    /// Nobody is at work any more.
+    /// The work in the process is done.
     pub(super) fn leave(&self) -> io::Result<()> {
         let hub = self.hub()?;
         let mut table = hub.table(&self.memory)?;
@@ -467,12 +473,12 @@ fn entries(hub: &Hub, memory: &Memory, table: &Table) -> Vec<(usize, Entry)> {
     used.filter_map(|slot| Some((slot, hub.entry(memory, slot)?))).collect()
 }
 
-/// The slot by which `function` is called, of `all`. It's not one for replacing it, so it's told from that by an address that no function has.
+/// The slot with which `function` is called, of `all`. It's not one for replacing it, so it's told from that by an address that no function has.
 fn way(all: &[(usize, Entry)], function: u64) -> Option<usize> {
     all.iter().find(|(_, entry)| entry.function == function + 1).map(|(slot, _)| *slot)
 }
 
-/// Makes a slot by which `function` is called, unless there's one.
+/// Makes a slot with which `function` is called, unless there's one.
 fn make_way(hub: &Hub, memory: &Memory, table: &mut Table, function: u64) -> io::Result<()> {
     if way(&entries(hub, memory, table), function).is_some() {
         return Ok(());

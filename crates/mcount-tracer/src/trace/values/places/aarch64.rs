@@ -12,7 +12,8 @@ use mcount_agent::recipe;
 /// The frame and the stack pointer, by their numbers in DWARF.
 pub(in super::super) const OF_STACK: [u16; 2] = [29, 31];
 
-/// LLVM doesn't tell of parameters that are passed by reference, in C++ that isn't optimized: nobody knows then where the others are.
+/// LLVM doesn't tell of parameters that are passed by reference, in C++ that isn't optimized: then the places
+/// of the others are unknown.
 pub(in super::super) const OMITS_REFERENCES: bool = true;
 
 /// How many registers there are for arguments.
@@ -22,19 +23,19 @@ pub(super) const VECTORS: u64 = 8;
 /// How a value is passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Passed {
-    /// In so many general registers, the first one of which may have to have an even number.
+    /// In that many general registers, the first one of which may have to have an even number.
     General { count: u64, is_even: bool },
-    /// In so many vector registers, each with so many bytes of it.
+    /// In that many vector registers, each with that many bytes of it.
     Vectors { count: u64, size: u64 },
     /// By a pointer to it.
     Reference,
     /// Not at all: it's empty.
     Nowhere,
-    /// Nobody knows.
+    /// It's unknown.
     Unknown,
 }
 
-/// Nobody knows how it's passed.
+/// It's unknown how it's passed.
 pub(super) fn is_unknown(kind: &Type) -> bool {
     passed(kind) == Passed::Unknown
 }
@@ -77,7 +78,7 @@ impl Taken {
         Some(first)
     }
 
-    /// So many vector registers; likewise.
+    /// So many vector registers; the same.
     fn several_vectors(&mut self, count: u64) -> Option<u64> {
         if self.vectors + count > VECTORS {
             self.vectors = VECTORS;
@@ -175,7 +176,7 @@ pub(super) fn result(kind: &Type, (is_rust, is_late): (bool, bool), words: &mut 
         }
         (Passed::General { count, .. }, _) => pieces(kind, (recipe::RAX, count, 8), words),
         (Passed::Vectors { count, size }, _) => pieces(kind, (recipe::VECTOR, count, size), words),
-        // Nobody knows at a hook behind the prologue where it goes.
+        // Nobody knows at a hook after the prologue where it goes.
         (Passed::Reference, Type::Structure(of)) if !is_late => {
             if of.is_string {
                 words.push(recipe::STRING | recipe::PLACE << 8);

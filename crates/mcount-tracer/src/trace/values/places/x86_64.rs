@@ -1,7 +1,7 @@
 //! x86-64: System V Application Binary Interface, AMD64 supplement, 3.2.3 "Parameter Passing".
 //!
 //! Each piece of eight bytes of a value has a class. Integers go to six registers, floating-point numbers to eight vector
-//! registers. What has no register left, and all that's larger than two pieces, is on the stack.
+//! registers. Values without a register, and those larger than two pieces, are on the stack.
 
 use super::{MOST, Taken, ValueLocation, copy, is_shown, single, view};
 use crate::trace::values::types::{Structure, Type};
@@ -36,7 +36,7 @@ enum Passed {
     Reference,
     /// Not at all: it's empty.
     Nowhere,
-    /// Nobody knows.
+    /// It's unknown.
     Unknown,
 }
 
@@ -72,7 +72,7 @@ impl Taken {
     }
 }
 
-/// Nobody knows how it's passed.
+/// It's unknown how it's passed.
 pub(super) fn is_unknown(kind: &Type) -> bool {
     passed(kind) == Passed::Unknown
 }

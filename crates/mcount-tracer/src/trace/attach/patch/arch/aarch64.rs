@@ -1,8 +1,8 @@
 //! AArch64, little endian. `x16` and `x17` are free at the entry of a function (AAPCS64, 6.1.1).
 //!
-//! In a page that's guarded (BTI), an indirect branch has to end at a landing pad, and there's none behind a hook. So a gate
-//! has a direct branch to the old function's body, and that's where the slot leads as long as the function is the old one. What is
-//! mapped here isn't guarded, so the branch by the slot can end anywhere in it.
+//! In a page that's guarded (BTI), an indirect branch has to end at a landing pad, and there's none after a hook. So a gate
+//! has a direct branch to the old function's body, and that's where the slot leads as long as the function is
+//! the old one. The mapping here isn't guarded, so the branch by the slot can end anywhere in it.
 //!
 //! A thread that has loaded where the slot leads, and not yet gone there, has it begin its gate once more.
 
@@ -147,7 +147,7 @@ pub(in super::super) const STACK: usize = 31;
 pub(in super::super) const RETURN: usize = 30;
 pub(in super::super) const PLACE: usize = 32;
 
-/// Whose extensions unwind information has.
+/// The processors' extensions that unwind information has.
 pub(in super::super) const VENDOR: gimli::Vendor = gimli::Vendor::AArch64;
 
 /// Those of a thread that stands.
@@ -161,7 +161,7 @@ pub(in super::super) fn registers(registers: &GeneralRegisters) -> [u64; COUNT] 
     all
 }
 
-/// What signal handlers return to begins with this. No unwind information says where the interrupted registers are, which are so many bytes
+/// What signal handlers return to begins with this. No unwind information says where the interrupted registers are, which are that many bytes
 /// above the stack pointer then, in the order above (`struct rt_sigframe`).
 pub(in super::super) const RESTORER: Option<([u8; 8], u64)> =
     Some(([0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4], 312));
@@ -172,8 +172,8 @@ pub(in super::super) fn plain(address: u64) -> u64 {
     address & ADDRESS
 }
 
-/// What a resolver of a function in `process` is asked with, and what the second argument leads to (`<sys/ifunc.h>`): what the
-/// processor can do.
+/// The arguments of a function's resolver in `process`, and the target of the second (`<sys/ifunc.h>`): the
+/// processor's abilities.
 pub(in super::super) fn chooser_arguments(process: i32, room: u64) -> ([u64; 2], Vec<u8>) {
     const HAS_MORE: u64 = 1 << 62;
     let vector = std::fs::read(format!("/proc/{process}/auxv")).unwrap_or_default();
@@ -193,7 +193,7 @@ pub(in super::super) fn leap(_length: usize) -> Option<[u8; 2]> {
     None
 }
 
-/// Part of one that does nothing: likewise.
+/// Part of one that does nothing: the same.
 pub(in super::super) fn one_byte(_from: &[u8], _to: &[u8]) -> Option<u8> {
     None
 }
@@ -203,8 +203,8 @@ pub(in super::super) fn is_test(_first: u8) -> bool {
     false
 }
 
-/// May a function of this file that begins with this code be called by its address? Compilers leave landing pads out of static functions
-/// whose address nobody takes, and what's patched in calls all by their addresses.
+/// May a function of this file that begins with this code be called by its address? Compilers leave landing
+/// pads out of static functions whose address isn't taken, and a patch calls all by their addresses.
 pub(in super::super) fn is_callable(file: &ElfFile64<'_, Endianness>, code: &[u8]) -> bool {
     /// `bti c`, `bti jc`, `paciasp`, `pacibsp`.
     const PADS: [u32; 4] = [0xd503_245f, 0xd503_24df, 0xd503_233f, 0xd503_237f];

@@ -1,5 +1,5 @@
-//! What differs by processor: relocations of an object that's patched in, the code that leads to it, and registers. A file each,
-//! with the same names in it.
+//! Parts that differ by processor: relocations of an object that's patched in, the code that leads to it, and
+//! registers. A file each, with the same names in it.
 //!
 //! An armed site jumps to its function's *gate*, which loads the address of the function's slot and jumps to where that
 //! points: to the body of the old function, or to a new one. So any number of functions change by the write of one page, and
@@ -11,7 +11,7 @@ mod here;
 
 pub(super) use here::*;
 
-/// What a relocation wants.
+/// The value that a relocation wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wants {
     Nothing,

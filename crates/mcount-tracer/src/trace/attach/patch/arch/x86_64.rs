@@ -126,7 +126,7 @@ pub(in super::super) const STACK: usize = 7;
 pub(in super::super) const RETURN: usize = 16;
 pub(in super::super) const PLACE: usize = RETURN;
 
-/// Whose extensions unwind information has.
+/// The processors' extensions that unwind information has.
 pub(in super::super) const VENDOR: gimli::Vendor = gimli::Vendor::Default;
 
 /// Those of a thread that stands.
@@ -146,7 +146,7 @@ pub(in super::super) fn plain(address: u64) -> u64 {
 /// What signal handlers return to has unwind information.
 pub(in super::super) const RESTORER: Option<([u8; 8], u64)> = None;
 
-/// What a resolver of a function is asked with: nothing.
+/// The arguments of a function's resolver: none.
 pub(in super::super) fn chooser_arguments(_process: i32, _room: u64) -> ([u64; 2], Vec<u8>) {
     ([0, 0], Vec::new())
 }
@@ -157,7 +157,7 @@ pub(in super::super) fn leap(length: usize) -> Option<[u8; 2]> {
     Some([0xeb, u8::try_from(distance).ok().filter(|distance| *distance < 128)?])
 }
 
-/// The first byte of a `test`, if it may be put before the other bytes of `from` and of `to`: what's behind it are NOPs.
+/// The first byte of a `test`, if it may be put before the other bytes of `from` and of `to`: what's after it are NOPs.
 pub(in super::super) fn one_byte(from: &[u8], to: &[u8]) -> Option<u8> {
     let test = [to, from].into_iter().find_map(|bytes| {
         let first = *bytes.first()?;
