@@ -4,7 +4,7 @@
 //! A block that shows no output is a list of commands, which must succeed. Times, rates, shares, addresses, thread and
 //! process IDs may differ, `…` stands for anything, and 1234 is the process that `<!-- run first: … -->` starts as `$pid`.
 //! `MCOUNT_BLESS=1` writes what the commands print into the pages.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 use rayon::prelude::*;
 use std::fmt::Write as _;
@@ -124,7 +124,8 @@ fn run(page: &Page, commands: &[(book::Command, bool)]) -> Vec<Printed> {
     let path = |name: &str| folder.path().join(name);
     files::write(&path("bin/script"), script(page, commands).as_bytes()).unwrap();
     // A file and no pipe: programs that go on in the background would keep a pipe open.
-    let output = std::fs::File::create(path("bin/output")).unwrap();
+    let output = tempfile::NamedTempFile::new_in(path("bin")).unwrap();
+    let printed = output.reopen().unwrap();
     let searched = std::env::var("PATH").unwrap_or_default();
     let status = Command::new("timeout")
         .args(["-k", "5", SECONDS, "bash", "bin/script"])
@@ -133,11 +134,11 @@ fn run(page: &Page, commands: &[(book::Command, bool)]) -> Vec<Printed> {
         .envs([("LC_ALL", "C.UTF-8"), ("PAGER", "cat"), ("COLUMNS", "200")])
         .env("XDG_RUNTIME_DIR", folder.path())
         .stdin(Stdio::null())
-        .stdout(output.try_clone().unwrap())
-        .stderr(output)
+        .stdout(printed.try_clone().unwrap())
+        .stderr(printed)
         .status();
     status.unwrap();
-    let text = String::from_utf8_lossy(&files::read(&path("bin/output")).unwrap()).into_owned();
+    let text = String::from_utf8_lossy(&files::read(output.path()).unwrap()).into_owned();
     let mut printed: Vec<Printed> = Vec::new();
     for part in text.split(&format!("\n{MARK} ")).skip(1) {
         let (head, rest) = part.split_once('\n').unwrap_or((part, ""));

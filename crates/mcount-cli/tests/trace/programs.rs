@@ -254,7 +254,7 @@ fn confined_exec() -> Result<(), String> {
     let untraced = room.run("untraced", Command::new(&program).arg("harmful-exec"))?;
     let traced = room.run("traced", tracer(&program).arg("harmful-exec"))?;
     let is_said = traced.stderr.lines().count() == 1
-        && traced.stderr.contains("confined: not traced: it runs in a sandbox (seccomp)");
+        && traced.stderr.contains("confined: not traced: its sandbox (seccomp) may kill it");
     let work = room.trace("traced")?.count(0, "work");
     if (traced.code, &traced.stdout) == (untraced.code, &untraced.stdout) && is_said && work == 177
     {
