@@ -15,20 +15,20 @@ use std::time::Duration;
 /// What `--help` says below the options.
 pub(super) const HELP: &str = "\
 The process needs no preparation but hooks: its program is compiled with -fpatchable-function-entry=5, or \
-with -pg, with or without -mfentry. All its threads are traced, and the processes that it makes by fork \
-meanwhile; what it executes or loads later isn't. Tracing ends with ^C, SIGTERM, --duration, --calls, or the \
+with -pg, with or without -mfentry. mcount traces all its threads, and the processes that it makes by fork \
+meanwhile, but no program that it executes and no library that it loads later. Tracing ends with ^C, SIGTERM, --duration, --calls, or the \
 process. Then all hooks are NOPs again, and the process runs on.
 
-SIGUSR1 to mcount attach has it pause, and go on; SIGUSR2 has it write what --ring keeps to a trace of its \
-own, and go on.
+Send SIGUSR1 to mcount attach to pause or resume, and SIGUSR2 to write the calls of --ring to a trace of \
+their own.
 
-Unless --ring or --max-size says otherwise, the newest 480M of calls are kept.
+Unless --ring or --max-size says otherwise, mcount keeps the newest 480M of calls.
 
-If another mcount attach of yours has the process, --filter and --exclude change which functions that one \
-traces, from now on.
+If another mcount attach of yours has the process, --filter and --exclude change the functions that it \
+traces from now on.
 
-You have to be allowed to debug the process (ptrace). A process in a sandbox (seccomp) has to allow what \
-tracing takes, and only root may look whether it does.
+You have to be allowed to debug the process (ptrace). The sandbox of a process (seccomp) has to allow the \
+system calls of tracing, and only root can read whether it does.
 
 Exit codes: 0 if it was traced, 2 if it can't be.
 

@@ -48,7 +48,7 @@ pub(super) struct CallsArgs {
     /// Trace calls that took this long, such as 10us or 0.5s
     #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Which calls")]
     min_duration: Option<u64>,
-    /// Record the arguments of these functions, as debug information tells of them; may be given again
+    /// Record the arguments of these functions, as debug information describes them; may be given again
     #[arg(long, value_name = "PATTERN", help_heading = "What is recorded")]
     args: Vec<String>,
     /// Record the results of these functions; may be given again
@@ -63,12 +63,12 @@ pub(super) struct CallsArgs {
         ]
     )]
     entries: bool,
-    /// Record when threads were off the processor, as the kernel tells of it: as calls of linux:schedule, or of
-    /// 'linux:schedule (preempted)', by whatever they were in. Own times of functions don't have that any more
+    /// Record when threads were off the CPU, as the kernel reports it: as calls of linux:schedule, or of
+    /// 'linux:schedule (preempted)'. Self time then excludes time off the CPU
     #[arg(long, help_heading = "What is recorded", conflicts_with = "entries")]
     context_switches: bool,
-    /// Let tracing cost this part of the program's processor time at most, such as 2%: functions that are
-    /// called too often for that are no longer traced, and it's reported which
+    /// Limit tracing to this share of the program's CPU time, such as 2%: mcount gives up functions that are
+    /// called too often, and names them
     #[arg(
         long,
         value_name = "PERCENT",
@@ -77,14 +77,14 @@ pub(super) struct CallsArgs {
         conflicts_with_all = ["only_under", "not_under", "depth", "min_duration"]
     )]
     pub(super) budget: Option<f64>,
-    /// What times are of: the processor's time-stamp counter; or none, so that only order and counts are
-    /// recorded, which is faster
+    /// Time source: the processor's time-stamp counter; or none, which records only order and counts, and is
+    /// faster
     #[arg(long, value_enum, default_value = "tsc", help_heading = "What is recorded")]
     clock: Clock,
-    /// Keep only the newest calls, in that many bytes
+    /// Keep only the newest calls, in this many bytes
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "What is recorded")]
     ring: Option<u64>,
-    /// Stop recording when the trace has that many bytes
+    /// Stop recording when the trace has this many bytes
     #[arg(
         long,
         value_name = "SIZE",
@@ -95,7 +95,7 @@ pub(super) struct CallsArgs {
     max_size: Option<u64>,
 }
 
-/// What times are of.
+/// The source of times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Clock {
     /// The time-stamp counter.

@@ -22,10 +22,10 @@ The program needs hooks: compile it with -fpatchable-function-entry=5, or with -
 
 A pattern is a glob of function names, NAME@MODULE, or @MODULE; names can be those of the source \
 (of C++ with or without arguments) or those of the symbol table. Functions that no pattern asks for stay \
-as fast as they are. Sizes are bytes, or have a K, M or G behind them.
+as fast as they are. Sizes are bytes, or end in K, M or G.
 
-SIGUSR1 to mcount has it pause, and go on; SIGUSR2 has it write what --ring keeps to a trace of its own, \
-and go on.
+Send SIGUSR1 to mcount to pause or resume, and SIGUSR2 to write the calls of --ring to a trace of \
+their own.
 
 The exit code is the program's; 128 + N if signal N ended it; 2 if it can't be traced, and then it \
 isn't run.

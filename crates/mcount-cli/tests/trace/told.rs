@@ -101,8 +101,9 @@ fn pause_attach() -> Result<(), String> {
 
 /// Each pause is in the trace, with its beginning and with its end.
 fn has_notes(trace: &Trace) -> Result<(), String> {
-    let count = |text: &str| trace.notes.iter().filter(|note| note.contains(text)).count();
-    let found = ["nothing is recorded from ", "nothing was recorded from "].map(count);
+    let paused = trace.notes.iter().filter(|note| note.contains("SIGUSR1 paused the recording"));
+    let count = |text: &str| paused.clone().filter(|note| note.contains(text)).count();
+    let found = [" s on", " s to "].map(count);
     if found == [2, 2] { Ok(()) } else { Err(format!("{:?}", trace.notes)) }
 }
 
