@@ -128,7 +128,8 @@ fn attach(mcount: &Path, root: &Path, process: u32) -> Result<(f64, f64)> {
     command.args(["attach", "--verbose", "--duration", "1s", "--output", "redis.mcount"]);
     let output = command.arg(process.to_string()).current_dir(root).output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let time = said.lines().find_map(|line| line.split_once("was stopped for ")?.1.split(' ').next());
+    let time =
+        said.lines().find_map(|line| line.split_once("was stopped for ")?.1.split(' ').next());
     let Some(time) = time.filter(|_| output.status.success()) else { return Err(said.into()) };
     let stats = Command::new(mcount)
         .args(["stats", "--format", "csv", "redis.mcount"])

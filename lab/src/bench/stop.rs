@@ -38,7 +38,8 @@ pub(crate) fn run(ours: &Path, options: &Options) -> Result<()> {
         command.args(["attach", "--verbose", "--duration", "30ms", "--output", "stop.mcount"]);
         let output = command.arg(program.id().to_string()).current_dir(&folder).output()?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let time = said.lines().find_map(|line| line.split_once("was stopped for ")?.1.split(' ').next());
+        let time =
+            said.lines().find_map(|line| line.split_once("was stopped for ")?.1.split(' ').next());
         times.push(time.ok_or_else(|| said.clone())?.parse::<f64>()?);
     }
     let middle = median(&mut times);
