@@ -315,7 +315,7 @@ fn every_command_prints_what_its_page_says() {
     if !cfg!(target_arch = "x86_64") {
         return; // Pages show what compilers make for x86-64.
     }
-    tools::need(["bash", "gcc", "timeout"]);
+    tools::need(["bash", "gcc", "pkg-config", "python3", "timeout"]);
     let pages = pages();
     let failed: Vec<_> = pages.par_iter().filter_map(check).collect();
     let run: usize = pages.iter().map(|page| commands(page).len()).sum();

@@ -85,7 +85,7 @@ fn table(out: &mut String, measured: &Measured) {
     out.push('\n');
     if let (Some(floor), Some(sample)) = (&measured.floor, measured.samples.last()) {
         let ratio = ours / sample.median();
-        let _ = writeln!(out, "The first is {ratio:.2}× the floor. There, {floor}.\n");
+        let _ = writeln!(out, "The first is {ratio:.2}× the floor.\nThere, {floor}.\n");
     }
     out.push_str("Commands:\n\n");
     for sample in measured.samples.iter().filter(|sample| !sample.command.is_empty()) {
