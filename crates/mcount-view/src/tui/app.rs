@@ -54,6 +54,8 @@ pub(super) struct App<'a, 't> {
     pub(super) message: String,
     /// Lines of a view on the screen.
     pub(super) page: usize,
+    /// Something on the screen isn't read yet.
+    pub(super) is_reading: bool,
 }
 
 impl<'a, 't> App<'a, 't> {
@@ -77,6 +79,7 @@ impl<'a, 't> App<'a, 't> {
             typed: None,
             message: String::new(),
             page: 1,
+            is_reading: false,
         }
     }
 

@@ -62,6 +62,7 @@ impl App<'_, '_> {
         let all = frame.area();
         let body = Rect { y: all.y + 2, height: all.height.saturating_sub(AROUND), ..all };
         self.page = usize::from(body.height).saturating_sub(1).max(1);
+        self.is_reading = false;
         self.head(frame, all);
         match self.view {
             View::Tree => self.draw_tree(frame, body),
@@ -217,7 +218,7 @@ impl App<'_, '_> {
         let room = usize::from(body.height).saturating_sub(2);
         let threads: Vec<usize> =
             self.timeline.threads.iter().skip(first).take(room / 2 + 1).copied().collect();
-        let is_all = self.timeline.read(self.names.trace, &threads);
+        self.is_reading = !self.timeline.read(self.names.trace, &threads);
         let mut row = 1;
         for (at, thread) in (first..).zip(&threads) {
             if row > room {
@@ -237,7 +238,7 @@ impl App<'_, '_> {
                 row += 1;
             }
         }
-        let about = if is_all { self.about_call() } else { "reading …".to_owned() };
+        let about = if self.is_reading { "reading …".to_owned() } else { self.about_call() };
         put(frame, body, usize::from(body.height).saturating_sub(1), Line::from(about));
     }
 

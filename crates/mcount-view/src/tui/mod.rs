@@ -71,7 +71,8 @@ fn turns(
 ) -> io::Result<Option<i32>> {
     loop {
         terminal.draw(|frame| app.draw(frame))?;
-        let is_ready = match event::poll(PATIENCE) {
+        let patience = if app.is_reading { Duration::ZERO } else { PATIENCE };
+        let is_ready = match event::poll(patience) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
             result => result?,
         };
