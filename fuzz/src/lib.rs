@@ -10,6 +10,7 @@ use mcount::{
     RecordOptions, SortOptions,
 };
 use mcount_store::{archive, unpack};
+use mcount_view::replay::graph::{self, GraphFormat, GraphManner};
 use mcount_view::replay::stats::{self, By};
 use mcount_view::replay::{self, CallFormat, Clock, Field, Manner, Progress, Selection, Weight};
 use std::path::Path;
@@ -422,9 +423,29 @@ fn print_trace(trace: &mcount_trace::Trace<'_>) -> usize {
         replay::print(none, trace, &selection, &manner, &progress).expect("nothing is written");
     }
     for by in [By::Function, By::Thread, By::Caller] {
-        let (sort, format) = (stats::Column::Total, stats::StatsFormat::Jsonl);
-        let manner = stats::Manner { by, sort, format, has_simple_names: false };
-        stats::print(none, trace, &selection, manner, &progress).expect("nothing is written");
+        for format in [stats::StatsFormat::Jsonl, stats::StatsFormat::Text] {
+            let manner = stats::Manner {
+                by,
+                sort: stats::Column::Total,
+                format,
+                has_simple_names: false,
+                has_full_names: false,
+                width: Some(80),
+            };
+            stats::print(none, trace, &selection, manner, &progress, |_| Vec::new())
+                .expect("nothing is written");
+        }
+    }
+    for format in [GraphFormat::Text, GraphFormat::Json] {
+        let (function, width) = (None, Some(80));
+        let (depth, min_share, has_full_names) = (64, 0.5, false);
+        let manner = GraphManner { function, depth, min_share, format, has_full_names, width };
+        graph::print(none, trace, &selection, &manner, &progress).expect("nothing is written");
+    }
+    for thread in 0..trace.threads.len().min(4) {
+        for time in [0, 1_000, u64::MAX] {
+            let _ = trace.stack_at(thread, time);
+        }
     }
     trace.calls().count()
 }

@@ -84,6 +84,7 @@ const PACKAGES: &[&str] = &[
     "qemu-system-misc",
     "qemu-user",
     "strace",
+    "tmux",
     "uftrace",
     "util-linux",
     "valgrind",

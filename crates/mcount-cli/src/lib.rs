@@ -4,6 +4,8 @@ use mcount_store::{archive, commit, files, inputs, signals, unpack, words};
 use mcount_symbols::{btf, contents, debug, names, pattern};
 #[cfg(can_trace)]
 use mcount_tracer::trace;
+#[cfg(feature = "tui")]
+use mcount_view::tui;
 use mcount_view::{compare, packing, replay, report};
 
 pub mod arguments;
@@ -22,6 +24,7 @@ mod pager;
 pub mod recordmcount;
 pub mod response;
 mod stand_in;
+mod terminal;
 #[cfg(can_trace)]
 pub mod top;
 pub mod why;

@@ -365,8 +365,12 @@ fn print_trace(trace: &mcount_trace::Trace<'_>) {
                 sort: stats::Column::Total,
                 format: stats::StatsFormat::Jsonl,
                 has_simple_names: false,
+                has_full_names: false,
+                width: None,
             };
-            stats::print(&mut std::io::sink(), trace, &selection, manner, &progress).unwrap();
+            let missing = |_: &Trace<'_>| Vec::new();
+            stats::print(&mut std::io::sink(), trace, &selection, manner, &progress, missing)
+                .unwrap();
         }
     }
 }

@@ -10,3 +10,4 @@ pub mod debug;
 mod kernel;
 pub mod names;
 pub mod pattern;
+pub mod waiting;

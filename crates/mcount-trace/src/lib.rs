@@ -42,6 +42,7 @@ mod pack;
 mod record;
 mod scale;
 mod slices;
+mod stack;
 mod stored;
 mod trace;
 mod unpack;

@@ -185,6 +185,10 @@ impl<'a> Trace<'a> {
         Values::new(self.file, &self.signatures, &self.indices)
     }
 
+    pub(crate) fn file(&self) -> File<'a> {
+        self.file
+    }
+
     pub(crate) fn indices(&self) -> &[ThreadIndex] {
         &self.indices
     }

@@ -289,3 +289,43 @@ proptest! {
         compare(writer_of(|step| random(step ^ seed), 12_000, 1));
     }
 }
+
+/// A thread's stack at any moment is the calls that began and haven't ended, whatever is read for that.
+#[test]
+fn stacks_at_moments() {
+    for big in [false, true] {
+        let mut writer = if big { Writer::big_endian() } else { Writer::new() };
+        let functions: Vec<u32> =
+            ["main", "a", "b", "c"].iter().map(|name| writer.function("/bin/p", name)).collect();
+        let threads = [writer.thread(1, 1), writer.thread(1, 2)];
+        for thread in threads {
+            for at in 0..20_000_u64 {
+                let start = 100 + at * 10;
+                let call = writer.call(thread, functions[3]).from(start + 2).to(start + 4);
+                call.slot(TOP - 192).end(End::Return);
+                let call = writer.call(thread, functions[2]).from(start + 1).to(start + 9);
+                call.slot(TOP - 128).end(End::Return);
+                if at % 5_000 == 4_999 {
+                    let from = start - 49_990;
+                    let call = writer.call(thread, functions[1]).from(from).to(start + 9);
+                    call.slot(TOP - 64).end(End::Return);
+                }
+            }
+            writer.open(thread, functions[0], 50, TOP);
+        }
+        let bytes = writer.finish();
+        let trace = Trace::parse(&bytes).unwrap();
+        let calls: Vec<Call> = trace.calls().collect();
+        for at in [0, 50, 99, 101, 102, 103, 104, 49_000, 50_099, 50_100, 123_456, 200_099, 200_100]
+        {
+            for thread in 0..2 {
+                let is_open = |call: &&Call| {
+                    call.thread == thread && call.start <= at && call.end.is_none_or(|end| end > at)
+                };
+                let expected = sorted(calls.iter().filter(is_open).copied().collect());
+                assert_eq!(sorted(trace.stack_at(thread, at)), expected, "{at}");
+            }
+        }
+        assert!(trace.stack_at(7, 0).is_empty());
+    }
+}

@@ -7,3 +7,5 @@ pub mod compare;
 pub mod packing;
 pub mod replay;
 pub mod report;
+#[cfg(feature = "tui")]
+pub mod tui;

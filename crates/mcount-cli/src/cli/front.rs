@@ -9,7 +9,19 @@ use std::fmt::Write;
 /// The commands, each in its group, in the order of the help.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Running programs", &["trace", "attach", "top", "patch"]),
-    ("Traces", &["stats", "replay", "report", "diff", "compress"]),
+    (
+        "Traces",
+        &[
+            "stats",
+            "graph",
+            #[cfg(feature = "tui")]
+            "tui",
+            "replay",
+            "report",
+            "diff",
+            "compress",
+        ],
+    ),
     (
         "Objects and images",
         &["record", "cc", "link", "table", "sort", "nop", "scan", "list", "check", "why"],

@@ -12,6 +12,7 @@ mod compress;
 mod diff;
 mod diff_traces;
 mod front;
+mod graph;
 mod link;
 mod many;
 mod nop;
@@ -31,6 +32,8 @@ mod table;
 mod top;
 #[cfg(can_trace)]
 mod trace;
+#[cfg(feature = "tui")]
+mod tui;
 mod why;
 
 #[cfg(can_trace)]
@@ -39,6 +42,7 @@ use self::cc::{CcArgs, cc};
 use self::check::{CheckArgs, check};
 use self::compress::CompressArgs;
 use self::diff::{DiffArgs, diff};
+use self::graph::{GraphArgs, graph};
 use self::link::{LinkArgs, link};
 use self::nop::{NopArgs, nop};
 #[cfg(can_patch)]
@@ -54,6 +58,8 @@ use self::table::{TableArgs, table};
 use self::top::{TopArgs, top};
 #[cfg(can_trace)]
 use self::trace::{TraceArgs, trace};
+#[cfg(feature = "tui")]
+use self::tui::{TuiArgs, tui};
 use self::why::{WhyArgs, why};
 use crate::children::SIGNALLED;
 use crate::commit::{Failure, write_new};
@@ -227,6 +233,13 @@ enum Command {
     /// Print how often each function was called and how long it took
     #[command(after_help = stats::HELP)]
     Stats(StatsArgs),
+    /// Print which functions call which, as a tree with times
+    #[command(after_help = graph::HELP)]
+    Graph(GraphArgs),
+    /// Look around in a trace on the terminal: call tree, timeline, functions, source
+    #[cfg(feature = "tui")]
+    #[command(after_help = tui::HELP)]
+    Tui(TuiArgs),
     /// Compress a trace; every command can read the result
     #[command(after_help = compress::HELP)]
     Compress(CompressArgs),
@@ -350,6 +363,9 @@ fn execute(command: Command) -> io::Result<u8> {
         Command::Top(arguments) => Ok(top(arguments)),
         Command::Replay(arguments) => replay(&arguments),
         Command::Stats(arguments) => stats(&arguments),
+        Command::Graph(arguments) => graph(&arguments),
+        #[cfg(feature = "tui")]
+        Command::Tui(arguments) => tui(&arguments),
         Command::Compress(arguments) => Ok(compress::run(&arguments)),
         Command::Demo => demo::run(&mut anstream::stdout().lock()),
         Command::Completions { shell } => {

@@ -104,6 +104,11 @@ pub(super) struct SelectionArgs {
 }
 
 impl SelectionArgs {
+    /// All calls of these threads that begin within these times.
+    pub(super) fn of_threads(thread: Vec<String>, (from, to): (Option<u64>, Option<u64>)) -> Self {
+        Self { thread, from, to, ..Self::default() }
+    }
+
     fn selection(&self) -> Result<Selection, String> {
         let modules: Vec<String> = self.module.iter().map(|glob| format!("@{glob}")).collect();
         let language = if self.regex { Language::Regex } else { Language::Glob };
@@ -204,6 +209,19 @@ pub(super) fn with_trace(
     selection: &SelectionArgs,
     print: impl FnOnce(&Trace<'_>, &Selection, &Progress<'_>) -> io::Result<()>,
 ) -> io::Result<u8> {
+    read_trace(path, selection, |trace, selection, progress| {
+        print(trace, selection, progress)?;
+        warn(path, trace);
+        Ok(())
+    })
+}
+
+/// Reads a trace and lets `print` print it; the exit code.
+pub(super) fn read_trace(
+    path: &Path,
+    selection: &SelectionArgs,
+    print: impl FnOnce(&Trace<'_>, &Selection, &Progress<'_>) -> io::Result<()>,
+) -> io::Result<u8> {
     let selection = match selection.selection() {
         Ok(selection) => selection,
         Err(error) => return Ok(complain(&error)),
@@ -218,7 +236,6 @@ pub(super) fn with_trace(
             complain(&format!("warning: {name}: no function matches {pattern}"));
         }
         print(trace, &selection, &Progress::new(trace, Some(&input)))?;
-        warn(path, trace);
         Ok(SUCCESS)
     });
     printed.unwrap_or_else(|error| Ok(complain(&format!("{name}: {error}"))))

@@ -1,17 +1,23 @@
 //! `mcount stats`: how often each function of a trace was called, and how long it took.
 
 use super::complain;
-use super::replay::{SelectionArgs, with_trace};
+use super::replay::{SelectionArgs, missing, read_trace, warn};
 use crate::pager::paged;
 use crate::replay::stats::{By, Column, Manner, StatsFormat, print};
+use crate::terminal;
 use clap::{Args, ValueHint};
 use std::io;
 use std::path::PathBuf;
 
 /// What `--help` says below the options.
 pub(super) const HELP: &str = "\
+Text begins with three lines: what took the time, what it waited for, and what the trace lacks. \
+Options that leave out functions also leave out these lines.
+
 Total is the time in a function and in what it called; of calls within calls of the same function \
-only the outermost count. Self leaves out the functions that it called. Median and 99th percentile \
+only the outermost count. Self leaves out the functions that it called. If the trace knows, text \
+splits it into running and waiting: waiting is time off the CPU (--context-switches), or else the time \
+in library calls that wait (--library-calls). Median and 99th percentile \
 are within 1 % of the true ones, and exact where there are up to 64 calls; all else is exact. A call \
 that hadn't ended counts up to the end of the trace.
 
@@ -37,9 +43,12 @@ pub(super) struct StatsArgs {
     /// How to print: aligned text, one JSON object a row, or comma-separated values
     #[arg(long, value_enum, default_value = "text")]
     format: StatsFormat,
-    /// Print names of C++ without arguments
+    /// Print names of C++ without arguments in every format; text has even shorter ones anyway
     #[arg(long)]
     simple_names: bool,
+    /// Print whole names in text
+    #[arg(long)]
+    full_names: bool,
     #[command(flatten)]
     selection: SelectionArgs,
 }
@@ -51,15 +60,21 @@ pub(super) fn stats(arguments: &StatsArgs) -> io::Result<u8> {
         sort: arguments.sort,
         format: arguments.format,
         has_simple_names: arguments.simple_names,
+        has_full_names: arguments.full_names,
+        width: terminal::width(),
     };
-    with_trace(&arguments.trace, &arguments.selection, |trace, selection, progress| {
+    let path = &arguments.trace;
+    read_trace(path, &arguments.selection, |trace, selection, progress| {
         let warnings = if arguments.format == StatsFormat::Text {
-            paged(|out| print(out, trace, selection, manner, progress))?
+            paged(|out| print(out, trace, selection, manner, progress, missing))?
         } else {
-            print(&mut io::stdout().lock(), trace, selection, manner, progress)?
+            print(&mut io::stdout().lock(), trace, selection, manner, progress, missing)?
         };
         for warning in warnings {
             complain(&warning);
+        }
+        if !manner.has_summary(selection) {
+            warn(path, trace);
         }
         Ok(())
     })

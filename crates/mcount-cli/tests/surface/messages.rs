@@ -153,6 +153,8 @@ const NO_COUNTERS: &[&str] = &[
     "top",
     "replay",
     "stats",
+    "graph",
+    "tui",
     "compress",
 ];
 

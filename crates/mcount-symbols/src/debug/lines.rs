@@ -3,6 +3,7 @@
 use super::{Sections, Slice};
 use addr2line::Context;
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A place in the source.
@@ -49,6 +50,14 @@ impl<'s> Lines<'s> {
         let short: Arc<str> = Arc::from(relative(file, &self.folders));
         self.names.insert(file.to_owned(), Arc::clone(&short));
         Some(Line { file: short, line })
+    }
+}
+
+impl Lines<'_> {
+    /// Where the file of a line may be: as it's said, or in a folder in which something was compiled.
+    pub fn places(&self, file: &str) -> impl Iterator<Item = PathBuf> {
+        let folders = self.folders.iter().map(|folder| Path::new(folder).join(file));
+        std::iter::once(PathBuf::from(file)).chain(folders).collect::<Vec<_>>().into_iter()
     }
 }
 

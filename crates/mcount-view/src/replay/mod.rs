@@ -1,21 +1,26 @@
 //! Printing the calls of a trace. One file a format; here is what they share.
 
+pub(crate) mod chains;
 mod chrome;
 mod csv;
 mod digits;
 mod fields;
 mod folded;
+pub mod graph;
 mod jsonl;
 mod lanes;
 mod parallel;
 mod perfetto;
 mod progress;
 mod select;
+pub(crate) mod short;
 pub mod stats;
+pub(crate) mod subject;
 mod text;
-mod time;
+pub(crate) mod time;
 mod uftrace;
 mod values;
+mod waits;
 
 use parallel::PrintJob;
 
@@ -224,7 +229,7 @@ impl<'t, 'a> Names<'t, 'a> {
             let nameless = text.is_empty();
             let text = if nameless { format!("{:#x}", function.address).into() } else { text };
             let name = name_of(&text, true);
-            let name = if self.is_simple { mcount::simple_name(&name) } else { name };
+            let name = if self.is_simple { short::simple_name(&name) } else { name };
             Box::new(Name::new(&name, path.as_deref(), Some(function.address)))
         })
     }

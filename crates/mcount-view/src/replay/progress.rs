@@ -23,6 +23,7 @@ pub struct Progress<'i> {
     bar: ProgressBar,
     begin: Instant,
     is_shown: AtomicBool,
+    is_stopped: AtomicBool,
 }
 
 impl<'i> Progress<'i> {
@@ -37,7 +38,23 @@ impl<'i> Progress<'i> {
         let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let is_hidden = !io::stderr().is_terminal() || io::stdout().is_terminal();
         let (begin, is_shown) = (Instant::now(), AtomicBool::new(is_hidden));
-        Self { input, calls: AtomicU64::new(0), bar, begin, is_shown }
+        let is_stopped = AtomicBool::new(false);
+        Self { input, calls: AtomicU64::new(0), bar, begin, is_shown, is_stopped }
+    }
+
+    /// Nobody wants the result any more.
+    pub(crate) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that's so. What adds up calls then skips those that are left.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+
+    /// How many calls were read.
+    pub(crate) fn done(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
     }
 
     /// So many more calls were read.

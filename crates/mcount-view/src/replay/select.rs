@@ -41,6 +41,16 @@ impl Selection {
         functions.chain(threads).map(Pattern::text).collect()
     }
 
+    /// Whether calls are wanted together with all that they're called by: it's a matter of threads and times alone.
+    #[must_use]
+    pub fn has_whole_paths(&self) -> bool {
+        self.functions.is_empty()
+            && self.callers.is_empty()
+            && self.modules.is_empty()
+            && self.min_duration == 0
+            && self.depth.is_none()
+    }
+
     /// Its meaning in a trace.
     #[must_use]
     pub(crate) fn filter<'s>(&self, trace: &'s Trace<'s>) -> Filter<'s> {
@@ -79,7 +89,7 @@ fn chosen(patterns: &[Pattern], names: &Names<'_, '_>) -> Vec<bool> {
 }
 
 /// Whether `pattern` means the function with this number.
-fn is_function(pattern: &Pattern, names: &Names<'_, '_>, number: u32) -> bool {
+pub(super) fn is_function(pattern: &Pattern, names: &Names<'_, '_>, number: u32) -> bool {
     let symbol = names.trace.function(number).map_or(&b""[..], |function| function.name);
     let name = names.function(number);
     pattern.is_match(&name.text, &String::from_utf8_lossy(symbol), &name.module)

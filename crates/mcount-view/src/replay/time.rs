@@ -43,7 +43,7 @@ pub fn parse_time(text: &str) -> Result<u64, String> {
 }
 
 /// A duration in nanoseconds, as uftrace prints it: ten characters.
-pub(super) struct Duration(pub(super) u64);
+pub(crate) struct Duration(pub(crate) u64);
 
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,7 +3,9 @@
 use super::durations::{Durations, Sums};
 use super::groups::Groups;
 use crate::replay::select::Filter;
-use mcount_trace::{Call, Visitor};
+use crate::replay::waits::{Kind, Waits};
+use mcount_trace::{Call, Trace, Visitor};
+use std::collections::HashMap;
 
 /// Facts about the calls of a group. Times are nanoseconds. What follows from the durations isn't counted with
 /// each call.
@@ -14,6 +16,12 @@ pub(super) struct Row {
     inner: u64,
     /// In what they called. It can be counted before them.
     children: u64,
+    /// Waiting that's part of these calls' own time.
+    inside: i64,
+    /// Waiting that's in calls which stand for time off the processor, beneath these.
+    beneath: u64,
+    /// Own time of calls that stand for time off the processor: it's the waiting of what they're beneath.
+    given: u64,
 }
 
 impl Row {
@@ -28,6 +36,9 @@ impl Row {
     fn merge(&mut self, other: Self) {
         self.inner = self.inner.saturating_add(other.inner);
         self.children = self.children.saturating_add(other.children);
+        self.inside = self.inside.saturating_add(other.inside);
+        self.beneath = self.beneath.saturating_add(other.beneath);
+        self.given = self.given.saturating_add(other.given);
         self.durations.merge(other.durations);
     }
 
@@ -46,6 +57,23 @@ impl Row {
         let (total, own) = (sum.saturating_sub(self.inner), sum.saturating_sub(self.children));
         [total, own, mean, min, quantile(50), quantile(99), max]
     }
+
+    /// The time in these calls alone, in nanoseconds: running, and waiting. Each moment of a thread is one of both in one row.
+    pub(super) fn split(&self) -> [u64; 2] {
+        let own = self.durations.sums().sum.saturating_sub(self.children);
+        let inside = u64::try_from(self.inside).unwrap_or(0);
+        let running = own.saturating_sub(inside).saturating_sub(self.given);
+        [running, inside.saturating_add(self.beneath)]
+    }
+}
+
+/// Where a thread waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Wait {
+    /// The number of the function that waits.
+    pub(super) function: u32,
+    /// That of its caller.
+    pub(super) caller: Option<u32>,
 }
 
 /// Goes through all calls of some threads: what a function called is not its own time, whether that is wanted or not.
@@ -53,10 +81,20 @@ pub(super) struct Collector<'c> {
     pub(super) rows: Vec<Row>,
     /// How many calls of a group are open.
     open: Vec<u32>,
-    filter: &'c Filter<'c>,
-    groups: &'c Groups<'c>,
+    /// How long threads waited where, in nanoseconds.
+    pub(super) places: HashMap<Wait, i64, foldhash::fast::RandomState>,
+    of: Subject<'c>,
+}
+
+/// What is added up.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'c> {
+    pub(super) trace: &'c Trace<'c>,
+    pub(super) filter: &'c Filter<'c>,
+    pub(super) groups: &'c Groups<'c>,
+    pub(super) waits: &'c Waits,
     /// When calls that had not ended count as ended.
-    latest: u64,
+    pub(super) latest: u64,
 }
 
 /// A call that encloses others.
@@ -64,19 +102,73 @@ pub(super) struct Collector<'c> {
 pub(super) struct Enclosing {
     group: usize,
     is_wanted: bool,
+    place: Wait,
 }
 
 impl<'c> Collector<'c> {
-    pub(super) fn new(filter: &'c Filter<'c>, groups: &'c Groups<'c>, latest: u64) -> Self {
-        let count = groups.all().len();
-        Self { rows: vec![Row::default(); count], open: vec![0; count], filter, groups, latest }
+    pub(super) fn new(of: Subject<'c>) -> Self {
+        let count = of.groups.all().len();
+        let (rows, open) = (vec![Row::default(); count], vec![0; count]);
+        Self { rows, open, places: HashMap::default(), of }
     }
 
     pub(super) fn merge(mut self, other: Self) -> Self {
         for (row, other) in self.rows.iter_mut().zip(other.rows) {
             row.merge(other);
         }
+        for (place, time) in other.places {
+            self.waited(place, time);
+        }
         self
+    }
+
+    fn waited(&mut self, place: Wait, time: i64) {
+        let sum = self.places.entry(place).or_default();
+        *sum = sum.saturating_add(time);
+    }
+
+    /// Says of a call's time, which is this long, where it's waiting. Calls that aren't wanted are left out.
+    #[inline(never)]
+    fn split(&mut self, call: &Call, own: Enclosing, caller: Option<Enclosing>, duration: u64) {
+        let kind = |function: u32| self.of.waits.kind(self.of.trace, function);
+        let (of_call, of_caller) = (kind(call.function), caller.map(|of| kind(of.place.function)));
+        let time = i64::try_from(duration).unwrap_or(i64::MAX);
+        match (of_call, caller) {
+            (Kind::Runs, _) => {}
+            (Kind::OffCpu | Kind::Preempted, Some(caller)) => {
+                if let Some(row) = self.rows.get_mut(caller.group) {
+                    row.beneath = row.beneath.saturating_add(duration);
+                }
+                if let Some(row) = self.rows.get_mut(own.group).filter(|_| own.is_wanted) {
+                    row.given = row.given.saturating_add(duration);
+                }
+                let is_wait = of_call == Kind::OffCpu;
+                self.waited(if is_wait { caller.place } else { own.place }, time);
+            }
+            (_, _) if own.is_wanted => {
+                self.add_inside(own, time);
+            }
+            _ => {}
+        }
+        if let Some(caller) = caller.filter(|_| of_caller == Some(Kind::Waits)) {
+            // A function that is called by one that waits does something.
+            self.add_inside(caller, time.saturating_neg());
+        }
+    }
+
+    /// A call has so much more waiting in its own time.
+    fn add_inside(&mut self, of: Enclosing, time: i64) {
+        if let Some(row) = self.rows.get_mut(of.group) {
+            row.inside = row.inside.saturating_add(time);
+        }
+        self.waited(of.place, time);
+    }
+
+    /// A call as an enclosing one.
+    #[inline]
+    fn enclosing(call: &Call, group: usize, is_wanted: bool) -> Enclosing {
+        let place = Wait { function: call.function, caller: call.caller };
+        Enclosing { group, is_wanted, place }
     }
 
     /// Opens a call; whether no other call of its group is open.
@@ -98,30 +190,36 @@ impl Visitor for Collector<'_> {
     )]
     #[inline(always)]
     fn enter(&mut self, call: &Call, caller: Option<Enclosing>) -> Enclosing {
-        let group = self.groups.of(call);
+        let Subject { filter, groups, waits, latest, .. } = self.of;
+        let group = groups.of(call);
         let is_outermost = self.open(group);
-        let (start, end) = self.filter.times(call);
-        if self.filter.is_too_late(start) {
-            return Enclosing { group, is_wanted: false };
+        let (start, end) = filter.times(call);
+        if filter.is_too_late(start) {
+            return Self::enclosing(call, group, false);
         }
-        let is_wanted = self.filter.is_wanted(call, start, end);
-        let duration = end.unwrap_or(self.latest).saturating_sub(start);
+        let is_wanted = filter.is_wanted(call, start, end);
+        let duration = end.unwrap_or(latest).saturating_sub(start);
         if is_wanted && let Some(row) = self.rows.get_mut(group) {
             row.add(duration, is_outermost);
         }
+        let own = Self::enclosing(call, group, is_wanted);
         let caller = caller.filter(|caller| caller.is_wanted);
         if let Some(row) = caller.and_then(|caller| self.rows.get_mut(caller.group)) {
             row.children = row.children.saturating_add(duration);
         }
-        Enclosing { group, is_wanted }
+        if waits.is_known() {
+            self.split(call, own, caller, duration);
+        }
+        own
     }
 
     fn enclose(&mut self, call: &Call, _: Option<Enclosing>) -> Enclosing {
-        let group = self.groups.of(call);
+        let group = self.of.groups.of(call);
         self.open(group);
-        let (start, end) = self.filter.times(call);
-        let is_wanted = !self.filter.is_too_late(start) && self.filter.is_wanted(call, start, end);
-        Enclosing { group, is_wanted }
+        let filter = self.of.filter;
+        let (start, end) = filter.times(call);
+        let is_wanted = !filter.is_too_late(start) && filter.is_wanted(call, start, end);
+        Self::enclosing(call, group, is_wanted)
     }
 
     #[inline]

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 /// The kind of rows.
 pub(super) enum Group<'n> {
-    /// A function, or what called.
-    Function(&'n Name),
+    /// A function, or what called: its number and its name.
+    Function(u32, &'n Name),
     /// A module, or a source file.
     File(String),
     Thread {
@@ -25,17 +25,22 @@ impl Group<'_> {
     /// What rows are sorted by that are equal otherwise.
     pub(super) fn key(&self) -> (&str, &str, u32) {
         match self {
-            Self::Function(name) => (&name.text, &name.module, 0),
+            Self::Function(_, name) => (&name.text, &name.module, 0),
             Self::File(path) => (path, "", 0),
             Self::Thread { tid, .. } => ("", "", *tid),
             Self::Nobody => ("", "", 0),
         }
     }
 
+    /// The number of the function, if it's one.
+    pub(super) fn function(&self) -> Option<u32> {
+        if let Self::Function(number, _) = self { Some(*number) } else { None }
+    }
+
     /// Its name in text.
     pub(super) fn name(&self) -> String {
         match self {
-            Self::Function(name) => name.text.clone(),
+            Self::Function(_, name) => name.text.clone(),
             Self::File(path) => path.clone(),
             Self::Thread { tid, name, .. } if name.is_empty() => tid.to_string(),
             Self::Thread { tid, name, .. } => format!("{tid} {name}"),
@@ -71,7 +76,7 @@ impl<'n> Groups<'n> {
             By::Function | By::Caller => {
                 let functions = trace.functions.iter();
                 let name = |function: &mcount_trace::Function<'_>| {
-                    Group::Function(names.function(function.number))
+                    Group::Function(function.number, names.function(function.number))
                 };
                 groups.all = functions.map(name).collect();
                 groups.of_functions = (0..groups.all.len()).collect();

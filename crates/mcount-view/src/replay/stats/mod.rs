@@ -6,11 +6,13 @@ mod durations;
 mod groups;
 mod print;
 mod sources;
+mod summary;
 
 use super::progress::Progress;
-use super::select::Filter;
+use super::short::ShortNames;
+use super::waits::Waits;
 use super::{Names, Selection};
-use collect::{Collector, Row};
+use collect::{Collector, Row, Subject};
 use groups::{Group, Groups};
 use mcount_trace::Trace;
 use rayon::prelude::*;
@@ -24,6 +26,8 @@ pub enum Column {
     Total,
     #[value(name = "self", alias = "own")]
     Own,
+    Running,
+    Waiting,
     Mean,
     Min,
     Median,
@@ -64,15 +68,28 @@ pub struct Manner {
     pub sort: Column,
     /// The format.
     pub format: StatsFormat,
-    /// Names of C++ are without arguments.
+    /// Names of C++ are without arguments in every format.
     pub has_simple_names: bool,
+    /// Text has whole names, not short ones.
+    pub has_full_names: bool,
+    /// How wide text may be, in characters; without it, text has all columns and no name is cut.
+    pub width: Option<usize>,
+}
+
+impl Manner {
+    /// Whether what is printed begins with a summary in words, which also says what is missing: where it's text with a row for
+    /// each function, and whole call paths are wanted.
+    #[must_use]
+    pub fn has_summary(&self, selection: &Selection) -> bool {
+        self.format == StatsFormat::Text && self.by == By::Function && selection.has_whole_paths()
+    }
 }
 
 /// Calls that a processor takes at a time: few enough that all have work, too many for it to matter where they begin.
 const STRETCH: u64 = 500_000;
 
-/// Prints a row for each function, or whatever else has one, of which `selection` has calls. Returns what is to be
-/// warned of.
+/// Prints a row for each function, or whatever else has one, of which `selection` has calls. `missing` says what the trace lacks, in
+/// sentences, once it was read. Returns what is to be warned of.
 ///
 /// # Errors
 ///
@@ -83,44 +100,108 @@ pub fn print(
     selection: &Selection,
     manner: Manner,
     progress: &Progress<'_>,
+    missing: impl FnOnce(&Trace<'_>) -> Vec<String>,
 ) -> io::Result<Vec<String>> {
-    let names = Names::with(trace, manner.has_simple_names);
+    let is_text = manner.format == StatsFormat::Text;
+    let names = Names::with(trace, manner.has_simple_names && !(is_text && manner.has_full_names));
     let groups = Groups::new(&names, manner.by);
     let filter = selection.filter(trace);
-    let rows = collect(trace, &filter, &groups, progress);
-    let rows = rows.iter().zip(groups.all()).filter(|(row, _)| row.calls() > 0);
+    let latest = trace.nanoseconds(trace.latest());
+    let waits = Waits::of(trace);
+    let of = Subject { trace, filter: &filter, groups: &groups, waits: &waits, latest };
+    let found = collect(of, progress);
+    let rows = found.rows.iter().zip(groups.all()).filter(|(row, _)| row.calls() > 0);
     let is_timed = trace.has_times() && !trace.header.has_only_entries;
-    let new = |(row, group)| Printed::new(row, group, is_timed);
+    let is_split = is_timed && waits.is_known();
+    let new = |(row, group)| Printed::new(row, group, is_timed, is_split);
     let mut rows: Vec<Printed<'_>> = rows.map(new).collect();
     rows.sort_by(|a, b| {
-        b.value(manner.sort).cmp(&a.value(manner.sort)).then(a.group.key().cmp(&b.group.key()))
+        let value = |row: &Printed<'_>| row.value(manner.sort, is_text);
+        value(b).cmp(&value(a)).then(a.group.key().cmp(&b.group.key()))
     });
     let mut out = io::BufWriter::new(out);
     match manner.format {
-        StatsFormat::Text => print::text(&mut out, manner.by, &rows)?,
+        StatsFormat::Text => {
+            let of_rows = rows.iter().filter_map(|row| row.group.function());
+            let of_places = found.places.keys().flat_map(|at| [Some(at.function), at.caller]);
+            let functions = of_rows.chain(of_places.flatten());
+            let short = ShortNames::new(&names, functions, manner.has_full_names);
+            if manner.has_summary(selection) {
+                let summary = summary::Summary {
+                    of,
+                    rows: &rows,
+                    places: &found.places,
+                    short: &short,
+                    is_timed,
+                };
+                summary.write(&mut out, missing(trace))?;
+            }
+            print::text(&mut out, manner, &rows, &short)?;
+        }
         StatsFormat::Jsonl => print::jsonl(&mut out, manner.by, &rows)?,
         StatsFormat::Csv => print::csv(&mut out, manner.by, &rows)?,
     }
     out.flush()?;
+    drop(found);
     Ok(groups.into_warnings())
 }
 
-/// A row for each group. Stretches of threads are looked at by all processors.
-fn collect(
-    trace: &Trace<'_>,
-    filter: &Filter<'_>,
-    groups: &Groups<'_>,
+/// What is known of the calls of a function. Times are nanoseconds, and there are none if the trace has none.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FunctionRow {
+    pub(crate) function: u32,
+    pub(crate) calls: u64,
+    /// In it and in what it called, in it alone, and of one call: mean and longest.
+    pub(crate) total: Option<u64>,
+    pub(crate) own: Option<u64>,
+    pub(crate) mean: Option<u64>,
+    pub(crate) max: Option<u64>,
+    /// Of the time in it alone, running and waiting, if the trace knows.
+    pub(crate) split: Option<[u64; 2]>,
+}
+
+/// A row for each function that was called, in no order.
+pub(crate) fn of_functions(
+    names: &Names<'_, '_>,
+    selection: &Selection,
     progress: &Progress<'_>,
-) -> Vec<Row> {
-    let stretches = trace.stretches(STRETCH, |thread| filter.has_thread(thread));
+) -> Vec<FunctionRow> {
+    let trace = names.trace;
+    let groups = Groups::new(names, By::Function);
+    let filter = selection.filter(trace);
     let latest = trace.nanoseconds(trace.latest());
-    let new = || Collector::new(filter, groups, latest);
+    let waits = Waits::of(trace);
+    let of = Subject { trace, filter: &filter, groups: &groups, waits: &waits, latest };
+    let found = collect(of, progress);
+    let is_timed = trace.has_times() && !trace.header.has_only_entries;
+    let rows = found.rows.iter().zip(groups.all()).filter(|(row, _)| row.calls() > 0);
+    rows.filter_map(|(row, group)| {
+        let times = is_timed.then(|| row.times());
+        Some(FunctionRow {
+            function: group.function()?,
+            calls: row.calls(),
+            total: times.map(|[total, ..]| total),
+            own: times.map(|[_, own, ..]| own),
+            mean: times.map(|[_, _, mean, ..]| mean),
+            max: times.map(|[.., max]| max),
+            split: (is_timed && waits.is_known()).then(|| row.split()),
+        })
+    })
+    .collect()
+}
+
+/// A row for each group, and where threads waited. Stretches of threads are looked at by all processors.
+fn collect<'c>(of: Subject<'c>, progress: &Progress<'_>) -> Collector<'c> {
+    let stretches = of.trace.stretches(STRETCH, |thread| of.filter.has_thread(thread));
+    let new = || Collector::new(of);
     let collectors = stretches.par_iter().fold(new, |mut collector, stretch| {
-        trace.visit(stretch, &mut collector);
-        progress.add(stretch.calls);
+        if !progress.is_stopped() {
+            of.trace.visit(stretch, &mut collector);
+            progress.add(stretch.calls);
+        }
         collector
     });
-    collectors.reduce(new, Collector::merge).rows
+    collectors.reduce(new, Collector::merge)
 }
 
 /// A row as it is printed.
@@ -128,23 +209,29 @@ struct Printed<'g> {
     calls: u64,
     /// In the order of [`print::TIMES`]; none if the trace hasn't recorded any.
     times: Option<[u64; 7]>,
+    /// Of the time in these calls alone, running and waiting; none if the trace doesn't know.
+    split: Option<[u64; 2]>,
     group: &'g Group<'g>,
 }
 
 impl<'g> Printed<'g> {
-    fn new(row: &Row, group: &'g Group<'g>, is_timed: bool) -> Self {
-        Self { calls: row.calls(), times: is_timed.then(|| row.times()), group }
+    fn new(row: &Row, group: &'g Group<'g>, is_timed: bool, is_split: bool) -> Self {
+        let (times, split) = (is_timed.then(|| row.times()), is_split.then(|| row.split()));
+        Self { calls: row.calls(), times, split, group }
     }
 
-    /// What rows with more of it come first by.
-    fn value(&self, column: Column) -> u64 {
+    /// What rows with more of it come first by. In text, the time in a function alone is what it ran and waited.
+    fn value(&self, column: Column, is_text: bool) -> u64 {
         let Some([total, own, mean, min, median, p99, max]) = self.times else {
             return if column == Column::Name { 0 } else { self.calls };
         };
+        let whole = |[running, waiting]: [u64; 2]| running.saturating_add(waiting);
         match column {
             Column::Calls => self.calls,
             Column::Total => total,
-            Column::Own => own,
+            Column::Own => self.split.filter(|_| is_text).map_or(own, whole),
+            Column::Running => self.split.map_or(own, |[running, _]| running),
+            Column::Waiting => self.split.map_or(0, |[_, waiting]| waiting),
             Column::Mean => mean,
             Column::Min => min,
             Column::Median => median,

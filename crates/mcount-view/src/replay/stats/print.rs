@@ -1,14 +1,19 @@
 //! Printing rows: text, jsonl, csv.
 
-use super::{By, Group, Printed};
+use super::{By, Column, Group, Manner, Printed};
+use crate::replay::short::{ShortNames, cut};
 use crate::replay::time::Duration;
 use crate::replay::{csv::io_error, json_string};
+use crate::words::printable;
 use serde_json::json;
 use std::io::{self, Write};
 
 /// The names of the times, in the order of columns.
 const TIMES: [&str; 7] =
     ["total_ns", "self_ns", "mean_ns", "min_ns", "median_ns", "p99_ns", "max_ns"];
+
+/// Those of the time in a function alone, behind them.
+const SPLIT: [&str; 2] = ["running_ns", "waiting_ns"];
 
 /// The headings of the columns before the numbers.
 fn headings(by: By) -> &'static [&'static str] {
@@ -21,37 +26,81 @@ fn headings(by: By) -> &'static [&'static str] {
     }
 }
 
-pub(super) fn text(out: &mut impl Write, by: By, rows: &[Printed<'_>]) -> io::Result<()> {
-    writeln!(
-        out,
-        "{:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {}",
-        "CALLS",
-        "TOTAL",
-        "SELF",
-        "MEAN",
-        "MIN",
-        "MEDIAN",
-        "P99",
-        "MAX",
-        match by {
-            By::Function => "FUNCTION",
-            By::Module => "MODULE",
-            By::Source => "SOURCE",
-            By::Thread => "THREAD",
-            By::Caller => "CALLER",
+/// How wide a column of numbers is, with the space behind it.
+const WIDTH: usize = 11;
+
+/// Names have so much room before columns are left out for them.
+const NAME: usize = 32;
+
+/// The columns that are left out where there's no room, the first one first.
+const DISPENSABLE: [Column; 6] =
+    [Column::Min, Column::Median, Column::P99, Column::Max, Column::Mean, Column::Calls];
+
+/// What stands above a column.
+fn heading(column: Column, by: By) -> &'static str {
+    match (column, by) {
+        (Column::Calls, _) => "CALLS",
+        (Column::Total, _) => "TOTAL",
+        (Column::Own, _) => "SELF",
+        (Column::Running, _) => "RUNNING",
+        (Column::Waiting, _) => "WAITING",
+        (Column::Mean, _) => "MEAN",
+        (Column::Min, _) => "MIN",
+        (Column::Median, _) => "MEDIAN",
+        (Column::P99, _) => "P99",
+        (Column::Max, _) => "MAX",
+        (Column::Name, By::Function) => "FUNCTION",
+        (Column::Name, By::Module) => "MODULE",
+        (Column::Name, By::Source) => "SOURCE",
+        (Column::Name, By::Thread) => "THREAD",
+        (Column::Name, By::Caller) => "CALLER",
+    }
+}
+
+/// The columns of numbers, where names have up to `longest` characters.
+fn columns(manner: Manner, is_split: bool, longest: usize) -> Vec<Column> {
+    let own: &[Column] =
+        if is_split { &[Column::Running, Column::Waiting] } else { &[Column::Own] };
+    let behind = [Column::Mean, Column::Min, Column::Median, Column::P99, Column::Max];
+    let mut columns = [&[Column::Calls, Column::Total], own, &behind].concat();
+    let Some(width) = manner.width else { return columns };
+    for gone in DISPENSABLE {
+        if columns.len() * WIDTH + longest.min(NAME) <= width {
+            break;
         }
-    )?;
-    for row in rows {
-        write!(out, "{:>10} ", row.calls)?;
-        match row.times {
-            Some(times) => {
-                for time in times {
-                    write!(out, "{} ", Duration(time))?;
-                }
+        columns.retain(|column| *column != gone || manner.sort == gone);
+    }
+    columns
+}
+
+pub(super) fn text(
+    out: &mut impl Write,
+    manner: Manner,
+    rows: &[Printed<'_>],
+    short: &ShortNames,
+) -> io::Result<()> {
+    let name = |row: &Printed<'_>| match row.group.function() {
+        Some(number) => printable(short.get(number)).into_owned(),
+        None => printable(&row.group.name()).into_owned(),
+    };
+    let names: Vec<String> = rows.iter().map(name).collect();
+    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let is_split = rows.iter().any(|row| row.split.is_some());
+    let columns = columns(manner, is_split, longest);
+    let room = manner.width.map(|width| width.saturating_sub(columns.len() * WIDTH));
+    for column in &columns {
+        write!(out, "{:>10} ", heading(*column, manner.by))?;
+    }
+    writeln!(out, "{}", heading(Column::Name, manner.by))?;
+    for (row, name) in rows.iter().zip(&names) {
+        for column in &columns {
+            match column {
+                Column::Calls => write!(out, "{:>10} ", row.calls)?,
+                _ if row.times.is_none() => write!(out, "{:>10} ", "-")?,
+                _ => write!(out, "{} ", Duration(row.value(*column, true)))?,
             }
-            None => (0..TIMES.len()).try_for_each(|_| write!(out, "{:>10} ", "-"))?,
         }
-        writeln!(out, "{}", crate::words::printable(&row.group.name()))?;
+        writeln!(out, "{}", cut(name, room.unwrap_or(usize::MAX)))?;
     }
     Ok(())
 }
@@ -59,7 +108,7 @@ pub(super) fn text(out: &mut impl Write, by: By, rows: &[Printed<'_>]) -> io::Re
 pub(super) fn jsonl(out: &mut impl Write, by: By, rows: &[Printed<'_>]) -> io::Result<()> {
     for row in rows {
         let values = match row.group {
-            Group::Function(name) => {
+            Group::Function(_, name) => {
                 vec![name.json.clone(), name.module_json.clone(), json!(name.address).to_string()]
             }
             Group::File(path) => vec![json_string(path)],
@@ -79,6 +128,12 @@ pub(super) fn jsonl(out: &mut impl Write, by: By, rows: &[Printed<'_>]) -> io::R
                 None => write!(out, ",\"{name}\":null")?,
             }
         }
+        for (at, name) in SPLIT.into_iter().enumerate() {
+            match row.split.and_then(|split| split.get(at).copied()) {
+                Some(time) => write!(out, ",\"{name}\":{time}")?,
+                None => write!(out, ",\"{name}\":null")?,
+            }
+        }
         writeln!(out, "}}")?;
     }
     Ok(())
@@ -87,11 +142,11 @@ pub(super) fn jsonl(out: &mut impl Write, by: By, rows: &[Printed<'_>]) -> io::R
 pub(super) fn csv(out: &mut impl Write, by: By, rows: &[Printed<'_>]) -> io::Result<()> {
     let mut out = csv::Writer::from_writer(out);
     let headings = headings(by);
-    let names = headings.iter().copied().chain(["calls"]).chain(TIMES);
+    let names = headings.iter().copied().chain(["calls"]).chain(TIMES).chain(SPLIT);
     out.write_record(names).map_err(io_error)?;
     for row in rows {
         let values = match row.group {
-            Group::Function(name) => {
+            Group::Function(_, name) => {
                 let address = name.address.map(|address| address.to_string());
                 vec![name.text.clone(), name.module.clone(), address.unwrap_or_default()]
             }
@@ -102,7 +157,9 @@ pub(super) fn csv(out: &mut impl Write, by: By, rows: &[Printed<'_>]) -> io::Res
             Group::Nobody => vec![String::new(); headings.len()],
         };
         let times = row.times.map(|times| times.map(|time| time.to_string()));
+        let split = row.split.map(|split| split.map(|time| time.to_string()));
         let numbers = std::iter::once(row.calls.to_string()).chain(times.unwrap_or_default());
+        let numbers = numbers.chain(split.unwrap_or_default());
         out.write_record(values.into_iter().chain(numbers)).map_err(io_error)?;
     }
     out.flush()

@@ -1,16 +1,11 @@
 //! The source files of functions: from the debug information of the modules, if those are still the same.
 
-use crate::commit::Failure;
 use crate::debug::Sections;
 use crate::debug::lines::Lines;
-use crate::debug::separate::{Search, Subject};
+use crate::replay::subject::{NO_DEBUG, subject};
 use crate::words::printable;
 use mcount_trace::{Function, Module, Trace};
-use object::Object;
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 /// Facts about modules, by their number: the source file of each function, by address.
 #[derive(Default)]
@@ -42,19 +37,10 @@ impl Sources {
 
 /// The source files of a module's functions, by address; or why they aren't known.
 fn read(trace: &Trace<'_>, module: &Module<'_>) -> Result<HashMap<u64, String>, String> {
-    let path = Path::new(OsStr::from_bytes(module.path));
-    let subject = Subject::open(path, &Search::default(), true)
-        .map_err(|error: Failure| error.to_string())?;
-    let build_id = object::File::parse(subject.bytes())
-        .ok()
-        .and_then(|file| file.build_id().ok().flatten().map(<[u8]>::to_vec))
-        .unwrap_or_default();
-    if build_id != module.build_id {
-        return Err("has changed since it was traced".to_owned());
-    }
+    let subject = subject(module)?;
     let sections = Sections::load(subject.debug());
     let lines = sections.as_ref().and_then(Lines::new);
-    let mut lines = lines.ok_or_else(|| "has no debug information: compile with -g".to_owned())?;
+    let mut lines = lines.ok_or_else(|| NO_DEBUG.to_owned())?;
     let mut files = HashMap::new();
     for function in trace.functions.iter().filter(|function| function.module == module.number) {
         if let Some(line) = lines.find(None, None, Some(function.address)) {
@@ -62,7 +48,7 @@ fn read(trace: &Trace<'_>, module: &Module<'_>) -> Result<HashMap<u64, String>, 
         }
     }
     if files.is_empty() {
-        return Err("has no debug information: compile with -g".to_owned());
+        return Err(NO_DEBUG.to_owned());
     }
     Ok(files)
 }

@@ -1,0 +1,325 @@
+//! `mcount stats`: what it says in words, running and waiting, names and columns. What it adds up is in `replay`, and against other
+//! programs in `exports`.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use mcount_trace::{End, ThreadId, Writer, layout};
+use serde_json::Value;
+use std::path::Path;
+use testkit::room::{Outcome, Room};
+use testkit::test;
+use testkit::tools::need;
+
+const MCOUNT: &str = env!("CARGO_BIN_EXE_mcount");
+const LIBC: &str = "/lib/x86_64-linux-gnu/libc.so.6";
+
+fn main() -> std::process::ExitCode {
+    testkit::trial::main()
+}
+
+fn stats(trace: &[u8], arguments: &[&str]) -> Outcome {
+    let room = Room::new().unwrap();
+    room.put("t.mcount", trace).unwrap();
+    room.run(Path::new(MCOUNT), &[&["stats"], arguments, &["t.mcount"]].concat()).unwrap()
+}
+
+fn printed(trace: &[u8], arguments: &[&str]) -> String {
+    let outcome = stats(trace, arguments);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+    outcome.stdout
+}
+
+/// The three lines in words.
+fn words(trace: &[u8]) -> Vec<String> {
+    let text = printed(trace, &[]);
+    let (words, table) = text.split_once("\n\n").unwrap();
+    assert!(table.trim_start().starts_with("CALLS "), "{text}");
+    let lines: Vec<String> = words.lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    lines
+}
+
+/// The row of each function: running, waiting and self, in nanoseconds.
+fn rows(trace: &[u8], arguments: &[&str]) -> Vec<(String, Option<u64>, Option<u64>, u64)> {
+    let lines = printed(trace, &[&["--format", "jsonl"], arguments].concat());
+    let row = |line: &str| {
+        let row: Value = serde_json::from_str(line).unwrap();
+        let number = |name: &str| row.get(name).and_then(Value::as_u64);
+        let name = row.get("function").and_then(Value::as_str).unwrap_or_default().to_owned();
+        (name, number("running_ns"), number("waiting_ns"), number("self_ns").unwrap())
+    };
+    lines.lines().map(row).collect()
+}
+
+fn slot(depth: u64) -> u64 {
+    0x7ffd_0000_0000 - depth * 64
+}
+
+/// A call at this depth.
+fn call(writer: &mut Writer, thread: ThreadId, function: u32, depth: u64, times: (u64, u64)) {
+    writer.call(thread, function).from(times.0).to(times.1).slot(slot(depth)).end(End::Return);
+}
+
+/// The functions of a shop.
+struct Shop {
+    writer: Writer,
+    serve: u32,
+    reserve: u32,
+    threads: [ThreadId; 2],
+}
+
+fn shop() -> Shop {
+    let mut writer = Writer::new();
+    writer.process(7, 1, 0, "/bin/shop");
+    let serve = writer.function("/bin/shop", "_ZN4shop5serveEi");
+    let reserve = writer.function("/bin/shop", "_ZN4shop9Inventory7reserveEi");
+    let threads = [writer.thread(7, 7), writer.thread(7, 8)];
+    Shop { writer, serve, reserve, threads }
+}
+
+/// Two threads of 10 ms each; 14 of the 20 ms are within a lock, of which a call of the program's takes 1 ms.
+fn locked() -> Writer {
+    let Shop { mut writer, serve, reserve, threads } = shop();
+    let lock = writer.function(LIBC, "pthread_mutex_lock");
+    let hook = writer.function("/bin/shop", "on_lock");
+    for thread in threads {
+        call(&mut writer, thread, hook, 3, (2_000_000, 2_500_000));
+        call(&mut writer, thread, lock, 2, (1_000_000, 8_000_000));
+        call(&mut writer, thread, reserve, 1, (1_000_000, 9_000_000));
+        call(&mut writer, thread, serve, 0, (0, 10_000_000));
+    }
+    writer
+}
+
+#[test]
+fn a_lock_is_named() {
+    let trace = locked().finish();
+    let expected = [
+        "2 threads spent 20.000 ms in traced functions, 35 % running and 65 % waiting. Most running time: \
+         shop::serve (20 %), shop::Inventory::reserve (10 %), on_lock (5 %).",
+        "65 % of all threads' time was spent waiting in pthread_mutex_lock, called by shop::Inventory::reserve.",
+        "The trace lacks time off the CPU (--context-switches).",
+    ];
+    assert_eq!(words(&trace), expected);
+    let ms = |running: u64, waiting: u64, own: u64| {
+        (Some(running * 500_000), Some(waiting * 500_000), own * 500_000)
+    };
+    let expected = [
+        ("shop::serve(int)", ms(8, 0, 8)),
+        ("shop::Inventory::reserve(int)", ms(4, 0, 4)),
+        ("pthread_mutex_lock", ms(0, 26, 26)),
+        ("on_lock", ms(2, 0, 2)),
+    ];
+    let found = rows(&trace, &[]);
+    let found: Vec<_> = found.iter().map(|(name, a, b, c)| (name.as_str(), (*a, *b, *c))).collect();
+    assert_eq!(found, expected);
+}
+
+/// Time off the processor is waiting of the function that it's in, whoever's that is; and nobody's twice.
+#[test]
+fn off_the_processor() {
+    let Shop { mut writer, serve, reserve, threads: [first, second] } = shop();
+    let lock = writer.function(LIBC, "pthread_mutex_lock");
+    let away = writer.function("[kernel]", "linux:schedule");
+    let preempted = writer.function("[kernel]", "linux:schedule (preempted)");
+    call(&mut writer, first, lock, 2, (1_000, 9_000));
+    call(&mut writer, first, reserve, 1, (1_000, 9_000));
+    call(&mut writer, first, serve, 0, (0, 10_000));
+    call(&mut writer, second, reserve, 0, (0, 10_000));
+    writer.off_cpu(first, away, 1_500, 8_500);
+    writer.off_cpu(second, preempted, 2_000, 5_000);
+    writer.off_cpu(second, away, 11_000, 12_000);
+    call(&mut writer, second, reserve, 0, (13_000, 14_000));
+    let trace = writer.finish();
+    let lines = words(&trace);
+    assert_eq!(
+        lines[1],
+        "32 % of all threads' time was spent waiting in pthread_mutex_lock, called by shop::Inventory::reserve; \
+         14 % for a free processor, in shop::Inventory::reserve; 5 % outside of traced functions."
+    );
+    assert_eq!(lines[2], "Nothing is missing from the trace, as far as it tells.");
+    let row = |name: &str| {
+        let found = rows(&trace, &[]);
+        let row = found.into_iter().find(|row| row.0 == name).unwrap();
+        (row.1.unwrap(), row.2.unwrap())
+    };
+    assert_eq!(row("pthread_mutex_lock"), (1_000, 7_000));
+    assert_eq!(row("shop::Inventory::reserve(int)"), (8_000, 3_000));
+    assert_eq!(row("linux:schedule"), (0, 1_000));
+    assert_eq!(row("linux:schedule (preempted)"), (0, 0));
+    let text = printed(&trace, &["--sort", "waiting"]);
+    let first = text.lines().nth(5).unwrap();
+    assert!(first.ends_with(" pthread_mutex_lock"), "{text}");
+}
+
+/// Whatever has a row, each moment is running or waiting of one.
+#[test]
+fn running_and_waiting_are_all_of_it() {
+    let Shop { mut writer, serve, reserve, threads: [thread, _] } = shop();
+    let away = writer.function("[kernel]", "linux:schedule");
+    for at in 0..1_000 {
+        let start = at * 1_000;
+        writer.off_cpu(thread, away, start + 300, start + 400 + at % 7);
+        call(&mut writer, thread, reserve, 1, (start + 100, start + 900));
+        call(&mut writer, thread, serve, 0, (start, start + 990));
+    }
+    for trace in [writer.finish(), locked().finish()] {
+        for by in ["function", "caller", "thread", "module"] {
+            let rows = rows(&trace, &["--by", by]);
+            let split: u64 = rows.iter().map(|row| row.1.unwrap() + row.2.unwrap()).sum();
+            let own: u64 = rows.iter().map(|row| row.3).sum();
+            assert_eq!(split, own, "{by}: {rows:?}");
+        }
+    }
+}
+
+#[test]
+fn a_trace_that_does_not_know() {
+    let Shop { mut writer, serve, threads: [thread, _], .. } = shop();
+    call(&mut writer, thread, serve, 0, (0, 10_000));
+    // A function of the program's own, whatever it's called.
+    let poll = writer.function("/bin/shop", "poll");
+    call(&mut writer, thread, poll, 0, (10_000, 30_000));
+    writer.note("the disk was full").header(layout::header::DROPPED, 1);
+    let trace = writer.finish();
+    let expected = [
+        "1 thread spent 30.000 us in traced functions. Most time: poll (67 %), shop::serve (33 %).",
+        "What the threads waited for isn't known: the trace has neither time off the CPU nor library calls that wait.",
+        "The trace lacks time off the CPU (--context-switches) and library calls that wait (--library-calls); \
+         the disk was full; 1 call could not be recorded.",
+    ];
+    assert_eq!(words(&trace), expected);
+    assert_eq!((rows(&trace, &[])[0].1, rows(&trace, &[])[0].2), (None, None));
+    // What isn't in words is warned of.
+    let narrow = stats(&trace, &["--function", "poll"]);
+    assert!(narrow.stdout.trim_start().starts_with("CALLS "), "{}", narrow.stdout);
+    assert_eq!(narrow.stderr.lines().count(), 2, "{}", narrow.stderr);
+}
+
+#[test]
+fn a_trace_without_durations() {
+    let Shop { mut writer, serve, threads: [thread, _], .. } = shop();
+    call(&mut writer, thread, serve, 0, (0, 10_000));
+    let flags = layout::flags::FINISHED | layout::flags::ENTRIES;
+    writer.header(layout::header::FLAGS, flags);
+    let expected = [
+        "1 thread made 1 call. Most calls: shop::serve (100 %).",
+        "What the threads waited for isn't known: the trace has no durations.",
+        "The trace lacks durations and callers: only entries were recorded.",
+    ];
+    assert_eq!(words(&writer.finish()), expected);
+    assert_eq!(words(&Writer::new().finish())[0], "No call in the trace took any time.");
+}
+
+/// The last words of the rows.
+fn names(text: &str) -> Vec<&str> {
+    let (_, table) = text.split_once("\n\n").unwrap();
+    let column = table.find("FUNCTION").unwrap();
+    table.lines().skip(1).map(|line| line.get(column..).unwrap()).collect()
+}
+
+#[test]
+fn names_are_short_and_differ() {
+    let mut writer = Writer::new();
+    let thread = writer.thread(7, 7);
+    let symbols = [
+        "_ZN4shop12_GLOBAL__N_15parseEPKc",
+        "_ZN4shop4findEi",
+        "_ZN4shop4findEc",
+        "_ZN4shop3addIiEEvT_",
+        "_ZN49_$LT$shop..Cart$u20$as$u20$core..fmt..Display$GT$3fmt17h0123456789abcdefE",
+    ];
+    for (at, symbol) in (0..).zip(symbols) {
+        let function = writer.function("/bin/shop", symbol);
+        call(&mut writer, thread, function, 0, (at * 100, at * 100 + 50 - at));
+    }
+    let trace = writer.finish();
+    let short =
+        ["shop::parse", "shop::find(int)", "shop::find(char)", "shop::add", "shop::Cart::fmt"];
+    assert_eq!(names(&printed(&trace, &[])), short);
+    let full = [
+        "shop::(anonymous namespace)::parse(char const*)",
+        "shop::find(int)",
+        "shop::find(char)",
+        "void shop::add<int>(int)",
+        "<shop::Cart as core::fmt::Display>::fmt",
+    ];
+    assert_eq!(names(&printed(&trace, &["--full-names"])), full);
+    let json: Vec<_> = rows(&trace, &[]).into_iter().map(|row| row.0).collect();
+    assert_eq!(json, full);
+}
+
+/// What it prints on a terminal of this width.
+fn on_terminal(trace: &[u8], width: usize, arguments: &str) -> String {
+    need(["script", "stty"]);
+    let room = Room::new().unwrap();
+    room.put("t.mcount", trace).unwrap();
+    let line = format!("stty cols {width}; '{MCOUNT}' stats {arguments} t.mcount");
+    let words = ["--quiet", "--return", "--command", &line, "/dev/null"];
+    let mut command = room.command(Path::new("script"), &words);
+    let output = command.env("PAGER", "cat").env_remove("COLUMNS").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().replace('\r', "")
+}
+
+#[test]
+fn only_columns_that_fit() {
+    let mut writer = locked();
+    let long = "a_name_that_is_much_too_long_for_any_line_of_a_terminal_and_has_a_telling_end";
+    let function = writer.function("/bin/shop", long);
+    let thread = writer.thread(7, 9);
+    call(&mut writer, thread, function, 0, (0, 10));
+    let trace = writer.finish();
+    for (width, expected) in [
+        (200, "CALLS TOTAL RUNNING WAITING MEAN MIN MEDIAN P99 MAX FUNCTION"),
+        (110, "CALLS TOTAL RUNNING WAITING MEAN P99 MAX FUNCTION"),
+        (80, "CALLS TOTAL RUNNING WAITING FUNCTION"),
+        (44, "TOTAL RUNNING WAITING FUNCTION"),
+    ] {
+        let text = on_terminal(&trace, width, "");
+        let (_, table) = text.split_once("\n\n").unwrap();
+        let heading: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+        assert_eq!(heading.join(" "), expected, "{width}: {text}");
+        let widest = table.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= width, "{width}: {text}");
+        assert_eq!(table.contains(long), width == 200, "{width}: {text}");
+        assert!(width == 44 || table.contains("_telling_end"), "{width}: {text}");
+    }
+    let sorted = on_terminal(&trace, 80, "--sort min");
+    assert!(sorted.contains(" MIN "), "{sorted}");
+    // No terminal, no limit.
+    let all = printed(&trace, &[]);
+    assert!(all.contains("MEDIAN") && all.contains(long), "{all}");
+}
+
+/// A lock that four threads share, and each holds for a while.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+const SERVER: &str = "
+#include <pthread.h>
+#include <unistd.h>
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+void save_order(void) { pthread_mutex_lock(&lock); usleep(2000); pthread_mutex_unlock(&lock); }
+void *worker(void *unused) { for (int i = 0; i < 20; i++) save_order(); return unused; }
+int main(void)
+{
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], 0, worker, 0);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+}
+";
+
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn the_lock_of_a_server_is_named() {
+    need(["gcc"]);
+    let room = Room::new().unwrap();
+    room.put("p.c", SERVER.as_bytes()).unwrap();
+    let flags = ["-O1", "-pthread", "-fpatchable-function-entry=5", "-o", "p", "p.c"];
+    assert_eq!(room.run(Path::new("gcc"), &flags).unwrap().code, Some(0));
+    let traced = ["trace", "--library-calls", "*", "-o", "t.mcount", "--", "./p"];
+    let traced = room.run(Path::new(MCOUNT), &traced).unwrap();
+    assert_eq!(traced.code, Some(0), "{}", traced.stderr);
+    let text = room.run(Path::new(MCOUNT), &["stats", "t.mcount"]).unwrap().stdout;
+    let second = text.lines().nth(1).unwrap();
+    let expected =
+        "of all threads' time was spent waiting in pthread_mutex_lock, called by save_order; ";
+    assert!(second.contains(expected), "{text}");
+}
