@@ -77,6 +77,8 @@ pub struct Planner<'d> {
     unwind: Unwind<'d>,
     units: Vec<Unit>,
     references: References,
+    /// Where jumps to parts of functions are, and where these parts start; by the first.
+    parts: Vec<(u64, u64)>,
     words: Words,
     /// Indices of symbols, by address.
     symbols: Vec<Symbol<'d>>,
@@ -113,11 +115,21 @@ impl<'d> Planner<'d> {
         resolvers.extend(symbols.iter().filter(|one| one.is_resolver).map(|one| one.address));
         let words = Words::of(&image);
         let hooks = BTreeSet::new();
-        let mut planner =
-            Self { image, unwind, units, references, words, symbols, hooks, resolvers };
+        let mut planner = Self {
+            image,
+            unwind,
+            units,
+            references,
+            parts: Vec::new(),
+            words,
+            symbols,
+            hooks,
+            resolvers,
+        };
         planner.read_code();
         planner.read_data();
         planner.references.finish();
+        planner.parts = planner.find_parts();
         Ok(planner)
     }
 
@@ -156,8 +168,6 @@ impl<'d> Planner<'d> {
         let frame = self.unwind.frame_at(range.start);
         if let Some(frame) = frame {
             self.begins_frame(frame, range)?;
-        } else if self.unwind.is_damaged {
-            return Err(Refusal::Unwind);
         }
         let size = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         let code = self.image.code_at(range.start);
@@ -189,6 +199,9 @@ impl<'d> Planner<'d> {
             Role::Ordinary => {}
             Role::DynamicLinker => return Err(Refusal::DynamicLinker),
             Role::Vdso => return Err(Refusal::Vdso),
+        }
+        if self.unwind.is_damaged {
+            return Err(Refusal::Unwind);
         }
         if range.start == self.image.entry {
             return Err(Refusal::NoReturnAddress);
@@ -271,10 +284,10 @@ impl<'d> Planner<'d> {
     fn has_padding(&self, end: u64, length: usize) -> bool {
         let last = end.saturating_add(length as u64);
         let next = self.units.partition_point(|unit| unit.start < end);
-        let is_free = self.units.get(next).is_none_or(|unit| unit.start >= last);
-        let covered = self.unwind.frame_at(end).is_some_and(|frame| frame.start < end);
-        let code = self.image.code_at(end);
-        is_free && !covered && x86_64::is_padding(code, length)
+        let before = next.checked_sub(1).and_then(|before| self.units.get(before));
+        let is_free = self.units.get(next).is_none_or(|unit| unit.start >= last)
+            && before.is_none_or(|unit| unit.end <= end);
+        is_free && x86_64::is_padding(self.image.code_at(end), length)
     }
 
     /// Nothing leads to the `replaced` bytes but to the first of them.
@@ -298,16 +311,19 @@ impl<'d> Planner<'d> {
         if let Some(at) = self.image.relocated.get(relocated).filter(|at| **at < replaced.end) {
             return Err(Refusal::Relocated(*at));
         }
+        self.is_in_no_table(range, &inside).map_or(Ok(()), |at| Err(Refusal::Table(at)))
+    }
+
+    /// A word that leads to the bytes `inside`, relative to an address that the function or one of its parts takes, if any of these
+    /// jumps by a register.
+    fn is_in_no_table(&self, range: &Range<u64>, inside: &Range<u64>) -> Option<u64> {
         let owners = self.owners(range);
-        for owner in owners {
-            let bases = self.references.bases_of(&owner);
-            if self.jumps_by_table(&owner)
-                && let Some(at) = self.words.lead_to(bases, &inside)
-            {
-                return Err(Refusal::Table(at));
-            }
+        if !owners.iter().any(|owner| self.jumps_by_table(owner)) {
+            return None;
         }
-        Ok(())
+        let bases = owners.iter().map(|owner| self.references.bases_of(owner));
+        let mut found = bases.filter_map(|bases| self.words.lead_to(bases, inside));
+        found.next()
     }
 
     /// Nothing in the function jumps back to its beginning: each round would count as a call.
@@ -326,7 +342,27 @@ impl<'d> Planner<'d> {
 
     /// The function, and its parts elsewhere that it jumps to.
     fn owners(&self, range: &Range<u64>) -> Vec<Range<u64>> {
-        vec![range.clone()]
+        let first = self.parts.partition_point(|(source, _)| *source < range.start);
+        let parts = self.parts.get(first..).unwrap_or_default();
+        let parts = parts.iter().take_while(|(source, _)| *source < range.end);
+        let parts = parts.filter_map(|(_, part)| self.unit(*part));
+        [range.clone()].into_iter().chain(parts.map(|unit| unit.start..unit.bound)).collect()
+    }
+
+    /// The parts of functions, by where these jump to them.
+    fn find_parts(&self) -> Vec<(u64, u64)> {
+        let mut parts = Vec::new();
+        for unit in &self.units {
+            let function =
+                Function { range: unit.start..unit.bound, names: self.names(unit.start) };
+            if self.is_part(&function) {
+                let leads = self.references.between(unit.start..unit.start.saturating_add(1));
+                let jumps = leads.iter().filter(|one| one.kind == Kind::Jump);
+                parts.extend(jumps.map(|one| (one.source, unit.start)));
+            }
+        }
+        parts.sort_unstable();
+        parts
     }
 
     fn jumps_by_table(&self, range: &Range<u64>) -> bool {
@@ -458,15 +494,19 @@ fn units(image: &Image<'_>, unwind: &Unwind<'_>, symbols: &[Symbol<'_>]) -> Vec<
     });
     all.dedup_by_key(|(start, ..)| *start);
     let nexts: Vec<u64> = all.iter().skip(1).map(|(start, ..)| *start).chain([u64::MAX]).collect();
-    let unit = |((start, bound, _), next): ((u64, u64, bool), u64)| {
-        let bytes = image.code_at(start);
-        let section = start.saturating_add(bytes.len() as u64);
+    let mut covered = 0;
+    let mut found = Vec::with_capacity(all.len());
+    for ((start, bound, _), next) in all.into_iter().zip(nexts) {
+        let section = start.saturating_add(image.code_at(start).len() as u64);
+        // A symbol without a size, inside a function.
         let bound = match unwind.frame_at(start).filter(|_| bound == start) {
             Some(frame) => frame.end,
             None => bound,
         };
-        let found = Scanned::default();
-        Unit { start, end: bound.min(next).min(section), bound, found }
-    };
-    all.into_iter().zip(nexts).map(unit).collect()
+        covered = bound.max(covered);
+        // A function inside another one may end before that.
+        let end = covered.min(next).min(section);
+        found.push(Unit { start, end, bound, found: Scanned::default() });
+    }
+    found
 }
