@@ -426,9 +426,16 @@ impl Planner<'_> {
         }
         for (start, bytes) in &self.image.code {
             let end = start.saturating_add(bytes.len() as u64);
-            for gap in gaps(*start..end, &self.units) {
+            for gap in gaps(*start..end, &self.units, &self.symbols) {
                 let bytes = self.image.code_between(gap.start, gap.end);
-                x86_64::any(bytes, gap.start, &mut self.references);
+                let piece =
+                    x86_64::Piece { bytes, start: gap.start, is_fixed: self.image.is_fixed };
+                // What decodes may be data all the same. So everything that could lead far is added, too.
+                x86_64::far(bytes, gap.start, &mut self.references);
+                let found = x86_64::scan(piece, &[], &mut self.references);
+                if let Some(from) = found.falls_from {
+                    self.references.add(gap.end, from, Kind::Jump);
+                }
             }
         }
     }
@@ -465,20 +472,35 @@ impl Planner<'_> {
     }
 }
 
-/// The code of a section that belongs to no function that we know.
-fn gaps(section: Range<u64>, units: &[Unit]) -> Vec<Range<u64>> {
+/// The code of a section that belongs to no function that we know, from each symbol to the next.
+fn gaps(section: Range<u64>, units: &[Unit], symbols: &[Symbol<'_>]) -> Vec<Range<u64>> {
     let first = units.partition_point(|unit| unit.start < section.start);
     let within = units.get(first..).unwrap_or_default();
     let within = within.iter().take_while(|unit| unit.start < section.end);
     let mut found = Vec::new();
     let mut from = section.start;
     for unit in within {
-        found.push(from..unit.start);
+        split(from..unit.start, symbols, &mut found);
         from = unit.end;
     }
-    found.push(from..section.end);
-    found.retain(|gap| gap.start < gap.end);
+    split(from..section.end, symbols, &mut found);
     found
+}
+
+/// Adds a range, in pieces that begin at symbols.
+fn split(range: Range<u64>, symbols: &[Symbol<'_>], found: &mut Vec<Range<u64>>) {
+    let first = symbols.partition_point(|symbol| symbol.address <= range.start);
+    let within = symbols.get(first..).unwrap_or_default();
+    let mut from = range.start;
+    for symbol in within.iter().take_while(|symbol| symbol.address < range.end) {
+        if from < symbol.address {
+            found.push(from..symbol.address);
+        }
+        from = symbol.address;
+    }
+    if from < range.end {
+        found.push(from..range.end);
+    }
 }
 
 /// All functions' code, from the unwind information and the symbols, apart.

@@ -12,7 +12,7 @@ mod scan;
 mod stack;
 
 pub use self::relocate::{MOVED_MOST, Relocated, relocate};
-pub(super) use self::scan::{Piece, Scanned, any, scan};
+pub(super) use self::scan::{Piece, Scanned, far, scan};
 
 use self::instruction::{Flow, can_move, decoder, flow};
 use super::Refusal;

@@ -186,26 +186,32 @@ impl Scan<'_> {
 
 /// Adds whatever the bytes at any offset would lead to, if they were an instruction: for code of which we don't know where
 /// instructions begin.
-pub(in crate::probe) fn any(bytes: &[u8], start: u64, references: &mut References) {
-    for offset in 0..bytes.len() {
-        let Some(rest) = bytes.get(offset..) else { return };
+fn any(bytes: &[u8], start: u64, references: &mut References) {
+    far(bytes, start, references);
+    for (offset, pair) in bytes.windows(2).enumerate() {
+        let &[0xeb | 0x70..=0x7f | 0xe0..=0xe3, distance] = pair else { continue };
         let source = start.wrapping_add(offset as u64);
-        let (length, distance, kind) = match *rest {
-            [0xe8, a, b, c, d, ..] => (5, i32::from_le_bytes([a, b, c, d]), Kind::Call),
-            [0xe9, a, b, c, d, ..] => (5, i32::from_le_bytes([a, b, c, d]), Kind::Jump),
-            [0x0f, 0x80..=0x8f, a, b, c, d, ..] => {
-                (6, i32::from_le_bytes([a, b, c, d]), Kind::Jump)
-            }
-            [0xc7, 0xf8, a, b, c, d, ..] => (6, i32::from_le_bytes([a, b, c, d]), Kind::Jump),
-            [0x8d, modrm, a, b, c, d, ..] if modrm & 0xc7 == 5 => {
-                (6, i32::from_le_bytes([a, b, c, d]), Kind::Address)
-            }
-            [0xeb | 0x70..=0x7f | 0xe0..=0xe3, a, ..] => {
-                (2, i32::from(a.cast_signed()), Kind::Jump)
-            }
+        let target = source.wrapping_add(2).wrapping_add_signed(i64::from(distance.cast_signed()));
+        references.add(target, source, Kind::Jump);
+    }
+}
+
+/// The same, of instructions that lead farther than 128 bytes.
+pub(in crate::probe) fn far(bytes: &[u8], start: u64, references: &mut References) {
+    for (offset, pair) in bytes.windows(2).enumerate() {
+        let (length, kind) = match *pair {
+            [0xe8, _] => (5, Kind::Call),
+            [0xe9, _] => (5, Kind::Jump),
+            // A conditional jump, and `xbegin`.
+            [0x0f, 0x80..=0x8f] | [0xc7, 0xf8] => (6, Kind::Jump),
+            [0x8d, modrm] if modrm & 0xc7 == 5 => (6, Kind::Address),
             _ => continue,
         };
-        let target = source.wrapping_add(length).wrapping_add_signed(i64::from(distance));
+        let distance = bytes.get(offset + length - 4..).and_then(|rest| rest.first_chunk());
+        let Some(distance) = distance else { continue };
+        let distance = i64::from(i32::from_le_bytes(*distance));
+        let source = start.wrapping_add(offset as u64);
+        let target = source.wrapping_add(length as u64).wrapping_add_signed(distance);
         references.add(target, source, kind);
         if kind == Kind::Address {
             references.bases.push(Base { source, address: target });
