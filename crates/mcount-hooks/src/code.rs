@@ -74,6 +74,52 @@ pub fn returns_twice(symbol: &str) -> bool {
     path.rsplit("::").next().is_some_and(|name| NAMES.contains(&name))
 }
 
+/// Must calls of this function not be watched, or did the compiler add them?
+#[must_use]
+pub fn is_left_out(symbol: &str) -> bool {
+    /// These return twice, or keep the address that they return to.
+    const KEEPS_RETURN: [&str; 9] = [
+        "setjmp",
+        "sigsetjmp",
+        "sigsetjmp_cancel",
+        "qsetjmp",
+        "setjmp_syscall",
+        "savectx",
+        "vfork",
+        "getcontext",
+        "swapcontext",
+    ];
+    /// These find out who calls them.
+    const KNOWS_CALLER: [&str; 4] = ["dlopen", "dlmopen", "dlsym", "dlvsym"];
+    /// Calls of these are made by compilers, and by what they link to programs.
+    const COMPILERS: [&str; 9] = [
+        "libc_start_main",
+        "gmon_start__",
+        "cxa_finalize",
+        "tls_get_addr",
+        "mcount",
+        "fentry__",
+        "morestack",
+        "cyg_profile_func_enter",
+        "cyg_profile_func_exit",
+    ];
+    const PREFIXES: [&str; 9] = [
+        "_Unwind_",
+        "_ITM_",
+        "_dl_",
+        "__asan_",
+        "__hwasan_",
+        "__msan_",
+        "__tsan_",
+        "__ubsan_",
+        "__sanitizer_",
+    ];
+    let name = symbol.trim_start_matches('_');
+    [KEEPS_RETURN.as_slice(), &KNOWS_CALLER, &COMPILERS].iter().any(|all| all.contains(&name))
+        || name.ends_with("_getcontext")
+        || PREFIXES.iter().any(|prefix| symbol.starts_with(prefix))
+}
+
 /// Where `file` has functions with these names; 0 for those that it hasn't.
 #[must_use]
 pub fn definitions<'d, const N: usize>(file: &impl Object<'d>, names: [&str; N]) -> [u64; N] {
@@ -184,5 +230,30 @@ mod tests {
         for symbol in others {
             assert!(!returns_twice(symbol), "{symbol}");
         }
+    }
+
+    /// gcc's `special_function_p` and the manual of clang's `returns_twice` name these; and other forms that headers make of them.
+    #[test]
+    fn functions_that_return_twice_are_left_out() {
+        let names = [
+            "setjmp",
+            "_setjmp",
+            "__setjmp",
+            "sigsetjmp",
+            "__sigsetjmp",
+            "savectx",
+            "vfork",
+            "__vfork",
+            "getcontext",
+            "setjmp_syscall",
+            "qsetjmp",
+            "__sigsetjmp_cancel",
+            "_Ux86_64_getcontext",
+            "__unw_getcontext",
+        ];
+        assert!(names.into_iter().all(is_left_out));
+        let others =
+            ["longjmp", "malloc", "fork", "setcontext", "mcountries", "png_setjmper", "exit"];
+        assert!(!others.into_iter().any(is_left_out));
     }
 }

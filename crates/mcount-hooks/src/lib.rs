@@ -7,6 +7,8 @@
 pub mod code;
 pub mod maps;
 pub mod near;
+#[cfg(feature = "probe")]
+pub mod probe;
 
 /// Bytes of a page, as the processors have them on which other programs are traced (x86-64, and `AArch64` as distributions configure
 /// it).

@@ -1,0 +1,534 @@
+//! Probes: hooks for functions that no compiler gave one. The first instructions of a function move into a stub, and a jump takes
+//! their place.
+//!
+//! Here is only the plan, made of a file: which bytes of which function can move. Moving is allowed if nothing but the function's
+//! first byte leads to them: no branch of the module, no pointer, no jump table, no exception handler, no frame that returns. What
+//! can't be proved is refused, with a reason ([`Refusal`]).
+//!
+//! What whoever makes the stubs has to know:
+//!
+//! - Compilers know which registers a function of the same file leaves alone (gcc's `-fipa-ra`), and assembly calls as it likes. So a stub
+//!   preserves all registers, flags and the bytes below the stack pointer, at the entry and at the exit.
+//! - No thread may be inside the moved bytes when they're replaced. [`Relocated::places`] says where it goes on.
+//! - While a stub runs, unwinders need rows for it: [`Plan::rows`], at the places that [`Relocated::places`] says.
+
+mod image;
+mod references;
+mod refusal;
+mod tables;
+mod unwind;
+mod x86_64;
+
+pub use self::refusal::Refusal;
+pub use self::unwind::Row;
+pub use self::x86_64::{JUMP, MOVED_MOST, Relocated, relocate};
+
+use self::image::{Image, Role, Symbol};
+use self::references::{Kind, References};
+use self::tables::Words;
+use self::unwind::{Frame, Returns, STACK_POINTER, Unwind};
+use self::x86_64::Scanned;
+use gimli::UnwindContext;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// What a probe of a function needs. Addresses are those of the file (`p_vaddr`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The first byte that the jump replaces: behind `endbr64`.
+    pub entry: u64,
+    /// Bytes that move: whole instructions. If that's less than [`Plan::replaced`], execution never reaches their end.
+    pub moved: usize,
+    /// Bytes that are replaced: the jump's, or those that move, if these are more. What moves and isn't replaced by the jump is never
+    /// executed any more. Behind what moves there can be padding, which is replaced and needn't move.
+    pub replaced: usize,
+    /// The whole function.
+    pub function: Range<u64>,
+    /// The rows of unwind information of the bytes that move: the one that holds at the first, and those that begin later. None if the
+    /// function has no unwind information.
+    pub rows: Vec<Row>,
+}
+
+/// A function of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function<'d> {
+    /// Where it is. Empty if nothing tells where it ends.
+    pub range: Range<u64>,
+    /// The names of symbols there. None if it's only known from unwind information.
+    pub names: Vec<&'d str>,
+}
+
+/// Why a file can't be planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotPlannable;
+
+impl std::fmt::Display for NotPlannable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("probes need a linked ELF file for x86-64")
+    }
+}
+
+impl std::error::Error for NotPlannable {}
+
+/// Decides which functions of a file can have probes.
+#[derive(Debug)]
+pub struct Planner<'d> {
+    image: Image<'d>,
+    unwind: Unwind<'d>,
+    units: Vec<Unit>,
+    references: References,
+    /// Where jumps to parts of functions are, and where these parts start; by the first.
+    parts: Vec<(u64, u64)>,
+    words: Words,
+    /// Indices of symbols, by address.
+    symbols: Vec<Symbol<'d>>,
+    /// Where compilers left hooks, ascending.
+    hooks: BTreeSet<u64>,
+    resolvers: BTreeSet<u64>,
+}
+
+/// A piece of code that is decoded in one go: from the start of a function to its end, or to where another one starts.
+#[derive(Debug, Clone, Copy)]
+struct Unit {
+    start: u64,
+    end: u64,
+    /// Where the function ends that starts here; `start` if nothing tells.
+    bound: u64,
+    found: Scanned,
+}
+
+impl<'d> Planner<'d> {
+    /// Reads the file `bytes`. Takes about as long as decoding all of its code.
+    ///
+    /// # Errors
+    ///
+    /// It isn't a linked ELF file for a processor that can have probes.
+    pub fn new(bytes: &'d [u8]) -> Result<Self, NotPlannable> {
+        let image = Image::read(bytes).ok_or(NotPlannable)?;
+        let unwind = Unwind::read(&image);
+        let mut symbols = image.symbols.clone();
+        symbols.sort_by_key(|symbol| symbol.address);
+        let units = units(&image, &unwind, &symbols);
+        let starts: Vec<u64> = units.iter().map(|unit| unit.start).collect();
+        let references = References::new(&image.code, &starts);
+        let mut resolvers: BTreeSet<u64> = image.resolvers.iter().copied().collect();
+        resolvers.extend(symbols.iter().filter(|one| one.is_resolver).map(|one| one.address));
+        let words = Words::of(&image);
+        let hooks = BTreeSet::new();
+        let mut planner = Self {
+            image,
+            unwind,
+            units,
+            references,
+            parts: Vec::new(),
+            words,
+            symbols,
+            hooks,
+            resolvers,
+        };
+        planner.read_code();
+        planner.read_data();
+        planner.references.finish();
+        planner.parts = planner.find_parts();
+        Ok(planner)
+    }
+
+    /// Says where compilers left hooks: functions that have one are refused.
+    pub fn leave_hooks(&mut self, addresses: impl IntoIterator<Item = u64>) {
+        self.hooks.extend(addresses);
+    }
+
+    /// All functions, by address.
+    pub fn functions(&self) -> impl Iterator<Item = Function<'d>> {
+        self.units
+            .iter()
+            .map(|unit| Function { range: unit.start..unit.bound, names: self.names(unit.start) })
+    }
+
+    /// The function that starts at `address`.
+    #[must_use]
+    pub fn function(&self, address: u64) -> Option<Function<'d>> {
+        let unit = self.unit(address)?;
+        let range = unit.start..unit.bound;
+        Some(Function { range, names: self.names(address) })
+    }
+
+    /// Whether `function` can have a probe.
+    ///
+    /// # Errors
+    ///
+    /// It can't, for this reason.
+    pub fn plan(&self, function: &Function<'_>) -> Result<Plan, Refusal> {
+        let range = &function.range;
+        self.is_meant(function)?;
+        if range.is_empty() {
+            return Err(Refusal::NoBounds);
+        }
+        self.decodes(range)?;
+        let frame = self.unwind.frame_at(range.start);
+        if let Some(frame) = frame {
+            self.begins_frame(frame, range)?;
+        }
+        let size = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        let code = self.image.code_at(range.start);
+        let code = code.get(..size).ok_or(Refusal::NotDecoded(range.end))?;
+        let entry = x86_64::entry(code, range.start);
+        let head = usize::try_from(entry - range.start).unwrap_or(0);
+        let beginning = x86_64::beginning(code.get(head..).unwrap_or_default(), entry)?;
+        let moved = beginning.moved;
+        let replaced = moved.max(JUMP);
+        if moved < JUMP && (beginning.goes_on || !self.has_padding(range.end, replaced - moved)) {
+            return Err(Refusal::TooShort);
+        }
+        let end = entry.saturating_add(replaced as u64);
+        self.is_alone(range, entry..end)?;
+        let rows = match frame {
+            Some(frame) => self.rows(frame, entry, moved)?,
+            None => Vec::new(),
+        };
+        Ok(Plan { entry, moved, replaced, function: range.clone(), rows })
+    }
+}
+
+/// What is planned of one function.
+impl<'d> Planner<'d> {
+    /// Refuses functions for what they are.
+    fn is_meant(&self, function: &Function<'_>) -> Result<(), Refusal> {
+        let range = &function.range;
+        match self.image.role {
+            Role::Ordinary => {}
+            Role::DynamicLinker => return Err(Refusal::DynamicLinker),
+            Role::Vdso => return Err(Refusal::Vdso),
+        }
+        if self.unwind.is_damaged {
+            return Err(Refusal::Unwind);
+        }
+        if range.start == self.image.entry {
+            return Err(Refusal::NoReturnAddress);
+        }
+        if self.is_linkage(range.start) {
+            return Err(Refusal::Linkage);
+        }
+        if self.resolvers.contains(&range.start) {
+            return Err(Refusal::Resolver);
+        }
+        if self.hooks.range(range.clone()).next().is_some() {
+            return Err(Refusal::HasHook);
+        }
+        let is_left_out =
+            |name: &&str| crate::code::returns_twice(name) || crate::code::is_left_out(name);
+        if function.names.iter().any(is_left_out) {
+            return Err(Refusal::LeftOut);
+        }
+        if self.is_part(function) { Err(Refusal::Part) } else { Ok(()) }
+    }
+
+    /// Whether an entry of a procedure linkage table is at `address`: by its section, or because it jumps by a word for calls.
+    fn is_linkage(&self, address: u64) -> bool {
+        let code = self.image.code_at(address);
+        let entry = x86_64::entry(code, address);
+        let slot = x86_64::jumps_by(self.image.code_at(entry), entry);
+        self.image.linkage.iter().any(|linkage| linkage.contains(&address))
+            || slot.is_some_and(|slot| self.image.slots.binary_search(&slot).is_ok())
+    }
+
+    /// Whether it's the unlikely part of a function: by its name, or because the only way there is to jump.
+    fn is_part(&self, function: &Function<'_>) -> bool {
+        let start = function.range.start;
+        if !function.names.is_empty() {
+            return function.names.iter().any(|name| mcount::is_cold_part(name));
+        }
+        let leads = self.references.between(start..start.saturating_add(1));
+        let is_called = |kind: Kind| matches!(kind, Kind::Call | Kind::Pointer | Kind::Address);
+        leads.iter().any(|one| one.kind == Kind::Jump)
+            && !leads.iter().any(|one| is_called(one.kind))
+    }
+
+    /// All of the function is code that's decoded, and nothing in it is odd.
+    fn decodes(&self, range: &Range<u64>) -> Result<(), Refusal> {
+        let first = self.units.partition_point(|unit| unit.start < range.start);
+        let units = self.units.get(first..).unwrap_or_default();
+        let units = units.iter().take_while(|unit| unit.start < range.end);
+        let mut end = range.start;
+        for unit in units {
+            if unit.start != end {
+                return Err(Refusal::NotDecoded(end));
+            }
+            if let Some(at) = unit.found.undecoded {
+                return Err(Refusal::NotDecoded(at));
+            }
+            if let Some(at) = unit.found.uses_return {
+                return Err(Refusal::UsesReturnAddress(at));
+            }
+            end = unit.end;
+        }
+        if end < range.end { Err(Refusal::NotDecoded(end)) } else { Ok(()) }
+    }
+
+    /// By its unwind information, it has just been called when it's entered.
+    fn begins_frame(&self, frame: &Frame, range: &Range<u64>) -> Result<(), Refusal> {
+        if frame.is_signal {
+            return Err(Refusal::SignalReturn);
+        }
+        let rules = self.unwind.rules(frame, &mut UnwindContext::new()).ok_or(Refusal::Unwind)?;
+        let holds = rules.iter().find(|rules| (rules.start..rules.end).contains(&range.start));
+        let holds = holds.ok_or(Refusal::Unwind)?;
+        match (holds.cfa, holds.returns) {
+            (_, Returns::Nowhere) => Err(Refusal::NoReturnAddress),
+            (Some((STACK_POINTER, 8)), Returns::At(-8)) => Ok(()),
+            _ => Err(Refusal::NotAtEntry),
+        }
+    }
+
+    /// Whether the `length` bytes behind a function are padding, and no other function's.
+    fn has_padding(&self, end: u64, length: usize) -> bool {
+        let last = end.saturating_add(length as u64);
+        let next = self.units.partition_point(|unit| unit.start < end);
+        let before = next.checked_sub(1).and_then(|before| self.units.get(before));
+        let is_free = self.units.get(next).is_none_or(|unit| unit.start >= last)
+            && before.is_none_or(|unit| unit.end <= end);
+        is_free && x86_64::is_padding(self.image.code_at(end), length)
+    }
+
+    /// Nothing leads to the `replaced` bytes but to the first of them.
+    fn is_alone(&self, range: &Range<u64>, replaced: Range<u64>) -> Result<(), Refusal> {
+        let inside = replaced.start.saturating_add(1)..replaced.end;
+        if let Some(first) = self.references.between(inside.clone()).first() {
+            let (at, source) = (first.target, first.source);
+            return Err(match first.kind {
+                Kind::Call | Kind::Jump => Refusal::Branch(source),
+                Kind::Pointer => Refusal::Pointer(source),
+                Kind::Table => Refusal::Table(source),
+                Kind::Address => Refusal::Address(source),
+                Kind::LandingPad => Refusal::LandingPad(at),
+                Kind::CallSite => Refusal::CallSite(at),
+                Kind::Label => Refusal::Label(at),
+            });
+        }
+        self.is_no_loop(range, &replaced)?;
+        let relocated =
+            self.image.relocated.partition_point(|at| *at < replaced.start.saturating_sub(7));
+        if let Some(at) = self.image.relocated.get(relocated).filter(|at| **at < replaced.end) {
+            return Err(Refusal::Relocated(*at));
+        }
+        self.is_in_no_table(range, &inside).map_or(Ok(()), |at| Err(Refusal::Table(at)))
+    }
+
+    /// A word that leads to the bytes `inside`, relative to an address that the function or one of its parts takes, if any of these
+    /// jumps by a register.
+    fn is_in_no_table(&self, range: &Range<u64>, inside: &Range<u64>) -> Option<u64> {
+        let owners = self.owners(range);
+        if !owners.iter().any(|owner| self.jumps_by_table(owner)) {
+            return None;
+        }
+        let bases = owners.iter().map(|owner| self.references.bases_of(owner));
+        let mut found = bases.filter_map(|bases| self.words.lead_to(bases, inside));
+        found.next()
+    }
+
+    /// Nothing in the function jumps back to its beginning: each round would count as a call.
+    fn is_no_loop(&self, range: &Range<u64>, replaced: &Range<u64>) -> Result<(), Refusal> {
+        let leads = self.references.between(range.start..replaced.start.saturating_add(1));
+        for one in leads {
+            match one.kind {
+                Kind::Jump if range.contains(&one.source) => return Err(Refusal::Loop(one.source)),
+                Kind::LandingPad => return Err(Refusal::LandingPad(one.target)),
+                Kind::Label if one.target > range.start => return Err(Refusal::Label(one.target)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The function, and its parts elsewhere that it jumps to.
+    fn owners(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let first = self.parts.partition_point(|(source, _)| *source < range.start);
+        let parts = self.parts.get(first..).unwrap_or_default();
+        let parts = parts.iter().take_while(|(source, _)| *source < range.end);
+        let parts = parts.filter_map(|(_, part)| self.unit(*part));
+        [range.clone()].into_iter().chain(parts.map(|unit| unit.start..unit.bound)).collect()
+    }
+
+    /// The parts of functions, by where these jump to them.
+    fn find_parts(&self) -> Vec<(u64, u64)> {
+        let mut parts = Vec::new();
+        for unit in &self.units {
+            let function =
+                Function { range: unit.start..unit.bound, names: self.names(unit.start) };
+            if self.is_part(&function) {
+                let leads = self.references.between(unit.start..unit.start.saturating_add(1));
+                let jumps = leads.iter().filter(|one| one.kind == Kind::Jump);
+                parts.extend(jumps.map(|one| (one.source, unit.start)));
+            }
+        }
+        parts.sort_unstable();
+        parts
+    }
+
+    fn jumps_by_table(&self, range: &Range<u64>) -> bool {
+        let first = self.units.partition_point(|unit| unit.start < range.start);
+        let units = self.units.get(first..).unwrap_or_default();
+        let mut units = units.iter().take_while(|unit| unit.start < range.end);
+        units.any(|unit| unit.found.jumps_by_register)
+    }
+
+    /// The rows of the bytes that move, if exceptions of these aren't caught and a stub can have such rows.
+    fn rows(&self, frame: &Frame, entry: u64, moved: usize) -> Result<Vec<Row>, Refusal> {
+        let end = entry.saturating_add(moved as u64);
+        let sites = unwind::call_sites(&self.image, frame).ok_or(Refusal::Exceptions)?;
+        let catches =
+            |site: &unwind::CallSite| site.pad.is_some() && site.start < end && entry < site.end;
+        if let Some(site) = sites.into_iter().find(catches) {
+            return Err(Refusal::CallSite(site.start));
+        }
+        self.unwind.rows(frame, entry, end).map_err(Refusal::Row)
+    }
+
+    fn unit(&self, start: u64) -> Option<&Unit> {
+        let at = self.units.binary_search_by_key(&start, |unit| unit.start).ok()?;
+        self.units.get(at)
+    }
+
+    /// The names of the functions at `address`.
+    fn names(&self, address: u64) -> Vec<&'d str> {
+        let first = self.symbols.partition_point(|symbol| symbol.address < address);
+        let symbols = self.symbols.get(first..).unwrap_or_default();
+        let here = symbols.iter().take_while(|symbol| symbol.address == address);
+        let mut names: Vec<&str> = here
+            .filter(|symbol| symbol.is_function && !symbol.name.is_empty())
+            .map(|symbol| symbol.name)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}
+
+/// What is read once, for all functions.
+impl Planner<'_> {
+    /// Decodes all code.
+    fn read_code(&mut self) {
+        let mut context = UnwindContext::new();
+        let mut rules = (None, Vec::new());
+        for unit in &mut self.units {
+            let frame = self.unwind.frame_at(unit.start);
+            let id = frame.map(Frame::id);
+            if id != rules.0 {
+                let new = frame.and_then(|frame| self.unwind.rules(frame, &mut context));
+                rules = (id, new.unwrap_or_default());
+            }
+            let bytes = self.image.code_between(unit.start, unit.end);
+            let piece = x86_64::Piece { bytes, start: unit.start, is_fixed: self.image.is_fixed };
+            unit.found = x86_64::scan(piece, &rules.1, &mut self.references);
+            if let Some(from) = unit.found.falls_from {
+                self.references.add(unit.end, from, Kind::Jump);
+            }
+        }
+        for (start, bytes) in &self.image.code {
+            let end = start.saturating_add(bytes.len() as u64);
+            for gap in gaps(*start..end, &self.units, &self.symbols) {
+                let bytes = self.image.code_between(gap.start, gap.end);
+                let piece =
+                    x86_64::Piece { bytes, start: gap.start, is_fixed: self.image.is_fixed };
+                // What decodes may be data all the same. So everything that could lead far is added, too.
+                x86_64::far(bytes, gap.start, &mut self.references);
+                let found = x86_64::scan(piece, &[], &mut self.references);
+                if let Some(from) = found.falls_from {
+                    self.references.add(gap.end, from, Kind::Jump);
+                }
+            }
+        }
+    }
+
+    /// Adds all that isn't code and leads to code.
+    fn read_data(&mut self) {
+        for word in &self.image.words {
+            self.references.add(word.target, word.at, Kind::Pointer);
+        }
+        if self.image.is_fixed {
+            for (start, bytes) in &self.image.data {
+                for (offset, word) in bytes.windows(8).enumerate() {
+                    let target = image::word(word, 0);
+                    self.references.add(target, start + offset as u64, Kind::Pointer);
+                }
+            }
+        }
+        for symbol in &self.symbols {
+            self.references.add(symbol.address, symbol.address, Kind::Label);
+        }
+        for unit in &self.units {
+            self.references.add(unit.start, unit.start, Kind::Label);
+        }
+        for frame in &self.unwind.frames {
+            for site in unwind::call_sites(&self.image, frame).unwrap_or_default() {
+                self.references.add(site.start, site.start, Kind::CallSite);
+                self.references.add(site.end, site.end, Kind::CallSite);
+                if let Some(pad) = site.pad {
+                    self.references.add(pad, pad, Kind::LandingPad);
+                }
+            }
+        }
+        tables::walk(&self.image, &mut self.references);
+    }
+}
+
+/// The code of a section that belongs to no function that we know, from each symbol to the next.
+fn gaps(section: Range<u64>, units: &[Unit], symbols: &[Symbol<'_>]) -> Vec<Range<u64>> {
+    let first = units.partition_point(|unit| unit.start < section.start);
+    let within = units.get(first..).unwrap_or_default();
+    let within = within.iter().take_while(|unit| unit.start < section.end);
+    let mut found = Vec::new();
+    let mut from = section.start;
+    for unit in within {
+        split(from..unit.start, symbols, &mut found);
+        from = unit.end;
+    }
+    split(from..section.end, symbols, &mut found);
+    found
+}
+
+/// Adds a range, in pieces that begin at symbols.
+fn split(range: Range<u64>, symbols: &[Symbol<'_>], found: &mut Vec<Range<u64>>) {
+    let first = symbols.partition_point(|symbol| symbol.address <= range.start);
+    let within = symbols.get(first..).unwrap_or_default();
+    let mut from = range.start;
+    for symbol in within.iter().take_while(|symbol| symbol.address < range.end) {
+        if from < symbol.address {
+            found.push(from..symbol.address);
+        }
+        from = symbol.address;
+    }
+    if from < range.end {
+        found.push(from..range.end);
+    }
+}
+
+/// All functions' code, from the unwind information and the symbols, apart.
+fn units(image: &Image<'_>, unwind: &Unwind<'_>, symbols: &[Symbol<'_>]) -> Vec<Unit> {
+    let frames = unwind.frames.iter().map(|frame| (frame.start, frame.end, true));
+    let functions = symbols.iter().filter(|symbol| symbol.is_function);
+    let functions =
+        functions.map(|symbol| (symbol.address, symbol.address.saturating_add(symbol.size), false));
+    let mut all: Vec<(u64, u64, bool)> = frames.chain(functions).collect();
+    // Unwind information comes first, and of symbols the longest.
+    all.sort_unstable_by_key(|(start, end, is_frame)| {
+        (*start, !*is_frame, std::cmp::Reverse(*end))
+    });
+    all.dedup_by_key(|(start, ..)| *start);
+    let nexts: Vec<u64> = all.iter().skip(1).map(|(start, ..)| *start).chain([u64::MAX]).collect();
+    let mut covered = 0;
+    let mut found = Vec::with_capacity(all.len());
+    for ((start, bound, _), next) in all.into_iter().zip(nexts) {
+        let section = start.saturating_add(image.code_at(start).len() as u64);
+        // A symbol without a size, inside a function.
+        let bound = match unwind.frame_at(start).filter(|_| bound == start) {
+            Some(frame) => frame.end,
+            None => bound,
+        };
+        covered = bound.max(covered);
+        // A function inside another one may end before that.
+        let end = covered.min(next).min(section);
+        found.push(Unit { start, end, bound, found: Scanned::default() });
+    }
+    found
+}

@@ -1,0 +1,179 @@
+//! Does `objdump` agree? For libraries of the system, which we didn't write: does each plan end where an instruction of `objdump`'s
+//! ends, and does no branch of its lead inside? CI looks at some of them, `MCOUNT_SAMPLE` says which; `cargo lab plan` at more.
+
+use mcount_hooks::code::Code;
+use mcount_hooks::probe::{JUMP, MOVED_MOST, Plan, Planner, Relocated, relocate};
+use object::{Object, ObjectSegment};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use testkit::{files, sample, test, tools};
+
+/// Libraries of the system, and programs.
+fn libraries() -> Vec<&'static str> {
+    let folder = Path::new("/usr/lib/x86_64-linux-gnu");
+    let Ok(entries) = folder.read_dir() else { return Vec::new() };
+    let mut found = BTreeSet::new();
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_small =
+            entry.path().metadata().is_ok_and(|one| one.is_file() && one.len() < 1 << 21);
+        if name.starts_with("lib") && name.contains(".so.") && is_small {
+            found.extend(entry.path().canonicalize());
+        }
+    }
+    let paths =
+        found.into_iter().filter_map(|path: PathBuf| path.into_os_string().into_string().ok());
+    sample::one_in(16, paths.map(|path| &*path.leak()).collect())
+}
+
+/// What `objdump` says: instructions, and where direct branches lead, with where they are.
+#[derive(Default)]
+struct Listing {
+    texts: BTreeMap<u64, String>,
+    targets: BTreeMap<u64, u64>,
+}
+
+fn number(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).ok()
+}
+
+impl Listing {
+    fn of(command: &mut Command) -> Self {
+        let output = command.args(["-w", "--no-show-raw-insn"]).output().unwrap();
+        let mut all = Self::default();
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            let Some((address, text)) = line.trim_start().split_once(":\t") else { continue };
+            let Some(address) = number(address) else { continue };
+            let text = without_place(text);
+            let mut words = text.split(' ');
+            let is_branch = |word: &str| word.starts_with(['j', 'l']) || word.starts_with("call");
+            let target = words.find(|word| is_branch(word)).and(words.next());
+            all.targets.extend(target.and_then(number).map(|target| (target, address)));
+            all.texts.insert(address, text);
+        }
+        all
+    }
+
+    fn of_file(path: &Path) -> Self {
+        Self::of(Command::new("objdump").arg("-d").arg(path))
+    }
+
+    fn of_code(code: &[u8], address: u64) -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("code");
+        files::write(&path, code).unwrap();
+        let mut command = Command::new("objdump");
+        command.args(["-D", "-b", "binary", "-m", "i386:x86-64"]);
+        Self::of(command.arg(format!("--adjust-vma={address:#x}")).arg(&path))
+    }
+}
+
+/// An instruction without names, and without what is different elsewhere: how far away things are, but not where.
+fn without_place(text: &str) -> String {
+    const PREFIXES: [&str; 5] = ["bnd", "data16", "rex.W", "ds", "cs"];
+    let text = text.split(" <").next().unwrap_or_default();
+    let words = text.split_whitespace().filter(|word| !PREFIXES.contains(word));
+    let words = words.map(|word| match word.rsplit_once("(%rip)") {
+        Some((before, after)) => {
+            let start = before.rfind([',', '*']).map_or(0, |at| at + 1);
+            format!("{}(%rip){after}", &before[..start])
+        }
+        None => {
+            word.trim_start_matches("0x").trim_end_matches(",pn").trim_end_matches(",pt").to_owned()
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test(each = libraries())]
+fn agrees(path: &'static str) {
+    let path = Path::new(path);
+    tools::need(["objdump"]);
+    let bytes = files::read(path).unwrap();
+    let planner = Planner::new(&bytes).unwrap();
+    let listing = Listing::of_file(path);
+    let mut planned = 0;
+    for function in planner.functions() {
+        let Ok(plan) = planner.plan(&function) else { continue };
+        planned += 1;
+        check(&plan, &listing);
+    }
+    assert!(planned > 0 || bytes.len() < 1 << 15, "nothing was planned");
+}
+
+fn check(plan: &Plan, listing: &Listing) {
+    let end = plan.entry + plan.moved as u64;
+    let at = format!("{plan:x?}");
+    assert!(listing.texts.contains_key(&plan.entry), "{at}");
+    // Behind the last function of a section there may be nothing.
+    let is_end = plan.moved < JUMP || end == plan.function.end || listing.texts.contains_key(&end);
+    assert!(is_end, "{at}");
+    let inside = plan.entry + 1..plan.entry + plan.replaced as u64;
+    let first = listing.targets.range(inside).next();
+    assert_eq!(first, None, "{at}");
+    assert!(plan.replaced >= JUMP && plan.moved <= plan.replaced && plan.moved > 0, "{at}");
+    let starts = plan.rows.iter().map(|row| plan.entry + row.offset as u64);
+    assert!(starts.clone().all(|start| listing.texts.contains_key(&start)), "{at}");
+    assert!(starts.clone().all(|start| start < end), "{at}");
+}
+
+/// Room for a stub.
+const STUB: usize = 96;
+
+#[test(each = libraries())]
+fn moves(path: &'static str) {
+    let path = Path::new(path);
+    tools::need(["objdump"]);
+    let bytes = files::read(path).unwrap();
+    let planner = Planner::new(&bytes).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let code = Code::of(&file, 32);
+    let end = file.segments().map(|one| one.address() + one.size()).max().unwrap();
+    let room = end.next_multiple_of(4096);
+    let (mut stubs, mut plans) = (Vec::new(), Vec::new());
+    for function in planner.functions() {
+        let Ok(plan) = planner.plan(&function) else { continue };
+        let to = room + (stubs.len()) as u64;
+        let moved = relocate(&code.at(plan.entry)[..plan.moved], plan.entry, to).unwrap();
+        assert!(moved.code.len() <= MOVED_MOST, "{plan:x?} {moved:x?}");
+        stubs.extend(&moved.code);
+        stubs.resize(stubs.len().next_multiple_of(STUB), 0x90);
+        plans.push((plan, to, moved));
+    }
+    let (old, new) = (Listing::of_file(path), Listing::of_code(&stubs, room));
+    for (plan, to, moved) in plans {
+        compare(&plan, to, &moved, &old, &new);
+    }
+}
+
+/// Each instruction is the same, and leads to the same, as where it was.
+fn compare(plan: &Plan, to: u64, moved: &Relocated, old: &Listing, new: &Listing) {
+    for (from, place) in &moved.places {
+        let before = &old.texts[&(plan.entry + *from as u64)];
+        let at = to + *place as u64;
+        let after = &new.texts[&at];
+        let context = format!("{plan:x?} at {at:x}");
+        let (before_word, before_rest) = before.split_once(' ').unwrap_or((before, ""));
+        if before_word.starts_with("call") {
+            assert_eq!(after.split(' ').next(), Some("push"), "{context}");
+            let next = at + 6;
+            assert_eq!(new.texts[&next], format!("jmp {before_rest}"), "{context}");
+            continue;
+        }
+        if before_word.starts_with("loop") || before_word.ends_with("cxz") {
+            assert!(after.starts_with(before_word), "{context}");
+            continue;
+        }
+        assert_eq!(after, before, "{context}");
+    }
+    let end = plan.entry + plan.moved as u64;
+    let returns = new.targets.get(&end).is_some();
+    assert!(returns || plan.moved < JUMP || moved.pushed.is_some() || ends(plan, old), "{plan:x?}");
+}
+
+/// Whether nothing is executed behind the last instruction that moves.
+fn ends(plan: &Plan, old: &Listing) -> bool {
+    let last = old.texts.range(..plan.entry + plan.moved as u64).next_back().unwrap().1;
+    last.starts_with("jmp") || last.contains("ret") || last.contains(" jmp ")
+}

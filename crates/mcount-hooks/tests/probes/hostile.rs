@@ -1,0 +1,89 @@
+//! Files that are damaged, or lie: no panic, no hang, and nothing that's out of bounds.
+
+use mcount_hooks::probe::Planner;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use testkit::damage::{Random, damaged};
+use testkit::{files, test};
+
+/// What the planner reads.
+const SECTIONS: [&str; 9] = [
+    ".eh_frame",
+    ".eh_frame_hdr",
+    ".gcc_except_table",
+    ".dynsym",
+    ".dynamic",
+    ".rela.dyn",
+    ".rodata",
+    ".text",
+    "",
+];
+
+/// A file of the system with all of these.
+fn library() -> Option<Vec<u8>> {
+    let folder = Path::new("/usr/lib/x86_64-linux-gnu");
+    let names = ["libgcc_s.so.1", "libz.so.1", "libstdc++.so.6"];
+    names.iter().find_map(|name| files::read(&folder.join(name)).ok())
+}
+
+/// Plans all functions. What's planned lies within the function, and in code of the file.
+fn plan_all(bytes: &[u8]) {
+    let start = Instant::now();
+    let Ok(planner) = Planner::new(bytes) else { return };
+    for function in planner.functions() {
+        if let Ok(plan) = planner.plan(&function) {
+            let end = plan.entry + plan.moved as u64;
+            assert!(function.range.contains(&plan.entry) && end <= function.range.end);
+            assert!((1..=24).contains(&plan.moved) && (5..=24).contains(&plan.replaced));
+        }
+    }
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+#[test(each = SECTIONS)]
+fn damage(section: &'static str) {
+    let Some(library) = library() else { return };
+    let mut random = Random::new();
+    for _ in 0..60 {
+        let Some(bytes) = damaged(&library, section, &mut random) else { return };
+        plan_all(&bytes);
+    }
+}
+
+#[test]
+fn truncation() {
+    let Some(library) = library() else { return };
+    for share in 0..64 {
+        plan_all(&library[..library.len() * share / 64]);
+    }
+}
+
+/// Functions that overlap, have silly sizes, or begin everywhere.
+#[test]
+fn silly_symbols() {
+    let Some(library) = library() else { return };
+    let file = object::File::parse(&*library).unwrap();
+    use object::{Object, ObjectSection};
+    let (offset, size) = file.section_by_name(".dynsym").unwrap().file_range().unwrap();
+    let (offset, size) = (usize::try_from(offset).unwrap(), usize::try_from(size).unwrap());
+    let text = file.section_by_name(".text").unwrap().address();
+    type Lie = fn(u64, u64) -> [u64; 2];
+    let lies: [Lie; 5] = [
+        |text, _| [text, u64::MAX],
+        |text, at| [text + at, u64::MAX - text - at],
+        |text, at| [text + at, 1 << 20],
+        |text, at| [text + at, at % 3],
+        |_, at| [u64::MAX - at, 5],
+    ];
+    for lie in lies {
+        let mut bytes = library.clone();
+        for (number, symbol) in (0..).zip(bytes[offset..offset + size].chunks_exact_mut(24)) {
+            symbol[4] = 0x12;
+            symbol[6..8].copy_from_slice(&12u16.to_le_bytes());
+            let [address, size] = lie(text, number);
+            symbol[8..16].copy_from_slice(&address.to_le_bytes());
+            symbol[16..24].copy_from_slice(&size.to_le_bytes());
+        }
+        plan_all(&bytes);
+    }
+}

@@ -1,0 +1,10 @@
+// An instruction has the address inside the first bytes as a number.
+//# flags: -no-pie
+//# refuse: f address
+//# force: f 5
+//# planned: g
+#include "function.h"
+int f(int), g(int);
+FUNCTION(f, "xor %eax, %eax\nadd $7, %eax\nadd %edi, %eax\nret");
+FUNCTION(g, "mov $100, %eax\nmov $f+2, %ecx\njmp *%rcx");
+int main(void) { printf("%d %d\n", f(1), g(1)); }
