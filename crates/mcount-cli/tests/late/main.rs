@@ -8,6 +8,7 @@ mod compilers;
 #[expect(clippy::match_same_arms, reason = "each arm is a fact of its own")]
 mod matrix;
 mod programs;
+mod scripts;
 mod spellings;
 #[path = "../runtime/targets/mod.rs"]
 #[expect(dead_code, reason = "the runtime oracle uses the rest")]
