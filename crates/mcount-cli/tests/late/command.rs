@@ -61,6 +61,7 @@ pub(crate) const TESTS: &[Test] = &[
         )
     },
     test("padding_is_no_area_of_an_overridden_function", scripts::overridden_functions),
+    test("padding_of_an_overridden_function", scripts::overridden_with_padding),
     Test {
         programs: &["powerpc64le-linux-gnu-gcc", "powerpc64le-linux-gnu-ld"],
         ..test("room_for_stubs_between_two_links", scripts::room_for_stubs)

@@ -128,3 +128,23 @@ pub(crate) fn room_for_stubs() -> Result<(), String> {
     }
     is_clean(&room)
 }
+
+/// A kernel module of several objects is linked like this. The symbol of the overridden function is gone, its code and padding aren't.
+pub(crate) fn overridden_with_padding() -> Result<(), String> {
+    let room = room()?;
+    let weak = "__attribute__((weak)) int f(int a) { return a; } int h(void) { return 2; }\n\
+        __attribute__((weak, no_instrument_function)) int g(int a) { return a; }";
+    room.put("weak.c", weak.as_bytes())?;
+    for protection in ["none", "branch"] {
+        let flags =
+            format!("-mfentry -fpatchable-function-entry=16,16 -fcf-protection={protection}");
+        must(&room, &format!("gcc -O1 -pg {flags} -c weak.c one.c two.c"))?;
+        must(&room, "ld -r -o module.o one.o two.o weak.o")?;
+        let symbols = must(&room, "nm module.o")?.stdout;
+        same(&symbols.matches(" f\n").count(), &1, "the weak function is overridden")?;
+        let listed = must(&room, "mcount scan module.o")?.stdout;
+        let count = |kind: &str| listed.lines().filter(|line| line.contains(kind)).count();
+        same(&(count("patchable"), count("__fentry__")), &(0, 4), &listed)?;
+    }
+    Ok(())
+}

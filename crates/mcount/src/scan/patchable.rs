@@ -131,7 +131,7 @@ pub(crate) fn size<Elf: FileHeader>(
 
 /// Whether the area of `size` bytes at `offset` is padding: the function begins where it ends, as with `=N,N`, so no call
 /// comes by. If the function's hook is a NOP, the run of NOPs doesn't end there; `is_site` says whether another
-/// site is at an offset of the section. Without a symbol for the function, nothing is padding. The area may have a symbol of
+/// site is at an offset of the section. Without symbols, nothing is padding. The area may have a symbol of
 /// its own: objtool gives all padding of a kernel names that begin with `__pfx_`.
 pub(crate) fn is_padding<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
@@ -150,7 +150,11 @@ pub(crate) fn is_padding<Elf: FileHeader>(
         return Ok(false);
     }
     let next = functions.next_start(section, offset);
-    let Some(start) = next.filter(|start| *start <= end) else { return Ok(false) };
+    let Some(start) = next.filter(|start| *start <= end) else {
+        // A weak function that another object overrides has no symbol any more, but it still has its hook.
+        let is_nameless = functions.is_uncovered(section, offset, size) && size == end - offset;
+        return Ok(is_nameless && (is_site(end) || is_site(end + target.arch.pad(code, end))));
+    };
     // The name says it, even if the function begins with a NOP of its own, which a static key has.
     if is_start {
         return Ok(true);

@@ -5,6 +5,7 @@ use crate::options::Options;
 use crate::policy::Treatment;
 use crate::scan::calls::{self, FoundCall};
 use crate::scan::functions::FunctionIndex;
+use crate::scan::patchable::Area;
 use crate::scan::sections::{SiteSections, text};
 use crate::scan::source_files::SourceFiles;
 use crate::scan::{Target, nops, patchable};
@@ -141,26 +142,49 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
             [] => BTreeSet::new(),
             _ => calls.iter().map(FoundCall::place).collect(),
         };
-        for area in patchable::areas(self.target, self.functions, lists)? {
-            let place =
-                UnnamedSite { kind: Kind::Patchable, hook: None, size: area.size, recorded: true };
-            let is_site = |offset| {
-                let at = (area.section, offset);
-                recorded.contains(&at) || called.contains(&at)
-            };
+        for (area, is_padding) in
+            self.areas(lists, |at| recorded.contains(&at) || called.contains(&at))?
+        {
             let at = (area.section, area.offset);
-            let is_padding =
-                patchable::is_padding(self.target, self.functions, at, area.size, is_site)?;
             if is_padding {
                 self.padding.borrow_mut().insert(at);
             } else if area.size != 0 {
-                places.insert(at, place);
+                let (kind, size) = (Kind::Patchable, area.size);
+                places.insert(at, UnnamedSite { kind, hook: None, size, recorded: true });
             }
         }
         for call in calls {
             places.insert(call.place(), Self::call(&call, recorded.contains(&call.place())));
         }
         Ok(places)
+    }
+
+    /// The areas at these entries of the compiler's list, and whether each is padding.
+    ///
+    /// The symbol of a weak function that another object overrides is gone. If it has no hook either, its padding is known by its size:
+    /// the flags are the same in the whole file.
+    fn areas(
+        &self,
+        lists: Vec<(u32, u64)>,
+        is_site: impl Fn((u32, u64)) -> bool,
+    ) -> Result<Vec<(Area, bool)>> {
+        let mut all = Vec::new();
+        let mut sizes = BTreeSet::new();
+        for area in patchable::areas(self.target, self.functions, lists)? {
+            let is_site = |offset| is_site((area.section, offset));
+            let at = (area.section, area.offset);
+            let is_padding =
+                patchable::is_padding(self.target, self.functions, at, area.size, is_site)?;
+            if is_padding {
+                sizes.insert(area.size);
+            }
+            all.push((area, is_padding));
+        }
+        for (area, is_padding) in &mut all {
+            *is_padding |= sizes.contains(&area.size)
+                && self.functions.is_uncovered(area.section, area.offset, area.size);
+        }
+        Ok(all)
     }
 
     fn call(call: &FoundCall, recorded: bool) -> UnnamedSite {
