@@ -11,8 +11,8 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut 
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(to: *mut u8, value: i32, count: usize) -> *mut u8 {
-    // SAFETY: the compiler's promise to `memset`: there are that many bytes.
-    unsafe { fill(to, value as u8, count) };
+    // SAFETY: the compiler's promise to `memset`: there are so many bytes.
+    unsafe { fill(to, value.to_le_bytes()[0], count) };
     to
 }
 

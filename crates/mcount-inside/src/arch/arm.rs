@@ -178,7 +178,7 @@ pub(crate) fn fetch_anew(start: u64, size: u64) {
     /// Linux's `cacheflush`: only the kernel may.
     const CACHE_FLUSH: u64 = 0xf_0002;
     // SAFETY: only caches are concerned.
-    unsafe { crate::processor::call(CACHE_FLUSH, [start, start + size, 0, 0, 0, 0]) };
+    unsafe { mcount_recorder::processor::call(CACHE_FLUSH, [start, start + size, 0, 0, 0, 0]) };
 }
 
 /// So much was stored there, to be executed.
