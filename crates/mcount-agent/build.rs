@@ -15,7 +15,8 @@ const PROCESSORS: [(&str, &[&str]); 2] = [
 ];
 
 /// The crates that it's made of, each after those that it depends on, and the variables by which their builds say where they are.
-const CRATES: [(&str, &str); 2] = [
+const CRATES: [(&str, &str); 3] = [
+    ("mcount_cpu", "DEP_MCOUNT_CPU_SOURCES"),
     ("mcount_layout", "DEP_MCOUNT_LAYOUT_SOURCES"),
     ("mcount_recorder", "DEP_MCOUNT_RECORDER_SOURCES"),
 ];
@@ -24,16 +25,16 @@ fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=agent");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-check-cfg=cfg(has_agent)");
-    let Ok(recorder) = var("DEP_MCOUNT_RECORDER_SOURCES") else { return ExitCode::FAILURE };
+    let Ok(sources) = var("DEP_MCOUNT_CPU_SOURCES") else { return ExitCode::FAILURE };
     // The agent's assembly includes what it has in common with that of the library.
-    println!("cargo::rustc-env=MCOUNT_RECORDER={recorder}");
+    println!("cargo::rustc-env=MCOUNT_CPU={sources}");
     let is = |name: &str, value: &str| var(name).is_ok_and(|found| found == value);
     let processor = PROCESSORS.iter().find(|(name, _)| is("CARGO_CFG_TARGET_ARCH", name));
     let is_possible = is("CARGO_CFG_TARGET_OS", "linux")
         && is("CARGO_CFG_TARGET_POINTER_WIDTH", "64")
         && is("CARGO_CFG_TARGET_ENDIAN", "little");
     let Some((_, flags)) = processor.filter(|_| is_possible) else { return ExitCode::SUCCESS };
-    let Some(commands) = commands(flags, &recorder) else { return ExitCode::FAILURE };
+    let Some(commands) = commands(flags, &sources) else { return ExitCode::FAILURE };
     for mut command in commands {
         if !command.status().is_ok_and(|status| status.success()) {
             eprintln!("the agent does not build: {command:?}");
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
 }
 
 /// What is to be run, one after the other, to build the agent. `None`: cargo doesn't say what's needed for it.
-fn commands(flags: &[&str], recorder: &str) -> Option<Vec<Command>> {
+fn commands(flags: &[&str], processors: &str) -> Option<Vec<Command>> {
     let out = PathBuf::from(var("OUT_DIR").ok()?);
     let mut commands = Vec::new();
     let mut known = vec![format!("-L{}", out.display())];
@@ -62,7 +63,7 @@ fn commands(flags: &[&str], recorder: &str) -> Option<Vec<Command>> {
     let mut command = compile("agent", Path::new("agent/main.rs"), &archive)?;
     // All of it is compiled at once: as if it were one crate.
     command.args(["--crate-type=staticlib", "-Clto=fat"]).args(flags).args(&known);
-    command.env("MCOUNT_RECORDER", recorder);
+    command.env("MCOUNT_CPU", processors);
     commands.push(command);
     commands.push(link(&archive, &out.join("agent.so")));
     Some(commands)

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=build.rs");
-    let Ok(recorder) = var("DEP_MCOUNT_RECORDER_SOURCES") else { return ExitCode::FAILURE };
-    println!("cargo::rustc-env=MCOUNT_RECORDER={recorder}");
+    let Ok(sources) = var("DEP_MCOUNT_CPU_SOURCES") else { return ExitCode::FAILURE };
+    println!("cargo::rustc-env=MCOUNT_CPU={sources}");
     ExitCode::SUCCESS
 }

@@ -3,7 +3,7 @@
 
 use std::env::var;
 
-/// Those with a file in `src`.
+/// Those with a folder in `mcount-cpu`.
 const PROCESSORS: [&str; 8] =
     ["x86_64", "x86", "aarch64", "arm", "loongarch64", "riscv64", "powerpc64", "s390x"];
 

@@ -12,7 +12,7 @@ use crate::{Result, deb, files};
 /// The packages that go to crates.io, in the order in which they need each other.
 const CRATES: [&str; 14] = [
     "mcount",
-    "mcount-live",
+    "mcount-cpu",
     "mcount-hooks",
     "mcount-ptrace",
     "mcount-layout",

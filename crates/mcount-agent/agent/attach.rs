@@ -3,7 +3,7 @@
 //! No thread is inside the agent then, so the agent's lock is free.
 
 use super::{config, mcount_config, routines};
-use mcount_recorder::processor::number;
+use mcount_cpu::here::syscalls::number;
 use mcount_recorder::{pads, sys, thread};
 
 /// Makes what threads need to find their blocks. 0, or `-errno`.

@@ -3,13 +3,13 @@
 
 use super::{config, mcount_config, routines};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use mcount_cpu::here::syscalls::number;
 use mcount_layout as trace;
 use mcount_recorder::abi::flags::{ATTACHED, LIMITED};
 use mcount_recorder::block::Block;
 use mcount_recorder::numbers::has;
 use mcount_recorder::pad_table::Pads;
 use mcount_recorder::places::{self, PIECE, nest_of, open_of, start_of};
-use mcount_recorder::processor::number;
 use mcount_recorder::{Host, sys};
 
 const PROT_NONE: u64 = 0;

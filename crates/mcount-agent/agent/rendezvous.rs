@@ -10,9 +10,9 @@
 use super::host::Agent;
 use super::{config, mcount_config, routines};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use mcount_cpu::here::syscalls::number;
 use mcount_recorder::abi::Request;
 use mcount_recorder::abi::request::NOTHING;
-use mcount_recorder::processor::number;
 use mcount_recorder::{Host, sys, thread};
 
 const SIGURG: u64 = 23;

@@ -11,7 +11,7 @@
 mod places;
 
 use crate::arch::{Thread, thread};
-use mcount_recorder::processor::ADDRESS_BITS;
+use mcount_cpu::here::abi::ADDRESS_BITS;
 pub(crate) use places::*;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 

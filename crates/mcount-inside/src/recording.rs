@@ -6,7 +6,7 @@ use crate::files;
 use crate::frames::{LEAST, LIMIT};
 use crate::module::Module as Code;
 use crate::records;
-use mcount_recorder::processor::ticks;
+use mcount_cpu::here::syscalls::ticks;
 use mcount_trace::layout::{self, directory, header};
 use mcount_trace::{Entry, Function, Mapping, Module, Moment, ProcessStart, Signature, ThreadName};
 use std::collections::HashSet;

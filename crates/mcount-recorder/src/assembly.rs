@@ -2,10 +2,7 @@
 //!
 //! The assembler knows no structures. It has had these numbers twice: with a mistake in one, programs crash.
 
-#[cfg(target_arch = "x86_64")]
-const TEXT: &[u8] = include_bytes!("x86_64.s");
-#[cfg(target_arch = "aarch64")]
-const TEXT: &[u8] = include_bytes!("aarch64.s");
+const TEXT: &[u8] = mcount_cpu::here::CALL.as_bytes();
 
 /// The number that this name has in the assembly that the agent and the library have in common.
 ///

@@ -6,7 +6,7 @@
 //! What the two differ in is [`Host`], which everything here is generic over: each program gets code of its own, in which nothing
 //! is left of that.
 //!
-//! The entry and the exit of a call are assembly, as macros: `x86_64.s` and `aarch64.s` in [`SOURCES`]. What is rarer is here.
+//! The entry and the exit of a call are assembly (`call.s` in `mcount-cpu`). What is rarer is here.
 #![no_std]
 #![cfg_attr(
     can_record,
@@ -43,8 +43,6 @@ pub mod payload;
 #[cfg_attr(target_pointer_width = "32", path = "tables.rs")]
 #[cfg(can_record)]
 pub mod places;
-#[cfg(can_record)]
-pub mod processor;
 #[cfg(can_record)]
 pub mod shadow;
 #[cfg(can_record)]

@@ -1,7 +1,7 @@
 //! Pads (`pads.rs`), as the assembly has them: code that functions return to, and a word for each with its caller's address.
 
 use crate::assembly::PAD_PAGES;
-use crate::processor::PAD_LANDING;
+use mcount_cpu::here::abi::PAD_LANDING;
 
 /// Pads, and places for them that a page's head takes.
 pub const PADS: u32 = PAD_PAGES * IN_PAGE;

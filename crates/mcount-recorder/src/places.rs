@@ -1,7 +1,7 @@
 //! Where the shadows of stacks are: at a constant distance, in the bits in which addresses of shadows differ from those of stacks.
 
 use crate::layout as trace;
-use crate::processor::SHADOWS;
+use mcount_cpu::here::abi::SHADOWS;
 
 /// Bytes of stack in a piece, whose shadows are mapped together.
 pub const PIECE: u64 = trace::CHUNK_SIZE;

@@ -8,8 +8,8 @@
 use crate::chunks::new_chunk;
 use crate::host::Host;
 use crate::places::{self, PIECE, SHIFT, open_of, start_of};
-use crate::processor::ADDRESS_BITS;
 use crate::{layout as trace, sys};
+use mcount_cpu::here::abi::ADDRESS_BITS;
 
 /// How many pieces can be kept in mind: 2 GiB of stacks.
 const PIECES: usize = 1 << 15;

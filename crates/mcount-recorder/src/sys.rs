@@ -1,7 +1,7 @@
 //! System calls of Linux, without a C library. Errors are negative numbers, `-errno`.
 
-use crate::processor::number;
-pub use crate::processor::{abort, call};
+use mcount_cpu::here::syscalls::number;
+pub use mcount_cpu::here::syscalls::{abort, call};
 
 /// Memory that can be read and written to.
 pub const PROT_READ_WRITE: u64 = 3;

@@ -9,11 +9,12 @@ use crate::chunks::{self, drop_call};
 use crate::host::Host;
 use crate::numbers::{UNWOUND, has};
 use crate::places::{PIECE, SHIFT, store};
-use crate::processor::{IS_CLOCK_COARSE, add, thread_pointer, ticks, touch_stack};
 use crate::shadow::{self, Pieces};
 use crate::shares::{self, Shares, Wanted};
 use crate::{layout as trace, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use mcount_cpu::here::abi::IS_CLOCK_COARSE;
+use mcount_cpu::here::syscalls::{add, thread_pointer, ticks, touch_stack};
 
 /// Bytes from one block to the next.
 const BLOCK: u64 = 192;

@@ -14,18 +14,18 @@ use core::mem::offset_of;
 use core::sync::atomic::{
     AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
 };
+use mcount_cpu::here::syscalls::thread_pointer;
 use mcount_recorder::abi::recipe::{PLACE, RAX as RESULT, RDX as SECOND_RESULT, VECTOR};
 use mcount_recorder::assembly::number as in_assembly;
 use mcount_recorder::block::Block;
 use mcount_recorder::calls::Return;
-use mcount_recorder::processor::thread_pointer;
 use mcount_recorder::{calls, pad_table, shadow, sys};
 
 #[path = "../values.rs"]
 pub(crate) mod values;
 
 global_asm!(
-    include_str!(concat!(env!("MCOUNT_RECORDER"), "/aarch64.s")),
+    include_str!(concat!(env!("MCOUNT_CPU"), "/aarch64/call.s")),
     include_str!("aarch64.s"),
     slow_entry = sym values::mcount_entry_with,
     slow_entry_late = sym late_entry,
@@ -250,7 +250,7 @@ struct Call {
     link: *mut u64,
 }
 
-/// A stub's data about its function (`mcount_live::aarch64::stub`).
+/// A stub's data about its function (`mcount_cpu::aarch64::code::stub`).
 #[repr(C)]
 struct Record {
     body: u64,

@@ -18,7 +18,7 @@ use values::{mcount_entry_with, mcount_exit_with};
 
 global_asm!(
     ".set INSIDE, 0",
-    include_str!(concat!(env!("MCOUNT_RECORDER"), "/x86_64.s")),
+    include_str!(concat!(env!("MCOUNT_CPU"), "/x86_64/call.s")),
     include_str!("x86_64.s"),
     slow_entry = sym mcount_entry_with,
     slow_exit = sym mcount_exit_with,

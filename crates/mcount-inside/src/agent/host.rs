@@ -4,13 +4,13 @@
 use super::{FILE, IS_RECORDING, disk};
 use crate::arch;
 use crate::frames;
+use mcount_cpu::here::syscalls::number;
 use mcount_recorder::block::Block;
 use mcount_recorder::pad_table::Pads;
 #[cfg(target_pointer_width = "64")]
 use mcount_recorder::places::{PIECE, open_of, start_of};
 #[cfg(target_pointer_width = "32")]
 use mcount_recorder::places::{PIECE, reserve};
-use mcount_recorder::processor::number;
 use mcount_recorder::{Host, sys};
 use mcount_trace::layout as trace;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};

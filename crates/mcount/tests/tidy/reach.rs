@@ -80,3 +80,53 @@ fn nothing_unused_is_kept() {
     none(&offences(&sources(""), is_wrong), "code that nothing uses");
     none(&offences(&manifests, is_wrong), "code that nothing uses");
 }
+
+/// Where a processor may have a file or a folder of its own.
+const PROCESSORS: [&str; 3] =
+    ["crates/mcount-cpu/src", "crates/mcount/src/arch", "crates/mcount-symbols/src/arch"];
+
+/// Where processors have some besides that belong into their folders of `mcount-cpu`.
+const STRAYS: [&str; 10] = [
+    "crates/mcount-agent/agent/routines",
+    "crates/mcount-inside/src/arch",
+    "crates/mcount-inside/src/registers",
+    "crates/mcount-inside/src/routines",
+    "crates/mcount-ptrace/src",
+    "crates/mcount-tracer/src/trace/attach/patch/arch",
+    "crates/mcount-tracer/src/trace/imports",
+    "crates/mcount-tracer/src/trace/library",
+    "crates/mcount-tracer/src/trace/processor",
+    "crates/mcount-tracer/src/trace/values/places",
+];
+
+#[test]
+fn a_processor_has_one_folder() {
+    let Some(files) = tracked() else { trial::ignore("not a git work tree") };
+    let root = prebuilt::root();
+    let is_source = |path: &&Path| {
+        let is_code = path.extension().is_some_and(|it| it == "rs" || it == "s");
+        path.starts_with("crates") && is_code && path.iter().all(|part| part != "tests")
+    };
+    let names = files.iter().filter_map(|path| path.strip_prefix(&root).ok());
+    let names: Vec<&Path> = names.filter(is_source).collect();
+    let folders = names
+        .iter()
+        .filter_map(|path| path.strip_prefix(PROCESSORS[0]).ok()?.parent()?.iter().next());
+    let processors: BTreeSet<_> = folders.collect();
+    assert!(processors.len() > 7, "{processors:?}");
+    let is_named =
+        |path: &Path| path.iter().chain(path.file_stem()).any(|part| processors.contains(part));
+    let of_one: Vec<_> = names.iter().copied().filter(|path| is_named(path)).collect();
+    let is_in = |path: &Path, places: &[&str]| places.iter().any(|place| path.starts_with(place));
+    let is_wrong = |path: &&&Path| !is_in(path, &PROCESSORS) && !is_in(path, &STRAYS);
+    let wrong: Vec<_> =
+        of_one.iter().filter(is_wrong).map(|path| path.display().to_string()).collect();
+    none(&wrong, "a processor's files belong into its folder of mcount-cpu");
+    for place in STRAYS {
+        let is_left = of_one.iter().any(|path| path.starts_with(place));
+        assert!(
+            is_left,
+            "{place}: no processor has files there any more, so it needs no exception"
+        );
+    }
+}

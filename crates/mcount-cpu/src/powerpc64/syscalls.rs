@@ -1,16 +1,11 @@
 //! 64-bit PowerPC: system calls, the clock, the thread pointer.
+#![expect(
+    unsafe_code,
+    reason = "the one place where this crate does anything: the others are about bytes"
+)]
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// Can the clock show the same time at two calls in a row? An emulator counts microseconds.
-pub const IS_CLOCK_COARSE: bool = true;
-
-/// Bits of an address that a program can have, unless it asks for more.
-pub const ADDRESS_BITS: u32 = 47;
-
-/// The bits in which the shadows of stacks differ from stacks.
-pub const SHADOWS: [u64; 3] = [1 << 46, 1 << 45, 1 << 44];
 
 /// Linux's numbers of system calls.
 pub mod number {
@@ -63,6 +58,7 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
 
 /// The processor's clock: the time base.
 #[inline]
+#[must_use]
 pub fn ticks() -> u64 {
     let found: u64;
     // SAFETY: programs may read it.
@@ -72,6 +68,7 @@ pub fn ticks() -> u64 {
 
 /// What tells this thread from others.
 #[inline]
+#[must_use]
 pub fn thread_pointer() -> u64 {
     let found: u64;
     // SAFETY: a register that every thread has.
@@ -85,6 +82,7 @@ pub fn thread_pointer() -> u64 {
 ///
 /// The word is aligned.
 #[inline]
+#[must_use]
 pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
     // SAFETY: the caller promises that the word is aligned.
     unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)

@@ -15,8 +15,8 @@
 //! gcc's `__x86.get_pc_thunk.*` read the address that they return to. They're no hooks, whatever they begin with.
 
 pub use crate::hook::Position;
-use crate::x86_64;
-pub use crate::x86_64::{
+use crate::x86_64::code as x86_64;
+pub use crate::x86_64::code::{
     ALL_STAND, BREAKPOINT, BY_BREAKPOINT, BY_ONE_BYTE, RECORD_STUB, SITE, TOO_SMALL, Unusable,
     behind_trap,
 };

@@ -1,13 +1,11 @@
 //! i386: system calls, the clock, the thread pointer.
+#![expect(
+    unsafe_code,
+    reason = "the one place where this crate does anything: the others are about bytes"
+)]
 
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// Can the clock show the same time at two calls in a row? It counts every cycle, or nearly, and every entry takes some.
-pub const IS_CLOCK_COARSE: bool = false;
-
-/// Bits of an address.
-pub const ADDRESS_BITS: u32 = 32;
 
 /// Linux's numbers of system calls.
 pub mod number {
@@ -93,6 +91,7 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
 
 /// The processor's clock.
 #[inline]
+#[must_use]
 pub fn ticks() -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: reads the time stamp counter.
@@ -102,6 +101,7 @@ pub fn ticks() -> u64 {
 
 /// What tells this thread from others.
 #[inline]
+#[must_use]
 pub fn thread_pointer() -> u64 {
     let found: u32;
     // SAFETY: every C library keeps the thread pointer there.
@@ -115,6 +115,7 @@ pub fn thread_pointer() -> u64 {
 ///
 /// The word is aligned.
 #[inline]
+#[must_use]
 pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
     // SAFETY: the caller promises that the word is aligned.
     unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)

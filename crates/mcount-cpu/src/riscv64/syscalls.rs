@@ -1,19 +1,13 @@
-//! LoongArch, 64 bits: system calls, the clock, the thread pointer.
+//! RISC-V, 64 bits: system calls, the clock, the thread pointer.
+#![expect(
+    unsafe_code,
+    reason = "the one place where this crate does anything: the others are about bytes"
+)]
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Can the clock show the same time at two calls in a row? The stable counter counts by 100 MHz on usual systems.
-pub const IS_CLOCK_COARSE: bool = true;
-
-/// Bits of an address that a program can have, with pages of 16 KiB.
-pub const ADDRESS_BITS: u32 = 47;
-
-/// The bits in which the shadows of stacks differ from stacks.
-pub const SHADOWS: [u64; 3] = [1 << 46, 1 << 45, 1 << 44];
-
-#[path = "newer_calls.rs"]
-pub mod number;
+pub use crate::newer_calls as number;
 
 /// Makes the system call `number`; an error is `-errno`.
 ///
@@ -26,30 +20,29 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     let [a0, a1, a2, a3, a4, a5] = arguments;
     // SAFETY: the caller promises that this system call may be made with these arguments.
     unsafe {
-        asm!("syscall 0", in("$r11") number, inlateout("$r4") a0 => result, in("$r5") a1,
-            in("$r6") a2, in("$r7") a3, in("$r8") a4, in("$r9") a5, lateout("$r12") _,
-            lateout("$r13") _, lateout("$r14") _, lateout("$r15") _, lateout("$r16") _,
-            lateout("$r17") _, lateout("$r18") _, lateout("$r19") _, lateout("$r20") _,
-            options(nostack));
+        asm!("ecall", in("a7") number, inlateout("a0") a0 => result, in("a1") a1, in("a2") a2,
+            in("a3") a3, in("a4") a4, in("a5") a5, options(nostack));
     }
     result
 }
 
 /// The clock that all processors have in common.
 #[inline]
+#[must_use]
 pub fn ticks() -> u64 {
     let found: u64;
     // SAFETY: Linux lets programs read it.
-    unsafe { asm!("rdtime.d {}, $zero", out(reg) found, options(nomem, nostack)) };
+    unsafe { asm!("rdtime {}", out(reg) found, options(nomem, nostack)) };
     found
 }
 
 /// What tells this thread from others.
 #[inline]
+#[must_use]
 pub fn thread_pointer() -> u64 {
     let found: u64;
     // SAFETY: a register that every thread has.
-    unsafe { asm!("move {}, $tp", out(reg) found, options(nomem, nostack)) };
+    unsafe { asm!("mv {}, tp", out(reg) found, options(nomem, nostack)) };
     found
 }
 
@@ -59,6 +52,7 @@ pub fn thread_pointer() -> u64 {
 ///
 /// The word is aligned.
 #[inline]
+#[must_use]
 pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
     // SAFETY: the caller promises that the word is aligned.
     unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)
@@ -68,7 +62,7 @@ pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
 pub fn touch_stack<const BELOW: usize>() {
     // SAFETY: a stack that has no such byte has overflowed.
     unsafe {
-        asm!("li.d {0}, {1}", "sub.d {0}, $sp, {0}", "ld.b {0}, {0}, 0", out(reg) _, const BELOW,
+        asm!("li {0}, {1}", "sub {0}, sp, {0}", "lb zero, 0({0})", out(reg) _, const BELOW,
             options(nostack, readonly));
     }
 }
@@ -76,5 +70,5 @@ pub fn touch_stack<const BELOW: usize>() {
 /// Ends the process by an instruction that is none.
 pub fn abort() -> ! {
     // SAFETY: as it says.
-    unsafe { asm!(".4byte 0", options(noreturn, nostack)) }
+    unsafe { asm!("unimp", options(noreturn, nostack)) }
 }

@@ -7,8 +7,8 @@
 //! after a write that fails anywhere.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use mcount_live::engine::{Change, Code, Step, change};
-use mcount_live::x86_64::{
+use mcount_cpu::engine::{Change, Code, Step, change};
+use mcount_cpu::x86_64::code::{
     ALL_STAND, Area, BY_BREAKPOINT, BY_ONE_BYTE, SITE, armed, behind_trap, idle, is_one_instruction,
 };
 use std::collections::BTreeSet;

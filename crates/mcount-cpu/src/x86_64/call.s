@@ -1,7 +1,7 @@
 # The entry and exit of a traced call, x86-64: macros, and the ways from them into Rust. `mcount-agent` makes its
 # routines of them, `crates/mcount-inside` those of a library that programs are linked with; that one sets INSIDE.
 #
-# In the agent, a stub (see `mcount_live::x86_64`) calls the entry; the traced function returns through the stub to
+# In the agent, a stub (see `mcount_cpu::x86_64::code`) calls the entry; the traced function returns through the stub to
 # the exit. In the library, a stub jumps to the entry with the address of a record in %r11, and the routine that
 # follows the entry calls the function. Both may clobber nothing but %r11 and the flags, and at the exit also the
 # flags only: a function may have any calling convention as long as %r11 is scratch in it.

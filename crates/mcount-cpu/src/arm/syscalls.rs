@@ -1,13 +1,11 @@
 //! Arm with 32 bits: system calls, the clock, the thread pointer.
+#![expect(
+    unsafe_code,
+    reason = "the one place where this crate does anything: the others are about bytes"
+)]
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// Can the clock show the same time at two calls in a row? It's the system's, which may count in steps.
-pub const IS_CLOCK_COARSE: bool = true;
-
-/// Bits of an address.
-pub const ADDRESS_BITS: u32 = 32;
 
 /// Linux's numbers of system calls (EABI).
 pub mod number {
@@ -67,6 +65,7 @@ unsafe extern "C" {
 
 /// The system's clock, in nanoseconds: programs can't count on being allowed to read the processor's.
 #[inline]
+#[must_use]
 pub fn ticks() -> u64 {
     const MONOTONIC: i32 = 1;
     let mut time = [0; 2];
@@ -78,6 +77,7 @@ pub fn ticks() -> u64 {
 
 /// What tells this thread from others.
 #[inline]
+#[must_use]
 pub fn thread_pointer() -> u64 {
     let found: u32;
     // SAFETY: a register that every thread has (TPIDRURO).
@@ -91,6 +91,7 @@ pub fn thread_pointer() -> u64 {
 ///
 /// The word is aligned.
 #[inline]
+#[must_use]
 pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
     // SAFETY: the caller promises that the word is aligned.
     unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)

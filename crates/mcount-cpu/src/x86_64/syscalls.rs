@@ -1,27 +1,10 @@
 //! x86-64: system calls, the clock, the thread pointer.
+#![expect(
+    unsafe_code,
+    reason = "the one place where this crate does anything: the others are about bytes"
+)]
 
 use core::arch::asm;
-
-/// Can the clock show the same time at two calls in a row? It counts every cycle, or nearly, and every entry takes some.
-pub const IS_CLOCK_COARSE: bool = false;
-
-/// Where in a pad (`pads.rs`) exceptions go.
-pub const PAD_LANDING: u64 = 8;
-
-/// Bits of an address that a program can have.
-pub const ADDRESS_BITS: u32 = 47;
-
-/// The bits in which the shadows of stacks differ from stacks: one high bit each; and one of bits 16 to 27, as AMD's processors know
-/// lines of the first cache by a hash of the address, which doesn't have the bits above these. A slot and its shadows were one line
-/// to them, and a call took 100 ns instead of 21 (Zen 4).
-pub const SHADOWS: [u64; 3] = [1 << 46 | 1 << 27, 1 << 45 | 1 << 26, 1 << 44 | 1 << 25];
-const _: () = {
-    let [a, b, c] = SHADOWS;
-    let hashed = 0x0fff_0000;
-    assert!(a & hashed != b & hashed && b & hashed != c & hashed && a & hashed != c & hashed);
-    assert!(a & hashed != 0 && b & hashed != 0 && c & hashed != 0);
-    assert!((a ^ b ^ c) & hashed != 0);
-};
 
 /// Linux's numbers of system calls.
 pub mod number {
@@ -70,6 +53,7 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
 
 /// The processor's clock.
 #[inline]
+#[must_use]
 pub fn ticks() -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: reads the time stamp counter.
@@ -79,6 +63,7 @@ pub fn ticks() -> u64 {
 
 /// What tells this thread from others.
 #[inline]
+#[must_use]
 pub fn thread_pointer() -> u64 {
     let found: u64;
     // SAFETY: every C library keeps the thread pointer there; the recorder sets up a page for before.
@@ -92,6 +77,7 @@ pub fn thread_pointer() -> u64 {
 ///
 /// The word is aligned, and no other thread writes to it.
 #[inline]
+#[must_use]
 pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
     let mut found = number;
     // SAFETY: the caller promises that the word is aligned, and no other thread writes to it.

@@ -1,22 +1,13 @@
-//! AArch64: system calls, the clock, the thread pointer.
+//! LoongArch, 64 bits: system calls, the clock, the thread pointer.
+#![expect(
+    unsafe_code,
+    reason = "the one place where this crate does anything: the others are about bytes"
+)]
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Can the clock show the same time at two calls in a row? Systems count by 1 to 50 MHz, later ones by 1 GHz (Arm ARM, "The Generic Timer").
-pub const IS_CLOCK_COARSE: bool = true;
-
-/// Bits of an address that a program can have.
-pub const ADDRESS_BITS: u32 = 48;
-
-/// The bits in which the shadows of stacks differ from stacks.
-pub const SHADOWS: [u64; 3] = [1 << 46, 1 << 45, 1 << 44];
-
-/// Where in a pad (`pads.rs`) exceptions go.
-pub const PAD_LANDING: u64 = 4;
-
-#[path = "newer_calls.rs"]
-pub mod number;
+pub use crate::newer_calls as number;
 
 /// Makes the system call `number`; an error is `-errno`.
 ///
@@ -26,39 +17,45 @@ pub mod number;
 #[inline]
 pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     let result: i64;
-    let [x0, x1, x2, x3, x4, x5] = arguments;
+    let [a0, a1, a2, a3, a4, a5] = arguments;
     // SAFETY: the caller promises that this system call may be made with these arguments.
     unsafe {
-        asm!("svc #0", in("x8") number, inlateout("x0") x0 => result, in("x1") x1, in("x2") x2,
-            in("x3") x3, in("x4") x4, in("x5") x5, options(nostack));
+        asm!("syscall 0", in("$r11") number, inlateout("$r4") a0 => result, in("$r5") a1,
+            in("$r6") a2, in("$r7") a3, in("$r8") a4, in("$r9") a5, lateout("$r12") _,
+            lateout("$r13") _, lateout("$r14") _, lateout("$r15") _, lateout("$r16") _,
+            lateout("$r17") _, lateout("$r18") _, lateout("$r19") _, lateout("$r20") _,
+            options(nostack));
     }
     result
 }
 
-/// The processor's clock, which all of them have in common.
+/// The clock that all processors have in common.
 #[inline]
+#[must_use]
 pub fn ticks() -> u64 {
     let found: u64;
     // SAFETY: Linux lets programs read it.
-    unsafe { asm!("mrs {}, cntvct_el0", out(reg) found, options(nomem, nostack)) };
+    unsafe { asm!("rdtime.d {}, $zero", out(reg) found, options(nomem, nostack)) };
     found
 }
 
 /// What tells this thread from others.
 #[inline]
+#[must_use]
 pub fn thread_pointer() -> u64 {
     let found: u64;
     // SAFETY: a register that every thread has.
-    unsafe { asm!("mrs {}, tpidr_el0", out(reg) found, options(nomem, nostack)) };
+    unsafe { asm!("move {}, $tp", out(reg) found, options(nomem, nostack)) };
     found
 }
 
-/// Adds to a word of this thread's; what it was. A signal handler that gets in between makes it be done again.
+/// Adds to a word of this thread's; what it was. One instruction, so that signal handlers don't get in between.
 ///
 /// # Safety
 ///
 /// The word is aligned.
 #[inline]
+#[must_use]
 pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
     // SAFETY: the caller promises that the word is aligned.
     unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)
@@ -68,7 +65,7 @@ pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
 pub fn touch_stack<const BELOW: usize>() {
     // SAFETY: a stack that has no such byte has overflowed.
     unsafe {
-        asm!("sub {0}, sp, #{1}", "ldrb wzr, [{0}]", out(reg) _, const BELOW,
+        asm!("li.d {0}, {1}", "sub.d {0}, $sp, {0}", "ld.b {0}, {0}, 0", out(reg) _, const BELOW,
             options(nostack, readonly));
     }
 }
@@ -76,5 +73,5 @@ pub fn touch_stack<const BELOW: usize>() {
 /// Ends the process by an instruction that is none.
 pub fn abort() -> ! {
     // SAFETY: as it says.
-    unsafe { asm!("udf #0", options(noreturn, nostack)) }
+    unsafe { asm!(".4byte 0", options(noreturn, nostack)) }
 }

@@ -1,19 +1,13 @@
-//! RISC-V, 64 bits: system calls, the clock, the thread pointer.
+//! AArch64: system calls, the clock, the thread pointer.
+#![expect(
+    unsafe_code,
+    reason = "the one place where this crate does anything: the others are about bytes"
+)]
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Can the clock show the same time at two calls in a row? Systems count by a few MHz (RISC-V unprivileged ISA, "Zicntr").
-pub const IS_CLOCK_COARSE: bool = true;
-
-/// Bits of an address that a program can have; some processors have only 38.
-pub const ADDRESS_BITS: u32 = 47;
-
-/// The bits in which the shadows of stacks differ from stacks: the highest that every processor has.
-pub const SHADOWS: [u64; 3] = [1 << 36, 1 << 37, 1 << 35];
-
-#[path = "newer_calls.rs"]
-pub mod number;
+pub use crate::newer_calls as number;
 
 /// Makes the system call `number`; an error is `-errno`.
 ///
@@ -23,39 +17,42 @@ pub mod number;
 #[inline]
 pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     let result: i64;
-    let [a0, a1, a2, a3, a4, a5] = arguments;
+    let [x0, x1, x2, x3, x4, x5] = arguments;
     // SAFETY: the caller promises that this system call may be made with these arguments.
     unsafe {
-        asm!("ecall", in("a7") number, inlateout("a0") a0 => result, in("a1") a1, in("a2") a2,
-            in("a3") a3, in("a4") a4, in("a5") a5, options(nostack));
+        asm!("svc #0", in("x8") number, inlateout("x0") x0 => result, in("x1") x1, in("x2") x2,
+            in("x3") x3, in("x4") x4, in("x5") x5, options(nostack));
     }
     result
 }
 
-/// The clock that all processors have in common.
+/// The processor's clock, which all of them have in common.
 #[inline]
+#[must_use]
 pub fn ticks() -> u64 {
     let found: u64;
     // SAFETY: Linux lets programs read it.
-    unsafe { asm!("rdtime {}", out(reg) found, options(nomem, nostack)) };
+    unsafe { asm!("mrs {}, cntvct_el0", out(reg) found, options(nomem, nostack)) };
     found
 }
 
 /// What tells this thread from others.
 #[inline]
+#[must_use]
 pub fn thread_pointer() -> u64 {
     let found: u64;
     // SAFETY: a register that every thread has.
-    unsafe { asm!("mv {}, tp", out(reg) found, options(nomem, nostack)) };
+    unsafe { asm!("mrs {}, tpidr_el0", out(reg) found, options(nomem, nostack)) };
     found
 }
 
-/// Adds to a word of this thread's; what it was. One instruction, so that signal handlers don't get in between.
+/// Adds to a word of this thread's; what it was. A signal handler that gets in between makes it be done again.
 ///
 /// # Safety
 ///
 /// The word is aligned.
 #[inline]
+#[must_use]
 pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
     // SAFETY: the caller promises that the word is aligned.
     unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)
@@ -65,7 +62,7 @@ pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
 pub fn touch_stack<const BELOW: usize>() {
     // SAFETY: a stack that has no such byte has overflowed.
     unsafe {
-        asm!("li {0}, {1}", "sub {0}, sp, {0}", "lb zero, 0({0})", out(reg) _, const BELOW,
+        asm!("sub {0}, sp, #{1}", "ldrb wzr, [{0}]", out(reg) _, const BELOW,
             options(nostack, readonly));
     }
 }
@@ -73,5 +70,5 @@ pub fn touch_stack<const BELOW: usize>() {
 /// Ends the process by an instruction that is none.
 pub fn abort() -> ! {
     // SAFETY: as it says.
-    unsafe { asm!("unimp", options(noreturn, nostack)) }
+    unsafe { asm!("udf #0", options(noreturn, nostack)) }
 }

@@ -139,7 +139,9 @@ fn run<const N: usize, C: Code>(
 #[cfg(test)]
 mod tests {
     use super::{Change, Code, Failure, change};
-    use crate::x86_64::{ALL_STAND, BREAKPOINT, BY_BREAKPOINT, BY_ONE_BYTE, SITE, armed, idle};
+    use crate::x86_64::code::{
+        ALL_STAND, BREAKPOINT, BY_BREAKPOINT, BY_ONE_BYTE, SITE, armed, idle,
+    };
     use std::vec::Vec;
 
     const FIRST: u64 = 0x1000;
