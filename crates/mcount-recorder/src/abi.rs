@@ -1,7 +1,7 @@
 //! What `mcount trace` and the agent tell each other, word for word: the one writes it into the memory of the other.
 //!
-//! Its own file because both sides are compiled from it: the agent has these structures, and the tracer the offsets of their
-//! fields. What the assembly has of them is compared in `assembly.rs`.
+//! Both are compiled from this: the agent has these structures, and the tracer the offsets of their fields. `assembly.rs` compares
+//! them with what the assembly has.
 
 /// What the tracer tells the agent before the program runs: it finds it by the symbol `mcount_config`.
 #[derive(Debug)]

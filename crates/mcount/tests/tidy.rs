@@ -7,7 +7,6 @@ mod reach;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use testkit::{files, prebuilt, test};
 
 fn main() -> std::process::ExitCode {
@@ -561,31 +560,6 @@ fn no_lint_is_switched_off_without_a_reason() {
             line.starts_with("#[allow(") || line.starts_with("#![allow(")
         });
         none(&found, "#[expect(lint, reason = ...)]");
-    }
-}
-
-/// The names of the files that git has.
-fn tracked() -> Option<Vec<PathBuf>> {
-    let root = prebuilt::root();
-    let output = Command::new("git").args(["ls-files", "-z"]).current_dir(&root).output().ok()?;
-    let names = String::from_utf8(output.stdout).unwrap();
-    let files = names.split('\0').filter(|name| !name.is_empty()).map(|name| root.join(name));
-    let files: Vec<_> = files.filter(|path| path.is_file()).collect();
-    (output.status.success() && !files.is_empty()).then_some(files)
-}
-
-#[test]
-fn no_path_of_a_machine() {
-    let Some(files) = tracked() else {
-        testkit::trial::ignore("not a git work tree");
-    };
-    // Put together here, so that this file has none itself.
-    let paths = [["/wo", "rk/"].concat(), ["/ho", "me/"].concat(), ["/ro", "ot/"].concat()];
-    for path in files {
-        let text = text(&path);
-        for wrong in &paths {
-            assert!(!text.contains(wrong.as_str()), "{}: {wrong}", path.display());
-        }
     }
 }
 

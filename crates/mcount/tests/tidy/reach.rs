@@ -1,12 +1,35 @@
-//! Every source is one that cargo sees, once: so rustfmt, clippy and the compiler reach it.
-//!
-//! Its own file because it asks cargo and git, not the sources.
+//! Rules about the files that git has: rustfmt, clippy and the compiler reach every source, and each processor has one folder.
 
-use crate::{files_in, none, offences, prebuilt, sources, tracked};
+use crate::{files_in, none, offences, sources, text};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testkit::{test, trial};
+use testkit::{prebuilt, test, trial};
+
+/// The names of the files that git has.
+fn tracked() -> Option<Vec<PathBuf>> {
+    let root = prebuilt::root();
+    let output = Command::new("git").args(["ls-files", "-z"]).current_dir(&root).output().ok()?;
+    let names = String::from_utf8(output.stdout).unwrap();
+    let files = names.split('\0').filter(|name| !name.is_empty()).map(|name| root.join(name));
+    let files: Vec<_> = files.filter(|path| path.is_file()).collect();
+    (output.status.success() && !files.is_empty()).then_some(files)
+}
+
+#[test]
+fn no_path_of_a_machine() {
+    let Some(files) = tracked() else {
+        trial::ignore("not a git work tree");
+    };
+    // Put together here, so that this file has none itself.
+    let paths = [["/wo", "rk/"].concat(), ["/ho", "me/"].concat(), ["/ro", "ot/"].concat()];
+    for path in files {
+        let text = text(&path);
+        for wrong in &paths {
+            assert!(!text.contains(wrong.as_str()), "{}: {wrong}", path.display());
+        }
+    }
+}
 
 /// The manifests of the workspaces in the repository: each has a lock file beside it.
 fn workspaces() -> Vec<PathBuf> {
