@@ -1,4 +1,5 @@
 //! Arm with 32 bits: system calls, the clock, the thread pointer.
+#![expect(clippy::must_use_candidate, reason = "names say which of them are questions")]
 #![expect(
     unsafe_code,
     reason = "the one place where this crate does anything: the others are about bytes"
@@ -65,7 +66,6 @@ unsafe extern "C" {
 
 /// The system's clock, in nanoseconds: programs can't count on being allowed to read the processor's.
 #[inline]
-#[must_use]
 pub fn ticks() -> u64 {
     const MONOTONIC: i32 = 1;
     let mut time = [0; 2];
@@ -77,7 +77,6 @@ pub fn ticks() -> u64 {
 
 /// What tells this thread from others.
 #[inline]
-#[must_use]
 pub fn thread_pointer() -> u64 {
     let found: u32;
     // SAFETY: a register that every thread has (TPIDRURO).
@@ -91,7 +90,6 @@ pub fn thread_pointer() -> u64 {
 ///
 /// The word is aligned.
 #[inline]
-#[must_use]
 pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
     // SAFETY: the caller promises that the word is aligned.
     unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)

@@ -1,4 +1,5 @@
 //! i386: system calls, the clock, the thread pointer.
+#![expect(clippy::must_use_candidate, reason = "names say which of them are questions")]
 #![expect(
     unsafe_code,
     reason = "the one place where this crate does anything: the others are about bytes"
@@ -77,6 +78,7 @@ unsafe extern "C" {
 /// # Safety
 ///
 /// As of that call.
+#[expect(clippy::cast_possible_truncation, reason = "words of a system call have 32 bits")]
 #[inline]
 pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     /// The last addresses are numbers of errors.
@@ -91,7 +93,6 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
 
 /// The processor's clock.
 #[inline]
-#[must_use]
 pub fn ticks() -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: reads the time stamp counter.
@@ -101,7 +102,6 @@ pub fn ticks() -> u64 {
 
 /// What tells this thread from others.
 #[inline]
-#[must_use]
 pub fn thread_pointer() -> u64 {
     let found: u32;
     // SAFETY: every C library keeps the thread pointer there.
@@ -115,7 +115,6 @@ pub fn thread_pointer() -> u64 {
 ///
 /// The word is aligned.
 #[inline]
-#[must_use]
 pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
     // SAFETY: the caller promises that the word is aligned.
     unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)

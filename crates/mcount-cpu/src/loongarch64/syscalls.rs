@@ -1,4 +1,5 @@
 //! LoongArch, 64 bits: system calls, the clock, the thread pointer.
+#![expect(clippy::must_use_candidate, reason = "names say which of them are questions")]
 #![expect(
     unsafe_code,
     reason = "the one place where this crate does anything: the others are about bytes"
@@ -31,7 +32,6 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
 
 /// The clock that all processors have in common.
 #[inline]
-#[must_use]
 pub fn ticks() -> u64 {
     let found: u64;
     // SAFETY: Linux lets programs read it.
@@ -41,7 +41,6 @@ pub fn ticks() -> u64 {
 
 /// What tells this thread from others.
 #[inline]
-#[must_use]
 pub fn thread_pointer() -> u64 {
     let found: u64;
     // SAFETY: a register that every thread has.
@@ -55,7 +54,6 @@ pub fn thread_pointer() -> u64 {
 ///
 /// The word is aligned.
 #[inline]
-#[must_use]
 pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
     // SAFETY: the caller promises that the word is aligned.
     unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)

@@ -1,4 +1,5 @@
 //! s390x: system calls, the clock, the thread pointer.
+#![expect(clippy::must_use_candidate, reason = "names say which of them are questions")]
 #![expect(
     unsafe_code,
     reason = "the one place where this crate does anything: the others are about bytes"
@@ -57,7 +58,6 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
 
 /// A quarter of the processor's clock, which has 4096 ticks in a microsecond and its highest bit set.
 #[inline]
-#[must_use]
 pub fn ticks() -> u64 {
     let mut found = 0_u64;
     // SAFETY: stores eight bytes.
@@ -67,7 +67,6 @@ pub fn ticks() -> u64 {
 
 /// What tells this thread from others: two access registers.
 #[inline]
-#[must_use]
 pub fn thread_pointer() -> u64 {
     let found: u64;
     // SAFETY: registers that every thread has.
@@ -84,7 +83,6 @@ pub fn thread_pointer() -> u64 {
 ///
 /// The word is aligned.
 #[inline]
-#[must_use]
 pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
     // SAFETY: the caller promises that the word is aligned.
     unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)

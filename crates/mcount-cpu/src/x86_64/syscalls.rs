@@ -1,4 +1,5 @@
 //! x86-64: system calls, the clock, the thread pointer.
+#![expect(clippy::must_use_candidate, reason = "names say which of them are questions")]
 #![expect(
     unsafe_code,
     reason = "the one place where this crate does anything: the others are about bytes"
@@ -53,7 +54,6 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
 
 /// The processor's clock.
 #[inline]
-#[must_use]
 pub fn ticks() -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: reads the time stamp counter.
@@ -63,7 +63,6 @@ pub fn ticks() -> u64 {
 
 /// What tells this thread from others.
 #[inline]
-#[must_use]
 pub fn thread_pointer() -> u64 {
     let found: u64;
     // SAFETY: every C library keeps the thread pointer there; the recorder sets up a page for before.
@@ -77,7 +76,6 @@ pub fn thread_pointer() -> u64 {
 ///
 /// The word is aligned, and no other thread writes to it.
 #[inline]
-#[must_use]
 pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
     let mut found = number;
     // SAFETY: the caller promises that the word is aligned, and no other thread writes to it.
