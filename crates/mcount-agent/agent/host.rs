@@ -126,7 +126,7 @@ unsafe impl Host for Agent {
 
     /// Nothing is recorded from now on, in no thread of this process; or everything is.
     fn set_paused(is_paused: bool) {
-        // SAFETY: as above.
+        // SAFETY: an aligned word that others may change at any time.
         unsafe { (&raw mut mcount_config.is_paused).write_volatile(u64::from(is_paused)) };
     }
 
@@ -155,7 +155,7 @@ unsafe impl Host for Agent {
     /// As above.
     unsafe fn put_words(slot: u64, words: Option<Words>, _is_pad: bool) {
         if let Some(Words(nest)) = words.filter(|_| has::<Self>(LIMITED)) {
-            // SAFETY: the caller's.
+            // SAFETY: the caller promises that they're there.
             unsafe { (nest_of(slot) as *mut u64).write_volatile(nest) };
         }
     }

@@ -116,7 +116,7 @@ unsafe fn map_file(name: *const u8, length: u64) -> i64 {
     const MAP_SHARED: u64 = 1;
     const AT_FDCWD: u64 = (-100_i64).cast_unsigned();
     const O_RDWR_CLOEXEC: u64 = 0x8_0002;
-    // SAFETY: the caller's; the descriptor is closed by whoever opened it.
+    // SAFETY: the caller promises that the name ends with a zero byte; the descriptor is closed here.
     unsafe {
         let opened = sys::call(number::OPENAT, [AT_FDCWD, name as u64, O_RDWR_CLOEXEC, 0, 0, 0]);
         let Ok(file) = u64::try_from(opened) else { return opened };

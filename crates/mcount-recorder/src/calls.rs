@@ -51,7 +51,7 @@ pub unsafe extern "C" fn mcount_slow_entry<H: Host>(slot: *mut u64, id: u32) -> 
 ///
 /// As of [`mcount_slow_entry`].
 pub unsafe extern "C" fn mcount_slow_pg<H: Host>(slot: *mut u64, id: u32) {
-    // SAFETY: as above.
+    // SAFETY: the caller, the entry trampoline, promises that `slot` is the word that holds the caller's address.
     unsafe {
         match enter::<H>(slot, slot.read_volatile(), id) {
             Return::Stub => slot.write_volatile(H::late_return()),
@@ -131,7 +131,7 @@ pub unsafe fn enter<H: Host>(slot: *mut u64, caller: u64, word: u32) -> Return {
 /// The shadows of the slot are mapped.
 pub unsafe fn hold<H: Host>(slot: u64) {
     let ret = shadow::of::<H>(slot).ret;
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the shadows of the slot are mapped.
     unsafe {
         if ret.read_volatile() == 0 {
             ret.write_volatile(PAD_ONLY);
@@ -145,7 +145,7 @@ pub unsafe fn hold<H: Host>(slot: u64) {
 ///
 /// RET of the slot is mapped; nothing of ours returns to `caller`.
 pub unsafe fn watch<H: Host>(slot: u64, caller: u64) -> Return {
-    // SAFETY: the caller's; the other shadows are mapped if there's a block.
+    // SAFETY: the caller promises that RET is mapped; `prepare` maps the other shadows if there's a block.
     unsafe {
         let shadow = shadow::of::<H>(slot);
         let ret = shadow.ret.read_volatile();
@@ -171,7 +171,7 @@ pub unsafe fn watch<H: Host>(slot: u64, caller: u64) -> Return {
 
 /// Records that the call of `slot` has ended in this way; when.
 unsafe fn end_former<H: Host>(block: *mut Block, slot: u64, end: u64) -> u64 {
-    // SAFETY: the caller's: the block is this thread's, and the call is open.
+    // SAFETY: the caller promises that the block is this thread's, and that the call is open.
     unsafe {
         let time = thread::now::<H>(block);
         thread::record::<H>(block, slot, end, time);
@@ -181,7 +181,7 @@ unsafe fn end_former<H: Host>(block: *mut Block, slot: u64, end: u64) -> u64 {
 
 /// A call isn't watched, as there's no pad for it. That of the other frame has been recorded, or goes on.
 unsafe fn give_up<H: Host>(block: *mut Block, slot: u64, is_ended: bool) -> Return {
-    // SAFETY: the caller's: the shadows of `slot` are mapped.
+    // SAFETY: the caller promises that the shadows of `slot` are mapped.
     unsafe {
         if is_ended {
             store(shadow::of::<H>(slot).open, 0);
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn mcount_slow_exit<H: Host>(slot: *mut u64, end: u64) -> 
 /// RET of the slot is mapped, or it's a pad.
 pub unsafe fn let_go<H: Host>(slot: u64, address: u64) -> u64 {
     let ret = shadow::of::<H>(slot).ret;
-    // SAFETY: the caller's: the entry wrote RET.
+    // SAFETY: the caller promises that RET is mapped, or that the address is a pad's; the entry wrote it.
     unsafe {
         if let Some(caller) = pads::caller_of::<H>(address) {
             let is_there = thread::prepare::<H>(slot).is_some() || H::has_words(slot);
@@ -241,7 +241,7 @@ pub unsafe fn let_go<H: Host>(slot: u64, address: u64) -> u64 {
 /// `slot` is that of a watched call of this thread.
 pub unsafe fn finish<H: Host>(slot: *mut u64, end: u64) {
     let shadow = shadow::of::<H>(slot as u64);
-    // SAFETY: the caller's: `slot` is one that is watched.
+    // SAFETY: the caller promises that `slot` is that of a watched call; `prepare` maps its shadows.
     unsafe {
         let Some(block) = thread::prepare::<H>(slot as u64) else { return };
         if shadow.open.read_volatile() != 0 {

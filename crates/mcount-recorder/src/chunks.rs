@@ -80,7 +80,7 @@ pub fn is_there<H: Host>(number: u64) -> bool {
 ///
 /// It's the caller's, and there is room for it and its directory.
 unsafe fn describe(descriptor: *mut u8, kind: u32, thread: u32, base: u64, process: u32) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the chunk is its own, so the descriptor is mapped and no other thread writes to it.
     unsafe {
         descriptor.add(directory::THREAD).cast::<u32>().write_volatile(thread);
         descriptor.add(directory::BASE).cast::<u64>().write_volatile(base);
@@ -207,7 +207,7 @@ fn busy(descriptor: *mut u8) -> &'static AtomicU64 {
 /// It's the caller's.
 unsafe fn empty<H: Host>(place: &Place) {
     let mut calls = 0;
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the chunk is its own, so it's mapped, and no other thread writes to it.
     unsafe {
         place.descriptor.cast::<u32>().write_volatile(trace::chunk::UNUSED);
         for record in 0..trace::CHUNK_SIZE as usize / 16 {

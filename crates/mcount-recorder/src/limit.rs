@@ -91,7 +91,7 @@ pub(crate) unsafe fn enter<H: Host>(block: *mut Block, slot: u64, class: u32) ->
 ///
 /// As of [`enter`].
 pub(crate) unsafe fn leave<H: Host>(block: *mut Block, slot: u64) {
-    // SAFETY: the caller's; callers of a call are on mapped parts of the stack.
+    // SAFETY: the caller promises that the block is the thread's, and that the shadows of `slot` are mapped; so are those of its callers.
     unsafe {
         let own = nest(slot).read_volatile();
         if own == 0 {

@@ -138,7 +138,7 @@ fn map_piece<H: Host>(piece: u64, reserved: &mut Pieces) -> Option<()> {
             && H::duplicate(open, trace::CHUNK_SIZE, open_of(stack))
     };
     if !done {
-        // SAFETY: as above.
+        // SAFETY: the addresses are reserved for this.
         unsafe {
             sys::reserve_again(start_of(stack), trace::CHUNK_SIZE);
             sys::reserve_again(open_of(stack), trace::CHUNK_SIZE);

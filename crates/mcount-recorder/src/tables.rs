@@ -51,6 +51,6 @@ pub fn reserve(stack: u64) -> Option<()> {
 /// The word is aligned, and there.
 #[inline]
 pub unsafe fn store(word: *mut u64, value: u64) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the word is aligned, and there.
     unsafe { AtomicU64::from_ptr(word) }.store(value, Release);
 }

@@ -178,7 +178,7 @@ pub fn need_stack() {
 unsafe fn locked<T>(act: impl FnOnce(&mut Wiped) -> T) -> T {
     need_stack();
     let before = sys::set_signals(u64::MAX);
-    // SAFETY: the caller's: it's there.
+    // SAFETY: the caller has seen that it's there, and it stays mapped; the lock is taken below.
     let wiped = unsafe { &mut *WIPED };
     while wiped.lock.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
         sys::yield_now();
@@ -427,7 +427,7 @@ unsafe fn new_room<H: Host>(block: *mut Block, least: u64) -> Option<()> {
 ///
 /// `at` is the address of a record in a chunk of this thread.
 pub unsafe fn put(at: u64, first: u64, second: u64) {
-    // SAFETY: the caller's: `at` is a record in a chunk of this thread.
+    // SAFETY: the caller promises that `at` is a record in a chunk of this thread.
     unsafe {
         (at as *mut u64).add(1).write_volatile(second);
         store(at as *mut u64, first);
@@ -464,7 +464,7 @@ pub unsafe fn take_records<H: Host>(block: *mut Block, count: u64) -> Option<u64
 ///
 /// The block is this thread's.
 pub unsafe fn record_entry<H: Host>(block: *mut Block, slot: u64, id: u32) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the block is this thread's; nothing is written besides.
     unsafe { record_entry_behind::<H>(block, slot, (id, now::<H>(block)), 0, |_| ()) }
 }
 
@@ -502,7 +502,7 @@ pub unsafe fn record_entry_behind<H: Host>(
 ///
 /// The block is this thread's, and the shadows of `slot` are mapped.
 pub unsafe fn record<H: Host>(block: *mut Block, slot: u64, end: u64, time: u64) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the block is this thread's, and that the shadows of `slot` are mapped.
     unsafe {
         let start = shadow::of::<H>(slot).start.read_volatile();
         // Of one that was unwound nobody knows how long it took.

@@ -304,7 +304,7 @@ unsafe extern "C" fn late_entry(call: *const Call) {
 ///
 /// As of that.
 pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
-    // SAFETY: the caller's. Not in Rust, of which the compiler would make a call of `memcpy`.
+    // SAFETY: the caller promises that both have that many bytes, and that they don't overlap. Not in Rust, of which the compiler would make a call of `memcpy`.
     unsafe {
         asm!("cbz {count}, 3f", "2: ldrb {byte:w}, [{from}], #1", "strb {byte:w}, [{to}], #1",
             "sub {count}, {count}, #1", "cbnz {count}, 2b", "3:", count = inout(reg) count => _,

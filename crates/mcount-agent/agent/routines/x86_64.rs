@@ -176,7 +176,7 @@ pub(crate) unsafe fn set_current(block: *mut Block) {
 ///
 /// As of that.
 pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
-    // SAFETY: the caller's; `rep movsb` copies as memcpy does.
+    // SAFETY: the caller promises that both have that many bytes, and that they don't overlap.
     unsafe {
         asm!("rep movsb", inout("rcx") count => _, inout("rdi") to => _, inout("rsi") from => _,
             options(nostack, preserves_flags));

@@ -49,7 +49,7 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     let [r0, r1, r2, r3, r4, last] = arguments;
     let r5 = if number == number::MMAP { last >> 12 } else { last };
     let result: u32;
-    // SAFETY: the caller's. Compilers may keep r7 for themselves.
+    // SAFETY: the caller promises that this system call may be made with these arguments. Compilers may keep r7 for themselves.
     unsafe {
         asm!("mov {kept}, r7", "mov r7, {number}", "svc #0", "mov r7, {kept}", kept = out(reg) _,
             number = in(reg) number as u32, inlateout("r0") r0 as u32 => result, in("r1") r1 as u32,

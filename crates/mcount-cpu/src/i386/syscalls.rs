@@ -86,7 +86,7 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     let [ebx, ecx, edx, esi, edi, last] = arguments;
     let ebp = if number == number::MMAP { last >> 12 } else { last };
     let words = [number, ebx, ecx, edx, esi, edi, ebp].map(|word| word as u32);
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that this system call may be made with these arguments.
     let result = unsafe { mcount_system_call(words.as_ptr()) };
     if result >= ERRORS { i64::from(result.cast_signed()) } else { i64::from(result) }
 }

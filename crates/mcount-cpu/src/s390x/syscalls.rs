@@ -48,7 +48,7 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     let in_memory = arguments.as_ptr() as u64;
     let r2 = if number == number::MMAP { in_memory } else { first };
     let result: i64;
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that this system call may be made with these arguments.
     unsafe {
         asm!("svc 0", in("r1") number, inlateout("r2") r2 => result, in("r3") r3, in("r4") r4,
             in("r5") r5, in("r6") r6, in("r7") r7, options(nostack));

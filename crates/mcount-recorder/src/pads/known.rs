@@ -402,7 +402,7 @@ impl<H: Host> Known<H> {
         if found.is_some() {
             return found;
         }
-        // SAFETY: as above.
+        // SAFETY: a pad's word is there.
         let is_of_caller =
             |at: &u32| unsafe { H::pads().pad(*at).caller.read_volatile() } == caller;
         let shared = shared.or_else(|| self.pads_of(head).find(is_of_caller));
