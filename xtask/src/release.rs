@@ -10,12 +10,14 @@ use lexopt::ValueExt as _;
 use crate::{Result, deb, files};
 
 /// The packages that go to crates.io, in the order in which they need each other.
-const CRATES: [&str; 12] = [
+const CRATES: [&str; 14] = [
     "mcount",
-    "mcount-live",
+    "mcount-cpu",
     "mcount-hooks",
     "mcount-ptrace",
+    "mcount-layout",
     "mcount-trace",
+    "mcount-recorder",
     "mcount-agent",
     "mcount-inside",
     "mcount-store",

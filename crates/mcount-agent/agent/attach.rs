@@ -2,8 +2,9 @@
 //!
 //! No thread is inside the agent then, so the agent's lock is free.
 
-use super::processor::number;
-use super::{config, mcount_config, pads, routines, sys, thread};
+use super::{config, mcount_config, routines};
+use mcount_cpu::here::syscalls::number;
+use mcount_recorder::{pads, sys, thread};
 
 /// Makes what threads need to find their blocks. 0, or `-errno`.
 #[unsafe(no_mangle)]

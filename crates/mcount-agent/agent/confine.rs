@@ -4,35 +4,20 @@
 //! The recorder has seen to it that `prctl` and `syscall` of the C library come here first. It's asked whether the filter
 //! forbids anything that the agent does, and how far down the stack goes.
 
-use super::routines::{SYS_PRCTL, SYS_SECCOMP};
-use super::{host, sys, thread};
+use super::host::{self, Agent};
+use super::routines::{self, SYS_PRCTL, SYS_SECCOMP};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use mcount_recorder::abi::Question;
+use mcount_recorder::abi::question::NO_ANSWER;
+use mcount_recorder::{Host, sys, thread};
 
 const SIGURG: u64 = 23;
 const PR_SET_SECCOMP: u64 = 22;
 /// The filter is for all threads of the process (`SECCOMP_FILTER_FLAG_TSYNC`).
 const ALL_THREADS: u64 = 1;
 
-/// A question to the recorder. It finds it by its symbol; `crates/mcount-agent/src/lib.rs` has the same layout.
-#[repr(C)]
-pub struct Question {
-    /// The thread that asks; 0: none.
-    thread: u64,
-    /// 1: nearly everything is forbidden; 2: what a filter says.
-    mode: u64,
-    /// The address of the filter's `struct sock_fprog`.
-    filter: u64,
-    /// An address on the thread's stack.
-    stack: u64,
-    /// How far down the stack goes; or one of the following.
-    answer: u64,
-}
-
 /// Nothing is forbidden that the agent needs.
 const FINE: u64 = 0;
-/// There's no recorder any more.
-const NO_ANSWER: u64 = u64::MAX;
-
 #[unsafe(no_mangle)]
 static mut mcount_question: Question =
     Question { thread: 0, mode: 0, filter: 0, stack: 0, answer: NO_ANSWER };
@@ -59,9 +44,9 @@ pub(crate) unsafe extern "C" fn mcount_confine(arguments: *const [u64; 6]) {
     // SAFETY: the caller is the routine in the assembly, which has put them there.
     let Some((mode, filter, is_for_all)) = wanted(unsafe { arguments.read() }) else { return };
     let stack = arguments as u64;
-    if !host::is_confined() {
+    if !Agent::is_confined() {
         // SAFETY: it's on the stack of this thread.
-        let block = unsafe { thread::prepare(stack) };
+        let block = unsafe { thread::prepare::<Agent>(stack) };
         // SAFETY: blocks stay mapped.
         if block.is_some_and(|block| unsafe { (*block).process } != sys::process_id()) {
             // After `vfork` the block is its parent's as well.
@@ -72,12 +57,12 @@ pub(crate) unsafe extern "C" fn mcount_confine(arguments: *const [u64; 6]) {
             NO_ANSWER => stack,
             low => low.min(stack),
         };
-        thread::cover_stack(low, stack);
+        thread::cover_stack::<Agent>(low, stack);
         host::confine();
     }
     if is_for_all {
         thread::for_all(host::confine_other);
-        host::confine_new_ones();
+        routines::confine_new_ones();
     }
 }
 

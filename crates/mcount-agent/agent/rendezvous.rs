@@ -7,23 +7,15 @@
 //! For the same reason the recorder never lets the thread run code of the program's or a breakpoint. It
 //! leaves what is to be done in [`mcount_request`], and the agent does it.
 
-use super::processor::number;
-use super::{config, host, mcount_config, routines, sys, thread};
+use super::host::Agent;
+use super::{config, mcount_config, routines};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use mcount_cpu::here::syscalls::number;
+use mcount_recorder::abi::Request;
+use mcount_recorder::abi::request::NOTHING;
+use mcount_recorder::{Host, sys, thread};
 
 const SIGURG: u64 = 23;
-
-/// A system call that the recorder wants to be made, and the result. The recorder finds it by its symbol;
-/// `crates/mcount-agent/src/lib.rs` has the same layout.
-#[repr(C)]
-pub struct Request {
-    number: u64,
-    arguments: [u64; 6],
-    result: i64,
-}
-
-/// There is nothing more to do.
-const NOTHING: u64 = u64::MAX;
 
 #[unsafe(no_mangle)]
 static mut mcount_request: Request = Request { number: NOTHING, arguments: [0; 6], result: 0 };
@@ -47,7 +39,7 @@ extern "C" fn mcount_rendezvous() {
         let result = mcount_start();
         // SAFETY: nobody else runs yet.
         unsafe { (&raw mut mcount_request.result).write_volatile(result) };
-    } else if host::is_confined() {
+    } else if Agent::is_confined() {
         // Whatever was loaded stays idle.
         return;
     }
@@ -59,9 +51,10 @@ extern "C" fn mcount_rendezvous() {
 #[unsafe(no_mangle)]
 extern "C" fn mcount_start() -> i64 {
     const ENOMEM: i64 = 12;
+    let names = &raw const mcount_names;
     // SAFETY: the recorder has put the names there; no other thread runs yet.
     unsafe {
-        let names = &*(&raw const mcount_names);
+        let names = &*names;
         let first = names.iter().position(|byte| *byte == 0).unwrap_or(0);
         let stubs = (&raw const mcount_stubs) as u64;
         let size = (&raw const mcount_stubs_end) as u64 - stubs;
@@ -109,7 +102,8 @@ unsafe fn map_stubs(address: u64, size: u64) -> bool {
     const PROT_READ_EXECUTE: u64 = 5;
     let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED;
     // SAFETY: the caller promises that it is the agent's room for stubs.
-    let result = unsafe { sys::call(number::MMAP, [address, size, PROT_READ_EXECUTE, flags, u64::MAX, 0]) };
+    let result =
+        unsafe { sys::call(number::MMAP, [address, size, PROT_READ_EXECUTE, flags, u64::MAX, 0]) };
     u64::try_from(result).ok() == Some(address)
 }
 
@@ -120,9 +114,9 @@ unsafe fn map_stubs(address: u64, size: u64) -> bool {
 /// `name` must end with a zero byte.
 unsafe fn map_file(name: *const u8, length: u64) -> i64 {
     const MAP_SHARED: u64 = 1;
-    const AT_FDCWD: u64 = -100_i64 as u64;
+    const AT_FDCWD: u64 = (-100_i64).cast_unsigned();
     const O_RDWR_CLOEXEC: u64 = 0x8_0002;
-    // SAFETY: the caller's; the descriptor is closed by whoever opened it.
+    // SAFETY: the caller promises that the name ends with a zero byte; the descriptor is closed here.
     unsafe {
         let opened = sys::call(number::OPENAT, [AT_FDCWD, name as u64, O_RDWR_CLOEXEC, 0, 0, 0]);
         let Ok(file) = u64::try_from(opened) else { return opened };

@@ -6,25 +6,7 @@
 //! recorded, the stack is as it would be without tracing, and unwinding is resumed from the caller.
 
 use super::config;
-use super::host::is_return;
-use super::routines::landing;
-
-/// An unwinder in the process: the code that calls personality routines, and what it lets them do.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct Unwinder {
-    /// Its module, by addresses.
-    from: u64,
-    to: u64,
-    get_ip: u64,
-    set_ip: u64,
-    set_gr: u64,
-    resume: u64,
-}
-
-impl Unwinder {
-    pub(crate) const NONE: Self = Self { from: 0, to: 0, get_ip: 0, set_ip: 0, set_gr: 0, resume: 0 };
-}
+use super::routines::{is_return, landing};
 
 /// `_UA_CLEANUP_PHASE`, `_URC_INSTALL_CONTEXT`, `_URC_CONTINUE_UNWIND`: Itanium C++ ABI, "Exception Handling",
 /// 1.3 and 1.6.

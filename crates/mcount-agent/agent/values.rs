@@ -9,56 +9,36 @@
 //!
 //! Where registers are that an entry or an exit has saved is known by the routines of a processor (`saved`).
 
-use crate::block::Block;
-use crate::numbers::{ENTRIES, RETURN, UNTIMED, has};
-use crate::payload::{MOST, TEXT, Values};
 use super::{READ_MEMORY, keep_place, saved};
-use crate::pad_table::returned_to;
-use crate::{calls, config, host, layout as trace, pads, shadow, sys, thread};
+use crate::config;
+use crate::host::Agent;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use mcount_layout as trace;
+use mcount_recorder::abi::Recipe;
+use mcount_recorder::abi::flags::{ENTRIES, UNTIMED, VALUES};
+use mcount_recorder::abi::recipe::{self, KEPT, STACK};
+use mcount_recorder::block::Block;
+use mcount_recorder::numbers::{RETURN, has};
+use mcount_recorder::pad_table::returned_to;
+use mcount_recorder::payload::{MOST, TEXT, Values};
+use mcount_recorder::{Host, calls, pads, shadow, sys, thread};
 
 unsafe extern "C" {
     static mcount_stubs_end: u8;
 }
 
-/// Arguments or results are recorded: a flag of the configuration.
-const VALUES: u64 = 32;
 const PAGE: u64 = 4096;
-
-/// The operation: bits 0 to 7 of a word of a recipe.
-mod action {
-    pub(super) const COPY: u64 = 1;
-    pub(super) const TEXT: u64 = 2;
-    pub(super) const COUNTED: u64 = 3;
-    pub(super) const STRING: u64 = 4;
-    pub(super) const MEMORY: u64 = 5;
-}
-
-/// Where values are: bits 8 to 15 of a word of a recipe, and, of lengths, bits 16 to 23. All but this one are registers.
-const STACK: u64 = 19;
 
 /// A bit of the shadow OPN: at the end of the call there's more to do than to record it. The exit in `x86_64.s` looks for it by
 /// the sign.
 const HAS_MORE: u64 = 1 << 31;
 
-/// A bit of the second number of a recipe: the function's calls are recorded however short they are.
-const KEPT: u32 = 1 << 31;
-
-/// The recipes of a function: the words for its arguments, then those for its result.
-#[repr(C)]
-pub(crate) struct Recipe {
-    arguments: u32,
-    result: u32,
-    words: [u64; 0],
-}
-
-impl Recipe {
-    fn words(&self, is_result: bool) -> &[u64] {
-        let (from, count) =
-            if is_result { (self.arguments, self.result & !KEPT) } else { (0, self.arguments) };
-        // SAFETY: the recorder has put that many words after it.
-        unsafe { core::slice::from_raw_parts(self.words.as_ptr().add(from as usize), count as usize) }
-    }
+/// The words of the recipe of a function's arguments, or of that of its result.
+fn words(recipe: &Recipe, is_result: bool) -> &[u64] {
+    let (from, count) =
+        if is_result { (recipe.arguments, recipe.result & !KEPT) } else { (0, recipe.arguments) };
+    // SAFETY: the tracer has put so many words behind it.
+    unsafe { core::slice::from_raw_parts(recipe.words.as_ptr().add(from as usize), count as usize) }
 }
 
 /// The greatest number of a function that a stub has told of: the table of recipes goes so far, at least.
@@ -74,18 +54,18 @@ fn told(id: u32) -> Option<&'static Recipe> {
     if id > GREATEST.load(Relaxed) {
         GREATEST.fetch_max(id, Relaxed);
     }
-    recipe(id)
+    recipe_of(id)
 }
 
 /// The recipe of function `id`, as the trace has it. A program may have written over that.
 fn read_back(id: u32) -> Option<&'static Recipe> {
-    if id == 0 || id > GREATEST.load(Relaxed) { None } else { recipe(id) }
+    if id == 0 || id > GREATEST.load(Relaxed) { None } else { recipe_of(id) }
 }
 
 /// The recipes of the arguments and the result of function `id`; `None` if there are none. A table of addresses
 /// is at the end of the room for stubs, the last one for function 1.
-fn recipe(id: u32) -> Option<&'static Recipe> {
-    if !has(VALUES) {
+fn recipe_of(id: u32) -> Option<&'static Recipe> {
+    if !has::<Agent>(VALUES) {
         return None;
     }
     let entry = (&raw const mcount_stubs_end) as u64 - 8 * u64::from(id);
@@ -134,70 +114,67 @@ impl Registers {
     }
 }
 
-impl Values {
-    /// Does what the words of a recipe say.
-    fn collect(&mut self, recipe: &[u64], registers: &Registers) {
-        for word in recipe {
-            let (from, of_length, size) = (word >> 8 & 0xff, word >> 16 & 0xff, word >> 24 & 0xff);
-            let (at, length_at) = (word >> 32 & 0xffff, word >> 48);
-            match word & 0xff {
-                action::COPY => {
-                    let mut room = [0_u8; 255];
-                    if let Some(room) = room.get_mut(..size as usize) {
-                        registers.copy(from, at, room);
-                        self.add(room);
-                    }
+/// Does what the words of a recipe say.
+fn collect(values: &mut Values, recipe: &[u64], registers: &Registers) {
+    for word in recipe {
+        let (from, of_length, size) = (word >> 8 & 0xff, word >> 16 & 0xff, word >> 24 & 0xff);
+        let (at, length_at) = (word >> 32 & 0xffff, word >> 48);
+        match word & 0xff {
+            recipe::COPY => {
+                let mut room = [0_u8; 255];
+                if let Some(room) = room.get_mut(..size as usize) {
+                    registers.copy(from, at, room);
+                    values.add(room);
                 }
-                action::TEXT => self.text(registers.word(from, at), u64::MAX, false),
-                action::COUNTED => {
-                    let length = registers.word(of_length, length_at);
-                    self.text(registers.word(from, at), length, true);
-                }
-                action::MEMORY => {
-                    let mut room = [0_u8; 255];
-                    let Some(room) = room.get_mut(..size as usize) else { return };
-                    if read(registers.word(from, at), room) != room.len() {
-                        // Where values end early, the rest is missing.
-                        return;
-                    }
-                    self.add(room);
-                }
-                action::STRING => self.string(registers.word(from, at)),
-                _ => {}
             }
+            recipe::TEXT => text(values, registers.word(from, at), u64::MAX, false),
+            recipe::COUNTED => {
+                let length = registers.word(of_length, length_at);
+                text(values, registers.word(from, at), length, true);
+            }
+            recipe::MEMORY => {
+                let mut room = [0_u8; 255];
+                let Some(room) = room.get_mut(..size as usize) else { return };
+                if read(registers.word(from, at), room) != room.len() {
+                    // Where values end early, the rest is missing.
+                    return;
+                }
+                values.add(room);
+            }
+            recipe::STRING => string(values, registers.word(from, at)),
+            _ => {}
         }
-    }
-
-    /// Adds the text that two words at `object` tell of.
-    fn string(&mut self, object: u64) {
-        let mut fields = [0; 16];
-        if read(object, &mut fields) != fields.len() {
-            return self.head(object, 0, trace::value::BAD);
-        }
-        let field = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        self.text(field(fields.first_chunk()), field(fields.last_chunk()), true);
-    }
-
-    /// Adds the `length` bytes at `pointer`, or, unless it `is_counted`, what comes before a zero there.
-    fn text(&mut self, pointer: u64, length: u64, is_counted: bool) {
-        // One more shows whether a text goes on.
-        let mut room = [0_u8; TEXT + 1];
-        let wanted = length.min(TEXT as u64 + 1) as usize;
-        let found = match room.get_mut(..wanted) {
-            Some(room) if pointer != 0 && wanted != 0 => read(pointer, room),
-            _ => 0,
-        };
-        let bytes = room.get(..found).unwrap_or_default();
-        let end = if is_counted { None } else { bytes.iter().position(|byte| *byte == 0) };
-        let is_bad = found < wanted && end.is_none() && pointer != 0;
-        let is_cut = found > TEXT && end.is_none();
-        let bad = if is_bad { trace::value::BAD } else { 0 };
-        let cut = if is_cut { trace::value::CUT } else { 0 };
-        let bytes = bytes.get(..end.unwrap_or(found.min(TEXT))).unwrap_or_default();
-        self.read_text(pointer, bytes, bad | cut);
     }
 }
 
+/// Adds the text that two words at `object` tell of.
+fn string(values: &mut Values, object: u64) {
+    let mut fields = [0; 16];
+    if read(object, &mut fields) != fields.len() {
+        return values.head(object, 0, trace::value::BAD);
+    }
+    let field = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    text(values, field(fields.first_chunk()), field(fields.last_chunk()), true);
+}
+
+/// Adds the `length` bytes at `pointer`, or, unless it `is_counted`, what comes before a zero there.
+fn text(values: &mut Values, pointer: u64, length: u64, is_counted: bool) {
+    // One more shows whether a text goes on.
+    let mut room = [0_u8; TEXT + 1];
+    let wanted = length.min(TEXT as u64 + 1) as usize;
+    let found = match room.get_mut(..wanted) {
+        Some(room) if pointer != 0 && wanted != 0 => read(pointer, room),
+        _ => 0,
+    };
+    let bytes = room.get(..found).unwrap_or_default();
+    let end = if is_counted { None } else { bytes.iter().position(|byte| *byte == 0) };
+    let is_bad = found < wanted && end.is_none() && pointer != 0;
+    let is_cut = found > TEXT && end.is_none();
+    let bad = if is_bad { trace::value::BAD } else { 0 };
+    let cut = if is_cut { trace::value::CUT } else { 0 };
+    let bytes = bytes.get(..end.unwrap_or(found.min(TEXT))).unwrap_or_default();
+    values.read_text(pointer, bytes, bad | cut);
+}
 /// Reads memory that may not be there; how many bytes of it are, from the first on.
 fn read(from: u64, to: &mut [u8]) -> usize {
     let size = to.len() as u64;
@@ -206,26 +183,35 @@ fn read(from: u64, to: &mut [u8]) -> usize {
     // Two pieces: if the second page isn't there, the first one still is read.
     let remote = [from, first, from.wrapping_add(first), size - first];
     let count = if first == size { 1 } else { 2 };
-    if host::is_confined() {
+    if Agent::is_confined() {
         return 0;
     }
     let process = u64::from(sys::process_id());
     // SAFETY: it writes to `to` only.
     let result = unsafe {
-        sys::call(READ_MEMORY, [process, (&raw const local) as u64, 1, (&raw const remote) as u64, count, 0])
+        sys::call(
+            READ_MEMORY,
+            [process, (&raw const local) as u64, 1, (&raw const remote) as u64, count, 0],
+        )
     };
     usize::try_from(result).unwrap_or(0).min(to.len())
 }
 
 /// The entry of function `word`, when its arguments are still in their registers.
-pub(crate) unsafe extern "C" fn mcount_entry_with(slot: *mut u64, word: u32, state: *const u8) -> u64 {
+pub(crate) unsafe extern "C" fn mcount_entry_with(
+    slot: *mut u64,
+    word: u32,
+    state: *const u8,
+) -> u64 {
     // SAFETY: the caller is the entry trampoline.
     unsafe {
-        if has(ENTRIES) && let Some(recipe) = told(word & 0xff_ffff) {
+        if has::<Agent>(ENTRIES)
+            && let Some(recipe) = told(word & 0xff_ffff)
+        {
             enter_only(slot as u64, word & 0xff_ffff, recipe, state);
             return 1;
         }
-        let answer = calls::mcount_slow_entry(slot, word);
+        let answer = calls::mcount_slow_entry::<Agent>(slot, word);
         if let Some(recipe) = told(word & 0xff_ffff) {
             enter(slot as u64, word & 0xff_ffff, recipe, Some(state));
         }
@@ -247,42 +233,42 @@ pub(crate) unsafe fn late_entry(slot: *mut u64, word: u32) {
 unsafe fn enter_only(slot: u64, id: u32, recipe: &Recipe, state: *const u8) {
     // SAFETY: the caller, an entry routine, has a frame there that is a call of this function.
     unsafe {
-        let Some(block) = thread::prepare(slot) else { return };
+        let Some(block) = thread::prepare::<Agent>(slot) else { return };
         let mut values = Values::NONE;
-        values.collect(recipe.words(false), &Registers { slot, state });
-        let time = thread::now(block);
+        collect(&mut values, words(recipe, false), &Registers { slot, state });
+        let time = thread::now::<Agent>(block);
         let write = |at: u64| values.write(at, trace::special::ARGUMENTS, u64::from(id), time);
-        thread::record_entry_behind(block, slot, (id, time), values.count(), write);
+        thread::record_entry_behind::<Agent>(block, slot, (id, time), values.count(), write);
     }
 }
 
 /// The call of function `id` at `slot` was recorded as open, or wasn't.
 unsafe fn enter(slot: u64, id: u32, recipe: &Recipe, state: Option<*const u8>) {
-    if has(ENTRIES) {
+    if has::<Agent>(ENTRIES) {
         return;
     }
-    let shadow = shadow::of(slot);
+    let shadow = shadow::of::<Agent>(slot);
     // SAFETY: the shadows are mapped if there's a block for the slot.
     unsafe {
-        let Some(block) = thread::prepare(slot) else { return };
+        let Some(block) = thread::prepare::<Agent>(slot) else { return };
         let open = shadow.open.read_volatile();
         if open & 0xff_ffff != u64::from(id) || open >> 32 != (*block).tag >> 32 {
             return;
         }
-        let words = recipe.words(false);
-        if let Some(state) = state.filter(|_| !words.is_empty()) {
+        let wanted = words(recipe, false);
+        if let Some(state) = state.filter(|_| !wanted.is_empty()) {
             let mut values = Values::NONE;
-            values.collect(words, &Registers { slot, state });
+            collect(&mut values, wanted, &Registers { slot, state });
             // What this took isn't the function's time.
-            if !has(UNTIMED) {
+            if !has::<Agent>(UNTIMED) {
                 let began = shadow.start.read_volatile();
-                shadow.start.write_volatile(thread::now(block).max(began));
+                shadow.start.write_volatile(thread::now::<Agent>(block).max(began));
             }
             let start = shadow.start.read_volatile();
             add(block, &values, (u64::from(id), start));
         }
         // Arguments of a call that was too short are taken back.
-        if !recipe.words(true).is_empty() || config().shortest != 0 {
+        if !words(recipe, true).is_empty() || config().shortest != 0 {
             if let Some(state) = state {
                 keep_place(slot, state);
             }
@@ -295,47 +281,51 @@ unsafe fn enter(slot: u64, id: u32, recipe: &Recipe, state: Option<*const u8>) {
 unsafe fn add(block: *mut Block, values: &Values, (function, start): (u64, u64)) {
     // SAFETY: the block is this thread's.
     unsafe {
-        if let Some(at) = thread::take_records(block, values.count()) {
+        if let Some(at) = thread::take_records::<Agent>(block, values.count()) {
             values.write(at, trace::special::ARGUMENTS, function, start);
         }
     }
 }
 
 /// The exit of the call of `slot`, when its result is still in its registers; the caller's address.
-pub(crate) unsafe extern "C" fn mcount_exit_with(slot: *mut u64, end: u64, state: *const u8) -> u64 {
+pub(crate) unsafe extern "C" fn mcount_exit_with(
+    slot: *mut u64,
+    end: u64,
+    state: *const u8,
+) -> u64 {
     // SAFETY: the caller is the exit trampoline.
     unsafe {
         let address = returned_to(slot);
-        pads::claim(slot as u64, address);
+        pads::claim::<Agent>(slot as u64, address);
         if end == RETURN
-            && let Some(block) = thread::prepare(slot as u64)
-            && shadow::of(slot as u64).open.read_volatile() & HAS_MORE != 0
+            && let Some(block) = thread::prepare::<Agent>(slot as u64)
+            && shadow::of::<Agent>(slot as u64).open.read_volatile() & HAS_MORE != 0
         {
             leave(block, slot as u64, state);
         }
-        calls::finish(slot, end);
-        calls::let_go(slot as u64, address)
+        calls::finish::<Agent>(slot, end);
+        calls::let_go::<Agent>(slot as u64, address)
     }
 }
 
 /// Records the call of `slot` with its result.
 unsafe fn leave(block: *mut Block, slot: u64, state: *const u8) {
-    let shadow = shadow::of(slot);
+    let shadow = shadow::of::<Agent>(slot);
     // SAFETY: the block is this thread's, and the call is open.
     unsafe {
         let id = shadow.open.read_volatile() & 0xff_ffff;
-        let (time, start) = (thread::now(block), shadow.start.read_volatile());
+        let (time, start) = (thread::now::<Agent>(block), shadow.start.read_volatile());
         let Some(recipe) = read_back(id as u32) else { return };
         let is_kept = recipe.result & KEPT != 0 || time.wrapping_sub(start) >= config().shortest;
         if !is_kept {
             take_back(block, start);
-        } else if recipe.words(true).is_empty() {
-            thread::record_behind(block, slot, (RETURN, time), 0, |_| ());
+        } else if words(recipe, true).is_empty() {
+            thread::record_behind::<Agent>(block, slot, (RETURN, time), 0, |_| ());
         } else {
             let mut values = Values::NONE;
-            values.collect(recipe.words(true), &Registers { slot, state });
+            collect(&mut values, words(recipe, true), &Registers { slot, state });
             let write = |at: u64| values.write(at, trace::special::RESULT, id, start);
-            thread::record_behind(block, slot, (RETURN, time), values.count(), write);
+            thread::record_behind::<Agent>(block, slot, (RETURN, time), values.count(), write);
         }
         shadow.open.write_volatile(0);
     }
@@ -358,7 +348,9 @@ unsafe fn take_back(block: *mut Block, start: u64) {
                 return;
             }
             let (low, high) = (*(at as *const u64), *((at + 8) as *const u64));
-            if low == trace::special::ARGUMENTS << trace::special::KIND_SHIFT | low & !0xffff_ffff && high == start {
+            if low == trace::special::ARGUMENTS << trace::special::KIND_SHIFT | low & !0xffff_ffff
+                && high == start
+            {
                 for record in (0..count).rev() {
                     thread::put(at + 16 * record, 0, 0);
                 }

@@ -8,7 +8,7 @@ use crate::module::{Module, State};
 use crate::record::{Handlers, List, Record, flags};
 use crate::system::code::Code;
 use crate::system::{threads, trap};
-use mcount_live::engine::{self, Change, Step};
+use mcount_cpu::engine::{self, Change, Step};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Release};

@@ -11,7 +11,7 @@
 mod places;
 
 use crate::arch::{Thread, thread};
-use crate::processor::ADDRESS_BITS;
+use mcount_cpu::here::abi::ADDRESS_BITS;
 pub(crate) use places::*;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -26,7 +26,7 @@ const COMING: u64 = 1;
 const READY: u64 = 2;
 const REFUSED: u64 = 3;
 
-/// A bit of [`Frame::who`]: the words are those of a call that returns to a pad (`agent/pads.rs`). The assembly knows it.
+/// A bit of [`Frame::who`]: the words are those of a call that returns to a pad (`pads.rs` of `mcount-recorder`). The assembly knows it.
 pub(crate) const OF_PAD: u64 = 1 << 62;
 
 /// The words that belong to a slot.

@@ -27,9 +27,6 @@ mod handlers;
 mod hooks;
 mod lists;
 mod module;
-#[path = "agent/processor.rs"]
-#[expect(dead_code, reason = "only the agent opens files this way")]
-mod processor;
 mod program;
 mod record;
 mod recording;

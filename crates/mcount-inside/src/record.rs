@@ -198,3 +198,10 @@ const _: () = {
     assert!(std::mem::offset_of!(Call, handler) == FIRST + 88);
     assert!(std::mem::offset_of!(Call, link) == FIRST + 96);
 };
+
+// What the assembly knows of it that the agent has, too.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+const _: () = {
+    assert!(std::mem::offset_of!(Record, body) == mcount_recorder::assembly::number("RECORD_BODY"));
+    assert!(std::mem::offset_of!(Record, id) == mcount_recorder::assembly::number("RECORD_ID"));
+};

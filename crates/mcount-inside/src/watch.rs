@@ -13,6 +13,7 @@ use crate::record::{Call, Handlers, List, Record, action, end, flags};
 #[cfg(not(target_arch = "arm"))]
 use crate::unwinders;
 use crate::{agent, lists, records};
+use mcount_recorder::pad_table;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -171,7 +172,7 @@ unsafe fn follow(call: &mut Call, record: &Record, list: Option<&List>, returns_
         if arch::is_return(returns_to) {
             frames::of(slot).data.write_volatile(call.data);
             agent::own_as_before(slot, returns_to, who);
-            if arch::pad_table::number_of(returns_to).is_none() {
+            if arch::pads().number_of(returns_to).is_none() {
                 arch::return_to(call, arch::return_address());
             }
             return;
@@ -235,7 +236,7 @@ unsafe fn end_before(call: &mut Call, address: u64) {
 unsafe fn conclude(call: &mut Call, how: u32) -> u64 {
     // SAFETY: the caller's: the slot has what the call has returned to.
     unsafe {
-        let address = arch::pad_table::returned_to(call.stack as *mut u64);
+        let address = pad_table::returned_to(call.stack as *mut u64);
         agent::claim(call.stack, address);
         // It can't be busy: calls that begin in a handler aren't watched.
         if frames::cover(call.stack) && frames::of(call.stack).who.read_volatile() != 0 {

@@ -32,7 +32,6 @@ mod error;
 mod file;
 mod follow;
 mod index;
-pub mod layout;
 mod limits;
 mod metadata;
 mod nest;
@@ -59,6 +58,7 @@ pub use entry::{
 };
 pub use error::{Damage, Error};
 pub use follow::{Ended, Follower, Look, Source};
+pub use mcount_layout as layout;
 pub use metadata::{Process, Thread};
 pub use pack::Packer;
 pub use record::End;

@@ -53,7 +53,7 @@ fn source() -> Result<PathBuf> {
 
 fn change(path: &Path) -> Result<()> {
     // What isn't used any more is no reason for warnings.
-    let mut text = format!("#![allow(dead_code)]\n{}", String::from_utf8(files::read(path)?)?);
+    let mut text = format!("#![expect(dead_code)]\n{}", String::from_utf8(files::read(path)?)?);
     for (from, to) in CHANGES {
         if !text.contains(from) {
             return Err(

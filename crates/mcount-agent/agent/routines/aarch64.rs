@@ -7,18 +7,25 @@
 //! thread's number beside it, where the kernel writes it when the thread begins (`struct pthread` of glibc and musl). Where that
 //! isn't found, the kernel is asked at each call.
 
-use crate::block::Block;
-use crate::processor::thread_pointer;
-use crate::calls::Return;
-use crate::{calls, confine, host, pad_table, shadow, sys};
+use crate::host::Agent;
+use crate::{confine, host};
 use core::arch::{asm, global_asm};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
+use core::mem::offset_of;
+use core::sync::atomic::{
+    AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
+};
+use mcount_cpu::here::syscalls::thread_pointer;
+use mcount_recorder::abi::recipe::{PLACE, RAX as RESULT, RDX as SECOND_RESULT, VECTOR};
+use mcount_recorder::assembly::number as in_assembly;
+use mcount_recorder::block::Block;
+use mcount_recorder::calls::Return;
+use mcount_recorder::{calls, pad_table, shadow, sys};
 
 #[path = "../values.rs"]
 pub(crate) mod values;
 
 global_asm!(
-    include_str!("../aarch64.s"),
+    include_str!(concat!(env!("MCOUNT_CPU"), "/aarch64/call.s")),
     include_str!("aarch64.s"),
     slow_entry = sym values::mcount_entry_with,
     slow_entry_late = sym late_entry,
@@ -34,11 +41,8 @@ pub(crate) const SYS_SECCOMP: u64 = 277;
 const READ_MEMORY: u64 = 270;
 
 /// Where the value of a source of recipes was saved, in the call that the routine has made at `state`, and how many bytes that are.
+#[expect(clippy::cast_ptr_alignment, reason = "the routine has aligned the call")]
 unsafe fn saved(slot: u64, state: *const u8, source: u64) -> (*const u8, usize) {
-    const VECTOR: u64 = 8;
-    const RESULT: u64 = 16;
-    const SECOND_RESULT: u64 = 17;
-    const PLACE: u64 = 20;
     if source == PLACE {
         return (place_of(slot).cast(), 8);
     }
@@ -57,10 +61,11 @@ unsafe fn saved(slot: u64, state: *const u8, source: u64) -> (*const u8, usize) 
 /// Where it's kept until the exit where a result in memory goes. Slots are 16 bytes apart, as stack pointers are, so one word of two of a
 /// shadow is free.
 fn place_of(slot: u64) -> *mut u64 {
-    shadow::of(slot - 8).start
+    shadow::of::<Agent>(slot - 8).start
 }
 
 /// Keeps where a result in memory goes.
+#[expect(clippy::cast_ptr_alignment, reason = "the routine has aligned the call")]
 unsafe fn keep_place(slot: u64, state: *const u8) {
     const PLACE: usize = 8;
     // SAFETY: the routine has made the call, and the shadow of the slot is mapped.
@@ -123,7 +128,8 @@ pub(crate) fn current() -> *mut Block {
                 // SAFETY: blocks stay mapped, and so does a thread's own memory.
                 let is_own = unsafe {
                     let number = place.number.load(Acquire) as *const u32;
-                    let own = if number.is_null() { sys::thread_id() } else { number.read_volatile() };
+                    let own =
+                        if number.is_null() { sys::thread_id() } else { number.read_volatile() };
                     !block.is_null() && (*block).thread == own
                 };
                 return if is_own { block } else { core::ptr::null_mut() };
@@ -144,7 +150,8 @@ pub(crate) unsafe fn set_current(block: *mut Block) {
     // SAFETY: the caller promises that it lives as long as the thread, and has its number.
     let number = unsafe { number_of(thread, (*block).thread) };
     let is_ours = |place: &&Place| {
-        let found = place.thread.compare_exchange(0, thread, SeqCst, SeqCst).unwrap_or_else(|found| found);
+        let found =
+            place.thread.compare_exchange(0, thread, SeqCst, SeqCst).unwrap_or_else(|found| found);
         found == 0 || found == thread
     };
     let own = places(thread).find(is_ours).or_else(|| {
@@ -217,7 +224,7 @@ pub(crate) fn confine_new_ones() {}
 
 /// Is `address` one that a traced function returns to?
 pub(crate) fn is_return(address: u64) -> bool {
-    address == late_return() || pad_table::number_of(address).is_some()
+    address == late_return() || host::pads().number_of(address).is_some()
 }
 
 /// Where functions return to whose hook is after the prologue.
@@ -243,7 +250,7 @@ struct Call {
     link: *mut u64,
 }
 
-/// A stub's data about its function (`mcount_live::aarch64::stub`).
+/// A stub's data about its function (`mcount_cpu::aarch64::code::stub`).
 #[repr(C)]
 struct Record {
     body: u64,
@@ -254,12 +261,16 @@ struct Record {
 }
 
 const _: () = {
-    assert!(core::mem::offset_of!(Call, stack) == 80);
-    assert!(core::mem::offset_of!(Call, slot) == 96);
-    assert!(core::mem::offset_of!(Call, caller) == 104);
-    assert!(core::mem::offset_of!(Call, record) == 160);
-    assert!(core::mem::offset_of!(Call, area) == 176);
-    assert!(core::mem::offset_of!(Call, link) == 192);
+    assert!(offset_of!(Call, stack) == in_assembly("CALL_SP"));
+    assert!(offset_of!(Call, place) == in_assembly("CALL_PC"));
+    assert!(offset_of!(Call, slot) == in_assembly("CALL_STACK"));
+    assert!(offset_of!(Call, caller) == in_assembly("CALL_RETURN"));
+    assert!(offset_of!(Call, record) == in_assembly("CALL_RECORD"));
+    assert!(offset_of!(Call, area) == in_assembly("CALL_AREA"));
+    assert!(offset_of!(Call, link) == in_assembly("CALL_LINK"));
+    assert!(size_of::<Call>() <= in_assembly("CALL_SIZE"));
+    assert!(offset_of!(Record, body) == in_assembly("RECORD_BODY"));
+    assert!(offset_of!(Record, number) == in_assembly("RECORD_ID"));
 };
 
 /// The entry of a function whose hook is behind its prologue.
@@ -269,7 +280,11 @@ unsafe extern "C" fn late_entry(call: *const Call) {
     // SAFETY: the routine has made the call; the record is in a stub, and the link in a frame of this thread's.
     unsafe {
         let call = &*call;
-        let mut address = match calls::enter(call.slot as *mut u64, call.caller, (*call.record).number) {
+        let mut address = match calls::enter::<Agent>(
+            call.slot as *mut u64,
+            call.caller,
+            (*call.record).number,
+        ) {
             Return::Stub => late_return(),
             Return::AsBefore => return,
             Return::Pad(pad) => pad,
@@ -289,7 +304,7 @@ unsafe extern "C" fn late_entry(call: *const Call) {
 ///
 /// As of that.
 pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
-    // SAFETY: the caller's. Not in Rust, of which the compiler would make a call of `memcpy`.
+    // SAFETY: the caller promises that both have that many bytes, and that they don't overlap. Not in Rust, of which the compiler would make a call of `memcpy`.
     unsafe {
         asm!("cbz {count}, 3f", "2: ldrb {byte:w}, [{from}], #1", "strb {byte:w}, [{to}], #1",
             "sub {count}, {count}, #1", "cbnz {count}, 2b", "3:", count = inout(reg) count => _,
@@ -329,7 +344,7 @@ pub(crate) unsafe fn fill(to: *mut u8, value: u8, count: usize) {
 
 /// Where exceptions go that pass through the frame that returns to `address`.
 pub(crate) fn landing(address: u64) -> u64 {
-    match pad_table::number_of(address) {
+    match host::pads().number_of(address) {
         Some(_) => pad_table::landing(address),
         None => (&raw const mcount_landing) as u64,
     }

@@ -1,11 +1,15 @@
 //! x86-64: the assembly, and how a thread finds its block: `%gs` leads to it.
 
-use crate::block::Block;
-use crate::numbers::has;
-use crate::{calls, confine, host, pad_table, sys};
+use crate::host::Agent;
+use crate::{confine, host};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+use mcount_recorder::abi::flags::FSGSBASE;
+use mcount_recorder::abi::recipe::{RAX, RDX, VECTOR, X87};
+use mcount_recorder::block::Block;
+use mcount_recorder::numbers::has;
+use mcount_recorder::{calls, pad_table, sys};
 
 #[path = "../values.rs"]
 pub(crate) mod values;
@@ -14,7 +18,7 @@ use values::{mcount_entry_with, mcount_exit_with};
 
 global_asm!(
     ".set INSIDE, 0",
-    include_str!("../x86_64.s"),
+    include_str!(concat!(env!("MCOUNT_CPU"), "/x86_64/call.s")),
     include_str!("x86_64.s"),
     slow_entry = sym mcount_entry_with,
     slow_exit = sym mcount_exit_with,
@@ -34,7 +38,7 @@ const READ_MEMORY: u64 = 310;
 unsafe extern "C" fn late_entry_with(slot: *mut u64, word: u32) {
     // SAFETY: the caller is the entry trampoline.
     unsafe {
-        calls::mcount_slow_pg(slot, word);
+        calls::mcount_slow_pg::<Agent>(slot, word);
         values::late_entry(slot, word);
     }
 }
@@ -44,10 +48,6 @@ unsafe fn keep_place(_slot: u64, _state: *const u8) {}
 
 /// Where the value of a source of recipes was saved, and how many bytes that are: general registers below the slot, the others by FXSAVE.
 unsafe fn saved(slot: u64, state: *const u8, source: u64) -> (*const u8, usize) {
-    const VECTOR: u64 = 8;
-    const RAX: u64 = 16;
-    const RDX: u64 = 17;
-    const X87: u64 = 18;
     /// Where in what FXSAVE keeps the registers are.
     const OF_X87: usize = 32;
     const OF_VECTORS: usize = 160;
@@ -76,26 +76,13 @@ unsafe extern "C" {
     static mcount_landing: u8;
 }
 
-/// A flag of the configuration: `wrgsbase` may be used.
-const FSGSBASE: u64 = 1;
-
 /// What `%gs` points to before a thread has a block: one without an owner.
 #[unsafe(no_mangle)]
-static mut mcount_nobody: [u64; BLOCK] = nobody(0);
+static mut mcount_nobody: Block = Block { is_none: 1, ..Block::EMPTY };
 
 /// The same for a thread that begins with system calls forbidden that the agent needs.
 #[unsafe(no_mangle)]
-static mut mcount_confined: [u64; BLOCK] = nobody(1);
-
-/// Words of a block.
-const BLOCK: usize = size_of::<Block>() / 8;
-
-const fn nobody(confined: u64) -> [u64; BLOCK] {
-    let mut words = [0; BLOCK];
-    words[offset_of!(Block, confined) / 8] = confined;
-    words[offset_of!(Block, is_none) / 8] = 1;
-    words
-}
+static mut mcount_confined: Block = Block { confined: 1, is_none: 1, ..Block::EMPTY };
 
 /// A thread of this process has, or its parent had.
 static IS_ANYBODY_CONFINED: AtomicU32 = AtomicU32::new(0);
@@ -119,7 +106,7 @@ pub(crate) fn confine(block: *mut Block) {
     IS_ANYBODY_CONFINED.store(1, SeqCst);
     if block.is_null() {
         // SAFETY: it stays mapped.
-        unsafe { set_current((&raw mut mcount_confined).cast()) };
+        unsafe { set_current(&raw mut mcount_confined) };
     } else {
         host::confine_other(block);
     }
@@ -127,7 +114,7 @@ pub(crate) fn confine(block: *mut Block) {
 
 /// So are all those that have no block yet.
 pub(crate) fn confine_new_ones() {
-    host::confine_other((&raw mut mcount_nobody).cast());
+    host::confine_other(&raw mut mcount_nobody);
 }
 
 /// There's nothing to be made for threads to find their blocks.
@@ -140,12 +127,12 @@ pub(crate) fn is_return(address: u64) -> bool {
     let stubs = (&raw const mcount_stubs) as u64..(&raw const mcount_stubs_end) as u64;
     (stubs.contains(&address) && address & 31 == 16)
         || address == late_return()
-        || pad_table::number_of(address).is_some()
+        || host::pads().number_of(address).is_some()
 }
 
 /// Where exceptions go that pass through the frame that returns to `address`.
 pub(crate) fn landing(address: u64) -> u64 {
-    match pad_table::number_of(address) {
+    match host::pads().number_of(address) {
         Some(_) => pad_table::landing(address),
         None => (&raw const mcount_landing) as u64,
     }
@@ -159,8 +146,11 @@ pub(crate) fn late_return() -> u64 {
 /// The block that this thread has, or that the one had which made it; null: none.
 pub(crate) fn current() -> *mut Block {
     let found: u64;
-    // SAFETY: `%gs` points to a block, or to `mcount_nobody`, whose eighth word is 0.
-    unsafe { asm!("mov {}, gs:56", out(reg) found, options(nostack, readonly)) };
+    // SAFETY: `%gs` points to a block, or to `mcount_nobody`, which has 0 there.
+    unsafe {
+        asm!("mov {}, gs:[{this}]", out(reg) found, this = const offset_of!(Block, this),
+            options(nostack, readonly));
+    }
     found as *mut Block
 }
 
@@ -170,9 +160,9 @@ pub(crate) fn current() -> *mut Block {
 ///
 /// It must live as long as the thread.
 pub(crate) unsafe fn set_current(block: *mut Block) {
-    if has(FSGSBASE) {
+    if has::<Agent>(FSGSBASE) {
         // SAFETY: the recorder has seen that the kernel allows it.
-        unsafe { asm!("wrgsbase {}", in(reg) block, options(nostack, nomem)) };
+        unsafe { asm!("wrgsbase {}", in(reg) block, options(nostack)) };
     } else {
         const ARCH_SET_GS: u64 = 0x1001;
         // SAFETY: the caller promises that it lives as long as the thread.
@@ -186,7 +176,7 @@ pub(crate) unsafe fn set_current(block: *mut Block) {
 ///
 /// As of that.
 pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
-    // SAFETY: the caller's; `rep movsb` copies as memcpy does.
+    // SAFETY: the caller promises that both have that many bytes, and that they don't overlap.
     unsafe {
         asm!("rep movsb", inout("rcx") count => _, inout("rdi") to => _, inout("rsi") from => _,
             options(nostack, preserves_flags));

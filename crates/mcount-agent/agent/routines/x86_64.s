@@ -240,7 +240,7 @@ mcount_watch:
 # nothing had changed; but in some of those behind a prologue that has aligned the stack, %rbp is pushed:
 #   CFA = %rsp + (pushed << 3), caller's address = that jump's target, %rbp = pushed ? *%rsp : %rbp
 
-    # As in `mcount_live::x86_64`.
+    # As in `mcount_cpu::x86_64::code`.
     .set STUB_KIND_AT, 30
     .set KIND_BACK, 1
     .set KIND_ALIGNED, 22

@@ -3,8 +3,8 @@
 //! A signal handler may jump out of that without notice. So threads aren't counted: each has a place, in which
 //! it says with one store how far up its stack it came in. If it's seen further up later, it has left.
 
-use super::{sys, thread};
 use crate::arch;
+use mcount_recorder::{sys, thread};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Threads that may have a place at a time.

@@ -1,6 +1,6 @@
 //! The file of a trace, asked about by system calls, where words have 64 bits.
 
-use super::sys;
+use mcount_recorder::sys;
 use std::mem::MaybeUninit;
 
 const FALLOCATE: u64 = libc::SYS_fallocate.cast_unsigned();

@@ -1,7 +1,7 @@
 //! The file of a trace, asked about by system calls, where words have 32 bits. Sizes of files take two.
 
-use super::sys;
 use crate::arch::system_call_number as number;
+use mcount_recorder::sys;
 use std::mem::MaybeUninit;
 
 /// The device and the number of the file after a descriptor.

@@ -1,120 +1,206 @@
 //! The differences in a library: how a thread finds its block, who makes room in the trace, where traced
 //! functions return to.
 
-use super::block::Block;
-use super::layout as trace;
-#[cfg(target_pointer_width = "64")]
-use super::places::{PIECE, open_of, start_of};
-use super::processor::number;
-use super::{FILE, IS_RECORDING, disk, sys};
+use super::{FILE, IS_RECORDING, disk};
 use crate::arch;
 use crate::frames;
+use mcount_cpu::here::syscalls::number;
+use mcount_recorder::block::Block;
+use mcount_recorder::pad_table::Pads;
+#[cfg(target_pointer_width = "64")]
+use mcount_recorder::places::{PIECE, open_of, start_of};
+#[cfg(target_pointer_width = "32")]
+use mcount_recorder::places::{PIECE, reserve};
+use mcount_recorder::{Host, sys};
+use mcount_trace::layout as trace;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-/// Is `address` one that a traced or a watched function returns to?
-pub(super) fn is_return(address: u64) -> bool {
-    arch::is_return(address)
-}
+const _: () = assert!(PIECE == frames::PIECE);
 
 /// The data of a call besides its record: the words of its handlers.
 #[derive(Clone, Copy)]
-pub(super) struct Words {
+pub(crate) struct Words {
     who: u64,
     data: u64,
 }
 
-impl Words {
+impl mcount_recorder::Words for Words {
     /// No handler sees the call.
-    pub(super) fn is_none(self) -> bool {
+    fn is_none(self) -> bool {
         self.who & !frames::OF_PAD == 0
     }
 
     /// The call is that of a pad.
-    pub(super) fn is_of_pad(self) -> bool {
+    fn is_of_pad(self) -> bool {
         self.who & frames::OF_PAD != 0
     }
 }
 
-/// Are the words of this slot there, whether anything is recorded or not?
-pub(super) fn has_words(slot: u64) -> bool {
-    frames::cover(slot)
-}
+/// The program that this library is linked into.
+pub(crate) enum Program {}
 
-/// The words of the call that has this slot.
-///
-/// # Safety
-///
-/// They're there.
-pub(super) unsafe fn words(slot: u64) -> Words {
-    let frame = frames::of(slot);
-    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
-    unsafe { Words { who: frame.who.read_volatile(), data: frame.data.read_volatile() } }
-}
+// SAFETY: a trace stays mapped as long as a thread may be busy with it (`busy.rs`); blocks stay mapped.
+unsafe impl Host for Program {
+    type Words = Words;
 
-/// The slot is again that of the call with these words, if it has any.
-///
-/// # Safety
-///
-/// As above.
-pub(super) unsafe fn put_words(slot: u64, words: Option<Words>, is_pad: bool) {
-    let frame = frames::of(slot);
-    let of_pad = if is_pad { frames::OF_PAD } else { 0 };
-    let Words { who, data } = words.unwrap_or(Words { who: 0, data: 0 });
-    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
-    unsafe {
-        frame.data.write_volatile(data);
-        frame.who.write_volatile(who & !frames::OF_PAD | of_pad);
+    fn file() -> *mut u8 {
+        FILE.load(SeqCst)
+    }
+
+    /// A library isn't told of anything that differs.
+    fn flags() -> u64 {
+        0
+    }
+
+    fn shortest() -> u64 {
+        0
+    }
+
+    fn budget() -> u64 {
+        0
+    }
+
+    fn depth() -> u64 {
+        0
+    }
+
+    fn pads() -> Pads {
+        arch::pads()
+    }
+
+    fn ret_of(slot: u64) -> u64 {
+        frames::of(slot).ret as u64
+    }
+
+    /// Is `address` one that a traced or a watched function returns to?
+    fn is_return(address: u64) -> bool {
+        arch::is_return(address)
+    }
+
+    /// Are the words of this slot there, whether anything is recorded or not?
+    fn has_words(slot: u64) -> bool {
+        frames::cover(slot)
+    }
+
+    /// The words of the call that has this slot.
+    ///
+    /// # Safety
+    ///
+    /// They're there.
+    unsafe fn words(slot: u64) -> Words {
+        let frame = frames::of(slot);
+        // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
+        unsafe { Words { who: frame.who.read_volatile(), data: frame.data.read_volatile() } }
+    }
+
+    /// The slot is again that of the call with these words, if it has any.
+    ///
+    /// # Safety
+    ///
+    /// As above.
+    unsafe fn put_words(slot: u64, words: Option<Words>, is_pad: bool) {
+        let frame = frames::of(slot);
+        let of_pad = if is_pad { frames::OF_PAD } else { 0 };
+        let Words { who, data } = words.unwrap_or(Words { who: 0, data: 0 });
+        // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
+        unsafe {
+            frame.data.write_volatile(data);
+            frame.who.write_volatile(who & !frames::OF_PAD | of_pad);
+        }
+    }
+
+    /// Is there a trace to record into?
+    fn is_recording() -> bool {
+        IS_RECORDING.load(SeqCst)
+    }
+
+    /// Has this thread forbidden itself system calls? A library isn't told.
+    fn is_confined() -> bool {
+        false
+    }
+
+    /// Is nothing recorded for now? A library isn't told of limits.
+    fn is_paused() -> bool {
+        false
+    }
+
+    /// Not for a library.
+    fn set_paused(_: bool) {}
+
+    /// Where functions return to whose hook is behind the prologue.
+    fn late_return() -> u64 {
+        arch::late_return()
+    }
+
+    /// The block that this thread has; null: none.
+    fn current() -> *mut Block {
+        arch::block().cast()
+    }
+
+    /// Makes `block` this thread's.
+    ///
+    /// # Safety
+    ///
+    /// It must live as long as the thread.
+    unsafe fn set_current(block: *mut Block) {
+        // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
+        unsafe { arch::set_block(block.cast()) };
+    }
+
+    /// Takes the addresses of the shadows of a piece of stack, which begins at `stack`.
+    fn reserve(stack: u64) -> Option<()> {
+        // The caller's address is kept whether calls are traced or not.
+        if !frames::cover_piece(stack / PIECE) {
+            return None;
+        }
+        reserve(stack)
+    }
+
+    /// Maps a part of the trace a second time. Emulators don't know how that's done with memory; then it's done with the file.
+    ///
+    /// # Safety
+    ///
+    /// What is mapped at `to` is replaced, so it must be the library's.
+    unsafe fn duplicate(from: u64, size: u64, to: u64) -> bool {
+        let offset = from.wrapping_sub(FILE.load(SeqCst) as u64);
+        // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
+        unsafe { sys::duplicate(from, size, to) || rooms().map(offset, size, to) }
+    }
+
+    /// Bytes of the trace that are mapped, or fewer: those that it may have.
+    fn mapped() -> u64 {
+        let most = rooms().most.load(SeqCst);
+        trace::HEADER_BLOCK.saturating_add(most.saturating_mul(trace::CHUNK_SIZE))
+    }
+
+    /// Is there room for the chunk with this number, and for its directory? Who needs it makes some, and some ahead. Two
+    /// threads may do that at once; it's done once then.
+    fn has_room(ready: &AtomicU64, number: u64) -> bool {
+        let Some(full) = Self::header(trace::header::FULL) else { return false };
+        let room = rooms();
+        loop {
+            let now = ready.load(SeqCst);
+            if number + 2 <= now {
+                return true;
+            }
+            if full.load(Relaxed) != 0 {
+                return false;
+            }
+            let count = (number + 2 + AHEAD).min(room.most.load(SeqCst));
+            let error = if count <= now { libc::EFBIG } else { room.make(now, count) };
+            if error != 0 {
+                room.error.store(error, SeqCst);
+                full.store(1, SeqCst);
+                return false;
+            }
+            ready.fetch_max(count, SeqCst);
+        }
     }
 }
-
-/// Is there a trace to record into?
-pub(super) fn is_recording() -> bool {
-    IS_RECORDING.load(SeqCst)
-}
-
-/// Has this thread forbidden itself system calls? A library isn't told.
-pub(super) fn is_confined() -> bool {
-    false
-}
-
-/// Is nothing recorded for now? A library isn't told of limits.
-pub(super) fn is_paused() -> bool {
-    false
-}
-
-/// Not for a library.
-pub(super) fn set_paused(_: bool) {}
-
-/// Where functions return to whose hook is after the prologue.
-pub(super) fn late_return() -> u64 {
-    arch::late_return()
-}
-
-/// The block that this thread has; null: none.
-pub(super) fn current() -> *mut Block {
-    arch::block().cast()
-}
-
-/// Makes `block` this thread's.
-///
-/// # Safety
-///
-/// It must live as long as the thread.
-pub(super) unsafe fn set_current(block: *mut Block) {
-    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
-    unsafe { arch::set_block(block.cast()) };
-}
-
-#[cfg(target_pointer_width = "32")]
-pub(super) use super::places::reserve;
 
 #[cfg(target_pointer_width = "64")]
-/// Takes the addresses of the shadows of a piece of stack, which begins at `stack`.
-pub(super) fn reserve(stack: u64) -> Option<()> {
-    // The caller's address is kept whether calls are traced or not.
-    if !frames::cover_piece(stack / PIECE) {
-        return None;
-    }
+/// Takes the addresses of those shadows of a piece of stack, which begins at `stack`, that only a trace needs.
+fn reserve(stack: u64) -> Option<()> {
     sys::map(start_of(stack), PIECE, sys::PROT_READ_WRITE)?;
     if sys::map(open_of(stack), PIECE, sys::PROT_READ_WRITE).is_none() {
         // SAFETY: mapped just now, by us.
@@ -122,17 +208,6 @@ pub(super) fn reserve(stack: u64) -> Option<()> {
         return None;
     }
     Some(())
-}
-
-/// Maps a part of the trace a second time. Emulators don't know how that's done with memory; then it's done with the file.
-///
-/// # Safety
-///
-/// The new mapping replaces the memory at `to`, so that must be the library's.
-pub(super) unsafe fn duplicate(from: u64, size: u64, to: u64) -> bool {
-    let offset = from.wrapping_sub(FILE.load(SeqCst) as u64);
-    // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
-    unsafe { sys::duplicate(from, size, to) || rooms().map(offset, size, to) }
 }
 
 /// How many chunks there is room for ahead of need: 2 MiB.
@@ -238,41 +313,4 @@ pub(crate) fn most_bytes() -> u64 {
     }
     let [soft, _] = limit;
     soft
-}
-
-/// The counter at this offset of the trace's header.
-pub(super) fn header(offset: usize) -> Option<&'static AtomicU64> {
-    let file = FILE.load(SeqCst);
-    // SAFETY: the header is mapped as long as anybody uses the trace, and its fields are aligned.
-    (!file.is_null()).then(|| unsafe { &*file.wrapping_add(offset).cast::<AtomicU64>() })
-}
-
-/// Bytes of the trace that are mapped, or fewer: those that it may have.
-pub(super) fn mapped() -> u64 {
-    let most = rooms().most.load(SeqCst);
-    trace::HEADER_BLOCK.saturating_add(most.saturating_mul(trace::CHUNK_SIZE))
-}
-
-/// Is there room for the chunk with this number, and for its directory? The thread that needs it makes some,
-/// and some ahead. Two threads may do that at once; it's done once then.
-pub(super) fn has_room(ready: &AtomicU64, number: u64) -> bool {
-    let Some(full) = header(trace::header::FULL) else { return false };
-    let room = rooms();
-    loop {
-        let now = ready.load(SeqCst);
-        if number + 2 <= now {
-            return true;
-        }
-        if full.load(Relaxed) != 0 {
-            return false;
-        }
-        let count = (number + 2 + AHEAD).min(room.most.load(SeqCst));
-        let error = if count <= now { libc::EFBIG } else { room.make(now, count) };
-        if error != 0 {
-            room.error.store(error, SeqCst);
-            full.store(1, SeqCst);
-            return false;
-        }
-        ready.fetch_max(count, SeqCst);
-    }
 }

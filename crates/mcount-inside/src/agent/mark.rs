@@ -3,9 +3,11 @@
 //! A marker is a call of a function of its own, recorded with the text as its argument, as `mcount trace` records that of
 //! `mcount_mark` (docs/trace-format.md).
 
-use super::payload::{TEXT, Values};
-use super::places::store;
-use super::{host, layout, numbers, shadow, thread};
+use super::Program;
+use mcount_recorder::payload::{TEXT, Values};
+use mcount_recorder::places::store;
+use mcount_recorder::{Host, numbers, shadow, thread};
+use mcount_trace::layout;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// The number of the function in traces; 0: there's none yet.
@@ -19,7 +21,7 @@ pub(crate) fn set_function(number: u32) {
 /// Puts a marker into the trace, if one is being recorded. Of `text`, the part before a zero byte counts.
 pub(crate) fn mark(text: &[u8]) {
     let function = FUNCTION.load(SeqCst);
-    if function == 0 || !host::is_recording() {
+    if function == 0 || !Program::is_recording() {
         return;
     }
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
@@ -42,20 +44,20 @@ pub(crate) fn mark(text: &[u8]) {
 unsafe fn record(slot: u64, function: u32, values: &Values) {
     // SAFETY: the caller's; the shadows of `slot` are mapped if there's a block for it.
     unsafe {
-        let Some(block) = thread::prepare(slot) else { return };
-        let shadow = shadow::of(slot);
+        let Some(block) = thread::prepare::<Program>(slot) else { return };
+        let shadow = shadow::of::<Program>(slot);
         if shadow.open.read_volatile() != 0 {
             // `longjmp` left that call.
-            thread::record(block, slot, numbers::UNWOUND, thread::now(block));
+            thread::record::<Program>(block, slot, numbers::UNWOUND, thread::now::<Program>(block));
         }
-        let start = thread::now(block);
+        let start = thread::now::<Program>(block);
         shadow.start.write_volatile(start);
         store(shadow.open, (*block).tag | u64::from(function));
         let write = |at: u64| {
             values.write(at, layout::special::ARGUMENTS, u64::from(function), start);
         };
-        let end = (numbers::RETURN, thread::now(block));
-        thread::record_behind(block, slot, end, values.count(), write);
+        let end = (numbers::RETURN, thread::now::<Program>(block));
+        thread::record_behind::<Program>(block, slot, end, values.count(), write);
         store(shadow.open, 0);
     }
 }

@@ -1,68 +1,25 @@
-//! Recording calls into a trace. The sources are those of the agent of `mcount trace`, which are made for running
-//! anywhere in a program; here is what they find different in a library. In the repository they are links, so that a package has copies.
+//! Recording calls into a trace, by `mcount-recorder`; here is what it finds different in a library.
 
-mod block;
 mod busy;
-#[expect(dead_code, reason = "the agent's assembly calls more of it")]
-mod calls;
-#[expect(
-    clippy::cast_ptr_alignment,
-    clippy::cast_possible_truncation,
-    reason = "fields of a trace are aligned"
-)]
-mod chunks;
 #[cfg_attr(target_pointer_width = "32", path = "disk32.rs")]
 mod disk;
-#[expect(clippy::cast_ptr_alignment, reason = "fields of a trace are aligned")]
 mod host;
-mod limit;
 mod mark;
-mod numbers;
-mod pads;
-#[expect(clippy::cast_possible_truncation, reason = "a text's length, and halves of a word")]
-mod payload;
-#[cfg_attr(target_pointer_width = "32", path = "tables.rs")]
-mod places;
-mod shadow;
-#[expect(
-    clippy::cast_ptr_alignment,
-    clippy::cast_possible_truncation,
-    reason = "fields of a trace are aligned, and a share is within a chunk"
-)]
-mod shares;
-mod sys;
-#[expect(clippy::cast_possible_truncation, reason = "addresses have 64 bits")]
-#[expect(dead_code, reason = "only the agent is left by a recorder")]
-mod thread;
 
-use crate::arch::pad_table;
-use crate::{frames, processor};
+use crate::frames;
 use busy::busy;
-pub(crate) use calls::Return;
-pub(crate) use host::{most_bytes, rooms};
+pub(crate) use host::{Program, most_bytes, rooms};
 pub(crate) use mark::{mark, set_function};
+pub(crate) use mcount_recorder::calls::Return;
+use mcount_recorder::{Host, calls, chunks, numbers, pads, sys, thread};
 use mcount_trace::layout;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst};
-
-/// The agent's settings for the trace.
-#[derive(Clone, Copy)]
-struct Config {
-    file: *mut u8,
-    flags: u64,
-    shortest: u64,
-    budget: u64,
-    depth: u64,
-}
 
 /// Calls are being recorded.
 static IS_RECORDING: AtomicBool = AtomicBool::new(false);
 
 /// Where the trace is mapped. It stays there when nothing more is recorded, as long as a thread may be busy with it.
 static FILE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
-
-fn config() -> Config {
-    Config { file: FILE.load(SeqCst), flags: 0, shortest: 0, budget: 0, depth: 0 }
-}
 
 /// Makes what threads have in common. `false` if there's no memory. Called in one thread at a time.
 pub(crate) fn prepare() -> bool {
@@ -116,7 +73,7 @@ pub(crate) fn forget_others() {
 /// A chunk of metadata, by its descriptor and its bytes.
 pub(crate) fn metadata_chunk() -> Option<(*mut u8, *mut u8)> {
     let process = sys::process_id();
-    let place = chunks::new_chunk(layout::chunk::METADATA, 0, 0, process)?;
+    let place = chunks::new_chunk::<Program>(layout::chunk::METADATA, 0, 0, process)?;
     Some((place.descriptor, place.bytes))
 }
 
@@ -151,7 +108,7 @@ pub(crate) unsafe extern "C" fn slow_entry_late(slot: *mut u64, id: u32) {
     // SAFETY: the caller's: the slot is the word that has the caller's address.
     unsafe {
         match trace(slot as u64, slot.read_volatile(), id) {
-            Return::Stub => slot.write_volatile(host::late_return()),
+            Return::Stub => slot.write_volatile(Program::late_return()),
             Return::AsBefore => {}
             Return::Pad(pad) => slot.write_volatile(pad),
         }
@@ -165,7 +122,7 @@ pub(crate) unsafe extern "C" fn slow_entry_late(slot: *mut u64, id: u32) {
 /// Called by the exit routine only.
 pub(crate) unsafe extern "C" fn slow_exit(slot: *mut u64, end: u64) -> u64 {
     // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
-    busy(|| unsafe { calls::mcount_slow_exit(slot, end) })
+    busy(|| unsafe { calls::mcount_slow_exit::<Program>(slot, end) })
 }
 
 /// Records the entry of a function with this number, whose calls have no handlers.
@@ -188,11 +145,11 @@ pub(crate) unsafe fn trace(slot: u64, caller: u64, id: u32) -> Return {
 ///
 /// As above.
 pub(crate) unsafe fn enter(slot: u64, caller: u64, id: u32) -> Return {
-    if !host::is_recording() {
+    if !Program::is_recording() {
         return Return::AsBefore;
     }
     // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
-    busy(|| unsafe { calls::enter(slot as *mut u64, caller, id) })
+    busy(|| unsafe { calls::enter::<Program>(slot as *mut u64, caller, id) })
 }
 
 /// Sees to it that the return of a call is seen that isn't recorded.
@@ -202,7 +159,7 @@ pub(crate) unsafe fn enter(slot: u64, caller: u64, id: u32) -> Return {
 /// As above; `slot` has shadows, and nothing of ours returns to `caller`.
 pub(crate) unsafe fn watch(slot: u64, caller: u64) -> Return {
     // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
-    busy(|| unsafe { calls::watch(slot, caller) })
+    busy(|| unsafe { calls::watch::<Program>(slot, caller) })
 }
 
 /// The call of `slot`, whose return is seen in this way, has these handlers.
@@ -226,11 +183,11 @@ pub(crate) unsafe fn own(slot: u64, seen: Return, who: u64) {
 ///
 /// As above.
 pub(crate) unsafe fn own_as_before(slot: u64, address: u64, who: u64) {
-    let has_pad = pads::caller_of(address).is_some();
+    let has_pad = pads::caller_of::<Program>(address).is_some();
     // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
     unsafe {
         if has_pad {
-            calls::hold(slot);
+            calls::hold::<Program>(slot);
         }
         frames::of(slot).who.write_volatile(who | if has_pad { frames::OF_PAD } else { 0 });
     }
@@ -244,7 +201,7 @@ pub(crate) unsafe fn own_as_before(slot: u64, address: u64, who: u64) {
 pub(crate) unsafe fn claim(slot: u64, address: u64) {
     if pads::HAS_PADS {
         // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
-        busy(|| unsafe { pads::claim(slot, address) });
+        busy(|| unsafe { pads::claim::<Program>(slot, address) });
     }
 }
 
@@ -255,7 +212,8 @@ pub(crate) unsafe fn claim(slot: u64, address: u64) {
 /// RET of the slot is mapped, or it's a pad.
 pub(crate) unsafe fn caller(slot: u64, address: u64) -> u64 {
     // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
-    pads::caller_of(address).unwrap_or_else(|| unsafe { frames::of(slot).ret.read_volatile() })
+    pads::caller_of::<Program>(address)
+        .unwrap_or_else(|| unsafe { frames::of(slot).ret.read_volatile() })
 }
 
 /// The same at its end; 0 if it isn't known.
@@ -265,7 +223,7 @@ pub(crate) unsafe fn caller(slot: u64, address: u64) -> u64 {
 /// As above.
 pub(crate) unsafe fn let_go(slot: u64, address: u64) -> u64 {
     // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
-    busy(|| unsafe { calls::let_go(slot, address) })
+    busy(|| unsafe { calls::let_go::<Program>(slot, address) })
 }
 
 /// Records that the call of `slot`, if it's being recorded, has ended.
@@ -274,10 +232,10 @@ pub(crate) unsafe fn let_go(slot: u64, address: u64) -> u64 {
 ///
 /// `slot` has shadows.
 pub(crate) unsafe fn finish(slot: u64, is_unwound: bool) {
-    if !host::is_recording() {
+    if !Program::is_recording() {
         return;
     }
     let end = if is_unwound { numbers::UNWOUND } else { numbers::RETURN };
     // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
-    busy(|| unsafe { calls::finish(slot as *mut u64, end) });
+    busy(|| unsafe { calls::finish::<Program>(slot as *mut u64, end) });
 }

@@ -8,7 +8,7 @@
 
 use crate::error::Result;
 use crate::record::{Call, Record, flags};
-pub(crate) use mcount_live::aarch64 as code;
+pub(crate) use mcount_cpu::aarch64::code;
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;

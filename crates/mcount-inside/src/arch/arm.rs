@@ -6,7 +6,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Call, Record, flags};
 use code::{Area, THUMB, Unusable};
-pub(crate) use mcount_live::arm as code;
+pub(crate) use mcount_cpu::arm::code;
 use std::ffi::c_void;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -178,7 +178,7 @@ pub(crate) fn fetch_anew(start: u64, size: u64) {
     /// Linux's `cacheflush`: only the kernel may.
     const CACHE_FLUSH: u64 = 0xf_0002;
     // SAFETY: only caches are concerned.
-    unsafe { crate::processor::call(CACHE_FLUSH, [start, start + size, 0, 0, 0, 0]) };
+    unsafe { mcount_cpu::here::syscalls::call(CACHE_FLUSH, [start, start + size, 0, 0, 0, 0]) };
 }
 
 /// So much was stored there, to be executed.

@@ -5,10 +5,10 @@
 mod stop;
 
 use crate::error::Result;
-use crate::processor::call;
 use crate::record::{Call, Record, Vector, flags};
 use iced_x86::{Code, Decoder, DecoderOptions};
-pub(crate) use mcount_live::i386 as code;
+use mcount_cpu::here::syscalls::call;
+pub(crate) use mcount_cpu::i386::code;
 use std::arch::asm;
 use std::ffi::{c_int, c_long, c_void};
 use std::mem::offset_of;

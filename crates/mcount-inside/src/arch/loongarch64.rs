@@ -5,7 +5,7 @@
 
 use crate::error::Result;
 use crate::record::{Call, Record, flags};
-pub(crate) use mcount_live::loongarch64 as code;
+pub(crate) use mcount_cpu::loongarch64::code;
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;

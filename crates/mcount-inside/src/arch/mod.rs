@@ -11,8 +11,6 @@ mod first;
 #[cfg_attr(target_arch = "powerpc64", path = "powerpc64.rs")]
 #[cfg_attr(target_arch = "s390x", path = "s390x.rs")]
 mod here;
-#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "no_pads.rs")]
-pub(crate) mod pad_table;
 mod routines;
 
 /// The answer to an exception that passes through a watched call, where it isn't stopped there.

@@ -6,7 +6,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Call, Record, flags};
 use code::{Area, Unusable};
-pub(crate) use mcount_live::riscv64 as code;
+pub(crate) use mcount_cpu::riscv64::code;
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;

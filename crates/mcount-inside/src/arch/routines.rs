@@ -1,7 +1,9 @@
 //! The routines of the assembly, which have the same names on all processors, and each thread's own memory.
 
 use super::here::{block_word, late_return, memory};
-use super::pad_table;
+#[cfg(not(target_arch = "arm"))]
+use mcount_recorder::pad_table;
+use mcount_recorder::pad_table::Pads;
 use std::ffi::c_void;
 
 unsafe extern "C" {
@@ -53,10 +55,26 @@ pub(crate) fn enter_late() -> u64 {
 /// Where exceptions go that pass through the frame which returns to `address`.
 #[cfg(not(target_arch = "arm"))]
 pub(crate) fn landing(address: u64) -> u64 {
-    match pad_table::number_of(address) {
+    match pads().number_of(address) {
         Some(_) => pad_table::landing(address),
         None => mcount_inside_landing as *const () as u64,
     }
+}
+
+/// Where the pads are.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) fn pads() -> Pads {
+    unsafe extern "C" {
+        static mcount_pads: u8;
+        static mut mcount_pad_words: u8;
+    }
+    Pads { code: (&raw const mcount_pads) as u64, words: (&raw mut mcount_pad_words) as u64 }
+}
+
+/// There are none for this processor yet.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(crate) fn pads() -> Pads {
+    Pads
 }
 
 /// Where a watched function returns to.
@@ -72,7 +90,7 @@ pub(crate) fn traced_return() -> u64 {
 /// Is it an address that a watched or a traced function returns to?
 pub(crate) fn is_return(address: u64) -> bool {
     [return_address(), traced_return(), late_return()].contains(&address)
-        || pad_table::number_of(address).is_some()
+        || pads().number_of(address).is_some()
 }
 
 /// The routine of traced functions without handlers.

@@ -10,7 +10,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Call, Record, flags};
-pub(crate) use mcount_live::s390x as code;
+pub(crate) use mcount_cpu::s390x::code;
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;

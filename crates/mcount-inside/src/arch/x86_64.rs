@@ -7,9 +7,9 @@
 mod stop;
 
 use crate::error::Result;
-use crate::processor::call;
 use crate::record::{Call, Record, Vector, flags};
-pub(crate) use mcount_live::x86_64 as code;
+use mcount_cpu::here::syscalls::call;
+pub(crate) use mcount_cpu::x86_64::code;
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;

@@ -1,7 +1,7 @@
 //! The shadows of stacks at a constant distance.
 
 use super::Frame;
-use crate::processor::SHADOWS;
+use mcount_cpu::here::abi::SHADOWS;
 use std::ffi::c_void;
 
 const RET: u64 = SHADOWS[0];

@@ -10,7 +10,7 @@ use late::traced_late;
 use std::arch::global_asm;
 
 global_asm!(
-    include_str!("../agent/aarch64.s"),
+    include_str!(concat!(env!("MCOUNT_CPU"), "/aarch64/call.s")),
     include_str!("../arch/aarch64.s"),
     include_str!("../arch/thread.s"),
     slow_entry = sym slow_entry,

@@ -8,7 +8,7 @@ use std::arch::global_asm;
 
 global_asm!(
     include_str!("../arch/state.s"),
-    include_str!("../agent/x86_64.s"),
+    include_str!(concat!(env!("MCOUNT_CPU"), "/x86_64/call.s")),
     include_str!("../arch/x86_64.s"),
     include_str!("../arch/thread.s"),
     slow_entry = sym slow_entry,

@@ -10,7 +10,7 @@
 use crate::arch::{self, IS_STORED_BY_KERNEL, STORE};
 use crate::error::{Error, ErrorKind};
 use crate::files;
-use mcount_live::engine;
+use mcount_cpu::engine;
 use std::ffi::c_void;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

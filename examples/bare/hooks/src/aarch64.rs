@@ -1,12 +1,12 @@
 //! AArch64: two NOPs at each entry. The first becomes `mov x9, x30` when the system starts, for good. From then on the second
 //! is exchanged for `bl hooks_enter`, and back, in one store. So there's one routine for all functions.
 //!
-//! `mcount-live` says why that's allowed while other processors execute it (`mcount_live::aarch64`).
+//! `mcount-cpu` says why that's allowed while other processors execute it (`mcount_cpu::aarch64::code`).
 
 use core::arch::global_asm;
-pub(crate) use mcount_live::aarch64::{AT_ONCE, SITE};
-use mcount_live::aarch64::{KERNEL_IDLE, NOP, kernel_armed};
-use mcount_live::engine::{Step, Value};
+pub(crate) use mcount_cpu::aarch64::code::{AT_ONCE, SITE};
+use mcount_cpu::aarch64::code::{KERNEL_IDLE, NOP, kernel_armed};
+use mcount_cpu::engine::{Step, Value};
 
 global_asm!(include_str!("aarch64.s"));
 

@@ -3,7 +3,7 @@
 //! It has the hooks of the program (`hooks_idle`, `hooks_change`), what armed ones lead to (`calls.rs`), and
 //! the calls that were seen, for whoever prints them (`hooks_next`). `hooks.h` declares all that, and the four
 //! functions that the system has to provide. Which bytes a hook consists of, and in which order they're written, is
-//! `mcount-live`'s business.
+//! `mcount-cpu`'s business.
 #![no_std]
 
 mod calls;
@@ -13,7 +13,7 @@ mod processor;
 mod table;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
-use mcount_live::engine::{self, Change, Code};
+use mcount_cpu::engine::{self, Change, Code};
 use processor::SITE;
 use table::Hook;
 

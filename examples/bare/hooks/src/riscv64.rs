@@ -3,12 +3,12 @@
 //! as far as 2 GiB away.
 //!
 //! Both have the same upper halfword, and only the lower one is written. So it doesn't matter whether a processor fetches the whole
-//! at once, nor where a function begins. `mcount-live` says more of that.
+//! at once, nor where a function begins. `mcount-cpu` says more of that.
 //!
 //! `t0` is nobody's at an entry: the psABI has it as a second return address for just this.
 
 use core::arch::global_asm;
-use mcount_live::engine::{Step, Value};
+use mcount_cpu::engine::{Step, Value};
 
 global_asm!(include_str!("riscv64.s"));
 

@@ -4,7 +4,7 @@ use crate::processor::{self, BEFORE, PAIR, SITE};
 use core::ffi::{CStr, c_char};
 use core::ptr::addr_of;
 use core::slice;
-use mcount_live::engine::Change;
+use mcount_cpu::engine::Change;
 
 unsafe extern "C" {
     static hooks_start: u64;

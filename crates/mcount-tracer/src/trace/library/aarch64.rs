@@ -2,7 +2,7 @@
 
 use super::First;
 use crate::trace::processor::{STUB, armed, stub as stub_of};
-use mcount_live::aarch64::BREAKPOINT;
+use mcount_cpu::aarch64::code::BREAKPOINT;
 
 /// Where in a gate its site is.
 pub(super) const GATE_SITE: u64 = 0;

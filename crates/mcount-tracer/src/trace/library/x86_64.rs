@@ -1,9 +1,9 @@
 //! x86-64. `mold` makes PLTs that have a number in `%r11`, which stubs don't keep.
 
 use super::First;
-use mcount_live::x86_64 as code;
-use mcount_live::x86_64::STUB;
-pub(super) use mcount_live::x86_64::{BY_WORD, direct, jump_by};
+use mcount_cpu::x86_64::code;
+use mcount_cpu::x86_64::code::STUB;
+pub(super) use mcount_cpu::x86_64::code::{BY_WORD, direct, jump_by};
 
 /// Where in a gate its site is.
 pub(super) const GATE_SITE: u64 = code::GATE_SITE as u64;

@@ -8,9 +8,9 @@
 //! A function's frame is known by its prologue alone, and `x30` has the caller's address where the stack has none, so nothing of
 //! the program's stack is changed from outside.
 
-use mcount_live::aarch64 as code;
-use mcount_live::aarch64::Frame;
-pub(crate) use mcount_live::aarch64::{Area, SITE, STUB, Unusable, armed, entry_of, thunk};
+use mcount_cpu::aarch64::code;
+use mcount_cpu::aarch64::code::Frame;
+pub(crate) use mcount_cpu::aarch64::code::{Area, SITE, STUB, Unusable, armed, entry_of, thunk};
 use mcount_ptrace::processor::RETURN;
 use nix::libc;
 

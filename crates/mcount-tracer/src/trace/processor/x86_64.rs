@@ -1,7 +1,7 @@
 //! x86-64: hooks and stubs, the dynamic linker's rendezvous, sandboxes.
 
-use mcount_live::x86_64 as code;
-pub(crate) use mcount_live::x86_64::{
+use mcount_cpu::x86_64::code;
+pub(crate) use mcount_cpu::x86_64::code::{
     Area, Position, SITE, STUB, THUNK, Unusable, armed, nop_length, thunk,
 };
 use mcount_ptrace::processor::{BREAKPOINT, RETURN};

@@ -158,7 +158,7 @@ fn move_all(
 mod tests {
     use super::*;
     use iced_x86::{Code, Decoder, DecoderOptions, Mnemonic, OpKind};
-    use mcount_live::x86_64 as code;
+    use mcount_cpu::x86_64::code;
 
     const BODY: u64 = 0x3000;
 

@@ -7,7 +7,7 @@
 //! A thread that has loaded where the slot leads, and not yet gone there, has it begin its gate once more.
 
 use super::Wants;
-use mcount_live::aarch64 as code;
+use mcount_cpu::aarch64::code;
 use mcount_ptrace::GeneralRegisters;
 use nix::libc;
 use object::read::elf::ElfFile64;

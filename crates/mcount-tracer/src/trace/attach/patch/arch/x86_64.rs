@@ -2,7 +2,7 @@
 //! slot; the old function's body can be jumped to from anywhere.
 
 use super::Wants;
-use mcount_live::x86_64 as code;
+use mcount_cpu::x86_64::code;
 use mcount_ptrace::GeneralRegisters;
 use object::Endianness;
 use object::read::elf::ElfFile64;

@@ -1,1 +1,0 @@
-../../mcount-trace/src/layout.rs

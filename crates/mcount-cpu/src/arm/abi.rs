@@ -1,0 +1,7 @@
+//! Arm with 32 bits: what the system and its C libraries make of the processor: addresses that programs can have, the clock.
+
+/// Can the clock show the same time at two calls in a row? It's the system's, which may count in steps.
+pub const IS_CLOCK_COARSE: bool = true;
+
+/// Bits of an address.
+pub const ADDRESS_BITS: u32 = 32;

@@ -1,0 +1,6 @@
+//! Arm with 32 bits: hooks as bytes, addresses and the clock; where this is the processor, system calls.
+
+pub mod abi;
+pub mod code;
+#[cfg(target_arch = "arm")]
+pub mod syscalls;

@@ -1,0 +1,10 @@
+//! 64-bit PowerPC: what the system and its C libraries make of the processor: addresses that programs can have, the clock.
+
+/// Can the clock show the same time at two calls in a row? An emulator counts microseconds.
+pub const IS_CLOCK_COARSE: bool = true;
+
+/// Bits of an address that a program can have, unless it asks for more.
+pub const ADDRESS_BITS: u32 = 47;
+
+/// The bits in which the shadows of stacks differ from stacks.
+pub const SHADOWS: [u64; 3] = [1 << 46, 1 << 45, 1 << 44];

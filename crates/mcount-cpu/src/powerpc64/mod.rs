@@ -1,0 +1,6 @@
+//! 64-bit PowerPC: hooks as bytes, addresses and the clock; where this is the processor, system calls.
+
+pub mod abi;
+pub mod code;
+#[cfg(target_arch = "powerpc64")]
+pub mod syscalls;

@@ -1,0 +1,10 @@
+//! RISC-V, 64 bits: what the system and its C libraries make of the processor: addresses that programs can have, the clock.
+
+/// Can the clock show the same time at two calls in a row? Systems count by a few MHz (RISC-V unprivileged ISA, "Zicntr").
+pub const IS_CLOCK_COARSE: bool = true;
+
+/// Bits of an address that a program can have; some processors have only 38.
+pub const ADDRESS_BITS: u32 = 47;
+
+/// The bits in which the shadows of stacks differ from stacks: the highest that every processor has.
+pub const SHADOWS: [u64; 3] = [1 << 36, 1 << 37, 1 << 35];

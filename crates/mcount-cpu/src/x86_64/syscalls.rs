@@ -1,0 +1,96 @@
+//! x86-64: system calls, the clock, the thread pointer.
+#![expect(clippy::must_use_candidate, reason = "names say which of them are questions")]
+#![expect(
+    unsafe_code,
+    reason = "the one place where this crate does anything: the others are about bytes"
+)]
+
+use core::arch::asm;
+
+/// Linux's numbers of system calls.
+pub mod number {
+    /// `close`.
+    pub const CLOSE: u64 = 3;
+    /// `mmap`.
+    pub const MMAP: u64 = 9;
+    /// `munmap`.
+    pub const MUNMAP: u64 = 11;
+    /// `rt_sigprocmask`.
+    pub const RT_SIGPROCMASK: u64 = 14;
+    /// `sched_yield`.
+    pub const SCHED_YIELD: u64 = 24;
+    /// `mremap`.
+    pub const MREMAP: u64 = 25;
+    /// `madvise`.
+    pub const MADVISE: u64 = 28;
+    /// `nanosleep`.
+    pub const NANOSLEEP: u64 = 35;
+    /// `getpid`.
+    pub const GETPID: u64 = 39;
+    /// `gettid`.
+    pub const GETTID: u64 = 186;
+    /// `tgkill`.
+    pub const TGKILL: u64 = 234;
+    /// `openat`.
+    pub const OPENAT: u64 = 257;
+}
+
+/// Makes the system call `number`; an error is `-errno`.
+///
+/// # Safety
+///
+/// As of that call.
+#[inline]
+pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
+    let result: i64;
+    let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+    // SAFETY: the caller promises that this system call may be made with these arguments.
+    unsafe {
+        asm!("syscall", inlateout("rax") number => result, in("rdi") rdi, in("rsi") rsi, in("rdx") rdx,
+            in("r10") r10, in("r8") r8, in("r9") r9, lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// The processor's clock.
+#[inline]
+pub fn ticks() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: reads the time stamp counter.
+    unsafe { asm!("rdtsc", out("eax") low, out("edx") high, options(nomem, nostack)) };
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// What tells this thread from others.
+#[inline]
+pub fn thread_pointer() -> u64 {
+    let found: u64;
+    // SAFETY: every C library keeps the thread pointer there; the recorder sets up a page for before.
+    unsafe { asm!("mov {}, fs:0", out(reg) found, options(nostack, readonly)) };
+    found
+}
+
+/// Adds to a word of this thread's; what it was. One instruction, so that signal handlers don't get in between.
+///
+/// # Safety
+///
+/// The word is aligned, and no other thread writes to it.
+#[inline]
+pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
+    let mut found = number;
+    // SAFETY: the caller promises that the word is aligned, and no other thread writes to it.
+    unsafe { asm!("xadd [{}], {}", in(reg) word, inout(reg) found, options(nostack)) };
+    found
+}
+
+/// Reads the byte that's so far below the stack pointer, and forgets it.
+pub fn touch_stack<const BELOW: usize>() {
+    // SAFETY: a stack that has no such byte has overflowed.
+    unsafe { asm!("test byte ptr [rsp - {}], 0", const BELOW, options(nostack, readonly)) };
+}
+
+/// Ends the process by an instruction that is none.
+pub fn abort() -> ! {
+    // SAFETY: as it says.
+    unsafe { asm!("ud2", options(noreturn, nostack)) }
+}

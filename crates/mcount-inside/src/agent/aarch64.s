@@ -1,1 +1,0 @@
-../../../mcount-agent/agent/aarch64.s

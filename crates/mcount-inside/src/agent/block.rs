@@ -1,1 +1,0 @@
-../../../mcount-agent/agent/block.rs

@@ -1,1 +1,0 @@
-../../../mcount-agent/agent/loongarch64.rs

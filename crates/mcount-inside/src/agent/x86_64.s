@@ -1,1 +1,0 @@
-../../../mcount-agent/agent/x86_64.s

@@ -1,0 +1,240 @@
+//! What `mcount trace` and the agent tell each other, word for word: the one writes it into the memory of the other.
+//!
+//! Both are compiled from this: the agent has these structures, and the tracer the offsets of their fields. `assembly.rs` compares
+//! them with what the assembly has.
+
+/// What the tracer tells the agent before the program runs: it finds it by the symbol `mcount_config`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Config {
+    /// Where the trace file is mapped, shared and writable.
+    pub file: *mut u8,
+    /// Bytes of that mapping.
+    pub length: u64,
+    /// Bits of [`flags`].
+    pub flags: u64,
+    /// Calls with fewer ticks aren't recorded, if the exit that looks at it is used.
+    pub shortest: u64,
+    /// The address of the exit of calls whose hook is after the prologue.
+    pub pg_exit: u64,
+    /// How many calls may be nested and recorded at the start of a thread.
+    pub budget: u64,
+    /// The same beneath a function that has [`class::UNDER`].
+    pub depth: u64,
+    /// Not 0: nothing is recorded until a function that has [`class::STARTS`] is called, or the tracer says so.
+    pub is_paused: u64,
+    /// The unwinders of the process, as far as they are known.
+    pub unwinders: [Unwinder; config::UNWINDERS_COUNT],
+}
+
+impl Config {
+    /// Nothing is known yet.
+    pub const NONE: Self = Self {
+        file: core::ptr::null_mut(),
+        length: 0,
+        flags: 0,
+        shortest: 0,
+        pg_exit: 0,
+        budget: 0,
+        depth: 0,
+        is_paused: 0,
+        unwinders: [Unwinder::NONE; config::UNWINDERS_COUNT],
+    };
+}
+
+// SAFETY: the tracer writes it only while the program stands.
+unsafe impl Sync for Config {}
+
+/// An unwinder in the process: the code that calls personality routines, and what it lets them do.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Unwinder {
+    /// The first address of its module.
+    pub from: u64,
+    /// The address behind that module.
+    pub to: u64,
+    /// The address of `_Unwind_GetIP`.
+    pub get_ip: u64,
+    /// The address of `_Unwind_SetIP`.
+    pub set_ip: u64,
+    /// The address of `_Unwind_SetGR`.
+    pub set_gr: u64,
+    /// The address of `_Unwind_Resume`.
+    pub resume: u64,
+}
+
+impl Unwinder {
+    /// There's none.
+    pub const NONE: Self = Self { from: 0, to: 0, get_ip: 0, set_ip: 0, set_gr: 0, resume: 0 };
+}
+
+/// The question of a thread that is going to forbid itself system calls: the tracer finds it by the symbol `mcount_question`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Question {
+    /// The thread that asks, as it knows itself; 0: none.
+    pub thread: u64,
+    /// 1: nearly everything is forbidden; 2: what a filter says.
+    pub mode: u64,
+    /// The address of the filter's `struct sock_fprog`.
+    pub filter: u64,
+    /// An address on the thread's stack.
+    pub stack: u64,
+    /// How far down the stack goes; 0: nothing is forbidden that the agent needs; [`question::NO_ANSWER`].
+    pub answer: u64,
+}
+
+/// A system call that the tracer wants to be made, and the result: the tracer finds it by the symbol `mcount_request`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Request {
+    /// The number of the system call.
+    pub number: u64,
+    /// Its arguments.
+    pub arguments: [u64; 6],
+    /// The result of the system call.
+    pub result: i64,
+}
+
+/// The recipes of a function's arguments and result. The last words of the room for stubs are a table of the addresses of
+/// recipes; the very last one is function 1's.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Recipe {
+    /// How many words are for the arguments.
+    pub arguments: u32,
+    /// How many are for the result; and [`recipe::KEPT`].
+    pub result: u32,
+    /// These words, the arguments' first.
+    pub words: [u64; 0],
+}
+
+/// Where the fields of [`Config`] are: bytes from the symbol `mcount_config`.
+pub mod config {
+    use super::Config;
+    use core::mem::offset_of;
+
+    /// [`Config::file`].
+    pub const FILE: u64 = offset_of!(Config, file) as u64;
+    /// [`Config::length`].
+    pub const LENGTH: u64 = offset_of!(Config, length) as u64;
+    /// [`Config::flags`].
+    pub const FLAGS: u64 = offset_of!(Config, flags) as u64;
+    /// [`Config::shortest`].
+    pub const SHORTEST: u64 = offset_of!(Config, shortest) as u64;
+    /// [`Config::pg_exit`].
+    pub const PG_EXIT: u64 = offset_of!(Config, pg_exit) as u64;
+    /// [`Config::budget`].
+    pub const BUDGET: u64 = offset_of!(Config, budget) as u64;
+    /// [`Config::depth`].
+    pub const DEPTH: u64 = offset_of!(Config, depth) as u64;
+    /// [`Config::is_paused`].
+    pub const PAUSED: u64 = offset_of!(Config, is_paused) as u64;
+    /// [`Config::unwinders`].
+    pub const UNWINDERS: u64 = offset_of!(Config, unwinders) as u64;
+    /// How many unwinders there is room for.
+    pub const UNWINDERS_COUNT: usize = 8;
+}
+
+/// Bits of the configuration's flags.
+pub mod flags {
+    /// `wrgsbase` may be used.
+    pub const FSGSBASE: u64 = 1;
+    /// Times are counts of events.
+    pub const UNTIMED: u64 = 2;
+    /// Only entries are recorded.
+    pub const ENTRIES: u64 = 4;
+    /// Recording depends on the callers of a call.
+    pub const LIMITED: u64 = 8;
+    /// The recorder has attached to a program that runs, and will leave it.
+    pub const ATTACHED: u64 = 16;
+    /// The trace is in memory, where reading from a page maps those around it too.
+    pub const IN_MEMORY: u64 = 256;
+    /// Arguments or results are recorded.
+    pub const VALUES: u64 = 32;
+}
+
+/// The role of a function in recording: bits 24 to 31 of its number in a stub.
+pub mod class {
+    /// Calls beneath it are recorded, and it is, too.
+    pub const UNDER: u32 = 1;
+    /// Neither it nor what is beneath it is recorded.
+    pub const NOT_UNDER: u32 = 2;
+    /// Calls beneath it are recorded, and it isn't.
+    pub const UNDER_HIDDEN: u32 = 3;
+    /// The bits of these.
+    pub const NESTING: u32 = 3;
+    /// A bit besides: recording starts with its calls.
+    pub const STARTS: u32 = 4;
+    /// A bit besides: recording stops when it has been called.
+    pub const STOPS: u32 = 8;
+}
+
+/// The words of a [`Recipe`](super::Recipe): what is done is bits 0 to 7.
+pub mod recipe {
+    /// Copies bits 24 to 31 bytes of a source, bits 8 to 15.
+    pub const COPY: u64 = 1;
+    /// Copies the text that a source leads to, up to its zero.
+    pub const TEXT: u64 = 2;
+    /// Copies the text that a source leads to, of the length that the source in bits 16 to 23 has.
+    pub const COUNTED: u64 = 3;
+    /// The same where the source leads to pointer and length.
+    pub const STRING: u64 = 4;
+    /// Copies bits 24 to 31 bytes of the memory that a source leads to.
+    pub const MEMORY: u64 = 5;
+
+    /// Sources: %rdi, %rsi, %rdx, %rcx, %r8 and %r9 are 0 to 5.
+    pub const GENERAL: u64 = 0;
+    /// %xmm0 to %xmm7.
+    pub const VECTOR: u64 = 8;
+    /// %rax, at the exit.
+    pub const RAX: u64 = 16;
+    /// %rdx, at the exit.
+    pub const RDX: u64 = 17;
+    /// The top of the x87 stack.
+    pub const X87: u64 = 18;
+    /// The stack above the return address, that many bytes as bits 32 to 47 say; of lengths, bits 48 to 63.
+    pub const STACK: u64 = 19;
+    /// Where a result in memory goes, as a register said at the entry that functions don't keep (AArch64).
+    pub const PLACE: u64 = 20;
+
+    /// A bit of the second number of a recipe: the function's calls are recorded however short they are.
+    pub const KEPT: u32 = 1 << 31;
+
+    /// The most bytes of values that are recorded of a call.
+    pub const MOST: usize = 492;
+    /// The most bytes of a text.
+    pub const TEXT_MOST: usize = 64;
+}
+
+/// Where the fields of [`Question`] are: bytes from the symbol `mcount_question`.
+pub mod question {
+    use super::Question;
+    use core::mem::offset_of;
+
+    /// [`Question::thread`].
+    pub const THREAD: u64 = offset_of!(Question, thread) as u64;
+    /// [`Question::mode`].
+    pub const MODE: u64 = offset_of!(Question, mode) as u64;
+    /// [`Question::filter`].
+    pub const FILTER: u64 = offset_of!(Question, filter) as u64;
+    /// [`Question::stack`].
+    pub const STACK: u64 = offset_of!(Question, stack) as u64;
+    /// [`Question::answer`].
+    pub const ANSWER: u64 = offset_of!(Question, answer) as u64;
+
+    /// An answer: there's no tracer any more.
+    pub const NO_ANSWER: u64 = u64::MAX;
+}
+
+/// Where the fields of [`Request`] are: bytes from the symbol `mcount_request`.
+pub mod request {
+    use super::Request;
+    use core::mem::offset_of;
+
+    /// [`Request::result`].
+    pub const RESULT: u64 = offset_of!(Request, result) as u64;
+
+    /// A number: there is nothing more to do.
+    pub const NOTHING: u64 = u64::MAX;
+}

@@ -1,0 +1,17 @@
+//! Numbers that more than one module knows: flags of the configuration, how calls end.
+//!
+//! Their own file so that no two modules need each other for them.
+
+use crate::host::Host;
+
+/// Is this flag of the configuration set?
+pub fn has<H: Host>(flag: u64) -> bool {
+    H::flags() & flag != 0
+}
+
+/// How a call ended, as the trace has it: it returned.
+pub const RETURN: u64 = 0;
+/// It ended by calling another function that returns to its caller.
+pub const TAIL_CALL: u64 = 1;
+/// It was left without a return.
+pub const UNWOUND: u64 = 2;
