@@ -101,7 +101,7 @@ fn keys_and_screens() {
     let terminal = Terminal::start(room(), &format!("'{MCOUNT}' tui t.mcount"));
     let screen = terminal.expect("shop::parse");
     let expected = [
-        "t.mcount   1 Tree    2 Timeline    3 Functions    4 Source",
+        "t.mcount   1 Tree   2 Timeline   3 Functions   4 Source",
         "",
         "     TOTAL  SHARE       SELF      CALLS  FUNCTION",
         "  8.000 us 100.0%   0.000 us          0  ▾ shop",
