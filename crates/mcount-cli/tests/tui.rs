@@ -112,7 +112,7 @@ fn keys_and_screens() {
     assert_eq!(lines, expected, "{screen}");
     let screen = terminal.press("2", "0.000 us to 8.000 us");
     assert!(screen.contains("│shop::parse") && screen.contains("│main"), "{screen}");
-    terminal.press("+", "0.000 us to 4.000 us");
+    terminal.press("+", "0.020 us to 4.020 us");
     terminal.press("0", "0.000 us to 8.000 us");
     terminal.press("3", "*RUNNING");
     terminal.press("m", "*MEAN");
