@@ -368,7 +368,7 @@ fn print_trace(trace: &mcount_trace::Trace<'_>) {
                 has_full_names: false,
                 width: None,
             };
-            let missing = |_: &Trace<'_>| Vec::new();
+            let missing = |_: &mcount_trace::Trace<'_>| Vec::new();
             stats::print(&mut std::io::sink(), trace, &selection, manner, &progress, missing)
                 .unwrap();
         }

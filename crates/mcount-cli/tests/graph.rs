@@ -147,9 +147,9 @@ fn only_some_threads_and_times() {
 fn a_function_that_is_not_there() {
     let room = room(&sample().finish());
     for (function, expected) in [
-        ("wolk", "no function in the trace matches 'wolk'; did you mean 'work'?"),
+        ("wrok", "no function in the trace matches 'wrok'; did you mean 'work'?"),
         ("nothing_like_it", "no function in the trace matches 'nothing_like_it'"),
-        ("[", "pattern"),
+        ("[", "unclosed character class"),
     ] {
         let outcome = mcount(&room, &["graph", "t.mcount", function]);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{outcome:?}");

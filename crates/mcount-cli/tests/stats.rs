@@ -1,6 +1,6 @@
 //! `mcount stats`: what it says in words, running and waiting, names and columns. What it adds up is in `replay`, and against other
 //! programs in `exports`.
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use mcount_trace::{End, ThreadId, Writer, layout};
 use serde_json::Value;
@@ -40,14 +40,15 @@ fn words(trace: &[u8]) -> Vec<String> {
 
 /// The row of each function: running, waiting and self, in nanoseconds.
 fn rows(trace: &[u8], arguments: &[&str]) -> Vec<(String, Option<u64>, Option<u64>, u64)> {
-    let lines = printed(trace, &[&["--format", "jsonl"], arguments].concat());
+    let outcome = stats(trace, &[&["--format", "jsonl"], arguments].concat());
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let row = |line: &str| {
         let row: Value = serde_json::from_str(line).unwrap();
         let number = |name: &str| row.get(name).and_then(Value::as_u64);
         let name = row.get("function").and_then(Value::as_str).unwrap_or_default().to_owned();
         (name, number("running_ns"), number("waiting_ns"), number("self_ns").unwrap())
     };
-    lines.lines().map(row).collect()
+    outcome.stdout.lines().map(row).collect()
 }
 
 fn slot(depth: u64) -> u64 {

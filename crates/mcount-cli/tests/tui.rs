@@ -101,7 +101,7 @@ fn keys_and_screens() {
     let terminal = Terminal::start(room(), &format!("'{MCOUNT}' tui t.mcount"));
     let screen = terminal.expect("shop::parse");
     let expected = [
-        "t.mcount   1 Tree    2 Timeline    3 Functions    4 Source",
+        "t.mcount   1 Tree   2 Timeline   3 Functions   4 Source",
         "",
         "     TOTAL  SHARE       SELF      CALLS  FUNCTION",
         "  8.000 us 100.0%   0.000 us          0  ▾ shop",
@@ -112,7 +112,7 @@ fn keys_and_screens() {
     assert_eq!(lines, expected, "{screen}");
     let screen = terminal.press("2", "0.000 us to 8.000 us");
     assert!(screen.contains("│shop::parse") && screen.contains("│main"), "{screen}");
-    terminal.press("+", "0.000 us to 4.000 us");
+    terminal.press("+", "0.020 us to 4.020 us");
     terminal.press("0", "0.000 us to 8.000 us");
     terminal.press("3", "*RUNNING");
     terminal.press("m", "*MEAN");

@@ -23,6 +23,6 @@ pub(crate) fn subject(module: &Module<'_>) -> Result<Subject, String> {
     if build_id == module.build_id {
         Ok(subject)
     } else {
-        Err("isn't the file that was traced any more".to_owned())
+        Err("has changed since it was traced".to_owned())
     }
 }

@@ -273,9 +273,9 @@ impl App<'_, '_> {
                 spans.push(Span::raw(" ".repeat(length)));
                 continue;
             };
-            let name =
-                cut(&self.loading.name(first.function), length.saturating_sub(1)).into_owned();
-            let text = format!("{:<length$}", format!("│{name}"));
+            let name = self.loading.name(first.function);
+            let begin_of_name: String = name.chars().take(length.saturating_sub(1)).collect();
+            let text = format!("{:<length$}", format!("│{begin_of_name}"));
             let is_found = self.search.is_match(first.function);
             let is_here = at == line.thread
                 && (begin..column).contains(&line.column)

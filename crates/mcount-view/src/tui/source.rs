@@ -5,7 +5,7 @@ use crate::debug::lines::Lines;
 use crate::replay::Names;
 use crate::replay::subject::{NO_DEBUG, subject};
 use crate::words::printable;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A longer file isn't shown, in bytes.
 const MOST: u64 = 16 << 20;
@@ -62,6 +62,6 @@ fn find(names: &Names<'_, '_>, function: u32) -> Result<Source, String> {
     Ok(Source { title, lines: shown.collect(), line, ..Source::default() })
 }
 
-fn is_readable(path: &PathBuf) -> bool {
-    Path::new(path).metadata().is_ok_and(|found| found.is_file() && found.len() <= MOST)
+fn is_readable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file() && found.len() <= MOST)
 }

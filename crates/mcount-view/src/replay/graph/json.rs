@@ -32,7 +32,7 @@ pub(super) fn print(out: &mut impl Write, graph: &Graph<'_, '_, '_>) -> io::Resu
         let is_shown = |at: &usize| depth + 1 < deepest && is_worth(*at);
         let (shown, others): (Vec<usize>, Vec<usize>) =
             node.children.iter().partition(|at| is_shown(at));
-        write!(out, "{}\n", if written == 0 { "" } else { "," })?;
+        writeln!(out, "{}", if written == 0 { "" } else { "," })?;
         self::node(out, graph, node, parent, (others.len(), sum(tree, &others)))?;
         rest.extend(shown.into_iter().rev().map(|at| (at, depth + 1, Some(written))));
         written += 1;

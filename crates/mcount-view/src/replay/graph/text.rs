@@ -2,6 +2,7 @@
 
 use super::tree::{Node, Tree};
 use super::{Graph, short_names};
+use crate::pattern::Pattern;
 use crate::replay::chains::Last;
 use crate::replay::program_name;
 use crate::replay::short::{ShortNames, cut};
@@ -76,7 +77,7 @@ impl<W: Write> Printer<'_, '_, '_, '_, W> {
     fn paths(&mut self, paths: &[usize]) -> io::Result<()> {
         let graph = self.graph;
         let whole = graph.shown.whole();
-        let pattern = graph.manner.function.as_ref().map_or("", |pattern| pattern.text());
+        let pattern = graph.manner.function.as_ref().map_or("", Pattern::text);
         let pattern = printable(pattern).into_owned();
         writeln!(self.out, "{} to {pattern}:\n", counted(paths.len(), "call path", "call paths"))?;
         let width = self.heading("PATH")?;

@@ -134,7 +134,6 @@ impl<'c> Collector<'c> {
         let (of_call, of_caller) = (kind(call.function), caller.map(|of| kind(of.place.function)));
         let time = i64::try_from(duration).unwrap_or(i64::MAX);
         match (of_call, caller) {
-            (Kind::Runs, _) => {}
             (Kind::OffCpu | Kind::Preempted, Some(caller)) => {
                 if let Some(row) = self.rows.get_mut(caller.group) {
                     row.beneath = row.beneath.saturating_add(duration);
@@ -145,7 +144,7 @@ impl<'c> Collector<'c> {
                 let is_wait = of_call == Kind::OffCpu;
                 self.waited(if is_wait { caller.place } else { own.place }, time);
             }
-            (_, _) if own.is_wanted => {
+            (Kind::Waits | Kind::OffCpu | Kind::Preempted, _) if own.is_wanted => {
                 self.add_inside(own, time);
             }
             _ => {}
