@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use testkit::damage::{Random, damaged};
 use testkit::{files, test};
 
-/// What the planner reads.
+/// Sections that the planner reads.
 const SECTIONS: [&str; 9] = [
     ".eh_frame",
     ".eh_frame_hdr",

@@ -1,4 +1,4 @@
-//! What an instruction does to the flow of execution, and whether it may run elsewhere.
+//! The effect of an instruction on the flow of execution, and whether it may run elsewhere.
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
@@ -7,7 +7,7 @@ pub(super) fn decoder(bytes: &[u8], address: u64) -> Decoder<'_> {
     Decoder::with_ip(64, bytes, address, options)
 }
 
-/// What the instruction does to the flow of execution.
+/// The effect of an instruction on the flow of execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     Next,
