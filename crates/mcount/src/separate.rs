@@ -2,7 +2,7 @@
 //! read only one file.
 //!
 //! Both files come from the same link, so sections and addresses are the same. The debug file has no
-//! code. The one that some distributions leave in the image (MiniDebugInfo) also lacks the symbols
+//! code. The one that some distributions leave in the image (`.gnu_debugdata`) also lacks the symbols
 //! that the dynamic linker has anyway.
 //!
 //! Sources: gABI, 4 ("Symbol Table"); GNU's convention for debug files (gdb manual, "Separate Debug

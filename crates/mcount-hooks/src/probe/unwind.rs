@@ -98,7 +98,7 @@ impl<'d> Unwind<'d> {
     }
 
     fn read_frames(&mut self, image: &Image<'d>) {
-        let (section, bases) = (self.section.clone(), self.bases.clone());
+        let (section, bases) = (self.section, self.bases.clone());
         let mut entries = section.entries(&bases);
         loop {
             match entries.next() {

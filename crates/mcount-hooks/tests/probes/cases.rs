@@ -57,15 +57,18 @@ fn folder() -> PathBuf {
 fn names() -> Vec<&'static str> {
     let entries = folder().read_dir().unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let is_case =
-        |name: &String| name != "support.c" && !name.ends_with(".h") && name.contains(".c");
+    let is_case = |name: &String| {
+        let kind = Path::new(name).extension().unwrap();
+        name != "support.c" && (kind == "c" || kind == "cc")
+    };
     let mut names: Vec<String> = names.filter(is_case).collect();
     names.sort();
     names.into_iter().map(|name| &*name.leak()).collect()
 }
 
 fn compile(name: &str, flags: &[String], program: &Path) {
-    let compiler = if name.ends_with(".cc") { "g++" } else { "gcc" };
+    let is_cpp = Path::new(name).extension().is_some_and(|kind| kind == "cc");
+    let compiler = if is_cpp { "g++" } else { "gcc" };
     let mut command = Command::new(compiler);
     command.args(["-O1", "-g0", "-fcf-protection=none", "-z", "noexecstack"]).args(flags);
     command.arg(folder().join(name)).arg("-o").arg(program);
@@ -107,26 +110,26 @@ fn rule(name: &'static str) {
         planner.plan(&planner.function(address).unwrap())
     };
     for (function, rule) in &said.refused {
-        assert_eq!(plan(function).map_err(|why| why.name()), Err(rule.as_str()), "{function}");
+        assert_eq!(plan(function).map_err(Refusal::name), Err(rule.as_str()), "{function}");
     }
     for function in &said.planned {
         assert!(plan(function).is_ok(), "{function}: {:?}", plan(function));
     }
-    let plain = outcome(&bytes, scratch.path());
-    assert!(plain.0 == Some(0) && plain.1.ends_with("depth 0\n"), "{plain:?}");
+    let unchanged = outcome(&bytes, scratch.path());
+    assert!(unchanged.0 == Some(0) && unchanged.1.ends_with("depth 0\n"), "{unchanged:?}");
     let mut program = Program::new(bytes.clone(), !said.is_plain);
     let is_left = |name: &&str| OWN.contains(name) || said.left.iter().any(|left| left == name);
     for function in planner.functions().filter(|one| !one.names.iter().any(is_left)) {
         let Ok(plan) = planner.plan(&function) else { continue };
         assert!(program.probe(plan.entry, plan.moved, plan.replaced), "{function:?}");
     }
-    assert_eq!(outcome(&program.bytes, scratch.path()), plain, "all that can be moved is");
+    assert_eq!(outcome(&program.bytes, scratch.path()), unchanged, "all that can be moved is");
     for (function, moved) in &said.forced {
         let mut program = Program::new(bytes.clone(), !said.is_plain);
         let entry = address(&bytes, function).unwrap();
         assert!(program.probe(entry, *moved, (*moved).max(JUMP)));
         let forced = outcome(&program.bytes, scratch.path());
-        assert_ne!(forced, plain, "{function} can be moved, so the rule is too strict");
+        assert_ne!(forced, unchanged, "{function} can be moved, so the rule is too strict");
     }
 }
 

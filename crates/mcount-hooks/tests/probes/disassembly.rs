@@ -69,7 +69,8 @@ impl Listing {
             };
             let Some(section) = sections.iter().find(is_in) else { continue };
             let (name, offset) = (section.name().unwrap(), start - section.address());
-            symbols += &format!("--add-symbol f{start:x}={name}:{offset:#x},function,global\n");
+            let symbol = format!("f{start:x}={name}:{offset:#x},function,global");
+            symbols.extend(["--add-symbol ", &symbol, "\n"]);
         }
         let scratch = tempfile::tempdir().unwrap();
         let [list, named] = ["list", "named"].map(|name| scratch.path().join(name));
@@ -114,13 +115,13 @@ fn agrees(path: &'static str) {
     let bytes = files::read(path).unwrap();
     let planner = Planner::new(&bytes).unwrap();
     let listing = Listing::of_file(path, planner.functions().map(|function| function.range.start));
-    let mut planned = 0;
+    let mut count = 0;
     for function in planner.functions() {
         let Ok(plan) = planner.plan(&function) else { continue };
-        planned += 1;
+        count += 1;
         check(&plan, &listing);
     }
-    assert!(planned > 0 || bytes.len() < 1 << 15, "nothing was planned");
+    assert!(count > 0 || bytes.len() < 1 << 15, "nothing was planned");
 }
 
 fn check(plan: &Plan, listing: &Listing) {
@@ -190,7 +191,7 @@ fn compare(plan: &Plan, to: u64, moved: &Relocated, old: &Listing, new: &Listing
         assert_eq!(after, before, "{context}");
     }
     let end = plan.entry + plan.moved as u64;
-    let returns = new.targets.get(&end).is_some();
+    let returns = new.targets.contains_key(&end);
     assert!(returns || plan.moved < JUMP || moved.pushed.is_some() || ends(plan, old), "{plan:x?}");
 }
 

@@ -119,7 +119,7 @@ impl Subject {
     }
 }
 
-/// `image` with the symbols that are compressed in it (MiniDebugInfo: gdb manual, "Debugging information in a special section"),
+/// `image` with the symbols that are compressed in it (`.gnu_debugdata`: gdb manual, "Debugging information in a special section"),
 /// if there are any.
 fn with_small_debug_file(image: &[u8], limits: Limits) -> Option<Vec<u8>> {
     let file = File::parse(image).ok()?;

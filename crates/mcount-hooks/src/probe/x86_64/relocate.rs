@@ -119,8 +119,9 @@ impl Moving<'_> {
         let from = self.one.ip();
         // Both forms have the condition in the low bits of the opcode.
         let condition = match self.bytes {
-            [.., 0x0f, opcode @ 0x80..=0x8f, _, _, _, _] => Some(opcode & 0xf),
-            [.., opcode @ 0x70..=0x7f, _] => Some(opcode & 0xf),
+            [.., 0x0f, opcode @ 0x80..=0x8f, _, _, _, _] | [.., opcode @ 0x70..=0x7f, _] => {
+                Some(opcode & 0xf)
+            }
             _ => None,
         };
         if let Some(condition) = condition {
