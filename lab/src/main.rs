@@ -20,6 +20,7 @@ mod machine;
 mod modules;
 mod outside;
 mod patched;
+mod plan;
 mod project;
 mod stress;
 mod traced;
@@ -42,6 +43,7 @@ experiments:
   machine   run programs that arm their hooks in a whole machine that QEMU emulates, with several processors
   modules   record the kernel modules of Debian again and compare with the tables they came with
   outside   trace programs of another processor from outside, in a machine that QEMU emulates
+  plan      compare the plans of probes for the system's libraries with objdump, and count which functions can have one
   project   build C projects of Debian with mcount cc and compare every table with objdump; --trace: run
             the tests of programs of Debian traced
   stress    arm and disarm 10,000 functions for minutes, while threads, signals and processes go on
@@ -69,6 +71,7 @@ fn run() -> Result<bool> {
             Some("machine") => machine::run(parser),
             Some("modules") => modules::run(parser),
             Some("outside") => outside::run(parser),
+            Some("plan") => plan::run(parser),
             Some("project") => project::run(parser),
             Some("stress") => stress::run(parser),
             _ => Err(format!("no experiment is called {}\n\n{USAGE}", experiment.display()).into()),

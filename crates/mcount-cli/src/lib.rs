@@ -21,6 +21,7 @@ pub mod linker;
 mod messages;
 pub mod output;
 mod pager;
+pub mod probes;
 pub mod recordmcount;
 pub mod response;
 mod stand_in;

@@ -212,8 +212,78 @@ fn printed(room: &Room, function: &str) -> Vec<String> {
             rest.strip_prefix(" (").and_then(|rest| rest.split_once(')')).map_or(rest, |of| of.1);
         rest.strip_prefix(':').unwrap_or(rest).trim().to_owned()
     };
-    lines.lines().map(answer).collect()
+    // A kernel has no probes, which the page is about.
+    let is_of_probe = |line: &&str| line.ends_with("can move") || line.contains("have a probe: ");
+    lines.lines().filter(|line| !is_of_probe(line)).map(answer).collect()
 }
+
+/// Functions without a hook, and whether they can have a probe: the planner has a test with a
+/// program for each reason.
+#[test]
+fn probes_of_functions_without_a_hook() {
+    need(["gcc"]);
+    let room = Room::new().unwrap();
+    room.put("probed.c", PROBED.as_bytes()).unwrap();
+    tool(&room, "gcc", &["-O1", "-o", "probed", "probed.c"]);
+    let rows = [
+        ("plain", Some(true), "the first "),
+        ("looped", Some(false), "it jumps back to its first instruction, from 0x"),
+        ("_start", Some(false), "nothing calls it: it has no return address"),
+        ("word", None, ""),
+    ];
+    for (function, is_possible, words) in rows {
+        let answers = answers(&room, "probed", &[function]);
+        let answer = answers.first().unwrap();
+        assert_eq!(answer["probe"].as_bool(), is_possible, "{answer}");
+        let said = answer["probe_text"].as_str().unwrap_or_default();
+        assert!(said.starts_with(words), "{answer}");
+    }
+    let lines = mcount(&room, &["why", "probed", "plain", "looped"]).stdout;
+    assert!(lines.contains("\n  can have a probe: the first "), "{lines}");
+    assert!(lines.contains("\n  can't have a probe: it jumps back to"), "{lines}");
+    // One with a hook needs none.
+    tool(
+        &room,
+        "gcc",
+        &["-O1", "-pg", "-mfentry", "-fno-pie", "-no-pie", "-o", "hooked", "probed.c"],
+    );
+    let hooked = answers(&room, "hooked", &["plain"]);
+    assert!(hooked.first().unwrap()["probe"].is_null(), "{hooked:?}");
+}
+
+/// Fedora's programs have a small debug file in themselves, which lacks what the dynamic symbols have. It's made here as gdb's manual
+/// says.
+#[test]
+fn names_from_minidebuginfo() {
+    need(["gcc", "nm", "awk", "comm", "objcopy", "strip", "xz"]);
+    let room = Room::new().unwrap();
+    room.put("probed.c", PROBED.as_bytes()).unwrap();
+    room.put("exported", b"{ looped; };").unwrap();
+    tool(&room, "gcc", &["-O1", "-Wl,--dynamic-list=exported", "-o", "probed", "probed.c"]);
+    let script = "set -e
+        nm -D probed --format=posix --defined-only | awk '{print $1}' | sort > dynamic
+        nm probed --format=posix --defined-only | awk '{if ($2==\"T\" || $2==\"t\") print $1}' | sort > all
+        comm -13 dynamic all > kept
+        objcopy --only-keep-debug probed debug
+        objcopy -S --keep-symbols=kept debug small
+        xz small
+        strip --strip-all probed
+        objcopy --add-section .gnu_debugdata=small.xz probed";
+    tool(&room, "sh", &["-c", script]);
+    let symbols = room.run(Path::new("nm"), &["probed"]).unwrap();
+    assert!(!symbols.stdout.contains("plain"), "{symbols:?}");
+    let answers = answers(&room, "probed", &["plain", "looped"]);
+    let probes: Vec<_> = answers.iter().map(|answer| answer["probe"].as_bool()).collect();
+    assert_eq!(probes, [Some(true), Some(false)], "{answers:?}");
+}
+
+const PROBED: &str = r#"
+int word;
+__attribute__((noinline)) int plain(int x) { return x + word; }
+int looped(int);
+asm(".text\n.globl looped\n.type looped,@function\nlooped: dec %edi\njnz looped\nmov $3, %eax\nret\n.size looped,.-looped\n");
+int main(void) { return plain(1) + looped(2); }
+"#;
 
 /// The page is what people read before they have run anything: it has the words of the program.
 #[test]

@@ -2,7 +2,8 @@
 //! read only one file.
 //!
 //! Both files come from the same link, so sections and addresses are the same. The debug file has no
-//! code.
+//! code. The one that some distributions leave in the image (`.gnu_debugdata`) also lacks the symbols
+//! that the dynamic linker has anyway.
 //!
 //! Sources: gABI, 4 ("Symbol Table"); GNU's convention for debug files (gdb manual, "Separate Debug
 //! Files").
@@ -12,6 +13,7 @@ use crate::elf::{Section, Symbols, Verb, View, open};
 use crate::error::{Error, ErrorKind, Result};
 use ::object::elf;
 use ::object::read::elf::FileHeader;
+use std::collections::HashSet;
 
 /// [`crate::with_symbols`], for each class and byte order.
 pub(crate) struct WithSymbols<'b>(pub(crate) &'b [u8]);
@@ -23,14 +25,24 @@ impl<'d> Verb<'d> for WithSymbols<'_> {
         if Symbols::read(view)?.is_some() {
             return Ok(None);
         }
-        let names =
-            open(self.0, ReadSymbols { class: view.is_64(), big_endian: view.is_big_endian() })?;
-        let Some(names) = names.filter(|names| names.machine == view.machine()) else {
+        let dynamic = Symbols::read_dynamic(view).ok().flatten();
+        let (class, big_endian) = (view.is_64(), view.is_big_endian());
+        let names = open(self.0, ReadSymbols { class, big_endian, is_merged: dynamic.is_some() })?;
+        let Some(mut names) = names.filter(|names| names.machine == view.machine()) else {
             return Ok(None);
         };
         let sections: Vec<Option<u32>> =
             names.sections.iter().map(|section| counterpart(view, section)).collect();
-        add(view, &names, &sections).map(Some)
+        let place = if view.is_64() { 6..8 } else { 14..16 };
+        for entry in names.entries.chunks_exact_mut(size_of::<Elf::Sym>()) {
+            if let Some(field) = entry.get_mut(place.clone()) {
+                renumber(field, view.is_big_endian(), &sections);
+            }
+        }
+        if let Some(dynamic) = dynamic {
+            names.complete(view, &dynamic)?;
+        }
+        add(view, names).map(Some)
     }
 }
 
@@ -47,12 +59,45 @@ struct DebugSymbols {
     header: Section,
     entries: Vec<u8>,
     strings: Vec<u8>,
+    /// The addresses and names of all, if that's asked for.
+    known: HashSet<(u64, Vec<u8>)>,
+}
+
+impl DebugSymbols {
+    /// Adds the symbols of the dynamic symbol table of `view` that aren't there.
+    fn complete<Elf: FileHeader>(
+        &mut self,
+        view: &View<'_, Elf>,
+        dynamic: &Symbols<'_, Elf>,
+    ) -> Result<()> {
+        let entries = view.section_data(dynamic.section)?.chunks_exact(size_of::<Elf::Sym>());
+        let Ok(start) = u32::try_from(self.strings.len()) else { return Ok(()) };
+        self.strings.extend(dynamic.strings());
+        for ((_, symbol), entry) in dynamic.iter().zip(entries) {
+            let key = (symbol.value, dynamic.name(&symbol).to_vec());
+            let Some(name) = start.checked_add(symbol.name) else { return Ok(()) };
+            if symbol.is_undefined || self.known.contains(&key) {
+                continue;
+            }
+            let name = if view.is_big_endian() { name.to_be_bytes() } else { name.to_le_bytes() };
+            self.entries.extend(name);
+            self.entries.extend(entry.iter().skip(name.len()));
+        }
+        Ok(())
+    }
+}
+
+/// `name` without the version that linkers append.
+fn without_version(name: &[u8]) -> &[u8] {
+    name.split(|byte| *byte == b'@').next().unwrap_or(name)
 }
 
 /// Reads the symbol table of a file of this class and byte order.
 struct ReadSymbols {
     class: bool,
     big_endian: bool,
+    /// Other symbols are added, so it matters which are there.
+    is_merged: bool,
 }
 
 impl<'d> Verb<'d> for ReadSymbols {
@@ -68,7 +113,11 @@ impl<'d> Verb<'d> for ReadSymbols {
             name: view.section_name(index).to_vec(),
             header,
         });
+        let all = symbols.iter().filter(|_| self.is_merged);
+        let known =
+            all.map(|(_, symbol)| (symbol.value, without_version(symbols.name(&symbol)).to_vec()));
         Ok(Some(DebugSymbols {
+            known: known.collect(),
             machine: view.machine(),
             sections: sections.collect(),
             header: view.section(symbols.section)?,
@@ -88,28 +137,15 @@ fn counterpart<Elf: FileHeader>(view: &View<'_, Elf>, section: &DebugSection) ->
     found.map(|(index, _)| index)
 }
 
-/// `view` with the symbols of `table`. `sections` are the sections of the image, by those of the debug
-/// file.
-fn add<Elf: FileHeader>(
-    view: &View<'_, Elf>,
-    table: &DebugSymbols,
-    sections: &[Option<u32>],
-) -> Result<Vec<u8>> {
+/// `view` with the symbols of `table`.
+fn add<Elf: FileHeader>(view: &View<'_, Elf>, table: DebugSymbols) -> Result<Vec<u8>> {
     let mut edit = Edit::new(view);
     let names = view.section_names_index();
     let name = edit.add_string(names, b".strtab")?;
     let strings = Section { kind: elf::SHT_STRTAB.0, alignment: 1, ..new_section(name) };
-    let strings = edit.add_section(strings, table.strings.clone());
+    let strings = edit.add_section(strings, table.strings);
     let name = edit.add_string(names, b".symtab")?;
-    let header = Section { name, link: strings, ..table.header };
-    let mut entries = table.entries.clone();
-    let place = if view.is_64() { 6..8 } else { 14..16 };
-    for entry in entries.chunks_exact_mut(size_of::<Elf::Sym>()) {
-        if let Some(field) = entry.get_mut(place.clone()) {
-            renumber(field, view.is_big_endian(), sections);
-        }
-    }
-    edit.add_section(header, entries);
+    edit.add_section(Section { name, link: strings, ..table.header }, table.entries);
     if names == 0 {
         return Err(Error::new(ErrorKind::Unsupported("an image without section names")));
     }

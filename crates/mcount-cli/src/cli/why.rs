@@ -11,6 +11,7 @@ use crate::fentry::{Fentry, Verdict};
 use crate::inlined::{InlinedCode, InlinedPlaces};
 use crate::names;
 use crate::output::{name_of, stdout};
+use crate::probes::{ProbeVerdict, Probes};
 use crate::why::{Answer, Knowledge, Others, Reason, base_of};
 use crate::words::printable;
 use anstyle::{AnsiColor, Style};
@@ -84,16 +85,23 @@ pub(super) fn why(arguments: &WhyArgs) -> io::Result<u8> {
         }
     };
     let mut out = stdout(arguments.format == WhyFormat::Text);
-    for (answer, verdict) in &answers {
+    for told in &answers {
         match arguments.format {
-            WhyFormat::Text => text(&mut out, answer, verdict.as_ref(), arguments.all)?,
-            WhyFormat::Jsonl => {
-                writeln!(out, "{}", json(&arguments.image, answer, verdict.as_ref()))?;
-            }
+            WhyFormat::Text => text(&mut out, told, arguments.all)?,
+            WhyFormat::Jsonl => writeln!(out, "{}", json(&arguments.image, told))?,
         }
     }
-    let is_unknown = answers.iter().any(|(answer, _)| answer.reason == Reason::NoSuchName);
+    let is_unknown = answers.iter().any(|told| told.answer.reason == Reason::NoSuchName);
     Ok(if is_unknown { FOUND } else { SUCCESS })
+}
+
+/// An answer, and what else can watch the function.
+struct Told {
+    answer: Answer,
+    /// Whether BPF programs can be attached to it, if there's BTF.
+    bpf: Option<Verdict>,
+    /// Whether it can have a probe, if it has no hook.
+    probe: Option<ProbeVerdict>,
 }
 
 /// The functions that the user asks about.
@@ -154,7 +162,7 @@ fn answers(
     options: &Options,
     wanted: &Wanted,
     btf: &BtfReader<'_>,
-) -> Result<Vec<(Answer, Option<Verdict>)>, Failure> {
+) -> Result<Vec<Told>, Failure> {
     let subject = Subject::open(&arguments.image, &arguments.inputs.search(), true)?;
     let found = mcount::functions(subject.bytes(), options)?;
     if let Some(why) = subject.is_nameless() {
@@ -198,12 +206,14 @@ fn answers(
         answers.extend(of_name.into_iter().filter(|answer| seen.insert(identity(answer))));
     }
     let fentry = btf.as_ref().map(|btf| Fentry::new(&found, &btf.functions));
-    let with_verdict = answers.into_iter().map(|answer| {
+    let probes = Probes::new(subject.bytes(), &found, &answers);
+    let told = answers.into_iter().map(|answer| {
         let fentry = fentry.as_ref().filter(|_| answer.reason != Reason::NoSuchName);
-        let verdict = fentry.map(|fentry| fentry.verdict(&answer));
-        (answer, verdict)
+        let bpf = fentry.map(|fentry| fentry.verdict(&answer));
+        let probe = probes.verdict(&answer);
+        Told { answer, bpf, probe }
     });
-    Ok(with_verdict.collect())
+    Ok(told.collect())
 }
 
 /// The names of the functions that became `symbols`. If a pattern means a clone, we need the facts about these.
@@ -303,12 +313,8 @@ fn others(file: &[u8], names: &BTreeSet<String>) -> Others {
     others
 }
 
-fn text(
-    out: &mut impl Write,
-    answer: &Answer,
-    verdict: Option<&Verdict>,
-    all: bool,
-) -> io::Result<()> {
+fn text(out: &mut impl Write, told: &Told, all: bool) -> io::Result<()> {
+    let answer = &told.answer;
     let bold = Style::new().bold();
     let style = match answer.reason {
         Reason::Recorded | Reason::NoTable => AnsiColor::Green.on_default(),
@@ -325,9 +331,13 @@ fn text(
     let places = places.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let places = if places.is_empty() { places } else { format!(" ({places})") };
     writeln!(out, "{bold}{name}{bold:#}{places}: {style}{}{style:#}", printable(&answer.words))?;
-    if let Some(verdict) = verdict {
+    if let Some(verdict) = &told.bpf {
         let can = if verdict.attachable { "can attach" } else { "can't attach" };
         writeln!(out, "  BPF {can}: {}", printable(&verdict.words))?;
+    }
+    if let Some(probe) = &told.probe {
+        let can = if probe.is_possible { "can" } else { "can't" };
+        writeln!(out, "  {can} have a probe: {}", probe.words)?;
     }
     if !answer.others.is_empty() {
         let what = if answer.reason == Reason::NoSuchName { "did you mean " } else { "" };
@@ -382,7 +392,8 @@ fn source(place: Option<&(String, u32)>) -> (Value, Value) {
     }
 }
 
-fn json(file: &Path, answer: &Answer, verdict: Option<&Verdict>) -> Value {
+fn json(file: &Path, Told { answer, bpf, probe }: &Told) -> Value {
+    let (bpf, probe) = (bpf.as_ref(), probe.as_ref());
     let (source_file, source_line) = source(answer.place.as_ref());
     let inlined = answer.inlined.iter().map(|inlined| {
         let (source_file, source_line) = source(Some(&inlined.place));
@@ -417,8 +428,10 @@ fn json(file: &Path, answer: &Answer, verdict: Option<&Verdict>) -> Value {
         "source_line": source_line,
         "inlined": inlined.chain(code).collect::<Vec<_>>(),
         "others": answer.others,
-        "btf": verdict.map(|verdict| verdict.in_btf),
-        "attachable": verdict.map(|verdict| verdict.attachable),
-        "attachable_text": verdict.map(|verdict| &verdict.words),
+        "btf": bpf.map(|verdict| verdict.in_btf),
+        "attachable": bpf.map(|verdict| verdict.attachable),
+        "attachable_text": bpf.map(|verdict| &verdict.words),
+        "probe": probe.map(|verdict| verdict.is_possible),
+        "probe_text": probe.map(|verdict| &verdict.words),
     })
 }

@@ -15,12 +15,21 @@ type File<'d> = ElfFile64<'d, Endianness>;
 /// What `e_machine` says of files that can be planned.
 const MACHINE: u16 = 62;
 
+/// Where the kernel's half of the addresses begins.
+const KERNEL: u64 = 1 << 47;
+
 /// x86-64 psABI, table 4.10.
 const R_64: u32 = 1;
 const R_GLOB_DAT: u32 = 6;
 const R_JUMP_SLOT: u32 = 7;
 const R_RELATIVE: u32 = 8;
 const R_IRELATIVE: u32 = 37;
+
+/// Sections of Go programs. Go's runtime looks up return addresses in its table of functions.
+const GO: [&[u8]; 3] = [b".gopclntab", b".data.rel.ro.gopclntab", b".note.go.buildid"];
+
+/// Symbols of OCaml's and Haskell's runtimes, which look up return addresses, too.
+const WALKERS: [&[u8]; 3] = [b"caml_frametable", b"caml_system__frametable", b"stg_upd_frame_info"];
 
 /// gABI, "Dynamic Array Tags".
 const DT_PLTRELSZ: u64 = 2;
@@ -57,6 +66,8 @@ pub(super) enum Role {
     Ordinary,
     DynamicLinker,
     Vdso,
+    /// Its language's runtime walks the stack by return addresses.
+    WalksStack,
 }
 
 /// A linked file.
@@ -65,9 +76,9 @@ pub(super) struct Image<'d> {
     /// Address and bytes of each segment, as far as they're in the file, ascending.
     segments: Vec<(u64, &'d [u8])>,
     dynamic: &'d [u8],
-    /// What is executed, ascending, and never twice.
+    /// Address and bytes of executable sections, ascending, and apart.
     pub(super) code: Vec<(u64, &'d [u8])>,
-    /// What is loaded and isn't executed, without what only the dynamic linker or the unwinder reads.
+    /// Address and bytes of data, without the sections that only the dynamic linker or an unwinder reads.
     pub(super) data: Vec<(u64, &'d [u8])>,
     /// Procedure linkage tables.
     pub(super) linkage: Vec<Range<u64>>,
@@ -82,7 +93,7 @@ pub(super) struct Image<'d> {
     pub(super) words: Vec<Word>,
     /// Where relocations change code, ascending.
     pub(super) relocated: Vec<u64>,
-    /// Words by which entries of a procedure linkage table jump, ascending.
+    /// Words that entries of a procedure linkage table jump by, ascending.
     pub(super) slots: Vec<u64>,
     /// Functions that relocations without a symbol call.
     pub(super) resolvers: Vec<u64>,
@@ -96,6 +107,10 @@ impl<'d> Image<'d> {
         let kind = header.e_type(endian);
         let is_linked = kind == elf::ET_EXEC || kind == elf::ET_DYN;
         if header.e_machine(endian).0 != MACHINE || !is_linked || !file.is_little_endian() {
+            return None;
+        }
+        let mut headers = file.elf_program_headers().iter();
+        if headers.any(|one| one.p_vaddr(endian) >= KERNEL) {
             return None;
         }
         let mut image = Self {
@@ -156,6 +171,9 @@ impl<'d> Image<'d> {
             }
             let start = section.sh_addr(endian);
             let name = sections.section_name(endian, section).unwrap_or_default();
+            if GO.contains(&name) {
+                self.role = Role::WalksStack;
+            }
             if name == b".eh_frame" {
                 self.frames = (start, bytes);
             } else if flags & elf::SHF_EXECINSTR.0 != 0 {
@@ -201,10 +219,16 @@ impl<'d> Image<'d> {
                 let is_resolver = kind == elf::STT_GNU_IFUNC;
                 let address = symbol.st_value(endian);
                 let is_place = matches!(kind, elf::STT_FUNC | elf::STT_NOTYPE | elf::STT_GNU_IFUNC);
-                if symbol.is_undefined(endian) || !is_place || !self.is_code(address) {
+                let name = symbol.name(endian, table.strings()).unwrap_or_default();
+                if symbol.is_undefined(endian) {
                     continue;
                 }
-                let name = symbol.name(endian, table.strings()).unwrap_or_default();
+                if WALKERS.contains(&name) {
+                    self.role = Role::WalksStack;
+                }
+                if !is_place || !self.is_code(address) {
+                    continue;
+                }
                 // Names can overlap, so they could be many times the file's size.
                 let Some(rest) = left.checked_sub(name.len()) else { return };
                 left = rest;
@@ -290,7 +314,7 @@ impl<'d> Image<'d> {
         }
     }
 
-    /// Reads the table of relative relocations: an address, and behind it words whose bits mean the 63 words that follow.
+    /// Reads the table of relative relocations: an address, followed by words whose bits stand for the next 63 words.
     fn read_relative(&mut self) {
         let mut next: u64 = 0;
         for entry in self.table(DT_RELR, DT_RELRSZ).chunks_exact(8) {

@@ -1,11 +1,11 @@
 //! Probes: hooks for functions that no compiler gave one. The first instructions of a function move into a stub, and a jump takes
 //! their place.
 //!
-//! Here is only the plan, made of a file: which bytes of which function can move. Moving is allowed if nothing but the function's
-//! first byte leads to them: no branch of the module, no pointer, no jump table, no exception handler, no frame that returns. What
-//! can't be proved is refused, with a reason ([`Refusal`]).
+//! This module only plans. It reads a file and decides which bytes of which function can move. Moving is allowed if nothing but the function's
+//! first byte leads to them: no branch of the module, no pointer, no jump table, no exception handler, no frame that returns. Without a
+//! proof, the planner refuses the function and gives the reason ([`Refusal`]).
 //!
-//! What whoever makes the stubs has to know:
+//! Code that makes stubs must keep these rules:
 //!
 //! - Compilers know which registers a function of the same file leaves alone (gcc's `-fipa-ra`), and assembly calls as it likes. So a stub
 //!   preserves all registers, flags and the bytes below the stack pointer, at the entry and at the exit.
@@ -29,10 +29,11 @@ use self::tables::Words;
 use self::unwind::{Frame, Returns, STACK_POINTER, Unwind};
 use self::x86_64::Scanned;
 use gimli::UnwindContext;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// What a probe of a function needs. Addresses are those of the file (`p_vaddr`).
+/// The plan of a probe. Addresses are those of the file (`p_vaddr`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The first byte that the jump replaces: behind `endbr64`.
@@ -58,13 +59,24 @@ pub struct Function<'d> {
     pub names: Vec<&'d str>,
 }
 
+impl<'d> Function<'d> {
+    /// Its first name, or where it is in the file that is called `module`: `libfoo.so+0x1234`.
+    #[must_use]
+    pub fn name(&self, module: &str) -> Cow<'d, str> {
+        match self.names.first() {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(format!("{module}+{:#x}", self.range.start)),
+        }
+    }
+}
+
 /// Why a file can't be planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotPlannable;
 
 impl std::fmt::Display for NotPlannable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("probes need a linked ELF file for x86-64")
+        f.write_str("probes need an executable or a shared library for x86-64")
     }
 }
 
@@ -102,7 +114,7 @@ impl<'d> Planner<'d> {
     ///
     /// # Errors
     ///
-    /// It isn't a linked ELF file for a processor that can have probes.
+    /// It isn't an executable or a shared library for a processor that can have probes.
     pub fn new(bytes: &'d [u8]) -> Result<Self, NotPlannable> {
         let image = Image::read(bytes).ok_or(NotPlannable)?;
         let unwind = Unwind::read(&image);
@@ -153,6 +165,14 @@ impl<'d> Planner<'d> {
         Some(Function { range, names: self.names(address) })
     }
 
+    /// All functions, and what a probe of each needs or why there can be none.
+    pub fn plans(&self) -> impl Iterator<Item = (Function<'d>, Result<Plan, Refusal>)> {
+        self.functions().map(|function| {
+            let plan = self.plan(&function);
+            (function, plan)
+        })
+    }
+
     /// Whether `function` can have a probe.
     ///
     /// # Errors
@@ -190,7 +210,7 @@ impl<'d> Planner<'d> {
     }
 }
 
-/// What is planned of one function.
+/// Planning one function.
 impl<'d> Planner<'d> {
     /// Refuses functions for what they are.
     fn is_meant(&self, function: &Function<'_>) -> Result<(), Refusal> {
@@ -199,6 +219,7 @@ impl<'d> Planner<'d> {
             Role::Ordinary => {}
             Role::DynamicLinker => return Err(Refusal::DynamicLinker),
             Role::Vdso => return Err(Refusal::Vdso),
+            Role::WalksStack => return Err(Refusal::WalksStack),
         }
         if self.unwind.is_damaged {
             return Err(Refusal::Unwind);
@@ -240,7 +261,7 @@ impl<'d> Planner<'d> {
         }
         let leads = self.references.between(start..start.saturating_add(1));
         let is_called = |kind: Kind| matches!(kind, Kind::Call | Kind::Pointer | Kind::Address);
-        leads.iter().any(|one| one.kind == Kind::Jump)
+        leads.iter().any(|one| matches!(one.kind, Kind::Jump | Kind::Table))
             && !leads.iter().any(|one| is_called(one.kind))
     }
 
@@ -280,7 +301,7 @@ impl<'d> Planner<'d> {
         }
     }
 
-    /// Whether the `length` bytes behind a function are padding, and no other function's.
+    /// Whether the `length` bytes after a function are padding, and no other function's.
     fn has_padding(&self, end: u64, length: usize) -> bool {
         let last = end.saturating_add(length as u64);
         let next = self.units.partition_point(|unit| unit.start < end);
@@ -404,7 +425,7 @@ impl<'d> Planner<'d> {
     }
 }
 
-/// What is read once, for all functions.
+/// Reading the file, once for all functions.
 impl Planner<'_> {
     /// Decodes all code.
     fn read_code(&mut self) {

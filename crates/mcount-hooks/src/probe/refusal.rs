@@ -11,6 +11,8 @@ pub enum Refusal {
     DynamicLinker,
     /// The module is the vDSO: the kernel maps it, and all processes share its pages.
     Vdso,
+    /// The module is of Go, OCaml or Haskell, whose runtimes look up the return addresses on the stack.
+    WalksStack,
     /// It returns twice, keeps the address that it returns to, finds out the module of its caller, or belongs to a compiler.
     LeftOut,
     /// The dynamic linker calls it while it relocates modules, to choose another function.
@@ -19,9 +21,9 @@ pub enum Refusal {
     HasHook,
     /// It is an entry of the procedure linkage table.
     Linkage,
-    /// It is a signal trampoline: a handler returns to it, and nobody calls it.
+    /// It is a signal trampoline: signal handlers return to it, and no code calls it.
     SignalReturn,
-    /// Nobody calls it: it's the program's entry point, or the outermost frame of a thread.
+    /// No code calls it: it's the program's entry point, or the outermost frame of a thread.
     NoReturnAddress,
     /// Neither unwind information nor the size of a symbol tells where it ends.
     NoBounds,
@@ -74,6 +76,7 @@ impl Refusal {
         match self {
             Self::DynamicLinker => "dynamic-linker",
             Self::Vdso => "vdso",
+            Self::WalksStack => "walks-stack",
             Self::LeftOut => "left-out",
             Self::Resolver => "resolver",
             Self::HasHook => "has-hook",
@@ -109,6 +112,9 @@ impl Refusal {
         match self {
             Self::DynamicLinker => "the dynamic linker runs before there can be probes",
             Self::Vdso => "all processes share the code of the vDSO",
+            Self::WalksStack => {
+                "the runtime of its language looks up the return addresses on the stack"
+            }
             Self::LeftOut => {
                 "it returns twice, keeps its return address, depends on its caller, or belongs to the compiler"
             }

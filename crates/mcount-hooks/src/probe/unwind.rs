@@ -47,13 +47,13 @@ impl Frame {
 pub struct Row {
     /// Where it begins: bytes from the probe's entry.
     pub offset: usize,
-    /// The canonical frame address (CFA) is this register plus so many bytes.
+    /// The canonical frame address (CFA) is this register plus this number of bytes.
     pub cfa: (u16, i64),
     /// Where callers' registers are saved: bytes from the CFA. That of the return address (16) is among them.
     pub saved: Vec<(u16, i64)>,
 }
 
-/// What a row says of the whole frame.
+/// The parts of a row that concern the stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rules {
     pub(super) start: u64,
@@ -66,7 +66,7 @@ pub(super) struct Rules {
 /// Where the return address is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Returns {
-    /// So many bytes from the CFA.
+    /// This number of bytes from the CFA.
     At(i64),
     /// Nowhere: this is the outermost frame.
     Nowhere,
@@ -98,7 +98,7 @@ impl<'d> Unwind<'d> {
     }
 
     fn read_frames(&mut self, image: &Image<'d>) {
-        let (section, bases) = (self.section.clone(), self.bases.clone());
+        let (section, bases) = (self.section, self.bases.clone());
         let mut entries = section.entries(&bases);
         loop {
             match entries.next() {
@@ -208,7 +208,7 @@ impl<'d> Unwind<'d> {
         Some(())
     }
 
-    /// The last frame that begins at or before `address`, if it ends behind it.
+    /// The last frame that begins at or before `address`, if it also covers that.
     pub(super) fn frame_at(&self, address: u64) -> Option<&Frame> {
         let after = self.frames.partition_point(|frame| frame.start <= address);
         let frame = self.frames.get(after.checked_sub(1)?)?;

@@ -2,7 +2,8 @@
 //! that leads to the second of them would land inside the jump.
 //!
 //! What names other places relative to itself is rewritten: a branch gets its long form, an operand another distance. All other
-//! instructions are copied byte for byte. A call pushes the address that follows it, so in a stub that has to be done for it.
+//! instructions are copied byte for byte. A call pushes the address that follows. In a stub that would be the wrong one, so another instruction
+//! pushes the right one.
 //!
 //! Source: Intel SDM, volume 2; AMD APM, volume 3.
 
@@ -82,7 +83,7 @@ pub(super) fn is_padding(bytes: &[u8], length: usize) -> bool {
     known >= length
 }
 
-/// The word by which the first instruction jumps, if that's what it does: as an entry of a procedure linkage table.
+/// The word that the first instruction jumps by, if it does, as entries of a procedure linkage table do.
 pub(super) fn jumps_by(bytes: &[u8], address: u64) -> Option<u64> {
     let one = decoder(bytes, address).decode();
     let by_word = flow(&one) == Flow::IndirectJump && one.is_ip_rel_memory_operand();

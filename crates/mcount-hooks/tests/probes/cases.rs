@@ -1,7 +1,7 @@
 //! A program for each rule (`tests/probes/`), in C or C++ with assembly. Its first lines say:
 //!
 //! - `//# refuse: FUNCTION RULE`: the function must be refused for that reason.
-//! - `//# force: FUNCTION BYTES`: with so many bytes moved all the same, the program must no longer do what it did.
+//! - `//# force: FUNCTION BYTES`: with this number of bytes moved all the same, the program must no longer do what it did.
 //! - `//# planned: FUNCTION`: the function must not be refused.
 //! - `//# leave: FUNCTION`: this tracer can't follow the function, because it never returns.
 //! - `//# flags: FLAGS` for the compiler; `//# plain`: calls aren't traced.
@@ -9,12 +9,15 @@
 //! Each is run as it is, and with all functions moved that aren't refused.
 
 use super::rewrite::{Program, address};
-use mcount_hooks::probe::{JUMP, Planner};
+use mcount_hooks::probe::{JUMP, Planner, Refusal, relocate};
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use testkit::{files, prebuilt, test, tools};
 
-/// What a program's first lines say.
+/// The first lines of a program.
 #[derive(Default)]
 struct Directives {
     flags: Vec<String>,
@@ -54,15 +57,18 @@ fn folder() -> PathBuf {
 fn names() -> Vec<&'static str> {
     let entries = folder().read_dir().unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let is_case =
-        |name: &String| name != "support.c" && !name.ends_with(".h") && name.contains(".c");
+    let is_case = |name: &String| {
+        let kind = Path::new(name).extension().unwrap();
+        name != "support.c" && (kind == "c" || kind == "cc")
+    };
     let mut names: Vec<String> = names.filter(is_case).collect();
     names.sort();
     names.into_iter().map(|name| &*name.leak()).collect()
 }
 
 fn compile(name: &str, flags: &[String], program: &Path) {
-    let compiler = if name.ends_with(".cc") { "g++" } else { "gcc" };
+    let is_cpp = Path::new(name).extension().is_some_and(|kind| kind == "cc");
+    let compiler = if is_cpp { "g++" } else { "gcc" };
     let mut command = Command::new(compiler);
     command.args(["-O1", "-g0", "-fcf-protection=none", "-z", "noexecstack"]).args(flags);
     command.arg(folder().join(name)).arg("-o").arg(program);
@@ -81,7 +87,7 @@ fn run(program: &Path) -> Output {
 /// Functions that a tracer can't see, because it consists of them, and those that say what is right.
 const OWN: [&str; 4] = ["main", "probe_enter", "probe_leave", "probe_end"];
 
-/// What differs if functions are moved.
+/// Exit code and output, which moving functions must not change.
 fn outcome(bytes: &[u8], folder: &Path) -> (Option<i32>, String) {
     let path = folder.join("probed");
     files::write_program(&path, bytes).unwrap();
@@ -104,25 +110,95 @@ fn rule(name: &'static str) {
         planner.plan(&planner.function(address).unwrap())
     };
     for (function, rule) in &said.refused {
-        assert_eq!(plan(function).map_err(|why| why.name()), Err(rule.as_str()), "{function}");
+        assert_eq!(plan(function).map_err(Refusal::name), Err(rule.as_str()), "{function}");
     }
     for function in &said.planned {
         assert!(plan(function).is_ok(), "{function}: {:?}", plan(function));
     }
-    let plain = outcome(&bytes, scratch.path());
-    assert!(plain.0 == Some(0) && plain.1.ends_with("depth 0\n"), "{plain:?}");
+    let unchanged = outcome(&bytes, scratch.path());
+    assert!(unchanged.0 == Some(0) && unchanged.1.ends_with("depth 0\n"), "{unchanged:?}");
     let mut program = Program::new(bytes.clone(), !said.is_plain);
     let is_left = |name: &&str| OWN.contains(name) || said.left.iter().any(|left| left == name);
     for function in planner.functions().filter(|one| !one.names.iter().any(is_left)) {
         let Ok(plan) = planner.plan(&function) else { continue };
         assert!(program.probe(plan.entry, plan.moved, plan.replaced), "{function:?}");
     }
-    assert_eq!(outcome(&program.bytes, scratch.path()), plain, "all that can be moved is");
+    assert_eq!(outcome(&program.bytes, scratch.path()), unchanged, "all that can be moved is");
     for (function, moved) in &said.forced {
         let mut program = Program::new(bytes.clone(), !said.is_plain);
         let entry = address(&bytes, function).unwrap();
         assert!(program.probe(entry, *moved, (*moved).max(JUMP)));
         let forced = outcome(&program.bytes, scratch.path());
-        assert_ne!(forced, plain, "{function} can be moved, so the rule is too strict");
+        assert_ne!(forced, unchanged, "{function} can be moved, so the rule is too strict");
     }
+}
+
+/// The reasons for which functions of a file are refused.
+fn reasons(bytes: &[u8]) -> BTreeSet<&'static str> {
+    let planner = Planner::new(bytes).unwrap();
+    planner.plans().map(|(_, plan)| plan.map_or_else(Refusal::name, |_| "planned")).collect()
+}
+
+#[test]
+fn the_dynamic_linker_is_left_alone() {
+    let path = Path::new("/lib64/ld-linux-x86-64.so.2");
+    let Ok(bytes) = files::read(path) else { return };
+    assert_eq!(reasons(&bytes), BTreeSet::from(["dynamic-linker"]));
+}
+
+/// The kernel's, as this process has it.
+#[test]
+fn the_vdso_is_left_alone() {
+    let maps = String::from_utf8(files::read(Path::new("/proc/self/maps")).unwrap()).unwrap();
+    let Some(line) = maps.lines().find(|line| line.ends_with("[vdso]")) else { return };
+    let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
+    let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).unwrap());
+    let mut bytes = vec![0; usize::try_from(end - start).unwrap()];
+    let memory = OpenOptions::new().read(true).open("/proc/self/mem").unwrap();
+    memory.read_exact_at(&mut bytes, start).unwrap();
+    assert_eq!(reasons(&bytes), BTreeSet::from(["vdso"]));
+}
+
+/// Definitions that only programs of languages have whose runtimes walk the stack.
+const LANGUAGES: [(&str, &str); 2] = [
+    ("go", r#"asm(".section .note.go.buildid, \"a\"\n.quad 1\n.text");"#),
+    ("ocaml", "long caml_frametable[2];"),
+];
+
+#[test(each = LANGUAGES)]
+fn runtimes_that_walk_the_stack((_, source): (&'static str, &'static str)) {
+    tools::need(["gcc"]);
+    let scratch = tempfile::tempdir().unwrap();
+    let [code, program] = ["main.c", "program"].map(|name| scratch.path().join(name));
+    files::write(&code, format!("{source} int main(void) {{ return 0; }}").as_bytes()).unwrap();
+    let status = Command::new("gcc").arg(&code).arg("-o").arg(&program).status().unwrap();
+    assert!(status.success());
+    assert_eq!(reasons(&files::read(&program).unwrap()), BTreeSet::from(["walks-stack"]));
+}
+
+/// Functions with a compiler's hook keep using that, and what `endbr64` says stays where it is.
+#[test]
+fn hooks_and_landing_pads_of_indirect_branches_stay() {
+    tools::need(["gcc"]);
+    let scratch = tempfile::tempdir().unwrap();
+    let [code, program] = ["main.c", "program"].map(|name| scratch.path().join(name));
+    files::write(&code, b"int f(int n) { return n * 3; } int main(void) { return f(0); }").unwrap();
+    let mut command = Command::new("gcc");
+    command.args(["-O0", "-fcf-protection=full"]).arg(&code).arg("-o").arg(&program);
+    assert!(command.status().unwrap().success());
+    let bytes = files::read(&program).unwrap();
+    let start = address(&bytes, "f").unwrap();
+    let mut planner = Planner::new(&bytes).unwrap();
+    let function = planner.function(start).unwrap();
+    assert_eq!(planner.plan(&function).unwrap().entry, start + 4);
+    planner.leave_hooks([start + 4]);
+    assert_eq!(planner.plan(&function), Err(Refusal::HasHook));
+}
+
+/// A stub that is too far from an operand.
+#[test]
+fn stubs_are_near() {
+    let (load, from) = ([0x8b, 5, 0, 0, 0, 0, 0x90], 0x1000);
+    assert!(relocate(&load, from, from + (1 << 30)).is_ok());
+    assert_eq!(relocate(&load, from, from + (1 << 32)), Err(Refusal::TooFar(from)));
 }

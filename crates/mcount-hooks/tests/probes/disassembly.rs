@@ -3,7 +3,8 @@
 
 use mcount_hooks::code::Code;
 use mcount_hooks::probe::{JUMP, MOVED_MOST, Plan, Planner, Relocated, relocate};
-use object::{Object, ObjectSegment};
+use object::read::Section;
+use object::{Object, ObjectSection, ObjectSegment, SectionKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -55,8 +56,29 @@ impl Listing {
         all
     }
 
-    fn of_file(path: &Path) -> Self {
-        Self::of(Command::new("objdump").arg("-d").arg(path))
+    /// What's in a file whose functions start at `starts`. There may be data between functions, so `objdump` gets their symbols.
+    fn of_file(path: &Path, starts: impl Iterator<Item = u64>) -> Self {
+        let bytes = files::read(path).unwrap();
+        let file = object::File::parse(&*bytes).unwrap();
+        let sections: Vec<_> =
+            file.sections().filter(|one| one.kind() == SectionKind::Text).collect();
+        let mut symbols = String::new();
+        for start in starts {
+            let is_in = |one: &&Section<'_, '_>| {
+                (one.address()..one.address() + one.size()).contains(&start)
+            };
+            let Some(section) = sections.iter().find(is_in) else { continue };
+            let (name, offset) = (section.name().unwrap(), start - section.address());
+            let symbol = format!("f{start:x}={name}:{offset:#x},function,global");
+            symbols.extend(["--add-symbol ", &symbol, "\n"]);
+        }
+        let scratch = tempfile::tempdir().unwrap();
+        let [list, named] = ["list", "named"].map(|name| scratch.path().join(name));
+        files::write(&list, symbols.as_bytes()).unwrap();
+        let list = format!("@{}", list.display());
+        let output = Command::new("objcopy").arg(list).arg(path).arg(&named).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Self::of(Command::new("objdump").arg("-d").arg(&named))
     }
 
     fn of_code(code: &[u8], address: u64) -> Self {
@@ -89,17 +111,17 @@ fn without_place(text: &str) -> String {
 #[test(each = libraries())]
 fn agrees(path: &'static str) {
     let path = Path::new(path);
-    tools::need(["objdump"]);
+    tools::need(["objdump", "objcopy"]);
     let bytes = files::read(path).unwrap();
     let planner = Planner::new(&bytes).unwrap();
-    let listing = Listing::of_file(path);
-    let mut planned = 0;
+    let listing = Listing::of_file(path, planner.functions().map(|function| function.range.start));
+    let mut count = 0;
     for function in planner.functions() {
         let Ok(plan) = planner.plan(&function) else { continue };
-        planned += 1;
+        count += 1;
         check(&plan, &listing);
     }
-    assert!(planned > 0 || bytes.len() < 1 << 15, "nothing was planned");
+    assert!(count > 0 || bytes.len() < 1 << 15, "nothing was planned");
 }
 
 fn check(plan: &Plan, listing: &Listing) {
@@ -124,7 +146,7 @@ const STUB: usize = 96;
 #[test(each = libraries())]
 fn moves(path: &'static str) {
     let path = Path::new(path);
-    tools::need(["objdump"]);
+    tools::need(["objdump", "objcopy"]);
     let bytes = files::read(path).unwrap();
     let planner = Planner::new(&bytes).unwrap();
     let file = object::File::parse(&*bytes).unwrap();
@@ -141,7 +163,8 @@ fn moves(path: &'static str) {
         stubs.resize(stubs.len().next_multiple_of(STUB), 0x90);
         plans.push((plan, to, moved));
     }
-    let (old, new) = (Listing::of_file(path), Listing::of_code(&stubs, room));
+    let old = Listing::of_file(path, planner.functions().map(|function| function.range.start));
+    let new = Listing::of_code(&stubs, room);
     for (plan, to, moved) in plans {
         compare(&plan, to, &moved, &old, &new);
     }
@@ -168,11 +191,11 @@ fn compare(plan: &Plan, to: u64, moved: &Relocated, old: &Listing, new: &Listing
         assert_eq!(after, before, "{context}");
     }
     let end = plan.entry + plan.moved as u64;
-    let returns = new.targets.get(&end).is_some();
+    let returns = new.targets.contains_key(&end);
     assert!(returns || plan.moved < JUMP || moved.pushed.is_some() || ends(plan, old), "{plan:x?}");
 }
 
-/// Whether nothing is executed behind the last instruction that moves.
+/// Whether execution ends with the last instruction that moves.
 fn ends(plan: &Plan, old: &Listing) -> bool {
     let last = old.texts.range(..plan.entry + plan.moved as u64).next_back().unwrap().1;
     last.starts_with("jmp") || last.contains("ret") || last.contains(" jmp ")

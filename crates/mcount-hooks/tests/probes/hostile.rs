@@ -1,12 +1,13 @@
 //! Files that are damaged, or lie: no panic, no hang, and nothing that's out of bounds.
 
 use mcount_hooks::probe::Planner;
+use object::{Object, ObjectSection};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use testkit::damage::{Random, damaged};
 use testkit::{files, test};
 
-/// What the planner reads.
+/// Sections that the planner reads.
 const SECTIONS: [&str; 9] = [
     ".eh_frame",
     ".eh_frame_hdr",
@@ -58,16 +59,17 @@ fn truncation() {
     }
 }
 
+/// Address and size of a symbol, by the address of the code and its own number.
+type Lie = fn(u64, u64) -> [u64; 2];
+
 /// Functions that overlap, have silly sizes, or begin everywhere.
 #[test]
 fn silly_symbols() {
     let Some(library) = library() else { return };
     let file = object::File::parse(&*library).unwrap();
-    use object::{Object, ObjectSection};
     let (offset, size) = file.section_by_name(".dynsym").unwrap().file_range().unwrap();
     let (offset, size) = (usize::try_from(offset).unwrap(), usize::try_from(size).unwrap());
     let text = file.section_by_name(".text").unwrap().address();
-    type Lie = fn(u64, u64) -> [u64; 2];
     let lies: [Lie; 5] = [
         |text, _| [text, u64::MAX],
         |text, at| [text + at, u64::MAX - text - at],

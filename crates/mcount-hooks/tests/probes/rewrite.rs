@@ -6,7 +6,7 @@ use object::{Object, ObjectSegment, ObjectSymbol};
 /// Bytes of a stub.
 const STUB: u64 = 96;
 
-/// A program, and what's known of it.
+/// A program with room for stubs.
 pub(crate) struct Program {
     pub(crate) bytes: Vec<u8>,
     /// Whether stubs count calls, and have functions return to the tracer.

@@ -1,15 +1,15 @@
 //! Separate debug files. They are found by build ID, or by the name and checksum in `.gnu_debuglink`,
 //! where debuggers look for them (gdb manual, "Separate Debug Files"), and where distributions put those
-//! of kernels.
+//! of kernels. Fedora's files have a small one, with names only, in themselves.
 
 use super::Sections;
 use crate::commit::{Failure, about};
 use crate::contents::Contents;
 use crate::files::Input;
 use crate::kernel::{self, Name};
-use crate::unpack::{Limits, UNKNOWN_NAMES, unpacked_name};
+use crate::unpack::{self, Limits, UNKNOWN_NAMES, unpacked_name};
 use object::ObjectKind;
-use object::read::{File, Object};
+use object::read::{File, Object, ObjectSection};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io;
@@ -67,7 +67,10 @@ impl Subject {
             mcount::with_symbols(bytes, debug.contents.bytes()).ok().flatten()
         });
         let named = match named {
-            None if is_stripped => kernel::with_names(bytes, system_map),
+            None if is_stripped => {
+                let small = with_small_debug_file(bytes, search.limits);
+                small.or_else(|| kernel::with_names(bytes, system_map))
+            }
             named => named,
         };
         Ok(Self { contents, named, debug })
@@ -114,6 +117,15 @@ impl Subject {
         }
         Some(format!("no symbols: its debug file{id} would have them: see --debug-dir"))
     }
+}
+
+/// `image` with the symbols that are compressed in it (`.gnu_debugdata`: gdb manual, "Debugging information in a special section"),
+/// if there are any.
+fn with_small_debug_file(image: &[u8], limits: Limits) -> Option<Vec<u8>> {
+    let file = File::parse(image).ok()?;
+    let section = file.section_by_name(".gnu_debugdata")?;
+    let debug = unpack::unpack(section.data().ok()?, limits).ok().flatten()?;
+    mcount::with_symbols(image, &debug).ok().flatten()
 }
 
 /// What commands that need names say about an image that [`Subject::is_stripped`].

@@ -1,4 +1,4 @@
-//! What an instruction does to the flow of execution, and whether it may run elsewhere.
+//! The effect of an instruction on the flow of execution, and whether it may run elsewhere.
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
@@ -7,7 +7,7 @@ pub(super) fn decoder(bytes: &[u8], address: u64) -> Decoder<'_> {
     Decoder::with_ip(64, bytes, address, options)
 }
 
-/// What the instruction does to the flow of execution.
+/// The effect of an instruction on the flow of execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     Next,
@@ -28,8 +28,15 @@ pub(super) fn flow(one: &Instruction) -> Flow {
         Mnemonic::Call if is_direct => Flow::Call(one.near_branch_target()),
         Mnemonic::Jmp => Flow::IndirectJump,
         Mnemonic::Call => Flow::IndirectCall,
-        Mnemonic::Ret | Mnemonic::Retf | Mnemonic::Ud0 | Mnemonic::Ud1 | Mnemonic::Ud2 => Flow::End,
-        Mnemonic::Hlt | Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq => Flow::End,
+        Mnemonic::Ret
+        | Mnemonic::Retf
+        | Mnemonic::Ud0
+        | Mnemonic::Ud1
+        | Mnemonic::Ud2
+        | Mnemonic::Hlt
+        | Mnemonic::Iret
+        | Mnemonic::Iretd
+        | Mnemonic::Iretq => Flow::End,
         _ if is_direct => Flow::Branch(one.near_branch_target()),
         _ => Flow::Next,
     }
@@ -44,6 +51,7 @@ pub(super) fn is_far(one: &Instruction) -> bool {
 
 /// Whether the instruction means the same elsewhere, or can be rewritten so that it does.
 pub(super) fn can_move(one: &Instruction) -> bool {
+    use Mnemonic as M;
     let is_call = flow(one) == Flow::IndirectCall;
     let uses_stack = one.memory_base() == Register::RSP || one.op0_register() == Register::RSP;
     if is_call && uses_stack || one.memory_base() == Register::EIP {
@@ -52,7 +60,6 @@ pub(super) fn can_move(one: &Instruction) -> bool {
     if is_far(one) {
         return false;
     }
-    use Mnemonic as M;
     !matches!(
         one.mnemonic(),
         M::Syscall

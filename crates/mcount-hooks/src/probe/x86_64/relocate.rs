@@ -9,8 +9,8 @@ use iced_x86::Instruction;
 pub struct Relocated {
     /// They, and a jump to what followed them.
     pub code: Vec<u8>,
-    /// Where each instruction was and where it is, in bytes from the first. What is between the last pair and the end of the moved
-    /// bytes is the instruction that follows them: where a thread that's at the jump goes next.
+    /// Where each instruction was and where it is, in bytes from the first. A thread that stands at one goes on at
+    /// the other.
     pub places: Vec<(usize, usize)>,
     /// A call was among them. From here on, in bytes of `code`, its return address has been pushed, and the CFA is 8 bytes
     /// farther from the stack pointer.
@@ -67,7 +67,7 @@ struct Moving<'m> {
 }
 
 impl Moving<'_> {
-    /// Writes the instruction. Whether execution goes on behind it.
+    /// Writes the instruction. Whether execution can reach the next one.
     fn write(&self, new: &mut Relocated) -> Result<bool, Refusal> {
         let from = self.one.ip();
         match flow(&self.one) {
@@ -119,8 +119,9 @@ impl Moving<'_> {
         let from = self.one.ip();
         // Both forms have the condition in the low bits of the opcode.
         let condition = match self.bytes {
-            [.., 0x0f, opcode @ 0x80..=0x8f, _, _, _, _] => Some(opcode & 0xf),
-            [.., opcode @ 0x70..=0x7f, _] => Some(opcode & 0xf),
+            [.., 0x0f, opcode @ 0x80..=0x8f, _, _, _, _] | [.., opcode @ 0x70..=0x7f, _] => {
+                Some(opcode & 0xf)
+            }
             _ => None,
         };
         if let Some(condition) = condition {
@@ -139,7 +140,7 @@ impl Moving<'_> {
     }
 }
 
-/// Pushes the word that's behind the next instruction, of `next` bytes: the address to which a call returns.
+/// Pushes the word that follows the next instruction, which has `next` bytes: the return address of a call.
 fn push(new: &mut Relocated, next: usize) {
     new.code.extend([0xff, 0x35]);
     // An instruction has at most 15 bytes.

@@ -6,7 +6,7 @@ use crate::probe::references::{Base, Kind, References};
 use crate::probe::unwind::Rules;
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
-/// What was found in a piece of code.
+/// Findings about a piece of code.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::probe) struct Scanned {
     /// The first address that couldn't be decoded.

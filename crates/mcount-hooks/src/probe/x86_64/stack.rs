@@ -3,7 +3,8 @@
 //! While a call is traced, the word on the stack has the tracer's address. Most code doesn't notice. What reads the word does:
 //! `__builtin_return_address(0)`, `setjmp`. So does what goes to another stack, and returns there by a word of that. Unwind
 //! information says at each instruction where the word is. From there we follow copies of the stack pointer from one instruction to
-//! the next, as compilers make them. That finds what they do, and doesn't find what somebody hides.
+//! the next, as compilers make them. That finds the code of compilers. It
+//! doesn't find code that hides what it does.
 
 use super::instruction::{Flow, flow};
 use crate::probe::unwind::{Returns, Rules};
@@ -15,7 +16,7 @@ const SLOT: i64 = -8;
 /// The registers that a function needn't preserve, as a bit for each by its number in DWARF.
 const SCRATCH: u16 = 0b1111_0011_0111;
 
-/// What is known at an instruction of the stack.
+/// The stack at an instruction, as far as it's known.
 #[derive(Debug)]
 pub(super) struct Stack<'r> {
     /// What holds from here on.
@@ -28,7 +29,7 @@ pub(super) struct Stack<'r> {
 }
 
 impl<'r> Stack<'r> {
-    /// At the beginning of code of which unwind information has these `rules`.
+    /// At the beginning of code; `rules` are its rows of unwind information.
     pub(super) fn new(rules: &'r [Rules]) -> Self {
         let mut aliases = [None; 16];
         if rules.is_empty() {
