@@ -143,6 +143,23 @@ fn ends() {
     }
 }
 
+/// The program ends with its terminal, even if it doesn't hear of that by a signal.
+#[test]
+fn the_terminal_goes() {
+    let line = format!("sh -c 'trap \"\" HUP; echo $$ >pid; exec \"$0\" tui t.mcount' '{MCOUNT}'");
+    let terminal = Terminal::start(room(), &line);
+    terminal.expect("shop::parse");
+    let process = String::from_utf8(terminal.room.get("pid").unwrap()).unwrap();
+    let process = format!("/proc/{}", process.trim());
+    assert!(Path::new(&process).exists());
+    terminal.tmux(&["kill-server"]);
+    let begin = Instant::now();
+    while Path::new(&process).exists() {
+        assert!(begin.elapsed() < PATIENCE, "it goes on without its terminal");
+        sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn without_a_terminal() {
     let room = Room::new().unwrap();

@@ -20,6 +20,8 @@ use load::Loading;
 use mcount_trace::Trace;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::register_usize;
 use std::io;
@@ -64,6 +66,19 @@ fn show(app: &mut App<'_, '_>) -> io::Result<Option<i32>> {
     result
 }
 
+/// Waits for a key. `false` if the terminal is gone: then crossterm would read its end again and again.
+fn wait(patience: Duration) -> io::Result<bool> {
+    let input = io::stdin();
+    let mut files = [PollFd::new(&input, PollFlags::IN)];
+    let patience = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
+    match poll(&mut files, Some(&patience)) {
+        Err(error) if error != Errno::INTR => return Err(error.into()),
+        _ => {}
+    }
+    let is_gone = PollFlags::HUP | PollFlags::ERR;
+    Ok(!files.iter().any(|file| file.revents().intersects(is_gone)))
+}
+
 fn turns(
     terminal: &mut DefaultTerminal,
     app: &mut App<'_, '_>,
@@ -72,7 +87,10 @@ fn turns(
     loop {
         terminal.draw(|frame| app.draw(frame))?;
         let patience = if app.is_reading { Duration::ZERO } else { PATIENCE };
-        let is_ready = match event::poll(patience) {
+        if !wait(patience)? {
+            return Ok(Some(SIGHUP));
+        }
+        let is_ready = match event::poll(Duration::ZERO) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
             result => result?,
         };
