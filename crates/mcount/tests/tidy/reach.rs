@@ -54,8 +54,8 @@ fn formatted(manifest: &Path) -> Option<BTreeSet<PathBuf>> {
 }
 
 /// Programs under `tests` are what tests compile and run.
-fn is_for_cargo(name: &str) -> bool {
-    name.ends_with(".rs") && !name.starts_with("tests/")
+fn is_for_cargo(name: &Path) -> bool {
+    name.extension().is_some_and(|extension| extension == "rs") && !name.starts_with("tests")
 }
 
 #[test]
@@ -71,9 +71,9 @@ fn cargo_sees_every_source() {
     let root = prebuilt::root();
     let mut lost = Vec::new();
     for path in files {
-        let name = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
-        if is_for_cargo(&name) && !path.canonicalize().is_ok_and(|path| seen.contains(&path)) {
-            lost.push(name);
+        let name = path.strip_prefix(&root).unwrap_or(&path);
+        if is_for_cargo(name) && !path.canonicalize().is_ok_and(|path| seen.contains(&path)) {
+            lost.push(name.display().to_string());
         }
     }
     none(&lost, "no target of cargo has these files as its modules");
