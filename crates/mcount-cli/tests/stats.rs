@@ -1,6 +1,6 @@
 //! `mcount stats`: what it says in words, running and waiting, names and columns. What it adds up is in `replay`, and against other
 //! programs in `exports`.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 use mcount_trace::{End, ThreadId, Writer, layout};
 use serde_json::Value;

@@ -45,7 +45,8 @@ pub(crate) enum Last {
 
 /// The chains of some calls. A parent comes before what it is in.
 pub(crate) struct Chains {
-    pub(crate) chains: Vec<Chain>,
+    /// In the order in which they came up.
+    pub(crate) all: Vec<Chain>,
     numbers: HashMap<(Option<usize>, Last), usize, foldhash::fast::RandomState>,
     most: usize,
 }
@@ -53,19 +54,19 @@ pub(crate) struct Chains {
 impl Chains {
     /// None yet; there can be so many.
     fn new(most: usize) -> Self {
-        Self { chains: Vec::new(), numbers: HashMap::default(), most }
+        Self { all: Vec::new(), numbers: HashMap::default(), most }
     }
 
     /// The chain `parent` with a function behind it.
     #[inline]
     fn call(&mut self, parent: usize, function: u32) -> usize {
         let place = function as usize % RECENT;
-        let found = self.chains.get(parent).and_then(|chain| chain.recent.get(place)).copied();
+        let found = self.all.get(parent).and_then(|chain| chain.recent.get(place)).copied();
         if let Some((_, chain)) = found.filter(|(of, _)| *of == function) {
             return chain;
         }
         let chain = self.get(Some(parent), Last::Function(function));
-        let room = self.chains.get_mut(parent).and_then(|chain| chain.recent.get_mut(place));
+        let room = self.all.get_mut(parent).and_then(|chain| chain.recent.get_mut(place));
         if let Some(room) = room {
             *room = (function, chain);
         }
@@ -76,21 +77,21 @@ impl Chains {
         if let Some(known) = self.numbers.get(&(parent, last)) {
             return *known;
         }
-        let length = parent.and_then(|parent| self.chains.get(parent)).map_or(0, |p| p.length + 1);
+        let length = parent.and_then(|parent| self.all.get(parent)).map_or(0, |p| p.length + 1);
         if let Some(parent) = parent
-            && (length > DEEPEST || self.chains.len() >= self.most)
+            && (length > DEEPEST || self.all.len() >= self.most)
         {
             return parent;
         }
         let (calls, deeper, own, recent) = (0, 0, 0, [(NOBODY, 0); RECENT]);
-        self.chains.push(Chain { parent, last, length, calls, deeper, own, recent });
-        self.numbers.insert((parent, last), self.chains.len() - 1);
-        self.chains.len() - 1
+        self.all.push(Chain { parent, last, length, calls, deeper, own, recent });
+        self.numbers.insert((parent, last), self.all.len() - 1);
+        self.all.len() - 1
     }
 
     /// A call of `chain`; one that `is_deeper` has no chain of its own.
     fn count(&mut self, chain: usize, is_deeper: bool) {
-        if let Some(chain) = self.chains.get_mut(chain) {
+        if let Some(chain) = self.all.get_mut(chain) {
             let count = if is_deeper { &mut chain.deeper } else { &mut chain.calls };
             *count += 1;
         }
@@ -99,10 +100,10 @@ impl Chains {
     /// `chain` took this time, which wasn't its caller's.
     fn spend(&mut self, chain: usize, nanoseconds: u64) {
         let nanoseconds = i64::try_from(nanoseconds).unwrap_or(i64::MAX);
-        let Some(chain) = self.chains.get_mut(chain) else { return };
+        let Some(chain) = self.all.get_mut(chain) else { return };
         chain.own = chain.own.saturating_add(nanoseconds);
         let parent = chain.parent;
-        if let Some(parent) = parent.and_then(|parent| self.chains.get_mut(parent))
+        if let Some(parent) = parent.and_then(|parent| self.all.get_mut(parent))
             && matches!(parent.last, Last::Function(_))
         {
             parent.own = parent.own.saturating_sub(nanoseconds);
@@ -110,11 +111,11 @@ impl Chains {
     }
 
     fn merge(mut self, other: Self) -> Self {
-        let mut places: Vec<usize> = Vec::with_capacity(other.chains.len());
-        for of in other.chains {
+        let mut places: Vec<usize> = Vec::with_capacity(other.all.len());
+        for of in other.all {
             let parent = of.parent.and_then(|parent| places.get(parent)).copied();
             let place = self.get(parent, of.last);
-            if let Some(chain) = self.chains.get_mut(place) {
+            if let Some(chain) = self.all.get_mut(place) {
                 let is_deeper = parent == Some(place);
                 let (calls, deeper) = if is_deeper { (0, of.calls) } else { (of.calls, 0) };
                 chain.calls += calls;

@@ -43,15 +43,15 @@ fn write(
     chains: &Chains,
     weight: impl Fn(&Chain) -> i64,
 ) -> io::Result<()> {
-    let mut inside: Vec<Vec<usize>> = vec![Vec::new(); chains.chains.len()];
+    let mut inside: Vec<Vec<usize>> = vec![Vec::new(); chains.all.len()];
     let mut rest = Vec::new();
-    for (at, chain) in chains.chains.iter().enumerate() {
+    for (at, chain) in chains.all.iter().enumerate() {
         match chain.parent.and_then(|parent| inside.get_mut(parent)) {
             Some(siblings) => siblings.push(at),
             None => rest.push((at, 0)),
         }
     }
-    let name_at = |at: usize| chains.chains.get(at).map(|chain| name(names, chain.last));
+    let name_at = |at: usize| chains.all.get(at).map(|chain| name(names, chain.last));
     rest.sort_by_cached_key(|(at, _)| std::cmp::Reverse(name_at(*at)));
     let mut path = String::new();
     while let Some((at, length)) = rest.pop() {
@@ -60,7 +60,7 @@ fn write(
             path.push(';');
         }
         path.push_str(&name_at(at).unwrap_or_default().replace(';', ":"));
-        let weight = chains.chains.get(at).map_or(0, &weight);
+        let weight = chains.all.get(at).map_or(0, &weight);
         if weight > 0 {
             writeln!(out, "{path} {weight}")?;
         }

@@ -153,22 +153,20 @@ impl App<'_, '_> {
         let columns = ORDERS.iter().filter(|(order, ..)| *order != Order::Name);
         let most = usize::from(body.width).saturating_sub(24) / 11;
         let columns: Vec<_> = columns.take(most.max(1)).collect();
-        let mut heading = String::new();
-        for (order, _, name) in &columns {
+        let heading = columns.iter().map(|(order, _, name)| {
             let mark = if *order == view.order { "*" } else { "" };
-            heading += &format!("{:>10} ", format!("{mark}{name}"));
-        }
+            format!("{:>10} ", format!("{mark}{name}"))
+        });
+        let heading: String = heading.collect();
         put(frame, body, 0, Line::styled(heading + "FUNCTION", bold()));
         let shown = view.rows.iter().enumerate().skip(view.above).take(room);
         for (line, (at, row)) in shown.enumerate() {
-            let mut before = String::new();
-            for (order, ..) in &columns {
-                before += &match order.value(row) {
-                    Some(calls) if *order == Order::Calls => format!("{calls:>10} "),
-                    Some(value) => time(value) + " ",
-                    None => format!("{:>10} ", "-"),
-                };
-            }
+            let cells = columns.iter().map(|(order, ..)| match order.value(row) {
+                Some(calls) if *order == Order::Calls => format!("{calls:>10} "),
+                Some(value) => time(value) + " ",
+                None => format!("{:>10} ", "-"),
+            });
+            let before: String = cells.collect();
             let left = usize::from(body.width).saturating_sub(before.chars().count());
             let name = cut(&self.loading.name(row.function), left).into_owned();
             let is_found = self.search.is_match(row.function);

@@ -2,6 +2,7 @@
 
 use crate::debug::Sections;
 use crate::debug::lines::Lines;
+use crate::files::Input;
 use crate::replay::Names;
 use crate::replay::subject::{NO_DEBUG, subject};
 use crate::words::printable;
@@ -52,11 +53,10 @@ fn find(names: &Names<'_, '_>, function: u32) -> Result<Source, String> {
     let line = line.ok_or_else(|| of_module("has no debug information of this function"))?;
     let title = format!("{}:{}", printable(&line.file), line.line);
     let path = lines.places(&line.file).find(|path| is_readable(path));
-    let text = path.and_then(|path| std::fs::read(path).ok());
-    let Some(text) = text else {
+    let Some(input) = path.and_then(|path| Input::open(&path).ok()) else {
         return Ok(Source { title: format!("{title}: the file isn't here"), ..Source::default() });
     };
-    let text = String::from_utf8_lossy(&text).into_owned();
+    let text = String::from_utf8_lossy(input.bytes()).into_owned();
     let shown = text.lines().map(|line| printable(&line.replace('\t', "    ")).into_owned());
     let line = usize::try_from(line.line).unwrap_or(0).saturating_sub(1);
     Ok(Source { title, lines: shown.collect(), line, ..Source::default() })

@@ -44,7 +44,7 @@ impl Tree {
     /// The tree of these chains; `has_times`: not their calls but their times are added up.
     pub(crate) fn of(chains: &Chains, has_times: bool) -> Self {
         let mut tree = Self::default();
-        for chain in &chains.chains {
+        for chain in &chains.all {
             let calls = chain.calls.saturating_add(chain.deeper);
             let own = if has_times { chain.own } else { i64::try_from(calls).unwrap_or(i64::MAX) };
             tree.deeper = tree.deeper.saturating_add(chain.deeper);

@@ -112,8 +112,8 @@ impl Summary<'_> {
             return "The threads waited for nothing.".to_owned();
         };
         let threads = self.of.filter.threads();
-        let whose = if threads == 1 { "the thread's" } else { "all threads'" };
-        let head = format!("{} of {whose} time was spent waiting ", percent(longest, whole));
+        let owner = if threads == 1 { "the thread's" } else { "all threads'" };
+        let head = format!("{} of {owner} time was spent waiting ", percent(longest, whole));
         let is_worth = |(at, (time, ..)): &(usize, (u64, _, _))| *at == 0 || time * 100 >= whole;
         let parts = most.into_iter().take(NAMED).enumerate().filter(is_worth);
         let parts = parts.map(|(at, (time, function, callers))| {
