@@ -3,7 +3,7 @@
 //!
 //! Nothing here was written by us but the rules: the files are what's installed.
 
-use crate::{Error, Result, programs};
+use crate::{Error, Result};
 use lexopt::Arg;
 use mcount_hooks::probe::Planner;
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ struct Counts {
 
 impl Counts {
     fn add(&mut self, path: &Path) -> Result<()> {
-        let bytes = std::fs::read(path)?;
+        let bytes = chore_kit::files::read(path)?;
         let start = Instant::now();
         let planner = Planner::new(&bytes).map_err(|error| error.to_string())?;
         for (_, plan) in planner.plans() {
@@ -114,7 +114,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
 
 /// Whether `objdump` agrees about all libraries.
 fn compare() -> Result<bool> {
-    let root = programs::root();
+    let root = chore_kit::files::workspace();
     let mut command = Command::new("cargo");
     command.current_dir(root).env_remove("MCOUNT_SAMPLE");
     command.args(["test", "--release", "-p", "mcount-hooks", "--features", "probe", "--test", "probes"]);
