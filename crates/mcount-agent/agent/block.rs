@@ -35,4 +35,6 @@ pub(crate) struct Block {
     pub(crate) last: u64,
     /// Bytes of the trace that were taken with this block so far: the more, the more at a time.
     pub(crate) taken: u64,
+    /// How many calls that wait may be too short to be recorded before the process is told of all of them.
+    pub(crate) shorts: i64,
 }

@@ -2,7 +2,7 @@
 //! without a return.
 
 use super::block::Block;
-use super::numbers::{ENTRIES, LIMITED, TAIL_CALL, UNWOUND, has};
+use super::numbers::{ENTRIES, LIMITED, TAIL_CALL, UNWOUND, WAITS, has};
 use super::pad_table::returned_to;
 use super::pads::Taken;
 use super::places::store;
@@ -104,7 +104,8 @@ pub(crate) unsafe fn enter(slot: *mut u64, caller: u64, word: u32) -> Return {
         if nesting != Some(limit::Nesting::Hidden) {
             // A processor may read its clock for this before it does for the end of the other.
             shadow.start.write_volatile(thread::now(block).max(ended));
-            store(shadow.open, (*block).tag | u64::from(id) | mark);
+            let waits = u64::from(class & WAITS) << 24;
+            store(shadow.open, (*block).tag | u64::from(id) | waits | mark);
         }
         seen
     }

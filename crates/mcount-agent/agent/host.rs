@@ -44,6 +44,26 @@ pub(crate) fn set_paused(is_paused: bool) {
     unsafe { (&raw mut mcount_config.is_paused).write_volatile(u64::from(is_paused)) };
 }
 
+/// How many calls of functions that may wait were too short to be recorded, by the function's number. The recorder reads it.
+#[unsafe(no_mangle)]
+static mut mcount_short_waits: [u64; SHORT_WAITS] = [0; SHORT_WAITS];
+
+/// Words by which calls of library functions go on, while a recorder is attached. The dynamic linker fills them in.
+#[unsafe(no_mangle)]
+static mut mcount_words: [u64; WORDS] = [0; WORDS];
+
+/// As in `crates/mcount-agent/src/lib.rs`.
+const WORDS: usize = 4096;
+const SHORT_WAITS: usize = 256;
+
+/// Counts calls of function `id`, which may wait, that were too short to be recorded.
+pub(crate) fn add_short_waits(id: u32, count: u64) {
+    let counts = &raw mut mcount_short_waits;
+    // SAFETY: within the counts, which are words that others change in this way only.
+    let of = unsafe { AtomicU64::from_ptr(&raw mut (*counts)[id as usize % SHORT_WAITS]) };
+    of.fetch_add(count, Relaxed);
+}
+
 /// The data of a call besides its place and start: the word of `limit.rs`.
 #[derive(Clone, Copy)]
 pub(crate) struct Words(u64);

@@ -62,6 +62,8 @@ pub struct Config {
     depth: u64,
     /// Nothing is recorded until a function with [`numbers::STARTS`] is called, or the recorder says so.
     is_paused: u64,
+    /// Calls of functions with [`numbers::WAITS`] of fewer ticks are only counted.
+    shortest_wait: u64,
     /// The unwinders of the process, as far as they are known.
     unwinders: [unwind::Unwinder; 8],
 }
@@ -79,6 +81,7 @@ static mut mcount_config: Config = Config {
     budget: 0,
     depth: 0,
     is_paused: 0,
+    shortest_wait: 0,
     unwinders: [unwind::Unwinder::NONE; 8],
 };
 

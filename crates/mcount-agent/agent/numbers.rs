@@ -30,6 +30,8 @@ pub(crate) const NESTING: u32 = 3;
 pub(crate) const STARTS: u32 = 4;
 /// A bit besides: recording stops when this function has been called.
 pub(crate) const STOPS: u32 = 8;
+/// A bit besides: the function may wait, and its calls are recorded only if they take a while.
+pub(crate) const WAITS: u32 = 16;
 
 /// How a call ended, as the trace has it.
 pub(crate) const RETURN: u64 = 0;

@@ -6,7 +6,7 @@
 use super::block::Block;
 use super::chunks::{self, drop_call};
 use super::host::{self, header};
-use super::numbers::{ENTRIES, UNTIMED, UNWOUND, has};
+use super::numbers::{ENTRIES, UNTIMED, UNWOUND, WAITS, has};
 use super::places::{PIECE, SHIFT, store};
 use super::processor::{IS_CLOCK_COARSE, add, thread_pointer, ticks, touch_stack};
 use super::shadow::{self, Pieces};
@@ -24,6 +24,8 @@ const COUNT_BITS: u32 = 36;
 const SLAB: u64 = 128 << 10;
 /// Bytes of stack that is used while the lock is held, at most.
 const STACK: usize = 2048;
+/// How many short calls that may wait a thread counts by itself.
+const SHORTS: i64 = 1024;
 /// How many blocks of ended threads are looked for when a thread comes: more would cost more than it saves.
 const LOOK_AT: u32 = 8;
 
@@ -321,6 +323,7 @@ unsafe fn take_block(wiped: &mut Wiped) -> Option<*mut Block> {
         (*block).thread = thread;
         (*block).process = process;
         (*block).count = number << COUNT_BITS;
+        (*block).shorts = SHORTS - 1;
         (*block).budget = config().budget;
         (*block).innermost = 0;
         (*block).confined = 0;
@@ -472,11 +475,31 @@ pub(crate) unsafe fn record_entry_behind(
 pub(crate) unsafe fn record(block: *mut Block, slot: u64, end: u64, time: u64) {
     // SAFETY: the caller's.
     unsafe {
-        let start = shadow::of(slot).start.read_volatile();
+        let shadow = shadow::of(slot);
+        let elapsed = time.wrapping_sub(shadow.start.read_volatile());
+        let function = shadow.open.read_volatile() as u32;
+        let waits = function >> 24 & WAITS != 0;
+        let shortest = if waits { config().shortest_wait } else { config().shortest };
         // Of one that was unwound nobody knows how long it took.
-        if end == UNWOUND || time.wrapping_sub(start) >= config().shortest {
+        if end == UNWOUND || elapsed >= shortest {
             record_behind(block, slot, (end, time), 0, |_| ());
+        } else if waits {
+            count_short_wait(block, function & 0xff_ffff);
         }
+    }
+}
+
+/// Counts a call of function `id`, which may wait, and didn't for long. Where an exit has counted others by itself, of whatever
+/// functions, all of them are taken for calls of this one.
+unsafe fn count_short_wait(block: *mut Block, id: u32) {
+    // SAFETY: the caller's: the block is this thread's.
+    unsafe {
+        let shorts = &raw mut (*block).shorts;
+        let are_many = shorts.read_volatile() < 0;
+        if are_many {
+            shorts.write_volatile(SHORTS - 1);
+        }
+        host::add_short_waits(id, if are_many { SHORTS as u64 } else { 1 });
     }
 }
 

@@ -29,9 +29,11 @@ pub mod config {
     pub const DEPTH: u64 = 48;
     /// Not 0: nothing is recorded until a function that has [`super::class::STARTS`] is called.
     pub const PAUSED: u64 = 56;
+    /// Calls of functions that have [`super::class::WAITS`] with fewer ticks are only counted.
+    pub const SHORTEST_WAIT: u64 = 64;
     /// Unwinders: six words each: first and last address of the module, then the addresses of
     /// `_Unwind_GetIP`, `_Unwind_SetIP`, `_Unwind_SetGR` and `_Unwind_Resume`.
-    pub const UNWINDERS: u64 = 64;
+    pub const UNWINDERS: u64 = 72;
     /// How many unwinders there is room for.
     pub const UNWINDERS_COUNT: usize = 8;
 }
@@ -54,6 +56,14 @@ pub mod flags {
     pub const VALUES: u64 = 32;
 }
 
+/// How many counts there are at the symbol `mcount_short_waits`: how many calls of functions that may wait were too short to
+/// be recorded. Functions whose numbers differ by a multiple of this have one in common.
+pub const SHORT_WAITS: usize = 256;
+
+/// How many words there are at the symbol `mcount_words`, for a recorder that has attached: by these, calls of library functions
+/// go on.
+pub const WORDS: u64 = 4096;
+
 /// The role of a function in recording: bits 24 to 31 of its number in a stub.
 pub mod class {
     /// Calls beneath it are recorded, and it is, too.
@@ -68,6 +78,9 @@ pub mod class {
     pub const STARTS: u32 = 4;
     /// A bit besides: recording stops when it has been called.
     pub const STOPS: u32 = 8;
+    /// A bit besides: the function may wait. Calls of it with fewer ticks than [`super::config::SHORTEST_WAIT`] are only
+    /// counted.
+    pub const WAITS: u32 = 16;
 }
 
 /// The recipes of a function's arguments and result: the number of words for each, two u32, then these words.

@@ -50,6 +50,7 @@ struct Config {
     file: *mut u8,
     flags: u64,
     shortest: u64,
+    shortest_wait: u64,
     budget: u64,
     depth: u64,
 }
@@ -61,7 +62,8 @@ static IS_RECORDING: AtomicBool = AtomicBool::new(false);
 static FILE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
 fn config() -> Config {
-    Config { file: FILE.load(SeqCst), flags: 0, shortest: 0, budget: 0, depth: 0 }
+    let file = FILE.load(SeqCst);
+    Config { file, flags: 0, shortest: 0, shortest_wait: 0, budget: 0, depth: 0 }
 }
 
 /// Makes what threads have in common. `false` if there's no memory. Called in one thread at a time.

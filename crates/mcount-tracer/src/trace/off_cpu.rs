@@ -95,6 +95,9 @@ struct State {
     /// Other processes that it makes aren't watched.
     is_alone: bool,
     lost: u64,
+    /// How often threads came back so far, and how many are new.
+    switches: u64,
+    new_threads: u64,
     times: Times,
 }
 
@@ -156,6 +159,8 @@ impl OffCpu {
             inner,
             is_alone,
             lost: 0,
+            switches: 0,
+            new_threads: 0,
             times,
         };
         open(&mut |thread| state.open(thread))?;
@@ -178,6 +183,23 @@ impl OffCpu {
     /// Writes what is known until now.
     pub(super) fn write(&self) {
         lock(&self.state).drain(false);
+    }
+
+    /// How often threads left the processor and came back so far, and how many are new.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        let mut state = lock(&self.state);
+        state.drain(false);
+        (state.switches, state.new_threads)
+    }
+
+    /// Has the kernel tell of nothing more.
+    pub(super) fn give_up(&self) {
+        let mut state = lock(&self.state);
+        state.drain(true);
+        state.end();
+        // What was handed down to new threads ends with what it came from.
+        state.rings.clear();
+        state.others.clear();
     }
 
     /// Writes the last ones; what is missing, a line each.
@@ -297,6 +319,11 @@ impl State {
                 let found = event(record.ty(), record.misc(), &record.to_contiguous());
                 bytes += HEAD + record.len();
                 last = found.map(|event| event.time).or(last);
+                match found.map(|event| event.said) {
+                    Some(Said::On) => self.switches += 1,
+                    Some(Said::New) => self.new_threads += 1,
+                    _ => {}
+                }
                 self.early.extend(found);
             }
             if bytes + NEARLY > RING {
