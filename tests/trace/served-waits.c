@@ -7,6 +7,18 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef ADDRESS
+void *volatile addresses[4];
+
+__attribute__((noinline)) void take_addresses(void)
+{
+	addresses[0] = (void *)usleep;
+	addresses[1] = (void *)nanosleep;
+	addresses[2] = (void *)poll;
+	addresses[3] = (void *)select;
+}
+#endif
+
 __attribute__((noinline)) int wait_in(const char *function)
 {
 	struct timespec time = { 0, 2000000 };
@@ -25,6 +37,9 @@ __attribute__((noinline)) int wait_in(const char *function)
 int main(void)
 {
 	char line[99];
+#ifdef ADDRESS
+	take_addresses();
+#endif
 	puts("ready");
 	fflush(stdout);
 	while (fgets(line, sizeof line, stdin)) {

@@ -3,9 +3,10 @@
 //! cost next to nothing; and a process that was attached to is as it was before.
 
 use crate::Test;
-use crate::attach::{Attached, text};
+use crate::attach::{Attached, text, worker};
 use crate::programs::{PROGRAMS, as_untraced};
-use crate::truth::{DEFAULTS, Room, tracer_with};
+use crate::truth::{DEFAULTS, Room, kill_one, tracer_with};
+use nix::sys::signal::Signal;
 use object::{Object, ObjectSection};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -16,6 +17,9 @@ use std::time::Duration;
 use testkit::served::Served;
 
 const HOOKS: &[&str] = &["-O2", "-pthread", "-fpatchable-function-entry=5"];
+
+/// Without a PLT, and code takes addresses from the words by which it calls.
+const NO_PLT: &[&str] = &["-fno-plt", "-DADDRESS"];
 
 /// What a test does.
 type Check = fn() -> Result<(), String>;
@@ -35,7 +39,7 @@ pub(crate) fn tests() -> Vec<Test> {
         let run = move || waiting(compiler, source, function);
         tests.push(test(&format!("waits::{name}"), &[compiler], run));
     }
-    let rows: [(&str, &[&'static str], Check); 8] = [
+    let rows: [(&str, &[&'static str], Check); 12] = [
         ("waits::server", &["g++"], server),
         ("waits::server-attach", &["g++"], server_attached),
         ("waits::server-top", &["g++"], server_in_top),
@@ -43,6 +47,10 @@ pub(crate) fn tests() -> Vec<Test> {
         ("waits::free-locks", &["gcc"], free_locks),
         ("waits::attach-lazy", &["gcc"], || left_as_it_was(&["-Wl,-z,lazy"])),
         ("waits::attach-now", &["gcc"], || left_as_it_was(&["-Wl,-z,relro,-z,now"])),
+        ("waits::attach-no-plt", &["gcc"], || left_as_it_was(NO_PLT)),
+        ("waits::killed-lazy", &["gcc"], || both_killed(&["-Wl,-z,lazy"])),
+        ("waits::killed-now", &["gcc"], || both_killed(&["-Wl,-z,relro,-z,now"])),
+        ("waits::killed-no-plt", &["gcc"], || both_killed(NO_PLT)),
         ("waits::next-command", &["gcc"], next_command),
     ];
     tests.extend(rows.map(|(name, wants, run)| test(name, wants, run)));
@@ -289,22 +297,57 @@ fn left_as_it_was(flags: &[&str]) -> Result<(), String> {
         if expected != found {
             return Err(format!("{name}: code or relocations aren't as in the file"));
         }
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", served.id())).map_err(text)?;
-        let ours = maps.lines().filter(|line| line.contains("/memfd:mcount"));
-        let ours: Vec<(u64, u64)> = ours
-            .filter_map(|line| line.split(' ').next()?.split_once('-'))
-            .filter_map(|(from, to)| {
-                Some((u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?))
-            })
-            .collect();
-        if ours.is_empty()
-            || words.iter().any(|word| ours.iter().any(|(from, to)| (*from..*to).contains(word)))
-        {
+        if leads_to_agent(&words, served.id())? {
             return Err(format!("{name}: a word still leads to the agent"));
         }
     }
     served.ask("select", "select 0")?;
     served.ask("poll", "poll 0")
+}
+
+/// Does one of these words of a process lead to the agent in it? There has to be one.
+fn leads_to_agent(words: &[u64], process: u32) -> Result<bool, String> {
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).map_err(text)?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let ours: Vec<(u64, u64)> = maps
+        .lines()
+        .filter(|line| line.contains("/memfd:mcount"))
+        .filter_map(|line| line.split(' ').next()?.split_once('-'))
+        .filter_map(|(from, to)| Some((number(from)?, number(to)?)))
+        .collect();
+    let is_ours = |word: &u64| ours.iter().any(|(from, to)| (*from..*to).contains(word));
+    if ours.is_empty() {
+        Err("no agent is there".to_owned())
+    } else {
+        Ok(words.iter().any(is_ours))
+    }
+}
+
+/// If all of `mcount attach` is killed, the process goes on, and the next one puts back what was changed.
+fn both_killed(flags: &[&str]) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &[HOOKS, flags].concat(), "served-waits.c")?;
+    let mut served = Served::start(&program)?;
+    let mut attached = Attached::start(&room, "killed", &[DEFAULTS], served.id())?;
+    kill_one(attached.child.id().into(), Signal::SIGSTOP);
+    kill_one(worker(&attached)?, Signal::SIGKILL);
+    attached.child.kill().and_then(|()| attached.child.wait()).map_err(text)?;
+    for function in ["usleep", "poll"] {
+        served.ask(function, &format!("{function} 0"))?;
+    }
+    let (in_file, found, words) = of_process(&program, served.id())?;
+    if in_file == found && !leads_to_agent(&words, served.id())? {
+        return Err("nothing was left to do".to_owned());
+    }
+    Attached::start(&room, "attached", &[], served.id())?.stop()?;
+    let (in_file, found, words) = of_process(&program, served.id())?;
+    if in_file != found || leads_to_agent(&words, served.id())? {
+        return Err("something is still changed".to_owned());
+    }
+    for function in ["usleep", "poll", "select"] {
+        served.ask(function, &format!("{function} 0"))?;
+    }
+    Ok(())
 }
 
 /// After a trace, one line says what to do with it, and nothing else is said.

@@ -108,7 +108,8 @@ impl Thrift {
         }
         let (switches, threads) = off_cpu.map_or((0, 0), OffCpu::counts);
         let first = *self.first.get_or_insert((switches, threads));
-        let (switches, threads) = (switches - first.0, threads - first.1);
+        let (switches, threads) =
+            (switches.saturating_sub(first.0), threads.saturating_sub(first.1));
         if let Some(last) = self.all.last_mut() {
             *last = self.budget.calls_for(switches, SWITCH)
                 + self.budget.calls_for(threads, NEW_THREAD);
