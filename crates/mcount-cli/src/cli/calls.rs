@@ -192,10 +192,10 @@ impl CallsArgs {
     /// Whether it's recorded when threads are off the processor.
     fn switches(&self) -> Switches {
         let is_possible = !(self.plain || self.entries || self.clock == Clock::None);
-        match self.context_switches {
-            true => Switches::Wanted,
-            false if is_possible => Switches::IfPossible,
-            false => Switches::No,
+        match (self.context_switches, is_possible) {
+            (true, _) => Switches::Wanted,
+            (false, true) => Switches::IfPossible,
+            (false, false) => Switches::No,
         }
     }
 

@@ -57,17 +57,6 @@ impl Budget {
         calls as f64 * self.cost
     }
 
-    /// How many calls cost as much as `count` times so many seconds.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "counts are far below 2^52"
-    )]
-    pub(super) fn calls_for(&self, count: u64, seconds: f64) -> u64 {
-        (count as f64 * seconds / self.cost) as u64
-    }
-
     /// The functions to be given up now. The program has used `used` so far, and there were that many calls: of
     /// each function, and of unknown ones.
     pub(super) fn decide(&mut self, used: Duration, (calls, missed): (&[u64], u64)) -> Vec<u32> {

@@ -46,17 +46,21 @@ pub(super) fn direct_target(code: [u8; BY_WORD], from: u64) -> Option<u64> {
     here::direct_target(code, from)
 }
 
+/// What calls go on by as long as nobody has looked for their function.
+pub(super) enum Unbound {
+    /// The module's own code.
+    Same,
+    /// Code in a slot, which leads there.
+    Slot([u8; STUB]),
+}
+
 /// What goes on with the code at `place`, which begins with `code`, and which a module's word leads to as long as nobody has looked
 /// for the function: that itself, or what is to be put into a slot. `None` if nobody knows what it does.
-pub(super) fn unbound(
-    code: [u8; 8],
-    (index, word): (u32, u64),
-    place: u64,
-) -> Option<Option<[u8; STUB]>> {
+pub(super) fn unbound(code: [u8; 8], (index, word): (u32, u64), place: u64) -> Option<Unbound> {
     match here::first(code) {
-        First::Same => Some(None),
+        First::Same => Some(Unbound::Same),
         First::Unknown => None,
-        First::Loads => Some(Some(here::load_and_jump(index, word, place))),
+        First::Loads => Some(Unbound::Slot(here::load_and_jump(index, word, place))),
     }
 }
 

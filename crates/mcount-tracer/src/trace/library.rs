@@ -9,7 +9,7 @@
 
 use super::Recorder;
 use super::agent::Routines;
-use super::gates;
+use super::gates::{self, Unbound};
 use super::imports::{self, Export, Import, Way};
 use super::modules::{Module, Modules, is_recorded};
 use super::pages::Pages;
@@ -337,7 +337,7 @@ impl Recorder {
         all: &[Loaded],
         own: Loaded,
     ) -> io::Result<(Vec<Plan>, Vec<Arc<str>>)> {
-        let Some(module) = self.modules.at(own.1) else { return Ok(Default::default()) };
+        let Some(module) = self.modules.at(own.1) else { return Ok((Vec::new(), Vec::new())) };
         let imports = with_file(module, process, imports::imports)?;
         // Before any function is known, as the process may be gone.
         let word = |import: &Import| memory.word(own.0.wrapping_add(import.word));
@@ -475,9 +475,9 @@ impl Writer<'_> {
         self.memory.read(place, &mut code)?;
         let word = self.bias.wrapping_add(import.word);
         let code = match gates::unbound(code, (import.index, word), place) {
-            Some(None) => return Ok(Some(value)),
+            Some(Unbound::Same) => return Ok(Some(value)),
             None => return Ok(None),
-            Some(Some(code)) => code,
+            Some(Unbound::Slot(code)) => code,
         };
         let Some(slot) = self.placed.stubs.take(STUB as u64) else { return Ok(None) };
         self.memory.write(slot, &code)?;

@@ -109,6 +109,7 @@ struct Times {
     /// Bytes of the newest that are in use.
     used: u64,
     is_full: bool,
+    is_forgotten: bool,
 }
 
 impl OffCpu {
@@ -148,8 +149,13 @@ impl OffCpu {
         (inner, is_alone): (Option<Inner>, bool),
         open: impl FnOnce(&mut dyn FnMut(i32) -> io::Result<()>) -> io::Result<()>,
     ) -> io::Result<Self> {
-        let times =
-            Times { trace: trace.shared(), chunks: VecDeque::new(), used: 0, is_full: false };
+        let times = Times {
+            trace: trace.shared(),
+            chunks: VecDeque::new(),
+            used: 0,
+            is_full: false,
+            is_forgotten: false,
+        };
         let mut state = State {
             rings: Vec::new(),
             others: Vec::new(),
@@ -192,11 +198,10 @@ impl OffCpu {
         (state.switches, state.new_threads)
     }
 
-    /// Has the kernel tell of nothing more.
+    /// Has the kernel tell of nothing more, and forgets what it told: half of it would make waits look like work.
     pub(super) fn give_up(&self) {
         let mut state = lock(&self.state);
-        state.drain(true);
-        state.end();
+        state.times.forget();
         // What was handed down to new threads ends with what it came from.
         state.rings.clear();
         state.others.clear();
@@ -214,7 +219,7 @@ impl OffCpu {
         let lost = (state.lost > 0).then(|| {
             format!("{} context switches came too fast, and aren't in the trace", state.lost)
         });
-        let full = state.times.is_full.then(|| {
+        let full = (state.times.is_full && !state.times.is_forgotten).then(|| {
             let why = if state.times.chunks.len() < CHUNKS { "no room" } else { "a million" };
             format!("later context switches aren't in the trace: it has {why}")
         });
@@ -444,6 +449,15 @@ impl Times {
             self.used += bytes.len() as u64;
             rest = later;
         }
+    }
+
+    /// Nothing is in the trace any more, nor will be.
+    fn forget(&mut self) {
+        for chunk in &self.chunks {
+            // If it can't be written, that's said anyway.
+            let _ = self.trace.fill(*chunk, 0, &[]);
+        }
+        (self.is_full, self.is_forgotten) = (true, true);
     }
 
     /// Takes a chunk, or the oldest one again.

@@ -95,7 +95,7 @@ impl Recorder {
             && let Some(off_cpu) = self.off_cpu.as_ref()
         {
             off_cpu.give_up();
-            self.add(Note { text: thrift::note_of_switches(seconds).as_bytes() });
+            self.add(Note { text: thrift::NOTE_OF_SWITCHES.as_bytes() });
         }
     }
 

@@ -17,6 +17,9 @@ const SHARE: f64 = 0.02;
 /// How often it's looked at.
 const OFTEN: Duration = Duration::from_millis(3);
 
+/// Over how much time it's decided whether there are too many switches.
+const DECIDED: Duration = Duration::from_millis(40);
+
 /// After so much processor time of the program at least, what was given up is recorded again: it may have been the program's beginning
 /// only that took so many locks. It's also so many times of what was spent until then, and twice as long each time.
 const PROBATION: Duration = Duration::from_secs(1);
@@ -58,7 +61,7 @@ pub(super) struct Thrift {
     looked: Instant,
     /// What each process had counted when it was looked at last.
     counts: HashMap<i32, Vec<u64>>,
-    /// Short waits by remainder, then what switches cost as if they were these.
+    /// Short waits by remainder.
     all: Vec<u64>,
     /// Switches and new threads that the beginning took, which the recorder had a part in.
     first: Option<(u64, u64)>,
@@ -67,6 +70,8 @@ pub(super) struct Thrift {
     probation: (Duration, Duration),
     /// What had been spent when something was given up last, in seconds.
     spent: f64,
+    /// What switches had cost when that was looked at last, when, and how much time the program had used.
+    switches: (f64, Instant, Duration),
 }
 
 impl Thrift {
@@ -87,8 +92,20 @@ impl Thrift {
     fn with(counts: HashMap<i32, Vec<u64>>, times: Times) -> Self {
         let (budget, looked, first) = (Budget::hasty(SHARE), Instant::now(), None);
         let (given_up, probation) = (BTreeSet::new(), (Duration::ZERO, PROBATION));
-        let all = vec![0; SHORT_WAITS + 1];
-        Self { budget, times, looked, counts, all, first, given_up, probation, spent: 0.0 }
+        let all = vec![0; SHORT_WAITS];
+        let switches = (0.0, Instant::now(), Duration::ZERO);
+        Self {
+            budget,
+            times,
+            looked,
+            counts,
+            all,
+            first,
+            given_up,
+            probation,
+            spent: 0.0,
+            switches,
+        }
     }
 
     /// Looks at what these processes have counted, if it's time. What is to be given up now.
@@ -110,30 +127,38 @@ impl Thrift {
         let first = *self.first.get_or_insert((switches, threads));
         let (switches, threads) =
             (switches.saturating_sub(first.0), threads.saturating_sub(first.1));
-        if let Some(last) = self.all.last_mut() {
-            *last = self.budget.calls_for(switches, SWITCH)
-                + self.budget.calls_for(threads, NEW_THREAD);
-        }
         let used = self.times.count(known.into_iter());
+        #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+        let cost = switches as f64 * SWITCH + threads as f64 * NEW_THREAD;
+        let has_switches = self.is_too_much(cost, used);
         if !self.given_up.is_empty() && used >= self.probation.0 {
             self.budget.forgive();
             return Verdict { again: std::mem::take(&mut self.given_up), ..Verdict::default() };
         }
         let given_up = self.budget.decide(used, (&self.all, 0));
-        let what = |at: u32| match usize::try_from(at) {
-            Ok(SHORT_WAITS) => GivenUp::Switches,
-            _ => GivenUp::Waits(at),
-        };
-        let given_up: BTreeSet<GivenUp> = given_up.into_iter().map(what).collect();
+        let mut given_up: BTreeSet<GivenUp> = given_up.into_iter().map(GivenUp::Waits).collect();
         if !given_up.is_empty() {
-            // Of switches nobody can tell how often they are while they aren't recorded.
-            self.given_up.extend(given_up.iter().filter(|one| **one != GivenUp::Switches));
+            self.given_up.extend(&given_up);
             let spent = self.budget.cost_of(self.all.iter().sum());
             let times = Duration::from_secs_f64((spent - self.spent).max(0.0) * TIMES_SPENT);
             let pause = times.max(self.probation.1);
             (self.spent, self.probation) = (spent, (used + pause, 2 * pause));
         }
+        given_up.extend(has_switches.then_some(GivenUp::Switches));
         Verdict { given_up, ..Verdict::default() }
+    }
+
+    /// Do switches, which have cost so much so far, cost too much? `used` is the program's time. One that waits for most of the time
+    /// doesn't notice what a little more costs.
+    fn is_too_much(&mut self, cost: f64, used: Duration) -> bool {
+        let (before, at, used_before) = self.switches;
+        let elapsed = at.elapsed();
+        if elapsed < DECIDED {
+            return false;
+        }
+        self.switches = (cost, Instant::now(), used);
+        let time = elapsed.max(used.saturating_sub(used_before));
+        cost - before > SHARE * time.as_secs_f64()
     }
 
     fn count(&mut self, one: &Counted<'_>) {
@@ -173,9 +198,6 @@ pub(super) fn note_of_return(names: &[String], seconds: f64) -> String {
     format!("waits are recorded again from {seconds:.3} s on: {}", names.join(", "))
 }
 
-/// The same of switches.
-pub(super) fn note_of_switches(seconds: f64) -> String {
-    format!(
-        "threads leave the processor so often that it isn't recorded from {seconds:.3} s on: use --context-switches"
-    )
-}
+/// What the trace says if switches are given up.
+pub(super) const NOTE_OF_SWITCHES: &str =
+    "threads leave the CPU so often that the trace lacks time off the CPU: use --context-switches";

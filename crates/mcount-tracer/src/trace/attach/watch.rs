@@ -154,7 +154,7 @@ impl Worker {
             && let Some(off_cpu) = &self.off_cpu
         {
             off_cpu.give_up();
-            self.note(&thrift::note_of_switches(seconds));
+            self.note(thrift::NOTE_OF_SWITCHES);
         }
     }
 

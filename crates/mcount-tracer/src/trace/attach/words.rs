@@ -9,7 +9,7 @@
 //! word is as it was before: functions are looked for whenever they are called, if none was found before.
 
 use super::sites::Change;
-use crate::trace::gates;
+use crate::trace::gates::{self, Unbound};
 use crate::trace::imports::{Import, Way, imports};
 use crate::trace::library::Plan;
 use crate::trace::processor::{SITE, STUB, armed};
@@ -92,7 +92,10 @@ impl GatedWord {
         let Some((place, _)) = known.unbound else { return Some(known) };
         let code = code_at(of, place.wrapping_sub(of.bias))?;
         let later = gates::unbound(code, (import.index, known.word), place)?;
-        let goes_on = later.map_or(Some(place), |code| stubs.add_code(code))?;
+        let goes_on = match later {
+            Unbound::Same => place,
+            Unbound::Slot(code) => stubs.add_code(code)?,
+        };
         Some(Self { unbound: Some((place, goes_on)), ..known })
     }
 
