@@ -98,7 +98,7 @@ fn link(archive: &Path, agent: &Path) -> Command {
         .args([
             "-Wl,-Bsymbolic,--version-script=agent/exports",
             "-Wl,-u,mcount_start,-u,mcount_stubs,-u,mcount_rendezvous",
-            "-Wl,-u,mcount_begin,-u,mcount_leave,-u,mcount_done,-u,mcount_watch",
+            "-Wl,-u,mcount_begin,-u,mcount_leave,-u,mcount_done,-u,mcount_watch,-u,mcount_words",
         ])
         .arg(archive)
         .arg("-o")

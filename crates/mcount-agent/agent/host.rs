@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use mcount_cpu::here::syscalls::number;
 use mcount_layout as trace;
 use mcount_recorder::abi::flags::{ATTACHED, LIMITED};
+use mcount_recorder::abi::{SHORT_WAITS, WORDS};
 use mcount_recorder::block::Block;
 use mcount_recorder::numbers::has;
 use mcount_recorder::pad_table::Pads;
@@ -13,6 +14,14 @@ use mcount_recorder::places::{self, PIECE, nest_of, open_of, start_of};
 use mcount_recorder::{Host, sys};
 
 const PROT_NONE: u64 = 0;
+
+/// How many calls of functions that may wait were too short to be recorded, by the function's number. The tracer reads it.
+#[unsafe(no_mangle)]
+static mut mcount_short_waits: [u64; SHORT_WAITS] = [0; SHORT_WAITS];
+
+/// Words by which calls of library functions go on, while a tracer is attached. The dynamic linker fills them in.
+#[unsafe(no_mangle)]
+static mut mcount_words: [u64; WORDS] = [0; WORDS];
 
 /// Where the pads are.
 pub(crate) fn pads() -> Pads {
@@ -74,6 +83,17 @@ unsafe impl Host for Agent {
 
     fn shortest() -> u64 {
         config().shortest
+    }
+
+    fn shortest_wait() -> u64 {
+        config().shortest_wait
+    }
+
+    fn add_short_waits(id: u32, count: u64) {
+        let counts = &raw mut mcount_short_waits;
+        // SAFETY: within the counts, which are words that others change in this way only.
+        let of = unsafe { AtomicU64::from_ptr(&raw mut (*counts)[id as usize % SHORT_WAITS]) };
+        of.fetch_add(count, Relaxed);
     }
 
     fn budget() -> u64 {

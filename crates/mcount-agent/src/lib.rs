@@ -5,7 +5,9 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-pub use mcount_recorder::abi::{class, config, flags, question, recipe, request};
+pub use mcount_recorder::abi::{
+    SHORT_WAITS, WORDS, class, config, flags, question, recipe, request,
+};
 
 /// The agent, an ELF shared object; `None` on processors that it isn't written for yet.
 #[cfg(has_agent)]

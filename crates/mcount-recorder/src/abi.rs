@@ -23,6 +23,8 @@ pub struct Config {
     pub depth: u64,
     /// Not 0: nothing is recorded until a function that has [`class::STARTS`] is called, or the tracer says so.
     pub is_paused: u64,
+    /// Calls of functions that have [`class::WAITS`] with fewer ticks are only counted.
+    pub shortest_wait: u64,
     /// The unwinders of the process, as far as they are known.
     pub unwinders: [Unwinder; config::UNWINDERS_COUNT],
 }
@@ -38,6 +40,7 @@ impl Config {
         budget: 0,
         depth: 0,
         is_paused: 0,
+        shortest_wait: 0,
         unwinders: [Unwinder::NONE; config::UNWINDERS_COUNT],
     };
 }
@@ -130,6 +133,8 @@ pub mod config {
     pub const DEPTH: u64 = offset_of!(Config, depth) as u64;
     /// [`Config::is_paused`].
     pub const PAUSED: u64 = offset_of!(Config, is_paused) as u64;
+    /// [`Config::shortest_wait`].
+    pub const SHORTEST_WAIT: u64 = offset_of!(Config, shortest_wait) as u64;
     /// [`Config::unwinders`].
     pub const UNWINDERS: u64 = offset_of!(Config, unwinders) as u64;
     /// How many unwinders there is room for.
@@ -154,6 +159,14 @@ pub mod flags {
     pub const VALUES: u64 = 32;
 }
 
+/// How many counts there are at the symbol `mcount_short_waits`: how many calls of functions that may wait were too short to
+/// be recorded. Functions whose numbers differ by a multiple of this have one in common.
+pub const SHORT_WAITS: usize = 256;
+
+/// How many words there are at the symbol `mcount_words`, for a tracer that has attached: by these, calls of library functions
+/// go on.
+pub const WORDS: usize = 4096;
+
 /// The role of a function in recording: bits 24 to 31 of its number in a stub.
 pub mod class {
     /// Calls beneath it are recorded, and it is, too.
@@ -168,6 +181,9 @@ pub mod class {
     pub const STARTS: u32 = 4;
     /// A bit besides: recording stops when it has been called.
     pub const STOPS: u32 = 8;
+    /// A bit besides: the function may wait. Calls of it with fewer ticks than [`Config::shortest_wait`](super::Config) are only
+    /// counted.
+    pub const WAITS: u32 = 16;
 }
 
 /// The words of a [`Recipe`](super::Recipe): what is done is bits 0 to 7.

@@ -66,6 +66,8 @@ const _: () = {
     assert!(number("BUDGET") == offset_of!(Block, budget));
     assert!(number("INNERMOST") == offset_of!(Block, innermost));
     assert!(number("SHORTEST") == offset_of!(Config, shortest));
+    assert!(number("SHORTS") == offset_of!(Block, shorts));
+    assert!(number("SHORTEST_WAIT") == offset_of!(Config, shortest_wait));
     assert!(number("PG_EXIT") == offset_of!(Config, pg_exit));
 };
 

@@ -40,6 +40,8 @@ pub struct Block {
     pub last: u64,
     /// Bytes of the trace that were taken with this block so far: the more, the more at a time.
     pub taken: u64,
+    /// How many calls that wait may be too short to be recorded before the process is told of all of them.
+    pub shorts: i64,
 }
 
 impl Block {
@@ -63,5 +65,6 @@ impl Block {
         is_none: 0,
         last: 0,
         taken: 0,
+        shorts: 0,
     };
 }

@@ -1,6 +1,7 @@
 //! Entries and exits in the rarer cases: the first call of a thread, a full chunk, tail calls, and frames that were left
 //! without a return.
 
+use crate::abi::class::WAITS;
 use crate::abi::flags::{ENTRIES, LIMITED};
 use crate::block::Block;
 use crate::host::Host;
@@ -118,7 +119,8 @@ pub unsafe fn enter<H: Host>(slot: *mut u64, caller: u64, word: u32) -> Return {
         if nesting != Some(limit::Nesting::Hidden) {
             // A processor may read its clock for this before it does for the end of the other.
             shadow.start.write_volatile(thread::now::<H>(block).max(ended));
-            store(shadow.open, (*block).tag | u64::from(id) | mark);
+            let waits = u64::from(class & WAITS) << 24;
+            store(shadow.open, (*block).tag | u64::from(id) | waits | mark);
         }
         seen
     }

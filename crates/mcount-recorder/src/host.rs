@@ -25,6 +25,12 @@ pub unsafe trait Host: 'static {
     /// Calls of fewer ticks aren't recorded.
     fn shortest() -> u64;
 
+    /// Calls of functions that may wait ([`WAITS`](crate::abi::class::WAITS)) of fewer ticks are only counted.
+    fn shortest_wait() -> u64;
+
+    /// Counts calls of function `id`, which may wait, that were too short to be recorded.
+    fn add_short_waits(id: u32, count: u64);
+
     /// How many calls may be nested and recorded at the start of a thread.
     fn budget() -> u64;
 

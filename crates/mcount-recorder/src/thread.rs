@@ -3,6 +3,7 @@
 //! A block is in memory that `fork` wipes, so a child finds an owner of 0 and comes here to get a block of its own; its
 //! thread number, chunk and shadows are then its own as well.
 
+use crate::abi::class::WAITS;
 use crate::abi::flags::{ENTRIES, UNTIMED};
 use crate::block::Block;
 use crate::chunks::{self, drop_call};
@@ -26,6 +27,8 @@ const COUNT_BITS: u32 = 36;
 const SLAB: u64 = 128 << 10;
 /// Bytes of stack that is used while the lock is held, at most.
 const STACK: usize = 2048;
+/// How many short calls that may wait a thread counts by itself.
+const SHORTS: i64 = 1024;
 /// How many blocks of ended threads are looked for when a thread comes: more would cost more than it saves.
 const LOOK_AT: u32 = 8;
 
@@ -332,6 +335,7 @@ unsafe fn take_block<H: Host>(wiped: &mut Wiped) -> Option<*mut Block> {
         (*block).thread = thread;
         (*block).process = process;
         (*block).count = number << COUNT_BITS;
+        (*block).shorts = SHORTS - 1;
         (*block).budget = H::budget();
         (*block).innermost = 0;
         (*block).confined = 0;
@@ -504,11 +508,31 @@ pub unsafe fn record_entry_behind<H: Host>(
 pub unsafe fn record<H: Host>(block: *mut Block, slot: u64, end: u64, time: u64) {
     // SAFETY: the caller promises that the block is this thread's, and that the shadows of `slot` are mapped.
     unsafe {
-        let start = shadow::of::<H>(slot).start.read_volatile();
+        let shadow = shadow::of::<H>(slot);
+        let elapsed = time.wrapping_sub(shadow.start.read_volatile());
+        let function = shadow.open.read_volatile() as u32;
+        let waits = function >> 24 & WAITS != 0;
+        let shortest = if waits { H::shortest_wait() } else { H::shortest() };
         // Of one that was unwound nobody knows how long it took.
-        if end == UNWOUND || time.wrapping_sub(start) >= H::shortest() {
+        if end == UNWOUND || elapsed >= shortest {
             record_behind::<H>(block, slot, (end, time), 0, |_| ());
+        } else if waits {
+            count_short_wait::<H>(block, function & 0xff_ffff);
         }
+    }
+}
+
+/// Counts a call of function `id`, which may wait, and didn't for long. Where an exit has counted others by itself, of whatever
+/// functions, all of them are taken for calls of this one.
+unsafe fn count_short_wait<H: Host>(block: *mut Block, id: u32) {
+    // SAFETY: the caller's: the block is this thread's.
+    unsafe {
+        let shorts = &raw mut (*block).shorts;
+        let are_many = shorts.read_volatile() < 0;
+        if are_many {
+            shorts.write_volatile(SHORTS - 1);
+        }
+        H::add_short_waits(id, if are_many { SHORTS as u64 } else { 1 });
     }
 }
 

@@ -14,6 +14,20 @@ pub fn counted<N: Copy + Display + From<u8> + PartialEq>(
     format!("{count} {noun}")
 }
 
+/// `1,234,567`.
+#[must_use]
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at != 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// `1 of 2 functions has`, `0 of 2 functions have`; the numbers look as `shown` prints them.
 #[must_use]
 pub fn functions_have(part: usize, whole: usize, shown: fn(usize) -> String) -> String {
@@ -49,6 +63,15 @@ mod tests {
     fn numbers_have_their_noun() {
         let all = [0_usize, 1, 2, 11].map(|count| counted(count, "entry", "entries"));
         assert_eq!(all, ["0 entries", "1 entry", "2 entries", "11 entries"]);
+    }
+
+    #[test]
+    fn digits_are_in_groups_of_three() {
+        let table =
+            [(0, "0"), (999, "999"), (1000, "1,000"), (12_345, "12,345"), (1_234_567, "1,234,567")];
+        for (number, expected) in table {
+            assert_eq!(grouped(number), expected);
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@
 
     ALSO mcount_entry, mcount_entry_untimed, mcount_entry_limited, mcount_entry_only, mcount_entry_only_untimed, mcount_entry_values
     ALSO mcount_pg_entry, mcount_pg_entry_untimed, mcount_pg_entry_limited, mcount_pg_entry_only, mcount_pg_entry_only_untimed, mcount_pg_entry_values
-    ALSO mcount_exit, mcount_exit_untimed, mcount_exit_shortest, mcount_exit_limited, mcount_pg_return
+    ALSO mcount_exit, mcount_exit_untimed, mcount_exit_shortest, mcount_exit_waits, mcount_exit_limited, mcount_pg_return
 
 // An exception passes through a traced call: the personality routine has had the unwinder come here with the
 // exception in x0 and, in x1, the address of the unwinder's `_Unwind_Resume`.

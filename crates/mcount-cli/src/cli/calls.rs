@@ -3,7 +3,7 @@
 use super::options::number;
 use crate::pattern::{Language, Pattern};
 use crate::replay::parse_time;
-use crate::trace::{FileGlob, Limit, Scope, Size};
+use crate::trace::{FileGlob, Limit, Scope, Size, Switches};
 use clap::{Args, ValueEnum};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,6 +19,11 @@ pub(super) struct CallsArgs {
     /// Leave these functions out; may be given again
     #[arg(short, long, value_name = "PATTERN", help_heading = "Which calls")]
     exclude: Vec<String>,
+    /// Trace calls of these functions, too, where they leave a module with hooks, or the program, through its
+    /// PLT or GOT: those of libraries, which need no hooks; may be given again. The module of NAME@MODULE is the
+    /// one that the function is in
+    #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
+    library_calls: Vec<String>,
     /// Trace only these functions and what they call; may be given again
     #[arg(long, value_name = "PATTERN", value_parser = ordered, help_heading = "Which calls")]
     only_under: Vec<Ordered>,
@@ -63,10 +68,14 @@ pub(super) struct CallsArgs {
         ]
     )]
     entries: bool,
-    /// Record when threads were off the CPU, as the kernel reports it: as calls of linux:schedule, or of
-    /// 'linux:schedule (preempted)'. Self time then excludes time off the CPU
+    /// Record when threads were off the CPU even if that costs more than 2 %, and warn if the kernel forbids it. Such
+    /// times are calls of linux:schedule, or of 'linux:schedule (preempted)'; self time excludes them
     #[arg(long, help_heading = "What is recorded", conflicts_with = "entries")]
     context_switches: bool,
+    /// Record functions with hooks only: no library calls that wait (locks, sleep, read, poll and the like), and no time
+    /// off the CPU
+    #[arg(long, help_heading = "What is recorded")]
+    plain: bool,
     /// Limit tracing to this share of the program's CPU time, such as 2%: mcount gives up functions that are
     /// called too often, and names them
     #[arg(
@@ -168,18 +177,30 @@ impl CallsArgs {
             stop_at: Pattern::all(&self.stop_at, language)?,
             arguments: Pattern::all(&self.args, language)?,
             results: Pattern::all(&self.results, language)?,
+            library: Pattern::all(&self.library_calls, language)?,
             limits: limits.into_iter().map(limit).collect::<Result<_, _>>()?,
             depth: self.depth.unwrap_or(Scope::ANY_DEPTH),
             min_duration,
             entries: self.entries,
             untimed,
-            switches: self.context_switches,
+            switches: self.switches(),
+            waits: !self.plain,
             ..Scope::default()
         })
     }
 
+    /// Whether it's recorded when threads are off the processor.
+    fn switches(&self) -> Switches {
+        let is_possible = !(self.plain || self.entries || self.clock == Clock::None);
+        match (self.context_switches, is_possible) {
+            (true, _) => Switches::Wanted,
+            (false, true) => Switches::IfPossible,
+            (false, false) => Switches::No,
+        }
+    }
+
     /// How patterns are written.
-    pub(super) fn language(&self) -> Language {
+    fn language(&self) -> Language {
         if self.regex { Language::Regex } else { Language::Glob }
     }
 

@@ -63,6 +63,9 @@ pub(super) struct TopArgs {
     /// Patterns are regular expressions, found anywhere in a name
     #[arg(long, help_heading = "Which calls")]
     regex: bool,
+    /// Look only at functions with hooks: not at the library calls that they wait in (locks, sleep, read, poll and the like)
+    #[arg(long, help_heading = "Which calls")]
+    plain: bool,
     /// Let tracing cost this part of the program's processor time at most, such as 2%: functions that are
     /// called too often for that aren't looked at any more
     #[arg(long, value_name = "PERCENT", value_parser = budget, help_heading = "Which calls")]
@@ -112,7 +115,7 @@ pub(super) fn top(arguments: TopArgs) -> u8 {
         process: arguments.process.unwrap_or(0),
         command: arguments.command,
         output: arguments.output,
-        scope: Scope { filter, exclude, ..Scope::default() },
+        scope: Scope { filter, exclude, waits: !arguments.plain, ..Scope::default() },
         size: Size::Ring(arguments.ring),
         duration: arguments.duration.map(Duration::from_nanos),
         calls: None,

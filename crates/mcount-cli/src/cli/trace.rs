@@ -2,14 +2,13 @@
 
 use super::calls::CallsArgs;
 use super::replay::show_all;
-use super::{ERROR, SUCCESS, complain};
+use super::{ERROR, SUCCESS, complain, say};
 use crate::children::SIGNALLED;
 use crate::commit::Failure;
 use crate::files::is_standard;
 use crate::packing::compress;
-use crate::pattern::Pattern;
-use crate::trace::{Ended, Outcome, Request, Scope, Size, run};
-use crate::words::printable;
+use crate::trace::{Ended, Outcome, Request, Size, run};
+use crate::words::{grouped, printable};
 use clap::{Args, ValueHint};
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -18,7 +17,8 @@ use std::path::{Path, PathBuf};
 /// What `--help` says below the options.
 pub(super) const HELP: &str = "\
 The program needs hooks: compile it with -fpatchable-function-entry=5, or with -pg, with or without \
--mfentry. Functions without a hook aren't seen. Processes that it starts are traced as well.
+-mfentry. Other functions aren't seen, but library calls that wait (locks, sleep, read, poll and the like) \
+are, and when threads are off the CPU; --plain leaves these out. Processes that it starts are traced as well.
 
 A pattern is a glob of function names, NAME@MODULE, or @MODULE; names can be those of the source \
 (of C++ with or without arguments) or those of the symbol table. Functions that no pattern asks for stay \
@@ -46,11 +46,6 @@ pub(super) struct TraceArgs {
     output: Option<PathBuf>,
     #[command(flatten)]
     calls: CallsArgs,
-    /// Trace calls of these functions, too, where they leave a module with hooks, or the program, through its
-    /// PLT or GOT: those of libraries, which need no hooks; may be given again. The module of NAME@MODULE is the
-    /// one that the function is in
-    #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
-    library_calls: Vec<String>,
     /// Print the calls when the program has ended, as mcount replay does. Without --output, no trace is
     /// left behind
     #[arg(long)]
@@ -83,9 +78,7 @@ pub(super) struct TraceArgs {
 
 /// Runs the command; its exit code.
 pub(super) fn trace(arguments: &TraceArgs) -> u8 {
-    let library = Pattern::all(&arguments.library_calls, arguments.calls.language());
-    let scope = arguments.calls.scope();
-    let scope = match scope.and_then(|scope| Ok(Scope { library: library?, ..scope })) {
+    let scope = match arguments.calls.scope() {
         Ok(scope) => scope,
         Err(error) => return complain(&error),
     };
@@ -123,20 +116,43 @@ pub(super) fn trace(arguments: &TraceArgs) -> u8 {
             {
                 complain(&format!("{}: {}", output.display(), Failure::from(error)));
             }
-            end(&outcome, arguments.print.then_some(output))
+            let shown = match (arguments.list, arguments.print) {
+                (true, _) => Shown::Functions,
+                (false, true) => Shown::Calls,
+                (false, false) => Shown::NextCommand,
+            };
+            end(&outcome, shown)
         }
         Err(error) => complain(&Failure::from(error).to_string()),
     }
 }
 
-/// Says what is to be reported at the end, and prints the trace if it's to be printed; the exit code.
-fn end(outcome: &Outcome, printed: Option<&PathBuf>) -> u8 {
+/// What is printed at the end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// The functions that would be traced.
+    Functions,
+    /// The trace.
+    Calls,
+    /// What to do with the trace.
+    NextCommand,
+}
+
+/// Prints what is to be printed at the end; the exit code.
+fn end(outcome: &Outcome, shown: Shown) -> u8 {
     let listed = write_lines(&outcome.listed);
     for note in &outcome.notes {
         complain(note);
     }
-    let shown = printed.map_or(Ok(SUCCESS), |path| show_all(path));
-    if let Err(error) = listed.and(shown)
+    let printed = match shown {
+        Shown::Functions => Ok(SUCCESS),
+        Shown::Calls => show_all(&outcome.output),
+        Shown::NextCommand => {
+            say(&next_command(&outcome.output, outcome.calls));
+            Ok(SUCCESS)
+        }
+    };
+    if let Err(error) = listed.and(printed)
         && error.kind() != io::ErrorKind::BrokenPipe
     {
         return complain(&error.to_string());
@@ -147,6 +163,21 @@ fn end(outcome: &Outcome, printed: Option<&PathBuf>) -> u8 {
             u8::try_from(signal).map_or(ERROR, |signal| signal.saturating_add(SIGNALLED))
         }
     }
+}
+
+/// What to do with the trace at `path`.
+fn next_command(path: &Path, calls: u64) -> String {
+    let noun = if calls == 1 { "call" } else { "calls" };
+    let (name, calls) = (path.display(), grouped(calls));
+    format!("{calls} {noun} in {name}; see where the time went: mcount stats {}", word(path))
+}
+
+/// `path` as one word of a command line of a shell, which can't take it for an option.
+fn word(path: &Path) -> String {
+    let name = path.to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
+    let name = if name.starts_with('-') { format!("./{name}") } else { name.into_owned() };
+    if name.chars().all(is_plain) { name } else { format!("'{}'", name.replace('\'', r"'\''")) }
 }
 
 pub(super) fn write_lines(lines: &[String]) -> io::Result<()> {
@@ -163,4 +194,30 @@ fn default_output(command: &[OsString]) -> PathBuf {
     let mut name = program.to_owned();
     name.push(".mcount");
     PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_command_can_be_pasted() {
+        let table = [
+            ("server.mcount", "server.mcount"),
+            ("/tmp/a-b_c/x.mcount", "/tmp/a-b_c/x.mcount"),
+            ("my server.mcount", "'my server.mcount'"),
+            ("it's.mcount", r"'it'\''s.mcount'"),
+            ("$HOME.mcount", "'$HOME.mcount'"),
+            ("-x.mcount", "./-x.mcount"),
+        ];
+        for (path, expected) in table {
+            assert_eq!(word(Path::new(path)), expected);
+        }
+        let line = next_command(Path::new("server.mcount"), 1234);
+        assert_eq!(
+            line,
+            "1,234 calls in server.mcount; see where the time went: mcount stats server.mcount"
+        );
+        assert!(next_command(Path::new("a"), 1).starts_with("1 call in a;"));
+    }
 }

@@ -3,7 +3,7 @@
 
 use crate::Test;
 use crate::reader::Trace;
-use crate::truth::{Room, kill_one, until};
+use crate::truth::{Room, as_given, kill_one, until};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -146,7 +146,7 @@ impl Attached {
         options: &[&str],
         process: u32,
     ) -> Result<Self, String> {
-        command.args(["attach", "--output", "trace.mcount"]).args(options);
+        command.args(["attach", "--output", "trace.mcount"]).args(as_given(options));
         let child = room.start(name, command.arg(process.to_string()))?;
         let mut attached = Self { child, folder: room.path(name) };
         until("it attaches", || attached.said().contains("; ^C ends it") || attached.has_ended())?;
@@ -384,7 +384,7 @@ fn list() -> Result<(), String> {
     let served = Served::start(&program)?;
     let before = served.size()?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.args(["attach", "--list", "--filter", "d*", "--filter", "none"]);
+    command.args(["attach", "--plain", "--list", "--filter", "d*", "--filter", "none"]);
     let ended = room.run("listed", command.arg(served.id().to_string()))?;
     let expected = format!("deep@{}\n", program.display());
     let note = "mcount: warning: no function matches none\n";
@@ -425,7 +425,7 @@ const NOPS: [u8; 5] =
 const FIXED: &[&str] = &["-O2", "-no-pie", "-fpatchable-function-entry=5"];
 
 /// The worker, whose parent `mcount attach` is.
-fn worker(attached: &Attached) -> Result<u64, String> {
+pub(crate) fn worker(attached: &Attached) -> Result<u64, String> {
     let id = attached.child.id();
     let path = format!("/proc/{id}/task/{id}/children");
     let children = std::fs::read_to_string(path).map_err(text)?;
@@ -441,7 +441,9 @@ fn killed() -> Result<(), String> {
     let expected = served.work()?;
     for round in 0..24 {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-        command.args(["attach", "--output", "trace.mcount"]).arg(served.id().to_string());
+        command
+            .args(["attach", "--plain", "--output", "trace.mcount"])
+            .arg(served.id().to_string());
         let child = room.start("killed", &mut command)?;
         let mut attached = Attached { child, folder: room.path("killed") };
         if round % 2 == 0 {
@@ -545,7 +547,7 @@ fn refused() -> Result<(), String> {
             continue;
         }
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-        let ended = room.run("refused", command.args(["attach"]).arg(&process))?;
+        let ended = room.run("refused", command.args(["attach", "--plain"]).arg(&process))?;
         if ended.code != 2 || !ended.stderr.contains(why) {
             return Err(format!("{process}: {ended:?}"));
         }

@@ -71,7 +71,7 @@ pub(crate) fn open_room() -> Result<Room, String> {
 
 /// Attaching, as this user or by this command, is refused in one line.
 fn is_refused(room: &Room, mut by: Command, process: u32, why: &str) -> Result<(), String> {
-    let ended = room.run("refused", by.args(["attach"]).arg(process.to_string()))?;
+    let ended = room.run("refused", by.args(["attach", "--plain"]).arg(process.to_string()))?;
     let is_line = ended.stderr.lines().count() == 1 && ended.stderr.contains(why);
     if ended.code == 2 && is_line { Ok(()) } else { Err(format!("{ended:?}")) }
 }
@@ -275,7 +275,7 @@ fn traced() -> Result<(), String> {
     let room = open_room()?;
     let program = room.compile("gcc", HOOKS, "served.c")?;
     let mut command = mcount();
-    command.args(["trace", "-o"]).arg(room.path("trace.mcount")).arg("--").arg(&program);
+    command.args(["trace", "--plain", "-o"]).arg(room.path("trace.mcount")).arg("--").arg(&program);
     let mut served = Served::command(&mut command)?;
     let tracer = served.id();
     let path = format!("/proc/{tracer}/task/{tracer}/children");

@@ -45,7 +45,7 @@ const FORMATS: [(&[&str], Time); 4] = [
 fn traced(room: &Room, options: &[&str]) -> Result<String, String> {
     let program = room.compile("gcc", &["-O2", "-fpatchable-function-entry=5"], "clock.c")?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.args(["trace", "-o"]).arg(room.path("trace.mcount")).args(options);
+    command.args(["trace", "--plain", "-o"]).arg(room.path("trace.mcount")).args(options);
     Ok(room.run("traced", command.arg("--").arg(&program))?.stdout)
 }
 

@@ -59,7 +59,7 @@ fn second(
     process: u32,
 ) -> Result<(i32, String), String> {
     let mut command = mcount(runtime);
-    command.arg("attach").args(options).arg(process.to_string());
+    command.args(["attach", "--plain"]).args(options).arg(process.to_string());
     let ended = room.run("second", &mut command)?;
     Ok((ended.code, ended.stderr))
 }

@@ -87,7 +87,16 @@ fn scribbled_attached() -> Result<(), String> {
         running.args([kind, "150"]).stdout(Stdio::piped());
         let running = running.spawn().map_err(|error| error.to_string())?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-        command.args(["attach", "--duration", "100ms", "--args", "*", "--output", "a.mcount"]);
+        command.args([
+            "attach",
+            "--plain",
+            "--duration",
+            "100ms",
+            "--args",
+            "*",
+            "--output",
+            "a.mcount",
+        ]);
         let attached = room.run("attached", command.arg(running.id().to_string()))?;
         let ended = running.wait_with_output().map_err(|error| error.to_string())?;
         let is_right = ended.status.success() && ended.stdout == b"0 0 0 0\n";
@@ -112,7 +121,16 @@ fn check(compiler: &str, flags: &[&str], source: &str) -> Result<(), String> {
             testkit::files::write_program(&copy, &bytes)?;
             let mut served = Served::start(&copy)?;
             let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-            command.args(["attach", "--duration", "10ms", "--args", "*", "--results", "*"]);
+            command.args([
+                "attach",
+                "--plain",
+                "--duration",
+                "10ms",
+                "--args",
+                "*",
+                "--results",
+                "*",
+            ]);
             command.args(["--output", "trace.mcount"]).arg(served.id().to_string());
             let ended = room.run("attached", &mut command)?;
             let at = format!("{section:?}, round {round}");

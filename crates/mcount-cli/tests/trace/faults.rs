@@ -109,7 +109,10 @@ fn no_such_folder() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", HOOKS, "bare.c")?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.args(["trace", "-o", "/nonexistent/trace.mcount", "--"]).arg(program).arg("mark");
+    command
+        .args(["trace", "--plain", "-o", "/nonexistent/trace.mcount", "--"])
+        .arg(program)
+        .arg("mark");
     is_refused(&room, &mut command, "/nonexistent/trace.mcount: No such file")
 }
 
@@ -120,7 +123,7 @@ fn device() -> Result<(), String> {
     let place = room.path("pipe");
     testkit::process::run(Command::new("mkfifo").arg(&place))?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.args(["trace", "-o"]).arg(&place).arg("--").arg(program).arg("mark");
+    command.args(["trace", "--plain", "-o"]).arg(&place).arg("--").arg(program).arg("mark");
     is_refused(&room, &mut command, "pipe: ")?;
     let is_file = std::fs::metadata(&place).map_or(true, |found| found.is_file());
     if is_file { Err("the pipe is gone".to_owned()) } else { Ok(()) }
@@ -131,7 +134,7 @@ fn standard_output() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", HOOKS, "bare.c")?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.args(["trace", "-o", "-", "--"]).arg(program).arg("mark");
+    command.args(["trace", "--plain", "-o", "-", "--"]).arg(program).arg("mark");
     is_refused(&room, &mut command, "it has to be a file: --output NAME")
 }
 
@@ -154,8 +157,14 @@ fn two_tracers() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", HOOKS, "bare.c")?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.args(["trace", "--children", "-o", "outer.mcount", "--"]);
-    command.arg(env!("CARGO_BIN_EXE_mcount")).args(["trace", "-o", "trace.mcount", "--"]);
+    command.args(["trace", "--plain", "--children", "-o", "outer.mcount", "--"]);
+    command.arg(env!("CARGO_BIN_EXE_mcount")).args([
+        "trace",
+        "--plain",
+        "-o",
+        "trace.mcount",
+        "--",
+    ]);
     is_refused(&room, command.arg(program).arg("mark"), "another program traces it")?;
     no_trace(&room)
 }
@@ -170,7 +179,13 @@ fn no_proc() -> Result<(), String> {
     }
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", "umount -l /proc && exec \"$@\"", "sh"]);
-    command.arg(env!("CARGO_BIN_EXE_mcount")).args(["trace", "-o", "trace.mcount", "--"]);
+    command.arg(env!("CARGO_BIN_EXE_mcount")).args([
+        "trace",
+        "--plain",
+        "-o",
+        "trace.mcount",
+        "--",
+    ]);
     is_refused(&room, command.arg(program).arg("mark"), "/proc isn't mounted")?;
     no_trace(&room)
 }
@@ -458,7 +473,12 @@ fn disk_full() -> Result<(), String> {
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
     let place = disk.join("trace.mcount");
-    command.args(["trace", "-o"]).arg(&place).arg("--").arg(program).arg(MANY.to_string());
+    command
+        .args(["trace", "--plain", "-o"])
+        .arg(&place)
+        .arg("--")
+        .arg(program)
+        .arg(MANY.to_string());
     let result = room.run("traced", &mut command).and_then(|ended| {
         let trace = Trace::read(&place)?;
         is_cut_off(&room, &ended, &trace)
@@ -473,7 +493,10 @@ fn file_size_limit() -> Result<(), String> {
     let program = room.compile("gcc", HOOKS, "big.c")?;
     let mut command = Command::new("bash");
     command.args(["-c", "ulimit -f 65536; exec \"$@\"", "bash", env!("CARGO_BIN_EXE_mcount")]);
-    command.args(["trace", "-o", "trace.mcount", "--"]).arg(program).arg(MANY.to_string());
+    command
+        .args(["trace", "--plain", "-o", "trace.mcount", "--"])
+        .arg(program)
+        .arg(MANY.to_string());
     let ended = room.run("traced", &mut command)?;
     is_cut_off(&room, &ended, &room.trace("traced")?)
 }

@@ -28,6 +28,7 @@ mod told;
 mod top;
 mod truth;
 mod values;
+mod waits;
 
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
@@ -74,7 +75,8 @@ fn main() -> ExitCode {
         .chain(told::tests())
         .chain(clocks::tests())
         .chain(sanitizers::tests())
-        .chain(sizes::tests());
+        .chain(sizes::tests())
+        .chain(waits::tests());
     let tests =
         tests.chain(languages::tests()).chain(layouts::tests()).chain(library_calls::tests());
     let trials = tests.map(|test| test.trial(include_open)).collect();

@@ -86,7 +86,7 @@ fn traced(compiler: &str, flags: &[&str], options: &[&str], steps: u64) -> Resul
     let untraced = room.run("untraced", &mut Command::new(&program))?;
     let trace = room.path("trace.mcount");
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.arg("trace").args(options).arg("-o").arg(&trace).arg("--").arg(&program);
+    command.args(["trace", "--plain"]).args(options).arg("-o").arg(&trace).arg("--").arg(&program);
     let ended = room.run("traced", &mut command)?;
     if ended != untraced {
         return Err(format!("{ended:?} instead of {untraced:?}"));
@@ -111,7 +111,11 @@ fn excluded() -> Result<(), String> {
     let program = room.compile("gcc", &["-O2", HOOKS], "marks.c")?;
     let trace = room.path("trace.mcount");
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.args(["trace", "--exclude", "mcount_mark", "-o"]).arg(&trace).arg("--").arg(&program);
+    command
+        .args(["trace", "--plain", "--exclude", "mcount_mark", "-o"])
+        .arg(&trace)
+        .arg("--")
+        .arg(&program);
     let ended = room.run("traced", &mut command)?;
     let calls = replay(&room, &trace)?;
     let has_marks = calls.iter().any(|call| call.get("mark").is_some());
@@ -165,7 +169,7 @@ fn formats() -> Result<(), String> {
     let program = room.compile("gcc", &["-O2", HOOKS], "marks.c")?;
     let trace = room.path("trace.mcount");
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.args(["trace", "-o"]).arg(&trace).arg("--").arg(&program);
+    command.args(["trace", "--plain", "-o"]).arg(&trace).arg("--").arg(&program);
     room.run("traced", &mut command)?;
     let rows = [
         ("text", "|     /* 3 steps */\n", 1),

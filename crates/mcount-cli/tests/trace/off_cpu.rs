@@ -107,7 +107,7 @@ fn traced(options: &[&str]) -> Result<(), String> {
 
 fn tracer(options: &[&str], trace: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.args(["trace", "--context-switches"]).args(options);
+    command.args(["trace", "--plain", "--context-switches"]).args(options);
     command.arg("-o").arg(trace).arg("--");
     command
 }

@@ -124,7 +124,7 @@ fn print() -> Result<(), String> {
     let untraced = room.run("untraced", &mut Command::new(&program))?;
     let mcount = |options: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-        command.arg("trace").args(options).arg("--").arg(&program);
+        command.args(["trace", "--plain"]).args(options).arg("--").arg(&program);
         command
     };
     for options in [&["--print", "--filter", "mid"][..], &["--print", "-f", "mid", "-o", "kept"]] {
@@ -215,7 +215,7 @@ fn older_traces_stay() -> Result<(), String> {
         format!("mcount: {name}.mcount exists already; the trace is {name}-3.mcount\n"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-        let ended = room.run("traced", command.args(["trace", "--"]).arg(&program))?;
+        let ended = room.run("traced", command.args(["trace", "--plain", "--"]).arg(&program))?;
         if (ended.code, &ended.stderr) != (0, &said) {
             return Err(format!("{ended:?}"));
         }
@@ -242,7 +242,7 @@ fn list() -> Result<(), String> {
     ];
     for (options, expected, said) in rows {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-        command.arg("trace").args(*options).arg("--").arg(&program);
+        command.args(["trace", "--plain"]).args(*options).arg("--").arg(&program);
         let ended = room.run("list", &mut command)?;
         let mut lines: Vec<_> = ended.stdout.lines().map(str::to_owned).collect();
         lines.sort();

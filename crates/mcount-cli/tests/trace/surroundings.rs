@@ -70,7 +70,7 @@ fn is_unnoticed(room: &Room, program: &Path, command: &mut Command) -> Result<()
 fn limited(program: &Path, kibibytes: &str) -> Command {
     let mut command = Command::new("bash");
     command.args(["-c", "ulimit -v $0; exec \"$@\"", kibibytes, env!("CARGO_BIN_EXE_mcount")]);
-    command.args(["trace", "-o", "trace.mcount", "--"]).arg(program);
+    command.args(["trace", "--plain", "-o", "trace.mcount", "--"]).arg(program);
     command
 }
 
@@ -174,7 +174,7 @@ fn another_root() -> Result<(), String> {
         testkit::trial::ignore(untraced.stderr);
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.args(["trace", "--children", "-o", "trace.mcount", "--", "chroot"]);
+    command.args(["trace", "--plain", "--children", "-o", "trace.mcount", "--", "chroot"]);
     let traced = room.run("traced", command.arg(room.path("")).arg("/plain"))?;
     let is_said =
         traced.stderr.lines().count() == 1 && traced.stderr.contains("plain: not traced: ");

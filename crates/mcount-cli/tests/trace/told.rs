@@ -110,7 +110,7 @@ fn has_notes(trace: &Trace) -> Result<(), String> {
 /// A program that `mcount trace` runs; what it says goes to a file.
 pub(crate) fn run(room: &Room, program: &Path, options: &[&str]) -> Result<Served, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.arg("trace").args(options).arg("-o").arg(room.path("trace.mcount"));
+    command.args(["trace", "--plain"]).args(options).arg("-o").arg(room.path("trace.mcount"));
     command.arg("--").arg(program);
     testkit::files::write(&room.path("said"), b"")?;
     let said = OpenOptions::new().append(true).open(room.path("said")).map_err(text)?;
@@ -277,7 +277,7 @@ fn ignored() -> Result<(), String> {
     let room = Room::new()?;
     let script = "trap '' USR1 USR2; exec \"$@\"";
     let of = ["grep", "SigIgn", "/proc/self/status"];
-    let traced = ["trace", "--children", "-o", "trace.mcount", "--"];
+    let traced = ["trace", "--plain", "--children", "-o", "trace.mcount", "--"];
     let mut found = Vec::new();
     for before in [&[][..], &[&[env!("CARGO_BIN_EXE_mcount")][..], &traced[..]].concat()] {
         let mut shell = Command::new("sh");
@@ -295,7 +295,7 @@ fn alone(source: &str) -> Result<(), String> {
     let program = room.compile("gcc", HOOKS, source)?;
     let untraced = room.run("untraced", &mut Command::new(&program))?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.args(["trace", "--no-children", "-o", "trace.mcount", "--"]).arg(&program);
+    command.args(["trace", "--plain", "--no-children", "-o", "trace.mcount", "--"]).arg(&program);
     let traced = room.run("traced", &mut command)?;
     if traced != untraced {
         return Err(format!("{traced:?} instead of {untraced:?}"));
@@ -361,7 +361,11 @@ fn files() -> Result<(), String> {
     let program = two_files(&room, "-g")?;
     for (options, functions, said) in FILES {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-        command.args(["trace", "-o", "trace.mcount"]).args(*options).arg("--").arg(&program);
+        command
+            .args(["trace", "--plain", "-o", "trace.mcount"])
+            .args(*options)
+            .arg("--")
+            .arg(&program);
         let ended = room.run("traced", &mut command)?;
         let trace = room.trace("traced")?;
         let names = ["main", "one", "another", "two"];
@@ -377,7 +381,9 @@ fn files() -> Result<(), String> {
     {
         let program = two_files(&room, debug)?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-        command.args(["trace", "-o", "trace.mcount", "--file", glob, "--"]).arg(&program);
+        command
+            .args(["trace", "--plain", "-o", "trace.mcount", "--file", glob, "--"])
+            .arg(&program);
         let ended = room.run("traced", &mut command)?;
         if ended.code != 2 || !ended.stderr.contains(why) {
             return Err(format!("{glob}: {ended:?}"));
@@ -394,7 +400,7 @@ fn files_attach() -> Result<(), String> {
     for (glob, is_there) in [("served.c", true), ("other.c", false)] {
         let options = ["--file", glob, "--list"];
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-        let listed = command.arg("attach").args(options).arg(served.id().to_string());
+        let listed = command.args(["attach", "--plain"]).args(options).arg(served.id().to_string());
         let listed = room.run("list", listed)?;
         if listed.stdout.contains("leaf@") != is_there {
             return Err(format!("{glob}: {listed:?}"));

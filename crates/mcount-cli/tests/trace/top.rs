@@ -156,7 +156,7 @@ fn started(compiler: &str, flags: &[&str]) -> Result<(), String> {
 fn in_words() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", HOOKS, "hot.c")?;
-    let options = ["top", "--once", "--sort", "name", "--exclude", "hot", "--"];
+    let options = ["top", "--once", "--plain", "--sort", "name", "--exclude", "hot", "--"];
     let ended = room.run("top", mcount(&options).arg(&program).arg("5"))?;
     let lines: Vec<&str> = ended.stdout.lines().collect();
     let last: Vec<&str> = lines.iter().filter_map(|line| line.split_whitespace().last()).collect();
@@ -368,7 +368,8 @@ fn budget_of_attach() -> Result<(), String> {
     // It runs long enough to be found running on a busy machine.
     let mut child = room.start("program", Command::new(&program).arg("400"))?;
     until("it's ready", || room.printed("program").contains("ready"))?;
-    let options = ["attach", "--output", "trace.mcount", "--budget", "2%", "--max-size", "1G"];
+    let options =
+        ["attach", "--plain", "--output", "trace.mcount", "--budget", "2%", "--max-size", "1G"];
     let attached = room.run("attach", mcount(&options).arg(child.id().to_string()))?;
     let ended = room.wait("program", &mut child)?;
     let is_given_up = attached.stderr.contains("no longer traced: hot");
@@ -381,7 +382,7 @@ fn budget_of_attach() -> Result<(), String> {
 fn budget_of_trace() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", HOOKS, "hot.c")?;
-    let options = ["trace", "--output", "trace.mcount", "--budget", "2%", "--"];
+    let options = ["trace", "--plain", "--output", "trace.mcount", "--budget", "2%", "--"];
     let ended = room.run("trace", mcount(&options).arg(&program).arg(ROUNDS))?;
     if !ended.stderr.contains("no longer traced: hot") {
         return Err(format!("{ended:?}"));
@@ -403,7 +404,7 @@ fn budget_of_forked() -> Result<(), String> {
     until("it's ready", || room.printed("program").contains("ready"))?;
     let process = child.id();
     let place = testkit::standing::address_of(process, &program, "hot")?;
-    let options = ["attach", "--output", "trace.mcount", "--budget", "2%"];
+    let options = ["attach", "--plain", "--output", "trace.mcount", "--budget", "2%"];
     let mut attached = room.start("attach", mcount(&options).arg(process.to_string()))?;
     let path = format!("/proc/{process}/task/{process}/children");
     let forked = || std::fs::read_to_string(&path).unwrap_or_default().trim().parse::<u32>().ok();

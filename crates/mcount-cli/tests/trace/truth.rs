@@ -116,7 +116,8 @@ impl Room {
             bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         };
         let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-        Ok(Ended { code, stdout: text("stdout")?, stderr: text("stderr")? })
+        let stderr = without_next_command(&text("stderr")?);
+        Ok(Ended { code, stdout: text("stdout")?, stderr })
     }
 
     /// Runs a command in the folder `name` of this one.
@@ -165,16 +166,36 @@ impl Room {
     }
 }
 
+/// What was printed, without the line in which `mcount trace` says what to do next, which every trace ends with.
+fn without_next_command(text: &str) -> String {
+    let is_it = |line: &str| line.starts_with("mcount: ") && line.contains(": mcount stats ");
+    match text.split_inclusive('\n').next_back() {
+        Some(last) if is_it(last) => text.strip_suffix(last).unwrap_or(text).to_owned(),
+        _ => text.to_owned(),
+    }
+}
+
 /// `mcount trace`, with the program's name at the end and its arguments to come. Call it in a folder of a room.
 pub(crate) fn tracer(program: &Path) -> Command {
     tracer_with(&[], program)
 }
 
-/// The same with options.
+/// The same with options. Only functions with hooks are recorded, unless [`DEFAULTS`] is among them.
 pub(crate) fn tracer_with(options: &[&str], program: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.args(["trace", "--output", "trace.mcount"]).args(options).arg("--").arg(program);
+    command.args(["trace", "--output", "trace.mcount"]).args(as_given(options));
+    command.arg("--").arg(program);
     command
+}
+
+/// What stands for all that `mcount trace` and `mcount attach` record if nobody says `--plain`.
+pub(crate) const DEFAULTS: &str = "(defaults)";
+
+/// Options, with `--plain` unless [`DEFAULTS`] is among them.
+pub(crate) fn as_given<'o>(options: &[&'o str]) -> Vec<&'o str> {
+    let others = options.iter().copied().filter(|option| *option != DEFAULTS);
+    let plain = (!options.contains(&DEFAULTS)).then_some("--plain");
+    plain.into_iter().chain(others).collect()
 }
 
 /// Waits until `done` says yes.
@@ -259,7 +280,9 @@ pub(crate) fn same_with(
     }
     let mut trace = room.trace("traced")?;
     room.compare_counts("traced", &trace)?;
-    if trace.dropped != 0 || !trace.finished || !trace.notes.is_empty() {
+    // What isn't recorded by default is no error.
+    let has_notes = !trace.notes.is_empty() && !options.contains(&DEFAULTS);
+    if trace.dropped != 0 || !trace.finished || has_notes {
         let Trace { dropped, finished, notes, .. } = &trace;
         return Err(format!("dropped {dropped}, finished {finished}, {notes:?}"));
     }

@@ -116,7 +116,9 @@ fn entries() -> Result<(), String> {
         let program = room.compile("gcc", HOOKS, "values.c")?;
         let trace = room.path("trace.mcount");
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-        command.args(["trace", "--args", "*", "--entries", "--clock", clock, "-o"]).arg(&trace);
+        command
+            .args(["trace", "--plain", "--args", "*", "--entries", "--clock", clock, "-o"])
+            .arg(&trace);
         let ended = room.run("traced", command.arg("--").arg(&program))?;
         let without_result = |line: &str| {
             let mut one: Value = serde_json::from_str(line).map_err(text)?;
@@ -209,7 +211,7 @@ fn as_untraced() -> Result<(), String> {
         let untraced = room.run("untraced", &mut Command::new(&program))?;
         let trace = room.path("trace.mcount");
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-        command.args(["trace", "--args", "*", "--results", "*", "-o"]).arg(&trace);
+        command.args(["trace", "--plain", "--args", "*", "--results", "*", "-o"]).arg(&trace);
         let ended = room.run("traced", command.arg("--").arg(&program))?;
         if (ended.code, &ended.stdout) != (untraced.code, &untraced.stdout) {
             return Err(format!("{source}: {ended:?} instead of {untraced:?}"));
@@ -255,7 +257,7 @@ fn text<E: ToString>(error: E) -> String {
 fn traced(room: &Room, program: &Path, options: &[&str]) -> Result<(Vec<Value>, String), String> {
     let trace = room.path("trace.mcount");
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.arg("trace").args(options).arg("-o").arg(&trace).arg("--").arg(program);
+    command.args(["trace", "--plain"]).args(options).arg("-o").arg(&trace).arg("--").arg(program);
     let ended = room.run("traced", &mut command)?;
     Ok((replay(room, &trace)?, ended.stderr))
 }
@@ -273,7 +275,7 @@ fn same_values(
     let program = room.compile(compiler, &[hooks, flags].concat(), source)?;
     let trace = room.path("trace.mcount");
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.args(["trace", "--args", "*", "--results", "*"]).args(options);
+    command.args(["trace", "--plain", "--args", "*", "--results", "*"]).args(options);
     let ended = room.run("traced", command.arg("-o").arg(&trace).arg("--").arg(&program))?;
     if ended.code != 0 {
         return Err(format!("{ended:?}"));

@@ -37,10 +37,12 @@
     .set COUNT, 80
     .set BUDGET, 88
     .set INNERMOST, 96
+    .set SHORTS, 136
 
     # Fields of the configuration.
     .set SHORTEST, 24
     .set PG_EXIT, 32
+    .set SHORTEST_WAIT, 64
 
     # Fields of a record.
     .set RECORD_BODY, 0
@@ -350,7 +352,7 @@
     .endm
 
 # The traced function has returned: %rsp is just above the slot. With `shortest`, calls that were shorter than
-# the configuration says aren't recorded.
+# the configuration says aren't recorded. If it's 2, the function may wait, and shorter calls are counted.
     .macro EXIT name, clock, shortest
     BEGIN \name
     .cfi_personality 0x1b, mcount_personality
@@ -418,9 +420,16 @@
     jle 1f                      # there's none, or its result is to be recorded
     movq %rax, \spare
     subq %rsi, \spare
-    .if \shortest
+    .if \shortest == 1
     cmpq mcount_config+SHORTEST(%rip), \spare
     jb 7f
+    .elseif \shortest == 2
+    cmpq mcount_config+SHORTEST_WAIT(%rip), \spare
+    jae 8f
+    decq %gs:SHORTS
+    jns 7f
+    jmp 1f                      # so many that the process is to know
+8:  andl $0xffffff, %edx
     .endif
     FROM movq, BASE, %rsi
     subq %rsi, %rax

@@ -18,6 +18,12 @@ pub(super) struct Symbols {
     /// What stubs of functions call whose arguments or results are recorded.
     pub(super) values_entry: u64,
     pub(super) values_pg_entry: u64,
+    /// The exit that stubs of functions call which may wait.
+    pub(super) waits_exit: u64,
+    /// How many calls of these were too short, by function.
+    pub(super) short_waits: u64,
+    /// Words by which calls of library functions go on, where a recorder has attached.
+    pub(super) words: u64,
     /// What `%gs` leads to in a thread without a block, where it does; 0 elsewhere.
     pub(super) nobody: u64,
     /// What `%gs` leads to in a thread that begins with system calls forbidden.
@@ -99,6 +105,15 @@ impl Symbols {
         Routines { entry: self.values_entry, pg_entry: self.values_pg_entry, ..routines }
     }
 
+    /// The routines for library functions, if they may wait.
+    pub(super) fn routines_of_waits(&self, kind: Kind) -> Routines {
+        let routines = self.routines(kind);
+        match kind {
+            Kind::Calls | Kind::Long => Routines { exit: self.waits_exit, ..routines },
+            _ => routines,
+        }
+    }
+
     /// The routines for what is recorded.
     pub(super) fn routines(&self, kind: Kind) -> Routines {
         self.routines.get(kind as usize).copied().unwrap_or_default()
@@ -172,6 +187,9 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
         let field = match name {
             "mcount_entry_values" => &mut found.values_entry,
             "mcount_pg_entry_values" => &mut found.values_pg_entry,
+            "mcount_exit_waits" => &mut found.waits_exit,
+            "mcount_short_waits" => &mut found.short_waits,
+            "mcount_words" => &mut found.words,
             "mcount_config" => &mut found.config,
             "mcount_nobody" => &mut found.nobody,
             "mcount_confined" => &mut found.confined,
@@ -202,8 +220,8 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
     let code = [start, stubs, stubs_end, rendezvous, ask, asked, begin, leave, done, is_done];
     let is_missing = |of: &Routines| [of.entry, of.pg_entry, of.exit].contains(&0);
     if code.contains(&0)
-        || [found.values_entry, found.values_pg_entry].contains(&0)
-        || [config, request, names].contains(&0)
+        || [found.values_entry, found.values_pg_entry, found.waits_exit].contains(&0)
+        || [config, request, names, found.short_waits, found.words].contains(&0)
         || (processor::HAS_NOBODY && found.nobody == 0)
         || [found.pg_return, found.watch, found.question].contains(&0)
         || found.routines.iter().any(is_missing)

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// For how long it can be saved, and for how long it's measured.
 const SPAN: f64 = 10.0;
-/// Processor time over which it's decided who is called too often.
+/// Processor time over which it's decided who is called too often, unless in haste.
 const DECIDED: Duration = Duration::from_millis(8);
 /// What a call costs besides reading the clock twice, in nanoseconds; and one whose hook is after the prologue.
 const BESIDES: f64 = 8.0;
@@ -22,6 +22,8 @@ pub(super) struct Budget {
     share: f64,
     /// What a call costs, in seconds.
     cost: f64,
+    /// Processor time over which it's decided who is called too often.
+    decided: Duration,
     /// Seconds that may be spent now.
     left: f64,
     /// Calls that were seen until the last decision, by number, and all, as far as that's known.
@@ -40,15 +42,26 @@ impl Budget {
 
     fn with_cost(share: f64, cost: f64) -> Self {
         let (left, last) = (0.0, Duration::ZERO);
-        let (before, given_up) = (Vec::new(), BTreeSet::new());
-        Self { share, cost, left, before, all: 0, last, given_up }
+        let (before, given_up, decided) = (Vec::new(), BTreeSet::new(), DECIDED);
+        Self { share, cost, decided, left, before, all: 0, last, given_up }
+    }
+
+    /// The same, which decides sooner.
+    pub(super) fn hasty(share: f64) -> Self {
+        Self { decided: DECIDED / 4, ..Self::new(share) }
+    }
+
+    /// What so many calls cost, in seconds.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    pub(super) fn cost_of(&self, calls: u64) -> f64 {
+        calls as f64 * self.cost
     }
 
     /// The functions to be given up now. The program has used `used` so far, and there were that many calls: of
     /// each function, and of unknown ones.
     pub(super) fn decide(&mut self, used: Duration, (calls, missed): (&[u64], u64)) -> Vec<u32> {
         let elapsed = used.saturating_sub(self.last);
-        if elapsed < DECIDED {
+        if elapsed < self.decided {
             return Vec::new();
         }
         self.last = used;

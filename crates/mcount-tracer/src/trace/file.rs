@@ -344,6 +344,11 @@ impl TraceFile {
         (0..chunks).map(|chunk| self.calls_in(chunk)).sum::<u64>() + dropped
     }
 
+    /// How many calls it has.
+    pub(super) fn kept_calls(&self) -> u64 {
+        self.calls().saturating_sub(self.shared.field(header::DROPPED).load(SeqCst))
+    }
+
     /// How many calls there are in a chunk.
     fn calls_in(&self, chunk: u64) -> u64 {
         let word = |offset: usize| {

@@ -7,12 +7,9 @@
 //! calls refer to its word, so no other code sees the gate's address. Where code also takes the address from
 //! the word, the calls by it are replaced, each by one of as many bytes, and the word stays.
 
-#[cfg_attr(target_arch = "x86_64", path = "library/x86_64.rs")]
-#[cfg_attr(target_arch = "aarch64", path = "library/aarch64.rs")]
-mod here;
-
 use super::Recorder;
 use super::agent::Routines;
+use super::gates::{self, Unbound};
 use super::imports::{self, Export, Import, Way};
 use super::modules::{Module, Modules, is_recorded};
 use super::pages::Pages;
@@ -22,8 +19,10 @@ use super::space::{Gate, Placed, Room, Space, near, reaches};
 use crate::commit::Failure;
 use crate::files::Input;
 use crate::words::counted;
+use mcount_agent::class;
 use mcount_hooks::PAGE;
 use mcount_ptrace::{Memory, Tracee};
+use mcount_trace::Note;
 use nix::libc;
 use object::Endianness;
 use object::read::elf::ElfFile64;
@@ -44,6 +43,9 @@ pub(super) struct Library {
     functions: Vec<Function>,
     /// Their places in that, by module and name.
     known: HashMap<(Option<usize>, Arc<str>), usize>,
+    /// Gates stay where they are as long as the program runs. So words of functions that may wait can lead there also if code keeps the
+    /// addresses that it finds in them: compiled without a PLT, as Rust is, it calls them by registers. Nobody compares such an address.
+    may_lend_gates: bool,
 }
 
 /// One whose calls are traced.
@@ -65,16 +67,54 @@ struct Target {
 }
 
 /// The changes for one import.
-struct Plan {
-    import: Import,
+pub(super) struct Plan {
+    pub(super) import: Import,
     /// The number of its function, and above it what it is for what is recorded.
-    number: u32,
+    pub(super) number: u32,
+}
+
+/// What is to be done for the imports of one module.
+#[derive(Default)]
+pub(super) struct Planned {
+    pub(super) plans: Vec<Plan>,
+    /// Functions that nobody knew before: their number and name, and where they are.
+    new: Vec<(u32, Option<Target>, Arc<str>)>,
+    /// Functions of which some calls may be missing.
+    missed: Vec<Arc<str>>,
+}
+
+impl Plan {
+    /// May its function wait?
+    pub(super) fn may_wait(&self) -> bool {
+        may_wait(self.number >> 24)
+    }
+}
+
+impl Planned {
+    /// What the trace is to have of the functions that nobody knew before.
+    pub(super) fn entries<'m>(
+        &'m self,
+        modules: &'m Modules,
+    ) -> impl Iterator<Item = mcount_trace::Function<'m>> {
+        self.new.iter().map(|(number, target, name)| {
+            let module = target.and_then(|target| modules.at(target.module));
+            let (address, size) =
+                target.map_or((0, 0), |one| (one.export.address, one.export.size));
+            let module = module.map_or(0, |module| module.number);
+            mcount_trace::Function { number: *number, module, address, size, name: name.as_bytes() }
+        })
+    }
 }
 
 impl Library {
-    /// Is any call traced?
-    pub(super) fn is_empty(&self) -> bool {
-        self.functions.is_empty()
+    /// For programs that are started, and have the agent until they end.
+    pub(super) fn of_new_programs() -> Self {
+        Self { may_lend_gates: true, ..Self::default() }
+    }
+
+    /// Are calls of any function traced that was asked for?
+    pub(super) fn is_asked_for(&self) -> bool {
+        self.functions.iter().any(|one| !may_wait(one.class))
     }
 
     /// Is the function with this number to be recorded?
@@ -95,6 +135,18 @@ impl Library {
             .collect()
     }
 
+    /// Takes up functions again that were given up; their names.
+    pub(super) fn take_up(&mut self, numbers: &BTreeSet<u32>) -> Vec<String> {
+        let taken_up = self.functions.iter_mut();
+        let taken_up = taken_up.filter(|one| !one.is_wanted && numbers.contains(&one.number));
+        taken_up
+            .map(|one| {
+                one.is_wanted = true;
+                crate::names::name_of(&one.name, true).into_owned()
+            })
+            .collect()
+    }
+
     /// The functions whose calls are traced, as patterns.
     pub(super) fn recorded(&self, modules: &Modules) -> Vec<String> {
         let line = |one: &Function| {
@@ -104,7 +156,8 @@ impl Library {
                 None => name.into_owned(),
             }
         };
-        let is_recorded = |one: &&Function| is_recorded(one.class);
+        // Those that may wait are nobody's wish.
+        let is_recorded = |one: &&Function| is_recorded(one.class) && !may_wait(one.class);
         self.functions.iter().filter(is_recorded).map(line).collect()
     }
 
@@ -119,6 +172,72 @@ impl Library {
                 self.exports.insert(*index, exports);
             }
         }
+    }
+
+    /// Learns what the module with this index has for others.
+    pub(super) fn learn(&mut self, index: usize, file: &ElfFile64<'_, Endianness>) {
+        self.exports.entry(index).or_insert_with(|| imports::exports(file));
+    }
+
+    /// The functions whose calls are traced: number, name and path of the module.
+    pub(super) fn names(
+        &self,
+        modules: &Modules,
+    ) -> impl Iterator<Item = (u32, Arc<str>, Arc<str>)> {
+        let wanted = self.functions.iter().filter(|one| one.is_wanted);
+        wanted.map(|one| {
+            let name = crate::names::name_of(&one.name, true);
+            let module = one.module.and_then(|index| modules.at(index));
+            let path = module.map(|module| module.path.to_string_lossy()).unwrap_or_default();
+            (one.number, Arc::from(&*name), Arc::from(&*path))
+        })
+    }
+
+    /// The functions that may wait, by number.
+    pub(super) fn waits(&self) -> impl Iterator<Item = u32> {
+        self.functions.iter().filter(|one| may_wait(one.class)).map(|one| one.number)
+    }
+
+    /// Which calls of the module `own` are to be recorded. Its imports come with what their words have now.
+    pub(super) fn plan(
+        &mut self,
+        (modules, scope): (&mut Modules, &Scope),
+        (all, own): (&[Loaded], Loaded),
+        imports: impl Iterator<Item = (Import, u64)>,
+    ) -> Planned {
+        let mut planned = Planned::default();
+        for (import, value) in imports {
+            let target = self.find((all, modules), own, (value, &import.name));
+            if target.is_some_and(|target| !leaves(target, own, modules)) {
+                continue;
+            }
+            let index = target.map(|target| target.module);
+            let module = index.and_then(|index| modules.at(index));
+            let Some(class) = class(scope, module, &import.name) else { continue };
+            let mut import = import;
+            if import.may_be_loaded && target.is_some() {
+                if may_wait(class) && self.may_lend_gates {
+                    import.way = Way::Calls;
+                } else if !may_wait(class) || import.way == Way::Address {
+                    // Of those that nobody has asked for, it's enough to have some.
+                    planned.missed.push(Arc::clone(&import.name));
+                }
+            }
+            if import.way == Way::Address {
+                continue;
+            }
+            let (place, is_new) = self.place(modules, index, (&import.name, class));
+            let Some(function) = self.functions.get(place) else { continue };
+            let number = function.number;
+            if is_new {
+                planned.new.push((number, target, Arc::clone(&import.name)));
+            }
+            // It may have been given up.
+            if function.is_wanted {
+                planned.plans.push(Plan { import, number: number | class << 24 });
+            }
+        }
+        planned
     }
 
     /// Where the function is that the module `own` calls by a word which has `value` now. A word may lead into
@@ -169,12 +288,12 @@ impl Recorder {
         space: &mut Space,
         (all, new): (&[Loaded], &[Loaded]),
     ) {
-        if self.request.scope.library.is_empty() {
+        if !self.request.scope.has_library() {
             return;
         }
         if let Err(error) = space.make_words(thread, memory) {
             let why = Failure::from(error);
-            return self.note(format!("library calls aren't traced: {why}"));
+            return self.note_of_library(format!("library calls aren't traced: {why}"));
         }
         self.library.read(all, &self.modules, id);
         for one in new {
@@ -191,13 +310,22 @@ impl Recorder {
             match armed {
                 Ok((left, missed)) => {
                     let notes = [note(&path, &left, NOT_TRACED), note(&path, &missed, MISSED)];
-                    notes.into_iter().flatten().for_each(|text| self.note(text));
+                    notes.into_iter().flatten().for_each(|text| self.note_of_library(text));
                 }
                 Err(error) => {
                     let why = Failure::from(error);
-                    self.note(format!("{path}: its library calls aren't traced: {why}"));
+                    self.note_of_library(format!("{path}: its library calls aren't traced: {why}"));
                 }
             }
+        }
+    }
+
+    /// Notes what is missing of library calls. If nobody has asked for them, only the trace has it.
+    fn note_of_library(&mut self, text: String) {
+        if self.request.scope.library.is_empty() {
+            self.add(Note { text: text.as_bytes() });
+        } else {
+            self.note(text);
         }
     }
 
@@ -209,47 +337,16 @@ impl Recorder {
         all: &[Loaded],
         own: Loaded,
     ) -> io::Result<(Vec<Plan>, Vec<Arc<str>>)> {
-        let (mut plans, mut new, mut missed) = (Vec::new(), Vec::new(), Vec::new());
-        let Some(module) = self.modules.at(own.1) else { return Ok((plans, missed)) };
+        let Some(module) = self.modules.at(own.1) else { return Ok((Vec::new(), Vec::new())) };
         let imports = with_file(module, process, imports::imports)?;
         // Before any function is known, as the process may be gone.
         let word = |import: &Import| memory.word(own.0.wrapping_add(import.word));
         let values = imports.iter().map(word).collect::<io::Result<Vec<u64>>>()?;
-        for (import, value) in imports.into_iter().zip(values) {
-            let target = self.library.find((all, &self.modules), own, (value, &import.name));
-            if target.is_some_and(|target| !leaves(target, own, &self.modules)) {
-                continue;
-            }
-            let index = target.map(|target| target.module);
-            let module = index.and_then(|index| self.modules.at(index));
-            let Some(class) = class(&self.request.scope, module, &import.name) else { continue };
-            if import.may_be_loaded && target.is_some() {
-                missed.push(Arc::clone(&import.name));
-            }
-            if import.way == Way::Address {
-                continue;
-            }
-            let (place, is_new) =
-                self.library.place(&mut self.modules, index, (&import.name, class));
-            let Some(function) = self.library.functions.get(place) else { continue };
-            let number = function.number;
-            if is_new {
-                new.push((number, target, Arc::clone(&import.name)));
-            }
-            // It may have been given up.
-            if !function.is_wanted {
-                continue;
-            }
-            plans.push(Plan { import, number: number | class << 24 });
-        }
-        self.trace.add_all(new.iter().map(|(number, target, name)| {
-            let module = target.and_then(|target| self.modules.at(target.module));
-            let (address, size) =
-                target.map_or((0, 0), |one| (one.export.address, one.export.size));
-            let module = module.map_or(0, |module| module.number);
-            mcount_trace::Function { number: *number, module, address, size, name: name.as_bytes() }
-        }))?;
-        Ok((plans, missed))
+        let imports = imports.into_iter().zip(values);
+        let known = (&mut self.modules, &self.request.scope);
+        let planned = self.library.plan(known, (all, own), imports);
+        self.trace.add_all(planned.entries(&self.modules))?;
+        Ok((planned.plans, planned.missed))
     }
 
     /// Does what is planned for the module `own`; the names of those for which it can't be done.
@@ -274,8 +371,10 @@ impl Recorder {
             _ if reaches(extent, placed.stubs.extent()) => None,
             _ => Some(near(thread, memory, desk, (extent, protection), room)?),
         };
-        let Routines { entry, exit, .. } = self.agent.symbols.routines(self.request.scope.kind());
-        let routines = (placed.bias + entry, placed.bias + exit);
+        let kind = self.request.scope.kind();
+        let symbols = &self.agent.symbols;
+        let routines = [symbols.routines(kind), symbols.routines_of_waits(kind)]
+            .map(|Routines { entry, exit, .. }| (placed.bias + entry, placed.bias + exit));
         let pages = Pages::default();
         let words = words.get_or_insert_default();
         let bias = own.0;
@@ -306,18 +405,6 @@ impl Space {
     }
 }
 
-/// The changes to the code of a module that finds a function when it's called first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum First {
-    /// It's gone to as it is.
-    #[cfg_attr(target_arch = "aarch64", expect(dead_code, reason = "a register says which one"))]
-    Same,
-    /// A register has to have what the PLT loads into it, which a gate doesn't keep.
-    Loads,
-    /// It isn't understood.
-    Unknown,
-}
-
 /// Bytes of code near a module for an import of which calls are replaced.
 const NEAR: u64 = 2 * STUB as u64;
 
@@ -328,8 +415,8 @@ struct Writer<'s> {
     bias: u64,
     /// First address of the module, and the one behind its last.
     extent: (u64, u64),
-    /// What stubs call at entries and exits.
-    routines: (u64, u64),
+    /// What stubs call at entries and exits; and what those of functions that may wait do.
+    routines: [(u64, u64); 2],
     /// Room for words that the dynamic linker fills in.
     words: &'s mut Room,
     /// Room for code that the module reaches, and that reaches it, if that of stubs is too far away.
@@ -345,7 +432,9 @@ impl Writer<'_> {
         let stub = self.placed.stubs.take(PAIR as u64).ok_or_else(no_room)?;
         let gate = stub + STUB as u64;
         let by = self.words.take(8).ok_or_else(no_room)?;
-        let made = here::pair(stub, self.routines, by, number);
+        let [plain, of_waits] = self.routines;
+        let routines = if may_wait(number >> 24) { of_waits } else { plain };
+        let made = gates::pair(stub, routines, by, number).map(|pair| pair.code);
         let is_done = match &import.way {
             _ if made.is_none() => false,
             Way::Calls => self.redirect(import, gate, by)?,
@@ -354,7 +443,7 @@ impl Writer<'_> {
         };
         let made = made.filter(|_| is_done);
         self.memory.write(stub, made.as_ref().unwrap_or(&[0; PAIR]))?;
-        Ok(is_done.then_some(gate + here::GATE_SITE))
+        Ok(is_done.then_some(gate + gates::SITE_OFFSET))
     }
 
     /// Makes the word of an import lead to `gate`, and its relocation one of `by`. `false` if that isn't the relocation.
@@ -384,12 +473,11 @@ impl Writer<'_> {
         let place = value.wrapping_add(missing);
         let mut code = [0; 8];
         self.memory.read(place, &mut code)?;
-        let code = match here::first(code) {
-            First::Same => return Ok(Some(value)),
-            First::Unknown => return Ok(None),
-            First::Loads => {
-                here::load_and_jump(import.index, self.bias.wrapping_add(import.word), place)
-            }
+        let word = self.bias.wrapping_add(import.word);
+        let code = match gates::unbound(code, (import.index, word), place) {
+            Some(Unbound::Same) => return Ok(Some(value)),
+            None => return Ok(None),
+            Some(Unbound::Slot(code)) => code,
         };
         let Some(slot) = self.placed.stubs.take(STUB as u64) else { return Ok(None) };
         self.memory.write(slot, &code)?;
@@ -408,13 +496,13 @@ impl Writer<'_> {
         let Some(there) = room.take(NEAR) else { return Ok(false) };
         let back = there + STUB as u64;
         let word = self.bias.wrapping_add(import.word);
-        let Some(jump_back) = here::jump_by(back, word) else { return Ok(false) };
+        let Some(jump_back) = gates::jump_by(back, word) else { return Ok(false) };
         let mut all = Vec::new();
         for site in sites {
             let place = self.bias.wrapping_add(*site);
-            let mut now = [0; here::BY_WORD];
+            let mut now = [0; gates::BY_WORD];
             self.memory.read(place, &mut now)?;
-            let Some(direct) = here::direct(now, place, there) else { return Ok(false) };
+            let Some(direct) = gates::direct(now, place, there) else { return Ok(false) };
             all.push((place, direct));
         }
         self.memory.write(there, &thunk(gate))?;
@@ -457,6 +545,11 @@ fn class(scope: &Scope, module: Option<&Module>, symbol: &str) -> Option<u32> {
     let name = crate::names::name_of(symbol, true);
     let path = module.map(|module| module.path.to_string_lossy());
     scope.choose_library(&name, symbol, path.as_deref().unwrap_or_default())
+}
+
+/// Is it the class of a function that may wait?
+fn may_wait(class: u32) -> bool {
+    class & class::WAITS != 0
 }
 
 const NOT_TRACED: &str = "aren't traced: its code isn't as in the file, or not understood";

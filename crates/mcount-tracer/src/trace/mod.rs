@@ -13,6 +13,7 @@ mod confine;
 mod desk;
 mod file;
 mod functions;
+mod gates;
 mod image;
 mod imports;
 mod inject;
@@ -42,9 +43,11 @@ mod start;
 mod stubs;
 mod switch;
 mod thread_names;
+mod thrift;
 mod told;
 mod values;
 mod wait;
+mod waits;
 
 use self::agent::Agent;
 use self::confine::Confinement;
@@ -53,11 +56,12 @@ use self::file::TraceFile;
 use self::library::Library;
 use self::modules::Modules;
 use self::off_cpu::OffCpu;
-pub use self::scope::{FileGlob, Known, Limit, Scope};
+pub use self::scope::{FileGlob, Known, Limit, Scope, Switches};
 use self::space::Space;
 use self::spend::Spending;
 use self::start::Untraced;
 use self::switch::Waker;
+use self::thrift::Thrift;
 use self::told::Told;
 use crate::commit::about;
 use mcount_ptrace::{Memory, Tracee};
@@ -115,6 +119,8 @@ pub struct Outcome {
     pub output: PathBuf,
     /// The parts that are missing from the trace, a line each.
     pub notes: Vec<String>,
+    /// How many calls the trace has.
+    pub calls: u64,
     /// What would be traced, as patterns, if that was asked for.
     pub listed: Vec<String>,
 }
@@ -177,6 +183,8 @@ struct Recorder {
     notes: Vec<String>,
     noted: BTreeSet<String>,
     spending: Option<Spending>,
+    /// What it costs that nobody has asked for.
+    thrift: Option<Thrift>,
     /// What signals have said.
     told: Told,
     began: Instant,
@@ -224,7 +232,7 @@ fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcom
         trace,
         off_cpu: None,
         modules: Modules::default(),
-        library: Library::default(),
+        library: Library::of_new_programs(),
         enumerations: 0,
         processes: HashMap::new(),
         threads: HashMap::from([(main, main)]),
@@ -241,6 +249,7 @@ fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcom
         notes: Vec::new(),
         noted: BTreeSet::new(),
         spending: None,
+        thrift: None,
         told,
         began: Instant::now(),
         paused: None,
@@ -283,6 +292,7 @@ impl Recorder {
                 }
                 Err(Errno::EINTR) => {
                     self.look_at_spending();
+                    self.look_at_defaults();
                     continue;
                 }
                 Err(Errno::ECHILD) => return Ok(()),
@@ -374,12 +384,19 @@ impl Recorder {
 
     /// Has the kernel tell of context switches, if they're wanted. The program doesn't run yet.
     fn watch_switches(&mut self) {
-        if !self.request.scope.switches || self.request.is_list {
+        let switches = self.request.scope.switches;
+        if switches == Switches::No || self.request.is_list {
             return;
         }
         match OffCpu::of_new(&self.trace, self.main, self.request.is_alone) {
             Ok(off_cpu) => self.off_cpu = Some(off_cpu),
-            Err(error) => self.note(off_cpu::why_not(&error)),
+            Err(error) => {
+                let why = off_cpu::why_not(&error);
+                match switches {
+                    Switches::Wanted => self.note(why),
+                    _ => self.add(Note { text: why.as_bytes() }),
+                }
+            }
         }
     }
 
@@ -407,15 +424,17 @@ impl Recorder {
         self.notes.extend(self.request.scope.warnings());
         if let Some(listed) = self.listed {
             let output = self.request.output;
-            return Ok(Outcome { ended: Ended::Code(0), output, notes: self.notes, listed });
+            let (ended, notes) = (Ended::Code(0), self.notes);
+            return Ok(Outcome { ended, output, notes, calls: 0, listed });
         }
         let is_ring = matches!(self.request.size, Size::Ring(_));
         self.notes.extend(self.trace.missing(is_ring, self.is_confined));
         let name = self.trace.name().unwrap_or_default().to_owned();
+        let calls = self.trace.kept_calls();
         self.trace.finish()?;
         let ended = self.ended.unwrap_or(Ended::Code(0));
         let output = self.request.output.with_file_name(name);
-        Ok(Outcome { ended, output, notes: self.notes, listed: Vec::new() })
+        Ok(Outcome { ended, output, notes: self.notes, calls, listed: Vec::new() })
     }
 
     /// Gives the trace its name.

@@ -95,6 +95,9 @@ struct State {
     /// Other processes that it makes aren't watched.
     is_alone: bool,
     lost: u64,
+    /// How often threads came back so far, and how many are new.
+    switches: u64,
+    new_threads: u64,
     times: Times,
 }
 
@@ -106,6 +109,7 @@ struct Times {
     /// Bytes of the newest that are in use.
     used: u64,
     is_full: bool,
+    is_forgotten: bool,
 }
 
 impl OffCpu {
@@ -145,8 +149,13 @@ impl OffCpu {
         (inner, is_alone): (Option<Inner>, bool),
         open: impl FnOnce(&mut dyn FnMut(i32) -> io::Result<()>) -> io::Result<()>,
     ) -> io::Result<Self> {
-        let times =
-            Times { trace: trace.shared(), chunks: VecDeque::new(), used: 0, is_full: false };
+        let times = Times {
+            trace: trace.shared(),
+            chunks: VecDeque::new(),
+            used: 0,
+            is_full: false,
+            is_forgotten: false,
+        };
         let mut state = State {
             rings: Vec::new(),
             others: Vec::new(),
@@ -156,6 +165,8 @@ impl OffCpu {
             inner,
             is_alone,
             lost: 0,
+            switches: 0,
+            new_threads: 0,
             times,
         };
         open(&mut |thread| state.open(thread))?;
@@ -180,6 +191,22 @@ impl OffCpu {
         lock(&self.state).drain(false);
     }
 
+    /// How often threads left the processor and came back so far, and how many are new.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        let mut state = lock(&self.state);
+        state.drain(false);
+        (state.switches, state.new_threads)
+    }
+
+    /// Has the kernel tell of nothing more, and forgets what it told: half of it would make waits look like work.
+    pub(super) fn give_up(&self) {
+        let mut state = lock(&self.state);
+        state.times.forget();
+        // What was handed down to new threads ends with what it came from.
+        state.rings.clear();
+        state.others.clear();
+    }
+
     /// Writes the last ones; what is missing, a line each.
     pub(super) fn end(mut self) -> Vec<String> {
         self.stop.store(true, SeqCst);
@@ -192,7 +219,7 @@ impl OffCpu {
         let lost = (state.lost > 0).then(|| {
             format!("{} context switches came too fast, and aren't in the trace", state.lost)
         });
-        let full = state.times.is_full.then(|| {
+        let full = (state.times.is_full && !state.times.is_forgotten).then(|| {
             let why = if state.times.chunks.len() < CHUNKS { "no room" } else { "a million" };
             format!("later context switches aren't in the trace: it has {why}")
         });
@@ -297,6 +324,11 @@ impl State {
                 let found = event(record.ty(), record.misc(), &record.to_contiguous());
                 bytes += HEAD + record.len();
                 last = found.map(|event| event.time).or(last);
+                match found.map(|event| event.said) {
+                    Some(Said::On) => self.switches += 1,
+                    Some(Said::New) => self.new_threads += 1,
+                    _ => {}
+                }
                 self.early.extend(found);
             }
             if bytes + NEARLY > RING {
@@ -417,6 +449,15 @@ impl Times {
             self.used += bytes.len() as u64;
             rest = later;
         }
+    }
+
+    /// Nothing is in the trace any more, nor will be.
+    fn forget(&mut self) {
+        for chunk in &self.chunks {
+            // If it can't be written, that's said anyway.
+            let _ = self.trace.fill(*chunk, 0, &[]);
+        }
+        (self.is_full, self.is_forgotten) = (true, true);
     }
 
     /// Takes a chunk, or the oldest one again.

@@ -146,7 +146,7 @@ impl Recorder {
         }
         self.begun = true;
         let hooks: usize = self.modules.iter().map(|module| module.hooks.len()).sum();
-        if hooks == 0 && self.library.is_empty() && !self.request.children {
+        if hooks == 0 && !self.library.is_asked_for() && !self.request.children {
             let known = self.modules.iter().find_map(|module| module.notes().into_iter().next());
             let name = program(id);
             let none = || {
@@ -170,7 +170,7 @@ impl Recorder {
     fn nothing_is_meant(&self) -> Option<String> {
         let has_hooks = self.modules.iter().any(|module| !module.hooks.is_empty());
         let hooks = || self.modules.iter().flat_map(|module| &module.hooks);
-        let is_something = hooks().any(|hook| hook.is_wanted) || !self.library.is_empty();
+        let is_something = hooks().any(|hook| hook.is_wanted) || self.library.is_asked_for();
         let unmet = self.request.scope.unmet(!is_something);
         if self.request.is_list || !has_hooks || is_something && unmet.is_empty() {
             return None;
@@ -219,7 +219,7 @@ impl Recorder {
             let kind = self.request.scope.kind();
             space.arm(thread, memory, &self.agent, (module, kind), bias)?;
         }
-        if !module.hooks.is_empty() || !self.request.scope.library.is_empty() {
+        if !module.hooks.is_empty() || self.request.scope.has_library() {
             self.loaded_record(true, id, bias, index);
         }
         if let Some(note) = note {

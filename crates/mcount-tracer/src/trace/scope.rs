@@ -1,6 +1,7 @@
 //! Which calls are recorded, and what of each.
 
 use super::agent::Kind;
+use super::waits;
 use crate::pattern::Pattern;
 use globset::GlobMatcher;
 use mcount_agent::{class, flags};
@@ -35,6 +36,17 @@ impl FileGlob {
     }
 }
 
+/// Whether it's recorded when threads are off the processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switches {
+    /// It isn't.
+    No,
+    /// If the system allows it, and it costs little.
+    IfPossible,
+    /// It is, or it's said why not.
+    Wanted,
+}
+
 /// Patterns that mean a function which was seen; none at first.
 #[derive(Debug, Clone, Default)]
 pub struct Known(RefCell<BTreeSet<String>>);
@@ -50,6 +62,8 @@ pub struct Scope {
     pub exclude: Vec<Pattern>,
     /// Calls of these functions that leave a module, too.
     pub library: Vec<Pattern>,
+    /// Calls that leave a module of library functions that may wait, if they take a while.
+    pub waits: bool,
     /// Only beneath some functions, or not beneath others; the last that matches counts.
     pub limits: Vec<Limit>,
     /// Recording starts when one of these is called.
@@ -69,7 +83,7 @@ pub struct Scope {
     /// Without times.
     pub untimed: bool,
     /// When threads were off the processor.
-    pub switches: bool,
+    pub switches: Switches,
     /// Patterns that mean a function which was seen.
     pub known: Known,
 }
@@ -81,6 +95,7 @@ impl Default for Scope {
             files: Vec::new(),
             exclude: Vec::new(),
             library: Vec::new(),
+            waits: false,
             limits: Vec::new(),
             start_at: Vec::new(),
             stop_at: Vec::new(),
@@ -90,7 +105,7 @@ impl Default for Scope {
             min_duration: 0,
             entries: false,
             untimed: false,
-            switches: false,
+            switches: Switches::No,
             known: Known::default(),
         }
     }
@@ -120,7 +135,8 @@ impl Scope {
             || self.min_duration != 0
             || self.entries
             || self.untimed
-            || self.switches
+            || self.switches == Switches::Wanted
+            || !self.library.is_empty()
     }
 
     /// The role of a function that sets markers, if otherwise it were `class`: it's recorded wherever it's
@@ -227,15 +243,27 @@ impl Scope {
         class | starts | stops
     }
 
+    /// Are calls of library functions recorded that wait? How long they take has to be seen.
+    pub(super) fn has_waits(&self) -> bool {
+        self.waits && !self.entries && !self.untimed
+    }
+
+    /// Are calls of library functions recorded?
+    pub(super) fn has_library(&self) -> bool {
+        self.has_waits() || !self.library.is_empty()
+    }
+
     /// The role of a library function for those beneath it, if its calls are recorded.
     pub(super) fn choose_library(&self, name: &str, symbol: &str, module: &str) -> Option<u32> {
         let found = self.library.iter().filter(|one| one.is_match(name, symbol, module));
         let found: Vec<String> = found.map(|one| known_library(one.text())).collect();
-        if found.is_empty() || self.leaves_out(name, symbol, module) {
+        let is_wait = found.is_empty() && self.has_waits() && waits::may_wait(name, symbol);
+        if found.is_empty() && !is_wait || self.leaves_out(name, symbol, module) {
             return None;
         }
         self.known.0.borrow_mut().extend(found);
-        Some(self.class((name, symbol, module), true))
+        let waits = if is_wait { class::WAITS } else { 0 };
+        Some(self.class((name, symbol, module), true) | waits)
     }
 
     /// Is this one of the source files that are wanted?

@@ -10,6 +10,7 @@ use super::recipe::Recipe;
 use super::scope::Scope;
 use super::stubs::{Batch, StubRoutines, StubWriter};
 use crate::trace::desk::Desk;
+use crate::trace::waits;
 use mcount_agent::{config, flags};
 use mcount_hooks::PAGE;
 use mcount_hooks::maps;
@@ -284,12 +285,13 @@ pub(super) fn configuration(
     bias: u64,
     Recording { trace, scope }: Recording<'_>,
     is_attached: bool,
-) -> [(u64, u64); 6] {
+) -> [(u64, u64); 7] {
     let attached = if is_attached { flags::ATTACHED } else { 0 };
     let in_memory = if trace.is_prepared_in_memory() { flags::IN_MEMORY } else { 0 };
     [
         (config::FLAGS, scope.flags() | code::flags() | attached | in_memory),
         (config::SHORTEST, trace.ticks_in(scope.min_duration)),
+        (config::SHORTEST_WAIT, trace.ticks_in(scope.min_duration.max(waits::SHORTEST))),
         (config::PG_EXIT, bias + symbols.routines(scope.kind()).exit),
         (config::BUDGET, scope.budget()),
         (config::DEPTH, scope.depth),

@@ -6,7 +6,9 @@
 use super::Recorder;
 use super::budget::{self, Budget, Times};
 use super::live::Live;
+use super::scope::Switches;
 use super::switch::Waker;
+use super::thrift::{self, Counted, GivenUp, Thrift};
 use crate::words::printable;
 use mcount_trace::Note;
 use std::collections::{BTreeSet, HashMap};
@@ -15,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How often it's looked whether there is much to read.
 const OFTEN: Duration = Duration::from_millis(10);
+/// The same for a while at first.
+const AT_FIRST: Duration = Duration::from_millis(3);
 /// After that much time calls are read, however few they are.
 const STALE: Duration = Duration::from_millis(100);
 
@@ -29,14 +33,70 @@ pub(super) struct Spending {
 impl Recorder {
     /// From now on it's looked at what tracing costs, if that's asked for.
     pub(super) fn begin_spending(&mut self) {
-        let Some(share) = self.request.budget else { return };
-        self.spending = Some(Spending {
+        self.spending = self.request.budget.map(|share| Spending {
             live: Live::default(),
             budget: Budget::new(share),
             looked: Instant::now(),
             times: Times::default(),
         });
-        wake_often();
+        let scope = &self.request.scope;
+        let has_defaults = scope.has_waits() || scope.switches == Switches::IfPossible;
+        self.thrift = (has_defaults && !self.request.is_list).then(|| Thrift::new(self.main));
+        if self.spending.is_some() || self.thrift.is_some() {
+            wake_often();
+        }
+    }
+
+    /// Looks at what the defaults cost, and gives up what costs too much.
+    pub(super) fn look_at_defaults(&mut self) {
+        let Some(mut thrift) = self.thrift.take_if(|_| self.begun) else { return };
+        let counts = self.agent.symbols.short_waits;
+        let counted = self.processes.iter().filter_map(|(id, process)| {
+            let bias = process.space.borrow().agent.as_ref()?.bias;
+            Some(Counted { process: *id, memory: &process.memory, address: bias + counts })
+        });
+        let is_default = self.request.scope.switches == Switches::IfPossible;
+        let verdict = thrift.look(counted, self.off_cpu.as_ref().filter(|_| is_default));
+        self.thrift = Some(thrift);
+        if !verdict.given_up.is_empty() {
+            self.give_defaults_up(&verdict.given_up);
+        }
+        if !verdict.again.is_empty() {
+            self.take_waits_up(&verdict.again);
+        }
+    }
+
+    fn take_waits_up(&mut self, again: &BTreeSet<GivenUp>) {
+        let waits: BTreeSet<u32> =
+            self.library.waits().filter(|number| thrift::is_one(again, *number)).collect();
+        let names = self.library.take_up(&waits);
+        if self.paused.is_none() {
+            for process in self.processes.values() {
+                self.switch_on(process, &waits);
+            }
+        }
+        let seconds = self.began.elapsed().as_secs_f64();
+        self.add(Note { text: thrift::note_of_return(&names, seconds).as_bytes() });
+    }
+
+    fn give_defaults_up(&mut self, given_up: &BTreeSet<GivenUp>) {
+        let seconds = self.began.elapsed().as_secs_f64();
+        let waits: BTreeSet<u32> =
+            self.library.waits().filter(|number| thrift::is_one(given_up, *number)).collect();
+        let names = self.library.give_up(&waits);
+        for process in self.processes.values() {
+            self.switch_off(process, &waits);
+        }
+        if !names.is_empty() {
+            let names: Vec<&str> = names.iter().map(|(_, name)| &**name).collect();
+            self.add(Note { text: thrift::note_of_waits(&names, seconds).as_bytes() });
+        }
+        if given_up.contains(&GivenUp::Switches)
+            && let Some(off_cpu) = self.off_cpu.as_ref()
+        {
+            off_cpu.give_up();
+            self.add(Note { text: thrift::NOTE_OF_SWITCHES.as_bytes() });
+        }
     }
 
     /// Looks at what tracing costs, and gives functions up if that's too much.
@@ -79,9 +139,11 @@ impl Recorder {
     /// A new process may have been made before functions were given up, and be known only now.
     pub(super) fn give_up_again(&self, process: i32) {
         let given_up = self.spending.as_ref().map(|spending| spending.budget.given_up());
-        let given_up = given_up.filter(|given_up| !given_up.is_empty());
-        if let (Some(given_up), Some(process)) = (given_up, self.processes.get(&process)) {
-            self.switch_off(process, given_up);
+        let waits = self.library.waits().filter(|number| !self.library.is_wanted(*number));
+        let given_up: BTreeSet<u32> =
+            given_up.into_iter().flatten().copied().chain(waits).collect();
+        if let Some(process) = self.processes.get(&process).filter(|_| !given_up.is_empty()) {
+            self.switch_off(process, &given_up);
         }
     }
 }
@@ -90,8 +152,11 @@ impl Recorder {
 fn wake_often() {
     let waker = Waker::new();
     std::thread::spawn(move || {
+        const FIRST: u32 = 100;
+        let mut count = 0;
         while waker.wake() {
-            std::thread::sleep(OFTEN);
+            count = FIRST.min(count + 1);
+            std::thread::sleep(if count < FIRST { AT_FIRST } else { OFTEN });
         }
     });
 }

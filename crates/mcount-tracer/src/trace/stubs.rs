@@ -104,6 +104,18 @@ impl StubWriter {
         self.stubs.add(&code::with_way_out(stub, self.stubs.next(), exit)?)
     }
 
+    /// Adds a stub, which has an exit of its own, and the gate behind it.
+    pub(super) fn add_pair(&mut self, pair: &[u8; 2 * code::STUB]) -> Option<()> {
+        let ([stub, gate], _) = pair.as_chunks() else { return None };
+        self.stubs.add(stub)?;
+        self.add_stub(*gate).map(|_| ())
+    }
+
+    /// Adds code that nothing returns to.
+    pub(super) fn add_code(&mut self, code: [u8; code::STUB]) -> Option<u64> {
+        self.add_stub(code)
+    }
+
     /// Makes the stub of `hook` in room near its module, or a jump to it there, whose function goes on at `body`.
     fn add_near(&mut self, hook: &Hook, near: &mut Batch, body: u64) -> Option<u64> {
         if code::STUBS_ARE_NEAR {

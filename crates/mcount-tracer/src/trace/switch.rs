@@ -72,6 +72,12 @@ impl Recorder {
         self.switch(&process.memory, &process.space.borrow(), false, is_one);
     }
 
+    /// Arms hooks of these functions again.
+    pub(super) fn switch_on(&self, process: &Process, functions: &BTreeSet<u32>) {
+        let is_one = |number: u32, _: bool| functions.contains(&number);
+        self.switch(&process.memory, &process.space.borrow(), true, is_one);
+    }
+
     /// Switches hooks on or off, by one byte each: those of which `is_one` says so by the function's number, and whether it's wanted.
     fn switch(&self, memory: &Memory, space: &Space, on: bool, is_one: impl Fn(u32, bool) -> bool) {
         for (bias, index) in &space.loaded {

@@ -39,6 +39,8 @@ const GATE: usize = 16;
 /// Fields of the notes.
 const OWNER: u64 = 0;
 const OWNER_START: u64 = 8;
+/// How many words for calls of library functions were in use so far.
+const WORDS: u64 = 16;
 const REGISTERED: u64 = 64;
 /// How many unwinders can be noted, and bytes of what each keeps.
 const REGISTERED_COUNT: u64 = 16;
@@ -210,6 +212,27 @@ impl Block {
     pub(super) fn set_owner(&self, memory: &Memory, owner: (u64, u64)) -> io::Result<()> {
         memory.write(self.notes + OWNER_START, &owner.1.to_le_bytes())?;
         memory.write(self.notes + OWNER, &owner.0.to_le_bytes())
+    }
+
+    /// The words by which calls of library functions go on: all of them, in the order in which they are to be used. Those that were used last
+    /// come last, as the dynamic linker may be about to fill one in.
+    pub(super) fn words(&self, image: &Image, memory: &Memory) -> io::Result<Vec<u64>> {
+        let used = memory.word(self.notes + WORDS)? % mcount_agent::WORDS as u64;
+        let (start, _) = self.extent_of_words(image);
+        let all = (used..mcount_agent::WORDS as u64).chain(0..used);
+        Ok(all.map(|place| start + 8 * place).collect())
+    }
+
+    /// Where these words are.
+    pub(super) fn extent_of_words(&self, image: &Image) -> (u64, u64) {
+        let start = self.bias + image.symbols.words;
+        (start, start + 8 * mcount_agent::WORDS as u64)
+    }
+
+    /// So many words more are in use.
+    pub(super) fn use_words(&self, memory: &Memory, count: u64) -> io::Result<()> {
+        let used = memory.word(self.notes + WORDS)?.wrapping_add(count);
+        memory.write(self.notes + WORDS, &used.to_le_bytes())
     }
 
     /// Where the unwinder whose function is at `address` keeps what it knows of the agent, and where it's noted that it

@@ -21,6 +21,7 @@ mod session;
 mod sites;
 mod unwinders;
 mod watch;
+mod words;
 mod worker;
 
 pub use self::front::attach;

@@ -3,8 +3,11 @@
 use super::block::is_ours;
 use super::maps::{self, Mapping};
 use super::sites::{self, Change, IdleHook, Stubs};
+use super::words::Owner;
 use crate::commit::Failure;
 use crate::files::{ELF_MAGIC, Input, open_regular};
+use crate::trace::imports::{self, Import, Way};
+use crate::trace::library::{self, Library, Planned};
 use crate::trace::modules::{Hook, Module, Modules, code_of};
 use crate::trace::processor;
 use crate::trace::scope::Scope;
@@ -38,6 +41,10 @@ pub(super) struct Program {
     pub(super) notes: Vec<String>,
     /// The recorded arguments and results.
     pub(super) values: Vec<Found>,
+    /// Library functions.
+    pub(super) library: Library,
+    /// Which calls of these are recorded, by the place of the module that makes them in the list.
+    pub(super) imports: Vec<(usize, Planned)>,
 }
 
 impl Program {
@@ -47,7 +54,8 @@ impl Program {
         let path = maps::without_deleted(&path).0;
         let modules = Modules::default();
         let (loaded, notes, values) = (Vec::new(), Vec::new(), Vec::new());
-        let mut all = Self { process, path, modules, loaded, notes, values };
+        let (library, imports) = (Library::default(), Vec::new());
+        let mut all = Self { process, path, modules, loaded, notes, values, library, imports };
         let maps = maps::read(process)?;
         let is_ours = |map: &Mapping| is_ours(map) || maps::is_patch(map);
         let code = maps.iter().filter(|map| map.is_code() && map.is_file() && !is_ours(map));
@@ -124,6 +132,37 @@ impl Program {
         }
     }
 
+    /// Decides which calls of library functions are recorded: those of modules with hooks, and the program's. Numbers of functions that
+    /// are known already stay.
+    pub(super) fn choose_library(&mut self, memory: &Memory, scope: &Scope) {
+        self.imports.clear();
+        if !scope.has_library() {
+            return;
+        }
+        let all: Vec<library::Loaded> =
+            self.loaded.iter().map(|one| (one.bias, one.index)).collect();
+        for one in &self.loaded {
+            if let Ok(file) = one.file() {
+                self.library.learn(one.index, &file);
+            }
+        }
+        for (place, one) in self.loaded.iter().enumerate() {
+            let Some(module) = self.modules.at(one.index) else { continue };
+            if module.hooks.is_empty() && module.path != self.path {
+                continue;
+            }
+            let Ok(file) = one.file() else { continue };
+            let with_value = |import: Import| {
+                let value = memory.word(one.bias.wrapping_add(import.word)).ok()?;
+                (import.way != Way::Address).then_some((import, value))
+            };
+            let imports = imports::imports(&file).into_iter().filter_map(with_value);
+            let known = (&mut self.modules, scope);
+            let planned = self.library.plan(known, (&all, (one.bias, one.index)), imports);
+            self.imports.push((place, planned));
+        }
+    }
+
     pub(super) fn module(&self, one: &Loaded) -> Option<&Module> {
         self.modules.at(one.index)
     }
@@ -153,6 +192,10 @@ impl Loaded {
         (self.bias.wrapping_add(module.extent.0), self.bias.wrapping_add(module.extent.1))
     }
 
+    fn file(&self) -> io::Result<ElfFile64<'_, Endianness>> {
+        ElfFile64::parse(self.bytes()).map_err(io::Error::other)
+    }
+
     /// The bytes of its file.
     pub(super) fn bytes(&self) -> &[u8] {
         self.input.bytes()
@@ -165,6 +208,11 @@ impl Loaded {
         let endian = file.endian();
         let mut headers = file.elf_program_headers().iter();
         file.entry() != 0 && headers.all(|one| one.p_type(endian).0 != PT_INTERP)
+    }
+
+    /// What is known of it where words of it are changed.
+    pub(super) fn owner(&self, module: &Module) -> Owner<'_> {
+        Owner { bias: self.bias, extent: self.extent(module), bytes: self.bytes() }
     }
 
     /// Are both the same file, at the same place?

@@ -8,6 +8,8 @@ use super::block::{Block, FILE, in_memory, is_ours, map_file};
 use super::maps::{self, Mapping};
 use super::program::{Loaded, Program};
 use super::sites::{self, Change, Stubs};
+use super::words::{self, Gated, GatedWord};
+use crate::trace::agent::Routines;
 use crate::trace::image::Image;
 use crate::trace::scope::Scope;
 use crate::trace::space::{Recording, configuration, gaps, reaches};
@@ -34,6 +36,8 @@ pub(super) struct Session {
     pub(super) block: Block,
     /// The armed hooks.
     changes: Vec<Change>,
+    /// Words by which library functions are called that lead to gates.
+    words: Vec<GatedWord>,
     /// Where the jumps of sites lead to.
     rooms: Vec<(u64, u64)>,
     /// Rooms for thunks, by the place of the module in the list.
@@ -51,6 +55,8 @@ pub(super) struct Plan {
     changes: Vec<(usize, Vec<Change>)>,
     thunks: Vec<Batch>,
     stubs: Stubs,
+    /// Likewise.
+    words: Vec<(usize, Vec<GatedWord>)>,
 }
 
 impl Session {
@@ -89,8 +95,8 @@ impl Session {
         drop(remote);
         let stood = standing.since.elapsed();
         drop(standing);
-        let (changes, rooms) = (Vec::new(), Vec::new());
-        Ok(Self { process, memory, image, block, changes, rooms, near, stood })
+        let (changes, words, rooms) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { process, memory, image, block, changes, words, rooms, near, stood })
     }
 
     /// The agent in the process of `program`, if it's there.
@@ -98,9 +104,9 @@ impl Session {
         let (image, process) = (Image::new()?, program.process);
         let maps = maps::read(process)?;
         let Some(block) = Block::find(&image, &memory, &maps) else { return Ok(None) };
-        let (changes, rooms, near) = (Vec::new(), Vec::new(), HashMap::new());
-        let stood = Duration::ZERO;
-        Ok(Some(Self { process, memory, image, block, changes, rooms, near, stood }))
+        let (changes, words, rooms) = (Vec::new(), Vec::new(), Vec::new());
+        let (near, stood) = (HashMap::new(), Duration::ZERO);
+        Ok(Some(Self { process, memory, image, block, changes, words, rooms, near, stood }))
     }
 
     /// Takes all hooks for armed, as their states are unknown.
@@ -109,8 +115,28 @@ impl Session {
         self.rooms = sites::rooms(&maps, &self.image, self.block.bias);
         let plan = self.plan(program, scope, true)?;
         self.changes = plan.changes.into_iter().flat_map(|(_, changes)| changes).collect();
+        let (words, changes) = self.left_behind(program, &maps);
+        self.words = words;
+        self.changes.extend(changes);
         self.changes.sort_unstable_by_key(|change| change.at);
         Ok(())
+    }
+
+    /// Words and calls that a recorder has left leading to gates.
+    fn left_behind(&self, program: &Program, maps: &[Mapping]) -> (Vec<GatedWord>, Vec<Change>) {
+        let places = self.block.extent_of_words(&self.image);
+        let there = program.loaded.iter().filter(|one| one.is_in(maps));
+        let all = there.filter_map(|one| {
+            let of = one.owner(program.module(one)?);
+            Some(words::left_behind(&of, &self.memory, places, &self.rooms))
+        });
+        let (mut words, mut changes) = (Vec::new(), Vec::new());
+        for gated in all.flatten() {
+            words.extend(gated.word);
+            changes.extend(gated.changes);
+        }
+        changes.sort_unstable_by_key(|change: &Change| change.at);
+        (words, changes)
     }
 
     /// What is to be written for the hooks that are wanted, or for all of them.
@@ -122,7 +148,8 @@ impl Session {
             with_values: symbols.routines_with_values(kind),
         };
         let stubs = Stubs::new(self.block.stubs(&self.image), routines);
-        let mut plan = Plan { changes: Vec::new(), thunks: Vec::new(), stubs };
+        let (changes, thunks, words) = (Vec::new(), Vec::new(), Vec::new());
+        let mut plan = Plan { changes, thunks, stubs, words };
         for (place, one) in program.loaded.iter().enumerate() {
             let Some(module) = program.module(one) else { continue };
             let start = self.near.get(&place).copied();
@@ -141,7 +168,36 @@ impl Session {
             plan.changes.push((place, changes));
             plan.thunks.extend(near);
         }
+        if !all {
+            self.plan_library(program, scope, &mut plan)?;
+        }
         Ok(plan)
+    }
+
+    /// Adds the gates of library functions. Where one can't be made, calls aren't recorded.
+    fn plan_library(&self, program: &Program, scope: &Scope, plan: &mut Plan) -> io::Result<()> {
+        let (symbols, kind, bias) = (&self.image.symbols, scope.kind(), self.block.bias);
+        let routines = [symbols.routines(kind), symbols.routines_of_waits(kind)]
+            .map(|Routines { entry, exit, .. }| (bias + entry, bias + exit));
+        let mut free = self.block.words(&self.image, &self.memory)?.into_iter();
+        for (place, planned) in &program.imports {
+            let Some(one) = program.loaded.get(*place) else { continue };
+            let Some(module) = program.module(one) else { continue };
+            let of = one.owner(module);
+            let (mut words, mut changes) = (Vec::new(), Vec::new());
+            for import in &planned.plans {
+                let Some(by) = free.next() else { break };
+                let routines = if import.may_wait() { routines[1] } else { routines[0] };
+                let writer = &mut plan.stubs.writer;
+                if let Some(gated) = Gated::plan(&of, import, writer, (routines, by)) {
+                    words.extend(gated.word);
+                    changes.extend(gated.changes);
+                }
+            }
+            plan.words.push((*place, words));
+            plan.changes.push((*place, changes));
+        }
+        Ok(())
     }
 
     /// Hands the trace over and arms what is planned. How many hooks couldn't be, because they aren't as in their file.
@@ -167,7 +223,7 @@ impl Session {
         self.move_out(&mut standing, &places)?;
         self.set_nobody(&mut standing);
         standing.settle()?;
-        let foreign = sites::arm(&self.memory, &mut self.changes, &self.rooms)?;
+        let foreign = self.arm_all()?;
         self.let_go(standing);
         Ok(foreign)
     }
@@ -177,13 +233,32 @@ impl Session {
         let (mut standing, maps, places) = self.stand_outside()?;
         self.move_out(&mut standing, &places)?;
         standing.settle()?;
-        sites::restore(&self.memory, &self.changes, &self.rooms)?;
+        self.restore()?;
         self.follow_plan(program, plan, &maps)?;
         self.move_out(&mut standing, &places)?;
         standing.settle()?;
-        let foreign = sites::arm(&self.memory, &mut self.changes, &self.rooms)?;
+        let foreign = self.arm_all()?;
         self.let_go(standing);
         Ok(foreign)
+    }
+
+    /// Arms what is on the lists; what can't be armed is taken off. How many hooks these were.
+    fn arm_all(&mut self) -> io::Result<usize> {
+        let foreign = sites::arm(&self.memory, &mut self.changes, &self.rooms)?;
+        let mut armed = Vec::with_capacity(self.words.len());
+        for word in std::mem::take(&mut self.words) {
+            if word.arm(&self.memory)? {
+                armed.push(word);
+            }
+        }
+        self.words = armed;
+        Ok(foreign)
+    }
+
+    /// Puts back all that was changed.
+    fn restore(&self) -> io::Result<()> {
+        words::restore(&self.words, &self.memory);
+        sites::restore(&self.memory, &self.changes, &self.rooms).map(|_| ())
     }
 
     /// Writes the stubs that are planned, and recipes. What is to be armed is what's planned and still there.
@@ -201,6 +276,9 @@ impl Session {
         let changes = plan.changes.into_iter().filter(|(place, _)| there(place));
         self.changes = changes.flat_map(|(_, changes)| changes).collect();
         self.changes.sort_unstable_by_key(|change| change.at);
+        let words = plan.words.into_iter().filter(|(place, _)| there(place));
+        self.words = words.flat_map(|(_, words)| words).collect();
+        self.block.use_words(&self.memory, self.words.len() as u64)?;
         plan.stubs.writer.stubs.write(&self.memory)?;
         plan.thunks.iter().try_for_each(|thunks| thunks.write(&self.memory))
     }
@@ -255,7 +333,9 @@ impl Session {
 
     /// A former recorder was killed: what it has left armed, and isn't wanted now, becomes idle.
     fn clean_up(&self, program: &Program, scope: &Scope, maps: &[Mapping]) -> io::Result<usize> {
-        let mut count = 0;
+        let (words, changes) = self.left_behind(program, maps);
+        words::restore(&words, &self.memory);
+        let mut count = sites::restore(&self.memory, &changes, &self.rooms)?;
         for (place, mut changes) in self.plan(program, scope, true)?.changes {
             if program.loaded.get(place).is_some_and(|one| one.is_in(maps)) {
                 changes.sort_unstable_by_key(|change| change.at);
@@ -353,7 +433,7 @@ impl Session {
                 // What's after a jump in the armed area may be the middle of an instruction in the idle one.
                 self.move_out(&mut standing, &places)?;
                 standing.settle()?;
-                sites::restore(&self.memory, &self.changes, &self.rooms)?;
+                self.restore()?;
                 is_armed = false;
             }
             if self.nobody_inside(&places, &maps) {
@@ -385,9 +465,9 @@ impl Session {
         let Some(block) = found.filter(|found| found.bias == self.block.bias) else {
             return Ok(None);
         };
-        let (changes, rooms) = (self.changes.clone(), self.rooms.clone());
-        let (near, stood) = (HashMap::new(), Duration::ZERO);
-        Ok(Some(Self { process, memory, image, block, changes, rooms, near, stood }))
+        let (changes, words) = (self.changes.clone(), self.words.clone());
+        let (rooms, near, stood) = (self.rooms.clone(), HashMap::new(), Duration::ZERO);
+        Ok(Some(Self { process, memory, image, block, changes, words, rooms, near, stood }))
     }
 
     /// Is it the same program still?

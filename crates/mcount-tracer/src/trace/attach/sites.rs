@@ -28,7 +28,7 @@ pub(super) struct Change {
 }
 
 impl Change {
-    fn new((at, function): (u64, u32), idle: &[u8], armed: &[u8]) -> Option<Self> {
+    pub(super) fn new((at, function): (u64, u32), idle: &[u8], armed: &[u8]) -> Option<Self> {
         let length = idle.len();
         let mut change = Self { at, function, length, idle: [0; LONGEST], armed: [0; LONGEST] };
         change.idle.get_mut(..length)?.copy_from_slice(idle);

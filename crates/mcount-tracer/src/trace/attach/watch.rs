@@ -2,10 +2,13 @@
 //! being called.
 
 use super::control::{self, Control};
+use super::session::Session;
 use super::worker::{Worker, inner_id};
 use super::{Picture, Row, Wish};
 use crate::trace::budget::{self, Budget, Times};
 use crate::trace::live::{Live, Tally};
+use crate::trace::scope::Switches;
+use crate::trace::thrift::{self, Counted, GivenUp, Thrift, Verdict};
 use crate::trace::{Size, save, told};
 use mcount_ptrace::Standing;
 use mcount_trace::Note;
@@ -48,12 +51,14 @@ pub(super) struct Watch {
 impl Worker {
     /// Waits for the end of `pipe`, of the process, of the time, or for enough calls.
     pub(super) fn wait(&mut self, pipe: &File) -> io::Result<()> {
+        let mut thrift = self.thrift();
         let process = super::worker::handle(self.request.process)?;
         let mut watch = self.watch();
         let deadline = self.request.duration.map(|duration| Instant::now() + duration);
         let look = match (&watch, self.request.calls) {
             (Some(_), _) => LIVE,
             (None, Some(_)) => OFTEN,
+            (None, None) if thrift.is_some() => LIVE,
             (None, None) => SELDOM,
         };
         loop {
@@ -74,6 +79,7 @@ impl Worker {
             }
             if !gone {
                 self.obey();
+                self.look_at_defaults(thrift.as_mut());
             }
             let wish = self.see(watch.as_mut(), typed);
             let is_enough = || self.request.calls.is_some_and(|most| self.trace.calls() >= most);
@@ -88,6 +94,67 @@ impl Worker {
                 self.see_last(watch.as_mut(), gone);
                 return Ok(());
             }
+        }
+    }
+
+    /// Where the agent counts in the process.
+    fn counted(&self) -> Counted<'_> {
+        let Session { memory, image, block, .. } = &self.session;
+        let address = block.bias + image.symbols.short_waits;
+        Counted { process: self.request.process, memory, address }
+    }
+
+    /// What it takes to see what costs too much that nobody has asked for.
+    fn thrift(&self) -> Option<Thrift> {
+        let scope = &self.request.scope;
+        let has_defaults = scope.has_waits() || scope.switches == Switches::IfPossible;
+        has_defaults.then(|| Thrift::of_running(&self.counted()))
+    }
+
+    /// Gives up what costs too much that nobody has asked for.
+    fn look_at_defaults(&mut self, thrift: Option<&mut Thrift>) {
+        let Some(thrift) = thrift else { return };
+        let is_default = self.request.scope.switches == Switches::IfPossible;
+        let off_cpu = self.off_cpu.as_ref().filter(|_| is_default);
+        let Verdict { given_up, again } = thrift.look(std::iter::once(self.counted()), off_cpu);
+        if !again.is_empty() {
+            self.take_waits_up(&again);
+        }
+        if !given_up.is_empty() {
+            self.give_defaults_up(&given_up);
+        }
+    }
+
+    fn take_waits_up(&mut self, again: &BTreeSet<GivenUp>) {
+        let library = &mut self.program.library;
+        let waits: BTreeSet<u32> =
+            library.waits().filter(|number| thrift::is_one(again, *number)).collect();
+        let names = library.take_up(&waits);
+        self.pauses.given_up.retain(|number| !waits.contains(number));
+        if self.pauses.since.is_none() {
+            // The process may have ended.
+            let _ = self.switch(true);
+        }
+        self.note(&thrift::note_of_return(&names, self.seconds()));
+    }
+
+    fn give_defaults_up(&mut self, given_up: &BTreeSet<GivenUp>) {
+        let seconds = self.seconds();
+        let library = &mut self.program.library;
+        let waits = library.waits().filter(|number| thrift::is_one(given_up, *number)).collect();
+        let names = library.give_up(&waits);
+        self.pauses.given_up.extend(waits);
+        if !names.is_empty() {
+            // The process may have ended.
+            let _ = self.switch_given_up_off();
+            let names: Vec<&str> = names.iter().map(|(_, name)| &**name).collect();
+            self.note(&thrift::note_of_waits(&names, seconds));
+        }
+        if given_up.contains(&GivenUp::Switches)
+            && let Some(off_cpu) = &self.off_cpu
+        {
+            off_cpu.give_up();
+            self.note(thrift::NOTE_OF_SWITCHES);
         }
     }
 
@@ -181,6 +248,8 @@ impl Worker {
                 names.insert(hook.id, (Arc::from(&*name), Arc::clone(&path)));
             }
         }
+        let library = self.program.library.names(&self.program.modules);
+        names.extend(library.map(|(number, name, path)| (number, (name, path))));
         names
     }
 

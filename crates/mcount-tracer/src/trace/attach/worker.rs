@@ -12,9 +12,10 @@ use super::{Request, start_of};
 use crate::commit::about;
 use crate::trace::file::TraceFile;
 use crate::trace::meant;
+use crate::trace::modules::Module;
 use crate::trace::off_cpu::{self, OffCpu};
 use crate::trace::processor;
-use crate::trace::scope::Scope;
+use crate::trace::scope::{Scope, Switches};
 use crate::trace::space::Recording;
 use crate::trace::thread_names;
 use crate::trace::told::Told;
@@ -134,7 +135,7 @@ impl Worker {
     pub(super) fn begin(mut request: Request, told: Told) -> io::Result<Self> {
         let process = request.process;
         let memory = Memory::open(process).map_err(|error| super::refused(process, error))?;
-        let program = Program::read(process, &memory, &request.scope)?;
+        let mut program = Program::read(process, &memory, &request.scope)?;
         let mut notes = program.notes.clone();
         describe(&program, &request, &mut notes);
         is_something_wanted(&program, &request.scope)?;
@@ -148,6 +149,7 @@ impl Worker {
             request.scope.entries = true;
         }
         session.set_unwinders(&program)?;
+        program.choose_library(&session.memory, &request.scope);
         // What is only looked at has no name.
         let folder = request.view.as_ref().map(|_| tempfile::tempdir()).transpose()?;
         let output = || request.output.clone().unwrap_or_else(|| default_output(&program));
@@ -192,10 +194,19 @@ impl Worker {
 
     /// Has the kernel tell of context switches, if they're wanted.
     fn watch_switches(&mut self) {
-        if self.request.scope.switches {
-            match OffCpu::of_running(&self.trace, self.request.process) {
-                Ok(off_cpu) => self.off_cpu = Some(off_cpu),
-                Err(error) => self.notes.push(off_cpu::why_not(&error)),
+        let switches = self.request.scope.switches;
+        if switches == Switches::No {
+            return;
+        }
+        match OffCpu::of_running(&self.trace, self.request.process) {
+            Ok(off_cpu) => self.off_cpu = Some(off_cpu),
+            Err(error) if switches == Switches::Wanted => {
+                self.notes.push(off_cpu::why_not(&error));
+            }
+            // If there's no room for it, that's said anyway.
+            Err(error) => {
+                let why = off_cpu::why_not(&error);
+                let _ = self.trace.add(Note { text: why.as_bytes() });
             }
         }
     }
@@ -288,6 +299,16 @@ impl Worker {
         self.trace.finish().map_err(|error| about(&path, error))
     }
 
+    /// For how long it has been traced, in seconds.
+    pub(super) fn seconds(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    /// Puts a note into the trace. If there's no room for it, that's said anyway.
+    pub(super) fn note(&self, text: &str) {
+        let _ = self.trace.add(Note { text: text.as_bytes() });
+    }
+
     /// Pauses, or goes on.
     pub(super) fn pause(&mut self, is_paused: bool) -> io::Result<()> {
         self.switch(!is_paused)?;
@@ -340,6 +361,10 @@ impl Worker {
         }
         let scope = wanted.scope(&self.request.scope)?;
         self.program.choose(&scope);
+        self.program.choose_library(&self.session.memory, &scope);
+        for (_, planned) in &self.program.imports {
+            self.trace.add_all(planned.entries(&self.program.modules))?;
+        }
         let changed = match self.program.wanted() {
             0 => Err(io::Error::other(meant::nothing(&[], std::iter::empty()))),
             _ => self.session.plan(&self.program, &scope, false),
@@ -347,6 +372,7 @@ impl Worker {
         let changed = changed.and_then(|plan| self.session.change(&self.program, plan));
         if let Err(error) = changed {
             self.program.choose(&self.request.scope);
+            self.program.choose_library(&self.session.memory, &self.request.scope);
             return Err(error);
         }
         self.request.scope = scope;
@@ -520,6 +546,9 @@ fn describe_in(trace: &TraceFile, program: &Program) -> io::Result<()> {
     for found in &program.values {
         rendezvous::write_values(trace, found)?;
     }
+    for (_, planned) in &program.imports {
+        trace.add_all(planned.entries(&program.modules))?;
+    }
     describe_process(trace, program, (inner_id(program.process), 0))
 }
 
@@ -533,7 +562,8 @@ fn describe_process(
     let path = program.path.as_os_str().as_bytes();
     trace.add(ProcessStart { pid, parent, ticks, path })?;
     for one in &program.loaded {
-        if let Some(module) = program.module(one).filter(|module| !module.hooks.is_empty()) {
+        let is_told = |module: &&Module| !(module.hooks.is_empty() && program.imports.is_empty());
+        if let Some(module) = program.module(one).filter(is_told) {
             let (module, bias) = (module.number, one.bias);
             trace.add(mcount_trace::Mapping { module, pid, bias, ticks, is_loaded: true })?;
         }

@@ -7,7 +7,7 @@ use mcount_cpu::aarch64::code::BREAKPOINT;
 /// Where in a gate its site is.
 pub(super) const GATE_SITE: u64 = 0;
 /// And where the function goes on.
-const GATE_BODY: u64 = 8;
+pub(super) const GATE_BODY: u64 = 8;
 
 /// Bytes of a call by a word. Such calls aren't replaced here.
 pub(super) const BY_WORD: usize = 4;
@@ -74,5 +74,10 @@ pub(super) fn jump_by(_from: u64, _word: u64) -> Option<[u8; BY_WORD]> {
 
 /// A call by a word: the same.
 pub(super) fn direct(_code: [u8; BY_WORD], _from: u64, _target: u64) -> Option<[u8; BY_WORD]> {
+    None
+}
+
+/// Where such a call leads to: there are none.
+pub(super) fn direct_target(_code: [u8; BY_WORD], _from: u64) -> Option<u64> {
     None
 }

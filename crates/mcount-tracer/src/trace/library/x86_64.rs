@@ -8,6 +8,9 @@ pub(super) use mcount_cpu::x86_64::code::{BY_WORD, direct, jump_by};
 /// Where in a gate its site is.
 pub(super) const GATE_SITE: u64 = code::GATE_SITE as u64;
 
+/// And where the function goes on.
+pub(super) const GATE_BODY: u64 = code::GATE_BODY as u64;
+
 /// The stub at `stub` of the function with this number, which calls these routines at entry and exit, and the gate after it, which goes on
 /// by the word at `by`. `None` if something is out of reach.
 pub(super) fn pair(
@@ -19,6 +22,16 @@ pub(super) fn pair(
     let gate = stub + STUB as u64;
     let made = code::stub(stub, entry, gate + code::GATE_BODY as u64, exit, number)?;
     [made, code::gate(gate, stub, by)?].concat().try_into().ok()
+}
+
+/// Where a call or a jump leads to that [`direct`] has made, at `from`. `None` if it's none.
+pub(super) fn direct_target(code: [u8; BY_WORD], from: u64) -> Option<u64> {
+    let (distance, end) = match code {
+        [0x67, 0xe8, a, b, c, d] => ([a, b, c, d], BY_WORD as u64),
+        [0xe9, a, b, c, d, 0x90] => ([a, b, c, d], BY_WORD as u64 - 1),
+        _ => return None,
+    };
+    Some(from.wrapping_add(end).wrapping_add_signed(i32::from_le_bytes(distance).into()))
 }
 
 /// The changes to this code.
@@ -37,4 +50,20 @@ pub(super) fn first(code: [u8; 8]) -> First {
 /// Code that goes to `place` with the number of an import.
 pub(super) fn load_and_jump(index: u32, _word: u64, place: u64) -> [u8; STUB] {
     code::load_and_jump(index, place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_replaced_calls_lead_to() {
+        for code in [[0xff, 0x15, 1, 2, 3, 4], [0xff, 0x25, 1, 2, 3, 4]] {
+            for target in [0x5000, 0x1000, 0x4000_0000] {
+                let made = direct(code, 0x2000, target).unwrap();
+                assert_eq!(direct_target(made, 0x2000), Some(target), "{made:x?}");
+            }
+            assert_eq!(direct_target(code, 0x2000), None);
+        }
+    }
 }

@@ -1,0 +1,372 @@
+//! What is recorded by default besides functions with hooks: library calls that wait. In programs whose time goes into waiting, a plain
+//! `mcount trace`, `attach` or `top` says for what; functions with hooks are recorded as exactly as without it; calls that don't wait
+//! cost next to nothing; and a process that was attached to is as it was before.
+
+use crate::Test;
+use crate::attach::{Attached, text, worker};
+use crate::programs::{PROGRAMS, as_untraced};
+use crate::truth::{DEFAULTS, Room, kill_one, tracer_with};
+use nix::sys::signal::Signal;
+use object::{Object, ObjectSection};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use testkit::served::Served;
+
+const HOOKS: &[&str] = &["-O2", "-pthread", "-fpatchable-function-entry=5"];
+
+/// Without a PLT, and code takes addresses from the words by which it calls.
+const NO_PLT: &[&str] = &["-fno-plt", "-DADDRESS"];
+
+/// What a test does.
+type Check = fn() -> Result<(), String>;
+
+/// Programs that wait, each for one reason: its source, and functions of which one waits for most of the time, by `function` or a caller.
+const WAITING: [(&str, &str, &str, &str); 5] = [
+    ("condition", "gcc", "waits-condition.c", "pthread_cond_wait"),
+    ("pipe", "gcc", "waits-pipe.c", "read"),
+    ("lock", "gcc", "waits-lock.c", "pthread_mutex_lock"),
+    ("rust-condition", "rustc", "waits-condition.rs", "syscall"),
+    ("rust-sleep", "rustc", "waits-sleep.rs", "clock_nanosleep"),
+];
+
+pub(crate) fn tests() -> Vec<Test> {
+    let mut tests = Vec::new();
+    for (name, compiler, source, function) in WAITING {
+        let run = move || waiting(compiler, source, function);
+        tests.push(test(&format!("waits::{name}"), &[compiler], run));
+    }
+    let rows: [(&str, &[&'static str], Check); 12] = [
+        ("waits::server", &["g++"], server),
+        ("waits::server-attach", &["g++"], server_attached),
+        ("waits::server-top", &["g++"], server_in_top),
+        ("waits::plain", &["g++"], plain),
+        ("waits::free-locks", &["gcc"], free_locks),
+        ("waits::attach-lazy", &["gcc"], || left_as_it_was(&["-Wl,-z,lazy"])),
+        ("waits::attach-now", &["gcc"], || left_as_it_was(&["-Wl,-z,relro,-z,now"])),
+        ("waits::attach-no-plt", &["gcc"], || left_as_it_was(NO_PLT)),
+        ("waits::killed-lazy", &["gcc"], || both_killed(&["-Wl,-z,lazy"])),
+        ("waits::killed-now", &["gcc"], || both_killed(&["-Wl,-z,relro,-z,now"])),
+        ("waits::killed-no-plt", &["gcc"], || both_killed(NO_PLT)),
+        ("waits::next-command", &["gcc"], next_command),
+    ];
+    tests.extend(rows.map(|(name, wants, run)| test(name, wants, run)));
+    tests.extend(PROGRAMS.iter().map(|program| Test {
+        name: format!("waits::program-{}", program.name),
+        wants: vec![crate::programs::compiler(program.source)],
+        open: program.open,
+        run: Box::new(move || as_untraced(&Room::new()?, program, &[DEFAULTS])),
+    }));
+    tests
+}
+
+fn test(
+    name: &str,
+    wants: &[&'static str],
+    run: impl FnOnce() -> Result<(), String> + Send + 'static,
+) -> Test {
+    Test { name: name.to_owned(), wants: wants.to_vec(), open: None, run: Box::new(run) }
+}
+
+/// The server of `examples/`.
+fn build_server(room: &Room) -> Result<PathBuf, String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/server/server.cpp");
+    room.compile("g++", HOOKS, &source.to_string_lossy())
+}
+
+/// Name, nanoseconds, depth and thread of each call in the trace of the folder `name`, callers first.
+fn calls(room: &Room, name: &str) -> Result<Vec<(String, u64, u64, u64)>, String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    command.args(["replay", "--format", "jsonl"]).arg(room.path(name).join("trace.mcount"));
+    let printed = room.run(&format!("{name}-printed"), &mut command)?.stdout;
+    let mut calls = Vec::new();
+    for line in printed.lines() {
+        let row: Value = serde_json::from_str(line).map_err(text)?;
+        let number = |name: &str| row.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let function = row.get("function").and_then(Value::as_str).unwrap_or_default();
+        calls.push((function.to_owned(), number("duration_ns"), number("depth"), number("thread")));
+    }
+    Ok(calls)
+}
+
+/// Nanoseconds in all calls of each function.
+fn totals(calls: &[(String, u64, u64, u64)]) -> BTreeMap<&str, u64> {
+    let mut totals = BTreeMap::new();
+    for (function, time, ..) in calls {
+        *totals.entry(function.split('(').next().unwrap_or_default()).or_default() += time;
+    }
+    totals
+}
+
+/// Does the trace of the server say that it's the lock for which threads wait, and who has it meanwhile?
+fn names_the_lock(calls: &[(String, u64, u64, u64)]) -> Result<(), String> {
+    let totals = totals(calls);
+    let of = |name: &str| totals.get(name).copied().unwrap_or(0);
+    let (lock, all) = (of("pthread_mutex_lock"), of("shop::handle_request"));
+    if lock < all / 2 || of("shop::Ledger::note") < lock || of("shop::write_line") < all / 20 {
+        return Err(format!("the lock isn't what takes the time: {totals:?}"));
+    }
+    // Locks that were free aren't there. A call that is open has no time.
+    let is_short = |time: u64| (1..1000).contains(&time);
+    if calls.iter().any(|(name, time, ..)| name == "pthread_mutex_lock" && is_short(*time)) {
+        return Err("a lock that was free is in the trace".to_owned());
+    }
+    // The callers say which function waits, and which one is slow under the lock.
+    let mut stack: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
+    for (function, _, depth, thread) in calls {
+        let depth = usize::try_from(*depth).map_err(text)?;
+        let stack = stack.entry(*thread).or_default();
+        stack.truncate(depth);
+        let caller = stack.last().copied().unwrap_or_default();
+        let expected = match function.as_str() {
+            "pthread_mutex_lock" => "shop::Ledger::note",
+            "nanosleep" | "clock_nanosleep" => "shop::write_line",
+            _ => "",
+        };
+        if !caller.starts_with(expected) && !caller.is_empty() {
+            return Err(format!("{function} is called by {caller}"));
+        }
+        if !function.starts_with("linux:") {
+            stack.push(function);
+        }
+    }
+    Ok(())
+}
+
+fn server() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = build_server(&room)?;
+    let ended = room.run("traced", &mut tracer_with(&[DEFAULTS], &program))?;
+    if ended.code != 0 || !ended.stderr.is_empty() {
+        return Err(format!("{ended:?}"));
+    }
+    names_the_lock(&calls(&room, "traced")?)
+}
+
+/// The server, for as long as it's needed.
+struct Serving(Child);
+
+impl Serving {
+    fn start(program: &Path) -> Result<Self, String> {
+        let mut command = Command::new(program);
+        command.arg("60").stdout(Stdio::null()).spawn().map(Self).map_err(text)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn server_attached() -> Result<(), String> {
+    let room = Room::new()?;
+    let serving = Serving::start(&build_server(&room)?)?;
+    for name in ["first", "again"] {
+        let attached = Attached::start(&room, name, &[DEFAULTS], serving.0.id())?;
+        std::thread::sleep(Duration::from_millis(800));
+        attached.stop()?;
+        names_the_lock(&calls(&room, name)?)?;
+    }
+    Ok(())
+}
+
+fn server_in_top() -> Result<(), String> {
+    let room = Room::new()?;
+    let serving = Serving::start(&build_server(&room)?)?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    command.args(["top", "--once", "--interval", "1s"]).arg(serving.0.id().to_string());
+    let ended = room.run("top", &mut command)?;
+    let first = ended.stdout.lines().nth(2).unwrap_or_default();
+    if ended.code == 0 && first.contains("pthread_mutex_lock") {
+        Ok(())
+    } else {
+        Err(format!("{ended:?}"))
+    }
+}
+
+/// With `--plain`, only functions with hooks are in the trace.
+fn plain() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = build_server(&room)?;
+    room.run("traced", &mut tracer_with(&[], &program))?;
+    let calls = calls(&room, "traced")?;
+    let others = ["pthread_", "nanosleep", "clock_nanosleep", "linux:", "std::thread::join"];
+    match calls.iter().find(|(name, ..)| others.iter().any(|one| name.starts_with(one))) {
+        Some(call) => Err(format!("{call:?}")),
+        None if calls.is_empty() => Err("nothing is recorded".to_owned()),
+        None => Ok(()),
+    }
+}
+
+/// A program that waits in `function` for most of its time, and says by its exit code that nothing else was different.
+fn waiting(compiler: &str, source: &str, function: &str) -> Result<(), String> {
+    let room = Room::new()?;
+    let flags: &[&str] = match compiler {
+        "rustc" => &["-O", "-Zpatchable-function-entry=5"],
+        _ => HOOKS,
+    };
+    let program = room.compile(compiler, flags, source)?;
+    let ended = room.run("traced", &mut tracer_with(&[DEFAULTS], &program))?;
+    if ended.code != 0 || !ended.stderr.is_empty() {
+        return Err(format!("{ended:?}"));
+    }
+    let calls = calls(&room, "traced")?;
+    let totals = totals(&calls);
+    let waited = totals.get(function).copied().unwrap_or(0);
+    let all = totals
+        .get("main")
+        .or_else(|| totals.iter().find(|(name, _)| name.ends_with("::main")).map(|(_, time)| time));
+    match all {
+        Some(all) if waited > all / 2 => Ok(()),
+        _ => Err(format!("{function} is nothing to {totals:?}")),
+    }
+}
+
+/// Locks that are always free aren't recorded. Taken very often, they cost so much that they aren't watched any more, and the trace
+/// says so.
+fn free_locks() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "waits-free.c")?;
+    let ended = room.run("traced", &mut tracer_with(&[DEFAULTS], &program))?;
+    if ended.code != 0 || !ended.stderr.is_empty() {
+        return Err(format!("{ended:?}"));
+    }
+    let short =
+        |(name, time, ..): &&(String, u64, u64, u64)| name.starts_with("pthread_") && *time < 1000;
+    let calls = calls(&room, "traced")?;
+    if let Some(call) = calls.iter().find(short) {
+        return Err(format!("{call:?}"));
+    }
+    let trace = room.trace("traced")?;
+    let is_said = |note: &String| note.contains("pthread_mutex_lock") && note.contains("so often");
+    if trace.notes.iter().any(is_said) { Ok(()) } else { Err(format!("{:?}", trace.notes)) }
+}
+
+/// What the file of `program` has in these sections, and the process has there, if it's loaded at `bias`; and the words of its
+/// global offset table.
+fn of_process(program: &Path, process: u32) -> Result<(Vec<u8>, Vec<u8>, Vec<u64>), String> {
+    let bytes = testkit::files::read(program)?;
+    let file = object::File::parse(&*bytes).map_err(text)?;
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).map_err(text)?;
+    let bias = maps.lines().find(|line| line.ends_with(&*program.to_string_lossy()));
+    let bias = bias.and_then(|line| line.split('-').next()).ok_or("it isn't mapped")?;
+    let bias = u64::from_str_radix(bias, 16).map_err(text)?;
+    let memory = std::fs::File::open(format!("/proc/{process}/mem")).map_err(text)?;
+    let there = |name: &str| {
+        let Some(section) = file.section_by_name(name) else { return Ok((Vec::new(), Vec::new())) };
+        let mut found = vec![0; usize::try_from(section.size()).map_err(text)?];
+        memory.read_exact_at(&mut found, bias + section.address()).map_err(text)?;
+        Ok::<_, String>((section.data().map_err(text)?.to_vec(), found))
+    };
+    let (mut expected, mut found, mut words) = (Vec::new(), Vec::new(), Vec::new());
+    for name in [".rela.plt", ".rela.dyn", ".plt", ".plt.sec", ".text"] {
+        let (in_file, in_memory) = there(name)?;
+        expected.extend(in_file);
+        found.extend(in_memory);
+    }
+    for name in [".got", ".got.plt"] {
+        let (_, now) = there(name)?;
+        words.extend(now.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)));
+    }
+    Ok((expected, found, words))
+}
+
+/// Library functions that are called for the first time before, while and after a recorder is attached, two times: each call is recorded that
+/// ought to be, they do what they should, and afterwards the module's words lead nowhere else than without a recorder.
+fn left_as_it_was(flags: &[&str]) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &[HOOKS, flags].concat(), "served-waits.c")?;
+    let mut served = Served::start(&program)?;
+    served.ask("usleep", "usleep 0")?;
+    for (name, asked) in
+        [("first", ["usleep", "nanosleep", "usleep"]), ("again", ["poll", "nanosleep", "usleep"])]
+    {
+        let attached = Attached::start(&room, name, &[DEFAULTS], served.id())?;
+        for function in asked {
+            served.ask(function, &format!("{function} 0"))?;
+        }
+        let trace = attached.stop()?;
+        for function in asked {
+            let expected = asked.iter().filter(|one| **one == function).count() as u64;
+            let count = trace.count(0, function);
+            if count != expected {
+                return Err(format!("{name}: {count} calls of {function}, and not {expected}"));
+            }
+        }
+        let (expected, found, words) = of_process(&program, served.id())?;
+        if expected != found {
+            return Err(format!("{name}: code or relocations aren't as in the file"));
+        }
+        if leads_to_agent(&words, served.id())? {
+            return Err(format!("{name}: a word still leads to the agent"));
+        }
+    }
+    served.ask("select", "select 0")?;
+    served.ask("poll", "poll 0")
+}
+
+/// Does one of these words of a process lead to the agent in it? There has to be one.
+fn leads_to_agent(words: &[u64], process: u32) -> Result<bool, String> {
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).map_err(text)?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let ours: Vec<(u64, u64)> = maps
+        .lines()
+        .filter(|line| line.contains("/memfd:mcount"))
+        .filter_map(|line| line.split(' ').next()?.split_once('-'))
+        .filter_map(|(from, to)| Some((number(from)?, number(to)?)))
+        .collect();
+    let is_ours = |word: &u64| ours.iter().any(|(from, to)| (*from..*to).contains(word));
+    if ours.is_empty() {
+        Err("no agent is there".to_owned())
+    } else {
+        Ok(words.iter().any(is_ours))
+    }
+}
+
+/// If all of `mcount attach` is killed, the process goes on, and the next one puts back what was changed.
+fn both_killed(flags: &[&str]) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &[HOOKS, flags].concat(), "served-waits.c")?;
+    let mut served = Served::start(&program)?;
+    let mut attached = Attached::start(&room, "killed", &[DEFAULTS], served.id())?;
+    kill_one(attached.child.id().into(), Signal::SIGSTOP);
+    kill_one(worker(&attached)?, Signal::SIGKILL);
+    attached.child.kill().and_then(|()| attached.child.wait()).map_err(text)?;
+    for function in ["usleep", "poll"] {
+        served.ask(function, &format!("{function} 0"))?;
+    }
+    let (in_file, found, words) = of_process(&program, served.id())?;
+    if in_file == found && !leads_to_agent(&words, served.id())? {
+        return Err("nothing was left to do".to_owned());
+    }
+    Attached::start(&room, "attached", &[], served.id())?.stop()?;
+    let (in_file, found, words) = of_process(&program, served.id())?;
+    if in_file != found || leads_to_agent(&words, served.id())? {
+        return Err("something is still changed".to_owned());
+    }
+    for function in ["usleep", "poll", "select"] {
+        served.ask(function, &format!("{function} 0"))?;
+    }
+    Ok(())
+}
+
+/// After a trace, one line says what to do with it, and nothing else is said.
+fn next_command() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "waits-pipe.c")?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    command.arg("trace").arg(&program).current_dir(room.path("."));
+    let output = command.output().map_err(text)?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let last = said.strip_suffix(
+        " calls in waits-pipe.mcount; see where the time went: mcount stats waits-pipe.mcount\n",
+    );
+    let count = last.and_then(|text| text.strip_prefix("mcount: "));
+    let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit() || c == ',');
+    if count.is_some_and(is_number) { Ok(()) } else { Err(format!("{said:?}")) }
+}

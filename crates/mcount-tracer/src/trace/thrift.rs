@@ -1,0 +1,203 @@
+//! What is recorded although nobody has asked for it has to cost little: library calls that wait, and when threads are off the processor. The
+//! program's processor time says how much that is (`budget.rs`). What happens too often isn't recorded any more, and the trace says so.
+//!
+//! A library call that doesn't wait for long costs the most for what one learns by it: nothing. The agent counts these, by function. So
+//! locks that are always free are found here, and those for which threads really wait are cheap.
+
+use super::budget::{Budget, Times};
+use super::off_cpu::OffCpu;
+use mcount_agent::SHORT_WAITS;
+use mcount_ptrace::Memory;
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+/// The part of the program's processor time that it may cost.
+const SHARE: f64 = 0.02;
+
+/// How often it's looked at.
+const OFTEN: Duration = Duration::from_millis(3);
+
+/// Over how much time it's decided whether there are too many switches.
+const DECIDED: Duration = Duration::from_millis(40);
+
+/// After so much processor time of the program at least, what was given up is recorded again: it may have been the program's beginning
+/// only that took so many locks. It's also so many times of what was spent until then, and twice as long each time.
+const PROBATION: Duration = Duration::from_secs(1);
+const TIMES_SPENT: f64 = 100.0;
+
+/// What it costs that a thread leaves the processor and comes back, and that there's a new one, in seconds. The kernel writes two
+/// records for the one, and makes an event for each processor for the other (`cargo lab bench` would notice if that were too little).
+const SWITCH: f64 = 1.5e-6;
+const NEW_THREAD: f64 = 10e-6;
+
+/// What is given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum GivenUp {
+    /// Functions whose numbers have this remainder.
+    Waits(u32),
+    /// When threads are off the processor.
+    Switches,
+}
+
+/// What is to be done.
+#[derive(Debug, Default)]
+pub(super) struct Verdict {
+    pub(super) given_up: BTreeSet<GivenUp>,
+    /// What was given up, and isn't any more.
+    pub(super) again: BTreeSet<GivenUp>,
+}
+
+/// A process, and where in its memory the agent counts.
+pub(super) struct Counted<'p> {
+    pub(super) process: i32,
+    pub(super) memory: &'p Memory,
+    pub(super) address: u64,
+}
+
+/// What it has cost so far.
+pub(super) struct Thrift {
+    budget: Budget,
+    times: Times,
+    looked: Instant,
+    /// What each process had counted when it was looked at last.
+    counts: HashMap<i32, Vec<u64>>,
+    /// Short waits by remainder.
+    all: Vec<u64>,
+    /// Switches and new threads that the beginning took, which the recorder had a part in.
+    first: Option<(u64, u64)>,
+    given_up: BTreeSet<GivenUp>,
+    /// Until how much time of the program's nothing is recorded again, and how long that is the next time at least.
+    probation: (Duration, Duration),
+    /// What had been spent when something was given up last, in seconds.
+    spent: f64,
+    /// What switches had cost when that was looked at last, when, and how much time the program had used.
+    switches: (f64, Instant, Duration),
+}
+
+impl Thrift {
+    /// Nothing has been counted so far in `process`, which begins, or goes on.
+    pub(super) fn new(begins: i32) -> Self {
+        let counts = HashMap::from([(begins, vec![0; SHORT_WAITS])]);
+        Self::with(counts, Times::default())
+    }
+
+    /// What was counted so far in a process that runs is none of this trace's.
+    pub(super) fn of_running(of: &Counted<'_>) -> Self {
+        let counts = of.read().map(|counts| (of.process, counts));
+        let mut times = Times::default();
+        times.begin(of.process);
+        Self::with(counts.into_iter().collect(), times)
+    }
+
+    fn with(counts: HashMap<i32, Vec<u64>>, times: Times) -> Self {
+        let (budget, looked, first) = (Budget::hasty(SHARE), Instant::now(), None);
+        let (given_up, probation) = (BTreeSet::new(), (Duration::ZERO, PROBATION));
+        let all = vec![0; SHORT_WAITS];
+        let switches = (0.0, Instant::now(), Duration::ZERO);
+        Self {
+            budget,
+            times,
+            looked,
+            counts,
+            all,
+            first,
+            given_up,
+            probation,
+            spent: 0.0,
+            switches,
+        }
+    }
+
+    /// Looks at what these processes have counted, if it's time. What is to be given up now.
+    pub(super) fn look<'p>(
+        &mut self,
+        processes: impl Iterator<Item = Counted<'p>>,
+        off_cpu: Option<&OffCpu>,
+    ) -> Verdict {
+        if self.looked.elapsed() < OFTEN {
+            return Verdict::default();
+        }
+        self.looked = Instant::now();
+        let mut known = Vec::new();
+        for one in processes {
+            known.push(one.process);
+            self.count(&one);
+        }
+        let (switches, threads) = off_cpu.map_or((0, 0), OffCpu::counts);
+        let first = *self.first.get_or_insert((switches, threads));
+        let (switches, threads) =
+            (switches.saturating_sub(first.0), threads.saturating_sub(first.1));
+        let used = self.times.count(known.into_iter());
+        #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+        let cost = switches as f64 * SWITCH + threads as f64 * NEW_THREAD;
+        let has_switches = self.is_too_much(cost, used);
+        if !self.given_up.is_empty() && used >= self.probation.0 {
+            self.budget.forgive();
+            return Verdict { again: std::mem::take(&mut self.given_up), ..Verdict::default() };
+        }
+        let given_up = self.budget.decide(used, (&self.all, 0));
+        let mut given_up: BTreeSet<GivenUp> = given_up.into_iter().map(GivenUp::Waits).collect();
+        if !given_up.is_empty() {
+            self.given_up.extend(&given_up);
+            let spent = self.budget.cost_of(self.all.iter().sum());
+            let times = Duration::from_secs_f64((spent - self.spent).max(0.0) * TIMES_SPENT);
+            let pause = times.max(self.probation.1);
+            (self.spent, self.probation) = (spent, (used + pause, 2 * pause));
+        }
+        given_up.extend(has_switches.then_some(GivenUp::Switches));
+        Verdict { given_up, ..Verdict::default() }
+    }
+
+    /// Do switches, which have cost so much so far, cost too much? `used` is the program's time. One that waits for most of the time
+    /// doesn't notice what a little more costs.
+    fn is_too_much(&mut self, cost: f64, used: Duration) -> bool {
+        let (before, at, used_before) = self.switches;
+        let elapsed = at.elapsed();
+        if elapsed < DECIDED {
+            return false;
+        }
+        self.switches = (cost, Instant::now(), used);
+        let time = elapsed.max(used.saturating_sub(used_before));
+        cost - before > SHARE * time.as_secs_f64()
+    }
+
+    fn count(&mut self, one: &Counted<'_>) {
+        let Some(now) = one.read() else { return };
+        // One that was forked begins with what its parent has counted.
+        let before = self.counts.entry(one.process).or_insert_with(|| now.clone());
+        for ((sum, now), before) in self.all.iter_mut().zip(&now).zip(&*before) {
+            // It may have executed another program.
+            *sum += now.checked_sub(*before).unwrap_or(*now);
+        }
+        *before = now;
+    }
+}
+
+impl Counted<'_> {
+    fn read(&self) -> Option<Vec<u64>> {
+        self.memory.words(self.address, SHORT_WAITS).ok()
+    }
+}
+
+/// Does the function with this number have this remainder?
+pub(super) fn is_one(given_up: &BTreeSet<GivenUp>, number: u32) -> bool {
+    let remainder = u32::try_from(SHORT_WAITS).map_or(0, |count| number % count);
+    given_up.contains(&GivenUp::Waits(remainder))
+}
+
+/// What the trace says of functions that are given up, `seconds` after it began.
+pub(super) fn note_of_waits(names: &[&str], seconds: f64) -> String {
+    let names = names.join(", ");
+    format!(
+        "called so often without waiting that waits aren't recorded from {seconds:.3} s on: {names}"
+    )
+}
+
+/// What the trace says of those that are recorded again.
+pub(super) fn note_of_return(names: &[String], seconds: f64) -> String {
+    format!("waits are recorded again from {seconds:.3} s on: {}", names.join(", "))
+}
+
+/// What the trace says if switches are given up.
+pub(super) const NOTE_OF_SWITCHES: &str =
+    "threads leave the CPU so often that the trace lacks time off the CPU: use --context-switches";

@@ -1,0 +1,151 @@
+//! Library functions that may wait: `mcount trace` records calls of these by default, if they take a while.
+//!
+//! Sources: the cancellation points of POSIX.1-2008 (XSH 2.9.5.2, as pthreads(7) has them), which are the functions that may
+//! block indefinitely; locks, barriers and joins, which POSIX leaves out of that list on purpose; and what Linux and C libraries have in
+//! addition of the same kind. Of those that only "may" be cancellation points, functions that read are here. Functions that
+//! print aren't: they seldom wait, and take long for other reasons. C++ has the same in its own library, through which programs
+//! call them. Rust's library, which is part of each program, calls those of C.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+/// Shorter calls aren't recorded, in nanoseconds: such a lock was free, such a read found its data. The shortest way into the
+/// kernel and back takes about a tenth of it, and a thread that really waits can't be back within it.
+pub(super) const SHORTEST: u64 = 1_000;
+
+/// Cancellation points of POSIX, but for `pthread_testcancel`.
+const CANCELLATION_POINTS: &str = "
+    accept aio_suspend clock_nanosleep close connect creat fcntl fdatasync fsync getmsg getpmsg lockf mq_receive mq_send
+    mq_timedreceive mq_timedsend msgrcv msgsnd msync nanosleep open openat pause poll pread pselect pthread_cond_clockwait
+    pthread_cond_timedwait pthread_cond_wait pthread_join putmsg putpmsg pwrite read readv recv recvfrom recvmsg select
+    sem_clockwait sem_timedwait sem_wait send sendmsg sendto sigsuspend sigtimedwait sigwait sigwaitinfo sleep system
+    tcdrain usleep wait waitid waitpid write writev";
+
+/// Functions that may be, by which programs read, or ask others.
+const READERS: &str = "
+    fclose fflush fgetc fgets fgetwc fgetws fread fscanf getaddrinfo getc getc_unlocked getchar getchar_unlocked getdelim
+    gethostbyaddr gethostbyname getline getnameinfo getwc getwchar pclose scanf";
+
+/// Locks, barriers and joins.
+const LOCKS: &str = "
+    call_once cnd_timedwait cnd_wait mtx_lock mtx_timedlock pthread_barrier_wait pthread_mutex_clocklock pthread_mutex_lock
+    pthread_mutex_timedlock pthread_once pthread_rwlock_clockrdlock pthread_rwlock_clockwrlock pthread_rwlock_rdlock
+    pthread_rwlock_timedrdlock pthread_rwlock_timedwrlock pthread_rwlock_wrlock pthread_spin_lock thrd_join thrd_sleep";
+
+/// What Linux and its C libraries have in addition; `syscall` is how Rust's library waits for a futex.
+const LINUX: &str = "
+    accept4 copy_file_range epoll_pwait epoll_pwait2 epoll_wait flock gethostbyaddr_r gethostbyname2 gethostbyname2_r
+    gethostbyname_r io_getevents ppoll preadv preadv2 pthread_clockjoin_np pthread_timedjoin_np pwritev pwritev2 recvmmsg
+    semop semtimedop sendfile sendmmsg splice sync sync_file_range syncfs syscall tee vmsplice wait3 wait4";
+
+/// What the standard libraries of C++ wait by, without arguments and inline namespaces.
+const CPP: [&str; 18] = [
+    "std::condition_variable::wait",
+    "std::condition_variable::wait_for",
+    "std::condition_variable::wait_until",
+    "std::condition_variable::__do_timed_wait",
+    "std::__condvar::wait",
+    "std::thread::join",
+    "std::jthread::join",
+    "std::this_thread::__sleep_for",
+    "std::this_thread::sleep_for",
+    "std::mutex::lock",
+    "std::recursive_mutex::lock",
+    "std::timed_mutex::lock",
+    "std::recursive_timed_mutex::lock",
+    "std::shared_timed_mutex::lock",
+    "std::shared_timed_mutex::lock_shared",
+    "std::__shared_mutex_base::lock",
+    "std::__shared_mutex_base::lock_shared",
+    "std::__atomic_futex_unsigned_base::_M_futex_wait_until",
+];
+
+/// The names of all of C's.
+static NAMES: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
+    let lists = [CANCELLATION_POINTS, READERS, LOCKS, LINUX];
+    lists.into_iter().flat_map(str::split_whitespace).collect()
+});
+
+/// Is it a function that may wait? `name` is as in the source, `symbol` as in the symbol table.
+pub(super) fn may_wait(name: &str, symbol: &str) -> bool {
+    if symbol.starts_with("_Z") {
+        let name = name.split('(').next().unwrap_or_default();
+        return CPP.contains(&without_inline_namespace(name).as_str());
+    }
+    NAMES.contains(plain(symbol))
+}
+
+/// `std::x` of `std::__1::x`.
+fn without_inline_namespace(name: &str) -> String {
+    ["std::__1::", "std::__ndk1::", "std::_V2::"]
+        .iter()
+        .find_map(|inline| name.strip_prefix(inline))
+        .map_or_else(|| name.to_owned(), |rest| format!("std::{rest}"))
+}
+
+/// The function that headers have made `symbol` of: of another size of offsets or times, checked, or of a certain standard of C.
+fn plain(symbol: &str) -> &str {
+    let name =
+        ["__isoc99_", "__isoc23_", "_IO_"].iter().find_map(|prefix| symbol.strip_prefix(prefix));
+    let name = name.unwrap_or_else(|| symbol.trim_start_matches('_'));
+    let name = name.strip_suffix("_chk").unwrap_or(name);
+    let name = name.strip_suffix("_time64").unwrap_or(name);
+    name.strip_suffix("64").unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_headers_make_of_those_that_wait() {
+        let all = [
+            "read",
+            "__read_chk",
+            "pread64",
+            "__pread64_chk",
+            "__poll_chk",
+            "lockf64",
+            "__isoc99_scanf",
+            "_IO_getc",
+            "__select",
+            "__pthread_mutex_lock",
+            "fcntl64",
+            "__nanosleep64",
+            "__clock_nanosleep_time64",
+            "syscall",
+        ];
+        for symbol in all {
+            assert!(may_wait(symbol, symbol), "{symbol}");
+        }
+        for symbol in [
+            "malloc",
+            "printf",
+            "memcpy",
+            "pthread_mutex_unlock",
+            "readlink",
+            "pthread_testcancel",
+            "",
+            "64",
+        ] {
+            assert!(!may_wait(symbol, symbol), "{symbol}");
+        }
+    }
+
+    #[test]
+    fn functions_of_cpp_that_wait() {
+        let table = [
+            ("_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE", true),
+            ("_ZNSt6thread4joinEv", true),
+            ("_ZNSt3__15mutex4lockEv", true),
+            ("_ZNSt3__118condition_variable4waitERNS_11unique_lockINS_5mutexEEE", true),
+            ("_ZNSt18condition_variable10notify_oneEv", false),
+            ("_ZNSt6thread6detachEv", false),
+            ("_ZN4shop4readEv", false),
+        ];
+        for (symbol, expected) in table {
+            let name = crate::names::name_of(symbol, true);
+            assert_eq!(may_wait(&name, symbol), expected, "{symbol} {name}");
+        }
+    }
+}
