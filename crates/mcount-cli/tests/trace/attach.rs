@@ -425,7 +425,7 @@ const NOPS: [u8; 5] =
 const FIXED: &[&str] = &["-O2", "-no-pie", "-fpatchable-function-entry=5"];
 
 /// The worker, whose parent `mcount attach` is.
-fn worker(attached: &Attached) -> Result<u64, String> {
+pub(crate) fn worker(attached: &Attached) -> Result<u64, String> {
     let id = attached.child.id();
     let path = format!("/proc/{id}/task/{id}/children");
     let children = std::fs::read_to_string(path).map_err(text)?;

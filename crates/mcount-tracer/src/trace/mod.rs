@@ -23,6 +23,7 @@ mod modules;
 mod off_cpu;
 mod pages;
 mod prepare;
+mod probes;
 mod processes;
 pub(crate) mod processor;
 mod recipe;
@@ -194,6 +195,7 @@ struct Recorder {
 ///
 /// It can't be started, or the trace can't be written.
 pub fn run(mut request: Request) -> io::Result<Outcome> {
+    probes::check(&request.scope)?;
     let why = request.command.first().and_then(|command| sanitizers::of_program(command));
     let why = why.filter(|_| !request.scope.entries);
     if let Some(why) = why {
@@ -405,6 +407,7 @@ impl Recorder {
             return Err(io::Error::other(all.join("; ")));
         }
         self.notes.extend(self.request.scope.warnings());
+        self.notes.extend(probes::refused(&self.modules, false).count);
         if let Some(listed) = self.listed {
             let output = self.request.output;
             return Ok(Outcome { ended: Ended::Code(0), output, notes: self.notes, listed });

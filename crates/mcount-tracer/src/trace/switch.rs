@@ -1,6 +1,7 @@
 //! Hooks of programs that are run by the recorder become idle, and are armed again, by one store each, while all threads run. That's
 //! for `--budget`, and for signals that pause the recorder.
 
+use super::probes;
 use super::processor;
 use super::space::Space;
 use super::told;
@@ -78,7 +79,14 @@ impl Recorder {
             let hooks = self.modules.at(*index).map(|module| module.hooks.as_slice());
             let hooks = hooks.unwrap_or_default().iter();
             for hook in hooks.filter(|hook| is_one(hook.id, hook.is_wanted)) {
-                switch_site(memory, bias + hook.site, on);
+                let site = bias + hook.site;
+                match &hook.probe {
+                    None => switch_site(memory, site, on),
+                    Some(_) => {
+                        let gate = probes::gate(site, |at, bytes| memory.read(at, bytes));
+                        gate.into_iter().for_each(|gate| switch_site(memory, gate, on));
+                    }
+                }
             }
         }
         let gates = space.gates.iter();
