@@ -241,7 +241,7 @@ fn read(bytes: &[u8], path: &Path, scope: &Scope) -> io::Result<Module> {
     module.hooks.dedup_by_key(|hook| hook.site);
     module.mark_second_hooks();
     if !scope.probe.is_empty() {
-        probes::add(&mut module, (bytes, &file), &code, scope);
+        probes::add(&mut module, bytes, &code, scope);
         module.hooks.sort_by_key(|hook| hook.site);
     }
     Ok(module)

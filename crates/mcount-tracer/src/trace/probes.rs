@@ -16,8 +16,6 @@ use super::scope::Scope;
 use crate::words::counted;
 use mcount_hooks::code::Code;
 use mcount_hooks::probe::{Function, Plan, Planner, Refusal, Relocated, Row, relocate};
-use object::read::elf::ElfFile64;
-use object::{Endianness, Object};
 use std::io;
 use std::sync::Arc;
 
@@ -50,10 +48,15 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// The probe that is planned; `code` is the file's from the entry on.
-    pub(super) fn new(plan: Plan, code: &[u8]) -> Option<Self> {
+    /// The probe that is planned in a file with this code.
+    ///
+    /// # Errors
+    ///
+    /// The code isn't there.
+    fn of(plan: Plan, code: &Code<'_>) -> Result<Self, String> {
         let Plan { entry, moved, rows, .. } = plan;
-        Some(Self { entry, moved: code.get(..moved)?.to_vec(), rows })
+        let moved = code.at(entry).get(..moved).ok_or("its code isn't in the file")?;
+        Ok(Self { entry, moved: moved.to_vec(), rows })
     }
 
     /// The instructions for execution at `to`, and a jump back.
@@ -216,44 +219,30 @@ pub(super) fn gate(site: u64, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -
     Some(if code == processor::thunk(far) { far } else { target })
 }
 
-/// Adds probes to `module`, whose file this is, for the functions that are wanted and have no hook.
-pub(super) fn add(
-    module: &mut Module,
-    (bytes, file): (&[u8], &ElfFile64<'_, Endianness>),
-    code: &Code<'_>,
-    scope: &Scope,
-) {
+/// Adds probes to `module`, whose file has these bytes, for the functions that are wanted and have no hook.
+pub(super) fn add(module: &mut Module, bytes: &[u8], code: &Code<'_>, scope: &Scope) {
     let Ok(mut planner) = Planner::new(bytes) else { return };
     planner.leave_hooks(module.hooks.iter().map(|hook| hook.site));
     let path = module.path.to_string_lossy().into_owned();
-    let why_none = none_in(module, file);
-    let file_name = path.rsplit('/').next().unwrap_or(&path).to_owned();
+    let file_name = path.rsplit('/').next().unwrap_or(&path);
     for function in planner.functions() {
-        let unnamed = format!("{file_name}+{:#x}", function.range.start);
-        let unnamed = [unnamed.as_str()];
-        let names = if function.names.is_empty() { unnamed.as_slice() } else { &function.names };
+        let own = function.name(file_name);
+        let names = if function.names.is_empty() { &[&*own][..] } else { &function.names };
         let Some(name) = scope.probes(names, &path) else { continue };
-        if scope.leaves_out(&crate::names::name_of(name, true), name, &path) {
+        let readable = crate::names::name_of(name, true);
+        if scope.leaves_out(&readable, name, &path) {
             continue;
         }
-        let planned = match why_none(&function) {
+        let result = match why_not(module, &function) {
             Some(why) => Err(why.to_owned()),
-            // The agent watches them already, by a jump of its own.
-            None if is_watched(module, &function) => Err(WATCHED.to_owned()),
             None => match planner.plan(&function) {
                 Err(why) if is_no_function(why) => continue,
-                planned => planned.map_err(|why| why.to_string()),
+                found => found.map_err(|why| why.to_string()),
             },
         };
-        let probe = planned.and_then(|plan| {
-            let entry = plan.entry;
-            let probe = Probe::new(plan, code.at(entry));
-            probe.map(|probe| (entry, probe)).ok_or_else(|| "its code isn't in the file".to_owned())
-        });
-        match probe {
-            Ok((entry, probe)) => module.hooks.push(hook(&function, name, entry, probe)),
+        match result.and_then(|plan| Probe::of(plan, code)) {
+            Ok(probe) => module.hooks.push(hook(&function, name, probe)),
             Err(why) => {
-                let readable = crate::names::name_of(name, true);
                 let name = format!("{readable}@{file_name}");
                 module.refused.push(Refused { name, why });
             }
@@ -261,13 +250,25 @@ pub(super) fn add(
     }
 }
 
-const WATCHED: &str = "mcount watches it, as programs forbid themselves system calls by it";
-
-fn is_watched(module: &Module, function: &Function<'_>) -> bool {
-    module.confining.iter().any(|(address, _)| *address == function.range.start)
+/// Why this function has no probe, whatever its code is.
+fn why_not(module: &Module, function: &Function<'_>) -> Option<&'static str> {
+    let is_watched = |(address, _): &(u64, Vec<u8>)| *address == function.range.start;
+    let is_its = |name: &&str| name.starts_with("uw_") || name.starts_with("_Unwind");
+    if module.confining.iter().any(is_watched) {
+        Some(WATCHED)
+    } else if module.unwinder.is_some()
+        && (function.names.is_empty() || function.names.iter().any(is_its))
+    {
+        Some("it may belong to the unwinder")
+    } else {
+        None
+    }
 }
 
-/// Isn't this a function that somebody would name?
+/// Why a function has no probe that has a jump of the recorder already.
+const WATCHED: &str = "mcount watches it, as programs forbid themselves system calls by it";
+
+/// Is this something that people wouldn't call a function?
 fn is_no_function(why: Refusal) -> bool {
     matches!(
         why,
@@ -279,24 +280,7 @@ fn is_no_function(why: Refusal) -> bool {
     )
 }
 
-/// Why functions of this module have no probes, whatever they are.
-fn none_in(
-    module: &Module,
-    file: &ElfFile64<'_, Endianness>,
-) -> impl Fn(&Function<'_>) -> Option<&'static str> + use<> {
-    const GO: &str = "Go's runtime moves stacks, and looks at return addresses";
-    const UNWINDER: &str = "it may belong to the unwinder";
-    let is_go = [".gopclntab", ".data.rel.ro.gopclntab", ".note.go.buildid"];
-    let is_go = is_go.iter().any(|name| file.section_by_name(name).is_some());
-    let has_unwinder = module.unwinder.is_some();
-    move |function| {
-        let is_its = |name: &&str| name.starts_with("uw_") || name.starts_with("_Unwind");
-        let is_its = function.names.is_empty() || function.names.iter().any(is_its);
-        if is_go { Some(GO) } else { (has_unwinder && is_its).then_some(UNWINDER) }
-    }
-}
-
-fn hook(function: &Function<'_>, name: &str, entry: u64, probe: Probe) -> Hook {
+fn hook(function: &Function<'_>, name: &str, probe: Probe) -> Hook {
     let start = function.range.start;
     Hook {
         id: 0,
@@ -305,7 +289,7 @@ fn hook(function: &Function<'_>, name: &str, entry: u64, probe: Probe) -> Hook {
         is_mark: false,
         returns_twice: false,
         name: name.into(),
-        site: entry,
+        site: probe.entry,
         area: Area { start: 0, length: SITE, is_call: false },
         before: None,
         position: Some(Position::Entry),

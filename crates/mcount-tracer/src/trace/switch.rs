@@ -80,12 +80,10 @@ impl Recorder {
             let hooks = hooks.unwrap_or_default().iter();
             for hook in hooks.filter(|hook| is_one(hook.id, hook.is_wanted)) {
                 let site = bias + hook.site;
-                match &hook.probe {
-                    None => switch_site(memory, site, on),
-                    Some(_) => {
-                        let gate = probes::gate(site, |at, bytes| memory.read(at, bytes));
-                        gate.into_iter().for_each(|gate| switch_site(memory, gate, on));
-                    }
+                let read = |at: u64, bytes: &mut [u8]| memory.read(at, bytes);
+                let site = if hook.probe.is_some() { probes::gate(site, read) } else { Some(site) };
+                if let Some(site) = site {
+                    switch_site(memory, site, on);
                 }
             }
         }

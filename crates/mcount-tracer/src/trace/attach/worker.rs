@@ -139,8 +139,9 @@ impl Worker {
         let memory = Memory::open(process).map_err(|error| super::refused(process, error))?;
         let program = Program::read(process, &memory, &request.scope)?;
         let mut notes = program.notes.clone();
-        let refused = probes::refused(&program.modules, false).count;
-        refused.iter().for_each(|text| (request.say)(text));
+        if let Some(text) = probes::refused(&program.modules, false).count {
+            (request.say)(&text);
+        }
         describe(&program, &request, &mut notes);
         is_something_wanted(&program, &request.scope)?;
         sandbox::check(process)?;
