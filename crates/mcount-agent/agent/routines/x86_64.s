@@ -54,6 +54,7 @@
     PUSH %rdx
     PUSH %rcx
     PUSH %rsi
+    PUSH %rdi
     SLOW_EXIT
     FINISH mcount_exit_limited
 
@@ -315,5 +316,57 @@ mcount_stubs:
     .globl mcount_stubs_end
     .hidden mcount_stubs_end
 mcount_stubs_end:
+
+# Room for the first instructions of functions that have a probe, in units of 256 bytes (`mcount_live::x86_64::unit`). A unit's code
+# is in its first 64 bytes, and each byte there has one 64 bytes behind it that says which row of the unit holds at that
+# instruction: rows are in the second half, as
+#   0: .long distance of the CFA from its register
+#   4: .byte 0 if that's %rsp, 1 if it's %rbp
+#   6: for each of %rbx, %rbp, %r12 to %r15, a byte: how many words below the CFA it's saved, or 0
+# The caller's address is at CFA - 8.
+
+    .set UNIT_ROWS, 128
+    .set UNIT_SAVED, 6
+
+# Pushes where the row is.
+    .macro UNIT_ROW
+    .cfi_escape 0x80,0xc0,0x00, 0x94,0x01                      # the byte at %rip + 64
+    .cfi_escape 0x80,0x00, 0x0b,0x00,0xff, 0x1a                 # %rip & -256
+    .cfi_escape 0x23,UNIT_ROWS & 127 | 128,UNIT_ROWS >> 7, 0x22 # + the rows, +
+    .endm
+# The value of a register by its number, and its place in a row; the CFA is on the stack.
+    .macro UNIT_SAVES register, place
+    .cfi_escape 0x16,\register, 35
+    UNIT_ROW
+    .cfi_escape 0x23,UNIT_SAVED + \place, 0x94,0x01
+    .cfi_escape 0x12, 0x28,7,0                                  # to 1 if it isn't 0
+    .cfi_escape 0x13, 0x13, 0x70 + \register,0x00, 0x2f,4,0     # as it is, to 2
+    .cfi_escape 0x33, 0x24, 0x1c, 0x06                          # 1: the word at CFA - (it << 3)
+    .cfi_escape 0x96                                            # 2: nop
+    .endm
+
+    .globl mcount_moved
+    .hidden mcount_moved
+    .balign 4096
+mcount_moved:
+    .cfi_startproc
+    .cfi_escape 0x0f, 40
+    UNIT_ROW
+    .cfi_escape 0x12, 0x94,0x04, 0x08,0x20, 0x24, 0x08,0x20, 0x26   # the distance
+    .cfi_escape 0x16, 0x23,0x04, 0x94,0x01, 0x28,5,0            # to 1 if the register isn't %rsp
+    .cfi_escape 0x77,0x00, 0x2f,2,0                             # to 2
+    .cfi_escape 0x76,0x00                                       # 1: %rbp
+    .cfi_escape 0x22                                            # 2: +
+    UNIT_SAVES 3, 0
+    UNIT_SAVES 6, 1
+    UNIT_SAVES 12, 2
+    UNIT_SAVES 13, 3
+    UNIT_SAVES 14, 4
+    UNIT_SAVES 15, 5
+    .skip 0x4000000
+    .cfi_endproc
+    .globl mcount_moved_end
+    .hidden mcount_moved_end
+mcount_moved_end:
     .section .note.GNU-stack, "", @progbits
     .text

@@ -16,6 +16,10 @@ pub(super) struct CallsArgs {
     /// as 'parse*.c'; may be given again
     #[arg(long, value_name = "GLOB", help_heading = "Which calls")]
     file: Vec<String>,
+    /// Trace these functions even if they were compiled without hooks; may be given again. '*@libssl*' means
+    /// all functions of a library
+    #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
+    probe: Vec<String>,
     /// Leave these functions out; may be given again
     #[arg(short, long, value_name = "PATTERN", help_heading = "Which calls")]
     exclude: Vec<String>,
@@ -172,6 +176,7 @@ impl CallsArgs {
         Ok(Scope {
             filter: Pattern::all(&self.filter, language)?,
             files: self.file.iter().map(|text| FileGlob::new(text)).collect::<Result<_, _>>()?,
+            probe: Pattern::all(&self.probe, language)?,
             exclude: Pattern::all(&self.exclude, language)?,
             start_at: Pattern::all(&self.start_at, language)?,
             stop_at: Pattern::all(&self.stop_at, language)?,

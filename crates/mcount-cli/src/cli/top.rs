@@ -57,6 +57,9 @@ pub(super) struct TopArgs {
     /// Look only at these functions; may be given again
     #[arg(short, long, value_name = "PATTERN", help_heading = "Which calls")]
     filter: Vec<String>,
+    /// Look at these functions even if they were compiled without hooks; may be given again
+    #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
+    probe: Vec<String>,
     /// Leave these functions out; may be given again
     #[arg(short, long, value_name = "PATTERN", help_heading = "Which calls")]
     exclude: Vec<String>,
@@ -96,11 +99,10 @@ fn interval(text: &str) -> Result<Duration, String> {
 /// Runs the command; its exit code.
 pub(super) fn top(arguments: TopArgs) -> u8 {
     let language = if arguments.regex { Language::Regex } else { Language::Glob };
-    let patterns = Pattern::all(&arguments.filter, language)
-        .and_then(|filter| Ok((filter, Pattern::all(&arguments.exclude, language)?)));
-    let (filter, exclude) = match patterns {
-        Ok(patterns) => patterns,
-        Err(error) => return complain(&error),
+    let patterns = [&arguments.filter, &arguments.probe, &arguments.exclude];
+    let [filter, probe, exclude] = match patterns.map(|texts| Pattern::all(texts, language)) {
+        [Ok(filter), Ok(probe), Ok(exclude)] => [filter, probe, exclude],
+        [Err(error), ..] | [_, Err(error), _] | [.., Err(error)] => return complain(&error),
     };
     let (interval, sort) = (arguments.interval, arguments.sort);
     let saved = Saved::new();
@@ -115,7 +117,7 @@ pub(super) fn top(arguments: TopArgs) -> u8 {
         process: arguments.process.unwrap_or(0),
         command: arguments.command,
         output: arguments.output,
-        scope: Scope { filter, exclude, waits: !arguments.plain, ..Scope::default() },
+        scope: Scope { filter, probe, exclude, waits: !arguments.plain, ..Scope::default() },
         size: Size::Ring(arguments.ring),
         duration: arguments.duration.map(Duration::from_nanos),
         calls: None,

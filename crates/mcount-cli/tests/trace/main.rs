@@ -18,6 +18,7 @@ mod marks;
 mod matrix;
 mod off_cpu;
 mod options;
+mod probes;
 mod programs;
 mod reader;
 mod sanitizers;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         .chain(waits::tests());
     let tests =
         tests.chain(languages::tests()).chain(layouts::tests()).chain(library_calls::tests());
+    let tests = tests.chain(probes::tests());
     let trials = tests.map(|test| test.trial(include_open)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -1,7 +1,7 @@
 //! A second reader of the trace format, written from its description, for what the tests ask: how often each
 //! function was called in each process, and whether the calls of a thread are nested.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 /// Bytes of the header block, and of a chunk.
@@ -99,6 +99,17 @@ impl Trace {
                 && self.functions.get(id).is_some_and(|name| plain_name(name) == function)
         };
         self.counts.iter().filter(|(key, _)| is_it(key)).map(|(_, count)| count).sum()
+    }
+
+    /// How often each function was called whose name begins so.
+    pub(crate) fn counts_of(&self, start: &str) -> Vec<u64> {
+        let mut counts = BTreeMap::new();
+        for ((_, id), count) in &self.counts {
+            if self.functions.get(id).is_some_and(|name| name.starts_with(start)) {
+                *counts.entry(*id).or_insert(0) += count;
+            }
+        }
+        counts.into_values().collect()
     }
 
     /// How many calls there are.

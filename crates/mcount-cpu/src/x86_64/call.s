@@ -3,8 +3,8 @@
 #
 # In the agent, a stub (see `mcount_cpu::x86_64::code`) calls the entry; the traced function returns through the stub to
 # the exit. In the library, a stub jumps to the entry with the address of a record in %r11, and the routine that
-# follows the entry calls the function. Both may clobber nothing but %r11 and the flags, and at the exit also the
-# flags only: a function may have any calling convention as long as %r11 is scratch in it.
+# follows the entry calls the function. The agent's may clobber nothing but the flags: callers of a function without a
+# compiler's hook may know that it leaves %r11 alone (gcc's `-fipa-ra`). The library's entries clobber %r11, too.
 #
 # The *slot* is the word on the stack that holds the caller's address. Three shadows of the stack, each at a
 # constant distance, belong to it:
@@ -198,11 +198,11 @@
     .macro SLOW place
     PUSH %rdi
     PUSH %rsi
-    movq 40(%rsp), %r11
+    movq 40(%rsp), %rsi
     .if INSIDE
-    movl RECORD_ID(%r11), %esi
+    movl RECORD_ID(%rsi), %esi
     .else
-    movl 21(%r11), %esi
+    movl 21(%rsi), %esi
     .endif
     movq %rcx, %rdi
     .if \place == BEFORE
@@ -235,20 +235,20 @@
     ENTER \place
     OWN
     .if \limited
-    movq 24(%rsp), %r11
-    cmpb $0, 24(%r11)           # a function by which what is recorded changes
+    movq 24(%rsp), %rdx
+    cmpb $0, 24(%rdx)           # a function by which what is recorded changes
     jne 1f
     TO cmpq, $0, BUDGET
     jne 1f
     FROM cmpq, INNERMOST, %rcx  # that one was left by longjmp
     jae 1f
-    movq (%rcx), %r11
+    movq (%rcx), %rdx
     leaq mcount_pg_return(%rip), %rax
-    cmpq %rax, %r11
+    cmpq %rax, %rdx
     je 1f
     leaq mcount_stubs(%rip), %rax
-    subq %rax, %r11
-    cmpq $mcount_stubs_size, %r11
+    subq %rax, %rdx
+    cmpq $mcount_stubs_size, %rdx
     jb 1f                       # a tail call of a function that was recorded
     LEAVE \place, stc
     .else
@@ -283,8 +283,8 @@
     ENTER \place
     OWN
     NOW \clock
-    movq %gs:BASE, %r11
-    subq %r11, %rax
+    movq %gs:BASE, %rcx
+    subq %rcx, %rax
     movq %rax, %rdx
     shrq $40, %rdx
     jnz 1f
@@ -292,14 +292,15 @@
     xaddq %rdx, %gs:HEAD
     cmpq %gs:END, %rdx
     jae 1f
-    cmpq %gs:BASE, %r11
+    cmpq %gs:BASE, %rcx
     jne 1f
+    SLOT \place
     shrl $1, %ecx
     andl $0xfffffc, %ecx
     movq %rcx, 8(%rdx)
     shlq $24, %rax
-    movq 24(%rsp), %r11
-    movl 21(%r11), %ecx
+    movq 24(%rsp), %rcx
+    movl 21(%rcx), %ecx
     orq %rcx, %rax
     movq %rax, (%rdx)
     LEAVE \place, stc
@@ -369,35 +370,27 @@
     PUSH %rdx
     PUSH %rcx
     PUSH %rsi
-    .if INSIDE
     PUSH %rdi
-    .endif
     leaq EXIT_SLOT(%rsp), %rcx
     OWN
     MAPPED
     NOW \clock
-    .if INSIDE
     RECORD %rdi, \shortest
-    .else
-    RECORD %r11, \shortest
-    .endif
     # Slot first, then the shadows: unwinders and signal handlers always find one of both.
 7:  movq $0, (%rcx)
     FLIP_B %rcx
     FLIP_A %rcx
-    movq (%rcx), %r11
-    movq %r11, EXIT_SLOT(%rsp)
+    movq (%rcx), %rdi
+    movq %rdi, EXIT_SLOT(%rsp)
     .cfi_offset %rip, -8
     movq $0, (%rcx)
-    .if INSIDE
     POP %rdi
-    .endif
     POP %rsi
     POP %rcx
     POP %rdx
     POP %rax
     ret
-    .cfi_adjust_cfa_offset 32 + 8 * INSIDE
+    .cfi_adjust_cfa_offset 40
     CALLER_IN_SHADOW
 5:  .cfi_adjust_cfa_offset 8
     leaq 8(%rsp), %rsp
@@ -406,7 +399,7 @@
     .endm
 
     # Where the slot is when registers are saved.
-    .set EXIT_SLOT, 32 + 8 * INSIDE
+    .set EXIT_SLOT, 40
 
 # Writes the record of the call of which %rcx is the slot, and %rax is the time: w1 = duration << 24 | slot bits << 2,
 # w0 = (now - base) << 24 | function. Then %rcx is OPN.
@@ -468,9 +461,6 @@
 
 # The rest of an exit: the slow path.
     .macro SLOW_EXIT
-    .if INSIDE == 0
-    PUSH %rdi
-    .endif
     leaq 40(%rsp), %rdi
     xorl %esi, %esi
     call slow_exit_kept

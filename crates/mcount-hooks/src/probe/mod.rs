@@ -402,7 +402,8 @@ impl<'d> Planner<'d> {
         if let Some(site) = sites.into_iter().find(catches) {
             return Err(Refusal::CallSite(site.start));
         }
-        self.unwind.rows(frame, entry, end).map_err(Refusal::Row)
+        // The jump back follows them, and another row may begin there.
+        self.unwind.rows(frame, entry, end.saturating_add(1)).map_err(Refusal::Row)
     }
 
     fn unit(&self, start: u64) -> Option<&Unit> {

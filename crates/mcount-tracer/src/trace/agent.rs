@@ -39,6 +39,9 @@ pub(super) struct Symbols {
     pub(super) start: u64,
     pub(super) stubs: u64,
     pub(super) stubs_end: u64,
+    /// Room for the first instructions of functions with probes, where there is such a thing; else 0.
+    pub(super) moved: u64,
+    pub(super) moved_end: u64,
     /// Where the dynamic linker's rendezvous is to jump to.
     pub(super) rendezvous: u64,
     /// Where it asks the recorder.
@@ -201,6 +204,8 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
             "mcount_start" => &mut found.start,
             "mcount_stubs" => &mut found.stubs,
             "mcount_stubs_end" => &mut found.stubs_end,
+            "mcount_moved" => &mut found.moved,
+            "mcount_moved_end" => &mut found.moved_end,
             "mcount_ask" => &mut found.ask,
             "mcount_asked" => &mut found.asked,
             "mcount_request" => &mut found.request,

@@ -24,6 +24,7 @@ mod modules;
 mod off_cpu;
 mod pages;
 mod prepare;
+mod probes;
 mod processes;
 pub(crate) mod processor;
 mod recipe;
@@ -202,6 +203,7 @@ struct Recorder {
 ///
 /// It can't be started, or the trace can't be written.
 pub fn run(mut request: Request) -> io::Result<Outcome> {
+    probes::check(&request.scope)?;
     let why = request.command.first().and_then(|command| sanitizers::of_program(command));
     let why = why.filter(|_| !request.scope.entries);
     if let Some(why) = why {
@@ -422,6 +424,7 @@ impl Recorder {
             return Err(io::Error::other(all.join("; ")));
         }
         self.notes.extend(self.request.scope.warnings());
+        self.notes.extend(probes::refused(&self.modules, false).count);
         if let Some(listed) = self.listed {
             let output = self.request.output;
             let (ended, notes) = (Ended::Code(0), self.notes);

@@ -3,6 +3,7 @@
 
 use super::agent::Routines;
 use super::functions::{Function, Functions};
+use super::probes::{self, Probe};
 use super::processor::{self, Area, Position, SITE, STUB, Unusable, nop_length};
 use super::recipe::Recipe;
 use super::sanitizers;
@@ -11,6 +12,7 @@ use crate::files::Input;
 use crate::words::counted;
 use mcount::{Base, CallSite, Kind, Options, Policy};
 use mcount_agent::class;
+use mcount_hooks::PAGE;
 use mcount_hooks::code::{self, Code};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
@@ -46,6 +48,8 @@ pub(super) struct Module {
     pub(super) extent: (u64, u64),
     /// `_Unwind_GetIP`, `_Unwind_SetIP`, `_Unwind_SetGR` and `_Unwind_Resume`, if it has all of them.
     pub(super) unwinder: Option<[u64; 4]>,
+    /// Functions that `--probe` means and that can't have a probe, and why.
+    pub(super) refused: Vec<Refused>,
     /// Functions with which a program forbids itself system calls: where they are, before the load bias, and their first bytes.
     pub(super) confining: Vec<(u64, Vec<u8>)>,
 }
@@ -83,6 +87,17 @@ pub(super) struct Hook {
     pub(super) class: u32,
     /// What of its arguments and result is recorded.
     pub(super) recipe: Option<Arc<Recipe>>,
+    /// It's a probe: nothing is there as long as it isn't armed.
+    pub(super) probe: Option<Arc<Probe>>,
+}
+
+/// A function that can't have a probe.
+#[derive(Debug, Clone)]
+pub(super) struct Refused {
+    /// What people call it.
+    pub(super) name: String,
+    /// Why.
+    pub(super) why: String,
 }
 
 impl Hook {
@@ -151,14 +166,18 @@ impl Modules {
     /// # Errors
     ///
     /// It can't be read, or is no ELF file for this processor.
-    pub(super) fn get(&mut self, path: &Path, file: &Path) -> io::Result<(usize, bool)> {
+    pub(super) fn get(
+        &mut self,
+        path: &Path,
+        file: &Path,
+        scope: &Scope,
+    ) -> io::Result<(usize, bool)> {
         if let Some(index) = self.known.get(path) {
             return Ok((*index, false));
         }
         let input = Input::open(file)?;
-        let mut module = read(input.bytes())?;
+        let mut module = read(input.bytes(), path, scope)?;
         module.number = u32::try_from(self.all.len()).unwrap_or(u32::MAX) + 1;
-        path.clone_into(&mut module.path);
         for hook in &mut module.hooks {
             self.next_id += 1;
             hook.id = self.next_id;
@@ -192,13 +211,14 @@ impl Modules {
     }
 }
 
-fn read(bytes: &[u8]) -> io::Result<Module> {
+fn read(bytes: &[u8], path: &Path, scope: &Scope) -> io::Result<Module> {
     let file = ElfFile64::<Endianness>::parse(bytes).map_err(io::Error::other)?;
     let segments: Vec<_> = file.segments().map(|one| (one.address(), one.size())).collect();
     let low = segments.iter().map(|(address, _)| *address).min().unwrap_or(0);
     let end = |(address, size): &(u64, u64)| address.saturating_add(*size);
     let high = segments.iter().map(end).max().unwrap_or(0);
     let mut module = Module {
+        path: path.to_owned(),
         build_id: file.build_id().ok().flatten().unwrap_or_default().to_vec(),
         extent: (low, high),
         unwinder: unwinder(&file, bytes),
@@ -220,6 +240,10 @@ fn read(bytes: &[u8]) -> io::Result<Module> {
     module.hooks.sort_by_key(|hook| hook.site);
     module.hooks.dedup_by_key(|hook| hook.site);
     module.mark_second_hooks();
+    if !scope.probe.is_empty() {
+        probes::add(&mut module, bytes, &code, scope);
+        module.hooks.sort_by_key(|hook| hook.site);
+    }
     Ok(module)
 }
 
@@ -259,6 +283,14 @@ impl Module {
                 format!("{name}@{path}")
             }
         })
+    }
+
+    /// Bytes that its hooks need near it, if the agent is too far away.
+    pub(super) fn near(&self) -> u64 {
+        let of = |hook: &Hook| {
+            if hook.probe.is_some() { probes::NEAR } else { processor::NEAR as u64 }
+        };
+        self.hooks.iter().map(of).sum::<u64>().next_multiple_of(PAGE)
     }
 
     /// The messages about hooks that can't be armed.
@@ -349,6 +381,7 @@ impl Module {
             is_wanted: true,
             class: 0,
             recipe: None,
+            probe: None,
         });
     }
 

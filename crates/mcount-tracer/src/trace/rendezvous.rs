@@ -4,6 +4,7 @@ use super::file::TraceFile;
 use super::library::Loaded;
 use super::meant;
 use super::modules::Module;
+use super::probes;
 use super::processor;
 use super::sources;
 use super::space::{Recording, Rendezvous, Space};
@@ -12,6 +13,7 @@ use super::switch::say;
 use super::values::{self, Found};
 use super::{Process, Recorder, program};
 use crate::commit::{Failure, about};
+use crate::pattern::Pattern;
 use crate::trace::desk::Desk;
 use crate::words::functions_have;
 use mcount_hooks::maps;
@@ -146,10 +148,21 @@ impl Recorder {
         }
         self.begun = true;
         let hooks: usize = self.modules.iter().map(|module| module.hooks.len()).sum();
+        let refused = probes::refused(&self.modules, self.request.is_list);
+        if hooks == 0
+            && let Some(why) = &refused.nearest
+        {
+            return self.refuse(id, why.clone());
+        }
         if hooks == 0 && !self.library.is_asked_for() && !self.request.children {
             let known = self.modules.iter().find_map(|module| module.notes().into_iter().next());
             let name = program(id);
             let none = || {
+                let probes: Vec<&str> =
+                    self.request.scope.probe.iter().map(Pattern::text).collect();
+                if !probes.is_empty() {
+                    return format!("{}: {}", name.display(), meant::nothing(&probes, [].iter()));
+                }
                 let advice = processor::PATCHABLE;
                 format!("{}: no function has a hook; {advice}{NO_HOOKS}", name.display())
             };
@@ -159,6 +172,7 @@ impl Recorder {
         } else if self.request.is_list {
             let functions = self.modules.iter().flat_map(Module::recorded);
             self.listed = Some(functions.chain(self.library.recorded(&self.modules)).collect());
+            refused.lines.iter().for_each(|line| eprintln_line(line));
             Self::kill(id);
         } else if let Err(error) = self.publish() {
             self.refuse(id, about(&self.request.output, error).to_string());
@@ -194,7 +208,7 @@ impl Recorder {
     ) -> io::Result<()> {
         let seen = Path::new("/proc").join(id.to_string()).join("root");
         let file = seen.join(path.strip_prefix("/").unwrap_or(path));
-        let (index, is_new) = self.modules.get(path, &file)?;
+        let (index, is_new) = self.modules.get(path, &file, &self.request.scope)?;
         if is_new {
             self.introduce(index, &file)?;
         }
@@ -247,7 +261,8 @@ impl Recorder {
         write_module(&self.trace, module)?;
         write_values(&self.trace, &found)?;
         if self.request.verbose && !module.hooks.is_empty() {
-            let (hooks, functions) = (module.hooks.len(), module.functions);
+            let hooks = module.hooks.len();
+            let functions = module.functions.max(hooks + module.refused.len());
             let name = module.path.display();
             let have = functions_have(hooks, functions, |count| count.to_string());
             eprintln_line(&format!("{name}: {have} hooks"));

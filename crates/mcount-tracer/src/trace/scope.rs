@@ -58,6 +58,8 @@ pub struct Scope {
     pub filter: Vec<Pattern>,
     /// Only functions of these source files, unless empty.
     pub files: Vec<FileGlob>,
+    /// Make hooks in these functions if they have none.
+    pub probe: Vec<Pattern>,
     /// Not these functions.
     pub exclude: Vec<Pattern>,
     /// Calls of these functions that leave a module, too.
@@ -93,6 +95,7 @@ impl Default for Scope {
         Self {
             filter: Vec::new(),
             files: Vec::new(),
+            probe: Vec::new(),
             exclude: Vec::new(),
             library: Vec::new(),
             waits: false,
@@ -172,6 +175,17 @@ impl Scope {
         let is_found = !texts.is_empty();
         self.known.0.borrow_mut().extend(texts);
         is_found
+    }
+
+    /// Is the function with one of these names to get a hook? The name that says so.
+    pub(super) fn probes<'n>(&self, names: &[&'n str], module: &str) -> Option<&'n str> {
+        let means = |name: &&&str| {
+            let readable = crate::names::name_of(name, true);
+            self.matches(&self.probe, (&readable, name, module))
+        };
+        // All of them are looked at: each pattern is to be known as one that means something.
+        let found: Vec<&&str> = names.iter().filter(means).collect();
+        found.first().map(|name| **name)
     }
 
     /// The kind of routines that record it.
@@ -309,7 +323,8 @@ impl Scope {
         let limits = self.limits.iter().map(|limit| &limit.pattern);
         let values = self.arguments.iter().chain(&self.results);
         let values = values.chain(&self.start_at).chain(&self.stop_at);
-        let all = self.filter.iter().chain(&self.exclude).chain(limits).chain(values);
+        let all = self.filter.iter().chain(&self.exclude).chain(&self.probe);
+        let all = all.chain(limits).chain(values);
         let known = self.known.0.borrow();
         all.map(Pattern::text).filter(|text| !known.contains(*text)).collect()
     }

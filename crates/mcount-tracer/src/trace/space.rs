@@ -56,6 +56,8 @@ pub(super) struct Placed {
     /// The difference to the addresses of the agent's symbols.
     pub(super) bias: u64,
     pub(super) stubs: Room,
+    /// For the first instructions of functions with probes.
+    pub(super) moved: Room,
 }
 
 /// The function of the dynamic linker that debuggers are told by, with code in it that stops the thread.
@@ -138,7 +140,8 @@ impl Space {
         }
         self.desk = Some(Desk { asked: bias + symbols.asked, request: bias + symbols.request });
         let stubs = Room { next: bias + symbols.stubs, end: bias + symbols.stubs_end };
-        self.agent = Some(Placed { bias, stubs });
+        let moved = Room { next: bias + symbols.moved, end: bias + symbols.moved_end };
+        self.agent = Some(Placed { bias, stubs, moved });
         Ok(())
     }
 
@@ -202,7 +205,7 @@ impl Space {
         let is_near = reaches(extent, (placed.stubs.next, placed.stubs.end));
         let mut thunks = None;
         if !is_near {
-            let size = (module.hooks.len() as u64 * code::NEAR as u64).next_multiple_of(PAGE);
+            let size = module.near();
             let far = || io::Error::other("it's too far from the agent");
             let extent = (extent, libc::PROT_READ | libc::PROT_EXEC);
             thunks = Some(near(thread, memory, self.desk.ok_or_else(far)?, extent, size)?);
@@ -220,13 +223,18 @@ impl Space {
         }
         let routines =
             StubRoutines { bias: placed.bias, plain: agent.symbols.routines(kind), with_values };
-        let stubs = StubWriter { routines, stubs: Batch::new(placed.stubs.extent()) };
+        let stubs = StubWriter {
+            routines,
+            stubs: Batch::new(placed.stubs.extent()),
+            moved: Batch::new(placed.moved.extent()),
+        };
         let thunks = thunks.map(|room| Batch::new(room.extent()));
         let mut writer = Writer { memory, stubs, recipes, bias, thunks, pages: Pages::default() };
         for hook in &module.hooks {
             writer.hook(hook)?;
         }
         placed.stubs.next = writer.stubs.stubs.next();
+        placed.moved.next = writer.stubs.moved.next();
         writer.write()
     }
 }
@@ -246,6 +254,9 @@ struct Writer<'s> {
 impl Writer<'_> {
     fn hook(&mut self, hook: &Hook) -> io::Result<()> {
         let length = hook.area.length;
+        if hook.probe.is_some() && !hook.is_wanted {
+            return Ok(());
+        }
         if !hook.is_wanted {
             let idle = hook.area.idle();
             let bytes = idle.get(..length).unwrap_or(&idle);
@@ -255,7 +266,12 @@ impl Writer<'_> {
         if let Some(recipe) = &hook.recipe {
             self.recipe(hook.id, recipe).ok_or_else(no_room)?;
         }
-        let armed = self.stubs.arm(hook, self.bias, self.thunks.as_mut()).ok_or_else(no_room)?;
+        let armed = match self.stubs.arm(hook, self.bias, self.thunks.as_mut()) {
+            Some(armed) => armed,
+            // It would be too far from what its instructions refer to.
+            None if hook.probe.is_some() => return Ok(()),
+            None => return Err(no_room()),
+        };
         if let Some((before, jump)) = &armed.before {
             self.pages.patch(self.memory, *before, jump)?;
         }
@@ -273,7 +289,7 @@ impl Writer<'_> {
 
     /// Stubs first: as soon as a site is armed, they're needed.
     fn write(&self) -> io::Result<()> {
-        self.stubs.stubs.write(self.memory)?;
+        self.stubs.write(self.memory)?;
         self.thunks.iter().try_for_each(|thunks| thunks.write(self.memory))?;
         self.pages.write(self.memory)
     }

@@ -5,6 +5,7 @@
 
 use super::agent::Routines;
 use super::modules::Hook;
+use super::probes::{Probe, Unit};
 use super::processor as code;
 use mcount_ptrace::Memory;
 use std::io;
@@ -72,6 +73,8 @@ impl StubRoutines {
 pub(super) struct StubWriter {
     pub(super) routines: StubRoutines,
     pub(super) stubs: Batch,
+    /// The first instructions of functions with probes.
+    pub(super) moved: Batch,
 }
 
 impl StubWriter {
@@ -83,6 +86,9 @@ impl StubWriter {
         bias: u64,
         near: Option<&mut Batch>,
     ) -> Option<ArmedHook> {
+        if let Some(probe) = &hook.probe {
+            return self.arm_probe(hook, probe, bias, near);
+        }
         let site = bias + hook.site;
         let body = site + code::jump_length(hook.before.is_some()) as u64;
         let target = match near {
@@ -90,6 +96,42 @@ impl StubWriter {
             None => self.add(hook, body)?,
         };
         ArmedHook::new(hook, bias, target)
+    }
+
+    /// The same for a probe, whose function goes on with its first instructions, elsewhere.
+    fn arm_probe(
+        &mut self,
+        hook: &Hook,
+        probe: &Probe,
+        bias: u64,
+        near: Option<&mut Batch>,
+    ) -> Option<ArmedHook> {
+        let at = self.moved.next();
+        if let Some(unit) = Unit::new(probe, bias, at) {
+            let stub = self.add(hook, unit.body)?;
+            self.moved.add(&unit.described(stub)?)?;
+            let target = match near {
+                Some(near) => near.add(&code::thunk(at))?,
+                None => at,
+            };
+            return ArmedHook::of_probe(hook, bias, target, unit);
+        }
+        // Only code near the module reaches what they refer to.
+        let near = near?;
+        let way = near.next();
+        let at = way + code::THUNK as u64;
+        let unit = Unit::new(probe, bias, at)?;
+        let stub = self.add(hook, self.stubs.next() + code::STUB as u64)?;
+        self.add_stub(code::stub_back(unit.body, false))?;
+        near.add(&code::thunk(stub))?;
+        near.add(&unit.plain(way)?)?;
+        ArmedHook::of_probe(hook, bias, at, unit)
+    }
+
+    /// Writes all that sites lead to.
+    pub(super) fn write(&self, memory: &Memory) -> io::Result<()> {
+        self.moved.write(memory)?;
+        self.stubs.write(memory)
     }
 
     /// Makes the stub of `hook`, whose function goes on at `body`; where its site leads to.
@@ -135,6 +177,8 @@ pub(super) struct ArmedHook {
     pub(super) site: (u64, [u8; LONGEST]),
     /// Where the jump to its stub is if it's in room before the function, and that jump.
     pub(super) before: Option<(u64, [u8; code::SITE])>,
+    /// Where the first instructions of its function are, if it's a probe.
+    pub(super) unit: Option<Unit>,
 }
 
 impl ArmedHook {
@@ -150,6 +194,14 @@ impl ArmedHook {
         } else {
             area.get_mut(..code::SITE)?.copy_from_slice(&code::armed(site, target)?);
         }
-        Some(Self { site: (site, area), before })
+        Some(Self { site: (site, area), before, unit: None })
+    }
+
+    /// The same of a probe.
+    fn of_probe(hook: &Hook, bias: u64, target: u64, unit: Unit) -> Option<Self> {
+        let site = bias + hook.site;
+        let mut area = [0; LONGEST];
+        area.get_mut(..code::SITE)?.copy_from_slice(&code::armed(site, target)?);
+        Some(Self { site: (site, area), before: None, unit: Some(unit) })
     }
 }

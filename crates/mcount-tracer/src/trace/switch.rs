@@ -1,6 +1,7 @@
 //! Hooks of programs that are run by the recorder become idle, and are armed again, by one store each, while all threads run. That's
 //! for `--budget`, and for signals that pause the recorder.
 
+use super::probes;
 use super::processor;
 use super::space::Space;
 use super::told;
@@ -84,7 +85,12 @@ impl Recorder {
             let hooks = self.modules.at(*index).map(|module| module.hooks.as_slice());
             let hooks = hooks.unwrap_or_default().iter();
             for hook in hooks.filter(|hook| is_one(hook.id, hook.is_wanted)) {
-                switch_site(memory, bias + hook.site, on);
+                let site = bias + hook.site;
+                let read = |at: u64, bytes: &mut [u8]| memory.read(at, bytes);
+                let site = if hook.probe.is_some() { probes::gate(site, read) } else { Some(site) };
+                if let Some(site) = site {
+                    switch_site(memory, site, on);
+                }
             }
         }
         let gates = space.gates.iter();

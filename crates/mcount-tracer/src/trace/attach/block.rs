@@ -148,6 +148,10 @@ impl Block {
         (self.bias + image.symbols.stubs, self.bias + image.symbols.stubs_end)
     }
 
+    pub(super) fn moved(&self, image: &Image) -> (u64, u64) {
+        (self.bias + image.symbols.moved, self.bias + image.symbols.moved_end)
+    }
+
     /// Maps the block near `extent`.
     pub(super) fn inject(
         image: &Image,

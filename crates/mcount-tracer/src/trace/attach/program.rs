@@ -61,7 +61,7 @@ impl Program {
         let code = maps.iter().filter(|map| map.is_code() && map.is_file() && !is_ours(map));
         for map in code {
             let (path, is_deleted) = maps::without_deleted(&map.path);
-            if let Err(error) = all.load(map, &path, memory) {
+            if let Err(error) = all.load(map, &path, memory, scope) {
                 let why = if is_deleted {
                     "its file is gone".to_owned()
                 } else {
@@ -92,7 +92,13 @@ impl Program {
     }
 
     /// Reads the module whose code is in `map`, unless that's none, or known.
-    fn load(&mut self, map: &Mapping, path: &Path, memory: &Memory) -> io::Result<()> {
+    fn load(
+        &mut self,
+        map: &Mapping,
+        path: &Path,
+        memory: &Memory,
+        scope: &Scope,
+    ) -> io::Result<()> {
         let file = self.file(map, path);
         let input = Input::open(&file)?;
         if !input.bytes().starts_with(ELF_MAGIC) {
@@ -105,7 +111,7 @@ impl Program {
         if !is_same(input.bytes(), memory, bias.wrapping_add(start)) {
             return Err(io::Error::other("its file isn't what is in memory"));
         }
-        let (index, _) = self.modules.get(path, &file)?;
+        let (index, _) = self.modules.get(path, &file, scope)?;
         self.loaded.push(Loaded { index, bias, input, code: map.clone() });
         Ok(())
     }
@@ -225,6 +231,27 @@ impl Loaded {
         maps::find(maps, self.code.start).is_some_and(|map| *map == self.code)
     }
 
+    /// What a former recorder has left armed in it, besides what hooks of its file say.
+    pub(super) fn left_armed(
+        &self,
+        memory: &Memory,
+        rooms: &[(u64, u64)],
+    ) -> io::Result<Vec<Change>> {
+        let bytes = self.input.bytes();
+        let file = ElfFile64::<Endianness>::parse(bytes).map_err(io::Error::other)?;
+        let endian = file.endian();
+        let mut found = Vec::new();
+        for header in file.elf_program_headers() {
+            let is_code = header.p_type(endian).0 == 1 && header.p_flags(endian).0 & 1 != 0;
+            let Ok(code) = header.data(endian, bytes) else { continue };
+            if is_code {
+                let start = self.bias.wrapping_add(header.p_vaddr(endian));
+                found.extend(sites::left_armed(memory, (start, code), rooms)?);
+            }
+        }
+        Ok(found)
+    }
+
     /// The hooks to change in it: the wanted ones, or all.
     pub(super) fn plan(
         &self,
@@ -251,8 +278,7 @@ impl Loaded {
     /// Bytes that a module needs for thunks.
     pub(super) fn thunks(module: &Module) -> u64 {
         // Which ones are wanted may change.
-        let hooks = module.hooks.len() as u64;
-        (hooks * processor::NEAR as u64).next_multiple_of(PAGE)
+        module.near()
     }
 }
 

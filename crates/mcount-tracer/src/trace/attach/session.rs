@@ -44,6 +44,8 @@ pub(super) struct Session {
     near: HashMap<usize, u64>,
     /// How long all threads were stopped, the longest time.
     pub(super) stood: Duration,
+    /// No thread has ever been in the agent's room for stubs, or can be.
+    is_new: bool,
 }
 
 /// Where each of some threads goes on.
@@ -83,6 +85,7 @@ impl Session {
             Some(block) => block.remote(&image, thread, &memory)?,
             None => Remote::first(thread, &memory, &maps)?,
         };
+        let is_new = found.is_none();
         let block = if let Some(block) = found {
             block
         } else {
@@ -91,12 +94,14 @@ impl Session {
         };
         let begin = block.bias + image.symbols.begin;
         to_result(remote.function(begin, [0, 0], block.end(&image))?)?;
+        // The agent has mapped more.
+        let maps = maps::read(process)?;
         let near = make_room(program, (&image, &block), &mut remote, (&memory, &maps))?;
         drop(remote);
         let stood = standing.since.elapsed();
         drop(standing);
         let (changes, words, rooms) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { process, memory, image, block, changes, words, rooms, near, stood })
+        Ok(Self { process, memory, image, block, changes, words, rooms, near, stood, is_new })
     }
 
     /// The agent in the process of `program`, if it's there.
@@ -105,8 +110,8 @@ impl Session {
         let maps = maps::read(process)?;
         let Some(block) = Block::find(&image, &memory, &maps) else { return Ok(None) };
         let (changes, words, rooms) = (Vec::new(), Vec::new(), Vec::new());
-        let (near, stood) = (HashMap::new(), Duration::ZERO);
-        Ok(Some(Self { process, memory, image, block, changes, words, rooms, near, stood }))
+        let (near, stood, is_new) = (HashMap::new(), Duration::ZERO, false);
+        Ok(Some(Self { process, memory, image, block, changes, words, rooms, near, stood, is_new }))
     }
 
     /// Takes all hooks for armed, as their states are unknown.
@@ -118,6 +123,18 @@ impl Session {
         let (words, changes) = self.left_behind(program, &maps);
         self.words = words;
         self.changes.extend(changes);
+        self.changes.sort_unstable_by_key(|change| change.at);
+        // Nobody knows which functions have probes.
+        let mut probes = Vec::new();
+        for one in program.loaded.iter().filter(|one| one.is_in(&maps)) {
+            probes.extend(one.left_armed(&self.memory, &self.rooms)?);
+        }
+        probes.retain(|probe| {
+            let after = self.changes.partition_point(|change| change.at <= probe.at);
+            let before = after.checked_sub(1).and_then(|at| self.changes.get(at));
+            before.is_none_or(|change| change.end() <= probe.at)
+        });
+        self.changes.extend(probes);
         self.changes.sort_unstable_by_key(|change| change.at);
         Ok(())
     }
@@ -147,7 +164,8 @@ impl Session {
             plain: symbols.routines(kind),
             with_values: symbols.routines_with_values(kind),
         };
-        let stubs = Stubs::new(self.block.stubs(&self.image), routines);
+        let stubs =
+            Stubs::new((self.block.stubs(&self.image), self.block.moved(&self.image)), routines);
         let (changes, thunks, words) = (Vec::new(), Vec::new(), Vec::new());
         let mut plan = Plan { changes, thunks, stubs, words };
         for (place, one) in program.loaded.iter().enumerate() {
@@ -208,6 +226,10 @@ impl Session {
         recording: Recording<'_>,
         owner: (u64, u64),
     ) -> io::Result<usize> {
+        let is_written = std::mem::take(&mut self.is_new);
+        if is_written {
+            self.write_code(&plan)?;
+        }
         let (mut standing, maps, places) = self.stand_outside()?;
         is_free(&self.block, &self.memory)?;
         self.rooms = sites::rooms(&maps, &self.image, self.block.bias);
@@ -219,8 +241,11 @@ impl Session {
         self.hand_over(&mut remote, recording)?;
         drop(remote);
         self.block.set_owner(&self.memory, owner)?;
+        if !is_written {
+            self.write_code(&plan)?;
+        }
         self.follow_plan(program, plan, &maps)?;
-        self.move_out(&mut standing, &places)?;
+        self.move_out(&mut standing, &places, true)?;
         self.set_nobody(&mut standing);
         standing.settle()?;
         let foreign = self.arm_all()?;
@@ -231,11 +256,12 @@ impl Session {
     /// Arms what is planned instead of what is armed. How many hooks couldn't be.
     pub(super) fn change(&mut self, program: &Program, plan: Plan) -> io::Result<usize> {
         let (mut standing, maps, places) = self.stand_outside()?;
-        self.move_out(&mut standing, &places)?;
+        self.move_out(&mut standing, &places, false)?;
         standing.settle()?;
         self.restore()?;
+        self.write_code(&plan)?;
         self.follow_plan(program, plan, &maps)?;
-        self.move_out(&mut standing, &places)?;
+        self.move_out(&mut standing, &places, true)?;
         standing.settle()?;
         let foreign = self.arm_all()?;
         self.let_go(standing);
@@ -261,7 +287,7 @@ impl Session {
         sites::restore(&self.memory, &self.changes, &self.rooms).map(|_| ())
     }
 
-    /// Writes the stubs that are planned, and recipes. What is to be armed is what's planned and still there.
+    /// Writes the recipes that are planned. What is to be armed is what's planned and still there.
     fn follow_plan(&mut self, program: &Program, plan: Plan, maps: &[Mapping]) -> io::Result<()> {
         let at = self.block.bias + self.image.symbols.config + config::FLAGS;
         let mut known = self.memory.word(at)? & !flags::VALUES;
@@ -279,7 +305,12 @@ impl Session {
         let words = plan.words.into_iter().filter(|(place, _)| there(place));
         self.words = words.flat_map(|(_, words)| words).collect();
         self.block.use_words(&self.memory, self.words.len() as u64)?;
-        plan.stubs.writer.stubs.write(&self.memory)?;
+        Ok(())
+    }
+
+    /// Writes the stubs that are planned, and the way there.
+    fn write_code(&self, plan: &Plan) -> io::Result<()> {
+        plan.stubs.writer.write(&self.memory)?;
         plan.thunks.iter().try_for_each(|thunks| thunks.write(&self.memory))
     }
 
@@ -341,6 +372,10 @@ impl Session {
                 changes.sort_unstable_by_key(|change| change.at);
                 count += sites::restore(&self.memory, &changes, &self.rooms)?;
             }
+        }
+        for one in program.loaded.iter().filter(|one| one.is_in(maps)) {
+            let changes = one.left_armed(&self.memory, &self.rooms)?;
+            count += sites::restore(&self.memory, &changes, &self.rooms)?;
         }
         Ok(count)
     }
@@ -404,7 +439,12 @@ impl Session {
     }
 
     /// Moves threads that are in the middle of what's about to be changed after it.
-    fn move_out(&self, standing: &mut Standing, places: &[Vec<ResumePoint>]) -> io::Result<()> {
+    fn move_out(
+        &self,
+        standing: &mut Standing,
+        places: &[Vec<ResumePoint>],
+        is_to_be_armed: bool,
+    ) -> io::Result<()> {
         for (thread, places) in standing.threads.iter_mut().zip(places) {
             for place in places {
                 let after = self.changes.partition_point(|change| change.at < place.address);
@@ -412,9 +452,10 @@ impl Session {
                 let Some(change) = change.filter(|change| place.address < change.end()) else {
                     continue;
                 };
+                let Some(way_out) = change.way_out(place.address, is_to_be_armed) else { continue };
                 match place.frame {
-                    Some(frame) => self.memory.write(frame, &change.end().to_le_bytes())?,
-                    None => thread.change().set_instruction(change.end()),
+                    Some(frame) => self.memory.write(frame, &way_out.to_le_bytes())?,
+                    None => thread.change().set_instruction(way_out),
                 }
             }
         }
@@ -431,7 +472,7 @@ impl Session {
             let places = self.places(&standing, &maps);
             if is_armed {
                 // What's after a jump in the armed area may be the middle of an instruction in the idle one.
-                self.move_out(&mut standing, &places)?;
+                self.move_out(&mut standing, &places, false)?;
                 standing.settle()?;
                 self.restore()?;
                 is_armed = false;
@@ -467,7 +508,8 @@ impl Session {
         };
         let (changes, words) = (self.changes.clone(), self.words.clone());
         let (rooms, near, stood) = (self.rooms.clone(), HashMap::new(), Duration::ZERO);
-        Ok(Some(Self { process, memory, image, block, changes, words, rooms, near, stood }))
+        let is_new = false;
+        Ok(Some(Self { process, memory, image, block, changes, words, rooms, near, stood, is_new }))
     }
 
     /// Is it the same program still?

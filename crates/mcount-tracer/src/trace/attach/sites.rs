@@ -10,6 +10,7 @@ use super::maps::Mapping;
 use crate::trace::image::Image;
 use crate::trace::modules::Hook;
 use crate::trace::pages::Pages;
+use crate::trace::probes::Unit;
 use crate::trace::processor as code;
 use crate::trace::stubs::{Batch, LONGEST, StubRoutines, StubWriter};
 use mcount_ptrace::Memory;
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 /// Bytes of code in two states.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Change {
     pub(super) at: u64,
     /// The number of the function that this arms; 0 for the part that isn't the switch.
@@ -25,15 +26,27 @@ pub(super) struct Change {
     length: usize,
     idle: [u8; LONGEST],
     armed: [u8; LONGEST],
+    /// What the code that it replaces has become, if it's a probe.
+    unit: Option<Unit>,
 }
 
 impl Change {
     pub(super) fn new((at, function): (u64, u32), idle: &[u8], armed: &[u8]) -> Option<Self> {
         let length = idle.len();
-        let mut change = Self { at, function, length, idle: [0; LONGEST], armed: [0; LONGEST] };
+        let (none, unit) = ([0; LONGEST], None);
+        let mut change = Self { at, function, length, idle: none, armed: none, unit };
         change.idle.get_mut(..length)?.copy_from_slice(idle);
         change.armed.get_mut(..length)?.copy_from_slice(armed.get(..length)?);
         Some(change)
+    }
+
+    /// Where a thread goes on, in the middle of it, when it's armed or made idle. `None` if it needn't be moved.
+    pub(super) fn way_out(&self, place: u64, is_to_be_armed: bool) -> Option<u64> {
+        match &self.unit {
+            None => Some(self.end()),
+            Some(_) if !is_to_be_armed => None,
+            Some(unit) => unit.place_of(usize::try_from(place.checked_sub(self.at)?).ok()?),
+        }
     }
 
     pub(super) fn end(&self) -> u64 {
@@ -69,6 +82,9 @@ impl Change {
     }
 }
 
+/// Addresses: the first one, and that behind the last.
+type Extent = (u64, u64);
+
 /// The stubs of all modules, and the recipes of their functions.
 #[derive(Debug, Clone)]
 pub(super) struct Stubs {
@@ -80,8 +96,9 @@ pub(super) struct Stubs {
 }
 
 impl Stubs {
-    pub(super) fn new(room: (u64, u64), routines: StubRoutines) -> Self {
-        let writer = StubWriter { routines, stubs: Batch::new(room) };
+    /// In these rooms for stubs, and for the first instructions of functions with probes.
+    pub(super) fn new((stubs, moved): (Extent, Extent), routines: StubRoutines) -> Self {
+        let writer = StubWriter { routines, stubs: Batch::new(stubs), moved: Batch::new(moved) };
         Self { writer, recipes: BTreeMap::new(), last: 0 }
     }
 
@@ -136,12 +153,18 @@ pub(super) fn plan(
     let mut changes = Vec::new();
     for IdleHook { hook, before, area } in hooks {
         stubs.note(hook);
-        let armed = stubs.writer.arm(hook, bias, thunks.as_deref_mut())?;
+        let armed = match stubs.writer.arm(hook, bias, thunks.as_deref_mut()) {
+            // It would be too far from what its instructions refer to.
+            None if hook.probe.is_some() => continue,
+            armed => armed?,
+        };
         if let Some((place, jump)) = &armed.before {
             changes.push(Change::new((*place, 0), before, jump)?);
         }
         let (site, bytes) = &armed.site;
-        changes.push(Change::new((*site, hook.id), area.get(..hook.area.length)?, bytes)?);
+        let mut change = Change::new((*site, hook.id), area.get(..hook.area.length)?, bytes)?;
+        change.unit = armed.unit;
+        changes.push(change);
     }
     changes.sort_unstable_by_key(|change| change.at);
     Some(changes)
@@ -168,6 +191,38 @@ pub(super) fn arm(
     Ok(count - changes.len())
 }
 
+/// What a former recorder has left armed in code that was mapped from `file` to `start`, whatever it was that it armed: jumps into
+/// `rooms` that aren't in the file.
+pub(super) fn left_armed(
+    memory: &Memory,
+    (start, file): (u64, &[u8]),
+    rooms: &[(u64, u64)],
+) -> io::Result<Vec<Change>> {
+    let mut now = vec![0; file.len()];
+    memory.read(start, &mut now)?;
+    let mut changes = Vec::new();
+    let mut next = 0;
+    for at in 0..now.len() {
+        if at < next || now.get(at) == file.get(at) {
+            continue;
+        }
+        // The jump may begin as what it replaces.
+        let begins = at.saturating_sub(code::SITE - 1).max(next)..=at;
+        let found = begins.into_iter().find_map(|from| {
+            let (idle, jump) = (file.get(from..)?, now.get(from..)?);
+            let (idle, jump) = (idle.get(..code::SITE)?, jump.get(..code::SITE)?);
+            let target = code::target(start + from as u64, jump)?;
+            let is_ours = rooms.iter().any(|(low, high)| (*low..*high).contains(&target));
+            is_ours.then(|| Change::new((start + from as u64, 0), idle, jump))?
+        });
+        if let Some(change) = &found {
+            next = usize::try_from(change.end() - start).unwrap_or(usize::MAX);
+        }
+        changes.extend(found);
+    }
+    Ok(changes)
+}
+
 /// Makes armed sites idle while all threads run, or arms them again: by one store, as docs/how.md says. They stay on the list.
 pub(super) fn switch<'c>(
     memory: &Memory,
@@ -176,8 +231,9 @@ pub(super) fn switch<'c>(
 ) -> io::Result<()> {
     for change in changes {
         let mut bytes = [0; code::SWITCH];
-        memory.read(change.at, &mut bytes)?;
-        let Some((at, on, off)) = code::switch(change.at, bytes) else { continue };
+        let switch = change.unit.as_ref().map_or(change.at, |unit| unit.at);
+        memory.read(switch, &mut bytes)?;
+        let Some((at, on, off)) = code::switch(switch, bytes) else { continue };
         let (from, to) = if is_on { (off, on) } else { (on, off) };
         let mut now = from;
         memory.read(at, &mut now)?;
@@ -213,5 +269,6 @@ pub(super) fn restore(
 pub(super) fn rooms(maps: &[Mapping], image: &Image, bias: u64) -> Vec<(u64, u64)> {
     let code = maps.iter().filter(|map| is_ours(map) && map.is_code());
     let stubs = (bias + image.symbols.stubs, bias + image.symbols.stubs_end);
-    code.map(|map| (map.start, map.end)).chain([stubs]).collect()
+    let moved = (bias + image.symbols.moved, bias + image.symbols.moved_end);
+    code.map(|map| (map.start, map.end)).chain([stubs, moved]).collect()
 }

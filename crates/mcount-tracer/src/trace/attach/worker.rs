@@ -10,10 +10,12 @@ use super::session::Session;
 use super::unwinders;
 use super::{Request, start_of};
 use crate::commit::about;
+use crate::pattern::Pattern;
 use crate::trace::file::TraceFile;
 use crate::trace::meant;
 use crate::trace::modules::Module;
 use crate::trace::off_cpu::{self, OffCpu};
+use crate::trace::probes;
 use crate::trace::processor;
 use crate::trace::scope::{Scope, Switches};
 use crate::trace::space::Recording;
@@ -133,10 +135,14 @@ pub(super) struct Worker {
 impl Worker {
     /// Attaches.
     pub(super) fn begin(mut request: Request, told: Told) -> io::Result<Self> {
+        probes::check(&request.scope)?;
         let process = request.process;
         let memory = Memory::open(process).map_err(|error| super::refused(process, error))?;
         let mut program = Program::read(process, &memory, &request.scope)?;
         let mut notes = program.notes.clone();
+        if let Some(text) = probes::refused(&program.modules, false).count {
+            (request.say)(&text);
+        }
         describe(&program, &request, &mut notes);
         is_something_wanted(&program, &request.scope)?;
         sandbox::check(process)?;
@@ -426,6 +432,17 @@ fn this_one() -> (u64, u64) {
 
 /// Is there something to be traced?
 fn is_something_wanted(program: &Program, scope: &Scope) -> io::Result<()> {
+    let refused = probes::refused(&program.modules, false);
+    if program.hooks() == 0
+        && let Some(why) = refused.nearest
+    {
+        return Err(io::Error::other(why));
+    }
+    if program.hooks() == 0 && !scope.probe.is_empty() {
+        let modules = program.modules.iter().flat_map(|module| &module.hooks);
+        let probes: Vec<&str> = scope.probe.iter().map(Pattern::text).collect();
+        return Err(io::Error::other(meant::nothing(&probes, modules)));
+    }
     if program.hooks() == 0 {
         return Err(io::Error::other(format!(
             "no function of {} has a hook; {}, or -pg",
@@ -530,7 +547,8 @@ fn describe(program: &Program, request: &Request, notes: &mut Vec<String>) {
     for module in program.modules.iter() {
         notes.extend(module.notes());
         if request.verbose && !module.hooks.is_empty() {
-            let (hooks, functions) = (module.hooks.len(), module.functions);
+            let hooks = module.hooks.len();
+            let functions = module.functions.max(hooks + module.refused.len());
             let name = module.path.display();
             let have = functions_have(hooks, functions, |count| count.to_string());
             (request.say)(&format!("{name}: {have} hooks"));

@@ -19,6 +19,8 @@ use nix::libc;
 pub(crate) const NAME: &str = "AArch64";
 /// The message about a program for another processor.
 pub(crate) const FOREIGN: &str = "it isn't a little-endian AArch64 program";
+/// Functions without a hook can get one.
+pub(crate) const HAS_PROBES: bool = false;
 /// `e_machine` of its programs.
 pub(crate) const MACHINE: u16 = 183;
 /// A word of the agent or of a module is to have the load bias and its addend (ELF for the Arm 64-bit Architecture, 5.7.14).

@@ -12,6 +12,8 @@ use nix::libc;
 pub(crate) const NAME: &str = "x86-64";
 /// The message about a program for another processor.
 pub(crate) const FOREIGN: &str = "it isn't a 64-bit x86 program";
+/// Functions without a hook can get one.
+pub(crate) const HAS_PROBES: bool = true;
 /// `e_machine` of its programs.
 pub(crate) const MACHINE: u16 = 62;
 /// A word of the agent or of a module is to have the load bias and its addend (x86-64 psABI, 4.4.1).

@@ -1,0 +1,344 @@
+//! Probes: hooks that are made in functions without one. The first instructions of such a function move elsewhere, and a jump takes the
+//! place of five bytes.
+//!
+//! Which functions can have one, and what moves, is planned from the file (`mcount_hooks::probe`). Here is what these instructions
+//! become: a *unit*, which begins with a gate, a jump to the function's stub. The stub calls what is behind the gate, as it calls the rest of
+//! another function behind its hook. To switch the probe off while threads run, the gate becomes an instruction that does nothing,
+//! by one byte; so nothing in the function itself has to change.
+//!
+//! Most units are in the agent, where unwind information serves them all by what they say of themselves (`routines/x86_64.s` in
+//! `mcount-agent`). Instructions that refer to what's near them stay near their module; if that's too far from the agent, their units are
+//! in room there, and unwinders know nothing of it.
+
+use super::modules::{Hook, Module, Modules, Refused};
+use super::processor::{self, Area, Position, SITE, THUNK};
+use super::scope::Scope;
+use crate::words::counted;
+use mcount_hooks::code::Code;
+use mcount_hooks::probe::{Function, Plan, Planner, Refusal, Relocated, Row, relocate};
+use std::io;
+use std::sync::Arc;
+
+/// Bytes of a unit in the agent.
+const UNIT: usize = 256;
+/// Bytes of it that are code, and bytes that say which row holds where.
+const CODE: usize = 64;
+/// Where its rows are, and bytes of each.
+const ROWS: usize = 128;
+const ROW: usize = 16;
+/// Where in a row it's said that the frame pointer leads to the CFA, and where registers are saved.
+const ROW_BASE: usize = 4;
+const ROW_SAVED: usize = 6;
+/// The numbers of registers in unwind information (x86-64 psABI, figure 3.36): those that a row has, the frame pointer and the stack pointer.
+const SAVED: [u16; 6] = [3, 6, 12, 13, 14, 15];
+const FRAME_POINTER: u16 = 6;
+const STACK_POINTER: u16 = 7;
+
+/// Bytes that a probe needs near its module, if the agent is too far away.
+pub(super) const NEAR: u64 = (THUNK + CODE) as u64;
+
+/// What is known of a probe from its file.
+#[derive(Debug, Clone)]
+pub(super) struct Probe {
+    /// Where the jump goes, before the load bias.
+    entry: u64,
+    /// The instructions that move.
+    moved: Vec<u8>,
+    rows: Vec<Row>,
+}
+
+impl Probe {
+    /// The probe that is planned in a file with this code.
+    ///
+    /// # Errors
+    ///
+    /// The code isn't there.
+    fn of(plan: Plan, code: &Code<'_>) -> Result<Self, String> {
+        let Plan { entry, moved, rows, .. } = plan;
+        let moved = code.at(entry).get(..moved).ok_or("its code isn't in the file")?;
+        Ok(Self { entry, moved: moved.to_vec(), rows })
+    }
+
+    /// The instructions for execution at `to`, and a jump back.
+    fn copy(&self, bias: u64, to: u64) -> Option<Relocated> {
+        let from = bias.wrapping_add(self.entry);
+        relocate(&self.moved, from, to).ok().or_else(|| self.copy_anywhere(from))
+    }
+
+    /// The same for anywhere, if no instruction depends on where it is.
+    fn copy_anywhere(&self, from: u64) -> Option<Relocated> {
+        /// Any distance that all that is referred to is in reach of.
+        const SHIFT: u64 = 1 << 16;
+        let mut copy = relocate(&self.moved, from, from.wrapping_add(SHIFT)).ok()?;
+        if !copy.code.starts_with(&self.moved) {
+            return None;
+        }
+        let end = self.moved.len();
+        if copy.code.len() > end {
+            copy.code.truncate(end);
+            copy.code.extend(processor::thunk(from.wrapping_add(end as u64)));
+        }
+        Some(copy)
+    }
+}
+
+/// The first instructions of a function, at their new place.
+#[derive(Debug, Clone)]
+pub(super) struct Unit {
+    /// Where it is, and so its gate.
+    pub(super) at: u64,
+    /// Where its function begins.
+    pub(super) body: u64,
+    code: Vec<u8>,
+    /// Where each instruction was, from the entry on, and where it is, from `body` on.
+    places: Vec<(usize, usize)>,
+    index: [u8; CODE],
+    rows: Vec<[u8; ROW]>,
+}
+
+impl Unit {
+    /// The unit at `at` of a probe in a module at load bias `bias`. `None` if something is out of reach, or there's no room.
+    pub(super) fn new(probe: &Probe, bias: u64, at: u64) -> Option<Self> {
+        let body = at.wrapping_add(SITE as u64);
+        let copy = probe.copy(bias, body)?;
+        if SITE + copy.code.len() > CODE {
+            return None;
+        }
+        let mut unit = Self {
+            at,
+            body,
+            index: [0; CODE],
+            rows: Vec::new(),
+            places: copy.places.clone(),
+            code: copy.code.clone(),
+        };
+        unit.describe(probe, &copy)?;
+        Some(unit)
+    }
+
+    /// Notes which row holds at each instruction. `None` if there's one that can't be noted.
+    fn describe(&mut self, probe: &Probe, copy: &Relocated) -> Option<()> {
+        let mut ends = copy.places.iter().skip(1).map(|(_, new)| *new);
+        for (was, new) in &copy.places {
+            let end = ends.next().unwrap_or(copy.code.len());
+            self.add_row((*new, end), row_at(&probe.rows, *was, 0)?)?;
+        }
+        let moved = probe.moved.len();
+        if copy.pushed.is_none() && moved >= SITE {
+            // What's behind the last one is the jump back, unless that one never goes on.
+            let last = copy.places.last().map_or((0, 0), |last| *last);
+            let start = last.1 + (moved - last.0);
+            self.add_row(
+                (start.min(copy.code.len()), copy.code.len()),
+                row_at(&probe.rows, moved, 0)?,
+            )?;
+        }
+        if let Some(pushed) = copy.pushed {
+            let last = copy.places.last().map_or(0, |(was, _)| *was);
+            self.add_row((pushed, copy.code.len()), row_at(&probe.rows, last, 8)?)?;
+        }
+        Some(())
+    }
+
+    /// Has a row hold for a range of the code.
+    fn add_row(&mut self, (start, end): (usize, usize), row: [u8; ROW]) -> Option<()> {
+        // The gate is as the first instruction.
+        let start = if start == 0 { 0 } else { SITE + start };
+        let number = self.rows.iter().position(|one| *one == row).unwrap_or(self.rows.len());
+        if number == self.rows.len() {
+            self.rows.push(row);
+        }
+        if ROWS + ROW * self.rows.len() > UNIT {
+            return None;
+        }
+        let offset = u8::try_from(number * ROW).ok()?;
+        self.index.get_mut(start..SITE + end)?.fill(offset);
+        Some(())
+    }
+
+    /// Its bytes in the agent, where its stub is at `stub`.
+    pub(super) fn described(&self, stub: u64) -> Option<Vec<u8>> {
+        let mut bytes = self.plain(stub)?;
+        bytes.resize(CODE, TRAP);
+        bytes.extend(self.index);
+        bytes.extend(self.rows.iter().flatten());
+        bytes.resize(UNIT, 0);
+        Some(bytes)
+    }
+
+    /// Its bytes elsewhere: the gate, which leads to `way`, and the code.
+    pub(super) fn plain(&self, way: u64) -> Option<Vec<u8>> {
+        let mut bytes = processor::armed(self.at, way)?.to_vec();
+        bytes.extend(&self.code);
+        bytes.resize(bytes.len().next_multiple_of(THUNK), TRAP);
+        Some(bytes)
+    }
+
+    /// Where a thread goes on that was about to execute the instruction `offset` bytes behind the entry.
+    pub(super) fn place_of(&self, offset: usize) -> Option<u64> {
+        let place = self.places.iter().find(|(was, _)| *was == offset);
+        place.map(|(_, new)| self.body + *new as u64)
+    }
+}
+
+/// What is behind code.
+const TRAP: u8 = 0xcc;
+
+/// The row that holds so many bytes behind the entry, with the CFA `more` bytes farther from the stack pointer.
+fn row_at(rows: &[Row], offset: usize, more: i64) -> Option<[u8; ROW]> {
+    let after = rows.partition_point(|row| row.offset <= offset);
+    // Without unwind information, it's as at any entry.
+    let at_entry = Row { offset: 0, cfa: (STACK_POINTER, 8), saved: Vec::new() };
+    let row = after.checked_sub(1).and_then(|at| rows.get(at)).unwrap_or(&at_entry);
+    let (register, distance) = row.cfa;
+    let (is_frame_pointer, distance) = match register {
+        STACK_POINTER => (false, distance + more),
+        FRAME_POINTER => (true, distance),
+        _ => return None,
+    };
+    let mut bytes = [0; ROW];
+    let distance = i32::try_from(distance).ok()?.to_le_bytes();
+    bytes.get_mut(..distance.len())?.copy_from_slice(&distance);
+    *bytes.get_mut(ROW_BASE)? = u8::from(is_frame_pointer);
+    for (register, offset) in &row.saved {
+        if let Some(place) = SAVED.iter().position(|one| one == register) {
+            *bytes.get_mut(ROW_SAVED + place)? = u8::try_from(offset / -8).ok()?;
+        }
+    }
+    Some(bytes)
+}
+
+/// The gate of a probe whose site is at `site`, if it's armed; `read` reads memory.
+pub(super) fn gate(site: u64, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -> Option<u64> {
+    let mut jump = [0; SITE];
+    read(site, &mut jump).ok()?;
+    let target = processor::target(site, &jump)?;
+    let mut code = [0; THUNK];
+    read(target, &mut code).ok()?;
+    let far = code.get(6..14).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes)?;
+    Some(if code == processor::thunk(far) { far } else { target })
+}
+
+/// Adds probes to `module`, whose file has these bytes, for the functions that are wanted and have no hook.
+pub(super) fn add(module: &mut Module, bytes: &[u8], code: &Code<'_>, scope: &Scope) {
+    let Ok(mut planner) = Planner::new(bytes) else { return };
+    planner.leave_hooks(module.hooks.iter().map(|hook| hook.site));
+    let path = module.path.to_string_lossy().into_owned();
+    let file_name = path.rsplit('/').next().unwrap_or(&path);
+    for function in planner.functions() {
+        let own = function.name(file_name);
+        let names = if function.names.is_empty() { &[&*own][..] } else { &function.names };
+        let Some(name) = scope.probes(names, &path) else { continue };
+        let readable = crate::names::name_of(name, true);
+        if scope.leaves_out(&readable, name, &path) {
+            continue;
+        }
+        let result = match why_not(module, &function) {
+            Some(why) => Err(why.to_owned()),
+            None => match planner.plan(&function) {
+                Err(why) if is_no_function(why) => continue,
+                found => found.map_err(|why| why.to_string()),
+            },
+        };
+        match result.and_then(|plan| Probe::of(plan, code)) {
+            Ok(probe) => module.hooks.push(hook(&function, name, probe)),
+            Err(why) => {
+                let name = format!("{readable}@{file_name}");
+                module.refused.push(Refused { name, why });
+            }
+        }
+    }
+}
+
+/// Why this function has no probe, whatever its code is.
+fn why_not(module: &Module, function: &Function<'_>) -> Option<&'static str> {
+    let is_watched = |(address, _): &(u64, Vec<u8>)| *address == function.range.start;
+    let is_its = |name: &&str| name.starts_with("uw_") || name.starts_with("_Unwind");
+    if module.confining.iter().any(is_watched) {
+        Some(WATCHED)
+    } else if module.unwinder.is_some()
+        && (function.names.is_empty() || function.names.iter().any(is_its))
+    {
+        Some("it may belong to the unwinder")
+    } else {
+        None
+    }
+}
+
+/// Why a function has no probe that has a jump of the recorder already.
+const WATCHED: &str = "mcount watches it, as programs forbid themselves system calls by it";
+
+/// Is this something that people wouldn't call a function?
+fn is_no_function(why: Refusal) -> bool {
+    matches!(
+        why,
+        Refusal::DynamicLinker
+            | Refusal::Vdso
+            | Refusal::HasHook
+            | Refusal::Linkage
+            | Refusal::Part
+    )
+}
+
+fn hook(function: &Function<'_>, name: &str, probe: Probe) -> Hook {
+    let start = function.range.start;
+    Hook {
+        id: 0,
+        function: start,
+        size: function.range.end - start,
+        is_mark: false,
+        returns_twice: false,
+        name: name.into(),
+        site: probe.entry,
+        area: Area { start: 0, length: SITE, is_call: false },
+        before: None,
+        position: Some(Position::Entry),
+        is_second: false,
+        is_in_files: true,
+        is_wanted: true,
+        class: 0,
+        recipe: None,
+        probe: Some(Arc::new(probe)),
+    }
+}
+
+/// What is said of functions that can't have a probe.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    /// How many they are.
+    pub(super) count: Option<String>,
+    /// The first of them, if no function has a probe.
+    pub(super) nearest: Option<String>,
+    /// All of them, if that's asked for.
+    pub(super) lines: Vec<String>,
+}
+
+/// What is said of functions of `modules` that can't have a probe; `is_list`: of each one.
+pub(super) fn refused(modules: &Modules, is_list: bool) -> Refusals {
+    let all: Vec<&Refused> = modules.iter().flat_map(|module| &module.refused).collect();
+    let line = |one: &Refused| format!("{} cannot be probed: {}", one.name, one.why);
+    let Some(first) = all.first() else { return Refusals::default() };
+    let hooks = modules.iter().flat_map(|module| &module.hooks);
+    let probes = hooks.filter(|hook| hook.probe.is_some()).count();
+    let (some, of) = (all.len(), counted(probes + all.len(), "function", "functions"));
+    let listed = all.iter().filter(|_| is_list).map(|one| line(one));
+    Refusals {
+        count: Some(format!(
+            "{some} of {of} cannot be probed; mcount trace --list --probe … says why"
+        )),
+        nearest: (probes == 0).then(|| line(first)),
+        lines: listed.collect(),
+    }
+}
+
+/// Can there be probes, if they're asked for?
+///
+/// # Errors
+///
+/// They aren't there for this processor.
+pub(super) fn check(scope: &Scope) -> io::Result<()> {
+    if scope.probe.is_empty() || processor::HAS_PROBES {
+        return Ok(());
+    }
+    Err(io::Error::other("probes aren't supported on this processor yet"))
+}
