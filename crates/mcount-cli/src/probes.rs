@@ -1,6 +1,4 @@
 //! Whether functions without a hook can have probes, in words.
-//!
-//! Its own file because `cli/why.rs` is about files and output, and [`crate::why`] knows of no instructions.
 
 use crate::why::{Answer, Reason};
 use crate::words::counted;

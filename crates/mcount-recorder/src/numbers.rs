@@ -1,6 +1,4 @@
 //! Numbers that more than one module knows: flags of the configuration, how calls end.
-//!
-//! Their own file so that no two modules need each other for them.
 
 use crate::host::Host;
 

@@ -1,7 +1,5 @@
 //! A linked ELF file as it's loaded: what is code, what is data, what words lead to, and what is where by its symbols.
 //!
-//! Its own file because nothing here knows instructions.
-//!
 //! Source: gABI, "Program Header", "Dynamic Section"; x86-64 psABI, 4.4.1 ("Relocation Types"); for RELR, the gABI's
 //! "Relative Relocations".
 

@@ -1,6 +1,4 @@
 //! What leads to the first bytes of functions: branches, pointers, tables, exception handlers, symbols.
-//!
-//! Its own file because all rules ask the same question of it: does anything lead between these two addresses?
 
 use std::ops::Range;
 

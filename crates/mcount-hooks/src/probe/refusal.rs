@@ -1,6 +1,4 @@
 //! Why a function can't have a probe: one variant for each rule.
-//!
-//! Its own file because commands, records and tests name the rules, and only the planner knows how they are found.
 
 use std::fmt;
 

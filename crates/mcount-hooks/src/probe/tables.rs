@@ -1,7 +1,4 @@
 //! Jump tables of words of four bytes that are relative to an address, which code takes.
-//!
-//! Its own file because this is a guess about data, made so that it errs on the side of refusing a function: nothing says where a
-//! table is, how long it is, or which code uses it.
 
 use super::image::Image;
 use super::references::{Base, Kind, References};

@@ -1,7 +1,5 @@
 //! What `.eh_frame` says: where functions begin and end, where the return address is, and which exceptions are caught where.
 //!
-//! Its own file because nothing else knows DWARF.
-//!
 //! Source: LSB Core 5.0, 10.6 ("Exception Frames"); Itanium C++ ABI, "Exception Handling Tables" for `.gcc_except_table`;
 //! x86-64 psABI, figure 3.36 for the numbers of registers.
 

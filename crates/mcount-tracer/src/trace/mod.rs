@@ -424,7 +424,7 @@ impl Recorder {
             return Err(io::Error::other(all.join("; ")));
         }
         self.notes.extend(self.request.scope.warnings());
-        self.notes.extend(probes::refused(&self.modules, false).count);
+        self.notes.extend(self.modules.refused(false).count);
         if let Some(listed) = self.listed {
             let output = self.request.output;
             let (ended, notes) = (Ended::Code(0), self.notes);

@@ -3,7 +3,7 @@
 
 use super::agent::Routines;
 use super::functions::{Function, Functions};
-use super::probes::{self, Probe};
+use super::probes::{self, Chosen, Probe, Refusals, Refused, Subject};
 use super::processor::{self, Area, Position, SITE, STUB, Unusable, nop_length};
 use super::recipe::Recipe;
 use super::sanitizers;
@@ -91,16 +91,48 @@ pub(super) struct Hook {
     pub(super) probe: Option<Arc<Probe>>,
 }
 
-/// A function that can't have a probe.
-#[derive(Debug, Clone)]
-pub(super) struct Refused {
-    /// What people call it.
-    pub(super) name: String,
-    /// Why.
-    pub(super) why: String,
+impl Module {
+    /// Adds hooks to functions that have none, if these are wanted.
+    fn add_probes(&mut self, bytes: &[u8], code: &Code<'_>, scope: &Scope) {
+        let subject = Subject {
+            bytes,
+            code,
+            path: &self.path,
+            sites: self.hooks.iter().map(|hook| hook.site).collect(),
+            confining: &self.confining,
+            unwinds: self.unwinder.is_some(),
+        };
+        let (chosen, refused) = probes::choose(&subject, scope);
+        self.refused = refused;
+        self.hooks.extend(chosen.into_iter().map(Hook::of_probe));
+        self.hooks.sort_by_key(|hook| hook.site);
+    }
 }
 
 impl Hook {
+    /// The hook that a probe makes.
+    fn of_probe(chosen: Chosen) -> Self {
+        let Chosen { start, size, name, probe } = chosen;
+        Self {
+            id: 0,
+            function: start,
+            size,
+            is_mark: false,
+            returns_twice: false,
+            name: name.into(),
+            site: probe.entry(),
+            area: Area { start: 0, length: SITE, is_call: false },
+            before: None,
+            position: Some(Position::Entry),
+            is_second: false,
+            is_in_files: true,
+            is_wanted: true,
+            class: 0,
+            recipe: None,
+            probe: Some(Arc::new(probe)),
+        }
+    }
+
     /// Is it a call after the prologue?
     pub(super) fn is_after_prologue(&self) -> bool {
         processor::is_after_prologue(self.position)
@@ -209,6 +241,13 @@ impl Modules {
     pub(super) fn iter(&self) -> impl Iterator<Item = &Module> {
         self.all.iter()
     }
+
+    /// What is said of functions that can't have a probe; `is_list`: of each one.
+    pub(super) fn refused(&self, is_list: bool) -> Refusals {
+        let all: Vec<&Refused> = self.iter().flat_map(|module| &module.refused).collect();
+        let hooks = self.iter().flat_map(|module| &module.hooks);
+        Refusals::of(&all, hooks.filter(|hook| hook.probe.is_some()).count(), is_list)
+    }
 }
 
 fn read(bytes: &[u8], path: &Path, scope: &Scope) -> io::Result<Module> {
@@ -241,8 +280,7 @@ fn read(bytes: &[u8], path: &Path, scope: &Scope) -> io::Result<Module> {
     module.hooks.dedup_by_key(|hook| hook.site);
     module.mark_second_hooks();
     if !scope.probe.is_empty() {
-        probes::add(&mut module, bytes, &code, scope);
-        module.hooks.sort_by_key(|hook| hook.site);
+        module.add_probes(bytes, &code, scope);
     }
     Ok(module)
 }

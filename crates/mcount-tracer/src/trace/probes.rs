@@ -10,14 +10,13 @@
 //! `mcount-agent`). Instructions that refer to what's near them stay near their module; if that's too far from the agent, their units are
 //! in room there, and unwinders know nothing of it.
 
-use super::modules::{Hook, Module, Modules, Refused};
-use super::processor::{self, Area, Position, SITE, THUNK};
+use super::processor::{self, SITE, THUNK};
 use super::scope::Scope;
 use crate::words::counted;
 use mcount_hooks::code::Code;
 use mcount_hooks::probe::{Function, Plan, Planner, Refusal, Relocated, Row, relocate};
 use std::io;
-use std::sync::Arc;
+use std::path::Path;
 
 /// Bytes of a unit in the agent.
 const UNIT: usize = 256;
@@ -57,6 +56,11 @@ impl Probe {
         let Plan { entry, moved, rows, .. } = plan;
         let moved = code.at(entry).get(..moved).ok_or("its code isn't in the file")?;
         Ok(Self { entry, moved: moved.to_vec(), rows })
+    }
+
+    /// Where its jump goes, before the load bias.
+    pub(super) fn entry(&self) -> u64 {
+        self.entry
     }
 
     /// The instructions for execution at `to`, and a jump back.
@@ -219,11 +223,42 @@ pub(super) fn gate(site: u64, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -
     Some(if code == processor::thunk(far) { far } else { target })
 }
 
-/// Adds probes to `module`, whose file has these bytes, for the functions that are wanted and have no hook.
-pub(super) fn add(module: &mut Module, bytes: &[u8], code: &Code<'_>, scope: &Scope) {
-    let Ok(mut planner) = Planner::new(bytes) else { return };
-    planner.leave_hooks(module.hooks.iter().map(|hook| hook.site));
-    let path = module.path.to_string_lossy().into_owned();
+/// A file whose functions may have probes.
+pub(super) struct Subject<'m> {
+    pub(super) bytes: &'m [u8],
+    pub(super) code: &'m Code<'m>,
+    pub(super) path: &'m Path,
+    /// The addresses of its hooks.
+    pub(super) sites: Vec<u64>,
+    /// Functions that `mcount` watches, by their addresses.
+    pub(super) confining: &'m [(u64, Vec<u8>)],
+    /// It has an unwinder.
+    pub(super) unwinds: bool,
+}
+
+/// A function that has a probe.
+pub(super) struct Chosen {
+    pub(super) start: u64,
+    pub(super) size: u64,
+    pub(super) name: String,
+    pub(super) probe: Probe,
+}
+
+/// A function that can't have a probe.
+#[derive(Debug, Clone)]
+pub(super) struct Refused {
+    /// What people call it.
+    pub(super) name: String,
+    /// Why.
+    pub(super) why: String,
+}
+
+/// The functions that are wanted and have no hook: those that have probes, and those that can't.
+pub(super) fn choose(of: &Subject<'_>, scope: &Scope) -> (Vec<Chosen>, Vec<Refused>) {
+    let (mut chosen, mut refused) = (Vec::new(), Vec::new());
+    let Ok(mut planner) = Planner::new(of.bytes) else { return (chosen, refused) };
+    planner.leave_hooks(of.sites.iter().copied());
+    let path = of.path.to_string_lossy().into_owned();
     let file_name = path.rsplit('/').next().unwrap_or(&path);
     for function in planner.functions() {
         let own = function.name(file_name);
@@ -233,32 +268,29 @@ pub(super) fn add(module: &mut Module, bytes: &[u8], code: &Code<'_>, scope: &Sc
         if scope.leaves_out(&readable, name, &path) {
             continue;
         }
-        let result = match why_not(module, &function) {
+        let result = match why_not(of, &function) {
             Some(why) => Err(why.to_owned()),
             None => match planner.plan(&function) {
                 Err(why) if is_no_function(why) => continue,
                 found => found.map_err(|why| why.to_string()),
             },
         };
-        match result.and_then(|plan| Probe::of(plan, code)) {
-            Ok(probe) => module.hooks.push(hook(&function, name, probe)),
-            Err(why) => {
-                let name = format!("{readable}@{file_name}");
-                module.refused.push(Refused { name, why });
-            }
+        let (start, size) = (function.range.start, function.range.end - function.range.start);
+        match result.and_then(|plan| Probe::of(plan, of.code)) {
+            Ok(probe) => chosen.push(Chosen { start, size, name: name.to_owned(), probe }),
+            Err(why) => refused.push(Refused { name: format!("{readable}@{file_name}"), why }),
         }
     }
+    (chosen, refused)
 }
 
 /// Why this function has no probe, whatever its code is.
-fn why_not(module: &Module, function: &Function<'_>) -> Option<&'static str> {
+fn why_not(of: &Subject<'_>, function: &Function<'_>) -> Option<&'static str> {
     let is_watched = |(address, _): &(u64, Vec<u8>)| *address == function.range.start;
     let is_its = |name: &&str| name.starts_with("uw_") || name.starts_with("_Unwind");
-    if module.confining.iter().any(is_watched) {
+    if of.confining.iter().any(is_watched) {
         Some(WATCHED)
-    } else if module.unwinder.is_some()
-        && (function.names.is_empty() || function.names.iter().any(is_its))
-    {
+    } else if of.unwinds && (function.names.is_empty() || function.names.iter().any(is_its)) {
         Some("it may belong to the unwinder")
     } else {
         None
@@ -280,28 +312,6 @@ fn is_no_function(why: Refusal) -> bool {
     )
 }
 
-fn hook(function: &Function<'_>, name: &str, probe: Probe) -> Hook {
-    let start = function.range.start;
-    Hook {
-        id: 0,
-        function: start,
-        size: function.range.end - start,
-        is_mark: false,
-        returns_twice: false,
-        name: name.into(),
-        site: probe.entry,
-        area: Area { start: 0, length: SITE, is_call: false },
-        before: None,
-        position: Some(Position::Entry),
-        is_second: false,
-        is_in_files: true,
-        is_wanted: true,
-        class: 0,
-        recipe: None,
-        probe: Some(Arc::new(probe)),
-    }
-}
-
 /// What is said of functions that can't have a probe.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
@@ -313,21 +323,20 @@ pub(super) struct Refusals {
     pub(super) lines: Vec<String>,
 }
 
-/// What is said of functions of `modules` that can't have a probe; `is_list`: of each one.
-pub(super) fn refused(modules: &Modules, is_list: bool) -> Refusals {
-    let all: Vec<&Refused> = modules.iter().flat_map(|module| &module.refused).collect();
-    let line = |one: &Refused| format!("{} cannot be probed: {}", one.name, one.why);
-    let Some(first) = all.first() else { return Refusals::default() };
-    let hooks = modules.iter().flat_map(|module| &module.hooks);
-    let probes = hooks.filter(|hook| hook.probe.is_some()).count();
-    let (some, of) = (all.len(), counted(probes + all.len(), "function", "functions"));
-    let listed = all.iter().filter(|_| is_list).map(|one| line(one));
-    Refusals {
-        count: Some(format!(
-            "{some} of {of} cannot be probed; mcount trace --list --probe … says why"
-        )),
-        nearest: (probes == 0).then(|| line(first)),
-        lines: listed.collect(),
+impl Refusals {
+    /// What is said of these, next to which so many functions have `probes`; `is_list`: of each one.
+    pub(super) fn of(all: &[&Refused], probes: usize, is_list: bool) -> Self {
+        let line = |one: &Refused| format!("{} cannot be probed: {}", one.name, one.why);
+        let Some(first) = all.first() else { return Self::default() };
+        let (some, of) = (all.len(), counted(probes + all.len(), "function", "functions"));
+        let listed = all.iter().filter(|_| is_list).map(|one| line(one));
+        Self {
+            count: Some(format!(
+                "{some} of {of} cannot be probed; mcount trace --list --probe … says why"
+            )),
+            nearest: (probes == 0).then(|| line(first)),
+            lines: listed.collect(),
+        }
     }
 }
 

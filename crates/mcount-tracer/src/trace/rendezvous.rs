@@ -4,7 +4,6 @@ use super::file::TraceFile;
 use super::library::Loaded;
 use super::meant;
 use super::modules::Module;
-use super::probes;
 use super::processor;
 use super::sources;
 use super::space::{Recording, Rendezvous, Space};
@@ -148,7 +147,7 @@ impl Recorder {
         }
         self.begun = true;
         let hooks: usize = self.modules.iter().map(|module| module.hooks.len()).sum();
-        let refused = probes::refused(&self.modules, self.request.is_list);
+        let refused = self.modules.refused(self.request.is_list);
         if hooks == 0
             && let Some(why) = &refused.nearest
         {

@@ -140,7 +140,7 @@ impl Worker {
         let memory = Memory::open(process).map_err(|error| super::refused(process, error))?;
         let mut program = Program::read(process, &memory, &request.scope)?;
         let mut notes = program.notes.clone();
-        if let Some(text) = probes::refused(&program.modules, false).count {
+        if let Some(text) = program.modules.refused(false).count {
             (request.say)(&text);
         }
         describe(&program, &request, &mut notes);
@@ -432,7 +432,7 @@ fn this_one() -> (u64, u64) {
 
 /// Is there something to be traced?
 fn is_something_wanted(program: &Program, scope: &Scope) -> io::Result<()> {
-    let refused = probes::refused(&program.modules, false);
+    let refused = program.modules.refused(false);
     if program.hooks() == 0
         && let Some(why) = refused.nearest
     {
