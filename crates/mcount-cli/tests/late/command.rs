@@ -8,7 +8,6 @@ use std::process::{Command, ExitStatus};
 use testkit::room::{Outcome, Room};
 
 use crate::programs::{sources, table};
-use crate::scripts;
 
 /// A test of the command.
 #[derive(Clone, Copy)]
@@ -52,20 +51,6 @@ pub(crate) const TESTS: &[Test] = &[
     test("filling_in_and_linking_again_agree", filling_in_and_linking_again_agree),
     test("sources_and_archives", sources_and_archives),
     test("devices_are_not_replaced", devices_are_not_replaced),
-    test("a_script_places_the_table_among_data", scripts::a_script_places_the_table_among_data),
-    Test {
-        programs: &["gcc", "clang", "ld.bfd", "ld.lld"],
-        ..test(
-            "a_script_keeps_the_compilers_list_for_tools_alone",
-            scripts::a_script_keeps_the_list,
-        )
-    },
-    test("padding_is_no_area_of_an_overridden_function", scripts::overridden_functions),
-    test("padding_of_an_overridden_function", scripts::overridden_with_padding),
-    Test {
-        programs: &["powerpc64le-linux-gnu-gcc", "powerpc64le-linux-gnu-ld"],
-        ..test("room_for_stubs_between_two_links", scripts::room_for_stubs)
-    },
     test("images_without_headers_in_memory", images_without_headers_in_memory),
     Test {
         programs: &["gcc", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"],

@@ -30,7 +30,8 @@ fn main() -> ExitCode {
         let shared = shared.clone();
         trials.push(trial(case.name(), case.programs(), move || perform(&case, &*shared?)));
     }
-    for test in [command::TESTS, spellings::TESTS, beside::TESTS, compilers::TESTS].concat() {
+    let all = [command::TESTS, scripts::TESTS, spellings::TESTS, beside::TESTS, compilers::TESTS];
+    for test in all.concat() {
         trials.push(trial(format!("link::{}", test.name), test.programs.iter().copied(), test.run));
     }
     libtest_mimic::run(&arguments, trials).exit_code()

@@ -1,8 +1,22 @@
 //! `mcount link` with linker scripts: tables among other data, lists that are kept for tools, and room that is made between two links.
 
-use crate::command::{addresses, is_clean, must, room, same};
+use crate::command::{Test, addresses, is_clean, must, room, same, test};
 use crate::programs::{sources, table};
 use std::collections::BTreeSet;
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        programs: &["gcc", "clang", "ld.bfd", "ld.lld"],
+        ..test("a_script_keeps_the_compilers_list_for_tools_alone", a_script_keeps_the_list)
+    },
+    test("a_script_places_the_table_among_data", a_script_places_the_table_among_data),
+    test("padding_is_no_area_of_an_overridden_function", overridden_functions),
+    test("padding_of_an_overridden_function", overridden_with_padding),
+    Test {
+        programs: &["powerpc64le-linux-gnu-gcc", "powerpc64le-linux-gnu-ld"],
+        ..test("room_for_stubs_between_two_links", room_for_stubs)
+    },
+];
 
 /// As a kernel's: no ELF headers in memory, and a table that is a part of another section.
 const KERNEL_SCRIPT: &str = "\
@@ -22,7 +36,7 @@ SECTIONS {
 }
 ";
 
-pub(crate) fn a_script_places_the_table_among_data() -> Result<(), String> {
+fn a_script_places_the_table_among_data() -> Result<(), String> {
     let room = room()?;
     room.put("kernel.lds", KERNEL_SCRIPT.as_bytes())?;
     room.put("data.c", b"long before[5] = {1}; const long after[3] = {2};")?;
@@ -39,7 +53,7 @@ pub(crate) fn a_script_places_the_table_among_data() -> Result<(), String> {
 }
 
 /// Another function has NOPs as far behind its start as the area of an overridden one is behind the function before.
-pub(crate) fn overridden_functions() -> Result<(), String> {
+fn overridden_functions() -> Result<(), String> {
     let room = room()?;
     room.put("overridden.s", &testkit::files::read(&sources("late").join("overridden.s"))?)?;
     must(&room, "gcc -c overridden.s")?;
@@ -57,7 +71,7 @@ pub(crate) fn overridden_functions() -> Result<(), String> {
 
 /// A list of patchable entries that takes no memory still says where the sites are, wherever relaxation or garbage
 /// collection has put them.
-pub(crate) fn a_script_keeps_the_list() -> Result<(), String> {
+fn a_script_keeps_the_list() -> Result<(), String> {
     let room = room()?;
     let kept = "/DISCARD/ : {";
     let list = format!(
@@ -108,7 +122,7 @@ SECTIONS {
 }
 ";
 
-pub(crate) fn room_for_stubs() -> Result<(), String> {
+fn room_for_stubs() -> Result<(), String> {
     let room = room()?;
     room.put("kernel.lds", STUBS_SCRIPT.as_bytes())?;
     room.put("stubs.s", b".section .room_for_stubs, \"aw\"\n.quad 2\n.space 64\n")?;
@@ -130,7 +144,7 @@ pub(crate) fn room_for_stubs() -> Result<(), String> {
 }
 
 /// A kernel module of several objects is linked like this. The symbol of the overridden function is gone, its code and padding aren't.
-pub(crate) fn overridden_with_padding() -> Result<(), String> {
+fn overridden_with_padding() -> Result<(), String> {
     let room = room()?;
     let weak = "__attribute__((weak)) int f(int a) { return a; } int h(void) { return 2; }\n\
         __attribute__((weak, no_instrument_function)) int g(int a) { return a; }";

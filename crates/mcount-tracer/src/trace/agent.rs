@@ -219,19 +219,24 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
         };
         *field = symbol.address();
     }
-    let Symbols { config, start, stubs, stubs_end, .. } = found;
-    let Symbols { rendezvous, ask, asked, request, names, .. } = found;
-    let Symbols { begin, leave, done, is_done, .. } = found;
+    if is_complete(&found) {
+        Ok(found)
+    } else {
+        Err(io::Error::other("the agent was built without some of its symbols"))
+    }
+}
+
+/// Whether all symbols were found that every agent has.
+fn is_complete(found: &Symbols) -> bool {
+    let Symbols { config, start, stubs, stubs_end, .. } = *found;
+    let Symbols { rendezvous, ask, asked, request, names, .. } = *found;
+    let Symbols { begin, leave, done, is_done, .. } = *found;
     let code = [start, stubs, stubs_end, rendezvous, ask, asked, begin, leave, done, is_done];
     let is_missing = |of: &Routines| [of.entry, of.pg_entry, of.exit].contains(&0);
-    if code.contains(&0)
+    !(code.contains(&0)
         || [found.values_entry, found.values_pg_entry, found.waits_exit].contains(&0)
         || [config, request, names, found.short_waits, found.words].contains(&0)
         || (processor::HAS_NOBODY && found.nobody == 0)
         || [found.pg_return, found.watch, found.question].contains(&0)
-        || found.routines.iter().any(is_missing)
-    {
-        return Err(io::Error::other("the agent was built without some of its symbols"));
-    }
-    Ok(found)
+        || found.routines.iter().any(is_missing))
 }

@@ -20,6 +20,7 @@ mod sandbox;
 mod session;
 mod sites;
 mod unwinders;
+mod wanted;
 mod watch;
 mod words;
 mod worker;

@@ -8,15 +8,14 @@ use super::program::Program;
 use super::sandbox;
 use super::session::Session;
 use super::unwinders;
+use super::wanted;
 use super::{Request, start_of};
 use crate::commit::about;
-use crate::pattern::Pattern;
 use crate::trace::file::TraceFile;
 use crate::trace::meant;
 use crate::trace::modules::Module;
 use crate::trace::off_cpu::{self, OffCpu};
 use crate::trace::probes;
-use crate::trace::processor;
 use crate::trace::scope::{Scope, Switches};
 use crate::trace::space::Recording;
 use crate::trace::thread_names;
@@ -35,6 +34,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
+use tempfile::TempDir;
 
 /// Does all of it; the exit code. `pipe` ends when it's time to stop.
 pub(super) fn work(mut request: Request, pipe: &File, told: Told) -> u8 {
@@ -144,7 +144,7 @@ impl Worker {
             (request.say)(&text);
         }
         describe(&program, &request, &mut notes);
-        is_something_wanted(&program, &request.scope)?;
+        wanted::check(&program, &request.scope)?;
         sandbox::check(process)?;
         let mut session = Session::prepare(&program, memory)?;
         if let Some(why) = no_returns(&program, &session, &request)? {
@@ -156,19 +156,8 @@ impl Worker {
         }
         session.set_unwinders(&program)?;
         program.choose_library(&session.memory, &request.scope);
-        // What is only looked at has no name.
-        let folder = request.view.as_ref().map(|_| tempfile::tempdir()).transpose()?;
-        let output = || request.output.clone().unwrap_or_else(|| default_output(&program));
-        let target = folder.as_ref().map_or_else(output, |folder| folder.path().join("top.mcount"));
-        let mut trace = TraceFile::create(&target, request.size, &request.scope)
-            .map_err(|error| about(&target, error))?;
-        let is_hidden = folder.is_some();
-        let scope = &request.scope;
-        let name = match (&folder, &request.output) {
-            (Some(_), _) => Name::Hidden,
-            (None, Some(_)) => Name::Given,
-            (None, None) => Name::New,
-        };
+        let (folder, target, mut trace, name) = create_trace(&request, &program)?;
+        let (is_hidden, scope) = (folder.is_some(), &request.scope);
         let armed = arm(&mut session, &program, (&mut trace, scope), (&target, name));
         match armed {
             Ok(more) => notes.extend(more),
@@ -430,34 +419,6 @@ fn this_one() -> (u64, u64) {
     (u64::from(owner), start)
 }
 
-/// Is there something to be traced?
-fn is_something_wanted(program: &Program, scope: &Scope) -> io::Result<()> {
-    let refused = program.modules.refused(false);
-    if program.hooks() == 0
-        && let Some(why) = refused.nearest
-    {
-        return Err(io::Error::other(why));
-    }
-    if program.hooks() == 0 && !scope.probe.is_empty() {
-        let modules = program.modules.iter().flat_map(|module| &module.hooks);
-        let probes: Vec<&str> = scope.probe.iter().map(Pattern::text).collect();
-        return Err(io::Error::other(meant::nothing(&probes, modules)));
-    }
-    if program.hooks() == 0 {
-        return Err(io::Error::other(format!(
-            "no function of {} has a hook; {}, or -pg",
-            program.path.display(),
-            processor::PATCHABLE
-        )));
-    }
-    let unmet = scope.unmet(program.wanted() == 0);
-    if program.wanted() != 0 && unmet.is_empty() {
-        return Ok(());
-    }
-    let modules = program.loaded.iter().filter_map(|one| program.module(one));
-    Err(io::Error::other(meant::nothing(&unmet, modules.flat_map(|module| &module.hooks))))
-}
-
 /// What a trace is called.
 #[derive(Clone, Copy)]
 enum Name {
@@ -467,6 +428,24 @@ enum Name {
     Given,
     /// What no other file is called.
     New,
+}
+
+/// The file of a trace: the folder of one that's only looked at, its path, the file, and what it's called.
+fn create_trace(
+    request: &Request,
+    program: &Program,
+) -> io::Result<(Option<TempDir>, PathBuf, TraceFile, Name)> {
+    let folder = request.view.as_ref().map(|_| tempfile::tempdir()).transpose()?;
+    let output = || request.output.clone().unwrap_or_else(|| default_output(program));
+    let target = folder.as_ref().map_or_else(output, |folder| folder.path().join("top.mcount"));
+    let trace = TraceFile::create(&target, request.size, &request.scope)
+        .map_err(|error| about(&target, error))?;
+    let name = match (&folder, &request.output) {
+        (Some(_), _) => Name::Hidden,
+        (None, Some(_)) => Name::Given,
+        (None, None) => Name::New,
+    };
+    Ok((folder, target, trace, name))
 }
 
 /// Arms what is wanted, and gives the trace its name, or none; what there is to be reported.
