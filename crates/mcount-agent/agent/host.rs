@@ -90,9 +90,9 @@ unsafe impl Host for Agent {
     }
 
     fn add_short_waits(id: u32, count: u64) {
-        let counts = &raw mut mcount_short_waits;
+        let counts = (&raw mut mcount_short_waits).cast::<u64>();
         // SAFETY: within the counts, which are words that others change in this way only.
-        let of = unsafe { AtomicU64::from_ptr(&raw mut (*counts)[id as usize % SHORT_WAITS]) };
+        let of = unsafe { AtomicU64::from_ptr(counts.wrapping_add(id as usize % SHORT_WAITS)) };
         of.fetch_add(count, Relaxed);
     }
 

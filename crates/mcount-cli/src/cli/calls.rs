@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "options of the command line")]
 pub(super) struct CallsArgs {
     /// Trace only these functions; may be given again
     #[arg(short, long, value_name = "PATTERN", help_heading = "Which calls")]

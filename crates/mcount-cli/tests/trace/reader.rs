@@ -1,7 +1,7 @@
 //! A second reader of the trace format, written from its description, for what the tests ask: how often each
 //! function was called in each process, and whether the calls of a thread are nested.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// Bytes of the header block, and of a chunk.
@@ -94,22 +94,15 @@ impl Trace {
 
     /// How often `function` was called in `process`; 0: in any. Clones that the compiler makes count as it.
     pub(crate) fn count(&self, process: u32, function: &str) -> u64 {
-        let is_it = |(thread, id): &(u32, u32)| {
-            (process == 0 || self.owners.get(thread) == Some(&process))
-                && self.functions.get(id).is_some_and(|name| plain_name(name) == function)
-        };
-        self.counts.iter().filter(|(key, _)| is_it(key)).map(|(_, count)| count).sum()
+        let calls = self.called(process).filter(|(name, _)| plain_name(name) == function);
+        calls.map(|(_, count)| count).sum()
     }
 
-    /// How often each function was called whose name begins so.
-    pub(crate) fn counts_of(&self, start: &str) -> Vec<u64> {
-        let mut counts = BTreeMap::new();
-        for ((_, id), count) in &self.counts {
-            if self.functions.get(id).is_some_and(|name| name.starts_with(start)) {
-                *counts.entry(*id).or_insert(0) += count;
-            }
-        }
-        counts.into_values().collect()
+    /// The functions that each thread of `process` called, and how often; 0: of any process.
+    pub(crate) fn called(&self, process: u32) -> impl Iterator<Item = (&str, u64)> {
+        let is_its = move |thread: &u32| process == 0 || self.owners.get(thread) == Some(&process);
+        let all = self.counts.iter().filter(move |((thread, _), _)| is_its(thread));
+        all.filter_map(|((_, id), count)| Some((self.functions.get(id)?.as_str(), *count)))
     }
 
     /// How many calls there are.

@@ -247,16 +247,19 @@ fn free_locks() -> Result<(), String> {
     if trace.notes.iter().any(is_said) { Ok(()) } else { Err(format!("{:?}", trace.notes)) }
 }
 
-/// What the file of `program` has in these sections, and the process has there, if it's loaded at `bias`; and the words of its
-/// global offset table.
-fn of_process(program: &Path, process: u32) -> Result<(Vec<u8>, Vec<u8>, Vec<u64>), String> {
+/// What a file has in some sections, what a process has there, and the words of its global offset table.
+type Sections = (Vec<u8>, Vec<u8>, Vec<u64>);
+
+/// These of `program` and `process`.
+fn of_process(program: &Path, process: u32) -> Result<Sections, String> {
     let bytes = testkit::files::read(program)?;
     let file = object::File::parse(&*bytes).map_err(text)?;
     let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).map_err(text)?;
     let bias = maps.lines().find(|line| line.ends_with(&*program.to_string_lossy()));
     let bias = bias.and_then(|line| line.split('-').next()).ok_or("it isn't mapped")?;
     let bias = u64::from_str_radix(bias, 16).map_err(text)?;
-    let memory = std::fs::File::open(format!("/proc/{process}/mem")).map_err(text)?;
+    let memory = std::fs::OpenOptions::new().read(true).open(format!("/proc/{process}/mem"));
+    let memory = memory.map_err(text)?;
     let there = |name: &str| {
         let Some(section) = file.section_by_name(name) else { return Ok((Vec::new(), Vec::new())) };
         let mut found = vec![0; usize::try_from(section.size()).map_err(text)?];

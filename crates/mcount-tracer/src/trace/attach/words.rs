@@ -187,15 +187,13 @@ pub(super) fn left_behind(
 ) -> Vec<Gated> {
     let Ok(file) = ElfFile64::<Endianness>::parse(of.bytes) else { return Vec::new() };
     let is_ours = |at: u64| rooms.iter().any(|(from, to)| (*from..*to).contains(&at));
-    let found = imports(&file).into_iter().filter_map(|import| match &import.way {
-        Way::Sites(sites) => {
+    let found = imports(&file).into_iter().filter_map(|import| {
+        if let Way::Sites(sites) = &import.way {
             let changes = sites.iter().filter_map(|site| replaced(of, memory, *site, is_ours));
-            Some(Gated { word: None, changes: changes.collect() })
+            return Some(Gated { word: None, changes: changes.collect() });
         }
-        _ => {
-            let word = GatedWord::left_behind(of, memory, &import, (words, &is_ours))?;
-            Some(Gated { word: Some(word), changes: Vec::new() })
-        }
+        let word = GatedWord::left_behind(of, memory, &import, (words, &is_ours))?;
+        Some(Gated { word: Some(word), changes: Vec::new() })
     });
     found.collect()
 }
