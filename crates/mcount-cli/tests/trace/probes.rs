@@ -152,7 +152,7 @@ fn is_as_in_file(process: u32) -> Result<(), String> {
         let (start, end) = range.split_once('-').ok_or("maps")?;
         let number = |text: &str| u64::from_str_radix(text, 16).map_err(|error| error.to_string());
         let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
-        let file = std::fs::read(path).map_err(text)?;
+        let file = testkit::files::read(Path::new(path))?;
         let offset = usize::try_from(offset).map_err(text)?;
         let mut now = vec![0; usize::try_from(end - start).map_err(text)?];
         memory.read_exact_at(&mut now, start).map_err(text)?;
@@ -186,8 +186,8 @@ fn steps() -> impl Iterator<Item = Test> {
             let untraced = room.run("untraced", &mut Command::new(&program))?;
             // It takes the backtraces. Not all functions can be probed, so they aren't counted.
             let options = ["--probe", &own, "--exclude", "on_step"];
-            let mut tracer = tracer_with(&options, &program);
-            let traced = room.run("traced", tracer.env("SHOW_STEPS", "1"))?;
+            let mut command = tracer_with(&options, &program);
+            let traced = room.run("traced", command.env("SHOW_STEPS", "1"))?;
             let calls = room.trace("traced")?;
             let is_traced = ["leaf", "parent", "tail"].iter().all(|name| calls.count(0, name) != 0);
             if is_traced && traced.code == 0 && traced.stdout == untraced.stdout {
@@ -291,7 +291,7 @@ fn callgrind(path: &Path) -> Result<BTreeMap<String, u64>, String> {
                 names.insert(number.to_owned(), name.trim().to_owned());
             }
             if kind == "cfn" {
-                called = names.get(number).ok_or(line)?.clone();
+                called.clone_from(names.get(number).ok_or(line)?);
             }
         } else if let Some(rest) = line.strip_prefix("calls=") {
             let count: u64 = rest.split(' ').next().unwrap_or_default().parse().map_err(text)?;
@@ -434,8 +434,8 @@ fn installed(words: &[&str]) -> Result<(), String> {
     let room = Room::new()?;
     let untraced = room.run("untraced", Command::new(program).args(arguments))?;
     let options = ["--probe", "*", "--ring", "64M"];
-    let mut tracer = tracer_with(&options, Path::new(program));
-    let traced = room.run("traced", tracer.args(arguments))?;
+    let mut command = tracer_with(&options, Path::new(program));
+    let traced = room.run("traced", command.args(arguments))?;
     let trace = room.trace("traced")?;
     let is_same = (traced.code, &traced.stdout) == (untraced.code, &untraced.stdout);
     let said: Vec<&str> =
