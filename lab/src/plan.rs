@@ -117,7 +117,16 @@ fn compare() -> Result<bool> {
     let root = chore_kit::files::workspace();
     let mut command = Command::new("cargo");
     command.current_dir(root).env_remove("MCOUNT_SAMPLE");
-    command.args(["test", "--release", "-p", "mcount-hooks", "--features", "probe", "--test", "probes"]);
+    command.args([
+        "test",
+        "--release",
+        "-p",
+        "mcount-hooks",
+        "--features",
+        "probe",
+        "--test",
+        "probes",
+    ]);
     let status = command.args(["--", "disassembly"]).status().map_err(Error::from)?;
     Ok(status.success())
 }
