@@ -186,7 +186,7 @@ pub mod class {
     pub const WAITS: u32 = 16;
 }
 
-/// The words of a [`Recipe`](super::Recipe): what is done is bits 0 to 7.
+/// The words of a recipe ([`Recipe`]): what is done is bits 0 to 7.
 pub mod recipe {
     /// Copies bits 24 to 31 bytes of a source, bits 8 to 15.
     pub const COPY: u64 = 1;

@@ -171,7 +171,7 @@ pub fn for_all(act: impl Fn(*mut Block)) {
     }
 }
 
-/// Faults if there are fewer than [`STACK`] bytes of stack left. A program may handle that on another stack. Where
+/// Faults if there are fewer than `STACK` bytes of stack left. A program may handle that on another stack. Where
 /// signals are blocked it couldn't: the kernel would end it.
 pub fn need_stack() {
     touch_stack::<STACK>();
