@@ -2,8 +2,8 @@
 //!
 //! clap prints all commands of a program as one list, so the groups are a template of ours.
 
-use clap::Command;
 use clap::builder::{StyledStr, Styles};
+use clap::{Arg, ArgAction, Command};
 use std::fmt::Write;
 
 /// The commands, each in its group, in the order of the help.
@@ -91,6 +91,21 @@ fn start_lines(styles: &Styles) -> String {
         let _ = writeln!(text, "  {what:<24}  {literal}{how}{literal:#}");
     }
     text
+}
+
+/// Lets `--help` of each command print what `-h` does: all options, without a blank line after each of them.
+pub(super) fn with_short_help(command: Command) -> Command {
+    let names: Vec<String> =
+        command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
+    names.into_iter().fold(command, |command, name| {
+        command.mut_subcommand(name, |one| {
+            if one.is_disable_help_flag_set() {
+                return one;
+            }
+            let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
+            one.disable_help_flag(true).arg(help.help("Print help"))
+        })
+    })
 }
 
 /// The text for a command line without a command.

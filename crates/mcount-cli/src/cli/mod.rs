@@ -260,7 +260,7 @@ enum Command {
 
 /// The command line. An option that is given twice is no error: the last one counts, as with compilers.
 fn command() -> clap::Command {
-    Cli::command().args_override_self(true)
+    front::with_short_help(Cli::command().args_override_self(true))
 }
 
 /// The same, with its commands in groups: completion scripts and man pages have no use for these.
