@@ -1,8 +1,9 @@
 //! `cargo xtask pictures`: makes the pictures of the book anew, with headless Chromium: the page of a trace and the page of
-//! an image, in light and dark mode, and the screen of `mcount top`.
+//! an image, in light and dark mode, and the screens of `mcount top` and `mcount tui`.
 //!
 //! The trace is of `pictures/shop.cpp`, the image is busybox of Debian's sources, and `top` looks at `examples/serve.c`.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -13,7 +14,7 @@ use crate::{Result, files, programs, sources};
 const USAGE: &str = "\
 usage: cargo xtask pictures [--mcount PATH] [PICTURE…]
 
-Makes the pictures in docs anew: trace, report and top [default: all]. It needs Debian, with chromium, g++ and make.
+Makes the pictures in docs anew: trace, report, top and tui [default: all]. It needs Debian, with chromium, g++, make and tmux.
 
   --mcount PATH   the program to show [default: it is built]
 ";
@@ -55,6 +56,9 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     }
     if is_wanted("top") {
         room.top()?;
+    }
+    if is_wanted("tui") {
+        room.tui()?;
     }
     are_small()
 }
@@ -170,6 +174,26 @@ exec gcc \"$@\"
         Ok(())
     }
 
+    /// The timeline and the tree of `mcount tui`, as a terminal shows them, one below the other.
+    fn tui(&self) -> Result<()> {
+        let show =
+            "gcc -O1 -g -fpatchable-function-entry=5 -pthread -o serve $root/examples/serve.c
+            rm -f serve.mcount
+            timeout 1 $mcount trace -o serve.mcount -- ./serve >&2 || true
+            terminal='tmux -S socket -f /dev/null'
+            $terminal kill-server 2>/dev/null || true
+            $terminal new-session -d -x 92 -y 16 \"$mcount tui serve.mcount\"
+            sleep 3
+            $terminal capture-pane -e -p
+            $terminal send-keys 2
+            sleep 1
+            $terminal capture-pane -e -p
+            $terminal kill-server";
+        let page = self.folder.join("tui.html");
+        files::write(&page, terminal(&self.shell(show)?).as_bytes())?;
+        self.picture(&page, "tui", 0, (860, 640))
+    }
+
     /// The screen of `mcount top`, as a terminal shows it.
     fn top(&self) -> Result<()> {
         let (rows, columns) = SCREEN;
@@ -187,10 +211,11 @@ exec gcc \"$@\"
     }
 }
 
-/// A page that looks like a terminal with `screen` on it. Of the control sequences, it knows bright and plain text, and leaves
-/// the others out.
+/// A page that looks like a terminal with `screen` on it. Of the control sequences, it knows those for colours (ECMA-48, SGR), and
+/// leaves the others out.
 fn terminal(screen: &str) -> String {
     let mut text = String::new();
+    let mut look = Look::default();
     for (number, part) in screen.split('\x1b').enumerate() {
         let part = part.replace('\r', "");
         let part =
@@ -200,16 +225,62 @@ fn terminal(screen: &str) -> String {
             Some(at) => part.split_at(at + 1),
             None => ("", part),
         };
-        text += match code {
-            "7m" => "<b>",
-            "m" | "0m" => "</b>",
-            _ => "",
-        };
-        text += &rest.replace('&', "&amp;").replace('<', "&lt;");
+        if let Some(codes) = code.strip_suffix('m') {
+            look.change(codes);
+        }
+        let rest = rest.replace('&', "&amp;").replace('<', "&lt;");
+        let _ = write!(text, "<span style='{}'>{rest}</span>", look.style());
     }
     format!(
-        "<!doctype html><meta charset=utf-8><style>body {{ margin: 0; background: #16181d }} \
-         pre {{ margin: 12px 16px; color: #d8dae0; font: 15px/19px 'DejaVu Sans Mono', monospace }} \
-         b {{ font-weight: normal; background: #d8dae0; color: #16181d }}</style><pre>{text}</pre>"
+        "<!doctype html><meta charset=utf-8><style>body {{ margin: 0; background: {BACK} }} \
+         pre {{ margin: 12px 16px; color: {FRONT}; font: 15px/19px 'DejaVu Sans Mono', monospace }}\
+         </style><pre>{text}</pre>"
     )
+}
+
+const FRONT: &str = "#d8dae0";
+const BACK: &str = "#16181d";
+
+/// Black, red, green, yellow, blue, magenta, cyan and white; then the bright ones.
+const COLOURS: [&str; 16] = [
+    "#16181d", "#e06c75", "#98c379", "#d8b868", "#61afef", "#c678dd", "#56b6c2", "#d8dae0",
+    "#7a8290", "#ff8088", "#b5e08f", "#f0d080", "#80c4ff", "#e090f0", "#70d4e0", "#ffffff",
+];
+
+/// How text looks.
+#[derive(Default)]
+struct Look {
+    front: Option<&'static str>,
+    back: Option<&'static str>,
+    is_bold: bool,
+    is_inverse: bool,
+}
+
+impl Look {
+    fn change(&mut self, codes: &str) {
+        let colour = |code: usize| COLOURS.get(code).copied();
+        for code in codes.split(';').map(|code| code.parse::<usize>().unwrap_or(0)) {
+            match code {
+                0 => *self = Self::default(),
+                1 => self.is_bold = true,
+                22 => self.is_bold = false,
+                7 => self.is_inverse = true,
+                27 => self.is_inverse = false,
+                30..=37 => self.front = colour(code - 30),
+                90..=97 => self.front = colour(code - 82),
+                39 => self.front = None,
+                40..=47 => self.back = colour(code - 40),
+                100..=107 => self.back = colour(code - 92),
+                49 => self.back = None,
+                _ => {}
+            }
+        }
+    }
+
+    fn style(&self) -> String {
+        let (front, back) = (self.front.unwrap_or(FRONT), self.back.unwrap_or(BACK));
+        let (front, back) = if self.is_inverse { (back, front) } else { (front, back) };
+        let weight = if self.is_bold { "bold" } else { "normal" };
+        format!("color: {front}; background: {back}; font-weight: {weight}")
+    }
 }
