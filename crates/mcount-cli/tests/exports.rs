@@ -69,7 +69,7 @@ fn traced() -> Room {
     let flags = ["-O2", "-g", "-fpatchable-function-entry=5", "-fno-optimize-sibling-calls"];
     let names = ["-o", "threads", "threads.c", "-lpthread"];
     run(&room, "gcc", &[&flags[..], &names[..]].concat());
-    mcount(&room, &["trace", "-o", "t.mcount", "--", "./threads"]);
+    mcount(&room, &["trace", "--plain", "-o", "t.mcount", "--", "./threads"]);
     room
 }
 
@@ -446,7 +446,8 @@ fn damaged_values_are_printed() {
     room.put("mark.h", include_bytes!("../../../include/mcount/mark.h")).unwrap();
     let flags = ["-O2", "-g", "-fpatchable-function-entry=5", "-o", "small", "small.c"];
     run(&room, "gcc", &flags);
-    let options = ["trace", "--args", "*", "--results", "*", "-o", "t.mcount", "--", "./small"];
+    let options =
+        ["trace", "--plain", "--args", "*", "--results", "*", "-o", "t.mcount", "--", "./small"];
     mcount(&room, &options);
     let text = mcount(&room, &["replay", "t.mcount"]);
     let call = "two(\"yes\", 2.5, {a=1, b=0x";

@@ -314,7 +314,7 @@ fn as_a_program_counts() {
     room.put("p.c", PROGRAM.as_bytes()).unwrap();
     let flags = ["-O1", "-fpatchable-function-entry=5", "-o", "p", "p.c"];
     assert_eq!(room.run(Path::new("gcc"), &flags).unwrap().code, Some(0));
-    let traced = mcount(&room, &["trace", "-o", "t.mcount", "--", "./p"]);
+    let traced = mcount(&room, &["trace", "--plain", "-o", "t.mcount", "--", "./p"]);
     assert_eq!(traced.code, Some(0), "{}", traced.stderr);
     let counts: Vec<u64> =
         traced.stdout.split_whitespace().map(|count| count.parse().unwrap()).collect();

@@ -406,7 +406,7 @@ fn a_real_trace_of_many_chunks() {
     let flags = ["-O2", "-fpatchable-function-entry=5", "-o", "p", "p.c"];
     assert_eq!(room.run(Path::new("gcc"), &flags).unwrap().code, Some(0));
     let mcount = Path::new(env!("CARGO_BIN_EXE_mcount"));
-    let traced = room.run(mcount, &["trace", "-o", "t.mcount", "--", "./p"]).unwrap();
+    let traced = room.run(mcount, &["trace", "--plain", "-o", "t.mcount", "--", "./p"]).unwrap();
     assert_eq!(traced.code, Some(0), "{}", traced.stderr);
     let lines = room.run(mcount, &["replay", "--format", "csv", "t.mcount"]).unwrap().stdout;
     let mut counts = std::collections::BTreeMap::new();

@@ -199,7 +199,7 @@ fn the_timeline_has_markers() {
     let compiled = room.run(Path::new("gcc"), &flags).unwrap();
     assert_eq!(compiled.code, Some(0), "{}", compiled.stderr);
     let program = Path::new(env!("CARGO_BIN_EXE_mcount"));
-    let traced = room.run(program, &["trace", "-o", "made", "--", "./marks"]).unwrap();
+    let traced = room.run(program, &["trace", "--plain", "-o", "made", "--", "./marks"]).unwrap();
     assert_eq!(traced.code, Some(0), "{}", traced.stderr);
     let page = page(&room, &room.get("made").unwrap());
     assert!(page.contains("1,001 markers aren't shown."));
@@ -313,7 +313,7 @@ fn threads_have_the_names_that_they_gave_themselves() {
         names.sort();
         names
     };
-    let traced = room.run(program, &["trace", "-o", "traced", "--", "./names"]).unwrap();
+    let traced = room.run(program, &["trace", "--plain", "-o", "traced", "--", "./names"]).unwrap();
     assert_eq!(traced.code, Some(0), "{}", traced.stderr);
     assert_eq!(names("traced"), ["long", "names", "short <b>"]);
     let mut running = room.command(&room.path("names"), &[]).spawn().unwrap();
