@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 use testkit::book::{self, Block, Kind, Page};
-use testkit::{files, prebuilt, test, tools};
+use testkit::test;
+use testkit::{files, prebuilt, tools};
 
 fn main() -> std::process::ExitCode {
     testkit::trial::main()

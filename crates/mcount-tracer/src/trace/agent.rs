@@ -5,7 +5,7 @@ use mcount_agent::IMAGE;
 use mcount_hooks::PAGE;
 use nix::libc;
 use object::read::elf::ElfFile64;
-use object::{Endianness, Object, ObjectSymbol};
+use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
 use std::io;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -13,6 +13,8 @@ use tempfile::TempDir;
 /// Addresses in the agent, from its load bias on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Symbols {
+    /// Bytes of address space that the agent takes.
+    pub(super) size: u64,
     pub(super) config: u64,
     pub(super) routines: [Routines; KINDS],
     /// What stubs of functions call whose arguments or results are recorded.
@@ -176,7 +178,8 @@ fn folder_in(place: &Path) -> io::Result<TempDir> {
 /// The symbols of the agent, whose bytes these are.
 pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
     let file = ElfFile64::<Endianness>::parse(image).map_err(io::Error::other)?;
-    let mut found = Symbols::default();
+    let ends = file.segments().map(|one| one.address().saturating_add(one.size()));
+    let mut found = Symbols { size: ends.max().unwrap_or(0), ..Symbols::default() };
     for symbol in file.symbols() {
         let Ok(name) = symbol.name() else { continue };
         for (routines, names) in found.routines.iter_mut().zip(NAMES) {

@@ -150,10 +150,10 @@ impl TraceFile {
     }
 
     /// How many bytes of it `process` can map. If its address space is limited, a quarter of what is left there, and
-    /// the trace doesn't grow beyond that.
-    pub(super) fn length_for(&self, process: i32) -> io::Result<u64> {
+    /// the trace doesn't grow beyond that. `agent`: how many bytes the agent is still to take.
+    pub(super) fn length_for(&self, process: i32, agent: u64) -> io::Result<u64> {
         let Some(room) = address_space(process)? else { return Ok(LIMIT) };
-        let length = (room / 4).min(LIMIT) & !(layout::CHUNK_SIZE - 1);
+        let length = (room.saturating_sub(agent) / 4).min(LIMIT) & !(layout::CHUNK_SIZE - 1);
         let most = chunks(length);
         // The keeper reads the limit before it makes room, so this may be too late.
         self.shared.limit.fetch_min(most, SeqCst);

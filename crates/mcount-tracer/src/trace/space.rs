@@ -133,7 +133,7 @@ impl Space {
             return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
         }
         memory.write(bias + symbols.names, &names)?;
-        let length = trace.length_for(thread.id())?;
+        let length = trace.length_for(thread.id(), 0)?;
         memory.write(bias + symbols.config + config::LENGTH, &length.to_le_bytes())?;
         for (offset, value) in configuration(symbols, bias, recording, false) {
             memory.write(bias + symbols.config + offset, &value.to_le_bytes())?;

@@ -88,7 +88,7 @@ pub(super) fn prepare(
         return Err(Untraced::Privileged);
     }
     // Refuse now what would be refused when libraries are loaded. The dynamic linker complains if it can't map one.
-    recording.trace.length_for(thread.id())?;
+    recording.trace.length_for(thread.id(), agent.symbols.size)?;
     let Some((interpreter, debug)) = interpreter(memory, &stack, &program)? else {
         return prepare_static(thread, memory, agent, (&stack, &program), recording);
     };

@@ -333,7 +333,7 @@ impl Session {
         let number = |value: i32| u64::from(value.cast_unsigned());
         let protection = number(libc::PROT_READ | libc::PROT_WRITE);
         let flags = number(libc::MAP_SHARED | libc::MAP_NORESERVE);
-        let length = recording.trace.length_for(self.process)?;
+        let length = recording.trace.length_for(self.process, 0)?;
         let mapped = remote.call(libc::SYS_mmap, &[0, length, protection, flags, file, 0]);
         remote.call(libc::SYS_close, &[file])?;
         let fields = configuration(&self.image.symbols, bias, recording, true);
