@@ -26,7 +26,8 @@ const PROBATION: Duration = Duration::from_secs(1);
 const TIMES_SPENT: f64 = 100.0;
 
 /// What it costs that a thread leaves the processor and comes back, and that there's a new one, in seconds. The kernel writes two
-/// records for the one, and makes an event for each processor for the other (`cargo lab bench` would notice if that were too little).
+/// records for the one, and makes an event for each processor for the other. The first was seen in one program with a pipe; the
+/// second is a guess.
 const SWITCH: f64 = 1.5e-6;
 const NEW_THREAD: f64 = 10e-6;
 
