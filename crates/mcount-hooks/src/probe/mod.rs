@@ -45,8 +45,8 @@ pub struct Plan {
     pub replaced: usize,
     /// The whole function.
     pub function: Range<u64>,
-    /// The rows of unwind information of the bytes that move: the one that holds at the first, and those that begin later. None if the
-    /// function has no unwind information.
+    /// The rows of unwind information of the bytes that move and of the jump behind them: the one that holds at the first byte, and
+    /// those that begin later. None if the function has no unwind information.
     pub rows: Vec<Row>,
 }
 
