@@ -1,7 +1,7 @@
 /* A profiler in the program: SIGPROF a thousand times a second of processor time, each with a backtrace that
  * has to reach the bottom of the stack. */
 #include "hits.h"
-#include <dlfcn.h>
+#include "stubs.h"
 #include <execinfo.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,16 +16,6 @@ NI static int fib(int n) {
     int r = n < 2 ? n : fib(n - 1) + fib(n - 2);
     __asm__ volatile("" : "+r"(r));
     return r;
-}
-/* A program's own stubs have no unwind information: a sample that is taken in one ends there. */
-QUIET static int is_in_stub(int n, void **frames) {
-#ifdef BARE_STUBS
-    Dl_info info;
-    return n == 3 && !dladdr(frames[2], &info);
-#else
-    (void)n, (void)frames;
-    return 0;
-#endif
 }
 QUIET static void on_sample(int s) {
     (void)s;

@@ -45,8 +45,11 @@ pub(crate) const COPIES: Program = Program { changes_stacks: true, ..program("co
 pub(crate) const COPIES_THROW: Program =
     Program { changes_stacks: true, ..program("copies-throw.cpp") };
 /// Some of which are left, or begin in a process and end in its child.
-pub(crate) const COPIES_RANDOM: Program =
-    Program { changes_stacks: true, flags: &["-DSWITCHES=100000"], ..leaves("copies-random.cpp") };
+pub(crate) const COPIES_RANDOM: Program = Program {
+    changes_stacks: true,
+    flags: &["-DSWITCHES=100000", "-DBARE_STUBS"],
+    ..leaves("copies-random.cpp")
+};
 
 pub(crate) const PROGRAMS: &[Program] = &[
     Program { flags: &["-DNESTED"], ..program("abi.c") },
