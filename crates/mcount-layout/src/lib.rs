@@ -161,6 +161,10 @@ pub mod off_cpu {
     pub const TID: usize = 20;
     /// u32, the number of a function whose name says why.
     pub const FUNCTION: usize = 24;
+
+    /// How a note begins that says that these records were given up. Their functions are described, but no record of them is left.
+    pub const GIVEN_UP: &str =
+        "threads leave the CPU so often that the trace lacks time off the CPU";
 }
 
 /// Call records: two words, `w0` and `w1`.

@@ -6,6 +6,7 @@ use crate::Test;
 use crate::attach::{Attached, text, worker};
 use crate::programs::{PROGRAMS, as_untraced};
 use crate::truth::{DEFAULTS, Room, kill_one, tracer_with};
+use mcount_trace::layout::off_cpu::GIVEN_UP;
 use nix::sys::signal::Signal;
 use object::{Object, ObjectSection};
 use serde_json::Value;
@@ -39,12 +40,13 @@ pub(crate) fn tests() -> Vec<Test> {
         let run = move || waiting(compiler, source, function);
         tests.push(test(&format!("waits::{name}"), &[compiler], run));
     }
-    let rows: [(&str, &[&'static str], Check); 12] = [
+    let rows: [(&str, &[&'static str], Check); 13] = [
         ("waits::server", &["g++"], server),
         ("waits::server-attach", &["g++"], server_attached),
         ("waits::server-top", &["g++"], server_in_top),
         ("waits::plain", &["g++"], plain),
         ("waits::free-locks", &["gcc"], free_locks),
+        ("waits::hand-over", &["gcc"], handed_over),
         ("waits::attach-lazy", &["gcc"], || left_as_it_was(&["-Wl,-z,lazy"])),
         ("waits::attach-now", &["gcc"], || left_as_it_was(&["-Wl,-z,relro,-z,now"])),
         ("waits::attach-no-plt", &["gcc"], || left_as_it_was(NO_PLT)),
@@ -110,7 +112,7 @@ fn names_the_lock(calls: &[(String, u64, u64, u64)]) -> Result<(), String> {
         return Err(format!("the lock isn't what takes the time: {totals:?}"));
     }
     // Locks that were free aren't there. A call that is open has no time.
-    let is_short = |time: u64| (1..1000).contains(&time);
+    let is_short = |time: u64| (1..5000).contains(&time);
     if calls.iter().any(|(name, time, ..)| name == "pthread_mutex_lock" && is_short(*time)) {
         return Err("a lock that was free is in the trace".to_owned());
     }
@@ -237,7 +239,7 @@ fn free_locks() -> Result<(), String> {
         return Err(format!("{ended:?}"));
     }
     let short =
-        |(name, time, ..): &&(String, u64, u64, u64)| name.starts_with("pthread_") && *time < 1000;
+        |(name, time, ..): &&(String, u64, u64, u64)| name.starts_with("pthread_") && *time < 5000;
     let calls = calls(&room, "traced")?;
     if let Some(call) = calls.iter().find(short) {
         return Err(format!("{call:?}"));
@@ -245,6 +247,29 @@ fn free_locks() -> Result<(), String> {
     let trace = room.trace("traced")?;
     let is_said = |note: &String| note.contains("pthread_mutex_lock") && note.contains("so often");
     if trace.notes.iter().any(is_said) { Ok(()) } else { Err(format!("{:?}", trace.notes)) }
+}
+
+/// Threads that leave the processor too often: if that's given up, nothing of it is left in the trace, and calls that wait aren't taken for
+/// work.
+fn handed_over() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "waits-pingpong.c")?;
+    let ended = room.run("traced", &mut tracer_with(&[DEFAULTS], &program))?;
+    if ended.code != 0 || !ended.stderr.is_empty() {
+        return Err(format!("{ended:?}"));
+    }
+    let trace = room.path("traced").join("trace.mcount");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    let said = room.run("stats", command.arg("stats").arg(trace))?.stdout;
+    let is_given_up = room.trace("traced")?.notes.iter().any(|note| note.starts_with(GIVEN_UP));
+    let has_off_cpu = said.contains("linux:schedule");
+    let mut lines = said.lines();
+    let (spent, waited) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let is_answered = waited.contains("waiting in read") || waited.contains("waiting in write");
+    if is_given_up == has_off_cpu || !is_answered || !spent.contains(" waiting. ") {
+        return Err(said);
+    }
+    Ok(())
 }
 
 /// What a file has in some sections, what a process has there, and the words of its global offset table.

@@ -453,9 +453,10 @@ impl Times {
 
     /// Nothing is in the trace any more, nor will be.
     fn forget(&mut self) {
+        let nothing = vec![0; usize::try_from(layout::CHUNK_SIZE).unwrap_or(0)];
         for chunk in &self.chunks {
             // If it can't be written, that's said anyway.
-            let _ = self.trace.fill(*chunk, 0, &[]);
+            let _ = self.trace.fill(*chunk, 0, &nothing);
         }
         (self.is_full, self.is_forgotten) = (true, true);
     }

@@ -8,7 +8,7 @@ use super::budget::{self, Budget, Times};
 use super::live::Live;
 use super::scope::Switches;
 use super::switch::Waker;
-use super::thrift::{self, Counted, GivenUp, Thrift};
+use super::thrift::{self, Counted, GivenUp, Pace, Thrift};
 use crate::words::printable;
 use mcount_trace::Note;
 use std::collections::{BTreeSet, HashMap};
@@ -17,8 +17,6 @@ use std::time::{Duration, Instant};
 
 /// How often it's looked whether there is much to read.
 const OFTEN: Duration = Duration::from_millis(10);
-/// The same for a while at first.
-const AT_FIRST: Duration = Duration::from_millis(3);
 /// After that much time calls are read, however few they are.
 const STALE: Duration = Duration::from_millis(100);
 
@@ -42,8 +40,10 @@ impl Recorder {
         let scope = &self.request.scope;
         let has_defaults = scope.has_waits() || scope.switches == Switches::IfPossible;
         self.thrift = (has_defaults && !self.request.is_list).then(|| Thrift::new(self.main));
-        if self.spending.is_some() || self.thrift.is_some() {
-            wake_often();
+        if let Some(thrift) = &self.thrift {
+            wake_often(thrift.pace().clone());
+        } else if self.spending.is_some() {
+            wake_often(Pace::new(OFTEN));
         }
     }
 
@@ -95,7 +95,7 @@ impl Recorder {
             && let Some(off_cpu) = self.off_cpu.as_ref()
         {
             off_cpu.give_up();
-            self.add(Note { text: thrift::NOTE_OF_SWITCHES.as_bytes() });
+            self.add(Note { text: thrift::note_of_switches().as_bytes() });
         }
     }
 
@@ -149,14 +149,11 @@ impl Recorder {
 }
 
 /// Interrupts this thread's sleep now and then.
-fn wake_often() {
+fn wake_often(pace: Pace) {
     let waker = Waker::new();
     std::thread::spawn(move || {
-        const FIRST: u32 = 100;
-        let mut count = 0;
         while waker.wake() {
-            count = FIRST.min(count + 1);
-            std::thread::sleep(if count < FIRST { AT_FIRST } else { OFTEN });
+            std::thread::sleep(pace.get());
         }
     });
 }

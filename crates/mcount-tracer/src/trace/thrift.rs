@@ -8,17 +8,23 @@ use super::budget::{Budget, Times};
 use super::off_cpu::OffCpu;
 use mcount_agent::SHORT_WAITS;
 use mcount_ptrace::Memory;
+use mcount_trace::layout::off_cpu;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// The part of the program's processor time that it may cost.
 const SHARE: f64 = 0.02;
 
-/// How often it's looked at.
-const OFTEN: Duration = Duration::from_millis(3);
+/// How often it's looked at: in the beginning, for so many times each, and from then on. It's the first milliseconds of a loop around
+/// a free lock that cost the most.
+const OFTEN: [(u32, Duration); 2] =
+    [(100, Duration::from_micros(1000)), (100, Duration::from_millis(3))];
+const LATER: Duration = Duration::from_millis(10);
 
-/// Over how much time it's decided whether there are too many switches.
-const DECIDED: Duration = Duration::from_millis(40);
+/// What switches may cost at once, in seconds, if there were few before.
+const BURST: f64 = 4e-3;
 
 /// After so much processor time of the program at least, what was given up is recorded again: it may have been the program's beginning
 /// only that took so many locks. It's also so many times of what was spent until then, and twice as long each time.
@@ -71,8 +77,38 @@ pub(super) struct Thrift {
     probation: (Duration, Duration),
     /// What had been spent when something was given up last, in seconds.
     spent: f64,
-    /// What switches had cost when that was looked at last, when, and how much time the program had used.
-    switches: (f64, Instant, Duration),
+    switches: Switches,
+    /// How often it was looked at since the beginning, or since something is recorded again.
+    looks: u32,
+    pace: Pace,
+}
+
+/// How long it may take until it's looked at again, for whoever wakes the one who looks.
+#[derive(Debug, Clone)]
+pub(super) struct Pace(Arc<AtomicU64>);
+
+impl Pace {
+    pub(super) fn new(pause: Duration) -> Self {
+        let this = Self(Arc::default());
+        this.set(pause);
+        this
+    }
+
+    pub(super) fn get(&self) -> Duration {
+        Duration::from_micros(self.0.load(Relaxed))
+    }
+
+    fn set(&self, pause: Duration) {
+        self.0.store(u64::try_from(pause.as_micros()).unwrap_or(u64::MAX), Relaxed);
+    }
+}
+
+/// Whether switches may go on: they're paid from what is saved up.
+struct Switches {
+    /// Seconds that they may cost now.
+    left: f64,
+    /// What they had cost when that was looked at last, when, and how much time the program had used.
+    last: (f64, Instant, Duration),
 }
 
 impl Thrift {
@@ -94,7 +130,7 @@ impl Thrift {
         let (budget, looked, first) = (Budget::hasty(SHARE), Instant::now(), None);
         let (given_up, probation) = (BTreeSet::new(), (Duration::ZERO, PROBATION));
         let all = vec![0; SHORT_WAITS];
-        let switches = (0.0, Instant::now(), Duration::ZERO);
+        let switches = Switches { left: BURST, last: (0.0, Instant::now(), Duration::ZERO) };
         Self {
             budget,
             times,
@@ -106,7 +142,24 @@ impl Thrift {
             probation,
             spent: 0.0,
             switches,
+            looks: 0,
+            pace: Pace::new(OFTEN[0].1),
         }
+    }
+
+    pub(super) fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    fn set_pace(&self) {
+        let mut looks = self.looks;
+        for (count, pause) in OFTEN {
+            match looks.checked_sub(count) {
+                Some(left) => looks = left,
+                None => return self.pace.set(pause),
+            }
+        }
+        self.pace.set(LATER);
     }
 
     /// Looks at what these processes have counted, if it's time. What is to be given up now.
@@ -115,10 +168,12 @@ impl Thrift {
         processes: impl Iterator<Item = Counted<'p>>,
         off_cpu: Option<&OffCpu>,
     ) -> Verdict {
-        if self.looked.elapsed() < OFTEN {
+        if self.looked.elapsed() < self.pace.get() * 3 / 4 {
             return Verdict::default();
         }
         self.looked = Instant::now();
+        self.looks = self.looks.saturating_add(1);
+        self.set_pace();
         let mut known = Vec::new();
         for one in processes {
             known.push(one.process);
@@ -131,9 +186,11 @@ impl Thrift {
         let used = self.times.count(known.into_iter());
         #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
         let cost = switches as f64 * SWITCH + threads as f64 * NEW_THREAD;
-        let has_switches = self.is_too_much(cost, used);
+        let has_switches = off_cpu.is_some() && self.switches.are_too_many(cost, used);
         if !self.given_up.is_empty() && used >= self.probation.0 {
             self.budget.forgive();
+            self.looks = 0;
+            self.set_pace();
             return Verdict { again: std::mem::take(&mut self.given_up), ..Verdict::default() };
         }
         let given_up = self.budget.decide(used, (&self.all, 0));
@@ -149,19 +206,6 @@ impl Thrift {
         Verdict { given_up, ..Verdict::default() }
     }
 
-    /// Do switches, which have cost so much so far, cost too much? `used` is the program's time. One that waits for most of the time
-    /// doesn't notice what a little more costs.
-    fn is_too_much(&mut self, cost: f64, used: Duration) -> bool {
-        let (before, at, used_before) = self.switches;
-        let elapsed = at.elapsed();
-        if elapsed < DECIDED {
-            return false;
-        }
-        self.switches = (cost, Instant::now(), used);
-        let time = elapsed.max(used.saturating_sub(used_before));
-        cost - before > SHARE * time.as_secs_f64()
-    }
-
     fn count(&mut self, one: &Counted<'_>) {
         let Some(now) = one.read() else { return };
         // One that was forked begins with what its parent has counted.
@@ -171,6 +215,23 @@ impl Thrift {
             *sum += now.checked_sub(*before).unwrap_or(*now);
         }
         *before = now;
+    }
+}
+
+impl Switches {
+    /// Do switches, which have cost so much so far, cost too much? `used` is the program's time. One that waits for most of the time
+    /// doesn't notice what a little more costs.
+    fn are_too_many(&mut self, cost: f64, used: Duration) -> bool {
+        let (before, at, used_before) =
+            std::mem::replace(&mut self.last, (cost, Instant::now(), used));
+        let time = at.elapsed().max(used.saturating_sub(used_before)).as_secs_f64();
+        self.left = (self.left + SHARE * time - (cost - before)).min(BURST);
+        let are_too_many = self.left < 0.0;
+        if are_too_many {
+            // They end now, which isn't said again.
+            self.left = BURST;
+        }
+        are_too_many
     }
 }
 
@@ -200,5 +261,6 @@ pub(super) fn note_of_return(names: &[String], seconds: f64) -> String {
 }
 
 /// What the trace says if switches are given up.
-pub(super) const NOTE_OF_SWITCHES: &str =
-    "threads leave the CPU so often that the trace lacks time off the CPU: use --context-switches";
+pub(super) fn note_of_switches() -> String {
+    format!("{}: use --context-switches", off_cpu::GIVEN_UP)
+}

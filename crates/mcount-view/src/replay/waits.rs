@@ -3,6 +3,7 @@
 
 use crate::names::name_of;
 use mcount_symbols::waiting::may_wait;
+use mcount_trace::layout::off_cpu::GIVEN_UP;
 use mcount_trace::{Function, Trace};
 
 /// What a recorder calls time off the processor; there is more behind it if the thread could have gone on.
@@ -36,7 +37,9 @@ impl Waits {
     /// What `trace` knows.
     pub(crate) fn of(trace: &Trace<'_>) -> Self {
         let kinds: Vec<Kind> = trace.functions.iter().map(|one| kind(trace, one)).collect();
-        let has_off_cpu = kinds.iter().any(|kind| matches!(kind, Kind::OffCpu | Kind::Preempted));
+        let is_given_up = trace.notes.iter().any(|note| note.starts_with(GIVEN_UP.as_bytes()));
+        let is_off_cpu = |kind: &Kind| matches!(kind, Kind::OffCpu | Kind::Preempted);
+        let has_off_cpu = !is_given_up && kinds.iter().any(is_off_cpu);
         let has_library_calls = kinds.contains(&Kind::Waits);
         let mut waits = Self { kinds, has_off_cpu, has_library_calls };
         if has_off_cpu {

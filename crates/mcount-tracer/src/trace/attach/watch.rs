@@ -58,13 +58,13 @@ impl Worker {
         let look = match (&watch, self.request.calls) {
             (Some(_), _) => LIVE,
             (None, Some(_)) => OFTEN,
-            (None, None) if thrift.is_some() => LIVE,
             (None, None) => SELDOM,
         };
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let has_more = watch.as_ref().is_some_and(|watch| watch.live.left != 0);
-            let look = if has_more { Duration::ZERO } else { look };
+            let pace = thrift.as_ref().map_or(look, |thrift| thrift.pace().get());
+            let look = if has_more { Duration::ZERO } else { look.min(pace) };
             let time = left.unwrap_or(look).min(look);
             let input = self.request.view.as_ref().and_then(|view| view.input()).unwrap_or(-1);
             let control = self.control.as_ref().map_or(-1, Control::input);
@@ -154,7 +154,7 @@ impl Worker {
             && let Some(off_cpu) = &self.off_cpu
         {
             off_cpu.give_up();
-            self.note(thrift::NOTE_OF_SWITCHES);
+            self.note(&thrift::note_of_switches());
         }
     }
 

@@ -6,6 +6,7 @@ use crate::replay::short::ShortNames;
 use crate::replay::time::Duration;
 use crate::replay::waits::Kind;
 use crate::words::{counted, printable};
+use mcount_trace::layout::off_cpu::GIVEN_UP;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -160,7 +161,9 @@ impl Summary<'_> {
 
     /// What the trace lacks.
     fn missing(&self, mut missing: Vec<String>) -> String {
-        let is_told = missing.iter().any(|note| note.contains("context switches"));
+        let is_told = missing
+            .iter()
+            .any(|note| note.contains("context switches") || note.starts_with(GIVEN_UP));
         let mut lacks = Vec::new();
         if self.of.trace.header.has_only_entries {
             lacks.push("durations and callers: only entries were recorded".to_owned());
