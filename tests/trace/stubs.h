@@ -4,13 +4,16 @@
 #include "hits.h"
 #include <dlfcn.h>
 
-/* A program's own stubs have no unwind information: a sample that is taken in one ends there. */
+/* A program's own stubs have no unwind information, nor has the jump to the agent's: a sample that is taken in one ends there. */
 QUIET static int is_in_stub(int n, void **frames) {
-#ifdef BARE_STUBS
     Dl_info info;
-    return n == 3 && !dladdr(frames[2], &info);
+    if (n != 3 || dladdr(frames[2], &info))
+        return 0;
+#ifdef BARE_STUBS
+    return 1;
+#elif defined(__x86_64__)
+    return !memcmp(frames[2], "\xff\x25\0\0\0", 6);
 #else
-    (void)n, (void)frames;
     return 0;
 #endif
 }
