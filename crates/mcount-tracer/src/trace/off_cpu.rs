@@ -533,6 +533,14 @@ mod tests {
     }
 
     #[test]
+    fn readers_know_what_a_note_means() {
+        use crate::trace::thrift::{NOTE_OF_SWITCHES, note_of_waits};
+        use mcount_trace::layout::note;
+        assert!(NOTE_OF_SWITCHES.starts_with(note::NO_OFF_CPU));
+        assert!(note_of_waits(&["read"], 1.0).starts_with(note::WAITS_GIVEN_UP));
+    }
+
+    #[test]
     fn records_of_the_kernel() {
         let words = |words: &[u32]| -> Vec<u8> {
             words.iter().flat_map(|word| word.to_ne_bytes()).collect()
