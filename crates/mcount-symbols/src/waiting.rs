@@ -22,17 +22,20 @@ const READERS: &str = "
     fclose fflush fgetc fgets fgetwc fgetws fread fscanf getaddrinfo getc getc_unlocked getchar getchar_unlocked getdelim
     gethostbyaddr gethostbyname getline getnameinfo getwc getwchar pclose scanf";
 
-/// Locks, barriers and joins.
+/// Locks: another thread has what is waited for. By `syscall`, Rust's library waits for a lock, or for something else.
 const LOCKS: &str = "
-    call_once cnd_timedwait cnd_wait mtx_lock mtx_timedlock pthread_barrier_wait pthread_mutex_clocklock pthread_mutex_lock
-    pthread_mutex_timedlock pthread_once pthread_rwlock_clockrdlock pthread_rwlock_clockwrlock pthread_rwlock_rdlock
-    pthread_rwlock_timedrdlock pthread_rwlock_timedwrlock pthread_rwlock_wrlock pthread_spin_lock thrd_join thrd_sleep";
+    call_once mtx_lock mtx_timedlock pthread_mutex_clocklock pthread_mutex_lock pthread_mutex_timedlock pthread_once
+    pthread_rwlock_clockrdlock pthread_rwlock_clockwrlock pthread_rwlock_rdlock pthread_rwlock_timedrdlock
+    pthread_rwlock_timedwrlock pthread_rwlock_wrlock pthread_spin_lock syscall";
 
-/// What Linux and its C libraries have in addition; `syscall` is how Rust's library waits for a futex.
+/// Barriers, and other waits of threads for each other that POSIX leaves out.
+const OTHERS: &str = "cnd_timedwait cnd_wait pthread_barrier_wait thrd_join thrd_sleep";
+
+/// What Linux and its C libraries have in addition.
 const LINUX: &str = "
     accept4 copy_file_range epoll_pwait epoll_pwait2 epoll_wait flock gethostbyaddr_r gethostbyname2 gethostbyname2_r
     gethostbyname_r io_getevents ppoll preadv preadv2 pthread_clockjoin_np pthread_timedjoin_np pwritev pwritev2 recvmmsg
-    semop semtimedop sendfile sendmmsg splice sync sync_file_range syncfs syscall tee vmsplice wait3 wait4";
+    semop semtimedop sendfile sendmmsg splice sync sync_file_range syncfs tee vmsplice wait3 wait4";
 
 /// What the standard libraries of C++ wait by, without arguments and inline namespaces.
 const CPP: [&str; 18] = [
@@ -58,7 +61,7 @@ const CPP: [&str; 18] = [
 
 /// The names of all of C's.
 static NAMES: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
-    let lists = [CANCELLATION_POINTS, READERS, LOCKS, LINUX];
+    let lists = [CANCELLATION_POINTS, READERS, LOCKS, OTHERS, LINUX];
     lists.into_iter().flat_map(str::split_whitespace).collect()
 });
 
@@ -70,6 +73,26 @@ pub fn may_wait(name: &str, symbol: &str) -> bool {
         return CPP.contains(&without_inline_namespace(name).as_str());
     }
     NAMES.contains(plain(symbol))
+}
+
+/// Does it wait for what another thread has locked? `name` and `symbol` are those of a function that [may wait](may_wait).
+#[must_use]
+pub fn is_lock(name: &str, symbol: &str) -> bool {
+    if symbol.starts_with("_Z") {
+        let name = name.split('(').next().unwrap_or_default();
+        return name.ends_with("::lock") || name.ends_with("::lock_shared");
+    }
+    LOCKS.split_whitespace().any(|lock| lock == plain(symbol))
+}
+
+/// Does it wait for the end of a thread or process? `name` and `symbol` are those of a function that [may wait](may_wait).
+#[must_use]
+pub fn is_join(name: &str, symbol: &str) -> bool {
+    const JOINS: &str = "pclose pthread_clockjoin_np pthread_join pthread_timedjoin_np system thrd_join wait wait3 wait4 waitid waitpid";
+    if symbol.starts_with("_Z") {
+        return name.split('(').next().unwrap_or_default().ends_with("::join");
+    }
+    JOINS.split_whitespace().any(|join| join == plain(symbol))
 }
 
 /// `std::x` of `std::__1::x`.
@@ -126,6 +149,25 @@ mod tests {
             "64",
         ] {
             assert!(!may_wait(symbol, symbol), "{symbol}");
+        }
+    }
+
+    #[test]
+    fn locks_and_joins() {
+        let table = [
+            ("pthread_mutex_lock", [true, false]),
+            ("__pthread_rwlock_wrlock", [true, false]),
+            ("pthread_cond_wait", [false, false]),
+            ("pthread_join", [false, true]),
+            ("_ZNSt6thread4joinEv", [false, true]),
+            ("_ZNSt3__15mutex4lockEv", [true, false]),
+            ("flock", [false, false]),
+            ("read", [false, false]),
+        ];
+        for (symbol, expected) in table {
+            let name = crate::names::name_of(symbol, true);
+            assert!(may_wait(&name, symbol), "{symbol}");
+            assert_eq!([is_lock(&name, symbol), is_join(&name, symbol)], expected, "{symbol}");
         }
     }
 

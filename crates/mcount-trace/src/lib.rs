@@ -31,6 +31,7 @@ mod entry;
 mod error;
 mod file;
 mod follow;
+pub mod holders;
 mod index;
 mod limits;
 mod metadata;

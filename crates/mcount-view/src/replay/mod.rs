@@ -28,6 +28,7 @@ pub use fields::Field;
 pub use folded::Weight;
 pub use progress::Progress;
 pub use select::Selection;
+pub use short::short_name;
 pub use time::parse_time;
 pub(crate) use values::Recorded;
 

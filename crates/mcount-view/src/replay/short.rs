@@ -16,6 +16,10 @@ const DEEPEST: usize = 8;
 /// The ways of writing a name, the shortest first.
 const FORMS: usize = 5;
 
+/// A name with more characters than this, of which arguments of templates can have thousands, isn't written whole where its address
+/// tells as much.
+const LONGEST: usize = 100;
+
 /// The names of some functions, by number.
 #[derive(Debug, Default)]
 pub(crate) struct ShortNames {
@@ -30,10 +34,11 @@ impl ShortNames {
         is_full: bool,
     ) -> Self {
         let mut forms: HashMap<u32, usize> = HashMap::new();
-        forms.extend(functions.into_iter().map(|number| (number, if is_full { 2 } else { 0 })));
+        forms.extend(functions.into_iter().map(|number| (number, 0)));
         let mut texts: HashMap<u32, String> = HashMap::new();
         if is_full {
-            texts.extend(forms.iter().map(|(number, at)| (*number, form(names, *number, *at))));
+            let whole = |number: &u32| (*number, names.function(*number).text.clone());
+            texts.extend(forms.keys().map(whole));
             return Self { names: texts };
         }
         let mut changed: Vec<u32> = forms.keys().copied().collect();
@@ -80,6 +85,10 @@ fn form(names: &Names<'_, '_>, number: u32, at: usize) -> String {
     match at {
         0 => short_name(&name.text),
         1 => simple_name(&name.text).into_owned(),
+        2.. if name.text.chars().count() > LONGEST => {
+            let address = name.address.unwrap_or(number.into());
+            format!("{}@{file}+{address:#x}", short_name(&name.text))
+        }
         2 => name.text.clone(),
         3 => format!("{}@{file}", name.text),
         _ => {
@@ -90,7 +99,8 @@ fn form(names: &Names<'_, '_>, number: u32, at: usize) -> String {
 }
 
 /// The name of a function as people say it.
-pub(crate) fn short_name(name: &str) -> String {
+#[must_use]
+pub fn short_name(name: &str) -> String {
     let simple = simple_name(name);
     let short = without_noise(&of_type(&simple, 0));
     if short.is_empty() { name.to_owned() } else { short }
@@ -208,6 +218,18 @@ mod tests {
         let names = Names::new(&trace);
         let short = ShortNames::new(&names, all, false);
         let found: Vec<&str> = all.iter().map(|number| short.get(*number)).collect();
+        let long = format!("_ZN4shop4packIN{}EEEvT_", "4item".repeat(40));
+        let mut writer = Writer::new();
+        let both = [("a", 0x70), ("b", 0x80)].map(|(end, address)| {
+            writer.function_at("/bin/p", &long.replace("4item", &format!("5item{end}")), address, 1)
+        });
+        let bytes = writer.finish();
+        let trace = Trace::parse(&bytes).unwrap();
+        let packed = ShortNames::new(&Names::new(&trace), both, false);
+        assert_eq!(
+            both.map(|number| packed.get(number)),
+            ["shop::pack@p+0x70", "shop::pack@p+0x80"]
+        );
         let expected = [
             "shop::find(int)",
             "shop::find(char)",

@@ -2,8 +2,9 @@
 
 use super::durations::{Durations, Sums};
 use super::groups::Groups;
+use super::holders::Longest;
 use crate::replay::select::Filter;
-use crate::replay::waits::{Kind, Waits};
+use crate::replay::waits::{Kind, Role, Waits};
 use mcount_trace::{Call, Trace, Visitor};
 use std::collections::HashMap;
 
@@ -83,6 +84,8 @@ pub(super) struct Collector<'c> {
     open: Vec<u32>,
     /// How long threads waited where, in nanoseconds.
     pub(super) places: HashMap<Wait, i64, foldhash::fast::RandomState>,
+    /// The longest waits for locks.
+    pub(super) locks: Longest,
     of: Subject<'c>,
 }
 
@@ -109,7 +112,7 @@ impl<'c> Collector<'c> {
     pub(super) fn new(of: Subject<'c>) -> Self {
         let count = of.groups.all().len();
         let (rows, open) = (vec![Row::default(); count], vec![0; count]);
-        Self { rows, open, places: HashMap::default(), of }
+        Self { rows, open, places: HashMap::default(), locks: Longest::default(), of }
     }
 
     pub(super) fn merge(mut self, other: Self) -> Self {
@@ -119,6 +122,7 @@ impl<'c> Collector<'c> {
         for (place, time) in other.places {
             self.waited(place, time);
         }
+        self.locks.merge(other.locks);
         self
     }
 
@@ -132,6 +136,9 @@ impl<'c> Collector<'c> {
     fn split(&mut self, call: &Call, own: Enclosing, caller: Option<Enclosing>, duration: u64) {
         let kind = |function: u32| self.of.waits.kind(self.of.trace, function);
         let (of_call, of_caller) = (kind(call.function), caller.map(|of| kind(of.place.function)));
+        if own.is_wanted && self.of.waits.role(self.of.trace, call.function) == Role::Lock {
+            self.locks.add(call, duration);
+        }
         let time = i64::try_from(duration).unwrap_or(i64::MAX);
         match (of_call, caller) {
             (Kind::OffCpu | Kind::Preempted, Some(caller)) => {

@@ -4,6 +4,7 @@
 mod collect;
 mod durations;
 mod groups;
+mod holders;
 mod print;
 mod sources;
 mod summary;
@@ -127,13 +128,8 @@ pub fn print(
             let functions = of_rows.chain(of_places.flatten());
             let short = ShortNames::new(&names, functions, manner.has_full_names);
             if manner.has_summary(selection) {
-                let summary = summary::Summary {
-                    of,
-                    rows: &rows,
-                    places: &found.places,
-                    short: &short,
-                    is_timed,
-                };
+                let summary =
+                    summary::Summary { of, rows: &rows, found: &found, short: &short, is_timed };
                 summary.write(&mut out, missing(trace))?;
             }
             print::text(&mut out, manner, &rows, &short)?;

@@ -1,14 +1,15 @@
 //! What the rows say, in three lines: what took the time, what it waited for, what the trace lacks.
 
-use super::collect::{Subject, Wait};
+use super::collect::{Collector, Subject};
+use super::holders::holder;
 use super::{Column, Printed};
 use crate::replay::short::ShortNames;
 use crate::replay::time::Duration;
-use crate::replay::waits::Kind;
+use crate::replay::waits::{Kind, Role, given_up};
 use crate::words::{counted, printable};
 use mcount_trace::layout::off_cpu::GIVEN_UP;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// How many functions a line names at most.
@@ -17,11 +18,18 @@ const NAMED: usize = 3;
 /// How many callers of one of them.
 const CALLERS: usize = 2;
 
+/// A function that threads waited in, and its callers, each with the time in nanoseconds.
+struct Place {
+    function: u32,
+    time: u64,
+    callers: Vec<(u64, Option<u32>)>,
+}
+
 /// What it's made of.
 pub(super) struct Summary<'s> {
     pub(super) of: Subject<'s>,
     pub(super) rows: &'s [Printed<'s>],
-    pub(super) places: &'s HashMap<Wait, i64, foldhash::fast::RandomState>,
+    pub(super) found: &'s Collector<'s>,
     pub(super) short: &'s ShortNames,
     /// Calls have durations.
     pub(super) is_timed: bool,
@@ -97,42 +105,76 @@ impl Summary<'_> {
                 .to_owned();
         }
         let whole = self.part(Column::Own);
-        let mut functions: BTreeMap<u32, Vec<(u64, Option<u32>)>> = BTreeMap::new();
-        for (at, time) in self.places {
-            if let Some(time) = u64::try_from(*time).ok().filter(|time| *time > 0) {
-                functions.entry(at.function).or_default().push((time, at.caller));
-            }
-        }
-        let sum = |callers: &[(u64, Option<u32>)]| {
-            callers.iter().map(|(time, _)| *time).fold(0, u64::saturating_add)
-        };
-        let mut most: Vec<_> =
-            functions.into_iter().map(|(of, callers)| (sum(&callers), of, callers)).collect();
-        most.sort_by_key(|(time, function, _)| (Reverse(*time), *function));
-        let Some(longest) = most.first().map(|(time, ..)| *time) else {
+        let places = self.places();
+        let Some(longest) = places.first().map(|place| place.time) else {
             return "The threads waited for nothing.".to_owned();
         };
         let threads = self.of.filter.threads();
         let owner = if threads == 1 { "the thread's" } else { "all threads'" };
         let head = format!("{} of {owner} time was spent waiting ", percent(longest, whole));
-        let is_worth = |(at, (time, ..)): &(usize, (u64, _, _))| *at == 0 || time * 100 >= whole;
-        let parts = most.into_iter().take(NAMED).enumerate().filter(is_worth);
-        let parts = parts.map(|(at, (time, function, callers))| {
-            let share = if at == 0 { String::new() } else { percent(time, whole) + " " };
-            format!("{share}{}", self.place(function, time, callers, whole))
+        let is_worth = |(at, place): &(usize, &Place)| *at == 0 || place.time * 100 >= whole;
+        let named: Vec<&Place> = places
+            .iter()
+            .take(NAMED)
+            .enumerate()
+            .filter(is_worth)
+            .map(|(_, place)| place)
+            .collect();
+        let parts = named.iter().enumerate().map(|(at, place)| {
+            let share = if at == 0 { String::new() } else { percent(place.time, whole) + " " };
+            format!("{share}{}", self.place(place, whole))
         });
-        capital(&(head + &parts.collect::<Vec<_>>().join("; ") + "."))
+        let waiting = capital(&(head + &parts.collect::<Vec<_>>().join("; ") + "."));
+        waiting + &self.holder(&named)
+    }
+
+    /// Where threads waited, the longest first. That they waited for each other's end says least.
+    fn places(&self) -> Vec<Place> {
+        let mut functions: BTreeMap<u32, Vec<(u64, Option<u32>)>> = BTreeMap::new();
+        for (at, time) in &self.found.places {
+            if let Some(time) = u64::try_from(*time).ok().filter(|time| *time > 0) {
+                functions.entry(at.function).or_default().push((time, at.caller));
+            }
+        }
+        let mut places: Vec<Place> = functions
+            .into_iter()
+            .map(|(function, mut callers)| {
+                callers.sort_by_key(|(time, caller)| (Reverse(*time), *caller));
+                let time = callers.iter().map(|(time, _)| *time).fold(0, u64::saturating_add);
+                Place { function, time, callers }
+            })
+            .collect();
+        let is_join = |place: &Place| self.role(place.function) == Role::Join;
+        places.sort_by_key(|place| (is_join(place), Reverse(place.time), place.function));
+        places
+    }
+
+    fn role(&self, function: u32) -> Role {
+        self.of.waits.role(self.of.trace, function)
+    }
+
+    /// Which function had the lock meanwhile, if they waited for one, and that can be seen.
+    fn holder(&self, places: &[&Place]) -> String {
+        let lock = places.iter().find(|place| self.role(place.function) == Role::Lock);
+        let Some((lock, found)) =
+            lock.and_then(|lock| Some((lock, holder(self.of, self.found, lock.function)?)))
+        else {
+            return String::new();
+        };
+        let caller = found.caller.filter(|caller| *caller != found.function);
+        let caller = caller.map(|caller| format!(", called by {}", self.name(caller)));
+        format!(
+            " During {} % of the longest waits in {}, another thread was in {}{}.",
+            found.percent,
+            self.name(lock.function),
+            self.name(found.function),
+            caller.unwrap_or_default()
+        )
     }
 
     /// Where threads waited: a function and its callers.
-    fn place(
-        &self,
-        function: u32,
-        time: u64,
-        mut callers: Vec<(u64, Option<u32>)>,
-        whole: u64,
-    ) -> String {
-        callers.sort_by_key(|(time, caller)| (Reverse(*time), *caller));
+    fn place(&self, place: &Place, whole: u64) -> String {
+        let Place { function, time, ref callers } = *place;
         let known: Vec<(u64, u32)> =
             callers.iter().filter_map(|(time, caller)| Some((*time, (*caller)?))).collect();
         let (place, before) = match self.of.waits.kind(self.of.trace, function) {
@@ -141,6 +183,8 @@ impl Summary<'_> {
             Kind::Runs | Kind::Waits => (format!("in {}", self.name(function)), ", called by "),
         };
         let names: Vec<String> = match known.as_slice() {
+            [] if self.role(function) == Role::Plain => return place + &self.perhaps(function),
+            [] if place.starts_with("in ") => return place + ", outside of traced functions",
             [] => return place,
             // The others don't matter.
             [(most, caller), ..] if u128::from(*most) * 10 >= u128::from(time) * 9 => {
@@ -156,7 +200,48 @@ impl Summary<'_> {
                 named.chain(others).collect()
             }
         };
-        format!("{place}{before}{}", names.join(" and "))
+        format!("{place}{before}{}{}", names.join(" and "), self.perhaps(function))
+    }
+
+    /// What a function of the program waited in, perhaps: library functions that it called so often that they weren't recorded.
+    fn perhaps(&self, function: u32) -> String {
+        if self.role(function) != Role::Plain {
+            return String::new();
+        }
+        let given_up = given_up(self.of.trace);
+        let called = self.found.places.keys().filter(|at| at.caller == Some(function));
+        let called: Vec<String> = called.map(|at| self.name(at.function)).collect();
+        let is_called = |name: &&String| called.contains(name);
+        let known: Vec<&String> = given_up.iter().filter(is_called).collect();
+        // It may have called them before, without waiting.
+        let names = if known.is_empty() { given_up.iter().collect() } else { known };
+        let (Some(first), true) = (names.first(), self.of.waits.has_off_cpu) else {
+            return String::new();
+        };
+        let all = names.iter().take(NAMED).map(|name| name.as_str()).collect::<Vec<_>>();
+        format!(" (perhaps in {}; to see: --library-calls {first})", all.join(" or "))
+    }
+
+    /// The functions of the program that waited for long without the trace saying what for.
+    fn unexplained(&self) -> Option<String> {
+        let whole = self.part(Column::Own);
+        let places = self.places();
+        let is_one = |place: &&Place| {
+            self.role(place.function) == Role::Plain
+                && self.of.waits.kind(self.of.trace, place.function) == Kind::Runs
+                && place.time.saturating_mul(10) >= whole
+                && self.perhaps(place.function).is_empty()
+        };
+        let names: Vec<String> = places
+            .iter()
+            .take(NAMED)
+            .filter(is_one)
+            .map(|place| self.name(place.function))
+            .collect();
+        let is_asked = !self.of.waits.has_off_cpu || self.of.waits.has_all_library_calls();
+        let wait = if names.len() == 1 { "waits" } else { "wait" };
+        (!is_asked && !names.is_empty())
+            .then(|| format!("what {} {wait} in (try --library-calls '*')", names.join(" and ")))
     }
 
     /// What the trace lacks.
@@ -171,9 +256,10 @@ impl Summary<'_> {
             if !self.of.waits.has_off_cpu && !is_told {
                 lacks.push("time off the CPU (--context-switches)".to_owned());
             }
-            if !self.of.waits.has_library_calls {
+            if !self.of.waits.has_library_calls && !self.of.waits.has_off_cpu {
                 lacks.push("library calls that wait (--library-calls)".to_owned());
             }
+            lacks.extend(self.unexplained());
         }
         if missing.is_empty() && lacks.is_empty() {
             return "Nothing is missing from the trace, as far as it tells.".to_owned();

@@ -1,0 +1,91 @@
+//! Which function has the lock that others wait for, as far as that can be seen: another thread is in it while they wait, and isn't any
+//! more when their waiting ends.
+
+use super::collect::{Collector, Subject};
+use crate::replay::waits::Role;
+use mcount_trace::holders::Holders;
+use mcount_trace::{Call, Trace};
+
+/// How many waits are kept.
+const KEPT: usize = 32;
+
+/// How many threads are looked at in each.
+const THREADS: usize = 64;
+
+/// One wait for a lock, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct LockWait {
+    duration: u64,
+    start: u64,
+    thread: usize,
+    function: u32,
+}
+
+/// The longest waits for locks.
+#[derive(Debug, Default)]
+pub(super) struct Longest(Vec<LockWait>);
+
+impl Longest {
+    /// Takes in a call of a function that locks, which took so many nanoseconds. `start` is set later.
+    pub(super) fn add(&mut self, call: &Call, duration: u64) {
+        let Call { thread, function, start, .. } = *call;
+        self.0.push(LockWait { duration, start, thread, function });
+        if self.0.len() >= 2 * KEPT {
+            self.cut();
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.0.extend(other.0);
+        self.cut();
+    }
+
+    fn cut(&mut self) {
+        self.0.sort_unstable_by(|one, other| other.cmp(one));
+        self.0.truncate(KEPT);
+    }
+}
+
+/// A function in which a thread is while others wait for a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Holder {
+    pub(super) function: u32,
+    pub(super) caller: Option<u32>,
+    /// In how many of a hundred moments.
+    pub(super) percent: u64,
+}
+
+/// The one while the others wait in `lock`.
+pub(super) fn holder(of: Subject<'_>, found: &Collector<'_>, lock: u32) -> Option<Holder> {
+    let trace = of.trace;
+    let mut holders = Holders::default();
+    for wait in found.locks.0.iter().filter(|wait| wait.function == lock) {
+        let start = trace.nanoseconds(wait.start);
+        let at = |quarters: u64| start.saturating_add(wait.duration / 4 * quarters);
+        for quarters in [2, 3] {
+            holders.during(stacks(of, at(quarters), wait.thread));
+            holders.after(stacks(of, start.saturating_add(wait.duration), wait.thread));
+        }
+    }
+    let best = holders.best()?;
+    Some(Holder { function: best.function, caller: best.caller, percent: best.percent })
+}
+
+/// The functions that other threads are in at a moment, those of a thread from the outermost on; without threads that wait for a lock
+/// themselves.
+fn stacks(of: Subject<'_>, moment: u64, thread: usize) -> Vec<Vec<u32>> {
+    let others =
+        (0..of.trace.threads.len()).filter(|at| *at != thread && of.filter.has_thread(*at));
+    let stacks = others.take(THREADS).filter_map(|at| functions(of, of.trace, at, moment));
+    stacks.collect()
+}
+
+fn functions(of: Subject<'_>, trace: &Trace<'_>, thread: usize, moment: u64) -> Option<Vec<u32>> {
+    let stack = trace.stack_at(thread, moment);
+    let role = |call: &Call| of.waits.role(trace, call.function);
+    if stack.iter().any(|call| matches!(role(call), Role::Lock | Role::Join)) {
+        return None;
+    }
+    let plain = stack.iter().filter(|call| matches!(role(call), Role::Plain));
+    Some(plain.map(|call| call.function).collect())
+}
