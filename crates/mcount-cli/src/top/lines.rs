@@ -1,7 +1,8 @@
 //! A picture as lines of text.
 
 use super::order::{Sort, mean, sorted};
-use crate::trace::attach::{Picture, Row};
+use crate::replay::short_name;
+use crate::trace::attach::{Holder, Picture, Row};
 use crate::words::{counted, printable};
 use std::path::Path;
 
@@ -37,6 +38,19 @@ pub(super) fn title(picture: &Picture) -> String {
     )
 }
 
+/// What has a lock for which threads wait, if that's known.
+pub(super) fn holder(picture: &Picture) -> Option<String> {
+    let Holder { lock, function, caller } = picture.holder.as_ref()?;
+    let caller = caller.as_ref().map(|caller| format!(", called by {}", said(caller)));
+    let caller = caller.unwrap_or_default();
+    Some(format!("while threads wait in {}, another is in {}{caller}", said(lock), said(function)))
+}
+
+/// A name as people say it.
+fn said(name: &str) -> String {
+    printable(&short_name(name)).into_owned()
+}
+
 /// The names of the columns; that which rows are sorted by has a mark.
 pub(super) fn heading(sort: Sort) -> String {
     let cells = COLUMNS.iter().map(|(name, width, by)| {
@@ -57,6 +71,7 @@ fn line(picture: &Picture, row: &Row) -> String {
     let module = Path::new(&*row.module).file_name().unwrap_or_default().display().to_string();
     let is_program = *row.module == *picture.program;
     let module = if is_program { String::new() } else { format!(" @{}", printable(&module)) };
+    let caller = row.caller.as_ref().map(|caller| format!(", called by {}", said(caller)));
     let given_up = if row.is_armed { "" } else { " (given up: called too often)" };
     let cells = [
         format!("{:>9}", count(per_second(row.calls, picture))),
@@ -64,7 +79,7 @@ fn line(picture: &Picture, row: &Row) -> String {
         format!("{:>7}", part(row.own, elapsed)),
         format!("{:>9}", time(mean(row))),
         format!("{:>9}", time(row.longest)),
-        format!("{}{module}{given_up}", printable(&row.function)),
+        format!("{}{module}{}{given_up}", said(&row.function), caller.unwrap_or_default()),
     ];
     cells.join(" ")
 }
@@ -116,6 +131,7 @@ mod tests {
             own: 1_500_000,
             longest: 2_340_000,
             is_armed,
+            caller: (function == "work").then(|| Arc::from("shop::serve(int)")),
         };
         let picture = Picture {
             program: "/bin/pro\ngram".to_owned(),
@@ -124,6 +140,11 @@ mod tests {
             elapsed: Duration::from_millis(500),
             missed: 1,
             rows: vec![row("work", "/bin/pro\ngram", true), row("a\x1bb", "/lib/libz.so", false)],
+            holder: Some(Holder {
+                lock: Arc::from("pthread_mutex_lock"),
+                function: Arc::from("shop::write(std::string)"),
+                caller: Some(Arc::from("shop::note()")),
+            }),
         };
         let expected = "pro\\ngram (process 7): 4000/s of 1 function, 1 given up, 1 call missed";
         assert_eq!(title(&picture), expected);
@@ -133,7 +154,9 @@ mod tests {
             lines[0],
             format!("{expected} a\\u{{1b}}b @libz.so (given up: called too often)")
         );
-        assert_eq!(lines[1], format!("{expected} work"));
+        assert_eq!(lines[1], format!("{expected} work, called by shop::serve"));
+        let expected = "while threads wait in pthread_mutex_lock, another is in shop::write, called by shop::note";
+        assert_eq!(holder(&picture).unwrap(), expected);
         assert_eq!(heading(Sort::Own), "  CALLS/S   TOTAL   *SELF      MEAN       MAX FUNCTION");
         assert_eq!(count(u64::MAX).len(), 17);
         assert_eq!([time(7), time(1999), time(60_000_000_000)], ["7ns", "1.99us", "60.00s"]);

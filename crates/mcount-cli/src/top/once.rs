@@ -1,6 +1,6 @@
 //! One picture, for scripts.
 
-use super::lines::{heading, per_second, rows, title};
+use super::lines::{heading, holder, per_second, rows, title};
 use super::order::{Sort, mean, sorted};
 use crate::trace::attach::{Picture, View, Wish};
 use crate::words::printable;
@@ -51,7 +51,11 @@ impl View for Once {
         self.is_done = true;
         let mut out = io::stdout().lock();
         if self.format == Format::Text {
-            writeln!(out, "{}\n{}", title(&picture), heading(self.sort))?;
+            writeln!(out, "{}", title(&picture))?;
+            if let Some(line) = holder(&picture) {
+                writeln!(out, "{line}")?;
+            }
+            writeln!(out, "{}", heading(self.sort))?;
             for line in rows(&picture, self.sort, "") {
                 writeln!(out, "{line}")?;
             }
@@ -68,6 +72,7 @@ impl View for Once {
                     "mean_ns": mean(row),
                     "max_ns": row.longest,
                     "armed": row.is_armed,
+                    "caller": row.caller.as_deref(),
                 });
                 writeln!(out, "{line}")?;
             }

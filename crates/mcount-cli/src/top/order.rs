@@ -81,7 +81,17 @@ mod tests {
     fn row(function: &str, numbers: [u64; 5]) -> Row {
         let [calls, total_calls, total, own, longest] = numbers;
         let (function, module) = (Arc::from(function), Arc::from("/bin/program"));
-        Row { function, module, calls, total_calls, total, own, longest, is_armed: true }
+        Row {
+            function,
+            module,
+            calls,
+            total_calls,
+            total,
+            own,
+            longest,
+            is_armed: true,
+            caller: None,
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A few control sequences that all terminals have are enough (ECMA-48; the alternate screen and the cursor are xterm's). The
 //! terminal is as before when this is dropped; whoever started it keeps [`Saved`] in case this process is killed.
 
-use super::lines::{heading, rows, title};
+use super::lines::{heading, holder, rows, title};
 use super::order::Sort;
 use crate::trace::attach::{Picture, View, Wish};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
@@ -79,11 +79,13 @@ impl Screen {
             size => size,
         };
         let lines = self.lines(height);
+        // The line above the functions.
+        let bar = if self.picture.as_ref().and_then(holder).is_some() { 2 } else { 1 };
         let mut text = String::from("\x1b[H");
         for (number, line) in lines.iter().enumerate() {
             let line: String = line.chars().take(width).collect();
-            let (on, off) = if number == 1 { ("\x1b[7m", "\x1b[m") } else { ("", "") };
-            let fill = if number == 1 { width.saturating_sub(line.chars().count()) } else { 0 };
+            let (on, off) = if number == bar { ("\x1b[7m", "\x1b[m") } else { ("", "") };
+            let fill = if number == bar { width.saturating_sub(line.chars().count()) } else { 0 };
             let end = if number + 1 == height { "" } else { "\r\n" };
             let space = " ".repeat(fill);
             text.extend([on, &line, &space, off, "\x1b[K", end]);
@@ -97,12 +99,15 @@ impl Screen {
     /// All lines of a screen that has so many.
     fn lines(&mut self, height: usize) -> Vec<String> {
         let Some(picture) = &self.picture else { return vec!["mcount top".to_owned()] };
-        let room = height.saturating_sub(3);
+        let holder = holder(picture);
+        let room = height.saturating_sub(if holder.is_some() { 4 } else { 3 });
         let all = rows(picture, self.sort, &self.filter);
         self.above = self.above.min(all.len().saturating_sub(room));
         let shown = all.into_iter().skip(self.above).take(room);
         let paused = if self.is_paused { " - paused" } else { "" };
-        let mut lines = vec![format!("{}{paused}", title(picture)), heading(self.sort)];
+        let mut lines = vec![format!("{}{paused}", title(picture))];
+        lines.extend(holder);
+        lines.push(heading(self.sort));
         lines.extend(shown);
         lines.resize(height.saturating_sub(1).max(2), String::new());
         lines.push(match (self.is_typing, &*self.message, &*self.filter) {

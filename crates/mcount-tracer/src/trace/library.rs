@@ -11,6 +11,7 @@ use super::Recorder;
 use super::agent::Routines;
 use super::gates::{self, Unbound};
 use super::imports::{self, Export, Import, Way};
+use super::live_waits::Watched;
 use super::modules::{Module, Modules, is_recorded};
 use super::pages::Pages;
 use super::processor::{STUB, thunk};
@@ -196,6 +197,21 @@ impl Library {
     /// The functions that may wait, by number.
     pub(super) fn waits(&self) -> impl Iterator<Item = u32> {
         self.functions.iter().filter(|one| may_wait(one.class)).map(|one| one.number)
+    }
+
+    /// The functions whose callers say what a program waits for.
+    pub(super) fn watched(&self) -> Watched {
+        let mut watched = Watched::default();
+        for one in self.functions.iter().filter(|one| one.is_wanted) {
+            let name = crate::names::name_of(&one.name, true);
+            if super::waits::may_wait(&name, &one.name) {
+                watched.waits.insert(one.number);
+                if super::waits::is_lock(&name, &one.name) {
+                    watched.locks.insert(one.number);
+                }
+            }
+        }
+        watched
     }
 
     /// Which calls of the module `own` are to be recorded. Its imports come with what their words have now.

@@ -5,6 +5,7 @@
 //! that began after a call's start, and came before it, are what it called.
 
 use super::file::TraceFile;
+use super::live_waits::{LiveWaits, Waited, Watched};
 use mcount_trace::{Ended, Follower, layout};
 use std::collections::HashMap;
 
@@ -27,25 +28,34 @@ impl Tally {
     }
 }
 
+/// A call that has ended, in ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Child {
+    start: u64,
+    took: u64,
+    function: u32,
+}
+
 /// Calls that have ended and whose caller hasn't.
 #[derive(Debug, Default)]
-struct Waiting(Vec<(u64, u64)>);
+struct Waiting(Vec<Child>);
 
 impl Waiting {
     /// How many are kept apart. Beyond that, the oldest are taken for one.
     const MOST: usize = 4096;
 
-    /// Takes in a call; the time that it spent in what it called.
-    fn add(&mut self, start: u64, elapsed: u64) -> u64 {
+    /// Takes in a call; the time that it spent in what it called. `each` is shown these calls.
+    fn add(&mut self, call: Child, mut each: impl FnMut(&Child)) -> u64 {
         let mut inside = 0;
-        while let Some((_, took)) = self.0.pop_if(|(began, _)| *began >= start) {
-            inside += took;
+        while let Some(child) = self.0.pop_if(|child| child.start >= call.start) {
+            inside += child.took;
+            each(&child);
         }
-        self.0.push((start, elapsed));
+        self.0.push(call);
         if self.0.len() > Self::MOST {
-            let oldest: u64 = self.0.drain(1..Self::MOST / 2).map(|(_, took)| took).sum();
-            if let Some((_, first)) = self.0.first_mut() {
-                *first += oldest;
+            let oldest: u64 = self.0.drain(1..Self::MOST / 2).map(|child| child.took).sum();
+            if let Some(first) = self.0.first_mut() {
+                first.took += oldest;
             }
         }
         inside
@@ -63,6 +73,7 @@ pub(super) struct Live {
     /// Where in `waiting` each thread's calls are.
     threads: HashMap<u32, usize>,
     waiting: Vec<Waiting>,
+    waits: LiveWaits,
     /// Calls that were written over before they were read.
     pub(super) missed: u64,
     /// Chunks that have not been read yet.
@@ -75,6 +86,11 @@ impl Live {
     /// Chunks that are read before their contents are decided upon: 400,000 calls.
     const AT_ONCE: usize = 100;
 
+    /// It's also to be known who calls these functions.
+    pub(super) fn watch(&mut self, watched: Watched) {
+        self.waits = LiveWaits::new(watched);
+    }
+
     /// How many chunks haven't been read, or have been begun since the last look.
     pub(super) fn news(&self, trace: &TraceFile) -> u64 {
         self.left + self.follower.news(&mut |offset, bytes: &mut [u8]| trace.read(offset, bytes))
@@ -82,7 +98,7 @@ impl Live {
 
     /// Reads what is new, but not for long.
     pub(super) fn look(&mut self, trace: &TraceFile) {
-        let Self { follower, now, calls, threads, waiting, .. } = self;
+        let Self { follower, now, calls, threads, waiting, waits, .. } = self;
         if threads.len() > Self::THREADS {
             threads.clear();
             waiting.clear();
@@ -101,7 +117,10 @@ impl Live {
                 calls.resize(function + 1, 0);
             }
             let elapsed = call.end.saturating_sub(call.start);
-            let inside = waiting.get_mut(last.1).map_or(0, |one| one.add(call.start, elapsed));
+            let child = Child { start: call.start, took: elapsed, function: call.function };
+            waits.add(call);
+            let each = |child: &Child| waits.call(child.function, call.function, child.took);
+            let inside = waiting.get_mut(last.1).map_or(0, |one| one.add(child, each));
             if let (Some(tally), Some(calls)) = (now.get_mut(function), calls.get_mut(function)) {
                 tally.add(elapsed, inside);
                 *calls += 1;
@@ -133,6 +152,11 @@ impl Live {
         std::mem::replace(&mut self.now, vec![Tally::default(); count])
     }
 
+    /// What functions that wait were called by since the last time.
+    pub(super) fn take_waits(&mut self) -> Waited {
+        self.waits.take()
+    }
+
     /// How often function `number` was called since the beginning.
     pub(super) fn calls(&self, number: u32) -> u64 {
         let at = usize::try_from(number).ok().and_then(|at| self.calls.get(at));
@@ -144,25 +168,30 @@ impl Live {
 mod tests {
     use super::*;
 
+    fn add(waiting: &mut Waiting, start: u64, took: u64) -> u64 {
+        waiting.add(Child { start, took, function: 0 }, |_| {})
+    }
+
     #[test]
     fn what_a_call_called_is_not_its_own_time() {
         let mut waiting = Waiting::default();
         // c in b in a, then d in a, then e beside a.
-        assert_eq!(waiting.add(30, 5), 0);
-        assert_eq!(waiting.add(20, 20), 5);
-        assert_eq!(waiting.add(50, 10), 0);
-        assert_eq!(waiting.add(10, 90), 30);
-        assert_eq!(waiting.add(200, 1), 0);
-        assert_eq!(waiting.0, [(10, 90), (200, 1)]);
+        assert_eq!(add(&mut waiting, 30, 5), 0);
+        assert_eq!(add(&mut waiting, 20, 20), 5);
+        assert_eq!(add(&mut waiting, 50, 10), 0);
+        assert_eq!(add(&mut waiting, 10, 90), 30);
+        assert_eq!(add(&mut waiting, 200, 1), 0);
+        let left = [(10, 90), (200, 1)];
+        assert_eq!(waiting.0, left.map(|(start, took)| Child { start, took, function: 0 }));
     }
 
     #[test]
     fn calls_whose_caller_goes_on_for_ever_take_no_memory() {
         let mut waiting = Waiting::default();
         for number in 0..100_000 {
-            waiting.add(number * 10 + 10, 5);
+            add(&mut waiting, number * 10 + 10, 5);
         }
         assert!(waiting.0.len() <= Waiting::MOST);
-        assert_eq!(waiting.add(0, 2_000_000), 500_000);
+        assert_eq!(add(&mut waiting, 0, 2_000_000), 500_000);
     }
 }

@@ -87,6 +87,19 @@ pub struct Row {
     pub longest: u64,
     /// Calls are still recorded.
     pub is_armed: bool,
+    /// If it's a function that waits, the one that called it for longest, as far as that's known, demangled.
+    pub caller: Option<Arc<str>>,
+}
+
+/// A function that a thread was in while others waited for a lock. Names are demangled.
+#[derive(Debug, Clone)]
+pub struct Holder {
+    /// The function that the others waited in.
+    pub lock: Arc<str>,
+    /// The function that the thread was in.
+    pub function: Arc<str>,
+    /// The function that called it.
+    pub caller: Option<Arc<str>>,
 }
 
 /// The state of the work.
@@ -104,6 +117,8 @@ pub struct Picture {
     pub missed: u64,
     /// All functions.
     pub rows: Vec<Row>,
+    /// What had the lock that threads waited for longest, as far as that can be seen.
+    pub holder: Option<Holder>,
 }
 
 /// What who looks at it wants to be done.

@@ -4,9 +4,10 @@
 use super::control::{self, Control};
 use super::session::Session;
 use super::worker::{Worker, inner_id};
-use super::{Picture, Row, Wish};
+use super::{Holder, Picture, Row, Wish};
 use crate::trace::budget::{self, Budget, Times};
 use crate::trace::live::{Live, Tally};
+use crate::trace::live_waits::{Waited, Watched};
 use crate::trace::scope::Switches;
 use crate::trace::thrift::{self, Counted, GivenUp, Thrift, Verdict};
 use crate::trace::{Size, save, told};
@@ -204,6 +205,7 @@ impl Worker {
         }
         if let (Some(watch), Ok(_)) = (watch, &done) {
             watch.names = self.names();
+            watch.live.watch(self.watched());
             if let Some(budget) = &mut watch.budget {
                 budget.forgive();
             }
@@ -232,7 +234,8 @@ impl Worker {
         }
         let mut times = Times::default();
         times.begin(self.request.process);
-        let (live, names, now) = (Live::default(), self.names(), Instant::now());
+        let (mut live, names, now) = (Live::default(), self.names(), Instant::now());
+        live.watch(self.watched());
         let processes = (BTreeSet::from([self.request.process]), now);
         let (looked, shown, began) = (now, now, now);
         Some(Watch { live, budget, times, processes, names, looked, shown, began })
@@ -251,6 +254,14 @@ impl Worker {
         let library = self.program.library.names(&self.program.modules);
         names.extend(library.map(|(number, name, path)| (number, (name, path))));
         names
+    }
+
+    /// The functions whose callers are looked for, if anybody is shown them.
+    fn watched(&self) -> Watched {
+        if self.request.view.is_none() {
+            return Watched::default();
+        }
+        self.program.library.watched()
     }
 
     /// Looks at what is new, and does what is wished.
@@ -328,7 +339,13 @@ impl Worker {
             let nanoseconds = u128::from(ticks) * 1_000_000_000 / u128::from(rate);
             u64::try_from(nanoseconds).unwrap_or(u64::MAX)
         };
-        let given_up = watch.budget.as_ref().map(Budget::given_up);
+        let Waited { callers, holder } = watch.live.take_waits();
+        let mut by_function: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
+        for ((function, caller), took) in callers {
+            let most = by_function.entry(function).or_default();
+            *most = (took, caller).max(*most);
+        }
+        let name = |number: u32| watch.names.get(&number).map(|(name, _)| Arc::clone(name));
         let row = |(number, (function, module)): (&u32, &(Arc<str>, Arc<str>))| {
             let at = usize::try_from(*number).unwrap_or(usize::MAX);
             let Tally { calls, total, own, longest } = tallies.get(at).copied().unwrap_or_default();
@@ -340,9 +357,15 @@ impl Worker {
                 total: time(total),
                 own: time(own),
                 longest: time(longest),
-                is_armed: given_up.is_none_or(|all| !all.contains(number)),
+                is_armed: !self.pauses.given_up.contains(number),
+                caller: by_function.get(number).and_then(|(_, caller)| name(*caller)),
             }
         };
+        let holder = holder.and_then(|(lock, found)| {
+            let caller = found.caller.filter(|caller| *caller != found.function);
+            let (lock, function) = (name(lock)?, name(found.function)?);
+            Some(Holder { lock, function, caller: caller.and_then(name) })
+        });
         Picture {
             program: self.program.path.to_string_lossy().into_owned(),
             process: self.request.process,
@@ -350,6 +373,7 @@ impl Worker {
             elapsed,
             missed: watch.live.missed,
             rows: watch.names.iter().map(row).collect(),
+            holder,
         }
     }
 }
