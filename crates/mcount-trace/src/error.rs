@@ -25,7 +25,7 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotATrace => f.write_str("not a trace"),
+            Self::NotATrace => f.write_str("not a trace; mcount trace -- PROGRAM writes one"),
             Self::TooShort => f.write_str("a trace that ends within its header"),
             Self::Version(version) => {
                 write!(f, "a trace of version {version}: this program knows version 1")

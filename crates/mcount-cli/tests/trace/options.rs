@@ -177,9 +177,12 @@ fn nothing_is_meant() -> Result<(), String> {
     let rows: &[(&[&str], &str)] = &[
         (&["--filter", "leef"], "leef; did you mean leaf?\n"),
         (&["--filter", "leaf@libc*"], "leaf@libc*; did you mean leaf, leap?\n"),
-        (&["--start-at", "nobody"], "nobody\n"),
-        (&["--only-under", "nobody", "--only-under", "other2"], "nobody or other2\n"),
-        (&["--regex", "--filter", "^x"], "^x\n"),
+        (&["--start-at", "nobody"], "nobody; --list prints the functions that have a hook\n"),
+        (
+            &["--only-under", "nobody", "--only-under", "other2"],
+            "nobody or other2; --list prints the functions that have a hook\n",
+        ),
+        (&["--regex", "--filter", "^x"], "^x; --list prints the functions that have a hook\n"),
         (&["--filter", "leaf", "--exclude", "leaf"], "the filter\n"),
     ];
     for (options, said) in rows {

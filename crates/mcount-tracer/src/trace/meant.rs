@@ -11,5 +11,8 @@ pub(super) fn nothing<'h>(patterns: &[&str], hooks: impl Iterator<Item = &'h Hoo
     let text = format!("no hooked function matches {}", patterns.join(" or "));
     let name = first.rsplit_once('@').map_or(*first, |(name, _)| name);
     let names = alike(name, hooks.map(|hook| &*hook.name).filter(|name| !name.is_empty()));
-    if names.is_empty() { text } else { format!("{text}; did you mean {}?", names.join(", ")) }
+    if names.is_empty() {
+        return format!("{text}; --list prints the functions that have a hook");
+    }
+    format!("{text}; did you mean {}?", names.join(", "))
 }

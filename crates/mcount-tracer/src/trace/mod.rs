@@ -4,6 +4,7 @@
 //! one, makes a process or thread, loads or unloads a library, or ends. The agent in the program writes the
 //! calls without asking. If the recorder is killed the program runs on.
 
+mod advice;
 mod agent;
 pub mod attach;
 mod budget;
@@ -19,6 +20,7 @@ mod imports;
 mod inject;
 mod library;
 mod live;
+mod live_waits;
 mod meant;
 mod modules;
 mod off_cpu;
@@ -74,7 +76,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -207,6 +209,7 @@ pub fn run(mut request: Request) -> io::Result<Outcome> {
     let why = request.command.first().and_then(|command| sanitizers::of_program(command));
     let why = why.filter(|_| !request.scope.entries);
     if let Some(why) = why {
+        request.scope.confines_waits = false;
         if request.scope.needs_returns() {
             return Err(io::Error::other(why));
         }
@@ -415,7 +418,7 @@ impl Recorder {
         }
         if let Some(error) = failed {
             let name = self.request.command.first().cloned().unwrap_or_default();
-            return Err(about(Path::new(&name), error));
+            return Err(io::Error::other(advice::not_executed(&name, error)));
         }
         if let Some(why) = self.refused {
             // What is missing from a file's information may be the reason.

@@ -1,10 +1,10 @@
 //! Modules: the dynamic linker tells that it has loaded or unloaded some, and their hooks are armed.
 
+use super::advice;
 use super::file::TraceFile;
 use super::library::Loaded;
 use super::meant;
 use super::modules::Module;
-use super::processor;
 use super::sources;
 use super::space::{Recording, Rendezvous, Space};
 use super::start::Untraced;
@@ -162,8 +162,7 @@ impl Recorder {
                 if !probes.is_empty() {
                     return format!("{}: {}", name.display(), meant::nothing(&probes, [].iter()));
                 }
-                let advice = processor::PATCHABLE;
-                format!("{}: no function has a hook; {advice}{NO_HOOKS}", name.display())
+                advice::no_hooks(&name, &self.request.command)
             };
             self.refuse(id, known.unwrap_or_else(none));
         } else if let Some(why) = self.nothing_is_meant() {
@@ -272,9 +271,6 @@ impl Recorder {
         Ok(())
     }
 }
-
-/// What else there is than to compile it otherwise.
-const NO_HOOKS: &str = ", or -pg, or, to trace only what it starts, use --children";
 
 fn eprintln_line(text: &str) {
     use std::io::Write;

@@ -3,10 +3,12 @@
 use super::switch::Waker;
 use super::told::{self, Told};
 use crate::commit::Failure;
+use crate::files;
 use nix::libc;
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Starts the program under the recorder; its process. It stands before `exec` until it's attached to.
 pub(super) fn spawn(command: &[OsString]) -> io::Result<i32> {
@@ -24,6 +26,10 @@ pub(super) fn spawn(command: &[OsString]) -> io::Result<i32> {
     if piped != 0 {
         return Err(io::Error::last_os_error());
     }
+    // `execvp` gives what the kernel doesn't know to a shell, which is right for scripts without `#!` only.
+    let is_elf =
+        files::head::<4>(Path::new(program_name(command))).is_ok_and(|head| head == *b"\x7fELF");
+    let is_elf = is_elf && program.to_bytes().contains(&b'/');
     // Where files may not grow any more, writing is to fail, and the program may still die of it.
     // SAFETY: no handler of ours is given.
     let too_large = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -39,7 +45,11 @@ pub(super) fn spawn(command: &[OsString]) -> io::Result<i32> {
             libc::signal(libc::SIGXFSZ, too_large);
             libc::close(go[1]);
             libc::read(go[0], (&raw mut byte).cast(), 1);
-            libc::execvp(program.as_ptr(), pointers.as_ptr());
+            if is_elf {
+                libc::execv(program.as_ptr(), pointers.as_ptr());
+            } else {
+                libc::execvp(program.as_ptr(), pointers.as_ptr());
+            }
             let error = *libc::__errno_location();
             libc::write(failed[1], (&raw const error).cast(), 4);
             libc::_exit(127);
@@ -79,7 +89,11 @@ fn seize(child: i32, command: &[OsString]) -> io::Result<()> {
 
 /// The name of a program.
 fn name_of(command: &[OsString]) -> String {
-    command.first().map(|name| name.display().to_string()).unwrap_or_default()
+    program_name(command).display().to_string()
+}
+
+fn program_name(command: &[OsString]) -> &OsStr {
+    command.first().map(OsString::as_os_str).unwrap_or_default()
 }
 
 /// Hears signals. SIGUSR1 and SIGUSR2 are for the recorder, which is woken by `waker`. A signal that is sent to the whole foreground group (^C, ^\\) is for the program to answer; one that is

@@ -3,15 +3,15 @@
 use super::program::Program;
 use crate::pattern::Pattern;
 use crate::trace::scope::Scope;
-use crate::trace::{meant, processor};
+use crate::trace::{advice, meant};
 use std::io;
 
-/// Checks that there's something to be traced.
+/// Checks that there's something to be traced of a process. `words` make hooks in it, after `mcount`.
 ///
 /// # Errors
 ///
 /// There's nothing; why, and what would be.
-pub(super) fn check(program: &Program, scope: &Scope) -> io::Result<()> {
+pub(super) fn check(program: &Program, scope: &Scope, words: &str) -> io::Result<()> {
     let refused = program.modules.refused(false);
     if program.hooks() == 0
         && let Some(why) = refused.nearest
@@ -24,11 +24,7 @@ pub(super) fn check(program: &Program, scope: &Scope) -> io::Result<()> {
         return Err(io::Error::other(meant::nothing(&probes, modules)));
     }
     if program.hooks() == 0 {
-        return Err(io::Error::other(format!(
-            "no function of {} has a hook; {}, or -pg",
-            program.path.display(),
-            processor::PATCHABLE
-        )));
+        return Err(io::Error::other(advice::no_hooks_in_process(&program.path, words)));
     }
     let unmet = scope.unmet(program.wanted() == 0);
     if program.wanted() != 0 && unmet.is_empty() {
