@@ -78,10 +78,13 @@ pub(super) struct TraceArgs {
 
 /// Runs the command; its exit code.
 pub(super) fn trace(arguments: &TraceArgs) -> u8 {
-    let scope = match arguments.calls.scope() {
+    let mut scope = match arguments.calls.scope() {
         Ok(scope) => scope,
         Err(error) => return complain(&error),
     };
+    if arguments.calls.budget.is_none() {
+        scope.confine_waits();
+    }
     let output = default_output(&arguments.command);
     let (output, _folder) = match (&arguments.output, arguments.print || arguments.list) {
         (Some(output), _) => (output.clone(), None),

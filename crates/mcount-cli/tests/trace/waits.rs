@@ -40,7 +40,7 @@ pub(crate) fn tests() -> Vec<Test> {
         let run = move || waiting(compiler, source, function);
         tests.push(test(&format!("waits::{name}"), &[compiler], run));
     }
-    let rows: [(&str, &[&'static str], Check); 13] = [
+    let rows: [(&str, &[&'static str], Check); 17] = [
         ("waits::server", &["g++"], server),
         ("waits::server-attach", &["g++"], server_attached),
         ("waits::server-top", &["g++"], server_in_top),
@@ -54,6 +54,10 @@ pub(crate) fn tests() -> Vec<Test> {
         ("waits::killed-now", &["gcc"], || both_killed(&["-Wl,-z,relro,-z,now"])),
         ("waits::killed-no-plt", &["gcc"], || both_killed(NO_PLT)),
         ("waits::next-command", &["gcc"], next_command),
+        ("waits::holder", &["gcc"], holder),
+        ("waits::holder-often", &["gcc"], holder_of_a_free_lock),
+        ("waits::herd", &["gcc"], herd),
+        ("waits::confined", &["gcc"], confined),
     ];
     tests.extend(rows.map(|(name, wants, run)| test(name, wants, run)));
     tests.extend(PROGRAMS.iter().map(|program| Test {
@@ -183,8 +187,11 @@ fn server_in_top() -> Result<(), String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
     command.args(["top", "--once", "--interval", "1s"]).arg(serving.0.id().to_string());
     let ended = room.run("top", &mut command)?;
-    let first = ended.stdout.lines().nth(2).unwrap_or_default();
-    if ended.code == 0 && first.contains("pthread_mutex_lock") {
+    let (said, table) = ended.stdout.split_once(" FUNCTION\n").unwrap_or_default();
+    let first = table.lines().next().unwrap_or_default();
+    let is_named = first.ends_with("pthread_mutex_lock @libc.so.6, called by shop::Ledger::note");
+    let holder = "while threads wait in pthread_mutex_lock, another is in shop::write_line, called by shop::Ledger::note";
+    if ended.code == 0 && is_named && said.contains(holder) {
         Ok(())
     } else {
         Err(format!("{ended:?}"))
@@ -379,6 +386,86 @@ fn both_killed(flags: &[&str]) -> Result<(), String> {
     }
     for function in ["usleep", "poll", "select"] {
         served.ask(function, &format!("{function} 0"))?;
+    }
+    Ok(())
+}
+
+/// What `mcount stats` says in words of the program, traced with these options: what took the time, what it waited for, what the trace
+/// lacks.
+fn words(
+    room: &Room,
+    program: &Path,
+    options: &[&str],
+    argument: &str,
+) -> Result<Vec<String>, String> {
+    let mut tracer = tracer_with(&[&[DEFAULTS], options].concat(), program);
+    let ended = room.run("traced", tracer.args((!argument.is_empty()).then_some(argument)))?;
+    if ended.code != 0 {
+        return Err(format!("{ended:?}"));
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    command.arg("stats").arg(room.path("traced").join("trace.mcount"));
+    let printed = room.run("stats", &mut command)?.stdout;
+    Ok(printed.lines().take(3).map(str::to_owned).collect())
+}
+
+/// The function that has the lock is named, not only those that wait for it.
+fn holder() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "waits-holder.c")?;
+    let words = words(&room, &program, &[], "")?;
+    let said = words.get(1).map_or("", String::as_str);
+    let expected = [
+        "pthread_mutex_lock, called by count_hit",
+        "another thread was in write_report, called by publish.",
+    ];
+    if expected.iter().all(|part| said.contains(part)) { Ok(()) } else { Err(format!("{words:?}")) }
+}
+
+/// So is a lock whose waits cost too much to be recorded, if it's known when threads were off the processor.
+fn holder_of_a_free_lock() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "waits-holder.c")?;
+    let words = words(&room, &program, &[], "often")?;
+    let said = words.get(1).map_or("", String::as_str);
+    let is_known = words.get(2).is_some_and(|line| line.contains("time off the CPU"));
+    if said.contains("pthread_mutex_lock") || is_known { Ok(()) } else { Err(format!("{words:?}")) }
+}
+
+/// If it's given up to record when threads are off the processor, all of it is: the rest would make waits look like work.
+fn herd() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "waits-herd.c")?;
+    let words = words(&room, &program, &[], "")?;
+    let trace = room.trace("traced")?;
+    let is_given_up = trace.notes.iter().any(|note| note.contains("lacks time off the CPU"));
+    let calls = calls(&room, "traced")?;
+    if is_given_up && calls.iter().any(|(name, ..)| name.starts_with("linux:")) {
+        return Err(format!("a part of the time off the CPU is in the trace: {words:?}"));
+    }
+    let said = words.get(1).map_or("", String::as_str);
+    let expected = "spent waiting in pthread_cond_wait, called by";
+    if said.contains(expected) { Ok(()) } else { Err(format!("{words:?}")) }
+}
+
+/// With `--filter`, waits are recorded beneath the functions that were chosen, and nowhere else.
+fn confined() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &[HOOKS, &["-g"]].concat(), "waits-holder.c")?;
+    for options in [["--filter", "publish"], ["--file", "waits-holder.c"]] {
+        words(&room, &program, &options, "")?;
+        let calls = calls(&room, "traced")?;
+        let is_outside = |(name, _, depth, _): &&(String, u64, u64, u64)| {
+            *depth == 0 && !["publish", "serve", "reporter", "main"].contains(&name.as_str())
+        };
+        let outside = calls.iter().filter(|call| !call.0.starts_with("linux:")).find(is_outside);
+        if let Some(call) = outside {
+            return Err(format!("{options:?}: {call:?} is in no function that was chosen"));
+        }
+        if !calls.iter().any(|(name, _, depth, _)| name == "usleep" && *depth > 0) {
+            return Err(format!("{options:?}: no wait is recorded: {calls:?}"));
+        }
+        std::fs::remove_dir_all(room.path("traced")).map_err(text)?;
     }
     Ok(())
 }

@@ -66,6 +66,8 @@ pub struct Scope {
     pub library: Vec<Pattern>,
     /// Calls that leave a module of library functions that may wait, if they take a while.
     pub waits: bool,
+    /// Calls that leave a module are recorded only beneath the functions that were chosen.
+    pub confines_waits: bool,
     /// Only beneath some functions, or not beneath others; the last that matches counts.
     pub limits: Vec<Limit>,
     /// Recording starts when one of these is called.
@@ -99,6 +101,7 @@ impl Default for Scope {
             exclude: Vec::new(),
             library: Vec::new(),
             waits: false,
+            confines_waits: false,
             limits: Vec::new(),
             start_at: Vec::new(),
             stop_at: Vec::new(),
@@ -119,7 +122,17 @@ impl Scope {
     pub const ANY_DEPTH: u64 = 1 << 30;
 
     fn is_limited(&self) -> bool {
-        self.depth != Self::ANY_DEPTH || !self.limits.is_empty() || self.has_triggers()
+        self.depth != Self::ANY_DEPTH
+            || !self.limits.is_empty()
+            || self.has_triggers()
+            || self.confines_waits
+    }
+
+    /// If some functions are chosen, and nothing else is asked for, waits elsewhere aren't recorded.
+    pub fn confine_waits(&mut self) {
+        let is_chosen = !self.filter.is_empty() || !self.files.is_empty();
+        self.confines_waits =
+            is_chosen && self.has_waits() && self.library.is_empty() && !self.is_limited();
     }
 
     fn has_triggers(&self) -> bool {
@@ -217,7 +230,8 @@ impl Scope {
 
     /// How many calls, one in the other, are recorded from the start of a thread on.
     pub(super) fn budget(&self) -> u64 {
-        if self.limits.iter().any(|limit| limit.is_recorded) { 0 } else { self.depth }
+        let is_beneath = self.confines_waits || self.limits.iter().any(|limit| limit.is_recorded);
+        if is_beneath { 0 } else { self.depth }
     }
 
     /// Is the function one of those that aren't to be traced?
@@ -237,6 +251,8 @@ impl Scope {
         let (is_in, is_out) = (self.matches(&self.filter, of), self.matches(&self.exclude, of));
         let is_wanted = (self.filter.is_empty() || is_in) && is_in_files && !is_out;
         let class = self.class(of, is_wanted);
+        let is_root = self.confines_waits && is_wanted;
+        let class = if is_root { class & !class::NESTING | class::UNDER } else { class };
         (is_wanted || class != 0, class)
     }
 
