@@ -31,7 +31,7 @@ traces from now on.
 You have to be allowed to debug the process (ptrace). The sandbox of a process (seccomp) has to allow the \
 system calls of tracing, and only root can read whether it does.
 
-Exit codes: 0 if it was traced, 2 if it can't be.
+Exit codes: 0 if mcount traced the process, 2 if it couldn't.
 
 Examples: mcount attach 1234
           mcount attach --duration 5s --filter 'handle_*' -o handle.mcount 1234
@@ -46,7 +46,7 @@ pub(super) struct AttachArgs {
     /// The trace to write [default: PROGRAM.mcount in the current folder]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Trace for so long, such as 5s or 2m
+    /// Trace for this long, such as 5s or 2m
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     duration: Option<u64>,
     /// Trace until there are about N calls, or a few more

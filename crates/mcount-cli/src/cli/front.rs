@@ -93,7 +93,20 @@ fn start_lines(styles: &Styles) -> String {
     text
 }
 
-/// Lets `--help` of each command print what `-h` does: all options, without a blank line after each of them.
+/// Puts the examples of a command, which are the last paragraph of its text, above its options.
+fn with_examples_first(command: Command) -> Command {
+    const TEMPLATE: &str =
+        "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}";
+    let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let Some(at) = text.rfind("Example: ").or_else(|| text.rfind("Examples: ")) else {
+        return command;
+    };
+    let (rest, examples) = text.split_at(at);
+    let (rest, examples) = (rest.trim_end().to_owned(), examples.to_owned());
+    command.before_help(examples).after_help(rest).help_template(TEMPLATE)
+}
+
+/// Lets `--help` of each command print what `-h` does: all options, without a blank line after each of them; and examples first.
 pub(super) fn with_short_help(command: Command) -> Command {
     let names: Vec<String> =
         command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
@@ -102,6 +115,7 @@ pub(super) fn with_short_help(command: Command) -> Command {
             if one.is_disable_help_flag_set() {
                 return one;
             }
+            let one = with_examples_first(one);
             let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
             one.disable_help_flag(true).arg(help.help("Print help"))
         })
@@ -125,6 +139,20 @@ mod tests {
         for option in command.get_arguments().filter_map(clap::Arg::get_long) {
             let is_listed = OPTIONS.iter().any(|(words, _)| words.contains(&format!("--{option}")));
             assert!(is_listed, "--{option}");
+        }
+    }
+
+    #[test]
+    fn examples_are_first_and_colours_last() {
+        let mut command = super::super::command();
+        for one in command.get_subcommands_mut().filter(|one| !one.is_hide_set()) {
+            let (name, help) = (one.get_name().to_owned(), one.render_help().to_string());
+            let (before, options) = help.split_once("\nOptions:\n").unwrap();
+            let is_shell = ["demo", "completions", "man"].contains(&&*name);
+            assert!(before.contains("\nExample") || is_shell, "{name}: {help}");
+            let list = options.split("\n\n").next().unwrap();
+            let last = list.lines().rfind(|line| line.trim_start().starts_with('-'));
+            assert!(last.is_none_or(|line| line.contains("--version")), "{name}: {last:?}");
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) struct GraphArgs {
     /// Show up to N functions beneath each other
     #[arg(long, value_name = "N", value_parser = number::<usize>, default_value = "64")]
     depth: usize,
-    /// Put functions together that took a smaller part of the time
+    /// Merge functions that took less than this share of the time
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "0.5%")]
     min_share: f64,
     /// How to print: a tree, or one JSON object

@@ -118,8 +118,8 @@ enum Command {
     /// Find call sites and put the table in the object
     #[command(after_help = "Objects are changed in place, by appending to them. An object that \
                             already has the right table isn't touched.\n\n\
-                            For a kernel object:     mcount record file.o\n\
-                            For a user program:      mcount record --policy all file.o")]
+                            Examples: mcount record file.o                  # of a kernel\n          \
+                            mcount record --policy all file.o     # of a user program")]
     Record(RecordArgs),
     /// Print the table that a file has
     #[command(

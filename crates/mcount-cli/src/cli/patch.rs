@@ -41,7 +41,7 @@ pub(super) struct PatchArgs {
     /// Print the patches that the process has, and leave it alone
     #[arg(long)]
     list: bool,
-    /// Wait for so long until no thread is in the way
+    /// Wait this long for a moment when no thread is in the way
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     wait: u64,
     /// Say how long the process was stopped

@@ -42,7 +42,7 @@ pub(super) struct ReplayArgs {
     /// The trace
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     trace: PathBuf,
-    /// How to print: a call graph; one JSON object a call; comma-separated values; folded stacks for
+    /// How to print: a call graph; one JSON object per call; comma-separated values; folded stacks for
     /// flame graph programs; JSON for chrome://tracing; protocol buffers for Perfetto; or a folder that
     /// uftrace reads
     #[arg(long, value_enum, default_value = "text")]

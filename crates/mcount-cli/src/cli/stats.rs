@@ -34,16 +34,16 @@ pub(super) struct StatsArgs {
     /// The trace
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     trace: PathBuf,
-    /// What has a row of its own
+    /// Group rows by function, module, source file, thread or caller
     #[arg(long, value_enum, default_value = "function")]
     by: By,
-    /// What rows are sorted by: the one with most comes first
+    /// Sort by this column, largest first
     #[arg(long, value_enum, value_name = "COLUMN", default_value = "total")]
     sort: Column,
-    /// How to print: aligned text, one JSON object a row, or comma-separated values
+    /// Print aligned text, one JSON object per row, or comma-separated values
     #[arg(long, value_enum, default_value = "text")]
     format: StatsFormat,
-    /// Print names of C++ without arguments in every format; text has even shorter ones anyway
+    /// Print C++ names without arguments in JSON and CSV; text has short names anyway
     #[arg(long)]
     simple_names: bool,
     /// Print whole names in text

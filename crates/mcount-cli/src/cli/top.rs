@@ -15,19 +15,21 @@ use std::time::Duration;
 
 /// What `--help` says below the options.
 pub(super) const HELP: &str = "\
-The process is attached to, as mcount attach does it, and left as it was in the end. A program that is \
-started is ended by SIGTERM then; it reads nothing from the terminal, and what it would print there isn't \
-shown.
+mcount top attaches to the process as mcount attach does, and restores it at the end. It ends a \
+program that it started by SIGTERM. That program can't read from the terminal, and its output there \
+isn't shown.
 
-Keys: q ends it. s, t, c, m, x and n sort by time without what a function called (self), time with it \
-(total), calls, mean time, longest call, and name. / shows only functions with some text in their name, or, with *, ?, [ or @, those of a pattern. \
-The arrows scroll. p stops and goes on. w writes the newest calls to a trace.
+Keys: q quits. s, t, c, m, x and n sort by self time, total time, calls, mean time, longest call and \
+name. / shows only functions with this text in their name; with *, ?, [ or @, the text is a pattern. \
+The arrows scroll. p pauses and resumes the display. w writes the newest calls to a trace.
 
-Times are of calls that ended since the last picture; percentages are of that time, and of several \
-threads, or of functions that call themselves, they can be more than 100.
+Each refresh covers the calls that ended since the previous one. Self time leaves out the functions \
+that were called. Percentages are of the time since then; with several threads, or functions that call \
+themselves, they can exceed 100. A function that waits is shown with the function that calls it longest. \
+If threads wait for a lock, the second line says which function another thread is in meanwhile.
 
-With --once --format jsonl, a line is a function: process, function, module, calls, calls_per_second, \
-total_ns, self_ns, mean_ns, max_ns, and whether it's still armed.
+With --once --format jsonl, each line is a function, with the fields process, function, module, calls, \
+calls_per_second, total_ns, self_ns, mean_ns, max_ns, armed (false if mcount gave it up) and caller.
 
 Examples: mcount top 1234
           mcount top --budget 2% --filter 'handle_*' 1234
@@ -36,22 +38,22 @@ Examples: mcount top 1234
 
 #[derive(Args)]
 pub(super) struct TopArgs {
-    /// How often to show something new, such as 0.5s
+    /// Refresh this often, such as 0.5s
     #[arg(long, value_name = "TIME", value_parser = interval, default_value = "1s")]
     interval: Duration,
-    /// Print what was called in the first --interval, or until the program ends, and end
+    /// Print one screen after the first --interval, or when the program ends, and quit
     #[arg(long)]
     once: bool,
-    /// How to print --once: aligned text, or one JSON object a function
+    /// Print --once as aligned text, or as one JSON object per function
     #[arg(long, value_enum, default_value = "text", requires = "once")]
     format: Format,
-    /// What functions are sorted by: the one with most comes first
+    /// Sort by this column, largest first
     #[arg(long, value_enum, value_name = "COLUMN", default_value = "self")]
     sort: Sort,
-    /// End after so long, such as 5s or 2m
+    /// Quit after this long, such as 5s or 2m
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     duration: Option<u64>,
-    /// Where w writes a trace; if it's there, a number is added [default: PROGRAM.mcount in the current folder]
+    /// The trace that w writes; if it exists, mcount adds a number [default: PROGRAM.mcount in the current folder]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// Look only at these functions; may be given again
@@ -66,14 +68,14 @@ pub(super) struct TopArgs {
     /// Patterns are regular expressions, found anywhere in a name
     #[arg(long, help_heading = "Which calls")]
     regex: bool,
-    /// Look only at functions with hooks: not at the library calls that they wait in (locks, sleep, read, poll and the like)
+    /// Show functions with hooks only: no library calls that wait (locks, sleep, read, poll and the like)
     #[arg(long, help_heading = "Which calls")]
     plain: bool,
-    /// Let tracing cost this part of the program's processor time at most, such as 2%: functions that are
-    /// called too often for that aren't looked at any more
+    /// Limit tracing to this share of the program's CPU time, such as 2%: mcount gives up functions that are
+    /// called too often, and names them
     #[arg(long, value_name = "PERCENT", value_parser = budget, help_heading = "Which calls")]
     budget: Option<f64>,
-    /// Keep the newest calls for w, in that many bytes
+    /// Keep the newest calls for w, in this many bytes
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64M", help_heading = "Which calls")]
     ring: u64,
     /// The process
