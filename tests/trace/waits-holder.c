@@ -44,9 +44,9 @@ __attribute__((noinline)) void *serve(void *unused)
 
 __attribute__((noinline)) void write_report(void)
 {
+	usleep(40000);
 	for (int i = 0; i < 64; i++)
 		sum += hits[i];
-	usleep(40000);
 }
 
 __attribute__((noinline)) void publish(void)

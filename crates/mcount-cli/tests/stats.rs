@@ -115,6 +115,83 @@ fn a_lock_is_named() {
     assert_eq!(found, expected);
 }
 
+/// Another thread is in a function while this one waits for a lock, and has left it when the lock is had: it's named. So is no function
+/// that threads are always in.
+#[test]
+fn who_has_the_lock_is_named() {
+    let Shop { mut writer, serve, reserve, threads: [first, second] } = shop();
+    let lock = writer.function(LIBC, "pthread_mutex_lock");
+    let sleep = writer.function(LIBC, "usleep");
+    let write = writer.function("/bin/shop", "_ZN4shop5writeEv");
+    let third = writer.thread(7, 9);
+    let accept = writer.function(LIBC, "accept");
+    for at in (0..10).map(|at| at * 1_000_000) {
+        call(&mut writer, first, sleep, 3, (at + 1_000, at + 700_000));
+        call(&mut writer, first, write, 2, (at + 1_000, at + 700_500));
+        call(&mut writer, first, reserve, 1, (at, at + 700_800));
+        call(&mut writer, second, lock, 2, (at + 2_000, at + 701_000));
+        // The lock is free.
+        call(&mut writer, second, lock, 1, (at + 710_000, at + 711_000));
+        call(&mut writer, second, lock, 1, (at + 720_000, at + 721_000));
+        call(&mut writer, second, reserve, 1, (at + 2_000, at + 702_000));
+    }
+    call(&mut writer, first, serve, 0, (0, 10_000_000));
+    call(&mut writer, second, serve, 0, (0, 10_000_000));
+    call(&mut writer, third, accept, 1, (0, 10_000_000));
+    call(&mut writer, third, serve, 0, (0, 10_000_000));
+    let said = words(&writer.finish());
+    let expected = " During 100 % of the longest waits in pthread_mutex_lock, another thread was in shop::write, called by \
+                    shop::Inventory::reserve.";
+    assert!(said[1].ends_with(expected), "{}", said[1]);
+    // Who waits for the lock, too, doesn't have it.
+    assert!(!words(&locked().finish())[1].contains("another thread"));
+}
+
+/// The recorder was killed: nothing says until when a thread that waits was off the processor.
+#[test]
+fn a_wait_without_an_end_is_no_work() {
+    let Shop { mut writer, serve, threads: [first, _], .. } = shop();
+    let join = writer.function(LIBC, "pthread_join");
+    let away = writer.function("[kernel]", "linux:schedule");
+    call(&mut writer, first, serve, 1, (1_000, 2_000));
+    writer.off_cpu(first, away, 1_200, 1_800);
+    writer.off_cpu(first, away, 3_500, 5_000);
+    writer.open(first, serve, 500, slot(0));
+    writer.open(first, join, 3_000, slot(1));
+    call(&mut writer, first, serve, 3, (9_000, 10_000));
+    let found = rows(&writer.finish(), &[]);
+    let row = found.into_iter().find(|row| row.0 == "pthread_join").unwrap();
+    assert_eq!((row.1, row.2), (Some(0), Some(6_000)));
+}
+
+/// What the recorder says it couldn't keep, and locks that were taken too often, aren't forgotten by what is said of waits.
+#[test]
+fn waits_that_are_not_recorded() {
+    let given_up = "called so often without waiting that waits aren't recorded from 0.061 s on: pthread_mutex_lock";
+    let Shop { mut writer, serve, reserve, threads: [first, _] } = shop();
+    let lock = writer.function(LIBC, "pthread_mutex_lock");
+    let away = writer.function("[kernel]", "linux:schedule");
+    call(&mut writer, first, lock, 2, (1_000, 2_000));
+    call(&mut writer, first, reserve, 1, (1_000, 9_000));
+    call(&mut writer, first, serve, 0, (0, 10_000));
+    writer.off_cpu(first, away, 3_000, 8_500);
+    writer.note(given_up);
+    let said = words(&writer.finish());
+    let expected = "55 % of the thread's time was spent waiting in shop::Inventory::reserve, called by shop::serve (perhaps in \
+                    pthread_mutex_lock; to see: --library-calls pthread_mutex_lock).";
+    assert_eq!(said[1], expected);
+    assert_eq!(said[2], format!("The trace isn't complete: {given_up}."));
+    // All of it is given up: only library calls tell waiting from work.
+    let mut trace = locked();
+    trace.function("[kernel]", "linux:schedule");
+    trace.note("threads leave the CPU so often that the trace lacks time off the CPU: use --context-switches");
+    let said = words(&trace.finish());
+    assert!(
+        said[1].starts_with("65 % of all threads' time was spent waiting in pthread_mutex_lock"),
+        "{said:?}"
+    );
+}
+
 /// Time off the processor is waiting of the function that it's in, whoever's that is; and nobody's twice.
 #[test]
 fn off_the_processor() {

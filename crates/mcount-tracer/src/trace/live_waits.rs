@@ -23,6 +23,12 @@ struct Span {
     end: u64,
 }
 
+impl Span {
+    fn time(&self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
 /// Calls since the last look, if there is anything to look for.
 #[derive(Debug, Default)]
 pub(super) struct LiveWaits {
@@ -79,7 +85,7 @@ impl LiveWaits {
     pub(super) fn take(&mut self) -> Waited {
         let mut by_lock: BTreeMap<u32, u64> = BTreeMap::new();
         for lock in &self.locks {
-            *by_lock.entry(lock.function).or_default() += lock.end.saturating_sub(lock.start);
+            *by_lock.entry(lock.function).or_default() += lock.time();
         }
         let most = by_lock.into_iter().max_by_key(|(_, time)| *time).map(|(lock, _)| lock);
         let holder = most.and_then(|lock| Some((lock, self.holder(lock)?)));
@@ -90,8 +96,11 @@ impl LiveWaits {
 
     fn holder(&self, lock: u32) -> Option<Holder> {
         let mut holders = Holders::default();
-        for wait in self.locks.iter().filter(|wait| wait.function == lock) {
-            let quarter = wait.end.saturating_sub(wait.start) / 4;
+        let waits = || self.locks.iter().filter(|wait| wait.function == lock);
+        let longest = waits().map(Span::time).max()?;
+        // Short ones are no waits: the lock was free.
+        for wait in waits().filter(|wait| wait.time().saturating_mul(10) >= longest) {
+            let quarter = wait.time() / 4;
             for moment in [2, 3].map(|quarters| wait.start.saturating_add(quarter * quarters)) {
                 holders.during(self.stacks(moment, wait.thread));
                 holders.after(self.stacks(wait.end, wait.thread));
@@ -122,7 +131,7 @@ impl LiveWaits {
 fn keep(spans: &mut Vec<Span>, span: Span, most: usize) {
     spans.push(span);
     if spans.len() >= 2 * most {
-        spans.sort_unstable_by_key(|span| u64::MAX - span.end.saturating_sub(span.start));
+        spans.sort_unstable_by_key(|span| u64::MAX - span.time());
         spans.truncate(most);
     }
 }

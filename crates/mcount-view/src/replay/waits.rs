@@ -38,6 +38,13 @@ pub(crate) enum Role {
     Wait,
 }
 
+impl Role {
+    /// Whether it's a library function that waits.
+    pub(crate) fn is_wait(self) -> bool {
+        matches!(self, Self::Lock | Self::Join | Self::Wait)
+    }
+}
+
 /// What a trace knows of waiting.
 #[derive(Debug)]
 pub(crate) struct Waits {

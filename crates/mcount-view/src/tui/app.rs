@@ -104,6 +104,9 @@ impl<'a, 't> App<'a, 't> {
             KeyCode::Char('n') => self.find(true),
             KeyCode::Char('N') => self.find(false),
             KeyCode::Char('s') => self.show_source(),
+            KeyCode::Char('4') if self.view != View::Source && self.function().is_some() => {
+                self.show_source();
+            }
             KeyCode::Char(number @ '1'..='4') => {
                 let at = number as usize - '1' as usize;
                 self.view = VIEWS.get(at).map_or(self.view, |(view, ..)| *view);

@@ -19,7 +19,7 @@ use ratatui::text::{Line, Span};
 const AROUND: u16 = 3;
 
 /// What's said while there's nothing to show yet.
-const WAIT: &str = "The calls are being read. The timeline (2) doesn't wait for that.";
+const WAIT: &str = "mcount reads the calls. The timeline (2) is there already.";
 
 /// Colours of the calls in the timeline, by function.
 const COLOURS: [Color; 6] =

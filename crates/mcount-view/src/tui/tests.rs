@@ -125,7 +125,7 @@ fn the_timeline_is_there_at_once() {
     assert!(all[2].contains("0.000 us to 8.000 us"), "{}", all[2]);
     assert!(all[0].lines().nth(1).unwrap().starts_with("reading 5 calls: 0 %"), "{}", all[0]);
     let tree = screens(&sample().finish(), false, &[&[]]);
-    assert!(tree[0].contains("The calls are being read"), "{}", tree[0]);
+    assert!(tree[0].contains("mcount reads the calls"), "{}", tree[0]);
 }
 
 #[test]
@@ -174,6 +174,8 @@ fn functions_are_sorted_and_found() {
     // Searching opens the way, and the source says why there's none.
     assert!(found[0].contains("shop::write"), "{}", found[0]);
     assert!(found[1].contains("shop::write(): /bin/shop: "), "{}", found[1]);
+    let by_number = screens(&sample().finish(), true, &[&typed("wri"), &[KeyCode::Char('4')]]);
+    assert!(by_number[1].contains("shop::write(): /bin/shop: "), "{}", by_number[1]);
     let missed = screens(&sample().finish(), true, &[&typed("nobody"), &typed("[")]);
     assert!(missed[0].ends_with("nobody isn't found here"), "{}", missed[0]);
     assert!(missed[1].lines().last().unwrap().contains('['), "{}", missed[1]);

@@ -105,6 +105,8 @@ pub(super) struct Subject<'c> {
 pub(super) struct Enclosing {
     group: usize,
     is_wanted: bool,
+    /// All of its own time is waiting.
+    waits: bool,
     place: Wait,
 }
 
@@ -134,8 +136,7 @@ impl<'c> Collector<'c> {
     /// Says of a call's time, which is this long, where it's waiting. Calls that aren't wanted are left out.
     #[inline(never)]
     fn split(&mut self, call: &Call, own: Enclosing, caller: Option<Enclosing>, duration: u64) {
-        let kind = |function: u32| self.of.waits.kind(self.of.trace, function);
-        let (of_call, of_caller) = (kind(call.function), caller.map(|of| kind(of.place.function)));
+        let of_call = self.of.waits.kind(self.of.trace, call.function);
         if own.is_wanted && self.of.waits.role(self.of.trace, call.function) == Role::Lock {
             self.locks.add(call, duration);
         }
@@ -151,12 +152,12 @@ impl<'c> Collector<'c> {
                 let is_wait = of_call == Kind::OffCpu;
                 self.waited(if is_wait { caller.place } else { own.place }, time);
             }
-            (Kind::Waits | Kind::OffCpu | Kind::Preempted, _) if own.is_wanted => {
+            _ if own.is_wanted && (own.waits || of_call != Kind::Runs) => {
                 self.add_inside(own, time);
             }
             _ => {}
         }
-        if let Some(caller) = caller.filter(|_| of_caller == Some(Kind::Waits)) {
+        if let Some(caller) = caller.filter(|caller| caller.waits) {
             // A function that is called by one that waits does something.
             self.add_inside(caller, time.saturating_neg());
         }
@@ -172,9 +173,14 @@ impl<'c> Collector<'c> {
 
     /// A call as an enclosing one.
     #[inline]
-    fn enclosing(call: &Call, group: usize, is_wanted: bool) -> Enclosing {
+    fn enclosing(&self, call: &Call, group: usize, is_wanted: bool) -> Enclosing {
+        let Subject { waits, trace, .. } = self.of;
         let place = Wait { function: call.function, caller: call.caller };
-        Enclosing { group, is_wanted, place }
+        // Of a call that hadn't ended, nothing says until when the thread was off the processor.
+        let waits = waits.is_known()
+            && (waits.kind(trace, call.function) == Kind::Waits
+                || call.end.is_none() && waits.role(trace, call.function).is_wait());
+        Enclosing { group, is_wanted, waits, place }
     }
 
     /// Opens a call; whether no other call of its group is open.
@@ -201,14 +207,14 @@ impl Visitor for Collector<'_> {
         let is_outermost = self.open(group);
         let (start, end) = filter.times(call);
         if filter.is_too_late(start) {
-            return Self::enclosing(call, group, false);
+            return self.enclosing(call, group, false);
         }
         let is_wanted = filter.is_wanted(call, start, end);
         let duration = end.unwrap_or(latest).saturating_sub(start);
         if is_wanted && let Some(row) = self.rows.get_mut(group) {
             row.add(duration, is_outermost);
         }
-        let own = Self::enclosing(call, group, is_wanted);
+        let own = self.enclosing(call, group, is_wanted);
         let caller = caller.filter(|caller| caller.is_wanted);
         if let Some(row) = caller.and_then(|caller| self.rows.get_mut(caller.group)) {
             row.children = row.children.saturating_add(duration);
@@ -225,7 +231,7 @@ impl Visitor for Collector<'_> {
         let filter = self.of.filter;
         let (start, end) = filter.times(call);
         let is_wanted = !filter.is_too_late(start) && filter.is_wanted(call, start, end);
-        Self::enclosing(call, group, is_wanted)
+        self.enclosing(call, group, is_wanted)
     }
 
     #[inline]

@@ -59,7 +59,10 @@ pub(super) struct Holder {
 pub(super) fn holder(of: Subject<'_>, found: &Collector<'_>, lock: u32) -> Option<Holder> {
     let trace = of.trace;
     let mut holders = Holders::default();
-    for wait in found.locks.0.iter().filter(|wait| wait.function == lock) {
+    let waits = || found.locks.0.iter().filter(|wait| wait.function == lock);
+    let longest = waits().map(|wait| wait.duration).max()?;
+    // Short ones are no waits: the lock was free.
+    for wait in waits().filter(|wait| wait.duration.saturating_mul(10) >= longest) {
         let start = trace.nanoseconds(wait.start);
         let at = |quarters: u64| start.saturating_add(wait.duration / 4 * quarters);
         for quarters in [2, 3] {
