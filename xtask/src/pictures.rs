@@ -1,7 +1,7 @@
 //! `cargo xtask pictures`: makes the pictures of the book anew, with headless Chromium: the page of a trace and the page of
 //! an image, in light and dark mode, and the screens of `mcount top` and `mcount tui`.
 //!
-//! The trace is of `pictures/shop.cpp`, the image is busybox of Debian's sources, and `top` looks at `examples/serve.c`.
+//! The trace is of `pictures/shop.cpp`, and the image is busybox of Debian's sources. `top` and `tui` look at `examples/server`.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ Makes the pictures in docs anew: trace, report, top and tui [default: all]. It n
 const MOST_BYTES: usize = 150_000;
 
 /// The screen of `top`: rows and columns.
-const SCREEN: (usize, usize) = (12, 92);
+const SCREEN: (usize, usize) = (12, 108);
 
 /// Runs the chore; `false` if a picture is too large.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
@@ -177,15 +177,15 @@ exec gcc \"$@\"
     /// The timeline and the tree of `mcount tui`, as a terminal shows them, one below the other.
     fn tui(&self) -> Result<()> {
         let show =
-            "gcc -O1 -g -fpatchable-function-entry=5 -pthread -o serve $root/examples/serve.c
-            rm -f serve.mcount
-            timeout 1 $mcount trace -o serve.mcount -- ./serve >&2 || true
+            "g++ -O2 -g -fpatchable-function-entry=5 -pthread -o server $root/examples/server/server.cpp
+            rm -f server.mcount
+            $mcount trace -o server.mcount -- ./server >&2
             terminal='tmux -S socket -f /dev/null'
             $terminal kill-server 2>/dev/null || true
-            $terminal new-session -d -x 92 -y 16 \"$mcount tui serve.mcount\"
+            $terminal new-session -d -x 92 -y 16 \"$mcount tui server.mcount\"
             sleep 3
             $terminal capture-pane -e -p
-            $terminal send-keys 2
+            $terminal send-keys 2 Down Down Down + + +
             sleep 1
             $terminal capture-pane -e -p
             $terminal kill-server";
@@ -198,8 +198,8 @@ exec gcc \"$@\"
     fn top(&self) -> Result<()> {
         let (rows, columns) = SCREEN;
         let show = format!(
-            "gcc -O1 -g -fpatchable-function-entry=5 -pthread -o serve $root/examples/serve.c
-            timeout 6 script -qec \"stty rows {rows} cols {columns}; $mcount top -- ./serve\" /dev/null || true"
+            "g++ -O2 -g -fpatchable-function-entry=5 -pthread -o server $root/examples/server/server.cpp
+            timeout 6 script -qec \"stty rows {rows} cols {columns}; $mcount top -- ./server 60\" /dev/null || true"
         );
         let printed = self.shell(&show)?;
         let screens: Vec<&str> = printed.split("\x1b[J\x1b[H").collect();
@@ -207,7 +207,7 @@ exec gcc \"$@\"
         let screen = screen.ok_or_else(|| format!("mcount top showed only {printed:?}"))?;
         let page = self.folder.join("top.html");
         files::write(&page, terminal(screen).as_bytes())?;
-        self.picture(&page, "top", 0, (860, 280))
+        self.picture(&page, "top", 0, (1010, 280))
     }
 }
 

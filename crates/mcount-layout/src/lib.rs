@@ -89,9 +89,6 @@ pub mod flags {
 
 /// What recorders write into notes, for readers that do more than print them.
 pub mod note {
-    /// The trace has no time off the processor, although it names the functions that stand for it.
-    pub const NO_OFF_CPU: &str =
-        "threads leave the CPU so often that the trace lacks time off the CPU";
     /// Waits of some functions aren't recorded from some time on; their names follow the colon, with commas between them.
     pub const WAITS_GIVEN_UP: &str =
         "called so often without waiting that waits aren't recorded from ";

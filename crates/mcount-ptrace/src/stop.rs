@@ -207,8 +207,8 @@ pub fn refused(process: i32, error: io::Error) -> io::Error {
         return error;
     }
     let text = match status(process, "TracerPid:") {
-        Some(tracer) if tracer != 0 => format!("process {tracer} traces it already"),
-        _ => "you may not trace it: another user owns it, it has privileges, or the system forbids it (kernel.yama.ptrace_scope)"
+        Some(tracer) if tracer != 0 => format!("process {tracer} traces it already: end that one first"),
+        _ => "you may not trace it: another user owns it, it has privileges, or the system forbids it (kernel.yama.ptrace_scope); root may do more"
             .to_owned(),
     };
     io::Error::new(io::ErrorKind::PermissionDenied, text)

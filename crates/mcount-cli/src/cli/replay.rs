@@ -57,8 +57,8 @@ pub(super) struct ReplayArgs {
         long,
         value_enum,
         default_value = "trace",
-        help = "From when on times are counted: from the start of the trace; or as CLOCK_MONOTONIC counts them, as \
-                perf record -k mono and trace-cmd record -C mono do. It's for all formats but uftrace"
+        help = "Count times from the start of the trace, or as CLOCK_MONOTONIC does, like perf record -k mono and \
+                trace-cmd record -C mono. All formats but uftrace know it"
     )]
     clock: Clock,
     /// Print names of C++ without arguments

@@ -17,8 +17,9 @@ use std::path::{Path, PathBuf};
 /// What `--help` says below the options.
 pub(super) const HELP: &str = "\
 The program needs hooks: compile it with -fpatchable-function-entry=5, or with -pg, with or without \
--mfentry. Other functions aren't seen, but library calls that wait (locks, sleep, read, poll and the like) \
-are, and when threads are off the CPU; --plain leaves these out. Processes that it starts are traced as well.
+-mfentry; or make hooks with --probe '*'. mcount also records library calls that wait (locks, sleep, read, \
+poll and the like), and when threads are off the CPU; --plain leaves these out. It traces the processes that \
+the program starts, too.
 
 A pattern is a glob of function names, NAME@MODULE, or @MODULE; names can be those of the source \
 (of C++ with or without arguments) or those of the symbol table. Functions that no pattern asks for stay \

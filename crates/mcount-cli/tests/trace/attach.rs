@@ -539,7 +539,7 @@ fn refused() -> Result<(), String> {
         (served.id().to_string(), "no function of"),
         ("1999999999".to_owned(), "there's no such process"),
         ("0".to_owned(), "processes are numbered from 1 on"),
-        ("2".to_owned(), "it's the kernel's"),
+        ("2".to_owned(), "it's a thread of the kernel"),
     ];
     for (process, why) in rows {
         let comm = std::fs::read_to_string("/proc/2/comm").unwrap_or_default();

@@ -282,7 +282,7 @@ fn forbidden() -> Result<(), String> {
     let ended = room.run("traced", &mut command)?;
     let said = ended.stderr.clone();
     let expected = "mcount: no context switches are recorded: permission denied \
-                    (kernel.perf_event_paranoid)\n";
+                    (allow it: sysctl kernel.perf_event_paranoid=2)\n";
     if said != expected || ended.stdout.is_empty() {
         return Err(format!("{ended:?}"));
     }

@@ -90,7 +90,7 @@ fn no_address_space() -> Result<(), String> {
     let program = room.compile("gcc", HOOKS, "plain.c")?;
     for kibibytes in ["50000", "60000", "70000", "80000"] {
         let ended = room.run("traced", &mut limited(&program, kibibytes))?;
-        let text = "plain: not traced: its address space has too little room (ulimit -v)\n";
+        let text = "plain: not traced: its address space has too little room: raise ulimit -v\n";
         let is_one_line = ended.stderr.lines().count() == 1 && ended.stderr.ends_with(text);
         if ended.code != 2 || !ended.stdout.is_empty() || !is_one_line {
             return Err(format!("{kibibytes} KiB: {ended:?}"));

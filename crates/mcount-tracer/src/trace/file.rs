@@ -159,7 +159,7 @@ impl TraceFile {
         self.shared.limit.fetch_min(most, SeqCst);
         let was_ready = self.shared.ready.load(SeqCst);
         if was_ready > most {
-            return Err(io::Error::other("its address space has too little room (ulimit -v)"));
+            return Err(io::Error::other("its address space has too little room: raise ulimit -v"));
         }
         Ok(length)
     }

@@ -226,7 +226,9 @@ pub fn run(mut request: Request) -> io::Result<Outcome> {
 fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcome> {
     if !std::path::Path::new("/proc/self").exists() {
         trace.remove_unpublished();
-        return Err(io::Error::other("/proc isn't mounted, and tracing needs it"));
+        return Err(io::Error::other(
+            "/proc isn't mounted, and tracing needs it: mount -t proc proc /proc",
+        ));
     }
     let told = Told::listen()?;
     let main = spawn::spawn(&request.command).inspect_err(|_| trace.remove_unpublished())?;

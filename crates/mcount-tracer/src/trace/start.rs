@@ -54,11 +54,13 @@ impl From<io::Error> for Untraced {
 impl std::fmt::Display for Untraced {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Privileged => f.write_str("it runs with another user's privileges"),
-            Self::Foreign => f.write_str(processor::FOREIGN),
-            Self::Static => {
-                f.write_str("it's statically linked, throws exceptions, and is stripped")
+            Self::Privileged => {
+                f.write_str("it runs with another user's privileges; start it as that user")
             }
+            Self::Foreign => f.write_str(processor::FOREIGN),
+            Self::Static => f.write_str(
+                "it's statically linked, throws exceptions, and is stripped: keep its symbols",
+            ),
             Self::Confined => {
                 f.write_str("its sandbox (seccomp) may kill it for the system calls of tracing")
             }
@@ -96,7 +98,7 @@ pub(super) fn prepare(
     let seen = Path::new("/proc").join(thread.id().to_string()).join("root");
     let beneath = |path: &Path| seen.join(path.strip_prefix("/").unwrap_or(path));
     if !beneath(&agent.path).exists() {
-        return Err(io::Error::other("it has another root folder").into());
+        return Err(io::Error::other("it has another root folder: run mcount in that one").into());
     }
     let linker = crate::files::Input::open(&beneath(&interpreter))?;
     let rendezvous = stop_at(thread, memory, base + rendezvous(linker.bytes())?)?;
@@ -136,7 +138,7 @@ fn prepare_static(
 ) -> Result<Prepared, Untraced> {
     if !recording.scope.probe.is_empty() {
         // Its first functions run before threads have a place of their own.
-        let why = "a statically linked program can't have probes from its start: use mcount attach";
+        let why = "a statically linked program can't have probes from its start: start it, then mcount attach --probe '*' PID";
         return Err(io::Error::other(why).into());
     }
     let input = crate::files::Input::open(program)?;

@@ -62,8 +62,7 @@ impl Waits {
     pub(crate) fn of(trace: &Trace<'_>) -> Self {
         let both = trace.functions.iter().map(|one| known(trace, one));
         let (kinds, roles): (Vec<Kind>, Vec<Role>) = both.unzip();
-        let lacks_off_cpu =
-            trace.notes.iter().any(|one| one.starts_with(GIVEN_UP.as_bytes()));
+        let lacks_off_cpu = trace.notes.iter().any(|one| one.starts_with(GIVEN_UP.as_bytes()));
         let is_off_cpu = |kind: &Kind| matches!(kind, Kind::OffCpu | Kind::Preempted);
         let has_off_cpu = kinds.iter().any(is_off_cpu) && !lacks_off_cpu;
         let has_library_calls = kinds.contains(&Kind::Waits);

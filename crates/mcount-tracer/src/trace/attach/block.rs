@@ -394,6 +394,8 @@ fn receive(remote: &mut Remote<'_>, memory: &Memory, place: u64, socket: u64) ->
     remote.call(libc::SYS_recvmsg, &[socket, place, u64::from(flags.cast_unsigned())])?;
     match memory.word(place + 40)? {
         CONTROL => Ok(memory.word(control + 16)? & 0xffff_ffff),
-        _ => Err(io::Error::other("it can't open the trace: it has too many open files")),
+        _ => Err(io::Error::other(
+            "it can't open the trace: it has too many open files; raise its limit (prlimit --nofile)",
+        )),
     }
 }

@@ -199,10 +199,12 @@ fn check(process: i32) -> io::Result<()> {
         return other("it has ended");
     }
     if process == i32::try_from(std::process::id()).unwrap_or(0) {
-        return other("it's this one");
+        return other("it's mcount itself");
     }
     if let Some(tracer) = status(process, "TracerPid:").filter(|tracer| *tracer != 0) {
-        return Err(io::Error::other(format!("process {tracer} traces it already")));
+        return Err(io::Error::other(format!(
+            "process {tracer} traces it already: end that one first"
+        )));
     }
     check_program(process)
 }
@@ -216,7 +218,7 @@ fn check_program(process: i32) -> io::Result<()> {
         Some(libc::EACCES | libc::EPERM) => {
             refused(process, io::Error::from_raw_os_error(libc::EPERM))
         }
-        Some(libc::ENOENT) => io::Error::other("it's the kernel's"),
+        Some(libc::ENOENT) => io::Error::other("it's a thread of the kernel"),
         _ => error,
     })?;
     // EI_CLASS and e_machine.
