@@ -150,8 +150,8 @@ mod tests {
             let (before, options) = help.split_once("\nOptions:\n").unwrap();
             let is_shell = ["demo", "completions", "man"].contains(&&*name);
             assert!(before.contains("\nExample") || is_shell, "{name}: {help}");
-            let list = options.split("\n\n").next().unwrap();
-            let last = list.lines().rfind(|line| line.trim_start().starts_with('-'));
+            let paragraph = options.split("\n\n").next().unwrap();
+            let last = paragraph.lines().rfind(|line| line.trim_start().starts_with('-'));
             assert!(last.is_none_or(|line| line.contains("--version")), "{name}: {last:?}");
         }
     }

@@ -79,8 +79,8 @@ fn interpreter(path: &Path) -> Option<String> {
     }
     let file = ElfFile64::<object::Endianness>::parse(bytes).ok()?;
     let endian = file.endian();
-    let names = file.elf_program_headers().iter();
-    let name = names.filter_map(|one| one.interpreter(endian, bytes).ok()?).next()?;
+    let mut headers = file.elf_program_headers().iter();
+    let name = headers.find_map(|one| one.interpreter(endian, bytes).ok()?)?;
     Some(String::from_utf8_lossy(name).into_owned())
 }
 

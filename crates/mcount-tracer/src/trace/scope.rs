@@ -53,6 +53,7 @@ pub struct Known(RefCell<BTreeSet<String>>);
 
 /// Which calls are recorded, and what of each.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "options of the command line")]
 pub struct Scope {
     /// Only these functions, unless empty.
     pub filter: Vec<Pattern>,

@@ -48,6 +48,9 @@ pub(super) const VIEWS: usize = 4;
 /// What share of the calls each view has, the fastest first.
 pub(super) const SHARES: [f64; VIEWS] = [0.02, 0.25, 0.5, 0.9];
 
+/// What a recorder calls the time in which other threads have the processor: it's a matter of what else the machine does.
+const PREEMPTED: &[u8] = b"linux:schedule (preempted)";
+
 /// A trace's data about all functions that were called.
 pub type Functions = HashMap<Key, Measured>;
 
@@ -63,7 +66,9 @@ pub fn measure(trace: &Trace<'_>, by: By, is_exact: bool) -> Functions {
     }
     let program = trace.processes.first().map_or(&b""[..], |process| process.name);
     let mut merged: HashMap<Key, Row> = HashMap::new();
-    for (function, row) in trace.functions.iter().zip(counter.rows).filter(|(_, row)| row.calls > 0)
+    let rows = trace.functions.iter().zip(counter.rows);
+    for (function, row) in
+        rows.filter(|(function, row)| row.calls > 0 && function.name != PREEMPTED)
     {
         let name = String::from_utf8_lossy(function.name);
         let name = if is_exact { &name } else { mcount::source_name(&name) };

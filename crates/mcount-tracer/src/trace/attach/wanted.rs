@@ -1,17 +1,18 @@
 //! Whether a process has something to be traced, and what is said if it hasn't.
 
+use super::Request;
 use super::program::Program;
 use crate::pattern::Pattern;
-use crate::trace::scope::Scope;
 use crate::trace::{advice, meant};
 use std::io;
 
-/// Checks that there's something to be traced of a process. `words` make hooks in it, after `mcount`.
+/// Checks that there's something to be traced of the process.
 ///
 /// # Errors
 ///
 /// There's nothing; why, and what would be.
-pub(super) fn check(program: &Program, scope: &Scope, words: &str) -> io::Result<()> {
+pub(super) fn check(program: &Program, request: &Request) -> io::Result<()> {
+    let scope = &request.scope;
     let refused = program.modules.refused(false);
     if program.hooks() == 0
         && let Some(why) = refused.nearest
@@ -24,7 +25,8 @@ pub(super) fn check(program: &Program, scope: &Scope, words: &str) -> io::Result
         return Err(io::Error::other(meant::nothing(&probes, modules)));
     }
     if program.hooks() == 0 {
-        return Err(io::Error::other(advice::no_hooks_in_process(&program.path, words)));
+        let why = advice::no_hooks_in_process(&program.path, &probe_words(request));
+        return Err(io::Error::other(why));
     }
     let unmet = scope.unmet(program.wanted() == 0);
     if program.wanted() != 0 && unmet.is_empty() {
@@ -32,4 +34,14 @@ pub(super) fn check(program: &Program, scope: &Scope, words: &str) -> io::Result
     }
     let modules = program.loaded.iter().filter_map(|one| program.module(one));
     Err(io::Error::other(meant::nothing(&unmet, modules.flat_map(|module| &module.hooks))))
+}
+
+/// The command line that makes hooks in the process, after `mcount`.
+fn probe_words(request: &Request) -> String {
+    let what = if request.view.is_some() { "top" } else { "attach" };
+    if request.command.is_empty() {
+        format!("{what} --probe '*' {}", request.process)
+    } else {
+        format!("{what} --probe '*' -- {}", advice::shell_words(&request.command))
+    }
 }

@@ -144,7 +144,7 @@ impl Worker {
             (request.say)(&text);
         }
         describe(&program, &request, &mut notes);
-        wanted::check(&program, &request.scope, &probe_words(&request))?;
+        wanted::check(&program, &request)?;
         sandbox::check(process)?;
         let mut session = Session::prepare(&program, memory)?;
         if let Some(why) = no_returns(&program, &session, &request)? {
@@ -590,14 +590,4 @@ fn default_output(program: &Program) -> PathBuf {
     let mut name = program.path.file_name().unwrap_or_default().to_owned();
     name.push(".mcount");
     PathBuf::from(name)
-}
-
-/// The command line that makes hooks in the process, after `mcount`.
-fn probe_words(request: &Request) -> String {
-    let what = if request.view.is_some() { "top" } else { "attach" };
-    if request.command.is_empty() {
-        format!("{what} --probe '*' {}", request.process)
-    } else {
-        format!("{what} --probe '*' -- {}", crate::trace::advice::shell_words(&request.command))
-    }
 }

@@ -2,7 +2,7 @@
 
 use super::durations::{Durations, Sums};
 use super::groups::Groups;
-use super::holders::Longest;
+use super::lock_waits::Longest;
 use crate::replay::select::Filter;
 use crate::replay::waits::{Kind, Role, Waits};
 use mcount_trace::{Call, Trace, Visitor};

@@ -6,45 +6,8 @@ use crate::replay::waits::Role;
 use mcount_trace::holders::Holders;
 use mcount_trace::{Call, Trace};
 
-/// How many waits are kept.
-const KEPT: usize = 32;
-
 /// How many threads are looked at in each.
 const THREADS: usize = 64;
-
-/// One wait for a lock, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct LockWait {
-    duration: u64,
-    start: u64,
-    thread: usize,
-    function: u32,
-}
-
-/// The longest waits for locks.
-#[derive(Debug, Default)]
-pub(super) struct Longest(Vec<LockWait>);
-
-impl Longest {
-    /// Takes in a call of a function that locks, which took so many nanoseconds. `start` is set later.
-    pub(super) fn add(&mut self, call: &Call, duration: u64) {
-        let Call { thread, function, start, .. } = *call;
-        self.0.push(LockWait { duration, start, thread, function });
-        if self.0.len() >= 2 * KEPT {
-            self.cut();
-        }
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        self.0.extend(other.0);
-        self.cut();
-    }
-
-    fn cut(&mut self) {
-        self.0.sort_unstable_by(|one, other| other.cmp(one));
-        self.0.truncate(KEPT);
-    }
-}
 
 /// A function in which a thread is while others wait for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +22,7 @@ pub(super) struct Holder {
 pub(super) fn holder(of: Subject<'_>, found: &Collector<'_>, lock: u32) -> Option<Holder> {
     let trace = of.trace;
     let mut holders = Holders::default();
-    let waits = || found.locks.0.iter().filter(|wait| wait.function == lock);
+    let waits = || found.locks.of(lock);
     let longest = waits().map(|wait| wait.duration).max()?;
     // Short ones are no waits: the lock was free.
     for wait in waits().filter(|wait| wait.duration.saturating_mul(10) >= longest) {

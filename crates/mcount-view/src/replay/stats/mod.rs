@@ -5,6 +5,7 @@ mod collect;
 mod durations;
 mod groups;
 mod holders;
+mod lock_waits;
 mod print;
 mod sources;
 mod summary;
