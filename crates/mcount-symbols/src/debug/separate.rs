@@ -62,16 +62,10 @@ impl Subject {
             return Ok(Self { contents, named: None, debug: None });
         }
         let debug = search.find(bytes, path);
-        let named = debug.as_ref().filter(|_| is_stripped).and_then(|debug| {
-            // Ignore a debug file that doesn't fit.
-            mcount::with_symbols(bytes, debug.contents.bytes()).ok().flatten()
-        });
-        let named = match named {
-            None if is_stripped => {
-                let small = with_small_debug_file(bytes, search.limits);
-                small.or_else(|| kernel::with_names(bytes, system_map))
-            }
-            named => named,
+        let named = match &debug {
+            _ if !is_stripped => None,
+            debug => with_symbols_of(bytes, debug.as_ref(), search.limits)
+                .or_else(|| kernel::with_names(bytes, system_map)),
         };
         Ok(Self { contents, named, debug })
     }
@@ -117,6 +111,23 @@ impl Subject {
         }
         Some(format!("no symbols: its debug file{id} would have them: see --debug-dir"))
     }
+}
+
+/// The executable or library `image`, which is the file at `path`, with the symbols of its debug file or those that are compressed in it.
+/// `None` if it has symbols itself, or if there are no others.
+#[must_use]
+pub fn with_names(image: &[u8], path: &Path, search: &Search) -> Option<Vec<u8>> {
+    if !is_stripped(image) {
+        return None;
+    }
+    let debug = search.find(image, path);
+    with_symbols_of(image, debug.as_ref(), search.limits)
+}
+
+/// `image` with the symbols of its debug file, unless that doesn't fit, or else with those that are compressed in it.
+fn with_symbols_of(image: &[u8], debug: Option<&DebugFile>, limits: Limits) -> Option<Vec<u8>> {
+    let of = |debug: &DebugFile| mcount::with_symbols(image, debug.contents.bytes()).ok().flatten();
+    debug.and_then(of).or_else(|| with_small_debug_file(image, limits))
 }
 
 /// `image` with the symbols that are compressed in it (`.gnu_debugdata`: gdb manual, "Debugging information in a special section"),

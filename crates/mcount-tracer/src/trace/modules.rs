@@ -8,6 +8,7 @@ use super::processor::{self, Area, Position, SITE, STUB, Unusable, nop_length};
 use super::recipe::Recipe;
 use super::sanitizers;
 use super::scope::Scope;
+use crate::debug::separate::{Search, with_names};
 use crate::files::Input;
 use crate::words::counted;
 use mcount::{Base, CallSite, Kind, Options, Policy};
@@ -208,7 +209,8 @@ impl Modules {
             return Ok((*index, false));
         }
         let input = Input::open(file)?;
-        let mut module = read(input.bytes(), path, scope)?;
+        let named = with_names(input.bytes(), path, &Search::default());
+        let mut module = read(named.as_deref().unwrap_or(input.bytes()), path, scope)?;
         module.number = u32::try_from(self.all.len()).unwrap_or(u32::MAX) + 1;
         for hook in &mut module.hooks {
             self.next_id += 1;
