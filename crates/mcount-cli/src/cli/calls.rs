@@ -3,7 +3,7 @@
 use super::options::number;
 use crate::pattern::{Language, Pattern};
 use crate::replay::parse_time;
-use crate::trace::{FileGlob, Limit, Scope, Size, Switches};
+use crate::trace::{FileGlob, GivenSignature, Limit, Scope, Size, Switches};
 use clap::{Args, ValueEnum};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -58,7 +58,9 @@ pub(super) struct CallsArgs {
     /// Trace calls that took this long, such as 10us or 0.5s
     #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Which calls")]
     min_duration: Option<u64>,
-    /// Record the arguments of these functions, as debug information describes them; may be given again
+    /// Record the arguments of these functions, as debug information describes them; may be given again. Where
+    /// there is none, say what they are: 'SSL_write(p, s, i32) -> i32'. Types: i8 to i64, u8 to u64, f32, f64, bool, c (a
+    /// character), s (a C string), p (a pointer), _ (not recorded)
     #[arg(long, value_name = "PATTERN", help_heading = "What is recorded")]
     args: Vec<String>,
     /// Record the results of these functions; may be given again
@@ -118,6 +120,13 @@ enum Clock {
     None,
 }
 
+/// Whose arguments and results are recorded, and what they are, if that's given.
+struct Values {
+    arguments: Vec<Pattern>,
+    results: Vec<Pattern>,
+    signatures: Vec<GivenSignature>,
+}
+
 /// A pattern, and how many of its kind were given before it.
 #[derive(Debug, Clone)]
 struct Ordered(usize, String);
@@ -174,6 +183,7 @@ impl CallsArgs {
         if untimed && self.context_switches {
             return Err("--context-switches needs a clock".to_owned());
         }
+        let values = self.values()?;
         Ok(Scope {
             filter: Pattern::all(&self.filter, language)?,
             files: self.file.iter().map(|text| FileGlob::new(text)).collect::<Result<_, _>>()?,
@@ -181,8 +191,9 @@ impl CallsArgs {
             exclude: Pattern::all(&self.exclude, language)?,
             start_at: Pattern::all(&self.start_at, language)?,
             stop_at: Pattern::all(&self.stop_at, language)?,
-            arguments: Pattern::all(&self.args, language)?,
-            results: Pattern::all(&self.results, language)?,
+            arguments: values.arguments,
+            results: values.results,
+            signatures: values.signatures,
             library: Pattern::all(&self.library_calls, language)?,
             limits: limits.into_iter().map(limit).collect::<Result<_, _>>()?,
             depth: self.depth.unwrap_or(Scope::ANY_DEPTH),
@@ -193,6 +204,27 @@ impl CallsArgs {
             waits: !self.plain,
             ..Scope::default()
         })
+    }
+
+    /// Of which functions arguments and results are recorded.
+    fn values(&self) -> Result<Values, String> {
+        let language = self.language();
+        let results = Pattern::all(&self.results, language)?;
+        let mut values = Values { arguments: Vec::new(), results, signatures: Vec::new() };
+        for text in &self.args {
+            let is_pattern = language == Language::Regex;
+            let given = if is_pattern { None } else { GivenSignature::parse(text)? };
+            let Some(given) = given else {
+                values.arguments.push(Pattern::new(text, language)?);
+                continue;
+            };
+            values.arguments.push(given.pattern.clone());
+            if given.has_result() {
+                values.results.push(given.pattern.clone());
+            }
+            values.signatures.push(given);
+        }
+        Ok(values)
     }
 
     /// Whether it's recorded when threads are off the processor.

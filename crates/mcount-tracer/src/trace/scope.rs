@@ -1,6 +1,7 @@
 //! Which calls are recorded, and what of each.
 
 use super::agent::Kind;
+use super::given::GivenSignature;
 use super::waits;
 use crate::pattern::Pattern;
 use globset::GlobMatcher;
@@ -79,6 +80,8 @@ pub struct Scope {
     pub arguments: Vec<Pattern>,
     /// Record the results of these functions.
     pub results: Vec<Pattern>,
+    /// What the arguments and results of functions are, whatever debug information says.
+    pub signatures: Vec<GivenSignature>,
     /// How many calls, one in the other; [`Scope::ANY_DEPTH`] if that doesn't matter.
     pub depth: u64,
     /// Calls that took at least that many nanoseconds.
@@ -108,6 +111,7 @@ impl Default for Scope {
             stop_at: Vec::new(),
             arguments: Vec::new(),
             results: Vec::new(),
+            signatures: Vec::new(),
             depth: Self::ANY_DEPTH,
             min_duration: 0,
             entries: false,
@@ -179,6 +183,17 @@ impl Scope {
             self.matches(&self.arguments, (name, symbol, module)),
             self.matches(&self.results, (name, symbol, module)),
         )
+    }
+
+    /// The signature that's given for this function. Of several, the last one counts.
+    pub(super) fn signature(
+        &self,
+        name: &str,
+        symbol: &str,
+        module: &str,
+    ) -> Option<&GivenSignature> {
+        let mut all = self.signatures.iter().rev();
+        all.find(|one| one.pattern.is_match(name, symbol, module))
     }
 
     /// Does one of `patterns` mean this function? All of them are looked at: each is to be known as one that means

@@ -14,6 +14,8 @@ mod types;
 use self::describe::Description;
 use self::dwarf::Reader;
 use self::places::Plan;
+use self::types::{Evidence, Parameter, Signature, Type};
+use super::given::{GivenSignature, GivenType};
 use super::modules::{Hook, Module};
 use super::processor;
 use super::recipe::Recipe;
@@ -49,10 +51,19 @@ impl Found {
 }
 
 /// The functions whose arguments and results are wanted.
-struct Wanted {
+struct Wanted<'s> {
     hook: usize,
     arguments: bool,
     result: bool,
+    /// The signature that the user gives.
+    given: Option<&'s GivenSignature>,
+}
+
+impl Wanted<'_> {
+    /// Is debug information needed for what the user hasn't said?
+    fn needs_more(&self, given: &GivenSignature) -> bool {
+        self.result && !given.has_result()
+    }
 }
 
 /// Gives the hooks of `module`, which `file` is, their recipes.
@@ -68,48 +79,90 @@ pub(super) fn prepare(
     if wanted.is_empty() {
         return found;
     }
-    let subject = Subject::open(file, &Search::default(), true).ok();
-    let Some(sections) = subject.as_ref().and_then(|subject| Sections::load(subject.debug()))
-    else {
+    let is_given = wanted.iter().all(|one| one.given.is_some_and(|given| !one.needs_more(given)));
+    let subject = (!is_given).then(|| Subject::open(file, &Search::default(), true).ok()).flatten();
+    let sections = subject.as_ref().and_then(|subject| Sections::load(subject.debug()));
+    if sections.is_none() && wanted.iter().any(|one| one.given.is_none()) {
         let name = module.path.display();
-        let text =
-            format!("{name}: no debug information, so no arguments and results: compile with -g");
+        let text = format!(
+            "{name}: no debug information, so no arguments and results: compile with -g, or say what they are: --args 'NAME(p, s, i32)'"
+        );
         found.notes.push(text);
-        return found;
-    };
+    }
     let hooks = wanted.iter().filter_map(|one| module.hooks.get(one.hook));
     let addresses = hooks.flat_map(beginnings).collect();
-    let mut reader = Reader::new(&sections, *enumerations);
-    let signatures = reader.functions(&addresses);
+    let mut reader = sections.as_ref().map(|sections| Reader::new(sections, *enumerations));
+    let signatures = reader.as_mut().map(|reader| reader.functions(&addresses));
+    let signatures = signatures.unwrap_or_default();
     let mut missing = Missing::default();
     for one in &wanted {
         let Some(hook) = module.hooks.get_mut(one.hook) else { continue };
-        let signature = beginnings(hook).find_map(|address| signatures.get(&address));
-        let Some(signature) = signature else {
-            missing.add(Reason::Unknown, hook);
-            continue;
-        };
-        let plan = Plan::new(signature);
-        if let Some(reason) = reason(one, hook, signature, &plan) {
-            missing.add(reason, hook);
-        }
-        let mut recipe = Recipe::default();
-        let mut description = Description::new(hook.id);
-        if one.arguments && !hook.is_after_prologue() && !is_clone(hook) {
-            recipe.arguments = plan.arguments(&mut description);
-        }
-        if one.result && !is_clone(hook) && signature.is_result_sure {
-            recipe.result = plan.result(hook.is_after_prologue(), &mut description);
-        }
-        if recipe != Recipe::default() {
-            hook.recipe = Some(Arc::new(recipe));
-            found.functions.push(description);
+        let known = beginnings(hook).find_map(|address| signatures.get(&address));
+        let given = one.given.map(|given| signature_of(given, known));
+        match given.as_ref().or(known) {
+            Some(signature) => {
+                let reason = reason(one, hook, signature).filter(|_| given.is_none());
+                missing.extend(reason, hook);
+                found.functions.extend(add_recipe(one, hook, signature));
+            }
+            // That there's no debug information at all has been said.
+            None => missing.extend(reader.is_some().then_some(Reason::Unknown), hook),
         }
     }
-    found.enumerations = reader.enumerations();
+    found.enumerations = reader.map(Reader::enumerations).unwrap_or_default();
     *enumerations += u32::try_from(found.enumerations.len()).unwrap_or(0);
     found.notes.extend(missing.notes(module));
     found
+}
+
+/// A signature that's given, as debug information would tell it; `known` is what that says, if there's any.
+fn signature_of(given: &GivenSignature, known: Option<&Signature>) -> Signature {
+    let parameter = |kind: &GivenType| Parameter {
+        name: String::new(),
+        kind: type_of(*kind),
+        evidence: match kind {
+            GivenType::Skipped => Evidence::Nowhere,
+            _ => Evidence::Expected,
+        },
+    };
+    let result = given.result.map(type_of);
+    let is_result_sure = result.is_some() || known.is_some_and(|known| known.is_result_sure);
+    Signature {
+        parameters: given.parameters.iter().map(parameter).collect(),
+        result: result.or_else(|| known.and_then(|known| known.result.clone())),
+        is_result_sure,
+        is_rust: false,
+    }
+}
+
+fn type_of(given: GivenType) -> Type {
+    match given {
+        GivenType::Signed(size) => Type::Signed(size),
+        GivenType::Unsigned(size) => Type::Unsigned(size),
+        GivenType::Float(size) => Type::Float(size),
+        GivenType::Boolean => Type::Boolean(1),
+        GivenType::Character => Type::Character(1),
+        GivenType::Pointer | GivenType::Skipped => Type::Pointer,
+        GivenType::Text => Type::Text,
+    }
+}
+
+/// Gives `hook` what copies its values, if there are any; their description.
+fn add_recipe(wanted: &Wanted<'_>, hook: &mut Hook, signature: &Signature) -> Option<Description> {
+    let plan = Plan::new(signature);
+    let mut recipe = Recipe::default();
+    let mut description = Description::new(hook.id);
+    if wanted.arguments && !hook.is_after_prologue() && !is_clone(hook) {
+        recipe.arguments = plan.arguments(&mut description);
+    }
+    if wanted.result && !is_clone(hook) && signature.is_result_sure {
+        recipe.result = plan.result(hook.is_after_prologue(), &mut description);
+    }
+    if recipe == Recipe::default() {
+        return None;
+    }
+    hook.recipe = Some(Arc::new(recipe));
+    Some(description)
 }
 
 /// Where the function of a hook may begin by debug information.
@@ -117,14 +170,15 @@ fn beginnings(hook: &Hook) -> impl Iterator<Item = u64> {
     processor::beginnings(hook.function, hook.site, hook.size)
 }
 
-fn wanted(module: &Module, scope: &Scope) -> Vec<Wanted> {
+fn wanted<'s>(module: &Module, scope: &'s Scope) -> Vec<Wanted<'s>> {
     let path = module.path.to_string_lossy();
     let is_meant = |hook: &Hook| hook.is_wanted && !hook.is_mark;
     let hooks = module.hooks.iter().enumerate().filter(|(_, hook)| is_meant(hook));
     let wanted = hooks.map(|(at, hook)| {
         let name = crate::names::name_of(&hook.name, true);
         let (arguments, result) = scope.values(&name, &hook.name, &path);
-        Wanted { hook: at, arguments, result }
+        let given = scope.signature(&name, &hook.name, &path);
+        Wanted { hook: at, arguments, result, given }
     });
     wanted.filter(|one| one.arguments || one.result).collect()
 }
@@ -144,12 +198,8 @@ enum Reason {
     Type,
 }
 
-fn reason(
-    wanted: &Wanted,
-    hook: &Hook,
-    signature: &types::Signature,
-    plan: &Plan<'_>,
-) -> Option<Reason> {
+fn reason(wanted: &Wanted<'_>, hook: &Hook, signature: &Signature) -> Option<Reason> {
+    let plan = Plan::new(signature);
     if is_clone(hook) {
         Some(Reason::Clone)
     } else if wanted.arguments && hook.is_after_prologue() {
@@ -175,7 +225,8 @@ fn is_clone(hook: &Hook) -> bool {
 struct Missing(HashMap<Reason, (usize, String)>);
 
 impl Missing {
-    fn add(&mut self, reason: Reason, hook: &Hook) {
+    fn extend(&mut self, reason: Option<Reason>, hook: &Hook) {
+        let Some(reason) = reason else { return };
         let name = || crate::names::name_of(&hook.name, true).into_owned();
         self.0.entry(reason).or_insert_with(|| (0, name())).0 += 1;
     }
