@@ -136,11 +136,6 @@ fn prepare_static(
     (stack, program): (&Stack, &Path),
     recording: Recording<'_>,
 ) -> Result<Prepared, Untraced> {
-    if !recording.scope.probe.is_empty() {
-        // Its first functions run before threads have a place of their own.
-        let why = "a statically linked program can't have probes from its start: start it, then mcount attach --probe '*' PID";
-        return Err(io::Error::other(why).into());
-    }
     let input = crate::files::Input::open(program)?;
     let bytes = input.bytes();
     let file = ElfFile64::<Endianness>::parse(bytes).map_err(io::Error::other)?;
