@@ -57,6 +57,39 @@ pub struct Standing {
     pub threads: Vec<Thread>,
     /// Until then they ran.
     pub since: Instant,
+    /// Dropped after the threads were let go.
+    _hurry: Hurry,
+}
+
+/// This thread is preferred to others until this is dropped, if that's allowed (`setpriority(2)`): as long as others stand, the rest of the
+/// machine shouldn't have this one wait.
+#[derive(Debug)]
+struct Hurry {
+    /// What to return to.
+    before: Option<libc::c_int>,
+}
+
+impl Hurry {
+    fn new() -> Self {
+        const MOST: libc::c_int = -20;
+        // SAFETY: no pointer is passed. 0 is this thread.
+        let (before, result) = unsafe {
+            (
+                libc::getpriority(libc::PRIO_PROCESS, 0),
+                libc::setpriority(libc::PRIO_PROCESS, 0, MOST),
+            )
+        };
+        Self { before: (result == 0).then_some(before) }
+    }
+}
+
+impl Drop for Hurry {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            // SAFETY: no pointer is passed. 0 is this thread.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, before) };
+        }
+    }
 }
 
 impl Standing {
@@ -66,7 +99,7 @@ impl Standing {
     ///
     /// It isn't allowed, the process ends, or a thread doesn't stop.
     pub fn of(process: i32) -> io::Result<Self> {
-        let mut all = Self { threads: Vec::new(), since: Instant::now() };
+        let mut all = Self { threads: Vec::new(), since: Instant::now(), _hurry: Hurry::new() };
         let (mut known, mut new) = (BTreeSet::new(), Vec::new());
         loop {
             for id in threads(process)? {
@@ -94,7 +127,7 @@ impl Standing {
     ///
     /// As for [`Standing::of`].
     pub fn one(process: i32, id: i32) -> io::Result<Option<Self>> {
-        let mut all = Self { threads: Vec::new(), since: Instant::now() };
+        let mut all = Self { threads: Vec::new(), since: Instant::now(), _hurry: Hurry::new() };
         if !seize(process, id)? {
             return Ok(None);
         }
@@ -234,4 +267,21 @@ pub fn threads(process: i32) -> io::Result<Vec<i32>> {
     })?;
     let names = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     Ok(names.filter_map(|name| name.parse().ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_are_as_they_were_afterwards() {
+        // SAFETY: no pointer is passed.
+        let priority = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        let before = priority();
+        let hurry = Hurry::new();
+        let is_allowed = hurry.before.is_some();
+        assert_eq!(priority(), if is_allowed { -20 } else { before });
+        drop(hurry);
+        assert_eq!(priority(), before);
+    }
 }

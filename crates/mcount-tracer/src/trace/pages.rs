@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 
 /// Pieces of whole pages, by the address of their first page.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Pages(BTreeMap<u64, Vec<u8>>);
 
 impl Pages {
@@ -72,6 +72,19 @@ impl Pages {
         }
         let offset = |address: u64| usize::try_from(address - start).unwrap_or(0);
         Ok(piece.get_mut(offset(address)..offset(page + PAGE)).unwrap_or_default())
+    }
+
+    /// Is in memory what was read?
+    pub(super) fn are_still(&self, memory: &Memory) -> io::Result<bool> {
+        let mut now = Vec::new();
+        for (start, bytes) in &self.0 {
+            now.resize(bytes.len(), 0);
+            memory.read(*start, &mut now)?;
+            if now != *bytes {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Writes everything back.

@@ -128,6 +128,18 @@ impl StubWriter {
         ArmedHook::of_probe(hook, bias, at, unit)
     }
 
+    /// Can stubs be written although calls of former traces may return to those that are there? They can if these calls find the same way out
+    /// at any moment.
+    pub(super) fn keeps_ways_out(&self, memory: &Memory) -> io::Result<bool> {
+        let mut now = vec![0; self.stubs.bytes.len()];
+        memory.read(self.stubs.start, &mut now)?;
+        let pairs = now.chunks_exact(code::STUB).zip(self.stubs.bytes.chunks_exact(code::STUB));
+        let is_kept = |(now, new): (&[u8], &[u8])| {
+            now.iter().all(|byte| *byte == 0) || now.get(code::WAY_OUT) == new.get(code::WAY_OUT)
+        };
+        Ok(pairs.into_iter().all(is_kept))
+    }
+
     /// Writes all that sites lead to.
     pub(super) fn write(&self, memory: &Memory) -> io::Result<()> {
         self.moved.write(memory)?;
@@ -203,5 +215,34 @@ impl ArmedHook {
         let mut area = [0; LONGEST];
         area.get_mut(..code::SITE)?.copy_from_slice(&code::armed(site, target)?);
         Some(Self { site: (site, area), before: None, unit: Some(unit) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a former trace has left, a byte of which is changed, and whether stubs may be written while calls of it return.
+    #[test]
+    fn stubs_are_written_early_if_calls_always_find_their_way_out() {
+        let process = i32::try_from(std::process::id()).unwrap();
+        let memory = Memory::open(process).unwrap();
+        let mut room = [0; 2 * code::STUB];
+        let start = room.as_ptr().expose_provenance() as u64;
+        let plain = Routines { exit: start, ..Routines::default() };
+        let routines = StubRoutines { bias: 0, plain, with_values: plain };
+        let batch = |start: u64| Batch::new((start, start + 2 * code::STUB as u64));
+        let mut writer = StubWriter { routines, stubs: batch(start), moved: batch(start) };
+        writer.add_stub([1; code::STUB]).unwrap();
+        writer.add_stub([2; code::STUB]).unwrap();
+        // Nothing was there before.
+        assert!(writer.keeps_ways_out(&memory).unwrap());
+        let (first, last) = (code::WAY_OUT.start, code::WAY_OUT.end - 1);
+        let rows = [(0, first != 0), (first, false), (last, false)];
+        for (at, expected) in rows {
+            room.copy_from_slice(&writer.stubs.bytes);
+            *room.get_mut(code::STUB + at).unwrap() ^= 1;
+            assert_eq!(writer.keeps_ways_out(&memory).unwrap(), expected, "{at}");
+        }
     }
 }

@@ -19,6 +19,7 @@ mod program;
 mod sandbox;
 mod session;
 mod sites;
+mod survey;
 mod unwinders;
 mod wanted;
 mod watch;

@@ -129,6 +129,24 @@ impl Program {
         }
     }
 
+    /// Modules of it whose code isn't where it was, by their addresses.
+    fn gone(&self, maps: &[Mapping]) -> impl Iterator<Item = (u64, u64)> {
+        let gone = self.loaded.iter().filter(|one| !one.is_in(maps));
+        gone.filter_map(|one| Some(one.extent(self.module(one)?)))
+    }
+
+    /// Has a module gone meanwhile?
+    pub(super) fn is_gone(&self, maps: &[Mapping]) -> bool {
+        self.gone(maps).next().is_some()
+    }
+
+    /// Takes changes of modules off the list that have gone meanwhile.
+    pub(super) fn forget_gone(&self, maps: &[Mapping], changes: &mut Vec<Change>) {
+        for (from, to) in self.gone(maps) {
+            changes.retain(|change| !(from..to).contains(&change.at));
+        }
+    }
+
     /// Decides once more which functions are wanted.
     pub(super) fn choose(&mut self, scope: &Scope) {
         for index in self.loaded.iter().map(|one| one.index) {

@@ -4,19 +4,20 @@
 //! nothing in the program. In the second, the trace is handed over and all hooks are armed. Both are as short as can be:
 //! all that can be found out and made ready is, before.
 
-use super::block::{Block, FILE, in_memory, is_ours, map_file};
+use super::block::{Block, is_ours};
 use super::maps::{self, Mapping};
 use super::program::{Loaded, Program};
-use super::sites::{self, Change, Stubs};
+use super::sites::{self, Change, Prepared, Stubs};
+use super::survey::{NO_ROOM, is_free, is_inside, make_room, uses_block};
 use super::words::{self, Gated, GatedWord};
 use crate::trace::agent::Routines;
 use crate::trace::image::Image;
 use crate::trace::scope::Scope;
-use crate::trace::space::{Recording, configuration, gaps, reaches};
+use crate::trace::space::{Recording, configuration, reaches};
 use crate::trace::stubs::{Batch, StubRoutines};
 use mcount_agent::{config, flags};
 use mcount_ptrace::resume::{self, ResumePoint};
-use mcount_ptrace::{Memory, Remote, Standing, Target, Thread, to_result};
+use mcount_ptrace::{Memory, Remote, Standing, Target, to_result};
 use nix::libc;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -25,8 +26,6 @@ use std::time::Duration;
 /// How often it's looked whether all threads are out of the agent, and how long in between.
 const TRIES: u32 = 1000;
 const BETWEEN: Duration = Duration::from_millis(1);
-
-const NO_ROOM: &str = "no free memory as near as jumps reach";
 
 /// A process with the agent in it.
 pub(super) struct Session {
@@ -44,8 +43,8 @@ pub(super) struct Session {
     near: HashMap<usize, u64>,
     /// How long all threads were stopped, the longest time.
     pub(super) stood: Duration,
-    /// No thread has ever been in the agent's room for stubs, or can be.
-    is_new: bool,
+    /// No thread is in the agent, and none can get there: nothing leads there.
+    is_unused: bool,
 }
 
 /// Where each of some threads goes on.
@@ -53,12 +52,21 @@ type Places = Vec<Vec<ResumePoint>>;
 
 /// What is to be written while all threads stand.
 pub(super) struct Plan {
-    /// By the place of the module in the list.
-    changes: Vec<(usize, Vec<Change>)>,
+    /// Ascending.
+    changes: Vec<Change>,
     thunks: Vec<Batch>,
     stubs: Stubs,
-    /// Likewise.
+    /// By the place of the module in the list.
     words: Vec<(usize, Vec<GatedWord>)>,
+}
+
+/// The same, with all done that needn't wait until threads stand.
+struct Ready {
+    plan: Plan,
+    /// The code of the program, if nothing was armed in it before.
+    prepared: Option<Prepared>,
+    /// Stubs, and the ways there, are written.
+    is_written: bool,
 }
 
 impl Session {
@@ -80,12 +88,20 @@ impl Session {
             };
             return Err(io::Error::other(why));
         }
+        let is_unused = match &found {
+            None => true,
+            Some(block) => {
+                let rooms = sites::rooms(&maps, &image, block.bias);
+                let places = resume::places(&standing, &memory, &maps);
+                let is_there = is_inside(&places, &rooms, block.code(&image));
+                block.owner(&memory)?.0 == 0 && !is_there
+            }
+        };
         let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
         let mut remote = match &found {
             Some(block) => block.remote(&image, thread, &memory)?,
             None => Remote::first(thread, &memory, &maps)?,
         };
-        let is_new = found.is_none();
         let block = if let Some(block) = found {
             block
         } else {
@@ -101,7 +117,7 @@ impl Session {
         let stood = standing.since.elapsed();
         drop(standing);
         let (changes, words, rooms) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { process, memory, image, block, changes, words, rooms, near, stood, is_new })
+        Ok(Self { process, memory, image, block, changes, words, rooms, near, stood, is_unused })
     }
 
     /// The agent in the process of `program`, if it's there.
@@ -110,8 +126,19 @@ impl Session {
         let maps = maps::read(process)?;
         let Some(block) = Block::find(&image, &memory, &maps) else { return Ok(None) };
         let (changes, words, rooms) = (Vec::new(), Vec::new(), Vec::new());
-        let (near, stood, is_new) = (HashMap::new(), Duration::ZERO, false);
-        Ok(Some(Self { process, memory, image, block, changes, words, rooms, near, stood, is_new }))
+        let (near, stood, is_unused) = (HashMap::new(), Duration::ZERO, false);
+        Ok(Some(Self {
+            process,
+            memory,
+            image,
+            block,
+            changes,
+            words,
+            rooms,
+            near,
+            stood,
+            is_unused,
+        }))
     }
 
     /// Takes all hooks for armed, as their states are unknown.
@@ -119,7 +146,7 @@ impl Session {
         let maps = maps::read(self.process)?;
         self.rooms = sites::rooms(&maps, &self.image, self.block.bias);
         let plan = self.plan(program, scope, true)?;
-        self.changes = plan.changes.into_iter().flat_map(|(_, changes)| changes).collect();
+        self.changes = plan.changes;
         let (words, changes) = self.left_behind(program, &maps);
         self.words = words;
         self.changes.extend(changes);
@@ -182,13 +209,14 @@ impl Session {
                 }
                 near = Some(Batch::new((one.extent(module).0, u64::MAX)));
             }
-            let changes = one.plan(module, all, &mut plan.stubs, near.as_mut())?;
-            plan.changes.push((place, changes));
+            plan.changes.extend(one.plan(module, all, &mut plan.stubs, near.as_mut())?);
             plan.thunks.extend(near);
         }
         if !all {
             self.plan_library(program, scope, &mut plan)?;
         }
+        // Those of a module are ascending, and so are modules: there's little to do.
+        plan.changes.sort_by_key(|change| change.at);
         Ok(plan)
     }
 
@@ -202,18 +230,17 @@ impl Session {
             let Some(one) = program.loaded.get(*place) else { continue };
             let Some(module) = program.module(one) else { continue };
             let of = one.owner(module);
-            let (mut words, mut changes) = (Vec::new(), Vec::new());
+            let mut words = Vec::new();
             for import in &planned.plans {
                 let Some(by) = free.next() else { break };
                 let routines = if import.may_wait() { routines[1] } else { routines[0] };
                 let writer = &mut plan.stubs.writer;
                 if let Some(gated) = Gated::plan(&of, import, writer, (routines, by)) {
                     words.extend(gated.word);
-                    changes.extend(gated.changes);
+                    plan.changes.extend(gated.changes);
                 }
             }
             plan.words.push((*place, words));
-            plan.changes.push((*place, changes));
         }
         Ok(())
     }
@@ -226,10 +253,7 @@ impl Session {
         recording: Recording<'_>,
         owner: (u64, u64),
     ) -> io::Result<usize> {
-        let is_written = std::mem::take(&mut self.is_new);
-        if is_written {
-            self.write_code(&plan)?;
-        }
+        let ready = self.make_ready(program, plan)?;
         let (mut standing, maps, places) = self.stand_outside()?;
         is_free(&self.block, &self.memory)?;
         self.rooms = sites::rooms(&maps, &self.image, self.block.bias);
@@ -241,16 +265,34 @@ impl Session {
         self.hand_over(&mut remote, recording)?;
         drop(remote);
         self.block.set_owner(&self.memory, owner)?;
-        if !is_written {
-            self.write_code(&plan)?;
+        if !ready.is_written {
+            self.write_code(&ready.plan)?;
         }
-        self.follow_plan(program, plan, &maps)?;
+        let is_whole = !program.is_gone(&maps);
+        self.follow_plan(program, ready.plan, &maps)?;
         self.move_out(&mut standing, &places, true)?;
         self.set_nobody(&mut standing);
         standing.settle()?;
-        let foreign = self.arm_all()?;
+        let foreign = self.arm_all(ready.prepared.filter(|_| is_whole))?;
         self.let_go(standing);
         Ok(foreign)
+    }
+
+    /// Does what can be done while threads run, if nothing leads to the agent.
+    fn make_ready(&mut self, program: &Program, mut plan: Plan) -> io::Result<Ready> {
+        if !std::mem::take(&mut self.is_unused) {
+            return Ok(Ready { plan, prepared: None, is_written: false });
+        }
+        let maps = maps::read(self.process)?;
+        program.forget_gone(&maps, &mut plan.changes);
+        let rooms = sites::rooms(&maps, &self.image, self.block.bias);
+        let prepared = Prepared::new(&self.memory, &mut plan.changes, &rooms)?;
+        // Calls of former traces may return to stubs meanwhile.
+        let is_written = plan.stubs.writer.keeps_ways_out(&self.memory)?;
+        if is_written {
+            self.write_code(&plan)?;
+        }
+        Ok(Ready { plan, prepared: Some(prepared), is_written })
     }
 
     /// Arms what is planned instead of what is armed. How many hooks couldn't be.
@@ -263,14 +305,18 @@ impl Session {
         self.follow_plan(program, plan, &maps)?;
         self.move_out(&mut standing, &places, true)?;
         standing.settle()?;
-        let foreign = self.arm_all()?;
+        let foreign = self.arm_all(None)?;
         self.let_go(standing);
         Ok(foreign)
     }
 
     /// Arms what is on the lists; what can't be armed is taken off. How many hooks these were.
-    fn arm_all(&mut self) -> io::Result<usize> {
-        let foreign = sites::arm(&self.memory, &mut self.changes, &self.rooms)?;
+    fn arm_all(&mut self, prepared: Option<Prepared>) -> io::Result<usize> {
+        let mut foreign = prepared.as_ref().map_or(0, |prepared| prepared.foreign);
+        match prepared {
+            Some(prepared) if prepared.holds(&self.memory)? => prepared.write(&self.memory)?,
+            _ => foreign += sites::arm(&self.memory, &mut self.changes, &self.rooms)?,
+        }
         let mut armed = Vec::with_capacity(self.words.len());
         for word in std::mem::take(&mut self.words) {
             if word.arm(&self.memory)? {
@@ -299,9 +345,8 @@ impl Session {
         }
         self.memory.write(at, &known.to_le_bytes())?;
         let there = |place: &usize| program.loaded.get(*place).is_some_and(|one| one.is_in(maps));
-        let changes = plan.changes.into_iter().filter(|(place, _)| there(place));
-        self.changes = changes.flat_map(|(_, changes)| changes).collect();
-        self.changes.sort_unstable_by_key(|change| change.at);
+        self.changes = plan.changes;
+        program.forget_gone(maps, &mut self.changes);
         let words = plan.words.into_iter().filter(|(place, _)| there(place));
         self.words = words.flat_map(|(_, words)| words).collect();
         self.block.use_words(&self.memory, self.words.len() as u64)?;
@@ -367,12 +412,9 @@ impl Session {
         let (words, changes) = self.left_behind(program, maps);
         words::restore(&words, &self.memory);
         let mut count = sites::restore(&self.memory, &changes, &self.rooms)?;
-        for (place, mut changes) in self.plan(program, scope, true)?.changes {
-            if program.loaded.get(place).is_some_and(|one| one.is_in(maps)) {
-                changes.sort_unstable_by_key(|change| change.at);
-                count += sites::restore(&self.memory, &changes, &self.rooms)?;
-            }
-        }
+        let mut changes = self.plan(program, scope, true)?.changes;
+        program.forget_gone(maps, &mut changes);
+        count += sites::restore(&self.memory, &changes, &self.rooms)?;
         for one in program.loaded.iter().filter(|one| one.is_in(maps)) {
             let changes = one.left_armed(&self.memory, &self.rooms)?;
             count += sites::restore(&self.memory, &changes, &self.rooms)?;
@@ -402,12 +444,8 @@ impl Session {
 
     /// Is no thread in the agent, or in what leads there?
     fn nobody_inside(&self, places: &[Vec<ResumePoint>], maps: &[Mapping]) -> bool {
-        let code = [self.block.code(&self.image)];
         let rooms = sites::rooms(maps, &self.image, self.block.bias);
-        let is_inside = |address: u64| {
-            code.iter().chain(&rooms).any(|(from, to)| (*from..*to).contains(&address))
-        };
-        !places.iter().flatten().any(|place| is_inside(place.address))
+        !is_inside(places, &rooms, self.block.code(&self.image))
     }
 
     /// Makes hooks of these functions idle while all threads run.
@@ -508,80 +546,23 @@ impl Session {
         };
         let (changes, words) = (self.changes.clone(), self.words.clone());
         let (rooms, near, stood) = (self.rooms.clone(), HashMap::new(), Duration::ZERO);
-        let is_new = false;
-        Ok(Some(Self { process, memory, image, block, changes, words, rooms, near, stood, is_new }))
+        let is_unused = false;
+        Ok(Some(Self {
+            process,
+            memory,
+            image,
+            block,
+            changes,
+            words,
+            rooms,
+            near,
+            stood,
+            is_unused,
+        }))
     }
 
     /// Is it the same program still?
     pub(super) fn is_there(&self) -> bool {
         self.memory.word(self.block.bias).is_ok()
-    }
-}
-
-/// Fails if another recorder that lives has this process.
-pub(super) fn is_free(block: &Block, memory: &Memory) -> io::Result<()> {
-    let (owner, start) = block.owner(memory)?;
-    let owner = i32::try_from(owner).unwrap_or(0);
-    if owner != 0 && super::start_of(owner).is_some_and(|found| found == start) {
-        let text = format!("mcount attach (process {owner}) is attached to it already");
-        return Err(io::Error::other(text));
-    }
-    Ok(())
-}
-
-/// Makes room for thunks near all modules that are out of the agent's reach: others of their functions may be wanted later.
-fn make_room(
-    program: &Program,
-    (image, block): (&Image, &Block),
-    remote: &mut Remote<'_>,
-    (memory, maps): (&Memory, &[Mapping]),
-) -> io::Result<HashMap<usize, u64>> {
-    let mut near = HashMap::new();
-    let mut taken: Vec<(u64, u64)> = maps::ranges(maps);
-    for (place, one) in program.loaded.iter().enumerate() {
-        let Some(module) = program.module(one) else { continue };
-        let (extent, size) = (one.extent(module), Loaded::thunks(module));
-        if size == 0 || reaches(extent, block.stubs(image)) {
-            continue;
-        }
-        let is_usable = |map: &&Mapping| {
-            is_ours(map)
-                && map.is_code()
-                && map.start != block.code(image).0
-                && map.end - map.start >= size
-                && reaches(extent, (map.start, map.end))
-                && !near.values().any(|start| *start == map.start)
-        };
-        let start = if let Some(map) = maps.iter().find(is_usable) {
-            map.start
-        } else {
-            let Some(start) = gaps(&taken, extent, size).next() else {
-                if module.hooks.iter().any(|hook| hook.is_wanted) {
-                    return Err(io::Error::other(NO_ROOM));
-                }
-                continue;
-            };
-            let file = in_memory(FILE)?;
-            file.set_len(size)?;
-            let descriptor =
-                block.hand_over(remote, Target { process: program.process, memory }, &file)?;
-            let protection = libc::PROT_READ | libc::PROT_EXEC;
-            let mapped = map_file(remote, (start, size), protection, (descriptor, 0));
-            remote.call(libc::SYS_close, &[descriptor])?;
-            mapped?;
-            taken.push((start, start + size));
-            start
-        };
-        near.insert(place, start);
-    }
-    Ok(near)
-}
-
-/// Has the program itself, or an agent that isn't this one, a use for what leads threads to their blocks? Where no register does, that's not
-/// seen in the thread.
-fn uses_block(thread: &Thread, maps: &[Mapping]) -> bool {
-    match thread.registers.block() {
-        Some(block) => block != 0,
-        None => maps.iter().any(is_ours),
     }
 }

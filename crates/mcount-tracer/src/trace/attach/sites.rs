@@ -170,6 +170,46 @@ pub(super) fn plan(
     Some(changes)
 }
 
+/// The code around some changes, as it is and as it's to be: what can be made ready while threads run.
+pub(super) struct Prepared {
+    now: Pages,
+    armed: Pages,
+    /// How many changes were taken off the list, as neither state is there.
+    pub(super) foreign: usize,
+}
+
+impl Prepared {
+    /// Reads what `changes` are made in, and takes those off the list that can't be.
+    pub(super) fn new(
+        memory: &Memory,
+        changes: &mut Vec<Change>,
+        rooms: &[(u64, u64)],
+    ) -> io::Result<Self> {
+        let now = Pages::read(memory, changes.iter().map(|change| change.at..change.end()))?;
+        let mut armed = now.clone();
+        let count = changes.len();
+        changes.retain(|change| {
+            let Some(now) = armed.at(change.at, change.length) else { return false };
+            let is_right = now == change.idle() || change.is_armed(now, rooms);
+            if is_right {
+                now.copy_from_slice(change.armed());
+            }
+            is_right
+        });
+        Ok(Self { now, armed, foreign: count - changes.len() })
+    }
+
+    /// Is all as it was when it was read?
+    pub(super) fn holds(&self, memory: &Memory) -> io::Result<bool> {
+        self.now.are_still(memory)
+    }
+
+    /// Arms it.
+    pub(super) fn write(&self, memory: &Memory) -> io::Result<()> {
+        self.armed.write(memory)
+    }
+}
+
 /// Arms all that is idle, or that a former recorder has left armed; the ones that it couldn't, because they are
 /// neither, are taken off the list. How many these were.
 pub(super) fn arm(
@@ -177,18 +217,9 @@ pub(super) fn arm(
     changes: &mut Vec<Change>,
     rooms: &[(u64, u64)],
 ) -> io::Result<usize> {
-    let mut pages = Pages::read(memory, changes.iter().map(|change| change.at..change.end()))?;
-    let count = changes.len();
-    changes.retain(|change| {
-        let Some(now) = pages.at(change.at, change.length) else { return false };
-        let is_right = now == change.idle() || change.is_armed(now, rooms);
-        if is_right {
-            now.copy_from_slice(change.armed());
-        }
-        is_right
-    });
-    pages.write(memory)?;
-    Ok(count - changes.len())
+    let prepared = Prepared::new(memory, changes, rooms)?;
+    prepared.write(memory)?;
+    Ok(prepared.foreign)
 }
 
 /// What a former recorder has left armed in code that was mapped from `file` to `start`, whatever it was that it armed: jumps into

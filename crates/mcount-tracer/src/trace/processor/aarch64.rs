@@ -13,6 +13,7 @@ use mcount_cpu::aarch64::code::Frame;
 pub(crate) use mcount_cpu::aarch64::code::{Area, SITE, STUB, Unusable, armed, entry_of, thunk};
 use mcount_ptrace::processor::RETURN;
 use nix::libc;
+use std::ops::Range;
 
 /// What people call it.
 #[cfg(not(can_patch))]
@@ -114,6 +115,9 @@ pub(crate) fn stub(
 pub(crate) fn stub_back(_body: u64, _is_late: bool) -> [u8; STUB] {
     [0; STUB]
 }
+
+/// Bytes of a stub where calls return to, whatever kind of stub it is.
+pub(crate) const WAY_OUT: Range<usize> = 0..STUB;
 
 /// A stub at `at` of whatever kind: no call returns to one.
 #[expect(clippy::unnecessary_wraps, reason = "elsewhere it's otherwise")]

@@ -6,6 +6,7 @@ pub(crate) use mcount_cpu::x86_64::code::{
 };
 use mcount_ptrace::processor::{BREAKPOINT, RETURN};
 use nix::libc;
+use std::ops::Range;
 
 /// What people call it.
 #[cfg(not(can_patch))]
@@ -107,6 +108,9 @@ pub(crate) fn stub(
 pub(crate) fn stub_back(body: u64, is_late: bool) -> [u8; STUB] {
     code::stub_back(body, is_late)
 }
+
+/// Bytes of a stub where calls return to, whatever kind of stub it is.
+pub(crate) const WAY_OUT: Range<usize> = code::STUB_RETURN..code::STUB_RETURN + SITE;
 
 /// A stub at `at` of whatever kind, to which calls of former traces may still return, with a way out for them.
 pub(crate) fn with_way_out(mut stub: [u8; STUB], at: u64, exit: u64) -> Option<[u8; STUB]> {

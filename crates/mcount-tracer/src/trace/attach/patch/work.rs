@@ -7,7 +7,7 @@
 use super::super::block::{self, Block};
 use super::super::maps::{self, Mapping};
 use super::super::program::Program;
-use super::super::session::is_free;
+use super::super::survey::is_free;
 use super::super::unwinders::{Unwinder as Told, outside};
 use super::super::{sandbox, start_of};
 use super::arch;
