@@ -19,6 +19,7 @@ mod matrix;
 mod off_cpu;
 mod options;
 mod probes;
+mod probes_any;
 mod programs;
 mod reader;
 mod sanitizers;
@@ -80,7 +81,7 @@ fn main() -> ExitCode {
         .chain(waits::tests());
     let tests =
         tests.chain(languages::tests()).chain(layouts::tests()).chain(library_calls::tests());
-    let tests = tests.chain(probes::tests());
+    let tests = tests.chain(probes::tests()).chain(probes_any::tests());
     let trials = tests.map(|test| test.trial(include_open)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
