@@ -9,7 +9,13 @@
 #else
 #define NEVER
 #endif
-__attribute__((noinline)) void empty(void) { __asm__ volatile(""); }
+/* Some tools need more bytes than a return. */
+#ifdef LONGER
+#define BODY "nopw 0(%rax,%rax,1); nopw 0(%rax,%rax,1)"
+#else
+#define BODY ""
+#endif
+__attribute__((noinline)) void empty(void) { __asm__ volatile(BODY); }
 #ifdef LIBRARY
 #define EMPTY() free(0)
 #else

@@ -22,7 +22,9 @@ mod outside;
 mod patched;
 mod plan;
 mod project;
+mod servers;
 mod stress;
+mod suites;
 mod traced;
 
 use std::process::ExitCode;
@@ -46,7 +48,9 @@ experiments:
   plan      compare the plans of probes for the system's libraries with objdump, and count which functions can have one
   project   build C projects of Debian with mcount cc and compare every table with objdump; --trace: run
             the tests of programs of Debian traced
+  servers   have probes come and go in redis, nginx and PostgreSQL under load
   stress    arm and disarm 10,000 functions for minutes, while threads, signals and processes go on
+  suites    run the tests of python, perl, git and openssl with every function probed, and compare
 ";
 
 fn main() -> ExitCode {
@@ -73,7 +77,9 @@ fn run() -> Result<bool> {
             Some("outside") => outside::run(parser),
             Some("plan") => plan::run(parser),
             Some("project") => project::run(parser),
+            Some("servers") => servers::run(parser),
             Some("stress") => stress::run(parser),
+            Some("suites") => suites::run(parser),
             _ => Err(format!("no experiment is called {}\n\n{USAGE}", experiment.display()).into()),
         },
         Some(Arg::Short('h') | Arg::Long("help")) => {

@@ -55,6 +55,9 @@ const FUNTRACE: &str = "funtrace";
 /// As much as our ring has: 2^24 bytes.
 const RING: &[(&str, &str)] = &[("FUNTRACE_LOG_BUF_SIZE", "24")];
 
+/// The function has no hook, and eleven bytes.
+const LONGER: &[&str] = &["-DLONGER"];
+
 /// It calls a function of the C library.
 const LIBRARY: &[&str] = &["-DLIBRARY", "-fno-builtin"];
 
@@ -98,6 +101,22 @@ const SIDES: &[Side] = &[
         &["{mcount}", "trace", "-o", "{trace}", "--"],
     ),
     side("mcount trace, -pg", &["-pg"], &["{mcount}", "trace", "-o", "{trace}", "--"]),
+    side(
+        "mcount trace, a function of eleven bytes with a hook",
+        &["-DLONGER", "-fpatchable-function-entry=5"],
+        &["{mcount}", "trace", "-o", "{trace}", "--"],
+    ),
+    side(
+        "mcount trace --probe, the same function without a hook",
+        LONGER,
+        &["{mcount}", "trace", "-o", "{trace}", "--probe", "empty", "--"],
+    ),
+    side("a pair of uprobes, the same function", LONGER, &["sh", "{lab}/uprobes.sh"]),
+    side(
+        "frida-gum's Interceptor with empty callbacks in C, the same function",
+        LONGER,
+        &["python3", "{lab}/frida.py"],
+    ),
     side("a library's function, not traced", LIBRARY, &[]),
     side(
         "mcount trace --library-calls",
@@ -227,6 +246,8 @@ fn once(
     let trace = room.path().join("trace");
     let fill = |text: &str| {
         let text = text.replace("{trace}", &trace.to_string_lossy());
+        let lab = files::workspace().join("lab/src/bench");
+        let text = text.replace("{lab}", &lab.to_string_lossy());
         text.replace("{mcount}", &mcount.to_string_lossy())
     };
     let mut words: Vec<String> = side.before.iter().map(|word| fill(word)).collect();
