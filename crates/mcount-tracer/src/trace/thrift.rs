@@ -20,7 +20,7 @@ const SHARE: f64 = 0.02;
 /// How often it's looked at: in the beginning, for so many times each, and from then on. It's the first milliseconds of a loop around
 /// a free lock that cost the most.
 const OFTEN: [(u32, Duration); 2] =
-    [(100, Duration::from_micros(1000)), (100, Duration::from_millis(3))];
+    [(100, Duration::from_millis(1)), (100, Duration::from_millis(3))];
 const LATER: Duration = Duration::from_millis(10);
 
 /// What switches may cost at once, in seconds, if there were few before.
