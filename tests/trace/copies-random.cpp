@@ -189,9 +189,11 @@ NI static unsigned long deep(int n)
         yield();
     return sum + leaf(sum);
 }
-NI static void begin(coroutine *own)
+NI static void begin()
 {
     HIT();
+    /* No argument: it might be above the frame. */
+    coroutine *own = set->now;
     set->base = static_cast<char *>(FRAME_END());
     is_switching = 0;
     while (set->left > 0) {
@@ -222,7 +224,7 @@ NI static void schedule()
             if (set->now->is_started)
                 put_back();
             set->now->is_started = true;
-            begin(set->now);
+            begin();
         }
     } while (left);
 }

@@ -47,11 +47,16 @@ NI static void yield()
 int main();
 QUIET static _Unwind_Reason_Code visit(_Unwind_Context *context, void *found)
 {
+#ifdef __arm__
+    uintptr_t function = _Unwind_GetRegionStart(context);
+#else
     int before = 0;
     uintptr_t address = _Unwind_GetIPInfo(context, &before);
-    void *function = _Unwind_FindEnclosingFunction(reinterpret_cast<void *>(address - !before));
+    void *start = _Unwind_FindEnclosingFunction(reinterpret_cast<void *>(address - !before));
+    uintptr_t function = reinterpret_cast<uintptr_t>(start);
+#endif
     // On AArch64, gcc begins the unwind information behind the NOPs.
-    if (reinterpret_cast<uintptr_t>(function) - reinterpret_cast<uintptr_t>(main) < 32)
+    if (function - (reinterpret_cast<uintptr_t>(main) & ~uintptr_t(1)) < 32)
         *static_cast<bool *>(found) = true;
     return _URC_NO_REASON;
 }
@@ -100,9 +105,11 @@ NI static long deep(int i, int n)
         yield();
     return sum + look(n);
 }
-NI static void begin(int i)
+NI static void begin()
 {
     HIT();
+    // No argument: it might be above the frame.
+    int i = static_cast<int>(now - all);
     base = static_cast<char *>(FRAME_END());
     for (int round = 0; round < 3; round++) {
         try {
@@ -125,7 +132,7 @@ NI static void schedule()
                 if (now->is_started)
                     put_back();
                 now->is_started = true;
-                begin(i);
+                begin();
             }
             left += !now->is_done;
         }

@@ -78,9 +78,11 @@ NI static long other(int i, int n)
     return sum + room[0] + leaf(n);
 }
 /* Comes back by the scheduler only: whoever called this is elsewhere now. */
-NI static void begin(int i)
+NI static void begin(void)
 {
     HIT();
+    /* No argument: it might be above the frame. */
+    int i = (int)(now - all);
     base = FRAME_END();
     for (int round = 0; round < 3; round++)
         all[i].sum += deep(i, depth - i % 4 - round);
@@ -99,7 +101,7 @@ NI static void schedule(void)
                     put_back();
                 anew -= now->is_started;
                 now->is_started = 1;
-                begin(i);
+                begin();
             }
             left += !now->is_done;
         }

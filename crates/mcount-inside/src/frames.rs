@@ -29,6 +29,9 @@ const REFUSED: u64 = 3;
 /// A bit of [`Frame::who`]: the words are those of a call that returns to a pad (`pads.rs` of `mcount-recorder`). The assembly knows it.
 pub(crate) const OF_PAD: u64 = 1 << 62;
 
+/// Another one: an exception has passed through the call of the slot, whose caller's address the unwinder was still to read then.
+pub(crate) const LEFT: u64 = 1 << 61;
+
 /// The words that belong to a slot.
 pub(crate) struct Frame {
     /// The caller's address; 0: this slot isn't watched.

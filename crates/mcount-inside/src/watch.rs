@@ -232,11 +232,10 @@ unsafe fn end_before(call: &mut Call, address: u64) {
     }
 }
 
-/// The call of the slot has ended like this: its caller's address.
-unsafe fn conclude(call: &mut Call, how: u32) -> u64 {
-    // SAFETY: the caller's: the slot has what the call has returned to.
+/// The call of the slot, which returns to `address`, has ended like this: its caller's address.
+unsafe fn conclude(call: &mut Call, address: u64, how: u32) -> u64 {
+    // SAFETY: the caller's: the call has returned to this address.
     unsafe {
-        let address = pad_table::returned_to(call.stack as *mut u64);
         agent::claim(call.stack, address);
         // It can't be busy: calls that begin in a handler aren't watched.
         if frames::cover(call.stack) && frames::of(call.stack).who.read_volatile() != 0 {
@@ -257,7 +256,8 @@ pub(crate) unsafe extern "C" fn left(call: *mut Call) {
     // SAFETY: the routine has made the call; its slot has shadows.
     unsafe {
         let call = &mut *call;
-        call.return_address = conclude(call, end::RETURN);
+        let address = pad_table::returned_to(call.stack as *mut u64);
+        call.return_address = conclude(call, address, end::RETURN);
     }
 }
 
@@ -266,13 +266,31 @@ pub(crate) unsafe extern "C" fn left(call: *mut Call) {
 /// # Safety
 ///
 /// Called by the landing only.
+#[cfg(not(any(target_arch = "arm", target_arch = "s390x")))]
 pub(crate) unsafe extern "C" fn unwound(call: *mut Call) -> u64 {
     // SAFETY: the landing has made room for the call, and the stack in it; its slot has shadows.
     unsafe {
-        let call = &mut *call;
-        *call = Call { handler: call.handler, ..Call::at(call.stack) };
-        conclude(call, end::UNWOUND)
+        let address = pad_table::returned_to((*call).stack as *mut u64);
+        pass(&mut *call, address)
     }
+}
+
+/// The same where exceptions aren't stopped: the call has the address that it would have returned to.
+///
+/// # Safety
+///
+/// Called by the routine of the personality only.
+#[cfg(any(target_arch = "arm", target_arch = "s390x"))]
+pub(crate) unsafe extern "C" fn passed(call: *mut Call) -> u64 {
+    // SAFETY: the routine has made room for the call, and the stack and the address in it; its slot has shadows.
+    unsafe { pass(&mut *call, (*call).return_address) }
+}
+
+/// An exception leaves a call that returns to `address`.
+unsafe fn pass(call: &mut Call, address: u64) -> u64 {
+    *call = Call { handler: call.handler, ..Call::at(call.stack) };
+    // SAFETY: the caller's: the slot has shadows.
+    unsafe { conclude(call, address, end::UNWOUND) }
 }
 
 /// An unwinder asks this when it comes through a watched call (Itanium C++ ABI, "Exception Handling", 1.3 and
@@ -310,7 +328,7 @@ pub(crate) unsafe extern "C" fn personality(
         }
         if let Some(look) = arch::LOOK {
             if let Some(above) = unwinder.above(context) {
-                look(above);
+                look(above, address);
             }
             return CONTINUE_UNWIND;
         }

@@ -71,5 +71,4 @@ const _: () = {
     assert!(number("PG_EXIT") == offset_of!(Config, pg_exit));
 };
 
-/// How many pages of pads there are.
-pub(crate) const PAD_PAGES: u32 = number("PAD_PAGES") as u32;
+const _: () = assert!(number("PAD_PAGES") == crate::pad_table::PAD_PAGES as usize);

@@ -82,10 +82,10 @@ pub unsafe fn enter<H: Host>(slot: *mut u64, caller: u64, word: u32) -> Return {
             pads::claim::<H>(slot as u64, caller);
         }
         let has_pad = pads::caller_of::<H>(caller).is_some();
-        let ret = shadow.ret.read_volatile();
+        let ret = if H::is_left(slot as u64) { LET_GO } else { shadow.ret.read_volatile() };
         let is_known = has_pad || ret != 0;
         // Another frame has the slot. It was left by `longjmp`, or its thread has ended, or it comes back: see `pads.rs`.
-        let is_taken = is_known && !is_tail_call && ret != LET_GO && pads::HAS_PADS;
+        let is_taken = is_known && !is_tail_call && ret != LET_GO;
         // `limit::enter` changes them.
         let words = H::words(slot as u64);
         if is_tail_call && !is_known {
@@ -150,8 +150,8 @@ pub unsafe fn watch<H: Host>(slot: u64, caller: u64) -> Return {
     // SAFETY: the caller promises that RET is mapped; `prepare` maps the other shadows if there's a block.
     unsafe {
         let shadow = shadow::of::<H>(slot);
-        let ret = shadow.ret.read_volatile();
-        if ret == 0 || ret == LET_GO || !pads::HAS_PADS {
+        let ret = if H::is_left(slot) { LET_GO } else { shadow.ret.read_volatile() };
+        if ret == 0 || ret == LET_GO {
             shadow.ret.write_volatile(caller);
             return Return::Stub;
         }

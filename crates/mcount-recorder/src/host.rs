@@ -78,6 +78,11 @@ pub unsafe trait Host: 'static {
     /// Where the caller's address is kept of the slot at this address.
     fn ret_of(slot: u64) -> u64;
 
+    /// Is what RET of this slot has of a frame that's gone for certain?
+    fn is_left(_slot: u64) -> bool {
+        false
+    }
+
     /// Takes the addresses of the shadows of a piece of stack, which begins at `stack`.
     fn reserve(stack: u64) -> Option<()>;
 

@@ -33,7 +33,6 @@ mod host;
 mod limit;
 #[cfg(can_record)]
 pub mod numbers;
-#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "no_pads.rs")]
 #[cfg(can_record)]
 pub mod pad_table;
 #[cfg(can_record)]

@@ -1,13 +1,13 @@
 //! Pads (`pads.rs`), as the assembly has them: code that functions return to, and a word for each with its caller's address.
 
-use crate::assembly::PAD_PAGES;
-use mcount_cpu::here::abi::PAD_LANDING;
+use mcount_cpu::here::abi::{PAD_LANDING, PAD_SIZE};
+
+/// How many pages of pads there are.
+pub const PAD_PAGES: u32 = 32;
 
 /// Pads, and places for them that a page's head takes.
 pub const PADS: u32 = PAD_PAGES * IN_PAGE;
-const IN_PAGE: u32 = 256;
-/// Bytes of a pad. A function returns to the first, and what's there leaves an address in the pad behind.
-const PAD: u64 = 16;
+const IN_PAGE: u32 = 4096 / PAD_SIZE as u32;
 
 /// Where the assembly (`PADS`) has the pads of this program.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Pad {
 impl Pads {
     /// The pad with this number, from 1 on. The first place of a page is its head.
     pub(crate) fn pad(self, number: u32) -> Pad {
-        let at = PAD * u64::from(number % PADS);
+        let at = PAD_SIZE * u64::from(number % PADS);
         Pad { address: self.code + at, caller: (self.words + at) as *mut u64 }
     }
 
@@ -36,8 +36,8 @@ impl Pads {
     #[inline]
     pub fn number_of(self, address: u64) -> Option<u32> {
         let distance = address.wrapping_sub(self.code);
-        let number = u32::try_from(distance / PAD).ok().filter(|number| *number < PADS)?;
-        (distance.is_multiple_of(PAD) && is_pad(number)).then_some(number)
+        let number = u32::try_from(distance / PAD_SIZE).ok().filter(|number| *number < PADS)?;
+        (distance.is_multiple_of(PAD_SIZE) && is_pad(number)).then_some(number)
     }
 }
 
@@ -58,6 +58,6 @@ pub fn landing(pad: u64) -> u64 {
 /// The slot is there, and no other frame has written to it since.
 #[inline]
 pub unsafe fn returned_to(slot: *mut u64) -> u64 {
-    // SAFETY: the caller promises that the slot is there.
-    unsafe { slot.read_volatile() & !(PAD - 1) }
+    // SAFETY: the caller promises that the slot is there. It has an address.
+    unsafe { slot.cast::<usize>().read_volatile() as u64 & !(PAD_SIZE - 1) }
 }

@@ -25,15 +25,11 @@ use crate::block::Block;
 use crate::chunks::drop_call;
 use crate::host::{Host, Words};
 use crate::numbers::UNWOUND;
-use crate::pad_table::PADS;
 use crate::places::store;
 use crate::{layout as trace, shadow, sys, thread};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use known::{Frame, Known};
-
-/// Slots that several frames have are told apart.
-pub const HAS_PADS: bool = PADS != 0;
 
 /// Bits of OPN: the call is that of a pad. The upper one sends exits to the slow path.
 pub const OF_PAD: u64 = 3 << 30;
@@ -63,6 +59,12 @@ unsafe fn trace_of(block: Option<*mut Block>) -> u64 {
     // SAFETY: the caller promises that the block is this thread's, and that the slot's shadows are mapped if there's one.
     let process = block.map_or(0, |block| unsafe { (*block).process });
     u64::from(process) << 32 | u64::from(TRACE.load(Relaxed))
+}
+
+/// Has a slot been another frame's, too?
+#[inline]
+pub fn are_used() -> bool {
+    KNOWN.load(Relaxed) != 0
 }
 
 fn known<H: Host>() -> Option<&'static mut Known<H>> {

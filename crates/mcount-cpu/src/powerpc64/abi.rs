@@ -8,3 +8,9 @@ pub const ADDRESS_BITS: u32 = 47;
 
 /// The bits in which the shadows of stacks differ from stacks.
 pub const SHADOWS: [u64; 3] = [1 << 46, 1 << 45, 1 << 44];
+
+/// Bytes of a pad (`pads.rs`). A function returns to the first, and what is there leaves an address in the pad behind.
+pub const PAD_SIZE: u64 = 16;
+
+/// Where in a pad exceptions go.
+pub const PAD_LANDING: u64 = 4;

@@ -9,3 +9,9 @@ pub const ADDRESS_BITS: u32 = 53;
 
 /// The bits in which the shadows of stacks differ from stacks.
 pub const SHADOWS: [u64; 3] = [1 << 46, 1 << 45, 1 << 44];
+
+/// Bytes of a pad (`pads.rs`). A function returns to the first, and what is there leaves an address in the pad behind.
+pub const PAD_SIZE: u64 = 16;
+
+/// Exceptions aren't stopped in watched calls, so they go nowhere in a pad.
+pub const PAD_LANDING: u64 = 0;

@@ -3,7 +3,10 @@
 /// Can the clock show the same time at two calls in a row? It counts every cycle, or nearly, and every entry takes some.
 pub const IS_CLOCK_COARSE: bool = false;
 
-/// Where in a pad (`pads.rs`) exceptions go.
+/// Bytes of a pad (`pads.rs`). A function returns to the first, and what is there leaves an address in the pad behind.
+pub const PAD_SIZE: u64 = 16;
+
+/// Where in a pad exceptions go.
 pub const PAD_LANDING: u64 = 8;
 
 /// Bits of an address that a program can have.

@@ -128,9 +128,6 @@ impl Foreign {
         // Start files of i386 have a function without unwind information that position-independent code calls: samples end there,
         // traced or not.
         let all = all.filter(|of| self.machine.name != I386.name || of.source != "profiler.c");
-        // Only there, frames that have a slot in common are told apart.
-        let has_pads = self.machine.name.starts_with("aarch64");
-        let all = all.filter(|of| has_pads || !of.source.starts_with("copies"));
         let all = all.filter(|of| self.machine.has_cpp || of.source.strip_suffix(".cpp").is_none());
         for of in all {
             for (family, usual) in self.usual {

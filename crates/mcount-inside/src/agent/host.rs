@@ -27,7 +27,7 @@ pub(crate) struct Words {
 impl mcount_recorder::Words for Words {
     /// No handler sees the call.
     fn is_none(self) -> bool {
-        self.who & !frames::OF_PAD == 0
+        self.who & !(frames::OF_PAD | frames::LEFT) == 0
     }
 
     /// The call is that of a pad.
@@ -82,6 +82,13 @@ unsafe impl Host for Program {
     /// Is `address` one that a traced or a watched function returns to?
     fn is_return(address: u64) -> bool {
         arch::is_return(address)
+    }
+
+    /// Has an exception passed through the call of this slot, where it isn't stopped there?
+    fn is_left(slot: u64) -> bool {
+        // SAFETY: who asks has the shadows of the slot.
+        arch::LOOK.is_some()
+            && unsafe { frames::of(slot).who.read_volatile() } & frames::LEFT != 0
     }
 
     /// Are the words of this slot there, whether anything is recorded or not?

@@ -199,7 +199,7 @@ pub(crate) unsafe fn own_as_before(slot: u64, address: u64, who: u64) {
 ///
 /// The slot is on this thread's stack.
 pub(crate) unsafe fn claim(slot: u64, address: u64) {
-    if pads::HAS_PADS {
+    if pads::are_used() {
         // SAFETY: the caller promises that the slot is on this thread's stack and has shadows.
         busy(|| unsafe { pads::claim::<Program>(slot, address) });
     }

@@ -386,6 +386,7 @@
     mov r1, #0
     str r0, [r4, #CALL_STACK]
     str r1, [r4, #CALL_STACK+4]
+    str r1, [fp, #-4]           // it hasn't returned to a pad
     bl mcount_inside_shadow
     ldr r1, [r0]
     str r1, [fp, #-12]
@@ -418,14 +419,56 @@
     LET_GO
     FINISH mcount_inside_traced_return
 
-// An exception passes through the watched call with this slot: has its handlers called.
+// A pad: a call, which leaves in lr which it was. Unwinders have the personality routine find the caller's address.
+    .macro PAD
+    bl mcount_pad_exit
+    .endm
+    .macro BEGIN_PADS
+    .fnstart
+    .personality mcount_inside_personality
+    .endm
+    .macro END_PADS
+    .handlerdata
+    .fnend
+    .text
+    .endm
+
+// The exit of a call that returns to a pad, whether it's watched or only traced. The caller's address is at
+// (lr & -16) + *(lr & -4096).
+    BEGIN mcount_pad_exit
+    AS_CALLED
+    sub sp, sp, #4
+    KEEP
+    bic r0, lr, #15
+    bic r1, r0, #0xff0
+    ldr r1, [r1]
+    ldr r1, [r0, r1]
+    str r0, [fp, #-4]
+    str r1, [fp, #-12]
+    sub r0, fp, #4
+    mov r1, #0
+    str r0, [r4, #CALL_STACK]
+    str r1, [r4, #CALL_STACK+4]
+    KEEP_VECTORS
+    THREAD
+    BEGIN_TURN
+    mov r0, r4
+    bl {left}
+    END_TURN
+    RESTORE_VECTORS
+    LEAVE
+    FINISH mcount_pad_exit
+
+// An exception passes through the watched call with this slot, which returns to the address in r1: has its handlers called.
     BEGIN mcount_inside_unwound
     AS_CALLED
     sub sp, sp, #4
     KEEP
-    mov r1, #0
     str r0, [r4, #CALL_STACK]
+    str r1, [r4, #CALL_RETURN]
+    mov r1, #0
     str r1, [r4, #CALL_STACK+4]
+    str r1, [r4, #CALL_RETURN+4]
     THREAD
     BEGIN_TURN
     mov r0, r4
@@ -440,6 +483,8 @@
     mov r3, lr
     b {personality}
     FINISH mcount_inside_personality
+
+    PADS
 
 // What a program calls for a marker: it has a hook, as compilers make one.
     .globl mcount_mark

@@ -491,15 +491,8 @@
     LEAVE
     FINISH mcount_inside_traced_return
 
-# An exception passes through a watched call: the personality routine has had the unwinder come here with the
-# exception in %eax and, in %edx, the address of the unwinder's `_Unwind_Resume`. %esp is just above the slot.
-# No register but those that are kept in a call has a value here.
-    BEGIN mcount_inside_landing
-    .cfi_def_cfa_offset 0
-    .cfi_undefined %eip
-    pushl $0
-    .cfi_def_cfa_offset 4
-    KEEP 8
+# The rest of a landing, with the slot above the frame: then the caller's address is let go by \let_go.
+    .macro LAND let_go
     leal 4(%ebp), %eax
     movl %eax, CALL_STACK(%esi)
     movl $0, CALL_STACK+4(%esi)
@@ -515,13 +508,82 @@
     END_TURN
     leal 4(%ebp), %eax
     movl %eax, CALL_STACK(%esi)
-    LET_GO
+    \let_go
     movl 8(%esp), %edx
     movl 12(%esp), %eax
     movl %eax, (%esp)
     call *%edx
     ud2
+    .endm
+
+# An exception passes through a watched call: the personality routine has had the unwinder come here with the
+# exception in %eax and, in %edx, the address of the unwinder's `_Unwind_Resume`. %esp is just above the slot.
+# No register but those that are kept in a call has a value here.
+    BEGIN mcount_inside_landing
+    .cfi_def_cfa_offset 0
+    .cfi_undefined %eip
+    pushl $0
+    .cfi_def_cfa_offset 4
+    KEEP 8
+    LAND LET_GO
     FINISH mcount_inside_landing
+
+# A pad. A function may have taken arguments off the stack, so its slot is left alone by room above it; and then by a call, which says
+# which pad it was. An exception lands at the second call.
+    .macro PAD
+    .byte 0x8d, 0xa4, 0x24      # leal -LEFT(%esp), %esp
+    .long -LEFT
+    call mcount_pad_exit
+    .balign 16
+    call mcount_pad_landing
+    .endm
+
+# The canonical frame address is %esp, or LEFT above that between the two instructions: S + (%eip % 32 == 7) * LEFT. The caller's
+# address is at (%eip & -32) + *(%eip & -4096).
+    .macro BEGIN_PADS
+    .cfi_startproc
+    .cfi_personality 0x1b, mcount_inside_personality
+    .cfi_escape 0x0f, 13, 0x74,0x00, 0x78,0x00, 0x4f, 0x1a, 0x37, 0x29, 0x0a,0x00,0x04, 0x1e, 0x22
+    .cfi_escape 0x10,0x08, 13, 0x78,0x00, 0x09,0xe0, 0x1a, 0x78,0x00, 0x0b,0x00,0xf0, 0x1a, 0x06, 0x22
+    .endm
+    .macro END_PADS
+    .cfi_endproc
+    .endm
+
+# The exit of a call that returns to a pad, whether it's watched or only traced. The caller's address is at (v & -32) + *(v & -4096),
+# where v = *(CFA - LEFT - 4) leads to the pad.
+    BEGIN mcount_pad_exit
+    .cfi_personality 0x1b, mcount_inside_personality
+    .cfi_def_cfa %esp, LEFT+4
+    .cfi_escape 0x10,0x08, 16, 0x0a,0x04,0x04, 0x1c, 0x06, 0x12, 0x09,0xe0, 0x1a, 0x16, 0x0b,0x00,0xf0, 0x1a, 0x06, 0x22
+    KEEP LEFT+8
+    leal LEFT+4(%ebp), %ecx
+    movl %ecx, CALL_STACK(%esi)
+    movl $0, CALL_STACK+4(%esi)
+    KEEP_ALL
+    BEGIN_TURN
+    cld
+    movl 4(%ebp), %eax
+    andl $-32, %eax
+    movl %eax, 4(%esp)
+    ASK {returned_to_pad}
+    ASK {left}
+    ASK {put_back}
+    .cfi_offset %eip, -4
+    END_TURN
+    RESTORE_ALL
+    LEAVE
+    FINISH mcount_pad_exit
+
+# An exception passes through it: as in mcount_inside_landing.
+    BEGIN mcount_pad_landing
+    .cfi_def_cfa_offset 4
+    .cfi_undefined %eip
+    KEEP 8
+    LAND
+    FINISH mcount_pad_landing
+
+    PADS
 
 # What the unwinder asks when it comes through a watched call: with words of 64 bits for Rust, and its own address.
     BEGIN mcount_inside_personality

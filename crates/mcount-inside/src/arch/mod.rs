@@ -14,8 +14,8 @@ mod here;
 mod routines;
 
 /// The answer to an exception that passes through a watched call, where it isn't stopped there.
-#[cfg(not(any(target_arch = "arm", target_arch = "s390x")))]
-pub(crate) const LOOK: Option<unsafe fn(u64)> = None;
+#[cfg(not(target_arch = "s390x"))]
+pub(crate) const LOOK: Option<unsafe fn(u64, u64)> = None;
 
 /// The number of a system call, whose type differs by processor.
 pub(crate) fn system_call_number(number: impl Into<i64>) -> u64 {

@@ -92,10 +92,10 @@
     mr 31, 1
     AS_KEPT
     mflr 30
+    std 30, SLOT(31)
     .if \link
     std 30, 16(31)
     .cfi_offset 65, 16
-    std 30, SLOT(31)
     .endif
     stdu 1, -FRAME(1)
     addi 30, 1, 96 + 63
@@ -270,18 +270,59 @@
     andi. 4, 4, TRACED_FLAG
     .endm
 
-# The caller's address back from the shadow, to where it's loaded from; then the shadow is cleared. In this order:
-# unwinders and signal handlers always find one of both.
-    .macro LET_GO
+# The caller's address to where it's loaded from.
+    .macro LET_PAD_GO
     ld 3, CALL_RETURN(30)
     std 3, 16(31)
     .cfi_offset 65, 16
+    .endm
+
+# The same, of a call whose caller's address was in the shadow; then that is cleared. In this order: unwinders and signal handlers
+# always find one of both.
+    .macro LET_GO
+    LET_PAD_GO
     addi 3, 31, SLOT
     li 4, 1
     sldi 4, 4, 46
     xor 3, 3, 4
     li 4, 0
     std 4, 0(3)
+    .endm
+
+# A pad: calls, which leave in the link register which it was. A function returns to the first, and an exception lands at the second.
+    .macro PAD
+    bl mcount_pad_exit
+    bl mcount_pad_landing
+    .8byte 0
+    .endm
+    .macro BEGIN_PADS
+    .cfi_startproc
+    .cfi_personality 0x1b, mcount_inside_personality
+    .cfi_def_cfa 1, 0
+    CALLER_OF_PAD_IN_LINK
+    .endm
+    .macro END_PADS
+    .cfi_endproc
+    .endm
+
+# Unwinders find the caller's address at (v & -16) + *(v & -4096), where v is the link register, which leads to the pad.
+    .macro CALLER_OF_PAD_IN_LINK
+    .cfi_escape 0x10,0x41, 13, 0x92,0x41,0x00, 0x09,0xf0, 0x1a, 0x12, 0x11,0x80,0x60, 0x1a, 0x06, 0x22
+    .endm
+
+# The same once that has been saved in the slot: v = *(CFA - 8).
+    .macro CALLER_OF_PAD
+    .cfi_escape 0x10,0x41, 13, 0x38, 0x1c, 0x06, 0x09,0xf0, 0x1a, 0x12, 0x11,0x80,0x60, 0x1a, 0x06, 0x22
+    .endm
+
+# What a pad leads to.
+    .macro BEGIN_OF_PAD name
+    BEGIN \name
+    .cfi_personality 0x1b, mcount_inside_personality
+    .cfi_def_cfa 1, 0
+    CALLER_OF_PAD_IN_LINK
+    KEEP 0
+    CALLER_OF_PAD
     .endm
 
     .text
@@ -399,13 +440,9 @@ mcount_inside_return:
     FINISH mcount_inside_enter_late
 
 # An exception passes through a watched call: the personality routine has had the unwinder come here with the
-# exception in r3 and, in r4, the address of the unwinder's `_Unwind_Resume`.
-    BEGIN mcount_inside_landing
-    .cfi_personality 0x1b, mcount_inside_personality
-    .cfi_def_cfa 1, 0
-    CALLER_IN_SHADOW
-    KEEP 0
-    OWN_HERE .Llanding_here
+# exception in r3 and, in r4, the address of the unwinder's `_Unwind_Resume`. Then the caller's address is let go by \let_go.
+    .macro LAND here, let_go
+    OWN_HERE \here
     ld 29, 0(30)
     ld 28, 8(30)
     BEGIN_TURN
@@ -414,7 +451,7 @@ mcount_inside_return:
     nop
     std 3, CALL_RETURN(30)
     END_TURN
-    LET_GO
+    \let_go
     mr 3, 29
     mr 12, 28
     mtctr 12
@@ -428,7 +465,35 @@ mcount_inside_return:
     bctrl
     ld 2, 24(1)
     trap
+    .endm
+
+    BEGIN mcount_inside_landing
+    .cfi_personality 0x1b, mcount_inside_personality
+    .cfi_def_cfa 1, 0
+    CALLER_IN_SHADOW
+    KEEP 0
+    LAND .Llanding_here, LET_GO
     FINISH mcount_inside_landing
+
+# The exit of a call that returns to a pad, whether it's watched or only traced.
+    BEGIN_OF_PAD mcount_pad_exit
+    OWN_HERE .Lpad_exit_here
+    KEEP_VECTORS
+    BEGIN_TURN
+    mr 3, 30
+    bl {left}
+    nop
+    END_TURN
+    RESTORE_VECTORS
+    LET_PAD_GO
+    RESTORE
+    blr
+    FINISH mcount_pad_exit
+
+# An exception passes through it.
+    BEGIN_OF_PAD mcount_pad_landing
+    LAND .Lpad_landing_here, LET_PAD_GO
+    FINISH mcount_pad_landing
 
 # What the unwinder asks when it comes through a watched call; the sixth argument is its own address.
     BEGIN mcount_inside_personality
@@ -466,6 +531,8 @@ mcount_inside_return:
     cmpdi 29, 0
     RESTORE
     beq .Ltraced
+    ld 0, SLOT(1)               # perhaps that's a pad
+    mtlr 0
     bctr
     FINISH mcount_inside_enter_traced
 
@@ -540,6 +607,9 @@ _mcount:
     bctr
     .cfi_endproc
     .size _mcount, . - _mcount
+
+# Behind all else: a conditional branch reaches 32 KiB, and they have more.
+    PADS
 
 # What a program calls for a marker: it has a hook, as compilers make one.
     .globl mcount_mark

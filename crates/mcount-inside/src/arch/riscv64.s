@@ -249,17 +249,58 @@
     andi t3, t3, TRACED
     .endm
 
-// The caller's address back from the shadow, in ra and in the slot; then the shadow is cleared. Slot first: unwinders and
-// signal handlers always find one of both.
-    .macro LET_GO
+// The caller's address into the slot, and so into ra.
+    .macro LET_PAD_GO
     ld t3, CALL_RETURN(s1)
     sd t3, -8(s0)
     .cfi_offset ra, -8
+    .endm
+
+// The same, of a call whose caller's address was in the shadow; then that is cleared. Slot first: unwinders and signal handlers
+// always find one of both.
+    .macro LET_GO
+    LET_PAD_GO
     addi t3, s0, -8
     li t1, 1
     slli t1, t1, SHADOW
     xor t3, t3, t1
     sd zero, 0(t3)
+    .endm
+
+// A pad: calls, which leave in ra which it was. A function returns to the first, and an exception lands at the second.
+    .macro PAD
+    jal ra, mcount_pad_exit
+    jal ra, mcount_pad_landing
+    .8byte 0
+    .endm
+    .macro BEGIN_PADS
+    .cfi_startproc
+    .cfi_personality 0x1b, mcount_inside_personality
+    .cfi_def_cfa sp, 0
+    CALLER_OF_PAD_IN_LINK
+    .endm
+    .macro END_PADS
+    .cfi_endproc
+    .endm
+
+// Unwinders find the caller's address at (v & -16) + *(v & -4096), where v is ra, which leads to the pad.
+    .macro CALLER_OF_PAD_IN_LINK
+    .cfi_escape 0x10,0x01, 12, 0x71,0x00, 0x09,0xf0, 0x1a, 0x12, 0x11,0x80,0x60, 0x1a, 0x06, 0x22
+    .endm
+
+// The same once ra has been saved in the slot: v = *(CFA - 8).
+    .macro CALLER_OF_PAD
+    .cfi_escape 0x10,0x01, 13, 0x38, 0x1c, 0x06, 0x09,0xf0, 0x1a, 0x12, 0x11,0x80,0x60, 0x1a, 0x06, 0x22
+    .endm
+
+// What a pad leads to.
+    .macro BEGIN_OF_PAD name
+    BEGIN \name
+    .cfi_personality 0x1b, mcount_inside_personality
+    .cfi_def_cfa sp, 0
+    CALLER_OF_PAD_IN_LINK
+    KEEP 0
+    CALLER_OF_PAD
     .endm
 
     .text
@@ -372,6 +413,35 @@ mcount_inside_return:
     jr t3
     FINISH mcount_inside_landing
 
+// The exit of a call that returns to a pad, whether it's watched or only traced.
+    BEGIN_OF_PAD mcount_pad_exit
+    KEEP_VECTORS
+    BEGIN_TURN
+    mv a0, s1
+    call {left}
+    END_TURN
+    RESTORE_VECTORS
+    LET_PAD_GO
+    RESTORE
+    ret
+    FINISH mcount_pad_exit
+
+// An exception passes through it.
+    BEGIN_OF_PAD mcount_pad_landing
+    sd a0, -40(s0)
+    sd a1, -48(s0)
+    BEGIN_TURN
+    mv a0, s1
+    call {unwound}
+    sd a0, CALL_RETURN(s1)
+    END_TURN
+    LET_PAD_GO
+    ld a0, -40(s0)
+    ld t3, -48(s0)
+    LEAVE
+    jr t3
+    FINISH mcount_pad_landing
+
 // What the unwinder asks when it comes through a watched call; the sixth argument is its own address.
     BEGIN mcount_inside_personality
     mv a5, ra
@@ -430,6 +500,9 @@ mcount_inside_traced_return:
     RESTORE
     ret
     FINISH mcount_inside_traced
+
+// Behind all else: a conditional branch reaches 4 KiB, and they have more.
+    PADS
 
 // What a program calls for a marker: it has a hook, as compilers make one.
     .globl mcount_mark

@@ -62,19 +62,12 @@ pub(crate) fn landing(address: u64) -> u64 {
 }
 
 /// Where the pads are.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) fn pads() -> Pads {
     unsafe extern "C" {
         static mcount_pads: u8;
         static mut mcount_pad_words: u8;
     }
     Pads { code: (&raw const mcount_pads) as u64, words: (&raw mut mcount_pad_words) as u64 }
-}
-
-/// There are none for this processor yet.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub(crate) fn pads() -> Pads {
-    Pads
 }
 
 /// Where a watched function returns to.

@@ -8,7 +8,9 @@
 //!
 //! All hooks are at the entry (`code`), so there are no routines for those after a prologue.
 
+use super::routines::pads;
 use crate::error::{Error, ErrorKind, Result};
+use crate::frames;
 use crate::record::{Call, Record, flags};
 pub(crate) use mcount_cpu::s390x::code;
 use std::arch::asm;
@@ -17,7 +19,7 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 unsafe extern "C" {
-    fn mcount_inside_unwound(slot: u64);
+    fn mcount_inside_unwound(slot: u64, address: u64);
     static mcount_inside_traced_return: u8;
 }
 
@@ -62,21 +64,27 @@ pub(super) fn block_word() -> *mut *mut c_void {
     found as *mut *mut c_void
 }
 
-/// An exception passes through the watched call that has called the function with this canonical frame address: has its
-/// handlers called.
+/// An exception passes through the watched call that has called the function with this canonical frame address, and returns to
+/// `address`: has its handlers called.
 ///
 /// # Safety
 ///
 /// Called by the personality routine only.
-unsafe fn unwind(above: u64) {
+unsafe fn unwind(above: u64, address: u64) {
     /// From the slot to that address: a word, and what functions keep registers in.
     const SLOT: u64 = 168;
     // SAFETY: the caller promises that it is called by the personality routine only.
-    unsafe { mcount_inside_unwound(above - SLOT) };
+    unsafe {
+        let slot = above - SLOT;
+        mcount_inside_unwound(slot, address);
+        if pads().number_of(address).is_none() && frames::cover(slot) {
+            frames::of(slot).who.write_volatile(frames::LEFT);
+        }
+    }
 }
 
 /// The answer to an exception that passes through a watched call: it isn't stopped there.
-pub(crate) const LOOK: Option<unsafe fn(u64)> = Some(unwind);
+pub(crate) const LOOK: Option<unsafe fn(u64, u64)> = Some(unwind);
 
 /// Where a traced function returns to, wherever its hook is.
 pub(crate) fn late_return() -> u64 {

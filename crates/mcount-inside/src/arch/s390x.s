@@ -223,15 +223,44 @@
 8:  tm RECORD_FLAGS + 3(%r1), TRACED_FLAG
     .endm
 
-# The caller's address back from the shadow, to where it's loaded from; then the shadow is cleared. In this order:
-# unwinders and signal handlers always find one of both.
-    .macro LET_GO
+# The caller's address to where it's loaded from.
+    .macro LET_PAD_GO
     lg %r1, CALL_RETURN(%r10)
     stg %r1, KEPT_R14(%r11)
     .cfi_offset 14, -56
+    .endm
+
+# The same, of a call whose caller's address was in the shadow; then that is cleared. In this order: unwinders and signal handlers
+# always find one of both.
+    .macro LET_GO
+    LET_PAD_GO
     lay %r3, -8(%r11)
     xihf %r3, 0x4000
     xc 0(8, %r3), 0(%r3)
+    .endm
+
+# A pad: a call, which leaves in r14 which it was.
+    .macro PAD
+    brasl %r14, mcount_pad_exit
+    .endm
+    .macro BEGIN_PADS
+    .cfi_startproc
+    .cfi_personality 0x1b, mcount_inside_personality
+    AT_RETURN
+    CALLER_OF_PAD_IN_LINK
+    .endm
+    .macro END_PADS
+    .cfi_endproc
+    .endm
+
+# Unwinders find the caller's address at (v & -16) + *(v & -4096), where v is r14, which leads to the pad.
+    .macro CALLER_OF_PAD_IN_LINK
+    .cfi_escape 0x10,0x0e, 12, 0x7e,0x00, 0x09,0xf0, 0x1a, 0x12, 0x11,0x80,0x60, 0x1a, 0x06, 0x22
+    .endm
+
+# The same once that has been saved in the slot: v = *(CFA - 176).
+    .macro CALLER_OF_PAD
+    .cfi_escape 0x10,0x0e, 15, 0x0a,0x00,0xb0, 0x1c, 0x06, 0x09,0xf0, 0x1a, 0x12, 0x0b,0xf0,0x00, 0x1a, 0x06, 0x22
     .endm
 
     .text
@@ -290,6 +319,7 @@
     .hidden mcount_inside_return
 mcount_inside_return:
     stg %r0, 8(%r15)
+    larl %r14, mcount_inside_return     # perhaps the function has returned by another register
     KEEP 0
     KEEP_VECTORS
     BEGIN_TURN
@@ -303,6 +333,26 @@ mcount_inside_return:
     br %r14
     FINISH mcount_inside_call
 
+# The exit of a call that returns to a pad, whether it's watched or only traced.
+    BEGIN mcount_pad_exit
+    .cfi_personality 0x1b, mcount_inside_personality
+    AT_RETURN
+    CALLER_OF_PAD_IN_LINK
+    stg %r0, 8(%r15)
+    KEEP 0
+    CALLER_OF_PAD
+    KEEP_VECTORS
+    BEGIN_TURN
+    lgr %r2, %r10
+    brasl %r14, {left}
+    END_TURN
+    RESTORE_VECTORS
+    LET_PAD_GO
+    RESTORE
+    AT_RETURN
+    br %r14
+    FINISH mcount_pad_exit
+
 # No hook is behind a prologue, and no exception is stopped: nobody goes to these.
     .irp name, enter_late, enter_traced_late, landing
     .globl mcount_inside_\name
@@ -310,7 +360,7 @@ mcount_inside_return:
     .set mcount_inside_\name, mcount_inside_pass
     .endr
 
-# An exception passes through the watched call whose slot is in r2.
+# An exception passes through the watched call whose slot is in r2, and which returns to the address in r3.
     BEGIN mcount_inside_unwound
     AT_ENTRY
     stmg %r6, %r15, KEPT_R6(%r15)
@@ -322,6 +372,7 @@ mcount_inside_return:
     stg %r11, 0(%r15)
     la %r10, CALL(%r15)
     stg %r2, CALL_STACK(%r10)
+    stg %r3, CALL_RETURN(%r10)
     BEGIN_TURN
     lgr %r2, %r10
     brasl %r14, {unwound}
@@ -361,7 +412,10 @@ mcount_inside_return:
     lg %r1, CALL_RECORD(%r10)
     lg %r1, RECORD_BODY(%r1)
     ltgr %r8, %r8
-    RESTORE
+    je 5f
+    lay %r3, -8(%r11)           # perhaps that's a pad
+    mvc KEPT_R14(8, %r11), 0(%r3)
+5:  RESTORE
     AT_ENTRY
     jge mcount_inside_traced
     br %r1
@@ -377,6 +431,7 @@ mcount_inside_return:
     .hidden mcount_inside_traced_return
 mcount_inside_traced_return:
     stg %r0, 8(%r15)
+    larl %r14, mcount_inside_traced_return
     KEEP 0
     KEEP_VECTORS
     lay %r2, -8(%r11)
@@ -389,6 +444,8 @@ mcount_inside_traced_return:
     AT_RETURN
     br %r14
     FINISH mcount_inside_traced
+
+    PADS
 
 # What a program calls for a marker: it has a hook, as compilers make one.
     .globl mcount_mark

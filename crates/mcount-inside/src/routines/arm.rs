@@ -1,19 +1,22 @@
 //! Arm, and exceptions there: a personality routine unwinds a frame itself (Exception Handling ABI for the Arm Architecture, 9), so that
 //! of watched calls says where they were made, and exceptions needn't be stopped there.
 
-use crate::agent::{self, Return, slow_exit};
+use crate::agent::{self, Program, Return, slow_exit};
 use crate::arch::{late_return, return_address, return_to};
 use crate::c::mcount_live_mark;
 use crate::frames::{self, TABLE};
 use crate::record::{Call, Record, action};
 use crate::unwinders;
-use crate::watch::{self, MISSED, left, unwound};
+use crate::watch::{self, MISSED, left, passed};
+use mcount_cpu::here::abi::PAD_SIZE;
+use mcount_recorder::pad_table::PAD_PAGES;
+use mcount_recorder::pads;
 use std::arch::global_asm;
 use std::ffi::c_int;
 use std::mem::offset_of;
 
 unsafe extern "C" {
-    fn mcount_inside_unwound(slot: u64);
+    fn mcount_inside_unwound(slot: u32, address: u32);
 }
 
 /// A function is entered.
@@ -65,13 +68,17 @@ unsafe extern "C" fn personality(state: u32, _: u32, context: u32, caller: u32) 
     // SAFETY: the unwinder's own context.
     unsafe {
         let slot = u64::from(unwinder.register(context, SP)).wrapping_sub(4);
-        let address = frames::caller(slot);
+        let place = unwinder.register(context, PC);
+        let pad = pads::caller_of::<Program>(u64::from(place));
+        let address = pad.unwrap_or_else(|| frames::caller(slot));
         if address == 0 {
             return FAILURE;
         }
         if state & PHASES != FIRST_PHASE {
-            mcount_inside_unwound(slot);
-            frames::of(slot).ret.write_volatile(0);
+            mcount_inside_unwound((slot & 0xffff_ffff) as u32, place);
+            if pad.is_none() {
+                frames::of(slot).ret.write_volatile(0);
+            }
         }
         unwinder.set_register(context, PC, (address & 0xffff_ffff) as u32);
     }
@@ -79,6 +86,7 @@ unsafe extern "C" fn personality(state: u32, _: u32, context: u32, caller: u32) 
 }
 
 global_asm!(
+    include_str!("../arch/pads.s"),
     include_str!("../arch/arm.s"),
     include_str!("../arch/thread.s"),
     traced = sym traced,
@@ -87,10 +95,12 @@ global_asm!(
     entered_late = sym watch::entered_late,
     left = sym left,
     missed = sym MISSED,
-    unwound = sym unwound,
+    unwound = sym passed,
     personality = sym personality,
     table = sym TABLE,
     mark = sym mcount_live_mark,
+    pad_pages = const PAD_PAGES,
+    pad_size = const PAD_SIZE,
     call_stack = const offset_of!(Call, stack),
     call_return = const offset_of!(Call, return_address),
     call_target = const offset_of!(Call, target),

@@ -7,6 +7,8 @@ use crate::c::mcount_live_mark;
 use crate::frames::{self, TABLE};
 use crate::record::{Call, Record, action};
 use crate::watch::{self, MISSED, left, personality, unwound};
+use mcount_cpu::here::abi::PAD_SIZE;
+use mcount_recorder::pad_table::PAD_PAGES;
 use std::arch::global_asm;
 use std::ffi::c_char;
 use std::mem::offset_of;
@@ -87,18 +89,50 @@ unsafe extern "C" fn returned(call: *mut Call, returns_to: u32) {
     }
 }
 
+/// Bytes below the stack pointer that the exit routines leave alone, as the assembly knows.
+const LEFT: usize = 1024;
+
+/// The same of a function that has returned to the pad at this address. Its slot gets that address if a signal came meanwhile.
+///
+/// # Safety
+///
+/// As above.
+unsafe extern "C" fn returned_to_pad(call: *mut Call, pad: u32) {
+    // SAFETY: the caller promises that it is called by the exit routines only.
+    unsafe {
+        let call = &mut *call;
+        let last = call.stack;
+        let has_it = |slot: &u64| (*slot as *const u32).read_volatile() == pad;
+        call.stack = slots_from(last).take(LEFT / 4).find(has_it).unwrap_or(last);
+        (call.stack as *mut u32).write_volatile(pad);
+        call.link = (last as *mut u32).cast();
+    }
+}
+
+/// The call of a pad has ended: puts its caller's address where the exit routine returns by.
+///
+/// # Safety
+///
+/// As above.
+unsafe extern "C" fn put_back(call: *mut Call) {
+    // SAFETY: `returned_to_pad` has found out where that is.
+    unsafe { (*call).link.cast::<u32>().write_volatile((*call).return_address as u32) };
+}
+
+/// The words that may be the slot of a call which has just returned: `first`, or further down.
+fn slots_from(first: u64) -> impl Iterator<Item = u64> {
+    /// The most that an instruction takes off the stack, in words.
+    const MOST: u64 = 1 << 14;
+    (0..MOST).map(move |words| first.wrapping_sub(4 * words))
+}
+
 /// The slot of the call that has just returned to an address: `first`, if its function took no arguments off the stack; else it's
 /// further down. 0: there's none.
 ///
 /// There may be what `longjmp` has left, where arguments are now. But only the slot still has where it returned to, unless a signal
 /// came just then.
 fn slot_below(first: u64, returns_to: u32) -> u64 {
-    /// The most that an instruction takes off the stack, in words.
-    const MOST: u64 = 1 << 14;
-    let slots = || {
-        let all = (0..MOST).map(|words| first.wrapping_sub(4 * words));
-        all.filter(|slot| frames::caller(*slot) != 0)
-    };
+    let slots = || slots_from(first).filter(|slot| frames::caller(*slot) != 0);
     // SAFETY: its shadow is mapped, so the stack is.
     let has_it = |slot: &u64| unsafe { (*slot as *const u32).read_volatile() } == returns_to;
     slots().find(has_it).or_else(|| slots().next()).unwrap_or(0)
@@ -115,6 +149,7 @@ unsafe extern "C" fn mark(text: *const c_char) {
 }
 
 global_asm!(
+    include_str!("../arch/pads.s"),
     include_str!("../arch/i386.s"),
     include_str!("../arch/thread.s"),
     traced = sym traced,
@@ -130,6 +165,10 @@ global_asm!(
     vectors = sym VECTORS,
     table = sym TABLE,
     mark = sym mark,
+    pad_pages = const PAD_PAGES,
+    pad_size = const PAD_SIZE,
+    returned_to_pad = sym returned_to_pad,
+    put_back = sym put_back,
     call_stack = const offset_of!(Call, stack),
     call_return = const offset_of!(Call, return_address),
     call_target = const offset_of!(Call, target),

@@ -3,10 +3,13 @@
 use crate::agent::{slow_entry, slow_exit};
 use crate::arch::LONG_VECTORS;
 use crate::c::mcount_live_mark;
-use crate::watch::{MISSED, entered, left, personality, unwound};
+use crate::watch::{MISSED, entered, left, passed, personality};
+use mcount_cpu::here::abi::PAD_SIZE;
+use mcount_recorder::pad_table::PAD_PAGES;
 use std::arch::global_asm;
 
 global_asm!(
+    include_str!("../arch/pads.s"),
     include_str!("../arch/s390x.s"),
     include_str!("../arch/thread.s"),
     slow_entry = sym slow_entry,
@@ -14,8 +17,10 @@ global_asm!(
     entered = sym entered,
     left = sym left,
     missed = sym MISSED,
-    unwound = sym unwound,
+    unwound = sym passed,
     personality = sym personality,
     mark = sym mcount_live_mark,
+    pad_pages = const PAD_PAGES,
+    pad_size = const PAD_SIZE,
     long_vectors = sym LONG_VECTORS,
 );

@@ -5,7 +5,7 @@ use crate::chunks::{drop_call, new_chunk};
 use crate::host::Host;
 use crate::layout as trace;
 use crate::pad_table::{PADS, is_pad};
-use crate::places::store;
+use crate::places::{SHIFT, store};
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -220,7 +220,6 @@ impl<H: Host> Known<H> {
             return;
         }
         let mut before = *first;
-        // Without pads, it's none.
         for () in core::iter::repeat_n((), MOST) {
             let Some(other) = self.frames.get_mut(before as usize).filter(|_| before != 0) else {
                 return;
@@ -278,7 +277,7 @@ impl<H: Host> Known<H> {
         const NOWHERE: u64 = 1 << 62;
         let number = at as usize / IN_MIRROR;
         let Some(mirror) = self.mirrors.get_mut(number).filter(|it| it.trace != of) else { return };
-        let near = (address ^ FAR) & (2 * FAR - 1) & !(trace::CHUNK_SIZE - 1);
+        let near = (address << SHIFT ^ FAR) & (2 * FAR - 1) & !(trace::CHUNK_SIZE - 1);
         let base = NOWHERE | (number as u64) << 32 | near;
         let process = (of >> 32) as u32;
         let chunk = |kind| new_chunk::<H>(kind, 0, base, process);

@@ -7,7 +7,7 @@ use crate::build::{Hooks, Link};
 use crate::machine::ARM;
 use crate::own::check_in;
 use crate::traces;
-use crate::truth::{Program, leaves, program};
+use crate::truth::{COPIES, COPIES_THROW, Program, leaves, program};
 
 const GCC: &[&str] = &["gcc"];
 
@@ -53,6 +53,10 @@ pub(super) static FOREIGN: Foreign = Foreign {
         (leaves("thread-ends.cpp"), "g++", PG, O2),
         (program("tail.c"), "gcc", ARM_ONE, O2),
         (Program { changes_stacks: true, ..leaves("fibres.c") }, "gcc", BEFORE, O0),
+        (COPIES, "gcc", ARM_ONE, O2),
+        (COPIES, "clang", PG, O0),
+        (COPIES_THROW, "g++", BEFORE, O2),
+        (COPIES_THROW, "g++", ARM_PG, STATIC),
     ],
 };
 

@@ -6,7 +6,7 @@ use crate::build::{Hooks, Link, Room, sources};
 use crate::machine::I386;
 use crate::own::Stress;
 use crate::reader::Trace;
-use crate::truth::{Program, leaves, program};
+use crate::truth::{COPIES, COPIES_THROW, Program, leaves, program};
 use std::sync::Arc;
 
 const FIVE: Hooks = hooks("patchable-5", &["-fpatchable-function-entry=5"]);
@@ -37,6 +37,10 @@ pub(super) static FOREIGN: Foreign = Foreign {
         (leaves("thread-ends.cpp"), "g++", FIVE, O2),
         (program("threads.c"), "gcc", FIVE, O2),
         (Program { changes_stacks: true, ..leaves("fibres.c") }, "gcc", FIVE, O0),
+        (COPIES, "gcc", FIVE, O2),
+        (COPIES, "clang", FENTRY, O0),
+        (COPIES, "gcc", PG, O2),
+        (COPIES_THROW, "g++", FIVE, STATIC),
     ],
 };
 

@@ -5,7 +5,7 @@ use crate::Test;
 use crate::build::{Hooks, Link, sources};
 use crate::machine::LOONGARCH64;
 use crate::own::check_in;
-use crate::truth::{Program, leaves, program};
+use crate::truth::{COPIES, COPIES_THROW, Program, leaves, program};
 
 const TWO: Hooks = hooks("patchable-2", &["-fpatchable-function-entry=2"]);
 const PG: Hooks = Hooks { after_prologue: true, ..hooks("pg", &["-pg"]) };
@@ -33,6 +33,9 @@ pub(super) static FOREIGN: Foreign = Foreign {
         (Program { may_miss: true, ..leaves("plain.c") }, "clang", PG, O0),
         (leaves("thread-ends.cpp"), "clang++", TWO, O2),
         (Program { changes_stacks: true, ..leaves("fibres.c") }, "clang", TWO, O0),
+        (COPIES, "clang", TWO, O2),
+        (COPIES, "clang", PG, O0),
+        (COPIES_THROW, "clang++", TWO, O2),
     ],
 };
 

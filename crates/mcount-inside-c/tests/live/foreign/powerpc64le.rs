@@ -3,7 +3,7 @@
 use super::{BOTH, Foreign, O0, O2, STATIC, hooks};
 use crate::build::Hooks;
 use crate::machine::POWERPC64LE;
-use crate::truth::{Program, leaves, program};
+use crate::truth::{COPIES, COPIES_THROW, Program, leaves, program};
 
 const KERNEL: Hooks = hooks("profile-kernel", &["-pg", "-mprofile-kernel"]);
 const PG: Hooks = Hooks { after_prologue: true, ..hooks("pg", &["-pg"]) };
@@ -24,5 +24,8 @@ pub(super) static FOREIGN: Foreign = Foreign {
         (leaves("thread-ends.cpp"), "g++", KERNEL, O2),
         (program("threads.c"), "clang", PG, O2),
         (Program { changes_stacks: true, ..leaves("fibres.c") }, "gcc", KERNEL, O0),
+        (COPIES, "gcc", KERNEL, O2),
+        (COPIES, "clang", PG, O0),
+        (COPIES_THROW, "g++", KERNEL, STATIC),
     ],
 };

@@ -3,7 +3,7 @@
 use super::{BOTH, Foreign, O0, O2, STATIC, hooks};
 use crate::build::Hooks;
 use crate::machine::RISCV64;
-use crate::truth::{Program, leaves, program};
+use crate::truth::{COPIES, COPIES_THROW, Program, leaves, program};
 
 /// Room before the entry, and one NOP at it: that's changed while threads run.
 const BEFORE: Hooks = hooks("patchable-5,4", &["-fpatchable-function-entry=5,4"]);
@@ -35,5 +35,9 @@ pub(super) static FOREIGN: Foreign = Foreign {
         (leaves("thread-ends.cpp"), "g++", BEFORE, O2),
         // Not threads.c: QEMU gives each of 10,000 stacks new addresses, so they spread over more than 64 GiB.
         (Program { changes_stacks: true, ..leaves("fibres.c") }, "gcc", BEFORE, O0),
+        (COPIES, "gcc", BEFORE, O2),
+        (COPIES, "clang", FOUR, O0),
+        (COPIES, "gcc", PG, O2),
+        (COPIES_THROW, "g++", BEFORE, STATIC),
     ],
 };

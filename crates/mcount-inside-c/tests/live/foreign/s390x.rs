@@ -5,7 +5,7 @@ use crate::Test;
 use crate::build::Hooks;
 use crate::machine::S390X;
 use crate::own::check_in;
-use crate::truth::{Program, leaves, program};
+use crate::truth::{COPIES, COPIES_THROW, Program, leaves, program};
 
 const NOP: Hooks = hooks("nop-mcount", &["-pg", "-mfentry", "-mnop-mcount", "-mrecord-mcount"]);
 const FENTRY: Hooks = hooks("fentry", &["-pg", "-mfentry"]);
@@ -29,6 +29,9 @@ pub(super) static FOREIGN: Foreign = Foreign {
         (leaves("jumps.c"), "gcc", FENTRY, O2),
         (leaves("thread-ends.cpp"), "g++", NOP, O2),
         (Program { changes_stacks: true, ..leaves("fibres.c") }, "gcc", NOP, O0),
+        (COPIES, "gcc", NOP, O2),
+        (COPIES, "clang", FENTRY, O0),
+        (COPIES_THROW, "g++", PG, STATIC),
     ],
 };
 
