@@ -87,7 +87,7 @@ pub unsafe fn enter<H: Host>(slot: *mut u64, caller: u64, word: u32) -> Return {
         // Another frame has the slot. It was left by `longjmp`, or its thread has ended, or it comes back: see `pads.rs`.
         let is_taken = is_known && !is_tail_call && ret != LET_GO;
         // `limit::enter` changes them.
-        let words = H::words(slot as u64);
+        let words = is_taken.then(|| H::words(slot as u64));
         if is_tail_call && !is_known {
             return Return::AsBefore;
         }
@@ -105,7 +105,7 @@ pub unsafe fn enter<H: Host>(slot: *mut u64, caller: u64, word: u32) -> Return {
         }
         let mut mark = if has_pad { pads::OF_PAD } else { 0 };
         let mut seen = if is_tail_call { Return::AsBefore } else { Return::Stub };
-        if is_taken {
+        if let Some(words) = words {
             let taken = Taken { slot: slot as u64, caller, block: Some(block), words };
             let Some(pad) = pads::displace::<H>(&taken, is_ended) else {
                 return give_up::<H>(block, slot as u64, is_ended);

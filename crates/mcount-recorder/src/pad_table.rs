@@ -36,7 +36,10 @@ impl Pads {
     #[inline]
     pub fn number_of(self, address: u64) -> Option<u32> {
         let distance = address.wrapping_sub(self.code);
-        let number = u32::try_from(distance / PAD_SIZE).ok().filter(|number| *number < PADS)?;
+        if distance >= PAD_SIZE * u64::from(PADS) {
+            return None;
+        }
+        let number = distance as u32 / PAD_SIZE as u32;
         (distance.is_multiple_of(PAD_SIZE) && is_pad(number)).then_some(number)
     }
 }

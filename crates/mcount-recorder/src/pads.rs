@@ -243,7 +243,11 @@ unsafe fn put_back<H: Host>(
 }
 
 /// The caller's address of a frame that returns to the pad with this address.
+#[inline]
 pub fn caller_of<H: Host>(address: u64) -> Option<u64> {
+    if !are_used() {
+        return None;
+    }
     // SAFETY: a pad's word is there.
     H::pads()
         .number_of(address)

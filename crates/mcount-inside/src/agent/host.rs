@@ -87,8 +87,7 @@ unsafe impl Host for Program {
     /// Has an exception passed through the call of this slot, where it isn't stopped there?
     fn is_left(slot: u64) -> bool {
         // SAFETY: who asks has the shadows of the slot.
-        arch::LOOK.is_some()
-            && unsafe { frames::of(slot).who.read_volatile() } & frames::LEFT != 0
+        arch::LOOK.is_some() && unsafe { frames::of(slot).who.read_volatile() } & frames::LEFT != 0
     }
 
     /// Are the words of this slot there, whether anything is recorded or not?

@@ -4,6 +4,7 @@ use super::here::{block_word, late_return, memory};
 #[cfg(not(target_arch = "arm"))]
 use mcount_recorder::pad_table;
 use mcount_recorder::pad_table::Pads;
+use mcount_recorder::pads::are_used;
 use std::ffi::c_void;
 
 unsafe extern "C" {
@@ -83,7 +84,7 @@ pub(crate) fn traced_return() -> u64 {
 /// Is it an address that a watched or a traced function returns to?
 pub(crate) fn is_return(address: u64) -> bool {
     [return_address(), traced_return(), late_return()].contains(&address)
-        || pads().number_of(address).is_some()
+        || are_used() && pads().number_of(address).is_some()
 }
 
 /// The routine of traced functions without handlers.
