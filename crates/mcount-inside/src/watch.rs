@@ -283,7 +283,15 @@ pub(crate) unsafe extern "C" fn unwound(call: *mut Call) -> u64 {
 #[cfg(any(target_arch = "arm", target_arch = "s390x"))]
 pub(crate) unsafe extern "C" fn passed(call: *mut Call) -> u64 {
     // SAFETY: the routine has made room for the call, and the stack and the address in it; its slot has shadows.
-    unsafe { pass(&mut *call, (*call).return_address) }
+    unsafe {
+        let (slot, address) = ((*call).stack, (*call).return_address);
+        let caller = pass(&mut *call, address);
+        let has_pad = arch::pads().number_of(address).is_some();
+        if arch::LOOK.is_some() && !has_pad && frames::cover(slot) {
+            frames::of(slot).who.write_volatile(frames::LEFT);
+        }
+        caller
+    }
 }
 
 /// An exception leaves a call that returns to `address`.

@@ -8,9 +8,7 @@
 //!
 //! All hooks are at the entry (`code`), so there are no routines for those after a prologue.
 
-use super::routines::pads;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frames;
 use crate::record::{Call, Record, flags};
 pub(crate) use mcount_cpu::s390x::code;
 use std::arch::asm;
@@ -74,13 +72,7 @@ unsafe fn unwind(above: u64, address: u64) {
     /// From the slot to that address: a word, and what functions keep registers in.
     const SLOT: u64 = 168;
     // SAFETY: the caller promises that it is called by the personality routine only.
-    unsafe {
-        let slot = above - SLOT;
-        mcount_inside_unwound(slot, address);
-        if pads().number_of(address).is_none() && frames::cover(slot) {
-            frames::of(slot).who.write_volatile(frames::LEFT);
-        }
-    }
+    unsafe { mcount_inside_unwound(above - SLOT, address) };
 }
 
 /// The answer to an exception that passes through a watched call: it isn't stopped there.
