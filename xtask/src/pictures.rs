@@ -185,8 +185,10 @@ exec gcc \"$@\"
             $terminal new-session -d -x 92 -y 16 \"$mcount tui server.mcount\"
             sleep 3
             $terminal capture-pane -e -p
-            $terminal send-keys 2 Down Down Down + + +
-            sleep 1
+            $terminal send-keys 2 / write_line Enter n n n n n n n n n n
+            sleep 3
+            $terminal send-keys + + +
+            sleep 3
             $terminal capture-pane -e -p
             $terminal kill-server";
         let page = self.folder.join("tui.html");
@@ -259,8 +261,15 @@ struct Look {
 impl Look {
     fn change(&mut self, codes: &str) {
         let colour = |code: usize| COLOURS.get(code).copied();
-        for code in codes.split(';').map(|code| code.parse::<usize>().unwrap_or(0)) {
+        let mut codes = codes.split(';').map(|code| code.parse::<usize>().unwrap_or(0));
+        while let Some(code) = codes.next() {
             match code {
+                // A colour of 256, of which the first 16 are those above; or red, green and blue, which nothing here uses.
+                38 | 48 => {
+                    let number = (codes.next() == Some(5)).then(|| codes.next()).flatten();
+                    let of_many = number.and_then(colour);
+                    *(if code == 38 { &mut self.front } else { &mut self.back }) = of_many;
+                }
                 0 => *self = Self::default(),
                 1 => self.is_bold = true,
                 22 => self.is_bold = false,
