@@ -128,8 +128,6 @@ impl Foreign {
         // Start files of i386 have a function without unwind information that position-independent code calls: samples end there,
         // traced or not.
         let all = all.filter(|of| self.machine.name != I386.name || of.source != "profiler.c");
-        // Exceptions don't pass through pads there yet.
-        let all = all.filter(|of| self.machine.name != "arm" || of.source != "copies-throw.cpp");
         let all = all.filter(|of| self.machine.has_cpp || of.source.strip_suffix(".cpp").is_none());
         for of in all {
             for (family, usual) in self.usual {

@@ -7,7 +7,7 @@ use crate::build::{Hooks, Link};
 use crate::machine::ARM;
 use crate::own::check_in;
 use crate::traces;
-use crate::truth::{COPIES, Program, leaves, program};
+use crate::truth::{COPIES, COPIES_THROW, Program, leaves, program};
 
 const GCC: &[&str] = &["gcc"];
 
@@ -55,6 +55,8 @@ pub(super) static FOREIGN: Foreign = Foreign {
         (Program { changes_stacks: true, ..leaves("fibres.c") }, "gcc", BEFORE, O0),
         (COPIES, "gcc", ARM_ONE, O2),
         (COPIES, "clang", PG, O0),
+        (COPIES_THROW, "g++", PG, O0),
+        (COPIES_THROW, "g++", ARM_PG, STATIC),
     ],
 };
 
