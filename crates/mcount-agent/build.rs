@@ -7,13 +7,6 @@ use std::env::var;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Those that the agent is written for, and what the compiler is told there: `agent/routines` has a file for each.
-const PROCESSORS: [(&str, &[&str]); 2] = [
-    ("x86_64", &[]),
-    // What it would call for atomic instructions asks a C library which there are.
-    ("aarch64", &["-Ctarget-feature=-outline-atomics"]),
-];
-
 /// The crates that it's made of, each after those that it depends on, and the variables by which their builds say where they are.
 const CRATES: [(&str, &str); 3] = [
     ("mcount_cpu", "DEP_MCOUNT_CPU_SOURCES"),
@@ -25,16 +18,13 @@ fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=agent");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-check-cfg=cfg(has_agent)");
-    let Ok(sources) = var("DEP_MCOUNT_CPU_SOURCES") else { return ExitCode::FAILURE };
-    // The agent's assembly includes what it has in common with that of the library.
-    println!("cargo::rustc-env=MCOUNT_CPU={sources}");
-    let is = |name: &str, value: &str| var(name).is_ok_and(|found| found == value);
-    let processor = PROCESSORS.iter().find(|(name, _)| is("CARGO_CFG_TARGET_ARCH", name));
-    let is_possible = is("CARGO_CFG_TARGET_OS", "linux")
-        && is("CARGO_CFG_TARGET_POINTER_WIDTH", "64")
-        && is("CARGO_CFG_TARGET_ENDIAN", "little");
-    let Some((_, flags)) = processor.filter(|_| is_possible) else { return ExitCode::SUCCESS };
-    let Some(commands) = commands(flags, &sources) else { return ExitCode::FAILURE };
+    // The folder of the processor, if the agent is written for it. Its assembly is included from there.
+    let Ok(processor) = var("DEP_MCOUNT_CPU_AGENT") else { return ExitCode::SUCCESS };
+    println!("cargo::rustc-env=MCOUNT_PROCESSOR={processor}");
+    let flags = std::fs::read_to_string(Path::new(&processor).join("rustc-flags"));
+    let flags = flags.unwrap_or_default();
+    let flags: Vec<&str> = flags.lines().collect();
+    let Some(commands) = commands(&flags, &processor) else { return ExitCode::FAILURE };
     for mut command in commands {
         if !command.status().is_ok_and(|status| status.success()) {
             eprintln!("the agent does not build: {command:?}");
@@ -46,7 +36,7 @@ fn main() -> ExitCode {
 }
 
 /// What is to be run, one after the other, to build the agent. `None`: cargo doesn't say what's needed for it.
-fn commands(flags: &[&str], processors: &str) -> Option<Vec<Command>> {
+fn commands(flags: &[&str], processor: &str) -> Option<Vec<Command>> {
     let out = PathBuf::from(var("OUT_DIR").ok()?);
     let mut commands = Vec::new();
     let mut known = vec![format!("-L{}", out.display())];
@@ -63,7 +53,7 @@ fn commands(flags: &[&str], processors: &str) -> Option<Vec<Command>> {
     let mut command = compile("agent", Path::new("agent/main.rs"), &archive)?;
     // All of it is compiled at once: as if it were one crate.
     command.args(["--crate-type=staticlib", "-Clto=fat"]).args(flags).args(&known);
-    command.env("MCOUNT_CPU", processors);
+    command.env("MCOUNT_PROCESSOR", processor);
     commands.push(command);
     commands.push(link(&archive, &out.join("agent.so")));
     Some(commands)
@@ -76,7 +66,7 @@ fn compile(name: &str, root: &Path, output: &Path) -> Option<Command> {
     command
         .args(["-Cpanic=abort", "-Copt-level=3", "-Ccodegen-units=1", "-Cdebuginfo=0"])
         // As the build of the recorder says of these processors. Warnings are cargo's, which checks these sources as well.
-        .arg("--cfg=can_record")
+        .args(["--cfg=can_record", "--cfg=has_call", "--cfg=has_agent"])
         .args(["-Crelocation-model=pic", "-Cforce-unwind-tables=yes", "--cap-lints=allow"])
         .arg("-o")
         .arg(output)

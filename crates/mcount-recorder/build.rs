@@ -1,5 +1,5 @@
 //! Tells the builds of crates that depend on this one where its sources are: that of the agent compiles them once more. And says
-//! whether this processor is one that the recorder knows: `can_record`.
+//! whether this processor is one that the recorder knows: `can_record`; and `has_call`, if it has assembly in `mcount-cpu`.
 
 use std::env::var;
 
@@ -10,9 +10,12 @@ const PROCESSORS: [&str; 8] =
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::metadata=sources={}/src", var("CARGO_MANIFEST_DIR").unwrap_or_default());
-    println!("cargo::rustc-check-cfg=cfg(can_record)");
-    let is_known = |found: String| PROCESSORS.contains(&found.as_str());
-    if var("CARGO_CFG_TARGET_ARCH").is_ok_and(is_known) {
+    println!("cargo::rustc-check-cfg=cfg(can_record, has_call)");
+    let processor = var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    if PROCESSORS.contains(&processor.as_str()) {
         println!("cargo::rustc-cfg=can_record");
+    }
+    if var("DEP_MCOUNT_CPU_CALL").is_ok() {
+        println!("cargo::rustc-cfg=has_call");
     }
 }

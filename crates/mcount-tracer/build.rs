@@ -1,13 +1,10 @@
 //! Says what there is on the processor and the system that this is built for: `can_trace` where programs can be traced from
-//! outside, as the build script of `mcount-ptrace` says, and `can_patch` where functions of running ones can be replaced.
+//! outside, and `can_patch` where functions of running ones can be replaced, as the build script of `mcount-cpu` says.
 //!
 //! Cargo hands both on to the build scripts of the crates that depend on this one, as `DEP_MCOUNT_TRACER_CAN_TRACE` and
 //! `DEP_MCOUNT_TRACER_CAN_PATCH`.
 
 use std::env::var;
-
-/// Processors on which functions can be replaced: `src/trace/attach/patch/arch` has a file for each.
-const PATCHED: [&str; 2] = ["x86_64", "aarch64"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -16,7 +13,7 @@ fn main() {
         return;
     }
     say("can_trace");
-    if PATCHED.iter().any(|name| is("CARGO_CFG_TARGET_ARCH", name)) {
+    if is("DEP_MCOUNT_CPU_CAN_PATCH", "1") {
         say("can_patch");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! No thread is inside the agent then, so the agent's lock is free.
 
-use super::{config, mcount_config, routines};
+use super::{blocks, config, mcount_config, values};
 use mcount_cpu::here::syscalls::number;
 use mcount_recorder::{pads, sys, thread};
 
@@ -11,7 +11,7 @@ use mcount_recorder::{pads, sys, thread};
 extern "C" fn mcount_begin() -> i64 {
     const ENOMEM: i64 = 12;
     pads::begin_trace();
-    if thread::start() && routines::start() { 0 } else { -ENOMEM }
+    if thread::start() && blocks::start() { 0 } else { -ENOMEM }
 }
 
 /// Lets go of the trace: nothing more is recorded, and calls under way return as they would have.
@@ -22,7 +22,7 @@ extern "C" fn mcount_leave() -> i64 {
         return 0;
     }
     thread::leave();
-    routines::values::forget();
+    values::forget();
     // SAFETY: nobody has an address in it any more; the recorder sees to it that no thread is in the agent.
     unsafe {
         (&raw mut mcount_config.file).write_volatile(core::ptr::null_mut());

@@ -4,9 +4,10 @@
 //! The recorder has seen to it that `prctl` and `syscall` of the C library come here first. It's asked whether the filter
 //! forbids anything that the agent does, and how far down the stack goes.
 
+use super::blocks;
 use super::host::{self, Agent};
-use super::routines::{self, SYS_PRCTL, SYS_SECCOMP};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use mcount_cpu::here::agent::{SYS_PRCTL, SYS_SECCOMP};
 use mcount_recorder::abi::Question;
 use mcount_recorder::abi::question::NO_ANSWER;
 use mcount_recorder::{Host, sys, thread};
@@ -62,7 +63,7 @@ pub(crate) unsafe extern "C" fn mcount_confine(arguments: *const [u64; 6]) {
     }
     if is_for_all {
         thread::for_all(host::confine_other);
-        routines::confine_new_ones();
+        blocks::confine_new_ones();
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is the agent's own, and different where the recorder is part of a library (`crates/mcount-inside`): how a
 //! thread finds its block, who makes room in the trace, where traced functions return to.
 
-use super::{config, mcount_config, routines};
+use super::{blocks, config, mcount_config, routines};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use mcount_cpu::here::syscalls::number;
 use mcount_layout as trace;
@@ -34,7 +34,7 @@ pub(crate) fn pads() -> Pads {
 
 /// This thread is going to forbid itself system calls.
 pub(crate) fn confine() {
-    routines::confine(routines::current());
+    blocks::confine(blocks::current());
 }
 
 /// The thread that has this block is, too.
@@ -105,16 +105,16 @@ unsafe impl Host for Agent {
     }
 
     fn current() -> *mut Block {
-        routines::current()
+        blocks::current()
     }
 
     unsafe fn set_current(block: *mut Block) {
         // SAFETY: the caller promises that it lives as long as the thread, and has its number.
-        unsafe { routines::set_current(block) };
+        unsafe { blocks::set_current(block) };
     }
 
     fn is_confined() -> bool {
-        routines::is_confined()
+        blocks::is_confined()
     }
 
     fn is_return(address: u64) -> bool {

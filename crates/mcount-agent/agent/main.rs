@@ -3,31 +3,26 @@
 //! It is a shared object without any dependency: no C library, no thread-local storage, no allocator. The
 //! tracer (`mcount trace`) fills in [`Config`] and points armed sites at stubs; from then on this code
 //! runs at the entry and the exit of each traced call. Most of it is `mcount-recorder`; the assembly, and what else differs by
-//! processor, is in `routines`.
+//! processor, is in `mcount-cpu`.
 //!
 //! Cargo can't build one package for two purposes, so `build.rs` has the compiler make the agent of this. For cargo, which checks it
 //! and formats it, it's an example.
 #![no_std]
-#![cfg(all(
-    target_os = "linux",
-    target_pointer_width = "64",
-    target_endian = "little",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#![cfg(has_agent)]
 #![expect(
     clippy::cast_possible_truncation,
     reason = "addresses have 64 bits, and words have halves"
 )]
 
 mod attach;
+mod blocks;
 mod confine;
 mod host;
 mod memory;
 mod rendezvous;
-#[cfg_attr(target_arch = "x86_64", path = "routines/x86_64.rs")]
-#[cfg_attr(target_arch = "aarch64", path = "routines/aarch64.rs")]
 mod routines;
 mod unwind;
+mod values;
 
 use mcount_recorder::abi::Config;
 use mcount_recorder::sys;

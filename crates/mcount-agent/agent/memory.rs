@@ -1,6 +1,6 @@
 //! `memcpy` and its siblings, which the compiler may call and no C library is there to have.
 
-use super::routines::{copy, copy_backwards, fill};
+use mcount_cpu::here::agent::{copy, copy_backwards, fill};
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {

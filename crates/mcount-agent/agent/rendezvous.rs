@@ -8,7 +8,7 @@
 //! leaves what is to be done in [`mcount_request`], and the agent does it.
 
 use super::host::Agent;
-use super::{config, mcount_config, routines};
+use super::{blocks, config, mcount_config};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use mcount_cpu::here::syscalls::number;
 use mcount_recorder::abi::Request;
@@ -58,7 +58,7 @@ extern "C" fn mcount_start() -> i64 {
         let first = names.iter().position(|byte| *byte == 0).unwrap_or(0);
         let stubs = (&raw const mcount_stubs) as u64;
         let size = (&raw const mcount_stubs_end) as u64 - stubs;
-        if !map_stubs(stubs, size) || !thread::start() || !routines::start() {
+        if !map_stubs(stubs, size) || !thread::start() || !blocks::start() {
             return -ENOMEM;
         }
         let length = config().length;

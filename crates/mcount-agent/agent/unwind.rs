@@ -7,6 +7,7 @@
 
 use super::config;
 use super::routines::{is_return, landing};
+use mcount_cpu::here::agent::DATA_REGISTERS;
 
 /// `_UA_CLEANUP_PHASE`, `_URC_INSTALL_CONTEXT`, `_URC_CONTINUE_UNWIND`: Itanium C++ ABI, "Exception Handling",
 /// 1.3 and 1.6.
@@ -40,9 +41,10 @@ unsafe extern "C" fn mcount_personality_of(
         if !is_return(address) {
             return CONTINUE_UNWIND;
         }
-        // The landing finds them in the registers with these numbers in DWARF.
-        set_gr(context, 0, exception);
-        set_gr(context, 1, unwinder.resume);
+        // The landing finds them in these registers.
+        let [first, second] = DATA_REGISTERS;
+        set_gr(context, first, exception);
+        set_gr(context, second, unwinder.resume);
         set_ip(context, landing(address));
     }
     INSTALL_CONTEXT

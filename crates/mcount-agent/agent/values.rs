@@ -7,16 +7,16 @@
 //! Memory that a pointer leads to may not be there, or may go while it's read. So it's read by a system call, which fails
 //! then. A load would end the program.
 //!
-//! Where registers are that an entry or an exit has saved is known by the routines of a processor (`saved`).
+//! Where registers are that an entry or an exit has saved is known by the processor (`saved`).
 
-use super::{READ_MEMORY, keep_place, saved};
 use crate::config;
 use crate::host::Agent;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use mcount_cpu::here::agent::{PLACE_OF_RESULT, READ_MEMORY, saved};
 use mcount_layout as trace;
 use mcount_recorder::abi::Recipe;
 use mcount_recorder::abi::flags::{ENTRIES, UNTIMED, VALUES};
-use mcount_recorder::abi::recipe::{self, KEPT, STACK};
+use mcount_recorder::abi::recipe::{self, KEPT, PLACE, STACK};
 use mcount_recorder::block::Block;
 use mcount_recorder::numbers::{RETURN, has};
 use mcount_recorder::pad_table::returned_to;
@@ -29,7 +29,7 @@ unsafe extern "C" {
 
 const PAGE: u64 = 4096;
 
-/// A bit of the shadow OPN: at the end of the call there's more to do than to record it. The exit in `x86_64.s` looks for it by
+/// A bit of the shadow OPN: at the end of the call there's more to do than to record it. The exit in `call.s` looks for it by
 /// the sign.
 const HAS_MORE: u64 = 1 << 31;
 
@@ -86,9 +86,12 @@ impl Registers {
         if source == STACK {
             return self.copy_stack(self.slot + 8 + offset, to);
         }
-        // SAFETY: the routine has saved that many bytes there.
+        // SAFETY: the routine has saved that many bytes there, or the entry has kept the place.
         let found = unsafe {
-            let (from, size) = saved(self.slot, self.state, source);
+            let (from, size) = match source {
+                PLACE if PLACE_OF_RESULT.is_some() => (place_of(self.slot).cast_const().cast(), 8),
+                _ => saved(self.slot, self.state, source),
+            };
             core::slice::from_raw_parts(from, size)
         };
         for (room, byte) in to.iter_mut().zip(found) {
@@ -112,6 +115,12 @@ impl Registers {
         self.copy(source, offset, &mut bytes);
         u64::from_le_bytes(bytes)
     }
+}
+
+/// Where it's kept until the exit where a result in memory goes, if a register says that at the entry. Slots are 16 bytes apart then, as stack
+/// pointers are, so one word of two of a shadow is free.
+fn place_of(slot: u64) -> *mut u64 {
+    shadow::of::<Agent>(slot - 8).start
 }
 
 /// Does what the words of a recipe say.
@@ -269,8 +278,8 @@ unsafe fn enter(slot: u64, id: u32, recipe: &Recipe, state: Option<*const u8>) {
         }
         // Arguments of a call that was too short are taken back.
         if !words(recipe, true).is_empty() || config().shortest != 0 {
-            if let Some(state) = state {
-                keep_place(slot, state);
+            if let (Some(state), Some(found)) = (state, PLACE_OF_RESULT) {
+                place_of(slot).write_volatile(found(state));
             }
             shadow.open.write_volatile(open | HAS_MORE);
         }

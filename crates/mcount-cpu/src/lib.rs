@@ -5,11 +5,16 @@
 //! makes no system call, so that a kernel or an RTOS can use it as well as the tracer of user programs. The caller has the
 //! memory: it hands in the bytes that are there and gets the bytes to write, or it lends [`engine::Code`].
 //!
+//! With the feature `outside`, a folder has what tracing from outside asks of the processor, too (`outside`). That allocates, and is
+//! about plain data all the same.
+//!
 //! `abi` is what the system makes of the processor. `syscalls` is there only for the processor that this is compiled for, and so is
 //! `here`, its folder.
 #![no_std]
 #![deny(unsafe_code)]
 
+#[cfg(feature = "outside")]
+extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
@@ -18,9 +23,13 @@ pub mod arm;
 pub mod engine;
 pub mod hook;
 pub mod i386;
+pub mod linked;
 pub mod loongarch64;
 pub mod newer_calls;
+#[cfg(feature = "outside")]
+pub mod outside;
 pub mod powerpc64;
+pub mod recipe;
 pub mod riscv64;
 pub mod s390x;
 pub mod x86_64;

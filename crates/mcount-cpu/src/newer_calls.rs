@@ -10,6 +10,8 @@ pub const NANOSLEEP: u64 = 101;
 pub const SCHED_YIELD: u64 = 124;
 /// `tgkill`.
 pub const TGKILL: u64 = 131;
+/// `prctl`.
+pub const PRCTL: u64 = 167;
 /// `rt_sigprocmask`.
 pub const RT_SIGPROCMASK: u64 = 135;
 /// `getpid`.
@@ -20,6 +22,10 @@ pub const GETTID: u64 = 178;
 pub const MUNMAP: u64 = 215;
 /// `mremap`.
 pub const MREMAP: u64 = 216;
+/// `process_vm_readv`.
+pub const PROCESS_VM_READV: u64 = 270;
+/// `seccomp`.
+pub const SECCOMP: u64 = 277;
 /// `mmap`.
 pub const MMAP: u64 = 222;
 /// `madvise`.

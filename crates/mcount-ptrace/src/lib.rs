@@ -6,8 +6,8 @@
 //! While a thread does something, the frame of a signal waits on a stack, with which it comes back if the recorder is killed
 //! ([`rescue`]).
 //!
-//! Code that differs by processor is in a folder each, with the same names in it ([`processor`]). On other
-//! processors, and on systems other than Linux, this crate is empty.
+//! What differs by processor is in the folders of `mcount-cpu`. On processors of which these say nothing about it, and on systems other
+//! than Linux, this crate is empty.
 
 #[cfg(can_trace)]
 mod memory;
@@ -20,24 +20,16 @@ pub mod rescue;
 #[cfg(can_trace)]
 pub mod resume;
 #[cfg(can_trace)]
-mod state;
-#[cfg(can_trace)]
 pub mod stop;
 #[cfg(can_trace)]
 mod tracee;
 
 #[cfg(can_trace)]
-#[cfg_attr(target_arch = "x86_64", path = "x86_64/mod.rs")]
-#[cfg_attr(target_arch = "aarch64", path = "aarch64/mod.rs")]
-pub mod processor;
-
-#[cfg(can_trace)]
 pub use {
+    mcount_cpu::outside::GeneralRegisters,
     memory::{Memory, Target, status},
-    processor::GeneralRegisters,
     remote::{CallEnd, Remote},
     request::Request,
-    state::VectorState,
     stop::{Standing, Thread},
     tracee::{Tracee, seize, to_result},
 };

@@ -4,11 +4,10 @@
 //! stops at system calls, and by a signal that it sends itself.
 
 use crate::memory::Memory;
-use crate::processor::GeneralRegisters;
 use crate::request;
-use crate::state::{FunctionCall, VectorState};
 use crate::stop::Thread;
 use crate::tracee::{Tracee, Until, to_result};
+use mcount_cpu::outside::{FunctionCall, GeneralRegisters, VectorState};
 use nix::libc;
 use std::io;
 

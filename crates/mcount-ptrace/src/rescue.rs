@@ -2,26 +2,25 @@
 //! stack, as if a handler had interrupted it. It returns from that by itself (`rt_sigreturn`), with all its
 //! registers.
 //!
-//! The layout is the kernel's (`struct rt_sigframe`), and a processor's own: there's a file for each, with the same names in it.
+//! The layout is the kernel's (`struct rt_sigframe`), and a processor's own (`signals.rs` in its folder of `mcount-cpu`).
 
 use crate::memory::Memory;
-use crate::processor::SYSTEM_CALL;
-use crate::processor::rescue as here;
 use crate::remote::Remote;
 use crate::stop::Thread;
 use crate::tracee::Tracee;
+use mcount_cpu::here::outside::{ROLES, SIGNALS, SYSTEM_CALL};
 use mcount_hooks::maps::{self, Mapping};
 use std::io;
 
 /// How many bytes below a multiple of 64 a frame is.
-pub const BELOW: u64 = here::BELOW;
+pub const BELOW: u64 = SIGNALS.below;
 /// What belongs to a function below its stack pointer.
 const RED_ZONE: u64 = 128;
 
 /// Where a frame has room below `end`.
 #[must_use]
 pub fn place(end: u64) -> u64 {
-    ((end - here::ROOM) & !63) - here::BELOW
+    ((end - SIGNALS.room) & !63) - SIGNALS.below
 }
 
 /// A thread to be made to do something whose process has code for that, and a stack.
@@ -77,9 +76,9 @@ impl<'m> Remote<'m> {
     fn sheltered(thread: &mut Thread, memory: &'m Memory, shelter: &Shelter) -> io::Result<Self> {
         let mut remote = Self::begin(thread, memory, shelter.gate)?;
         remote.prepare(shelter.gate, shelter.frame, shelter.frame)?;
-        match here::way_back(shelter.restorer) {
-            Some(word) => memory.write(shelter.frame, &word.to_le_bytes())?,
-            None => remote.back = Some(shelter.restorer),
+        match ROLES.link {
+            None => memory.write(shelter.frame, &shelter.restorer.to_le_bytes())?,
+            Some(_) => remote.back = Some(shelter.restorer),
         }
         remote.enter()?;
         remote.block()?;
@@ -92,7 +91,7 @@ impl<'m> Remote<'m> {
     ///
     /// As for [`Remote::rescued`].
     pub fn rescue(&mut self, by: Rescue) -> io::Result<()> {
-        self.prepare(by.gate, by.frame, by.frame + here::BELOW)?;
+        self.prepare(by.gate, by.frame, by.frame + SIGNALS.below)?;
         self.back = None;
         self.enter()
     }
@@ -105,12 +104,12 @@ impl<'m> Remote<'m> {
     pub fn rescue_on_stack(&mut self, gate: u64) -> io::Result<u64> {
         let frame = place(self.before.stack() - RED_ZONE);
         self.rescue(Rescue { gate, frame })?;
-        Ok(frame + here::BELOW)
+        Ok(frame + SIGNALS.below)
     }
 
     /// Writes the frame.
     fn prepare(&mut self, gate: u64, frame: u64, stack: u64) -> io::Result<()> {
-        let bytes = here::frame(frame, &self.before, self.blocked, &self.state);
+        let bytes = (SIGNALS.write)(frame, self.before.words(), self.blocked, &self.state);
         self.memory.write(frame, &bytes)?;
         (self.gate, self.stack) = (gate, Some(stack));
         Ok(())
@@ -172,11 +171,12 @@ fn borrowed(memory: &Memory, maps: &[Mapping]) -> Option<Borrowed> {
     all.sort_by_key(|map| !is_library(map));
     let find = |map: &Mapping, code: &[u8]| find(memory, map, code);
     let kernels = maps.iter().find(|map| map.path.as_os_str() == "[vdso]");
-    let restorer = |map| find(kernels.filter(|_| here::IS_KERNELS).unwrap_or(map), here::RESTORER);
+    let kernels = kernels.filter(|_| SIGNALS.is_restorer_kernels);
+    let restorer = |map| find(kernels.unwrap_or(map), SIGNALS.restorer);
     // The program itself is the first one otherwise.
     all.into_iter()
         .take(2)
-        .find_map(|map| Some(Borrowed { gate: find(map, here::GATE)?, restorer: restorer(map)? }))
+        .find_map(|map| Some(Borrowed { gate: find(map, SIGNALS.gate)?, restorer: restorer(map)? }))
 }
 
 /// Where `code` is in a mapping.

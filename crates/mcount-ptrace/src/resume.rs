@@ -3,11 +3,13 @@
 //! signals.
 
 use crate::memory::Memory;
-use crate::processor::{self, SIGNAL_FRAME as FRAME};
 use crate::stop::{Standing, Thread};
+use mcount_cpu::here::outside::SIGNALS;
 use mcount_hooks::maps::{self, Mapping};
 use std::collections::HashMap;
 
+/// Bytes of a frame that are looked at.
+const FRAME: usize = SIGNALS.size;
 /// Bytes of one stack that are searched at a time, and the most of all.
 const PIECE: u64 = 1 << 13;
 const MOST: u64 = 64 << 20;
@@ -67,10 +69,10 @@ fn search(
         }
         let mut offset = 0;
         while let Some(frame) = bytes.get(offset..offset + FRAME) {
-            if let Some(frame) = processor::signal_frame(frame)
+            if let Some(frame) = (SIGNALS.read)(frame)
                 && frame.back.is_none_or(|back| is_return(back, memory, maps, returns))
             {
-                let place = at + (offset + processor::SIGNAL_PLACE) as u64;
+                let place = at + (offset + SIGNALS.place) as u64;
                 found.push(ResumePoint { address: frame.place, frame: Some(place) });
                 if !(start..map.end).contains(&frame.stack) {
                     elsewhere = Some(frame.stack);
@@ -94,6 +96,6 @@ fn is_return(
         let mut bytes = [0; 9];
         maps::find(maps, address).is_some_and(Mapping::is_code)
             && memory.read(address, &mut bytes).is_ok()
-            && processor::leaves_signal(bytes)
+            && (SIGNALS.is_left_by)(&bytes)
     })
 }

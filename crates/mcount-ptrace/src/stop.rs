@@ -6,9 +6,9 @@
 //! here, unless a signal has come as well, which the program may have meant to interrupt them by.
 
 use crate::memory::status;
-use crate::processor::{ENDED_BY_STOPS, GeneralRegisters};
 use crate::request::{self, Change};
 use crate::tracee::Tracee;
+use mcount_cpu::outside::GeneralRegisters;
 use nix::errno::Errno;
 use nix::libc;
 use std::collections::BTreeSet;
@@ -164,8 +164,7 @@ impl Standing {
     fn start_calls_again(&mut self) {
         let mut shared = None;
         for thread in &mut self.threads {
-            let number = thread.registers.interrupted_call();
-            if !number.is_some_and(|number| ENDED_BY_STOPS.contains(&number)) {
+            if !thread.registers.is_interrupted() {
                 continue;
             }
             let id = thread.tracee.id();

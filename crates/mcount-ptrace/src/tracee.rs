@@ -1,8 +1,8 @@
 //! A stopped thread: its registers, its signals, and how it goes on.
 
-use crate::processor::{GeneralRegisters, VECTORS};
 use crate::request;
-use crate::state::VectorState;
+use mcount_cpu::here::outside::{ROLES, VECTORS};
+use mcount_cpu::outside::{GeneralRegisters, VectorState};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::ptrace;
@@ -48,12 +48,10 @@ impl Tracee {
     ///
     /// It doesn't stand, or it runs code of another processor.
     pub fn registers(self) -> io::Result<GeneralRegisters> {
-        let mut registers = GeneralRegisters::zero();
-        let size = request::registers(self.id(), NT_PRSTATUS, registers.bytes_mut())?;
-        if size != size_of::<GeneralRegisters>() {
-            return Err(io::Error::other("it runs code of another processor"));
-        }
-        Ok(registers)
+        let mut bytes = vec![0; 8 * ROLES.count];
+        let size = request::registers(self.id(), NT_PRSTATUS, &mut bytes)?;
+        let registers = GeneralRegisters::of(&ROLES, bytes.get(..size).unwrap_or_default());
+        registers.ok_or_else(|| io::Error::other("it runs code of another processor"))
     }
 
     /// Changes its general registers.
@@ -62,13 +60,13 @@ impl Tracee {
     ///
     /// It doesn't stand.
     pub fn set_registers(self, registers: &GeneralRegisters) -> io::Result<()> {
-        request::set_registers(self.id(), NT_PRSTATUS, registers.bytes())
+        request::set_registers(self.id(), NT_PRSTATUS, &registers.bytes())
     }
 
     /// Its vector registers and all that goes with them: those of the first kind that there is.
     pub(crate) fn vectors(self) -> io::Result<VectorState> {
         let mut error = io::ErrorKind::Unsupported.into();
-        for kind in VECTORS {
+        for kind in VECTORS.iter().copied() {
             let mut bytes = vec![0; MOST_STATE];
             match request::registers(self.id(), kind, &mut bytes) {
                 Ok(size) => {

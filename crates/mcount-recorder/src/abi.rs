@@ -186,42 +186,7 @@ pub mod class {
     pub const WAITS: u32 = 16;
 }
 
-/// The words of a recipe ([`Recipe`]): what is done is bits 0 to 7.
-pub mod recipe {
-    /// Copies bits 24 to 31 bytes of a source, bits 8 to 15.
-    pub const COPY: u64 = 1;
-    /// Copies the text that a source leads to, up to its zero.
-    pub const TEXT: u64 = 2;
-    /// Copies the text that a source leads to, of the length that the source in bits 16 to 23 has.
-    pub const COUNTED: u64 = 3;
-    /// The same where the source leads to pointer and length.
-    pub const STRING: u64 = 4;
-    /// Copies bits 24 to 31 bytes of the memory that a source leads to.
-    pub const MEMORY: u64 = 5;
-
-    /// Sources: %rdi, %rsi, %rdx, %rcx, %r8 and %r9 are 0 to 5.
-    pub const GENERAL: u64 = 0;
-    /// %xmm0 to %xmm7.
-    pub const VECTOR: u64 = 8;
-    /// %rax, at the exit.
-    pub const RAX: u64 = 16;
-    /// %rdx, at the exit.
-    pub const RDX: u64 = 17;
-    /// The top of the x87 stack.
-    pub const X87: u64 = 18;
-    /// The stack above the return address, that many bytes as bits 32 to 47 say; of lengths, bits 48 to 63.
-    pub const STACK: u64 = 19;
-    /// Where a result in memory goes, as a register said at the entry that functions don't keep (AArch64).
-    pub const PLACE: u64 = 20;
-
-    /// A bit of the second number of a recipe: the function's calls are recorded however short they are.
-    pub const KEPT: u32 = 1 << 31;
-
-    /// The most bytes of values that are recorded of a call.
-    pub const MOST: usize = 492;
-    /// The most bytes of a text.
-    pub const TEXT_MOST: usize = 64;
-}
+pub use mcount_cpu::recipe;
 
 /// Where the fields of [`Question`] are: bytes from the symbol `mcount_question`.
 pub mod question {

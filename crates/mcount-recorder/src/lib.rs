@@ -19,7 +19,7 @@
 )]
 
 pub mod abi;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(has_call)]
 pub mod assembly;
 #[cfg(can_record)]
 pub mod block;

@@ -1,7 +1,7 @@
 //! `calls GLOB PROGRAM [ARG]...`, or `calls GLOB PID`: prints the calls of the functions that the glob means while they come, and
 //! leaves the trace `calls.mcount`.
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(can_trace)]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     use mcount_tracer::{Options, Session};
     use std::io::Write;
@@ -39,5 +39,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(not(can_trace))]
 fn main() {}

@@ -1,6 +1,6 @@
 //! What a [`Session`](mcount_tracer::Session) hands out is what the program counts itself, and what the trace has in the end; and what
 //! it leaves is a program that runs on.
-#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#![cfg(can_trace)]
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use mcount_tracer::{Call, Options, Session};

@@ -67,7 +67,7 @@ const ITS_BUILDS: &[Build] = &[];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let is_built = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+    let is_built = cfg!(can_patch);
     if !is_built || !cfg!(target_os = "linux") {
         return ExitCode::SUCCESS;
     }

@@ -17,6 +17,8 @@
 # differs from the thread pointer: a new thread inherits its parent's %gs, and a forked child finds zeroes. Then, and
 # in all rarer cases, the slow path in Rust does the work.
 
+    .att_syntax prefix
+
     .macro FLIP_A register
     btcq $46, \register
     btcq $27, \register

@@ -1,6 +1,7 @@
 //! The agent as an ELF file: where its routines are, and the file that the dynamic linker loads.
 
 use super::processor;
+pub(super) use super::processor::Routines;
 use mcount_agent::IMAGE;
 use mcount_hooks::PAGE;
 use nix::libc;
@@ -62,14 +63,6 @@ pub(super) struct Symbols {
     pub(super) is_done: u64,
 }
 
-/// The routines that stubs call, for one kind of recording.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Routines {
-    pub(super) entry: u64,
-    pub(super) pg_entry: u64,
-    pub(super) exit: u64,
-}
-
 /// The parts of recording that take routines of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -107,7 +100,7 @@ impl Symbols {
         if kind == Kind::Limited {
             return routines;
         }
-        Routines { entry: self.values_entry, pg_entry: self.values_pg_entry, ..routines }
+        Routines { entry: self.values_entry, late_entry: self.values_pg_entry, ..routines }
     }
 
     /// The routines for library functions, if they may wait.
@@ -183,9 +176,9 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
     for symbol in file.symbols() {
         let Ok(name) = symbol.name() else { continue };
         for (routines, names) in found.routines.iter_mut().zip(NAMES) {
-            let Routines { entry, pg_entry, exit } = routines;
+            let Routines { entry, late_entry, exit } = routines;
             for (field, _) in
-                [entry, pg_entry, exit].into_iter().zip(names).filter(|(_, of)| *of == name)
+                [entry, late_entry, exit].into_iter().zip(names).filter(|(_, of)| *of == name)
             {
                 *field = symbol.address();
             }
@@ -235,7 +228,7 @@ fn is_complete(found: &Symbols) -> bool {
     let Symbols { rendezvous, ask, asked, request, names, .. } = *found;
     let Symbols { begin, leave, done, is_done, .. } = *found;
     let code = [start, stubs, stubs_end, rendezvous, ask, asked, begin, leave, done, is_done];
-    let is_missing = |of: &Routines| [of.entry, of.pg_entry, of.exit].contains(&0);
+    let is_missing = |of: &Routines| [of.entry, of.late_entry, of.exit].contains(&0);
     !(code.contains(&0)
         || [found.values_entry, found.values_pg_entry, found.waits_exit].contains(&0)
         || [config, request, names, found.short_waits, found.words].contains(&0)

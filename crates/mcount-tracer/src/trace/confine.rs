@@ -128,10 +128,10 @@ impl Space {
                 continue;
             }
             let Some(at) = placed.stubs.take(processor::STUB as u64) else { continue };
-            let made = processor::watched(bias + function, bytes, (at, watch));
-            let Some((stub, place, jump)) = made else { continue };
-            memory.write(at, &stub)?;
-            memory.write(place, &jump)?;
+            let made = processor::watched(bias + function, bytes, at, watch);
+            let Some(made) = made else { continue };
+            memory.write(at, &made.stub)?;
+            memory.write(made.place, &made.jump)?;
         }
         Ok(())
     }

@@ -6,11 +6,8 @@
 //!
 //! Source: System V psABI for x86-64, 5.2 ("Dynamic Linking"); gABI, "Dynamic Section".
 
-#[cfg_attr(target_arch = "x86_64", path = "imports/x86_64.rs")]
-#[cfg_attr(target_arch = "aarch64", path = "imports/aarch64.rs")]
-mod here;
-
-use self::here::{GLOB_DAT, JUMP_SLOT};
+use super::gates;
+use mcount_cpu::outside::{ImportedWords, Uses};
 use mcount_hooks::code::is_left_out;
 use object::read::elf::{Dyn, ElfFile64, ProgramHeader, Sym};
 use object::{Endianness, Object, ObjectSection, SymbolIndex, elf};
@@ -97,12 +94,14 @@ fn name_bytes(file: &ElfFile64<'_, Endianness>) -> usize {
 
 /// A file's calls of other files, as far as they may be watched.
 pub(super) fn imports(file: &ElfFile64<'_, Endianness>) -> Vec<Import> {
+    let Some(here) = gates::here() else { return Vec::new() };
+    let (jump_slot, glob_dat) = (here.jump_slot, here.glob_dat);
     let image = Image::of(file);
     let mut found = BTreeMap::new();
     let mut addresses = BTreeMap::new();
     let mut left = name_bytes(file);
     for (at, entry) in image.relocations() {
-        if ![JUMP_SLOT, GLOB_DAT].contains(&entry.kind) {
+        if ![jump_slot, glob_dat].contains(&entry.kind) {
             continue;
         }
         let Some(name) = image.function(entry) else { continue };
@@ -111,18 +110,15 @@ pub(super) fn imports(file: &ElfFile64<'_, Endianness>) -> Vec<Import> {
         let Entry { word, index, .. } = entry;
         let (way, may_be_loaded) = (Way::Calls, false);
         let import = Import { name, word, relocation: at, index, way, may_be_loaded };
-        match entry.kind {
-            JUMP_SLOT => drop(found.insert(entry.word, import)),
-            GLOB_DAT => drop(addresses.insert(entry.word, import)),
-            _ => {}
-        }
+        let words = if entry.kind == jump_slot { &mut found } else { &mut addresses };
+        words.insert(entry.word, import);
     }
     addresses.retain(|word, _| !image.at(*word).is_empty());
-    let uses = image.uses(&addresses);
+    let uses = image.uses(&addresses, here.add_uses);
     let has_plt = !uses.values().any(|uses| uses.has_calls);
     for (word, import) in addresses {
         let Some(uses) = uses.get(&word) else { continue };
-        let (way, may_be_loaded) = (uses.way(), uses.others != 0 && !has_plt);
+        let (way, may_be_loaded) = (way(uses), uses.others != 0 && !has_plt);
         if may_be_loaded || way != Way::Address {
             found.insert(word, Import { way, may_be_loaded, ..import });
         }
@@ -139,24 +135,12 @@ struct Entry {
     index: u32,
 }
 
-/// What code does with a word.
-#[derive(Debug, Default)]
-struct Uses {
-    /// Calls and jumps.
-    sites: Vec<u64>,
-    /// There's a call among them, and a PLT has only jumps.
-    has_calls: bool,
-    /// How often it does something else.
-    others: usize,
-}
-
-impl Uses {
-    fn way(&self) -> Way {
-        match (self.others, self.sites.as_slice()) {
-            (_, []) => Way::Address,
-            (0, _) => Way::Calls,
-            (_, sites) => Way::Sites(sites.to_vec()),
-        }
+/// How the code uses the word.
+fn way(uses: &Uses) -> Way {
+    match (uses.others, uses.sites.as_slice()) {
+        (_, []) => Way::Address,
+        (0, _) => Way::Calls,
+        (_, sites) => Way::Sites(sites.to_vec()),
     }
 }
 
@@ -236,24 +220,28 @@ impl<'f, 'd> Image<'f, 'd> {
         (!name.is_empty() && !is_left_out(&name)).then(|| name.into())
     }
 
-    /// What code does with these words: instructions name them by their distance.
-    fn uses<T>(&self, words: &BTreeMap<u64, T>) -> HashMap<u64, Uses> {
-        let mut uses: HashMap<u64, Uses> = HashMap::new();
+    /// What code does with these words.
+    fn uses<T>(&self, words: &BTreeMap<u64, T>, add: AddUses) -> BTreeMap<u64, Uses> {
+        let mut uses = BTreeMap::new();
         let (Some((first, _)), Some((last, _))) = (words.first_key_value(), words.last_key_value())
         else {
             return uses;
         };
-        let (first, last) = (*first, *last);
+        let is_one = |word| words.contains_key(&word);
+        let words = ImportedWords { first: *first, last: *last, is_one: &is_one };
         // Segments can overlap.
         let mut left = self.file.data().len();
         for (start, bytes, _) in self.segments.iter().filter(|(.., is_code)| *is_code) {
             let bytes = bytes.get(..left.min(bytes.len())).unwrap_or_default();
             left -= bytes.len();
-            here::add_uses((*start, bytes), words, (first, last), &mut uses);
+            add(*start, bytes, words, &mut uses);
         }
         uses
     }
 }
+
+/// What a processor's code does with words.
+type AddUses = fn(u64, &[u8], ImportedWords<'_>, &mut BTreeMap<u64, Uses>);
 
 fn word_at(bytes: &[u8], offset: usize) -> u64 {
     let bytes = bytes.get(offset..).and_then(|bytes| bytes.first_chunk());

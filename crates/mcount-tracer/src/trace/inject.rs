@@ -7,11 +7,12 @@
 
 use super::agent::Agent;
 use super::image::Image;
+use super::processor::REACH;
 use super::space::{Recording, Space, gaps, mapping};
 use super::stack::Stack;
+use mcount_cpu::here::outside::SYSTEM_CALL;
 use mcount_hooks::PAGE;
 use mcount_hooks::maps::{self, Mapping};
-use mcount_ptrace::processor::SYSTEM_CALL;
 use mcount_ptrace::{CallEnd, Memory, Remote, Tracee, to_result};
 use nix::libc;
 use object::read::elf::{ElfFile64, ProgramHeader};
@@ -96,7 +97,7 @@ fn find_room(
     let tables = (count * HEADER_WORDS * 8 + entries * 8 + 32) as u64 + image.frame_table.1;
     let tables = tables.next_multiple_of(PAGE);
     let total = image.size + 3 * PAGE + tables;
-    let found = gaps(&maps::ranges(maps), extent(program, program.bias()), total).next();
+    let found = gaps(&maps::ranges(maps), extent(program, program.bias()), total, REACH).next();
     let at = found.ok_or_else(|| io::Error::other("no free memory near it"))?;
     Ok(AgentLayout {
         agent: at,

@@ -8,15 +8,14 @@
 //! the word, the calls by it are replaced, each by one of as many bytes, and the word stays.
 
 use super::Recorder;
-use super::agent::Routines;
 use super::gates::{self, Unbound};
 use super::imports::{self, Export, Import, Way};
 use super::live_waits::Watched;
 use super::modules::{Module, Modules, is_recorded};
 use super::pages::Pages;
-use super::processor::{STUB, thunk};
+use super::processor::{REACH, Routines, STUB, thunk};
 use super::scope::Scope;
-use super::space::{Gate, Placed, Room, Space, near, reaches};
+use super::space::{CODE, Gate, NearRoom, Placed, Room, Space, reaches};
 use crate::commit::Failure;
 use crate::files::Input;
 use crate::words::counted;
@@ -381,16 +380,18 @@ impl Recorder {
         let extent = (own.0.wrapping_add(extent.0), own.0.wrapping_add(extent.1));
         let replaced = plans.iter().filter(|plan| matches!(plan.import.way, Way::Sites(_)));
         let room = (replaced.count() as u64 * NEAR).next_multiple_of(PAGE);
-        let protection = libc::PROT_READ | libc::PROT_EXEC;
         let thunks = match room {
             0 => None,
-            _ if reaches(extent, placed.stubs.extent()) => None,
-            _ => Some(near(thread, memory, desk, (extent, protection), room)?),
+            _ if reaches(extent, placed.stubs.extent(), REACH) => None,
+            size => {
+                let wanted = NearRoom { extent, size, reach: REACH, protection: CODE };
+                Some(wanted.map(thread, memory, desk)?)
+            }
         };
         let kind = self.request.scope.kind();
         let symbols = &self.agent.symbols;
         let routines = [symbols.routines(kind), symbols.routines_of_waits(kind)]
-            .map(|Routines { entry, exit, .. }| (placed.bias + entry, placed.bias + exit));
+            .map(|routines| routines.at(placed.bias));
         let pages = Pages::default();
         let words = words.get_or_insert_default();
         let bias = own.0;
@@ -414,8 +415,9 @@ impl Space {
         const SIZE: u64 = 1 << 20;
         if let (Some(placed), Some(desk), None) = (&self.agent, self.desk, self.words) {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
-            let extent = (placed.stubs.extent(), protection);
-            self.words = Some(near(thread, memory, desk, extent, SIZE)?);
+            let extent = placed.stubs.extent();
+            let wanted = NearRoom { extent, size: SIZE, reach: REACH, protection };
+            self.words = Some(wanted.map(thread, memory, desk)?);
         }
         Ok(())
     }
@@ -432,7 +434,7 @@ struct Writer<'s> {
     /// First address of the module, and the one behind its last.
     extent: (u64, u64),
     /// What stubs call at entries and exits; and what those of functions that may wait do.
-    routines: [(u64, u64); 2],
+    routines: [Routines; 2],
     /// Room for words that the dynamic linker fills in.
     words: &'s mut Room,
     /// Room for code that the module reaches, and that reaches it, if that of stubs is too far away.
@@ -450,7 +452,9 @@ impl Writer<'_> {
         let by = self.words.take(8).ok_or_else(no_room)?;
         let [plain, of_waits] = self.routines;
         let routines = if may_wait(number >> 24) { of_waits } else { plain };
-        let made = gates::pair(stub, routines, by, number).map(|pair| pair.code);
+        let made = gates::pair(stub, routines, by, number);
+        let site = made.as_ref().map(|pair| pair.site);
+        let made = made.map(|pair| pair.code);
         let is_done = match &import.way {
             _ if made.is_none() => false,
             Way::Calls => self.redirect(import, gate, by)?,
@@ -458,8 +462,8 @@ impl Writer<'_> {
             Way::Address => false,
         };
         let made = made.filter(|_| is_done);
-        self.memory.write(stub, made.as_ref().unwrap_or(&[0; PAIR]))?;
-        Ok(is_done.then_some(gate + gates::SITE_OFFSET))
+        self.memory.write(stub, made.as_deref().unwrap_or(&[0; PAIR]))?;
+        Ok(site.filter(|_| is_done))
     }
 
     /// Makes the word of an import lead to `gate`, and its relocation one of `by`. `false` if that isn't the relocation.
@@ -516,9 +520,9 @@ impl Writer<'_> {
         let mut all = Vec::new();
         for site in sites {
             let place = self.bias.wrapping_add(*site);
-            let mut now = [0; gates::BY_WORD];
+            let mut now = gates::room_by_word();
             self.memory.read(place, &mut now)?;
-            let Some(direct) = gates::direct(now, place, there) else { return Ok(false) };
+            let Some(direct) = gates::direct(&now, place, there) else { return Ok(false) };
             all.push((place, direct));
         }
         self.memory.write(there, &thunk(gate))?;

@@ -207,7 +207,7 @@ struct Recorder {
 ///
 /// It can't be started, or the trace can't be written.
 pub fn run(mut request: Request) -> io::Result<Outcome> {
-    probes::check(&request.scope)?;
+    processor::check(&request.scope)?;
     let why = request.command.first().and_then(|command| sanitizers::of_program(command));
     let why = why.filter(|_| !request.scope.entries);
     if let Some(why) = why {

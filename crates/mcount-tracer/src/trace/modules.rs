@@ -139,23 +139,10 @@ impl Hook {
         processor::is_after_prologue(self.position)
     }
 
-    /// Its stub at `at`, for the routines of an agent at load bias `bias`; its function goes on at `body`. `None` if
+    /// Its stub at `at`, for these routines; its function goes on at `body`. `None` if
     /// that's out of reach.
-    pub(super) fn stub(
-        &self,
-        at: u64,
-        (bias, routines): (u64, Routines),
-        body: u64,
-    ) -> Option<[u8; STUB]> {
-        let number = self.id | self.class << 24;
-        let Routines { entry, pg_entry, exit } = routines;
-        processor::stub(
-            self.position,
-            at,
-            (bias + entry, bias + pg_entry, bias + exit),
-            body,
-            number,
-        )
+    pub(super) fn stub(&self, at: u64, routines: Routines, body: u64) -> Option<[u8; STUB]> {
+        processor::stub(self.position, at, routines, body, self.id | self.class << 24)
     }
 
     /// Where its site leads to in that stub.
@@ -331,6 +318,12 @@ impl Module {
             if hook.probe.is_some() { probes::NEAR } else { processor::NEAR as u64 }
         };
         self.hooks.iter().map(of).sum::<u64>().next_multiple_of(PAGE)
+    }
+
+    /// How far all of its sites reach.
+    pub(super) fn reach(&self) -> u64 {
+        let all = self.hooks.iter().filter(|hook| hook.before.is_none());
+        all.map(|hook| processor::reach(&hook.area)).min().unwrap_or(processor::REACH)
     }
 
     /// The messages about hooks that can't be armed.

@@ -339,15 +339,3 @@ impl Refusals {
         }
     }
 }
-
-/// Can there be probes, if they're asked for?
-///
-/// # Errors
-///
-/// They aren't there for this processor.
-pub(super) fn check(scope: &Scope) -> io::Result<()> {
-    if scope.probe.is_empty() || processor::HAS_PROBES {
-        return Ok(());
-    }
-    Err(io::Error::other("probes aren't supported on this processor yet"))
-}

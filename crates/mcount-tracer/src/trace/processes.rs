@@ -229,7 +229,7 @@ impl Recorder {
             let file = placed.bias + symbols.config + mcount_agent::config::FILE;
             // If it has ended meanwhile, that much the better.
             let _ = memory.write(file, &[0; 8]);
-            let _ = memory.write(placed.bias + symbols.ask, mcount_ptrace::processor::RETURN);
+            let _ = memory.write(placed.bias + symbols.ask, mcount_cpu::here::outside::RETURN);
         }
     }
 

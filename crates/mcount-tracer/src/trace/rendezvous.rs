@@ -30,14 +30,14 @@ impl Recorder {
         let process = self.threads.get(&thread.id()).and_then(|id| self.processes.get(id));
         let Some(process) = process else { return false };
         let space = process.space.borrow();
-        match (space.rendezvous, space.desk) {
+        match (&space.rendezvous, &space.desk) {
             (Some(Rendezvous { stopped, is_breakpoint: true, .. }), _) => {
                 signal == libc::SIGTRAP
-                    && thread.registers().is_ok_and(|registers| registers.instruction() == stopped)
+                    && thread.registers().is_ok_and(|registers| registers.instruction() == *stopped)
             }
             (Some(Rendezvous { stopped: place, .. }), _)
             | (None, Some(Desk { asked: place, .. })) => {
-                signal == libc::SIGURG && thread.has_asked(place)
+                signal == libc::SIGURG && thread.has_asked(*place)
             }
             (None, None) => false,
         }
@@ -50,7 +50,7 @@ impl Recorder {
         }
         let Some(id) = self.threads.get(&thread.id()).copied() else { return };
         let Some(process) = self.processes.remove(&id) else { return };
-        let rendezvous = process.space.borrow().rendezvous;
+        let rendezvous = process.space.borrow().rendezvous.clone();
         let result = match rendezvous {
             Some(place) => self.first_rendezvous(thread, &process, place),
             None => self.look_at_modules(thread, id, &process),

@@ -2,6 +2,7 @@
 
 use super::agent::Kind;
 use super::given::GivenSignature;
+use super::processor::LIBRARY_CALLS;
 use super::waits;
 use crate::pattern::Pattern;
 use globset::GlobMatcher;
@@ -291,7 +292,7 @@ impl Scope {
 
     /// Are calls of library functions recorded that wait? How long they take has to be seen.
     pub(super) fn has_waits(&self) -> bool {
-        self.waits && !self.entries && !self.untimed
+        self.waits && !self.entries && !self.untimed && LIBRARY_CALLS.is_some()
     }
 
     /// Are calls of library functions recorded?

@@ -5,13 +5,14 @@ use super::agent::{Agent, Kind, Symbols};
 use super::file::TraceFile;
 use super::modules::{Hook, Module};
 use super::pages::Pages;
-use super::processor::{self as code, REACH};
+use super::processor as code;
 use super::recipe::Recipe;
 use super::scope::Scope;
 use super::stubs::{Batch, StubRoutines, StubWriter};
 use crate::trace::desk::Desk;
 use crate::trace::waits;
 use mcount_agent::{config, flags};
+use mcount_cpu::outside::CallSites;
 use mcount_hooks::PAGE;
 use mcount_hooks::maps;
 use mcount_hooks::near::Near;
@@ -61,14 +62,34 @@ pub(super) struct Placed {
 }
 
 /// The function of the dynamic linker that debuggers are told by, with code in it that stops the thread.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Rendezvous {
     pub(super) place: u64,
     /// Bytes of code that may be replaced there.
     pub(super) room: usize,
+    /// Bytes of it as they were, as many as a breakpoint has.
+    pub(super) code: Vec<u8>,
     /// Where a thread stands that it has stopped, and whether by a breakpoint.
     pub(super) stopped: u64,
     pub(super) is_breakpoint: bool,
+    /// Its calls, if it has no room for a jump, and room for that elsewhere.
+    pub(super) calls: Option<CallSites>,
+}
+
+impl Rendezvous {
+    /// Has the dynamic linker call `target` instead, where it has no room for a jump.
+    fn replace_calls(&self, memory: &Memory, target: u64) -> io::Result<()> {
+        let far = || io::Error::other("the agent is too far from the dynamic linker");
+        let (Some(ways), Some(calls)) = (code::LINKER_CALLS, &self.calls) else {
+            return Err(far());
+        };
+        let spare = calls.spare.next_multiple_of(8);
+        memory.write(spare, &code::thunk(target))?;
+        for site in &calls.sites {
+            memory.write(*site, &(ways.call)(*site, spare).ok_or_else(far)?)?;
+        }
+        memory.write(self.place, &self.code)
+    }
 }
 
 /// What calls of a library function go by (`library.rs`).
@@ -165,7 +186,7 @@ impl Space {
         if jump.len() <= rendezvous.room {
             memory.write(rendezvous.place, jump)?;
         } else {
-            return Err(io::Error::other("the agent is too far from the dynamic linker"));
+            rendezvous.replace_calls(memory, target)?;
         }
         self.rendezvous = None;
         if let Some(blocked) = self.blocked.take() {
@@ -202,13 +223,14 @@ impl Space {
     ) -> io::Result<()> {
         let Some(placed) = &mut self.agent else { return Ok(()) };
         let extent = (bias + module.extent.0, bias + module.extent.1);
-        let is_near = reaches(extent, (placed.stubs.next, placed.stubs.end));
+        let reach = module.reach();
+        let is_near = reaches(extent, (placed.stubs.next, placed.stubs.end), reach);
         let mut thunks = None;
         if !is_near {
             let size = module.near();
             let far = || io::Error::other("it's too far from the agent");
-            let extent = (extent, libc::PROT_READ | libc::PROT_EXEC);
-            thunks = Some(near(thread, memory, self.desk.ok_or_else(far)?, extent, size)?);
+            let wanted = NearRoom { extent, size, reach, protection: CODE };
+            thunks = Some(wanted.map(thread, memory, self.desk.ok_or_else(far)?)?);
         }
         let with_values = agent.symbols.routines_with_values(kind);
         let recipes = placed.bias + agent.symbols.stubs_end;
@@ -315,10 +337,10 @@ pub(super) fn configuration(
     ]
 }
 
-/// Can code in one of these ranges jump to any place in the other?
-pub(super) fn reaches(one: (u64, u64), other: (u64, u64)) -> bool {
+/// Can code in one of these ranges jump to any place in the other, by a jump that goes so far?
+pub(super) fn reaches(one: (u64, u64), other: (u64, u64), reach: u64) -> bool {
     let (low, high) = (one.0.min(other.0), one.1.max(other.1));
-    high - low <= REACH
+    high - low <= reach
 }
 
 /// The arguments of `mmap` for private memory.
@@ -328,23 +350,36 @@ pub(super) fn mapping(address: u64, size: u64, protection: i32, flags: i32) -> [
     [address, size, number(protection), number(flags), u64::MAX, 0]
 }
 
-/// Maps `size` bytes that code at `extent` reaches.
-pub(super) fn near(
-    thread: Tracee,
-    memory: &Memory,
-    desk: Desk,
-    (extent, protection): ((u64, u64), i32),
-    size: u64,
-) -> io::Result<Room> {
-    let maps = maps::ranges(&maps::read(thread.id())?);
-    for start in gaps(&maps, extent, size) {
-        let arguments = mapping(start, size, protection, libc::MAP_FIXED_NOREPLACE);
-        match desk.call(thread, memory, libc::SYS_mmap, arguments) {
-            Ok(found) if found == start => return Ok(Room { next: start, end: start + size }),
-            _ => {}
+/// Memory to be mapped that code reaches.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NearRoom {
+    /// First address of the code, and the one behind its last.
+    pub(super) extent: (u64, u64),
+    /// Bytes.
+    pub(super) size: u64,
+    /// How far its jumps go.
+    pub(super) reach: u64,
+    /// `PROT_…`.
+    pub(super) protection: i32,
+}
+
+/// The protection of code.
+pub(super) const CODE: i32 = libc::PROT_READ | libc::PROT_EXEC;
+
+impl NearRoom {
+    /// Maps it.
+    pub(super) fn map(self, thread: Tracee, memory: &Memory, desk: Desk) -> io::Result<Room> {
+        let Self { extent, size, reach, protection } = self;
+        let maps = maps::ranges(&maps::read(thread.id())?);
+        for start in gaps(&maps, extent, size, reach) {
+            let arguments = mapping(start, size, protection, libc::MAP_FIXED_NOREPLACE);
+            match desk.call(thread, memory, libc::SYS_mmap, arguments) {
+                Ok(found) if found == start => return Ok(Room { next: start, end: start + size }),
+                _ => {}
+            }
         }
+        Err(io::Error::other(format!("no free memory within {} MiB", (reach >> 20) + 1)))
     }
-    Err(io::Error::other("no free memory within 2 GiB"))
 }
 
 /// Places for `size` bytes near `extent` that aren't in one of `maps`, the best first.
@@ -352,6 +387,7 @@ pub(super) fn gaps(
     maps: &[(u64, u64)],
     extent: (u64, u64),
     size: u64,
+    reach: u64,
 ) -> impl Iterator<Item = u64> + use<> {
-    Near { extent, sites: extent, size, reach: REACH, page: PAGE }.places(maps)
+    Near { extent, sites: extent, size, reach, page: PAGE }.places(maps)
 }

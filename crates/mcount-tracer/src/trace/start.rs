@@ -10,10 +10,11 @@ use super::processor;
 use super::space::{Recording, Rendezvous, Space};
 use super::stack::Stack;
 use crate::commit::Failure;
-use mcount_ptrace::processor::{BEHIND_BREAKPOINT, BREAKPOINT, RETURN};
+use mcount_cpu::here::outside::{BEHIND_BREAKPOINT, BREAKPOINT, RETURN};
+use mcount_cpu::outside::{CallSites, LinkerCode};
 use mcount_ptrace::{Memory, Tracee};
 use nix::libc;
-use object::read::elf::ElfFile64;
+use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -101,7 +102,7 @@ pub(super) fn prepare(
         return Err(io::Error::other("it has another root folder: run mcount in that one").into());
     }
     let linker = crate::files::Input::open(&beneath(&interpreter))?;
-    let rendezvous = stop_at(thread, memory, base + rendezvous(linker.bytes())?)?;
+    let rendezvous = stop_at(thread, memory, base, linker.bytes())?;
     let hidden = preload(thread, memory, stack, &agent.path)?;
     let blocked = thread.unblock(libc::SIGURG)?;
     let rendezvous = Some(rendezvous);
@@ -109,24 +110,45 @@ pub(super) fn prepare(
     Ok(Prepared { space, bias: None })
 }
 
-/// Has `thread` stop whenever it calls the empty function at `place`.
-fn stop_at(thread: Tracee, memory: &Memory, place: u64) -> io::Result<Rendezvous> {
+/// Has `thread` stop whenever the dynamic linker at `base`, whose file this is, calls its empty function for debuggers.
+fn stop_at(thread: Tracee, memory: &Memory, base: u64, linker: &[u8]) -> io::Result<Rendezvous> {
+    let function = rendezvous(linker)?;
+    let place = base + function;
     let mut code = [0; 32];
     memory.read(place, &mut code)?;
     let room = processor::room_in(&code);
+    let calls = if room < processor::SITE { linker_calls(linker, function, base) } else { None };
+    let code = code.get(..BREAKPOINT.len()).unwrap_or_default().to_vec();
     let question = processor::question(thread.inner_id()?);
     if question.len() <= room {
         memory.write(place, &question)?;
         // After it is the return.
         let stopped = place + (question.len() - RETURN.len()) as u64;
-        return Ok(Rendezvous { place, room, stopped, is_breakpoint: false });
+        return Ok(Rendezvous { place, room, code, stopped, is_breakpoint: false, calls });
     }
-    if room < processor::SITE {
+    if room < processor::SITE && (calls.is_none() || room < BREAKPOINT.len()) {
         return Err(io::Error::other("its dynamic linker has no usable rendezvous"));
     }
     memory.write(place, BREAKPOINT)?;
     let stopped = place + BEHIND_BREAKPOINT;
-    Ok(Rendezvous { place, room, stopped, is_breakpoint: true })
+    Ok(Rendezvous { place, room, code, stopped, is_breakpoint: true, calls })
+}
+
+/// Where the dynamic linker at `base` calls this function of its file, if that's known.
+fn linker_calls(linker: &[u8], function: u64, base: u64) -> Option<CallSites> {
+    let ways = processor::LINKER_CALLS?;
+    let file = ElfFile64::<Endianness>::parse(linker).ok()?;
+    let endian = file.endian();
+    let is_code = |header: &&object::elf::ProgramHeader64<Endianness>| {
+        header.p_type(endian) == object::elf::PT_LOAD
+            && header.p_flags(endian).0 & object::elf::PF_X.0 != 0
+    };
+    let code = file.elf_program_headers().iter().find(is_code)?;
+    let (bytes, start) = (code.data(endian, linker).ok()?, code.p_vaddr(endian));
+    let CallSites { sites, spare } =
+        (ways.find)(LinkerCode { bytes, start, entry: file.entry(), function })?;
+    let at = |address: u64| base.wrapping_add(address);
+    Some(CallSites { sites: sites.into_iter().map(at).collect(), spare: at(spare) })
 }
 
 fn prepare_static(
@@ -172,7 +194,6 @@ fn interpreter(
     let endian = file.endian();
     let mut found = None;
     for header in file.elf_program_headers() {
-        use object::read::elf::ProgramHeader;
         if let Ok(Some(path)) = header.interpreter(endian, bytes) {
             found = Some(PathBuf::from(std::ffi::OsString::from_vec(path.to_vec())));
         }

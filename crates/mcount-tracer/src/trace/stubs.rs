@@ -64,7 +64,7 @@ impl StubRoutines {
     /// The stub of `hook` for `at`, whose function goes on at `body`.
     fn stub(&self, hook: &Hook, at: u64, body: u64) -> Option<[u8; code::STUB]> {
         let routines = if hook.recipe.is_some() { self.with_values } else { self.plain };
-        hook.stub(at, (self.bias, routines), body)
+        hook.stub(at, routines.at(self.bias), body)
     }
 }
 
@@ -90,7 +90,7 @@ impl StubWriter {
             return self.arm_probe(hook, probe, bias, near);
         }
         let site = bias + hook.site;
-        let body = site + code::jump_length(hook.before.is_some()) as u64;
+        let body = site + code::jump_length(&hook.area, hook.before.is_some()) as u64;
         let target = match near {
             Some(near) => self.add_near(hook, near, body)?,
             None => self.add(hook, body)?,
@@ -159,7 +159,7 @@ impl StubWriter {
     }
 
     /// Adds a stub, which has an exit of its own, and the gate behind it.
-    pub(super) fn add_pair(&mut self, pair: &[u8; 2 * code::STUB]) -> Option<()> {
+    pub(super) fn add_pair(&mut self, pair: &[u8]) -> Option<()> {
         let ([stub, gate], _) = pair.as_chunks() else { return None };
         self.stubs.add(stub)?;
         self.add_stub(*gate).map(|_| ())
@@ -204,7 +204,8 @@ impl ArmedHook {
             area.get_mut(..short.len())?.copy_from_slice(&short);
             before = Some((place, code::armed(place, target)?));
         } else {
-            area.get_mut(..code::SITE)?.copy_from_slice(&code::armed(site, target)?);
+            let jump = code::jump(&hook.area, site, target)?;
+            area.get_mut(..jump.len())?.copy_from_slice(&jump);
         }
         Some(Self { site: (site, area), before, unit: None })
     }

@@ -109,18 +109,11 @@ const PROCESSORS: [&str; 3] =
     ["crates/mcount-cpu/src", "crates/mcount/src/arch", "crates/mcount-symbols/src/arch"];
 
 /// Where processors have some besides that belong into their folders of `mcount-cpu`.
-const STRAYS: [&str; 11] = [
-    "crates/mcount-agent/agent/routines",
+const STRAYS: [&str; 4] = [
     "crates/mcount-hooks/src/probe",
     "crates/mcount-inside/src/arch",
     "crates/mcount-inside/src/registers",
     "crates/mcount-inside/src/routines",
-    "crates/mcount-ptrace/src",
-    "crates/mcount-tracer/src/trace/attach/patch/arch",
-    "crates/mcount-tracer/src/trace/imports",
-    "crates/mcount-tracer/src/trace/library",
-    "crates/mcount-tracer/src/trace/processor",
-    "crates/mcount-tracer/src/trace/values/places",
 ];
 
 #[test]

@@ -14,9 +14,10 @@
 
 use super::maps::{self, Mapping};
 use crate::trace::image::{Image, size};
+use crate::trace::processor::REACH;
 use crate::trace::space::gaps;
+use mcount_cpu::here::outside::SYSTEM_CALL;
 use mcount_hooks::PAGE;
-use mcount_ptrace::processor::SYSTEM_CALL;
 use mcount_ptrace::rescue::{self, Rescue};
 use mcount_ptrace::{CallEnd, Memory, Remote, Target, Thread};
 use nix::libc;
@@ -264,7 +265,7 @@ pub(super) fn map_near(
     // Those that are free by the maps, but not for the kernel, are few.
     const TRIES: usize = 8;
     let mut result = Err(io::Error::other("no free memory near it"));
-    for start in gaps(&maps::ranges(maps), extent, size).take(TRIES) {
+    for start in gaps(&maps::ranges(maps), extent, size, REACH).take(TRIES) {
         let arguments = anonymous(start, size, libc::PROT_READ | libc::PROT_EXEC, true);
         result = remote.call(libc::SYS_mmap, &arguments);
         if result.as_ref().is_ok_and(|found| *found == start) {

@@ -3,7 +3,7 @@
 //! It's held by a jump to itself, which takes the place of an instruction. So it needs no tracer while the
 //! hooks are armed, which is then done as in any other process.
 
-use mcount_ptrace::processor::{BEHIND_BREAKPOINT, BREAKPOINT, HOLD};
+use mcount_cpu::here::outside::{BEHIND_BREAKPOINT, BREAKPOINT, HOLD};
 use mcount_ptrace::{Memory, Standing, Tracee};
 use nix::libc;
 use std::ffi::{CString, OsString};

@@ -10,7 +10,6 @@ use super::program::{Loaded, Program};
 use super::sites::{self, Change, Prepared, Stubs};
 use super::survey::{NO_ROOM, is_free, is_inside, make_room, uses_block};
 use super::words::{self, Gated, GatedWord};
-use crate::trace::agent::Routines;
 use crate::trace::image::Image;
 use crate::trace::scope::Scope;
 use crate::trace::space::{Recording, configuration, reaches};
@@ -200,7 +199,9 @@ impl Session {
             let start = self.near.get(&place).copied();
             let mut near = start.map(|start| Batch::new((start, start + Loaded::thunks(module))));
             // What is only to be found armed needn't be reached.
-            if near.is_none() && !reaches(one.extent(module), self.block.stubs(&self.image)) {
+            if near.is_none()
+                && !reaches(one.extent(module), self.block.stubs(&self.image), module.reach())
+            {
                 if !all && module.hooks.iter().any(|hook| hook.is_wanted) {
                     return Err(io::Error::other(NO_ROOM));
                 }
@@ -224,7 +225,7 @@ impl Session {
     fn plan_library(&self, program: &Program, scope: &Scope, plan: &mut Plan) -> io::Result<()> {
         let (symbols, kind, bias) = (&self.image.symbols, scope.kind(), self.block.bias);
         let routines = [symbols.routines(kind), symbols.routines_of_waits(kind)]
-            .map(|Routines { entry, exit, .. }| (bias + entry, bias + exit));
+            .map(|routines| routines.at(bias));
         let mut free = self.block.words(&self.image, &self.memory)?.into_iter();
         for (place, planned) in &program.imports {
             let Some(one) = program.loaded.get(*place) else { continue };

@@ -51,7 +51,8 @@ pub(super) fn make_room(
     for (place, one) in program.loaded.iter().enumerate() {
         let Some(module) = program.module(one) else { continue };
         let (extent, size) = (one.extent(module), Loaded::thunks(module));
-        if size == 0 || reaches(extent, block.stubs(image)) {
+        let reach = module.reach();
+        if size == 0 || reaches(extent, block.stubs(image), reach) {
             continue;
         }
         let is_usable = |map: &&Mapping| {
@@ -59,13 +60,13 @@ pub(super) fn make_room(
                 && map.is_code()
                 && map.start != block.code(image).0
                 && map.end - map.start >= size
-                && reaches(extent, (map.start, map.end))
+                && reaches(extent, (map.start, map.end), reach)
                 && !near.values().any(|start| *start == map.start)
         };
         let start = if let Some(map) = maps.iter().find(is_usable) {
             map.start
         } else {
-            let Some(start) = gaps(&taken, extent, size).next() else {
+            let Some(start) = gaps(&taken, extent, size, reach).next() else {
                 if module.hooks.iter().any(|hook| hook.is_wanted) {
                     return Err(io::Error::other(NO_ROOM));
                 }

@@ -12,7 +12,7 @@ use super::sites::Change;
 use crate::trace::gates::{self, Unbound};
 use crate::trace::imports::{Import, Way, imports};
 use crate::trace::library::Plan;
-use crate::trace::processor::{SITE, STUB, armed};
+use crate::trace::processor::{Routines, SITE, STUB, armed};
 use crate::trace::stubs::StubWriter;
 use mcount_hooks::code::Code;
 use mcount_ptrace::Memory;
@@ -60,7 +60,7 @@ impl Gated {
         of: &Owner<'_>,
         Plan { import, number }: &Plan,
         stubs: &mut StubWriter,
-        (routines, by): ((u64, u64), u64),
+        (routines, by): (Routines, u64),
     ) -> Option<Self> {
         const GATE: usize = STUB;
         let (word, by) = match &import.way {
@@ -76,8 +76,8 @@ impl Gated {
         if let Way::Sites(sites) = &import.way {
             for site in sites {
                 let (now, at) = (code_at(of, *site)?, of.bias.wrapping_add(*site));
-                let now = now.first_chunk()?;
-                changes.push(Change::new((at, 0), now, &gates::direct(*now, at, pair.gate)?)?);
+                let now = now.get(..gates::room_by_word().len())?;
+                changes.push(Change::new((at, 0), now, &gates::direct(now, at, pair.gate)?)?);
             }
         }
         stubs.add_pair(&pair.code)?;
@@ -206,10 +206,10 @@ fn replaced(
     is_ours: impl Fn(u64) -> bool,
 ) -> Option<Change> {
     let (idle, at) = (code_at(of, site)?, of.bias.wrapping_add(site));
-    let mut now = [0; gates::BY_WORD];
+    let mut now = gates::room_by_word();
     memory.read(at, &mut now).ok()?;
-    gates::direct_target(now, at).filter(|target| is_ours(*target))?;
-    Change::new((at, 0), idle.first_chunk::<{ gates::BY_WORD }>()?, &now)
+    gates::direct_target(&now, at).filter(|target| is_ours(*target))?;
+    Change::new((at, 0), idle.get(..now.len())?, &now)
 }
 
 /// What a file has at an address.

@@ -15,7 +15,7 @@ use crate::trace::file::TraceFile;
 use crate::trace::meant;
 use crate::trace::modules::Module;
 use crate::trace::off_cpu::{self, OffCpu};
-use crate::trace::probes;
+use crate::trace::processor;
 use crate::trace::scope::{Scope, Switches};
 use crate::trace::space::Recording;
 use crate::trace::thread_names;
@@ -135,7 +135,7 @@ pub(super) struct Worker {
 impl Worker {
     /// Attaches.
     pub(super) fn begin(mut request: Request, told: Told) -> io::Result<Self> {
-        probes::check(&request.scope)?;
+        processor::check(&request.scope)?;
         let process = request.process;
         let memory = Memory::open(process).map_err(|error| super::refused(process, error))?;
         let mut program = Program::read(process, &memory, &request.scope)?;

@@ -3,6 +3,7 @@
 
 use super::types::{Structure, Type};
 use crate::trace::processor::LONG_DOUBLE;
+use mcount_cpu::outside::LongDouble;
 use mcount_trace::Signature;
 use mcount_trace::layout::kind;
 
@@ -49,7 +50,10 @@ impl Description {
             Type::Boolean(size) => &[kind::BOOLEAN, *size],
             Type::Character(size) => &[kind::CHARACTER, *size],
             Type::Float(size @ (4 | 8)) => &[kind::FLOAT, *size],
-            Type::Extended => &LONG_DOUBLE,
+            Type::Extended => match LONG_DOUBLE {
+                LongDouble::Extended => &[kind::FLOAT, 16],
+                LongDouble::Quad => &[kind::QUAD, 16],
+            },
             Type::Wide => &[kind::SIGNED, 16],
             Type::Pointer => &[kind::POINTER],
             Type::Text | Type::StringReference | Type::View { .. } => &[kind::TEXT],

@@ -8,10 +8,10 @@ use super::describe::name_of;
 use super::entries::{
     At, Entry, base, children, entry_of, is_understood, is_void, language, number, origin_of,
 };
-use super::places::{OF_STACK, OMITS_REFERENCES};
 use super::types::{Evidence, Field, Parameter, Signature, Structure, Type};
 use crate::debug::{Sections, Slice};
 use gimli::{AttributeValue, Dwarf, Unit, UnitHeader, UnitOffset, UnitSectionOffset};
+use mcount_cpu::outside::values::Conventions;
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
@@ -34,10 +34,11 @@ pub(super) struct Reader<'s> {
     enumerations: Vec<(u32, Vec<u8>)>,
     /// How many enumerations the trace had before.
     first: u32,
+    rules: &'static Conventions,
 }
 
 impl<'s> Reader<'s> {
-    pub(super) fn new(sections: &'s Sections<'_>, first: u32) -> Self {
+    pub(super) fn new(sections: &'s Sections<'_>, first: u32, rules: &'static Conventions) -> Self {
         let dwarf = sections.dwarf();
         let mut headers = Vec::new();
         let mut units = dwarf.units();
@@ -51,6 +52,7 @@ impl<'s> Reader<'s> {
             known: HashMap::new(),
             enumerations: Vec::new(),
             first,
+            rules,
         }
     }
 
@@ -164,7 +166,7 @@ impl<'s> Reader<'s> {
         let is_home = |parameter: &Parameter| parameter.evidence == Evidence::Home;
         let is_plain = !parameters.is_empty() && parameters.iter().all(is_home);
         let is_unoptimized = is_plain && !is_optimized(&entry) && !self.is_gcc(function);
-        if is_unoptimized && OMITS_REFERENCES && is_c_plus_plus(language) {
+        if is_unoptimized && self.rules.omits_references && is_c_plus_plus(language) {
             for parameter in &mut parameters {
                 parameter.evidence = Evidence::Nowhere;
             }
@@ -195,12 +197,12 @@ impl<'s> Reader<'s> {
         };
         let Some(expression) = expression else { return unknown };
         let is_one = matches!(location, Some(AttributeValue::Exprloc(_)));
-        if is_one && self.is_gcc(at) && is_by_register(expression, at) {
+        if is_one && self.is_gcc(at) && self.is_by_register(expression, at) {
             // gcc says there where it has put the address of a parameter that's passed by one, for the whole function.
             return Evidence::Home;
         }
         match expression.operations(at.unit.encoding()).next() {
-            Ok(Some(operation)) => place(&operation, at).unwrap_or(unknown),
+            Ok(Some(operation)) => self.place(&operation, at).unwrap_or(unknown),
             _ => unknown,
         }
     }
@@ -219,6 +221,37 @@ impl<'s> Reader<'s> {
             }
         }
         None
+    }
+
+    /// Is a value in the memory that a register other than those of the stack leads to?
+    fn is_by_register(&self, expression: gimli::Expression<Slice<'_>>, at: &At<'_>) -> bool {
+        let first = expression.operations(at.unit.encoding()).next();
+        matches!(first, Ok(Some(gimli::Operation::RegisterOffset { register, .. })) if !self.rules.of_stack.contains(&register.0))
+    }
+
+    /// Where a value is whose location begins with this operation; `None` if that isn't said.
+    fn place(&self, operation: &gimli::Operation<Slice<'_>>, at: &At<'_>) -> Option<Evidence> {
+        match operation {
+            gimli::Operation::Register { register } => Some(Evidence::Register(register.0)),
+            gimli::Operation::RegisterOffset { register, .. }
+                if !self.rules.of_stack.contains(&register.0) =>
+            {
+                Some(Evidence::Register(register.0))
+            }
+            gimli::Operation::RegisterOffset { .. }
+            | gimli::Operation::FrameOffset { .. }
+            | gimli::Operation::CallFrameCFA => Some(Evidence::Home),
+            gimli::Operation::EntryValue { expression } => {
+                let inner = gimli::Expression(*expression);
+                match inner.operations(at.unit.encoding()).next() {
+                    Ok(Some(gimli::Operation::Register { register })) => {
+                        Some(Evidence::Register(register.0))
+                    }
+                    _ => None,
+                }
+            }
+            _ => Some(Evidence::Nowhere),
+        }
     }
 
     /// The value of an attribute of an entry, or of what it's an instance of; and whose it is.
@@ -528,33 +561,4 @@ fn is_optimized(function: &Entry<'_>) -> bool {
 fn is_changed(function: &Entry<'_>) -> bool {
     let convention = function.attr_value(gimli::DW_AT_calling_convention);
     matches!(convention, Some(AttributeValue::CallingConvention(gimli::DW_CC_nocall)))
-}
-
-/// Is a value in the memory that a register other than those of the stack leads to?
-fn is_by_register(expression: gimli::Expression<Slice<'_>>, at: &At<'_>) -> bool {
-    let first = expression.operations(at.unit.encoding()).next();
-    matches!(first, Ok(Some(gimli::Operation::RegisterOffset { register, .. })) if !OF_STACK.contains(&register.0))
-}
-
-/// Where a value is whose location begins with this operation; `None` if that isn't said.
-fn place(operation: &gimli::Operation<Slice<'_>>, at: &At<'_>) -> Option<Evidence> {
-    match operation {
-        gimli::Operation::Register { register } => Some(Evidence::Register(register.0)),
-        gimli::Operation::RegisterOffset { register, .. } if !OF_STACK.contains(&register.0) => {
-            Some(Evidence::Register(register.0))
-        }
-        gimli::Operation::RegisterOffset { .. }
-        | gimli::Operation::FrameOffset { .. }
-        | gimli::Operation::CallFrameCFA => Some(Evidence::Home),
-        gimli::Operation::EntryValue { expression } => {
-            let inner = gimli::Expression(*expression);
-            match inner.operations(at.unit.encoding()).next() {
-                Ok(Some(gimli::Operation::Register { register })) => {
-                    Some(Evidence::Register(register.0))
-                }
-                _ => None,
-            }
-        }
-        _ => Some(Evidence::Nowhere),
-    }
 }

@@ -23,6 +23,7 @@ use super::scope::Scope;
 use crate::debug::Sections;
 use crate::debug::separate::{Search, Subject};
 use crate::words::counted;
+use mcount_cpu::outside::values::Conventions;
 use mcount_trace::{Entry, Enumeration};
 use std::collections::HashMap;
 use std::path::Path;
@@ -76,9 +77,7 @@ pub(super) fn prepare(
     let wanted = wanted(module, scope);
     let mut found = Found::default();
     marks::prepare(module, &mut found);
-    if wanted.is_empty() {
-        return found;
-    }
+    let Some(rules) = processor::VALUES.filter(|_| !wanted.is_empty()) else { return found };
     let is_given = wanted.iter().all(|one| one.given.is_some_and(|given| !one.needs_more(given)));
     let subject = (!is_given).then(|| Subject::open(file, &Search::default(), true).ok()).flatten();
     let sections = subject.as_ref().and_then(|subject| Sections::load(subject.debug()));
@@ -91,7 +90,7 @@ pub(super) fn prepare(
     }
     let hooks = wanted.iter().filter_map(|one| module.hooks.get(one.hook));
     let addresses = hooks.flat_map(beginnings).collect();
-    let mut reader = sections.as_ref().map(|sections| Reader::new(sections, *enumerations));
+    let mut reader = sections.as_ref().map(|sections| Reader::new(sections, *enumerations, rules));
     let signatures = reader.as_mut().map(|reader| reader.functions(&addresses));
     let signatures = signatures.unwrap_or_default();
     let mut missing = Missing::default();
@@ -101,9 +100,9 @@ pub(super) fn prepare(
         let given = one.given.map(|given| signature_of(given, known));
         match given.as_ref().or(known) {
             Some(signature) => {
-                let reason = reason(one, hook, signature).filter(|_| given.is_none());
+                let reason = reason(one, hook, signature, rules).filter(|_| given.is_none());
                 missing.extend(reason, hook);
-                found.functions.extend(add_recipe(one, hook, signature));
+                found.functions.extend(add_recipe(one, hook, signature, rules));
             }
             // That there's no debug information at all has been said.
             None => missing.extend(reader.is_some().then_some(Reason::Unknown), hook),
@@ -148,8 +147,13 @@ fn type_of(given: GivenType) -> Type {
 }
 
 /// Gives `hook` what copies its values, if there are any; their description.
-fn add_recipe(wanted: &Wanted<'_>, hook: &mut Hook, signature: &Signature) -> Option<Description> {
-    let plan = Plan::new(signature);
+fn add_recipe(
+    wanted: &Wanted<'_>,
+    hook: &mut Hook,
+    signature: &Signature,
+    rules: &'static Conventions,
+) -> Option<Description> {
+    let plan = Plan::new(signature, rules);
     let mut recipe = Recipe::default();
     let mut description = Description::new(hook.id);
     if wanted.arguments && !hook.is_after_prologue() && !is_clone(hook) {
@@ -198,8 +202,13 @@ enum Reason {
     Type,
 }
 
-fn reason(wanted: &Wanted<'_>, hook: &Hook, signature: &Signature) -> Option<Reason> {
-    let plan = Plan::new(signature);
+fn reason(
+    wanted: &Wanted<'_>,
+    hook: &Hook,
+    signature: &Signature,
+    rules: &'static Conventions,
+) -> Option<Reason> {
+    let plan = Plan::new(signature, rules);
     if is_clone(hook) {
         Some(Reason::Clone)
     } else if wanted.arguments && hook.is_after_prologue() {

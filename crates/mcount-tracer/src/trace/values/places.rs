@@ -1,90 +1,54 @@
-//! Where arguments and results are at the entry and the exit of a function. The rules of each processor's ABI
-//! for that have a file each, with the same names in it.
+//! Where arguments and results are at the entry and the exit of a function, by the rules of the processor's ABI (`values.rs` in its folder
+//! of `mcount-cpu`).
 //!
 //! Rust has rules of its own. As far as they're used here, they're those of C, but for a pair such as `&str`: its halves are passed
 //! as two arguments, so one may be in a register and the other on the stack.
 
-#[cfg_attr(target_arch = "x86_64", path = "places/x86_64.rs")]
-#[cfg_attr(target_arch = "aarch64", path = "places/aarch64.rs")]
-mod here;
-
-pub(super) use here::{OF_STACK, OMITS_REFERENCES};
-
 use super::describe::{Description, Role};
 use super::types::{Evidence, Parameter, Signature, Type};
 use mcount_agent::recipe;
+use mcount_cpu::outside::values::{Conventions, Language, Returning, Taken};
 use std::rc::Rc;
-
-/// The most bytes of a structure in memory that are recorded.
-const MOST: u64 = 64;
-
-/// A word of a recipe that copies `size` bytes of a source.
-fn copy(source: u64, size: u64, at: u64) -> u64 {
-    recipe::COPY | source << 8 | size << 24 | at << 32
-}
 
 /// Where the values of a function are.
 pub(super) struct Plan<'s> {
     signature: &'s Signature,
-}
-
-/// The registers that are taken already.
-#[derive(Default)]
-struct Taken {
-    general: u64,
-    vectors: u64,
-    stack: u64,
-}
-
-/// A source and, on the stack, where there.
-type ValueLocation = (u64, u64);
-
-impl Taken {
-    fn general(&mut self) -> Option<u64> {
-        let free = (self.general < here::GENERAL).then_some(recipe::GENERAL + self.general)?;
-        self.general += 1;
-        Some(free)
-    }
-
-    fn stack(&mut self, size: u64, is_aligned_to_16: bool) -> u64 {
-        if is_aligned_to_16 {
-            self.stack = self.stack.next_multiple_of(16);
-        }
-        let at = self.stack;
-        self.stack += size.next_multiple_of(8);
-        at
-    }
+    rules: &'static Conventions,
 }
 
 impl<'s> Plan<'s> {
-    pub(super) fn new(signature: &'s Signature) -> Self {
-        Self { signature }
+    pub(super) fn new(signature: &'s Signature, rules: &'static Conventions) -> Self {
+        Self { signature, rules }
+    }
+
+    fn language(&self) -> Language {
+        if self.signature.is_rust { Language::Rust } else { Language::C }
     }
 
     fn taken_by_result(&self) -> Taken {
-        self.signature.result.as_ref().map_or_else(Taken::default, here::taken_by_result)
+        self.signature.result.as_ref().map_or_else(Taken::default, self.rules.taken_by_result)
     }
 
     /// The words that copy the arguments.
     pub(super) fn arguments(&self, description: &mut Description) -> Vec<u64> {
         let mut words = Vec::new();
         let mut taken = self.taken_by_result();
-        if self.signature.result.as_ref().is_some_and(here::is_unknown) {
+        if self.signature.result.as_ref().is_some_and(self.rules.is_unknown) {
             // It may take a register for where it goes.
             return words;
         }
         let mut is_known = true;
         for (parameter, is_there) in self.signature.parameters.iter().zip(self.are_there()) {
-            is_known &= !here::is_unknown(&parameter.kind);
+            is_known &= !(self.rules.is_unknown)(&parameter.kind);
             let before = words.len();
             if is_known {
-                here::argument(&parameter.kind, &mut taken, self.signature.is_rust, &mut words);
+                (self.rules.argument)(&parameter.kind, &mut taken, self.language(), &mut words);
             }
             if !is_there {
                 words.truncate(before);
             }
             let is_recorded = words.len() > before;
-            if here::is_nowhere(&parameter.kind) {
+            if (self.rules.is_nowhere)(&parameter.kind) {
                 let empty = Type::Structure(Rc::default());
                 description.add(Role::Argument, &parameter.name, &empty, true);
             } else {
@@ -105,12 +69,12 @@ impl<'s> Plan<'s> {
         let mut found = Vec::new();
         for parameter in &self.signature.parameters {
             let mut words = Vec::new();
-            here::argument(&parameter.kind, &mut taken, self.signature.is_rust, &mut words);
+            (self.rules.argument)(&parameter.kind, &mut taken, self.language(), &mut words);
             let is_there = |number: u16| {
                 words.first().is_none_or(|word| {
                     let is_counted = word & 0xff == recipe::COUNTED;
-                    here::register(word >> 8 & 0xff) == Some(number)
-                        || is_counted && here::register(word >> 16 & 0xff) == Some(number)
+                    (self.rules.register)(word >> 8 & 0xff) == Some(number)
+                        || is_counted && (self.rules.register)(word >> 16 & 0xff) == Some(number)
                 })
             };
             found.push(match parameter.evidence {
@@ -132,29 +96,9 @@ impl<'s> Plan<'s> {
     pub(super) fn result(&self, is_late: bool, description: &mut Description) -> Vec<u64> {
         let Some(kind) = &self.signature.result else { return Vec::new() };
         let mut words = Vec::new();
-        here::result(kind, (self.signature.is_rust, is_late), &mut words);
+        let returning = Returning { language: self.language(), is_late };
+        (self.rules.result)(kind, returning, &mut words);
         description.add(Role::Result, "", kind, !words.is_empty());
         words
     }
-}
-
-/// The record of a value in one place.
-fn single(kind: &Type, (source, at): ValueLocation) -> u64 {
-    match kind {
-        Type::Text => recipe::TEXT | source << 8 | at << 32,
-        Type::StringReference => recipe::STRING | source << 8 | at << 32,
-        _ => copy(source, kind.size(), at),
-    }
-}
-
-fn view(first: ValueLocation, second: ValueLocation, is_pointer_first: bool) -> Option<u64> {
-    let (pointer, length) = if is_pointer_first { (first, second) } else { (second, first) };
-    let at = pointer.1 << 32 | length.1 << 48;
-    (pointer.1 < 1 << 16 && length.1 < 1 << 16)
-        .then_some(recipe::COUNTED | pointer.0 << 8 | length.0 << 16 | at)
-}
-
-/// Is it one that the trace has a type for?
-fn is_shown(kind: &Type) -> bool {
-    !matches!(kind, Type::Float(2 | 16) | Type::Unknown)
 }

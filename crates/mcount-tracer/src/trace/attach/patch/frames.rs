@@ -112,7 +112,7 @@ struct State {
 
 impl State {
     fn of(registers: &GeneralRegisters) -> Self {
-        Self { registers: self::registers(registers).map(Some), is_exact: true }
+        Self { registers: self::registers(registers.words()).map(Some), is_exact: true }
     }
 
     fn get(&self, place: usize) -> Option<u64> {
@@ -176,10 +176,11 @@ impl Unwinder<'_> {
     /// The interrupted code of a signal handler that returns to `state`, where no unwind information names
     /// it.
     fn interrupted(&self, state: &State) -> Option<Step> {
-        let (code, above) = RESTORER?;
-        let mut found = code.map(|_| 0);
-        self.memory.read(state.get(PLACE)?, &mut found).ok().filter(|()| found == code)?;
-        let words = self.memory.words(state.get(STACK)?.checked_add(above)?, COUNT).ok()?;
+        let restorer = RESTORER?;
+        let mut found = restorer.code.map(|_| 0);
+        self.memory.read(state.get(PLACE)?, &mut found).ok().filter(|()| found == restorer.code)?;
+        let words =
+            self.memory.words(state.get(STACK)?.checked_add(restorer.registers)?, COUNT).ok()?;
         let registers = <[u64; COUNT]>::try_from(words).ok()?.map(Some);
         Some(Step::Caller(Box::new(State { registers, is_exact: true })))
     }

@@ -286,7 +286,7 @@ impl Hub {
         if self.room_near(extent).is_some() {
             return Ok(());
         }
-        let start = gaps(&maps::ranges(maps), extent, ROOM).next();
+        let start = gaps(&maps::ranges(maps), extent, ROOM, REACH).next();
         let start = start.ok_or_else(|| {
             io::Error::other(format!("no free memory within {} MiB", (REACH >> 20) + 1))
         })?;
@@ -299,7 +299,7 @@ impl Hub {
     }
 
     fn room_near(&self, extent: (u64, u64)) -> Option<u64> {
-        self.rooms.iter().copied().find(|start| reaches(extent, (*start, start + ROOM)))
+        self.rooms.iter().copied().find(|start| reaches(extent, (*start, start + ROOM), REACH))
     }
 
     /// Where the module at `extent` jumps to for slot `index`.

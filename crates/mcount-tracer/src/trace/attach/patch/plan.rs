@@ -327,7 +327,7 @@ impl Planner<'_> {
         let Some(one) = self.program.loaded.get(module) else { return Bound::Address(address) };
         let file = ElfFile64::<Endianness>::parse(one.bytes()).ok();
         let is_callable = file.as_ref().is_none_or(|file| {
-            arch::is_callable(file, code_of(file).at(address.wrapping_sub(one.bias)))
+            arch::is_function_callable(file, code_of(file).at(address.wrapping_sub(one.bias)))
         });
         match self.program.module(one) {
             Some(module) if !is_callable => Bound::Way(address, one.extent(module)),

@@ -117,7 +117,7 @@ impl PatchAttempt {
     ) -> io::Result<Region> {
         let mut chosen = vec![0; fix.symbols.len()];
         let Target { process, memory } = target;
-        let (asked, told) = arch::chooser_arguments(process, hub.asked());
+        let (asked, told) = arch::arguments_of_chooser(process, hub.asked());
         memory.write(hub.asked(), &told)?;
         for (room, bound) in chosen.iter_mut().zip(&plan.bounds) {
             *room = match bound {

@@ -14,7 +14,7 @@
 
     KEPT slow_entry_kept, {slow_entry}
     KEPT slow_exit_kept, {slow_exit}
-    KEPT slow_pg_kept, {slow_pg}
+    KEPT slow_pg_kept, {slow_entry_late}
     KEPT confine_kept, {confine}
 
     ENTRY mcount_entry, BEFORE, 1, 0
@@ -370,3 +370,5 @@ mcount_moved:
 mcount_moved_end:
     .section .note.GNU-stack, "", @progbits
     .text
+# As it was before.
+    .intel_syntax noprefix

@@ -3,19 +3,28 @@
 //! Each piece of eight bytes of a value has a class. Integers go to six registers, floating-point numbers to eight vector
 //! registers. Values without a register, and those larger than two pieces, are on the stack.
 
-use super::{MOST, Taken, ValueLocation, copy, is_shown, single, view};
-use crate::trace::values::types::{Structure, Type};
-use mcount_agent::recipe;
+use crate::outside::values::{
+    Conventions, Language, MOST, Returning, Structure, Taken, Type, ValueLocation, copy,
+    from_stack, is_shown, single, view,
+};
+use crate::recipe;
+use alloc::vec::Vec;
 
-/// The frame and the stack pointer, by their numbers in DWARF.
-pub(in super::super) const OF_STACK: [u16; 2] = [6, 7];
-
-/// Does LLVM not tell of parameters that are passed by reference, in C++ that isn't optimized?
-pub(in super::super) const OMITS_REFERENCES: bool = false;
+/// The rules.
+pub const CONVENTIONS: Conventions = Conventions {
+    of_stack: [6, 7],
+    omits_references: false,
+    is_unknown,
+    is_nowhere,
+    taken_by_result,
+    register,
+    argument,
+    result,
+};
 
 /// How many registers there are for arguments.
-pub(super) const GENERAL: u64 = 6;
-pub(super) const VECTORS: u64 = 8;
+const GENERAL: u64 = 6;
+const VECTORS: u64 = 8;
 
 /// The class of a piece of eight bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,23 +49,30 @@ enum Passed {
     Unknown,
 }
 
-impl Taken {
+/// The next free registers.
+trait Registers {
+    fn vector(&mut self) -> Option<u64>;
+    /// A register of this class, or the stack.
+    fn one(&mut self, class: Class) -> ValueLocation;
+    /// Registers for all pieces, or none.
+    fn both(&mut self, classes: [Class; 2]) -> Option<[ValueLocation; 2]>;
+}
+
+impl Registers for Taken {
     fn vector(&mut self) -> Option<u64> {
         let free = (self.vectors < VECTORS).then_some(recipe::VECTOR + self.vectors)?;
         self.vectors += 1;
         Some(free)
     }
 
-    /// A register of this class, or the stack.
     fn one(&mut self, class: Class) -> ValueLocation {
         let register = match class {
             Class::Vector => self.vector(),
-            _ => self.general(),
+            _ => self.general(GENERAL),
         };
         register.map_or_else(|| (recipe::STACK, self.stack(8, false)), |register| (register, 0))
     }
 
-    /// Registers for all pieces, or none.
     fn both(&mut self, classes: [Class; 2]) -> Option<[ValueLocation; 2]> {
         let count = |class| classes.iter().filter(|one| **one == class).count() as u64;
         if self.general + count(Class::Integer) > GENERAL
@@ -73,23 +89,23 @@ impl Taken {
 }
 
 /// It's unknown how it's passed.
-pub(super) fn is_unknown(kind: &Type) -> bool {
+fn is_unknown(kind: &Type) -> bool {
     passed(kind) == Passed::Unknown
 }
 
 /// It isn't passed at all.
-pub(super) fn is_nowhere(kind: &Type) -> bool {
+fn is_nowhere(kind: &Type) -> bool {
     passed(kind) == Passed::Nowhere
 }
 
 /// A large result takes a register for where it goes.
-pub(super) fn taken_by_result(result: &Type) -> Taken {
+fn taken_by_result(result: &Type) -> Taken {
     let is_hidden = matches!(passed(result), Passed::Memory | Passed::Reference);
     Taken { general: u64::from(is_hidden && !is_x87(result)), ..Taken::default() }
 }
 
 /// The number that DWARF has for a register.
-pub(super) fn register(source: u64) -> Option<u16> {
+fn register(source: u64) -> Option<u16> {
     const OF_GENERAL: [u16; 6] = [5, 4, 1, 2, 8, 9];
     const FIRST_VECTOR: u16 = 17;
     let place = usize::try_from(source).ok()?;
@@ -99,10 +115,10 @@ pub(super) fn register(source: u64) -> Option<u16> {
 }
 
 /// Adds the words that copy an argument.
-pub(super) fn argument(kind: &Type, taken: &mut Taken, is_rust: bool, words: &mut Vec<u64>) {
+fn argument(kind: &Type, taken: &mut Taken, language: Language, words: &mut Vec<u64>) {
     match (passed(kind), kind) {
         (Passed::Registers(classes), Type::View { is_pointer_first }) => {
-            let both = if is_rust {
+            let both = if language == Language::Rust {
                 Some(classes.map(|class| taken.one(class)))
             } else {
                 taken.both(classes)
@@ -141,20 +157,8 @@ fn pieces(size: u64, places: [ValueLocation; 2], words: &mut Vec<u64>) {
     }
 }
 
-fn from_stack(kind: &Type, taken: &mut Taken, words: &mut Vec<u64>) {
-    let is_aligned = match kind {
-        Type::Structure(of) => of.is_aligned_to_16,
-        Type::Extended | Type::Wide | Type::Float(16) => true,
-        _ => false,
-    };
-    let at = taken.stack(kind.size(), is_aligned);
-    if kind.size() <= MOST && at < 1 << 16 {
-        words.push(single(kind, (recipe::STACK, at)));
-    }
-}
-
 /// Adds the words that copy a result. Of one in memory the address is in a register, but Rust doesn't promise that.
-pub(super) fn result(kind: &Type, (is_rust, _is_late): (bool, bool), words: &mut Vec<u64>) {
+fn result(kind: &Type, returning: Returning, words: &mut Vec<u64>) {
     match (passed(kind), kind) {
         (Passed::Registers(classes), Type::View { is_pointer_first }) => {
             let [first, second] = returned(classes);
@@ -167,7 +171,9 @@ pub(super) fn result(kind: &Type, (is_rust, _is_late): (bool, bool), words: &mut
         (Passed::Registers(classes), _) => pieces(kind.size(), returned(classes), words),
         (Passed::Memory, Type::Extended) => words.push(copy(recipe::X87, 16, 0)),
         (Passed::Memory, Type::Structure(of))
-            if !is_rust && !is_x87(kind) && (1..=MOST).contains(&of.size) =>
+            if returning.language == Language::C
+                && !is_x87(kind)
+                && (1..=MOST).contains(&of.size) =>
         {
             words.push(recipe::MEMORY | recipe::RAX << 8 | of.size << 24);
         }

@@ -1,8 +1,29 @@
-//! AArch64: the frame of a signal, as it's written for a thread (`<asm/sigcontext.h>`). After the general registers are records, each with its kind and its size: one of vector
+//! AArch64, little endian: the frame of a signal (`struct rt_sigframe`, `<asm/sigcontext.h>`): `siginfo_t`, then `ucontext_t`. After the general registers are records, each with its kind and its size: one of vector
 //! registers of 128 bits, and one of SVE's longer ones if the thread uses these and they have room.
 
-use super::{GeneralRegisters, VECTORS};
-use crate::state::VectorState;
+use super::outside::VECTORS;
+use crate::outside::{SignalFrame, SignalFrames, VectorState};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// How they are.
+pub const SIGNALS: SignalFrames = SignalFrames {
+    size: SIZE,
+    place: PLACE,
+    read,
+    is_left_by: |_| true,
+    write,
+    below: 0,
+    room: 8192,
+    // A system call, and a return.
+    gate: &[0x01, 0, 0, 0xd4, 0xc0, 0x03, 0x5f, 0xd6],
+    // `mov x8, #139; svc #0`.
+    restorer: &[0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4],
+    is_restorer_kernels: true,
+};
+
+const SIZE: usize = 600;
+const PLACE: usize = 568;
 
 /// No such stack for signals: the thread keeps the one that it has.
 const NO_STACK: u64 = 0xff;
@@ -14,37 +35,26 @@ const MOST_RECORDS: usize = 4096;
 const VECTORS_KIND: u32 = 0x4650_8001;
 const LONG_KIND: u32 = 0x5356_4501;
 
-/// A system call, and a return.
-pub(crate) const GATE: &[u8] = &[0x01, 0, 0, 0xd4, 0xc0, 0x03, 0x5f, 0xd6];
-/// `mov x8, #139; svc #0`.
-pub(crate) const RESTORER: &[u8] = &[0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4];
-
-/// Is the restorer the kernel's?
-pub(crate) const IS_KERNELS: bool = true;
-
-/// How many bytes below a multiple of 64 a frame is, and how many it may have.
-pub(crate) const BELOW: u64 = 0;
-pub(crate) const ROOM: u64 = 8192;
-
-/// The bytes that a gate's return takes from the stack: none, the address is in `x30`.
-pub(crate) fn way_back(_restorer: u64) -> Option<u64> {
-    None
+/// May this be one? Where the handler returns to is in a register, which the frame doesn't have.
+fn read(bytes: &[u8]) -> Option<SignalFrame> {
+    const STACK: usize = 560;
+    const RECORD: usize = 592;
+    const KIND: u64 = 0x4650_8001 | 528 << 32;
+    let word = |offset: usize| {
+        let word = bytes.get(offset..offset + 8).and_then(|bytes| bytes.try_into().ok());
+        word.map_or(0, u64::from_le_bytes)
+    };
+    let frame = SignalFrame { place: word(PLACE), stack: word(STACK), back: None };
+    (word(RECORD) == KIND).then_some(frame)
 }
 
 /// The bytes of a frame.
-pub(crate) fn frame(
-    _at: u64,
-    registers: &GeneralRegisters,
-    blocked: u64,
-    state: &VectorState,
-) -> Vec<u8> {
-    let raw = registers.raw();
+fn write(_at: u64, registers: &[u64], blocked: u64, state: &VectorState) -> Vec<u8> {
     let mut bytes = vec![0; CONTEXT + 16];
     let words = [0, NO_STACK, 0, blocked];
     bytes.extend(words.into_iter().flat_map(u64::to_le_bytes));
     bytes.resize(CONTEXT + 184, 0);
-    let words = raw.regs.into_iter().chain([raw.sp, raw.pc, raw.pstate]);
-    bytes.extend(words.flat_map(u64::to_le_bytes));
+    bytes.extend(registers.iter().flat_map(|word| word.to_le_bytes()));
     bytes.resize(RECORDS, 0);
     bytes.extend(records(state));
     bytes.resize(RECORDS + MOST_RECORDS, 0);
@@ -103,19 +113,21 @@ fn head(kind: u32, size: usize) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::outside::ROLES;
     use super::*;
+    use crate::outside::GeneralRegisters;
 
     const MASK: usize = CONTEXT + 40;
 
     /// As the kernel reads it (`struct rt_sigframe`), which is looked at elsewhere, too.
     #[test]
     fn a_frame_is_what_is_taken_for_one() {
-        use super::super::{SIGNAL_FRAME, signal_frame};
-        let mut registers = GeneralRegisters::zero();
+        let mut registers = GeneralRegisters::zero(&ROLES);
         registers.set_instruction(0x1234);
         registers.set_stack(0x5670);
-        let bytes = frame(0, &registers, 7, &VectorState { kind: 2, bytes: vec![1; 528] });
-        let found = signal_frame(&bytes[..SIGNAL_FRAME]).unwrap();
+        let state = VectorState { kind: 2, bytes: vec![1; 528] };
+        let bytes = write(0, registers.words(), 7, &state);
+        let found = read(&bytes[..SIZE]).unwrap();
         assert_eq!((found.place, found.stack), (0x1234, 0x5670));
         assert_eq!(bytes[MASK], 7);
         assert_eq!(bytes[RECORDS + 528..RECORDS + 536], [0; 8], "the end");

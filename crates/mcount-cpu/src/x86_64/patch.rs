@@ -1,21 +1,18 @@
-//! x86-64. `%r11` is free at the entry of a function (psABI, 3.2.3). A gate decides by one instruction, which jumps by the
+//! x86-64: other functions in place of those of a running program. `%r11` is free at the entry of a function (psABI, 3.2.3). A gate decides by one instruction, which jumps by the
 //! slot; the old function's body can be jumped to from anywhere.
 
-use super::Wants;
-use mcount_cpu::x86_64::code;
-use mcount_ptrace::GeneralRegisters;
-use object::Endianness;
-use object::read::elf::ElfFile64;
-
-pub(in super::super) const MACHINE: u16 = 62;
+use super::code;
+use crate::outside::patch::{Restorer, Wants};
+use alloc::vec::Vec;
 
 /// Relocations (x86-64 psABI, 4.4.1).
-pub(in super::super) const NONE: u32 = 0;
+pub const NONE: u32 = 0;
 const ABSOLUTE: u32 = 1;
 const COPY: u32 = 5;
 const GLOB_DAT: u32 = 6;
 const JUMP_SLOT: u32 = 7;
-pub(in super::super) const RELATIVE: u32 = 8;
+/// A word is to have the load bias and its addend.
+pub const RELATIVE: u32 = 8;
 const DTPMOD64: u32 = 16;
 const DTPOFF64: u32 = 17;
 const TPOFF64: u32 = 18;
@@ -23,7 +20,7 @@ const TLSDESC: u32 = 36;
 const IRELATIVE: u32 = 37;
 
 /// Why a relocation can't be done.
-pub(in super::super) fn refusal(kind: u32) -> Option<&'static str> {
+pub fn refusal(kind: u32) -> Option<&'static str> {
     match kind {
         COPY => Some("it has a copy relocation, which only programs have"),
         TLSDESC => {
@@ -35,7 +32,8 @@ pub(in super::super) fn refusal(kind: u32) -> Option<&'static str> {
     }
 }
 
-pub(in super::super) fn wants(kind: u32) -> Wants {
+/// What a relocation wants.
+pub fn wants(kind: u32) -> Wants {
     match kind {
         ABSOLUTE => Wants::Address,
         GLOB_DAT | JUMP_SLOT => Wants::Symbol,
@@ -48,36 +46,35 @@ pub(in super::super) fn wants(kind: u32) -> Wants {
 
 /// Where the thread-local storage of the program itself begins, from the thread pointer on: just below it (ELF Handling
 /// for Thread-Local Storage, variant II).
-pub(in super::super) fn program_storage(size: u64, align: u64) -> u64 {
+pub fn program_storage(size: u64, align: u64) -> u64 {
     size.next_multiple_of(align.clamp(1, 1 << 30)).wrapping_neg()
 }
 
 /// What to compile with for hooks before the prologue.
-pub(in super::super) const HOOKED: &str =
-    "compile with -pg -mfentry, or -fpatchable-function-entry=5";
+pub const HOOKED: &str = "compile with -pg -mfentry, or -fpatchable-function-entry=5";
 
 /// Bytes of a gate.
-pub(in super::super) const GATE: usize = code::RECORD_STUB;
+pub const GATE: usize = code::RECORD_STUB;
 
 /// What fills up code.
-pub(in super::super) const FILLING: u8 = 0xcc;
+pub const FILLING: u8 = 0xcc;
 
 /// The gate of the function whose slot is at this address.
-pub(in super::super) fn gate(slot: u64) -> [u8; GATE] {
+pub fn gate(slot: u64) -> [u8; GATE] {
     code::record_stub(slot, 0)
 }
 
 /// Where in a gate the way back to the old function is, if it has one of its own.
-pub(in super::super) const WAY_BACK: Option<u64> = None;
+pub const WAY_BACK: Option<u64> = None;
 
 /// The way back to `body`.
-pub(in super::super) fn way_back(_at: u64, _body: u64) -> Option<[u8; 4]> {
+pub fn way_back(_at: u64, _body: u64) -> Option<[u8; 4]> {
     None
 }
 
 /// Makes a system call. Should the recorder be gone by then, the thread goes back to what it did, by the frame of a signal
 /// that it finds on its stack.
-pub(in super::super) const CALL: &[u8] = &[
+pub const CALL: &[u8] = &[
     0x0f, 0x05, // syscall
     0xb8, 0x0f, 0, 0, 0, // mov $rt_sigreturn, %eax
     0x0f, 0x05, // syscall
@@ -86,7 +83,7 @@ pub(in super::super) const CALL: &[u8] = &[
 
 /// Where functions return to that a thread is made to call: the result is kept in `%rbx`, and the recorder hears of it by
 /// SIGURG.
-pub(in super::super) const DONE: &[u8] = &[
+pub const DONE: &[u8] = &[
     0x48, 0x89, 0xc3, // mov %rax, %rbx
     0xb8, 39, 0, 0, 0, // mov $getpid, %eax
     0x0f, 0x05, // syscall
@@ -104,61 +101,64 @@ pub(in super::super) const DONE: &[u8] = &[
 
 /// The function that code calls for the address of a thread-local variable, and what it does here: there are only variables of
 /// the program itself, whose place from the thread pointer on is known.
-pub(in super::super) const STORAGE_NAME: &str = "__tls_get_addr";
-pub(in super::super) const STORAGE: &[u8] = &[
+pub const STORAGE_NAME: &str = "__tls_get_addr";
+/// What it does.
+pub const STORAGE: &[u8] = &[
     0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0, // mov %fs:0, %rax
     0x48, 0x03, 0x47, 0x08, // add 8(%rdi), %rax
     0xc3, // ret
 ];
 
 /// What descriptors of thread-local variables lead to: there are none here.
-pub(in super::super) const DESCRIPTOR: &[u8] = &[];
+pub const DESCRIPTOR: &[u8] = &[];
 
 /// Where in [`DONE`] the thread stands then, in bytes.
-pub(in super::super) const IS_DONE: u64 = 33;
+pub const IS_DONE: u64 = 33;
 
 /// How many bytes below a multiple of 64 the frame of a signal is: its return address, as a function's.
-pub(in super::super) const FRAME_BELOW: u64 = 8;
+pub const FRAME_BELOW: u64 = 8;
 
 /// Registers by their numbers in unwind information (psABI, 3.6.2); the last one is the return address.
-pub(in super::super) const COUNT: usize = 17;
-pub(in super::super) const STACK: usize = 7;
-pub(in super::super) const RETURN: usize = 16;
-pub(in super::super) const PLACE: usize = RETURN;
+pub const COUNT: usize = 17;
+/// The stack pointer.
+pub const STACK: usize = 7;
+/// The return address.
+pub const RETURN: usize = 16;
+/// Where a frame goes on.
+pub const PLACE: usize = RETURN;
 
-/// The processors' extensions that unwind information has.
-pub(in super::super) const VENDOR: gimli::Vendor = gimli::Vendor::Default;
+/// Unwind information tells of signed addresses.
+pub const SIGNS_ADDRESSES: bool = false;
 
-/// Those of a thread that stands.
-pub(in super::super) fn registers(registers: &GeneralRegisters) -> [u64; COUNT] {
-    let r = registers.raw();
-    [
-        r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12,
-        r.r13, r.r14, r.r15, r.rip,
-    ]
+/// Those of a thread that stands, whose general registers these are (`struct user_regs_struct`).
+#[must_use]
+pub fn registers(found: &[u64]) -> [u64; COUNT] {
+    /// `%rax`, `%rdx`, `%rcx`, `%rbx`, `%rsi`, `%rdi`, `%rbp`, `%rsp`, `%r8` to `%r15`, `%rip`.
+    const ORDER: [usize; COUNT] = [10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16];
+    ORDER.map(|place| found.get(place).copied().unwrap_or(0))
 }
 
 /// An address as it's meant that's on the stack.
-pub(in super::super) fn plain(address: u64) -> u64 {
+pub fn plain(address: u64) -> u64 {
     address
 }
 
 /// What signal handlers return to has unwind information.
-pub(in super::super) const RESTORER: Option<([u8; 8], u64)> = None;
+pub const RESTORER: Option<Restorer> = None;
 
 /// The arguments of a function's resolver: none.
-pub(in super::super) fn chooser_arguments(_process: i32, _room: u64) -> ([u64; 2], Vec<u8>) {
+pub fn chooser_arguments(_vector: &[u64], _room: u64) -> ([u64; 2], Vec<u8>) {
     ([0, 0], Vec::new())
 }
 
 /// A jump over a hook of `length` bytes.
-pub(in super::super) fn leap(length: usize) -> Option<[u8; 2]> {
+pub fn leap(length: usize) -> Option<[u8; 2]> {
     let distance = length.checked_sub(code::SHORT_JUMP)?;
     Some([0xeb, u8::try_from(distance).ok().filter(|distance| *distance < 128)?])
 }
 
 /// The first byte of a `test`, if it may be put before the other bytes of `from` and of `to`: what's after it are NOPs.
-pub(in super::super) fn one_byte(from: &[u8], to: &[u8]) -> Option<u8> {
+pub fn one_byte(from: &[u8], to: &[u8]) -> Option<u8> {
     let test = [to, from].into_iter().find_map(|bytes| {
         let first = *bytes.first()?;
         code::switched_off(first).or(is_test(first).then_some(first))
@@ -175,11 +175,12 @@ fn are_nops(mut bytes: &[u8]) -> bool {
 }
 
 /// Is this the first byte of such a `test`?
-pub(in super::super) fn is_test(first: u8) -> bool {
+pub fn is_test(first: u8) -> bool {
     matches!(first, 0xa8 | 0xa9)
 }
 
-/// May a function of this file that begins with this code be called by its address? With landing pads, compilers know which ones are.
-pub(in super::super) fn is_callable(_file: &ElfFile64<'_, Endianness>, _code: &[u8]) -> bool {
+/// May a function that begins with this code be called, of a file with these properties (`.note.gnu.property`),
+/// by its address? With landing pads, compilers know which ones are.
+pub fn is_callable(_notes: &[u8], _code: &[u8]) -> bool {
     true
 }

@@ -5,20 +5,28 @@
 //! a copy. What finds no register left is on the stack, and then nothing later of its kind is in a register. Where a large result goes is
 //! said by `x8`, which functions don't keep.
 
-use super::{MOST, Taken, ValueLocation, copy, is_shown, single, view};
-use crate::trace::values::types::{Structure, Type};
-use mcount_agent::recipe;
+use crate::outside::values::{
+    Conventions, Language, MOST, Returning, Structure, Taken, Type, ValueLocation, copy,
+    from_stack, is_shown, single, view,
+};
+use crate::recipe;
+use alloc::vec::Vec;
 
-/// The frame and the stack pointer, by their numbers in DWARF.
-pub(in super::super) const OF_STACK: [u16; 2] = [29, 31];
-
-/// LLVM doesn't tell of parameters that are passed by reference, in C++ that isn't optimized: then the places
-/// of the others are unknown.
-pub(in super::super) const OMITS_REFERENCES: bool = true;
+/// The rules.
+pub const CONVENTIONS: Conventions = Conventions {
+    of_stack: [29, 31],
+    omits_references: true,
+    is_unknown,
+    is_nowhere,
+    taken_by_result,
+    register,
+    argument,
+    result,
+};
 
 /// How many registers there are for arguments.
-pub(super) const GENERAL: u64 = 8;
-pub(super) const VECTORS: u64 = 8;
+const GENERAL: u64 = 8;
+const VECTORS: u64 = 8;
 
 /// How a value is passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,22 +44,22 @@ enum Passed {
 }
 
 /// It's unknown how it's passed.
-pub(super) fn is_unknown(kind: &Type) -> bool {
+fn is_unknown(kind: &Type) -> bool {
     passed(kind) == Passed::Unknown
 }
 
 /// It isn't passed at all.
-pub(super) fn is_nowhere(kind: &Type) -> bool {
+fn is_nowhere(kind: &Type) -> bool {
     passed(kind) == Passed::Nowhere
 }
 
 /// Where a large result goes isn't said by one of these registers.
-pub(super) fn taken_by_result(_result: &Type) -> Taken {
+fn taken_by_result(_result: &Type) -> Taken {
     Taken::default()
 }
 
 /// The number that DWARF has for a register.
-pub(super) fn register(source: u64) -> Option<u16> {
+fn register(source: u64) -> Option<u16> {
     const FIRST_VECTOR: u64 = 64;
     let number = match source {
         recipe::VECTOR.. if source < recipe::VECTOR + VECTORS => {
@@ -63,8 +71,17 @@ pub(super) fn register(source: u64) -> Option<u16> {
     u16::try_from(number).ok()
 }
 
-impl Taken {
+/// The next free registers.
+trait Registers {
     /// So many general registers; `None`: it's on the stack.
+    fn generals(&mut self, count: u64, is_even: bool) -> Option<u64>;
+    /// So many vector registers; the same.
+    fn several_vectors(&mut self, count: u64) -> Option<u64>;
+    /// A general register, or the stack.
+    fn one(&mut self) -> ValueLocation;
+}
+
+impl Registers for Taken {
     fn generals(&mut self, count: u64, is_even: bool) -> Option<u64> {
         if is_even {
             self.general = self.general.next_multiple_of(2);
@@ -78,7 +95,6 @@ impl Taken {
         Some(first)
     }
 
-    /// So many vector registers; the same.
     fn several_vectors(&mut self, count: u64) -> Option<u64> {
         if self.vectors + count > VECTORS {
             self.vectors = VECTORS;
@@ -89,9 +105,8 @@ impl Taken {
         Some(first)
     }
 
-    /// A general register, or the stack.
     fn one(&mut self) -> ValueLocation {
-        match self.general() {
+        match self.general(GENERAL) {
             Some(register) => (register, 0),
             None => (recipe::STACK, self.stack(8, false)),
         }
@@ -99,10 +114,10 @@ impl Taken {
 }
 
 /// Adds the words that copy an argument.
-pub(super) fn argument(kind: &Type, taken: &mut Taken, is_rust: bool, words: &mut Vec<u64>) {
+fn argument(kind: &Type, taken: &mut Taken, language: Language, words: &mut Vec<u64>) {
     match (passed(kind), kind) {
         (Passed::General { count, .. }, Type::View { is_pointer_first }) => {
-            let [first, second] = if is_rust {
+            let [first, second] = if language == Language::Rust {
                 [taken.one(), taken.one()]
             } else {
                 match taken.generals(count, false) {
@@ -152,24 +167,8 @@ fn pieces(kind: &Type, (first, count, size): (u64, u64, u64), words: &mut Vec<u6
     }
 }
 
-fn from_stack(kind: &Type, taken: &mut Taken, words: &mut Vec<u64>) {
-    let at = taken.stack(kind.size(), is_aligned(kind));
-    if is_shown(kind) && kind.size() <= MOST && at < 1 << 16 {
-        words.push(single(kind, (recipe::STACK, at)));
-    }
-}
-
-/// Is it aligned to 16 bytes?
-fn is_aligned(kind: &Type) -> bool {
-    match kind {
-        Type::Structure(of) => of.is_aligned_to_16,
-        Type::Extended | Type::Wide | Type::Float(16) => true,
-        _ => false,
-    }
-}
-
 /// Adds the words that copy a result.
-pub(super) fn result(kind: &Type, (is_rust, is_late): (bool, bool), words: &mut Vec<u64>) {
+fn result(kind: &Type, returning: Returning, words: &mut Vec<u64>) {
     match (passed(kind), kind) {
         (Passed::General { .. }, Type::View { is_pointer_first }) => {
             words.extend(view((recipe::RAX, 0), (recipe::RDX, 0), *is_pointer_first));
@@ -177,10 +176,10 @@ pub(super) fn result(kind: &Type, (is_rust, is_late): (bool, bool), words: &mut 
         (Passed::General { count, .. }, _) => pieces(kind, (recipe::RAX, count, 8), words),
         (Passed::Vectors { count, size }, _) => pieces(kind, (recipe::VECTOR, count, size), words),
         // Nobody knows at a hook after the prologue where it goes.
-        (Passed::Reference, Type::Structure(of)) if !is_late => {
+        (Passed::Reference, Type::Structure(of)) if !returning.is_late => {
             if of.is_string {
                 words.push(recipe::STRING | recipe::PLACE << 8);
-            } else if !is_rust && !of.is_by_reference && of.size <= MOST {
+            } else if returning.language == Language::C && !of.is_by_reference && of.size <= MOST {
                 words.push(recipe::MEMORY | recipe::PLACE << 8 | of.size << 24);
             }
         }
