@@ -1,6 +1,6 @@
 //! The agent as bytes: a shared object that `mcount trace` loads into the programs that it traces.
 //!
-//! It is built from `agent/` and `mcount-recorder` by the build script, for Linux on x86-64 and AArch64 (little endian). What the
+//! It is built from `agent/` and `mcount-recorder` by the build script, for Linux on the processors that `mcount-cpu` has its routines for. What the
 //! tracer and the agent tell each other is [`abi`](mcount_recorder::abi), of which this crate hands out what the tracer uses.
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,4 +1,5 @@
 //! What processors have in common that keep the caller's address in a register: a call, as the agent's assembly makes it.
+#![expect(clippy::cast_possible_truncation, reason = "there are few registers")]
 #![expect(unsafe_code, reason = "memory is read and written whose place is in registers")]
 
 use crate::recipe::{RAX as RESULT, RDX as SECOND_RESULT, VECTOR};

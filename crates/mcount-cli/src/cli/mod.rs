@@ -358,7 +358,7 @@ fn execute(command: Command) -> io::Result<u8> {
         #[cfg(can_patch)]
         Command::Patch(arguments) => patch(&arguments),
         #[cfg(all(can_trace, not(can_patch)))]
-        Command::Patch { .. } => Ok(complain(&crate::trace::processor::missing("mcount patch"))),
+        Command::Patch { .. } => Ok(complain(&crate::trace::missing("mcount patch"))),
         #[cfg(can_trace)]
         Command::Top(arguments) => Ok(top(arguments)),
         Command::Replay(arguments) => replay(&arguments),

@@ -7,6 +7,7 @@
 //!
 //! A function's frame is known by its prologue alone, and `x30` has the caller's address where the stack has none, so nothing of
 //! the program's stack is changed from outside.
+#![expect(clippy::must_use_candidate, reason = "names say which of them are questions")]
 
 use super::code;
 use super::code::Frame;
@@ -150,7 +151,6 @@ pub fn stub_back(_body: u64, _is_late: bool) -> [u8; STUB] {
 pub const WAY_OUT: Range<usize> = 0..STUB;
 
 /// A stub at `at` of whatever kind: no call returns to one.
-#[expect(clippy::unnecessary_wraps, reason = "elsewhere it's otherwise")]
 pub fn with_way_out(stub: [u8; STUB], _at: u64, _exit: u64) -> Option<[u8; STUB]> {
     Some(stub)
 }

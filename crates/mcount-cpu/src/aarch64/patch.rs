@@ -5,6 +5,7 @@
 //! the old one. The mapping here isn't guarded, so the branch by the slot can end anywhere in it.
 //!
 //! A thread that has loaded where the slot leads, and not yet gone there, has it begin its gate once more.
+#![expect(clippy::must_use_candidate, reason = "names say which of them are questions")]
 
 use super::code;
 use crate::outside::patch::{Restorer, Wants};

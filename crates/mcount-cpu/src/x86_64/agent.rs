@@ -1,4 +1,5 @@
 //! x86-64: what the agent has to know of the processor besides its assembly. `%gs` leads to a thread's block.
+#![expect(clippy::cast_possible_truncation, reason = "there are few registers")]
 #![expect(unsafe_code, reason = "memory is read and written whose place is in registers")]
 
 use crate::recipe::{RAX, RDX, VECTOR, X87};

@@ -1,4 +1,5 @@
 //! x86-64, as a processor of traced programs: hooks and stubs, registers, the dynamic linker's rendezvous, sandboxes.
+#![expect(clippy::must_use_candidate, reason = "names say which of them are questions")]
 
 use super::code;
 pub use super::code::{Area, Position, SITE, STUB, THUNK, Unusable, armed, nop_length, thunk};

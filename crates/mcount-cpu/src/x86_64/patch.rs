@@ -1,5 +1,6 @@
 //! x86-64: other functions in place of those of a running program. `%r11` is free at the entry of a function (psABI, 3.2.3). A gate decides by one instruction, which jumps by the
 //! slot; the old function's body can be jumped to from anywhere.
+#![expect(clippy::must_use_candidate, reason = "names say which of them are questions")]
 
 use super::code;
 use crate::outside::patch::{Restorer, Wants};

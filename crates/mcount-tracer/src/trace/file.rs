@@ -14,6 +14,7 @@ use super::scope::Scope;
 use crate::commit::Failure;
 use crate::files::Input;
 use crate::words::counted;
+use mcount_cpu::here::abi::SHADOWS;
 use mcount_trace::layout::{self, chunk, directory, header};
 use mcount_trace::{Entry, Moment};
 use memmap2::MmapOptions;
@@ -30,7 +31,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// Bytes of the mapping that programs have of the trace: the most that it can grow to.
-const LIMIT: u64 = 1 << 38;
+const LIMIT: u64 = if SHADOWS[0] < 1 << 40 { 1 << 33 } else { 1 << 38 };
 
 /// Traces of that many chunks get an index: 4 MiB, which is read in a millisecond.
 const INDEXED: u64 = 64;

@@ -61,6 +61,7 @@ pub use self::given::GivenSignature;
 use self::library::Library;
 use self::modules::Modules;
 use self::off_cpu::OffCpu;
+pub use self::processor::missing;
 pub use self::scope::{FileGlob, Known, Limit, Scope, Switches};
 use self::space::Space;
 use self::spend::Spending;

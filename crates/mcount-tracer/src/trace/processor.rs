@@ -1,7 +1,6 @@
 //! What depends on the processor in tracing from outside: `code.rs` and `outside.rs` in its folder of `mcount-cpu`.
 
 use super::scope::Scope;
-pub(crate) use mcount_cpu::here::code::Position;
 pub(crate) use mcount_cpu::here::outside::*;
 pub(crate) use mcount_cpu::here::syscalls::ticks as clock;
 pub(crate) use mcount_cpu::outside::Routines;
@@ -33,6 +32,7 @@ pub(crate) fn check(scope: &Scope) -> io::Result<()> {
 }
 
 /// The message about a feature that this processor lacks.
-pub(crate) fn missing(what: &str) -> String {
+#[must_use]
+pub fn missing(what: &str) -> String {
     format!("{what}: not on {NAME} yet")
 }
