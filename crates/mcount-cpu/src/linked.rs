@@ -108,7 +108,6 @@ impl<L: Link> LateCall<L> {
     /// # Safety
     ///
     /// The routine of such entries has called with these arguments.
-    #[expect(clippy::cast_ptr_alignment, reason = "the routine has aligned the call")]
     #[inline]
     #[must_use]
     pub unsafe fn of(call: *mut u64, _: u32) -> Self {

@@ -96,11 +96,11 @@ fn pair(stub: u64, routines: Routines, by: u64, number: u32) -> Option<Vec<u8>> 
 }
 
 /// The changes to this code, with which a PLT begins.
-fn first(code: &[u8; 8]) -> First {
+fn first(code: [u8; 8]) -> First {
     /// `bti c`; `stp x16, x30, [sp, #-16]!`.
     const PAD: u32 = 0xd503_245f;
     const STORES: u32 = 0xa9bf_7bf0;
-    match words(code).find(|word| *word != PAD) {
+    match words(&code).find(|word| *word != PAD) {
         Some(STORES) => First::Loads,
         _ => First::Unknown,
     }

@@ -156,9 +156,9 @@ pub fn with_way_out(stub: [u8; STUB], _at: u64, _exit: u64) -> Option<[u8; STUB]
 }
 
 /// Where debug information may have a function begin whose hook is at `site`: gcc has it begin behind all NOPs.
-pub fn beginnings(function: u64, site: u64, size: u64) -> impl Iterator<Item = u64> {
+pub fn beginnings(function: u64, site: u64, bytes: u64) -> impl Iterator<Item = u64> {
     const MOST_NOPS: u64 = 64;
-    let end = site.saturating_add(4 * MOST_NOPS).min(function.saturating_add(size));
+    let end = site.saturating_add(4 * MOST_NOPS).min(function.saturating_add(bytes));
     core::iter::once(function).chain((site..end).step_by(SITE))
 }
 

@@ -119,14 +119,11 @@ fn argument(kind: &Type, taken: &mut Taken, language: Language, words: &mut Vec<
         (Passed::General { count, .. }, Type::View { is_pointer_first }) => {
             let [first, second] = if language == Language::Rust {
                 [taken.one(), taken.one()]
+            } else if let Some(first) = taken.generals(count, false) {
+                [(first, 0), (first + 1, 0)]
             } else {
-                match taken.generals(count, false) {
-                    Some(first) => [(first, 0), (first + 1, 0)],
-                    None => {
-                        let at = taken.stack(16, false);
-                        [(recipe::STACK, at), (recipe::STACK, at + 8)]
-                    }
-                }
+                let at = taken.stack(16, false);
+                [(recipe::STACK, at), (recipe::STACK, at + 8)]
             };
             words.extend(view(first, second, *is_pointer_first));
         }

@@ -64,7 +64,7 @@ pub struct LibraryCalls {
     /// that address; and the function's number. `None` if something is out of reach.
     pub pair: fn(u64, super::Routines, u64, u32) -> Option<Vec<u8>>,
     /// The changes to this code, which a word leads to as long as nobody has looked for the function.
-    pub first: fn(&[u8; 8]) -> First,
+    pub first: fn([u8; 8]) -> First,
     /// Code for a slot that goes there as the PLT does.
     pub load_and_jump: fn(Unbound) -> Vec<u8>,
     /// Calls and jumps by a word that can be replaced.

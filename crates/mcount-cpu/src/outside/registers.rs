@@ -211,18 +211,14 @@ impl GeneralRegisters {
             self.set(place, self.at(place) & !bits);
         }
         self.forget_call();
-        match self.roles.link {
-            Some(link) => {
-                self.set_stack(call.stack);
-                self.set(link, call.back);
-                None
-            }
-            None => {
-                let at = call.stack - 8;
-                self.set_stack(at);
-                Some(StackWord { at, value: call.back })
-            }
+        if let Some(link) = self.roles.link {
+            self.set_stack(call.stack);
+            self.set(link, call.back);
+            return None;
         }
+        let at = call.stack - 8;
+        self.set_stack(at);
+        Some(StackWord { at, value: call.back })
     }
 
     /// The function that it's in returns to `address`, if a register says that.
@@ -234,12 +230,11 @@ impl GeneralRegisters {
 
     /// It returns from a function that has done nothing yet; `word` is what its stack pointer leads to.
     pub fn leave_function(&mut self, word: u64) {
-        match self.roles.link {
-            Some(link) => self.set_instruction(self.at(link)),
-            None => {
-                self.set_instruction(word);
-                self.set_stack(self.stack() + 8);
-            }
+        if let Some(link) = self.roles.link {
+            self.set_instruction(self.at(link));
+        } else {
+            self.set_instruction(word);
+            self.set_stack(self.stack() + 8);
         }
     }
 

@@ -79,20 +79,20 @@ fn pair(stub: u64, routines: Routines, by: u64, number: u32) -> Option<Vec<u8>> 
 
 /// Where a call or a jump leads to that [`code::direct`] has made, at `from`. `None` if it's none.
 fn direct_target(code: &[u8], from: u64) -> Option<u64> {
-    let (distance, end) = match code {
-        &[0x67, 0xe8, a, b, c, d] => ([a, b, c, d], BY_WORD as u64),
-        &[0xe9, a, b, c, d, 0x90] => ([a, b, c, d], BY_WORD as u64 - 1),
+    let (distance, end) = match *code {
+        [0x67, 0xe8, a, b, c, d] => ([a, b, c, d], BY_WORD as u64),
+        [0xe9, a, b, c, d, 0x90] => ([a, b, c, d], BY_WORD as u64 - 1),
         _ => return None,
     };
     Some(from.wrapping_add(end).wrapping_add_signed(i32::from_le_bytes(distance).into()))
 }
 
 /// The changes to this code.
-fn first(code: &[u8; 8]) -> First {
+fn first(code: [u8; 8]) -> First {
     const PUSH: u8 = 0x68;
     const PUSH_R11: [u8; 2] = [0x41, 0x53];
     const LANDING_PAD: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
-    let code = code.strip_prefix(LANDING_PAD).unwrap_or(code);
+    let code = code.strip_prefix(LANDING_PAD).unwrap_or(&code);
     match code.first() {
         Some(&PUSH) => First::Same,
         _ if code.starts_with(&PUSH_R11) => First::Loads,

@@ -64,7 +64,7 @@ pub(super) enum Unbound {
 /// for the function: that itself, or what is to be put into a slot. `None` if nobody knows what it does.
 pub(super) fn unbound(code: [u8; 8], (index, word): (u32, u64), place: u64) -> Option<Unbound> {
     let here = here()?;
-    match (here.first)(&code) {
+    match (here.first)(code) {
         First::Same => Some(Unbound::Same),
         First::Unknown => None,
         First::Loads => {
