@@ -20,6 +20,7 @@ extern crate std;
 
 pub mod aarch64;
 pub mod arm;
+pub mod assembly;
 pub mod engine;
 pub mod hook;
 pub mod i386;

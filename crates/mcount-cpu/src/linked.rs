@@ -2,8 +2,10 @@
 #![expect(clippy::cast_possible_truncation, reason = "there are few registers")]
 #![expect(unsafe_code, reason = "memory is read and written whose place is in registers")]
 
+use crate::assembly::number;
 use crate::recipe::{RAX as RESULT, RDX as SECOND_RESULT, VECTOR};
 use core::marker::PhantomData;
+use core::mem::offset_of;
 
 /// The registers and the place of a call. The assembly's numbers (`.set CALL_SP, 80`) are these.
 #[derive(Debug)]
@@ -44,8 +46,19 @@ pub struct Record {
     pub number: u32,
 }
 
-/// Bytes from the start of a [`Record`] to its frame.
-pub const FRAME: usize = core::mem::offset_of!(Record, frame);
+/// Are the numbers of this assembly those of the structures?
+#[must_use]
+pub const fn is_as_in(text: &str) -> bool {
+    offset_of!(Call, stack) == number(text, "CALL_SP")
+        && offset_of!(Call, slot) == number(text, "CALL_STACK")
+        && offset_of!(Call, caller) == number(text, "CALL_RETURN")
+        && offset_of!(Call, record) == number(text, "CALL_RECORD")
+        && offset_of!(Call, area) == number(text, "CALL_AREA")
+        && offset_of!(Call, link) == number(text, "CALL_LINK")
+        && size_of::<Call>() <= number(text, "CALL_SIZE")
+        && offset_of!(Record, body) == number(text, "RECORD_BODY")
+        && offset_of!(Record, number) == number(text, "RECORD_ID")
+}
 
 /// No register leads to a thread's block: there's no value of this.
 #[derive(Debug, Clone, Copy)]

@@ -40,9 +40,10 @@ impl<'m> Remote<'m> {
     ///
     /// As for [`Remote::first`].
     pub fn at_exec(thread: Tracee, memory: &'m Memory, maps: &[Mapping]) -> io::Result<Self> {
-        let mut stopped = Thread::of(thread)?;
         let mut signals = Vec::new();
         thread.run_to_system_call(&mut signals)?;
+        // Not before: on RISC-V, the result is in a register that the program begins with.
+        let mut stopped = Thread::of(thread)?;
         let mut remote = Self::first(&mut stopped, memory, maps)?;
         remote.signals.append(&mut signals);
         Ok(remote)

@@ -8,6 +8,8 @@ pub use crate::newer_calls::{
 };
 use core::arch::asm;
 
+const _: () = assert!(linked::is_as_in(super::CALL));
+
 /// The numbers in DWARF of the registers that a landing finds data in.
 pub const DATA_REGISTERS: [i32; 2] = [0, 1];
 /// Functions return to routines.
