@@ -17,37 +17,105 @@ use crate::{Result, apt, debian, files, rust};
 const USAGE: &str = "\
 usage: cargo lab outside [OPTION…] [TEST…]
 
-Runs the tests of `cargo test -p mcount-cli --test trace --test patch` that TESTs are in the names of, on AArch64 in a machine
+Runs the tests of `cargo test -p mcount-cli --test trace --test patch` that TESTs are in the names of, on AArch64 or RISC-V in a machine
 that QEMU emulates. Without TESTs it's some of each kind, and the tests that need no machine: a quarter of an hour on two processors,
 behind ten minutes of building, and several times as long if they have other work to do. All that's meant to pass there is
 program:: attach build:: builds:: versions:: stacks:: refused:: faults:: values:: language::rust library-calls:: marks:: off-cpu::,
 which takes hours. docs/evidence.md says which of them have passed.
 
+  --machine PROCESSOR  aarch64 or riscv64 [default: aarch64]
   --release    build mcount optimized: takes longer to build, and less to run
   --minutes N  how long the machine may run [default: 120]
 ";
 
-/// The Debian packages of all that's needed here.
-const PACKAGES: [&str; 5] =
-    ["clang", "cpio", "g++-aarch64-linux-gnu", "qemu-system-arm", "qemu-user"];
-const TARGET: &str = "aarch64-unknown-linux-gnu";
-/// Of the kernel, as Debian calls them.
-const ARCHITECTURE: &str = "arm64";
-/// Where the cross compilers' C library is.
-const ROOT: &str = "/usr/aarch64-linux-gnu";
-/// What programs are linked with.
-const LIBRARIES: [&str; 7] = [
-    "ld-linux-aarch64.so.1",
-    "libc.so.6",
-    "libm.so.6",
-    "libgcc_s.so.1",
-    "libstdc++.so.6",
-    "libpthread.so.0",
-    "libdl.so.2",
+/// What differs between the machines.
+struct Machine {
+    name: &'static str,
+    /// The Debian packages of all that's needed here.
+    packages: &'static [&'static str],
+    target: &'static str,
+    /// Of the kernel, as Debian calls it, and the release that has one, if this machine's has none.
+    architecture: &'static str,
+    release: Option<&'static str>,
+    /// The cross compilers' prefix, and the dynamic linker.
+    cross: &'static str,
+    linker: &'static str,
+    /// The test programs that there is something for, and some of the unit tests of mcount's libraries for it.
+    programs: &'static [&'static str],
+    qemu: &'static [&'static str],
+    console: &'static str,
+    /// Tests that the machine runs by default, by a part of their names: some of each kind, all of which have passed.
+    tests: &'static [&'static str],
+}
+
+const MACHINES: [Machine; 2] = [
+    Machine {
+        name: "aarch64",
+        packages: &["clang", "cpio", "g++-aarch64-linux-gnu", "qemu-system-arm", "qemu-user"],
+        target: "aarch64-unknown-linux-gnu",
+        architecture: "arm64",
+        release: None,
+        cross: "aarch64-linux-gnu",
+        linker: "ld-linux-aarch64.so.1",
+        programs: &["patch", "trace"],
+        qemu: &["-M", "virt", "-cpu", "max,pauth-impdef=on"],
+        console: "ttyAMA0",
+        tests: &TESTS,
+    },
+    Machine {
+        name: "riscv64",
+        packages: &["clang", "cpio", "g++-riscv64-linux-gnu", "qemu-system-misc", "qemu-user"],
+        target: "riscv64gc-unknown-linux-gnu",
+        architecture: "riscv64",
+        release: Some("trixie"),
+        cross: "riscv64-linux-gnu",
+        linker: "ld-linux-riscv64-lp64d.so.1",
+        programs: &["trace"],
+        qemu: &["-M", "virt"],
+        console: "ttyS0",
+        tests: &RISCV_TESTS,
+    },
 ];
-/// The programs of tests that have them.
-const PROGRAMS: [&str; 2] = ["patch", "trace"];
-/// Tests that the machine runs by default, by a part of their names: some of each kind, all of which have passed.
+
+/// What programs are linked with, besides the dynamic linker.
+const LIBRARIES: [&str; 6] =
+    ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "libpthread.so.0", "libdl.so.2"];
+
+impl Machine {
+    /// Where the cross compilers' C library is.
+    fn root(&self) -> PathBuf {
+        Path::new("/usr").join(self.cross)
+    }
+
+    /// A compiler for it, such as `gcc`.
+    fn compiler(&self, name: &str) -> String {
+        format!("{}-{name}", self.cross)
+    }
+
+    /// A Rust compiler with a standard library for it: that of Debian, or where Debian's release has none, rustup's.
+    fn rust(&self) -> Result<PathBuf> {
+        if self.release.is_none() {
+            return rust::compiler(&[format!("libstd-rust-web-dev:{}", self.architecture)]);
+        }
+        let mut compiler = Command::new("rustc");
+        compiler.args(["--print", "target-libdir", "--target", self.target]);
+        let found = compiler.output()?;
+        let folder = String::from_utf8(found.stdout)?;
+        if Path::new(folder.trim()).is_dir() {
+            Ok(PathBuf::from("rustc"))
+        } else {
+            Err(format!("there's no standard library: rustup target add {}", self.target).into())
+        }
+    }
+
+    /// A program by the user-mode emulation.
+    fn emulated(&self, program: &Path) -> Command {
+        let mut emulator = Command::new(format!("qemu-{}", self.name));
+        emulator.arg("-L").arg(self.root()).arg(program);
+        emulator
+    }
+}
+
 const TESTS: [&str; 19] = [
     "attach::spoilt",
     "attach::impostor",
@@ -70,8 +138,11 @@ const TESTS: [&str; 19] = [
     "library-calls::program/tail-calls",
 ];
 
+const RISCV_TESTS: [&str; 2] = ["builds::", "attach::patterns"];
+
 /// What is asked for.
 struct Request {
+    machine: &'static Machine,
     tests: Vec<String>,
     is_release: bool,
     minutes: u64,
@@ -79,10 +150,16 @@ struct Request {
 
 /// Runs the chore: `false` when a test failed, or the machine didn't end.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
-    let mut request = Request { tests: Vec::new(), is_release: false, minutes: 120 };
+    let [machine, ..] = &MACHINES;
+    let mut request = Request { machine, tests: Vec::new(), is_release: false, minutes: 120 };
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Value(test) => request.tests.push(test.string()?),
+            Arg::Long("machine") => {
+                let name = parser.value()?.string()?;
+                let found = MACHINES.iter().find(|machine| machine.name == name);
+                request.machine = found.ok_or_else(|| format!("no machine is called {name}"))?;
+            }
             Arg::Long("release") => request.is_release = true,
             Arg::Long("minutes") => request.minutes = parser.value()?.parse()?,
             Arg::Short('h') | Arg::Long("help") => {
@@ -94,18 +171,19 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     }
     let is_whole = request.tests.is_empty();
     if is_whole {
-        request.tests = TESTS.map(str::to_owned).to_vec();
+        request.tests = request.machine.tests.iter().map(|test| (*test).to_owned()).collect();
     }
-    apt::install(&apt::missing(&PACKAGES).unwrap_or_default())?;
-    let room = files::workspace().join("target/outside");
+    let machine = request.machine;
+    apt::install(&apt::missing(machine.packages).unwrap_or_default())?;
+    let room = files::workspace().join("target/outside").join(machine.name);
     files::make_folder(&room.join("programs"))?;
-    let built = Built::new(&room, request.is_release, is_whole)?;
-    if !check_units(&built)? {
+    let built = Built::new(machine, &room, request.is_release, is_whole)?;
+    if !check_units(machine, &built)? {
         return Ok(false);
     }
-    compile(&room, &built, &request.tests)?;
-    let kernel = kernel()?;
-    make_root(&room, &built)?;
+    compile(machine, &room, &built, &request.tests)?;
+    let kernel = kernel(machine)?;
+    make_root(machine, &room, &built)?;
     boot(&room, &kernel, &request)
 }
 
@@ -120,44 +198,38 @@ struct Built {
 }
 
 impl Built {
-    fn new(room: &Path, is_release: bool, is_whole: bool) -> Result<Self> {
-        let compiler = rust::compiler(&[format!("libstd-rust-web-dev:{ARCHITECTURE}")])?;
+    fn new(machine: &Machine, room: &Path, is_release: bool, is_whole: bool) -> Result<Self> {
+        let compiler = machine.rust()?;
         let target = room.join("build");
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["test", "-p", "mcount-cli", "--target", TARGET]);
+        cargo.args(["test", "-p", "mcount-cli", "--target", machine.target]);
         if is_whole {
             cargo.arg("--lib");
         }
-        cargo.args(PROGRAMS.iter().flat_map(|name| ["--test", name]));
+        cargo.args(machine.programs.iter().flat_map(|name| ["--test", name]));
         if is_release {
             cargo.arg("--release");
         }
         cargo.current_dir(files::workspace()).env("CARGO_TARGET_DIR", &target);
         cargo.env("RUSTC", compiler).env_remove("RUSTFLAGS");
         cargo.env("CARGO_PROFILE_DEV_DEBUG", "false");
-        cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
+        let target_name = machine.target.to_uppercase().replace('-', "_");
+        cargo.env(format!("CARGO_TARGET_{target_name}_LINKER"), machine.compiler("gcc"));
         let tests = test_programs::build(&mut cargo)?;
         let (units, tests) = tests
             .ok_or("the tests don't build")?
             .into_iter()
             .partition(|one: &TestProgram| one.name.ends_with(": unit"));
         let profile = if is_release { "release" } else { "debug" };
-        let mcount = target.join(TARGET).join(profile).join("mcount");
-        Ok(Self { tests, units, mcount, scratch: target.join(TARGET).join("tmp") })
+        let mcount = target.join(machine.target).join(profile).join("mcount");
+        Ok(Self { tests, units, mcount, scratch: target.join(machine.target).join("tmp") })
     }
 }
 
-/// A program by the user-mode emulation.
-fn emulated(program: &Path) -> Command {
-    let mut emulator = Command::new("qemu-aarch64");
-    emulator.args(["-L", ROOT]).arg(program);
-    emulator
-}
-
 /// Runs the tests that need no machine: are all well?
-fn check_units(built: &Built) -> Result<bool> {
+fn check_units(machine: &Machine, built: &Built) -> Result<bool> {
     for one in &built.units {
-        let mut tests = emulated(&one.program);
+        let mut tests = machine.emulated(&one.program);
         let words = ["processor::", "patch::", "rescue::", "places::", "imports::", "--quiet"];
         if !tests.args(words).current_dir(&one.folder).status()?.success() {
             return Ok(false);
@@ -167,7 +239,7 @@ fn check_units(built: &Built) -> Result<bool> {
 }
 
 /// Compiles the programs that the tests want.
-fn compile(room: &Path, built: &Built, tests: &[String]) -> Result<()> {
+fn compile(machine: &Machine, room: &Path, built: &Built, tests: &[String]) -> Result<()> {
     let programs = room.join("programs");
     let wanted = programs.join("wanted");
     if has_changed(&wanted)? {
@@ -178,7 +250,7 @@ fn compile(room: &Path, built: &Built, tests: &[String]) -> Result<()> {
     for test in tests {
         // They fail, as there are no programs yet; but they say what they want.
         for one in &built.tests {
-            let mut emulator = emulated(&one.program);
+            let mut emulator = machine.emulated(&one.program);
             emulator.arg(test);
             emulator.current_dir(&one.folder).env("MCOUNT_PROGRAMS", &programs);
             emulator.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
@@ -190,7 +262,7 @@ fn compile(room: &Path, built: &Built, tests: &[String]) -> Result<()> {
     let half = list.len().div_ceil(2);
     std::thread::scope(|scope| {
         let compile_all = |list: &[(&str, &str)]| {
-            let each = |(name, words): &(&str, &str)| compile_one(&programs, name, words);
+            let each = |(name, words): &(&str, &str)| compile_one(machine, &programs, name, words);
             list.iter().try_for_each(each).map_err(|error| error.to_string())
         };
         let (one, other) = list.split_at(half);
@@ -212,15 +284,15 @@ fn has_changed(wanted: &Path) -> Result<bool> {
 }
 
 /// Compiles one; whatever the compiler refuses isn't for this processor.
-fn compile_one(programs: &Path, name: &str, words: &str) -> Result<()> {
+fn compile_one(machine: &Machine, programs: &Path, name: &str, words: &str) -> Result<()> {
     let output = programs.join(name);
     let mut words = words.split(' ');
     let compiler = words.next().unwrap_or_default();
-    let clang = [compiler, "--target=aarch64-linux-gnu"];
-    let gcc = [&format!("aarch64-linux-gnu-{compiler}")[..]];
-    let rustc = rust::compiler(&[])?;
-    let rustc =
-        [&rustc.display().to_string()[..], "--target", TARGET, "-Clinker=aarch64-linux-gnu-gcc"];
+    let clang = [compiler, &format!("--target={}", machine.cross)];
+    let gcc = [&machine.compiler(compiler)[..]];
+    let linker = format!("-Clinker={}", machine.compiler("gcc"));
+    let rustc = machine.rust()?.display().to_string();
+    let rustc = [&rustc[..], "--target", machine.target, &linker];
     let program: &[&str] = match compiler {
         "gcc" | "g++" => &gcc,
         "clang" | "clang++" => &clang,
@@ -256,18 +328,19 @@ fn compile_one(programs: &Path, name: &str, words: &str) -> Result<()> {
 }
 
 /// A kernel of Debian, as QEMU boots it.
-fn kernel() -> Result<PathBuf> {
-    let flavour = debian::flavours(ARCHITECTURE)?.first().ok_or("no flavour")?;
-    let package = debian::obtain(ARCHITECTURE, flavour, false)?;
+fn kernel(machine: &Machine) -> Result<PathBuf> {
+    let suite = debian::Suite(machine.release.map(str::to_owned));
+    let flavour = suite.flavours(machine.architecture)?.first().ok_or("no flavour")?;
+    let package = debian::obtain_of(&suite, machine.architecture, flavour, false)?;
     let mut images = files::list(&package.folder.join("boot"))?.into_iter();
     let is_image = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"))
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinu"))
     };
     images.find(is_image).ok_or_else(|| format!("{} has no kernel", package.name).into())
 }
 
 /// Puts what the machine begins with into `initramfs`.
-fn make_root(room: &Path, built: &Built) -> Result<()> {
+fn make_root(machine: &Machine, room: &Path, built: &Built) -> Result<()> {
     let whole = room.join("root");
     if whole.is_dir() {
         succeed(Command::new("rm").arg("-r").arg(&whole))?;
@@ -280,8 +353,8 @@ fn make_root(room: &Path, built: &Built) -> Result<()> {
     for one in &built.tests {
         files::make_folder(&inside(&one.folder))?;
     }
-    for library in LIBRARIES {
-        copy(&Path::new(ROOT).join("lib").join(library), &whole.join("lib").join(library))?;
+    for library in LIBRARIES.into_iter().chain([machine.linker]) {
+        copy(&machine.root().join("lib").join(library), &whole.join("lib").join(library))?;
     }
     for program in files::list(&room.join("programs"))? {
         if let Some(name) = program.file_name() {
@@ -297,11 +370,11 @@ fn make_root(room: &Path, built: &Built) -> Result<()> {
     });
     for (from, to) in tests.chain([mcount]) {
         files::make_folder(to.parent().unwrap_or(&whole))?;
-        succeed(Command::new("aarch64-linux-gnu-strip").arg("-o").arg(to).arg(from))?;
+        succeed(Command::new(machine.compiler("strip")).arg("-o").arg(to).arg(from))?;
     }
     let source = room.join("init.c");
     files::write(&source, include_bytes!("outside/init.c"))?;
-    let mut compiler = Command::new("aarch64-linux-gnu-gcc");
+    let mut compiler = Command::new(machine.compiler("gcc"));
     compiler.args(["-static", "-O2"]);
     let folder = built.tests.first().map(|one| &one.folder).ok_or("there are no tests")?;
     for (name, path) in [("FOLDER", folder), ("ROOM", &built.scratch)] {
@@ -320,23 +393,13 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 fn boot(room: &Path, kernel: &Path, request: &Request) -> Result<bool> {
     let log = room.join("console.log");
     let mut qemu = Command::new("timeout");
-    qemu.arg(format!("{}m", request.minutes)).arg("qemu-system-aarch64");
-    qemu.args([
-        "-M",
-        "virt",
-        "-cpu",
-        "max,pauth-impdef=on",
-        "-accel",
-        "tcg,thread=multi",
-        "-smp",
-        "4",
-        "-m",
-        "4096",
-    ]);
+    qemu.arg(format!("{}m", request.minutes)).arg(format!("qemu-system-{}", request.machine.name));
+    qemu.args(request.machine.qemu);
+    qemu.args(["-accel", "tcg,thread=multi", "-smp", "4", "-m", "4096"]);
     qemu.args(["-nographic", "-no-reboot", "-nic", "none", "-kernel"]).arg(kernel);
     qemu.arg("-initrd").arg(room.join("initramfs"));
-    let tests = request.tests.join(" ");
-    qemu.arg("-append").arg(format!("console=ttyAMA0 quiet panic=-1 rdinit=/init -- {tests}"));
+    let (tests, console) = (request.tests.join(" "), request.machine.console);
+    qemu.arg("-append").arg(format!("console={console} quiet panic=-1 rdinit=/init -- {tests}"));
     println!("the machine's console is {}", log.display());
     let status = qemu.stdin(Stdio::null()).stdout(files::create(&log)?).status()?;
     let shown = String::from_utf8_lossy(&files::read(&log)?).into_owned();

@@ -47,7 +47,9 @@ int main(int count, char **words)
 	setenv("MCOUNT_PROGRAMS", "/programs", 1);
 	setenv("MCOUNT_TIME_FACTOR", "5", 1);
 	for (int i = 1; i < count; i++) {
-		int patch = run("/tests/patch", words[i]), trace = run("/tests/trace", words[i]);
+		/* Not every processor has it. */
+		int patch = access("/tests/patch", X_OK) ? 0 : run("/tests/patch", words[i]);
+		int trace = run("/tests/trace", words[i]);
 		printf("outside: %s: %d\n", words[i], patch ? patch : trace);
 	}
 	printf("outside: END\n");

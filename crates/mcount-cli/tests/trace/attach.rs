@@ -278,6 +278,8 @@ fn nobody_is_interrupted() -> Result<(), String> {
 fn patterns() -> Result<(), String> {
     const BOTH: &[&str] = if cfg!(target_arch = "aarch64") {
         &["-O2", "-fpatchable-function-entry=2", "-pg"]
+    } else if cfg!(target_arch = "riscv64") {
+        &["-O2", "-fpatchable-function-entry=4", "-pg"]
     } else {
         &["-O2", "-fpatchable-function-entry=5", "-pg", "-mfentry"]
     };
@@ -420,8 +422,13 @@ fn first_bytes(program: &Path, process: u32, function: &str) -> Result<[u8; 5], 
 }
 
 /// What the compiler leaves at an entry.
-const NOPS: [u8; 5] =
-    if cfg!(target_arch = "aarch64") { [0x1f, 0x20, 0x03, 0xd5, 0x1f] } else { [0x90; 5] };
+const NOPS: [u8; 5] = if cfg!(target_arch = "aarch64") {
+    [0x1f, 0x20, 0x03, 0xd5, 0x1f]
+} else if cfg!(target_arch = "riscv64") {
+    [1, 0, 1, 0, 1]
+} else {
+    [0x90; 5]
+};
 const FIXED: &[&str] = &["-O2", "-no-pie", "-fpatchable-function-entry=5"];
 
 /// The worker, whose parent `mcount attach` is.

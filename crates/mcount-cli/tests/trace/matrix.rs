@@ -31,7 +31,18 @@ pub(crate) const HOOKS: &[Hooks] = &[
     both("pg-protected", &["-pg", "-mbranch-protection=standard"]),
 ];
 
-#[cfg(not(target_arch = "aarch64"))]
+#[cfg(target_arch = "riscv64")]
+pub(crate) const HOOKS: &[Hooks] = &[
+    both("patchable-4", &["-fpatchable-function-entry=4"]),
+    both("patchable-5", &["-fpatchable-function-entry=5"]),
+    both("patchable-5,4", &["-fpatchable-function-entry=5,4"]),
+    both("patchable-8,4", &["-fpatchable-function-entry=8,4"]),
+    both("patchable-2-plain", &["-fpatchable-function-entry=2", "-march=rv64g"]),
+    both("pg", &["-pg"]),
+    both("pg-unrelaxed", &["-pg", "-Wl,--no-relax"]),
+];
+
+#[cfg(not(any(target_arch = "aarch64", target_arch = "riscv64")))]
 pub(crate) const HOOKS: &[Hooks] = &[
     both("patchable-5", &["-fpatchable-function-entry=5"]),
     both("patchable-16", &["-fpatchable-function-entry=16"]),

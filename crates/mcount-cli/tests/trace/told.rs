@@ -168,7 +168,7 @@ fn pause_given_up(
 }
 
 /// Is the armed hook at `place` on?
-#[cfg(not(target_arch = "aarch64"))]
+#[cfg(not(any(target_arch = "aarch64", target_arch = "riscv64")))]
 pub(crate) fn is_on(
     place: u64,
     read: impl Fn(u64) -> Result<[u8; 4], String>,
@@ -178,6 +178,20 @@ pub(crate) fn is_on(
         [0xa9, ..] => Ok(false),
         other => Err(format!("neither: {other:x?}")),
     }
+}
+
+/// The same: two instructions jump to its stub, which begins with a NOP, or with a jump.
+#[cfg(target_arch = "riscv64")]
+pub(crate) fn is_on(
+    place: u64,
+    read: impl Fn(u64) -> Result<[u8; 4], String>,
+) -> Result<bool, String> {
+    let [upper, lower] = [u32::from_le_bytes(read(place)?), u32::from_le_bytes(read(place + 4)?)];
+    if (upper & 0xfff, lower & 0xf_ffff) != (0x317, 0x3_0067) {
+        return Err(format!("not armed: {upper:x} {lower:x}"));
+    }
+    let distance = i64::from((upper & !0xfff).cast_signed()) + i64::from(lower.cast_signed() >> 20);
+    Ok(read(place.wrapping_add_signed(distance))?.starts_with(&[0x13, 0]))
 }
 
 /// The same: a jump to its stub, which begins with a NOP, or with a jump.
