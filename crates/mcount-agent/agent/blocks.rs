@@ -7,7 +7,7 @@
 //! thread's number beside it, where the kernel writes it when the thread begins (`struct pthread` of glibc and musl). Where that
 //! isn't found, the kernel is asked at each call.
 
-use crate::host::{self, Agent};
+use crate::config;
 use core::mem::offset_of;
 use core::sync::atomic::{
     AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
@@ -16,7 +16,6 @@ use mcount_cpu::here::agent::BLOCK_REGISTER;
 use mcount_cpu::here::syscalls::thread_pointer;
 use mcount_recorder::abi::flags::FSGSBASE;
 use mcount_recorder::block::Block;
-use mcount_recorder::numbers::has;
 use mcount_recorder::sys;
 
 /// Threads that are known at a time.
@@ -76,7 +75,7 @@ pub(crate) fn current() -> *mut Block {
 pub(crate) unsafe fn set_current(block: *mut Block) {
     match BLOCK_REGISTER {
         // SAFETY: the recorder has seen whether the kernel allows it; the caller promises that the block lives as long as the thread.
-        Some(register) => unsafe { register.set(block as u64, has::<Agent>(FSGSBASE)) },
+        Some(register) => unsafe { register.set(block as u64, config().flags & FSGSBASE != 0) },
         // SAFETY: the caller promises that the block is this thread's.
         None => unsafe { put_in_table(block) },
     }
@@ -108,17 +107,23 @@ pub(crate) fn is_confined() -> bool {
 pub(crate) fn confine(block: *mut Block) {
     IS_ANYBODY_CONFINED.store(1, SeqCst);
     if !block.is_null() {
-        host::confine_other(block);
+        confine_other(block);
     } else if BLOCK_REGISTER.is_some() {
         // SAFETY: it stays mapped.
         unsafe { set_current(&raw mut mcount_confined) };
     }
 }
 
+/// So is the thread that has this block.
+pub(crate) fn confine_other(block: *mut Block) {
+    // SAFETY: blocks stay mapped.
+    unsafe { (&raw mut (*block).confined).write_volatile(1) };
+}
+
 /// So are all those that have no block yet.
 pub(crate) fn confine_new_ones() {
     if BLOCK_REGISTER.is_some() {
-        host::confine_other(&raw mut mcount_nobody);
+        confine_other(&raw mut mcount_nobody);
     }
 }
 

@@ -5,7 +5,7 @@
 //! forbids anything that the agent does, and how far down the stack goes.
 
 use super::blocks;
-use super::host::{self, Agent};
+use super::host::Agent;
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use mcount_cpu::here::agent::{SYS_PRCTL, SYS_SECCOMP};
 use mcount_recorder::abi::Question;
@@ -59,10 +59,10 @@ pub(crate) unsafe extern "C" fn mcount_confine(arguments: *const [u64; 6]) {
             low => low.min(stack),
         };
         thread::cover_stack::<Agent>(low, stack);
-        host::confine();
+        blocks::confine(blocks::current());
     }
     if is_for_all {
-        thread::for_all(host::confine_other);
+        thread::for_all(blocks::confine_other);
         blocks::confine_new_ones();
     }
 }

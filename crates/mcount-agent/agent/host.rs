@@ -1,7 +1,7 @@
 //! What is the agent's own, and different where the recorder is part of a library (`crates/mcount-inside`): how a
 //! thread finds its block, who makes room in the trace, where traced functions return to.
 
-use super::{blocks, config, mcount_config, routines};
+use super::{blocks, config, mcount_config, returns};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use mcount_cpu::here::syscalls::number;
 use mcount_layout as trace;
@@ -22,26 +22,6 @@ static mut mcount_short_waits: [u64; SHORT_WAITS] = [0; SHORT_WAITS];
 /// Words by which calls of library functions go on, while a tracer is attached. The dynamic linker fills them in.
 #[unsafe(no_mangle)]
 static mut mcount_words: [u64; WORDS] = [0; WORDS];
-
-/// Where the pads are.
-pub(crate) fn pads() -> Pads {
-    unsafe extern "C" {
-        static mcount_pads: u8;
-        static mut mcount_pad_words: u8;
-    }
-    Pads { code: (&raw const mcount_pads) as u64, words: (&raw mut mcount_pad_words) as u64 }
-}
-
-/// This thread is going to forbid itself system calls.
-pub(crate) fn confine() {
-    blocks::confine(blocks::current());
-}
-
-/// The thread that has this block is, too.
-pub(crate) fn confine_other(block: *mut Block) {
-    // SAFETY: blocks stay mapped.
-    unsafe { (&raw mut (*block).confined).write_volatile(1) };
-}
 
 /// What is kept of a call besides where and when it began: the word of `limit.rs`.
 #[derive(Clone, Copy)]
@@ -118,15 +98,15 @@ unsafe impl Host for Agent {
     }
 
     fn is_return(address: u64) -> bool {
-        routines::is_return(address)
+        returns::is_return(address)
     }
 
     fn late_return() -> u64 {
-        routines::late_return()
+        returns::late_return()
     }
 
     fn pads() -> Pads {
-        pads()
+        returns::pads()
     }
 
     fn ret_of(slot: u64) -> u64 {

@@ -20,6 +20,7 @@ mod confine;
 mod host;
 mod memory;
 mod rendezvous;
+mod returns;
 mod routines;
 mod unwind;
 mod values;

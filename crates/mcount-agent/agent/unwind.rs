@@ -6,7 +6,7 @@
 //! recorded, the stack is as it would be without tracing, and unwinding is resumed from the caller.
 
 use super::config;
-use super::routines::{is_return, landing};
+use super::returns::{is_return, landing};
 use mcount_cpu::here::agent::DATA_REGISTERS;
 
 /// `_UA_CLEANUP_PHASE`, `_URC_INSTALL_CONTEXT`, `_URC_CONTINUE_UNWIND`: Itanium C++ ABI, "Exception Handling",

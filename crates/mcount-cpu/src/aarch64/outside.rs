@@ -12,7 +12,7 @@
 use super::code;
 use super::code::Frame;
 pub use super::code::{Area, SITE, STUB, THUNK, Unusable, armed, entry_of, thunk};
-pub use super::signals::SIGNALS;
+pub use super::signals::{SIGNALS, VECTORS};
 use crate::outside::values::Conventions;
 use crate::outside::{
     LibraryCalls, LinkerCalls, LongDouble, Roles, Routines, Watched, code as bytes_of, words,
@@ -36,10 +36,6 @@ pub const BEHIND_BREAKPOINT: u64 = 0;
 pub const RETURN: &[u8] = &[0xc0, 0x03, 0x5f, 0xd6];
 /// A jump to itself.
 pub const HOLD: &[u8] = &[0, 0, 0, 0x14];
-
-/// The kernel's name for vector registers, of which SVE's longer ones are a part (`NT_ARM_SVE`); where there are none of these, for those of
-/// 128 bits (`NT_PRFPREG`).
-pub const VECTORS: &[i32] = &[0x405, 2];
 
 /// `struct user_regs_struct` (`<sys/user.h>`): 31 registers, the stack pointer, where it goes on, flags.
 pub static ROLES: Roles = Roles {

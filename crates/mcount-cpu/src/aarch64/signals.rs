@@ -1,10 +1,13 @@
 //! AArch64, little endian: the frame of a signal (`struct rt_sigframe`, `<asm/sigcontext.h>`): `siginfo_t`, then `ucontext_t`. After the general registers are records, each with its kind and its size: one of vector
 //! registers of 128 bits, and one of SVE's longer ones if the thread uses these and they have room.
 
-use super::outside::VECTORS;
 use crate::outside::{SignalFrame, SignalFrames, VectorState};
 use alloc::vec;
 use alloc::vec::Vec;
+
+/// The kernel's name for vector registers, of which SVE's longer ones are a part (`NT_ARM_SVE`); where there are none of these, for those of
+/// 128 bits (`NT_PRFPREG`).
+pub const VECTORS: &[i32] = &[0x405, 2];
 
 /// How they are.
 pub const SIGNALS: SignalFrames = SignalFrames {

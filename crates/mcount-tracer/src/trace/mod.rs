@@ -208,7 +208,7 @@ struct Recorder {
 ///
 /// It can't be started, or the trace can't be written.
 pub fn run(mut request: Request) -> io::Result<Outcome> {
-    processor::check(&request.scope)?;
+    request.scope.check()?;
     let why = request.command.first().and_then(|command| sanitizers::of_program(command));
     let why = why.filter(|_| !request.scope.entries);
     if let Some(why) = why {

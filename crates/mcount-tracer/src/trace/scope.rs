@@ -2,13 +2,14 @@
 
 use super::agent::Kind;
 use super::given::GivenSignature;
-use super::processor::LIBRARY_CALLS;
+use super::processor::{HAS_PROBES, LIBRARY_CALLS, VALUES, missing};
 use super::waits;
 use crate::pattern::Pattern;
 use globset::GlobMatcher;
 use mcount_agent::{class, flags};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::io;
 
 /// A function with which what is recorded changes for the calls beneath it.
 #[derive(Debug, Clone)]
@@ -126,6 +127,23 @@ impl Default for Scope {
 impl Scope {
     /// Calls of any depth: more than any stack has room for.
     pub const ANY_DEPTH: u64 = 1 << 30;
+
+    /// Can what is asked for be recorded on this processor?
+    ///
+    /// # Errors
+    ///
+    /// Something can't.
+    pub(super) fn check(&self) -> io::Result<()> {
+        let wanted = [
+            (!self.probe.is_empty(), HAS_PROBES, "probes"),
+            (self.has_values(), VALUES.is_some(), "arguments and results"),
+            (!self.library.is_empty(), LIBRARY_CALLS.is_some(), "calls of library functions"),
+        ];
+        match wanted.into_iter().find(|(is_wanted, is_there, _)| *is_wanted && !is_there) {
+            Some((.., what)) => Err(io::Error::other(missing(what))),
+            None => Ok(()),
+        }
+    }
 
     fn is_limited(&self) -> bool {
         self.depth != Self::ANY_DEPTH

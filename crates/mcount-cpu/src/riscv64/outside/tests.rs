@@ -1,4 +1,11 @@
-use super::*;
+//! Traced programs of RISC-V: jumps, stubs, what is moved, and the dynamic linker's calls.
+
+use super::{
+    Area, BACK, BODY, RA, RECORD, SITE, STAY, T1, add, armed, here, jump, jump_before, jump_length,
+    linker_calls, near_distance, near_jump, nops, room_in, stub, switch, target, watched, word_at,
+};
+use crate::outside::{LinkerCode, Routines};
+use alloc::vec::Vec;
 
 fn code_of(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()

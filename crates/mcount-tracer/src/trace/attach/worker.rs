@@ -15,7 +15,6 @@ use crate::trace::file::TraceFile;
 use crate::trace::meant;
 use crate::trace::modules::Module;
 use crate::trace::off_cpu::{self, OffCpu};
-use crate::trace::processor;
 use crate::trace::scope::{Scope, Switches};
 use crate::trace::space::Recording;
 use crate::trace::thread_names;
@@ -135,7 +134,7 @@ pub(super) struct Worker {
 impl Worker {
     /// Attaches.
     pub(super) fn begin(mut request: Request, told: Told) -> io::Result<Self> {
-        processor::check(&request.scope)?;
+        request.scope.check()?;
         let process = request.process;
         let memory = Memory::open(process).map_err(|error| super::refused(process, error))?;
         let mut program = Program::read(process, &memory, &request.scope)?;
