@@ -1,4 +1,5 @@
 //! x86-64.
+#![expect(bad_asm_style, reason = "the agent's half of the assembly says in which syntax it is")]
 
 use crate::agent::{slow_entry, slow_entry_late, slow_exit};
 use crate::arch::{AREA, VECTORS};

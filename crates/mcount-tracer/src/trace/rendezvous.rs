@@ -52,7 +52,7 @@ impl Recorder {
         let Some(process) = self.processes.remove(&id) else { return };
         let rendezvous = process.space.borrow().rendezvous.clone();
         let result = match rendezvous {
-            Some(place) => self.first_rendezvous(thread, &process, place),
+            Some(place) => self.first_rendezvous(thread, &process, &place),
             None => self.look_at_modules(thread, id, &process),
         };
         self.processes.insert(id, process);
@@ -66,7 +66,7 @@ impl Recorder {
         &mut self,
         thread: Tracee,
         process: &Process,
-        place: Rendezvous,
+        place: &Rendezvous,
     ) -> io::Result<()> {
         let memory = &process.memory;
         let mut space = process.space.borrow_mut();

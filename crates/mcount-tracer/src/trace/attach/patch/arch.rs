@@ -23,7 +23,8 @@ pub(super) fn is_function_callable(file: &ElfFile64<'_, Endianness>, code: &[u8]
 
 /// The arguments of a function's resolver in `process`, and what is to be at `room` then.
 pub(super) fn arguments_of_chooser(process: i32, room: u64) -> ([u64; 2], Vec<u8>) {
-    let vector = std::fs::read(format!("/proc/{process}/auxv")).unwrap_or_default();
+    let path = format!("/proc/{process}/auxv");
+    let vector = crate::files::read_to_end(path.as_ref()).unwrap_or_default();
     let words: Vec<u64> =
         vector.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
     chooser_arguments(&words, room)
