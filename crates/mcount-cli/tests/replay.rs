@@ -314,8 +314,8 @@ fn what_is_no_trace() {
     let mut odd = finished();
     odd[16] = 1;
     let table: [(&[u8], &str); 5] = [
-        (b"", "not a trace"),
-        (b"\x7fELF", "not a trace"),
+        (b"", "not a trace; mcount trace -- PROGRAM writes one"),
+        (b"\x7fELF", "not a trace; mcount trace -- PROGRAM writes one"),
         (b"\x89MCOUNT\n\x04\x03\x02\x01", "a trace that ends within its header"),
         (&newer, "a trace of version 2: this program knows version 1"),
         (&odd, "a trace with chunks of 65537 bytes"),
