@@ -287,13 +287,14 @@ impl Session {
         let maps = maps::read(self.process)?;
         program.forget_gone(&maps, &mut plan.changes);
         let rooms = sites::rooms(&maps, &self.image, self.block.bias);
-        let prepared = Prepared::new(&self.memory, &mut plan.changes, &rooms)?;
         // Calls of former traces may return to stubs meanwhile.
-        let is_written = plan.stubs.writer.keeps_ways_out(&self.memory)?;
-        if is_written {
-            self.write_code(&plan)?;
+        if !plan.stubs.writer.keeps_ways_out(&self.memory)? {
+            return Ok(Ready { plan, prepared: None, is_written: false });
         }
-        Ok(Ready { plan, prepared: Some(prepared), is_written })
+        // Gates are among what is prepared.
+        self.write_code(&plan)?;
+        let prepared = Prepared::new(&self.memory, &mut plan.changes, &rooms)?;
+        Ok(Ready { plan, prepared: Some(prepared), is_written: true })
     }
 
     /// Arms what is planned instead of what is armed. How many hooks couldn't be.
