@@ -58,10 +58,6 @@ Exit codes: those of the compiler, or 128 and the number of the signal that ende
 cannot be recorded. That object is removed, so that make compiles it again. If the compiler fails, the \
 objects that it did write are recorded.
 
-make:   make CC=\"mcount cc -- gcc\"
-CMake:  -DCMAKE_C_COMPILER_LAUNCHER=\"mcount;cc;--\"
-Kernel: mcount cc --policy linux -- gcc ...
-
 Where only the name of a program can be given, link mcount-cc to mcount: mcount-cc gcc ARG is mcount \
 cc gcc ARG. Or link mcount-gcc, mcount-clang-19 and the like: mcount-gcc ARG is mcount cc gcc ARG. \
 Options then come from MCOUNT_CC_OPTIONS.
@@ -69,7 +65,12 @@ Options then come from MCOUNT_CC_OPTIONS.
 ccache: CCACHE_PREFIX=mcount-cc CCACHE_NAMESPACE=mcount ccache gcc ARG caches the recorded object. \
 ccache doesn't look at the prefix or its options when it looks for a result, so give each set of \
 options a namespace of its own. With sccache, and with servers of distcc and icecream, use mcount-gcc \
-as the compiler.";
+as the compiler.
+
+Examples: mcount cc -- gcc -c file.c
+          make CC=\"mcount cc -- gcc\"
+          cmake -DCMAKE_C_COMPILER_LAUNCHER=\"mcount;cc;--\" .
+          mcount cc --policy linux -- gcc -c file.c        # for a kernel";
 
 /// The arguments of `mcount`, if it was called by the name of a compiler, as `mcount-cc`, or by a
 /// compiler as its linker.
