@@ -88,7 +88,12 @@ fn is_static(compiler: &str, flag: &str, source: &str) -> Result<(), String> {
     if (traced.code, &traced.stdout) != (untraced.code, &untraced.stdout) {
         return Err(format!("{untraced:?}, traced {traced:?}"));
     }
-    has_counts(&room)
+    has_counts(&room)?;
+    let mut stats = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    stats.arg("stats").arg(room.path("traced/trace.mcount"));
+    let stats = room.run("stats", &mut stats)?;
+    // Its thread-local storage comes to another place while it starts.
+    if stats.stdout.starts_with("1 thread spent ") { Ok(()) } else { Err(format!("{stats:?}")) }
 }
 
 /// The trace has the calls that callgrind counts. How often the library compares is its own matter.

@@ -11,15 +11,11 @@ use std::path::Path;
 /// Why nothing is traced of the program at `path`, which has no hooks, and which was started by this command.
 pub(super) fn no_hooks(path: &Path, command: &[OsString]) -> String {
     let compile = processor::PATCHABLE;
-    let next = match (processor::HAS_PROBES, is_static(path)) {
-        (true, false) => {
-            let words = shell_words(command);
-            format!("make hooks: mcount trace --probe '*' -- {words}; or {compile}")
-        }
-        (true, true) => {
-            format!("{compile}; or start it, and make hooks: mcount attach --probe '*' PID")
-        }
-        (false, _) => compile.to_owned(),
+    let next = if processor::HAS_PROBES {
+        let words = shell_words(command);
+        format!("make hooks: mcount trace --probe '*' -- {words}; or {compile}")
+    } else {
+        compile.to_owned()
     };
     let path = path.display();
     format!("{path}: no function has a hook; {next}; to trace only what it starts: --children")
@@ -34,15 +30,6 @@ pub(super) fn no_hooks_in_process(path: &Path, words: &str) -> String {
         compile.to_owned()
     };
     format!("no function of {} has a hook; {next}", path.display())
-}
-
-/// Is the file a program without a dynamic linker?
-fn is_static(path: &Path) -> bool {
-    use object::read::elf::{ElfFile64, ProgramHeader as _};
-    let Ok(input) = Input::open(path) else { return false };
-    let Ok(file) = ElfFile64::<object::Endianness>::parse(input.bytes()) else { return false };
-    let endian = file.endian();
-    !file.elf_program_headers().iter().any(|one| one.p_type(endian) == object::elf::PT_INTERP)
 }
 
 /// Why the program that `name` stands for wasn't executed, if the kernel says `error`.

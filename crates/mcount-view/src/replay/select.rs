@@ -4,6 +4,7 @@ use super::Names;
 use super::progress::Progress;
 use crate::pattern::Pattern;
 use mcount_trace::{Call, Slice, Trace};
+use std::collections::HashSet;
 
 /// Which calls are wanted: those that all of these say.
 #[derive(Debug, Clone, Default)]
@@ -141,10 +142,16 @@ impl Filter<'_> {
         self.trace.slices(size, (self.from, self.to), |at| self.has_thread(at))
     }
 
-    /// How many threads have calls that may be wanted.
+    /// How many threads have calls that may be wanted. The trace has a thread twice if its thread-local storage came to
+    /// another place, as it does while a static program starts.
     pub(super) fn threads(&self) -> usize {
         let is_wanted = |at: &usize| self.has_thread(*at) && self.trace.count(*at) > 0;
-        (0..self.threads.len()).filter(is_wanted).count()
+        let wanted = (0..self.threads.len()).filter(is_wanted);
+        let same = wanted.filter_map(|at| {
+            let thread = self.trace.threads.get(at)?;
+            Some((thread.pid, thread.tid, thread.start))
+        });
+        same.collect::<HashSet<_>>().len()
     }
 
     /// The calls of a slice that are wanted, by start.

@@ -3,20 +3,11 @@
 
 use super::collect::{Collector, Subject};
 use crate::replay::waits::Role;
-use mcount_trace::holders::Holders;
+use mcount_trace::holders::{Holder, Holders};
 use mcount_trace::{Call, Trace};
 
 /// How many threads are looked at in each.
 const THREADS: usize = 64;
-
-/// A function in which a thread is while others wait for a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Holder {
-    pub(super) function: u32,
-    pub(super) caller: Option<u32>,
-    /// In how many of a hundred moments.
-    pub(super) percent: u64,
-}
 
 /// The one while the others wait in `lock`.
 pub(super) fn holder(of: Subject<'_>, found: &Collector<'_>, lock: u32) -> Option<Holder> {
@@ -33,8 +24,7 @@ pub(super) fn holder(of: Subject<'_>, found: &Collector<'_>, lock: u32) -> Optio
             holders.after(stacks(of, start.saturating_add(wait.duration), wait.thread));
         }
     }
-    let best = holders.best()?;
-    Some(Holder { function: best.function, caller: best.caller, percent: best.percent })
+    holders.best()
 }
 
 /// The functions that other threads are in at a moment, those of a thread from the outermost on; without threads that wait for a lock
