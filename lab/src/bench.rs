@@ -17,6 +17,7 @@ mod rows;
 mod sample;
 mod stop;
 mod trace;
+mod waits;
 
 use lexopt::{Arg, ValueExt as _};
 use std::path::{Path, PathBuf};
@@ -28,7 +29,8 @@ use crate::{Result, files};
 const USAGE: &str = "\
 usage: cargo lab bench [ROW…] [OPTION…]
 
-rows: one, many, large, debug, peers, table, list (default: these); live, trace (into docs/evidence.md), stop
+rows: one, many, large, debug, peers, table, list (default: these); live, waits, trace (into
+docs/evidence.md), stop
 
   --runs N     runs of each program (default 15); a slow one runs less often, and the report says so
   --ours DIR   the folder with the programs to measure (default: the profile dist, built now)
@@ -43,8 +45,8 @@ are downloaded, 500 MB, and unpacked to 3 GB in target/.
 /// What measures rows that have tables of their own.
 type Tables = fn(&Path, &Options) -> Result<()>;
 
-const TABLES: [(&str, Tables); 3] =
-    [("live", live::run), ("trace", trace::run), ("stop", stop::run)];
+const TABLES: [(&str, Tables); 4] =
+    [("live", live::run), ("waits", waits::run), ("trace", trace::run), ("stop", stop::run)];
 
 #[derive(Default)]
 struct Options {

@@ -13,6 +13,7 @@ mod attached;
 mod bench;
 mod budget;
 mod debian;
+mod document;
 mod hosts;
 mod installed;
 mod kernel;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use self::programs::{Build, PROGRAMS, Program};
 use crate::sources::{archive, shell, unpack};
-use crate::{Result, files};
+use crate::{Result, document, files};
 
 /// What the shell of sqlite reads, in the variable `WORK`.
 const WORK: &str = include_str!("traced/work.sql");
@@ -258,16 +258,7 @@ fn write(root: &Path) -> Result<()> {
             text.push_str(&String::from_utf8_lossy(&row.unwrap_or_default()));
         }
     }
-    let path = files::workspace().join("docs/evidence.md");
-    let before = String::from_utf8(files::read(&path)?)?;
-    let (Some(begin), Some(end)) = (before.find(BEGIN), before.rfind(END)) else {
-        return Err(format!("{}: the lines {BEGIN}and {END}are missing", path.display()).into());
-    };
-    let head = before.get(..begin + BEGIN.len()).unwrap_or_default();
-    let tail = before.get(end..).unwrap_or_default();
-    files::write(&path, format!("{head}\n{text}\n{tail}").as_bytes())?;
-    println!("wrote {}", path.display());
-    Ok(())
+    document::put("docs/evidence.md", (BEGIN, END), &text)
 }
 
 #[cfg(test)]

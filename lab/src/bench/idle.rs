@@ -181,7 +181,7 @@ fn row(name: &str, times: &[[f64; SIDES]]) -> String {
 }
 
 /// The lower quartile, the median and the upper one.
-fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
+pub(super) fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_by(f64::total_cmp);
     [1, 2, 3].map(|quarter| values.get(values.len() * quarter / 4).copied().unwrap_or(0.0))
 }

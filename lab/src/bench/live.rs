@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Options, funtrace, idle};
-use crate::{Result, files};
+use crate::{Result, document, files};
 
 /// Calls in a run.
 const CALLS: u64 = 5_000_000;
@@ -197,14 +197,7 @@ pub(crate) fn run(ours: &Path, options: &Options) -> Result<()> {
     let text = table(&all) + &idle::table(&mcount, runs);
     println!("{text}");
     if options.docs {
-        let path = files::workspace().join("docs/evidence.md");
-        let before = String::from_utf8(files::read(&path)?)?;
-        let (Some(begin), Some(end)) = (before.find(BEGIN), before.rfind(END)) else {
-            return Err(format!("{}: the lines {BEGIN}and {END}are missing", path.display()).into());
-        };
-        let head = before.get(..begin + BEGIN.len()).unwrap_or_default();
-        let tail = before.get(end..).unwrap_or_default();
-        files::write(&path, format!("{head}\n{text}\n{tail}").as_bytes())?;
+        document::put("docs/evidence.md", (BEGIN, END), &text)?;
     }
     Ok(())
 }

@@ -9,10 +9,10 @@ use std::process::Command;
 
 use super::rows::NAMES;
 use super::sample::{Measured, Sample, quantile};
-use crate::{Result, files};
+use crate::{Result, document, files};
 
 const BEGIN: &str = "<!-- begin: cargo lab bench -->\n";
-const END: &str = "<!-- end: cargo lab bench -->";
+const END: &str = "<!-- end: cargo lab bench -->\n";
 
 /// Keeps a row for [`write()`].
 pub(crate) fn save(folder: &Path, name: &str, measured: &Measured) -> Result<()> {
@@ -38,15 +38,7 @@ pub(crate) fn write(folder: &Path) -> Result<bool> {
         let measured = files::read(&path).map_err(missing)?;
         table(&mut text, &serde_json::from_slice(&measured)?);
     }
-    let path = files::workspace().join("docs/benchmarks.md");
-    let document = String::from_utf8(files::read(&path)?)?;
-    let parts = document.split_once(BEGIN).and_then(|(before, rest)| {
-        let (_, after) = rest.split_once(END)?;
-        Some((before, after))
-    });
-    let (before, after) = parts.ok_or("docs/benchmarks.md has lost its marks")?;
-    files::write(&path, format!("{before}{BEGIN}\n{text}{END}{after}").as_bytes())?;
-    println!("wrote {}", path.display());
+    document::put("docs/benchmarks.md", (BEGIN, END), text.trim_end())?;
     Ok(true)
 }
 

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::Options;
-use crate::{Result, files};
+use crate::{Result, document, files};
 
 /// Calls in the trace.
 const CALLS: u64 = 100_000_000;
@@ -79,14 +79,7 @@ pub(crate) fn run(ours: &Path, options: &Options) -> Result<()> {
     let text = table(&all);
     println!("{text}");
     if options.docs {
-        let path = files::workspace().join("docs/evidence.md");
-        let before = String::from_utf8(files::read(&path)?)?;
-        let (Some(begin), Some(end)) = (before.find(BEGIN), before.find(END)) else {
-            return Err(format!("{}: the lines {BEGIN}and {END}are missing", path.display()).into());
-        };
-        let head = before.get(..begin + BEGIN.len()).unwrap_or_default();
-        let tail = before.get(end..).unwrap_or_default();
-        files::write(&path, format!("{head}\n{text}\n{tail}").as_bytes())?;
+        document::put("docs/evidence.md", (BEGIN, END), &text)?;
     }
     Ok(())
 }
