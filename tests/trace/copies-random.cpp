@@ -55,13 +55,19 @@ QUIET static unsigned draw(unsigned below)
 QUIET static void on_tick(int)
 {
     void *all[64];
+#if defined __powerpc64__ || defined __arm__
+    /* Unwinders may read where nothing is, traced or not: QEMU (7.2) returns from signal handlers of powerpc64le by code that they don't
+     * know, and the tables of 32-bit Arm are right at calls only. */
+    int count = 64;
+#else
     int count = is_switching ? 64 : backtrace(all, 64);
+#endif
 #ifdef __x86_64__
     /* Elsewhere a stub cuts it. */
     if (count < 4 && !is_in_stub(count, all))
         abort();
 #else
-    (void)count;
+    (void)count, (void)all;
 #endif
     samples = samples + 1;
 }

@@ -7,7 +7,7 @@ use crate::build::{Hooks, Link};
 use crate::machine::ARM;
 use crate::own::check_in;
 use crate::traces;
-use crate::truth::{COPIES, COPIES_THROW, Program, leaves, program};
+use crate::truth::{COPIES, COPIES_RANDOM, COPIES_THROW, Program, leaves, program};
 
 const GCC: &[&str] = &["gcc"];
 
@@ -54,9 +54,15 @@ pub(super) static FOREIGN: Foreign = Foreign {
         (program("tail.c"), "gcc", ARM_ONE, O2),
         (Program { changes_stacks: true, ..leaves("fibres.c") }, "gcc", BEFORE, O0),
         (COPIES, "gcc", ARM_ONE, O2),
+        (COPIES, "gcc", PG, O0),
+        (COPIES, "gcc", PG, O2),
+        (COPIES, "gcc", ARM_PG, O2),
+        (COPIES, "gcc", ARM_PG, STATIC),
         (COPIES, "clang", PG, O0),
         (COPIES_THROW, "g++", PG, O0),
         (COPIES_THROW, "g++", ARM_PG, STATIC),
+        (COPIES_RANDOM, "g++", ARM_PG, O2),
+        (COPIES_RANDOM, "g++", PG, O2),
     ],
 };
 

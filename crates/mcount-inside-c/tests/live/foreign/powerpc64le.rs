@@ -3,7 +3,7 @@
 use super::{BOTH, Foreign, O0, O2, STATIC, hooks};
 use crate::build::Hooks;
 use crate::machine::POWERPC64LE;
-use crate::truth::{COPIES, COPIES_THROW, Program, leaves, program};
+use crate::truth::{COPIES, COPIES_RANDOM, COPIES_THROW, Program, leaves, program};
 
 const KERNEL: Hooks = hooks("profile-kernel", &["-pg", "-mprofile-kernel"]);
 const PG: Hooks = Hooks { after_prologue: true, ..hooks("pg", &["-pg"]) };
@@ -27,5 +27,6 @@ pub(super) static FOREIGN: Foreign = Foreign {
         (COPIES, "gcc", KERNEL, O2),
         (COPIES, "clang", PG, O0),
         (COPIES_THROW, "g++", KERNEL, STATIC),
+        (COPIES_RANDOM, "g++", KERNEL, O2),
     ],
 };
