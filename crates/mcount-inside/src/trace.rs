@@ -1,6 +1,5 @@
 //! Recording calls into a trace, which `mcount replay` prints.
 
-use crate::agent;
 use crate::edit::{Edit, is_traced};
 use crate::error::{Error, ErrorKind, Result};
 use crate::module::Site;
@@ -34,7 +33,6 @@ impl Trace {
         // SAFETY: functions of this library, which isn't unloaded once it has armed anything.
         AT_THE_END.call_once(|| unsafe {
             libc::atexit(end);
-            libc::pthread_atfork(None, None, Some(agent_in_child));
         });
         Ok(Self { _private: () })
     }
@@ -93,8 +91,4 @@ pub(crate) fn finish() -> Result<()> {
 
 extern "C" fn end() {
     let _ = finish();
-}
-
-extern "C" fn agent_in_child() {
-    agent::forget_others();
 }

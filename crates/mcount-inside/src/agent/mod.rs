@@ -28,6 +28,8 @@ pub(crate) fn prepare() -> bool {
         if !thread::start() {
             return false;
         }
+        // SAFETY: a function of this library, which isn't unloaded once it has armed anything.
+        unsafe { libc::pthread_atfork(None, None, Some(forget_others)) };
         HAS_STARTED.store(true, SeqCst);
     }
     true
@@ -64,8 +66,8 @@ pub(crate) fn end() -> bool {
     false
 }
 
-/// In a forked child: other threads don't exist here, and what was recorded so far is the parent's.
-pub(crate) fn forget_others() {
+/// In a forked child: other threads don't exist here, and what was recorded so far is the parent's. A lock that one had of them is free.
+extern "C" fn forget_others() {
     thread::wipe();
     busy::forget_others();
 }
