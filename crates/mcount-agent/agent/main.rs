@@ -16,6 +16,7 @@
 
 mod attach;
 mod blocks;
+mod conditions;
 mod confine;
 mod host;
 mod memory;

@@ -9,6 +9,7 @@
 //!
 //! Where registers are that an entry or an exit has saved is known by the processor (`saved`).
 
+use crate::conditions;
 use crate::config;
 use crate::host::Agent;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -33,10 +34,27 @@ const PAGE: u64 = 4096;
 /// the sign.
 const HAS_MORE: u64 = 1 << 31;
 
-/// The words of the recipe of a function's arguments, or of that of its result.
-fn words(recipe: &Recipe, is_result: bool) -> &[u64] {
-    let (from, count) =
-        if is_result { (recipe.arguments, recipe.result & !KEPT) } else { (0, recipe.arguments) };
+/// A part of a recipe.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Arguments,
+    Result,
+    /// The condition that's decided when a call begins.
+    Entry,
+    /// The one that's decided when it has returned.
+    Exit,
+}
+
+/// The words of a part of a recipe.
+fn words(recipe: &Recipe, part: Part) -> &[u64] {
+    let result = recipe.result & !KEPT;
+    let entry = recipe.arguments + result;
+    let (from, count) = match part {
+        Part::Arguments => (0, recipe.arguments),
+        Part::Result => (recipe.arguments, result),
+        Part::Entry => (entry, recipe.entry),
+        Part::Exit => (entry + recipe.entry, recipe.exit),
+    };
     // SAFETY: the tracer has put so many words behind it.
     unsafe { core::slice::from_raw_parts(recipe.words.as_ptr().add(from as usize), count as usize) }
 }
@@ -74,7 +92,7 @@ fn recipe_of(id: u32) -> Option<&'static Recipe> {
 }
 
 /// The registers at the entry of a function, or at its exit.
-struct Registers {
+pub(crate) struct Registers {
     slot: u64,
     /// The routine saved these of the others.
     state: *const u8,
@@ -82,7 +100,7 @@ struct Registers {
 
 impl Registers {
     /// Copies the value with this source; the stack's is that many bytes above the slot.
-    fn copy(&self, source: u64, offset: u64, to: &mut [u8]) {
+    pub(crate) fn copy(&self, source: u64, offset: u64, to: &mut [u8]) {
         if source == STACK {
             return self.copy_stack(self.slot + 8 + offset, to);
         }
@@ -110,7 +128,7 @@ impl Registers {
         }
     }
 
-    fn word(&self, source: u64, offset: u64) -> u64 {
+    pub(crate) fn word(&self, source: u64, offset: u64) -> u64 {
         let mut bytes = [0; 8];
         self.copy(source, offset, &mut bytes);
         u64::from_le_bytes(bytes)
@@ -185,7 +203,7 @@ fn text(values: &mut Values, pointer: u64, length: u64, is_counted: bool) {
     values.read_text(pointer, bytes, bad | cut);
 }
 /// Reads memory that may not be there; how many bytes of it are, from the first on.
-fn read(from: u64, to: &mut [u8]) -> usize {
+pub(crate) fn read(from: u64, to: &mut [u8]) -> usize {
     let size = to.len() as u64;
     let first = size.min(PAGE - from % PAGE);
     let local = [to.as_mut_ptr() as u64, size];
@@ -214,6 +232,14 @@ pub(crate) unsafe extern "C" fn mcount_entry_with(
 ) -> u64 {
     // SAFETY: the caller is the entry trampoline.
     unsafe {
+        if let Some(recipe) = told(word & 0xff_ffff)
+            && !conditions::holds(
+                words(recipe, Part::Entry),
+                &Registers { slot: slot as u64, state },
+            )
+        {
+            return 1;
+        }
         if has::<Agent>(ENTRIES)
             && let Some(recipe) = told(word & 0xff_ffff)
         {
@@ -244,7 +270,7 @@ unsafe fn enter_only(slot: u64, id: u32, recipe: &Recipe, state: *const u8) {
     unsafe {
         let Some(block) = thread::prepare::<Agent>(slot) else { return };
         let mut values = Values::NONE;
-        collect(&mut values, words(recipe, false), &Registers { slot, state });
+        collect(&mut values, words(recipe, Part::Arguments), &Registers { slot, state });
         let time = thread::now::<Agent>(block);
         let write = |at: u64| values.write(at, trace::special::ARGUMENTS, u64::from(id), time);
         thread::record_entry_behind::<Agent>(block, slot, (id, time), values.count(), write);
@@ -264,7 +290,7 @@ unsafe fn enter(slot: u64, id: u32, recipe: &Recipe, state: Option<*const u8>) {
         if open & 0xff_ffff != u64::from(id) || open >> 32 != (*block).tag >> 32 {
             return;
         }
-        let wanted = words(recipe, false);
+        let wanted = words(recipe, Part::Arguments);
         if let Some(state) = state.filter(|_| !wanted.is_empty()) {
             let mut values = Values::NONE;
             collect(&mut values, wanted, &Registers { slot, state });
@@ -277,7 +303,8 @@ unsafe fn enter(slot: u64, id: u32, recipe: &Recipe, state: Option<*const u8>) {
             add(block, &values, (u64::from(id), start));
         }
         // Arguments of a call that was too short are taken back.
-        if !words(recipe, true).is_empty() || config().shortest != 0 {
+        let is_looked_at = |part| !words(recipe, part).is_empty();
+        if is_looked_at(Part::Result) || is_looked_at(Part::Exit) || config().shortest != 0 {
             if let (Some(state), Some(found)) = (state, PLACE_OF_RESULT) {
                 place_of(slot).write_volatile(found(state));
             }
@@ -326,13 +353,14 @@ unsafe fn leave(block: *mut Block, slot: u64, state: *const u8) {
         let (time, start) = (thread::now::<Agent>(block), shadow.start.read_volatile());
         let Some(recipe) = read_back(id as u32) else { return };
         let is_kept = recipe.result & KEPT != 0 || time.wrapping_sub(start) >= config().shortest;
-        if !is_kept {
+        let registers = Registers { slot, state };
+        if !is_kept || !conditions::holds(words(recipe, Part::Exit), &registers) {
             take_back(block, start);
-        } else if words(recipe, true).is_empty() {
+        } else if words(recipe, Part::Result).is_empty() {
             thread::record_behind::<Agent>(block, slot, (RETURN, time), 0, |_| ());
         } else {
             let mut values = Values::NONE;
-            collect(&mut values, words(recipe, true), &Registers { slot, state });
+            collect(&mut values, words(recipe, Part::Result), &registers);
             let write = |at: u64| values.write(at, trace::special::RESULT, id, start);
             thread::record_behind::<Agent>(block, slot, (RETURN, time), values.count(), write);
         }

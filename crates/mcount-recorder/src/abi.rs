@@ -108,7 +108,11 @@ pub struct Recipe {
     pub arguments: u32,
     /// How many are for the result; and [`recipe::KEPT`].
     pub result: u32,
-    /// These words, the arguments' first.
+    /// How many say whether a call is recorded, when it begins; 0: it is.
+    pub entry: u32,
+    /// The same when it has returned.
+    pub exit: u32,
+    /// These words, in the order of their numbers.
     pub words: [u64; 0],
 }
 

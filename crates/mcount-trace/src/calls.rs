@@ -5,7 +5,7 @@ use crate::index::ThreadIndex;
 use crate::metadata::Process;
 use crate::nest::Nest;
 use crate::order::Ordered;
-use crate::record::{End, Raw};
+use crate::record::{End, Hidden, Raw};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -32,6 +32,16 @@ pub struct Call {
     pub(crate) place: u64,
 }
 
+impl Call {
+    /// A number that no other call of the trace has.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        // Records are at multiples of 16 bytes, and those of open calls, which are words, have the highest bit.
+        const OPEN: u64 = 1 << 63;
+        if self.place & OPEN == 0 { self.place / 16 } else { OPEN | (self.place & !OPEN) / 8 }
+    }
+}
+
 /// The calls of one thread in the order of starts, callers first.
 #[derive(Debug)]
 pub struct ThreadCalls<'t, 'a> {
@@ -43,6 +53,8 @@ pub struct ThreadCalls<'t, 'a> {
     /// Which of the processes the thread's process ran, by start.
     programs: &'t [u32],
     has_only_entries: bool,
+    /// Functions whose calls are passed over.
+    hidden: Option<&'t Hidden>,
 }
 
 impl<'t, 'a> ThreadCalls<'t, 'a> {
@@ -55,7 +67,13 @@ impl<'t, 'a> ThreadCalls<'t, 'a> {
     ) -> Self {
         let ordered = Ordered::new(file, index, &index.extras);
         let (nest, first, has_only_entries) = (Nest::new(), index.first, false);
-        Self { ordered, nest, thread, first, processes, programs, has_only_entries }
+        let hidden = None;
+        Self { ordered, nest, thread, first, processes, programs, has_only_entries, hidden }
+    }
+
+    /// Calls of these functions aren't there: their callers made the calls that they made.
+    pub(crate) fn without(self, hidden: Option<&'t Hidden>) -> Self {
+        Self { hidden, ..self }
     }
 
     /// Only the entries of these calls are known.
@@ -65,9 +83,9 @@ impl<'t, 'a> ThreadCalls<'t, 'a> {
 
     /// Leaves out what started before the stretch that begins last of those that begin before `ticks`.
     pub(crate) fn starting_at(mut self, ticks: u64) -> Self {
-        let Self { ordered, nest, has_only_entries, first, .. } = &mut self;
+        let Self { ordered, nest, has_only_entries, first, hidden, .. } = &mut self;
         if let Some(floor) = ordered.seek(ticks, |raw| {
-            if !*has_only_entries {
+            if !*has_only_entries && !raw.is_one_of(*hidden) {
                 nest.enter(raw);
             }
         }) {
@@ -116,8 +134,12 @@ impl Iterator for ThreadCalls<'_, '_> {
 
     #[inline]
     fn next(&mut self) -> Option<Call> {
-        let (raw, _) = self.ordered.next()?;
-        Some(self.place(&raw))
+        loop {
+            let (raw, _) = self.ordered.next()?;
+            if !raw.is_one_of(self.hidden) {
+                return Some(self.place(&raw));
+            }
+        }
     }
 }
 

@@ -27,6 +27,7 @@ mod bytes;
 mod calls;
 mod clock;
 mod columns;
+pub mod condition;
 mod entry;
 mod error;
 mod file;

@@ -3,6 +3,10 @@
 use crate::bytes::word;
 use crate::layout::{call, end, special};
 use std::cmp::Ordering;
+use std::collections::HashSet;
+
+/// Functions whose calls aren't shown, by number.
+pub(crate) type Hidden = HashSet<u32>;
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,6 +69,12 @@ const SHADOW: u8 = 16;
 const APART: u8 = 32;
 
 impl Raw {
+    /// Is it a call of one of these functions?
+    #[inline]
+    pub(crate) fn is_one_of(&self, hidden: Option<&Hidden>) -> bool {
+        hidden.is_some_and(|hidden| hidden.contains(&self.function()))
+    }
+
     /// The call that a record's words say, the slot still as it is there.
     #[inline]
     pub(crate) fn new(first: u64, second: u64, base: u64, ordinal: u64) -> Self {

@@ -11,6 +11,7 @@ use crate::limits::{Limits, first_since};
 use crate::metadata::{Event, Metadata, Process, Thread};
 use crate::nest::resolve;
 use crate::off_cpu;
+use crate::record::Hidden;
 use crate::scale::Scale;
 use crate::stored;
 use crate::unpack::{Packed, is_packed};
@@ -76,6 +77,7 @@ pub struct Trace<'a> {
     scale: Scale,
     has_index: bool,
     signatures: Signatures<'a>,
+    hidden: Option<Hidden>,
 }
 
 impl<'a> Trace<'a> {
@@ -152,7 +154,15 @@ impl<'a> Trace<'a> {
             scale: Scale::new(header.ticks_per_second),
             has_index,
             signatures,
+            hidden: None,
         })
+    }
+
+    /// From now on, hands out calls as if those of these functions, by number, weren't there: what they called is called by
+    /// their callers, and their own time is their callers'.
+    pub fn hide(&mut self, functions: impl IntoIterator<Item = u32>) {
+        let hidden: Hidden = functions.into_iter().collect();
+        self.hidden = Some(hidden).filter(|hidden| !hidden.is_empty());
     }
 
     /// All calls in the order of starts.
@@ -177,6 +187,19 @@ impl<'a> Trace<'a> {
     #[must_use]
     pub fn has_values(&self) -> bool {
         !self.signatures.is_empty()
+    }
+
+    /// Whether it has a value of this name: of a parameter, of its place (`arg1`), or a result (`result`); or a field of one
+    /// (`at.x`).
+    #[must_use]
+    pub fn has_value(&self, name: &str) -> bool {
+        self.signatures.has_value(name, self.header.big_endian)
+    }
+
+    /// Whether it has results of functions.
+    #[must_use]
+    pub fn has_results(&self) -> bool {
+        self.signatures.has_results(self.header.big_endian)
     }
 
     /// The arguments and results of calls.
@@ -218,6 +241,7 @@ impl<'a> Trace<'a> {
         let programs = self.programs.get(&thread.pid).map_or(&[][..], Vec::as_slice);
         let has_only_entries = self.header.has_only_entries;
         let calls = ThreadCalls::new(self.file, thread, &self.processes, at, programs);
+        let calls = calls.without(self.hidden.as_ref());
         Some(if has_only_entries { calls.only_entries() } else { calls })
     }
 
@@ -243,7 +267,7 @@ impl<'a> Trace<'a> {
                 .into_iter()
                 .for_each(|calls| forwards(calls, visitor));
         } else {
-            backwards(self.file, thread, stretch, visitor);
+            backwards(self.file, (thread, self.hidden.as_ref()), stretch, visitor);
         }
     }
 
@@ -322,12 +346,12 @@ pub fn is_trace(bytes: &[u8]) -> bool {
 /// # Errors
 ///
 /// As [`Trace::parse`].
-pub fn read<T>(bytes: &[u8], look: impl FnOnce(&Trace<'_>) -> T) -> Result<T, Error> {
+pub fn read<T>(bytes: &[u8], look: impl FnOnce(&mut Trace<'_>) -> T) -> Result<T, Error> {
     if is_packed(bytes) {
         let packed = Packed::open(bytes)?;
-        Trace::unpack(&packed).map(|trace| look(&trace))
+        Trace::unpack(&packed).map(|mut trace| look(&mut trace))
     } else {
-        Trace::parse(bytes).map(|trace| look(&trace))
+        Trace::parse(bytes).map(|mut trace| look(&mut trace))
     }
 }
 

@@ -5,6 +5,7 @@
 //! it takes to find them. A result is right before its call.
 
 use crate::calls::Call;
+use crate::condition;
 use crate::file::File;
 use crate::index::{Piece, ThreadIndex};
 use crate::layout::{call, kind, special, value};
@@ -91,6 +92,38 @@ impl<'a> Signatures<'a> {
         self.functions.is_empty()
     }
 
+    /// Does it describe a result of a function?
+    pub(crate) fn has_results(&self, big_endian: bool) -> bool {
+        self.functions
+            .values()
+            .any(|bytes| Shape { bytes, big_endian }.skip_to_result(self).is_some())
+    }
+
+    /// Does it describe a value of this name of a function, or one that this is a field of?
+    pub(crate) fn has_value(&self, name: &str, big_endian: bool) -> bool {
+        let name = name.split('.').next().unwrap_or(name);
+        let place = condition::place_of(name);
+        self.functions.values().any(|bytes| {
+            let mut shape = Shape { bytes, big_endian };
+            let mut nothing = Payload { bytes: &[], big_endian };
+            let mut at = 0;
+            while let Some((role, own)) = shape.next_value() {
+                let is_it = match role {
+                    RESULT => name == condition::RESULT,
+                    _ => own == name || place == Some(at),
+                };
+                if is_it {
+                    return true;
+                }
+                at += 1;
+                if shape.read(&mut nothing, self, 0).is_none() {
+                    return false;
+                }
+            }
+            false
+        })
+    }
+
     /// Are the calls of this function markers, and the text that they are called with what they say?
     fn is_mark(&self, function: u32) -> bool {
         self.functions.get(&function).is_some_and(|description| description.first() == Some(&MARK))
@@ -168,14 +201,7 @@ impl<'t> Values<'t> {
     pub fn result(&self, call: &Call) -> Option<Value> {
         let description = self.signatures.functions.get(&call.function)?;
         let mut shape = Shape { bytes: description, big_endian: self.file.is_big_endian() };
-        let mut nothing = Payload { bytes: &[], big_endian: self.file.is_big_endian() };
-        loop {
-            let (role, _) = shape.next_value()?;
-            if role == RESULT {
-                break;
-            }
-            shape.read(&mut nothing, self.signatures, 0)?;
-        }
+        shape.skip_to_result(self.signatures)?;
         call.how?;
         let mut place = usize::try_from(call.place & !(1 << 63)).ok()?;
         for _ in 0..NEAR {
@@ -357,6 +383,18 @@ impl Shape<'_> {
     /// Role and name of the next value; its type follows.
     fn next_value(&mut self) -> Option<(u8, String)> {
         Some((self.byte()?, self.name()?))
+    }
+
+    /// Passes over what comes before the result; its type follows. `None` if there's none.
+    fn skip_to_result(&mut self, signatures: &Signatures<'_>) -> Option<()> {
+        let mut nothing = Payload { bytes: &[], big_endian: self.big_endian };
+        loop {
+            let (role, _) = self.next_value()?;
+            if role == RESULT {
+                return Some(());
+            }
+            self.read(&mut nothing, signatures, 0)?;
+        }
     }
 
     /// Reads a value of the type that comes next. `None` if the description is malformed.

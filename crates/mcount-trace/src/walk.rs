@@ -9,7 +9,7 @@ use crate::file::File;
 use crate::index::{Piece, ThreadIndex};
 use crate::layout::call;
 use crate::order::is_modified;
-use crate::record::{Raw, Record, record, unwrap_slot};
+use crate::record::{Hidden, Raw, Record, record, unwrap_slot};
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -99,6 +99,8 @@ impl<M> Open<M> {
 
 struct Walk<'v, V: Visitor> {
     thread: usize,
+    /// Functions whose calls are passed over.
+    hidden: Option<&'v Hidden>,
     reference: u32,
     visitor: &'v mut V,
     /// The earliest start first.
@@ -111,16 +113,17 @@ struct Walk<'v, V: Visitor> {
     budgeted: u64,
 }
 
-/// Shows the calls of a stretch to `visitor`, the last one first.
+/// Shows the calls of a stretch to `visitor`, the last one first, but for those of functions that are hidden.
 pub(crate) fn backwards<V: Visitor>(
     file: File<'_>,
-    index: &ThreadIndex,
+    (index, hidden): (&ThreadIndex, Option<&Hidden>),
     stretch: &Stretch,
     visitor: &mut V,
 ) {
     let (thread, reference) = (stretch.thread, index.reference.unwrap_or(0));
     let mut walk = Walk {
         thread,
+        hidden,
         reference,
         visitor,
         stack: Vec::new(),
@@ -138,6 +141,7 @@ pub(crate) fn backwards<V: Visitor>(
     }
     let is_here = |raw: &&Raw| {
         raw.is_only_extra()
+            && !raw.is_one_of(hidden)
             && lower.is_none_or(|lower| raw.end > lower)
             && upper.is_none_or(|upper| raw.end <= upper)
     };
@@ -162,7 +166,8 @@ impl<V: Visitor> Walk<'_, V> {
             raw.end > upper || raw.end == upper && !raw.is_only_extra() && raw.ordinal >= ordinal
         };
         let early = index.extras.get(..early).unwrap_or_default();
-        let open: Vec<&Raw> = early.iter().filter(is_behind).collect();
+        let is_shown = |raw: &&Raw| !raw.is_one_of(self.hidden) && is_behind(raw);
+        let open: Vec<&Raw> = early.iter().filter(is_shown).collect();
         self.is_tangled = !open.is_sorted_by_key(|raw| Reverse(raw.end_key()));
         let is_sorted_out = self.is_tangled && open.len() <= OVERLAPPING;
         let enclosing = if is_sorted_out { enclosing(&open) } else { Vec::new() };
@@ -191,6 +196,7 @@ impl<V: Visitor> Walk<'_, V> {
             let ordinal = (piece.offset + at * call::SIZE) as u64;
             let mut raw = Raw::new(w0, w1, piece.base, ordinal);
             if raw.is_pending()
+                || raw.is_one_of(self.hidden)
                 || piece.has_modifiers && is_modified(big_endian, piece, records, at)
             {
                 continue;

@@ -130,21 +130,31 @@ fn compare_visits(trace: &Trace<'_>, expected: &[Call]) {
 }
 
 /// Threads with calls by `choices`, a number a step: whether and how deep a call begins, and how long that takes. The
-/// chunks of all threads together are many.
-fn writer_of(choices: impl Fn(u64) -> u64, steps: u64, gap: u64) -> Writer {
+/// chunks of all threads together are many. Calls of some functions aren't recorded.
+fn writer_of(
+    choices: impl Fn(u64) -> u64,
+    steps: u64,
+    gap: u64,
+    is_kept: &dyn Fn(u32) -> bool,
+) -> Writer {
     let mut writer = Writer::new();
     writer.header(mcount_trace::layout::header::END_TICKS, steps * 10);
-    for name in ["a", "b", "c", "d", "off the processor"] {
+    for name in ["a", "b", "c", "d", "off the processor", "first"] {
         writer.function("/bin/program", name);
     }
     for number in 0..2 {
         let thread = writer.thread(100, 100 + number);
+        let top = TOP - u64::from(number) * 0x100_0000;
+        // Times off the processor are those of threads that have called something.
+        writer.call(thread, 6).from(0).to(0).slot(top).end(End::Return);
         let (mut now, mut stack) = (1, Vec::new());
         for step in 0..steps {
             let choice = choices(step * 2 + u64::from(number));
             now += gap + choice % 3;
             if (choice / 4096).is_multiple_of(100) {
-                writer.off_cpu(thread, 5, now + 1, now + 4);
+                if is_kept(5) {
+                    writer.off_cpu(thread, 5, now + 1, now + 4);
+                }
                 now += 5;
             }
             let function = 1 + u32::try_from(choice / 8 % 4).unwrap();
@@ -153,17 +163,22 @@ fn writer_of(choices: impl Fn(u64) -> u64, steps: u64, gap: u64) -> Writer {
             if stack.len() < 2 || choice % 16 < if is_rising { 9 } else { 7 } && stack.len() < 500 {
                 stack.push((function, now));
             } else if let Some((function, start)) = stack.pop() {
-                let slot = TOP - stack.len() as u64 * 32;
+                let slot = top - stack.len() as u64 * 32;
                 let how = match choice / 64 % 64 {
                     0 => End::Unwound,
                     1 => End::Exit,
                     _ => End::Return,
                 };
-                writer.call(thread, function).from(start).to(now).slot(slot).end(how);
+                if is_kept(function) {
+                    writer.call(thread, function).from(start).to(now).slot(slot).end(how);
+                }
             }
         }
         for (depth, (function, start)) in stack.into_iter().enumerate() {
-            writer.open(thread, function, start, TOP - depth as u64 * 32);
+            if !is_kept(function) {
+                continue;
+            }
+            writer.open(thread, function, start, top - depth as u64 * 32);
         }
     }
     writer
@@ -176,7 +191,7 @@ fn random(step: u64) -> u64 {
 
 #[test]
 fn many_pieces() {
-    compare(writer_of(random, 60_000, 1));
+    compare(writer_of(random, 60_000, 1, &|_| true));
 }
 
 /// A signal handler's calls can be recorded before one that ended earlier.
@@ -214,6 +229,10 @@ fn fibres() {
 /// Calls of four fibres overlap in every way, and some are open where a stretch ends.
 #[test]
 fn many_fibres() {
+    compare(fibres_of(&|_| true));
+}
+
+fn fibres_of(is_kept: &dyn Fn(u32) -> bool) -> Writer {
     let mut writer = Writer::new();
     let thread = writer.thread(1, 1);
     let mut fibres = vec![Vec::new(); 4];
@@ -226,10 +245,12 @@ fn many_fibres() {
             stack.push((1 + u32::try_from(choice / 1024 % 4).unwrap(), now));
         } else if let Some((function, start)) = stack.pop() {
             let slot = top - stack.len() as u64 * 32;
-            writer.call(thread, function).from(start).to(now).slot(slot).end(End::Return);
+            if is_kept(function) {
+                writer.call(thread, function).from(start).to(now).slot(slot).end(End::Return);
+            }
         }
     }
-    compare(writer);
+    writer
 }
 
 /// A piece with values, and with no call but one that a special record says something of.
@@ -281,12 +302,65 @@ fn only_entries() {
     compare(writer);
 }
 
+/// A call without its place in the file.
+fn told(call: &Call) -> impl PartialEq + std::fmt::Debug + use<> {
+    (call.thread, call.function, call.caller, call.depth, call.start, call.end, call.how)
+}
+
+/// Hiding functions is as if their calls had never been recorded.
+fn compare_hidden(write: impl Fn(&dyn Fn(u32) -> bool) -> Writer) {
+    for hidden in [vec![1], vec![2, 4], vec![5], vec![1, 2, 3, 4, 5]] {
+        let without = write(&|function| !hidden.contains(&function)).finish();
+        let without = Trace::parse(&without).unwrap();
+        let expected: Vec<Call> = without.calls().collect();
+        let bytes = write(&|_| true).finish();
+        for bytes in [indexed(&bytes), bytes] {
+            let mut trace = Trace::parse(&bytes).unwrap();
+            trace.hide(hidden.iter().copied());
+            let different = trace.calls().zip(&expected).find(|(a, b)| told(a) != told(b));
+            assert_eq!((different, trace.calls().count()), (None, expected.len()));
+            let all: Vec<Call> = trace.calls().collect();
+            compare_later(&trace, &all);
+            compare_slices(&trace, &all);
+            compare_visits(&trace, &sorted(all));
+        }
+    }
+}
+
+#[test]
+fn hidden_functions() {
+    // When calls ended that were left is told by other calls, which aren't there in the one trace.
+    compare_hidden(|is_kept| writer_of(|step| random(step) | 64, 30_000, 1, is_kept));
+}
+
+#[test]
+fn hidden_functions_of_fibres() {
+    compare_hidden(fibres_of);
+}
+
+#[test]
+fn hidden_entries() {
+    compare_hidden(|is_kept| {
+        let mut writer = Writer::new();
+        let flags = mcount_trace::layout::flags::ENTRIES | 1;
+        writer.header(mcount_trace::layout::header::FLAGS, flags);
+        let thread = writer.thread(1, 1);
+        for at in 0..10_000 {
+            let function = 1 + u32::try_from(at % 3).unwrap();
+            if is_kept(function) {
+                writer.call(thread, function).from(at).to(at).end(End::Return);
+            }
+        }
+        writer
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
     fn any_nesting(seed: u64) {
-        compare(writer_of(|step| random(step ^ seed), 12_000, 1));
+        compare(writer_of(|step| random(step ^ seed), 12_000, 1, &|_| true));
     }
 }
 

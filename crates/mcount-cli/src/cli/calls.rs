@@ -5,6 +5,7 @@ use crate::pattern::{Language, Pattern};
 use crate::replay::parse_time;
 use crate::trace::{FileGlob, GivenSignature, Limit, Scope, Size, Switches};
 use clap::{Args, ValueEnum};
+use mcount_trace::condition::Condition;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[derive(Args)]
@@ -17,6 +18,12 @@ pub(super) struct CallsArgs {
     /// as 'parse*.c'; may be given again
     #[arg(long, value_name = "GLOB", help_heading = "Which calls")]
     file: Vec<String>,
+    /// Trace only functions that have so many bytes of code, or more, such as 64 or 1K; of library calls, all
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Which calls")]
+    min_function_size: Option<u64>,
+    /// Trace only functions that have so many bytes of code, or fewer
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Which calls")]
+    max_function_size: Option<u64>,
     /// Trace these functions even if they were compiled without hooks; may be given again. '*@libssl*' means
     /// all functions of a library
     #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
@@ -66,6 +73,16 @@ pub(super) struct CallsArgs {
     /// Record the results of these functions; may be given again
     #[arg(long, value_name = "PATTERN", help_heading = "What is recorded")]
     results: Vec<String>,
+    /// Of the functions of --args and --results, record only calls for which this holds, such as 'size > 4096',
+    /// 'result < 0' or 'name == "x" && !(fd == 0)'. Names are those of parameters, or arg1, arg2 and so on; a function
+    /// that lacks them is recorded as ever. What a call that's left out calls is recorded; may be given again
+    #[arg(
+        long = "if",
+        value_name = "CONDITION",
+        allow_hyphen_values = true,
+        help_heading = "What is recorded"
+    )]
+    conditions: Vec<String>,
     /// Record entries only, with --args also the arguments: faster, and return addresses stay as they are
     #[arg(
         long,
@@ -184,9 +201,11 @@ impl CallsArgs {
             return Err("--context-switches needs a clock".to_owned());
         }
         let values = self.values()?;
+        let conditions = self.conditions()?;
         Ok(Scope {
             filter: Pattern::all(&self.filter, language)?,
             files: self.file.iter().map(|text| FileGlob::new(text)).collect::<Result<_, _>>()?,
+            sizes: self.min_function_size.unwrap_or(0)..=self.max_function_size.unwrap_or(u64::MAX),
             probe: Pattern::all(&self.probe, language)?,
             exclude: Pattern::all(&self.exclude, language)?,
             start_at: Pattern::all(&self.start_at, language)?,
@@ -194,6 +213,7 @@ impl CallsArgs {
             arguments: values.arguments,
             results: values.results,
             signatures: values.signatures,
+            conditions,
             library: Pattern::all(&self.library_calls, language)?,
             limits: limits.into_iter().map(limit).collect::<Result<_, _>>()?,
             depth: self.depth.unwrap_or(Scope::ANY_DEPTH),
@@ -204,6 +224,21 @@ impl CallsArgs {
             waits: !self.plain,
             ..Scope::default()
         })
+    }
+
+    /// The conditions, if they can be decided while the program runs.
+    fn conditions(&self) -> Result<Vec<Condition>, String> {
+        let parse = |text: &String| Condition::parse(text).map_err(|error| error.to_string());
+        let conditions: Vec<_> = self.conditions.iter().map(parse).collect::<Result<_, _>>()?;
+        if !conditions.is_empty() && self.args.is_empty() && self.results.is_empty() {
+            return Err("--if needs --args or --results, which say of which functions".to_owned());
+        }
+        for condition in &conditions {
+            if condition.split()?.1.is_some() && self.entries {
+                return Err(format!("--if '{}': --entries records no results", condition.text()));
+            }
+        }
+        Ok(conditions)
     }
 
     /// Of which functions arguments and results are recorded.

@@ -8,6 +8,7 @@ mod attach;
 mod attach_killed;
 mod attach_where;
 mod clocks;
+mod conditions;
 mod control;
 mod damaged;
 mod faults;
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
     let tests = tests.chain(control::tests()).chain(damaged::tests()).chain(off_cpu::tests());
     let tests = tests
         .chain(values::tests())
+        .chain(conditions::tests())
         .chain(marks::tests())
         .chain(told::tests())
         .chain(clocks::tests())

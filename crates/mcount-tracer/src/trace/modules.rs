@@ -153,7 +153,8 @@ impl Hook {
     /// Decides whether it's armed, in the module with this path.
     pub(super) fn choose(&mut self, scope: &Scope, path: &str) {
         let name = crate::names::name_of(&self.name, true);
-        (self.is_wanted, self.class) = scope.choose(&name, &self.name, path, self.is_in_files);
+        let is_fit = self.is_in_files && scope.has_size(self.size);
+        (self.is_wanted, self.class) = scope.choose(&name, &self.name, path, is_fit);
         if self.is_mark {
             self.is_wanted = !scope.leaves_out(&name, &self.name, path);
             self.class = scope.class_of_marks(self.class);

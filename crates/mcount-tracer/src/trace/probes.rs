@@ -264,6 +264,9 @@ pub(super) fn choose(of: &Subject<'_>, scope: &Scope) -> (Vec<Chosen>, Vec<Refus
         let own = function.name(file_name);
         let names = if function.names.is_empty() { &[&*own][..] } else { &function.names };
         let Some(name) = scope.probes(names, &path) else { continue };
+        if !scope.has_size(function.range.end - function.range.start) {
+            continue;
+        }
         let readable = crate::names::name_of(name, true);
         if scope.leaves_out(&readable, name, &path) {
             continue;

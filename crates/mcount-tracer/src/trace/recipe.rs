@@ -8,6 +8,10 @@ use mcount_agent::recipe;
 pub(super) struct Recipe {
     pub(super) arguments: Vec<u64>,
     pub(super) result: Vec<u64>,
+    /// What has to hold when a call begins, or it isn't recorded: words of [`recipe::condition`].
+    pub(super) entry: Vec<u64>,
+    /// The same when it has returned.
+    pub(super) exit: Vec<u64>,
     /// Calls are recorded however short they are.
     pub(super) is_kept: bool,
 }
@@ -16,9 +20,11 @@ impl Recipe {
     /// As the agent has it in memory.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let count = |words: &[u64]| u32::try_from(words.len()).unwrap_or(0);
-        let words = self.arguments.iter().chain(&self.result).flat_map(|word| word.to_le_bytes());
+        let words = self.arguments.iter().chain(&self.result).chain(&self.entry).chain(&self.exit);
+        let words = words.flat_map(|word| word.to_le_bytes());
         let kept = if self.is_kept { recipe::KEPT } else { 0 };
-        let head = [count(&self.arguments), count(&self.result) | kept];
+        let result = count(&self.result) | kept;
+        let head = [count(&self.arguments), result, count(&self.entry), count(&self.exit)];
         head.into_iter().flat_map(u32::to_le_bytes).chain(words).collect()
     }
 }

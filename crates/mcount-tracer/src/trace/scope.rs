@@ -7,9 +7,11 @@ use super::waits;
 use crate::pattern::Pattern;
 use globset::GlobMatcher;
 use mcount_agent::{class, flags};
+use mcount_trace::condition::Condition;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io;
+use std::ops::RangeInclusive;
 
 /// A function with which what is recorded changes for the calls beneath it.
 #[derive(Debug, Clone)]
@@ -62,6 +64,8 @@ pub struct Scope {
     pub filter: Vec<Pattern>,
     /// Only functions of these source files, unless empty.
     pub files: Vec<FileGlob>,
+    /// Only functions with so many bytes of code.
+    pub sizes: RangeInclusive<u64>,
     /// Make hooks in these functions if they have none.
     pub probe: Vec<Pattern>,
     /// Not these functions.
@@ -82,6 +86,8 @@ pub struct Scope {
     pub arguments: Vec<Pattern>,
     /// Record the results of these functions.
     pub results: Vec<Pattern>,
+    /// Calls of these functions are recorded only if all of these hold that have the values for it.
+    pub conditions: Vec<Condition>,
     /// What the arguments and results of functions are, whatever debug information says.
     pub signatures: Vec<GivenSignature>,
     /// How many calls, one in the other; [`Scope::ANY_DEPTH`] if that doesn't matter.
@@ -103,6 +109,7 @@ impl Default for Scope {
         Self {
             filter: Vec::new(),
             files: Vec::new(),
+            sizes: Self::ANY_SIZE,
             probe: Vec::new(),
             exclude: Vec::new(),
             library: Vec::new(),
@@ -113,6 +120,7 @@ impl Default for Scope {
             stop_at: Vec::new(),
             arguments: Vec::new(),
             results: Vec::new(),
+            conditions: Vec::new(),
             signatures: Vec::new(),
             depth: Self::ANY_DEPTH,
             min_duration: 0,
@@ -127,6 +135,9 @@ impl Default for Scope {
 impl Scope {
     /// Calls of any depth: more than any stack has room for.
     pub const ANY_DEPTH: u64 = 1 << 30;
+
+    /// Functions of any size, known or not.
+    pub const ANY_SIZE: RangeInclusive<u64> = 0..=u64::MAX;
 
     /// Can what is asked for be recorded on this processor?
     ///
@@ -154,7 +165,8 @@ impl Scope {
 
     /// If some functions are chosen, and nothing else is asked for, waits elsewhere aren't recorded.
     pub fn confine_waits(&mut self) {
-        let is_chosen = !self.filter.is_empty() || !self.files.is_empty();
+        let is_chosen =
+            !self.filter.is_empty() || !self.files.is_empty() || self.sizes != Self::ANY_SIZE;
         self.confines_waits =
             is_chosen && self.has_waits() && self.library.is_empty() && !self.is_limited();
     }
@@ -173,6 +185,7 @@ impl Scope {
         self.is_limited()
             || self.has_values()
             || self.min_duration != 0
+            || self.sizes != Self::ANY_SIZE
             || self.entries
             || self.untimed
             || self.switches == Switches::Wanted
@@ -188,7 +201,15 @@ impl Scope {
     /// Does it matter what functions are called?
     pub(super) fn has_patterns(&self) -> bool {
         let all = [self.filter.is_empty(), self.exclude.is_empty(), self.limits.is_empty()];
-        all.contains(&false) || !self.files.is_empty() || self.has_triggers()
+        all.contains(&false)
+            || !self.files.is_empty()
+            || self.has_triggers()
+            || self.sizes != Self::ANY_SIZE
+    }
+
+    /// Is a function wanted that has so many bytes of code, or 0 if that isn't known?
+    pub(super) fn has_size(&self, size: u64) -> bool {
+        self.sizes == Self::ANY_SIZE || size != 0 && self.sizes.contains(&size)
     }
 
     /// Are arguments or results recorded?
@@ -274,17 +295,18 @@ impl Scope {
         self.matches(&self.exclude, (name, symbol, module))
     }
 
-    /// Whether the function is to be armed, and what it is for those beneath it.
+    /// Whether the function is to be armed, and what it is for those beneath it. `is_fit`: by its file and its size, it's
+    /// wanted.
     pub(super) fn choose(
         &self,
         name: &str,
         symbol: &str,
         module: &str,
-        is_in_files: bool,
+        is_fit: bool,
     ) -> (bool, u32) {
         let of = (name, symbol, module);
         let (is_in, is_out) = (self.matches(&self.filter, of), self.matches(&self.exclude, of));
-        let is_wanted = (self.filter.is_empty() || is_in) && is_in_files && !is_out;
+        let is_wanted = (self.filter.is_empty() || is_in) && is_fit && !is_out;
         let class = self.class(of, is_wanted);
         let is_root = self.confines_waits && is_wanted;
         let class = if is_root { class & !class::NESTING | class::UNDER } else { class };
@@ -363,10 +385,20 @@ impl Scope {
         let files = self.files.iter().filter(|one| !known.contains(&known_file(&one.text)));
         let files =
             files.map(|one| format!("warning: no function is in a file that matches {}", one.text));
+        let conditions = self.conditions.iter().map(Condition::text);
+        let conditions = conditions.filter(|text| !known.contains(&known_condition(text)));
+        let conditions = conditions.map(|text| {
+            format!("warning: --if '{text}': no function of --args and --results has such values")
+        });
         let library = self.library.iter().map(Pattern::text);
         let library = library.filter(|text| !known.contains(&known_library(text)));
         let library = library.map(|text| format!("warning: no library function matches {text}"));
-        functions.chain(files).chain(library).collect()
+        functions.chain(files).chain(library).chain(conditions).collect()
+    }
+
+    /// A condition is about a function that was seen.
+    pub(super) fn meets(&self, condition: &Condition) {
+        self.known.0.borrow_mut().insert(known_condition(condition.text()));
     }
 
     /// The patterns that mean no function that was seen.
@@ -384,6 +416,11 @@ impl Scope {
 /// How it's kept in mind that a glob of source files means something.
 fn known_file(text: &str) -> String {
     format!("file {text}")
+}
+
+/// The same of a condition.
+fn known_condition(text: &str) -> String {
+    format!("condition {text}")
 }
 
 /// The same of a pattern of library functions, which may mean nothing as one of others.

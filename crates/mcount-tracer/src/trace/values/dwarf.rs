@@ -56,6 +56,11 @@ impl<'s> Reader<'s> {
         }
     }
 
+    /// Those that were met so far.
+    pub(super) fn known_enumerations(&self) -> &[(u32, Vec<u8>)] {
+        &self.enumerations
+    }
+
     /// The trace's entries for the enumerations that were met.
     pub(super) fn enumerations(self) -> Vec<(u32, Vec<u8>)> {
         self.enumerations

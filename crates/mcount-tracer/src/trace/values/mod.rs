@@ -4,6 +4,7 @@
 //! Three steps, a file each: `dwarf.rs` reads a function's parameters and their types, `places.rs` knows in which
 //! registers they are passed (System V psABI for x86-64), `describe.rs` says in the trace how what was copied is read.
 
+mod conditions;
 mod describe;
 mod dwarf;
 mod entries;
@@ -11,6 +12,7 @@ mod marks;
 mod places;
 mod types;
 
+use self::conditions::{Decisions, FunctionValues, Undecided};
 use self::describe::Description;
 use self::dwarf::Reader;
 use self::places::Plan;
@@ -102,7 +104,11 @@ pub(super) fn prepare(
             Some(signature) => {
                 let reason = reason(one, hook, signature, rules).filter(|_| given.is_none());
                 missing.extend(reason, hook);
-                found.functions.extend(add_recipe(one, hook, signature, rules));
+                let enumerations = reader.as_ref().map_or(&[][..], Reader::known_enumerations);
+                let function = FunctionOf { hook, signature, rules, enumerations };
+                let (decisions, is_undecided) = function.decisions(scope);
+                missing.extend(is_undecided.then_some(Reason::Condition), hook);
+                found.functions.extend(add_recipe(one, hook, (signature, decisions), rules));
             }
             // That there's no debug information at all has been said.
             None => missing.extend(reader.is_some().then_some(Reason::Unknown), hook),
@@ -150,11 +156,12 @@ fn type_of(given: GivenType) -> Type {
 fn add_recipe(
     wanted: &Wanted<'_>,
     hook: &mut Hook,
-    signature: &Signature,
+    (signature, decisions): (&Signature, Decisions),
     rules: &'static Conventions,
 ) -> Option<Description> {
     let plan = Plan::new(signature, rules);
-    let mut recipe = Recipe::default();
+    let Decisions { entry, exit } = decisions;
+    let mut recipe = Recipe { entry, exit, ..Recipe::default() };
     let mut description = Description::new(hook.id);
     if wanted.arguments && !hook.is_after_prologue() && !is_clone(hook) {
         recipe.arguments = plan.arguments(&mut description);
@@ -167,6 +174,63 @@ fn add_recipe(
     }
     hook.recipe = Some(Arc::new(recipe));
     Some(description)
+}
+
+/// A function that conditions may be about.
+struct FunctionOf<'f> {
+    hook: &'f Hook,
+    signature: &'f Signature,
+    rules: &'static Conventions,
+    enumerations: &'f [(u32, Vec<u8>)],
+}
+
+impl FunctionOf<'_> {
+    /// What the conditions say of it that it has the values for; and whether one couldn't be taken in that is about it.
+    fn decisions(&self, scope: &Scope) -> (Decisions, bool) {
+        let (mut decisions, mut is_undecided) = (Decisions::default(), false);
+        let plan = Plan::new(self.signature, self.rules);
+        let mut arguments = plan.located();
+        if self.hook.is_after_prologue() || is_clone(self.hook) {
+            arguments.iter_mut().for_each(|one| one.words = None);
+        }
+        let mut result = plan.located_result(self.hook.is_after_prologue());
+        if is_clone(self.hook) {
+            result.iter_mut().for_each(|one| one.words = None);
+        }
+        let values = FunctionValues {
+            arguments,
+            result,
+            enumerator: &|number, name| {
+                let mut all = self.enumerators(number);
+                all.find(|(_, one)| *one == name).map(|(value, _)| value)
+            },
+            is_signed: &|number| self.enumerators(number).any(|(value, _)| value < 0),
+        };
+        for condition in &scope.conditions {
+            match decisions.add(condition, &values) {
+                Ok(()) => scope.meets(condition),
+                Err(Undecided::NotMeant) => {}
+                Err(Undecided::Unknown) => {
+                    scope.meets(condition);
+                    is_undecided = true;
+                }
+            }
+        }
+        (decisions, is_undecided)
+    }
+
+    /// The numbers and names of an enumeration.
+    fn enumerators(&self, number: u32) -> impl Iterator<Item = (i64, &[u8])> {
+        let found = self.enumerations.iter().find(|(one, _)| *one == number);
+        let mut rest = found.and_then(|(_, bytes)| bytes.get(4..)).unwrap_or_default();
+        std::iter::from_fn(move || {
+            let (value, behind) = rest.split_first_chunk()?;
+            let (length, behind) = behind.split_first()?;
+            let (name, behind) = behind.split_at_checked(usize::from(*length))?;
+            rest = behind;
+            Some((i64::from_ne_bytes(*value), name))
+        })
+    }
 }
 
 /// Where the function of a hook may begin by debug information.
@@ -200,6 +264,8 @@ enum Reason {
     LeftOut,
     /// A parameter's type isn't understood, so the places of the ones after it are unknown.
     Type,
+    /// A condition is about it that can't be decided.
+    Condition,
 }
 
 fn reason(
@@ -261,6 +327,9 @@ impl Missing {
                 }
                 Reason::LeftOut => {
                     "some arguments and results aren't recorded: the compiler may have left them out"
+                }
+                Reason::Condition => {
+                    "--if isn't checked there: where the value is isn't known, or it's of another kind"
                 }
                 Reason::Type => "some arguments aren't recorded: their type isn't understood",
             };

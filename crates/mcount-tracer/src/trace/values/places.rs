@@ -10,6 +10,14 @@ use mcount_agent::recipe;
 use mcount_cpu::outside::values::{Conventions, Language, Returning, Taken};
 use std::rc::Rc;
 
+/// A value, and what copies it.
+pub(super) struct Located<'s> {
+    pub(super) name: &'s str,
+    pub(super) kind: &'s Type,
+    /// `None`: it isn't known where it is.
+    pub(super) words: Option<Vec<u64>>,
+}
+
 /// Where the values of a function are.
 pub(super) struct Plan<'s> {
     signature: &'s Signature,
@@ -29,33 +37,50 @@ impl<'s> Plan<'s> {
         self.signature.result.as_ref().map_or_else(Taken::default, self.rules.taken_by_result)
     }
 
-    /// The words that copy the arguments.
-    pub(super) fn arguments(&self, description: &mut Description) -> Vec<u64> {
-        let mut words = Vec::new();
+    /// The arguments, and what copies each. None if nothing is known of any.
+    pub(super) fn located(&self) -> Vec<Located<'s>> {
         let mut taken = self.taken_by_result();
         if self.signature.result.as_ref().is_some_and(self.rules.is_unknown) {
             // It may take a register for where it goes.
-            return words;
+            return Vec::new();
         }
         let mut is_known = true;
+        let mut all = Vec::new();
         for (parameter, is_there) in self.signature.parameters.iter().zip(self.are_there()) {
             is_known &= !(self.rules.is_unknown)(&parameter.kind);
-            let before = words.len();
+            let mut words = Vec::new();
             if is_known {
                 (self.rules.argument)(&parameter.kind, &mut taken, self.language(), &mut words);
             }
-            if !is_there {
-                words.truncate(before);
-            }
-            let is_recorded = words.len() > before;
-            if (self.rules.is_nowhere)(&parameter.kind) {
-                let empty = Type::Structure(Rc::default());
-                description.add(Role::Argument, &parameter.name, &empty, true);
-            } else {
-                description.add(Role::Argument, &parameter.name, &parameter.kind, is_recorded);
-            }
+            let words = Some(words).filter(|words| is_there && !words.is_empty());
+            all.push(Located { name: &parameter.name, kind: &parameter.kind, words });
         }
-        words
+        all
+    }
+
+    /// The words that copy the arguments.
+    pub(super) fn arguments(&self, description: &mut Description) -> Vec<u64> {
+        let mut all = Vec::new();
+        for Located { name, kind, words } in self.located() {
+            if (self.rules.is_nowhere)(kind) {
+                let empty = Type::Structure(Rc::default());
+                description.add(Role::Argument, name, &empty, true);
+            } else {
+                description.add(Role::Argument, name, kind, words.is_some());
+            }
+            all.extend(words.into_iter().flatten());
+        }
+        all
+    }
+
+    /// The result, and what copies it.
+    pub(super) fn located_result(&self, is_late: bool) -> Option<Located<'s>> {
+        let kind = self.signature.result.as_ref()?;
+        let mut words = Vec::new();
+        let returning = Returning { language: self.language(), is_late };
+        (self.rules.result)(kind, returning, &mut words);
+        let words = Some(words).filter(|words| !words.is_empty() && self.signature.is_result_sure);
+        Some(Located { name: "", kind, words })
     }
 
     /// Whether the compiler has left the parameters where the ABI has them.

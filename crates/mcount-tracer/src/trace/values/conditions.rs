@@ -1,0 +1,227 @@
+//! Conditions on values (`--if`) as words for the agent, which decides them when a call begins or has returned.
+
+use super::places::Located;
+use super::types::Type;
+use mcount_agent::recipe::{self, condition as words};
+use mcount_trace::condition::{Comparison, Condition, Node, Operand, RESULT, place_of};
+
+/// Why a condition isn't decided for a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Undecided {
+    /// The function has no value of that name: it isn't meant.
+    NotMeant,
+    /// It has, and where it is isn't known, or it can't be compared like that.
+    Unknown,
+}
+
+/// Conditions on a function: on its arguments and on its result.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Decisions {
+    pub(super) entry: Vec<u64>,
+    pub(super) exit: Vec<u64>,
+}
+
+impl Decisions {
+    /// Adds what `condition` says of a function with these values.
+    pub(super) fn add(
+        &mut self,
+        condition: &Condition,
+        values: &FunctionValues<'_>,
+    ) -> Result<(), Undecided> {
+        if condition.root.names().iter().any(|name| values.find(name).is_none()) {
+            return Err(Undecided::NotMeant);
+        }
+        let (arguments, result) = condition.split().map_err(|_| Undecided::NotMeant)?;
+        let compile = |node: Option<Node>| node.map(|node| values.node(&node, 0)).transpose();
+        let (arguments, result) = (compile(arguments)?, compile(result)?);
+        join(&mut self.entry, arguments);
+        join(&mut self.exit, result);
+        Ok(())
+    }
+}
+
+/// Both have to hold.
+fn join(all: &mut Vec<u64>, more: Option<Vec<u64>>) {
+    let Some(more) = more else { return };
+    if !all.is_empty() {
+        all.push(words::IF_SET | (more.len() as u64) << 8);
+    }
+    all.extend(more);
+}
+
+/// The values of a function, and where they are.
+pub(super) struct FunctionValues<'p> {
+    pub(super) arguments: Vec<Located<'p>>,
+    pub(super) result: Option<Located<'p>>,
+    /// The number that one of an enumeration has in the module's debug information.
+    pub(super) enumerator: &'p dyn Fn(u32, &[u8]) -> Option<i64>,
+    /// Whether some of an enumeration are below 0.
+    pub(super) is_signed: &'p dyn Fn(u32) -> bool,
+}
+
+impl FunctionValues<'_> {
+    fn find(&self, name: &str) -> Option<&Located<'_>> {
+        if name == RESULT {
+            return self.result.as_ref();
+        }
+        let named = self.arguments.iter().find(|one| one.name == name);
+        named.or_else(|| place_of(name).and_then(|at| self.arguments.get(at)))
+    }
+
+    /// The words that decide it, where the stack has so many numbers.
+    fn node(&self, node: &Node, used: usize) -> Result<Vec<u64>, Undecided> {
+        // A comparison takes two.
+        if used + 2 > words::ROOM {
+            return Err(Undecided::Unknown);
+        }
+        Ok(match node {
+            Node::And(one, other) => self.either((one, other), words::IF_SET, used)?,
+            Node::Or(one, other) => self.either((one, other), words::UNLESS_SET, used)?,
+            Node::Not(one) => [self.node(one, used)?, vec![words::NOT]].concat(),
+            Node::IsSet(one) => self.compare(Comparison::NotEqual, one, &Operand::Number(0))?,
+            Node::Compare(how, one, other) => self.compare(*how, one, other)?,
+        })
+    }
+
+    fn either(
+        &self,
+        (one, other): (&Node, &Node),
+        skip: u64,
+        used: usize,
+    ) -> Result<Vec<u64>, Undecided> {
+        let (mut all, other) = (self.node(one, used)?, self.node(other, used)?);
+        all.push(skip | (other.len() as u64) << 8);
+        all.extend(other);
+        Ok(all)
+    }
+
+    fn compare(
+        &self,
+        how: Comparison,
+        one: &Operand,
+        other: &Operand,
+    ) -> Result<Vec<u64>, Undecided> {
+        let (name, constant) = match (one, other) {
+            (Operand::Name(name), constant) | (constant, Operand::Name(name)) => (name, constant),
+            _ => return Err(Undecided::Unknown),
+        };
+        let value = self.find(name).ok_or(Undecided::NotMeant)?;
+        if let Operand::Text(text) = constant {
+            return self.compare_text(how, value, text);
+        }
+        let kinds = [one, other].map(|operand| match operand {
+            Operand::Name(name) => self.find(name).map(|value| is_real(value.kind)),
+            _ => None,
+        });
+        // Whole numbers become others for a comparison, but only if they're known here.
+        let is_real = match kinds {
+            [Some(one), Some(other)] if one != other => return Err(Undecided::Unknown),
+            [one, other] => one.or(other).unwrap_or(false),
+        };
+        let mut all = self.push(one, is_real)?;
+        all.extend(self.push(other, is_real)?);
+        all.push(words::COMPARE | code(how) << 8);
+        Ok(all)
+    }
+
+    /// The words that put it on the stack.
+    fn push(&self, operand: &Operand, is_real: bool) -> Result<Vec<u64>, Undecided> {
+        #[expect(clippy::cast_precision_loss, reason = "as in C")]
+        match operand {
+            Operand::Name(name) => {
+                let value = self.find(name).ok_or(Undecided::NotMeant)?;
+                self.value(value).map(|word| vec![word]).ok_or(Undecided::Unknown)
+            }
+            Operand::Number(number) if is_real => {
+                Ok(constant(words::order((*number as f64).to_bits())))
+            }
+            Operand::Number(number) => Ok(constant(*number)),
+            Operand::Real(number) if is_real => Ok(constant(words::order(number.to_bits()))),
+            Operand::Real(_) | Operand::Text(_) => Err(Undecided::Unknown),
+        }
+    }
+
+    /// The word that puts a number on the stack.
+    fn value(&self, value: &Located<'_>) -> Option<u64> {
+        let (how, size) = match value.kind {
+            Type::Signed(size) => (words::SIGNED, *size),
+            Type::Unsigned(size) | Type::Boolean(size) | Type::Character(size) => {
+                (words::UNSIGNED, *size)
+            }
+            Type::Enumeration { size, number } if (self.is_signed)(*number) => {
+                (words::SIGNED, *size)
+            }
+            Type::Enumeration { size, .. } => (words::UNSIGNED, *size),
+            Type::Pointer | Type::Text | Type::StringReference => (words::UNSIGNED, 8),
+            Type::Float(size @ (4 | 8)) => (words::FLOAT, *size),
+            _ => return None,
+        };
+        let [word] = value.words.as_deref()? else { return None };
+        let is_copied = [recipe::COPY, recipe::TEXT, recipe::STRING].contains(&(word & 0xff));
+        let (source, at) = (word >> 8 & 0xff, word >> 32 & 0xffff);
+        (is_copied && size <= 8)
+            .then_some(words::VALUE | source << 8 | how << 16 | u64::from(size) << 24 | at << 32)
+    }
+
+    fn compare_text(
+        &self,
+        how: Comparison,
+        value: &Located<'_>,
+        text: &[u8],
+    ) -> Result<Vec<u64>, Undecided> {
+        if let Type::Enumeration { number, .. } = value.kind {
+            let number = (self.enumerator)(*number, text).ok_or(Undecided::Unknown)?;
+            let mut all = vec![self.value(value).ok_or(Undecided::Unknown)?];
+            all.extend(constant(i128::from(number)));
+            all.push(words::COMPARE | code(how) << 8);
+            return Ok(all);
+        }
+        let Some([word]) = value.words.as_deref() else { return Err(Undecided::Unknown) };
+        let (source, at) = (word >> 8 & 0xff, word >> 32 & 0xffff);
+        let (of_length, length_at) = match word & 0xff {
+            recipe::TEXT => (words::UP_TO_ZERO, 0),
+            recipe::STRING => (words::INDIRECT, 0),
+            recipe::COUNTED => (word >> 16 & 0xff, word >> 48),
+            _ => return Err(Undecided::Unknown),
+        };
+        let size = text.len() as u64;
+        let place = at << 32 | length_at << 48;
+        let mut all = vec![words::TEXT | source << 8 | of_length << 16 | size << 24 | place];
+        for piece in text.chunks(8) {
+            let mut bytes = [0; 8];
+            bytes.iter_mut().zip(piece).for_each(|(room, byte)| *room = *byte);
+            all.push(u64::from_le_bytes(bytes));
+        }
+        match how {
+            Comparison::Equal => {}
+            Comparison::NotEqual => all.push(words::NOT),
+            _ => return Err(Undecided::Unknown),
+        }
+        Ok(all)
+    }
+}
+
+fn is_real(kind: &Type) -> bool {
+    matches!(kind, Type::Float(_) | Type::Extended)
+}
+
+/// The words for a number, or for the nearest that fits.
+fn constant(number: i128) -> Vec<u64> {
+    match (u64::try_from(number), i64::try_from(number)) {
+        (Ok(number), _) => vec![words::NUMBER, number],
+        (_, Ok(number)) => vec![words::NUMBER | 1 << 8, number.cast_unsigned()],
+        _ if number > 0 => vec![words::NUMBER, u64::MAX],
+        _ => vec![words::NUMBER | 1 << 8, i64::MIN.cast_unsigned()],
+    }
+}
+
+fn code(how: Comparison) -> u64 {
+    match how {
+        Comparison::Equal => words::EQUAL,
+        Comparison::NotEqual => words::NOT_EQUAL,
+        Comparison::Less => words::LESS,
+        Comparison::NotGreater => words::NOT_GREATER,
+        Comparison::Greater => words::GREATER,
+        Comparison::NotLess => words::NOT_LESS,
+    }
+}
