@@ -393,7 +393,7 @@ pub fn unpack(file: &[u8]) {
 
 /// What reads traces: whatever is in them can be printed in each format, and compressed and brought back.
 pub fn trace(bytes: &[u8]) {
-    let Ok(calls) = mcount_trace::read(bytes, print_trace) else { return };
+    let Ok(calls) = mcount_trace::read(bytes, |trace| print_trace(trace)) else { return };
     let Ok(packer) = mcount_trace::Packer::new(bytes) else { return };
     assert!(calls * 8 <= bytes.len(), "more calls than there is room for");
     mcount_trace::index(bytes).expect("it was read before");
@@ -419,7 +419,8 @@ fn print_trace(trace: &mcount_trace::Trace<'_>) -> usize {
         let fields = Field::USUAL.to_vec();
         let (has_colour, has_simple_names) = (false, true);
         let (weight, clock) = (Weight::Time, Clock::Trace);
-        let manner = Manner { format, has_colour, has_simple_names, fields, weight, clock };
+        let lines = None;
+        let manner = Manner { format, has_colour, has_simple_names, fields, weight, clock, lines };
         replay::print(none, trace, &selection, &manner, &progress).expect("nothing is written");
     }
     for by in [By::Function, By::Thread, By::Caller] {

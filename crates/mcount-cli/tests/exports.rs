@@ -341,7 +341,7 @@ fn rows_of_source_files() {
 
 /// Prints a trace, compressed or not, in every way, to nowhere.
 fn print_all(bytes: &[u8]) {
-    let _ = mcount_trace::read(bytes, print_trace);
+    let _ = mcount_trace::read(bytes, |trace| print_trace(trace));
 }
 
 fn print_trace(trace: &mcount_trace::Trace<'_>) {
@@ -356,6 +356,7 @@ fn print_trace(trace: &mcount_trace::Trace<'_>) {
                 fields: Field::value_variants().to_vec(),
                 weight: Weight::Time,
                 clock: if format == CallFormat::Csv { Clock::Monotonic } else { Clock::Trace },
+                lines: None,
             };
             print(&mut std::io::sink(), trace, &selection, &manner, &progress).unwrap();
         }

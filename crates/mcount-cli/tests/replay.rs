@@ -254,6 +254,48 @@ fn only_some_calls() {
     }
 }
 
+/// What a hidden function called is its caller's, in every format, and so is its own time.
+#[test]
+fn hidden_functions() {
+    let table: [(&[&str], &[u64]); 4] = [
+        (&["--hide", "main", "--hide", "work"], &[1_100, 1_200, 2_500, 2_600, 3_500]),
+        (&["--hide", "jumps", "--caller", "main"], &[1_100, 1_200, 2_600, 4_000]),
+        (&["--hide", "jumps", "--depth", "1"], &[1_000, 3_000]),
+        (
+            &["--hide", "^(main|jumps)$", "--regex", "--depth", "1"],
+            &[1_100, 1_200, 2_600, 3_000, 4_000],
+        ),
+    ];
+    for (arguments, expected) in table {
+        let starts: Vec<u64> = selected(arguments).into_iter().map(|(_, start)| start).collect();
+        assert_eq!(starts, expected, "{arguments:?}");
+    }
+    let text = printed(&finished(), &["--thread", "100", "--hide", "jumps"]);
+    assert!(text.contains("[    100] |   shape::draw(int);\n  2.500 ms"), "{text}");
+    let folded = |arguments: &[&str]| {
+        let arguments = [&["--format", "folded", "--weight", "time", "--thread", "100"], arguments];
+        printed(&finished(), &arguments.concat())
+    };
+    let own = |text: &str, chain: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("program;{chain} ")));
+        line.map_or(0, |number| number.parse::<u64>().unwrap())
+    };
+    let (all, without) = (folded(&[]), folded(&["--hide", "jumps"]));
+    let sum = own(&all, "main") + own(&all, "main;jumps");
+    assert_eq!(own(&without, "main"), sum, "{all}{without}");
+    let row = |arguments: &[&str]| {
+        let arguments = [&["--format", "csv", "--thread", "100"], arguments].concat();
+        let csv = stats(&arguments);
+        let of_main = csv.lines().find(|line| line.starts_with("main,")).unwrap();
+        let fields: Vec<u64> = of_main.split(',').filter_map(|word| word.parse().ok()).collect();
+        (csv.clone(), fields)
+    };
+    let ((_, before), (csv, after)) = (row(&[]), row(&["--hide", "jumps"]));
+    assert!(!csv.contains("jumps"), "{csv}");
+    // Total and own time.
+    assert_eq!((after[2], after[3]), (before[2], before[3] + 1_500 - 100), "{before:?} {after:?}");
+}
+
 #[test]
 fn text_is_indented_by_what_is_printed() {
     let expected = "\
@@ -268,10 +310,12 @@ fn text_is_indented_by_what_is_printed() {
 
 #[test]
 fn a_pattern_that_means_nothing_is_warned_of() {
-    let outcome = replay(&finished(), &["--function", "nothing", "--thread", "7"]);
+    let outcome =
+        replay(&finished(), &["--function", "nothing", "--thread", "7", "--hide", "nobody"]);
     assert_eq!(outcome.code, Some(0));
     let expected = "\
 mcount: warning: t.mcount: no function matches nothing
+mcount: warning: t.mcount: no function matches nobody
 mcount: warning: t.mcount: no function matches 7
 ";
     assert_eq!(outcome.stderr, expected);
@@ -420,4 +464,151 @@ fn a_real_trace_of_many_chunks() {
         (("2", "leaf", "middle", "return"), 200_000),
     ];
     assert_eq!(counts.into_iter().collect::<Vec<_>>(), expected);
+}
+
+/// What these functions return is on standard output, and which of it is an error.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+const FAILING: &str = r#"
+#include <stdio.h>
+#include <stdint.h>
+#include <stddef.h>
+#include <sys/types.h>
+#define CALL(name, value, failed) do { (void)name(value); printf("%s %d\n", #name, failed); } while (0)
+#define SAME(type, name) __attribute__((noinline)) type name(type x) { __asm__ volatile(""); return x; }
+enum answer { WRONG = -1, RIGHT };
+SAME(int, number)
+SAME(ssize_t, length)
+SAME(size_t, size)
+SAME(unsigned, word)
+SAME(void *, pointer)
+SAME(const char *, text)
+SAME(enum answer, answered)
+SAME(_Bool, truth)
+SAME(double, real)
+int main(void) {
+    CALL(number, 0, 0); CALL(number, -1, 1); CALL(number, 5, 0); CALL(number, -2147483647 - 1, 1);
+    CALL(length, 7, 0); CALL(length, -7, 1);
+    CALL(size, 0, 0); CALL(size, (size_t)-1, 1); CALL(size, (size_t)-4095, 1); CALL(size, (size_t)-4096, 0);
+    CALL(word, 0, 0); CALL(word, 0xffffffff, 0);
+    CALL(pointer, main, 0); CALL(pointer, NULL, 1); CALL(pointer, (void *)-1, 1); CALL(pointer, (void *)-5000, 0);
+    CALL(text, "here", 0); CALL(text, NULL, 1);
+    CALL(answered, WRONG, 1); CALL(answered, RIGHT, 0);
+    CALL(truth, 0, 0); CALL(truth, 1, 0);
+    CALL(real, 0.5, 0); CALL(real, -0.5, 1);
+    return 0;
+}
+"#;
+
+/// Calls that failed, source lines and sizes, against what the program prints, its source, and nm.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn a_real_trace_with_results_lines_and_sizes() {
+    need(["gcc", "nm"]);
+    let room = Room::new().unwrap();
+    room.put("p.c", FAILING.as_bytes()).unwrap();
+    let flags = ["-O1", "-g", "-fpatchable-function-entry=5", "-o", "p", "p.c"];
+    assert_eq!(room.run(Path::new("gcc"), &flags).unwrap().code, Some(0));
+    let mcount = Path::new(env!("CARGO_BIN_EXE_mcount"));
+    let run = |arguments: &[&str]| room.run(mcount, arguments).unwrap();
+    let traced = run(&["trace", "--plain", "--results", "*", "-o", "t.mcount", "--", "./p"]);
+    assert_eq!(traced.code, Some(0), "{}", traced.stderr);
+    let names = |arguments: &[&str]| -> Vec<String> {
+        let lines = run(&[&["replay", "--format", "jsonl"], arguments].concat()).stdout;
+        let rows = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line));
+        rows.map(|row| row.unwrap()["function"].as_str().unwrap().to_owned()).collect()
+    };
+    let told: Vec<(&str, bool)> = traced
+        .stdout
+        .lines()
+        .map(|line| line.split_once(' ').unwrap())
+        .map(|(name, failed)| (name, failed == "1"))
+        .collect();
+    let failed: Vec<&str> =
+        told.iter().filter(|(_, failed)| *failed).map(|(name, _)| *name).collect();
+    assert_eq!(names(&["--failed", "t.mcount"]), failed);
+    assert_eq!((told.len(), failed.len()), (24, 10));
+    let counts = run(&["stats", "--failed", "--format", "csv", "t.mcount"]).stdout;
+    let mut counts: Vec<(&str, usize)> = counts
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').collect::<Vec<_>>())
+        .map(|fields| (fields[0], fields[3].parse().unwrap()))
+        .collect();
+    counts.sort_unstable();
+    let mut expected: Vec<(&str, usize)> = Vec::new();
+    for name in &failed {
+        match expected.iter_mut().find(|(other, _)| other == name) {
+            Some((_, count)) => *count += 1,
+            None => expected.push((name, 1)),
+        }
+    }
+    expected.sort_unstable();
+    assert_eq!(counts, expected);
+
+    // Source lines.
+    let lines = run(&["replay", "--lines", "--fields", "none", "t.mcount"]).stdout;
+    let number = |name: &str| {
+        let is_it = |line: &str| line.contains(&format!(" {name})")) && line.starts_with("SAME(");
+        let is_main = |line: &str| name == "main" && line.starts_with("int main");
+        1 + FAILING.lines().position(|line| is_it(line) || is_main(line)).unwrap()
+    };
+    for name in ["number", "real"] {
+        let place = format!("/* p.c:{} */", number(name));
+        let all = lines.lines().filter(|line| line.trim_start().starts_with(&format!("{name}(")));
+        assert!(
+            all.clone().count() > 0 && all.clone().all(|line| line.ends_with(&place)),
+            "{lines}"
+        );
+    }
+    assert!(lines.contains(&format!("main() {{ /* p.c:{} */", number("main"))), "{lines}");
+    let json = run(&["replay", "--lines", "--format", "jsonl", "t.mcount"]).stdout;
+    let row: serde_json::Value = serde_json::from_str(json.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(
+        (row["source_file"].as_str(), row["source_line"].as_u64()),
+        (Some("p.c"), Some(number("number") as u64))
+    );
+    let csv = run(&["replay", "--lines", "--format", "csv", "t.mcount"]).stdout;
+    assert!(csv.lines().next().unwrap().ends_with(",source_file,source_line"), "{csv}");
+    assert!(csv.lines().nth(2).unwrap().ends_with(&format!(",p.c,{}", number("number"))), "{csv}");
+    let refused = run(&["replay", "--lines", "--format", "chrome", "t.mcount"]);
+    assert_eq!(refused.code, Some(2));
+
+    // Sizes, when it's recorded and when it's read.
+    let symbols = room.run(Path::new("nm"), &["-S", "--defined-only", "p"]).unwrap().stdout;
+    let mut sizes: Vec<(u64, &str)> = symbols
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|words| words.len() == 4 && "tT".contains(words[2]))
+        .map(|words| (u64::from_str_radix(words[1], 16).unwrap(), words[3]))
+        .filter(|(_, name)| told.iter().any(|(other, _)| other == name) || *name == "main")
+        .collect();
+    sizes.sort_unstable();
+    let (least, most) = (sizes[0].0, sizes[sizes.len() - 1].0);
+    assert!(least < most && sizes[sizes.len() - 1].1 == "main", "{sizes:?}");
+    for bound in [least, least + 1, most, most + 1] {
+        for (option, is_in) in [("--min-function-size", true), ("--max-function-size", false)] {
+            let fits = |name: &str| {
+                let size = sizes.iter().find(|(_, other)| *other == name).unwrap().0;
+                if is_in { size >= bound } else { size <= bound }
+            };
+            let all = ["main"].into_iter().chain(told.iter().map(|(name, _)| *name));
+            let expected: Vec<&str> = all.filter(|name| fits(name)).collect();
+            let bound = bound.to_string();
+            assert_eq!(names(&[option, &bound, "t.mcount"]), expected, "{option} {bound}");
+            let traced = run(&["trace", "--plain", option, &bound, "-o", "s.mcount", "--", "./p"]);
+            let is_any = !expected.is_empty();
+            assert_eq!(traced.code, Some(if is_any { 0 } else { 2 }), "{}", traced.stderr);
+            if is_any {
+                assert_eq!(names(&["s.mcount"]), expected, "{option} {bound}");
+            }
+        }
+    }
+
+    // Without results, nothing can be said of errors.
+    assert_eq!(run(&["trace", "--plain", "-o", "n.mcount", "--", "./p"]).code, Some(0));
+    for command in ["replay", "stats"] {
+        let outcome = run(&[command, "--failed", "n.mcount"]);
+        let expected = "mcount: n.mcount: --failed: no results were recorded: trace again with --results PATTERN\n";
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(2), expected));
+    }
 }

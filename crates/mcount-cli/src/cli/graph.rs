@@ -33,7 +33,7 @@ pub(super) struct GraphArgs {
     /// Show what calls these functions, and what they call: a glob, NAME@MODULE or @MODULE
     #[arg(value_name = "FUNCTION")]
     function: Option<String>,
-    /// FUNCTION is a regular expression, found anywhere in a name
+    /// FUNCTION and --hide are regular expressions, found anywhere in a name
     #[arg(long)]
     regex: bool,
     /// Show up to N functions beneath each other
@@ -48,6 +48,9 @@ pub(super) struct GraphArgs {
     /// Print whole names in text
     #[arg(long)]
     full_names: bool,
+    /// Leave out calls of these functions and keep what they called, as if their callers had; may be given again
+    #[arg(long, value_name = "GLOB", help_heading = "Which calls")]
+    hide: Vec<String>,
     /// Only calls of these threads, by ID or name; may be given again
     #[arg(long, value_name = "ID|GLOB", help_heading = "Which calls")]
     thread: Vec<String>,
@@ -84,6 +87,7 @@ pub(super) fn graph(arguments: &GraphArgs) -> io::Result<u8> {
     };
     let (threads, times) = (arguments.thread.clone(), (arguments.from, arguments.to));
     let selection = SelectionArgs::of_threads(threads, times);
+    let selection = selection.without(arguments.hide.clone(), arguments.regex);
     with_trace(&arguments.trace, &selection, |trace, selection, progress| {
         if arguments.format == GraphFormat::Text {
             paged(|out| print(out, trace, selection, &manner, progress))

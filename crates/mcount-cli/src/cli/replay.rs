@@ -1,5 +1,6 @@
 //! `mcount replay`: the calls of a trace.
 
+use super::calls::size;
 use super::options::number;
 use super::{SUCCESS, complain};
 use crate::commit::{Failure, about};
@@ -8,10 +9,12 @@ use crate::packing::write_beside;
 use crate::pager::paged;
 use crate::pattern::{Language, Pattern};
 use crate::replay::{
-    CallFormat, Clock, Field, Manner, Progress, Selection, Weight, parse_time, print, write_uftrace,
+    CallFormat, Clock, Field, Manner, Progress, Selection, SourceLines, Weight, parse_time, print,
+    write_uftrace,
 };
 use crate::words::counted;
 use clap::{Args, ValueHint};
+use mcount_trace::condition::Condition;
 use mcount_trace::{Trace, read};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -64,6 +67,9 @@ pub(super) struct ReplayArgs {
     /// Print names of C++ without arguments
     #[arg(long)]
     simple_names: bool,
+    /// Say which source line each function begins on, by debug information; text, jsonl and csv can
+    #[arg(long)]
+    lines: bool,
     /// What folded stacks count: nanoseconds in a function but not in what it called; or calls
     #[arg(long, value_enum, default_value = "time")]
     weight: Weight,
@@ -83,6 +89,29 @@ pub(super) struct SelectionArgs {
     /// Only calls of functions of these files, by path or file name; may be given again
     #[arg(long, value_name = "GLOB", help_heading = "Which calls")]
     module: Vec<String>,
+    /// Leave out calls of these functions and keep what they called, as if their callers had: the self time of
+    /// callers then has theirs; may be given again
+    #[arg(long, value_name = "GLOB", help_heading = "Which calls")]
+    hide: Vec<String>,
+    /// Only calls of functions that have so many bytes of code, or more, such as 64 or 1K
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Which calls")]
+    min_function_size: Option<u64>,
+    /// Only calls of functions that have so many bytes of code, or fewer
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Which calls")]
+    max_function_size: Option<u64>,
+    /// Only calls that returned an error, where --results was recorded: a number below 0, a null pointer, or -errno as
+    /// a pointer or a size
+    #[arg(long, help_heading = "Which calls")]
+    failed: bool,
+    /// Only calls for whose recorded arguments and results this holds, such as 'size > 4096', 'result < 0' or 'name ==
+    /// "x" || at.x == 3'; may be given again
+    #[arg(
+        long = "if",
+        value_name = "CONDITION",
+        allow_hyphen_values = true,
+        help_heading = "Which calls"
+    )]
+    conditions: Vec<String>,
     /// Only calls of these threads, by ID or name; may be given again
     #[arg(long, value_name = "ID|GLOB", help_heading = "Which calls")]
     thread: Vec<String>,
@@ -109,13 +138,24 @@ impl SelectionArgs {
         Self { thread, from, to, ..Self::default() }
     }
 
+    /// The same without these functions, which are regular expressions or globs.
+    pub(super) fn without(self, hide: Vec<String>, regex: bool) -> Self {
+        Self { hide, regex, ..self }
+    }
+
     fn selection(&self) -> Result<Selection, String> {
         let modules: Vec<String> = self.module.iter().map(|glob| format!("@{glob}")).collect();
         let language = if self.regex { Language::Regex } else { Language::Glob };
+        let parse = |text: &String| Condition::parse(text).map_err(|error| error.to_string());
+        let conditions = self.conditions.iter().map(parse).collect::<Result<_, _>>()?;
         Ok(Selection {
             functions: Pattern::all(&self.function, language)?,
             callers: Pattern::all(&self.caller, language)?,
             modules: Pattern::all(&modules, Language::Glob)?,
+            hidden: Pattern::all(&self.hide, language)?,
+            sizes: self.min_function_size.unwrap_or(0)..=self.max_function_size.unwrap_or(u64::MAX),
+            only_failed: self.failed,
+            conditions,
             threads: Pattern::all(&self.thread, Language::Glob)?,
             min_duration: self.min_duration.unwrap_or(0),
             depth: self.depth,
@@ -134,32 +174,43 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
         fields: arguments.fields.clone(),
         weight: arguments.weight,
         clock: arguments.clock,
+        lines: None,
     };
+    if arguments.lines && !manner.can_have_lines() {
+        return Ok(complain("--lines: only text, jsonl and csv have source lines"));
+    }
     let output = match (arguments.format, &arguments.output) {
         (CallFormat::Uftrace, None) => return Ok(complain("--format uftrace needs --output DIR")),
         (CallFormat::Uftrace, output) => output.as_ref(),
         (_, output) => output.as_ref().filter(|path| !is_standard(path)),
     };
     let is_monotonic = arguments.clock == Clock::Monotonic;
-    with_trace(&arguments.trace, &arguments.selection, |trace, selection, progress| match output {
-        _ if is_monotonic && trace.header.start_monotonic == 0 => {
-            Err(io::Error::other("the trace has no time of CLOCK_MONOTONIC"))
+    with_trace(&arguments.trace, &arguments.selection, |trace, selection, progress| {
+        let lines = arguments.lines.then(|| SourceLines::of(trace));
+        for warning in lines.iter().flat_map(|lines| &lines.warnings) {
+            complain(warning);
         }
-        Some(path) if manner.format != CallFormat::Uftrace => {
-            let written = write_file(&arguments.trace, path, &mut |out| {
-                print(out, trace, selection, &manner, progress)
-            });
-            written.map_err(|error| about(path, error))
-        }
-        Some(folder) => {
-            let left_out = write_uftrace(folder, trace, selection, &manner, progress)?;
-            if left_out > 0 {
-                complain(&format!("warning: {left_out} calls are too deep for uftrace"));
+        let manner = Manner { lines, ..manner };
+        match output {
+            _ if is_monotonic && trace.header.start_monotonic == 0 => {
+                Err(io::Error::other("the trace has no time of CLOCK_MONOTONIC"))
             }
-            Ok(())
+            Some(path) if manner.format != CallFormat::Uftrace => {
+                let written = write_file(&arguments.trace, path, &mut |out| {
+                    print(out, trace, selection, &manner, progress)
+                });
+                written.map_err(|error| about(path, error))
+            }
+            Some(folder) => {
+                let left_out = write_uftrace(folder, trace, selection, &manner, progress)?;
+                if left_out > 0 {
+                    complain(&format!("warning: {left_out} calls are too deep for uftrace"));
+                }
+                Ok(())
+            }
+            None if manner.format == CallFormat::Text => show(trace, selection, manner, progress),
+            None => print(&mut io::stdout().lock(), trace, selection, &manner, progress),
         }
-        None if manner.format == CallFormat::Text => show(trace, selection, manner, progress),
-        None => print(&mut io::stdout().lock(), trace, selection, &manner, progress),
     })
 }
 
@@ -197,6 +248,7 @@ pub(super) fn show_all(path: &Path) -> io::Result<u8> {
         fields: Field::USUAL.to_vec(),
         weight: Weight::Time,
         clock: Clock::Trace,
+        lines: None,
     };
     with_trace(path, &SelectionArgs::default(), |trace, selection, progress| {
         show(trace, selection, manner, progress)
@@ -232,9 +284,23 @@ pub(super) fn read_trace(
         Err(error) => return Ok(complain(&format!("{name}: {}", Failure::from(error)))),
     };
     let printed = read(input.bytes(), |trace| {
+        if selection.only_failed && !trace.has_results() {
+            let how = "no results were recorded: trace again with --results PATTERN";
+            return Ok(complain(&format!("{name}: --failed: {how}")));
+        }
+        if !selection.conditions.is_empty() && !trace.has_values() {
+            let how = "no arguments and results were recorded: trace again with --args PATTERN";
+            return Ok(complain(&format!("{name}: --if: {how}")));
+        }
+        for unknown in selection.unknown_values(trace) {
+            complain(&format!(
+                "warning: {name}: --if: no function has a recorded value '{unknown}'"
+            ));
+        }
         for pattern in selection.unknown(trace) {
             complain(&format!("warning: {name}: no function matches {pattern}"));
         }
+        selection.hide(trace);
         print(trace, &selection, &Progress::new(trace, Some(&input)))?;
         Ok(SUCCESS)
     });

@@ -1,7 +1,7 @@
 //! Comma-separated values (RFC 4180); the columns are the fields of `--format jsonl`.
 
 use super::parallel::{self, PrintJob, Printer};
-use super::{Names, end_name};
+use super::{Names, SourceLines, end_name};
 use mcount_trace::Call;
 use std::io::{self, Write};
 
@@ -18,29 +18,42 @@ const HEADINGS: [&str; 10] = [
     "end",
 ];
 
-pub(super) fn print(out: &mut impl Write, work: &PrintJob<'_, '_, '_>) -> io::Result<()> {
+/// The columns that `--lines` adds.
+const OF_SOURCE: [&str; 2] = ["source_file", "source_line"];
+
+pub(super) fn print(
+    out: &mut impl Write,
+    work: &PrintJob<'_, '_, '_>,
+    lines: Option<&SourceLines>,
+) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(&mut *out);
-    writer.write_record(HEADINGS).map_err(io_error)?;
+    let more = OF_SOURCE.iter().filter(|_| lines.is_some());
+    writer.write_record(HEADINGS.iter().chain(more)).map_err(io_error)?;
     writer.flush()?;
     drop(writer);
-    parallel::print(out, work, &Records)
+    parallel::print(out, work, &Records(lines))
 }
 
-/// A record for each call.
-struct Records;
+/// A record for each call, with the source line of its function or without.
+struct Records<'l>(Option<&'l SourceLines>);
 
-impl Printer for Records {
+impl Printer for Records<'_> {
     fn print(&self, out: &mut Vec<u8>, names: &Names<'_, '_>, calls: impl Iterator<Item = Call>) {
         let mut out = csv::Writer::from_writer(out);
         for call in calls {
             // Writing to memory doesn't fail, and all records have as many fields.
-            let _ = add(&mut out, names, &call);
+            let _ = add(&mut out, names, &call, self.0);
         }
         let _ = out.flush();
     }
 }
 
-fn add(out: &mut csv::Writer<&mut Vec<u8>>, names: &Names<'_, '_>, call: &Call) -> csv::Result<()> {
+fn add(
+    out: &mut csv::Writer<&mut Vec<u8>>,
+    names: &Names<'_, '_>,
+    call: &Call,
+    lines: Option<&SourceLines>,
+) -> csv::Result<()> {
     let (pid, tid) = names.ids(call);
     let (start, end) = names.times(call);
     let name = names.function(call.function);
@@ -54,6 +67,11 @@ fn add(out: &mut csv::Writer<&mut Vec<u8>>, names: &Names<'_, '_>, call: &Call) 
     field(out, Some(start))?;
     field(out, end.map(|end| end.saturating_sub(start)))?;
     out.write_field(call.how.map_or("", end_name))?;
+    if let Some(lines) = lines {
+        let found = lines.get(call.function);
+        out.write_field(found.map_or("", |found| &*found.file))?;
+        field(out, found.map(|found| u64::from(found.line)))?;
+    }
     out.write_record(None::<&[u8]>)
 }
 

@@ -4,17 +4,21 @@
 use super::digits::{Times, number};
 use super::parallel::Printer;
 use super::values::{self, Recorded};
-use super::{Names, end_name, json_string};
+use super::{Names, SourceLines, end_name, json_string};
 use mcount_trace::{Call, End};
 
-/// A line for each call.
-pub(super) struct Lines;
+/// A line for each call, with the source line of its function or without.
+pub(super) struct Lines<'l>(pub(super) Option<&'l SourceLines>);
 
-impl Printer for Lines {
+impl Printer for Lines<'_> {
     fn print(&self, out: &mut Vec<u8>, names: &Names<'_, '_>, calls: impl Iterator<Item = Call>) {
         let (mut times, mut values) = (Times::default(), Recorded::of(names.trace));
         for call in calls {
             add(out, names, (&mut times, &mut values), &call);
+            if let Some(lines) = self.0 {
+                source(out, lines, &call);
+            }
+            out.extend(b"}\n");
         }
     }
 }
@@ -60,5 +64,18 @@ fn add(
         line.extend(b",\"result\":");
         line.extend(values::result_json(&result).as_bytes());
     }
-    line.extend(b"}\n");
+}
+
+fn source(line: &mut Vec<u8>, lines: &SourceLines, call: &Call) {
+    line.extend(b",\"source_file\":");
+    let found = lines.get(call.function);
+    match found {
+        Some(found) => line.extend(json_string(&found.file).as_bytes()),
+        None => line.extend(b"null"),
+    }
+    line.extend(b",\"source_line\":");
+    match found {
+        Some(found) => number(line, u64::from(found.line)),
+        None => line.extend(b"null"),
+    }
 }

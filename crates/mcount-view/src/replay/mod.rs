@@ -14,6 +14,7 @@ mod perfetto;
 mod progress;
 mod select;
 pub(crate) mod short;
+mod sources;
 pub mod stats;
 pub(crate) mod subject;
 mod text;
@@ -29,6 +30,7 @@ pub use folded::Weight;
 pub use progress::Progress;
 pub use select::Selection;
 pub use short::short_name;
+pub use sources::SourceLines;
 pub use time::parse_time;
 pub(crate) use values::Recorded;
 
@@ -74,6 +76,16 @@ pub struct Manner {
     pub weight: Weight,
     /// From when on times are counted.
     pub clock: Clock,
+    /// Where functions begin in their source, if that's printed.
+    pub lines: Option<SourceLines>,
+}
+
+impl Manner {
+    /// Has the format source lines?
+    #[must_use]
+    pub fn can_have_lines(&self) -> bool {
+        matches!(self.format, CallFormat::Text | CallFormat::Jsonl | CallFormat::Csv)
+    }
 }
 
 /// From when on times are counted.
@@ -108,8 +120,10 @@ pub fn print(
     let work = PrintJob { names: &names, filter: &filter, progress };
     match manner.format {
         CallFormat::Text => text::print(&mut out, &names, filter.calls(progress), manner)?,
-        CallFormat::Jsonl => parallel::print(&mut out, &work, &jsonl::Lines)?,
-        CallFormat::Csv => csv::print(&mut out, &work)?,
+        CallFormat::Jsonl => {
+            parallel::print(&mut out, &work, &jsonl::Lines(manner.lines.as_ref()))?;
+        }
+        CallFormat::Csv => csv::print(&mut out, &work, manner.lines.as_ref())?,
         CallFormat::Folded => folded::print(&mut out, &names, &filter, manner.weight, progress)?,
         CallFormat::Chrome => chrome::print(&mut out, &work)?,
         CallFormat::Perfetto => {

@@ -2,12 +2,16 @@
 
 use super::Names;
 use super::progress::Progress;
+use super::values::{Recorded, is_failure};
 use crate::pattern::Pattern;
+use mcount_trace::condition::Condition;
 use mcount_trace::{Call, Slice, Trace};
-use std::collections::HashSet;
+use rayon::prelude::*;
+use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 /// Which calls are wanted: those that all of these say.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Selection {
     /// Calls of these functions.
     pub functions: Vec<Pattern>,
@@ -15,6 +19,14 @@ pub struct Selection {
     pub callers: Vec<Pattern>,
     /// Calls of functions of these modules.
     pub modules: Vec<Pattern>,
+    /// No calls of these functions: what they called counts as called by their callers.
+    pub hidden: Vec<Pattern>,
+    /// Calls of functions with so many bytes of code, at least and at most.
+    pub sizes: RangeInclusive<u64>,
+    /// Calls that returned an error.
+    pub only_failed: bool,
+    /// Calls for whose values these hold.
+    pub conditions: Vec<Condition>,
     /// Calls of threads with these IDs or names.
     pub threads: Vec<Pattern>,
     /// Calls that took at least that many nanoseconds, or had not returned.
@@ -27,12 +39,48 @@ pub struct Selection {
     pub to: Option<u64>,
 }
 
+/// Any size, known or not.
+const ANY_SIZE: RangeInclusive<u64> = 0..=u64::MAX;
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self {
+            functions: Vec::new(),
+            callers: Vec::new(),
+            modules: Vec::new(),
+            hidden: Vec::new(),
+            sizes: ANY_SIZE,
+            only_failed: false,
+            conditions: Vec::new(),
+            threads: Vec::new(),
+            min_duration: 0,
+            depth: None,
+            from: 0,
+            to: None,
+        }
+    }
+}
+
 impl Selection {
+    /// Hides in `trace` what's to be hidden.
+    pub fn hide(&self, trace: &mut Trace<'_>) {
+        if self.hidden.is_empty() {
+            return;
+        }
+        let names = Names::new(trace);
+        let is_hidden =
+            |number: &u32| self.hidden.iter().any(|one| is_function(one, &names, *number));
+        let numbers = trace.functions.iter().map(|function| function.number);
+        let hidden: Vec<u32> = numbers.filter(is_hidden).collect();
+        trace.hide(hidden);
+    }
+
     /// The patterns that no function, or no thread, of the trace is meant by.
     #[must_use]
     pub fn unknown(&self, trace: &Trace<'_>) -> Vec<&str> {
         let names = Names::new(trace);
-        let functions = [&self.functions, &self.callers, &self.modules].into_iter().flatten();
+        let functions = [&self.functions, &self.callers, &self.modules, &self.hidden];
+        let functions = functions.into_iter().flatten();
         let functions = functions.filter(|pattern| {
             !trace.functions.iter().any(|function| is_function(pattern, &names, function.number))
         });
@@ -42,38 +90,86 @@ impl Selection {
         functions.chain(threads).map(Pattern::text).collect()
     }
 
+    /// The names in conditions that no function of the trace has a value of.
+    #[must_use]
+    pub fn unknown_values(&self, trace: &Trace<'_>) -> Vec<&str> {
+        let names = self.conditions.iter().flat_map(|condition| condition.root.names());
+        let mut unknown: Vec<&str> = names.filter(|name| !trace.has_value(name)).collect();
+        unknown.sort_unstable();
+        unknown.dedup();
+        unknown
+    }
+
     /// Whether calls are wanted together with all that they're called by: it's a matter of threads and times alone.
     #[must_use]
     pub fn has_whole_paths(&self) -> bool {
         self.functions.is_empty()
             && self.callers.is_empty()
             && self.modules.is_empty()
+            && self.hidden.is_empty()
+            && self.sizes == ANY_SIZE
+            && !self.only_failed
+            && self.conditions.is_empty()
             && self.min_duration == 0
             && self.depth.is_none()
+    }
+
+    /// Is a function meant that has so many bytes, or 0 if that isn't known?
+    fn has_size(&self, size: u64) -> bool {
+        self.sizes == ANY_SIZE || size != 0 && self.sizes.contains(&size)
+    }
+
+    /// The calls for whose values the conditions hold.
+    fn matching(&self, trace: &Trace<'_>) -> Matching {
+        let is_wanted = |at: &usize| {
+            self.threads.is_empty() || self.threads.iter().any(|one| is_thread(one, trace, *at))
+        };
+        // Arguments are found in the order of starts.
+        let of_thread = |at: usize| {
+            let (mut found, mut recorded) = (Matching::default(), Recorded::of(trace));
+            for call in trace.thread_calls(at).into_iter().flatten() {
+                let arguments = recorded.arguments(&call).unwrap_or_default();
+                let result = recorded.result(&call);
+                let holds = |one: &Condition| one.holds(&arguments, result.as_ref());
+                if self.conditions.iter().all(holds) {
+                    found.add(&call);
+                }
+            }
+            found
+        };
+        let threads: Vec<usize> = (0..trace.threads.len()).filter(is_wanted).collect();
+        threads.into_par_iter().map(of_thread).reduce(Matching::default, Matching::merge)
     }
 
     /// Its meaning in a trace.
     #[must_use]
     pub(crate) fn filter<'s>(&self, trace: &'s Trace<'s>) -> Filter<'s> {
         let names = Names::new(trace);
-        let is_everything = self.functions.is_empty() && self.modules.is_empty();
+        let is_everything =
+            self.functions.is_empty() && self.modules.is_empty() && self.sizes == ANY_SIZE;
         let by_function = chosen(&self.functions, &names);
         let by_module = chosen(&self.modules, &names);
         let both = by_function.into_iter().zip(by_module).map(|(one, other)| one && other);
+        let sizes = trace.functions.iter().map(|function| function.size);
+        let all = both.zip(sizes).map(|(is_meant, size)| is_meant && self.has_size(size));
         let threads = (0..trace.threads.len()).map(|at| {
             self.threads.is_empty() || self.threads.iter().any(|one| is_thread(one, trace, at))
         });
         Filter {
             trace,
             threads: threads.collect(),
-            functions: (!is_everything).then(|| both.collect()),
+            functions: (!is_everything).then(|| all.collect()),
             callers: (!self.callers.is_empty()).then(|| chosen(&self.callers, &names)),
             min_duration: self.min_duration,
             depth: self.depth.unwrap_or(usize::MAX),
             from: self.from,
             to: self.to,
+            matching: (!self.conditions.is_empty()).then(|| self.matching(trace)),
+            results: self.only_failed.then(|| Recorded::of(trace)),
             is_all: is_everything
                 && self.callers.is_empty()
+                && !self.only_failed
+                && self.conditions.is_empty()
                 && self.depth.is_none()
                 && (self.min_duration, self.from, self.to) == (0, 0, None),
         }
@@ -103,6 +199,34 @@ fn is_thread(pattern: &Pattern, trace: &Trace<'_>, at: usize) -> bool {
     })
 }
 
+/// Some calls of a trace: bits, by where they were recorded.
+#[derive(Debug, Default)]
+struct Matching(HashMap<u64, u64>);
+
+impl Matching {
+    fn place(call: &Call) -> (u64, u64) {
+        let number = call.number();
+        (number / 64, 1 << (number % 64))
+    }
+
+    fn add(&mut self, call: &Call) {
+        let (word, bit) = Self::place(call);
+        *self.0.entry(word).or_default() |= bit;
+    }
+
+    fn merge(mut self, other: Self) -> Self {
+        for (word, bits) in other.0 {
+            *self.0.entry(word).or_default() |= bits;
+        }
+        self
+    }
+
+    fn has(&self, call: &Call) -> bool {
+        let (word, bit) = Self::place(call);
+        self.0.get(&word).is_some_and(|bits| bits & bit != 0)
+    }
+}
+
 /// A selection, of one trace.
 pub(crate) struct Filter<'s> {
     trace: &'s Trace<'s>,
@@ -114,6 +238,10 @@ pub(crate) struct Filter<'s> {
     depth: usize,
     from: u64,
     to: Option<u64>,
+    /// The calls for whose values the conditions hold, if there are any.
+    matching: Option<Matching>,
+    /// The results of calls, if only some are wanted.
+    results: Option<Recorded<'s>>,
     /// All calls of these threads are wanted.
     is_all: bool,
 }
@@ -215,5 +343,13 @@ impl Filter<'_> {
             && self.is_in(self.callers.as_ref(), call.caller)
             && (self.min_duration == 0
                 || end.is_none_or(|end| end.saturating_sub(start) >= self.min_duration))
+            && self.matching.as_ref().is_none_or(|calls| calls.has(call))
+            && self.has_failed(call)
+    }
+
+    /// Whether a call returned an error, if only such calls are wanted.
+    fn has_failed(&self, call: &Call) -> bool {
+        let failed = |results: &Recorded<'_>| results.result(call).as_ref().is_some_and(is_failure);
+        self.results.as_ref().is_none_or(failed)
     }
 }

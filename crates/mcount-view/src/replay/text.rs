@@ -3,7 +3,8 @@
 
 use super::fields::{Columns, Event};
 use super::values::{self, Recorded};
-use super::{Manner, Names, end_name};
+use super::{Manner, Names, SourceLines, end_name};
+use crate::words::printable;
 use mcount_trace::{Call, End};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -29,6 +30,7 @@ pub(super) fn print(
         columns,
         levels,
         held: None,
+        lines: manner.lines.as_ref(),
         open,
         count: 0,
     };
@@ -85,6 +87,8 @@ struct Graph<'g, 't, 'a, W> {
     levels: Vec<usize>,
     /// The call that began last, if its line isn't written yet.
     held: Option<(Call, Option<String>)>,
+    /// Where functions begin in their source, if that's printed.
+    lines: Option<&'g SourceLines>,
     open: BinaryHeap<Reverse<Ending>>,
     /// How many calls began.
     count: u64,
@@ -132,7 +136,7 @@ impl<W: Write> Graph<'_, '_, '_, W> {
         let name = called(&self.names.function(call.function).text, arguments);
         // Of a call of which only the entry is known, nobody knows what it encloses.
         let rest = if self.has_only_entries() { ";" } else { " {" };
-        writeln!(self.out, "{name}{rest}")
+        writeln!(self.out, "{name}{rest}{}", self.source(&call))
     }
 
     fn has_only_entries(&self) -> bool {
@@ -156,10 +160,10 @@ impl<W: Write> Graph<'_, '_, '_, W> {
             self.prefix(&Event { call, at: start, duration })?;
             let end = if result.is_empty() { ";" } else { &result };
             write!(self.out, "{}{end}", called(name, arguments))?;
-            return match how {
-                Some(how) => writeln!(self.out, " /* {how} */"),
-                None => writeln!(self.out),
-            };
+            if let Some(how) = how {
+                write!(self.out, " /* {how} */")?;
+            }
+            return writeln!(self.out, "{}", self.source(call));
         }
         self.release()?;
         if let Some(level) = self.levels.get_mut(call.thread) {
@@ -170,6 +174,12 @@ impl<W: Write> Graph<'_, '_, '_, W> {
             Some(how) => writeln!(self.out, "}}{result} /* {name}: {how} */"),
             None => writeln!(self.out, "}}{result} /* {name} */"),
         }
+    }
+
+    /// What stands behind a call: where its function begins in its source, if that's wanted and known.
+    fn source(&self, call: &Call) -> String {
+        let line = self.lines.and_then(|lines| lines.get(call.function));
+        line.map_or_else(String::new, |at| format!(" /* {}:{} */", printable(&at.file), at.line))
     }
 
     /// Prints what stands before the name: columns and nesting.

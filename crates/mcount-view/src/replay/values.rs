@@ -34,6 +34,26 @@ impl<'t> Recorded<'t> {
     }
 }
 
+/// Is it what functions return that failed: a number below 0, no address, or an address or a size that's the negated number
+/// of an error?
+pub(super) fn is_failure(result: &Value) -> bool {
+    /// The greatest number of an error, in Linux and in its C libraries.
+    const GREATEST: u64 = 4095;
+    match result {
+        Value::Signed(value) => *value < 0,
+        Value::Unsigned(value) => {
+            u64::try_from(*value).is_ok_and(|value| value >= GREATEST.wrapping_neg())
+        }
+        Value::Enumerator(_, value) => value.cast_signed() < 0,
+        Value::Pointer(address) | Value::Text { address, .. } => {
+            *address == 0 || *address >= GREATEST.wrapping_neg()
+        }
+        Value::Float(value) => *value < 0.0,
+        Value::Single(value) => *value < 0.0,
+        Value::Missing | Value::Boolean(_) | Value::Character(_) | Value::Structure(_) => false,
+    }
+}
+
 /// The text of a marker, on one line.
 fn mark(value: &Value) -> String {
     match value {

@@ -1,7 +1,7 @@
 //! The kinds of rows: functions, modules, source files, threads, or callers.
 
 use super::By;
-use super::sources::Sources;
+use crate::replay::sources::Sources;
 use crate::replay::{NAMELESS, Name, Names};
 use mcount_trace::Call;
 use std::collections::HashMap;
@@ -90,8 +90,10 @@ impl<'n> Groups<'n> {
             }
             By::Source => {
                 let mut sources = Sources::default();
-                let files: Vec<_> =
-                    trace.functions.iter().map(|function| sources.find(trace, function)).collect();
+                let file = |function: &mcount_trace::Function<'_>| {
+                    sources.find(trace, function).map(|line| line.file.to_string())
+                };
+                let files: Vec<_> = trace.functions.iter().map(file).collect();
                 groups.add_files(files.into_iter());
                 groups.warnings = sources.into_warnings();
             }

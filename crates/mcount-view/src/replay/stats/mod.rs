@@ -7,7 +7,6 @@ mod groups;
 mod holders;
 mod lock_waits;
 mod print;
-mod sources;
 mod summary;
 
 use super::progress::Progress;
