@@ -41,22 +41,26 @@ pub(crate) fn holds(words: &[u64], registers: &Registers) -> bool {
             c::NUMBER => {
                 let number = words.get(at).copied().unwrap_or(0);
                 let is_signed = word >> 8 & 1 != 0;
-                stack.push(if is_signed { number as i64 as i128 } else { number as i128 });
+                stack.push(if is_signed {
+                    i128::from(number.cast_signed())
+                } else {
+                    i128::from(number)
+                });
                 at += 1;
             }
             c::COMPARE => {
                 let (other, one) = (stack.pop(), stack.pop());
-                stack.push(compare(word >> 8 & 0xff, one, other) as i128);
+                stack.push(i128::from(compare(word >> 8 & 0xff, one, other)));
             }
             c::NOT => {
                 let number = stack.pop();
-                stack.push((number == 0) as i128);
+                stack.push(i128::from(number == 0));
             }
             c::TEXT => {
                 let length = (word >> 24 & 0xff) as usize;
                 let end = at + length.div_ceil(8);
                 let text = words.get(at..end).unwrap_or(&[]);
-                stack.push(is_text(*word, (text, length), registers) as i128);
+                stack.push(i128::from(is_text(*word, (text, length), registers)));
                 at = end;
             }
             c::IF_SET | c::UNLESS_SET => {
@@ -97,11 +101,11 @@ fn value(word: u64, registers: &Registers) -> i128 {
     match how {
         c::SIGNED => {
             let unused = 64_u32.saturating_sub(8 * size as u32) & 63;
-            (((bits << unused) as i64) >> unused) as i128
+            i128::from((bits << unused).cast_signed() >> unused)
         }
         c::FLOAT if size == 4 => c::order(c::widen(bits as u32)),
         c::FLOAT => c::order(bits),
-        _ => bits as i128,
+        _ => i128::from(bits),
     }
 }
 
@@ -129,7 +133,7 @@ fn is_text(word: u64, (text, length): (&[u64], usize), registers: &Registers) ->
         return false;
     }
     let mut room = [0_u8; TEXT_MOST + 1];
-    let wanted = length + is_ended as usize;
+    let wanted = length + usize::from(is_ended);
     let Some(room) = room.get_mut(..wanted) else { return false };
     if wanted != 0 && read(pointer, room) != wanted {
         return false;

@@ -499,35 +499,54 @@ int main(void) {
 }
 "#;
 
-/// Calls that failed, source lines and sizes, against what the program prints, its source, and nm.
+/// A program that was traced with its results.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+struct Traced {
+    room: Room,
+    /// The functions that it calls, in order, and whether each call fails.
+    told: Vec<(String, bool)>,
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+impl Traced {
+    fn new() -> Self {
+        need(["gcc", "nm"]);
+        let room = Room::new().unwrap();
+        room.put("p.c", FAILING.as_bytes()).unwrap();
+        let flags = ["-O1", "-g", "-fpatchable-function-entry=5", "-o", "p", "p.c"];
+        assert_eq!(room.run(Path::new("gcc"), &flags).unwrap().code, Some(0));
+        let traced = Self { room, told: Vec::new() };
+        let outcome =
+            traced.run(&["trace", "--plain", "--results", "*", "-o", "t.mcount", "--", "./p"]);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let told = outcome.stdout.lines().map(|line| line.split_once(' ').unwrap());
+        let told = told.map(|(name, failed)| (name.to_owned(), failed == "1")).collect();
+        Self { told, ..traced }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Outcome {
+        self.room.run(Path::new(env!("CARGO_BIN_EXE_mcount")), arguments).unwrap()
+    }
+
+    /// The functions of the calls that these arguments of `replay` leave.
+    fn names(&self, arguments: &[&str]) -> Vec<String> {
+        let lines = self.run(&[&["replay", "--format", "jsonl"], arguments].concat()).stdout;
+        let rows = lines.lines().map(serde_json::from_str::<serde_json::Value>);
+        rows.map(|row| row.unwrap()["function"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+/// Calls that failed, against what the program says.
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-fn a_real_trace_with_results_lines_and_sizes() {
-    need(["gcc", "nm"]);
-    let room = Room::new().unwrap();
-    room.put("p.c", FAILING.as_bytes()).unwrap();
-    let flags = ["-O1", "-g", "-fpatchable-function-entry=5", "-o", "p", "p.c"];
-    assert_eq!(room.run(Path::new("gcc"), &flags).unwrap().code, Some(0));
-    let mcount = Path::new(env!("CARGO_BIN_EXE_mcount"));
-    let run = |arguments: &[&str]| room.run(mcount, arguments).unwrap();
-    let traced = run(&["trace", "--plain", "--results", "*", "-o", "t.mcount", "--", "./p"]);
-    assert_eq!(traced.code, Some(0), "{}", traced.stderr);
-    let names = |arguments: &[&str]| -> Vec<String> {
-        let lines = run(&[&["replay", "--format", "jsonl"], arguments].concat()).stdout;
-        let rows = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line));
-        rows.map(|row| row.unwrap()["function"].as_str().unwrap().to_owned()).collect()
-    };
-    let told: Vec<(&str, bool)> = traced
-        .stdout
-        .lines()
-        .map(|line| line.split_once(' ').unwrap())
-        .map(|(name, failed)| (name, failed == "1"))
-        .collect();
+fn calls_that_failed() {
+    let traced = Traced::new();
+    let told = &traced.told;
     let failed: Vec<&str> =
-        told.iter().filter(|(_, failed)| *failed).map(|(name, _)| *name).collect();
-    assert_eq!(names(&["--failed", "t.mcount"]), failed);
+        told.iter().filter(|(_, failed)| *failed).map(|(name, _)| name.as_str()).collect();
+    assert_eq!(traced.names(&["--failed", "t.mcount"]), failed);
     assert_eq!((told.len(), failed.len()), (24, 10));
-    let counts = run(&["stats", "--failed", "--format", "csv", "t.mcount"]).stdout;
+    let counts = traced.run(&["stats", "--failed", "--format", "csv", "t.mcount"]).stdout;
     let mut counts: Vec<(&str, usize)> = counts
         .lines()
         .skip(1)
@@ -545,8 +564,20 @@ fn a_real_trace_with_results_lines_and_sizes() {
     expected.sort_unstable();
     assert_eq!(counts, expected);
 
-    // Source lines.
-    let lines = run(&["replay", "--lines", "--fields", "none", "t.mcount"]).stdout;
+    assert_eq!(traced.run(&["trace", "--plain", "-o", "n.mcount", "--", "./p"]).code, Some(0));
+    for command in ["replay", "stats"] {
+        let outcome = traced.run(&[command, "--failed", "n.mcount"]);
+        let expected = "mcount: n.mcount: --failed: no results were recorded: trace again with --results PATTERN\n";
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(2), expected));
+    }
+}
+
+/// Source lines, against the source.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn source_lines() {
+    let traced = Traced::new();
+    let lines = traced.run(&["replay", "--lines", "--fields", "none", "t.mcount"]).stdout;
     let number = |name: &str| {
         let is_it = |line: &str| line.contains(&format!(" {name})")) && line.starts_with("SAME(");
         let is_main = |line: &str| name == "main" && line.starts_with("int main");
@@ -561,20 +592,26 @@ fn a_real_trace_with_results_lines_and_sizes() {
         );
     }
     assert!(lines.contains(&format!("main() {{ /* p.c:{} */", number("main"))), "{lines}");
-    let json = run(&["replay", "--lines", "--format", "jsonl", "t.mcount"]).stdout;
+    let json = traced.run(&["replay", "--lines", "--format", "jsonl", "t.mcount"]).stdout;
     let row: serde_json::Value = serde_json::from_str(json.lines().nth(1).unwrap()).unwrap();
     assert_eq!(
         (row["source_file"].as_str(), row["source_line"].as_u64()),
         (Some("p.c"), Some(number("number") as u64))
     );
-    let csv = run(&["replay", "--lines", "--format", "csv", "t.mcount"]).stdout;
+    let csv = traced.run(&["replay", "--lines", "--format", "csv", "t.mcount"]).stdout;
     assert!(csv.lines().next().unwrap().ends_with(",source_file,source_line"), "{csv}");
     assert!(csv.lines().nth(2).unwrap().ends_with(&format!(",p.c,{}", number("number"))), "{csv}");
-    let refused = run(&["replay", "--lines", "--format", "chrome", "t.mcount"]);
+    let refused = traced.run(&["replay", "--lines", "--format", "chrome", "t.mcount"]);
     assert_eq!(refused.code, Some(2));
+}
 
-    // Sizes, when it's recorded and when it's read.
-    let symbols = room.run(Path::new("nm"), &["-S", "--defined-only", "p"]).unwrap().stdout;
+/// Sizes, when a trace is recorded and when it's read, against nm.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn functions_of_some_sizes() {
+    let traced = Traced::new();
+    let told = &traced.told;
+    let symbols = traced.room.run(Path::new("nm"), &["-S", "--defined-only", "p"]).unwrap().stdout;
     let mut sizes: Vec<(u64, &str)> = symbols
         .lines()
         .map(|line| line.split_whitespace().collect::<Vec<_>>())
@@ -591,24 +628,17 @@ fn a_real_trace_with_results_lines_and_sizes() {
                 let size = sizes.iter().find(|(_, other)| *other == name).unwrap().0;
                 if is_in { size >= bound } else { size <= bound }
             };
-            let all = ["main"].into_iter().chain(told.iter().map(|(name, _)| *name));
+            let all = ["main"].into_iter().chain(told.iter().map(|(name, _)| name.as_str()));
             let expected: Vec<&str> = all.filter(|name| fits(name)).collect();
             let bound = bound.to_string();
-            assert_eq!(names(&[option, &bound, "t.mcount"]), expected, "{option} {bound}");
-            let traced = run(&["trace", "--plain", option, &bound, "-o", "s.mcount", "--", "./p"]);
+            assert_eq!(traced.names(&[option, &bound, "t.mcount"]), expected, "{option} {bound}");
+            let outcome =
+                traced.run(&["trace", "--plain", option, &bound, "-o", "s.mcount", "--", "./p"]);
             let is_any = !expected.is_empty();
-            assert_eq!(traced.code, Some(if is_any { 0 } else { 2 }), "{}", traced.stderr);
+            assert_eq!(outcome.code, Some(if is_any { 0 } else { 2 }), "{}", outcome.stderr);
             if is_any {
-                assert_eq!(names(&["s.mcount"]), expected, "{option} {bound}");
+                assert_eq!(traced.names(&["s.mcount"]), expected, "{option} {bound}");
             }
         }
-    }
-
-    // Without results, nothing can be said of errors.
-    assert_eq!(run(&["trace", "--plain", "-o", "n.mcount", "--", "./p"]).code, Some(0));
-    for command in ["replay", "stats"] {
-        let outcome = run(&[command, "--failed", "n.mcount"]);
-        let expected = "mcount: n.mcount: --failed: no results were recorded: trace again with --results PATTERN\n";
-        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(2), expected));
     }
 }

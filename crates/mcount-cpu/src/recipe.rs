@@ -96,19 +96,19 @@ pub mod condition {
         if size > INFINITY {
             return NOTHING;
         }
-        if bits & SIGN == 0 { size as i128 } else { -(size as i128) }
+        if bits & SIGN == 0 { i128::from(size) } else { -i128::from(size) }
     }
 
     /// A floating-point number of 4 bytes as one of 8, without arithmetic of such numbers.
     #[must_use]
     pub fn widen(bits: u32) -> u64 {
-        let sign = ((bits >> 31) as u64) << 63;
-        let (exponent, fraction) = ((bits >> 23 & 0xff) as u64, (bits & 0x7f_ffff) as u64);
+        let sign = u64::from(bits >> 31) << 63;
+        let (exponent, fraction) = (u64::from(bits >> 23 & 0xff), u64::from(bits & 0x7f_ffff));
         let rest = match (exponent, fraction) {
             (0, 0) => 0,
             // A denormal one: its first bit goes to where it isn't written.
             (0, _) => {
-                let shift = (fraction.leading_zeros() - 40) as u64;
+                let shift = u64::from(fraction.leading_zeros() - 40);
                 (1023 - 126 - shift) << 52 | (fraction << (29 + shift)) & ((1 << 52) - 1)
             }
             (0xff, _) => 0x7ff << 52 | fraction << 29,

@@ -38,7 +38,7 @@ impl Call {
     pub fn number(&self) -> u64 {
         // Records are at multiples of 16 bytes, and those of open calls, which are words, have the highest bit.
         const OPEN: u64 = 1 << 63;
-        if self.place & OPEN == 0 { self.place / 16 } else { OPEN | (self.place & !OPEN) / 8 }
+        if self.place & OPEN == 0 { self.place / 16 } else { OPEN | ((self.place & !OPEN) / 8) }
     }
 }
 

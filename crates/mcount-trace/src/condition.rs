@@ -391,9 +391,9 @@ fn number(text: &str, at: usize) -> Result<(Operand, usize), ConditionError> {
         length = place + one.len_utf8();
     }
     let word = rest.get(..length).unwrap_or_default().replace('_', "");
-    let bases = [("0x", 16), ("0X", 16), ("0b", 2), ("0o", 8)];
+    let prefixes = [("0x", 16), ("0X", 16), ("0b", 2), ("0o", 8)];
     let based =
-        bases.into_iter().find_map(|(prefix, base)| Some((word.strip_prefix(prefix)?, base)));
+        prefixes.into_iter().find_map(|(prefix, base)| Some((word.strip_prefix(prefix)?, base)));
     let unit = UNITS.into_iter().find_map(|(unit, size)| Some((word.strip_suffix(unit)?, size)));
     let whole = match (based, unit) {
         (Some((digits, base)), _) => u64::from_str_radix(digits, base).ok().map(i128::from),
@@ -553,7 +553,6 @@ impl Reader<'_> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
 
@@ -565,11 +564,11 @@ mod tests {
         Value::Text { address: 0x1000, bytes: text.into(), is_cut: false, is_bad: false }
     }
 
-    #[test]
-    fn conditions_hold_or_not() {
+    /// Arguments of a call.
+    fn arguments() -> [Named; 12] {
         let fields = vec![named("x", Value::Signed(3)), named("y", Value::Signed(-4))];
         let none = Value::Text { address: 0, bytes: Vec::new(), is_cut: false, is_bad: false };
-        let arguments = [
+        [
             named("size", Value::Unsigned(4097)),
             named("fd", Value::Signed(-1)),
             named("name", text("x\"y")),
@@ -582,7 +581,11 @@ mod tests {
             named("gone", Value::Missing),
             named("", Value::Pointer(u64::MAX)),
             named("flag", Value::Boolean(true)),
-        ];
+        ]
+    }
+
+    #[test]
+    fn conditions_hold_or_not() {
         let rows = [
             ("size > 4096", true),
             ("size > 4K", true),
@@ -627,10 +630,10 @@ mod tests {
         for (condition, expected) in rows {
             let parsed = Condition::parse(condition).unwrap();
             let result = Value::Signed(-2);
-            assert_eq!(parsed.holds(&arguments, Some(&result)), expected, "{condition}");
+            assert_eq!(parsed.holds(&arguments(), Some(&result)), expected, "{condition}");
             assert_eq!(parsed.text(), condition);
         }
-        assert!(!Condition::parse("result < 0").unwrap().holds(&arguments, None));
+        assert!(!Condition::parse("result < 0").unwrap().holds(&arguments(), None));
     }
 
     #[test]

@@ -101,9 +101,9 @@ impl FunctionValues<'_> {
         one: &Operand,
         other: &Operand,
     ) -> Result<Vec<u64>, Undecided> {
-        let (name, constant) = match (one, other) {
-            (Operand::Name(name), constant) | (constant, Operand::Name(name)) => (name, constant),
-            _ => return Err(Undecided::Unknown),
+        let ((Operand::Name(name), constant) | (constant, Operand::Name(name))) = (one, other)
+        else {
+            return Err(Undecided::Unknown);
         };
         let value = self.find(name).ok_or(Undecided::NotMeant)?;
         if let Operand::Text(text) = constant {

@@ -15,7 +15,7 @@ mod types;
 use self::conditions::{Decisions, FunctionValues, Undecided};
 use self::describe::Description;
 use self::dwarf::Reader;
-use self::places::Plan;
+use self::places::{Located, Plan};
 use self::types::{Evidence, Parameter, Signature, Type};
 use super::given::{GivenSignature, GivenType};
 use super::modules::{Hook, Module};
@@ -191,11 +191,13 @@ impl FunctionOf<'_> {
         let plan = Plan::new(self.signature, self.rules);
         let mut arguments = plan.located();
         if self.hook.is_after_prologue() || is_clone(self.hook) {
-            arguments.iter_mut().for_each(|one| one.words = None);
+            for one in &mut arguments {
+                one.words = None;
+            }
         }
         let mut result = plan.located_result(self.hook.is_after_prologue());
         if is_clone(self.hook) {
-            result.iter_mut().for_each(|one| one.words = None);
+            result = result.map(|one| Located { words: None, ..one });
         }
         let values = FunctionValues {
             arguments,
