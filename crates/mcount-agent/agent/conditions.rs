@@ -3,7 +3,7 @@
 //!
 //! There's no arithmetic of floating-point numbers, whose registers belong to the program: they are compared as whole ones.
 
-use crate::values::{Registers, read};
+use crate::registers::{Registers, read};
 use mcount_cpu::recipe::TEXT_MOST;
 use mcount_cpu::recipe::condition as c;
 

@@ -20,6 +20,7 @@ mod conditions;
 mod confine;
 mod host;
 mod memory;
+mod registers;
 mod rendezvous;
 mod returns;
 mod routines;

@@ -12,23 +12,22 @@
 use crate::conditions;
 use crate::config;
 use crate::host::Agent;
+use crate::registers::{Registers, place_of, read};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use mcount_cpu::here::agent::{PLACE_OF_RESULT, READ_MEMORY, saved};
+use mcount_cpu::here::agent::PLACE_OF_RESULT;
 use mcount_layout as trace;
 use mcount_recorder::abi::Recipe;
 use mcount_recorder::abi::flags::{ENTRIES, UNTIMED, VALUES};
-use mcount_recorder::abi::recipe::{self, KEPT, PLACE, STACK};
+use mcount_recorder::abi::recipe::{self, KEPT};
 use mcount_recorder::block::Block;
 use mcount_recorder::numbers::{RETURN, has};
 use mcount_recorder::pad_table::returned_to;
 use mcount_recorder::payload::{MOST, TEXT, Values};
-use mcount_recorder::{Host, calls, pads, shadow, sys, thread};
+use mcount_recorder::{calls, pads, shadow, thread};
 
 unsafe extern "C" {
     static mcount_stubs_end: u8;
 }
-
-const PAGE: u64 = 4096;
 
 /// A bit of the shadow OPN: at the end of the call there's more to do than to record it. The exit in `call.s` looks for it by
 /// the sign.
@@ -91,56 +90,6 @@ fn recipe_of(id: u32) -> Option<&'static Recipe> {
     unsafe { (*(entry as *const *const Recipe)).as_ref() }
 }
 
-/// The registers at the entry of a function, or at its exit.
-pub(crate) struct Registers {
-    slot: u64,
-    /// The routine saved these of the others.
-    state: *const u8,
-}
-
-impl Registers {
-    /// Copies the value with this source; the stack's is that many bytes above the slot.
-    pub(crate) fn copy(&self, source: u64, offset: u64, to: &mut [u8]) {
-        if source == STACK {
-            return self.copy_stack(self.slot + 8 + offset, to);
-        }
-        // SAFETY: the routine has saved that many bytes there, or the entry has kept the place.
-        let found = unsafe {
-            let (from, size) = match source {
-                PLACE if PLACE_OF_RESULT.is_some() => (place_of(self.slot).cast_const().cast(), 8),
-                _ => saved(self.slot, self.state, source),
-            };
-            core::slice::from_raw_parts(from, size)
-        };
-        for (room, byte) in to.iter_mut().zip(found) {
-            *room = *byte;
-        }
-    }
-
-    /// The stack may end there: if a function is called with fewer arguments than it has.
-    fn copy_stack(&self, from: u64, to: &mut [u8]) {
-        let end = from + to.len() as u64;
-        if from / PAGE == self.slot / PAGE && (end - 1) / PAGE == from / PAGE {
-            // SAFETY: the page that the slot is in is there.
-            to.copy_from_slice(unsafe { core::slice::from_raw_parts(from as *const u8, to.len()) });
-        } else {
-            read(from, to);
-        }
-    }
-
-    pub(crate) fn word(&self, source: u64, offset: u64) -> u64 {
-        let mut bytes = [0; 8];
-        self.copy(source, offset, &mut bytes);
-        u64::from_le_bytes(bytes)
-    }
-}
-
-/// Where it's kept until the exit where a result in memory goes, if a register says that at the entry. Slots are 16 bytes apart then, as stack
-/// pointers are, so one word of two of a shadow is free.
-fn place_of(slot: u64) -> *mut u64 {
-    shadow::of::<Agent>(slot - 8).start
-}
-
 /// Does what the words of a recipe say.
 fn collect(values: &mut Values, recipe: &[u64], registers: &Registers) {
     for word in recipe {
@@ -201,27 +150,6 @@ fn text(values: &mut Values, pointer: u64, length: u64, is_counted: bool) {
     let cut = if is_cut { trace::value::CUT } else { 0 };
     let bytes = bytes.get(..end.unwrap_or(found.min(TEXT))).unwrap_or_default();
     values.read_text(pointer, bytes, bad | cut);
-}
-/// Reads memory that may not be there; how many bytes of it are, from the first on.
-pub(crate) fn read(from: u64, to: &mut [u8]) -> usize {
-    let size = to.len() as u64;
-    let first = size.min(PAGE - from % PAGE);
-    let local = [to.as_mut_ptr() as u64, size];
-    // Two pieces: if the second page isn't there, the first one still is read.
-    let remote = [from, first, from.wrapping_add(first), size - first];
-    let count = if first == size { 1 } else { 2 };
-    if Agent::is_confined() {
-        return 0;
-    }
-    let process = u64::from(sys::process_id());
-    // SAFETY: it writes to `to` only.
-    let result = unsafe {
-        sys::call(
-            READ_MEMORY,
-            [process, (&raw const local) as u64, 1, (&raw const remote) as u64, count, 0],
-        )
-    };
-    usize::try_from(result).unwrap_or(0).min(to.len())
 }
 
 /// The entry of function `word`, when its arguments are still in their registers.

@@ -158,8 +158,7 @@ impl<'a> Trace<'a> {
         })
     }
 
-    /// From now on, hands out calls as if those of these functions, by number, weren't there: what they called is called by
-    /// their callers, and their own time is their callers'.
+    /// Hands out calls as if those of these functions, by number, weren't there: their callers called what they called.
     pub fn hide(&mut self, functions: impl IntoIterator<Item = u32>) {
         let hidden: Hidden = functions.into_iter().collect();
         self.hidden = Some(hidden).filter(|hidden| !hidden.is_empty());
@@ -332,26 +331,6 @@ impl<'a> Trace<'a> {
     #[must_use]
     pub fn has_times(&self) -> bool {
         self.header.ticks_per_second != 0 && self.header.clock != clock::NONE
-    }
-}
-
-/// Whether these bytes are a trace, compressed or not, by what they begin with.
-#[must_use]
-pub fn is_trace(bytes: &[u8]) -> bool {
-    bytes.starts_with(&layout::MAGIC) || is_packed(bytes)
-}
-
-/// Shows `look` the trace that these bytes are, compressed or not.
-///
-/// # Errors
-///
-/// As [`Trace::parse`].
-pub fn read<T>(bytes: &[u8], look: impl FnOnce(&mut Trace<'_>) -> T) -> Result<T, Error> {
-    if is_packed(bytes) {
-        let packed = Packed::open(bytes)?;
-        Trace::unpack(&packed).map(|mut trace| look(&mut trace))
-    } else {
-        Trace::parse(bytes).map(|mut trace| look(&mut trace))
     }
 }
 

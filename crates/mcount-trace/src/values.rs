@@ -5,7 +5,6 @@
 //! it takes to find them. A result is right before its call.
 
 use crate::calls::Call;
-use crate::condition;
 use crate::file::File;
 use crate::index::{Piece, ThreadIndex};
 use crate::layout::{call, kind, special, value};
@@ -57,6 +56,15 @@ pub struct Field {
     pub value: Value,
 }
 
+/// The name that conditions have for what a call returns.
+pub const NAME_OF_RESULT: &str = "result";
+
+/// Which argument `arg1` is, from 0 on.
+#[must_use]
+pub fn place_of(name: &str) -> Option<usize> {
+    name.strip_prefix("arg")?.parse::<usize>().ok()?.checked_sub(1)
+}
+
 /// An argument with its name.
 pub type Named = Field;
 
@@ -102,14 +110,14 @@ impl<'a> Signatures<'a> {
     /// Does it describe a value of this name of a function, or one that this is a field of?
     pub(crate) fn has_value(&self, name: &str, big_endian: bool) -> bool {
         let name = name.split('.').next().unwrap_or(name);
-        let place = condition::place_of(name);
+        let place = place_of(name);
         self.functions.values().any(|bytes| {
             let mut shape = Shape { bytes, big_endian };
             let mut nothing = Payload { bytes: &[], big_endian };
             let mut at = 0;
             while let Some((role, own)) = shape.next_value() {
                 let is_it = match role {
-                    RESULT => name == condition::RESULT,
+                    RESULT => name == NAME_OF_RESULT,
                     _ => own == name || place == Some(at),
                 };
                 if is_it {
