@@ -26,12 +26,14 @@ const FLAVOURS: &[(&str, &[&str])] = &[
     ("s390x", &["s390x"]),
 ];
 
-/// The same for the releases after Debian 12.
+/// The same for the releases after Debian 12, and for newer kernels of it. Only the latter have mips64el, and only the former
+/// loong64 and riscv64.
 const NEWER_FLAVOURS: &[(&str, &[&str])] = &[
     ("amd64", &["amd64"]),
     ("arm64", &["arm64"]),
     ("armhf", &["armmp"]),
     ("loong64", &["loong64"]),
+    ("mips64el", &["5kc-malta"]),
     ("ppc64el", &["powerpc64le"]),
     ("riscv64", &["riscv64"]),
     ("s390x", &["s390x"]),
@@ -48,7 +50,19 @@ impl Suite {
 
     /// Every architecture that has a flavour here.
     pub(crate) fn architectures(&self) -> Vec<String> {
-        self.table().iter().map(|(name, _)| (*name).to_owned()).collect()
+        let names = self.table().iter().map(|(name, _)| *name);
+        names.filter(|name| self.has(name)).map(str::to_owned).collect()
+    }
+
+    /// Does this release have kernels for the architecture?
+    fn has(&self, architecture: &str) -> bool {
+        match &self.0 {
+            Some(name) if name.ends_with("-backports") => {
+                !["loong64", "riscv64"].contains(&architecture)
+            }
+            Some(_) => architecture != "mips64el",
+            None => true,
+        }
     }
 
     /// The flavours of one architecture.

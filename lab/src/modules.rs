@@ -33,7 +33,8 @@ const USAGE: &str = "\
 usage: cargo lab modules [OPTION…]
 
   --arch NAME[,NAME…]   architectures of Debian (default: all that Debian 12 has kernels for)
-  --suite NAME          the kernel of a newer release, trixie or sid; there, --list is what can be compared
+  --suite NAME          the kernel of a newer release (trixie, sid, bookworm-backports); there, --list is
+                        what can be compared
   --flavour NAME        another kernel than the default one of that architecture
   --update              ask the mirror for a newer package, even if one is in the cache
   --limit N             no more than N modules of each kernel
